@@ -106,7 +106,4 @@ struct OpKernel {
   KernelImpl way;
 };
 
-// The first implementation that can run and is not switched off, or an Error that lists why each cannot.
-const KernelImpl& select_kernel(std::span<const KernelImpl> implementations, const KernelQuery& query);
-
 }  // namespace genesis

@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "backends/kernel.h"
+#include "backends/kernel_table.h"
 #include "schema/core/checked_size.h"
 
 namespace genesis {

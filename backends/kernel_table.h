@@ -1,5 +1,5 @@
-// The table of a device's kernels and the questions a Target answers from it. Used by the kernels.cpp of each
-// backend.
+// The table of a device's kernels: which way runs a node, and the questions a Target answers from it. Used by the
+// kernels.cpp of each backend.
 #pragma once
 
 #include <map>
@@ -17,6 +17,9 @@ class KernelTable {
  private:
   std::map<std::string_view, std::vector<KernelImpl>> table_;
 };
+
+// The first implementation that can run and is not switched off, or an Error that lists why each cannot.
+const KernelImpl& select_kernel(std::span<const KernelImpl> implementations, const KernelQuery& query);
 
 // Empty: one of them runs the node.
 std::optional<std::string> why_not(std::span<const KernelImpl> implementations, const KernelQuery& query);

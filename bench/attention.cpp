@@ -10,6 +10,7 @@
 
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/peaks.h"
+#include "backends/kernel_table.h"
 #include "schema/ops/nn/attention.h"
 
 namespace genesis::bench {

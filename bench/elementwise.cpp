@@ -10,7 +10,9 @@
 #include "backends/cpu/fused/tile_functions.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/parallel/parallel.h"
+#include "backends/kernel_table.h"
 #include "schema/ops/elementwise/cast.h"
+#include "schema/ops/elementwise/fused.h"
 #include "schema/ops/elementwise/fused_program.h"
 
 namespace genesis::bench {

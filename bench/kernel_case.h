@@ -18,6 +18,7 @@
 
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/peaks.h"
+#include "backends/kernel_table.h"
 
 namespace genesis::bench {
 

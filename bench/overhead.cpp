@@ -7,6 +7,7 @@
 #include <array>
 
 #include "backends/cpu/kernels.h"
+#include "backends/kernel_table.h"
 #include "bench/options.h"
 #include "bench/report.h"
 #include "bench/subject.h"

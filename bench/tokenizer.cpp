@@ -17,8 +17,8 @@
 #include "models/tokenizer/tokenizer.h"
 #include "models/tokenizer/training/train_tokenizer.h"
 #include "schema/core/error.h"
+#include "schema/file/format/utf8.h"
 #include "schema/file/io/read_file.h"
-#include "schema/file/utf8.h"
 
 namespace genesis::bench {
 namespace {

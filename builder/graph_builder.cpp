@@ -1,6 +1,6 @@
 #include "builder/graph_builder.h"
 
-#include "schema/graph/near_names.h"
+#include "schema/graph/model.h"
 
 namespace genesis {
 

@@ -3,10 +3,10 @@
 #include <cmath>
 
 #include "builder/containers.h"
+#include "schema/ops/create.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/softmax.h"
-#include "schema/ops/tensor/create.h"
 #include "schema/ops/tensor/layout.h"
 #include "schema/ops/tensor/random.h"
 #include "schema/ops/tensor/slice.h"

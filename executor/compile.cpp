@@ -14,7 +14,6 @@
 #include "passes/memory/make_plan.h"
 #include "passes/pipelines.h"
 #include "passes/precision/passes.h"
-#include "passes/precision/weights_as_halves.h"
 #include "schema/core/parse_number.h"
 #include "schema/graph/state_cuts.h"
 
@@ -80,11 +79,12 @@ Switches switches_of(const SessionOptions& options, const Target& target) {
   return parse_switches(disabled, target);
 }
 
-// Weights that may be kept as halves.
-StateStorage find_halves(const Model& model, const Target& target, const SessionOptions& options,
-                         const Switches& switches) {
+// Weights that may be kept in parts.
+StateStorage weights_to_store(const Model& model, const Target& target, const SessionOptions& options,
+                              const Switches& switches) {
   const bool pays = options.optimise && options.split_weights.value_or(target.splits_weights);
-  return pays && !switches.passes.contains("split_weights") ? passes::find_halves(model) : StateStorage{};
+  if (!pays || switches.passes.contains("split_weights")) return {};
+  return passes::find_stored_weights(model);
 }
 
 // Whether ranks along "data" share states.
@@ -92,16 +92,16 @@ bool shares_states(const SessionOptions& options, const Switches& switches) {
   return options.zero > 0 && options.mesh.size("data") > 1 && !switches.passes.contains("shard_optimizer");
 }
 
-// With what pays as halves, unless that has been decided for all entry points.
+// With what pays in parts, unless that has been decided for all entry points.
 StateStorage storage_for(const Model& model, const std::string& entry, const Target& target,
-                         const SessionOptions& options, const Switches& switches, bool are_halves) {
+                         const SessionOptions& options, const Switches& switches, bool are_stored) {
   StateStorage storage = storage_of_all(model, target, options);
   const auto is_kept_by_some = [](const StoredGroup& group) { return group.shard && !is_slice(group); };
   if (shares_states(options, switches) || std::ranges::any_of(storage.groups, is_kept_by_some))
     return storage;
-  const StateStorage halves = find_halves(model, target, options, switches);
-  if (!are_halves && !passes::updates_stored(model.entry(entry), halves)) return storage;
-  append(storage, passes::halves_of_slices(model, halves, storage), model);
+  const StateStorage stored = weights_to_store(model, target, options, switches);
+  if (!are_stored && !passes::updates_stored(model.entry(entry), stored)) return storage;
+  append(storage, passes::stored_slices(model, stored, storage), model);
   return storage;
 }
 
@@ -113,19 +113,20 @@ StateStorage storage_of_all(const Model& model, const Target& target, const Sess
   const auto runs = [&](const char* pass) { return options.optimise && !switches.passes.contains(pass); };
   StateStorage storage;
   if (runs("partition") && (runs("decode_slices") || encoded_states(model).groups.empty()))
-    storage = passes::find_tensor_shards(model, options.mesh, options.rank);
+    storage = passes::find_tensor_shards(model, options.mesh, options.rank, target);
   append(storage, encoded_slices(model, storage), model);
   if (runs("split_stages"))
-    append(storage, passes::find_stage_states(model, options.mesh, options.rank, options.zero), model);
+    append(storage, passes::find_stage_states(model, options.mesh, options.rank, options.zero, target),
+           model);
   if (!shares_states(options, switches)) return storage;
-  const StateStorage halves = find_halves(model, target, options, switches);
+  const StateStorage stored = weights_to_store(model, target, options, switches);
   const int stage = runs("gather_weights") ? options.zero : std::min(options.zero, 2);  // 3 shares weights
-  append(storage, passes::find_shards(model, options.mesh, options.rank, stage, halves, storage), model);
+  append(storage, passes::find_shards(model, options.mesh, options.rank, stage, stored, storage), model);
   return storage;
 }
 
 CompiledEntry compile_entry(const Model& model, const std::string& entry, const Bindings& bindings,
-                            const Target& given, const SessionOptions& options, bool are_halves,
+                            const Target& given, const SessionOptions& options, bool are_stored,
                             const StageObserver& observe) {
   CompiledEntry compiled{.work = Model::with_tables_of(model), .plan = {}, .runner = {}, .storage = {}};
   const Switches switches = switches_of(options, given);
@@ -133,7 +134,7 @@ CompiledEntry compile_entry(const Model& model, const std::string& entry, const 
   compiled.runner.collectives = options.collectives;
   Target target = given;
   target.disabled_kernels = switches.runner.disabled_kernels;
-  compiled.storage = storage_for(model, entry, target, options, switches, are_halves);
+  compiled.storage = storage_for(model, entry, target, options, switches, are_stored);
   add_parts(*compiled.work, compiled.storage);
   Graph authored = copy_graph(model.entry(entry), *compiled.work);
   if (passes::has_quantized(compiled.storage))

@@ -30,14 +30,14 @@ struct CompileStage {
 using StageObserver = std::function<void(const CompileStage&)>;
 
 // How states are kept whichever entry points are compiled: those that the model has encoded, then those that ranks share,
-// halves of weights among them.
+// weights in parts among them.
 StateStorage storage_of_all(const Model& model, const Target& target, const SessionOptions& options);
 
 // Throws Error that names the entry point and the node when the target cannot run it. Weights are kept
-// as halves where the entry point updates such as are worth it, or where they `are_halves` already. The plan is of the
+// in parts where the entry point updates such as are worth it, or where they `are_stored` so already. The plan is of the
 // graph that `observe`, where it is given, saw last.
 CompiledEntry compile_entry(const Model& model, const std::string& entry, const Bindings& bindings,
-                            const Target& target, const SessionOptions& options, bool are_halves = false,
+                            const Target& target, const SessionOptions& options, bool are_stored = false,
                             const StageObserver& observe = {});
 
 // Of all states that the entry point reads or writes, as they are kept.

@@ -14,6 +14,8 @@ struct Environment {
   // GENESIS_STDOUT: "file" tells a rank that what it writes ends up in a file or a pipe, though mpirun gives it a terminal of its
   // own. Set where the tool starts mpirun.
   std::string output_kind;
+  // GENESIS_ONE_COMMAND: not empty tells a rank that all have the same command line. Set where the tool starts its ranks.
+  bool one_command = false;
 };
 
 const Environment& environment();  // read once

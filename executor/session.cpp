@@ -19,7 +19,7 @@
 #include "executor/states/state_memory.h"
 #include "executor/states/state_snapshot.h"
 #include "executor/switches.h"
-#include "schema/graph/near_names.h"
+#include "schema/graph/model.h"
 
 namespace genesis {
 namespace {
@@ -193,10 +193,10 @@ class Session::Impl {
   CompiledPtr make(const std::string& entry, const Bindings& bindings) {
     auto compiled = std::make_shared<Compiled>();
     const Clock::time_point start = Clock::now();
-    CompiledEntry made = compile_entry(*model_, entry, bindings, device_->target(), options_, are_halves_);
+    CompiledEntry made = compile_entry(*model_, entry, bindings, device_->target(), options_, are_stored_);
     if (made.storage.groups.size() > kept_groups_) {
       keep_states_as(made.storage);
-      are_halves_ = true;
+      are_stored_ = true;
     }
     compiled->work = std::move(made.work);
     compiled->plan = std::move(made.plan);
@@ -307,8 +307,8 @@ class Session::Impl {
   int64_t generation_ = 0;  // counts changes of any address but the inputs'
   RecentlyUsed<std::pair<std::string, Bindings>, Compiled> compiled_;
   std::unique_ptr<Model> with_parts_;  // the model's tables, once states are kept in parts
-  size_t kept_groups_ = 0;             // of parts: those that the model has encoded, shards, then halves
-  bool are_halves_ = false;
+  size_t kept_groups_ = 0;             // of parts: those that the model has encoded, shards, then weights
+  bool are_stored_ = false;
   std::vector<DeviceMemory> outlived_;  // what the started run's outputs may lie in
   StartedRuns started_;
   CompiledPtr staged_;  // of the run that comes next, if it was staged

@@ -20,7 +20,7 @@ struct SessionOptions {
   bool optimise = true;  // run the pass pipeline
   std::set<std::string> disabled_passes =
       {};  // and steps of planning and running, and kernels (executor/switches.h)
-  // Whether bf16 training keeps weights as halves (passes/precision/weights_as_halves.h); empty: as suits the device.
+  // Whether bf16 training keeps weights in parts (passes/precision/passes.h); empty: as suits the device.
   std::optional<bool> split_weights = {};
   bool find_nonfinite = false;  // stop at the first node that makes a NaN or an infinity
   // Bytes that the arena of a training step may take; 0: as few as can be. What does not fit is computed

@@ -21,7 +21,7 @@ std::string text_of(const Model& model, const StateDictReport& report) {
   Lines missing, misfits;
   for (const std::string& name : report.missing)
     missing.push_back(fmt::format("{} ({})", name, model.state(model.find_state(name)).type.to_string()));
-  for (const auto& [name, problem] : report.misfits) misfits.push_back(name + " " + problem);
+  for (const auto& [name, problem] : report.misfits) misfits.push_back(fmt::format("{} {}", name, problem));
   return part("missing", missing) + part("that the model does not have", report.unexpected) +
          part("of another type", misfits);
 }
@@ -84,14 +84,13 @@ void check_fit(const Model& model, const NamedTensors& values) {
          text_of(model, report));
 }
 
-FittingStates fitting_states(const Model& model, const NamedTensors& tensors, bool strict) {
+FittingStates fitting_states(const Model& model, const NamedTensors& tensors, bool strict,
+                             std::string_view remedy) {
   FittingStates fitting;
   fitting.report = compare(model, tensors, is_in_state_dict, Fit::kConvertible);
   if (strict && !fitting.report.fits())
-    fail(
-        "the tensors given are not the model's parameters and buffers, and nothing was changed:{}\n"
-        "  to load those that fit, give strict = false",
-        text_of(model, fitting.report));
+    fail("the tensors given are not the model's parameters and buffers, and nothing was changed:{}\n  {}",
+         text_of(model, fitting.report), remedy);
   for (const auto& [name, tensor] : tensors) {
     const int32_t index = model.find_state(name);
     if (index < 0 || !is_kept(model.state(index))) continue;
@@ -102,10 +101,22 @@ FittingStates fitting_states(const Model& model, const NamedTensors& tensors, bo
   return fitting;
 }
 
+namespace {
+
+void put(Model& model, const FittingStates& fitting) {
+  for (const auto& [name, tensor] : fitting.states) model.set_initial(model.find_state(name), tensor);
+}
+
+}  // namespace
+
 StateDictReport load_state_dict(Model& model, const NamedTensors& tensors, bool strict) {
   FittingStates fitting = fitting_states(model, tensors, strict);
-  for (const auto& [name, tensor] : fitting.states) model.set_initial(model.find_state(name), tensor);
+  put(model, fitting);
   return std::move(fitting.report);
+}
+
+void load_whole_state_dict(Model& model, const NamedTensors& tensors, std::string_view remedy) {
+  put(model, fitting_states(model, tensors, true, remedy));
 }
 
 }  // namespace genesis

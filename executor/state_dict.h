@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "executor/named_tensors.h"
@@ -36,6 +37,8 @@ NamedTensors state_dict(const Session& session);
 // otherwise what fits is loaded and the rest is returned.
 StateDictReport load_state_dict(Model& model, const NamedTensors& tensors, bool strict = true);
 StateDictReport load_state_dict(Session& session, const NamedTensors& tensors, bool strict = true);
+// The same for who reads a model from files: all must fit, and the Error ends with `remedy`, what its user can do.
+void load_whole_state_dict(Model& model, const NamedTensors& tensors, std::string_view remedy);
 
 // --- what Session is made of
 
@@ -52,11 +55,13 @@ NamedTensors initial_values(const Model& model);
 // Throws one Error that lists every state that is missing, unexpected or of another type.
 void check_fit(const Model& model, const NamedTensors& values);
 
-// Of `tensors` those that fit, in the dtypes of their states. Throws as load_state_dict() does.
+// Of `tensors` those that fit, in the dtypes of their states. Throws as load_state_dict() does, with `remedy` at the end.
 struct FittingStates {
   NamedTensors states;
   StateDictReport report;
 };
-FittingStates fitting_states(const Model& model, const NamedTensors& tensors, bool strict);
+inline constexpr std::string_view kLoadThoseThatFit = "to load those that fit, give strict = false";
+FittingStates fitting_states(const Model& model, const NamedTensors& tensors, bool strict,
+                             std::string_view remedy = kLoadThoseThatFit);
 
 }  // namespace genesis

@@ -14,6 +14,7 @@
 #include "passes/lora/lora.h"
 #include "passes/precision/cast_precision.h"
 #include "schema/core/parse_number.h"
+#include "schema/core/type_limits.h"
 #include "schema/graph/near_names.h"
 
 namespace genesis::models {
@@ -31,6 +32,7 @@ void parse(const std::string& key, const std::string& text, int64_t& value) {
 void parse(const std::string& key, const std::string& text, double& value) {
   const auto number = parse_number<double>(text);
   if (!number) wrong_value(key, text, "a number");
+  if (!fits_f32(*number)) wrong_value(key, text, "a number that f32 can hold");
   value = *number;
 }
 void parse(const std::string& key, const std::string& text, bool& value) {

@@ -15,8 +15,8 @@
 #include "passes/memory/offsets/plan_csv.h"
 #include "passes/pipelines.h"
 #include "passes/precision/cast_precision.h"
+#include "passes/precision/passes.h"
 #include "passes/precision/quantize.h"
-#include "passes/precision/weights_as_halves.h"
 #include "passes/training/evaluation.h"
 #include "passes/training/train_step.h"
 #include "passes/training/weight_average.h"
@@ -159,7 +159,7 @@ void optimise(Model& model, const Flags& flags, std::vector<passes::PassReport>&
   options.reports = &reports;
   // A file's states are what its author made them; what a session would do to them is only looked at.
   StateStorage storage;
-  if (target.splits_weights && flags.output.empty()) storage = passes::find_halves(model);
+  if (target.splits_weights && flags.output.empty()) storage = passes::find_stored_weights(model);
   add_parts(model, storage);
   for (const std::string& name : chosen_entries(flags, model)) {
     const Graph& entry = std::as_const(model).entry(name);

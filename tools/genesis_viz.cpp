@@ -12,6 +12,7 @@
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
 #include "tools/common/printable.h"
+#include "tools/common/ranks.h"
 #include "tools/common/tool.h"
 #include "tools/viz/data/mesh_data.h"
 #include "tools/viz/files/inputs.h"
@@ -231,6 +232,7 @@ void run(Flags flags) {
   if (flags.output.empty()) fail_missing("-o FILE.html|.svg|.png|.pdf|.dot");
   check_can_write(flags.output);
   check_kind(flags);
+  warn_of_useless_zero(flags.mesh, flags.zero);
   for (std::string* name : {&flags.input, &flags.diff}) *name = model_file(*name);
   nlohmann::ordered_json counts;  // of --diff
   if (is_page(flags))

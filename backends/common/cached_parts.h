@@ -8,7 +8,7 @@
 #include "backends/kernel_part.h"
 #include "schema/ops/nn/attention.h"
 #include "schema/ops/nn/cached_attention.h"
-#include "schema/ops/tensor/slice.h"
+#include "schema/ops/tensor/dynamic_slice.h"
 
 namespace genesis {
 

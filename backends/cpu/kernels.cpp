@@ -1,7 +1,11 @@
 #include "backends/cpu/kernels.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/kernel_table.h"
+#include "backends/way_list.h"
 #include "schema/core/error.h"
 
 namespace genesis::cpu {
@@ -62,8 +66,7 @@ const KernelTable& table() {
 
 std::vector<std::string> kernel_names() {
   std::vector<std::string> names = table().names();
-  for (const GemmImplementation& way : gemm_implementations())
-    names.push_back(std::string("gemm.") + way.name);
+  std::ranges::copy(names_of_ways("gemm", gemm_implementations()), std::back_inserter(names));
   return names;
 }
 

@@ -1,6 +1,11 @@
 #include "backends/cuda/kernels.h"
 
+#include <algorithm>
+#include <iterator>
+
+#include "backends/cuda/gemm/gemm.h"
 #include "backends/kernel_table.h"
+#include "backends/way_list.h"
 
 namespace genesis::cuda {
 
@@ -23,12 +28,9 @@ const KernelTable& table() {
   return table;
 }
 
-// Ways inside kernels: which of them a node takes is settled on the device that runs it.
-constexpr const char* kInnerWays[] = {"gemm.cublas_lt", "gemm.gemv"};
-
 std::vector<std::string> kernel_names() {
   std::vector<std::string> names = table().names();
-  names.insert(names.end(), std::begin(kInnerWays), std::end(kInnerWays));
+  std::ranges::copy(names_of_ways("gemm", gemm_implementations()), std::back_inserter(names));
   return names;
 }
 

@@ -69,8 +69,15 @@ std::string why_missing() {
 }
 
 fs::path loopback_module() {
-  std::error_code error;
-  return fs::canonical(find_module("libgenesis_loopback.so"), error);
+  const char* name = "libgenesis_loopback.so";
+  const fs::path file = find_module(name);
+  if (file.empty())
+    fail(
+        "{} is not where libgenesis_mpi.so is, and without it mpirun would listen on all interfaces of this "
+        "host: "
+        "install Genesis again, or start the ranks with a mpirun of your own",
+        name);
+  return fs::canonical(file);
 }
 
 std::unique_ptr<RankLink> join_ranks(const RankLimits& limits) {

@@ -12,8 +12,8 @@ namespace genesis::mpi {
 // Empty where this build has the module and its MPI library can be opened; else what is missing, and the remedy.
 std::string why_missing();
 
-// The module that mpirun is started with so that it listens on the loopback interface alone (loopback/); empty: it is not
-// there.
+// The module that mpirun is started with so that it listens on the loopback interface alone (loopback/). Throws Error
+// where it is not there.
 std::filesystem::path loopback_module();
 
 // Joins the ranks that mpirun or srun started, once a process. Throws Error where MPI is missing or does not start.

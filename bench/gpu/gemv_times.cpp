@@ -18,8 +18,9 @@
 #include <vector>
 
 #include "backends/common/product_parts.h"
-#include "backends/cuda/gemm/few_rows.h"
-#include "backends/cuda/gemm/quantized_gemv.h"
+#include "backends/cuda/gemm/gemv_prefetch/gemv_prefetch.h"
+#include "backends/cuda/gemm/quantized_stream/quantized_gemv_stream.h"
+#include "backends/cuda/gemm/skinny/skinny_gemm.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/peaks.h"
 #include "backends/cuda/runtime/runtime.h"
@@ -139,7 +140,7 @@ class Product {
                        .layers = static_cast<int>(shape_.n.size()),
                        .k = shape_.k,
                        .swiglu = shape_.swiglu,
-                       .settled = true,
+                       .independent = true,
                        .norm = normalises(m) ? gains_.get() : nullptr,
                        .eps = kEps};
     int64_t row = 0;
@@ -151,18 +152,22 @@ class Product {
     return gemv;
   }
   // All of it in one start, of bf16 weights.
-  void run_few_rows(int m, int64_t copy, const cuda::Launch& launch, cuda::FewRowsCut cut) const {
+  cuda::Gemv bf16_gemv(int m, int64_t copy) const {
     cuda::Gemv gemv;
     gemv.m = m, gemv.k = gemv.lda = shape_.k;
+    gemv.splits = cuda::gemv_splits(DType::bf16, shape_.k);
     gemv.layers = static_cast<int>(shape_.n.size());
-    gemv.settled = true;
+    gemv.independent = true;
     int64_t row = 0;
     for (int i = 0; i < gemv.layers; ++i) {
       const int64_t n = shape_.n[static_cast<size_t>(i)];
       gemv.layer[i] = {quants_at(copy, row), bias_at(row), addend(), y_at(row), n, n, 0};
       row += n;
     }
-    cuda::run_few_rows(DType::bf16, shape_.swiglu, gemv, x_.get(), launch, cut);
+    return gemv;
+  }
+  void run_skinny_gemm(int m, int64_t copy, const cuda::Launch& launch, cuda::SkinnyGemmCut cut) const {
+    cuda::run_skinny_gemm(DType::bf16, shape_.swiglu, bf16_gemv(m, copy), x_.get(), launch, cut);
   }
   // Its first weight by a product of matrices, without norm and swiglu.
   void run_library(int m, int64_t copy, const cuda::Launch& launch) const {
@@ -176,7 +181,7 @@ class Product {
                               .ldc = shape_.rows(),
                               .transpose_b = true,
                               .accumulate = shape_.has_addend};
-    static const KernelNames kNoGemv = {"gemm.gemv"};
+    static const KernelNames kNoGemv = {"gemm.gemv", "gemm.gemv_prefetch"};
     auto& made = libraries_[m];
     if (!made) made = cuda::Gemm::create(problem, &kNoGemv);
     workspace_for(cuda::gemm_workspace_bytes(problem, &kNoGemv));
@@ -187,7 +192,7 @@ class Product {
                .workspace = workspace_.get(),
                .stream = launch.stream});
   }
-  // What a model does without few_rows: a library's product a weight, then swiglu. False: it is one weight.
+  // What a model does without skinny_gemm: a library's product a weight, then swiglu. False: it is one weight.
   bool run_parts(int m, const cuda::Launch& launch, int64_t copy) const {
     if (shape_.n.size() == 1) return false;
     auto& made = parts_[m];
@@ -211,42 +216,12 @@ class Product {
     made->run({.inputs = inputs, .outputs = outputs, .scratch = workspace_.get(), .launch = &launch});
     return true;
   }
-  // The same of bf16 weights.
-  void run_bf16(int m, int64_t copy, const cuda::Launch& launch) const {
-    const cuda::GemvStart start{launch.stream, launch.can_use_pdl, launch.early, true};
-    cuda::GemmProblem problem{.in = DType::bf16,
-                              .out = DType::bf16,
-                              .m = m,
-                              .n = shape_.n[0],
-                              .k = shape_.k,
-                              .lda = shape_.k,
-                              .ldb = shape_.k,
-                              .ldc = shape_.n[0],
-                              .transpose_b = true};
-    std::vector<cuda::GemvWeight> weights;
-    int64_t row = 0;
-    for (const int64_t n : shape_.n) {
-      weights.push_back({quants_at(copy, row), bias_at(row), y_at(row), n});
-      row += n;
-    }
-    if (normalises(m)) {
-      if (!cuda::try_gemv_after_norm(problem, x_.get(), {gains_.get(), kEps}, weights, shape_.swiglu, start))
-        fail("no kernel for {}", shape_.name);
-    } else if (shape_.swiglu) {
-      cuda::run_gemv_swiglu(problem, x_.get(), weights[0], weights[1], start);
-    } else if (shape_.has_addend) {
-      problem.accumulate = true;
-      cuda::run_gemv(problem, {.a = x_.get(),
-                               .b = weights[0].weight,
-                               .c = y_.get(),
-                               .addend = addend(),
-                               .stream = start.stream,
-                               .can_use_pdl = start.can_use_pdl,
-                               .early = start.early,
-                               .settled = true});
-    } else {
-      cuda::run_gemv(problem, x_.get(), weights, start);
-    }
+  // By a GEMV, with the norm where that has one.
+  void run_bf16(int m, int64_t copy, const cuda::Launch& launch, cuda::StartGemv kernel) const {
+    cuda::Gemv gemv = bf16_gemv(m, copy);
+    if (normalises(m)) gemv.norm = gains_.get(), gemv.eps = kEps;
+    const cuda::GemvStart start{launch.stream, launch.can_use_pdl, launch.early};
+    if (!kernel(DType::bf16, shape_.swiglu, gemv, x_.get(), start)) fail("no kernel for {}", shape_.name);
   }
   const void* x() const { return x_.get(); }
 
@@ -299,7 +274,7 @@ class Product {
     return forms;
   }
   static std::unique_ptr<LinearParts> parts_of(const Forms& forms) {
-    static const KernelNames kWithout = {"few_rows"};
+    static const KernelNames kWithout = {"skinny_gemm"};
     return std::make_unique<LinearParts>(
         cuda::kernels_for, true,
         KernelQuery{*find_op("linear"), to_attributes(forms.op), forms.inputs, forms.outputs, &kWithout});
@@ -428,20 +403,20 @@ Variant streamed(int warps, int blocks, int rows, int ring_kib, int part_bytes) 
           }};
 }
 
-Variant few_rows(int tiles, int parts) {
+Variant skinny_gemm(int tiles, int parts) {
   return {fmt::format("few rows, {} tiles, {} blocks", tiles, parts),
           [=](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
             if (m <= cuda::kMaxGemvRows) return false;
-            product.run_few_rows(m, copy, launch, {tiles, parts});
+            product.run_skinny_gemm(m, copy, launch, {tiles, parts});
             return true;
           }};
 }
-Variant chosen_few_rows(const std::string& name, bool asks_ahead) {
+Variant chosen_skinny_gemm(const std::string& name, bool asks_ahead) {
   return {name, [=](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
             if (m <= cuda::kMaxGemvRows) return false;
-            cuda::FewRowsCut cut = cuda::few_rows_cut(product.shape().rows(), product.shape().k);
+            cuda::SkinnyGemmCut cut = cuda::skinny_gemm_cut(product.shape().rows(), product.shape().k);
             cut.asks_ahead = asks_ahead;
-            product.run_few_rows(m, copy, launch, cut);
+            product.run_skinny_gemm(m, copy, launch, cut);
             return true;
           }};
 }
@@ -451,7 +426,7 @@ std::vector<Variant> bf16_variants() {
       {"prefetched",
        [](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
          if (m > cuda::kMaxGemvRows) return false;
-         product.run_bf16(m, copy, launch);
+         product.run_bf16(m, copy, launch, cuda::start_prefetched_gemv);
          return true;
        }},
       {"library, one weight",
@@ -467,10 +442,10 @@ std::vector<Variant> bf16_variants() {
          if (!product.run_parts(m, launch, copy)) product.run_library(m, copy, launch);
          return true;
        }},
-      chosen_few_rows("few rows, as chosen", true),
-      chosen_few_rows("few rows, chosen, not ahead", false)};
+      chosen_skinny_gemm("few rows, as chosen", true),
+      chosen_skinny_gemm("few rows, chosen, not ahead", false)};
   for (const int tiles : {2, 4})
-    for (const int parts : {1, 2, 4, 8}) variants.push_back(few_rows(tiles, parts));
+    for (const int parts : {1, 2, 4, 8}) variants.push_back(skinny_gemm(tiles, parts));
   return variants;
 }
 

@@ -29,9 +29,13 @@ MEGAKERNEL, FUSED_CACHE = "megakernel", "fuse_cached_attention"
 CASES = {
     "megakernel": [("decode 1 64", "qwen", ())],
     "gemv": [("decode 1 64", "qwen", (MEGAKERNEL,)), ("decode 4 64", "qwen x4", ())],
-    "few_rows": [("decode 32 1000", "qwen x32", ())],
+    "gemv_prefetch": [("decode 1 64", "qwen", (MEGAKERNEL,)), ("decode 4 64", "qwen x4", ())],
+    "skinny_gemm": [("decode 32 1000", "qwen x32", ())],
     "grouped": [("decode 32 1000", "qwen x32", ())],
     "quantized_gemv": [("decode 1 64", "q8", (MEGAKERNEL,)), ("decode 1 64", "q4", (MEGAKERNEL,))],
+    "quantized_gemv_stream": [("decode 1 64", "q8", (MEGAKERNEL,)), ("decode 1 64", "q4", (MEGAKERNEL,))],
+    "one_start": [("decode 1 64", "qwen", (MEGAKERNEL,)), ("decode 1 1000", "qwen", (MEGAKERNEL,))],
+    "side_stream": [("train 8 1024", "qwen train", ())],
     "split_keys": [("decode 1 1000", "qwen", (MEGAKERNEL, FUSED_CACHE)), ("decode 1 4000", "qwen", (MEGAKERNEL, FUSED_CACHE))],
     "bias_grad_epilogue": [("train 32 1024", "gpt2 train", ()), ("train 8 1024", "qwen train", ())],
     "exponentials": [("train 8 1024", "qwen train", ())],
@@ -41,7 +45,9 @@ CASES = {
     "split_weights": [("train 8 1024", "qwen train", ())],
     "ranges": [("packed 8 1024", "qwen packed", ())],
 }
-PASSES = {"megakernel", "split_weights"}  # that are switched off by their own names, not as kernels
+PASSES = {"megakernel", "side_stream", "split_weights"}  # that are switched off by their own names, not as kernels
+# What goes with a way that is switched off: the kernel for some chips, which serves the same nodes.
+WITH = {"gemv": ["kernel:gemv_prefetch"], "quantized_gemv": ["kernel:quantized_gemv_stream"]}
 
 
 def kind_of(model):
@@ -114,11 +120,11 @@ class Bench:
 
     def compare(self, way, run, model, beside):
         """Ms with the way and without it."""
-        switch = way if way in PASSES else "kernel:" + way
+        switches = [way if way in PASSES else "kernel:" + way, *WITH.get(way, [])]
         times = {True: [], False: []}
         for _ in range(self.flags.rounds):
             for on in (True, False):
-                times[on].append(self.milliseconds(run, model, list(beside) + ([] if on else [switch])))
+                times[on].append(self.milliseconds(run, model, list(beside) + ([] if on else switches)))
         return {"way": way, "run": run, "model": model, "without_besides": list(beside), "ms": statistics.median(times[True]),
                 "ms_without": statistics.median(times[False]), "all": times}
 

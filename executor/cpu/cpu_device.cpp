@@ -9,10 +9,11 @@
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/parallel/usable_cores.h"
 #include "backends/cpu/peaks.h"
-#include "executor/runtime/aligned_memory.h"
 #include "executor/cpu/cpu_runner.h"
-#include "executor/runtime/host_memory.h"
+#include "executor/runtime/aligned_memory.h"
 #include "executor/runtime/device.h"
+#include "executor/runtime/host_downloads.h"
+#include "executor/runtime/host_memory.h"
 #include "schema/core/error.h"
 #include "schema/core/task_edges.h"
 
@@ -82,7 +83,7 @@ class CpuDevice final : public Device {
     tasks_.execute(edges.around(body));
   }
   std::unique_ptr<Runner> make_runner(const Plan& plan, const RunnerOptions& options) override {
-    return make_cpu_runner(plan, options);
+    return make_cpu_runner(plan, options, target_);
   }
 
  private:

@@ -25,11 +25,11 @@ using Clock = std::chrono::steady_clock;
 
 class CpuRunner final : public Runner {
  public:
-  CpuRunner(const Plan& plan, const RunnerOptions& options)
+  CpuRunner(const Plan& plan, const RunnerOptions& options, const Target& target)
       : plan_(plan),
         collectives_(options.collectives),
         calls_(make_step_calls(plan, cpu::kernels_for, options.disabled_kernels)),
-        graph_(make_step_graph(plan)),
+        graph_(make_step_graph(plan, target)),
         faults_(plan.steps.size()),
         waiting_(plan.steps.size()) {
     for (size_t i = 0; i < calls_.size(); ++i) {
@@ -245,8 +245,9 @@ class CpuRunner final : public Runner {
 
 }  // namespace
 
-std::unique_ptr<Runner> make_cpu_runner(const Plan& plan, const RunnerOptions& options) {
-  return std::make_unique<CpuRunner>(plan, options);
+std::unique_ptr<Runner> make_cpu_runner(const Plan& plan, const RunnerOptions& options,
+                                        const Target& target) {
+  return std::make_unique<CpuRunner>(plan, options, target);
 }
 
 }  // namespace genesis

@@ -4,10 +4,11 @@
 #include <memory>
 
 #include "executor/runtime/runner.h"
+#include "schema/graph/target.h"
 
 namespace genesis {
 
 // `plan` must outlive the runner. Throws Error when a step has no kernel, naming its node.
-std::unique_ptr<Runner> make_cpu_runner(const Plan& plan, const RunnerOptions& options);
+std::unique_ptr<Runner> make_cpu_runner(const Plan& plan, const RunnerOptions& options, const Target& target);
 
 }  // namespace genesis

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/cpu/parallel/parallel.h"
+#include "schema/core/parallel.h"
 
 namespace genesis {
 namespace {
@@ -15,9 +15,8 @@ constexpr int64_t kAlignment = 256;
 
 // Pages of a mapped file are looked up as they are touched: by all cores, that keeps pace with the bus.
 void copy_by_all_cores(std::byte* to, const std::byte* from, int64_t bytes) {
-  cpu::parallel_pieces((bytes + kBlockBytes - 1) / kBlockBytes, [&](int64_t block) {
-    const int64_t begin = block * kBlockBytes, size = std::min(kBlockBytes, bytes - begin);
-    std::memcpy(to + begin, from + begin, static_cast<size_t>(size));
+  in_parallel(bytes, kBlockBytes, [&](int64_t first, int64_t last) {
+    std::memcpy(to + first, from + first, static_cast<size_t>(last - first));
   });
 }
 

@@ -1,6 +1,5 @@
 // One GPU as a Device. All its runs, uploads and downloads go through one stream, so they happen in the order
 // in which they were started.
-#include "backends/cpu/kernels.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/peaks.h"
 #include "backends/cuda/runtime/allocated.h"
@@ -69,7 +68,7 @@ class CudaDevice final : public Device {
     body();
   }
   std::unique_ptr<Runner> make_runner(const Plan& plan, const RunnerOptions& options) override {
-    return make_cuda_runner(plan, options, index_, stream_.get());
+    return make_cuda_runner(plan, options, target_.streams, index_, stream_.get());
   }
 
  private:
@@ -88,7 +87,7 @@ std::string why_no_cuda_device() { return ""; }
 std::shared_ptr<Device> open_cuda_device(int index) { return std::make_shared<CudaDevice>(index); }
 Target cuda_target(int index) {
   Target target = cuda::cuda_target(index);
-  target.evaluate = cpu::cpu_target().evaluate;  // constants are folded on the host
+  target.evaluate = target_of("cpu").evaluate;  // constants are folded on the host
   return target;
 }
 

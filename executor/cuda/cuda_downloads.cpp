@@ -1,4 +1,5 @@
 #include "executor/cuda/cuda_downloads.h"
+#include "executor/runtime/host_memory.h"
 
 #include <spdlog/spdlog.h>
 

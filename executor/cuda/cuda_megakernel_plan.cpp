@@ -5,7 +5,7 @@
 #include <numeric>
 #include <optional>
 
-#include "executor/cuda/settled_inputs.h"
+#include "executor/cuda/independent_inputs.h"
 
 namespace genesis {
 namespace {
@@ -40,13 +40,14 @@ bool is_read_later(const Plan& plan, size_t step, size_t end, const BufferRef& b
 // own parts alone, and what it gives is complete when all heads are.
 class Growing {
  public:
-  Growing(const Plan& plan, const std::vector<uint64_t>& settled) : plan_(plan), settled_(settled) {}
+  Growing(const Plan& plan, const std::vector<uint64_t>& independent)
+      : plan_(plan), independent_(independent) {}
 
   // False, and nothing has changed, where the step cannot be the next instruction.
   bool add(size_t step) {
     const Step& s = plan_.steps[step];
     const auto shape = cuda::instruction_shape_of({*s.op, s.attributes, s.input_types, s.output_types});
-    if (!shape || !is_settled(s, *shape, step) || !goes_with_the_others(*shape, s)) return false;
+    if (!shape || !is_independent(s, *shape, step) || !goes_with_the_others(*shape, s)) return false;
     PlannedInstruction instruction{.step = step, .shape = *shape};
     for (int input : shape->vectors()) {
       const auto source = find(s.inputs[static_cast<size_t>(input)]);
@@ -134,9 +135,9 @@ class Growing {
   }
 
   // Weights are asked for before anything that runs ahead has ended; caches are changed where they are.
-  bool is_settled(const Step& s, const cuda::InstructionShape& shape, size_t step) const {
-    for (int input : shape.settled(s.inputs.size()))
-      if (input >= 64 || !(settled_[step] >> input & 1)) return false;
+  bool is_independent(const Step& s, const cuda::InstructionShape& shape, size_t step) const {
+    for (int input : shape.independent(s.inputs.size()))
+      if (input >= 64 || !(independent_[step] >> input & 1)) return false;
     if (shape.kind != Kind::kAttention) return true;
     // They are read before any word is waited for.
     for (const PlannedInstruction& other : instructions_)
@@ -266,7 +267,7 @@ class Growing {
   }
 
   const Plan& plan_;
-  const std::vector<uint64_t>& settled_;
+  const std::vector<uint64_t>& independent_;
   std::vector<PlannedInstruction> instructions_;
   std::vector<Known> known_;
   std::vector<size_t> occupants_;  // by slot
@@ -275,10 +276,10 @@ class Growing {
 }  // namespace
 
 std::vector<MegakernelPlan> plan_megakernels(const Plan& plan) {
-  const std::vector<uint64_t> settled = settled_inputs(plan);
+  const std::vector<uint64_t> independent = independent_inputs(plan);
   std::vector<MegakernelPlan> megakernels;
   for (size_t step = 0; step < plan.steps.size();) {
-    Growing megakernel(plan, settled);
+    Growing megakernel(plan, independent);
     while (megakernel.size() < kMaxInstructions && step + megakernel.size() < plan.steps.size() &&
            megakernel.add(step + megakernel.size())) {
     }

@@ -7,12 +7,14 @@
 
 namespace genesis {
 
-CudaProgress::CudaProgress(const Plan& plan)
-    : plan_(plan), set_(cuda::allocate_pinned(static_cast<int64_t>(plan.steps.size() * sizeof(int32_t)))) {}
+CudaProgress::CudaProgress(const Plan& plan, const StreamSpeeds& speeds)
+    : plan_(plan),
+      speeds_(speeds),
+      set_(cuda::allocate_pinned(static_cast<int64_t>(plan.steps.size() * sizeof(int32_t)))) {}
 
 void CudaProgress::begin_capture(const StepStreams& streams) {
   std::vector<double> microseconds;
-  for (const Step& step : plan_.steps) microseconds.push_back(least_microseconds(step));
+  for (const Step& step : plan_.steps) microseconds.push_back(least_microseconds(step, speeds_));
   marks_.emplace(streams, std::move(microseconds));
   stream_of_ = streams.stream;
   knows_ = true;

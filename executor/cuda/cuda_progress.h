@@ -10,12 +10,13 @@
 #include "backends/cuda/runtime/runtime.h"
 #include "executor/cuda/step_marks.h"
 #include "schema/graph/plan.h"
+#include "schema/graph/target.h"
 
 namespace genesis {
 
 class CudaProgress {
  public:
-  explicit CudaProgress(const Plan& plan);
+  CudaProgress(const Plan& plan, const StreamSpeeds& speeds);
 
   // A capture begins; what was captured before runs no more.
   void begin_capture(const StepStreams& streams);
@@ -31,6 +32,7 @@ class CudaProgress {
   int32_t* set() const { return reinterpret_cast<int32_t*>(set_.get()); }
 
   const Plan& plan_;
+  const StreamSpeeds speeds_;
   std::shared_ptr<std::byte> set_;  // pinned, by mark: 1 when it is set
   std::optional<StepMarks> marks_;
   bool knows_ = false;              // the driver took all marks

@@ -15,8 +15,8 @@
 #include "executor/cuda/cuda_megakernel.h"
 #include "executor/cuda/cuda_progress.h"
 #include "executor/cuda/cuda_transfers.h"
+#include "executor/cuda/independent_inputs.h"
 #include "executor/cuda/planned_exchanges.h"
-#include "executor/cuda/settled_inputs.h"
 #include "executor/cuda/step_streams.h"
 #include "executor/runtime/step_call.h"
 #include "schema/core/error.h"
@@ -30,9 +30,11 @@ using cuda::DeviceFault;
 
 class CudaRunner final : public Runner {
  public:
-  CudaRunner(const Plan& plan, const RunnerOptions& options, int device, cudaStream_t stream)
+  CudaRunner(const Plan& plan, const RunnerOptions& options, const StreamSpeeds& speeds, int device,
+             cudaStream_t stream)
       : plan_(plan),
         options_(options),
+        speeds_(speeds),
         device_(device),
         stream_(stream),
         calls_(make_step_calls(plan, cuda::kernels_for, options.disabled_kernels)),
@@ -43,16 +45,16 @@ class CudaRunner final : public Runner {
         inspector_(device, stream),
         megakernels_(options.megakernel ? make_cuda_megakernels(plan, device)
                                         : std::vector<CudaMegakernel>()),
-        progress_(plan) {
+        progress_(plan, speeds) {
     *device_fault() = {};
-    const std::vector<uint64_t> settled = settled_inputs(plan);
+    const std::vector<uint64_t> independent = independent_inputs(plan);
     const bool can_use_pdl = cuda::code_has_pdl();
     for (size_t i = 0; i < calls_.size(); ++i) {
       launches_[i] = {.stream = stream_,
                       .fault = {device_fault(), static_cast<int32_t>(i)},
                       .multiprocessors = cuda::current_chip().multiprocessors,
                       .can_use_pdl = can_use_pdl,
-                      .settled = settled[i]};
+                      .independent = independent[i]};
       calls_[i].context.launch = &launches_[i];
       calls_[i].context.fault = &host_fault_;
       calls_[i].context.collectives = options_.collectives.get();
@@ -322,7 +324,7 @@ class CudaRunner final : public Runner {
   }
 
   StepStreams streams_of_plan() const {
-    if (options_.side_stream) return assign_streams(plan_, make_step_graph(plan_));
+    if (options_.side_stream) return assign_streams(plan_, make_step_graph(plan_), speeds_);
     return StepStreams::one_line(calls_.size());
   }
 
@@ -425,6 +427,7 @@ class CudaRunner final : public Runner {
 
   const Plan& plan_;
   const RunnerOptions options_;
+  const StreamSpeeds speeds_;
   int device_;
   cudaStream_t stream_;
   std::vector<StepCall> calls_;
@@ -445,9 +448,9 @@ class CudaRunner final : public Runner {
 
 }  // namespace
 
-std::unique_ptr<Runner> make_cuda_runner(const Plan& plan, const RunnerOptions& options, int device,
-                                         void* stream) {
-  return std::make_unique<CudaRunner>(plan, options, device, static_cast<cudaStream_t>(stream));
+std::unique_ptr<Runner> make_cuda_runner(const Plan& plan, const RunnerOptions& options,
+                                         const StreamSpeeds& speeds, int device, void* stream) {
+  return std::make_unique<CudaRunner>(plan, options, speeds, device, static_cast<cudaStream_t>(stream));
 }
 
 }  // namespace genesis

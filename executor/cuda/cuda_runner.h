@@ -11,7 +11,7 @@ namespace genesis {
 
 // `plan` must outlive the runner; the device must be current in the calling thread. Throws Error when a step
 // has no kernel, naming its node.
-std::unique_ptr<Runner> make_cuda_runner(const Plan& plan, const RunnerOptions& options, int device,
-                                         void* stream);
+std::unique_ptr<Runner> make_cuda_runner(const Plan& plan, const RunnerOptions& options,
+                                         const StreamSpeeds& speeds, int device, void* stream);
 
 }  // namespace genesis

@@ -7,29 +7,36 @@
 namespace genesis {
 namespace {
 
-// Microseconds, of a large GPU; only ratios matter.
-constexpr double kBytesPerUs = 2.5e6, kFlopsPerUs = 5e8;
-constexpr double kExchangedPerUs = 2e5;  // bytes, between ranks
-constexpr double kShortest = 2.5;        // any kernel of a captured graph, its start included
-constexpr double kSmall = 8;             // what takes longer fills the chip by itself
-constexpr double kOtherStream = 1;       // what waiting for the other stream takes longer than for one's own
-constexpr double kWorthWhile = 1;        // what must be gained
+// A target's speeds in microseconds, in which times of steps are told.
+struct Times {
+  explicit Times(const StreamSpeeds& speeds)
+      : bytes(speeds.bytes_per_second / 1e6),
+        flops(speeds.flops_per_second / 1e6),
+        exchanged(speeds.exchanged_per_second / 1e6),
+        shortest(1e6 * speeds.shortest_seconds),
+        filling(1e6 * speeds.filling_seconds),
+        switching(1e6 * speeds.switching_seconds),
+        worthwhile(1e6 * speeds.worthwhile_seconds) {}
 
-double work_of(const Step& step) {
+  double bytes, flops, exchanged;  // in each
+  double shortest, filling, switching, worthwhile;
+};
+
+double work_of(const Step& step, const Times& times) {
   const Cost cost = cost_of(step);
-  if (step.op->info.collective) return cost.bytes / kExchangedPerUs;
-  return std::max(cost.bytes / kBytesPerUs, cost.flops / kFlopsPerUs);
+  if (step.op->info.collective) return cost.bytes / times.exchanged;
+  return std::max(cost.bytes / times.bytes, cost.flops / times.flops);
 }
 
 class Assigner {
  public:
-  Assigner(const Plan& plan, const StepGraph& graph)
-      : graph_(graph), count_(plan.steps.size()), predecessors_(count_), finish_(count_, 0) {
+  Assigner(const Plan& plan, const StepGraph& graph, const StreamSpeeds& speeds)
+      : graph_(graph), times_(speeds), count_(plan.steps.size()), predecessors_(count_), finish_(count_, 0) {
     for (const Step& step : plan.steps) {
-      const double work = work_of(step);
+      const double work = work_of(step, times_);
       const bool exchanges = step.op->info.collective;
       exchanges_.push_back(exchanges);
-      durations_.push_back(std::max(work, kShortest));
+      durations_.push_back(std::max(work, times_.shortest));
       work_before_.push_back(work_before_.back() + (exchanges ? 0 : work));
     }
     for (size_t i = 0; i < count_; ++i)
@@ -53,7 +60,7 @@ class Assigner {
     double at = 0;
     for (int32_t earlier : predecessors_[step])
       at = std::max(
-          at, finish_[static_cast<size_t>(earlier)] + (stream_of(earlier) == stream ? 0 : kOtherStream));
+          at, finish_[static_cast<size_t>(earlier)] + (stream_of(earlier) == stream ? 0 : times_.switching));
     return at;
   }
 
@@ -77,7 +84,7 @@ class Assigner {
     const auto& before = predecessors_[step];
     const size_t begin = before.empty() ? 0 : static_cast<size_t>(before.back()) + 1;
     const double own = work_before_[step + 1] - work_before_[step];
-    return work_before_[first_that_waits(step)] - work_before_[begin] - own >= kShortest;
+    return work_before_[first_that_waits(step)] - work_before_[begin] - own >= times_.shortest;
   }
 
   bool gains_aside(size_t step) const {
@@ -85,8 +92,9 @@ class Assigner {
     const double waiting_here =
         end_of(step, StepStreams::kMain) + beside;  // when the first that waits can start
     const double waiting_there =
-        std::max(busy_[StepStreams::kMain] + beside, end_of(step, StepStreams::kAside) + kOtherStream);
-    return durations_[step] <= kSmall && has_cover(step) && waiting_there + kWorthWhile <= waiting_here;
+        std::max(busy_[StepStreams::kMain] + beside, end_of(step, StepStreams::kAside) + times_.switching);
+    return durations_[step] <= times_.filling && has_cover(step) &&
+           waiting_there + times_.worthwhile <= waiting_here;
   }
 
   // Whether work that does not wait for an exchange can hide it. Else it goes where nobody waits for another stream, as the
@@ -94,7 +102,7 @@ class Assigner {
   bool can_hide(size_t exchange) const {
     for (const int32_t next : graph_.successors[exchange])
       if (!exchanges_[static_cast<size_t>(next)])
-        return work_before_[static_cast<size_t>(next)] - work_before_[exchange + 1] >= kShortest;
+        return work_before_[static_cast<size_t>(next)] - work_before_[exchange + 1] >= times_.shortest;
     return true;
   }
 
@@ -121,6 +129,7 @@ class Assigner {
   }
 
   const StepGraph& graph_;
+  const Times times_;
   const size_t count_;
   std::vector<bool> exchanges_;                        // by step
   std::vector<double> durations_, work_before_ = {0};  // by step
@@ -133,8 +142,13 @@ class Assigner {
 
 }  // namespace
 
-double least_microseconds(const Step& step) { return std::max(work_of(step), kShortest); }
+double least_microseconds(const Step& step, const StreamSpeeds& speeds) {
+  const Times times(speeds);
+  return std::max(work_of(step, times), times.shortest);
+}
 
-StepStreams assign_streams(const Plan& plan, const StepGraph& graph) { return Assigner(plan, graph).run(); }
+StepStreams assign_streams(const Plan& plan, const StepGraph& graph, const StreamSpeeds& speeds) {
+  return Assigner(plan, graph, speeds).run();
+}
 
 }  // namespace genesis

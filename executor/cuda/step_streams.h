@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "executor/runtime/step_graph.h"
+#include "schema/graph/target.h"
 
 namespace genesis {
 
@@ -33,10 +34,10 @@ struct StepStreams {
   }
 };
 
-// What a step takes at least, on a large GPU; only ratios matter.
-double least_microseconds(const Step& step);
+// What a step takes at least, by these speeds.
+double least_microseconds(const Step& step, const StreamSpeeds& speeds);
 
 // Each stream runs its steps in the plan's order, so waiting for one is waiting for all before it.
-StepStreams assign_streams(const Plan& plan, const StepGraph& graph);
+StepStreams assign_streams(const Plan& plan, const StepGraph& graph, const StreamSpeeds& speeds);
 
 }  // namespace genesis

@@ -17,7 +17,6 @@
 #include <thread>
 #include <utility>
 
-#include "executor/distributed/local_launch.h"
 #include "executor/distributed/noted_signals.h"
 #include "schema/core/error.h"
 

@@ -1,5 +1,6 @@
 #include "executor/distributed/local_launch.h"
 
+#include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,16 +40,22 @@ std::string find_program(const char* name) {
   const char* path = std::getenv("PATH");
   std::istringstream folders(path ? path : "/usr/bin:/bin");
   for (std::string folder; std::getline(folders, folder, ':');)
-    if (const std::string file = folder + "/" + name; ::access(file.c_str(), X_OK) == 0) return file;
+    if (std::string file = folder + "/" + name; ::access(file.c_str(), X_OK) == 0) return file;
   return "";
 }
 
 // By a module, for mpirun has no option for it. A path with a blank or a colon cannot be preloaded.
 void listen_on_loopback_alone() {
   const std::string module = mpi::loopback_module().string();
+  if (module.find_first_of(" :") != module.npos)
+    return spdlog::warn(
+        "mpirun listens on all interfaces of this host while the run lasts: {} cannot be preloaded, as its "
+        "path has a "
+        "blank or a colon",
+        module);
   const char* others = std::getenv("LD_PRELOAD");
   const std::string preloaded = others ? others : "";
-  if (module.empty() || module.find_first_of(" :") != module.npos || preloaded.starts_with(module)) return;
+  if (preloaded.starts_with(module)) return;
   ::setenv("LD_PRELOAD", (module + (preloaded.empty() ? "" : ":" + preloaded)).c_str(), 1);
 }
 
@@ -104,6 +111,7 @@ int launch_ranks(const Mesh& mesh, std::string_view device_kind) {
   if (mesh.ranks() > kMaxRanks)
     fail("mesh '{}' has {} ranks, and a tool starts at most {} on its host: start them with mpirun or srun",
          mesh.to_string(), mesh.ranks(), kMaxRanks);
+  ::setenv("GENESIS_ONE_COMMAND", "1", 1);
   if (device_kind != "cpu") return run_child_ranks(static_cast<int>(mesh.ranks()), own_command());
   if (const std::string why = mpi::why_missing(); !why.empty()) fail("{}", why);  // once, not by every rank
   const std::vector<std::string> command = mpirun_command(mesh.ranks(), own_command());

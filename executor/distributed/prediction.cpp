@@ -8,20 +8,11 @@
 #include "executor/runtime/cost.h"
 #include "executor/runtime/step_graph.h"
 #include "passes/core/match.h"
-#include "schema/core/error.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/nn/attention.h"
 
 namespace genesis {
 namespace {
-
-constexpr ChipRates kChips[] = {
-    {"h100", 620e12, 45e12, 420e12, 2.55e12, 2.6},
-    {"h200", 580e12, 45e12, 430e12, 3.6e12, 2.6},
-};
-
-// Of an exchange that runs beside a computation, the part by which it slows that.
-constexpr double kSlowedBy = 0.75;
 
 double compute_us(const Step& step, const ChipRates& chip) {
   const Cost cost = cost_of(step);
@@ -36,7 +27,7 @@ struct Group {
   int64_t hosts = 1, each_host = 1;
 };
 
-Group group_of(const Mesh& mesh, std::string_view axis, const Links& links) {
+Group group_of(const Mesh& mesh, std::string_view axis, const RankLinks& links) {
   const std::vector<int64_t> ranks = mesh.group(0, axis);
   Group group;
   group.hosts = ranks.back() / links.ranks_each_host - ranks.front() / links.ranks_each_host + 1;
@@ -46,7 +37,7 @@ Group group_of(const Mesh& mesh, std::string_view axis, const Links& links) {
 }
 
 // Rings go through every rank of a host before they leave it, and leave it by the links of all.
-double exchange_us(const Step& step, const Mesh& mesh, const Links& links) {
+double exchange_us(const Step& step, const Mesh& mesh, const RankLinks& links) {
   const std::string_view axis = axis_of(*step.op, step.attributes);
   const Group group = group_of(mesh, axis, links);
   const auto bytes = static_cast<double>(bytes_over_link(step, mesh.size(axis)));
@@ -58,13 +49,7 @@ double exchange_us(const Step& step, const Mesh& mesh, const Links& links) {
 
 }  // namespace
 
-const ChipRates& chip_rates(std::string_view name) {
-  for (const ChipRates& chip : kChips)
-    if (chip.name == name) return chip;
-  fail("there are no rates of a chip '{}': known are h100 and h200", name);
-}
-
-Prediction predict(const Plan& plan, const Mesh& mesh, const ChipRates& chip, const Links& links) {
+Prediction predict(const Plan& plan, const Mesh& mesh, const ChipRates& chip, const RankLinks& links) {
   const StepGraph graph = make_step_graph(plan);
   std::vector<double> ready(plan.steps.size(), 0);  // when all that a step waits for is done
   double busy = 0, exchanging = 0;                  // until when
@@ -80,7 +65,7 @@ Prediction predict(const Plan& plan, const Mesh& mesh, const ChipRates& chip, co
       const double took = compute_us(step, chip), start = std::max(busy, ready[i]);
       const double beside = std::clamp(exchanging - start, 0.0, took);
       prediction.compute_us += took;
-      end = busy = start + took + kSlowedBy * beside;
+      end = busy = start + took + kExchangeShown * beside;
     }
     for (const int32_t next : graph.successors[i])
       ready[static_cast<size_t>(next)] = std::max(ready[static_cast<size_t>(next)], end);

@@ -1,5 +1,5 @@
 // Copies of a device's memory that go to the host beside its runs. A Device makes them; StateSnapshot uses
-// them for checkpoints. On the CPU: downloads.cpp; on a GPU: cuda_downloads.cpp.
+// them for checkpoints. On the CPU: host_downloads.cpp; on a GPU: cuda_downloads.cpp.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,6 @@
 #include <vector>
 
 namespace genesis {
-
-class Device;
 
 // Memory of a device, and where among the copies its copy goes.
 struct MemoryPart {
@@ -32,12 +30,5 @@ class Downloads {
   // The copies, once all are there; they stay until the next take() or reserve().
   virtual const std::byte* wait() = 0;
 };
-
-// For a device whose memory the host reads: copies by all its cores, done when take() returns.
-std::unique_ptr<Downloads> make_host_downloads(Device& device);
-
-// Page-aligned memory of the host, its pages there already; null when that and `more` bytes would leave the
-// host short.
-std::shared_ptr<std::byte> try_allocate_touched(int64_t bytes, int64_t more);
 
 }  // namespace genesis

@@ -1,8 +1,11 @@
 #include "executor/runtime/host_memory.h"
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <string>
+
+#include "executor/runtime/aligned_memory.h"
 
 namespace genesis {
 namespace {
@@ -41,6 +44,16 @@ std::optional<int64_t> free_host_bytes() {
                 "/sys/fs/cgroup/memory/memory.stat", "total_cache")})
     if (container) free = std::min(free, *container);
   return free;
+}
+
+std::shared_ptr<std::byte> try_allocate_touched(int64_t bytes, int64_t more) {
+  const int64_t needed = bytes + more;
+  const auto free = free_host_bytes();
+  if (free && needed + needed / 4 > *free) return nullptr;  // what others will take meanwhile stays free
+  AlignedMemory memory = allocate_memory(bytes);
+  std::memset(memory.get(), 0, static_cast<size_t>(bytes));
+  const UnmapMemory unmap = memory.get_deleter();
+  return {memory.release(), unmap};
 }
 
 }  // namespace genesis

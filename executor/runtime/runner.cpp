@@ -4,8 +4,8 @@
 
 #include "backends/collectives.h"
 #include "passes/core/match.h"
+#include "schema/ops/create.h"
 #include "schema/ops/elementwise/fused.h"
-#include "schema/ops/tensor/create.h"
 #include "schema/ops/tensor/slice.h"
 
 namespace genesis {

@@ -1,11 +1,12 @@
 #include "executor/runtime/step_call.h"
 
+#include "backends/kernel_table.h"
 #include "schema/core/error.h"
 
 namespace genesis {
 namespace {
 
-StepCall make_call(const Step& step, KernelTable kernels, const KernelNames& disabled) {
+StepCall make_call(const Step& step, FindKernels kernels, const KernelNames& disabled) {
   const KernelQuery query = query_of(step, disabled);
   const KernelImpl& kernel = select_kernel(kernels(step.op->name()), query);
   StepCall call{.step = &step, .run = kernel.run, .implementation = kernel.name, .context = {}};
@@ -27,7 +28,7 @@ std::string description(const StepCall& call) {
                      call.implementation);
 }
 
-std::vector<StepCall> make_step_calls(const Plan& plan, KernelTable kernels, const KernelNames& disabled) {
+std::vector<StepCall> make_step_calls(const Plan& plan, FindKernels kernels, const KernelNames& disabled) {
   std::vector<StepCall> calls;
   calls.reserve(plan.steps.size());
   for (const Step& step : plan.steps)

@@ -11,9 +11,6 @@
 namespace genesis {
 namespace {
 
-// Below this a step is over before another thread has woken up.
-constexpr double kTinyBytes = 64 << 10, kTinyFlops = 1e6;
-
 // Readers of one range that are waited for one by one; what overwrites a part of it after more of them waits
 // for all, and the next for that one alone. So the waits do not become readers times writers.
 constexpr size_t kManyReaders = 1000;
@@ -87,7 +84,7 @@ class Memory {
 
 class Builder {
  public:
-  explicit Builder(const Plan& plan) : plan_(plan) {}
+  Builder(const Plan& plan, const Target& target) : plan_(plan), target_(target) {}
 
   StepGraph build() {
     const size_t count = plan_.steps.size();
@@ -116,10 +113,11 @@ class Builder {
     for (int32_t earlier : before) graph_.successors[static_cast<size_t>(earlier)].push_back(index);
     graph_.waits[static_cast<size_t>(index)] = static_cast<int32_t>(before.size());
     const Cost cost = cost_of(step);
-    graph_.tiny.push_back(cost.bytes < kTinyBytes && cost.flops < kTinyFlops);
+    graph_.tiny.push_back(cost.bytes < target_.tiny_bytes && cost.flops < target_.tiny_flops);
   }
 
   const Plan& plan_;
+  const Target& target_;
   StepGraph graph_;
   int32_t last_collective_ = -1;
   std::map<std::pair<Space, int32_t>, Memory> memories_;
@@ -127,6 +125,6 @@ class Builder {
 
 }  // namespace
 
-StepGraph make_step_graph(const Plan& plan) { return Builder(plan).build(); }
+StepGraph make_step_graph(const Plan& plan, const Target& target) { return Builder(plan, target).build(); }
 
 }  // namespace genesis

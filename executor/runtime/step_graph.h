@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "schema/graph/plan.h"
+#include "schema/graph/target.h"
 
 namespace genesis {
 
@@ -16,6 +17,7 @@ struct StepGraph {
   std::vector<bool> tiny;  // by step: cheaper to run at once than to hand to another thread
 };
 
-StepGraph make_step_graph(const Plan& plan);
+// `target` says which steps are tiny.
+StepGraph make_step_graph(const Plan& plan, const Target& target = {});
 
 }  // namespace genesis

@@ -18,23 +18,13 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kStepKey = "checkpoint.step";  // in the metadata
-constexpr std::string_view kPrefix = "step-", kSuffix = ".genesis";
-
-std::optional<int64_t> step_of(const fs::path& path) {
-  const std::string name = path.filename().string();
-  if (name.size() <= kPrefix.size() + kSuffix.size() || !name.starts_with(kPrefix) ||
-      !name.ends_with(kSuffix))
-    return std::nullopt;
-  return parse_number<int64_t>(
-      std::string_view(name).substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size()));
-}
 
 // Newest first.
 std::vector<Checkpoint> list_checkpoints(const fs::path& directory) {
   std::vector<Checkpoint> found;
   if (!fs::is_directory(directory)) return found;
   for (const auto& entry : fs::directory_iterator(directory))
-    if (const auto step = step_of(entry.path())) found.push_back({entry.path(), *step});
+    if (const auto step = step_of_checkpoint(entry.path())) found.push_back({entry.path(), *step});
   std::ranges::sort(found, [](const Checkpoint& a, const Checkpoint& b) { return a.step > b.step; });
   return found;
 }
@@ -81,16 +71,10 @@ void make_checkpoint_folder(const fs::path& directory) {
   if (error) fail("cannot make the checkpoint folder {}: {}", directory.string(), error.message());
 }
 
-bool is_checkpoint_name(const fs::path& name) { return step_of(name).has_value(); }
-
 bool has_checkpoints(const fs::path& directory) { return !list_checkpoints(directory).empty(); }
 
 Checkpoint save_checkpoint(const Session& session, const fs::path& directory, int64_t step, int keep) {
   return write_checkpoint(*with_values(session), directory, step, keep);
-}
-
-fs::path checkpoint_path(const fs::path& directory, int64_t step) {
-  return directory / fmt::format("{}{:09}{}", kPrefix, step, kSuffix);
 }
 
 Checkpoint write_checkpoint(Model& model, const fs::path& directory, int64_t step, int keep,

@@ -11,6 +11,7 @@
 
 #include "executor/session.h"
 #include "executor/snapshot.h"
+#include "executor/training/checkpoint_names.h"
 
 namespace genesis {
 
@@ -24,9 +25,6 @@ inline constexpr const char* kDataOrderKey = "checkpoint.data";
 // And which data these are: a digest of some of its batches.
 inline constexpr const char* kDataContentKey = "checkpoint.data_content";
 
-// Beside the checkpoints: the model of the best evaluation.
-inline constexpr const char* kBestModel = "best.genesis";
-
 // Training steps that a model loaded from a checkpoint has behind it; 0 for any other model.
 int64_t steps_done(const Model& model);
 // The model's weights without the training that it has behind it (passes::without_training): where another one begins.
@@ -34,9 +32,6 @@ std::unique_ptr<Model> to_train_anew(const Model& model);
 
 // Throws Error when there is no folder and none can be made.
 void make_checkpoint_folder(const std::filesystem::path& directory);
-
-// Whether a file of this name in a checkpoint folder is a checkpoint.
-bool is_checkpoint_name(const std::filesystem::path& name);
 
 // Whether the folder holds any checkpoint, intact or not.
 bool has_checkpoints(const std::filesystem::path& directory);
@@ -55,9 +50,6 @@ using WriteModel = std::function<void(Model& model, const std::filesystem::path&
 // Used by CheckpointWriter.
 Checkpoint write_checkpoint(Model& model, const std::filesystem::path& directory, int64_t step, int keep,
                             const WriteModel& write = {});
-
-// Where the checkpoint of a step is.
-std::filesystem::path checkpoint_path(const std::filesystem::path& directory, int64_t step);
 
 // The newest checkpoint in the folder of which every byte is intact; a damaged newer one is passed over, with
 // a warning. Empty: there is none. Throws Error naming all of them when there are some and all are damaged:

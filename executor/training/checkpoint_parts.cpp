@@ -9,7 +9,6 @@
 #include "executor/environment.h"
 #include "executor/snapshot.h"
 #include "executor/states/state_snapshot.h"
-#include "executor/training/checkpoint.h"
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/io/temporary_name.h"
 #include "schema/file/reader.h"
@@ -22,7 +21,6 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kRunKey = "checkpoint.run";  // in a part's metadata
-constexpr std::string_view kFolderSuffix = ".parts";
 
 fs::path part_file(const fs::path& checkpoint, int64_t rank) {
   return parts_folder(checkpoint) / fmt::format("rank-{}.genesis", rank);
@@ -79,10 +77,6 @@ JoinedValues joined(const State& state, const StateOwners& owners, const std::ve
 }
 
 }  // namespace
-
-fs::path parts_folder(const fs::path& checkpoint) {
-  return fs::path(checkpoint).replace_extension(kFolderSuffix);
-}
 
 // A tensor a segment: so large ones begin with a page, and can be mapped side by side.
 void write_part(Model& part, const fs::path& checkpoint, int64_t rank, const std::string& run) {
@@ -172,7 +166,7 @@ void remove_abandoned_parts(const fs::path& directory) {
   std::vector<fs::path> folders;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     const fs::path checkpoint = fs::path(entry.path()).replace_extension(".genesis");
-    if (entry.path().extension() == kFolderSuffix && is_checkpoint_name(checkpoint.filename()) &&
+    if (entry.path().extension() == kPartsSuffix && is_checkpoint_name(checkpoint.filename()) &&
         !fs::exists(checkpoint, error))
       folders.push_back(entry.path());
   }

@@ -16,12 +16,10 @@
 
 #include "executor/session.h"
 #include "executor/states/state_parts.h"
+#include "executor/training/checkpoint_names.h"
 #include "schema/graph/model.h"
 
 namespace genesis {
-
-// The folder of the parts of a checkpoint.
-std::filesystem::path parts_folder(const std::filesystem::path& checkpoint);
 
 // Writes `part`, the states of one rank. `run` tells the parts of this run from those that another one left behind.
 void write_part(Model& part, const std::filesystem::path& checkpoint, int64_t rank, const std::string& run);

@@ -8,7 +8,7 @@
 #include <set>
 #include <tuple>
 
-#include "executor/training/checkpoint_parts.h"
+#include "executor/training/checkpoint_names.h"
 #include "schema/core/error.h"
 #include "schema/file/reader.h"
 

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "executor/training/event_file.h"
-#include "executor/training/trainer.h"
+#include "executor/training/train_metrics.h"
 
 namespace genesis {
 

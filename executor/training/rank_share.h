@@ -1,5 +1,5 @@
 // The part of each batch that one rank of a mesh trains on: equal, neighbouring parts along the first dimension, in the
-// order of the axis "data". So the order of samples follows from the source alone, whatever the number of ranks, and a
+// order of the mesh axis "data". So the order of samples follows from the source alone, whatever the number of ranks, and a
 // run that goes on with another number goes on with the next sample.
 #pragma once
 

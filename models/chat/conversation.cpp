@@ -4,7 +4,7 @@
 
 #include "models/tokenizer/byte_alphabet.h"
 #include "models/tokenizer/unicode.h"
-#include "schema/file/utf8.h"
+#include "schema/file/format/utf8.h"
 
 namespace genesis::chat {
 namespace {

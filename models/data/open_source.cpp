@@ -1,4 +1,5 @@
 // Chooses a reader by the names of the files.
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -71,16 +72,20 @@ class JsonLines {
     }
     template <class T>
     T convert(size_t i) const {
-      if constexpr (std::is_floating_point_v<T>) {
-        return static_cast<T>(values[i]);
-      } else if constexpr (std::is_arithmetic_v<T>) {
+      if constexpr (std::is_integral_v<T>) {
         const auto value = static_cast<T>(exact[i]);
-        if (static_cast<int64_t>(value) != exact[i])
-          fail("{} is in a field that is {}, which cannot hold it", exact[i], name_of(dtype_of<T>()));
+        if (static_cast<int64_t>(value) != exact[i]) fail_to_hold<T>(exact[i]);
         return value;
       } else {
-        return static_cast<T>(static_cast<float>(values[i]));
+        using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+        const auto value = static_cast<T>(static_cast<Wide>(values[i]));
+        if (!std::isfinite(static_cast<double>(value))) fail_to_hold<T>(values[i]);
+        return value;
       }
+    }
+    template <class T>
+    [[noreturn]] static void fail_to_hold(auto number) {
+      fail("{} is in a field that is {}, which cannot hold it", number, name_of(dtype_of<T>()));
     }
   };
 

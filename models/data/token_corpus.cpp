@@ -12,7 +12,7 @@
 
 #include "models/data/tokenize_corpus.h"
 #include "schema/core/error.h"
-#include "schema/file/hash.h"
+#include "schema/file/format/hash.h"
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/io/read_file.h"
 

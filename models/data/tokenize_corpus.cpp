@@ -10,7 +10,7 @@
 #include "models/data/permutation.h"
 #include "schema/core/error.h"
 #include "schema/core/parallel.h"
-#include "schema/file/utf8.h"
+#include "schema/file/format/utf8.h"
 
 namespace genesis::data {
 namespace {

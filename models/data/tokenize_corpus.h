@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "models/data/token_corpus.h"
+#include "models/data/corpus_options.h"
+#include "models/data/token_shards.h"
 
 namespace genesis::data {
 

@@ -8,6 +8,7 @@
 
 #include "builder/rope_scaling.h"
 #include "schema/core/parse_number.h"
+#include "schema/core/type_limits.h"
 
 namespace genesis::models::gguf {
 namespace {
@@ -40,8 +41,8 @@ class Reader {
   void copy_number(const std::string& name, const char* setting) {
     const GgufValue* value = get(name);
     const double* number = value ? std::get_if<double>(value) : nullptr;
-    if (!number || !std::isfinite(*number) || *number < 0)
-      return refuse(name, "a number that is not negative");
+    if (!number || !fits_f32(*number) || *number < 0)
+      return refuse(name, "a number that is not negative and that f32 can hold");
     // The file has 32 bits of it: 1e-6 and not 9.99999997475e-07.
     settings[setting] = fmt::format("{}", static_cast<float>(*number));
   }

@@ -110,6 +110,10 @@ void check_is_whole(const Gguf& file) {
         *parts);
 }
 
+constexpr std::string_view kRemedy =
+    "the file's metadata and its tensors must be of one model: get or convert it again, or say with settings "
+    "what the metadata says wrong (genesis-build --set NAME=VALUE)";
+
 std::unique_ptr<Model> make(const Gguf& file, const Settings& changes) {
   check_is_whole(file);
   ZooSettings zoo = read_config(file);
@@ -122,7 +126,7 @@ std::unique_ptr<Model> make(const Gguf& file, const Settings& changes) {
   for (const auto& [key, value] : changes) zoo.settings[key] = value;
   zoo.settings["initializer_range"] = "0";  // nothing is drawn that is replaced at once
   std::unique_ptr<Model> model = make_model(zoo.model, zoo.settings);
-  load_state_dict(*model, weights_of(file, *model, zoo.model, head_size));
+  load_whole_state_dict(*model, weights_of(file, *model, zoo.model, head_size), kRemedy);
   model->metadata["config.json"] = config_of(file, *model, longest);
   attach_tokenizer(*model, file);
   return model;

@@ -5,7 +5,7 @@
 
 #include "models/tokenizer/patterns.h"
 #include "schema/core/error.h"
-#include "schema/file/utf8.h"
+#include "schema/file/format/utf8.h"
 
 namespace genesis::models::gguf {
 namespace {

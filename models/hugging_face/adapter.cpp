@@ -6,6 +6,7 @@
 #include <set>
 
 #include "models/hugging_face/json_file.h"
+#include "schema/core/type_limits.h"
 #include "schema/file/foreign/safetensors.h"
 #include "schema/file/io/atomic_write.h"
 #include "schema/graph/state_storage.h"
@@ -42,7 +43,8 @@ std::vector<std::string> unsupported(const nlohmann::json& config) {
 double number(const nlohmann::json& config, const char* key, double standard) {
   const auto at = config.find(key);
   if (at == config.end() || at->is_null()) return standard;
-  if (!at->is_number()) fail("'{}' is {}, expected a number", key, at->dump());
+  if (!at->is_number() || !fits_f32(at->get<double>()))
+    fail("'{}' is {}, expected a number that f32 can hold", key, at->dump());
   return at->get<double>();
 }
 

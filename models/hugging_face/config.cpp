@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "schema/core/dtype.h"
+#include "schema/core/type_limits.h"
 
 namespace genesis::models::hugging_face {
 namespace {
@@ -36,8 +37,8 @@ class Reader {
     settings[name] = std::to_string(value.get<int64_t>());
   }
   void copy_number(const char* name, const json& value) {
-    if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() < 0)
-      return refuse(name, "a number that is not negative");
+    if (!value.is_number() || value.get<double>() < 0) return refuse(name, "a number that is not negative");
+    if (!fits_f32(value.get<double>())) return refuse(name, "a number that f32 can hold");
     settings[name] = fmt::format("{}", value.get<double>());
   }
   void copy_flag(const char* name, bool where_absent) {
@@ -141,7 +142,7 @@ class RopeReader {
     r_.problems.push_back(fmt::format("{}.{}: {}", name_, key, shown(get(key))));
   }
   static bool is_positive(const json& value) {
-    return value.is_number() && std::isfinite(value.get<double>()) && value.get<double>() > 0;
+    return value.is_number() && fits_f32(value.get<double>()) && value.get<double>() > 0;
   }
   double number(const char* key, double where_absent) {
     const json& value = get(key);

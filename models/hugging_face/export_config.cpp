@@ -56,8 +56,8 @@ const std::string& fact(const Model& model, const char* key) {
 }
 
 json parse_fact(const Model& model, const char* key) {
-  const json value = with_context([&] { return parse_json(fact(model, key)); },
-                                  [&] { return fmt::format("in the model's metadata '{}'", key); });
+  json value = with_context([&] { return parse_json(fact(model, key)); },
+                            [&] { return fmt::format("in the model's metadata '{}'", key); });
   if (!value.is_object()) fail("the model's metadata '{}' are no JSON object", key);
   return value;
 }

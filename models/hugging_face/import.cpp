@@ -11,6 +11,10 @@ namespace genesis::models::hugging_face {
 
 namespace {
 
+constexpr std::string_view kRemedy =
+    "config.json and the weights must be of one model: get both again, or say with settings what config.json "
+    "says wrong (genesis-build --set NAME=VALUE)";
+
 // Making a model of more layers than there are tensors would take forever.
 void check_layers(const Settings& settings, const NamedTensors& weights) {
   for (const char* name : {"num_hidden_layers", "n_layer"})
@@ -42,7 +46,7 @@ std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const S
       [&] {
         check_layers(settings, weights);
         auto made = make_model(name, settings);
-        load_state_dict(*made, weights);
+        load_whole_state_dict(*made, weights, kRemedy);
         return made;
       },
       [&] { return folder.string(); });

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "models/text/generator.h"
+#include "models/text/request.h"
 #include "models/text/sampling_entries.h"
 #include "models/text/stop_strings.h"
 #include "models/text/stopwatch.h"

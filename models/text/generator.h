@@ -20,27 +20,14 @@
 #include <vector>
 
 #include "executor/session.h"
-#include "models/text/generate_options.h"
+#include "models/text/request.h"
 
 namespace genesis::text {
-
-// Tokens of one answer as text, as they come.
-struct TokenText {
-  std::function<std::string(int64_t token)> add;  // what is whole by now
-  std::function<std::string()> finish;            // the rest
-};
 
 struct GeneratorOptions {
   std::function<TokenText()> text = {};  // a new one for each answer; empty: answers are tokens only
   int64_t prefill_chunk = 512;           // tokens that one run reads at most, of all rows; a power of two
   std::optional<bool> run_ahead = {};    // empty: where the device runs by itself
-};
-
-// A text to be made in generate_all().
-struct Request {
-  std::vector<int64_t> prompt;
-  GenerateOptions options = {};
-  std::function<bool(const Piece&)> on_piece = {};  // as continue_with() has it
 };
 
 // A session over the model with the entry points that a Generator needs. Weights are shared with `model`.

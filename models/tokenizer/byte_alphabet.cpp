@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "schema/file/utf8.h"
+#include "schema/file/format/utf8.h"
 
 namespace genesis::text {
 namespace {

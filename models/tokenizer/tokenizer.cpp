@@ -7,8 +7,8 @@
 #include "models/tokenizer/tokenizer_file.h"
 #include "models/tokenizer/unicode.h"
 #include "schema/core/error.h"
+#include "schema/file/format/utf8.h"
 #include "schema/file/io/read_file.h"
-#include "schema/file/utf8.h"
 
 namespace genesis::text {
 namespace {

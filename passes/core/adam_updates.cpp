@@ -7,6 +7,18 @@ namespace {
 
 ops::AdamUpdate op_of(const Node& update) { return from_attributes<ops::AdamUpdate>(update.attributes); }
 
+std::vector<Value> emit_update(const SharedByUpdates& shared, const std::vector<const Node*>& updates,
+                               std::vector<Value> scalars, const ParameterHolders& holders,
+                               const UpdateOperands& operands) {
+  ops::AdamUpdate op = shared.op;
+  op.parameters_per_half = holders.held;
+  for (const Node* update : updates) op.weight_decays.push_back(op_of(*update).weight_decays[0]);
+  std::vector<Value> inputs = std::move(scalars);
+  for (const auto* values : {&holders.values, &operands.gradients, &operands.m, &operands.v})
+    inputs.insert(inputs.end(), values->begin(), values->end());
+  return emit_node(op, inputs);
+}
+
 }  // namespace
 
 SharedByUpdates::SharedByUpdates(const Node& update) : op(op_of(update)) {
@@ -18,18 +30,24 @@ ValueId parameter_of(const Node& update) {
   return update.inputs[static_cast<size_t>(op_of(update).holder(0))];
 }
 
+// Mapped in the order of the node's inputs, in which states get their numbers in the new graph.
 std::vector<Value> update_together(Rewriter& rewriter, const SharedByUpdates& shared,
-                                   const std::vector<const Node*>& updates, const std::vector<Value>& holders,
-                                   const std::vector<int64_t>& parameters_per_half) {
-  ops::AdamUpdate op = shared.op;
-  op.parameters_per_half = parameters_per_half;
-  std::vector<Value> inputs = rewriter.map(shared.scalars);
-  inputs.insert(inputs.end(), holders.begin(), holders.end());
-  for (const Node* update : updates) op.weight_decays.push_back(op_of(*update).weight_decays[0]);
-  for (const size_t behind : {1, 2, 3})  // the parameter: its gradient, m, v
+                                   const std::vector<const Node*>& updates, const ParameterHolders& holders) {
+  const auto mapped = [&](size_t behind) {  // the parameter
+    std::vector<Value> values;
     for (const Node* update : updates)
-      inputs.push_back(rewriter.map(update->inputs[shared.scalars.size() + behind]));
-  return emit_node(op, inputs);
+      values.push_back(rewriter.map(update->inputs[shared.scalars.size() + behind]));
+    return values;
+  };
+  std::vector<Value> scalars = rewriter.map(shared.scalars);
+  const UpdateOperands operands{mapped(1), mapped(2), mapped(3)};
+  return emit_update(shared, updates, std::move(scalars), holders, operands);
+}
+
+std::vector<Value> update_together(Rewriter& rewriter, const SharedByUpdates& shared,
+                                   const std::vector<const Node*>& updates, const ParameterHolders& holders,
+                                   const UpdateOperands& operands) {
+  return emit_update(shared, updates, rewriter.map(shared.scalars), holders, operands);
 }
 
 }  // namespace genesis::passes

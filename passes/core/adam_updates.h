@@ -17,10 +17,23 @@ struct SharedByUpdates {
 
 ValueId parameter_of(const Node& update);
 
-// Adds one node that does all `updates`, whose parameters are in `holders` of the new graph: each in a tensor
-// of its own, or in uppers and lowers that hold parameters_per_half. Gives the node's outputs.
+// Where parameters of the new graph are: each in a tensor of its own, or in groups kept in parts (schema/graph/state_storage.h).
+// These come part by part: the first of all groups, then the second of all groups.
+struct ParameterHolders {
+  std::vector<Value> values;
+  std::vector<int64_t> held = {};  // by group: so many parameters; empty: there are no groups
+};
+// What updates read beside their parameters, by update.
+struct UpdateOperands {
+  std::vector<Value> gradients, m, v;
+};
+
+// Adds one node that does all `updates`, with the operands that they have or these. Gives the node's outputs: new holders, then
+// m and v of all.
 std::vector<Value> update_together(Rewriter& rewriter, const SharedByUpdates& shared,
-                                   const std::vector<const Node*>& updates, const std::vector<Value>& holders,
-                                   const std::vector<int64_t>& parameters_per_half = {});
+                                   const std::vector<const Node*>& updates, const ParameterHolders& holders);
+std::vector<Value> update_together(Rewriter& rewriter, const SharedByUpdates& shared,
+                                   const std::vector<const Node*>& updates, const ParameterHolders& holders,
+                                   const UpdateOperands& operands);
 
 }  // namespace genesis::passes

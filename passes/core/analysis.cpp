@@ -5,13 +5,9 @@
 #include <map>
 #include <queue>
 
-#include "passes/core/match.h"
 #include "schema/core/error.h"
 #include "schema/graph/model.h"
 #include "schema/ops/collective/point_to_point.h"
-#include "schema/ops/tensor/create.h"
-#include "schema/ops/tensor/layout.h"
-#include "schema/ops/tensor/reshape.h"
 
 namespace genesis::passes {
 
@@ -92,19 +88,6 @@ NodeId id_of(const Graph& graph, const Node& node) { return graph.value(node.out
 const Node* producer(const Graph& graph, ValueId value) {
   const NodeId id = graph.value(value).producer;
   return id.index < 0 ? nullptr : &graph.node(id);
-}
-
-std::optional<double> uniform_value(const Graph& graph, ValueId value) {
-  const ValueInfo& info = graph.value(value);
-  if (info.kind == ValueKind::kConstant) {
-    const Tensor& tensor = graph.model().tensors()[static_cast<size_t>(info.index)].tensor;
-    return tensor.numel() == 1 ? std::optional(tensor.item<double>()) : std::nullopt;
-  }
-  const Node* node = producer(graph, value);
-  if (node == nullptr) return std::nullopt;
-  if (const auto full = match<ops::Full>(*node)) return full->value.as_double();
-  if (is<ops::Reshape, ops::Expand>(*node)) return uniform_value(graph, node->inputs[0]);
-  return std::nullopt;
 }
 
 int32_t state_of(const Graph& graph, ValueId id) {

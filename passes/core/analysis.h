@@ -2,7 +2,6 @@
 // of. Plain functions over a graph that does not change meanwhile.
 #pragma once
 
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -45,9 +44,5 @@ NodeId id_of(const Graph& graph, const Node& node);
 int32_t state_of(const Graph& graph, ValueId id);
 // The node that makes a value, as any of its outputs; null where none does. Of one op: passes/core/match.h.
 const Node* producer(const Graph& graph, ValueId value);
-
-// The number all elements of a value are known to equal: a one-element tensor of the model's table, `full` or
-// a reshape or expansion of such.
-std::optional<double> uniform_value(const Graph& graph, ValueId value);
 
 }  // namespace genesis::passes

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 
 #include "passes/core/analysis.h"
 
@@ -65,5 +66,9 @@ inline std::array<std::pair<ValueId, ValueId>, 2> either_way(const Node& node) {
   const ValueId a = node.inputs[0], b = node.inputs[1];
   return {{{a, b}, {b, a}}};
 }
+
+// The number all elements of a value are known to equal: a one-element tensor of the model's table, `full` or
+// a reshape or expansion of such.
+std::optional<double> uniform_value(const Graph& graph, ValueId value);
 
 }  // namespace genesis::passes

@@ -33,6 +33,9 @@ struct PassContext {
   const StateStorage* storage = nullptr;
   // Called for every hit of a named rewrite with the node that came out, to trace what a pass does.
   std::function<void(std::string_view rewrite, const std::string& node)> on_rewrite;
+
+  // For speeds, which are those of a CPU where nothing is known of the device.
+  Target target_or_default() const { return target ? *target : Target(); }
 };
 
 struct Pass {

@@ -21,7 +21,12 @@ struct Bucket {
 class Distributor {
  public:
   Distributor(const Graph& graph, const PassContext& context)
-      : graph_(graph), uses_(graph), mesh_(context.mesh), rank_(context.rank), rewriter_(graph) {
+      : graph_(graph),
+        uses_(graph),
+        mesh_(context.mesh),
+        rank_(context.rank),
+        bucket_bytes_(context.target_or_default().bucket_bytes),
+        rewriter_(graph) {
     for (const Node& node : graph.nodes())
       if (is<ops::AllReduce>(node) && ranks_of(node) > 1) find_rows(node);
     for (const Node& node : graph.nodes())
@@ -83,7 +88,7 @@ class Distributor {
       const TensorType& type = graph_.type(input);
       bucket.inputs.push_back(order[i]);
       if (type.shape.is_constant()) bytes += type.bytes();
-      if (bytes < kBucketBytes && i + 1 < order.size()) continue;
+      if (bytes < bucket_bytes_ && i + 1 < order.size()) continue;
       buckets_[maker_of(input)].push_back(std::move(bucket));
       bucket = {&node, {}};
       bytes = 0;
@@ -154,7 +159,7 @@ class Distributor {
   const Graph& graph_;
   const Uses uses_;
   const Mesh& mesh_;
-  const int64_t rank_;
+  const int64_t rank_, bucket_bytes_;
   Rewriter rewriter_;
   Value offset_;
   std::map<ValueId, RowsOfTable> rows_;             // by value that is summed

@@ -5,6 +5,7 @@
 
 #include "passes/core/match.h"
 #include "passes/core/rewriter.h"
+#include "passes/core/stored_values.h"
 #include "passes/distribution/optimizer_shards.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/elementwise/cast.h"
@@ -56,9 +57,8 @@ class Gatherer {
   }
 
   Value part_as(const StoredGroup& group, DType dtype) {
-    const Value first = rewriter_.graph().state(group.parts[0]);
-    if (group.format != &bf16_halves_format() || dtype == DType::bf16) return cast(first, dtype);
-    return cast(join_halves(first, rewriter_.graph().state(group.parts[1])), dtype);
+    const auto part = [&](size_t i) { return rewriter_.graph().state(group.parts[i]); };
+    return value_of_parts(*group.format, part, dtype);
   }
 
   const Graph& graph_;

@@ -49,17 +49,14 @@ class Slices {
     for (int32_t& state : states) state = of(state);
     return states;
   }
-  // Whether they can lie one behind the other, as halves of which so many ranks have a part each.
-  bool fit_as_halves(const std::vector<int32_t>& states, int64_t ranks) const {
+  // Whether they can lie one behind the other in parts of this format, of which so many ranks have a range each.
+  bool fit_together(const std::vector<int32_t>& states, const StateFormat& format, int64_t ranks) const {
     return are_alike(states) && std::all_of(states.begin(), states.end(), [&](int32_t state) {
-             return type(state).numel() % (ranks * kElementsApart) == 0;
+             return type(state).numel() % (ranks * format.values_apart) == 0;
            });
   }
 
  private:
-  // Every member of halves begins at a multiple of 16 bytes.
-  static constexpr int64_t kElementsApart = 8;
-
   bool are_alike(const std::vector<int32_t>& states) const {
     return std::all_of(states.begin(), states.end(), [&](int32_t state) {
       Shape first = type(states[0]).shape;
@@ -183,12 +180,12 @@ class Storage {
         found_(model, slices, ranks_),
         in_parts_(found_.updated_in_parts()) {}
 
-  StateStorage find(const StateStorage& halves) {
-    for (const StoredGroup& group : halves.groups) add_halves(group);
+  StateStorage find(const StateStorage& stored) {
+    for (const StoredGroup& group : stored.groups) add_stored(group);
     const std::set<int32_t> moments = found_.moments();
     for (int32_t i = 0; i < static_cast<int32_t>(model_.states().size()); ++i) {
       const State& state = model_.state(i);
-      if (moments.contains(i) || (is_shared_weight(i) && !halved_.contains(i)))
+      if (moments.contains(i) || (is_shared_weight(i) && !stored_.contains(i)))
         add({shard_format(state), {i}, {}});
       else if (state.role == StateRole::kOptimizer && state.type.numel() > 1)
         spdlog::debug("zero: every rank keeps the whole of '{}', {}", state.name, state.type.to_string());
@@ -207,16 +204,16 @@ class Storage {
 
   // Groups of which no member is updated in parts are as they are; a group of which some are is none, nor is one of slices
   // that do not lie one behind the other.
-  void add_halves(const StoredGroup& group) {
+  void add_stored(const StoredGroup& group) {
     const std::vector<int32_t>& members = group.members;
     const auto in_parts = [&](int32_t state) { return in_parts_.contains(state); };
     const bool whole = std::none_of(members.begin(), members.end(), in_parts);
     if (!whole && !std::all_of(members.begin(), members.end(), in_parts)) return;
-    if (!slices_.fit_as_halves(members, whole ? 1 : ranks_)) return;
-    halved_.insert(members.begin(), members.end());
+    if (!slices_.fit_together(members, *group.format, whole ? 1 : ranks_)) return;
+    stored_.insert(members.begin(), members.end());
     if (whole) return storage_.groups.push_back({group.format, slices_.of(members), {}});
     if (!std::all_of(members.begin(), members.end(), [&](int32_t s) { return is_shared_weight(s); }))
-      return add({group.format, members, {}, {}, 1});
+      return add({group.format, members, {}, {}, *group.format->rounded_part() + 1});
     for (const int32_t member : members) add({group.format, {member}, {}});
   }
 
@@ -234,7 +231,7 @@ class Storage {
   const int stage_;
   const Finder found_;
   const std::set<int32_t> in_parts_;
-  std::set<int32_t> halved_;
+  std::set<int32_t> stored_;
   StateStorage storage_;
 };
 
@@ -255,17 +252,17 @@ bool is_divided(const TensorType& type, int64_t ranks) {
 }
 
 StateStorage find_shards(const Model& model, const Mesh& mesh, int64_t rank, int stage,
-                         const StateStorage& halves, const StateStorage& ahead) {
-  if (mesh.size("data") == 1) return halves;
+                         const StateStorage& stored, const StateStorage& ahead) {
+  if (mesh.size("data") == 1) return stored;
   const Slices slices(model, ahead);
-  return Storage(model, slices, mesh, rank, stage).find(halves);
+  return Storage(model, slices, mesh, rank, stage).find(stored);
 }
 
-StateStorage halves_of_slices(const Model& model, const StateStorage& halves, const StateStorage& ahead) {
+StateStorage stored_slices(const Model& model, const StateStorage& stored, const StateStorage& ahead) {
   const Slices slices(model, ahead);
   StateStorage storage;
-  for (const StoredGroup& group : halves.groups)
-    if (slices.fit_as_halves(group.members, 1))
+  for (const StoredGroup& group : stored.groups)
+    if (slices.fit_together(group.members, *group.format, 1))
       storage.groups.push_back({group.format, slices.of(group.members), {}});
   return storage;
 }

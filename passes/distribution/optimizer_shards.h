@@ -18,14 +18,14 @@ bool is_divided(const TensorType& type, int64_t ranks);
 
 // Of this rank, by ZeRO's stages. From stage 1 on: a part of each moment that only updates of a single parameter from an
 // averaged gradient use, where the ranks divide the number of its elements; the others are named under debug. Weights
-// that `halves` has, and whose moments are so shared, stay halves: the upper ones whole, of the lower ones a part. Stage 3:
+// that `stored` has in parts, and whose moments are so shared, stay so: the rounded part whole, of the others a range. Stage 3:
 // a part of every weight that is updated so or not at all, but for vectors (norms' weights, biases), which are small.
-// `halves` without ranks along "data". Of states of which `ahead` has slices (tensor_shards.h) what is shared is the slice.
+// `stored` without ranks along "data". Of states of which `ahead` has slices (tensor_shards.h) what is shared is the slice.
 StateStorage find_shards(const Model& model, const Mesh& mesh, int64_t rank, int stage,
-                         const StateStorage& halves = {}, const StateStorage& ahead = {});
+                         const StateStorage& stored = {}, const StateStorage& ahead = {});
 
-// Weights that `halves` has, of which slices are kept so instead where `ahead` has some; but for those that cannot be.
-StateStorage halves_of_slices(const Model& model, const StateStorage& halves, const StateStorage& ahead);
+// Weights that `stored` has, of which slices are kept so instead where `ahead` has some; but for those that cannot be.
+StateStorage stored_slices(const Model& model, const StateStorage& stored, const StateStorage& ahead);
 
 // Whether of a weight, the only member of the group, this rank has no more than a part, which is to be gathered for
 // who reads it.

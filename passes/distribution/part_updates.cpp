@@ -12,7 +12,7 @@
 namespace genesis::passes {
 namespace {
 
-constexpr size_t kUpper = 0, kLower = 1;  // parts of bf16_halves_format
+size_t rounded_part(const StoredGroup& group) { return *group.format->rounded_part(); }
 
 Value flat(Value whole) { return reshape(whole, Shape{whole.type().shape.numel()}); }
 
@@ -22,17 +22,18 @@ PartUpdates::PartUpdates(const Graph& graph, const PassContext& context, Rewrite
     : graph_(graph),
       ranks_(context.mesh.size("data")),
       place_(context.mesh.place(context.rank, "data")),
+      bucket_bytes_(context.target_or_default().bucket_bytes),
       uses_(graph),
       rewriter_(rewriter) {
   if (!context.storage) return;
   for (const StoredGroup& group : context.storage->groups) {
-    if (group.shard && group.shard->axis == "data" && group.format == &bf16_halves_format())
-      halves_.push_back({&group});
+    if (group.shard && group.shard->axis == "data" && group.format->rounded_part())
+      stored_.push_back({&group});
     else if (group.shard && group.shard->axis == "data")
       shards_[group.members[0]] = group.parts[0];
   }
-  for (Halves& halves : halves_)
-    for (const int32_t member : halves.group->members) halves_of_[member] = &halves;
+  for (Stored& stored : stored_)
+    for (const int32_t member : stored.group->members) stored_of_[member] = &stored;
 }
 
 bool PartUpdates::contains(const Node& node) const {
@@ -61,20 +62,21 @@ void PartUpdates::add_moments(const Node& node, const std::vector<Value>& moment
 
 void PartUpdates::emit(const Node& node, Value gradient) {
   const int32_t parameter = state_of(graph_, node.inputs[update_inputs(node).parameter]);
-  const auto found = halves_of_.find(parameter);
-  if (found == halves_of_.end()) {
+  const auto found = stored_of_.find(parameter);
+  if (found == stored_of_.end()) {
     emit_plain(node, gradient);
   } else {
-    Halves& halves = *found->second;
-    halves.updates[parameter] = {&node, gradient};
+    Stored& stored = *found->second;
+    stored.updates[parameter] = {&node, gradient};
     rewriter_.drop_update(parameter);
-    bytes_ += graph_.type(node.outputs[0]).numel() * 2;
-    if (halves.updates.size() == halves.group->members.size()) ready_.push_back(&halves);
+    bytes_ +=
+        stored.group->format->part_bytes(rounded_part(*stored.group), graph_.type(node.outputs[0]).numel());
+    if (stored.updates.size() == stored.group->members.size()) ready_.push_back(&stored);
     // Others have one gradient after the other, and are done with it.
     if (!SharedByUpdates(node).op.has_scale) emit_ready();
   }
   rewriter_.replace(node, std::vector<Value>(node.outputs.size()));
-  if (bytes_ >= kBucketBytes) finish();
+  if (bytes_ >= bucket_bytes_) finish();
 }
 
 void PartUpdates::emit_plain(const Node& node, Value gradient) {
@@ -107,81 +109,80 @@ void PartUpdates::emit_plain(const Node& node, Value gradient) {
 
 // Those that share what updates share, by one node.
 void PartUpdates::emit_ready() {
-  std::vector<const Halves*> left = std::move(ready_);
+  std::vector<const Stored*> left = std::move(ready_);
   ready_.clear();
-  const auto shared = [](const Halves* halves) {
-    return SharedByUpdates(*halves->updates.begin()->second.first);
+  const auto shared = [](const Stored* stored) {
+    return std::pair(stored->group->format, SharedByUpdates(*stored->updates.begin()->second.first));
   };
   while (!left.empty()) {
-    const SharedByUpdates first = shared(left[0]);
+    const auto first = shared(left[0]);
     const auto others = std::stable_partition(left.begin(), left.end(),
-                                              [&](const Halves* halves) { return shared(halves) == first; });
+                                              [&](const Stored* stored) { return shared(stored) == first; });
     emit_together({left.begin(), others});
     left.erase(left.begin(), others);
   }
 }
 
-void PartUpdates::emit_together(const std::vector<const Halves*>& halves) {
+void PartUpdates::emit_together(const std::vector<const Stored*>& all) {
+  const size_t groups = all.size(), parts = all[0]->group->parts.size();
+  ParameterHolders holders{std::vector<Value>(parts * groups)};
   std::vector<const Node*> nodes;
-  std::vector<Value> uppers, lowers, gradients, m, v;
-  SharedByUpdates shared(*halves[0]->updates.begin()->second.first);
-  for (const Halves* each : halves) {
-    const StoredGroup& group = *each->group;
-    uppers.push_back(upper_part(group));
-    lowers.push_back(rewriter_.graph().state(group.parts[kLower]));
-    shared.op.parameters_per_half.push_back(static_cast<int64_t>(group.members.size()));
+  UpdateOperands operands;
+  for (size_t i = 0; i < groups; ++i) {
+    const StoredGroup& group = *all[i]->group;
+    for (size_t part = 0; part < parts; ++part) holders.values[part * groups + i] = range_of(group, part);
+    holders.held.push_back(static_cast<int64_t>(group.members.size()));
     for (const int32_t member : group.members) {
-      const auto& [node, gradient] = each->updates.at(member);
+      const auto& [node, gradient] = all[i]->updates.at(member);
       const UpdateInputs at = update_inputs(*node);
       nodes.push_back(node);
-      gradients.push_back(gradient);
-      m.push_back(moment(node->inputs[at.moments[0]]));
-      v.push_back(moment(node->inputs[at.moments[1]]));
-      shared.op.weight_decays.push_back(match<ops::AdamUpdate>(*node)->weight_decays[0]);
+      operands.gradients.push_back(gradient);
+      operands.m.push_back(moment(node->inputs[at.moments[0]]));
+      operands.v.push_back(moment(node->inputs[at.moments[1]]));
     }
   }
-  std::vector<Value> inputs = rewriter_.map(shared.scalars);
-  for (const auto& more : {uppers, lowers, gradients, m, v})
-    inputs.insert(inputs.end(), more.begin(), more.end());
   rewriter_.from_nodes(nodes);
-  const std::vector<Value> results = emit_node(shared.op, inputs);
-  const size_t groups = halves.size(), n = nodes.size();
+  const SharedByUpdates shared(*nodes[0]);
+  const std::vector<Value> results = update_together(rewriter_, shared, nodes, holders, operands);
+  const size_t n = nodes.size();
   for (size_t k = 0; k < n; ++k)
-    add_moments(*nodes[k], {results[2 * groups + k], results[2 * groups + n + k]});
-  size_t next = 0;
+    add_moments(*nodes[k], {results[parts * groups + k], results[parts * groups + n + k]});
+  auto next = nodes.begin();
   for (size_t i = 0; i < groups; ++i) {
-    const size_t count = halves[i]->group->members.size();
-    add_new_halves(
-        *halves[i]->group,
-        {nodes.begin() + static_cast<int64_t>(next), nodes.begin() + static_cast<int64_t>(next + count)},
-        results[i], results[groups + i]);
-    next += count;
+    const auto first = next;
+    next += std::ssize(all[i]->group->members);
+    std::vector<Value> made;
+    for (size_t part = 0; part < parts; ++part) made.push_back(results[part * groups + i]);
+    add_new_parts(*all[i]->group, {first, next}, made);
   }
 }
 
-// Of all members, one behind the other.
-Value PartUpdates::upper_part(const StoredGroup& group) {
-  const Value upper = rewriter_.graph().state(group.parts[kUpper]);
-  if (group.is_shard(kUpper)) return upper;
-  std::vector<Value> parts;
+// What this rank has of a part: of all members, one behind the other.
+Value PartUpdates::range_of(const StoredGroup& group, size_t part) {
+  const Value all = rewriter_.graph().state(group.parts[part]);
+  if (group.is_shard(part)) return all;
+  std::vector<Value> ranges;
   Dim row(0);
   for (const int32_t member : group.members) {
     const Dim rows = graph_.model().state(member).type.shape[0];
-    parts.push_back(part_of(group.members.size() == 1 ? upper : narrow(upper, 0, row, rows)));
+    ranges.push_back(part_of(group.members.size() == 1 ? all : narrow(all, 0, row, rows)));
     row = row + rows;
   }
-  return parts.size() == 1 ? parts[0] : concat(parts, 0);
+  return ranges.size() == 1 ? ranges[0] : concat(ranges, 0);
 }
 
-void PartUpdates::add_new_halves(const StoredGroup& group, std::vector<const Node*> nodes, Value upper,
-                                 Value lower) {
-  rewriter_.graph().add_update(group.parts[kLower], lower);
-  if (group.is_shard(kUpper)) return rewriter_.graph().add_update(group.parts[kUpper], upper);
+void PartUpdates::add_new_parts(const StoredGroup& group, std::vector<const Node*> nodes,
+                                const std::vector<Value>& parts) {
+  const size_t rounded = rounded_part(group);
+  for (size_t part = parts.size(); part-- > 0;)
+    if (group.is_shard(part)) rewriter_.graph().add_update(group.parts[part], parts[part]);
+  if (group.is_shard(rounded)) return;
   Whole whole{.group = &group, .nodes = std::move(nodes)};
   int64_t first = 0;
   for (const int32_t member : group.members) {
     const int64_t count = graph_.model().state(member).type.numel() / ranks_;
-    whole.parts.push_back(group.members.size() == 1 ? upper : narrow(upper, 0, Dim(first), Dim(count)));
+    const Value& all = parts[rounded];
+    whole.parts.push_back(group.members.size() == 1 ? all : narrow(all, 0, Dim(first), Dim(count)));
     first += count;
   }
   wholes_.push_back(std::move(whole));
@@ -224,9 +225,9 @@ void PartUpdates::put(const Whole& whole, const std::vector<Value>& values) {
     const ValueId parameter = whole.update->outputs[0];
     return rewriter_.replace(parameter, reshape(values[0], graph_.type(parameter).shape));
   }
-  const int32_t upper = whole.group->parts[kUpper];
+  const int32_t part = whole.group->parts[rounded_part(*whole.group)];
   const Value all = values.size() == 1 ? values[0] : concat(values, 0);
-  rewriter_.graph().add_update(upper, reshape(all, graph_.model().state(upper).type.shape));
+  rewriter_.graph().add_update(part, reshape(all, graph_.model().state(part).type.shape));
 }
 
 }  // namespace genesis::passes

@@ -1,13 +1,13 @@
 // Updates of which one of the ranks along "data" does a part: of the moments that the context's storage keeps as shards, and
 // of their parameters. What a rank has of a parameter is seen from the storage:
 //
-//   f32, whole           its part is cut out; the new parameter is gathered from all ranks
-//   f32, a shard         nothing is gathered, but for who else reads the new parameter
-//   halves, upper whole  the part of the upper one is cut out, and the new upper one gathered: half the traffic
-//   halves, shards       nothing is gathered
+//   f32, whole                its part is cut out; the new parameter is gathered from all ranks
+//   f32, a shard              nothing is gathered, but for who else reads the new parameter
+//   stored, a part rounded    that part is whole: a rank's range of it is cut out, and the new one gathered, half the traffic
+//   stored, shards            nothing is gathered
 //
-// Parameters travel many at a time. Updates of halves that share lr, step and scale are one node as far as they travel
-// together. Used by shard_optimizer.
+// Stored: in the parts of a format (schema/graph/state_storage.h). Parameters travel many at a time. Updates of stored ones
+// that share lr, step and scale are one node as far as they travel together. Used by shard_optimizer.
 #pragma once
 
 #include <map>
@@ -35,15 +35,15 @@ class PartUpdates {
   void finish();
 
  private:
-  // A group of halves, with those of its members' updates that have come.
-  struct Halves {
+  // A group of weights, with those of its members' updates that have come.
+  struct Stored {
     const StoredGroup* group;
     std::map<int32_t, std::pair<const Node*, Value>> updates = {};  // by member, with the gradient's part
   };
-  // A new parameter, or the upper half of a group, in parts.
+  // A new parameter, or the rounded part of a group, in ranges.
   struct Whole {
     const Node* update = nullptr;        // of a parameter
-    const StoredGroup* group = nullptr;  // of halves
+    const StoredGroup* group = nullptr;  // of weights
     std::vector<const Node*> nodes;
     std::vector<Value> parts;
   };
@@ -54,20 +54,21 @@ class PartUpdates {
   void add_moments(const Node& node, const std::vector<Value>& moments);
   void emit_plain(const Node& node, Value gradient);
   void emit_ready();
-  void emit_together(const std::vector<const Halves*>& halves);
-  Value upper_part(const StoredGroup& group);
-  void add_new_halves(const StoredGroup& group, std::vector<const Node*> nodes, Value upper, Value lower);
+  void emit_together(const std::vector<const Stored*>& groups);
+  Value range_of(const StoredGroup& group, size_t part);
+  void add_new_parts(const StoredGroup& group, std::vector<const Node*> nodes,
+                     const std::vector<Value>& parts);
   void gather();
   void put(const Whole& whole, const std::vector<Value>& values);
 
   const Graph& graph_;
-  const int64_t ranks_, place_;
+  const int64_t ranks_, place_, bucket_bytes_;
   const Uses uses_;
   Rewriter& rewriter_;
   std::map<int32_t, int32_t> shards_;     // by state: the one that has this rank's part of it, plain
-  std::map<int32_t, Halves*> halves_of_;  // by member
-  std::vector<Halves> halves_;
-  std::vector<const Halves*> ready_;  // whose updates have all come
+  std::map<int32_t, Stored*> stored_of_;  // by member
+  std::vector<Stored> stored_;
+  std::vector<const Stored*> ready_;  // whose updates have all come
   std::vector<Whole> wholes_;         // to be gathered
   int64_t bytes_ = 0;                 // of those, and of what is ready
 };

@@ -5,12 +5,8 @@
 
 namespace genesis::passes {
 
-// Bytes after which a bucket of distribute() is full: large enough that starting it costs little, small enough that the last one, which
-// nothing hides, is over soon.
-inline constexpr int64_t kBucketBytes = int64_t{32} << 20;
-
 // From a graph that names axes of a mesh to the graph of one rank. Without ranks along an axis its collectives go; with
-// some, an all_reduce or reduce_scatter of many tensors (the gradients of a training step) is cut into buckets, each placed where its last
+// some, an all_reduce or reduce_scatter of many tensors (the gradients of a training step) is cut into buckets (Target::bucket_bytes), each placed where its last
 // tensor is made, so that it travels while the backward pass goes on. (As DistributedDataParallel does, Li et al. 2020,
 // but without copies: the tensors of a bucket travel together from where they are.)
 //
@@ -22,7 +18,7 @@ Graph distribute(const Graph& graph, const PassContext& context);
 
 // Weights of which this rank has a part alone (ZeRO stage 3, passes/distribution/optimizer_shards.h): who reads one
 // reads what an all_gather makes of the parts. Where a cast reads it the parts are cast and then gathered, so that
-// they travel in the dtype of the computation; of halves the upper ones are what a cast to bf16 gives. Every weight has one
+// they travel in the dtype of the computation; of weights kept in parts the rounded one is what a cast gives. Every weight has one
 // gather in each dtype; place_gathers() says when.
 Graph gather_weights(const Graph& graph, const PassContext& context);
 

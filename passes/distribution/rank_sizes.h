@@ -8,7 +8,7 @@
 
 namespace genesis::passes {
 
-// How many ranks share the batch of an entry point, because it exchanges data along the axis "data"; 1: each has all of it.
+// How many ranks share the batch of an entry point, because it exchanges data along the mesh axis "data"; 1: each has all of it.
 int64_t batch_parts(const Graph& entry, const Mesh& mesh);
 
 // `sizes` are those of the whole run. Where ranks share the batch,

@@ -326,16 +326,13 @@ class Dimensions {
   std::vector<SumOverRanks> sums_;
 };
 
-// Multiply-adds saved for each element that ranks would exchange, at least.
-constexpr int64_t kMinProductsPerExchanged = 64;
 // Of weights that are worth an exchange of their own: one in so many of all.
 constexpr int64_t kMinShare = 64;
-// Multiply-adds for each result that is gathered, at least.
-constexpr int64_t kMinInputs = 32;
 
 class Chooser {
  public:
-  Chooser(const Model& model, const Mesh& mesh) : model_(model), ranks_(mesh.size("tensor")) {
+  Chooser(const Model& model, const Mesh& mesh, const Target& target)
+      : model_(model), target_(target), ranks_(mesh.size("tensor")) {
     for (const State& state : model.states())
       if (state.role == StateRole::kParameter && state.type.shape.is_constant())
         all_weights_ += state.type.numel();
@@ -365,7 +362,7 @@ class Chooser {
     weights_.clear();
     for (auto& [group, states] : dimensions_->groups_of_states()) {
       const int64_t weights = weights_of(states);
-      if (weights == 0 || weights < kMinProductsPerExchanged * dimensions_->exchanged(group)) continue;
+      if (weights == 0 || weights < target_.products_per_exchanged * dimensions_->exchanged(group)) continue;
       if (dimensions_->is_table(group) && weights * kMinShare < all_weights_) continue;
       weights_[group] = weights;
       chosen_[group] = std::move(states);
@@ -413,7 +410,8 @@ class Chooser {
     for (int dim = 0; dim < state.type.shape.rank(); ++dim)
       if (chosen_.contains(dimensions_->group_of_state(index, dim))) return false;
     return state.role == StateRole::kParameter && plain_format(state.type.dtype) &&
-           state.type.numel() * kMinShare >= all_weights_ && state.type.shape[1].value() >= kMinInputs;
+           state.type.numel() * kMinShare >= all_weights_ &&
+           state.type.shape[1].value() >= target_.products_per_gathered;
   }
 
   Shard shard(int32_t index, int dim, int64_t place) {
@@ -427,6 +425,7 @@ class Chooser {
   }
 
   const Model& model_;
+  const Target& target_;
   const int64_t ranks_;
   std::optional<Dimensions> dimensions_;
   std::map<size_t, std::vector<std::pair<int32_t, int>>> chosen_;  // dimensions of states by group
@@ -436,9 +435,9 @@ class Chooser {
 
 }  // namespace
 
-StateStorage find_tensor_shards(const Model& model, const Mesh& mesh, int64_t rank) {
+StateStorage find_tensor_shards(const Model& model, const Mesh& mesh, int64_t rank, const Target& target) {
   if (mesh.size("tensor") == 1) return {};
-  return Chooser(model, mesh).storage(mesh.place(rank, "tensor"));
+  return Chooser(model, mesh, target).storage(mesh.place(rank, "tensor"));
 }
 
 }  // namespace genesis::passes

@@ -1,4 +1,4 @@
-// Which states the ranks along the axis "tensor" each keep a part of, so that layers are computed by all of them together.
+// Which states the ranks along the mesh axis "tensor" each keep a part of, so that layers are computed by all of them together.
 #pragma once
 
 #include "passes/core/pass.h"
@@ -13,6 +13,7 @@ namespace genesis::passes {
 // transformer that gives what Megatron does (Shoeybi et al. 2019, arXiv:1909.08053): attention by heads, feed-forward layers by
 // their inner dimension, two sums a layer. Why other weights stay whole is told under debug. Empty where the mesh has one rank
 // along "tensor". Throws Error where nothing can be cut, with the reason.
-StateStorage find_tensor_shards(const Model& model, const Mesh& mesh, int64_t rank);
+StateStorage find_tensor_shards(const Model& model, const Mesh& mesh, int64_t rank,
+                                const Target& target = {});
 
 }  // namespace genesis::passes

@@ -4,10 +4,10 @@
 
 #include "passes/core/match.h"
 #include "schema/ops/collective/collective.h"
+#include "schema/ops/create.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/matmul.h"
-#include "schema/ops/tensor/create.h"
 #include "schema/ops/tensor/reduce.h"
 #include "schema/ops/tensor/reshape.h"
 #include "schema/ops/tensor/slice.h"

@@ -2,14 +2,14 @@
 
 #include "passes/core/match.h"
 #include "passes/core/rewriter.h"
+#include "schema/ops/create.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/attention.h"
 #include "schema/ops/nn/cached_attention.h"
 #include "schema/ops/nn/rope.h"
-#include "schema/ops/tensor/create.h"
+#include "schema/ops/tensor/dynamic_slice.h"
 #include "schema/ops/tensor/layout.h"
 #include "schema/ops/tensor/reshape.h"
-#include "schema/ops/tensor/slice.h"
 
 namespace genesis::passes {
 namespace {

@@ -10,16 +10,13 @@
 namespace genesis::passes {
 namespace {
 
-// For which a device is partly idle at the end of a product: the tiles that this takes are large.
-constexpr double kLastTilesSeconds = 10e-6;
-
 // What a kernel with 16-byte accesses and 16-bit tensor cores can take, where a pass over gate and up, which is
-// saved, takes longer than what is lost.
+// saved, takes longer than what is lost: the tiles that this takes are large.
 bool is_worth_it(const TensorType& gate_and_up, const TensorType& weight, const Target& target) {
   const Shape& shape = gate_and_up.shape;
   const auto is_multiple = [](const Dim& dim) { return dim.value() % 8 == 0; };
   return gate_and_up.dtype == DType::bf16 && shape.is_constant() && weight.shape.is_constant() &&
-         seconds_to_move(target, gate_and_up.bytes()) > kLastTilesSeconds &&
+         seconds_to_move(target, gate_and_up.bytes()) > target.last_tiles_seconds &&
          shape[shape.rank() - 1].value() % 16 == 0 && is_multiple(weight.shape[0]) &&
          is_multiple(weight.shape[1]);
 }

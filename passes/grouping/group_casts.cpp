@@ -9,6 +9,7 @@
 #include "passes/core/seconds.h"
 #include "passes/memory/make_plan.h"
 #include "schema/ops/elementwise/cast.h"
+#include "schema/ops/tensor/cast_group.h"
 #include "schema/ops/tensor/slice.h"
 
 namespace genesis::passes {
@@ -26,13 +27,11 @@ struct Group {
   int64_t bytes = 0;
 };
 
-// The share of a group's time for which someone waits. The rest of it runs beside products that do not read it.
-constexpr double kWaitedFor = 0.05;
-
 // Whether a group takes one more cast: that saves a launch, and whoever reads the cast waits for what the group
-// makes before.
+// makes before, as far as it does not run beside products that do not read it.
 bool one_more_pays(const Group& group, const Target& target) {
-  return seconds_saved_by_one_step_for(target, 2) > kWaitedFor * seconds_to_move(target, group.bytes);
+  const double waited = target.casts_waited_for * seconds_to_move(target, group.bytes);
+  return seconds_saved_by_one_step_for(target, 2) > waited;
 }
 
 class Finder {

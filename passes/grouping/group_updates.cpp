@@ -46,8 +46,8 @@ std::vector<Group> find_groups(const Graph& graph, const Target& target) {
 
 // Where the last member stood: there every gradient is made.
 void emit_group(Rewriter& rewriter, const Group& group) {
-  std::vector<Value> parameters;
-  for (const Node* node : group.members) parameters.push_back(rewriter.map(parameter_of(*node)));
+  ParameterHolders parameters;
+  for (const Node* node : group.members) parameters.values.push_back(rewriter.map(parameter_of(*node)));
   rewriter.begin_nodes_from(group.members);
   const std::vector<Value> results = update_together(rewriter, group.shared, group.members, parameters);
   rewriter.end_nodes_from();

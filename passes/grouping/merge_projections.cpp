@@ -5,11 +5,11 @@
 
 #include "passes/grouping/head_operands.h"
 #include "schema/graph/model.h"
+#include "schema/ops/create.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/swiglu.h"
-#include "schema/ops/tensor/create.h"
 #include "schema/ops/tensor/slice.h"
 
 namespace genesis::passes {

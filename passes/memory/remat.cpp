@@ -37,10 +37,10 @@ void take_back(RematSchedule& schedule, int64_t most) {
   std::vector<std::pair<double, NodeId>> repeated;
   for (size_t i = 0; i < schedule.items().size(); ++i)
     if (schedule.items()[i].again)
-      repeated.emplace_back(-schedule.seconds_of(static_cast<int>(i)), schedule.items()[i].node);
+      repeated.emplace_back(-schedule.work_of(static_cast<int>(i)), schedule.items()[i].node);
   std::ranges::sort(repeated);
   repeated.erase(std::ranges::unique(repeated).begin(), repeated.end());
-  for (const auto& [seconds, node] : repeated)
+  for (const auto& [work, node] : repeated)
     for (int i = static_cast<int>(schedule.items().size()); i-- > 0;) {
       if (schedule.items()[static_cast<size_t>(i)].node != node ||
           !schedule.items()[static_cast<size_t>(i)].again)

@@ -12,9 +12,7 @@
 namespace genesis::passes {
 namespace {
 
-// What making something again takes is counted in seconds of a device on which a byte takes as long as 32 operations of a
-// matrix product. Measured on CPUs it is 10 to 20, on GPUs in bf16 up to 200; what matters is that neither counts as free.
-constexpr double kFlopsPerSecond = 0x1p40, kBytesPerSecond = 0x1p35, kMinSeconds = 0x1p-40;
+constexpr double kMinWork = 1;  // nothing is free
 constexpr size_t kMaxMoveItems = 256;
 // A small operand is kept alive for longer rather than made again.
 constexpr int64_t kSmallOperand = 8;
@@ -60,8 +58,7 @@ std::shared_ptr<const RematSchedule::Nodes> RematSchedule::facts_of(const Graph&
     const Cost cost = genesis::cost_of(*node.op, node.attributes, inputs, outputs);
     const KernelQuery query = target.query(*node.op, node.attributes, inputs, outputs);
     facts->is_view.push_back(view);
-    facts->seconds.push_back(
-        view ? 0 : kMinSeconds + cost.flops / kFlopsPerSecond + cost.bytes / kBytesPerSecond);
+    facts->work.push_back(view ? 0 : kMinWork + cost.flops + target.flops_per_byte_again * cost.bytes);
     facts->scratch.push_back(
         view || !target.scratch_bytes ? 0 : align_up(target.scratch_bytes(query), target.alignment));
     facts->in_place.push_back(view ? std::vector<InPlace>{}
@@ -198,7 +195,7 @@ class RematSchedule::MoveMaker {
       move_.renamed.emplace_back(value, again);
     }
     if (move_.saved <= 0 || wanted.empty()) return std::nullopt;
-    move_.seconds = std::max(move_.seconds, kMinSeconds);
+    move_.work = std::max(move_.work, kMinWork);
     return std::move(move_);
   }
 
@@ -250,7 +247,7 @@ class RematSchedule::MoveMaker {
       outputs.push_back(output);
       if (node.outputs[i] == s_.original(value)) result = output;
     }
-    move_.seconds += s_.nodes_->seconds[at(id.index)];
+    move_.work += s_.nodes_->work[at(id.index)];
     move_.items.add(id, inputs, outputs, true);
     return result;
   }

@@ -67,9 +67,9 @@ class RematSchedule {
     Items items;                             // in order
     std::vector<ValueId> originals;          // of the values the new items make
     std::vector<std::pair<Id, Id>> renamed;  // what readers from there on read instead
-    double seconds = 0;                      // that making it again takes
+    double work = 0;                         // that making it again takes
     int64_t saved = 0;                       // at the peak
-    double worth() const { return static_cast<double>(saved) / seconds; }
+    double worth() const { return static_cast<double>(saved) / work; }
   };
 
   RematSchedule(const Graph& graph, const std::vector<NodeId>& order, const Target& target);
@@ -78,13 +78,14 @@ class RematSchedule {
   ValueId original(Id value) const { return values_[static_cast<size_t>(value)].original; }
 
   Liveness liveness() const;
-  // What could be done about the peak, most bytes saved per second first.
+  // What could be done about the peak, most bytes saved for the work first.
   std::vector<Move> moves(const Liveness& liveness) const;
   void apply(const Move& move);
   // Lets the readers of a repeated item read the results made last before it, and drops the item.
   void drop(int item);
-  double seconds_of(int item) const {
-    return nodes_->seconds[static_cast<size_t>(items_[static_cast<size_t>(item)].node.index)];
+  // Of making an item's values: operations of products, of which a byte of memory counts as some (Target).
+  double work_of(int item) const {
+    return nodes_->work[static_cast<size_t>(items_[static_cast<size_t>(item)].node.index)];
   }
 
  private:
@@ -118,7 +119,7 @@ class RematSchedule {
     const Graph& graph;
     int64_t alignment;
     std::vector<bool> is_view;
-    std::vector<double> seconds;
+    std::vector<double> work;
     std::vector<int64_t> scratch;
     std::vector<std::vector<InPlace>> in_place;
     std::multimap<ValueId, int32_t> updates;  // the states that take a value

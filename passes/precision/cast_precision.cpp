@@ -6,7 +6,8 @@
 #include "passes/precision/precision_caster.h"
 #include "schema/core/parallel.h"
 #include "schema/core/type_limits.h"
-#include "schema/graph/quantized_formats.h"
+#include "schema/encoding/quantized_formats.h"
+#include "schema/graph/state_storage.h"
 
 namespace genesis::passes {
 namespace {

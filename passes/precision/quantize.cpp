@@ -4,8 +4,7 @@
 #include <map>
 
 #include "passes/core/match.h"
-#include "passes/precision/weights_as_halves.h"
-#include "schema/graph/quantized_formats.h"
+#include "schema/encoding/quantized_formats.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/nn/loss.h"
 #include "schema/ops/nn/matmul.h"

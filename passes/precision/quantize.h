@@ -1,4 +1,4 @@
-// Weights of a model as q8 or q4 (schema/graph/weight_format.h): the states keep their names and types and are encoded in
+// Weights of a model as q8 or q4 (schema/encoding/weight_format.h): the states keep their names and types and are encoded in
 // the model itself, so that its file takes half or a quarter of the room. Graphs stay as they are; read_quantized() is what
 // happens to them when they run. Used by genesis-opt --quantize.
 #pragma once
@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "schema/encoding/weight_format.h"
 #include "schema/graph/model.h"
-#include "schema/graph/weight_format.h"
 
 namespace genesis::passes {
 

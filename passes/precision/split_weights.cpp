@@ -7,20 +7,20 @@
 #include "passes/core/adam_updates.h"
 #include "passes/core/match.h"
 #include "passes/core/seconds.h"
+#include "passes/core/stored_values.h"
 #include "passes/precision/weights_as_halves.h"
 #include "schema/ops/collective/collective.h"
-#include "schema/ops/elementwise/cast.h"
 #include "schema/ops/tensor/reshape.h"
 #include "schema/ops/tensor/slice.h"
 
 namespace genesis::passes {
 namespace {
 
-constexpr size_t kUpper = 0, kLower = 1;  // parts of bf16_halves_format
+size_t rounded_part(const StoredGroup& group) { return *group.format->rounded_part(); }
 
-// Halves of which the upper one is whole. Where it is not, who reads it has been given what ranks gather.
-bool is_halves(const StoredGroup& group) {
-  return group.format == &bf16_halves_format() && !group.is_shard(kUpper);
+// Trained in parts of which the rounded one is whole. Where it is not, who reads it has been given what ranks gather.
+bool is_trained(const StoredGroup& group) {
+  return group.format->rounded_part() && !group.is_shard(rounded_part(group));
 }
 
 class Splitter {
@@ -28,7 +28,7 @@ class Splitter {
   Splitter(const Graph& graph, const PassContext& context)
       : graph_(graph), mesh_(context.mesh), storage_(*context.storage), rewriter_(graph) {
     for (size_t i = 0; i < storage_.groups.size(); ++i) {
-      if (!is_halves(storage_.groups[i])) continue;
+      if (!is_trained(storage_.groups[i])) continue;
       Dim row(0);
       for (int32_t member : storage_.groups[i].members) {
         memberships_[member] = {i, row};
@@ -79,14 +79,16 @@ class Splitter {
   void find_jobs(bool together) {
     const std::map<int32_t, const Node*> updates = adam_updates(graph_);
     for (size_t i = 0; i < storage_.groups.size(); ++i) {
-      if (!is_halves(storage_.groups[i])) continue;
+      if (!is_trained(storage_.groups[i])) continue;
       const std::vector<int32_t>& members = storage_.groups[i].members;
       const auto first = updates.find(members[0]);
       if (first == updates.end()) continue;
       const SharedByUpdates shared(*first->second);
       auto job = jobs_.end();
       if (together && shared.op.has_scale)
-        job = std::ranges::find_if(jobs_, [&](const Job& j) { return j.shared == shared; });
+        job = std::ranges::find_if(jobs_, [&](const Job& j) {
+          return j.shared == shared && storage_.groups[j.groups[0]].format == storage_.groups[i].format;
+        });
       if (job == jobs_.end()) job = jobs_.insert(jobs_.end(), Job{shared, {}, {}, {}});
       job->groups.push_back(i);
       for (int32_t member : members) {
@@ -103,14 +105,14 @@ class Splitter {
 
   Replacement visit(const Node& node) {
     if (casts_to_bf16(graph_, node))
-      if (membership_of(node.inputs[0])) return std::vector{part(state_of(graph_, node.inputs[0]), true)};
+      if (membership_of(node.inputs[0])) return std::vector{rounded(state_of(graph_, node.inputs[0]))};
     if (is<ops::Concat>(node))
       if (const StoredGroup* group = joined_by(node))
-        return std::vector{rewriter_.graph().state(group->parts[kUpper])};
+        return std::vector{rewriter_.graph().state(group->parts[rounded_part(*group)])};
     return std::nullopt;
   }
 
-  // The group whose upper half is what the node makes.
+  // The group whose rounded part is what the node makes.
   const StoredGroup* joined_by(const Node& node) const {
     const std::vector<int32_t> states = joined_states(graph_, node);
     if (states.empty()) return nullptr;
@@ -120,18 +122,20 @@ class Splitter {
     return group.members == states ? &group : nullptr;
   }
 
-  // A member's part of a half.
-  Value part(int32_t state, bool upper) {
-    const Membership& at = memberships_.at(state);
-    const StoredGroup& group = storage_.groups[at.group];
-    const Value half = rewriter_.graph().state(group.parts[upper ? kUpper : kLower]);
-    if (!upper && group.shard) return gathered_lower(state, group, half);
-    if (group.members.size() == 1) return half;
-    return narrow(half, 0, at.row, graph_.model().state(state).type.shape[0]);
+  const StoredGroup& group_of(int32_t state) const { return storage_.groups[memberships_.at(state).group]; }
+  Value rounded(int32_t state) { return rows(state, rounded_part(group_of(state))); }
+
+  // A member's rows of a part of its group.
+  Value rows(int32_t state, size_t part) {
+    const StoredGroup& group = group_of(state);
+    const Value all = rewriter_.graph().state(group.parts[part]);
+    if (group.is_shard(part)) return gathered(state, group, all);
+    if (group.members.size() == 1) return all;
+    return narrow(all, 0, memberships_.at(state).row, graph_.model().state(state).type.shape[0]);
   }
 
-  // Of which this rank has a part of every member.
-  Value gathered_lower(int32_t state, const StoredGroup& group, Value lower) {
+  // Of which this rank has a range of every member's.
+  Value gathered(int32_t state, const StoredGroup& group, Value ranges) {
     const int64_t ranks = mesh_.size(group.shard->axis);
     int64_t first = 0;
     for (const int32_t member : group.members) {
@@ -139,11 +143,11 @@ class Splitter {
       first += graph_.model().state(member).type.numel() / ranks;
     }
     const Shape& shape = graph_.model().state(state).type.shape;
-    const Value part = narrow(lower, 0, Dim(first), Dim(shape.numel().value() / ranks));
-    return reshape(all_gather(part, group.shard->axis, ranks), shape);
+    const Value range = narrow(ranges, 0, Dim(first), Dim(shape.numel().value() / ranks));
+    return reshape(all_gather(range, group.shard->axis, ranks), shape);
   }
 
-  // What an update reads it reads as halves.
+  // What an update reads it reads in parts.
   void join_inputs(const Node& node) {
     for (ValueId input : node.inputs)
       if (!updated_by_.contains(&node) || input != parameter_of(node)) join(input);
@@ -152,30 +156,28 @@ class Splitter {
   void join(ValueId id) {
     if (!membership_of(id) || !joined_.insert(id).second) return;
     const int32_t state = state_of(graph_, id);
-    const Value upper = part(state, true), lower = part(state, false);
-    rewriter_.replace(id, join_halves(upper, lower));
+    const StateFormat& format = *group_of(state).format;
+    const auto part = [&](size_t i) { return rows(state, i); };
+    rewriter_.replace(id, value_of_parts(format, part, format.meant));
   }
 
   void emit(const Job& job) {
-    std::vector<Value> holders, lowers;
-    std::vector<int64_t> counts;
-    for (size_t index : job.groups) {
-      const StoredGroup& group = storage_.groups[index];
-      holders.push_back(rewriter_.graph().state(group.parts[kUpper]));
-      lowers.push_back(rewriter_.graph().state(group.parts[kLower]));
-      counts.push_back(static_cast<int64_t>(group.members.size()));
-    }
-    holders.insert(holders.end(), lowers.begin(), lowers.end());
-    rewriter_.begin_nodes_from(job.nodes);
-    const std::vector<Value> results = update_together(rewriter_, job.shared, job.updates, holders, counts);
-    rewriter_.end_nodes_from();
-    for (size_t i = 0; i < counts.size(); ++i) {
+    const size_t groups = job.groups.size(), parts = storage_.groups[job.groups[0]].parts.size();
+    ParameterHolders holders{std::vector<Value>(parts * groups)};
+    for (size_t i = 0; i < groups; ++i) {
       const StoredGroup& group = storage_.groups[job.groups[i]];
-      rewriter_.graph().add_update(group.parts[kUpper], results[i]);
-      rewriter_.graph().add_update(group.parts[kLower], results[counts.size() + i]);
+      for (size_t part = 0; part < parts; ++part)
+        holders.values[part * groups + i] = rewriter_.graph().state(group.parts[part]);
+      holders.held.push_back(static_cast<int64_t>(group.members.size()));
     }
+    rewriter_.begin_nodes_from(job.nodes);
+    const std::vector<Value> results = update_together(rewriter_, job.shared, job.updates, holders);
+    rewriter_.end_nodes_from();
+    for (size_t i = 0; i < groups; ++i)
+      for (size_t part = 0; part < parts; ++part)
+        rewriter_.graph().add_update(storage_.groups[job.groups[i]].parts[part], results[part * groups + i]);
     const size_t n = job.updates.size();
-    for (size_t k = 0, m = holders.size(); k < n; ++k, ++m)
+    for (size_t k = 0, m = holders.values.size(); k < n; ++k, ++m)
       rewriter_.replace(*job.updates[k], {Value(), results[m], results[n + m]});
   }
 

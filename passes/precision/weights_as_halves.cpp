@@ -5,18 +5,17 @@
 
 #include "passes/core/adam_updates.h"
 #include "passes/core/match.h"
+#include "passes/precision/passes.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/tensor/slice.h"
 
 namespace genesis::passes {
 namespace {
 
-// Every member begins at a multiple of 16 bytes of either half.
-constexpr int64_t kElementsApart = 8;
-
 bool may_be_halves(const State& state) {
+  const int64_t apart = bf16_halves_format().values_apart;
   return state.role == StateRole::kParameter && state.trainable && state.type.dtype == DType::f32 &&
-         state.type.shape.rank() > 0 && state.type.numel() > 0 && state.type.numel() % kElementsApart == 0;
+         state.type.shape.rank() > 0 && state.type.numel() > 0 && state.type.numel() % apart == 0;
 }
 
 // The adam_update that alone makes the state's new value out of its old one, and whose results nobody else
@@ -132,7 +131,7 @@ std::map<int32_t, const Node*> adam_updates(const Graph& graph) {
   return updates;
 }
 
-StateStorage find_halves(const Model& model) { return Finder(model).find(); }
+StateStorage find_stored_weights(const Model& model) { return Finder(model).find(); }
 
 bool updates_stored(const Graph& graph, const StateStorage& storage) {
   const std::vector<int32_t> members = storage.members();

@@ -4,7 +4,7 @@
 // one behind the other in one pair of states, and the concatenation is that state.
 //
 // The states of a model belong to all its entry points, so which weights are kept so is a question about the
-// model, asked where the memory is made (executor/compile). passes/precision/split_weights rewrites entry
+// model, asked where the memory is made (executor/compile), which need not know in what they are kept. passes/precision/split_weights rewrites entry
 // points for such memory.
 #pragma once
 
@@ -15,14 +15,7 @@
 
 namespace genesis::passes {
 
-// What pays: weights that Adam updates in every entry point that updates them, and that these read as bf16
-// otherwise. Their parts are numbered behind the model's states.
-StateStorage find_halves(const Model& model);
-
-// Whether the graph updates a state that is kept in parts.
-bool updates_stored(const Graph& graph, const StateStorage& storage);
-
-// What finding such weights and rewriting for them ask of a graph.
+// What finding such weights (find_stored_weights of passes/precision/passes.h) and rewriting for them ask of a graph.
 
 bool casts_to_bf16(const Graph& graph, const Node& node);
 // Of a concatenation along the first axis: the states whose casts to bf16 it joins, -1 for what is none.

@@ -2,7 +2,7 @@
 // true has no place here: x + 0.0 turns -0.0 into 0.0, x * 0 loses NaN, (x * a) * b rounds twice.
 #include <cmath>
 
-#include "passes/core/analysis.h"
+#include "passes/core/match.h"
 #include "passes/simplify/simplify.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"

@@ -3,7 +3,7 @@
 
 #include "passes/core/analysis.h"
 #include "passes/simplify/simplify.h"
-#include "schema/ops/tensor/create.h"
+#include "schema/ops/create.h"
 #include "schema/ops/tensor/layout.h"
 #include "schema/ops/tensor/reshape.h"
 #include "schema/ops/tensor/slice.h"

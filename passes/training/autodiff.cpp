@@ -4,9 +4,11 @@
 
 #include "passes/core/analysis.h"
 #include "passes/core/rewriter.h"
+#include "schema/ops/create.h"
+#include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/gradient.h"
-#include "schema/ops/tensor/create.h"
+#include "schema/ops/tensor/reduce.h"
 
 namespace genesis::passes {
 namespace {
@@ -76,7 +78,14 @@ class Backward {
     GradientContext context(graph_, id, std::move(dy), std::move(wants));
     node.op->grad(context, node.attributes);
     for (size_t i = 0; i < node.inputs.size(); ++i)
-      if (const Value dx = context.gradients()[i]) accumulate(node.inputs[i], dx);
+      if (const Value dx = context.gradients()[i])
+        accumulate(node.inputs[i], fitted(dx, graph_.type(node.inputs[i])));
+  }
+
+  // What a rule gives may have the shape that the input was broadcast to, and a wider dtype.
+  static Value fitted(Value dx, const TensorType& input) {
+    if (!(dx.shape() == input.shape)) dx = sum_to(dx, input.shape);
+    return cast(dx, input.dtype);
   }
 
   // Sums as they come, so that no two contributions to one value live for long.

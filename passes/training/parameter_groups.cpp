@@ -8,6 +8,7 @@
 #include "passes/core/name_patterns.h"
 #include "schema/core/error.h"
 #include "schema/core/parse_number.h"
+#include "schema/core/type_limits.h"
 #include "schema/graph/near_names.h"
 
 namespace genesis::passes {
@@ -21,7 +22,8 @@ std::string_view trimmed(std::string_view text) {
 
 double number_of(std::string_view key, const std::string& text) {
   const std::optional<double> number = parse_number<double>(text);
-  if (!number) fail("'{}' of a parameter group is '{}', expected a number", key, text);
+  if (!number || !fits_f32(*number))
+    fail("'{}' of a parameter group is '{}', expected a number that f32 can hold", key, text);
   return *number;
 }
 

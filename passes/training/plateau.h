@@ -3,10 +3,32 @@
 // threshold; it stands in a graph, so a checkpoint has all of it and no trainer has to know it.
 #pragma once
 
-#include "passes/training/schedules.h"
+#include <string_view>
+
 #include "schema/graph/model.h"
 
 namespace genesis::optim {
+
+// ReduceLROnPlateau: the rate is multiplied by `factor` when the evaluation loss has not fallen by more than the share
+// `threshold` of its best for more than `patience` evaluations, which are counted again after `cooldown` further ones.
+// Best, counts and rate are states of the model, so that a resumed run goes on exactly.
+struct PlateauLR {
+  static constexpr std::string_view kName = "plateau";
+  double factor = 0.1;
+  int64_t patience = 10;
+  double threshold = 1e-4;
+  int64_t cooldown = 0;
+  double min_lr = 0;
+  int64_t warmup = 0;
+  static void fields(auto& self, auto&& visit) {
+    visit("factor", self.factor);
+    visit("patience", self.patience);
+    visit("threshold", self.threshold);
+    visit("cooldown", self.cooldown);
+    visit("min_lr", self.min_lr);
+    visit("warmup", self.warmup);
+  }
+};
 
 // Of the entry point: input "loss" f32[], an evaluation loss; output "lr" f32[], the rate from now on.
 inline constexpr const char* kPlateauEntry = "plateau";

@@ -6,9 +6,9 @@
 #include <numbers>
 
 #include "passes/training/plateau.h"
+#include "schema/ops/create.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
-#include "schema/ops/tensor/create.h"
 
 namespace genesis::optim {
 namespace {

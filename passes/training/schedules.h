@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "passes/training/plateau.h"
 #include "schema/graph/graph.h"
 
 namespace genesis::optim {
@@ -158,27 +159,6 @@ struct WSD {
     visit("warmup", self.warmup);
     visit("decay_shape", self.decay_shape);
     visit("min_lr", self.min_lr);
-  }
-};
-
-// ReduceLROnPlateau: the rate is multiplied by `factor` when the evaluation loss has not fallen by more than the share
-// `threshold` of its best for more than `patience` evaluations, which are counted again after `cooldown` further ones.
-// Best, counts and rate are states of the model (plateau.h), so that a resumed run goes on exactly.
-struct PlateauLR {
-  static constexpr std::string_view kName = "plateau";
-  double factor = 0.1;
-  int64_t patience = 10;
-  double threshold = 1e-4;
-  int64_t cooldown = 0;
-  double min_lr = 0;
-  int64_t warmup = 0;
-  static void fields(auto& self, auto&& visit) {
-    visit("factor", self.factor);
-    visit("patience", self.patience);
-    visit("threshold", self.threshold);
-    visit("cooldown", self.cooldown);
-    visit("min_lr", self.min_lr);
-    visit("warmup", self.warmup);
   }
 };
 

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "schema/core/parse_number.h"
+#include "schema/core/type_limits.h"
 #include "schema/graph/near_names.h"
 
 namespace genesis::passes {
@@ -54,6 +55,9 @@ T number_of(const std::string& key, const std::string& text) {
   if (!number)
     fail("training option '{}' is '{}', expected {}", key, text,
          std::is_integral_v<T> ? "an integer" : "a number");
+  if constexpr (std::is_floating_point_v<T>)
+    if (!fits_f32(*number))
+      fail("training option '{}' is '{}', expected a number that f32 can hold", key, text);
   return *number;
 }
 

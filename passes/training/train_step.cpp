@@ -209,7 +209,7 @@ class TrainStep {
     loss_scale_->add_outputs(graph_);
   }
 
-  // Each rank of the axis "data" has a part of the batch: losses and gradients are means over them, and so are the
+  // Each rank of the mesh axis "data" has a part of the batch: losses and gradients are means over them, and so are the
   // running statistics that every rank has of its own part. Where there is one rank, or no such axis, nothing is done.
   void average_over_ranks() {
     std::vector<Value*> values;

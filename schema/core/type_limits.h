@@ -3,6 +3,8 @@
 // also where another of its sizes is zero and the tensor takes no memory at all.
 #pragma once
 
+#include <cmath>
+#include <limits>
 #include <string_view>
 
 #include "schema/core/shape.h"
@@ -25,6 +27,9 @@ void check_type(const TensorType& type);
 // beyond
 // +-kMaxTensorBytes: within it, shape rules and kernels may add, negate and multiply it by a size's sign.
 void check_amount(int64_t amount, std::string_view what);
+
+// Whether a finite number is one in f32 too: beyond 3.4e38 it becomes an infinity there, and what is computed with it is none.
+inline bool fits_f32(double number) { return std::abs(number) <= std::numeric_limits<float>::max(); }
 
 // Numbers beyond the range of f16 (65504) become infinities there, and a model with such a weight gives NaN. `to` is `from` in
 // another dtype. Throws Error with the first number that is finite in `from` and not in f16; `remedy` says what to do.

@@ -6,8 +6,8 @@
 #include <map>
 
 #include "schema/core/parallel.h"
-#include "schema/file/format.h"
-#include "schema/file/hash.h"
+#include "schema/file/format/format.h"
+#include "schema/file/format/hash.h"
 #include "schema/file/links/piece_spans.h"
 #include "schema/graph/state_storage.h"
 #include "schema/version.h"

@@ -5,15 +5,16 @@
 #include <map>
 #include <set>
 
-#include "schema/file/check_records.h"
-#include "schema/file/flat.h"
+#include "schema/encoding/quantized_formats.h"
 #include "schema/file/foreign_tensor.h"
-#include "schema/file/format.h"
+#include "schema/file/format/check_records.h"
+#include "schema/file/format/flat.h"
+#include "schema/file/format/format.h"
+#include "schema/file/format/upgrade.h"
 #include "schema/file/io/mapped_file.h"
 #include "schema/file/io/temporary_name.h"
 #include "schema/file/links/join_tensors.h"
 #include "schema/file/links/linked_files.h"
-#include "schema/file/upgrade.h"
 #include "schema/graph/state_storage.h"
 #include "schema/graph/verify.h"
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "schema/file/check_records.h"
-#include "schema/file/flat.h"
-#include "schema/file/format.h"
+#include "schema/file/format/check_records.h"
+#include "schema/file/format/flat.h"
+#include "schema/file/format/format.h"
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/io/temporary_name.h"
 #include "schema/file/layout.h"

@@ -2,38 +2,11 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
-#include <string>
-#include <vector>
 
-#include "schema/core/progress.h"
-#include "schema/file/io/mapped_file.h"
+#include "schema/file/save_options.h"
 #include "schema/graph/model.h"
 
 namespace genesis {
-
-// A state's values in pieces. So many neighbours of them are one behind the other, equally large; and what each such set makes
-// has an equal part of each of the values' `runs` equal runs, in this order.
-struct JoinedValues {
-  std::vector<Tensor> pieces;
-  int64_t runs = 1;
-  int64_t pieces_each = 1;
-};
-
-struct SaveOptions {
-  // A segment is closed once it holds this much; each has a hash of its own.
-  uint64_t segment_bytes = uint64_t{64} << 20;
-  OnProgress progress = {};  // of large models: "hashing", "writing"
-  // Tensors that are views into one of these files stay there: the new file has their places, and the path of that file
-  // from its own folder, so that both move together.
-  MappedFiles links = {};
-  // By name of a state: its values, whatever the model says that it starts from. The pieces stay pieces in the file, or are
-  // written as the one tensor that they make, from where they are.
-  std::map<std::string, JoinedValues> joined = {};
-  bool keeps_pieces = true;
-  // Whether tensors with equal bytes are stored once.
-  bool finds_equals = true;
-};
 
 // Atomic: on any error the file that was there is untouched and nothing is left beside it. Throws Error
 // naming the path and the reason. A state without an initial tensor takes no space.

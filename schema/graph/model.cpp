@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "schema/graph/near_names.h"
-#include "schema/graph/state_storage.h"
 
 namespace genesis {
 
@@ -143,6 +142,14 @@ const Graph& Model::entry(std::string_view name) const {
 }
 
 Graph& Model::entry(std::string_view name) { return const_cast<Graph&>(std::as_const(*this).entry(name)); }
+
+void fail_no_state(const Model& model, const std::string& name) {
+  std::vector<std::string> names;
+  for (const State& state : model.states()) names.push_back(state.name);
+  const std::string near = near_names(name, names);
+  fail("the model has no state '{}'{}; `genesis-run info FILE --states` lists them", name,
+       near.empty() ? "" : ", but " + near);
+}
 
 Graph copy_graph(const Graph& graph, Model& model) {
   Graph copy(model, graph.name());

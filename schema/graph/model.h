@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "schema/core/tensor.h"
+#include "schema/encoding/state_format.h"
 #include "schema/graph/graph.h"
 
 namespace genesis {
@@ -27,15 +28,6 @@ std::string_view name_of(StateRole role);
 struct NamedTensor {
   std::string name;
   Tensor tensor;
-};
-
-struct StateFormat;  // schema/graph/state_storage.h, which also encodes and decodes
-
-// Values in a format of states: one tensor for each part of it, in the part's dtype.
-struct EncodedValues {
-  const StateFormat* format = nullptr;  // null: there are none
-  std::vector<Tensor> parts;
-  explicit operator bool() const { return format != nullptr; }
 };
 
 // Memory that outlives a run. A parameter has values to start from; without them a state starts as zeros.
@@ -94,6 +86,9 @@ class Model {
   std::map<std::string, int32_t, std::less<>> state_index_;
   std::vector<std::unique_ptr<Graph>> entries_;  // in the order they were added
 };
+
+// Throws Error: the model has no state `name`, and which of its states it may have been meant to be.
+[[noreturn]] void fail_no_state(const Model& model, const std::string& name);
 
 // A copy of `graph` in `model` with the same nodes in the same order and the same names.
 Graph copy_graph(const Graph& graph, Model& model);

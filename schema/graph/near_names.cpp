@@ -6,9 +6,6 @@
 #include <numeric>
 #include <utility>
 
-#include "schema/core/error.h"
-#include "schema/graph/model.h"
-
 namespace genesis {
 namespace {
 
@@ -54,14 +51,6 @@ std::string nearest_name(const std::string& name, const std::vector<std::string>
 std::string did_you_mean(const std::string& name, const std::vector<std::string>& names) {
   const std::string near = nearest_name(name, names);
   return near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near);
-}
-
-void fail_no_state(const Model& model, const std::string& name) {
-  std::vector<std::string> names;
-  for (const State& state : model.states()) names.push_back(state.name);
-  const std::string near = near_names(name, names);
-  fail("the model has no state '{}'{}; `genesis-run info FILE --states` lists them", name,
-       near.empty() ? "" : ", but " + near);
 }
 
 }  // namespace genesis

@@ -6,8 +6,6 @@
 
 namespace genesis {
 
-class Model;
-
 // Up to `most` of `names`, the nearest by edits (insertions, deletions, replacements) first, as a list for a
 // message: "fc.weight, fc.bias". Names that need more edits than half of `name` are left out; empty when all
 // are.
@@ -18,8 +16,5 @@ std::string near_names(const std::string& name, const std::vector<std::string>& 
 std::string nearest_name(const std::string& name, const std::vector<std::string>& names);
 // " (did you mean 'train'?)", to stand behind a name that is none; empty when none is near.
 std::string did_you_mean(const std::string& name, const std::vector<std::string>& names);
-
-// Throws Error: the model has no state `name`, and which of its states it may have been meant to be.
-[[noreturn]] void fail_no_state(const Model& model, const std::string& name);
 
 }  // namespace genesis

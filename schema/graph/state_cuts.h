@@ -1,8 +1,8 @@
 // Which values of a state this process keeps, where groups of a StateStorage stand one behind the other: a part may be kept in
-// parts itself. So a rank along "tensor" has a slice of a weight, which is a state to all that comes behind; and the slice is kept as
-// halves, in blocks, or as the flat part that one of the ranks along "data" has of it:
+// parts itself. So a rank along "tensor" has a slice of a weight, which is a state to all that comes behind; and the slice is kept in
+// the parts of a format, or as the flat part that one of the ranks along "data" has of it:
 //
-//   w f32[8,4]  --tensor-->  w.shard f32[4,4]  --data, halves-->  w.shard.upper bf16[8], w.shard.lower i16[8]
+//   w f32[8,4]  --tensor-->  w.shard f32[4,4]  --data, two parts-->  w.shard.upper bf16[8], w.shard.lower i16[8]
 //
 // Members of such a group are parts of one ahead of it. The slice has no memory of its own, and in graphs it is what the weight was.
 // Used by the passes that choose storages, by executor/states and where checkpoints are joined.

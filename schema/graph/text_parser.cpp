@@ -5,6 +5,7 @@
 #include <charconv>
 #include <map>
 
+#include "schema/encoding/quantized_formats.h"
 #include "schema/graph/state_storage.h"
 #include "schema/graph/text.h"
 

@@ -1,19 +1,12 @@
 #include "schema/ops/gradient.h"
 
-#include "schema/ops/elementwise/cast.h"
-#include "schema/ops/tensor/reduce.h"
-
 namespace genesis {
 
 GradientContext::GradientContext(Graph& graph, NodeId node, std::vector<Value> dy, std::vector<bool> wants)
     : graph_(graph), node_(node), dy_(std::move(dy)), wants_(std::move(wants)), dx_(wants_.size()) {}
 
 void GradientContext::set(int i, Value dx) {
-  if (!wants(i)) return;
-  const Value x = input(i);
-  if (!(dx.shape() == x.shape())) dx = sum_to(dx, x.shape());
-  if (dx.dtype() != x.dtype()) dx = cast(dx, x.dtype());
-  dx_[static_cast<size_t>(i)] = dx;
+  if (wants(i)) dx_[static_cast<size_t>(i)] = dx;
 }
 
 Value GradientContext::extra_output(const Attributes& attributes, int index) {

@@ -23,8 +23,8 @@ class GradientContext {
   Value dy(int i = 0) const { return dy_[static_cast<size_t>(i)]; }
   bool wants(int i) const { return wants_[static_cast<size_t>(i)]; }
 
-  // Gives the gradient of input i. Broadcasting is undone here, once for all rules: a `dx` of the broadcast
-  // shape is summed to the input's shape. Ignored when not wanted.
+  // Gives the gradient of input i. It may have the shape that the input was broadcast to, and another real dtype: whoever
+  // asked for it sums and casts it to the input's (passes/training/autodiff), once for all rules. Ignored when not wanted.
   void set(int i, Value dx);
 
   // Asks the forward node for another output by changing its attributes ("with_lse"); returns output `index`.

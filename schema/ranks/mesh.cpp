@@ -35,7 +35,7 @@ Mesh Mesh::parse(std::string_view text) {
     mesh.axes_.push_back(parse_axis(rest.substr(0, comma), text));
     const MeshAxis& axis = mesh.axes_.back();
     if (std::ranges::count_if(mesh.axes_, [&](const MeshAxis& a) { return a.name == axis.name; }) > 1)
-      fail("mesh '{}': axis '{}' stands there twice", text, axis.name);
+      fail("mesh '{}': its axis '{}' stands there twice", text, axis.name);
     if (mesh.ranks() > kMaxRanks) fail("mesh '{}': more than {} ranks", text, kMaxRanks);
     if (comma + 1 == rest.size()) fail("mesh '{}': it ends with a comma", text);
     rest.remove_prefix(std::min(comma + 1, rest.size()));

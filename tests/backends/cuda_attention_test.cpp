@@ -2,9 +2,10 @@
 // scratch. Needs no GPU.
 #include <gtest/gtest.h>
 
-#include "backends/cuda/attention/cudnn_attention.h"
+#include "backends/cuda/attention/cudnn/cudnn_attention.h"
 #include "backends/cuda/hopper/ways.h"
 #include "backends/cuda/kernels.h"
+#include "backends/kernel_table.h"
 
 namespace genesis::cuda {
 namespace {
@@ -80,7 +81,7 @@ TEST(CudaAttention, EachShapeHasItsKernel) {
   EXPECT_EQ(chosen(packed_node(DType::f32, 1024, 64)), "tiles");
   EXPECT_EQ(chosen(packed_node(DType::bf16, 2, 64)), "split_keys");
 
-  EXPECT_EQ(chosen(node(DType::bf16, 1, 1024, 64)), "split_keys");
+  EXPECT_EQ(chosen(node(DType::bf16, 1, 4096, 64)), "split_keys");
   EXPECT_EQ(chosen(node(DType::f32, 1, 1024, 128)), "split_keys");
   EXPECT_EQ(chosen(node(DType::bf16, 1024, 1024, 64)), "fused");
   EXPECT_EQ(chosen(node(DType::bf16, 1024, 1024, 256)), "tiles");
@@ -102,7 +103,24 @@ TEST(CudaAttention, WindowsAndLengthsOfRowsHaveTheirKernels) {
   EXPECT_EQ(chosen(changed(node(DType::bf16, 1024, 1024, 64), 100, false)), "ranges");
   EXPECT_EQ(chosen(changed(node(DType::bf16, 1, 1024, 64), 100, false)), "split_keys");
   EXPECT_EQ(chosen(changed(node(DType::bf16, 1024, 1024, 64), 0, true)), "fused");
-  EXPECT_EQ(chosen(changed(node(DType::bf16, 1, 1024, 64), 0, true)), "split_keys");
+  EXPECT_EQ(chosen(changed(node(DType::bf16, 1, 4096, 64), 0, true)), "split_keys");
+}
+
+// A plan knows how many keys there may be. Where that is too few for splitting them to pay, cuDNN has the node, if it takes it.
+TEST(CudaAttention, KeysAreSplitWhereThereMayBeEnoughOfThem) {
+  const auto choice_of = [](const Node& n, const KernelNames& disabled = {}) {
+    KernelQuery query = n.query();
+    query.disabled = &disabled;
+    return choose_kernel(kernels_for(n.op), query);
+  };
+  const KernelChoice few = choice_of(node(DType::bf16, 1, 1151, 64));
+  EXPECT_EQ(few.name, "attention.fused");
+  ASSERT_EQ(few.declined.front().name, "attention.split_keys");
+  EXPECT_EQ(few.declined.front().reason,
+            "room for 1151 keys at most: with fewer than 1152 attention.fused is as fast");
+  EXPECT_EQ(choice_of(node(DType::bf16, 1, 1152, 64)).name, "attention.split_keys");
+  EXPECT_EQ(choice_of(node(DType::bf16, 1, 1151, 64), {"attention.fused"}).name, "attention.split_keys");
+  EXPECT_EQ(choice_of(node(DType::f32, 1, 1151, 64)).name, "attention.split_keys");
 }
 
 TEST(CudaAttention, ScratchOfAGradientCoversTheTilesToo) {

@@ -13,6 +13,7 @@
 #include "backends/cuda/codegen/nvrtc.h"
 #include "backends/cuda/runtime/libraries.h"
 #include "schema/core/error.h"
+#include "schema/ops/elementwise/fused.h"
 
 namespace genesis::cuda {
 namespace {

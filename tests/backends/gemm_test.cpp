@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "backends/cpu/gemm/gemm_amx.h"
+#include "backends/cpu/gemm/amx/gemm_amx.h"
 #include "backends/cpu/gemm/gemm_kernels.h"
 #include "backends/cpu/gemm/gemm_ways.h"
 #include "backends/cpu/onednn/onednn.h"

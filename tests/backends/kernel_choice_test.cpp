@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/kernel_table.h"
+#include "backends/way_list.h"
 #include "schema/core/error.h"
 #include "schema/ops/nn/softmax.h"
 
@@ -64,6 +65,45 @@ TEST(KernelChoice, WhereNoRowIsLeftTheErrorSaysWhyEachDeclined) {
   } catch (const Error& error) {
     EXPECT_EQ(std::string(error.message()), "no kernel runs op 'softmax': for_a_chip: no such chip");
   }
+}
+
+// Rows inside a kernel, as those of a matrix product: what is chosen is told by the same code on every device.
+struct SizedWay {
+  const char* name;
+  std::string (*decline)(const int&);
+};
+constexpr SizedWay kWays[] = {
+    {"small", [](const int& n) -> std::string { return n > 8 ? "more than 8" : ""; }},
+    {"even", [](const int& n) -> std::string { return n % 2 ? "an odd one" : ""; }},
+    {"all", [](const int&) -> std::string { return "it is never asked"; }}};
+const std::span<const SizedWay> kSizedWays = kWays;
+
+TEST(WayList, TheFirstThatTakesAProblemIsNamedAndWhyBetterOnesDecline) {
+  EXPECT_EQ(choose_way("sum", kSizedWays, 3, nullptr).name, "sum.small");
+  const KernelChoice choice = choose_way("sum", kSizedWays, 11, nullptr);
+  EXPECT_EQ(choice.name, "sum.all");
+  EXPECT_EQ(choice.declined,
+            (std::vector<KernelChoice::Declined>{{"sum.small", "more than 8"}, {"sum.even", "an odd one"}}));
+}
+
+TEST(WayList, AllButTheLastCanBeSwitchedOff) {
+  EXPECT_EQ(names_of_ways("sum", kSizedWays), (std::vector<std::string>{"sum.small", "sum.even"}));
+  const KernelNames off = {"sum.small", "even"};
+  const KernelChoice choice = choose_way("sum", kSizedWays, 4, &off);
+  EXPECT_EQ(choice.name, "sum.all");
+  EXPECT_EQ(choice.declined.at(0).reason, "switched off");
+  EXPECT_EQ(choice.declined.at(1).reason, "switched off");
+}
+
+// Of a product: what a machine that makes a plan cannot know comes along.
+TEST(KernelChoice, ARowTellsWhatItsInnerWayLeavesOpen) {
+  const Asked node;
+  KernelImpl product = row("product");
+  product.choose_inner = [](const KernelQuery&) {
+    return KernelChoice{.name = "sum.all", .declined = {}, .decided_later = "timed where it runs"};
+  };
+  const KernelImpl rows[] = {product};
+  EXPECT_EQ(choose_kernel(rows, node.query()).decided_later, "timed where it runs");
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
 // What tuning keeps on disk: other processes' lines stay, damaged ones are as good as absent. Needs no GPU.
-#include "backends/cuda/gemm/tuning_file.h"
+#include "backends/cuda/gemm/lt/tuning_file.h"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
 
-#include "backends/cuda/gemm/autotune.h"
+#include "backends/cuda/gemm/lt/autotune.h"
 
 namespace genesis::cuda {
 namespace {

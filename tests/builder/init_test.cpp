@@ -2,7 +2,7 @@
 // alone.
 #include "builder/init.h"
 #include "builder/init_watcher.h"
-#include "schema/file/hash.h"
+#include "schema/file/format/hash.h"
 
 #include <algorithm>
 #include <cmath>

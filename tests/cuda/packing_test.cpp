@@ -2,7 +2,7 @@
 // steps whose layers are merged. Skipped where there is no GPU.
 #include <cmath>
 
-#include "backends/cuda/attention/cudnn_attention.h"
+#include "backends/cuda/attention/cudnn/cudnn_attention.h"
 #include "backends/cuda/runtime/libraries.h"
 #include "passes/training/autodiff.h"
 #include "schema/ops/elementwise/cast.h"

@@ -9,6 +9,7 @@
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/loss.h"
 #include "schema/ops/nn/norm.h"
+#include "schema/ops/tensor/cast_group.h"
 #include "schema/ops/tensor/reduce.h"
 #include "tests/cuda/on_gpu.h"
 #include "tests/op_harness.h"

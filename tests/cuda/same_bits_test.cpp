@@ -4,7 +4,8 @@
 #include <cstring>
 
 #include "schema/core/philox.h"
-#include "schema/ops/tensor/create.h"
+#include "schema/ops/create.h"
+#include "schema/ops/tensor/dynamic_slice.h"
 #include "schema/ops/tensor/index.h"
 #include "schema/ops/tensor/layout.h"
 #include "schema/ops/tensor/random.h"

@@ -36,7 +36,7 @@ Step step(std::vector<int64_t> inputs, int64_t output, int64_t bytes) {
   return made;
 }
 
-StepStreams streams_of(const Plan& plan) { return assign_streams(plan, make_step_graph(plan)); }
+StepStreams streams_of(const Plan& plan) { return assign_streams(plan, make_step_graph(plan), {}); }
 
 int count_aside(const StepStreams& streams) {
   return static_cast<int>(std::count(streams.stream.begin(), streams.stream.end(), StepStreams::kAside));
@@ -51,6 +51,18 @@ TEST(StepStreams, ASmallStepRunsBesideALargeOne) {
   EXPECT_EQ(streams.waits_for, (std::vector<StepStreams::Waits>{
                                    kNoWaits, {0, kNothing, kNothing}, kNoWaits, {kNothing, 1, kNothing}}));
   EXPECT_EQ(streams.last[StepStreams::kAside], 1);
+}
+
+// Where streams wait for each other longer than the step takes, it stays in line.
+TEST(StepStreams, FollowTheSpeedsThatTheyAreGiven) {
+  Plan plan;
+  plan.steps = {step({}, 0, kLargeBytes), step({0}, 1, kSmallBytes), step({0}, 2, kLargeBytes),
+                step({1, 2}, 3, kLargeBytes)};
+  const StepGraph graph = make_step_graph(plan);
+  EXPECT_EQ(count_aside(assign_streams(plan, graph, {})), 1);
+  EXPECT_EQ(count_aside(assign_streams(plan, graph, {.switching_seconds = 1})), 0);
+  EXPECT_EQ(count_aside(assign_streams(plan, graph, {.filling_seconds = 1e-6})), 0);
+  EXPECT_DOUBLE_EQ(least_microseconds(plan.steps[1], {.shortest_seconds = 7e-6}), 7);
 }
 
 // An exchange goes aside where other work can hide it, and else where its reader is.

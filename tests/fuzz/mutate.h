@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "schema/file/records.h"
+#include "schema/file/format/records.h"
 
 namespace genesis::testing {
 

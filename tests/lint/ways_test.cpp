@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -90,19 +92,55 @@ TEST(Ways, TheTableCountsTheirLines) {
   }
 }
 
-// A way is "op.name" or "gemm.name", and the name stands in a row of a table of the backend.
+std::string sources_of(const fs::path& folder) {
+  std::string text;
+  for (const auto& entry : fs::recursive_directory_iterator(kRoot / folder))
+    if (is_source(entry.path())) text += read(entry.path());
+  return text;
+}
+
+// A way is "op.name" or "gemm.name", and the name stands in a row of a table of the backend; or it is a switch or a pass.
 TEST(Ways, TheTableNamesWaysThatThereAre) {
-  std::string backends;
-  for (const auto& entry : fs::recursive_directory_iterator(kRoot / "backends"))
-    if (is_source(entry.path())) backends += read(entry.path());
+  const std::string rows_of_tables = sources_of("backends"),
+                    switches = read(kRoot / "executor/switches.cpp") + sources_of("passes");
   for (const auto& row : rows())
-    for (const std::string& way : quoted(row[0]))
-      if (const size_t dot = way.find('.'); dot != std::string::npos) {
-        const std::string name = way.substr(dot + 1);
-        EXPECT_TRUE(backends.find('"' + name + '"') != std::string::npos ||
-                    backends.find('"' + way + '"') != std::string::npos)
-            << way;
-      }
+    for (const std::string& way : quoted(row[0])) {
+      const size_t dot = way.find('.');
+      const std::string name = way.substr(dot == std::string::npos ? 0 : dot + 1);
+      const std::string& where = dot == std::string::npos ? switches : rows_of_tables;
+      EXPECT_NE(where.find('"' + name + '"'), std::string::npos) << way;
+    }
+}
+
+std::set<std::string> ways_of_the_table() {
+  std::set<std::string> ways;
+  for (const auto& row : rows())
+    for (const std::string& way : quoted(row[0])) ways.insert(way);
+  return ways;
+}
+
+// The ways that take over what a specialised one declines: the general ones, of which one has to be there.
+const std::set<std::string> kGeneral = {"gemm.packed", "gemm.plain", "gemm.reference"};
+
+// Every row of both lists of products is in the table, or is one of the general ways.
+TEST(Ways, TheTableHasAllRowsOfTheListsOfProducts) {
+  const std::set<std::string> told = ways_of_the_table();
+  const std::regex row("    \\{\"(\\w+)\", ");
+  for (const char* list : {"backends/cpu/gemm/gemm.cpp", "backends/cuda/gemm/gemm.cpp"}) {
+    const std::string text = read(kRoot / list);
+    int seen = 0;
+    for (std::sregex_iterator at(text.begin(), text.end(), row), end; at != end; ++at, ++seen) {
+      const std::string way = "gemm." + (*at)[1].str();
+      EXPECT_TRUE(told.contains(way) || kGeneral.contains(way)) << way << " of " << list;
+    }
+    EXPECT_GE(seen, 4) << "rows of " << list;
+  }
+}
+
+// One start less or an own kernel: a way that is switched off by its own name is told of.
+TEST(Ways, TheTableHasTheSwitchesThatAreWays) {
+  const std::set<std::string> told = ways_of_the_table();
+  for (const char* way : {"megakernel", "peer_memory", "side_stream"}) EXPECT_TRUE(told.contains(way)) << way;
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -20,8 +22,10 @@ constexpr Retired kRetired[] = {
     {R"(\bfill_ring\b)", "producer"},
     {R"(\b(take|give)_registers\b)", "setmaxnreg"},
     {R"(\blet_successors_start\b|\bearly_start\b)", "pdl"},
+    {R"(\bis_settled\b|\bsettled_inputs\b)", "independent"},
     {R"(\bstep_chain\b|\bchain_(product|attention|step)\b)", "megakernel, instruction"},
-    {R"(\bgemm_slabs\b|\bgemm_few_rows\b)", "gemv"},
+    {R"(\bgemm_slabs\b)", "gemv"},
+    {R"(\blinear.few_rows\b|\bfew_rows\.(h|cu)\b)", "skinny GEMM"},
     {R"(\bturn_angle\b|\bturn_pairs\b)", "rotate"}};
 
 bool is_read(const fs::path& path) {
@@ -50,6 +54,33 @@ TEST(Words, RetiredOnesStayAway) {
       }
     }
   EXPECT_GT(files, 1000);
+}
+
+struct Entry {
+  std::string word, meaning;
+};
+
+std::vector<Entry> glossary() {
+  std::vector<Entry> entries;
+  std::ifstream in(kRoot / "docs/glossary.md");
+  const std::regex row(R"(^\| (.+?) \| (.+) \|$)");
+  std::smatch parts;
+  for (std::string line; std::getline(in, line);)
+    if (std::regex_match(line, parts, row) && parts[2] != "meaning") entries.push_back({parts[1], parts[2]});
+  return entries;
+}
+
+// "link (of a file)" and "link (of a rank)" are one word; an "also", or a sentence of something else, is a second meaning.
+TEST(Words, EachHasOneMeaning) {
+  const std::regex qualifier(R"( \(.*\)$)"), another(R"(\balso\b|[.;] ([Oo]f|[Ii]n an?) )");
+  std::set<std::string> words;
+  for (const Entry& entry : glossary()) {
+    EXPECT_TRUE(words.insert(std::regex_replace(entry.word, qualifier, "")).second)
+        << "'" << entry.word << "' stands there twice: give one of its meanings another word";
+    EXPECT_FALSE(std::regex_search(entry.meaning, another))
+        << "'" << entry.word << "' has two meanings: give one of them another word, or one before it";
+  }
+  EXPECT_GT(words.size(), 60u);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 #include "models/zoo.h"
 #include "passes/pipelines.h"
 #include "passes/training/train_step.h"
-#include "schema/file/hash.h"
+#include "schema/file/format/hash.h"
 
 namespace genesis {
 namespace {

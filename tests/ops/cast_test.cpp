@@ -6,6 +6,7 @@
 #include <random>
 
 #include "schema/core/halves.h"
+#include "schema/ops/tensor/cast_group.h"
 #include "schema/ops/tensor/slice.h"
 #include "tests/op_harness.h"
 

@@ -1,5 +1,5 @@
 // Tensors from nothing: values, dtypes, sizes that are symbols until a session runs.
-#include "schema/ops/tensor/create.h"
+#include "schema/ops/create.h"
 
 #include <cmath>
 

@@ -1,4 +1,5 @@
 // Slices, joins, splits, padding, and slices whose start is data.
+#include "schema/ops/tensor/dynamic_slice.h"
 #include "schema/ops/tensor/slice.h"
 
 #include <algorithm>

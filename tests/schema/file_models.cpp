@@ -7,11 +7,11 @@
 #include <limits>
 #include <random>
 
+#include "schema/encoding/quantized_formats.h"
 #include "schema/file/attached_files.h"
-#include "schema/file/flat.h"
-#include "schema/file/format.h"
+#include "schema/file/format/flat.h"
+#include "schema/file/format/format.h"
 #include "schema/file/layout.h"
-#include "schema/graph/quantized_formats.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/matmul.h"

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "schema/file/format/records.h"
 #include "schema/file/reader.h"
-#include "schema/file/records.h"
 #include "schema/file/writer.h"
 #include "schema/graph/model.h"
 

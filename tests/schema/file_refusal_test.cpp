@@ -7,10 +7,10 @@
 #include <cstring>
 #include <functional>
 
-#include "schema/file/flat.h"
-#include "schema/file/format.h"
+#include "schema/file/format/flat.h"
+#include "schema/file/format/format.h"
+#include "schema/file/format/upgrade.h"
 #include "schema/file/layout.h"
-#include "schema/file/upgrade.h"
 #include "schema/file/writer.h"
 #include "schema/graph/text.h"
 #include "schema/ops/elementwise/elementwise.h"
@@ -265,7 +265,7 @@ TEST(FileUpgrade, EveryRaisedOpVersionHasItsRows) {
       bool found = false;
       for (const file::OpUpgrade& row : file::op_upgrades())
         found |= row.op == op->name() && row.from_version == version;
-      EXPECT_TRUE(found) << op->name() << " version " << version << ": add a row to schema/file/upgrade.cpp";
+      EXPECT_TRUE(found) << op->name() << " version " << version << ": add a row to schema/file/format/upgrade.cpp";
     }
 }
 

@@ -167,7 +167,7 @@ TEST(File, FlatcPrintsTheGraph) {
   save_model(*golden_model(), folder / "m.genesis");
   write_bytes(folder / "graph.bin", read_bytes(folder / "m.genesis").substr(64));
   const std::string command = "flatc --json --raw-binary -o " + folder.path().string() +
-                              " " GENESIS_SOURCE_ROOT "/schema/file/genesis.fbs -- " +
+                              " " GENESIS_SOURCE_ROOT "/schema/file/format/genesis.fbs -- " +
                               (folder / "graph.bin").string();
   ASSERT_EQ(std::system(command.c_str()), 0) << command;
   EXPECT_NE(read_bytes(folder / "graph.json").find("op: \"where\""), std::string::npos);

@@ -1,5 +1,5 @@
 // What a file may say in words.
-#include "schema/file/names.h"
+#include "schema/file/format/names.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "schema/file/hash.h"
+#include "schema/file/format/hash.h"
 
 namespace genesis {
 namespace {

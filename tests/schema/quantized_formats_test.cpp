@@ -1,5 +1,5 @@
 // q8 and q4: what a block decodes to, how near encoding comes, what is refused, and files with such states.
-#include "schema/graph/quantized_formats.h"
+#include "schema/encoding/quantized_formats.h"
 
 #include <gtest/gtest.h>
 
@@ -14,6 +14,7 @@
 #include "schema/graph/text.h"
 #include "schema/graph/verify.h"
 #include "tests/schema/file_models.h"
+#include "schema/graph/state_storage.h"
 
 namespace genesis {
 namespace {

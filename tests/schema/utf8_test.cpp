@@ -1,5 +1,5 @@
 // UTF-8 as the Unicode standard has it.
-#include "schema/file/utf8.h"
+#include "schema/file/format/utf8.h"
 
 #include <gtest/gtest.h>
 

@@ -9,6 +9,11 @@ class Import : public ToolTest {
   static std::string folder(const std::string& name) {
     return std::string(GENESIS_SOURCE_ROOT) + "/tests/models/hugging_face/" + name;
   }
+  // With an error of several lines.
+  static void expect_refused(const Process& process, const Words& parts) {
+    EXPECT_EQ(process.code, 1);
+    for (const std::string& part : parts) EXPECT_NE(process.err.find(part), std::string::npos) << process.err;
+  }
 };
 
 TEST_F(Import, MakesAFileThatTheOtherToolsTake) {
@@ -113,6 +118,32 @@ TEST_F(Import, TakesAGgufFile) {
   expect_usage_error(run_tool("genesis-build", {file, "--seed", "3", "-o", path("n.genesis")}),
                      {"--seed", "GGUF"});
   expect_error(run_tool("genesis-build", {path("none.gguf"), "-o", path("n.genesis")}), {"none.gguf"});
+}
+
+TEST_F(Import, RefusesNumbersThatF32CannotHold) {
+  const std::string config = read_text(folder("qwen2_yarn") + "/config.json");
+  fs::copy(folder("qwen2_yarn"), path("hub"));
+  const auto refused = [&](const std::string& key, const Words& at, const Words& parts) {
+    nlohmann::json changed = nlohmann::json::parse(config);
+    nlohmann::json* of = &changed;
+    for (const std::string& name : at) of = &(*of)[name];
+    (*of)[key] = 1e39;
+    write_text(path("hub/config.json"), changed.dump());
+    expect_refused(run_tool("genesis-build", {path("hub"), "-o", path("m.genesis")}), parts + Words{"1e+39"});
+  };
+  refused("rms_norm_eps", {}, {"rms_norm_eps", "f32"});
+  for (const char* scaling : {"rope_parameters", "rope_scaling"})
+    if (nlohmann::json::parse(config).contains(scaling)) refused("beta_fast", {scaling}, {"beta_fast"});
+}
+
+TEST_F(Import, OfWeightsThatAreNotTheConfigurationsSaysWhatToDo) {
+  fs::copy(folder("qwen2_tied"), path("hub"));
+  nlohmann::json config = nlohmann::json::parse(read_text(path("hub/config.json")));
+  config["intermediate_size"] = 32;
+  write_text(path("hub/config.json"), config.dump());
+  const Process refused = run_tool("genesis-build", {path("hub"), "-o", path("m.genesis")});
+  expect_refused(refused, {"mlp", "of one model", "genesis-build --set NAME=VALUE"});
+  EXPECT_EQ(refused.err.find("strict"), std::string::npos) << refused.err;
 }
 
 TEST_F(Import, OfAFolderWithoutAModelSaysSo) {

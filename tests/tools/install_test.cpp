@@ -1,5 +1,7 @@
 // `meson install` gives tools that find their library, and a library that a program outside the tree builds against with
 // nothing but pkg-config or CMake. All of it stays small.
+#include <unistd.h>
+
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -48,6 +50,11 @@ class Install : public ToolTest {
     return run_process({"sh", "-c", command}, options);
   }
   void install() { expect_ok(shell("meson install --no-rebuild -C " GENESIS_BUILD_ROOT " --destdir " + path("root"))); }
+  // `./dev test` installs what tests need.
+  static std::string missing(const std::string& program) {
+    return program + " is not there: `./dev test` installs it, else apt-get install " +
+           (program.starts_with("dpkg") ? "dpkg-dev" : program);
+  }
   // So that a program finds what was installed.
   std::string with_library() const { return "LD_LIBRARY_PATH=" + find("libgenesis.so").parent_path().string() + "${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "; }
   // Where the file called `name` is under what was installed.
@@ -72,9 +79,23 @@ TEST_F(Install, ToolsFindTheirLibraryAndAllIsSmall) {
   RecordProperty("installed_bytes", std::to_string(bytes));
 }
 
+// A static build itself takes as long as the shared one: meson must take it, and what it links must work.
+TEST_F(Install, AToolStandsAloneInAStaticBuild) {
+  const std::string alone = GENESIS_BUILD_ROOT "/tests/genesis-run-alone";
+  EXPECT_EQ(expect_ok(run_process({alone, "--version"})), GENESIS_VERSION "\n");
+  EXPECT_EQ(expect_ok(shell("ldd " + alone)).find("libgenesis"), std::string::npos);
+  expect_ok(run_process({alone, "infer", tiny("mlp.genesis"), "--size", "batch=1"}));
+  if (shell("command -v meson").code != 0) GTEST_SKIP() << missing("meson");
+  expect_ok(shell("meson setup " + path("static") + " " GENESIS_SOURCE_ROOT
+                  " -Ddefault_library=static -Dcuda=disabled -Dtests=false -Dbench=false"));
+  const std::string rules = read_text(path("static/build.ninja"));
+  EXPECT_EQ(rules.find("libgenesis.so"), std::string::npos);
+  EXPECT_NE(rules.find("libgenesis.a"), std::string::npos);
+}
+
 TEST_F(Install, CMakeFindsIt) {
   for (const char* program : {"meson", "cmake", "c++"})
-    if (shell(std::string("command -v ") + program).code != 0) GTEST_SKIP() << program << " is not in PATH";
+    if (shell(std::string("command -v ") + program).code != 0) GTEST_SKIP() << missing(program);
   install();
   write_program();
   write_text(path("CMakeLists.txt"),
@@ -137,6 +158,54 @@ TEST_F(Install, HeadersNameEachOtherBelowGenesis) {
   EXPECT_GT(count, 100);
 }
 
+// A root of its own with its own list of packages, in which dpkg installs as on this machine.
+class OtherRoot {
+ public:
+  explicit OtherRoot(const fs::path& root) : root_(root) {
+    for (const char* folder : {"info", "updates", "triggers"}) fs::create_directories(lists() / folder);
+    has_installed("");
+  }
+  // What dpkg is to take for installed, as in its file `status`.
+  void has_installed(const std::string& status) const { write_text(lists() / "status", status); }
+  void has_what_this_machine_has() const { has_installed(read_text("/var/lib/dpkg/status")); }
+  Process dpkg(const Words& words) const {
+    return run_process(Words{"dpkg", "--instdir=" + root_.string(), "--admindir=" + lists().string(), "--log=/dev/null"} + words);
+  }
+  std::set<std::string> files_of_packages() const {
+    std::set<std::string> files;
+    for (const std::string& file : files_in(root_))
+      if (!file.starts_with("var")) files.insert(file);
+    for (const auto& entry : fs::directory_iterator(lists() / "info")) {
+      const std::string name = entry.path().filename();
+      if (name.starts_with("genesis")) files.insert(name);
+    }
+    return files;
+  }
+  std::string tool(const std::string& name) const { return (root_ / "usr/bin" / name).string(); }
+
+ private:
+  fs::path lists() const { return root_ / "var/lib/dpkg"; }
+  fs::path root_;
+};
+
+// With what the distribution has; the tools do their work from there.
+void expect_installs_and_leaves_nothing(const std::string& package, const fs::path& folder) {
+  const OtherRoot root(folder / "machine");
+  const Process bare = root.dpkg({"--install", package});
+  EXPECT_NE(bare.code, 0);
+  EXPECT_NE(bare.err.find("genesis depends on libc6"), std::string::npos) << bare.err;
+  root.has_what_this_machine_has();
+  expect_ok(root.dpkg({"--install", package}));
+  EXPECT_EQ(expect_ok(root.dpkg({"--verify", "genesis"})), "");
+  const std::string model = (folder / "m.genesis").string();
+  expect_ok(run_process({root.tool("genesis-build"), "mlp", "-o", model}));
+  expect_ok(run_process({root.tool("genesis-run"), "infer", model, "--size", "batch=1"}));
+  const std::string info = expect_ok(run_process({root.tool("genesis-run"), "info", model}));
+  EXPECT_EQ(info.find("libgenesis_mpi.so is not there"), std::string::npos) << info;
+  expect_ok(root.dpkg({"--purge", "genesis"}));
+  EXPECT_EQ(root.files_of_packages(), std::set<std::string>());
+}
+
 // The words that bash offers behind `words`, the last of which is not finished.
 std::string completed(const fs::path& completion, const std::string& words) {
   return "bash -c 'source " + completion.string() + "; COMP_WORDS=(" + words + "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); " +
@@ -145,7 +214,7 @@ std::string completed(const fs::path& completion, const std::string& words) {
 
 TEST_F(Install, APackageHasToolsPagesCompletionsAndWhatItNeeds) {
   for (const char* program : {"meson", "dpkg-deb", "dpkg-shlibdeps"})
-    if (shell(std::string("command -v ") + program).code != 0) GTEST_SKIP() << program << " is not in PATH";
+    if (shell(std::string("command -v ") + program).code != 0) GTEST_SKIP() << missing(program);
   const std::string script = GENESIS_SOURCE_ROOT "/packaging/deb.sh " GENESIS_BUILD_ROOT " ";
   std::string package = expect_ok(shell(script + path("out")));
   package.resize(package.find('\n'));
@@ -162,6 +231,8 @@ TEST_F(Install, APackageHasToolsPagesCompletionsAndWhatItNeeds) {
   const fs::path completion = folder() / "root/usr/share/bash-completion/completions/genesis-run";
   EXPECT_EQ(expect_ok(shell(completed(completion, "genesis-run tra"))), "train\n");
   EXPECT_EQ(expect_ok(shell(completed(completion, "genesis-run train --ste"))), "--steps\n");
+  if (::geteuid() != 0) GTEST_SKIP() << "dpkg installs as root alone; all else of the package was looked at";
+  expect_installs_and_leaves_nothing(package, folder());
 }
 
 }  // namespace

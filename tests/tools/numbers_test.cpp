@@ -59,6 +59,25 @@ TEST(Numbers, WhatIsNoneIsRefusedByEveryOption) {
   EXPECT_GT(looked_at, 25u);
 }
 
+// f64 holds them, and what they become here is f32: an infinity.
+TEST(Numbers, BeyondF32AreRefusedByName) {
+  const std::string mlp = tiny("mlp.genesis"), train = tiny("mlp.train.genesis"), rows = tiny("far.jsonl");
+  expect_usage_error(
+      run_tool("genesis-run", {"train", tiny("qwen2.genesis"), "--data", TinyModels::get().text(), "--lora",
+                               "2", "--lora-alpha", "1e39"}),
+      {"--lora-alpha 1e39", "at most 3.4"});
+  expect_error(run_tool("genesis-opt", {mlp, "--text", "--train", "adamw,lr=1e39"}), {"'lr'", "1e39", "f32"});
+  expect_error(run_tool("genesis-opt", {mlp, "--text", "--train", "adamw,group={*.bias:lr=1e39x}"}),
+               {"'lr'", "1e39", "f32"});
+  expect_error(run_tool("genesis-build", {"qwen2", "--set", "rope_theta=1e39", "-o", tiny("never.genesis")}),
+               {"rope_theta=1e39", "f32"});
+  expect_error(run_tool("genesis-run", {"infer", mlp, "--size", "batch=1", "--input", "x=full:1e39"}),
+               {"1e+39", "f32"});
+  write_text(rows, R"({"x":[1,2,3,1e39],"target":1})");
+  expect_error(run_tool("genesis-run", {"train", train, "--data", rows, "--batch", "1", "--steps", "1"}),
+               {"'x'", "1e+39", "f32"});
+}
+
 TEST(Numbers, InsideOtherTextToo) {
   const std::string mlp = tiny("mlp.genesis");
   for (const std::string bad : {"99999999999999999999", "5x", " 5", "1e3", "-1", "", "nan"}) {

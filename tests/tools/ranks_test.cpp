@@ -283,6 +283,61 @@ TEST_F(SharingRanks, AreComparedBeforeTheyWork) {
                {"1000000 ranks", "mpirun"});
 }
 
+// All of them find it.
+TEST_F(SharingRanks, SayOnceWhatIsWrongWithTheirCommand) {
+  const Process process =
+      run_tool("genesis-run", train_words("qwen2", 2, {"--mesh", "data=2", "--max-skipped", "3"}));
+  EXPECT_EQ(process.code, 2);
+  const std::string said = "--max-skipped does nothing";
+  const size_t first = process.err.find(said);
+  ASSERT_NE(first, std::string::npos) << process.err;
+  EXPECT_EQ(process.err.find(said, first + 1), std::string::npos) << process.err;
+}
+
+TEST_F(SharingRanks, SayThatZeroNeedsRanksAlongData) {
+  const std::string said = "--zero 2 does nothing with --mesh tensor=2", train = tiny("qwen2.train.genesis");
+  const Process along_tensor = this->train("tensor=2", "2", 1, {}),
+                along_data = this->train("data=2", "2", 1, {});
+  for (const Process* process : {&along_tensor, &along_data}) expect_ok(*process);
+  EXPECT_NE(along_tensor.err.find(said), std::string::npos) << along_tensor.err;
+  EXPECT_EQ(along_data.err.find("does nothing"), std::string::npos) << along_data.err;
+  const Words mesh = {"--size", "batch=4", "--size", "seq=16", "--mesh", "tensor=2", "--zero", "2"};
+  for (const Process& process :
+       {run_tool("genesis-opt", Words{train, "--check", "cpu", "--entry", "train_step"} + mesh),
+        run_tool("genesis-viz", Words{train, "--entry", "train_step", "-o", path("page.html")} + mesh)})
+    EXPECT_NE(process.err.find(said), std::string::npos) << process.err;
+}
+
+// A tool with the modules beside it, as it is installed: its copy in another folder.
+class CopiedTool : public SharingRanks {
+ protected:
+  std::string copy_into(const std::string& folder) const {
+    const fs::path from = GENESIS_BUILD_ROOT, to = path(folder);
+    for (const char* part : {"tools", "backends/mpi"}) fs::create_directories(to / part);
+    for (const char* file :
+         {"tools/genesis-run", "backends/mpi/libgenesis_mpi.so", "backends/mpi/libgenesis_loopback.so"})
+      fs::copy(from / file, to / file);
+    for (const auto& entry : fs::directory_iterator(from))
+      if (entry.path().filename().string().starts_with("libgenesis.so") && entry.is_regular_file())
+        fs::copy(entry.path(), to / entry.path().filename(), fs::copy_options::copy_symlinks);
+    return to.string();
+  }
+  Process train_by(const std::string& folder) const {
+    return run_process(Words{folder + "/tools/genesis-run"} + train_words("qwen2", 1, {"--mesh", "data=2"}));
+  }
+};
+
+// mpirun listens while the ranks run: on the loopback alone, or its user knows.
+TEST_F(CopiedTool, ListensNowhereElseInSilence) {
+  const std::string whole = copy_into("whole"), blank = copy_into("a blank"), broken = copy_into("broken");
+  fs::remove(broken + "/backends/mpi/libgenesis_loopback.so");
+  const Process quiet = train_by(whole), warned = train_by(blank), refused = train_by(broken);
+  for (const Process* process : {&quiet, &warned}) expect_ok(*process);
+  EXPECT_EQ(quiet.err.find("interfaces"), std::string::npos) << quiet.err;
+  EXPECT_NE(warned.err.find("listens on all interfaces"), std::string::npos) << warned.err;
+  expect_error(refused, {"libgenesis_loopback.so", "on all interfaces", "install Genesis again"});
+}
+
 // A rank's stdout is a terminal that mpirun has made; what it writes is bytes all the same.
 TEST_F(SharingRanks, WriteTheBytesOfOneProcess) {
   const Words words = {"generate", tiny("qwen2.genesis"), "--prompt", "a",      "--max-tokens",

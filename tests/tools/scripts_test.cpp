@@ -146,6 +146,40 @@ TEST_F(Scripts, PackageBuildsTheToolsAloneAndPutsItWhereItsCallerIs) {
   EXPECT_FALSE(called("-Dtests=false")) << "the folder is that of `./dev test`\n" << calls();
 }
 
+TEST_F(Scripts, TidyLooksAtWhatWasChangedAndCompiled) {
+  stand_in("clang-tidy", "if [ $1 = --version ]; then echo 'LLVM version 18.1.3'; else exit ${TIDY_STATUS:-0}; fi");
+  stand_in("git", "case $1 in merge-base) echo abc ;; diff) printf 'models/zoo.h\\nmodels/zoo.cpp\\nschema/core/dim.h\\ntools/new.cpp\\n' ;; "
+                  "ls-files) echo schema/core/dim.cpp ;; esac");
+  fs::create_directories(path("tree/build"));
+  write_text(path("tree/build/build.ninja"), "");
+  write_text(path("tree/build/compile_commands.json"),
+             R"([{"file": "../models/zoo.cpp"}, {"file": "../schema/core/dim.cpp"}])");
+  const Process changed = shell("../tree/dev tidy");
+  EXPECT_EQ(changed.code, 0) << changed.err;
+  for (const char* file : {"models/zoo.cpp", "schema/core/dim.cpp"})
+    EXPECT_TRUE(called(std::string("--extra-arg=-Wno-unknown-warning-option ") + file)) << calls();
+  EXPECT_FALSE(called("option tools/new.cpp")) << calls();
+  EXPECT_NE(changed.err.find("tools/new.cpp"), std::string::npos) << changed.err;
+  EXPECT_EQ(shell("../tree/dev tidy all").code, 0);
+  EXPECT_NE(shell("TIDY_STATUS=1 ../tree/dev tidy models/zoo.cpp").code, 0);
+}
+
+TEST_F(Scripts, TidySaysWhatToInstall) {
+  for (const char* name : {"", "-20", "-19", "-18", "-17", "-16", "-15"})
+    stand_in(std::string("clang-tidy") + name, "echo 'Debian LLVM version 14.0.6'");
+  const Process process = shell("../tree/dev tidy");
+  EXPECT_EQ(process.code, 1);
+  EXPECT_NE(process.err.find("apt-get install clang-tidy-16"), std::string::npos) << process.err;
+}
+
+TEST_F(Scripts, TestInstallsWhatTestsNeed) {
+  stand_in("dpkg-query", "case $* in *cmake) exit 1 ;; esac; echo 'install ok installed'");
+  const Process process = shell("../tree/dev test lint");
+  EXPECT_TRUE(called("apt-get update")) << calls();
+  EXPECT_NE(process.err.find("packages: cmake\n"), std::string::npos) << process.err;
+  EXPECT_FALSE(called("meson test")) << calls();
+}
+
 TEST_F(Scripts, AFailedBuildIsTold) {
   stand_in("ninja", "echo '[1/2 0.1s] one'; echo 'FAILED: two.o'; echo 'two.cpp:1: error'; exit 1");
   const Process process = shell("../tree/dev build");

@@ -14,7 +14,10 @@ namespace genesis::tools {
 
 template <class T>
 struct Range {
-  T least = std::numeric_limits<T>::lowest(), most = std::numeric_limits<T>::max();
+  // Real numbers are those that f32 can hold, which is what most of them become.
+  static constexpr T kLargest = std::is_integral_v<T> ? std::numeric_limits<T>::max()
+                                                      : static_cast<T>(std::numeric_limits<float>::max());
+  T least = std::numeric_limits<T>::lowest(), most = kLargest;
   bool without_least = false;  // more than `least`
 
   bool holds(T number) const { return (without_least ? number > least : number >= least) && number <= most; }
@@ -23,7 +26,7 @@ struct Range {
     std::string text = std::is_integral_v<T> ? "a whole number" : "a number";
     if (least != std::numeric_limits<T>::lowest() || std::is_unsigned_v<T>)
       text += without_least ? fmt::format(" of more than {}", least) : fmt::format(" of {} or more", least);
-    if (with_most || most != std::numeric_limits<T>::max()) text += fmt::format(", at most {}", most);
+    if (with_most || most != kLargest) text += fmt::format(", at most {}", most);
     return text;
   }
 };
@@ -37,7 +40,7 @@ Range<T> at_least(std::type_identity_t<T> least) {
 template <class T>
 T number_or_fail(std::string_view name, std::string_view text, const Range<T>& range = {}) {
   const std::optional<T> number = parse_number<T>(text);
-  const bool may_overflow = !number && text.size() > 8;
+  const bool may_overflow = number ? *number > range.most : text.size() > 8;
   if (!number || !range.holds(*number)) fail_usage("{}: expected {}", name, range.text(may_overflow));
   return *number;
 }

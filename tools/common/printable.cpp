@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "executor/environment.h"
-#include "schema/file/utf8.h"
+#include "schema/file/format/utf8.h"
 
 namespace genesis::tools {
 namespace {

@@ -11,9 +11,11 @@
 
 #include "executor/distributed/launch.h"
 #include "executor/distributed/local_launch.h"
+#include "executor/environment.h"
 #include "executor/runtime/device.h"
-#include "schema/file/hash.h"
+#include "schema/file/format/hash.h"
 #include "tools/common/open_model.h"
+#include "tools/common/usage.h"
 
 namespace genesis::tools {
 
@@ -30,6 +32,9 @@ void warn_of_copies(SharedWork work) try {
 } catch (const Error&) {
   // A variable that is no number is nothing to this process, which takes part in no run.
 }
+
+// Whether all ranks were started with one command line.
+bool have_one_command() { return environment().one_command; }
 
 void check_shares(const Mesh& mesh, SharedWork work) {
   const int64_t ranks = mesh.size("data");
@@ -58,6 +63,13 @@ std::shared_ptr<World> join_ranks(const std::string& mesh, const std::string& de
   return start_world(ranks, kind);
 }
 
+void warn_of_useless_zero(const std::string& mesh, int zero) {
+  if (zero > 0 && Mesh::parse(mesh).size("data") <= 1)
+    spdlog::warn(
+        "--zero {} does nothing with --mesh {}: what it shares, the ranks along 'data' share (data=N)", zero,
+        mesh);
+}
+
 SessionOptions session_options(const RunFlags& flags, const std::shared_ptr<World>& world) {
   SessionOptions options = flags.session_options();
   if (world->size() == 1) return options;
@@ -74,6 +86,11 @@ void as_rank(World& world, const std::function<void()>& body) {
     body();
   } catch (const std::bad_alloc&) {
     world.abort("out of memory");
+    throw;
+  } catch (const UsageError& error) {
+    if (!have_one_command()) world.abort(error.what());
+    if (have_one_command() && !world.is_first())
+      throw ExitCode(0);  // mpirun ends the others at anything else
     throw;
   } catch (const std::exception& error) {
     world.abort(error.what());

@@ -21,9 +21,12 @@ enum class SharedWork { kBatches, kLayers };
 // process starts them as itself, waits for them and ends as they do. Throws Error for ranks along "data" that would share nothing.
 std::shared_ptr<World> join_ranks(const std::string& mesh, const std::string& device,
                                   SharedWork work = SharedWork::kBatches);
+// Says that --zero does nothing where the mesh has no ranks along `data` that would share what it names. The first rank calls it.
+void warn_of_useless_zero(const std::string& mesh, int zero);
 // On this rank's device, with its ranks.
 SessionOptions session_options(const RunFlags& flags, const std::shared_ptr<World>& world);
-// Runs what a rank does. An Error of this one ends the others too, which say what it was.
+// Runs what a rank does. An Error of this one ends the others too, which say what it was. Wrong usage is what ranks with one
+// command line find alike: they leave in order, and only the first one says it.
 void as_rank(World& world, const std::function<void()>& body);
 
 // What rank 0 says, on all ranks, which call it together.

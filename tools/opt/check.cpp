@@ -13,6 +13,7 @@
 #include "passes/distribution/rank_sizes.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
+#include "tools/common/ranks.h"
 
 namespace genesis::tools {
 namespace {
@@ -41,8 +42,8 @@ std::string rank_lines(const CompiledEntry& compiled, const Mesh& mesh, nlohmann
 }
 
 // "310,50,8": GB/s between ranks of a host and between hosts, and ranks of a host.
-Links parse_links(const std::string& text) {
-  Links links;
+RankLinks parse_links(const std::string& text) {
+  RankLinks links;
   if (text.empty()) return links;
   int64_t numbers[3] = {};
   const char *at = text.data(), *end = at + text.size();
@@ -89,7 +90,8 @@ std::string stage_lines(const Model& model, const std::string& entry, const Bind
                         const Target& target, SessionOptions options, nlohmann::ordered_json& row) {
   const std::vector<int64_t> ranks = ranks_of_stages(options.mesh);
   if (ranks.size() == 1) return "";
-  const passes::PipelineSummary summary = passes::summarise_pipeline(model, entry, sizes, std::ssize(ranks));
+  const passes::PipelineSummary summary =
+      passes::summarise_pipeline(model, entry, sizes, std::ssize(ranks), target);
   double flops = 0;
   for (const passes::StageSummary& stage : summary.stages) flops += stage.flops;
   std::string text;
@@ -177,6 +179,7 @@ void check_entries(const Model& model, const std::vector<std::string>& entries, 
   const std::string device = resolve_device(flags.device);
   const Target target = target_of(device);
   const Mesh mesh = flags.mesh.empty() ? Mesh() : Mesh::parse(flags.mesh);
+  warn_of_useless_zero(flags.mesh, flags.zero);
   check_sizes_exist(model, parse_sizes(flags.sizes));
   std::string text;
   const Bindings sizes = with_usual_sizes(model, entries, mesh, parse_sizes(flags.sizes), text);

@@ -6,6 +6,7 @@
 #include "executor/runtime/cost.h"
 #include "passes/core/match.h"
 #include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/elementwise/fused.h"
 #include "schema/ops/elementwise/fused_program.h"
 #include "schema/ops/nn/attention.h"
 #include "schema/ops/nn/cached_attention.h"
@@ -14,6 +15,7 @@
 #include "schema/ops/nn/optimizer.h"
 #include "schema/ops/nn/softmax.h"
 #include "schema/ops/nn/swiglu.h"
+#include "schema/ops/tensor/dynamic_slice.h"
 #include "schema/ops/tensor/index.h"
 #include "schema/ops/tensor/layout.h"
 #include "schema/ops/tensor/random.h"
@@ -86,7 +88,7 @@ double largest_update(const Step& step, std::span<const TensorView> inputs) {
   return 0;
 }
 
-// Parameters, or their upper halves, come first; their states stand behind them.
+// Parameters, or what holds them, come first; their states stand behind them.
 size_t count_of_parameters(const Step& step) {
   if (!is<ops::AdamUpdate>(*step.op)) return 1;
   return static_cast<size_t>(from_attributes<ops::AdamUpdate>(step.attributes).num_holders());

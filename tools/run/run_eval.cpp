@@ -15,7 +15,7 @@
 #include "models/text/vocabulary.h"
 #include "models/tokenizer/byte_alphabet.h"
 #include "models/tokenizer/tokenizer.h"
-#include "schema/file/utf8.h"
+#include "schema/file/format/utf8.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
 #include "tools/common/printable.h"

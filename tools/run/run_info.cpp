@@ -225,6 +225,7 @@ nlohmann::ordered_json kernels_json(const std::vector<Needs>& needs) {
       nlohmann::ordered_json row{{"kernel", use.choice.name}, {"ops", use.ops}, {"example", use.example}};
       row["declined"] = nlohmann::ordered_json::object();
       for (const auto& [name, reason] : use.choice.declined) row["declined"][name] = reason;
+      if (!use.choice.decided_later.empty()) row["decided_later"] = use.choice.decided_later;
       json[n.entry].push_back(row);
     }
   return json;
@@ -238,6 +239,7 @@ void print_kernels(const std::string& device, const std::vector<Needs>& needs) {
       for (const auto& [op, count] : use.ops) ops.push_back(fmt::format("{} x{}", op, count));
       std::cout << fmt::format("  {:<28} {}, first {}\n", use.choice.name, fmt::join(ops, ", "),
                                printable(use.example));
+      if (!use.choice.decided_later.empty()) std::cout << fmt::format("    {}\n", use.choice.decided_later);
       for (const auto& [name, reason] : use.choice.declined)
         std::cout << fmt::format("    not {}: {}\n", name, reason);
     }

@@ -30,11 +30,11 @@ Tensor filled(const TensorType& type, double value) {
       if (!(value >= low && value < end) || value != std::floor(value))
         fail("{} is no value of {}: expected a whole number in its range", value, name_of(type.dtype));
     }
-    for (int64_t i = 0; i < tensor.numel(); ++i)
-      if constexpr (std::is_arithmetic_v<T>)
-        reinterpret_cast<T*>(data)[i] = static_cast<T>(value);
-      else
-        reinterpret_cast<T*>(data)[i] = static_cast<T>(static_cast<float>(value));
+    using Wide = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
+    const auto element = static_cast<T>(static_cast<Wide>(value));
+    if (std::isfinite(value) && !std::isfinite(static_cast<double>(element)))
+      fail("{} is no value of {}: it is beyond its range", value, name_of(type.dtype));
+    std::fill_n(reinterpret_cast<T*>(data), tensor.numel(), element);
   });
   return tensor;
 }

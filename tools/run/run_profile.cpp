@@ -235,6 +235,7 @@ void profile_rank(const Flags& flags, const std::shared_ptr<World>& world) {
   const NamedTensors inputs = flags.inputs.make_of_rank(model->entry(flags.entry), world->mesh());
   SessionOptions options = session_options(flags.run, world);
   options.zero = flags.zero;
+  if (world->is_first()) warn_of_useless_zero(flags.mesh, flags.zero);
   Session session(model, options);
   const Plan& plan = session.plan(flags.entry, inputs);
   if (plan.steps.empty()) fail("entry point '{}' has nothing to run", flags.entry);

@@ -405,6 +405,7 @@ void train_ranks(TrainFlags flags, const Command& command, const std::shared_ptr
   SessionOptions options = session_options(flags.run, world);
   options.zero = flags.zero;
   Session session(model, options);
+  if (world->is_first()) warn_of_useless_zero(flags.mesh, flags.zero);
   if (world->is_first()) flags.warn_of_what_will_be_lost(*model);
   const StopSignals signals(world->is_first());
   Seen seen;

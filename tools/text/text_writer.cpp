@@ -2,7 +2,7 @@
 
 #include <iostream>
 
-#include "schema/file/utf8.h"
+#include "schema/file/format/utf8.h"
 #include "tools/common/printable.h"
 
 namespace genesis::tools {

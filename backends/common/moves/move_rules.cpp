@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "schema/ops/tensor/dynamic_slice.h"
 #include "schema/ops/tensor/layout.h"
 #include "schema/ops/tensor/slice.h"
 

@@ -45,7 +45,7 @@ class Compiler {
   // A value in the lane of its dtype.
   struct Held {
     int reg;
-    Lane lane;
+    LaneType lane;
   };
 
   Register& reg(int r) { return tiles_->registers[index(r)]; }
@@ -56,10 +56,10 @@ class Compiler {
     tiles_->registers.push_back({.kind = kind, .extent = extent, .dtype = dtype, .port = port});
     return static_cast<int>(tiles_->registers.size()) - 1;
   }
-  int new_register(Extent extent, Lane lane) { return new_register(extent, dtype_of_lane(lane)); }
+  int new_register(Extent extent, LaneType lane) { return new_register(extent, dtype_of_lane(lane)); }
 
   // out = run(in...), with operands of smaller extent spread over the result's.
-  int call(const Formula& f, const std::vector<int>& in, const std::vector<Lane>& lanes,
+  int call(const Formula& f, const std::vector<int>& in, const std::vector<LaneType>& lanes,
            const FormulaCall& formula = {}) {
     const int out = new_register(widest(in), f.result);
     TileStep step{.run = f.run, .out = out, .parameters = formula.parameters, .stages = f.stages};
@@ -67,7 +67,7 @@ class Compiler {
     add(std::move(step), in, lanes);
     return out;
   }
-  int call(TileFunction run, Lane result, int in, Lane lane) {
+  int call(TileFunction run, LaneType result, int in, LaneType lane) {
     return call(Formula{.run = run, .result = result}, {in}, {lane});
   }
 
@@ -77,7 +77,7 @@ class Compiler {
     return extent;
   }
 
-  void add(TileStep step, const std::vector<int>& in, const std::vector<Lane>& lanes) {
+  void add(TileStep step, const std::vector<int>& in, const std::vector<LaneType>& lanes) {
     step.extent = reg(step.out).extent;
     for (size_t i = 0; i < in.size(); ++i) {
       const Extent have = reg(in[i]).extent;
@@ -87,10 +87,10 @@ class Compiler {
     }
     tiles_->body.push_back(std::move(step));
   }
-  void copy_into(int out, int in, Lane lane) { add({.run = find_copy(lane), .out = out}, {in}, {lane}); }
+  void copy_into(int out, int in, LaneType lane) { add({.run = find_copy(lane), .out = out}, {in}, {lane}); }
 
   // One element per row -> the same along each row.
-  int spread(int source, Lane lane) {
+  int spread(int source, LaneType lane) {
     const auto [at, fresh] = spread_.try_emplace(source, -1);
     if (!fresh) return at->second;
     const int out = at->second = new_register(Extent::kTile, lane);
@@ -104,7 +104,7 @@ class Compiler {
   Held load_input(int v) {
     const Layout& layout = tiles_->layouts[index(v)];
     const DType dtype = program_.inputs[index(v)].dtype;
-    const Lane lane = lane_of(dtype);
+    const LaneType lane = lane_of(dtype);
     const bool along_row = layout.strides[index(tiles_->num_outer)] != 0;
     const Extent extent = along_row ? Extent::kTile : layout.only_columns ? Extent::kOne : Extent::kRow;
     int r = new_register(extent, dtype, Register::Kind::kInput, v);
@@ -116,10 +116,10 @@ class Compiler {
   }
 
   int load_half(int r) {
-    const int out = new_register(reg(r).extent, Lane::kF32);
+    const int out = new_register(reg(r).extent, LaneType::kF32);
     TileStep step{.kind = TileStep::Kind::kF32, .out = out, .role = TileStep::Role::kLoad};
     step.stages[0] = find_load_stage(reg(r).dtype);
-    add(std::move(step), {r}, {Lane::kF32});
+    add(std::move(step), {r}, {LaneType::kF32});
     return out;
   }
 
@@ -138,7 +138,7 @@ class Compiler {
     return out;
   }
 
-  int convert(Held value, Lane lane) {
+  int convert(Held value, LaneType lane) {
     if (value.lane == lane) return value.reg;
     const auto [at, fresh] = converted_.try_emplace({value.reg, lane}, -1);
     if (fresh) at->second = call(find_convert(value.lane, lane), lane, value.reg, value.lane);
@@ -158,7 +158,7 @@ class Compiler {
 
   // The value as an integer of `dtype` holds it.
   Held cut(int r, DType dtype) {
-    const Lane lane = lane_of(dtype);
+    const LaneType lane = lane_of(dtype);
     return {find_wrap(dtype) ? call(find_wrap(dtype), lane, r, lane) : r, lane};
   }
 
@@ -166,14 +166,14 @@ class Compiler {
     std::vector<TensorType> types;
     for (int operand : line.operands) types.push_back(program_.type(operand));
     const FormulaCall formula = formula_of(*line.op, line.attributes);
-    Lane lane = lane_of(formula_dtype(*line.op, types, line.type));
-    if (lane == Lane::kBool && !find_formula(formula.name, lane)) lane = Lane::kI64;
+    LaneType lane = lane_of(formula_dtype(*line.op, types, line.type));
+    if (lane == LaneType::kBool && !find_formula(formula.name, lane)) lane = LaneType::kI64;
     const Formula found = find_formula(formula.name, lane);
     if (!found) fail("the CPU has no formula for op '{}' on {}", line.op->name(), line.type.to_string());
     std::vector<int> in;
-    std::vector<Lane> lanes;
+    std::vector<LaneType> lanes;
     for (size_t i = 0; i < line.operands.size(); ++i) {
-      lanes.push_back(formula.name == "where" && i == 0 ? Lane::kBool : lane);
+      lanes.push_back(formula.name == "where" && i == 0 ? LaneType::kBool : lane);
       in.push_back(convert(values_[index(line.operands[i])], lanes.back()));
     }
     const Held result{call(found, in, lanes, formula), found.result};
@@ -183,7 +183,7 @@ class Compiler {
   Held constant(const Instruction& line) {
     const auto* integer = std::get_if<int64_t>(line.attributes.find("value"));
     const auto* real = std::get_if<double>(line.attributes.find("value"));
-    const Lane lane = lane_of(line.type.dtype);
+    const LaneType lane = lane_of(line.type.dtype);
     const int out = new_register(Extent::kOne, lane);
     TileStep step{.extent = Extent::kOne, .run = find_constant(lane), .out = out};
     if (integer) std::memcpy(step.parameters.data(), integer, sizeof(*integer));
@@ -196,7 +196,7 @@ class Compiler {
   Held reduce(const Instruction& line) {
     const Held value = values_[index(line.operands[0])];
     const bool sums = line.op->name() == "sum" || line.op->name() == "mean";
-    const Lane lane = sums ? lane_of(line.type.dtype) : value.lane;
+    const LaneType lane = sums ? lane_of(line.type.dtype) : value.lane;
     int source = convert(value, lane);
     if (reg(source).extent != Extent::kTile) {
       const int whole = new_register(Extent::kTile, lane);
@@ -231,7 +231,8 @@ class Compiler {
       return;
     }
     const int memory = new_register(extent, type.dtype, Register::Kind::kOutput, o);
-    if (value.lane == Lane::kF32 || value.lane == Lane::kBool) return store(value, memory, around_cache);
+    if (value.lane == LaneType::kF32 || value.lane == LaneType::kBool)
+      return store(value, memory, around_cache);
     int source = value.reg;
     if (!to_memory && own) return stream(source, memory);
     const int target = around_cache ? new_register(extent, type.dtype) : memory;
@@ -362,7 +363,7 @@ class Compiler {
   bool one_row_ = true;
   std::vector<Held> values_;
   std::map<int, int> spread_;
-  std::map<std::pair<int, Lane>, int> converted_;
+  std::map<std::pair<int, LaneType>, int> converted_;
   std::vector<std::pair<Extent, int>> slots_;
   std::map<int, int> slot_of_;
 };

@@ -18,7 +18,7 @@ using namespace simd;
 struct BinaryRow {
   std::string_view name;
   std::array<Stages::Run, 3> run;  // by the operand that is in registers
-  Lane result;
+  LaneType result;
 };
 
 template <class F>
@@ -28,22 +28,30 @@ constexpr std::array<Stages::Run, 3> kSlow = {&Stages::slow_binary<F, true>, &St
                                               nullptr};
 constexpr std::array<Stages::Run, 3> kWhere = {&Stages::where<0>, &Stages::where<1>, &Stages::where<2>};
 
-#define GENESIS_ROW(name, stages, result)                                                  \
-  BinaryRow {                                                                              \
-#name, stages < decltype([](auto... x) HWY_ATTR { return name(x...); })>, Lane::result \
+#define GENESIS_ROW(name, stages, result)                                                      \
+  BinaryRow {                                                                                  \
+#name, stages < decltype([](auto... x) HWY_ATTR { return name(x...); })>, LaneType::result \
   }
 
 Formula find_binary(std::string_view name) {
   static constexpr BinaryRow kRows[] = {
-      GENESIS_ROW(add, kQuick, kF32),         GENESIS_ROW(sub, kQuick, kF32),
-      GENESIS_ROW(mul, kQuick, kF32),         GENESIS_ROW(div, kQuick, kF32),
-      GENESIS_ROW(maximum, kQuick, kF32),     GENESIS_ROW(minimum, kQuick, kF32),
-      GENESIS_ROW(floordiv, kSlow, kF32),     GENESIS_ROW(pow, kSlow, kF32),
-      GENESIS_ROW(atan2, kSlow, kF32),        GENESIS_ROW(remainder, kSlow, kF32),
-      GENESIS_ROW(eq, kQuick, kBool),         GENESIS_ROW(ne, kQuick, kBool),
-      GENESIS_ROW(lt, kQuick, kBool),         GENESIS_ROW(le, kQuick, kBool),
-      GENESIS_ROW(gt, kQuick, kBool),         GENESIS_ROW(ge, kQuick, kBool),
-      BinaryRow{"where", kWhere, Lane::kF32},
+      GENESIS_ROW(add, kQuick, kF32),
+      GENESIS_ROW(sub, kQuick, kF32),
+      GENESIS_ROW(mul, kQuick, kF32),
+      GENESIS_ROW(div, kQuick, kF32),
+      GENESIS_ROW(maximum, kQuick, kF32),
+      GENESIS_ROW(minimum, kQuick, kF32),
+      GENESIS_ROW(floordiv, kSlow, kF32),
+      GENESIS_ROW(pow, kSlow, kF32),
+      GENESIS_ROW(atan2, kSlow, kF32),
+      GENESIS_ROW(remainder, kSlow, kF32),
+      GENESIS_ROW(eq, kQuick, kBool),
+      GENESIS_ROW(ne, kQuick, kBool),
+      GENESIS_ROW(lt, kQuick, kBool),
+      GENESIS_ROW(le, kQuick, kBool),
+      GENESIS_ROW(gt, kQuick, kBool),
+      GENESIS_ROW(ge, kQuick, kBool),
+      BinaryRow{"where", kWhere, LaneType::kF32},
   };
   for (const BinaryRow& row : kRows)
     if (row.name == name) {

@@ -18,14 +18,14 @@ using namespace simd;
 struct UnaryRow {
   std::string_view name;
   Stages::Run run;
-  Lane result;
+  LaneType result;
 };
 
 // A formula's name and its stage. The lambda is the only way to pass an overloaded function as a type.
 #define GENESIS_ROW(name, stage, parameters, result)                                              \
   UnaryRow {                                                                                      \
 #name, &Stages::stage < decltype([](auto... x) HWY_ATTR { return name(x...); }), parameters>, \
-        Lane::result                                                                              \
+        LaneType::result                                                                          \
   }
 
 Formula find_unary(std::string_view name) {

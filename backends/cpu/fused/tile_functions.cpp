@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "backends/cpu/fused/tile_scalar.h"
 #include "backends/cpu/simd/scalar_math.h"
 
 namespace genesis::cpu {
@@ -52,15 +51,15 @@ void constant(const TileCall& c) {
 
 // Calls f with the type that holds one element of a lane.
 template <class F>
-auto with_lane(Lane lane, F&& f) {
+auto with_lane(LaneType lane, F&& f) {
   switch (lane) {
-    case Lane::kF32:
+    case LaneType::kF32:
       return f(TypeTag<float>{});
-    case Lane::kF64:
+    case LaneType::kF64:
       return f(TypeTag<double>{});
-    case Lane::kI64:
+    case LaneType::kI64:
       return f(TypeTag<int64_t>{});
-    case Lane::kBool:
+    case LaneType::kBool:
       break;
   }
   return f(TypeTag<bool>{});
@@ -78,21 +77,21 @@ TileFunction with_narrow(DType dtype, F&& f) {
 
 }  // namespace
 
-Lane lane_of(DType dtype) {
-  if (dtype == DType::f64) return Lane::kF64;
-  if (is_float(dtype)) return Lane::kF32;
-  return is_integer(dtype) ? Lane::kI64 : Lane::kBool;
+LaneType lane_of(DType dtype) {
+  if (dtype == DType::f64) return LaneType::kF64;
+  if (is_float(dtype)) return LaneType::kF32;
+  return is_integer(dtype) ? LaneType::kI64 : LaneType::kBool;
 }
 
-DType dtype_of_lane(Lane lane) {
+DType dtype_of_lane(LaneType lane) {
   static constexpr DType kTypes[] = {DType::f32, DType::f64, DType::i64, DType::boolean};
   return kTypes[static_cast<size_t>(lane)];
 }
 
-Formula find_formula(std::string_view name, Lane lane) {
-  if (lane == Lane::kF64) return find_f64(name);
-  if (lane == Lane::kI64) return find_i64(name);
-  if (lane == Lane::kBool) return find_bool(name);
+Formula find_formula(std::string_view name, LaneType lane) {
+  if (lane == LaneType::kF64) return find_f64(name);
+  if (lane == LaneType::kI64) return find_i64(name);
+  if (lane == LaneType::kBool) return find_bool(name);
   const Formula unary = find_f32_unary(name);
   return unary ? unary : find_f32_binary(name);
 }
@@ -109,7 +108,7 @@ TileFunction find_wrap(DType dtype) {
   return with_narrow(dtype, []<class T>(TypeTag<T>) { return wrap<T>; });
 }
 
-TileFunction find_convert(Lane from, Lane to) {
+TileFunction find_convert(LaneType from, LaneType to) {
   if (from == to) return nullptr;
   return with_lane(from, [&]<class Source>(TypeTag<Source>) {
     return with_lane(to,
@@ -117,11 +116,11 @@ TileFunction find_convert(Lane from, Lane to) {
   });
 }
 
-TileFunction find_copy(Lane lane) {
+TileFunction find_copy(LaneType lane) {
   return with_lane(lane, []<class T>(TypeTag<T>) -> TileFunction { return copy<T>; });
 }
 
-TileFunction find_constant(Lane lane) {
+TileFunction find_constant(LaneType lane) {
   return with_lane(lane, []<class T>(TypeTag<T>) -> TileFunction { return constant<T>; });
 }
 

@@ -9,10 +9,10 @@
 
 namespace genesis::cpu {
 
-enum class Lane : uint8_t { kF32, kF64, kI64, kBool };
+enum class LaneType : uint8_t { kF32, kF64, kI64, kBool };
 
-Lane lane_of(DType dtype);
-DType dtype_of_lane(Lane lane);
+LaneType lane_of(DType dtype);
+DType dtype_of_lane(LaneType lane);
 
 struct TileCall {
   std::array<const void*, 3> in;
@@ -29,19 +29,19 @@ using TileFunction = void (*)(const TileCall&);
 struct Formula {
   TileFunction run = nullptr;
   std::array<StageFunction, 3> stages{};
-  Lane result = Lane::kF32;
+  LaneType result = LaneType::kF32;
 
   explicit operator bool() const { return run || stages[0]; }
 };
-Formula find_formula(std::string_view name, Lane lane);
+Formula find_formula(std::string_view name, LaneType lane);
 
 // Element by element from memory of an integer `dtype` to its lane, and back (wrapping); null where memory
 // and lane are the same.
 TileFunction find_load(DType dtype);
 TileFunction find_store(DType dtype);
-TileFunction find_convert(Lane from, Lane to);
-TileFunction find_copy(Lane lane);      // spreads a scalar
-TileFunction find_constant(Lane lane);  // parameters[0]; its bits are an i64 where parameters[1] is 1
+TileFunction find_convert(LaneType from, LaneType to);
+TileFunction find_copy(LaneType lane);      // spreads a scalar
+TileFunction find_constant(LaneType lane);  // parameters[0]; its bits are an i64 where parameters[1] is 1
 // i64 to i64, keeping only what `dtype` can hold.
 TileFunction find_wrap(DType dtype);
 
@@ -50,8 +50,11 @@ void stream_copy(const void* from, void* to, size_t bytes);
 // Before another thread reads what this one has streamed.
 void finish_streams();
 
-// Parts of the tables above, by file.
+// Parts of the tables above, by file: of f32 tile_f32_*.cpp, of the other lanes tile_scalar.cpp.
 Formula find_f32_unary(std::string_view name);
 Formula find_f32_binary(std::string_view name);
+Formula find_f64(std::string_view name);
+Formula find_i64(std::string_view name);
+Formula find_bool(std::string_view name);
 
 }  // namespace genesis::cpu

@@ -1,5 +1,5 @@
 // Tile functions on f64, i64 and bool: plain loops over the formulas. Used by tile_functions.cpp.
-#include "backends/cpu/fused/tile_scalar.h"
+#include "backends/cpu/fused/tile_functions.h"
 
 #include "backends/cpu/simd/scalar_math.h"
 
@@ -74,7 +74,7 @@ void run_not(const TileCall& c) {
 struct Row {
   std::string_view name;
   TileFunction run;
-  Lane result;
+  LaneType result;
 };
 
 template <size_t N>
@@ -84,9 +84,9 @@ Formula find(const Row (&rows)[N], std::string_view name) {
   return {};
 }
 
-#define GENESIS_ROW(name, loop, T, result)                                                 \
-  {                                                                                        \
-#name, loop < decltype([](auto... x) { return scalar::name(x...); }), T>, Lane::result \
+#define GENESIS_ROW(name, loop, T, result)                                                     \
+  {                                                                                            \
+#name, loop < decltype([](auto... x) { return scalar::name(x...); }), T>, LaneType::result \
   }
 #define GENESIS_F64(name) GENESIS_ROW(name, run_unary, double, kF64)
 #define GENESIS_F64_2(name) GENESIS_ROW(name, run_binary, double, kF64)
@@ -149,7 +149,7 @@ constexpr Row kF64Rows[] = {
     GENESIS_TEST(le, double),
     GENESIS_TEST(gt, double),
     GENESIS_TEST(ge, double),
-    {"where", run_where<double>, Lane::kF64},
+    {"where", run_where<double>, LaneType::kF64},
 };
 
 constexpr Row kI64Rows[] = {
@@ -175,15 +175,15 @@ constexpr Row kI64Rows[] = {
     GENESIS_TEST(le, Integer),
     GENESIS_TEST(gt, Integer),
     GENESIS_TEST(ge, Integer),
-    {"clamp", clamp_integers, Lane::kI64},
-    {"where", run_where<Integer>, Lane::kI64},
+    {"clamp", clamp_integers, LaneType::kI64},
+    {"where", run_where<Integer>, LaneType::kI64},
 };
 
 constexpr Row kBoolRows[] = {
-    {"logical_not", run_not, Lane::kBool},
-    {"logical_and", run_logic<decltype([](uint8_t a, uint8_t b) { return (a & b) != 0; })>, Lane::kBool},
-    {"logical_or", run_logic<decltype([](uint8_t a, uint8_t b) { return (a | b) != 0; })>, Lane::kBool},
-    {"where", run_where<uint8_t>, Lane::kBool},
+    {"logical_not", run_not, LaneType::kBool},
+    {"logical_and", run_logic<decltype([](uint8_t a, uint8_t b) { return (a & b) != 0; })>, LaneType::kBool},
+    {"logical_or", run_logic<decltype([](uint8_t a, uint8_t b) { return (a | b) != 0; })>, LaneType::kBool},
+    {"where", run_where<uint8_t>, LaneType::kBool},
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "backends/cpu/gemm/gemm_util.h"
 #include "backends/cpu/gemm/gemm_ways.h"
 #include "backends/cpu/simd/scalar_math.h"
+#include "backends/way_list.h"
 
 namespace genesis::cpu {
 namespace {
@@ -14,7 +15,7 @@ constexpr GemmImplementation kImplementations[] = {
     {"amx", decline_amx, create_amx},
     {"packed_bf16", decline_packed_bf16, create_packed_bf16},
     {"packed", decline_packed, create_packed},
-    {"reference", decline_reference, create_reference},  // takes all
+    {"reference", decline_reference, create_reference},  // takes all, and cannot be switched off
 };
 
 // A batch that only stacks rows of A and C is one taller product.
@@ -28,11 +29,6 @@ GemmProblem fold_batch(GemmProblem p) {
   return p;
 }
 
-std::string reason_against(const GemmImplementation& way, const GemmProblem& problem,
-                           const KernelNames* disabled) {
-  return is_allowed(disabled, "gemm", way.name) ? way.decline(problem) : "switched off";
-}
-
 template <class From, class To>
 void convert(const From* from, int64_t n, To* to) {
   for (int64_t i = 0; i < n; ++i) to[i] = static_cast<To>(from[i]);
@@ -44,21 +40,11 @@ std::span<const GemmImplementation> gemm_implementations() { return kImplementat
 
 std::shared_ptr<const Gemm> Gemm::create(const GemmProblem& problem, const KernelNames* disabled) {
   const GemmProblem folded = fold_batch(problem);
-  for (const GemmImplementation& way : kImplementations)
-    if (reason_against(way, folded, disabled).empty()) return way.create(folded);
-  return create_reference(folded);  // cannot be switched off
+  return first_way("gemm", gemm_implementations(), folded, disabled).create(folded);
 }
 
 KernelChoice choose_gemm(const GemmProblem& problem, const KernelNames* disabled) {
-  KernelChoice choice;
-  const GemmProblem folded = fold_batch(problem);
-  for (const GemmImplementation& way : kImplementations) {
-    choice.name = std::string("gemm.") + way.name;
-    std::string reason = reason_against(way, folded, disabled);
-    if (reason.empty()) break;
-    choice.declined.push_back({choice.name, std::move(reason)});
-  }
-  return choice;
+  return choose_way("gemm", gemm_implementations(), fold_batch(problem), disabled);
 }
 
 double activate(double x, Activation activation) {

@@ -10,7 +10,7 @@
 
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/gemm/gemm_kernels.h"
-#include "backends/cpu/gemm/gemm_rows.h"
+#include "backends/cpu/gemm/gemv/gemm_rows.h"
 
 namespace genesis::cpu {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "backends/cpu/gemm/gemm.h"
+#include "backends/cpu/gemm/gemm_problem.h"
 #include "schema/core/dtype.h"
 
 namespace genesis::cpu {

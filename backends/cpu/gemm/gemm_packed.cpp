@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/gemm/gemm_kernels.h"
 #include "backends/cpu/gemm/gemm_operand.h"
 #include "backends/cpu/gemm/gemm_util.h"
@@ -451,12 +452,9 @@ void PackedGemm::finish(const Call& call, const Tile& tile, int64_t i, int64_t j
 
 }  // namespace
 
-std::shared_ptr<const Gemm> create_packed(const GemmProblem& problem) {
-  return std::make_shared<PackedGemm>("packed", problem, micro_kernel_for(problem));
-}
-
-std::shared_ptr<const Gemm> create_packed_bf16(const GemmProblem& problem) {
-  return std::make_shared<PackedGemm>("packed_bf16", problem, micro_kernel_bf16());
+std::shared_ptr<const Gemm> create_packed_with(const char* name, const GemmProblem& problem,
+                                               const MicroKernel& kernel) {
+  return std::make_shared<PackedGemm>(name, problem, kernel);
 }
 
 }  // namespace genesis::cpu

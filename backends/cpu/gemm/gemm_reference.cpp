@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/gemm/gemm_util.h"
 #include "backends/cpu/parallel/parallel.h"
 

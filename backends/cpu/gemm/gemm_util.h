@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backends/cpu/gemm/gemm.h"
+#include "backends/cpu/gemm/gemm_problem.h"
 #include "schema/core/checked_size.h"
 #include "schema/core/dtype.h"
 

@@ -4,10 +4,12 @@
 #include <memory>
 #include <string>
 
-#include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/gemm/gemm_kernels.h"
+#include "backends/cpu/gemm/gemm_problem.h"
 
 namespace genesis::cpu {
+
+class Gemm;
 
 // Products with few rows (decoding, small batches): each weight is read once, from where it lies, and nothing
 // is packed. Used by gemm.cpp ahead of the packed product.
@@ -33,6 +35,11 @@ std::shared_ptr<const Gemm> create_packed_bf16(const GemmProblem& problem);
 // bf16 products on CPUs with AMX: both operands are packed into panels of tiles, then large tiles of C are computed from them.
 std::string decline_amx(const GemmProblem& problem);
 std::shared_ptr<const Gemm> create_amx(const GemmProblem& problem);
+
+// With any kernel: what the ways above come to, and tests try.
+std::shared_ptr<const Gemm> create_packed_with(const char* name, const GemmProblem& problem,
+                                               const MicroKernel& kernel);
+std::string decline_kernel(const GemmProblem& problem, const MicroKernel& kernel);
 
 // The matrix product that takes every problem: integers, mixed types, and what the tests compare with.
 std::string decline_reference(const GemmProblem& problem);  // never

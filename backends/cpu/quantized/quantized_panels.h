@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "backends/cpu/gemm/gemm_kernels.h"
-#include "schema/graph/weight_format.h"
+#include "schema/encoding/weight_format.h"
 
 namespace genesis::cpu {
 

@@ -1,4 +1,4 @@
-// The inner loops of products of few rows with quantized weights (schema/graph/weight_format.h), chosen once per problem
+// The inner loops of products of few rows with quantized weights (schema/encoding/weight_format.h), chosen once per problem
 // for the CPU at hand: AVX2, AVX-VNNI, AVX512-VNNI, or plain C++. Rows of x are quantized to bytes, a block of 32 at a
 // time, and products of bytes are summed up exactly within a block; what scales make of it is f32. So a sum is as near to
 // that of the numbers as x is to its quants: half of 1/127 of each block's greatest magnitude. Used by Dots
@@ -7,8 +7,8 @@
 
 #include <vector>
 
-#include "backends/cpu/gemm/gemm_rows.h"
-#include "schema/graph/weight_format.h"
+#include "backends/cpu/gemm/gemv/gemm_rows.h"
+#include "schema/encoding/weight_format.h"
 
 namespace genesis::cpu {
 

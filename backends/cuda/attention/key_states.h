@@ -1,5 +1,5 @@
 // Attention of one row over keys, where a key's row is held by kSet lanes: scores, the row's online softmax, and how
-// the states of warps and of blocks are merged, always in one order. Used by attention_split.cu, cached_attention.cu
+// the states of warps and of blocks are merged, always in one order. Used by attention_split.cu, one_start.cu
 // and the megakernel.
 #pragma once
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "backends/cuda/decode/megakernel.h"
+#include "backends/cuda/decode/megakernel_program.h"
 #include "schema/ops/nn/cached_attention.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/norm.h"
@@ -96,7 +96,7 @@ std::vector<int> InstructionShape::vectors() const {
   return kind == Kind::kAttention ? std::vector<int>{0, 1, 2} : std::vector<int>{0};
 }
 
-std::vector<int> InstructionShape::settled(size_t num_inputs) const {
+std::vector<int> InstructionShape::independent(size_t num_inputs) const {
   std::vector<int> inputs;
   if (kind == Kind::kAttention) return inputs;  // caches and the start are read behind the kernels ahead
   for (int i = 1; i < static_cast<int>(num_inputs); ++i)

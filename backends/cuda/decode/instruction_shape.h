@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "schema/encoding/weight_format.h"
 #include "schema/graph/target.h"
-#include "schema/graph/weight_format.h"
 
 namespace genesis::cuda {
 
@@ -41,7 +41,7 @@ struct InstructionShape {
   // The step's inputs that are vectors of this kind: x, or q, k and v.
   std::vector<int> vectors() const;
   // Inputs that must be in memory before the kernels ahead have ended.
-  std::vector<int> settled(size_t num_inputs) const;
+  std::vector<int> independent(size_t num_inputs) const;
 };
 
 // Empty where a step cannot be an instruction.

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backends/cuda/attention/key_states.h"
-#include "backends/cuda/decode/megakernel.h"
+#include "backends/cuda/decode/megakernel_program.h"
 #include "backends/cuda/device/words.h"
 
 namespace genesis::cuda {

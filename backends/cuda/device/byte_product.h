@@ -1,4 +1,4 @@
-// Products of quantised weights (schema/graph/weight_format.h) with x in bytes: blocks of 32 values of x get a scale each
+// Products of quantised weights (schema/encoding/weight_format.h) with x in bytes: blocks of 32 values of x get a scale each
 // and become bytes; products of bytes are summed four at a time (dp4a), exactly within a block. So a sum is as near to that
 // of the numbers as x is to its bytes: half of 1/127 of each block's greatest magnitude. Used by the GEMVs of quantised
 // weights and by megakernels.
@@ -6,7 +6,7 @@
 
 #include "backends/cuda/device/reduce.h"
 #include "backends/cuda/device/words.h"
-#include "schema/graph/weight_format.h"
+#include "schema/encoding/weight_format.h"
 
 namespace genesis::cuda {
 

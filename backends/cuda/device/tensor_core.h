@@ -1,5 +1,5 @@
 // The tensor cores' product that every chip since compute capability 8.0 has, for operands that a warp holds in
-// registers, and how they come there from shared memory. Used by few_rows.cu, grouped_attention.cu and attention over ranges of
+// registers, and how they come there from shared memory. Used by skinny_gemm.cu, grouped_attention.cu and attention over ranges of
 // keys; hopper/ has chips' larger products beside it.
 #pragma once
 

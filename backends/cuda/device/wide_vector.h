@@ -27,7 +27,8 @@ struct WideVector {
     }
   }
 
-  // Elements [pack * N, pack * N + N).
+  // Elements [pack * N, pack * N + N). Every kernel of rows has this once for each pack that it unrolls, so both
+  // types of 16 bits share their load.
   template <class W, int N>
   __device__ void at(int64_t pack, W absent, W (&to)[N]) const {
     if (!data) {
@@ -35,12 +36,15 @@ struct WideVector {
       for (int j = 0; j < N; ++j) to[j] = absent;
     } else if (dtype == DType::f32) {
       read<float>(pack, to);
-    } else if (dtype == DType::bf16) {
-      read<__nv_bfloat16>(pack, to);
-    } else if (dtype == DType::f16) {
-      read<__half>(pack, to);
-    } else {
+    } else if (dtype == DType::f64) {
       read<double>(pack, to);
+    } else {
+      const auto values = static_cast<const Pack<uint16_t, N>*>(data)[pack];
+      const bool is_half = dtype == DType::f16;
+#pragma unroll
+      for (int j = 0; j < N; ++j)
+        to[j] = is_half ? __half2float(__ushort_as_half(values.at[j]))
+                        : __uint_as_float(static_cast<unsigned>(values.at[j]) << 16);
     }
   }
 #endif

@@ -6,6 +6,7 @@
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/hopper/tensor_map.h"
 #include "backends/cuda/hopper/ways.h"
+#include "backends/kernel_table.h"
 #include "schema/core/checked_size.h"
 
 namespace genesis::cuda {

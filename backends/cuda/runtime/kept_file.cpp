@@ -3,7 +3,7 @@
 #include <span>
 
 #include "schema/core/error.h"
-#include "schema/file/hash.h"
+#include "schema/file/format/hash.h"
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/io/read_file.h"
 

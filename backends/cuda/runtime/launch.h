@@ -13,7 +13,8 @@ namespace genesis::cuda {
 // In the host's pinned memory, one per plan; the runner looks at it when a run is done. Steps run in order,
 // so the first report is the first step's.
 struct DeviceFault {
-  int32_t set = 0;  // 1: an index out of range; 2: an integer divided by zero; 3: a logit that is NaN; 4: starts that fall
+  int32_t set =
+      0;  // 1: an index out of range; 2: an integer divided by zero; 3: a logit that is NaN; 4: starts that fall
   int32_t step = 0;
   int64_t value = 0, limit = 0;  // value is outside [0, limit)
 };
@@ -46,13 +47,15 @@ struct Launch {
   bool can_use_pdl = false;    // what code_has_pdl() says
   bool early = false;          // start_with_pdl() may start kernels before those ahead of them have ended
   bool shares_memory = false;  // start_with_pdl(): give the multiprocessors' first cache to shared memory
-  uint64_t settled = 0;        // bit i: nothing that this run has started may still write input i
+  uint64_t independent = 0;    // bit i: nothing that this run has started may still write input i
 };
 
 inline const Launch& launch_of(const KernelContext& c) { return *static_cast<const Launch*>(c.launch); }
 
 // Whether a kernel may read input i before pdl_wait().
-inline bool is_settled(const KernelContext& c, int i) { return i < 64 && (launch_of(c).settled >> i & 1); }
+inline bool is_independent(const KernelContext& c, int i) {
+  return i < 64 && (launch_of(c).independent >> i & 1);
+}
 
 // Whether the machine code of this build that the current device runs contains the wait below. Where it does
 // not (PTX of an older architecture), no kernel may start early.
@@ -110,7 +113,7 @@ void start(const KernelContext& c, void (*kernel)(Parameters...), int64_t blocks
       static_cast<Parameters>(arguments)...);
 }
 
-// What a kernel started by start_with_pdl() calls in every thread before it reads anything that is not settled
+// What a kernel started by start_with_pdl() calls in every thread before it reads anything that is not independent
 // and before it writes anything: memory is reused, and the kernels ahead may still read it. A block that
 // touches nothing may end without it, but some block must wait: that a kernel has ended must mean that all
 // kernels ahead of it have, because the next one waits for this one alone. Does nothing in a kernel started

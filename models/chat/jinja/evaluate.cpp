@@ -5,10 +5,10 @@
 namespace genesis::jinja {
 
 Value Interpreter::evaluate(const Expression& expression) {
-  const Budget::Level level(budget_);
+  const Budget::Level level(budget());
   line_ = expression.line;
   Value value = std::visit([this](const auto& node) { return this->node(node); }, expression.node);
-  budget_.step(value.text() ? value.text()->size() : 0);  // whoever goes over a list counts its items
+  budget().step(value.text() ? value.text()->size() : 0);  // whoever goes over a list counts its items
   return value;
 }
 
@@ -35,7 +35,7 @@ Value Interpreter::node(const Name& name) {
 Value Interpreter::node(const ListDisplay& list) {
   std::vector<Value> items;
   for (const ExpressionPtr& item : list.items) items.push_back(evaluate(*item));
-  budget_.make(items.size() * sizeof(Value));
+  budget().make(items.size() * sizeof(Value));
   return list.is_tuple ? Value::tuple(std::move(items)) : Value::list(std::move(items));
 }
 
@@ -47,7 +47,7 @@ Value Interpreter::node(const DictDisplay& display) {
       fail_type("a mapping", "texts and numbers as keys", name);
     dict.set(name, evaluate(*value));
   }
-  budget_.make(dict.entries.size() * 4 * sizeof(Value));
+  budget().make(dict.entries.size() * 4 * sizeof(Value));
   return Value::dict(std::move(dict));
 }
 
@@ -61,7 +61,7 @@ Value Interpreter::node(const ItemOf& of) {
 Value Interpreter::node(const SliceOf& of) {
   const Value object = evaluate(*of.object), start = evaluate_or(of.start, None{}),
               stop = evaluate_or(of.stop, None{});
-  return slice(budget_, object, start, stop, evaluate_or(of.step, None{}));
+  return slice(budget(), object, start, stop, evaluate_or(of.step, None{}));
 }
 
 Value Interpreter::node(const CallOf& of) {
@@ -90,16 +90,16 @@ Value Interpreter::node(const Unary& unary) {
 
 Value Interpreter::node(const Binary& of) {
   const Value left = evaluate(*of.left);
-  return binary(budget_, of.op, left, evaluate(*of.right));
+  return binary(budget(), of.op, left, evaluate(*of.right));
 }
 
 Value Interpreter::node(const Concat& concat) {
   std::string text;
   for (const ExpressionPtr& part : concat.parts) {
-    text += to_text(budget_, evaluate(*part));
-    budget_.check_text(text.size());
+    text += to_text(budget(), evaluate(*part));
+    budget().check_text(text.size());
   }
-  budget_.make(text.size());
+  budget().make(text.size());
   return text;
 }
 
@@ -107,7 +107,7 @@ Value Interpreter::node(const Comparison& all) {
   Value left = evaluate(*all.first);
   for (const auto& [op, expression] : all.rest) {
     Value right = evaluate(*expression);
-    if (!compare(budget_, op, left, right)) return false;
+    if (!compare(budget(), op, left, right)) return false;
     left = std::move(right);
   }
   return true;

@@ -11,15 +11,15 @@ Interpreter::Flow Interpreter::run(const Block& block) {
 }
 
 Interpreter::Flow Interpreter::run(const Statement& statement) {
-  const Budget::Level level(budget_);
-  budget_.step();
+  const Budget::Level level(budget());
+  budget().step();
   line_ = statement.line;
   return std::visit([this](const auto& node) { return this->node(node); }, statement.node);
 }
 
 void Interpreter::write(std::string_view text) {
-  budget_.step(text.size());
-  budget_.check_text(out_->size() + text.size());
+  budget().step(text.size());
+  budget().check_text(out_->size() + text.size());
   *out_ += text;
 }
 
@@ -29,7 +29,7 @@ Interpreter::Flow Interpreter::node(const TextOut& text) {
 }
 
 Interpreter::Flow Interpreter::node(const Output& output) {
-  write(to_text(budget_, evaluate(*output.value)));
+  write(to_text(budget(), evaluate(*output.value)));
   return Flow::kNext;
 }
 
@@ -40,8 +40,8 @@ Interpreter::Flow Interpreter::node(const If& condition) {
 }
 
 std::vector<Value> Interpreter::chosen_items(const For& loop) {
-  std::vector<Value> items = items_of(budget_, evaluate(*loop.items)), chosen;
-  budget_.make(items.size() * sizeof(Value));
+  std::vector<Value> items = items_of(budget(), evaluate(*loop.items)), chosen;
+  budget().make(items.size() * sizeof(Value));
   if (!loop.condition) return items;
   for (Value& item : items) {
     const Inside inside(*this);
@@ -62,7 +62,7 @@ Interpreter::Flow Interpreter::repeat(const For& loop, std::vector<Value> items)
   const int depth = depth_of(Value::list(items));
   const auto state = std::make_shared<Loop>(Loop{std::move(items), 0, depth});
   for (; state->index < state->items.size(); ++state->index) {
-    budget_.step();
+    budget().step();
     const Inside inside(*this);
     scope_->names["loop"] = std::shared_ptr<const Loop>(state);
     assign(loop.target, state->items[state->index]);
@@ -73,7 +73,7 @@ Interpreter::Flow Interpreter::repeat(const For& loop, std::vector<Value> items)
 
 void Interpreter::assign(const Target& target, const Value& value) {
   if (!target.parts.empty()) {
-    const std::vector<Value> items = items_of(budget_, defined(value));
+    const std::vector<Value> items = items_of(budget(), defined(value));
     if (items.size() != target.parts.size())
       fail("{} names for {} values", target.parts.size(), items.size());
     for (size_t i = 0; i < items.size(); ++i) assign(target.parts[i], items[i]);
@@ -99,7 +99,7 @@ std::string Interpreter::rendered(const Block& block) {
   std::string* const before = std::exchange(out_, &text);
   run(block);
   out_ = before;
-  budget_.make(text.size());
+  budget().make(text.size());
   return text;
 }
 
@@ -117,7 +117,7 @@ Interpreter::Flow Interpreter::node(const SetBlock& set) {
 }
 
 Interpreter::Flow Interpreter::node(const FilterBlock& filter) {
-  write(to_text(budget_, filtered(filter.filter, rendered(filter.body))));
+  write(to_text(budget(), filtered(filter.filter, rendered(filter.body))));
   return Flow::kNext;
 }
 
@@ -133,7 +133,7 @@ Interpreter::Flow Interpreter::node(const CallBlock& block) {
   auto named = given.take_named();
   named.emplace_back("caller", make_macro(block.caller));
   Arguments arguments(given.function(), given.take_positional(), std::move(named));
-  write(to_text(budget_, call(callee, arguments)));
+  write(to_text(budget(), call(callee, arguments)));
   return Flow::kNext;
 }
 

@@ -1,11 +1,9 @@
 // Runs a template's tree. One interpreter renders once.
 #pragma once
 
-#include <ctime>
-
+#include "models/chat/jinja/library/library.h"
 #include "models/chat/jinja/rendered.h"
 #include "models/chat/jinja/syntax/syntax.h"
-#include "models/chat/jinja/values/arguments.h"
 
 namespace genesis::jinja {
 
@@ -15,23 +13,12 @@ struct Scope {
   std::map<std::string, Value, std::less<>> names;
 };
 
-class Interpreter {
+class Interpreter : public Rendering {
  public:
-  Interpreter(const Limits& limits, std::time_t now) : budget_(limits), now_(now) {}
+  Interpreter(const Limits& limits, std::time_t now) : Rendering(limits, now) {}
 
   // Throws Error with the line of the template.
   Rendered run(const Block& block, const Dict& variables);
-
-  // For filters and functions.
-  Budget& budget() { return budget_; }
-  std::time_t now() const { return now_; }
-  Namespace* new_namespace();
-  Value filter(const std::string& name, const Value& input, Arguments& arguments);
-  bool test(const std::string& name, const Value& input, Arguments& arguments);
-  // object.name, undefined where there is none.
-  Value attribute(const Value& object, const std::string& name);
-  // object[key], likewise.
-  Value item(const Value& object, const Value& key);
 
  private:
   enum class Flow { kNext, kBreak, kContinue };
@@ -98,11 +85,8 @@ class Interpreter {
   Value run_macro(const Macro& macro, std::shared_ptr<Scope> scope, Arguments& arguments);
   Value call(const Value& callee, Arguments& arguments);
 
-  Budget budget_;
-  std::time_t now_;
   std::shared_ptr<Scope> scope_;
   std::vector<std::shared_ptr<Scope>> kept_;  // that macros look into
-  std::vector<std::unique_ptr<Namespace>> namespaces_;
   std::vector<std::string> block_texts_;  // what {% filter %} gives its filters
   Rendered result_;
   std::string* out_ = nullptr;

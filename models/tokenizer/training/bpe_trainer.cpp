@@ -8,7 +8,7 @@
 #include "models/tokenizer/byte_alphabet.h"
 #include "models/tokenizer/training/pair_table.h"
 #include "schema/core/error.h"
-#include "schema/file/utf8.h"
+#include "schema/file/format/utf8.h"
 
 namespace genesis::text {
 namespace {

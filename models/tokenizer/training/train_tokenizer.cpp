@@ -10,7 +10,7 @@
 #include "models/tokenizer/training/write_tokenizer.h"
 #include "models/tokenizer/unicode.h"
 #include "schema/core/error.h"
-#include "schema/file/utf8.h"
+#include "schema/file/format/utf8.h"
 
 namespace genesis::text {
 namespace {

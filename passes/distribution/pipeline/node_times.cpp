@@ -5,9 +5,6 @@
 namespace genesis::passes {
 namespace {
 
-// While a byte is moved. Between what CPUs (some 40 in f32) and large GPUs (some 240 in 16 bits) reach.
-constexpr double kFlopsPerByte = 100;
-
 std::vector<TensorType> at_sizes(std::vector<TensorType> types, const Bindings& sizes) {
   for (TensorType& type : types) type.shape = type.shape.substitute(sizes);
   return types;
@@ -25,9 +22,9 @@ Cost cost_of(const Graph& graph, const Node& node, const Bindings& sizes) {
   return genesis::cost_of(*node.op, attributes, inputs, outputs);
 }
 
-double time_of(const Graph& graph, const Node& node, const Bindings& sizes) {
+double time_of(const Graph& graph, const Node& node, const Bindings& sizes, const Target& target) {
   const Cost cost = cost_of(graph, node, sizes);
-  return std::max(cost.flops, kFlopsPerByte * cost.bytes);
+  return std::max(cost.flops, target.flops_per_byte_of_stages * cost.bytes);
 }
 
 }  // namespace genesis::passes

@@ -24,7 +24,7 @@ const Graph& training_entry(const Model& model) {
           state.role == StateRole::kParameter && state.trainable)
         return *entry;
   fail(
-      "the axis 'pipeline' is for training, and no entry point of this model trains: add one with "
+      "the mesh axis 'pipeline' is for training, and no entry point of this model trains: add one with "
       "genesis-opt --train");
 }
 
@@ -50,8 +50,8 @@ struct Piece {
 // The pieces of a training step, in forward order.
 class PieceFinder {
  public:
-  explicit PieceFinder(const Graph& graph)
-      : graph_(graph), phases_(phases_of(graph)), depends_(graph.values().size(), false) {}
+  PieceFinder(const Graph& graph, const Target& target)
+      : graph_(graph), target_(target), phases_(phases_of(graph)), depends_(graph.values().size(), false) {}
 
   std::vector<Piece> run() {
     find_sequence();
@@ -122,11 +122,12 @@ class PieceFinder {
       if (part == StepPart::kUpdate || micro_batch != 0) continue;
       const auto piece = piece_of_origin_.find(origins_of(graph_.nodes()[i])[0]);
       if (piece != piece_of_origin_.end())
-        pieces_[piece->second].time += time_of(graph_, graph_.nodes()[i], nominal);
+        pieces_[piece->second].time += time_of(graph_, graph_.nodes()[i], nominal, target_);
     }
   }
 
   const Graph& graph_;
+  const Target& target_;
   const StepPhases phases_;
   std::vector<bool> depends_;  // by value: on weights
   std::vector<const Node*> sequence_;
@@ -166,9 +167,9 @@ std::string layer_of(const std::string& state) {
 
 }  // namespace
 
-std::vector<int64_t> plan_stages(const Model& model, int64_t stages) {
+std::vector<int64_t> plan_stages(const Model& model, int64_t stages, const Target& target) {
   const Graph& graph = training_entry(model);
-  const std::vector<Piece> pieces = PieceFinder(graph).run();
+  const std::vector<Piece> pieces = PieceFinder(graph, target).run();
   if (std::ssize(pieces) < stages)
     fail(
         "{} ranks along 'pipeline' cannot share entry point '{}': between {} pieces of it one tensor alone "
@@ -183,7 +184,8 @@ std::vector<int64_t> plan_stages(const Model& model, int64_t stages) {
   return assign_stages(graph, phases_of(graph), std::move(states), true).states;
 }
 
-StateStorage find_stage_states(const Model& model, const Mesh& mesh, int64_t rank, int zero) {
+StateStorage find_stage_states(const Model& model, const Mesh& mesh, int64_t rank, int zero,
+                               const Target& target) {
   const int64_t stages = mesh.size("pipeline"), place = mesh.place(rank, "pipeline");
   if (stages == 1 || names_the_axis(model)) return {};
   if (mesh.size("tensor") > 1)
@@ -193,7 +195,7 @@ StateStorage find_stage_states(const Model& model, const Mesh& mesh, int64_t ran
         mesh.to_string());
   if (zero > 0)
     fail("ZeRO (--zero {}) does not go together with ranks along 'pipeline' yet: give --zero 0", zero);
-  const std::vector<int64_t> owners = plan_stages(model, stages);
+  const std::vector<int64_t> owners = plan_stages(model, stages, target);
   StateStorage storage;
   for (size_t i = 0; i < owners.size(); ++i) {
     const State& state = model.states()[i];
@@ -222,7 +224,8 @@ void add_states(PipelineSummary& summary, const Model& model, const std::vector<
   }
 }
 
-void add_nodes(PipelineSummary& summary, const Graph& graph, const std::vector<int64_t>& owners) {
+void add_nodes(PipelineSummary& summary, const Graph& graph, const std::vector<int64_t>& owners,
+               const Target& target) {
   const StepPhases phases = phases_of(graph);
   const StageAssignment assignment = assign_stages(graph, phases, owners);
   summary.micro_batches = phases.micro_batches;
@@ -236,7 +239,7 @@ void add_nodes(PipelineSummary& summary, const Graph& graph, const std::vector<i
     has_backward |= is_backward;
     summary.stages[stage].flops += cost_of(graph, graph.nodes()[i], {}).flops;
     (is_backward ? durations.backward : durations.forward)[stage] +=
-        time_of(graph, graph.nodes()[i], {}) / static_cast<double>(phases.micro_batches);
+        time_of(graph, graph.nodes()[i], {}, target) / static_cast<double>(phases.micro_batches);
   }
   if (!has_backward) durations.backward.clear();
   summary.bubble = one_forward_one_backward(durations, phases.micro_batches).bubble;
@@ -245,13 +248,13 @@ void add_nodes(PipelineSummary& summary, const Graph& graph, const std::vector<i
 }  // namespace
 
 PipelineSummary summarise_pipeline(const Model& model, const std::string& entry, const Bindings& sizes,
-                                   int64_t stages) {
-  const std::vector<int64_t> owners = plan_stages(model, stages);
+                                   int64_t stages, const Target& target) {
+  const std::vector<int64_t> owners = plan_stages(model, stages, target);
   PipelineSummary summary;
   summary.stages.resize(static_cast<size_t>(stages));
   add_states(summary, model, owners);
   const auto work = Model::with_tables_of(model);
-  add_nodes(summary, passes::bind(copy_graph(model.entry(entry), *work), sizes), owners);
+  add_nodes(summary, passes::bind(copy_graph(model.entry(entry), *work), sizes), owners, target);
   return summary;
 }
 

@@ -1,4 +1,4 @@
-// A model's layers as the stages of a pipeline: ranks along the axis "pipeline" each have some neighbouring layers, with their
+// A model's layers as the stages of a pipeline: ranks along the mesh axis "pipeline" each have some neighbouring layers, with their
 // weights and moments, and hand each micro-batch on to the next (GPipe: Huang et al. 2019, arXiv:1811.06965).
 #pragma once
 
@@ -26,15 +26,16 @@ struct PipelineSummary {
 // what is before to what is behind, the residual stream, and shared so that the stage with the most to do has as little as can be,
 // by the costs that ops declare (schema/graph/cost.h), at sizes of 512. Throws Error where the model has no entry point that
 // trains, or fewer such pieces than stages.
-std::vector<int64_t> plan_stages(const Model& model, int64_t stages);
+std::vector<int64_t> plan_stages(const Model& model, int64_t stages, const Target& target = {});
 
 // What this rank keeps: of each state that a stage has, all on that stage and nothing on the others. Empty where the mesh has one
 // rank along "pipeline", and for a model whose nodes name that axis themselves. Throws Error as above, and for what does not go together with pipelines yet: ranks along "tensor", and
 // ZeRO.
-StateStorage find_stage_states(const Model& model, const Mesh& mesh, int64_t rank, int zero);
+StateStorage find_stage_states(const Model& model, const Mesh& mesh, int64_t rank, int zero,
+                               const Target& target = {});
 
 // Of an entry point with these sizes.
 PipelineSummary summarise_pipeline(const Model& model, const std::string& entry, const Bindings& sizes,
-                                   int64_t stages);
+                                   int64_t stages, const Target& target = {});
 
 }  // namespace genesis::passes

@@ -41,12 +41,6 @@ void RuleContext::add_leading(int dims, std::span<const size_t> operands, std::s
   }
 }
 
-bool has_member(const Factor& factor, bool is_result, size_t index, int dim) {
-  return std::any_of(factor.members.begin(), factor.members.end(), [&](const FactorMember& member) {
-    return member.is_result == is_result && member.index == index && member.dim == dim;
-  });
-}
-
 std::vector<Factor> factors_of(const Graph& graph, const Node& node) {
   RuleContext context(graph, node);
   if (const ShardingRule* rule = rule_of(*node.op))

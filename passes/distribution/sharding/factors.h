@@ -1,44 +1,15 @@
-// What can be cut of a node: its operands and results have dimensions that go together, such as the rows of a weight and
-// the last dimension of what it makes, so a rank that has part r of each computes part r of the results. A factor is such a
-// set (the word is Shardy's, and einsum's letters are factors). Dimensions in no factor must be whole.
+// The factors of nodes (passes/distribution/sharding/factor.h), by the rules of their ops.
 #pragma once
 
 #include <vector>
 
+#include "passes/distribution/sharding/factor.h"
 #include "schema/graph/graph.h"
 
 namespace genesis::passes {
 
-// A dimension of an operand or a result.
-struct FactorMember {
-  bool is_result = false;
-  size_t index = 0;  // of the operand or result
-  int dim = 0;
-  // Members of one part are the same numbers, in the same order, whatever their size: the rows of a weight, and heads times
-  // the size of a head. Members of several parts are cut by as many ranks, each for itself: the queries' heads and the keys'.
-  int part = 0;
-  // Where the dimension is composed: the places, from the first, at which another piece begins. Every rank has a part of
-  // each piece, so its part is composed alike.
-  std::vector<int64_t> cuts = {};
-  std::vector<int64_t> taken = {};  // of an operand of which one piece alone is read: its begin and end
-};
-
-struct Factor {
-  std::vector<FactorMember> members;
-  std::vector<size_t> sums = {};  // results that are sums over it: what ranks compute is to be added up
-  std::vector<size_t> once =
-      {};  // operands that are added to such a result, which is to happen once: the last ones
-};
-
-// Whether the factor has this dimension of an operand or a result.
-bool has_member(const Factor& factor, bool is_result, size_t index, int dim);
-
 // The factors of a node, from the types in the graph; none of an op without a rule.
 std::vector<Factor> factors_of(const Graph& graph, const Node& node);
-// Which part of a factor: that of the rank at `place` of `ranks`.
-struct FactorPart {
-  int64_t ranks = 1, place = 0;
-};
 // The attributes of the node where it computes a part of the factor. `graph` has the node, with whole types.
 Attributes attributes_of_part(const Graph& graph, const Node& node, const Factor& factor,
                               const FactorPart& part);

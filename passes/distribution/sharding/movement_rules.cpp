@@ -2,7 +2,8 @@
 
 #include "passes/distribution/sharding/rules.h"
 #include "schema/ops/collective/collective.h"
-#include "schema/ops/tensor/create.h"
+#include "schema/ops/create.h"
+#include "schema/ops/tensor/dynamic_slice.h"
 #include "schema/ops/tensor/index.h"
 #include "schema/ops/tensor/layout.h"
 #include "schema/ops/tensor/reduce.h"

@@ -23,8 +23,6 @@ bool is_sum_of_ranks(const Graph& graph, const Node& node) {
          node.inputs.size() == 1 && graph.type(node.outputs[0]).shape.rank() > 1;
 }
 
-// Of an exchange that has products to hide behind, the part that shows nevertheless.
-constexpr double kShown = 0.75;
 // What of a step's time is given for memory where a budget says that it is short; else nothing is. Computing values again
 // would take up to a third.
 constexpr double kMaxLost = 0.1;
@@ -51,7 +49,7 @@ struct RowRegions::Region {
   double exchanged = 0, hidden = 0, spared = 0;
 
   double seconds_lost(const Target& target) const {
-    return seconds_to_exchange(target, gathers, exchanged + kShown * hidden) -
+    return seconds_to_exchange(target, gathers, exchanged + target.exchange_shown * hidden) -
            spared / target.bytes_per_second;
   }
   // Empty: ranks share its tokens.
@@ -179,7 +177,7 @@ std::map<size_t, RowRegions::Region> RowRegions::count() {
 
 void RowRegions::drop_all_but_the_worthy(const PassContext& context) {
   const std::map<size_t, Region> regions = count();
-  const Target target = context.target ? *context.target : Target();
+  const Target target = context.target_or_default();
   const double step = flops_of(graph_) / target.flops_per_second / static_cast<double>(regions.size());
   const double most = context.memory_budget ? kMaxLost * step : 0;
   const auto is_worthy = [&](size_t region) { return regions.at(region).why_not(target, most).empty(); };

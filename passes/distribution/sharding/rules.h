@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "passes/core/match.h"
-#include "passes/distribution/sharding/factors.h"
+#include "passes/distribution/sharding/factor.h"
 #include "schema/ops/index_range.h"
 
 namespace genesis::passes {

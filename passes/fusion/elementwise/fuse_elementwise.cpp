@@ -7,8 +7,9 @@
 #include "passes/core/rewriter.h"
 #include "passes/fusion/elementwise/fusion_groups.h"
 #include "schema/ops/collective/point_to_point.h"
+#include "schema/ops/create.h"
+#include "schema/ops/elementwise/fused.h"
 #include "schema/ops/elementwise/fused_program.h"
-#include "schema/ops/tensor/create.h"
 #include "schema/ops/tensor/layout.h"
 #include "schema/ops/tensor/reshape.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "passes/core/match.h"
+#include "schema/ops/create.h"
 #include "schema/ops/elementwise/fused_program.h"
-#include "schema/ops/tensor/create.h"
 #include "schema/ops/tensor/layout.h"
 #include "schema/ops/tensor/reshape.h"
 

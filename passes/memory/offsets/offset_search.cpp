@@ -1,4 +1,4 @@
-// See the header. A list of packings by peaks first, which costs little; then two kinds of lanes, because
+// See the header. A list of packings by peaks first, which costs little; then two kinds of workers, because
 // what one finds hard the other often finds easy: ejection where there is slack, valleys where the packing
 // must be perfect.
 #include "passes/memory/offsets/offset_search.h"
@@ -19,25 +19,25 @@
 namespace genesis::passes {
 namespace {
 
-constexpr int kLanes = 4;
+constexpr int kWorkers = 4;
 constexpr int64_t kPeakShare = 4;  // packing by peaks may take one part in so many of the budget
-constexpr int64_t kFirstRound = 10'000'000, kLongestRound = 400'000'000;  // units of work per lane
+constexpr int64_t kFirstRound = 10'000'000, kLongestRound = 400'000'000;  // units of work per worker
 
 // `share` of the way from the target up to just below the best known height.
 int64_t ceiling_at(int64_t target, int64_t height, double share) {
   return target + static_cast<int64_t>(static_cast<double>(height - 1 - target) * share);
 }
 
-class Lane {
+class Worker {
  public:
-  virtual ~Lane() = default;
+  virtual ~Worker() = default;
   // Lowers `best` until the work of this round is used up or the target is met.
   virtual void run(int64_t target, WorkMeter& meter, Solution& best) = 0;
 };
 
-class EjectionLane : public Lane {
+class EjectionWorker : public Worker {
  public:
-  EjectionLane(const Problem& problem, const ConflictGraph& conflicts, uint64_t seed)
+  EjectionWorker(const Problem& problem, const ConflictGraph& conflicts, uint64_t seed)
       : problem_(problem), search_(problem, conflicts, seed) {}
 
   void run(int64_t target, WorkMeter& meter, Solution& best) override {
@@ -58,9 +58,9 @@ class EjectionLane : public Lane {
 
 // Short descents, aimed in turn at the target itself and at heights that are easier to reach; longer ones
 // later.
-class ValleyLane : public Lane {
+class ValleyWorker : public Worker {
  public:
-  ValleyLane(const Problem& problem, uint64_t seed) : problem_(problem), search_(problem, seed) {}
+  ValleyWorker(const Problem& problem, uint64_t seed) : problem_(problem), search_(problem, seed) {}
 
   void run(int64_t target, WorkMeter& meter, Solution& best) override {
     constexpr std::array<double, 4> kShares = {0.0, 0.25, 0.5, 0.9};
@@ -79,21 +79,21 @@ class ValleyLane : public Lane {
   size_t descents_ = 0;
 };
 
-// Runs all lanes for one round, each from the same best solution; the lowest result of the lowest lane wins.
-// A lane that meets the target stops the lanes behind it only, which could not have won anyway.
-void run_round(std::span<const std::unique_ptr<Lane>> lanes, int64_t target, int64_t work,
+// Runs all workers for one round, each from the same best solution; the lowest result of the lowest worker wins.
+// A worker that meets the target stops the workers behind it only, which could not have won anyway.
+void run_round(std::span<const std::unique_ptr<Worker>> workers, int64_t target, int64_t work,
                WorkMeter::Deadline deadline, Solution& best) {
-  std::atomic<int> winner{static_cast<int>(lanes.size())};
-  std::vector<Solution> results(lanes.size(), best);
-  const auto run_lane = [&](int lane) {
-    WorkMeter meter(work, deadline, winner, lane);
-    lanes[lane]->run(target, meter, results[lane]);
-    if (results[lane].height > target) return;
-    for (int other = winner; lane < other && !winner.compare_exchange_weak(other, lane);) {
+  std::atomic<int> winner{static_cast<int>(workers.size())};
+  std::vector<Solution> results(workers.size(), best);
+  const auto run_worker = [&](int worker) {
+    WorkMeter meter(work, deadline, winner, worker);
+    workers[worker]->run(target, meter, results[worker]);
+    if (results[worker].height > target) return;
+    for (int other = winner; worker < other && !winner.compare_exchange_weak(other, worker);) {
     }
   };
-  in_parallel(static_cast<int64_t>(lanes.size()), 1,
-              [&](int64_t lane, int64_t) { run_lane(static_cast<int>(lane)); });
+  in_parallel(static_cast<int64_t>(workers.size()), 1,
+              [&](int64_t worker, int64_t) { run_worker(static_cast<int>(worker)); });
   for (Solution& result : results)
     if (result.height < best.height) best = std::move(result);
 }
@@ -108,17 +108,17 @@ int64_t improve_by_search(const Problem& problem, int64_t target, const SearchLi
   used -= for_peaks;
   if (best.height <= target) return used;
   const ConflictGraph conflicts(problem);
-  std::vector<std::unique_ptr<Lane>> lanes;
-  for (uint64_t lane = 0; lane < kLanes; lane += 2) {
-    lanes.push_back(std::make_unique<ValleyLane>(problem, lane));
-    lanes.push_back(std::make_unique<EjectionLane>(problem, conflicts, lane));
+  std::vector<std::unique_ptr<Worker>> workers;
+  for (uint64_t worker = 0; worker < kWorkers; worker += 2) {
+    workers.push_back(std::make_unique<ValleyWorker>(problem, worker));
+    workers.push_back(std::make_unique<EjectionWorker>(problem, conflicts, worker));
   }
   for (int64_t round = kFirstRound; best.height > target && used < limits.budget;
        round = std::min(round * 2, kLongestRound)) {
     if (std::chrono::steady_clock::now() > limits.deadline) break;
-    const int64_t work = std::min(round, (limits.budget - used) / kLanes + 1);
-    run_round(lanes, target, work, limits.deadline, best);
-    used += work * kLanes;
+    const int64_t work = std::min(round, (limits.budget - used) / kWorkers + 1);
+    run_round(workers, target, work, limits.deadline, best);
+    used += work * kWorkers;
   }
   return used;
 }

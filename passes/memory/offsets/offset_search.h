@@ -1,5 +1,5 @@
 // The search that follows the greedy orders where those do not meet the lower bound. Used by offset_planner
-// only. A fixed number of lanes work side by side and share the best solution between rounds, so that neither
+// only. A fixed number of workers work side by side and share the best solution between rounds, so that neither
 // the number of processors nor their speed changes the result.
 #pragma once
 
@@ -11,7 +11,7 @@
 namespace genesis::passes {
 
 struct SearchLimits {
-  int64_t budget = 0;  // units of work (about nanoseconds), summed over the lanes
+  int64_t budget = 0;  // units of work (about nanoseconds), summed over the workers
   std::chrono::steady_clock::time_point deadline;
 };
 

@@ -1,7 +1,7 @@
 // Packing under a ceiling in one pass, the tightest moments first: what is alive at the peak is stacked
 // without a gap, and every other block follows in the order of the tightest moment it lives through. In the
 // stack, lifetimes are nested, so that what is free before and after the peak stays in one piece. Strong on
-// training steps, whose load has a steep peak; used by offset_search before its lanes.
+// training steps, whose load has a steep peak; used by offset_search before its workers.
 #pragma once
 
 #include <cstdint>

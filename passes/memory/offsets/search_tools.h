@@ -29,13 +29,13 @@ class SearchRandom {  // splitmix64
   uint64_t state_;
 };
 
-// Counts down units of work (about nanoseconds). Looks at the clock, and at whether a lane with a smaller
+// Counts down units of work (about nanoseconds). Looks at the clock, and at whether a worker with a smaller
 // number has already met the target, only now and then.
 class WorkMeter {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
-  WorkMeter(int64_t budget, Deadline deadline, const std::atomic<int>& winner, int lane)
-      : left_(budget), deadline_(deadline), winner_(winner), lane_(lane) {}
+  WorkMeter(int64_t budget, Deadline deadline, const std::atomic<int>& winner, int worker)
+      : left_(budget), deadline_(deadline), winner_(winner), worker_(worker) {}
 
   // False when the work must stop.
   bool spend(int64_t units) {
@@ -48,14 +48,14 @@ class WorkMeter {
  private:
   void look() {
     until_look_ = 2'000'000;
-    if (winner_.load(std::memory_order_relaxed) < lane_ || std::chrono::steady_clock::now() > deadline_)
+    if (winner_.load(std::memory_order_relaxed) < worker_ || std::chrono::steady_clock::now() > deadline_)
       left_ = 0;
   }
 
   int64_t left_, until_look_ = 0;
   Deadline deadline_;
   const std::atomic<int>& winner_;
-  int lane_;
+  int worker_;
 };
 
 class ConflictGraph {

@@ -6,8 +6,8 @@
 
 #include "schema/core/error.h"
 #include "schema/core/type_limits.h"
-#include "schema/file/format.h"
-#include "schema/file/utf8.h"
+#include "schema/file/format/format.h"
+#include "schema/file/format/utf8.h"
 
 namespace genesis {
 namespace {

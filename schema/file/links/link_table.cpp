@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "schema/file/check_records.h"
-#include "schema/file/flat.h"
-#include "schema/file/format.h"
+#include "schema/file/format/check_records.h"
+#include "schema/file/format/flat.h"
+#include "schema/file/format/format.h"
 
 namespace genesis::file {
 namespace {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "schema/file/format/records.h"
 #include "schema/file/io/mapped_file.h"
-#include "schema/file/records.h"
 #include "schema/graph/model.h"
 
 namespace genesis::file {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "schema/file/format/records.h"
 #include "schema/file/io/mapped_file.h"
-#include "schema/file/records.h"
 
 namespace genesis::file {
 

@@ -1,7 +1,7 @@
 #include "schema/ops/collective/point_to_point.h"
 
+#include "schema/ops/create.h"
 #include "schema/ops/gradient.h"
-#include "schema/ops/tensor/create.h"
 
 namespace genesis {
 

@@ -1,6 +1,6 @@
 // Elementwise arithmetic on two operands. Formulas: schema/ops/elementwise/formulas.h.
+#include "schema/ops/create.h"
 #include "schema/ops/elementwise/elementwise_rules.h"
-#include "schema/ops/tensor/create.h"
 
 namespace genesis {
 namespace {

@@ -1,5 +1,5 @@
-// Conversion between dtypes: of one tensor, of many reals by one node, or from two halves. Reals to integers
-// truncate toward zero; anything to bool is x != 0.
+// Conversion between dtypes: of one tensor, or from two halves. Reals to integers truncate toward zero; anything to
+// bool is x != 0. Many tensors by one node: schema/ops/tensor/cast_group.h.
 #pragma once
 
 #include "schema/graph/graph.h"
@@ -20,25 +20,6 @@ struct Cast {
   void grad(GradientContext& g) const;
 };
 
-// Result i is the next parts[i] inputs, one after the other along their first axis, as `dtype`. One node
-// where starting a kernel per weight would cost more than the work.
-struct CastGroup {
-  static constexpr OpInfo info{.name = "cast_group",
-                               .doc =
-                                   "Many tensors of reals converted to `dtype`: result i takes `parts[i]` "
-                                   "inputs, joined along axis 0.",
-                               .inputs = {1, kVariadic},
-                               .precision = Precision::kFollow};
-  DType dtype = DType::bf16;
-  std::vector<int64_t> parts;  // by result
-  static void fields(auto& self, auto&& visit) {
-    visit("dtype", self.dtype);
-    visit("parts", self.parts);
-  }
-  std::vector<TensorType> infer(Types in) const;
-  void grad(GradientContext& g) const;
-};
-
 // An f32 from its halves (schema/core/halves.h).
 struct JoinHalves : NoAttributes {
   static constexpr OpInfo info{.name = "join_halves",
@@ -53,8 +34,6 @@ struct JoinHalves : NoAttributes {
 }  // namespace ops
 
 Value cast(Value x, DType dtype);  // x itself when it already has that dtype
-// Of each list the concatenation along axis 0, as `dtype`.
-std::vector<Value> cast_group(const std::vector<std::vector<Value>>& results, DType dtype);
 Value join_halves(Value upper, Value lower);
 
 }  // namespace genesis

@@ -34,6 +34,10 @@ std::vector<InPlace> Fused::in_place(Types in, Types) const {
 
 }  // namespace ops
 
+FusedProgram parse_fused_program(const ops::Fused& op, Types inputs) {
+  return parse_fused_program(op.body, op.outputs, inputs);
+}
+
 std::span<const OpDef* const> fused_ops() { return kOpDefs<ops::Fused>; }
 
 std::vector<Value> fused(std::vector<Value> inputs, std::vector<std::string> body,

@@ -7,6 +7,8 @@
 
 namespace genesis {
 
+struct FusedProgram;
+
 namespace ops {
 
 struct Fused {
@@ -29,6 +31,9 @@ struct Fused {
 };
 
 }  // namespace ops
+
+// The program of a node with these attributes. Throws Error that names the line.
+FusedProgram parse_fused_program(const ops::Fused& op, Types inputs);
 
 std::vector<Value> fused(std::vector<Value> inputs, std::vector<std::string> body,
                          std::vector<int64_t> outputs);

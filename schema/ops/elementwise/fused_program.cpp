@@ -1,5 +1,5 @@
-#include "schema/ops/elementwise/fused_program.h"
 #include "schema/core/parse_number.h"
+#include "schema/ops/elementwise/fused_program.h"
 
 #include <algorithm>
 #include <charconv>
@@ -195,15 +195,16 @@ bool is_fusable(const OpDef& op, const Attributes& attributes, int rank) {
          is_row_reduction(op, attributes, rank);
 }
 
-FusedProgram parse_fused_program(const ops::Fused& op, Types inputs) {
+FusedProgram parse_fused_program(const std::vector<std::string>& body, const std::vector<int64_t>& outputs,
+                                 Types inputs) {
   FusedProgram program = with_inputs(inputs);
-  if (op.body.empty() || op.body.size() > kMaxInstructions)
-    fail("a fused region has 1 to {} instructions, this one has {}", kMaxInstructions, op.body.size());
-  for (const std::string& line : op.body)
+  if (body.empty() || body.size() > kMaxInstructions)
+    fail("a fused region has 1 to {} instructions, this one has {}", kMaxInstructions, body.size());
+  for (const std::string& line : body)
     with_context([&] { append(program, parse_line(line, program.num_values())); },
                  [&] { return fmt::format("in '{}' of a fused region", line); });
-  if (op.outputs.empty()) fail("a fused region has no results");
-  for (int64_t output : op.outputs) {
+  if (outputs.empty()) fail("a fused region has no results");
+  for (int64_t output : outputs) {
     if (output < static_cast<int64_t>(inputs.size()) || output >= program.num_values())
       fail("result %{} of a fused region is not made by one of its instructions", output);
     program.outputs.push_back(static_cast<int>(output));

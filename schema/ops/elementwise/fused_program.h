@@ -3,7 +3,7 @@
 // then the result of each instruction.
 #pragma once
 
-#include "schema/ops/elementwise/fused.h"
+#include "schema/graph/op.h"
 
 namespace genesis {
 
@@ -25,8 +25,8 @@ struct FusedProgram {
   const TensorType& type(int value) const;
 };
 
-// Throws Error that names the line.
-FusedProgram parse_fused_program(const ops::Fused& op, Types inputs);
+// From the attributes of a `fused` node (schema/ops/elementwise/fused.h). Throws Error that names the line.
+FusedProgram parse_fused_program(const std::vector<std::string>& body, const std::vector<int64_t>& outputs, Types inputs);
 // A program of one instruction: how an elementwise node runs alone.
 FusedProgram single_op_program(const OpDef& op, const Attributes& attributes, Types inputs);
 

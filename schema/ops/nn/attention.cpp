@@ -2,11 +2,11 @@
 
 #include <cmath>
 
+#include "schema/ops/create.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/gradient.h"
 #include "schema/ops/nn/matmul.h"
-#include "schema/ops/tensor/create.h"
 #include "schema/ops/tensor/layout.h"
 #include "schema/ops/tensor/reduce.h"
 #include "schema/ops/tensor/reshape.h"

@@ -1,8 +1,8 @@
 // Quantised weights as numbers, for who does not read them as they are (linear's `weight_format` is for who does).
 #pragma once
 
+#include "schema/encoding/weight_format.h"
 #include "schema/graph/graph.h"
-#include "schema/graph/weight_format.h"
 
 namespace genesis {
 

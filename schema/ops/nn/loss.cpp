@@ -1,11 +1,11 @@
 // Rules of the cross-entropy ops. The other losses are compositions and stand in pointwise_loss.cpp.
 #include "schema/ops/nn/loss.h"
 
+#include "schema/ops/create.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/gradient.h"
 #include "schema/ops/nn/matmul.h"
-#include "schema/ops/tensor/create.h"
 #include "schema/ops/tensor/reshape.h"
 
 namespace genesis {

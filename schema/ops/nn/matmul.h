@@ -2,8 +2,8 @@
 // share one dtype: the functions promote, the structs insist.
 #pragma once
 
+#include "schema/encoding/weight_format.h"
 #include "schema/graph/graph.h"
-#include "schema/graph/weight_format.h"
 
 namespace genesis {
 
@@ -82,7 +82,7 @@ struct Matmul {
 //   epilogue swiglu       of two weights, gate and up: one result, silu(x gate^T + b) * (x up^T + b).
 //   epilogue with_swiglu  of one weight, gate and up side by side: its product, and swiglu of that. No gradient.
 //   weight_format         q8 or q4: behind the weights' quants, i8 [out_i, in] or u8 [out_i, in/2], come as many scales,
-//                         f16 [out_i, in/32] (schema/graph/weight_format.h). x is f32, bf16 or f16. No gradient.
+//                         f16 [out_i, in/32] (schema/encoding/weight_format.h). x is f32, bf16 or f16. No gradient.
 struct Linear {
   static constexpr OpInfo info{
       .name = "linear",

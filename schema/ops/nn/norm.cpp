@@ -2,10 +2,10 @@
 // composition.
 #include "schema/ops/nn/norm.h"
 
+#include "schema/ops/create.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/gradient.h"
-#include "schema/ops/tensor/create.h"
 #include "schema/ops/tensor/reduce.h"
 #include "schema/ops/tensor/reshape.h"
 

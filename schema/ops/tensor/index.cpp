@@ -1,8 +1,8 @@
 #include "schema/ops/tensor/index.h"
 
+#include "schema/ops/create.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/gradient.h"
-#include "schema/ops/tensor/create.h"
 #include "schema/ops/tensor/reshape.h"
 #include "schema/ops/tensor/slice.h"
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "schema/core/type_limits.h"
+#include "schema/ops/create.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/gradient.h"
-#include "schema/ops/tensor/create.h"
 #include "schema/ops/tensor/layout.h"
 #include "schema/ops/tensor/reshape.h"
 

@@ -1,4 +1,4 @@
-// Parts of tensors and tensors of parts.
+// Parts of tensors and tensors of parts. Parts whose start is data: schema/ops/tensor/dynamic_slice.h.
 #pragma once
 
 #include <limits>
@@ -93,39 +93,6 @@ struct Pad {
   void grad(GradientContext& g) const;
 };
 
-struct DynamicSlice {
-  static constexpr OpInfo info{.name = "dynamic_slice",
-                               .doc = "`length[0]` elements along `axis` from a start that is data, clamped.",
-                               .inputs = {2, 2},
-                               .precision = Precision::kFollow};
-  int64_t axis = 0;
-  Shape length{0};
-  static void fields(auto& self, auto&& visit) {
-    visit("axis", self.axis);
-    visit("length", self.length);
-  }
-  std::vector<TensorType> infer(Types in) const;
-  Cost cost(Types, Types out) const { return cost_of_copy(out[0]); }
-  void grad(GradientContext& g) const;
-};
-
-struct DynamicUpdateSlice {
-  static constexpr OpInfo info{
-      .name = "dynamic_update_slice",
-      .doc =
-          "x with `update` written along `axis` from a start that is data, clamped; one start, or one for "
-          "each row of axis 0. `length`, as many: of the update only the first so many elements along `axis` "
-          "are written, and they must fit. Inputs x, update, start [, length].",
-      .inputs = {3, 4},
-      .precision = Precision::kFollow,
-      .in_place = kOverFirst};
-  int64_t axis = 0;
-  static void fields(auto& self, auto&& visit) { visit("axis", self.axis); }
-  std::vector<TensorType> infer(Types in) const;
-  Cost cost(Types in, Types out) const;
-  void grad(GradientContext& g) const;
-};
-
 }  // namespace ops
 
 // x[start:end:step] along `axis` with Python's rules for negative and out-of-range bounds; step may be
@@ -143,11 +110,4 @@ std::vector<Value> chunk(Value x, int64_t chunks, int64_t axis);  // equal parts
 // value.
 Value pad(Value x, std::vector<int64_t> before, std::vector<int64_t> after, double value = 0,
           PadMode mode = PadMode::kConstant);
-// The start position is data: an i32 or i64 scalar. Clamped so that the slice fits.
-Value dynamic_slice(Value x, Value start, int64_t axis, Dim length);
-// x with `update` written at position `start` along `axis` (a KV cache append). In place where the planner
-// can. start: as above, or integers [x.dim(0)], one for each row of axis 0, along another axis. length: integers like start;
-// only the first so many elements of the update along `axis` are written. What then leaves x is an error of the run.
-Value dynamic_update_slice(Value x, Value update, Value start, int64_t axis, Value length = {});
-
 }  // namespace genesis

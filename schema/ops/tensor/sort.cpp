@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "schema/ops/create.h"
 #include "schema/ops/gradient.h"
-#include "schema/ops/tensor/create.h"
 #include "schema/ops/tensor/index.h"
 
 namespace genesis {

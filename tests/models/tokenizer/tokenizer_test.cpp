@@ -9,8 +9,8 @@
 
 #include "models/tokenizer/split_expression.h"
 #include "schema/core/error.h"
+#include "schema/file/format/utf8.h"
 #include "schema/file/io/read_file.h"
-#include "schema/file/utf8.h"
 
 namespace genesis::text {
 namespace {

@@ -8,7 +8,7 @@
 #include "passes/memory/make_plan.h"
 #include "passes/pipelines.h"
 #include "passes/training/train_step.h"
-#include "schema/file/hash.h"
+#include "schema/file/format/hash.h"
 #include "schema/graph/text.h"
 #include "schema/ops/nn/matmul.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "schema/file/utf8.h"
+#include "schema/file/format/utf8.h"
 
 namespace genesis::viz {
 namespace {

@@ -1,10 +1,10 @@
 // dequantize: numbers from quantised weights, for who does not read these as they are; the rows that were looked up in
 // an embedding, for one. The state format has the loop.
-#include "schema/ops/nn/dequantize.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/parallel/parallel.h"
 #include "backends/kernel.h"
-#include "schema/graph/quantized_formats.h"
+#include "schema/encoding/quantized_formats.h"
+#include "schema/ops/nn/dequantize.h"
 
 namespace genesis::cpu {
 namespace {

@@ -1,6 +1,6 @@
 // Optimizer updates and sums of squares: one pass over memory. Arithmetic is f32 whatever the parameter and
 // gradient are stored as: other dtypes pass through small buffers in the first-level cache.
-#include "backends/cpu/kernels/nn/optimizer.h"
+#include "backends/cpu/kernels/nn/optimizer_job.h"
 
 #include "backends/cpu/simd/highway_targets.h"
 #include "schema/core/checked_size.h"

@@ -9,7 +9,7 @@
 
 #include <cmath>
 
-#include "backends/cpu/kernels/nn/optimizer.h"
+#include "backends/cpu/kernels/nn/optimizer_job.h"
 #include "backends/cpu/simd/row_simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -3,7 +3,7 @@
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/parallel/parallel.h"
 #include "backends/kernel.h"
-#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/tensor/cast_group.h"
 
 namespace genesis::cpu {
 namespace {

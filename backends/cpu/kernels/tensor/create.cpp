@@ -1,5 +1,5 @@
 // Tensors from attributes and from indices.
-#include "schema/ops/tensor/create.h"
+#include "schema/ops/create.h"
 
 #include <cstring>
 

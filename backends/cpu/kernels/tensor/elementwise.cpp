@@ -3,6 +3,7 @@
 // (schema/ops/elementwise/formulas.h) and a row in tile_f32_*.cpp and tile_scalar.cpp, nothing here.
 #include "backends/cpu/fused/tile_program.h"
 #include "schema/core/error.h"
+#include "schema/ops/elementwise/fused.h"
 
 namespace genesis::cpu {
 namespace {

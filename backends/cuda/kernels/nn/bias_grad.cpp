@@ -3,7 +3,7 @@
 // sum one after the other; those two anywhere else.
 #include "backends/common/product_parts.h"
 #include "backends/cuda/device/packs.h"
-#include "backends/cuda/gemm/autotune.h"
+#include "backends/cuda/gemm/lt/autotune.h"
 #include "backends/cuda/kernels/nn/product_ways.h"
 #include "backends/cuda/runtime/launch.h"
 #include "backends/cuda/runtime/libraries.h"
@@ -50,7 +50,7 @@ void run_on_noise(const MatmulParts& parts, const KernelQuery& query, const Gemm
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
   auto made = std::make_shared<Prepared>(Prepared{{kernels_for, true, query}, {}, {}});
   const GemmProblem problem = problem_of(query);
-  if (query.outputs[0].numel() == 0 || !lt_takes(problem) || !cublas_lt().available()) return made;
+  if (query.outputs[0].numel() == 0 || !lt_declines(problem).empty() || !cublas_lt().available()) return made;
   if (made->parts.scratch_bytes() > kLtWorkspaceBytes) return made;
   made->together.emplace(problem, true);
   made->algorithm = best_with_sums(problem, *made->together,

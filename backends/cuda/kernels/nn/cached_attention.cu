@@ -1,322 +1,18 @@
-// cached_attention in one start: rope, both updates of the caches, attention over split keys and the merge of
-// the splits. Decoding is a chain of small kernels, so everything that does not need the kernels ahead comes
-// first: the cosines and sines of this position, and the first keys and values of the cache. The new key never comes from
-// the cache: every block that needs it rotates it itself, and one of them writes it. How keys are split depends
-// on their number alone; the last block of a head to finish merges the splits, in order.
+// cached_attention: its ways, best first, each with a folder of its own, and the last, in parts, which takes any size and dtype;
+// and what all of them are told of a node and of a run.
 #include <cmath>
 
 #include "backends/common/cached_parts.h"
-#include "backends/cuda/attention/key_states.h"
-#include "backends/cuda/device/rotation_angle.h"
-#include "backends/cuda/device/words.h"
+#include "backends/cuda/device/packs.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/kernels/nn/cached_call.h"
 #include "backends/cuda/moves/moves.h"
-#include "backends/cuda/runtime/runtime.h"
-#include "schema/core/checked_size.h"
 #include "schema/ops/nn/cached_attention.h"
 
 namespace genesis::cuda {
 namespace {
 
-constexpr int kWarps = 4, kAll = kWarps * kLanes, kAhead = 4;
-constexpr int kMaxSplits = 64, kMinKeys = 128;
-constexpr int64_t kWantedBlocks = 264;
-
-// A block has one query head and a range of keys. Keys of a group are read once per head, out of the second-level
-// cache: what counts is how soon one block is done.
-CachedCut cut_of(const KernelQuery& query) {
-  const auto q = query.inputs[0].shape.sizes(), cache = query.inputs[3].shape.sizes();
-  CachedCut cut;
-  cut.group = static_cast<int>(q[2] / std::max<int64_t>(1, cache[2]));
-  cut.columns = cache[0] * cache[2] * cut.group;
-  const int64_t most = std::clamp<int64_t>(blocks_for(cache[1], kMinKeys), 1, kMaxSplits);
-  cut.splits =
-      static_cast<int>(std::clamp<int64_t>(kWantedBlocks / std::max<int64_t>(1, cut.columns), 1, most));
-  cut.partial_rows = cut.columns * cut.splits;
-  return cut;
-}
-
-// What a block works on: a split of the keys that a column (a query head of a text) sees.
-struct BlockTask {
-  int split, column, in_group, key_head, batch;
-
-  __device__ explicit BlockTask(const CachedCall& c) {
-    const int block = static_cast<int>(blockIdx.x);
-    split = block % c.cut.splits;
-    column = block / c.cut.splits;
-    in_group = column % c.cut.group;
-    key_head = column / c.cut.group % c.key_heads;
-    batch = column / c.cut.group / c.key_heads;
-  }
-  __device__ bool is_first_of_row(const CachedCall& c) const {
-    return split == 0 && column == batch * c.key_heads * c.cut.group;
-  }
-};
-
-// The keys of a block: [begin, end) of those seen in the cache, up to `start`; the last split has the new one too.
-struct KeyRange {
-  int begin, end, used;
-
-  __device__ KeyRange(int start, int window, int split, int splits) {
-    const int first = window == 0 ? 0 : max(0, start + 1 - window), count = start - first;
-    const int each = max((count + splits - 1) / splits, kMinKeys);
-    used = max(1, (count + each - 1) / each);
-    begin = min(start, first + split * each);
-    end = min(start, begin + each);
-  }
-};
-
-template <class T>
-__device__ Words load_words(const T* at, bool packed) {
-  if (packed) return *reinterpret_cast<const Words*>(at);
-  float elements[kKeyPack<T>];
-#pragma unroll
-  for (int i = 0; i < kKeyPack<T>; ++i) elements[i] = widen(at[i]);
-  return words_of<T>(elements);
-}
-
-// kAhead keys and values of each set of lanes, from j0 on; those past the end repeat the last one.
-template <class T, int kSet>
-struct Round {
-  static constexpr int kSets = kAll / kSet, kKeys = kSets * kAhead;
-  Words k[kAhead], v[kAhead];
-
-  __device__ void load(const T* keys, const T* values, int64_t step, int j0, int set, int end, bool packed) {
-#pragma unroll
-    for (int u = 0; u < kAhead; ++u) {
-      const int64_t j = min(j0 + set + u * kSets, end - 1);
-      k[u] = load_words(keys + j * step, packed);
-      v[u] = load_words(values + j * step, packed);
-    }
-  }
-};
-
-template <class T, int kSet>
-__device__ __forceinline__ void add_round(KeyState<T>& state, const float (&q)[kKeyPack<T>],
-                                          const Round<T, kSet>& round, int j0, int set, int end,
-                                          float scale) {
-  const auto score = [&](int u, float product) {
-    return j0 + set + u * Round<T, kSet>::kSets < end ? product * scale : -INFINITY;
-  };
-  add_keys<T, kSet, kAhead>(
-      state, q, [&](int u) { return pack_of<T>(round.k[u]); }, score,
-      [&](int u, int i) { return element_of<T>(round.v[u], i); });
-}
-
-// The block's query and the new key, rotated, as T rounds them.
-template <class T, int kSize>
-__device__ void rotate_rows(const CachedCall& c, const BlockTask& at, const float* cosines,
-                            const float* sines, float (&rows)[2][kSize]) {
-  constexpr int kUnits = kSize / 2;
-  for (int i = threadIdx.x; i < 2 * kUnits; i += kAll) {
-    const int row = i / kUnits, unit = i % kUnits;
-    const T* x = row == 0
-                     ? static_cast<const T*>(c.q) + int64_t{at.column} * kSize
-                     : static_cast<const T*>(c.k) + (int64_t{at.batch} * c.key_heads + at.key_head) * kSize;
-    const bool rotates = unit < c.pairs;
-    const int low = rotates && c.rotate_half ? unit : 2 * unit,
-              high = rotates && c.rotate_half ? unit + c.pairs : 2 * unit + 1;
-    const float a = widen(x[low]), b = widen(x[high]);
-    const float cosine = rotates ? cosines[unit] : 1, sine = rotates ? sines[unit] : 0;
-    rows[row][low] = rotates ? widen(narrow<T>(a * cosine - b * sine)) : a;
-    rows[row][high] = rotates ? widen(narrow<T>(b * cosine + a * sine)) : b;
-  }
-}
-
-// The splits of a column, in order. The first warp weighs them, then all threads add their values, which
-// other blocks have written.
-template <class T, int kSize>
-__device__ void merge_column(const CachedCall& c, const BlockTask& at, int used) {
-  __shared__ __align__(16) float weights[kMaxSplits];
-  __shared__ float total_of_all;
-  const int64_t first = int64_t{at.column} * c.cut.splits;
-  const auto* statistics = reinterpret_cast<const float2*>(c.partials + c.cut.partial_rows * kSize) + first;
-  static_assert(kMaxSplits == 2 * kLanes);
-  if (const int lane = static_cast<int>(threadIdx.x); lane < kLanes) {
-    float2 both[2];  // maximum, sum
-    float max = -INFINITY, total = 0;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int split = lane + i * kLanes;
-      both[i] = split < used ? __ldcg(statistics + split) : float2{-INFINITY, 0};
-      max = MaxOrNan{}(both[i].x, max);
-    }
-    const ScorePower<T> power(reduce_lanes(max, kLanes, MaxOrNan{}));
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const float weight = both[i].x == -INFINITY ? 0 : power(both[i].x);
-      weights[lane + i * kLanes] = weight;
-      total += weight * both[i].y;
-    }
-    total = reduce_lanes(total, kLanes, Add{});
-    if (lane == 0) total_of_all = total;
-  }
-  __syncthreads();
-  for (int d = threadIdx.x; d < kSize; d += kAll) {
-    const float* values = c.partials + first * kSize + d;
-    float y = 0;
-#pragma unroll 8  // loads in flight
-    for (int split = 0; split < used; ++split)
-      y = fmaf(weights[split], __ldcg(values + int64_t{split} * kSize), y);
-    static_cast<T*>(c.y)[int64_t{at.column} * kSize + d] = narrow<T>(y / total_of_all);
-  }
-}
-
-// The new key and its value: the last split looks at them, and one query head of the key head writes the caches.
-template <class T, int kSet>
-__device__ __forceinline__ void add_new_key(KeyState<T>& state, const float (&q)[kKeyPack<T>],
-                                            const float* rotated_key, const T (&new_v)[kKeyPack<T>],
-                                            float scale, bool writes, T* k_cache, T* v_cache) {
-  constexpr int N = kKeyPack<T>;
-  Pack<T, N> k;
-  float v[N];
-#pragma unroll
-  for (int i = 0; i < N; ++i) k.at[i] = narrow<T>(rotated_key[i]), v[i] = widen(new_v[i]);
-  const float score = dot<T, kSet>(q, k) * scale;
-  if (threadIdx.x >= kSet) return;
-  state.merge(score, 1.0f, v);
-  if (!writes) return;
-#pragma unroll
-  for (int i = 0; i < N; ++i) k_cache[i] = k.at[i], v_cache[i] = new_v[i];
-}
-
-// The states of all warps, merged: to y where the column has no other split, else to memory.
-template <class T, int kSet>
-__device__ __forceinline__ void put_split(const CachedCall& c, const BlockTask& at, bool only,
-                                          const KeyState<T>& state) {
-  constexpr int kSize = kSet * kKeyPack<T>;
-  __shared__ float of_warp[kWarps][kSize + 2];
-  put_warp<T, kSet>(state, of_warp[threadIdx.x / kLanes]);
-  __syncthreads();
-  const int64_t part = int64_t{at.column} * c.cut.splits + at.split;
-  for (int d = threadIdx.x; d < kSize; d += kAll) {
-    const KeyState<T, 1> whole = merge_rows<T>(of_warp[0], kWarps, kSize + 2, kSize, d);
-    if (only) {
-      static_cast<T*>(c.y)[int64_t{at.column} * kSize + d] = narrow<T>(whole.y[0] / whole.sum);
-      continue;
-    }
-    c.partials[part * kSize + d] = whole.y[0];
-    if (d != 0) continue;
-    float* statistics = c.partials + c.cut.partial_rows * kSize + part * 2;
-    statistics[0] = whole.max;
-    statistics[1] = whole.sum;
-  }
-}
-
-// Whether this block is the last of its column to be done, in every thread: it sees what the others have written.
-__device__ __forceinline__ bool is_last_of_column(const CachedCall& c, const BlockTask& at, int used) {
-  __shared__ bool is_last;
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0) is_last = atomicAdd(&c.tickets[at.column], 1u) + 1 == static_cast<unsigned>(used);
-  __syncthreads();
-  if (is_last) __threadfence();
-  return is_last;
-}
-
-// kSet lanes hold a row of a key.
-template <class T, int kSet>
-__global__ void __launch_bounds__(kAll) attend_cached(const __grid_constant__ CachedCall c) {
-  constexpr int N = kKeyPack<T>, kSize = kSet * N;
-  __shared__ float rows[2][kSize], cosines[kSize / 2], sines[kSize / 2];
-  pdl_launch_dependents();
-  if (!c.settled) pdl_wait();
-  const BlockTask task(c);
-  const int64_t given = c.start[task.batch * c.start_step];
-  const int start = static_cast<int>(given < 0 ? 0 : given >= c.positions ? c.positions - 1 : given);
-  const KeyRange range(start, c.window, task.split, c.cut.splits);
-  const int lane_at = static_cast<int>(threadIdx.x) % kSet * N, set = static_cast<int>(threadIdx.x) / kSet;
-  const int64_t step = int64_t{c.key_heads} * kSize,
-                cache_at = task.batch * c.positions * step + int64_t{task.key_head} * kSize + lane_at;
-  T *k_cache = static_cast<T*>(c.k_cache) + cache_at, *v_cache = static_cast<T*>(c.v_cache) + cache_at;
-  if (task.split >= range.used) return;  // split 0 of each column is there to wait
-  Round<T, kSet> round;
-  if (range.begin < range.end) round.load(k_cache, v_cache, step, range.begin, set, range.end, c.packed);
-  for (int i = threadIdx.x; i < c.pairs; i += kAll)
-    sine_and_cosine(static_cast<double>(start) * c.frequency(task.batch, i), sines[i], cosines[i]);
-  if (c.settled) pdl_wait();
-  if (given != start && task.is_first_of_row(c) && threadIdx.x == 0) c.fault(given, c.positions);
-  const T* at_v = static_cast<const T*>(c.v) + (int64_t{task.batch} * c.key_heads + task.key_head) * kSize;
-  T new_v[N];  // asked for with the rows that are rotated
-#pragma unroll
-  for (int i = 0; i < N; ++i) new_v[i] = at_v[lane_at + i];
-  __syncthreads();  // the cosines and sines
-  rotate_rows<T, kSize>(c, task, cosines, sines, rows);
-  __syncthreads();
-
-  float q[N];
-  KeyState<T> state;
-#pragma unroll
-  for (int i = 0; i < N; ++i) q[i] = rows[0][lane_at + i];
-  // All lanes of a warp make the same number of rounds: they exchange sums.
-  for (int j0 = range.begin; j0 < range.end; j0 += Round<T, kSet>::kKeys) {
-    if (j0 != range.begin) round.load(k_cache, v_cache, step, j0, set, range.end, c.packed);
-    add_round<T, kSet>(state, q, round, j0, set, range.end, c.scale);
-  }
-  if (task.split + 1 == range.used)
-    add_new_key<T, kSet>(state, q, rows[1] + lane_at, new_v, c.scale, task.in_group == 0,
-                         k_cache + start * step, v_cache + start * step);
-  put_split<T, kSet>(c, task, range.used == 1, state);
-  if (range.used == 1 || !is_last_of_column(c, task, range.used)) return;
-  merge_column<T, kSize>(c, task, range.used);
-  if (threadIdx.x == 0) c.tickets[task.column] = 0;  // for the next run
-}
-
-// --- starting it
-
-struct Prepared {
-  CachedCall call;
-  std::shared_ptr<std::byte> tickets;
-};
-
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
-  auto made = std::make_shared<Prepared>(Prepared{cached_call(query), nullptr});
-  CachedCall& c = made->call;
-  c.cut = cut_of(query);
-  made->tickets = allocate(current_device(), c.cut.columns * int64_t{sizeof(unsigned)});
-  c.tickets = reinterpret_cast<unsigned*>(made->tickets.get());
-  return made;
-}
-
-template <class T, int kSet>
-void start_set(const KernelContext& k, const CachedCall& c) {
-  const int64_t blocks = c.cut.columns * c.cut.splits;
-  Launch launch = launch_of(k);
-  launch.shares_memory = true;  // as the products beside it
-  const auto kernel = attend_cached<T, kSet>;
-  start_with_pdl(launch, kernel, static_cast<unsigned>(blocks), kAll, 0, c);
-}
-
-template <class T>
-void start_type(const KernelContext& k, const CachedCall& c, int64_t size) {
-  if (size == 16 * kKeyPack<T>) return start_set<T, 16>(k, c);
-  if (size == 32 * kKeyPack<T>) return start_set<T, 32>(k, c);
-  if constexpr (sizeof(T) == 2) start_set<T, 8>(k, c);
-}
-
-void run(const KernelContext& k) {
-  const CachedCall c = with_data(k.prepared<Prepared>().call, k);
-  const int64_t size = k.output(1).dim(3);
-  if (k.output().dtype == DType::bf16) return start_type<__nv_bfloat16>(k, c, size);
-  if (k.output().dtype == DType::f16) return start_type<__half>(k, c, size);
-  start_type<float>(k, c, size);
-}
-
-int64_t scratch_bytes(const KernelQuery& query) {
-  return (CheckedSize(cut_of(query).partial_rows) * (CheckedSize(query.inputs[3].shape[3].value()) + 2) * 4)
-      .value();
-}
-
-std::optional<std::string> can_run(const KernelQuery& query) {
-  if (auto why = decline_cached(query)) return why;
-  const int64_t size = query.inputs[3].shape[3].value();
-  if (size != 64 && size != 128 && (query.inputs[0].dtype == DType::f32 || size != 256))
-    return "it takes head sizes 64, 128 and, in 16 bits, 256";
-  return std::nullopt;
-}
-
-// --- in parts: any size and dtype
+constexpr int kThreads = 128;
 
 std::shared_ptr<const void> prepare_parts(const KernelQuery& query) {
   return std::make_shared<CachedParts>(kernels_for, true, query);
@@ -329,7 +25,7 @@ int64_t parts_scratch(const KernelQuery& query) {
 __global__ void write_lengths(const int64_t* start, int64_t count, int64_t positions, int64_t* to,
                               FaultReport fault) {
   begin_in_order();
-  for (int64_t i = threadIdx.x; i < count; i += kAll) {
+  for (int64_t i = threadIdx.x; i < count; i += kThreads) {
     const int64_t given = start[i];
     if (given < 0 || given >= positions) fault(given, positions);
     to[i] = given < 0 ? 0 : given >= positions ? positions : given + 1;
@@ -338,11 +34,11 @@ __global__ void write_lengths(const int64_t* start, int64_t count, int64_t posit
 
 void run_parts(const KernelContext& k) {
   Launch launch = launch_of(k);
-  launch.settled = 0;  // the parts have inputs of their own
+  launch.independent = 0;  // the parts have inputs of their own
   KernelContext parts = k;
   parts.launch = &launch;
   k.prepared<CachedParts>().run(parts, [](const KernelContext& c, int64_t* to) {
-    start_with_pdl(c, write_lengths, 1, kAll, 0, c.input(5).as<const int64_t>(), c.input(5).numel(),
+    start_with_pdl(c, write_lengths, 1, kThreads, 0, c.input(5).as<const int64_t>(), c.input(5).numel(),
                    c.input(3).dim(1), to, launch_of(c).fault);
   });
 }
@@ -383,8 +79,8 @@ CachedCall with_data(CachedCall c, const KernelContext& k) {
   c.v_cache = k.output(2).data;
   c.partials = reinterpret_cast<float*>(k.scratch);
   c.fault = launch_of(k).fault;
-  c.settled = in_place && is_settled(k, 3) && is_settled(k, 4) && is_settled(k, 5) &&
-              (k.inputs.size() < 7 || is_settled(k, 6));
+  c.independent = in_place && is_independent(k, 3) && is_independent(k, 4) && is_independent(k, 5) &&
+                  (k.inputs.size() < 7 || is_independent(k, 6));
   c.packed = aligned_to_packs(k.output(1), k.output(2));
   return c;
 }
@@ -403,12 +99,7 @@ std::optional<std::string> decline_cached(const KernelQuery& query) {
 std::span<const OpKernel> cached_attention_kernels() {
   static const OpKernel ops[] = {
       {"cached_attention", grouped_attention_way()},
-      {"cached_attention",
-       {.name = "one_start",
-        .run = run,
-        .can_run = can_run,
-        .scratch_bytes = scratch_bytes,
-        .prepare = prepare}},
+      {"cached_attention", one_start_way()},
       {"cached_attention",
        {.name = "in_parts", .run = run_parts, .scratch_bytes = parts_scratch, .prepare = prepare_parts}}};
   return ops;

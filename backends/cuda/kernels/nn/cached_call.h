@@ -1,5 +1,5 @@
-// One cached_attention on the device, and how every way of it is told what to do. Used by cached_attention.cu and
-// grouped_attention.cu.
+// One cached_attention on the device, and how every way of it is told what to do. Used by cached_attention.cu, which lists
+// them, and by the ways.
 #pragma once
 
 #include "backends/cuda/runtime/launch.h"
@@ -32,8 +32,8 @@ struct CachedCall {
   int64_t positions = 0;
   int window = 0;  // 0: all positions up to start
   float scale = 1;
-  bool settled = false;  // start, frequencies and the caches
-  bool packed = true;    // the caches are aligned to 16 bytes
+  bool independent = false;  // start, frequencies and the caches
+  bool packed = true;        // the caches are aligned to 16 bytes
   bool rotate_half = true;
   int pairs = 0;  // that rotate
   static constexpr int kMaxPairs = 128;
@@ -52,7 +52,7 @@ CachedCall with_data(CachedCall call, const KernelContext& c);
 // Of every way: the dtypes and sizes that kernels take, head sizes apart.
 std::optional<std::string> decline_cached(const KernelQuery& query);
 
-// grouped_attention.cu
-KernelImpl grouped_attention_way();
+KernelImpl grouped_attention_way();  // grouped/grouped_attention.cu
+KernelImpl one_start_way();          // one_start/one_start.cu
 
 }  // namespace genesis::cuda

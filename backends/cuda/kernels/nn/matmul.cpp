@@ -51,6 +51,12 @@ int64_t scratch_bytes(const KernelQuery& query) {
   return described.offsets.empty() ? 0 : gemm_workspace_bytes(described.problem, query.disabled);
 }
 
+template <class Op>
+KernelChoice choose(const KernelQuery& query) {
+  const Described described = describe<Op>(query);
+  return described.offsets.empty() ? KernelChoice{} : choose_gemm(described.problem, query.disabled);
+}
+
 void run(const KernelContext& c) {
   const auto& products = c.prepared<Products>();
   const auto* addend = products.has_addend ? c.inputs.back().as<const std::byte>() : nullptr;
@@ -64,7 +70,7 @@ void run(const KernelContext& c) {
                         .stream = launch_of(c).stream,
                         .can_use_pdl = launch_of(c).can_use_pdl,
                         .early = launch_of(c).early,
-                        .settled = is_settled(c, 1)});
+                        .independent = is_independent(c, 1)});
 }
 
 template <class Op>
@@ -73,7 +79,8 @@ KernelImpl gemm_way() {
           .run = run,
           .can_run = decline_all_but_plain<Op>,
           .scratch_bytes = scratch_bytes<Op>,
-          .prepare = prepare<Op>};
+          .prepare = prepare<Op>,
+          .choose_inner = choose<Op>};
 }
 
 template <class Op, class Parts>
@@ -96,9 +103,11 @@ std::span<const OpKernel> matmul_kernels() {
                                  {"matmul", matmul_swiglu_epilogue_way()},
                                  {"matmul", matmul_bias_grad_way()},
                                  {"matmul", in_parts<ops::Matmul, MatmulParts>()},
-                                 {"linear", linear_few_rows_way()},
+                                 {"linear", linear_skinny_gemm_way()},
                                  {"linear", gemm_way<ops::Linear>()},
+                                 {"linear", linear_gemv_prefetch_way()},
                                  {"linear", linear_gemv_way()},
+                                 {"linear", linear_quantized_gemv_stream_way()},
                                  {"linear", linear_quantized_gemv_way()},
                                  {"linear", linear_swiglu_epilogue_way()},
                                  {"linear", in_parts<ops::Linear, LinearParts>()},

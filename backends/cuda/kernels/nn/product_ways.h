@@ -6,18 +6,20 @@
 
 namespace genesis::cuda {
 
-KernelImpl linear_gemv_way();             // linear_gemv.cpp
-KernelImpl linear_few_rows_way();         // linear_few_rows.cpp
-KernelImpl linear_quantized_gemv_way();   // quantized_linear.cpp
-KernelImpl linear_swiglu_epilogue_way();  // swiglu_epilogue.cu
-KernelImpl matmul_swiglu_epilogue_way();  // swiglu_epilogue.cu
-KernelImpl matmul_bias_grad_way();        // bias_grad.cpp
+KernelImpl linear_gemv_prefetch_way();          // linear_gemv.cpp
+KernelImpl linear_gemv_way();                   // linear_gemv.cpp
+KernelImpl linear_skinny_gemm_way();            // linear_skinny_gemm.cpp
+KernelImpl linear_quantized_gemv_stream_way();  // quantized_linear.cpp
+KernelImpl linear_quantized_gemv_way();         // quantized_linear.cpp
+KernelImpl linear_swiglu_epilogue_way();        // swiglu_epilogue.cu
+KernelImpl matmul_swiglu_epilogue_way();        // swiglu_epilogue.cu
+KernelImpl matmul_bias_grad_way();              // bias_grad.cpp
 
 // What a launch says of single inputs of the step does not hold for the parts' own.
 template <class Parts>
 void run_parts(const Parts& parts, const KernelContext& c) {
   Launch launch = launch_of(c);
-  launch.settled = 0;
+  launch.independent = 0;
   KernelContext own = c;
   own.launch = &launch;
   parts.run(own);

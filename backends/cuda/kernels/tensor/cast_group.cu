@@ -1,7 +1,7 @@
 // cast_group: one launch converts all tensors of a table that travels as a kernel parameter, each into its
 // place in a result. A block has a chunk of one tensor and every thread four loads of 16 bytes under way.
 #include "backends/cuda/rows/optimizer_update.h"
-#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/tensor/cast_group.h"
 
 namespace genesis::cuda {
 namespace {

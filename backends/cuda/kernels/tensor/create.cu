@@ -1,5 +1,5 @@
 // Tensors from attributes and from indices. Fills store 16 bytes at a time.
-#include "schema/ops/tensor/create.h"
+#include "schema/ops/create.h"
 
 #include <cstring>
 

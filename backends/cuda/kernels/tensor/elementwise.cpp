@@ -8,6 +8,7 @@
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/runtime/launch.h"
 #include "schema/core/error.h"
+#include "schema/ops/elementwise/fused.h"
 
 namespace genesis::cuda {
 namespace {

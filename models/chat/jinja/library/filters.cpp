@@ -11,23 +11,23 @@
 namespace genesis::jinja {
 namespace {
 
-Value as_text(Interpreter& i, const Value& input, Arguments&) {
+Value as_text(Rendering& i, const Value& input, Arguments&) {
   return input.is_markup() ? input : Value(to_text(i.budget(), input));
 }
 
-Value as_markup(Interpreter& i, const Value& input, Arguments&) {
+Value as_markup(Rendering& i, const Value& input, Arguments&) {
   return Value::markup(to_text(i.budget(), input));
 }
 
-Value otherwise(Interpreter&, const Value& input, Arguments& a) {
+Value otherwise(Rendering&, const Value& input, Arguments& a) {
   Value value = a.take("default_value", "");
   const bool also_false = a.take_flag("boolean", false);
   return input.is_undefined() || (also_false && !is_true(input)) ? value : input;
 }
 
-Value length_of_value(Interpreter&, const Value& input, Arguments&) { return length(input); }
+Value length_of_value(Rendering&, const Value& input, Arguments&) { return length(input); }
 
-Value as_json(Interpreter& i, const Value& input, Arguments& a) {
+Value as_json(Rendering& i, const Value& input, Arguments& a) {
   JsonStyle style;
   style.ensure_ascii = a.take_flag("ensure_ascii", false);
   if (const Value indent = a.take("indent", None{}); indent.text()) {
@@ -62,7 +62,7 @@ Value truncated(double value, const Value& otherwise) {
   return std::fabs(value) < 9e18 ? Value(static_cast<int64_t>(value)) : otherwise;
 }
 
-Value as_integer(Interpreter&, const Value& input, Arguments& a) {
+Value as_integer(Rendering&, const Value& input, Arguments& a) {
   Value otherwise = a.take("default", int64_t{0});
   if (a.take_integer("base", 10) != 10) fail("the filter int takes numbers to the base 10 only");
   if (input.real()) return truncated(*input.real(), otherwise);
@@ -74,20 +74,20 @@ Value as_integer(Interpreter&, const Value& input, Arguments& a) {
   return real.real() ? truncated(*real.real(), otherwise) : otherwise;
 }
 
-Value as_float(Interpreter&, const Value& input, Arguments& a) {
+Value as_float(Rendering&, const Value& input, Arguments& a) {
   Value otherwise = a.take("default", 0.0);
   if (input.is_number()) return number_in(input, "float");
   return input.text() ? number_in_text<double>(*input.text(), otherwise) : otherwise;
 }
 
-Value absolute(Interpreter&, const Value& input, Arguments&) {
+Value absolute(Rendering&, const Value& input, Arguments&) {
   if (input.real()) return std::fabs(*input.real());
   const int64_t value = integer_in(input, "abs");
   return value < 0 ? negative(value) : Value(value);
 }
 
 // Half to even, as Python rounds.
-Value rounded(Interpreter&, const Value& input, Arguments& a) {
+Value rounded(Rendering&, const Value& input, Arguments& a) {
   const int64_t digits = a.take_integer("precision", 0);
   const std::string method = text_in(a.take("method", "common"), "round");
   if (digits < 0 || digits > 15) fail("round takes 0 to 15 digits, got {}", digits);
@@ -102,7 +102,7 @@ Value rounded(Interpreter&, const Value& input, Arguments& a) {
   return result;
 }
 
-Value entries(Interpreter& i, const Value& input, Arguments&) {
+Value entries(Rendering& i, const Value& input, Arguments&) {
   if (input.is_undefined()) return Value::generator({});
   if (!input.dict()) fail_type("items", "a mapping", input);
   i.budget().make(input.dict()->entries.size() * 4 * sizeof(Value));
@@ -111,7 +111,7 @@ Value entries(Interpreter& i, const Value& input, Arguments&) {
   return Value::generator(std::move(pairs));
 }
 
-Value attribute_of(Interpreter& i, const Value& input, Arguments& a) {
+Value attribute_of(Rendering& i, const Value& input, Arguments& a) {
   return i.attribute(input, a.need_text("name"));
 }
 

@@ -3,14 +3,14 @@
 #include <array>
 
 #include "models/chat/jinja/values/write_value.h"
-#include "schema/file/utf8.h"
+#include "schema/file/format/utf8.h"
 
 namespace genesis::jinja {
 namespace {
 
 constexpr int64_t kMaxRange = 100'000;  // numbers, as Jinja's sandbox has it
 
-Value range(Interpreter& i, Arguments& a) {
+Value range(Rendering& i, Arguments& a) {
   int64_t start = integer_in(a.need("start"), "range"), step = 1;
   int64_t stop = a.has_next() ? integer_in(a.need("stop"), "range") : std::exchange(start, 0);
   if (a.has_next()) step = integer_in(a.need("step"), "range");
@@ -35,19 +35,19 @@ Dict merged(Arguments& a) {
   return dict;
 }
 
-Value make_namespace(Interpreter& i, Arguments& a) {
+Value make_namespace(Rendering& i, Arguments& a) {
   Namespace* space = i.new_namespace();
   for (auto& [name, value] : merged(a).entries) space->attributes[text_in(name, "namespace")] = value;
   return space;
 }
 
-Value make_dict(Interpreter&, Arguments& a) { return Value::dict(merged(a)); }
+Value make_dict(Rendering&, Arguments& a) { return Value::dict(merged(a)); }
 
-Value raise_exception(Interpreter& i, Arguments& a) {
+Value raise_exception(Rendering& i, Arguments& a) {
   fail("the template refuses: {}", to_text(i.budget(), a.need("message")));
 }
 
-Value strftime_now(Interpreter& i, Arguments& a) {
+Value strftime_now(Rendering& i, Arguments& a) {
   const std::string format = a.need_text("format");
   if (format.size() > 200) fail("strftime_now takes a format of at most 200 bytes, got {}", format.size());
   const std::time_t now = i.now();
@@ -59,11 +59,11 @@ Value strftime_now(Interpreter& i, Arguments& a) {
 
 }  // namespace
 
-std::map<std::string, Value, std::less<>> globals(Interpreter& interpreter) {
+std::map<std::string, Value, std::less<>> globals(Rendering& rendering) {
   std::map<std::string, Value, std::less<>> all;
-  const auto add = [&](const char* name, Value (*function)(Interpreter&, Arguments&)) {
-    all.emplace(name, std::make_shared<const Callable>(Callable{name, [&interpreter, function](Arguments& a) {
-                                                                  return function(interpreter, a);
+  const auto add = [&](const char* name, Value (*function)(Rendering&, Arguments&)) {
+    all.emplace(name, std::make_shared<const Callable>(Callable{name, [&rendering, function](Arguments& a) {
+                                                                  return function(rendering, a);
                                                                 }}));
   };
   add("dict", make_dict);

@@ -9,7 +9,7 @@ namespace genesis::jinja {
 namespace {
 
 // "a.b.0" of an item, as map, sort and selectattr name what they look at.
-Value path_in(Interpreter& i, Value value, const Value& path) {
+Value path_in(Rendering& i, Value value, const Value& path) {
   if (!path.text()) return i.item(value, path);
   for (const std::string& part : split_by(*path.text(), ".", -1)) {
     const bool is_index =
@@ -24,22 +24,22 @@ std::string lower_if_text(const Value& value) { return value.text() ? lower(*val
 // What sort, unique and their kin compare an item by.
 class Key {
  public:
-  Key(Interpreter& interpreter, Arguments& arguments)
-      : interpreter_(interpreter),
+  Key(Rendering& rendering, Arguments& arguments)
+      : rendering_(rendering),
         case_sensitive_(arguments.take_flag("case_sensitive", false)),
         attribute_(arguments.take("attribute", None{})) {}
   Value operator()(const Value& item) const {
-    Value value = attribute_.is_none() ? item : path_in(interpreter_, item, attribute_);
+    Value value = attribute_.is_none() ? item : path_in(rendering_, item, attribute_);
     return value.text() && !case_sensitive_ ? Value(lower_if_text(value)) : value;
   }
 
  private:
-  Interpreter& interpreter_;
+  Rendering& rendering_;
   bool case_sensitive_;
   Value attribute_;
 };
 
-std::vector<Value> sorted(Interpreter& i, std::vector<Value> items,
+std::vector<Value> sorted(Rendering& i, std::vector<Value> items,
                           const std::function<Value(const Value&)>& key, bool reverse) {
   std::vector<std::pair<Value, Value>> keyed;
   for (Value& item : items) keyed.emplace_back(key(item), std::move(item));
@@ -51,13 +51,13 @@ std::vector<Value> sorted(Interpreter& i, std::vector<Value> items,
   return items;
 }
 
-Value sort(Interpreter& i, const Value& input, Arguments& a) {
+Value sort(Rendering& i, const Value& input, Arguments& a) {
   const bool reverse = a.take_flag("reverse", false);
   const Key key(i, a);
   return Value::list(sorted(i, items_of(i.budget(), input), key, reverse));
 }
 
-Value sort_dict(Interpreter& i, const Value& input, Arguments& a) {
+Value sort_dict(Rendering& i, const Value& input, Arguments& a) {
   const bool case_sensitive = a.take_flag("case_sensitive", false);
   const std::string by = text_in(a.take("by", "key"), "dictsort");
   const bool reverse = a.take_flag("reverse", false);
@@ -74,7 +74,7 @@ Value sort_dict(Interpreter& i, const Value& input, Arguments& a) {
       reverse));
 }
 
-Value unique(Interpreter& i, const Value& input, Arguments& a) {
+Value unique(Rendering& i, const Value& input, Arguments& a) {
   const Key key(i, a);
   std::vector<Value> seen, items;
   for (const Value& item : items_of(i.budget(), input)) {
@@ -87,7 +87,7 @@ Value unique(Interpreter& i, const Value& input, Arguments& a) {
 }
 
 template <bool largest>
-Value extreme(Interpreter& i, const Value& input, Arguments& a) {
+Value extreme(Rendering& i, const Value& input, Arguments& a) {
   const Key key(i, a);
   const std::vector<Value> items = items_of(i.budget(), input);
   if (items.empty()) return Value::undefined("the extreme item of nothing");
@@ -97,28 +97,28 @@ Value extreme(Interpreter& i, const Value& input, Arguments& a) {
   return *std::ranges::min_element(items, before);
 }
 
-Value first(Interpreter& i, const Value& input, Arguments&) {
+Value first(Rendering& i, const Value& input, Arguments&) {
   const std::vector<Value> items = items_of(i.budget(), input);
   return items.empty() ? Value::undefined("the first item of nothing") : items.front();
 }
 
-Value last(Interpreter& i, const Value& input, Arguments&) {
+Value last(Rendering& i, const Value& input, Arguments&) {
   const std::vector<Value> items = items_of(i.budget(), input);
   return items.empty() ? Value::undefined("the last item of nothing") : items.back();
 }
 
-Value list(Interpreter& i, const Value& input, Arguments&) {
+Value list(Rendering& i, const Value& input, Arguments&) {
   return Value::list(items_of(i.budget(), input));
 }
 
-Value reversed(Interpreter& i, const Value& input, Arguments&) {
+Value reversed(Rendering& i, const Value& input, Arguments&) {
   if (input.text()) return slice(i.budget(), input, None{}, None{}, int64_t{-1});
   std::vector<Value> items = items_of(i.budget(), input);
   std::ranges::reverse(items);
   return Value::generator(std::move(items));
 }
 
-Value sum(Interpreter& i, const Value& input, Arguments& a) {
+Value sum(Rendering& i, const Value& input, Arguments& a) {
   const Value attribute = a.take("attribute", None{});
   Value total = a.take("start", int64_t{0});
   for (const Value& item : items_of(i.budget(), input))
@@ -128,11 +128,11 @@ Value sum(Interpreter& i, const Value& input, Arguments& a) {
 }
 
 // What is false has no items here, none among it.
-std::vector<Value> items_if_true(Interpreter& i, const Value& input) {
+std::vector<Value> items_if_true(Rendering& i, const Value& input) {
   return is_true(input) ? items_of(i.budget(), input) : std::vector<Value>();
 }
 
-Value mapped(Interpreter& i, const Value& input, Arguments& a) {
+Value mapped(Rendering& i, const Value& input, Arguments& a) {
   std::vector<Value> items = items_if_true(i, input);
   if (a.has_next()) {
     const std::string name = a.need_text("filter");
@@ -155,7 +155,7 @@ Value mapped(Interpreter& i, const Value& input, Arguments& a) {
 
 // select and reject ask items, selectattr and rejectattr something in them; without a test, whether it is true.
 template <bool keep, bool by_attribute>
-Value chosen(Interpreter& i, const Value& input, Arguments& a) {
+Value chosen(Rendering& i, const Value& input, Arguments& a) {
   const Value attribute = by_attribute ? a.need("attribute") : Value(None{});
   const std::string name = a.has_next() ? a.need_text("test") : "";
   const std::vector<Value> positional = a.take_positional();

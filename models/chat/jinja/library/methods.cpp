@@ -8,7 +8,7 @@
 namespace genesis::jinja {
 namespace {
 
-using Method = Value (*)(Interpreter& i, const Value& self, Arguments& a);
+using Method = Value (*)(Rendering& i, const Value& self, Arguments& a);
 using Methods = std::map<std::string, Method, std::less<>>;
 
 Value list_of(std::vector<std::string> texts) {
@@ -18,14 +18,14 @@ Value list_of(std::vector<std::string> texts) {
 }
 
 template <Side side>
-Value stripped(Interpreter&, const Value& self, Arguments& a) {
+Value stripped(Rendering&, const Value& self, Arguments& a) {
   const Value unwanted = a.take("chars", None{});
   return strip(*self.text(), side,
                unwanted.is_none() ? std::nullopt : std::optional(text_in(unwanted, a.function())));
 }
 
 template <bool from_right>
-Value split(Interpreter& i, const Value& self, Arguments& a) {
+Value split(Rendering& i, const Value& self, Arguments& a) {
   const Value separator = a.take("sep", None{});
   const int64_t most = a.take_integer("maxsplit", -1);
   i.budget().make(self.text()->size() * 4);
@@ -38,14 +38,14 @@ Value split(Interpreter& i, const Value& self, Arguments& a) {
   return list_of((from_right ? split_by_from_right : split_by)(*self.text(), by, most));
 }
 
-Value lines(Interpreter& i, const Value& self, Arguments&) {
+Value lines(Rendering& i, const Value& self, Arguments&) {
   i.budget().make(self.text()->size() * 4);
   return list_of(split_lines(*self.text()));
 }
 
 // Whether it is one of the texts of a tuple, or the one text.
 template <bool at_end>
-Value has_affix(Interpreter&, const Value& self, Arguments& a) {
+Value has_affix(Rendering&, const Value& self, Arguments& a) {
   const Value affix = a.need("affix");
   const auto has = [&](const Value& one) {
     const std::string& text = text_in(one, a.function());
@@ -56,7 +56,7 @@ Value has_affix(Interpreter&, const Value& self, Arguments& a) {
 }
 
 template <bool at_end>
-Value without_affix(Interpreter&, const Value& self, Arguments& a) {
+Value without_affix(Rendering&, const Value& self, Arguments& a) {
   const std::string affix = a.need_text("affix");
   std::string_view text = *self.text();
   if (at_end ? text.ends_with(affix) : text.starts_with(affix))
@@ -65,24 +65,24 @@ Value without_affix(Interpreter&, const Value& self, Arguments& a) {
 }
 
 template <std::string (*change)(std::string_view)>
-Value changed(Interpreter&, const Value& self, Arguments&) {
+Value changed(Rendering&, const Value& self, Arguments&) {
   return change(*self.text());
 }
 
-Value with_replacements(Interpreter& i, const Value& self, Arguments& a) {
+Value with_replacements(Rendering& i, const Value& self, Arguments& a) {
   const std::string what = a.need_text("old"), by = a.need_text("new");
   return replaced(*self.text(), what, by, a.take_integer("count", -1),
                   [&](size_t bytes) { i.budget().check_text(bytes); });
 }
 
 template <bool from_right>
-Value found_at(Interpreter&, const Value& self, Arguments& a) {
+Value found_at(Rendering&, const Value& self, Arguments& a) {
   const std::string what = a.need_text("sub");
   const size_t at = from_right ? self.text()->rfind(what) : self.text()->find(what);
   return at == std::string::npos ? int64_t{-1} : length_of(std::string_view(*self.text()).substr(0, at));
 }
 
-Value count_of_text(Interpreter&, const Value& self, Arguments& a) {
+Value count_of_text(Rendering&, const Value& self, Arguments& a) {
   const std::string what = a.need_text("sub");
   if (what.empty()) return length_of(*self.text()) + 1;
   int64_t count = 0;
@@ -90,7 +90,7 @@ Value count_of_text(Interpreter&, const Value& self, Arguments& a) {
   return count;
 }
 
-Value join(Interpreter& i, const Value& self, Arguments& a) {
+Value join(Rendering& i, const Value& self, Arguments& a) {
   const Value items = a.need("iterable");
   for (const Value& item : items_of(i.budget(), items)) text_in(item, "join");
   Arguments between("join", {self}, {});
@@ -98,7 +98,7 @@ Value join(Interpreter& i, const Value& self, Arguments& a) {
 }
 
 template <bool (*is)(uint32_t)>
-Value all_are(Interpreter&, const Value& self, Arguments&) {
+Value all_are(Rendering&, const Value& self, Arguments&) {
   const std::vector<uint32_t> all = characters(*self.text());
   return !all.empty() && std::ranges::all_of(all, is);
 }
@@ -106,18 +106,18 @@ Value all_are(Interpreter&, const Value& self, Arguments&) {
 bool is_letter_or_decimal(uint32_t code) { return is_letter(code) || is_decimal(code); }
 
 template <bool (*is)(std::string_view)>
-Value text_is(Interpreter&, const Value& self, Arguments&) {
+Value text_is(Rendering&, const Value& self, Arguments&) {
   return is(*self.text());
 }
 
-Value partition(Interpreter&, const Value& self, Arguments& a) {
+Value partition(Rendering&, const Value& self, Arguments& a) {
   const std::string by = a.need_text("sep");
   const size_t at = by.empty() ? std::string::npos : self.text()->find(by);
   if (at == std::string::npos) return Value::tuple({self, "", ""});
   return Value::tuple({self.text()->substr(0, at), by, self.text()->substr(at + by.size())});
 }
 
-Value formatted(Interpreter& i, const Value& self, Arguments& a) {
+Value formatted(Rendering& i, const Value& self, Arguments& a) {
   const std::vector<Value> positional = a.take_positional();
   return format_text(i, *self.text(), positional, a.take_named());
 }
@@ -154,25 +154,25 @@ const Methods& text_methods() {
   return kMethods;
 }
 
-Value entries(Interpreter& i, const Value& self, Arguments& a) {
+Value entries(Rendering& i, const Value& self, Arguments& a) {
   return Value::view(i.filter("items", self, a).sequence()->items);
 }
 
-Value keys(Interpreter& i, const Value& self, Arguments&) { return Value::view(items_of(i.budget(), self)); }
+Value keys(Rendering& i, const Value& self, Arguments&) { return Value::view(items_of(i.budget(), self)); }
 
-Value values(Interpreter&, const Value& self, Arguments&) {
+Value values(Rendering&, const Value& self, Arguments&) {
   std::vector<Value> items;
   for (const auto& [key, value] : self.dict()->entries) items.push_back(value);
   return Value::view(std::move(items));
 }
 
-Value get(Interpreter&, const Value& self, Arguments& a) {
+Value get(Rendering&, const Value& self, Arguments& a) {
   const Value key = a.need("key");
   Value otherwise = a.take("default", None{});
   return find_item(self, key).value_or(std::move(otherwise));
 }
 
-Value copy(Interpreter&, const Value& self, Arguments&) { return self; }
+Value copy(Rendering&, const Value& self, Arguments&) { return self; }
 
 const Methods& dict_methods() {
   static const Methods kMethods = {
@@ -180,7 +180,7 @@ const Methods& dict_methods() {
   return kMethods;
 }
 
-Value index_of(Interpreter& i, const Value& self, Arguments& a) {
+Value index_of(Rendering& i, const Value& self, Arguments& a) {
   const Value item = a.need("value");
   const std::vector<Value>& items = self.sequence()->items;
   const auto found =
@@ -189,7 +189,7 @@ Value index_of(Interpreter& i, const Value& self, Arguments& a) {
   return int64_t{found - items.begin()};
 }
 
-Value count_of_items(Interpreter& i, const Value& self, Arguments& a) {
+Value count_of_items(Rendering& i, const Value& self, Arguments& a) {
   const Value item = a.need("value");
   const std::vector<Value>& items = self.sequence()->items;
   return int64_t{
@@ -201,7 +201,7 @@ const Methods& list_methods() {
   return kMethods;
 }
 
-Value cycle(Interpreter&, const Value& self, Arguments& a) {
+Value cycle(Rendering&, const Value& self, Arguments& a) {
   const std::vector<Value> items = a.take_positional();
   if (items.empty()) fail("loop.cycle needs items to go through");
   return items[self.loop()->index % items.size()];
@@ -221,12 +221,12 @@ const Methods* methods_of(const Value& object) {
 
 }  // namespace
 
-std::optional<Value> find_method(Interpreter& interpreter, const Value& object, std::string_view name) {
+std::optional<Value> find_method(Rendering& rendering, const Value& object, std::string_view name) {
   const Methods* methods = methods_of(object);
   const auto found = methods ? methods->find(name) : Methods::const_iterator();
   if (!methods || found == methods->end()) return {};
-  const auto call = [&interpreter, object, method = found->second](Arguments& a) {
-    Value result = method(interpreter, object, a);
+  const auto call = [&rendering, object, method = found->second](Arguments& a) {
+    Value result = method(rendering, object, a);
     return object.is_markup() && result.text() ? Value::markup(*result.text()) : result;
   };
   return Value(std::make_shared<const Callable>(Callable{found->first, call, depth_of(object) + 1}));

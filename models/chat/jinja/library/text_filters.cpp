@@ -9,26 +9,26 @@ namespace genesis::jinja {
 namespace {
 
 template <std::string (*change)(std::string_view)>
-Value changed(Interpreter& i, const Value& input, Arguments&) {
+Value changed(Rendering& i, const Value& input, Arguments&) {
   std::string text = change(to_text(i.budget(), input));
   return input.is_markup() ? Value::markup(std::move(text)) : Value(std::move(text));
 }
 
-Value trimmed(Interpreter& i, const Value& input, Arguments& a) {
+Value trimmed(Rendering& i, const Value& input, Arguments& a) {
   const Value unwanted = a.take("chars", None{});
   const std::string text = to_text(i.budget(), input);
   return strip(text, Side::kBoth,
                unwanted.is_none() ? std::nullopt : std::optional(text_in(unwanted, "trim")));
 }
 
-Value with_replacements(Interpreter& i, const Value& input, Arguments& a) {
+Value with_replacements(Rendering& i, const Value& input, Arguments& a) {
   const std::string what = to_text(i.budget(), a.need("old")), by = to_text(i.budget(), a.need("new"));
   const Value most = a.take("count", None{});
   return replaced(to_text(i.budget(), input), what, by, most.is_none() ? -1 : integer_in(most, "replace"),
                   [&](size_t bytes) { i.budget().check_text(bytes); });
 }
 
-Value joined(Interpreter& i, const Value& input, Arguments& a) {
+Value joined(Rendering& i, const Value& input, Arguments& a) {
   const std::string between = to_text(i.budget(), a.take("d", ""));
   const Value attribute = a.take("attribute", None{});
   std::string text;
@@ -44,7 +44,7 @@ Value joined(Interpreter& i, const Value& input, Arguments& a) {
 }
 
 // All lines but the first get the indentation, and empty ones only where they are asked for.
-Value indented(Interpreter& i, const Value& input, Arguments& a) {
+Value indented(Rendering& i, const Value& input, Arguments& a) {
   const Value width = a.take("width", int64_t{4});
   const bool first = a.take_flag("first", false), blank = a.take_flag("blank", false);
   const std::string indentation =
@@ -63,7 +63,7 @@ Value indented(Interpreter& i, const Value& input, Arguments& a) {
   return text;
 }
 
-Value escaped(Interpreter& i, const Value& input, Arguments&) {
+Value escaped(Rendering& i, const Value& input, Arguments&) {
   return input.is_markup() ? input : Value::markup(escaped_html(to_text(i.budget(), input)));
 }
 

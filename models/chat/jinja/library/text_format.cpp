@@ -25,7 +25,7 @@ const Value& argument(const std::string& field, size_t& next, const std::vector<
 
 }  // namespace
 
-std::string format_text(Interpreter& interpreter, std::string_view format,
+std::string format_text(Rendering& rendering, std::string_view format,
                         const std::vector<Value>& positional,
                         const std::vector<std::pair<std::string, Value>>& named) {
   std::string text;
@@ -39,9 +39,9 @@ std::string format_text(Interpreter& interpreter, std::string_view format,
     } else {
       const size_t end = c == '{' ? format.find('}', at) : std::string_view::npos;
       if (end == std::string_view::npos) fail("format: a single '{}'", c);
-      text += to_text(interpreter.budget(),
+      text += to_text(rendering.budget(),
                       argument(std::string(format.substr(at + 1, end - at - 1)), next, positional, named));
-      interpreter.budget().check_text(text.size());
+      rendering.budget().check_text(text.size());
       at = end;
     }
   }

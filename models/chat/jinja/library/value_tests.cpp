@@ -7,29 +7,29 @@ namespace genesis::jinja {
 namespace {
 
 template <CompareOp op>
-bool compares(Interpreter& i, const Value& v, Arguments& a) {
+bool compares(Rendering& i, const Value& v, Arguments& a) {
   return compare(i.budget(), op, v, a.need("other"));
 }
 
 bool has_items(const Value& v) { return v.is_undefined() || v.text() || v.sequence() || v.dict(); }
 bool is_sequence(const Value& v) { return has_items(v) && (!v.sequence() || v.sequence()->has_numbers()); }
 
-bool is_same(Interpreter& i, const Value& v, Arguments& a) {
+bool is_same(Rendering& i, const Value& v, Arguments& a) {
   const Value other = a.need("other");
   return v.data().index() == other.data().index() && equal(i.budget(), v, other);
 }
 
-bool is_divisible(Interpreter& i, const Value& v, Arguments& a) {
+bool is_divisible(Rendering& i, const Value& v, Arguments& a) {
   return !is_true(binary(i.budget(), BinaryOp::kModulo, v, a.need("num")));
 }
 
 template <int64_t rest>
-bool rest_of_two(Interpreter& i, const Value& v, Arguments&) {
+bool rest_of_two(Rendering& i, const Value& v, Arguments&) {
   return equal(i.budget(), binary(i.budget(), BinaryOp::kModulo, v, int64_t{2}), rest);
 }
 
 template <bool (*is)(std::string_view)>
-bool text_is(Interpreter& i, const Value& v, Arguments&) {
+bool text_is(Rendering& i, const Value& v, Arguments&) {
   return is(to_text(i.budget(), v));
 }
 

@@ -6,7 +6,7 @@
 #include "models/chat/jinja/syntax/string_literal.h"
 #include "models/chat/jinja/values/python_text.h"
 #include "schema/core/error.h"
-#include "schema/file/utf8.h"
+#include "schema/file/format/utf8.h"
 
 namespace genesis::jinja {
 namespace {

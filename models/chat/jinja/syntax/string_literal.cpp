@@ -3,7 +3,7 @@
 #include <charconv>
 
 #include "schema/core/error.h"
-#include "schema/file/utf8.h"
+#include "schema/file/format/utf8.h"
 
 namespace genesis::jinja {
 namespace {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <utility>
 
-#include "schema/file/utf8.h"
+#include "schema/file/format/utf8.h"
 
 namespace genesis::jinja {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "models/chat/jinja/values/python_text.h"
-#include "schema/file/utf8.h"
+#include "schema/file/format/utf8.h"
 
 namespace genesis::jinja {
 namespace {

@@ -1,0 +1,285 @@
+// Attention of queries that each see a range of the keys: rows of several texts (key_start) and windows. A block has 128
+// queries of a head in registers and passes over those tiles of 64 keys that some of them sees, so that what other
+// texts hold costs nothing. The order of work is FlashAttention-2's (Dao, 2023, arXiv:2307.08691): scores stay in the registers in
+// which the tensor cores give them and become the left side of the product with the values.
+#include "backends/cuda/attention/attention_sight.h"
+#include "backends/cuda/attention/ranges/range_tiles.h"
+#include "backends/cuda/device/async_copy.h"
+#include "backends/cuda/device/exponential.h"
+#include "backends/cuda/device/reduce.h"
+
+namespace genesis::cuda {
+namespace {
+
+constexpr int kRows = 128, kKeys = 64, kStages = 2;
+constexpr float kLn2 = 0.6931471805599453f;
+
+// A warp has 16 or 32 rows: as many as leave room for their sums in its registers.
+template <int kSize>
+struct Sizes {
+  static constexpr int kTiles = kSize == 64 ? 2 : 1, kWarpRows = 16 * kTiles,
+                       kAll = kRows / kWarpRows * kLanes;
+  static constexpr int kSteps = kSize / 16;            // of a product over features
+  static constexpr int kKeyBytes = kKeys * kSize * 2;  // of a tile of keys or of values
+  static constexpr int kBlocks = kSize == 64 ? 2 : 1;  // of a multiprocessor, by their registers
+  static constexpr int kSharedBytes = kRows * kSize * 2 + 2 * kStages * kKeyBytes;
+};
+
+// What a block works on.
+template <class T>
+struct RangeBlock {
+  int64_t b, h, first;  // of queries
+  KeySight sight;
+  const T *q, *k, *v;
+
+  __device__ __forceinline__ RangeBlock(const AttentionShape& s, const AttentionData& d, int parts)
+      : b(blockIdx.x / parts / s.heads),
+        h(blockIdx.x / parts % s.heads),
+        first(static_cast<int64_t>(parts - 1 - static_cast<int>(blockIdx.x) % parts) * kRows),
+        sight(s, d, b) {
+    const int64_t key_head = h / (s.heads / s.key_heads);
+    q = static_cast<const T*>(d.q) + b * s.q.batch + h * s.q.head;
+    k = static_cast<const T*>(d.k) + b * s.k.batch + key_head * s.k.head;
+    v = static_cast<const T*>(d.v) + b * s.v.batch + key_head * s.v.head;
+  }
+  __device__ __forceinline__ Range of(const AttentionShape& s, int64_t query) const {
+    if (query >= s.queries) return {0, 0};
+    return {static_cast<int>(sight.begin(s, query)), static_cast<int>(sight.end(s, query))};
+  }
+  // Of all queries from `first` on, up to `count` of them.
+  __device__ __forceinline__ Range of_rows(const AttentionShape& s, int64_t from, int count) const {
+    if (from >= s.queries) return {0, 0};
+    return {of(s, from).begin, of(s, min(from + count, s.queries) - 1).end};
+  }
+};
+
+// A warp's rows: of lane 4 * g + t, rows g and g + 8 of each tile of 16, and of those columns 8 * n + 2 * t and the next.
+template <class T, int kSize>
+struct WarpRows {
+  using S = Sizes<kSize>;
+  uint32_t q[S::kTiles][S::kSteps][4];
+  float y[S::kTiles][kSize / 8][4] = {};
+  float max[S::kTiles][2], sum[S::kTiles][2];
+  Range sees[S::kTiles][2];
+
+  __device__ __forceinline__ WarpRows(const AttentionShape& s, const RangeBlock<T>& block, int64_t first) {
+    const int g = static_cast<int>(threadIdx.x) % kLanes / 4;
+#pragma unroll
+    for (int tile = 0; tile < S::kTiles; ++tile)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        max[tile][half] = -INFINITY;
+        sum[tile][half] = 0;
+        sees[tile][half] = block.of(s, first + tile * 16 + half * 8 + g);
+      }
+  }
+
+  __device__ __forceinline__ void load_queries(uint32_t shared, int row) {
+    const int lane = static_cast<int>(threadIdx.x) % kLanes;
+#pragma unroll
+    for (int tile = 0; tile < S::kTiles; ++tile)
+#pragma unroll
+      for (int step = 0; step < S::kSteps; ++step)
+        ldmatrix(q[tile][step], shared + step / 4 * (kRows * 128) +
+                                       swizzle_128(row + tile * 16 + lane % 16, step % 4 * 2 + lane / 16));
+  }
+
+  // One tile of keys, from `first` on, and of their values.
+  __device__ __forceinline__ void add(uint32_t keys, uint32_t values, int first, float slope, bool masked) {
+    float scores[S::kTiles][kKeys / 8][4] = {};
+    multiply_keys(scores, keys);
+#pragma unroll
+    for (int tile = 0; tile < S::kTiles; ++tile)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        masked ? weigh<true>(scores[tile], tile, half, first, slope)
+               : weigh<false>(scores[tile], tile, half, first, slope);
+    multiply_values(scores, values);
+  }
+
+ private:
+  __device__ __forceinline__ void multiply_keys(float (&scores)[S::kTiles][kKeys / 8][4],
+                                                uint32_t keys) const {
+    const int lane = static_cast<int>(threadIdx.x) % kLanes;
+#pragma unroll
+    for (int step = 0; step < S::kSteps; ++step)
+#pragma unroll
+      for (int pair = 0; pair < kKeys / 16; ++pair) {
+        uint32_t k[4];  // 8 keys and the next 8, each with 16 features
+        ldmatrix(k, keys + step / 4 * (kKeys * 128) +
+                           swizzle_128(pair * 16 + lane / 16 * 8 + lane % 8, step % 4 * 2 + lane / 8 % 2));
+#pragma unroll
+        for (int tile = 0; tile < S::kTiles; ++tile) {
+          const uint32_t(&a)[4] = q[tile][step];
+          multiply_16x8<T>(scores[tile][2 * pair], a[0], a[1], a[2], a[3], k[0], k[1]);
+          multiply_16x8<T>(scores[tile][2 * pair + 1], a[0], a[1], a[2], a[3], k[2], k[3]);
+        }
+      }
+  }
+
+  // Scores of a row become weights: powers of two of what is over the largest so far.
+  template <bool kMasked>
+  __device__ __forceinline__ void weigh(float (&scores)[kKeys / 8][4], int tile, int half, int first,
+                                        float slope) {
+    const int column = first + static_cast<int>(threadIdx.x) % 4 * 2;
+    const Range range = sees[tile][half];
+    float most = max[tile][half];
+#pragma unroll
+    for (int n = 0; n < kKeys / 8; ++n)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        float& score = scores[n][2 * half + i];
+        score *= slope;
+        const int key = column + 8 * n + i;
+        if (kMasked && (key < range.begin || key >= range.end)) score = -INFINITY;
+        most = fmaxf(most, score);
+      }
+    most = reduce_lanes(most, 4, Max{});
+    const float shift = most == -INFINITY ? 0 : most, factor = approximate_power(max[tile][half] - shift);
+    max[tile][half] = most;
+    float added = 0;
+#pragma unroll
+    for (int n = 0; n < kKeys / 8; ++n)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        float& score = scores[n][2 * half + i];
+        score = approximate_power(score - shift);
+        added += score;
+      }
+    sum[tile][half] = sum[tile][half] * factor + added;
+#pragma unroll
+    for (int n = 0; n < kSize / 8; ++n) y[tile][n][2 * half] *= factor, y[tile][n][2 * half + 1] *= factor;
+  }
+
+  __device__ __forceinline__ void multiply_values(const float (&weights)[S::kTiles][kKeys / 8][4],
+                                                  uint32_t values) {
+    const int lane = static_cast<int>(threadIdx.x) % kLanes;
+#pragma unroll
+    for (int step = 0; step < kKeys / 16; ++step) {
+      uint32_t p[S::kTiles][4];
+#pragma unroll
+      for (int tile = 0; tile < S::kTiles; ++tile)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const float(&w)[4] = weights[tile][2 * step + i / 2];
+          p[tile][i] = pair_of<T>(w[i % 2 * 2], w[i % 2 * 2 + 1]);
+        }
+#pragma unroll
+      for (int pack = 0; pack < kSize / 8; pack += 2) {
+        uint32_t v[4];  // 16 keys of 8 features, and of the next 8
+        ldmatrix_trans(
+            v, values + pack / 8 * (kKeys * 128) + swizzle_128(step * 16 + lane % 16, pack % 8 + lane / 16));
+#pragma unroll
+        for (int tile = 0; tile < S::kTiles; ++tile) {
+          const uint32_t(&a)[4] = p[tile];
+          multiply_16x8<T>(y[tile][pack], a[0], a[1], a[2], a[3], v[0], v[1]);
+          multiply_16x8<T>(y[tile][pack + 1], a[0], a[1], a[2], a[3], v[2], v[3]);
+        }
+      }
+    }
+  }
+
+ public:
+  __device__ __forceinline__ void store(const AttentionShape& s, const AttentionData& d, int64_t b, int64_t h,
+                                        int64_t first) const {
+    const int lane = static_cast<int>(threadIdx.x) % kLanes;
+#pragma unroll
+    for (int tile = 0; tile < S::kTiles; ++tile)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float all = reduce_lanes(sum[tile][half], 4, Add{}), by = all == 0 ? 0 : 1 / all;
+        const int64_t row = first + tile * 16 + half * 8 + lane / 4;
+        if (row >= s.queries) continue;
+        T* to = static_cast<T*>(d.y) + b * s.y.batch + h * s.y.head + row * s.y.row + lane % 4 * 2;
+#pragma unroll
+        for (int n = 0; n < kSize / 8; ++n)
+          *reinterpret_cast<uint32_t*>(to + 8 * n) =
+              pair_of<T>(y[tile][n][2 * half] * by, y[tile][n][2 * half + 1] * by);
+        if (d.lse && lane % 4 == 0)
+          static_cast<float*>(d.lse)[(b * s.heads + h) * s.queries + row] =
+              max[tile][half] == -INFINITY ? -INFINITY : max[tile][half] * kLn2 + logf(all);
+      }
+  }
+};
+
+template <class T, int kSize>
+__global__ void __launch_bounds__(Sizes<kSize>::kAll, Sizes<kSize>::kBlocks)
+    attend_ranges(const __grid_constant__ AttentionShape s, const __grid_constant__ AttentionData d,
+                  int parts) {
+  using S = Sizes<kSize>;
+  extern __shared__ __align__(128) unsigned char shared[];
+  begin_in_order();
+  const RangeBlock<T> block(s, d, parts);
+  if (block.h == 0) check_key_starts(s, d, block.sight, block.first, block.first + kRows);
+  const auto queries = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+  const uint32_t ring = queries + kRows * kSize * 2;
+  const Range all = block.of_rows(s, block.first, kRows);
+  const int warp_row = static_cast<int>(threadIdx.x) / kLanes * S::kWarpRows;
+  const int64_t mine = block.first + warp_row;
+  const Range rows = block.of_rows(s, mine, S::kWarpRows);
+  const int most = block.of(s, min(mine + S::kWarpRows, s.queries) - 1).begin,
+            least =
+                block.of(s, min(mine, s.queries - 1)).end;  // between them, every row of the warp sees all
+
+  const auto keys_at = [&](int stage) { return ring + static_cast<uint32_t>(stage * 2 * S::kKeyBytes); };
+  const auto ask = [&](int stage, int first) {
+    if (first < all.end) {
+      copy_rows<T, kSize, kKeys, S::kAll>(keys_at(stage), block.k, s.k.row, first, block.sight.count);
+      copy_rows<T, kSize, kKeys, S::kAll>(keys_at(stage) + S::kKeyBytes, block.v, s.v.row, first,
+                                          block.sight.count);
+    }
+    end_batch();
+  };
+  copy_rows<T, kSize, kRows, S::kAll>(queries, block.q, s.q.row, block.first, s.queries);
+  int first = all.begin / kKeys * kKeys, stage = 0;
+  ask(0, first);
+  WarpRows<T, kSize> state(s, block, mine);
+  wait_for_batches<0>();
+  __syncthreads();
+  state.load_queries(queries, warp_row);
+  const float slope = static_cast<float>(s.scale) * kLog2E;
+  for (; first < all.end; first += kKeys, stage ^= 1) {
+    ask(stage ^ 1, first + kKeys);
+    if (first + kKeys > rows.begin && first < rows.end)
+      state.add(keys_at(stage), keys_at(stage) + S::kKeyBytes, first, slope,
+                first < most || first + kKeys > least);
+    wait_for_batches<0>();
+    __syncthreads();
+  }
+  state.store(s, d, block.b, block.h, mine);
+}
+
+template <class T, int kSize>
+void start_ranges(const AttentionShape& s, const AttentionData& d, const KernelContext& c) {
+  using S = Sizes<kSize>;
+  const auto kernel = attend_ranges<T, kSize>;
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes);
+  const int64_t parts = blocks_for(s.queries, kRows);
+  start_with_pdl(c, kernel, s.batch * s.heads * parts, S::kAll, S::kSharedBytes, s, d,
+                 static_cast<int>(parts));
+}
+
+template <class T>
+void start_type(const AttentionShape& s, const AttentionData& d, const KernelContext& c) {
+  s.size == 64 ? start_ranges<T, 64>(s, d, c) : start_ranges<T, 128>(s, d, c);
+}
+
+}  // namespace
+
+std::optional<std::string> range_attention_declines(const AttentionShape& s) {
+  if (s.dtype != DType::f16 && s.dtype != DType::bf16) return "it takes f16 and bf16";
+  if (s.has_mask) return "it takes no mask";
+  if (!s.has_key_start && s.window == 0) return "all queries see keys from the first on";
+  if ((s.size != 64 && s.size != 128) || s.v_size != s.size) return "it takes heads of 64 and 128";
+  if (s.queries * s.keys < 32 * 32) return "the tiles do small ones";
+  constexpr int64_t kMaxCount = int64_t{1} << 30;
+  if (s.batch * s.heads > kMaxCount / blocks_for(s.queries, kRows) || s.keys > kMaxCount)
+    return "it counts in i32";
+  return std::nullopt;
+}
+
+void run_range_attention(const AttentionShape& s, const AttentionData& d, const KernelContext& c) {
+  s.dtype == DType::bf16 ? start_type<__nv_bfloat16>(s, d, c) : start_type<__half>(s, d, c);
+}
+
+}  // namespace genesis::cuda

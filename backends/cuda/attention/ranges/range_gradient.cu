@@ -1,0 +1,341 @@
+// The gradient of attention of queries that each see a range of the keys, by tensor cores that every chip since compute
+// capability 8.0 has.
+//
+//   p = exp(scale q k^T - lse)    dp = dy v^T    ds = p (dp - delta)
+//   dv = p^T dy    dk = scale ds^T q    dq = scale ds k
+//
+// Two kernels: one has 64 queries to a block and passes over the tiles of keys that they see, the other 64 keys and passes over the
+// queries that see them. p and ds are made twice, and every sum stays in one warp's registers from its first term to its last, so
+// its order is fixed.
+#include <climits>
+
+#include "backends/cuda/attention/ranges/range_tiles.h"
+#include "backends/cuda/device/async_copy.h"
+#include "backends/cuda/device/exponential.h"
+#include "schema/core/checked_size.h"
+
+namespace genesis::cuda {
+namespace {
+
+constexpr int kRows = 64, kAll = kRows / 16 * kLanes;  // a warp has 16 rows of its block's
+constexpr int kKeys = 64;                              // of a tile that queries pass over
+
+template <int kSize>
+struct Sizes {
+  static constexpr int kQueries =
+      kSize == 64 ? 64 : 32;  // of a tile that keys pass over: sums fill the registers
+  static constexpr int kRowBytes = kRows * kSize * 2;  // of a block's own rows, of one operand
+  static constexpr int kKeyBytes = kKeys * kSize * 2, kQueryBytes = kQueries * kSize * 2;
+  static constexpr int kQueryShared = 2 * kRowBytes + 4 * kKeyBytes,
+                       kKeyShared = 2 * kRowBytes + 4 * kQueryBytes;
+};
+
+// A head's rows in memory.
+template <class T>
+struct Head {
+  T* data;
+  int64_t step;
+
+  __device__ __forceinline__ Head(const void* all, const HeadSteps& steps, int64_t b, int64_t h)
+      : data(const_cast<T*>(static_cast<const T*>(all)) + b * steps.batch + h * steps.head),
+        step(steps.row) {}
+};
+
+// What a weight is a power of, and what its gradient takes off; by which nothing weighs where a query sees nothing.
+struct RowStatistics {
+  float lse = INFINITY, delta = 0;
+
+  RowStatistics() = default;
+  __device__ __forceinline__ RowStatistics(const AttentionData& d, const float* deltas, int64_t at)
+      : delta(deltas[at]) {
+    const float given = static_cast<const float*>(d.lse)[at];
+    if (given != -INFINITY) lse = given * kLog2E;
+  }
+};
+
+// --- queries
+
+template <class T, int kSize>
+struct QueryBlock {
+  int64_t b, h, first;
+  KeySight sight;
+  Head<T> q, dy, k, v;
+
+  __device__ __forceinline__ QueryBlock(const AttentionShape& s, const AttentionData& d, int parts)
+      : b(blockIdx.x / parts / s.heads),
+        h(blockIdx.x / parts % s.heads),
+        first(static_cast<int64_t>(parts - 1 - static_cast<int>(blockIdx.x) % parts) * kRows),
+        sight(s, d, b),
+        q(d.q, s.q, b, h),
+        dy(d.dy, s.y, b, h),
+        k(d.k, s.k, b, h / (s.heads / s.key_heads)),
+        v(d.v, s.v, b, h / (s.heads / s.key_heads)) {}
+  __device__ __forceinline__ Range of(const AttentionShape& s, int64_t query) const {
+    if (query >= s.queries) return {0, 0};
+    return {static_cast<int>(sight.begin(s, query)), static_cast<int>(sight.end(s, query))};
+  }
+};
+
+// Of a thread's two rows of queries: weights become their scores' gradients.
+__device__ __forceinline__ void weigh_keys(float (&scores)[kKeys / 8][4], const float (&dp)[kKeys / 8][4],
+                                           const Range (&sees)[2], const RowStatistics (&rows)[2], int first,
+                                           float slope) {
+  const int column = first + static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+  for (int n = 0; n < kKeys / 8; ++n)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int half = i / 2, key = column + 8 * n + i % 2;
+      const float p = approximate_power(fmaf(scores[n][i], slope, -rows[half].lse));
+      const bool seen = key >= sees[half].begin && key < sees[half].end;
+      scores[n][i] = seen ? p * (dp[n][i] - rows[half].delta) : 0;
+    }
+}
+
+// A tile of keys and their values, into shared memory at `to`; nothing past the last that is seen.
+template <class T, int kSize>
+__device__ __forceinline__ void ask_keys(const QueryBlock<T, kSize>& block, uint32_t to, int first, int end) {
+  if (first < end) {
+    copy_rows<T, kSize, kKeys, kAll>(to, block.k.data, block.k.step, first, block.sight.count);
+    copy_rows<T, kSize, kKeys, kAll>(to + Sizes<kSize>::kKeyBytes, block.v.data, block.v.step, first,
+                                     block.sight.count);
+  }
+  end_batch();
+}
+
+// Of a lane's two rows, from `mine` on.
+template <class T, int kSize>
+__device__ __forceinline__ void read_rows(const AttentionShape& s, const AttentionData& d,
+                                          const float* deltas, const QueryBlock<T, kSize>& block,
+                                          int64_t mine, Range (&sees)[2], RowStatistics (&rows)[2]) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int64_t row = mine + half * 8 + static_cast<int>(threadIdx.x) % kLanes / 4;
+    sees[half] = block.of(s, row);
+    if (row < s.queries)
+      rows[half] = RowStatistics(d, deltas, (block.b * s.heads + block.h) * s.queries + row);
+  }
+}
+
+template <class T, int kSize>
+__global__ void __launch_bounds__(kAll, 2)
+    range_query_gradient(const __grid_constant__ AttentionShape s, const __grid_constant__ AttentionData d,
+                         const float* deltas, int parts) {
+  using S = Sizes<kSize>;
+  extern __shared__ __align__(128) unsigned char shared[];
+  begin_in_order();
+  const QueryBlock<T, kSize> block(s, d, parts);
+  const auto q = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+  const uint32_t dy = q + S::kRowBytes, ring = dy + S::kRowBytes;
+  const int warp_row = static_cast<int>(threadIdx.x) / kLanes * 16;
+  const int64_t mine = block.first + warp_row;
+  const int begin = block.of(s, block.first).begin,
+            end = block.of(s, min(block.first + kRows, s.queries) - 1).end;
+  const int warp_begin = block.of(s, mine).begin, warp_end = block.of(s, min(mine + 16, s.queries) - 1).end;
+
+  copy_rows<T, kSize, kRows, kAll>(q, block.q.data, block.q.step, block.first, s.queries);
+  copy_rows<T, kSize, kRows, kAll>(dy, block.dy.data, block.dy.step, block.first, s.queries);
+  int first = begin / kKeys * kKeys, stage = 0;
+  ask_keys(block, ring, first, end);
+  Range sees[2];
+  RowStatistics rows[2];
+  read_rows(s, d, deltas, block, mine, sees, rows);
+  float sums[kSize / 8][4] = {};
+  const float slope = static_cast<float>(s.scale) * kLog2E;
+  wait_for_batches<0>();
+  __syncthreads();
+  for (; first < end; first += kKeys, stage ^= 1) {
+    ask_keys(block, ring + static_cast<uint32_t>((stage ^ 1) * 2 * S::kKeyBytes), first + kKeys, end);
+    const uint32_t keys = ring + static_cast<uint32_t>(stage * 2 * S::kKeyBytes);
+    if (mine < s.queries && first + kKeys > warp_begin && first < warp_end) {
+      float scores[kKeys / 8][4] = {}, dp[kKeys / 8][4] = {};
+      add_dot_products<T, kSize, kRows, kKeys>(scores, q, warp_row, keys);
+      add_dot_products<T, kSize, kRows, kKeys>(dp, dy, warp_row, keys + S::kKeyBytes);
+      weigh_keys(scores, dp, sees, rows, first, slope);
+      add_weighted_rows<T, kSize, kKeys>(sums, scores, keys);
+    }
+    wait_for_batches<0>();
+    __syncthreads();
+  }
+  const Head<T> dq(d.dq, s.q, block.b, block.h);
+  store_sums<T, kSize>(sums, static_cast<float>(s.scale), dq.data, dq.step, mine, s.queries);
+}
+
+// --- keys
+
+// What keys must know of a tile of queries.
+template <int kQueries>
+struct QueryTile {
+  float lse[kQueries], delta[kQueries];
+  Range sees[kQueries];
+
+  // By all threads. What does not exist sees nothing, and begins behind all that does.
+  __device__ __forceinline__ void read(const AttentionShape& s, const AttentionData& d, const KeySight& sight,
+                                       const float* deltas, int64_t statistics, int64_t first) {
+    for (int i = static_cast<int>(threadIdx.x); i < kQueries; i += kAll) {
+      const int64_t query = first + i;
+      const bool exists = query < s.queries;
+      const RowStatistics row = exists ? RowStatistics(d, deltas, statistics + query) : RowStatistics();
+      lse[i] = row.lse;
+      delta[i] = row.delta;
+      sees[i] = exists ? Range{static_cast<int>(sight.begin(s, query)), static_cast<int>(sight.end(s, query))}
+                       : Range{INT_MAX, INT_MAX};
+    }
+  }
+  // Whether any query sees any of 16 keys.
+  __device__ __forceinline__ bool sees_any(int key) const {
+    return sees[0].begin < key + 16 && sees[kQueries - 1].end > key;
+  }
+};
+
+// Of a thread's two rows of keys: weights and their scores' gradients.
+template <int kQueries>
+__device__ __forceinline__ void weigh_queries(float (&p)[kQueries / 8][4], float (&dp)[kQueries / 8][4],
+                                              const QueryTile<kQueries>& tile, int64_t first, float slope) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes, column = lane % 4 * 2;
+  const int key = static_cast<int>(first) + lane / 4;
+#pragma unroll
+  for (int n = 0; n < kQueries / 8; ++n)
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int query = 8 * n + column + j;
+      const float lse = tile.lse[query], delta = tile.delta[query];
+      const Range sees = tile.sees[query];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int i = 2 * half + j;
+        const bool seen = key + 8 * half >= sees.begin && key + 8 * half < sees.end;
+        p[n][i] = seen ? approximate_power(fmaf(p[n][i], slope, -lse)) : 0;
+        dp[n][i] = seen ? p[n][i] * (dp[n][i] - delta) : 0;
+      }
+    }
+}
+
+// The queries that a block of keys is seen by: tile after tile of the first head of the group, then of the next.
+template <class T, int kSize>
+struct QueryFeed {
+  using S = Sizes<kSize>;
+  static constexpr int kQueries = S::kQueries;
+  const AttentionShape& s;
+  const AttentionData& d;
+  const KeySight& sight;
+  const float* deltas;
+  int64_t b, first_head;
+  int begin, per_head, count;
+  uint32_t ring;
+  QueryTile<kQueries>* tiles;
+
+  __device__ __forceinline__ QueryFeed(const AttentionShape& s, const AttentionData& d, const KeySight& sight,
+                                       const float* deltas, int64_t b, int64_t key_head, int64_t row0,
+                                       uint32_t ring, QueryTile<kQueries>* tiles)
+      : s(s), d(d), sight(sight), deltas(deltas), b(b), ring(ring), tiles(tiles) {
+    const int64_t group = s.heads / s.key_heads;
+    first_head = key_head * group;
+    begin = static_cast<int>(sight.first(s, row0)) / kQueries * kQueries;
+    const int past =
+        row0 < sight.count ? static_cast<int>(sight.past(s, min(row0 + kRows, sight.count) - 1)) : 0;
+    per_head = past > begin ? (past - begin + kQueries - 1) / kQueries : 0;
+    count = static_cast<int>(group) * per_head;
+  }
+  __device__ __forceinline__ void ask(int stage, int i) const {
+    if (i < count) {
+      const int64_t h = first_head + i / per_head;
+      const int first = begin + i % per_head * kQueries;
+      const Head<T> q(d.q, s.q, b, h), dy(d.dy, s.y, b, h);
+      const uint32_t to = ring + static_cast<uint32_t>(stage * 2 * S::kQueryBytes);
+      copy_rows<T, kSize, kQueries, kAll>(to, q.data, q.step, first, s.queries);
+      copy_rows<T, kSize, kQueries, kAll>(to + S::kQueryBytes, dy.data, dy.step, first, s.queries);
+      tiles[stage].read(s, d, sight, deltas, (b * s.heads + h) * s.queries, first);
+    }
+    end_batch();
+  }
+};
+
+template <class T, int kSize>
+__global__ void __launch_bounds__(kAll, 2)
+    range_key_gradient(const __grid_constant__ AttentionShape s, const __grid_constant__ AttentionData d,
+                       const float* deltas, int parts) {
+  using S = Sizes<kSize>;
+  constexpr int kQueries = S::kQueries;
+  extern __shared__ __align__(128) unsigned char shared[];
+  __shared__ QueryTile<kQueries> tiles[2];
+  begin_in_order();
+  const int64_t b = blockIdx.x / parts / s.key_heads, key_head = blockIdx.x / parts % s.key_heads;
+  const int64_t row0 = static_cast<int64_t>(blockIdx.x % parts) * kRows;
+  const KeySight sight(s, d, b);
+  const auto k = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+  const uint32_t v = k + S::kRowBytes, ring = v + S::kRowBytes;
+  const Head<T> keys(d.k, s.k, b, key_head), values(d.v, s.v, b, key_head);
+  copy_rows<T, kSize, kRows, kAll>(k, keys.data, keys.step, row0, sight.count);
+  copy_rows<T, kSize, kRows, kAll>(v, values.data, values.step, row0, sight.count);
+
+  const QueryFeed<T, kSize> queries(s, d, sight, deltas, b, key_head, row0, ring, tiles);
+  queries.ask(0, 0);
+  const int warp_row = static_cast<int>(threadIdx.x) / kLanes * 16;
+  const int64_t mine = row0 + warp_row;
+  float dk[kSize / 8][4] = {}, dv[kSize / 8][4] = {};
+  const float slope = static_cast<float>(s.scale) * kLog2E;
+  wait_for_batches<0>();
+  __syncthreads();
+  for (int i = 0, stage = 0; i < queries.count; ++i, stage ^= 1) {
+    queries.ask(stage ^ 1, i + 1);
+    const uint32_t q = ring + static_cast<uint32_t>(stage * 2 * S::kQueryBytes), dy = q + S::kQueryBytes;
+    if (tiles[stage].sees_any(static_cast<int>(mine))) {
+      float p[kQueries / 8][4] = {}, ds[kQueries / 8][4] = {};
+      add_dot_products<T, kSize, kRows, kQueries>(p, k, warp_row, q);
+      add_dot_products<T, kSize, kRows, kQueries>(ds, v, warp_row, dy);
+      weigh_queries<kQueries>(p, ds, tiles[stage], mine, slope);
+      add_weighted_rows<T, kSize, kQueries>(dv, p, dy);
+      add_weighted_rows<T, kSize, kQueries>(dk, ds, q);
+    }
+    wait_for_batches<0>();
+    __syncthreads();
+  }
+  const Head<T> to_k(d.dk, s.k, b, key_head), to_v(d.dv, s.v, b, key_head);
+  store_sums<T, kSize>(dk, static_cast<float>(s.scale), to_k.data, to_k.step, mine, s.keys);
+  store_sums<T, kSize>(dv, 1, to_v.data, to_v.step, mine, s.keys);
+}
+
+// --- starting them
+
+template <class T, int kSize>
+void start_gradient(const AttentionShape& s, const AttentionData& d, const KernelContext& c) {
+  using S = Sizes<kSize>;
+  const auto* deltas = reinterpret_cast<const float*>(d.scratch);
+  const auto of_queries = range_query_gradient<T, kSize>;
+  const auto of_keys = range_key_gradient<T, kSize>;
+  cudaFuncSetAttribute(of_queries, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kQueryShared);
+  cudaFuncSetAttribute(of_keys, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kKeyShared);
+  const int64_t query_parts = blocks_for(s.queries, kRows), key_parts = blocks_for(s.keys, kRows);
+  write_row_products(s, d);
+  start(c, of_queries, s.batch * s.heads * query_parts, kAll, S::kQueryShared, s, d, deltas,
+        static_cast<int>(query_parts));
+  start(c, of_keys, s.batch * s.key_heads * key_parts, kAll, S::kKeyShared, s, d, deltas,
+        static_cast<int>(key_parts));
+}
+
+template <class T>
+void start_type(const AttentionShape& s, const AttentionData& d, const KernelContext& c) {
+  s.size == 64 ? start_gradient<T, 64>(s, d, c) : start_gradient<T, 128>(s, d, c);
+}
+
+}  // namespace
+
+std::optional<std::string> range_gradient_declines(const AttentionShape& s) {
+  if (s.dtype != DType::f16 && s.dtype != DType::bf16) return "it takes f16 and bf16";
+  if (s.has_mask) return "it takes no mask";
+  if (!s.has_key_start && s.window == 0 && !s.has_key_length) return "all queries see keys from the first on";
+  if ((s.size != 64 && s.size != 128) || s.v_size != s.size) return "it takes heads of 64 and 128";
+  if (s.queries * s.keys < 32 * 32) return "the tiles do small ones";
+  constexpr int64_t kMaxCount = int64_t{1} << 30;
+  if (s.batch * s.heads > kMaxCount / std::max(blocks_for(s.queries, kRows), blocks_for(s.keys, kRows)) ||
+      s.queries > kMaxCount / s.heads || s.keys > kMaxCount)
+    return "it counts in i32";
+  return std::nullopt;
+}
+
+void run_range_gradient(const AttentionShape& s, const AttentionData& d, const KernelContext& c) {
+  s.dtype == DType::bf16 ? start_type<__nv_bfloat16>(s, d, c) : start_type<__half>(s, d, c);
+}
+
+}  // namespace genesis::cuda

@@ -1,0 +1,58 @@
+// A GEMV: one row of x, or a few, against weights [n, k] of one layer or several. Each weight is read once, at the memory's
+// speed, 16 bytes at a time; how k is split among warps depends on k alone, so that a result has the same bits whatever it is
+// computed beside. gemv.cu has the kernel for every chip, ../gemv_prefetch one that adds up in the same order. Used by gemm.cpp,
+// for single products, and by kernels/nn/linear_gemv.cpp, for several weights in one start.
+#pragma once
+
+#include <array>
+#include <span>
+
+#include "backends/cuda/gemm/gemm.h"
+
+namespace genesis::cuda {
+
+constexpr int64_t kMaxGemvRows = 8;
+
+struct Gemv {
+  struct Layer {
+    const void *weight = nullptr, *bias = nullptr;
+    const void* addend = nullptr;  // as y lies, which it may be; null: none
+    void* y = nullptr;
+    int64_t n = 0, ldc = 0;
+    int64_t first_block = 0;  // filled in when they start
+  };
+  static constexpr int kMaxLayers = 8;
+
+  int64_t m = 0, k = 0, lda = 0;
+  int splits = 1;              // warps that share a group of weight rows: gemv_splits()
+  int layers = 1;              // of a swiglu: gate and up
+  bool independent = false;    // all weights are there before the kernels ahead have ended
+  const void* norm = nullptr;  // x is normalised first (rms_norm) with this weight [k]; null: as it is
+  float eps = 0;
+  Activation activation = Activation::kNone;
+  Layer layer[kMaxLayers];
+};
+
+// Depends on k alone.
+int gemv_splits(DType dtype, int64_t k);
+
+// Where they start, as launch.h has it.
+struct GemvStart {
+  cudaStream_t stream = nullptr;
+  bool can_use_pdl = false, early = false;
+};
+
+// Starts all layers of `gemv`, of a swiglu y = silu(gate) * up with gate and up rounded to the dtype first: the bits of two
+// products and a swiglu. False, and nothing started, where the kernel does not do that. x starts at a multiple of 16 bytes, as
+// all of the layers does.
+using StartGemv = bool (*)(DType dtype, bool swiglu, const Gemv& gemv, const void* x, const GemvStart& start);
+
+// On every chip; not with a norm.
+bool start_gemv(DType dtype, bool swiglu, const Gemv& gemv, const void* x, const GemvStart& start);
+
+// The row `gemv` of gemm.cpp's list; and a product that another kernel starts, which this one stands in for.
+std::string gemv_declines(const GemmProblem& problem);
+std::shared_ptr<const Gemm> create_gemv(const GemmProblem& problem);
+std::shared_ptr<const Gemm> create_gemv_with(const GemmProblem& problem, StartGemv start);
+
+}  // namespace genesis::cuda

@@ -1,0 +1,12 @@
+// Products by cuBLASLt, with the algorithm that was fastest here (autotune.h). Used by gemm.cpp.
+#pragma once
+
+#include "backends/cuda/gemm/lt/cublas_lt.h"
+
+namespace genesis::cuda {
+
+// Equal problems on one device share what is made.
+std::shared_ptr<const Gemm> create_lt(const GemmProblem& problem);
+std::string why_no_lt_here();  // opens the library
+
+}  // namespace genesis::cuda

@@ -1,0 +1,149 @@
+// What the kernels of quantized_gemv.h share: x as bytes in shared memory, and how a result is finished.
+#pragma once
+
+#include "backends/cuda/device/activate.h"
+#include "backends/cuda/device/byte_product.h"
+#include "backends/cuda/device/packs.h"
+#include "backends/cuda/device/swiglu_formula.h"
+#include "backends/cuda/gemm/quantized/quantized_gemv_problem.h"
+
+namespace genesis::cuda {
+
+// Rows of x in bytes, then a ByteBlock for each 32 of them. Of a norm, x times its weight: the sums are scaled.
+struct SharedX {
+  unsigned char* bytes;
+  ByteBlock* blocks;
+  int64_t k;
+
+  __device__ SharedX(unsigned char* shared, int64_t m, int64_t k)
+      : bytes(shared), blocks(reinterpret_cast<ByteBlock*>(shared + m * k)), k(k) {}
+
+  // What a pack of weights meets that begins with element `at`.
+  template <WeightFormat kFormat>
+  __device__ __forceinline__ void read(int64_t row, int64_t at, Words (&x)[kValuesOfPack<kFormat> / 16],
+                                       ByteBlock& block) const {
+#pragma unroll
+    for (int i = 0; i < kValuesOfPack<kFormat> / 16; ++i)
+      x[i] = reinterpret_cast<const Words*>(bytes + row * k + at)[i];
+    block = blocks[(row * k + at) / kQuantBlock];
+  }
+};
+
+constexpr int kMaxGemvWarps = 16;
+// Of x, by warps: each has a part of one row.
+struct XSquares {
+  float of_warp[kMaxGemvWarps];
+};
+
+// Eight elements; x may begin anywhere.
+template <class T>
+__device__ __forceinline__ Pack<T, 8> read_eight(const T* at, bool aligned) {
+  if (aligned) return *reinterpret_cast<const Pack<T, 8>*>(at);
+  Pack<T, 8> eight;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) eight.at[i] = at[i];
+  return eight;
+}
+
+// Warps share the rows of x evenly: M of them at most. Several loads of a lane are under way at once.
+template <class T, int M>
+__device__ __forceinline__ void bring_x(const QuantizedGemv& gemv, const T* x, const SharedX& to,
+                                        XSquares& squares) {
+  constexpr int kEach = 8, kAhead = 4;
+  const int warps = static_cast<int>(blockDim.x) / kLanes / M, warp = static_cast<int>(threadIdx.x) / kLanes,
+            row = warp / warps, eights = static_cast<int>(gemv.k) / kEach;
+  const bool normalises = gemv.norm != nullptr;
+  float square = 0;
+  if (row < gemv.m)
+#pragma unroll 1
+    for (int first = warp % warps * kLanes; first < eights; first += kAhead * warps * kLanes) {
+      Pack<T, kEach> values[kAhead], gains[kAhead];
+#pragma unroll
+      for (int u = 0; u < kAhead; ++u) {
+        const int i = min(first + u * warps * kLanes + static_cast<int>(threadIdx.x) % kLanes, eights - 1);
+        values[u] = read_eight(x + row * gemv.k + i * kEach, gemv.aligned);
+        if (normalises) gains[u] = read_eight(static_cast<const T*>(gemv.norm) + i * kEach, gemv.aligned);
+      }
+#pragma unroll
+      for (int u = 0; u < kAhead; ++u) {
+        const int begin = first + u * warps * kLanes, i = begin + static_cast<int>(threadIdx.x) % kLanes;
+        if (begin >= eights) break;
+        float wide[kEach];
+#pragma unroll
+        for (int e = 0; e < kEach; ++e) {
+          wide[e] = widen(values[u].at[e]);
+          square = fmaf(wide[e], i < eights ? wide[e] : 0.0f, square);
+          wide[e] *= normalises ? widen(gains[u].at[e]) : 1.0f;
+        }
+        uint32_t bytes[kEach / 4];
+        const ByteBlock block = bytes_of_block(wide, bytes);
+        if (i >= eights) continue;
+        reinterpret_cast<uint2*>(to.bytes + row * gemv.k)[i] = {bytes[0], bytes[1]};
+        constexpr int kLanesOfBlock = static_cast<int>(kQuantBlock) / kEach;
+        if (i % kLanesOfBlock == 0) to.blocks[(row * gemv.k) / kQuantBlock + i / kLanesOfBlock] = block;
+      }
+    }
+  if (!normalises) return;
+  square = warp_sum(square);
+  if (threadIdx.x % kLanes == 0) squares.of_warp[warp] = square;
+}
+
+// What sums with row m of x are to be multiplied with, behind the barrier that follows bring_x().
+template <int M>
+__device__ __forceinline__ float scale_of_row(const QuantizedGemv& gemv, const XSquares& squares, int m) {
+  if (!gemv.norm) return 1;
+  const int warps = static_cast<int>(blockDim.x) / kLanes / M;
+  float sum = 0;
+  for (int i = 0; i < warps; ++i) sum += squares.of_warp[m * warps + i];
+  return 1 / sqrtf(sum / static_cast<float>(gemv.k) + gemv.eps);
+}
+
+// One element of y: which, and what is added to its sum, asked for before the sum is there.
+template <class T>
+struct QuantizedResult {
+  int64_t at = -1;  // in y; -1: there is none
+  float bias = 0, up_bias = 0, addend = 0;
+
+  __device__ __forceinline__ void ask(const QuantizedGemv& gemv, const QuantizedGemv::Layer& layer, int64_t m,
+                                      int64_t row) {
+    at = m * layer.n + row;
+    if (layer.bias) bias = widen(static_cast<const T*>(layer.bias)[row]);
+    if (gemv.swiglu && gemv.layer[1].bias) up_bias = widen(static_cast<const T*>(gemv.layer[1].bias)[row]);
+    if (layer.addend) addend = widen(static_cast<const T*>(layer.addend)[at]);
+  }
+  // From its sum, or from those of gate and up.
+  __device__ __forceinline__ void finish(const QuantizedGemv& gemv, const QuantizedGemv::Layer& layer,
+                                         float sum, float up) const {
+    float y = sum;
+    if (layer.bias) y += bias;
+    if (gemv.swiglu) {
+      if (gemv.layer[1].bias) up += up_bias;
+      y = gated<T>(widen(narrow<T>(y)), widen(narrow<T>(up)));
+    } else {
+      y = activate(y, gemv.activation);
+      if (layer.addend) y += addend;
+    }
+    static_cast<T*>(layer.y)[at] = narrow<T>(y);
+  }
+};
+
+// Of N values in every lane, their sums over the warp: that of value i in the 32 / N lanes from i * 32 / N on. Partners at
+// distance kFar give each other half of what they have, as long as that is several.
+template <int N, int kFar = kLanes / 2>
+__device__ __forceinline__ float sum_by_lanes(const float (&values)[N]) {
+  constexpr int kKept = N > 1 ? N / 2 : 1;
+  const bool upper = N > 1 && (threadIdx.x & kFar) != 0;
+  float kept[kKept];
+#pragma unroll
+  for (int i = 0; i < kKept; ++i) {
+    const float other = values[N > 1 ? i + kKept : i];
+    const float given = upper ? values[i] : other, own = upper ? other : values[i];
+    kept[i] = (N > 1 ? own : values[i]) + __shfl_xor_sync(~0u, given, kFar);
+  }
+  if constexpr (kFar > 1)
+    return sum_by_lanes<kKept, kFar / 2>(kept);
+  else
+    return kept[0];
+}
+
+}  // namespace genesis::cuda

@@ -1,0 +1,322 @@
+// Few blocks stay for the whole product, so that x becomes bytes once on a multiprocessor, not once for each few rows of
+// weights. Each warp streams its own rows through its own ring in shared memory, which the chip's copies fill: the first
+// round is asked for while the kernels ahead still run, and warps never wait for each other. A block takes less than half
+// of the shared memory, so that the next kernel's blocks can begin to fill theirs before these have ended.
+#include "backends/cuda/gemm/quantized_stream/quantized_gemv_stream.h"
+
+#include "backends/cuda/device/bulk_copy.h"
+#include "backends/cuda/gemm/quantized/quantized_gemv_kit.h"
+
+namespace genesis::cuda {
+namespace {
+
+constexpr int kMaxSlots = 8;
+constexpr int64_t kWholeScales = 256;  // elements of k whose scales are 16 bytes
+
+// How the kernel goes about it.
+struct StreamPlan {
+  int64_t groups = 0;   // of rows, over all layers
+  int parts = 1;        // of k
+  int part_values = 0;  // elements of k; the last part may have fewer
+  int slots = 0;        // of a warp's ring
+  int row_bytes = 0;    // of a part's quants
+  int scale_bytes = 0;  // and scales
+  int slot_bytes = 0;   // of all rows that a warp has at once
+  int ring_at = 0;      // in shared memory
+  int shared_bytes = 0;
+};
+
+// A group of rows: kRows of a layer, or of a swiglu half as many results, first gate's rows, then up's.
+struct RowGroup {
+  int which;    // layer
+  int64_t row;  // the first, of each weight
+  int count;    // of each weight, less at the end
+};
+
+template <int kRows>
+__device__ __forceinline__ RowGroup group_at(const QuantizedGemv& gemv, int64_t group) {
+  int which = 0;
+  if (!gemv.swiglu)
+    while (which + 1 < gemv.layers && group >= gemv.layer[which + 1].first) ++which;
+  const int results = gemv.swiglu ? kRows / 2 : kRows;
+  const int64_t row = (group - gemv.layer[which].first) * results;
+  return {which, row, static_cast<int>(min(int64_t{results}, gemv.layer[which].n - row))};
+}
+
+// Of one warp. A slot has a part of each row of a group: their quants, then their scales.
+template <WeightFormat kFormat, int kRows>
+class WarpRing {
+ public:
+  __device__ WarpRing(const QuantizedGemv& gemv, const StreamPlan& plan, unsigned char* slots, uint64_t* full)
+      : gemv_(gemv),
+        plan_(plan),
+        slots_(slots),
+        full_(full),
+        group_(first_group()),
+        policy_(evict_first_policy()) {}
+
+  static __device__ __forceinline__ int64_t first_group() {
+    return static_cast<int64_t>(threadIdx.x) / kLanes * gridDim.x + blockIdx.x;
+  }
+  static __device__ __forceinline__ int64_t group_step() {
+    return static_cast<int64_t>(blockDim.x) / kLanes * gridDim.x;
+  }
+
+  // For the next part, if there is one, into a slot that nobody reads any more.
+  __device__ __forceinline__ void ask() {
+    if (group_ >= plan_.groups) return;
+    const int lane = static_cast<int>(threadIdx.x) % kLanes;
+    const RowGroup group = group_at<kRows>(gemv_, group_);
+    const int begin = part_ * plan_.part_values,
+              values = static_cast<int>(min(int64_t{plan_.part_values}, gemv_.k - begin));
+    const int quant_bytes = bytes_of(values), scale_bytes = values / 16;
+    const int rows = gemv_.swiglu ? 2 * group.count : group.count;
+    if (lane == 0) expect_bytes(full_ + slot_, static_cast<uint32_t>(rows * (quant_bytes + scale_bytes)));
+    __syncwarp();
+    // Lanes have a row's quants or scales each; rows that are whole lie side by side.
+    const int results = gemv_.swiglu ? kRows / 2 : kRows, place = lane % kRows, row = place % results;
+    const bool whole = plan_.parts == 1;
+    if (lane < 2 * kRows && row < (whole ? 1 : group.count)) {
+      const QuantizedGemv::Layer& layer = gemv_.layer[gemv_.swiglu ? place / results : group.which];
+      const int64_t from_row = group.row + row;
+      const auto copies = static_cast<uint32_t>(whole ? group.count : 1);
+      unsigned char* to = slots_ + slot_ * slot_bytes();
+      if (lane < kRows)
+        stream_to_shared(
+            to + place * plan_.row_bytes,
+            static_cast<const char*>(layer.quants) + from_row * bytes_of(gemv_.k) + bytes_of(begin),
+            copies * quant_bytes, full_ + slot_, policy_);
+      else
+        stream_to_shared(to + kRows * plan_.row_bytes + place * plan_.scale_bytes,
+                         static_cast<const char*>(layer.scales) + from_row * (gemv_.k / 16) + begin / 16,
+                         copies * scale_bytes, full_ + slot_, policy_);
+    }
+    if (++slot_ == plan_.slots) slot_ = 0;
+    if (++part_ < plan_.parts) return;
+    part_ = 0;
+    group_ += group_step();
+  }
+
+  // The next part that was asked for, when it is there.
+  __device__ __forceinline__ const unsigned char* wait() {
+    wait_for_phase(full_ + read_, phase_);
+    return slots_ + read_ * slot_bytes();
+  }
+  // It is done with.
+  __device__ __forceinline__ void release() {
+    __syncwarp();
+    if (++read_ == plan_.slots) read_ = 0, phase_ ^= 1;
+    ask();
+  }
+
+ private:
+  static __device__ __forceinline__ int64_t bytes_of(int64_t values) {
+    return kFormat == WeightFormat::kQ4 ? values / 2 : values;
+  }
+  static __device__ __forceinline__ int bytes_of(int values) {
+    return kFormat == WeightFormat::kQ4 ? values / 2 : values;
+  }
+  __device__ __forceinline__ int slot_bytes() const { return kRows * (plan_.row_bytes + plan_.scale_bytes); }
+
+  const QuantizedGemv& gemv_;
+  const StreamPlan& plan_;
+  unsigned char* slots_;
+  uint64_t* full_;
+  int64_t group_;
+  int part_ = 0, slot_ = 0, read_ = 0;
+  uint32_t phase_ = 0;
+  uint64_t policy_;
+};
+
+// sums[m * kRows + r] += row r of the slot times row m of x, over `values` elements from `begin` on.
+template <WeightFormat kFormat, int M, int kRows>
+__device__ __forceinline__ void multiply_part(const QuantizedGemv& gemv, const StreamPlan& plan,
+                                              const unsigned char* slot, const int (&places)[kRows],
+                                              const SharedX& x, int begin, int values,
+                                              float (&sums)[M * kRows]) {
+  constexpr int kEach = kValuesOfPack<kFormat>;
+  const unsigned char* scales = slot + kRows * plan.row_bytes;
+#pragma unroll 2
+  for (int pack = static_cast<int>(threadIdx.x) % kLanes; pack < values / kEach; pack += kLanes) {
+    Words w[kRows];
+    float scale[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      w[r] = reinterpret_cast<const Words*>(slot + places[r] * plan.row_bytes)[pack];
+      scale[r] = __half2float(reinterpret_cast<const __half*>(
+          scales + places[r] * plan.scale_bytes)[pack * kEach / static_cast<int>(kQuantBlock)]);
+    }
+#pragma unroll
+    for (int m = 0; m < M; ++m) {
+      if (M > 1 && m >= gemv.m) break;
+      Words bytes[kEach / 16];
+      ByteBlock block;
+      x.read<kFormat>(m, begin + pack * kEach, bytes, block);
+#pragma unroll
+      for (int r = 0; r < kRows; ++r)
+        sums[m * kRows + r] = fmaf(static_cast<float>(dot_bytes<kFormat>(w[r], bytes, block)),
+                                   scale[r] * block.scale, sums[m * kRows + r]);
+    }
+  }
+}
+
+// Each group of rows that the warp has, as its parts come: the sums, and results from them.
+template <class T, WeightFormat kFormat, int M, int kRows>
+__device__ __forceinline__ void multiply_groups(const QuantizedGemv& gemv, const StreamPlan& plan,
+                                                WarpRing<kFormat, kRows>& ring, const SharedX& x,
+                                                const XSquares& squares) {
+  using Ring = WarpRing<kFormat, kRows>;
+  constexpr int kSums = M * kRows, kLanesOfSum = kLanes / kSums;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes, sum = lane / kLanesOfSum, m = sum / kRows,
+            r = sum % kRows, results = gemv.swiglu ? kRows / 2 : kRows;
+  const float scale = scale_of_row<M>(gemv, squares, m);
+#pragma unroll 1
+  for (int64_t at = Ring::first_group(); at < plan.groups; at += Ring::group_step()) {
+    const RowGroup group = group_at<kRows>(gemv, at);
+    const QuantizedGemv::Layer& layer = gemv.layer[group.which];
+    QuantizedResult<T> result;
+    if (lane % kLanesOfSum == 0 && m < gemv.m && r < group.count) result.ask(gemv, layer, m, group.row + r);
+    int places[kRows];  // rows that are not there repeat the last one
+#pragma unroll
+    for (int i = 0; i < kRows; ++i)
+      places[i] = gemv.swiglu ? i / (kRows / 2) * results + min(i % (kRows / 2), group.count - 1)
+                              : min(i, group.count - 1);
+    float sums[kSums] = {};
+#pragma unroll 1
+    for (int part = 0; part < plan.parts; ++part) {
+      const int begin = part * plan.part_values;
+      multiply_part<kFormat, M, kRows>(gemv, plan, ring.wait(), places, x, begin,
+                                       static_cast<int>(min(int64_t{plan.part_values}, gemv.k - begin)),
+                                       sums);
+      ring.release();
+    }
+    const float own = sum_by_lanes(sums) * scale, up = __shfl_down_sync(~0u, own, kRows / 2 * kLanesOfSum);
+    if (result.at >= 0) result.finish(gemv, layer, own, up);
+  }
+}
+
+template <class T, WeightFormat kFormat, int M, int kRows>
+__global__ void __launch_bounds__(kMaxGemvWarps* kLanes, 1)
+    streamed_gemv(const __grid_constant__ QuantizedGemv gemv, const __grid_constant__ StreamPlan plan,
+                  const T* x) {
+  extern __shared__ __align__(128) unsigned char shared[];
+  __shared__ __align__(8) uint64_t full[kMaxGemvWarps][kMaxSlots];
+  __shared__ XSquares squares;
+  const int warp = static_cast<int>(threadIdx.x) / kLanes, lane = static_cast<int>(threadIdx.x) % kLanes;
+  if (lane < plan.slots) {
+    init_barrier(&full[warp][lane], 1);
+    let_copies_see_barriers();
+  }
+  __syncwarp();
+  WarpRing<kFormat, kRows> ring(
+      gemv, plan, shared + plan.ring_at + warp * plan.slots * kRows * (plan.row_bytes + plan.scale_bytes),
+      full[warp]);
+  const auto fill = [&] {
+    for (int i = 0; i < plan.slots; ++i) ring.ask();
+  };
+  if (gemv.independent) fill();
+  pdl_launch_dependents();
+  pdl_wait();
+  if (!gemv.independent) fill();
+  const SharedX bytes(shared, gemv.m, gemv.k);
+  bring_x<T, M>(gemv, x, bytes, squares);
+  __syncthreads();
+  multiply_groups<T, kFormat, M, kRows>(gemv, plan, ring, bytes, squares);
+}
+
+// Copies begin and end at multiples of 16 bytes.
+bool can_copy(const QuantizedGemv& gemv, const StreamPlan& plan, int results) {
+  if (plan.parts > 1) return gemv.k % kWholeScales == 0;
+  const int64_t scales = gemv.k / 16;  // bytes of a row
+  for (int i = 0; i < gemv.layers; ++i)
+    if (results * scales % 16 != 0 || gemv.layer[i].n % results * scales % 16 != 0) return false;
+  return true;
+}
+
+int64_t count_groups(QuantizedGemv& gemv, int results) {
+  int64_t groups = 0;
+  for (int i = 0; i < (gemv.swiglu ? 1 : gemv.layers); ++i) {
+    gemv.layer[i].first = groups;
+    groups += blocks_for(gemv.layer[i].n, results);
+  }
+  return groups;
+}
+
+constexpr int kOwnShared = 2 << 10;  // what the kernel has besides
+
+// Why not; empty: `plan` says how, and gemv's layers their first groups.
+std::string plan_stream(QuantizedGemv& gemv, int rows, const WeightStream& stream, int shared_limit,
+                        StreamPlan& plan) {
+  const bool is_q4 = gemv.format == WeightFormat::kQ4;
+  const int results = gemv.swiglu ? rows / 2 : rows;
+  plan.groups = count_groups(gemv, results);
+  const int64_t most = int64_t{stream.part_bytes} * (is_q4 ? 2 : 1) / kWholeScales * kWholeScales;
+  const bool cut = gemv.k > most && gemv.k % kWholeScales == 0;
+  plan.part_values = static_cast<int>(cut ? most : gemv.k);
+  plan.parts = static_cast<int>(blocks_for(gemv.k, plan.part_values));
+  if (!can_copy(gemv, plan, results)) return "scales that do not begin and end at multiples of 16 bytes";
+  plan.row_bytes = plan.part_values / (is_q4 ? 2 : 1);
+  plan.scale_bytes = plan.part_values / 16;
+  plan.slot_bytes = rows * (plan.row_bytes + plan.scale_bytes);
+  plan.slots = std::min(kMaxSlots, stream.ring_bytes / (stream.warps * plan.slot_bytes));
+  if (plan.slots < 2) return "rows of weights of which shared memory does not hold two ahead";
+  plan.ring_at = static_cast<int>(blocks_for(byte_rows_bytes(gemv.m, gemv.k), 128) * 128);
+  plan.shared_bytes = plan.ring_at + plan.slots * stream.warps * plan.slot_bytes;
+  if (plan.shared_bytes + kOwnShared > shared_limit)
+    return "rows of x that leave weights no room in shared memory";
+  return "";
+}
+
+template <class T, WeightFormat kFormat, int M, int kRows>
+bool start_kernel(QuantizedGemv gemv, const void* x, const Launch& launch, const WeightStream& stream) {
+  StreamPlan plan;
+  if (!plan_stream(gemv, kRows, stream, shared_bytes_limit(), plan).empty()) return false;
+  if (plan.groups == 0) return true;
+  const int shared = plan.shared_bytes;
+  const auto kernel = streamed_gemv<T, kFormat, M, kRows>;
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+  Launch sharing = launch;
+  sharing.shares_memory = true;
+  const int64_t blocks = std::min<int64_t>(int64_t{launch.multiprocessors} * stream.blocks, plan.groups);
+  start_with_pdl(sharing, kernel, static_cast<unsigned>(blocks), static_cast<unsigned>(stream.warps * kLanes),
+                 static_cast<size_t>(shared), gemv, plan, static_cast<const T*>(x));
+  return true;
+}
+
+template <class T, WeightFormat kFormat, int kRows>
+bool start_rows(const QuantizedGemv& gemv, const void* x, const Launch& launch, const WeightStream& stream) {
+  if (gemv.m <= 1) return start_kernel<T, kFormat, 1, kRows>(gemv, x, launch, stream);
+  if (gemv.m <= 2) return start_kernel<T, kFormat, 2, kRows>(gemv, x, launch, stream);
+  if (gemv.m <= 4) return start_kernel<T, kFormat, 4, kRows>(gemv, x, launch, stream);
+  return start_kernel<T, kFormat, 8, kRows>(gemv, x, launch, stream);
+}
+
+template <class T, int kRows>
+bool start_format(const QuantizedGemv& gemv, const void* x, const Launch& launch,
+                  const WeightStream& stream) {
+  if (gemv.format == WeightFormat::kQ8)
+    return start_rows<T, WeightFormat::kQ8, kRows>(gemv, x, launch, stream);
+  return start_rows<T, WeightFormat::kQ4, kRows>(gemv, x, launch, stream);
+}
+
+}  // namespace
+
+std::string quantized_stream_declines(const QuantizedGemv& gemv) {
+  constexpr int kSharedOfHopper = 227 << 10;
+  QuantizedGemv planned = gemv;
+  StreamPlan plan;
+  return plan_stream(planned, WeightStream{}.rows, {}, kSharedOfHopper, plan);
+}
+
+bool try_streamed_quantized_gemv(DType dtype, QuantizedGemv gemv, const void* x, const Launch& launch,
+                                 const WeightStream& stream) {
+  if (!launch.can_use_pdl || !begins_at_eights(dtype, gemv, x)) return false;  // older chips
+  gemv.aligned = true;
+  if (dtype == DType::bf16)
+    return stream.rows == 2 ? start_format<__nv_bfloat16, 2>(gemv, x, launch, stream)
+                            : start_format<__nv_bfloat16, 4>(gemv, x, launch, stream);
+  if (dtype == DType::f16) return start_format<__half, 4>(gemv, x, launch, stream);
+  return start_format<float, 4>(gemv, x, launch, stream);
+}
+
+}  // namespace genesis::cuda

@@ -1,0 +1,179 @@
+// How the operands of skinny_gemm.cu come: which rows a block has, what each lane copies of them and of x into a ring of its own, and
+// what tensor cores make of that. Device code, of that file alone.
+#pragma once
+
+#include "backends/cuda/device/async_copy.h"
+#include "backends/cuda/device/cluster.h"
+#include "backends/cuda/device/reduce.h"
+#include "backends/cuda/device/tensor_core.h"
+#include "backends/cuda/device/words.h"
+#include "backends/cuda/gemm/gemv/gemv.h"
+
+namespace genesis::cuda::skinny_gemm {
+
+constexpr int kTile = 16, kStep = 32;
+constexpr int kPackBytes = kLanes * 16;  // what a warp copies at once
+
+// Four tiles take twice the registers.
+template <int kTiles>
+constexpr int kWarpsOf = kTiles == 4 ? 4 : 8;
+
+template <int kTiles, int kColumns>
+struct Sizes {
+  static constexpr int kWarps = kWarpsOf<kTiles>, kAll = kWarps * kLanes;
+  static constexpr int kEights = kColumns;  // of rows of x
+  static constexpr int kWeights = 2 * kTiles, kPacks = kWeights + kColumns;
+  // Steps under way: a block takes less than half of a multiprocessor's shared memory, so that the next kernel's fit in.
+  static constexpr int kDepth = kTiles == 2 ? 3 : 4;
+  static constexpr int kRing = kDepth * kPacks * kPackBytes;  // bytes of a warp
+  static constexpr int kSums =
+      kTiles * kColumns * kLanes;  // of four numbers each, as a tensor core gives them
+  static constexpr int kSharedBytes = kWarps * kRing + kSums * 16;
+  static_assert(kRing >= kSums * 16, "a warp puts its sums where its ring was");
+};
+
+// What a lane copies: rows g and g + 8 of every tile, row g of every eight of x, and of them the eight elements of a
+// step that are its quarter's.
+template <class T, int kTiles, int kColumns, int kTileRows>
+struct LaneFeed {
+  using S = Sizes<kTiles, kColumns>;
+  const T *low, *high;  // rows of the first tile
+  const T* x;
+  int tile_step, x_step;  // elements to the next tile, and to the next eight rows of x
+  int k, rows, low_rows,
+      high_rows;  // elements of a row; rows there are, of x and of weights, from the lane's own on
+  uint32_t ring;
+
+  __device__ __forceinline__ uint32_t at(int slot, int pack) const {
+    return ring + static_cast<uint32_t>((slot * S::kPacks + pack) * kPackBytes);
+  }
+  __device__ __forceinline__ int element(int step) const {
+    return step * kStep + static_cast<int>(threadIdx.x) % 4 * 8;
+  }
+  // Past the end of k, and instead of rows that do not exist, there are zeros; steps that begin there are never read.
+  __device__ __forceinline__ bool has(int step) const { return step * kStep < k; }
+  __device__ __forceinline__ void ask_weights(int slot, int step) const {
+    if (!has(step)) return;
+    const int i = element(step);
+    const bool there = i < k;
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+      const int from = tile * tile_step + i;
+      const bool has_low = there && tile * kTileRows < low_rows,
+                 has_high = there && tile * kTileRows < high_rows;
+      copy_or_zero(at(slot, 2 * tile), low + (has_low ? from : 0), has_low);
+      copy_or_zero(at(slot, 2 * tile + 1), high + (has_high ? from : 0), has_high);
+    }
+  }
+  __device__ __forceinline__ void ask_x(int slot, int step) const {
+    if (!has(step)) return;
+    const int i = element(step);
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) {
+      const bool there = i < k && 8 * c < rows;
+      copy_or_zero(at(slot, S::kWeights + c), x + (there ? c * x_step + i : 0), there);
+    }
+  }
+  __device__ __forceinline__ Words read(int slot, int pack) const { return read_pack(at(slot, pack)); }
+};
+
+// Which rows of which layer a block has.
+struct BlockRows {
+  int layer = 0, rank = 0;
+  int64_t first = 0;  // row of the layer; of a swiglu, of gate and up
+};
+
+// Weight rows of a tile: of a swiglu eight of gate and eight of up, so that one lane has the sums of both.
+template <bool kSwiglu>
+constexpr int kResults = kSwiglu ? kTile / 2 : kTile;
+
+template <int kTiles, bool kSwiglu>
+__device__ __forceinline__ BlockRows rows_of_block(const Gemv& gemv, int parts) {
+  BlockRows rows;
+  const int64_t block = static_cast<int64_t>(blockIdx.x) / parts;
+  rows.rank = static_cast<int>(blockIdx.x) % parts;
+  if (!kSwiglu)
+    while (rows.layer + 1 < gemv.layers && block >= gemv.layer[rows.layer + 1].first_block) ++rows.layer;
+  rows.first = (block - gemv.layer[rows.layer].first_block) * kTiles * kResults<kSwiglu>;
+  return rows;
+}
+
+template <class T, class Feed, bool kSwiglu>
+__device__ __forceinline__ Feed feed_of(const Gemv& gemv, const T* x, const BlockRows& rows,
+                                        unsigned char* shared) {
+  const Gemv::Layer &low = gemv.layer[rows.layer], &high = gemv.layer[kSwiglu ? 1 : rows.layer];
+  const int lane = static_cast<int>(threadIdx.x) % kLanes, warp = static_cast<int>(threadIdx.x) / kLanes,
+            g = lane / 4;
+  Feed feed;
+  const int64_t row = rows.first + g, left = low.n - row;
+  feed.low_rows = static_cast<int>(left);
+  feed.high_rows = static_cast<int>(kSwiglu ? left : left - 8);
+  feed.low = static_cast<const T*>(low.weight) + (feed.low_rows > 0 ? row * gemv.k : 0);
+  feed.high =
+      static_cast<const T*>(high.weight) + (feed.high_rows > 0 ? (row + (kSwiglu ? 0 : 8)) * gemv.k : 0);
+  feed.tile_step = static_cast<int>(kResults<kSwiglu> * gemv.k);
+  feed.rows = static_cast<int>(gemv.m) - g;
+  feed.x = x + (feed.rows > 0 ? g * gemv.lda : 0);
+  feed.x_step = static_cast<int>(8 * gemv.lda);
+  feed.k = static_cast<int>(gemv.k);
+  feed.ring = static_cast<uint32_t>(__cvta_generic_to_shared(shared + warp * Feed::S::kRing + lane * 16));
+  return feed;
+}
+
+template <class T, class Feed, int kTiles, int kColumns>
+__device__ __forceinline__ void multiply_step(const Feed& feed, int slot,
+                                              float (&sums)[kTiles][kColumns][4]) {
+  using S = typename Feed::S;
+  Words x[kColumns];
+#pragma unroll
+  for (int c = 0; c < kColumns; ++c) x[c] = feed.read(slot, S::kWeights + c);
+#pragma unroll
+  for (int tile = 0; tile < kTiles; ++tile) {
+    const Words low = feed.read(slot, 2 * tile), high = feed.read(slot, 2 * tile + 1);
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) multiply_32<T>(sums[tile][c], low, high, x[c]);
+  }
+}
+
+// The first bytes of a block's rows, into the second-level cache: `ahead` of a row for each block of the cluster.
+template <class T, int kTiles, bool kSwiglu>
+__device__ __forceinline__ void ask_into_cache(const Gemv& gemv, const BlockRows& rows, int ahead) {
+  // A warp's lanes ask one after the other, so all warps have a few.
+  constexpr int kWarps = kWarpsOf<kTiles>;
+  const int thread = static_cast<int>(threadIdx.x), from = rows.rank * ahead,
+            i = thread % kLanes * kWarps + thread / kLanes;
+  const int bytes = min(ahead, static_cast<int>(gemv.k * sizeof(T)) - from);
+  if (i >= kTiles * kTile || bytes <= 0) return;
+  const bool is_up = kSwiglu && i >= kTiles * kResults<kSwiglu>;
+  const Gemv::Layer& layer = gemv.layer[is_up ? 1 : rows.layer];
+  const int64_t row = rows.first + i - (is_up ? kTiles * kResults<kSwiglu> : 0);
+  if (row >= layer.n) return;
+  const char* weights = static_cast<const char*>(layer.weight) + row * gemv.k * sizeof(T);
+  prefetch_into_cache(weights + from, static_cast<uint32_t>(bytes));
+}
+
+// The share of k of one warp: steps from `step` on, every `stride`th.
+template <class T, class Feed, int kTiles, int kColumns>
+__device__ __forceinline__ void multiply_all(const Feed& feed, bool independent, int step, int stride,
+                                             float (&sums)[kTiles][kColumns][4]) {
+  constexpr int kDepth = Feed::S::kDepth;
+#pragma unroll
+  for (int d = 0; d < kDepth; ++d) {
+    if (!independent) feed.ask_weights(d, step + d * stride);
+    feed.ask_x(d, step + d * stride);
+    end_batch();
+  }
+  int slot = 0;
+  for (; feed.has(step); step += stride) {
+    wait_for_batches<kDepth - 1>();
+    multiply_step<T>(feed, slot, sums);
+    feed.ask_weights(slot, step + kDepth * stride);
+    feed.ask_x(slot, step + kDepth * stride);
+    end_batch();
+    if (++slot == kDepth) slot = 0;
+  }
+  wait_for_batches<0>();
+  __syncwarp();  // sums go where other lanes' rings were
+}
+
+}  // namespace genesis::cuda::skinny_gemm

@@ -1,0 +1,345 @@
+// cached_attention of a batch of texts: keys and values of all texts are by far the most bytes, so a block has all query
+// heads of a key head, and its keys are read once. Few blocks share a text: a cluster, whose blocks merge what they have
+// seen in shared memory. Heads are the rows of the tensor cores' first operand; keys, and then values, the second, eight
+// columns each: a lane's share of both is what it copies into shared memory itself, 16 bytes at a time, before the
+// kernels ahead have ended. Scores are what a lane multiplies values with: nothing moves from lane to lane but maxima
+// and, at the end, sums. The new key never comes from the cache: one block rotates it, sees it last and writes it.
+#include <algorithm>
+
+#include "backends/cuda/device/async_copy.h"
+#include "backends/cuda/device/cluster.h"
+#include "backends/cuda/device/reduce.h"
+#include "backends/cuda/device/rotation_angle.h"
+#include "backends/cuda/device/tensor_core.h"
+#include "backends/cuda/device/words.h"
+#include "backends/cuda/kernels.h"
+#include "backends/cuda/kernels/nn/cached_call.h"
+#include "backends/cuda/kernels/nn/grouped/grouped_feed.h"
+
+namespace genesis::cuda {
+namespace {
+
+using namespace grouped;
+
+constexpr int64_t kWantedBlocks = 264, kMinKeys = 64, kMaxSplits = 8, kMinColumns = 16;
+
+// What a lane knows of head g: the weighted values of features 8 * (2t) + i and 8 * (2t + 1) + i of each block of 64; its
+// share of the weights' sum, and the maximum of all lanes of the head.
+template <class T, int kSize>
+struct HeadState {
+  using S = Sizes<kSize>;
+  float y[S::kBlocks][8][4] = {}, max = -INFINITY, sum = 0;
+
+  __device__ __forceinline__ void add(const LaneFeed<T, kSize>& feed, int slot,
+                                      const Words (&q)[S::kQuarters], int position, float scale) {
+    float scores[2][4] = {};
+    constexpr Words kNone{0, 0, 0, 0};
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int quarter = 0; quarter < S::kQuarters; ++quarter)
+        multiply_32<T>(scores[half], q[quarter], kNone, feed.key(slot, half, quarter));
+    const int t = static_cast<int>(threadIdx.x) % 4;
+    float most = max;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int j = position + i / 2 * 8 + t * 2 + i % 2;
+      float& score = scores[i / 2][i % 2];
+      score = j < feed.end ? score * scale : -INFINITY;
+      most = fmaxf(most, score);
+    }
+    most = reduce_lanes(most, 4, Max{});
+    weigh(scores, most);
+    add_values(feed, slot, scores);
+  }
+
+ private:
+  // Scores become weights.
+  __device__ __forceinline__ void weigh(float (&scores)[2][4], float most) {
+    const float shift = most == -INFINITY ? 0 : most, factor = __expf(max - shift);
+    max = most;
+    sum *= factor;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      float& score = scores[i / 2][i % 2];
+      score = __expf(score - shift);
+      sum += score;
+    }
+#pragma unroll
+    for (int block = 0; block < S::kBlocks; ++block)
+#pragma unroll
+      for (int i = 0; i < 8; ++i) y[block][i][0] *= factor, y[block][i][1] *= factor;
+  }
+  __device__ __forceinline__ static uint32_t pair(float low, float high) {
+    if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+      const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+      return reinterpret_cast<const uint32_t&>(both);
+    } else {
+      const __half2 both = __floats2half2_rn(low, high);
+      return reinterpret_cast<const uint32_t&>(both);
+    }
+  }
+  __device__ __forceinline__ void add_values(const LaneFeed<T, kSize>& feed, int slot,
+                                             const float (&weights)[2][4]) {
+    const uint32_t low = pair(weights[0][0], weights[0][1]), high = pair(weights[1][0], weights[1][1]);
+#pragma unroll
+    for (int block = 0; block < S::kBlocks; ++block) {
+      const Words v[4] = {feed.value(slot, 0, block), feed.value(slot, 1, block), feed.value(slot, 2, block),
+                          feed.value(slot, 3, block)};
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        const uint32_t selector = i % 2 ? 0x7632 : 0x5410;  // the same feature of two keys
+        const uint32_t a = __byte_perm(word_of(v[0], i / 2), word_of(v[1], i / 2), selector),
+                       b = __byte_perm(word_of(v[2], i / 2), word_of(v[3], i / 2), selector);
+        multiply_16x8<T>(y[block][i], low, 0, high, 0, a, b);
+      }
+    }
+  }
+};
+
+// Features of a head, then the maximum and the sum.
+template <int kSize>
+using StateRow = float[kSize + 2];
+
+template <class T, int kSize>
+__device__ __forceinline__ void put_state(HeadState<T, kSize>& state, StateRow<kSize>* rows) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes, g = lane / 4, t = lane % 4;
+  const float sum = reduce_lanes(state.sum, 4, Add{});
+#pragma unroll
+  for (int block = 0; block < kSize / 64; ++block)
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      rows[g][block * 64 + t * 16 + i] = state.y[block][i][0];
+      rows[g][block * 64 + t * 16 + 8 + i] = state.y[block][i][1];
+    }
+  if (t == 0) rows[g][kSize] = state.max, rows[g][kSize + 1] = sum;
+}
+
+// A running merge of one feature.
+struct Merged {
+  float max = -INFINITY, sum = 0, y = 0;
+
+  __device__ __forceinline__ void add(float other_max, float other_sum, float other_y) {
+    const float most = fmaxf(max, other_max), shift = most == -INFINITY ? 0 : most;
+    const float own = __expf(max - shift), other = __expf(other_max - shift);
+    max = most;
+    sum = sum * own + other_sum * other;
+    y = y * own + other_y * other;
+  }
+};
+
+// What a block needs of this token.
+template <class T, int kSize>
+struct Token {
+  T q[kHeads][kSize], k[kSize], v[kSize];
+  float cosines[kSize / 2], sines[kSize / 2], scores[kHeads];  // of the new key
+  StateRow<kSize> merged[kHeads];                              // of the block
+
+  __device__ __forceinline__ void find_angles(const CachedCall& c, int batch, int start) {
+    for (int i = static_cast<int>(threadIdx.x); i < c.pairs; i += kAll)
+      sine_and_cosine(static_cast<double>(start) * c.frequency(batch, i), sines[i], cosines[i]);
+  }
+  // Rows of q and k, rotated, as T rounds them; v as it is.
+  __device__ __forceinline__ void read(const CachedCall& c, const BlockTask& at) {
+    const int64_t row = int64_t{at.batch} * c.key_heads + at.key_head;
+    constexpr int kUnits = kSize / 2;
+    for (int i = static_cast<int>(threadIdx.x); i < (kHeads + 2) * kUnits; i += kAll) {
+      const int head = i / kUnits, unit = i % kUnits;
+      if (head < c.cut.group)
+        rotate(c, static_cast<const T*>(c.q) + (row * c.cut.group + head) * kSize, unit, q[head]);
+      else if (head < kHeads)
+        q[head][2 * unit] = q[head][2 * unit + 1] = T(0);
+      else if (head == kHeads)
+        rotate(c, static_cast<const T*>(c.k) + row * kSize, unit, k);
+      else
+        for (int j = 2 * unit; j < 2 * unit + 2; ++j) v[j] = static_cast<const T*>(c.v)[row * kSize + j];
+    }
+  }
+  // One warp a head.
+  __device__ __forceinline__ void score_new_key(const CachedCall& c) {
+    const int lane = static_cast<int>(threadIdx.x) % kLanes;
+    for (int head = static_cast<int>(threadIdx.x) / kLanes; head < c.cut.group; head += kWarps) {
+      float sum = 0;
+      for (int d = lane; d < kSize; d += kLanes) sum = fmaf(widen(q[head][d]), widen(k[d]), sum);
+      sum = warp_sum(sum);
+      if (lane == 0) scores[head] = sum * c.scale;
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void rotate(const CachedCall& c, const T* x, int unit, T* to) const {
+    const bool rotates = unit < c.pairs;
+    const int low = rotates && c.rotate_half ? unit : 2 * unit,
+              high = rotates && c.rotate_half ? unit + c.pairs : 2 * unit + 1;
+    const float a = widen(x[low]), b = widen(x[high]);
+    const float cosine = rotates ? cosines[unit] : 1, sine = rotates ? sines[unit] : 0;
+    to[low] = rotates ? narrow<T>(a * cosine - b * sine) : x[low];
+    to[high] = rotates ? narrow<T>(b * cosine + a * sine) : x[high];
+  }
+};
+
+// The states of all warps, and the new key in the last block.
+template <class T, int kSize>
+__device__ __forceinline__ void merge_warps(const CachedCall& c, const BlockTask& at,
+                                            const unsigned char* shared, Token<T, kSize>& token) {
+  const bool has_new = at.split + 1 == c.cut.splits;
+  for (int i = static_cast<int>(threadIdx.x); i < c.cut.group * kSize; i += kAll) {
+    const int head = i / kSize, d = i % kSize;
+    Merged merged;
+#pragma unroll
+    for (int warp = 0; warp < kWarps; ++warp) {
+      const float* row = reinterpret_cast<const StateRow<kSize>*>(shared + warp * Sizes<kSize>::kRing)[head];
+      merged.add(row[kSize], row[kSize + 1], row[d]);
+    }
+    if (has_new) merged.add(token.scores[head], 1, widen(token.v[d]));
+    token.merged[head][d] = merged.y;
+    if (d == 0) token.merged[head][kSize] = merged.max, token.merged[head][kSize + 1] = merged.sum;
+  }
+}
+
+// This block's share of the heads' features, from all blocks of the cluster.
+template <class T, int kSize>
+__device__ __forceinline__ void merge_blocks(const CachedCall& c, const BlockTask& at,
+                                             const Token<T, kSize>& token) {
+  const int splits = c.cut.splits, count = c.cut.group * kSize, each = (count + splits - 1) / splits;
+  T* y = static_cast<T*>(c.y) + (int64_t{at.batch} * c.key_heads + at.key_head) * count;
+  for (int i = at.split * each + static_cast<int>(threadIdx.x); i < min(count, (at.split + 1) * each);
+       i += kAll) {
+    const float* row = token.merged[i / kSize];
+    Merged merged;
+#pragma unroll 4
+    for (int split = 0; split < splits; ++split)
+      merged.add(read_of_block(row + kSize, split, splits), read_of_block(row + kSize + 1, split, splits),
+                 read_of_block(row + i % kSize, split, splits));
+    y[i] = narrow<T>(merged.y / merged.sum);
+  }
+}
+
+template <class T, int kSize>
+__device__ __forceinline__ HeadState<T, kSize> see_keys(const CachedCall& c, const BlockTask& at,
+                                                        const LaneFeed<T, kSize>& feed,
+                                                        const Token<T, kSize>& token) {
+  using S = Sizes<kSize>;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes, warp = static_cast<int>(threadIdx.x) / kLanes;
+  Words q[S::kQuarters];
+#pragma unroll
+  for (int quarter = 0; quarter < S::kQuarters; ++quarter)
+    q[quarter] = *reinterpret_cast<const Words*>(&token.q[lane / 4][quarter * 32 + lane % 4 * 8]);
+  HeadState<T, kSize> state;
+  int slot = 0;
+  for (int position = at.begin + warp * kKeys; position < at.end; position += kWarps * kKeys) {
+    wait_for_batches<S::kDepth - 1>();
+    state.add(feed, slot, q, position, c.scale);
+    feed.ask(slot, position + S::kDepth * kWarps * kKeys);
+    end_batch();
+    if (++slot == S::kDepth) slot = 0;
+  }
+  wait_for_batches<0>();
+  __syncwarp();  // others of the warp write where this lane's ring was
+  return state;
+}
+
+template <class T, int kSize>
+__global__ void __launch_bounds__(kAll, kSize == 64 ? 3 : 2)
+    attend_grouped(const __grid_constant__ CachedCall c) {
+  using S = Sizes<kSize>;
+  extern __shared__ __align__(128) unsigned char shared[];
+  __shared__ __align__(16) Token<T, kSize> token;
+  pdl_launch_dependents();
+  if (!c.independent) pdl_wait();
+  const int64_t given = c.start[batch_of_block(c) * c.start_step];
+  const int start = static_cast<int>(given < 0 ? 0 : given >= c.positions ? c.positions - 1 : given);
+  const BlockTask task(c, start);
+  const LaneFeed<T, kSize> feed = feed_of<T, kSize>(c, task, shared);
+  const int warp = static_cast<int>(threadIdx.x) / kLanes;
+#pragma unroll
+  for (int d = 0; d < S::kDepth; ++d) {
+    feed.ask(d, task.begin + (d * kWarps + warp) * kKeys);
+    end_batch();
+  }
+  token.find_angles(c, task.batch, start);
+  if (c.independent) pdl_wait();
+  if (given != start && task.split == 0 && task.key_head == 0 && threadIdx.x == 0)
+    c.fault(given, c.positions);
+  __syncthreads();
+  token.read(c, task);
+  __syncthreads();
+  token.score_new_key(c);
+  HeadState<T, kSize> state = see_keys<T, kSize>(c, task, feed, token);
+  put_state<T, kSize>(state, reinterpret_cast<StateRow<kSize>*>(shared + warp * S::kRing));
+  __syncthreads();
+  merge_warps<T, kSize>(c, task, shared, token);
+  if (task.split + 1 == c.cut.splits && threadIdx.x < kSize) {
+    const int64_t at = (task.batch * c.positions + start) * c.key_heads * kSize +
+                       int64_t{task.key_head} * kSize + threadIdx.x;
+    static_cast<T*>(c.k_cache)[at] = token.k[threadIdx.x];
+    static_cast<T*>(c.v_cache)[at] = token.v[threadIdx.x];
+  }
+  if (c.cut.splits > 1)
+    wait_for_cluster();
+  else
+    __syncthreads();
+  merge_blocks<T, kSize>(c, task, token);
+  if (c.cut.splits > 1) wait_for_cluster();  // others read this block's states
+}
+
+// --- starting it
+
+CachedCut cut_of(const KernelQuery& query) {
+  const auto q = query.inputs[0].shape.sizes(), cache = query.inputs[3].shape.sizes();
+  CachedCut cut;
+  cut.group = static_cast<int>(q[2] / cache[2]);
+  cut.columns = cache[0] * cache[2];
+  const int64_t most = std::clamp<int64_t>(blocks_for(cache[1], kMinKeys), 1, kMaxSplits);
+  while (2 * cut.splits <= most && 2 * cut.splits * cut.columns <= kWantedBlocks) cut.splits *= 2;
+  return cut;
+}
+
+std::shared_ptr<const void> prepare(const KernelQuery& query) {
+  auto call = std::make_shared<CachedCall>(cached_call(query));
+  call->cut = cut_of(query);
+  return call;
+}
+
+template <class T, int kSize>
+void start_kernel(const Launch& launch, const CachedCall& c) {
+  using S = Sizes<kSize>;
+  const auto kernel = attend_grouped<T, kSize>;
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes);
+  const auto splits = static_cast<unsigned>(c.cut.splits);
+  ClusterLaunch early(launch, static_cast<unsigned>(c.cut.columns) * splits, kAll, S::kSharedBytes, splits);
+  cudaLaunchKernelEx(&early.config, kernel, c);
+}
+
+template <class T>
+void start_type(const Launch& launch, const CachedCall& c, int64_t size) {
+  size == 64 ? start_kernel<T, 64>(launch, c) : start_kernel<T, 128>(launch, c);
+}
+
+void run(const KernelContext& k) {
+  CachedCall c = with_data(k.prepared<CachedCall>(), k);
+  const Launch& launch = launch_of(k);
+  if (!launch.can_use_pdl) c.cut.splits = 1;  // older chips have no clusters
+  const int64_t size = k.output(1).dim(3);
+  k.output().dtype == DType::bf16 ? start_type<__nv_bfloat16>(launch, c, size)
+                                  : start_type<__half>(launch, c, size);
+}
+
+std::optional<std::string> can_run(const KernelQuery& query) {
+  if (auto why = decline_cached(query)) return why;
+  const auto q = query.inputs[0].shape.sizes(), cache = query.inputs[3].shape.sizes();
+  const DType dtype = query.inputs[0].dtype;
+  if (dtype != DType::bf16 && dtype != DType::f16) return "neither bf16 nor f16";
+  if (cache[3] != 64 && cache[3] != 128) return "it takes head sizes 64 and 128";
+  if (q[2] > kHeads * cache[2]) return "it takes up to 8 query heads of a key head";
+  if (cache[0] * cache[2] < kMinColumns) return "few texts, whose query heads keep more blocks busy";
+  return std::nullopt;
+}
+
+}  // namespace
+
+KernelImpl grouped_attention_way() {
+  return {.name = "grouped", .run = run, .can_run = can_run, .prepare = prepare};
+}
+
+}  // namespace genesis::cuda

@@ -1,0 +1,102 @@
+#include "backends/kernel_table.h"
+
+#include "schema/core/error.h"
+
+namespace genesis {
+namespace {
+
+std::optional<std::string> reason_against(const KernelImpl& implementation, const KernelQuery& query) {
+  if (!is_allowed(query.disabled, query.op.name(), implementation.name)) return "switched off";
+  if (implementation.can_run)
+    if (auto why_not = implementation.can_run(query)) return why_not;
+  return implementation.why_not_here ? implementation.why_not_here() : std::nullopt;
+}
+
+// The first row that runs the node; of those before it on_declined(row, reason). Null: there is none.
+template <class OnDeclined>
+const KernelImpl* first_to_run(std::span<const KernelImpl> implementations, const KernelQuery& query,
+                               const OnDeclined& on_declined) {
+  for (const KernelImpl& implementation : implementations) {
+    auto reason = reason_against(implementation, query);
+    if (!reason) return &implementation;
+    on_declined(implementation, std::move(*reason));
+  }
+  return nullptr;
+}
+
+std::string full_name(std::string_view family, std::string_view way) {
+  return fmt::format("{}.{}", family, way);
+}
+
+}  // namespace
+
+const KernelImpl& select_kernel(std::span<const KernelImpl> implementations, const KernelQuery& query) {
+  std::string reasons;
+  const KernelImpl* found =
+      first_to_run(implementations, query, [&](const KernelImpl& way, const std::string& why) {
+        reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", way.name, why);
+      });
+  if (!found)
+    fail("no kernel runs op '{}': {}", query.op.name(), reasons.empty() ? "the device has none" : reasons);
+  return *found;
+}
+
+void KernelTable::add(std::span<const OpKernel> rows) {
+  std::string_view before;
+  for (const OpKernel& row : rows) {
+    GENESIS_ASSERT(row.op == before || !table_.contains(row.op));
+    before = row.op;
+    table_[before].push_back(row.way);
+  }
+}
+
+std::span<const KernelImpl> KernelTable::find(std::string_view op) const {
+  const auto at = table_.find(op);
+  return at == table_.end() ? std::span<const KernelImpl>{} : at->second;
+}
+
+std::optional<std::string> why_not(std::span<const KernelImpl> implementations, const KernelQuery& query) {
+  try {
+    select_kernel(implementations, query);
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
+bool is_native(std::span<const KernelImpl> implementations, const KernelQuery& query) {
+  const KernelImpl* found =
+      first_to_run(implementations, query, [](const KernelImpl&, const std::string&) {});
+  return found && !found->in_parts;
+}
+
+int64_t scratch_bytes(std::span<const KernelImpl> implementations, const KernelQuery& query) {
+  const KernelImpl& kernel = select_kernel(implementations, query);
+  return kernel.scratch_bytes ? kernel.scratch_bytes(query) : 0;
+}
+
+KernelChoice choose_kernel(std::span<const KernelImpl> implementations, const KernelQuery& query) {
+  KernelChoice choice;
+  const auto name_of = [&](const KernelImpl& way) { return full_name(query.op.name(), way.name); };
+  const KernelImpl* found = first_to_run(implementations, query, [&](const KernelImpl& way, std::string why) {
+    choice.declined.push_back({name_of(way), std::move(why)});
+  });
+  if (!found) return choice;
+  choice.name = name_of(*found);
+  if (!found->choose_inner) return choice;
+  const KernelChoice inner = found->choose_inner(query);
+  if (!inner.name.empty()) choice.name = inner.name;
+  choice.decided_later = inner.decided_later;
+  choice.declined.insert(choice.declined.end(), inner.declined.begin(), inner.declined.end());
+  return choice;
+}
+
+std::vector<std::string> KernelTable::names() const {
+  std::vector<std::string> names;
+  for (const auto& [op, implementations] : table_)
+    for (const KernelImpl& implementation : implementations)
+      names.push_back(full_name(op, implementation.name));
+  return names;
+}
+
+}  // namespace genesis

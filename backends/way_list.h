@@ -1,0 +1,58 @@
+// An ordered list of ways to do one thing inside kernels, a matrix product above all: best first, the last for everything. A row
+// has a `name` and a `decline`, which says why it cannot do a problem; empty: it can. This is the choice among such rows and
+// what is said of it, the same for every device. Used by backends/{cpu,cuda}/gemm and by the kernels.cpp of both.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schema/graph/target.h"
+
+namespace genesis {
+
+// The first row that does the problem and is not switched off; of those before it on_declined(row, reason). The last row is not
+// asked: somebody has to do it.
+template <class Row, class Problem, class OnDeclined>
+const Row& first_way(std::string_view family, std::span<const Row> rows, const Problem& problem,
+                     const KernelNames* disabled, const OnDeclined& on_declined) {
+  for (const Row& row : rows.first(rows.size() - 1)) {
+    std::string reason = is_allowed(disabled, family, row.name) ? row.decline(problem) : "switched off";
+    if (reason.empty()) return row;
+    on_declined(row, std::move(reason));
+  }
+  return rows.back();
+}
+
+template <class Row, class Problem>
+const Row& first_way(std::string_view family, std::span<const Row> rows, const Problem& problem,
+                     const KernelNames* disabled) {
+  return first_way(family, rows, problem, disabled, [](const Row&, const std::string&) {});
+}
+
+inline std::string name_of_way(std::string_view family, std::string_view way) {
+  return std::string(family) + "." + std::string(way);
+}
+
+// What first_way() takes, in words: "gemm.packed".
+template <class Row, class Problem>
+KernelChoice choose_way(std::string_view family, std::span<const Row> rows, const Problem& problem,
+                        const KernelNames* disabled) {
+  KernelChoice choice;
+  const Row& found = first_way(family, rows, problem, disabled, [&](const Row& row, std::string reason) {
+    choice.declined.push_back({name_of_way(family, row.name), std::move(reason)});
+  });
+  choice.name = name_of_way(family, found.name);
+  return choice;
+}
+
+// Of all rows that can be switched off, by full name.
+template <class Row>
+std::vector<std::string> names_of_ways(std::string_view family, std::span<const Row> rows) {
+  std::vector<std::string> names;
+  for (const Row& row : rows.first(rows.size() - 1)) names.push_back(name_of_way(family, row.name));
+  return names;
+}
+
+}  // namespace genesis

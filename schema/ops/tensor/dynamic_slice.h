@@ -1,0 +1,52 @@
+// Parts of tensors whose start is data: read, and written.
+#pragma once
+
+#include "schema/graph/graph.h"
+
+namespace genesis {
+
+namespace ops {
+
+struct DynamicSlice {
+  static constexpr OpInfo info{.name = "dynamic_slice",
+                               .doc = "`length[0]` elements along `axis` from a start that is data, clamped.",
+                               .inputs = {2, 2},
+                               .precision = Precision::kFollow};
+  int64_t axis = 0;
+  Shape length{0};
+  static void fields(auto& self, auto&& visit) {
+    visit("axis", self.axis);
+    visit("length", self.length);
+  }
+  std::vector<TensorType> infer(Types in) const;
+  Cost cost(Types, Types out) const { return cost_of_copy(out[0]); }
+  void grad(GradientContext& g) const;
+};
+
+struct DynamicUpdateSlice {
+  static constexpr OpInfo info{
+      .name = "dynamic_update_slice",
+      .doc =
+          "x with `update` written along `axis` from a start that is data, clamped; one start, or one for "
+          "each row of axis 0. `length`, as many: of the update only the first so many elements along `axis` "
+          "are written, and they must fit. Inputs x, update, start [, length].",
+      .inputs = {3, 4},
+      .precision = Precision::kFollow,
+      .in_place = kOverFirst};
+  int64_t axis = 0;
+  static void fields(auto& self, auto&& visit) { visit("axis", self.axis); }
+  std::vector<TensorType> infer(Types in) const;
+  Cost cost(Types in, Types out) const;
+  void grad(GradientContext& g) const;
+};
+
+}  // namespace ops
+
+// The start position is data: an i32 or i64 scalar. Clamped so that the slice fits.
+Value dynamic_slice(Value x, Value start, int64_t axis, Dim length);
+// x with `update` written at position `start` along `axis` (a KV cache append). In place where the planner
+// can. start: as above, or integers [x.dim(0)], one for each row of axis 0, along another axis. length: integers like start;
+// only the first so many elements of the update along `axis` are written. What then leaves x is an error of the run.
+Value dynamic_update_slice(Value x, Value update, Value start, int64_t axis, Value length = {});
+
+}  // namespace genesis

@@ -1,0 +1,133 @@
+// What CUDA's products say about themselves while a plan is made: which row of the list takes one, and why better ones do not.
+// Needs no GPU; rows for some chips alone are skipped on a machine whose chips are others.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "backends/cuda/gemm/gemm.h"
+#include "backends/cuda/kernels.h"
+#include "backends/cuda/runtime/chips.h"
+#include "backends/kernel_table.h"
+
+namespace genesis::cuda {
+namespace {
+
+GemmProblem product(DType dtype, int64_t m, int64_t n, int64_t k) {
+  return {
+      .in = dtype, .out = dtype, .m = m, .n = n, .k = k, .lda = k, .ldb = k, .ldc = n, .transpose_b = true};
+}
+
+std::string reason_against(const KernelChoice& choice, const std::string& name) {
+  const auto at = std::ranges::find(choice.declined, name, &KernelChoice::Declined::name);
+  return at == choice.declined.end() ? "it does not decline" : at->reason;
+}
+
+TEST(CudaProducts, FewRowsAreReadByAGemv) {
+  if (const auto why_not = why_no_early_starts_here()) GTEST_SKIP() << *why_not;
+  const KernelChoice one = choose_gemm(product(DType::bf16, 1, 896, 896), nullptr);
+  EXPECT_EQ(one.name, "gemm.gemv_prefetch");
+  EXPECT_TRUE(one.declined.empty());
+  const KernelChoice longer = choose_gemm(product(DType::bf16, 1, 8, 1 << 16), nullptr);
+  EXPECT_EQ(longer.name, "gemm.gemv");
+  EXPECT_EQ(reason_against(longer, "gemm.gemv_prefetch"),
+            "rows of weights that are longer than shared memory holds");
+}
+
+// A machine that makes a plan need not have the library: what it cannot know it says.
+TEST(CudaProducts, TheLibrarySaysWhatIsDecidedLater) {
+  const KernelChoice choice = choose_gemm(product(DType::bf16, 512, 896, 896), nullptr);
+  EXPECT_EQ(choice.name, "gemm.cublas_lt");
+  EXPECT_NE(choice.decided_later.find("opened where it runs"), std::string::npos);
+  EXPECT_EQ(reason_against(choice, "gemm.gemv"), "more than 8 rows");
+  EXPECT_EQ(gemm_workspace_bytes(product(DType::bf16, 512, 896, 896)), int64_t{32} << 20);
+}
+
+TEST(CudaProducts, WhatNoWayTakesIsPlain) {
+  const KernelChoice choice = choose_gemm(product(DType::i32, 512, 64, 64), nullptr);
+  EXPECT_EQ(choice.name, "gemm.plain");
+  EXPECT_EQ(choice.decided_later, "");
+  EXPECT_EQ(reason_against(choice, "gemm.cublas_lt"), "the operands are i32");
+  EXPECT_EQ(gemm_workspace_bytes(product(DType::i32, 512, 64, 64)), 0);
+}
+
+TEST(CudaProducts, EachRowButTheLastCanBeSwitchedOff) {
+  const std::vector<std::string> there = cuda_target(0).kernel_names();
+  KernelNames off;
+  for (const char* name : {"gemm.gemv_prefetch", "gemm.gemv", "gemm.cublas_lt"}) {
+    EXPECT_EQ(std::ranges::count(there, name), 1) << name;
+    off.insert(name);
+    EXPECT_EQ(reason_against(choose_gemm(product(DType::bf16, 1, 896, 896), &off), name), "switched off");
+  }
+  EXPECT_EQ(choose_gemm(product(DType::bf16, 1, 896, 896), &off).name, "gemm.plain");
+  EXPECT_EQ(std::ranges::count(there, "gemm.plain"), 0);
+}
+
+// --- nodes
+
+struct Node {
+  ops::Linear op;
+  std::vector<TensorType> inputs, outputs;
+
+  KernelChoice choice(const KernelNames& disabled = {}) const {
+    const Attributes attributes = to_attributes(op);
+    return choose_kernel(kernels_for("linear"), {*find_op("linear"), attributes, inputs, outputs, &disabled});
+  }
+};
+
+// `weights` of them [n, k], over x [m, k].
+Node linear(int64_t weights, int64_t m, int64_t k, bool norm = false) {
+  Node node{{.weights = weights}, {{DType::bf16, {m, k}}}, {}};
+  if (norm) node.op.prologue = ops::LinearPrologue::kRmsNorm;
+  if (norm) node.inputs.push_back({DType::bf16, {k}});
+  for (int64_t i = 0; i < weights; ++i) {
+    node.inputs.push_back({DType::bf16, {64, k}});
+    node.outputs.push_back({DType::bf16, {m, 64}});
+  }
+  return node;
+}
+
+TEST(CudaProducts, ANodeNamesTheWayOfItsProduct) {
+  const KernelChoice choice = linear(1, 512, 64).choice();
+  EXPECT_EQ(choice.name, "gemm.cublas_lt");
+  EXPECT_FALSE(choice.decided_later.empty());
+  EXPECT_NE(reason_against(choice, "linear.skinny_gemm"), "it does not decline");
+  EXPECT_EQ(reason_against(choice, "gemm.gemv"), "more than 8 rows");
+}
+
+TEST(CudaProducts, SeveralWeightsHaveARowForEachKernel) {
+  if (const auto why_not = why_no_early_starts_here()) GTEST_SKIP() << *why_not;
+  EXPECT_EQ(linear(3, 2, 64).choice().name, "linear.gemv_prefetch");
+  const KernelChoice without = linear(3, 2, 64).choice({"gemv_prefetch"});
+  EXPECT_EQ(without.name, "linear.gemv");
+  EXPECT_EQ(reason_against(without, "linear.gemv_prefetch"), "switched off");
+  EXPECT_EQ(linear(3, 2, 64).choice({"linear.gemv_prefetch", "linear.gemv"}).name, "linear.in_parts");
+}
+
+TEST(CudaProducts, ANormIsOfOneKernelAlone) {
+  if (const auto why_not = why_no_early_starts_here()) GTEST_SKIP() << *why_not;
+  EXPECT_EQ(linear(2, 1, 64, true).choice().name, "linear.gemv_prefetch");
+  const KernelChoice without = linear(2, 1, 64, true).choice({"gemv_prefetch"});
+  EXPECT_EQ(without.name, "linear.in_parts");
+  EXPECT_EQ(reason_against(without, "linear.gemv"), "a norm, which the kernel has no part of");
+}
+
+Node quantized(int64_t m, int64_t n, int64_t k) {
+  Node node{{.weight_format = WeightFormat::kQ8}, {{DType::bf16, {m, k}}}, {{DType::bf16, {m, n}}}};
+  node.inputs.push_back({DType::i8, {n, k}});
+  node.inputs.push_back({DType::f16, {n, k / 32}});
+  return node;
+}
+
+TEST(CudaProducts, QuantizedWeightsAreStreamedWhereTheyCanBeCopied) {
+  if (const auto why_not = why_no_early_starts_here()) GTEST_SKIP() << *why_not;
+  EXPECT_EQ(quantized(1, 64, 256).choice().name, "linear.quantized_gemv_stream");
+  EXPECT_EQ(quantized(1, 64, 256).choice({"quantized_gemv_stream"}).name, "linear.quantized_gemv");
+  const KernelChoice odd = quantized(1, 63, 32).choice();
+  EXPECT_EQ(odd.name, "linear.quantized_gemv");
+  EXPECT_EQ(reason_against(odd, "linear.quantized_gemv_stream"),
+            "scales that do not begin and end at multiples of 16 bytes");
+  EXPECT_EQ(quantized(9, 64, 256).choice().name, "linear.dequantized");
+}
+
+}  // namespace
+}  // namespace genesis::cuda

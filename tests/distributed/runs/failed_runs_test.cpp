@@ -1,0 +1,172 @@
+// Runs of which one rank fails: the others end in time and say which it was, no checkpoint is lost, and fewer ranks go on.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "tests/distributed/runs/rank_runs.h"
+
+namespace genesis::testing {
+namespace {
+
+class FailedRuns : public RankRuns {
+ protected:
+  static double seconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+};
+
+// Either rank in turn, later and later: while they start, compile, train and write.
+TEST_F(FailedRuns, KilledAtAnyMomentLoseNoCheckpoint) {
+  const int steps = 240;
+  const auto start = std::chrono::steady_clock::now();
+  expect_ok(run_ranks(2, sharing(steps, {"--checkpoint-every", "3", "-o", path("whole.genesis")})));
+  const double whole = seconds_since(start);
+  fs::remove_all(path("run"));
+  const Words resumed = sharing(steps, {"--checkpoint-every", "3", "--resume", "-o", path("parts.genesis")});
+  int64_t newest = 0;
+  int killed = 0, got_further = 0;
+  for (int i = 0; i < 12; ++i) {
+    const Process process =
+        run_ranks(2, resumed, signal_to(i % 2, "9", whole * (0.25 + 0.06 * i)), {.timeout_seconds = 60});
+    EXPECT_FALSE(process.timed_out);
+    killed += process.code != 0;
+    const int64_t now = newest_step();
+    EXPECT_GE(now, newest) << "a checkpoint was lost: " << process.err;
+    got_further += now > newest;
+    newest = now;
+    if (process.code == 0) break;
+  }
+  EXPECT_GE(killed, 2) << "the run ended before it could be killed";
+  EXPECT_GE(got_further, 2) << "nothing was resumed";
+  expect_ok(run_ranks(2, resumed));
+  EXPECT_EQ(read_text(path("whole.genesis")), read_text(path("parts.genesis")));
+  for (const std::string& file : files_in(path("run")))
+    EXPECT_EQ(file.find(".tmp-"), std::string::npos) << file;
+}
+
+TEST_F(FailedRuns, ARankThatIsStoppedEndsTheOthers) {
+  const auto start = std::chrono::steady_clock::now();
+  const Process process = run_ranks(2, sharing(1000000, {"--checkpoint-every", "5"}), signal_to(1, "STOP", 3),
+                                    {.timeout_seconds = 90});
+  EXPECT_LT(seconds_since(start), 3 + 30) << "with the time that the run takes to start";
+  EXPECT_NE(process.code, 0);
+  EXPECT_NE(process.err.find("rank 1 (host "), std::string::npos) << process.err;
+  EXPECT_NE(process.err.find("has said nothing for"), std::string::npos) << process.err;
+  const int64_t step = newest_step();
+  EXPECT_GT(step, 0);
+  Words alone = train_words("qwen2", static_cast<int>(step) + 2, {"--checkpoint", path("run"), "--resume"});
+  expect_ok(run_tool("genesis-run", alone));
+  EXPECT_EQ(newest_step(), step + 2);
+}
+
+// Of a rank that may have a few hundred MiB, where a step takes more.
+TEST_F(FailedRuns, ARankWithoutMemoryIsNamed) {
+  std::string text;
+  for (int i = 0; i < 60000; ++i) text += "the cat sat on the mat ";
+  write_text(path("long.txt"), text);
+  const Words words = {"train",   tiny("qwen2.train.genesis"),
+                       "--data",  path("long.txt"),
+                       "--batch", "8192",
+                       "--seq",   "48",
+                       "--steps", "2",
+                       "--quiet", "--mesh",
+                       "data=2",  "--device",
+                       "cpu"};
+  const Process process = run_ranks(2, words, on_rank(1, "ulimit -v 400000"), {.timeout_seconds = 90});
+  EXPECT_NE(process.code, 0);
+  EXPECT_FALSE(process.timed_out);
+  EXPECT_NE(process.err.find("rank 1 (host "), std::string::npos) << process.err;
+  EXPECT_NE(process.err.find("memory"), std::string::npos) << process.err;
+}
+
+TEST_F(FailedRuns, WhatDiffersIsNamedByRank) {
+  for (const char* folder : {"a", "b"}) fs::create_directory(path(folder));
+  fs::copy_file(tiny("qwen2.genesis"), path("a/m.genesis"));
+  fs::copy_file(tiny("qwen3.genesis"), path("b/m.genesis"));
+  const Words words = {"train",   "m.genesis", "--optimizer", "adamw", "--data",  TinyModels::get().text(),
+                       "--batch", "4",         "--seq",       "16",    "--steps", "2",
+                       "--quiet", "--mesh",    "data=2"};
+  const std::string in_folders = "cd " + path("a") + "\n" + on_rank(1, "cd " + path("b"));
+  const auto refusal = [&](const std::string& before) {
+    const Process process = run_ranks(2, words, before, {.timeout_seconds = 60});
+    EXPECT_NE(process.code, 0);
+    EXPECT_FALSE(process.timed_out);
+    return process.err;
+  };
+  const std::string files = refusal(in_folders);
+  EXPECT_NE(files.find("the training step differs between ranks: rank 0 (host "), std::string::npos) << files;
+  EXPECT_NE(files.find("on rank 1"), std::string::npos) << files;
+  const std::string options = refusal("cd " + path("a") + "\n" + on_rank(1, "set -- \"$@\" --zero 1"));
+  EXPECT_NE(options.find("what is shared and kept differs between ranks"), std::string::npos) << options;
+}
+
+// Two hosts without a file system in common.
+TEST_F(FailedRuns, AFolderThatRanksDoNotShareIsAnErrorAtTheStart) {
+  for (const char* folder : {"a", "b"}) fs::create_directory(path(folder));
+  const Words words = train_words("qwen2", 4, {"--mesh", "data=2", "--checkpoint", "run"});
+  const Process process =
+      run_ranks(2, words, "cd " + path("a") + "\n" + on_rank(1, "cd " + path("b")), {.timeout_seconds = 60});
+  EXPECT_NE(process.code, 0);
+  EXPECT_NE(process.err.find("the folder of checkpoints, which all ranks must share, differs between ranks"),
+            std::string::npos)
+      << process.err;
+}
+
+// A program that its module is not beside says so once, before it starts any rank.
+TEST_F(FailedRuns, AMissingModuleIsSaidInOneLine) {
+  fs::create_directory(path("tools"));
+  fs::copy_file(tool_path("genesis-run"), path("tools/genesis-run"));
+  const std::string library = "libgenesis.so.0";
+  if (const fs::path shared = fs::path(tool_path("")) / ".." / library; fs::exists(shared))
+    fs::copy_file(shared, path(library));
+  // Where libraries are looked for first, there may be one with its module.
+  const Words alone = {"/usr/bin/env", "-u", "LD_LIBRARY_PATH", path("tools/genesis-run")};
+  const Process process =
+      run_process(alone + train_words("qwen2", 2, {"--mesh", "data=2", "--device", "cpu"}));
+  EXPECT_NE(process.code, 0);
+  EXPECT_NE(process.err.find("libgenesis_mpi.so is not there"), std::string::npos) << process.err;
+  EXPECT_EQ(std::count(process.err.begin(), process.err.end(), '\n'), 1) << process.err;
+}
+
+TEST_F(FailedRuns, ABatchThatRanksDoNotDivideSaysWhichTheyDo) {
+  const Words words = {"train",   tiny("qwen2.train.genesis"),
+                       "--data",  TinyModels::get().text(),
+                       "--batch", "5",
+                       "--seq",   "16",
+                       "--steps", "2",
+                       "--quiet", "--mesh",
+                       "data=2"};
+  const Process process = run_ranks(2, words);
+  EXPECT_NE(process.code, 0);
+  EXPECT_NE(process.err.find("cannot be shared by 2 ranks along 'data': take"), std::string::npos)
+      << process.err;
+}
+
+// A checkpoint in parts is one to every tool.
+TEST_F(FailedRuns, PartsAreOneModelToTools) {
+  expect_ok(run_ranks(2, sharing(4, {"-o", path("whole.genesis")})));
+  const Words data = {"--data", TinyModels::get().text(), "--seq", "16", "--json"};
+  const auto loss_of = [&](const std::string& file) {
+    return expect_json(run_tool("genesis-run", Words{"eval", path(file)} + data))["loss"].get<double>();
+  };
+  EXPECT_EQ(loss_of("run"), loss_of("whole.genesis"));
+  expect_ok(run_tool("genesis-run", {"export", path("run"), "-o", path("from_parts"), "--quiet"}));
+  expect_ok(run_tool("genesis-run", {"export", path("whole.genesis"), "-o", path("from_whole"), "--quiet"}));
+  EXPECT_EQ(files_in(path("from_parts")), files_in(path("from_whole")));
+  EXPECT_EQ(read_text(path("from_parts/model.safetensors")), read_text(path("from_whole/model.safetensors")));
+}
+
+TEST_F(FailedRuns, EvaluationsOfRanksAgreeWithOne) {
+  const auto losses = [&](const Words& more) {
+    const Words words = train_words(
+        "qwen2", 6, Words{"--eval-data", TinyModels::get().text(), "--eval-every", "2", "--json"} + more);
+    return expect_json(run_tool("genesis-run", words))["evaluation_loss"].get<double>();
+  };
+  const double alone = losses({});
+  EXPECT_NEAR(losses({"--mesh", "data=2"}), alone, 1e-5 * alone)
+      << "of parameters that differ in their last bits";
+}
+
+}  // namespace
+}  // namespace genesis::testing

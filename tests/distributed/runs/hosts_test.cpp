@@ -1,0 +1,103 @@
+// Ranks on two hosts: network namespaces that are joined by a cable of their own, which mpirun reaches by a script in the place
+// of ssh. Only root can make them.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+
+#include "tests/distributed/runs/rank_runs.h"
+
+namespace genesis::testing {
+namespace {
+
+class Hosts : public RankRuns {
+ protected:
+  void SetUp() override {
+    RankRuns::SetUp();
+    if (IsSkipped()) return;
+    if (::geteuid() != 0) GTEST_SKIP() << "network namespaces are made by root";
+    if (std::system("command -v ip unshare > /dev/null") != 0)
+      GTEST_SKIP() << "ip (iproute2) and unshare are needed";
+    const Process made = shell(fmt::format(R"(set -e
+for n in {0} {1}; do ip netns add $n; ip -n $n link set lo up; done
+ip link add {0} type veth peer name {1}
+ip link set {0} netns {0} name eth0
+ip link set {1} netns {1} name eth0
+ip -n {0} addr add 10.77.31.1/24 dev eth0
+ip -n {1} addr add 10.77.31.2/24 dev eth0
+for n in {0} {1}; do ip -n $n link set eth0 up; done)",
+                                           first_, second_));
+    if (made.code != 0) GTEST_SKIP() << "no network namespaces can be made here: " << made.err;
+    write_text(path("agent"), "#!/bin/sh\nhost=$1\nshift\n" + enter("$host") + " \"$*\"\n");
+    fs::permissions(path("agent"), fs::perms::owner_exec, fs::perm_options::add);
+  }
+  void TearDown() override { shell(fmt::format("ip netns del {}; ip netns del {}", first_, second_)); }
+
+  static Process shell(const std::string& lines, const ProcessOptions& options = {}) {
+    return run_process({"/bin/sh", "-c", lines}, options);
+  }
+  // What a shell's line begins with that is run on the host, under its name.
+  static std::string enter(const std::string& host) {
+    return fmt::format("exec ip netns exec {0} unshare --uts sh -c 'hostname \"$0\"; exec sh -c \"$1\"' {0}",
+                       host);
+  }
+  // mpirun on the first host, a rank on each.
+  Process train(int steps, const Words& more, const std::string& before = ":") const {
+    std::string words;
+    for (const std::string& word : sharing(steps, more)) words += " " + word;
+    const std::string rank = fmt::format("{}\nexec {}{}\n", before, tool_path("genesis-run"), words);
+    write_text(path("rank"), rank);
+    const std::string run = fmt::format(
+        "exec mpirun --mca plm_rsh_agent {} --mca oob_tcp_if_include eth0 --mca btl_tcp_if_include eth0 "
+        "--mca oob_tcp_keepalive_time 4 --mca oob_tcp_keepalive_intvl 2 --mca oob_tcp_keepalive_probes 3 "
+        "--mca pml ob1 --mca btl tcp,self -H {}:1,{}:1 -n 2 sh {}",
+        path("agent"), first_, second_, path("rank"));
+    write_text(path("mpirun"), run);
+    return shell(enter(first_) + " 'sh " + path("mpirun") + "'",
+                 {.timeout_seconds = 90,
+                  .environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}});
+  }
+
+  const std::string first_ = fmt::format("g{}a", ::getpid()), second_ = fmt::format("g{}b", ::getpid());
+};
+
+TEST_F(Hosts, TrainTogetherAndOneMayBeLost) {
+  expect_ok(train(6, {"--checkpoint-every", "2"}));
+  EXPECT_EQ(newest_step(), 6);
+  const auto start = std::chrono::steady_clock::now();
+  const Process killed = train(1000000, {"--checkpoint-every", "2", "--resume"}, signal_to(1, "9", 2.5));
+  EXPECT_NE(killed.code, 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(40));
+  EXPECT_NE(killed.err.find(second_), std::string::npos) << killed.err;
+  const int64_t step = newest_step();
+  EXPECT_GE(step, 6);
+  expect_ok(train(static_cast<int>(step) + 2, {"--resume"}));
+  EXPECT_EQ(newest_step(), step + 2);
+}
+
+TEST_F(Hosts, AHostWhoseCableIsCutIsNamed) {
+  const std::string cut =
+      fmt::format("(sleep 3; ip -n {} link set eth0 down) <&- >/dev/null 2>&1 &", second_);
+  const auto start = std::chrono::steady_clock::now();
+  const Process process = train(1000000, {"--checkpoint-every", "2"}, on_rank(0, cut));
+  EXPECT_NE(process.code, 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(33));
+  EXPECT_NE(process.err.find(fmt::format("rank 1 (host {}) has said nothing for", second_)),
+            std::string::npos)
+      << process.err;
+}
+
+TEST_F(Hosts, AStoppedRankOfAnotherHostIsNamed) {
+  const auto start = std::chrono::steady_clock::now();
+  const Process process = train(1000000, {"--checkpoint-every", "2"}, signal_to(1, "STOP", 2.5));
+  EXPECT_NE(process.code, 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(33)) << "with 2.5 s and the start";
+  EXPECT_NE(process.err.find(fmt::format("rank 1 (host {}) has said nothing for", second_)),
+            std::string::npos)
+      << process.err;
+  EXPECT_NE(process.err.find("entry point 'train_step', node '"), std::string::npos) << process.err;
+}
+
+}  // namespace
+}  // namespace genesis::testing

@@ -1,0 +1,86 @@
+// What has one home stays there: the files that know halves of weights are those that docs/architecture.md lists, and speeds of
+// devices stand in schema/graph/target.h.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+const fs::path kRoot = GENESIS_SOURCE_ROOT;
+
+std::vector<std::string> lines_of(const fs::path& path) {
+  std::ifstream in(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+// Calls visit(path from the root, line number, line).
+int visit_lines(const std::vector<const char*>& folders,
+                const std::function<void(const std::string&, size_t, const std::string&)>& visit) {
+  int files = 0;
+  for (const char* folder : folders)
+    for (const auto& entry : fs::recursive_directory_iterator(kRoot / folder)) {
+      const std::string kind = entry.path().extension();
+      if (kind != ".h" && kind != ".cpp" && kind != ".cu") continue;
+      ++files;
+      const std::vector<std::string> lines = lines_of(entry.path());
+      for (size_t i = 0; i < lines.size(); ++i)
+        visit(fs::relative(entry.path(), kRoot).string(), i + 1, lines[i]);
+    }
+  return files;
+}
+
+// The files named in the table below the row that begins with `head`.
+std::set<std::string> files_in_table(const std::string& head) {
+  const std::regex name("`([^`]+)`");
+  std::set<std::string> files;
+  bool is_in = false;
+  for (const std::string& line : lines_of(kRoot / "docs/architecture.md")) {
+    const size_t begin = line.find_first_not_of(' ');
+    const bool is_row = begin != std::string::npos && line[begin] == '|';
+    is_in = is_row && (is_in || line.find(head) == begin);
+    if (!is_in) continue;
+    for (std::sregex_iterator at(line.begin(), line.end(), name), end; at != end; ++at)
+      files.insert((*at)[1].str());
+  }
+  return files;
+}
+
+TEST(Homes, HalvesOfWeightsAreKnownWhereTheArchitectureSays) {
+  const std::regex halves(
+      R"(bf16_halves|join_halves|JoinHalves|split_halves|parameters_per_half|is_halved|halves\.h|weights_as_halves|\b(as|in|of) halves\b)");
+  std::set<std::string> known;
+  const int files = visit_lines({"schema", "builder", "passes", "backends", "executor", "models", "tools"},
+                                [&](const std::string& file, size_t, const std::string& line) {
+                                  if (std::regex_search(line, halves)) known.insert(file);
+                                });
+  EXPECT_GT(files, 1000);
+  const std::set<std::string> listed = files_in_table("| files that know halves");
+  for (const std::string& file : known)
+    EXPECT_TRUE(listed.contains(file))
+        << file << " knows halves: ask the state's format (StateFormat), or list it";
+  for (const std::string& file : listed)
+    EXPECT_TRUE(known.contains(file))
+        << file << " does not know halves: docs/architecture.md need not list it";
+}
+
+TEST(Homes, SpeedsStandInTarget) {
+  const std::regex speed(
+      R"(constexpr (double|float) k\w*(Seconds|PerSecond|PerUs|PerByte)\b|\b\d[\d.]*e\+?(9|1\d)\b)");
+  const int files = visit_lines(
+      {"passes", "executor"}, [&](const std::string& file, size_t number, const std::string& line) {
+        EXPECT_FALSE(std::regex_search(line, speed))
+            << file << ":" << number << ": a device's speed is a fact of Target (schema/graph/target.h)";
+      });
+  EXPECT_GT(files, 200);
+}
+
+}  // namespace

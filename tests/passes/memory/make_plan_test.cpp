@@ -1,0 +1,234 @@
+// Plans: order, aliases, in-place updates, and that none of them changes a result.
+#include "passes/memory/make_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "backends/cpu/kernels.h"
+#include "executor/session.h"
+#include "models/zoo.h"
+#include "passes/memory/node_order.h"
+#include "passes/memory/offsets/overlap_check.h"
+#include "passes/training/train_step.h"
+#include "schema/ops/create.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/nn/matmul.h"
+#include "schema/ops/tensor/dynamic_slice.h"
+#include "schema/ops/tensor/reduce.h"
+#include "schema/ops/tensor/reshape.h"
+#include "schema/ops/tensor/slice.h"
+
+namespace genesis::passes {
+namespace {
+
+constexpr int64_t kBytes = 64 * 64 * 4;
+
+struct Case {
+  Model model;
+  Graph& graph = model.add_entry("main");
+  Value x = graph.add_input("x", {DType::f32, {64, 64}});
+  Plan plan(const PlanOptions& options = {}) { return make_plan(graph, cpu::cpu_target(), options); }
+};
+
+TEST(MakePlan, AChainOfElementwiseNodesRunsInOneBuffer) {
+  Case c;
+  c.graph.add_output("y", exp(neg(exp(c.x))));
+  EXPECT_EQ(c.plan().arena_bytes, kBytes);
+  EXPECT_EQ(c.plan({.in_place = false}).arena_bytes, 2 * kBytes);
+  EXPECT_EQ(c.plan({.in_place = false, .reuse = false}).arena_bytes, 3 * kBytes);
+}
+
+TEST(MakePlan, ViewsAreNoSteps) {
+  Case c;
+  c.graph.add_output("y", neg(reshape(c.x, {4096})));
+  EXPECT_EQ(c.plan().steps.size(), 1u);
+  EXPECT_EQ(c.plan().steps[0].inputs[0].space, Space::kInput);
+}
+
+TEST(MakePlan, AnInputIsNeverOverwritten) {
+  Case c;
+  c.graph.add_output("y", neg(c.x));
+  EXPECT_EQ(c.plan().steps[0].outputs[0].space, Space::kArena);
+}
+
+TEST(MakePlan, AnUpdateIsWrittenIntoTheStateWhenNobodyReadsTheOldValue) {
+  Case c;
+  const int32_t s = c.model.add_state({.name = "s", .type = {DType::f32, {64, 64}}});
+  c.graph.add_update(s, c.graph.state(s) + c.x);
+  const Plan plan = c.plan();
+  EXPECT_TRUE(plan.state_copies.empty());
+  EXPECT_EQ(plan.steps[0].outputs[0], (BufferRef{Space::kState, s, 0, kBytes}));
+  EXPECT_EQ(plan.arena_bytes, 0);
+}
+
+TEST(MakePlan, AnUpdateWaitsWhileTheOldValueIsStillAnOutput) {
+  Case c;
+  const int32_t s = c.model.add_state({.name = "s", .type = {DType::f32, {64, 64}}});
+  const Value old_value = c.graph.state(s);
+  c.graph.add_update(s, old_value + c.x);
+  c.graph.add_output("old", old_value);
+  EXPECT_EQ(c.plan().state_copies.size(), 1u);
+}
+
+TEST(MakePlan, TwoStatesCanChangePlaces) {
+  auto model = std::make_shared<Model>();
+  Graph& graph = model->add_entry("swap");
+  const TensorType type{DType::f32, {2}};
+  const int32_t a = model->add_state({.name = "a", .type = type, .initial = Tensor::of<float>({2}, {1, 2})});
+  const int32_t b = model->add_state({.name = "b", .type = type, .initial = Tensor::of<float>({2}, {3, 4})});
+  graph.add_update(a, graph.state(b));
+  graph.add_update(b, graph.state(a));
+  Session session(model);
+  session.run("swap");
+  EXPECT_EQ(session.state("a").to_doubles(), (std::vector<double>{3, 4}));
+  EXPECT_EQ(session.state("b").to_doubles(), (std::vector<double>{1, 2}));
+}
+
+TEST(MakePlan, ACacheIsAppendedInPlaceAndReadAfterwards) {
+  Case c;
+  const int32_t cache = c.model.add_state({.name = "cache", .type = {DType::f32, {1024, 64}}});
+  const Value position = c.graph.add_input("position", {DType::i64, {}});
+  const Value appended = dynamic_update_slice(c.graph.state(cache), c.x, position, 0);
+  c.graph.add_update(cache, appended);
+  c.graph.add_output("total", sum(appended));
+  const Plan plan = c.plan();
+  EXPECT_TRUE(plan.state_copies.empty());
+  EXPECT_LT(plan.arena_bytes, 64 * 1024);
+}
+
+TEST(MakePlan, TheOrderKeepsFewBytesAlive) {
+  Case c;
+  std::vector<Value> wide;
+  for (int i = 0; i < 8; ++i) wide.push_back(matmul(c.x, c.x * static_cast<double>(i + 2)));
+  Value total = sum(wide[0]);
+  for (size_t i = 1; i < wide.size(); ++i) total = total + sum(wide[i]);
+  c.graph.add_output("y", total);
+  EXPECT_LT(c.plan().lower_bound_bytes, c.plan({.schedule = false}).lower_bound_bytes / 2);
+  EXPECT_EQ(c.plan().arena_bytes, c.plan().lower_bound_bytes);
+}
+
+TEST(MakePlan, EveryOrderRunsInputsFirst) {
+  Case c;
+  const Value constant = full(c.graph, {64, 64}, 2.0);
+  c.graph.add_output("y", matmul(c.x, constant) + sum(exp(c.x)));
+  for (const auto& order : {graph_order(c.graph), late_order(c.graph), greedy_order(c.graph)}) {
+    ASSERT_EQ(order.size(), c.graph.nodes().size());
+    std::vector<bool> made(c.graph.values().size(), false);
+    for (NodeId id : order) {
+      for (ValueId input : c.graph.node(id).inputs)
+        EXPECT_TRUE(c.graph.value(input).kind != ValueKind::kNode || made[static_cast<size_t>(input.index)]);
+      for (ValueId output : c.graph.node(id).outputs) made[static_cast<size_t>(output.index)] = true;
+    }
+  }
+}
+
+TEST(MakePlan, APeakNamesItsTensorsLargestFirst) {
+  Case c;
+  c.graph.push_scope("layers.3");
+  c.graph.add_output("y", matmul(c.x, exp(c.x)));
+  const Plan plan = c.plan();
+  ASSERT_FALSE(plan.peak.empty());
+  for (size_t i = 1; i < plan.peak.size(); ++i) EXPECT_GE(plan.peak[i - 1].bytes, plan.peak[i].bytes);
+  EXPECT_NE(plan.peak[0].name.find("layers.3."), std::string::npos);
+}
+
+bool holds(const ArenaBlock& block, const BufferRef& ref) {
+  return ref.space == Space::kArena && block.offset <= ref.offset &&
+         ref.offset + ref.bytes <= block.offset + block.bytes;
+}
+
+bool holds_any(const ArenaBlock& block, const std::vector<BufferRef>& refs) {
+  return std::any_of(refs.begin(), refs.end(), [&](const BufferRef& ref) { return holds(block, ref); });
+}
+
+bool is_scratch_of(const ArenaBlock& block, const Step& step) {
+  return step.scratch_bytes > 0 && block.offset == step.scratch_offset;
+}
+
+void check_no_overlap(const Plan& plan) {
+  std::vector<PlanBuffer> buffers;
+  std::vector<int64_t> offsets;
+  for (const ArenaBlock& block : plan.blocks) {
+    buffers.push_back({block.first_step, block.last_step + 1, block.bytes});
+    offsets.push_back(block.offset);
+  }
+  EXPECT_FALSE(find_overlap(buffers, offsets));
+}
+
+void check_live_bytes(const Plan& plan) {
+  std::vector<int64_t> live(plan.steps.size(), 0);
+  for (const ArenaBlock& block : plan.blocks)
+    for (int32_t i = block.first_step; i <= block.last_step; ++i) live[static_cast<size_t>(i)] += block.bytes;
+  const int64_t most = *std::max_element(live.begin(), live.end());
+  EXPECT_EQ(most, plan.lower_bound_bytes);
+  EXPECT_LE(most, plan.arena_bytes);
+}
+
+// What a step reads and writes in the arena stands in a block that is alive then.
+void check_references(const Plan& plan) {
+  for (size_t i = 0; i < plan.steps.size(); ++i)
+    for (const auto* refs : {&plan.steps[i].inputs, &plan.steps[i].outputs})
+      for (const BufferRef& ref : *refs) {
+        if (ref.space != Space::kArena || ref.bytes == 0) continue;
+        EXPECT_EQ(std::count_if(plan.blocks.begin(), plan.blocks.end(),
+                                [&](const ArenaBlock& block) {
+                                  return holds(block, ref) && block.first_step <= static_cast<int32_t>(i) &&
+                                         static_cast<int32_t>(i) <= block.last_step;
+                                }),
+                  1)
+            << plan.steps[i].name;
+      }
+}
+
+// A block begins where it is written, and ends where it is used last or with the run.
+void check_ends(const Plan& plan) {
+  for (const ArenaBlock& block : plan.blocks) {
+    const Step& first = plan.steps[static_cast<size_t>(block.first_step)];
+    const Step& last = plan.steps[static_cast<size_t>(block.last_step)];
+    if (is_scratch_of(block, first)) {
+      EXPECT_EQ(block.first_step, block.last_step) << block.name;
+      continue;
+    }
+    EXPECT_TRUE(holds_any(block, first.outputs)) << block.name;
+    EXPECT_TRUE(static_cast<size_t>(block.last_step) + 1 == plan.steps.size() ||
+                holds_any(block, last.inputs) || holds_any(block, last.outputs))
+        << block.name;
+  }
+}
+
+void check_blocks(const Plan& plan) {
+  check_no_overlap(plan);
+  check_live_bytes(plan);
+  check_references(plan);
+  check_ends(plan);
+}
+
+TEST(MakePlan, BlocksSayWhatStandsInTheArenaWhen) {
+  Case c;
+  const Value a = matmul(c.x, exp(c.x));
+  c.graph.add_output("y", matmul(slice(a, 0, 0, 32), neg(a)));
+  const int32_t s = c.model.add_state({.name = "s", .type = {DType::f32, {64, 64}}});
+  const int32_t t = c.model.add_state({.name = "t", .type = {DType::f32, {64, 64}}});
+  c.graph.add_update(s, c.graph.state(t));  // two values are moved to the arena at the end
+  c.graph.add_update(t, c.graph.state(s));
+  for (const bool in_place : {true, false})
+    for (const bool schedule : {true, false})
+      check_blocks(c.plan({.in_place = in_place, .schedule = schedule}));
+}
+
+TEST(MakePlan, BlocksOfTrainingStepsAreTrue) {
+  for (const char* layers : {"4", "24"}) {
+    std::shared_ptr<Model> model = models::make_model("qwen2", {{"hidden_size", "32"},
+                                                                {"intermediate_size", "64"},
+                                                                {"num_hidden_layers", layers},
+                                                                {"num_attention_heads", "4"},
+                                                                {"num_key_value_heads", "2"}});
+    add_train_step(*model, parse_train_options("adamw,clip=1.0"));
+    Session session(model);
+    check_blocks(session.plan("train_step", {{"batch", 2}, {"seq", 16}}));
+  }
+}
+
+}  // namespace
+}  // namespace genesis::passes

@@ -1,0 +1,325 @@
+// The visualizer's page: its data is what the model and the plan are, small, and whatever names hold.
+#include "tests/tools/viz/page.h"
+
+#include <chrono>
+#include <map>
+
+#include "schema/file/reader.h"
+#include "schema/file/writer.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "tests/tools/tool_test.h"
+
+namespace genesis::testing {
+namespace {
+
+const Words kSizes = {"--size", "batch=2", "--size", "seq=8"};
+
+class VizPage : public ToolTest {
+ protected:
+  PageReader page_of(const Words& words) const {
+    expect_ok(run_tool("genesis-viz", words + Words{"-o", path("page.json")}));
+    return PageReader(nlohmann::json::parse(read_text(path("page.json"))));
+  }
+};
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++found;
+  return found;
+}
+
+TEST_F(VizPage, HoldsTheDataThatJsonHolds) {
+  const Words words = Words{tiny("qwen2.genesis"), "-o"};
+  expect_ok(run_tool("genesis-viz", words + Words{path("m.html")}));
+  expect_ok(run_tool("genesis-viz", words + Words{path("m.json")}));
+  const std::string html = read_text(path("m.html"));
+  EXPECT_EQ(html.rfind("<!doctype html>", 0), 0u);
+  EXPECT_EQ(data_of_page(html), read_text(path("m.json")));
+}
+
+TEST_F(VizPage, AllowsNothingFromAnywhereElse) {
+  expect_ok(run_tool("genesis-viz", {tiny("mlp.genesis"), "-o", path("m.html")}));
+  const std::string html = read_text(path("m.html"));
+  for (const char* rule : {"Content-Security-Policy", "default-src 'none'", "connect-src 'none'"})
+    EXPECT_EQ(count(html, rule), 1u) << rule;
+  for (const char* hole : {"'unsafe-inline'", "'unsafe-eval'", "src=\"http", "href=\"http"})
+    EXPECT_EQ(count(html, hole), 0u) << hole;
+}
+
+// Every node of every entry point of every model of the zoo, against the model itself.
+TEST_F(VizPage, ShowsTheAuthorsGraph) {
+  for (const char* file : {"mlp.genesis", "gpt2.train.genesis", "qwen2.train.genesis"}) {
+    SCOPED_TRACE(file);
+    const PageReader page = page_of({tiny(file)});
+    const auto model = load_model(tiny(file));
+    EXPECT_EQ(page.data["models"][0]["states"]["name"].size(), model->states().size());
+    for (const auto& entry : model->entries()) {
+      const nlohmann::json& stage = page.entry(entry->name())["stages"][0];
+      EXPECT_EQ(stage["kind"], "author");
+      const auto names = page.node_names(stage["graph"]);
+      const auto inputs = PageReader::node_inputs(stage["graph"]);
+      ASSERT_EQ(names.size(), entry->nodes().size());
+      const auto table = PageReader::undo_deltas(stage["graph"]["values"]["name"]);
+      std::vector<std::string> values;  // names by number
+      for (const int64_t index : table) values.push_back(page.path(index));
+      for (const Node& node : entry->nodes())
+        for (const ValueId output : node.outputs) values.push_back(entry->value(output).name);
+      for (size_t n = 0; n < names.size(); ++n) {
+        const Node& node = entry->nodes()[n];
+        EXPECT_EQ(names[n], node.name);
+        EXPECT_EQ(page.text(stage["graph"]["nodes"]["op"][n]), node.op->name());
+        ASSERT_EQ(inputs[n].size(), node.inputs.size());
+        for (size_t i = 0; i < node.inputs.size(); ++i)
+          EXPECT_EQ(values.at(static_cast<size_t>(inputs[n][i])), entry->value(node.inputs[i]).name)
+              << node.name;
+      }
+    }
+  }
+}
+
+TEST_F(VizPage, ShowsStatesWithTheirBytes) {
+  const PageReader page = page_of({tiny("qwen2.train.genesis")});
+  const auto model = load_model(tiny("qwen2.train.genesis"));
+  const auto& states = page.data["models"][0]["states"];
+  const auto names = PageReader::undo_deltas(states["name"]);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const State& state = model->states()[i];
+    EXPECT_EQ(page.path(names[i]), state.name);
+    EXPECT_EQ(states["bytes"][i], state.type.bytes());
+    EXPECT_EQ(page.text(states["role"][i]), name_of(state.role));
+    EXPECT_EQ(page.data["types"][states["type"][i].get<size_t>()]["sizes"], state.type.shape.sizes());
+  }
+}
+
+// Bytes alive by step, from the blocks; fails where two stand in one place at one time.
+std::vector<int64_t> alive(const nlohmann::json& plan) {
+  const auto& blocks = plan["blocks"];
+  std::vector<int64_t> bytes(plan["steps"]["node"].size(), 0);
+  for (size_t i = 0; i < blocks["name"].size(); ++i) {
+    for (int64_t step = blocks["first"][i]; step <= blocks["last"][i].get<int64_t>(); ++step)
+      bytes.at(static_cast<size_t>(step)) += blocks["bytes"][i].get<int64_t>();
+    EXPECT_LE(blocks["offset"][i].get<int64_t>() + blocks["bytes"][i].get<int64_t>(), plan["arena_bytes"]);
+    for (size_t k = 0; k < i; ++k) {
+      const auto part = [&](const char* name, size_t at) { return blocks[name][at].get<int64_t>(); };
+      const bool together = part("first", i) <= part("last", k) && part("first", k) <= part("last", i);
+      const bool overlap = part("offset", i) < part("offset", k) + part("bytes", k) &&
+                           part("offset", k) < part("offset", i) + part("bytes", i);
+      EXPECT_FALSE(together && overlap) << i << " and " << k;
+    }
+  }
+  return bytes;
+}
+
+TEST_F(VizPage, ShowsThePlanThatIsMade) {
+  const std::string model = tiny("qwen2.train.genesis");
+  const PageReader page = page_of(Words{model, "--entry", "train_step"} + kSizes);
+  const nlohmann::json& entry = page.entry("train_step");
+  const nlohmann::json& plan = entry.at("plan");
+  const nlohmann::json facts =
+      expect_json(run_tool("genesis-opt", Words{model, "--check", "cpu", "--entry", "train_step", "--json"} +
+                                              kSizes))["entries"][0];
+  EXPECT_EQ(plan["arena_bytes"], facts["arena_bytes"]);
+  const std::vector<int64_t> bytes = alive(plan);
+  EXPECT_EQ(bytes, plan["live_bytes"].get<std::vector<int64_t>>());
+  EXPECT_EQ(*std::max_element(bytes.begin(), bytes.end()), plan["lower_bound_bytes"]);
+  EXPECT_EQ(bytes[plan["peak_step"].get<size_t>()], plan["lower_bound_bytes"]);
+  std::map<int, int> kinds;
+  for (const auto& kind : plan["blocks"]["kind"]) ++kinds[kind.get<int>()];
+  for (const int kind : {0, 1, 2, 3}) EXPECT_GT(kinds[kind], 0) << kind;
+  for (const auto& size : entry["sizes"]) EXPECT_EQ(size["assumed"], false);
+}
+
+TEST_F(VizPage, ShowsEveryPassAndTheKernels) {
+  const PageReader page = page_of(Words{tiny("qwen2.train.genesis"), "--entry", "train_step"} + kSizes);
+  const nlohmann::json& entry = page.entry("train_step");
+  const nlohmann::json& stages = entry["stages"];
+  ASSERT_GT(stages.size(), 3u);
+  EXPECT_EQ(stages.back()["kind"], "final");
+  for (size_t i = 1; i + 1 < stages.size(); ++i) {
+    const size_t before = stages[i - 1]["graph"]["nodes"]["op"].size(),
+                 after = stages[i]["graph"]["nodes"]["op"].size();
+    const nlohmann::json& change = stages[i]["change"];
+    EXPECT_EQ(before + change["added"].size(), after + change["gone"].size()) << stages[i]["name"];
+    EXPECT_GT(change["added"].size() + change["gone"].size() + change["changed"].size(), 0u)
+        << stages[i]["name"];
+  }
+  const nlohmann::json& last = stages[stages.back()["same_as"].get<size_t>()]["graph"];
+  const auto nodes = PageReader::undo_deltas(entry["plan"]["steps"]["node"]);
+  for (const int64_t node : nodes) {
+    const auto kernel = last["nodes"]["kernel"].at(static_cast<size_t>(node)).get<int64_t>();
+    ASSERT_GE(kernel, 0);
+    EXPECT_NE(page.data["kernels"].at(static_cast<size_t>(kernel))["name"], "");
+  }
+  bool has_declined = false;
+  for (const auto& kernel : page.data["kernels"]) has_declined |= !kernel["declined"].empty();
+  EXPECT_TRUE(has_declined);
+}
+
+TEST_F(VizPage, ShowsPlansUnderLessMemory) {
+  const PageReader page = page_of(Words{tiny("qwen2.train.genesis"), "--entry", "train_step"} + kSizes);
+  const nlohmann::json& budgets = page.entry("train_step")["budgets"];
+  ASSERT_GE(budgets.size(), 2u);
+  EXPECT_EQ(budgets[0]["recomputed"].size(), 0u);
+  for (size_t i = 1; i < budgets.size(); ++i) {
+    EXPECT_LT(budgets[i]["arena_bytes"], budgets[i - 1]["arena_bytes"]);
+    EXPECT_LE(budgets[i]["arena_bytes"], budgets[i]["budget_bytes"]);
+    EXPECT_GT(budgets[i]["recomputed"].size(), 0u);
+  }
+}
+
+// Without sizes there is a page all the same, with examples that it owns up to.
+TEST_F(VizPage, AssumesSizesThatNobodyGave) {
+  const PageReader page = page_of({tiny("qwen2.genesis"), "--entry", "forward", "--size", "seq=16"});
+  std::map<std::string, nlohmann::json> sizes;
+  for (const auto& size : page.entry("forward")["sizes"]) sizes[size["symbol"]] = size;
+  EXPECT_EQ(sizes["seq"], (nlohmann::json{{"symbol", "seq"}, {"size", 16}, {"assumed", false}}));
+  EXPECT_EQ(sizes["batch"], (nlohmann::json{{"symbol", "batch"}, {"size", 1}, {"assumed", true}}));
+}
+
+TEST_F(VizPage, SaysWhyThereIsNoPlan) {
+  const PageReader page =
+      page_of({tiny("qwen2.genesis"), "--entry", "forward", "--size", "batch=9000000000000000000"});
+  EXPECT_EQ(page.entry("forward")["stages"].size(), 1u);
+  EXPECT_NE(page.entry("forward")["problem"].get<std::string>().find("the limit for one tensor"),
+            std::string::npos)
+      << page.entry("forward")["problem"];
+}
+
+const std::string kHostile[] = {"</script><script>alert(1)</script>",
+                                "<!--",
+                                "]]>",
+                                "\" onload=\"alert(1)",
+                                "back\\slash",
+                                "javascript:alert(1)",
+                                "turned \xe2\x80\xae around",
+                                "\xe2\x80\xa8 a line of JavaScript",
+                                "a..b.",
+                                ".",
+                                "__proto__",
+                                "constructor",
+                                std::string(4000, 'x'),
+                                std::string(3000, '.')};
+
+TEST_F(VizPage, NamesDoNothingButShow) {
+  for (const std::string& name : kHostile) {
+    SCOPED_TRACE(name.substr(0, 50));
+    Model model;
+    model.metadata["note"] = name + std::string(10000, 'x');
+    Graph& graph = model.add_entry(name);
+    const Value x = graph.add_input(name, {DType::f32, {4}});
+    graph.add_output(name, graph.add_node(*find_op("exp"), {}, {x}, name)[0]);
+    save_model(model, path("m.genesis"));
+    const PageReader page = page_of({path("m.genesis")});
+    const nlohmann::json& stage = page.entry(name)["stages"][0]["graph"];
+    EXPECT_EQ(page.node_names(stage), std::vector<std::string>{graph.nodes()[0].name});
+    EXPECT_EQ(page.path(stage["values"]["name"][0]), name);
+    EXPECT_EQ(stage["outputs"][0][0], name);
+    EXPECT_EQ(page.data["models"][0]["metadata"][0][1], name + std::string(10000, 'x'));
+    expect_ok(run_tool("genesis-viz", {path("m.genesis"), "-o", path("m.html")}));
+    EXPECT_EQ(data_of_page(read_text(path("m.html"))), read_text(path("page.json")));
+  }
+}
+
+TEST_F(VizPage, ATrainingStepIsSmall) {
+  Words build = {"qwen2", "-o", path("m.genesis")};
+  for (const char* setting : {"hidden_size=16", "intermediate_size=32", "num_attention_heads=2",
+                              "num_key_value_heads=1", "num_hidden_layers=24"})
+    build = build + Words{"--set", setting};
+  expect_ok(run_tool("genesis-build", build));
+  expect_ok(run_tool("genesis-opt", {path("m.genesis"), "--train", "adamw,clip=1.0", "--cast", "bf16", "-o",
+                                     path("t.genesis")}));
+  expect_ok(run_tool("genesis-viz", {path("t.genesis"), "--entry", "train_step", "--size", "batch=8",
+                                     "--size", "seq=1024", "-o", path("t.html")}));
+  const auto bytes = fs::file_size(path("t.html"));
+  EXPECT_LT(bytes, 1500000u);
+  EXPECT_GT(bytes, 10000u);
+  RecordProperty("page_bytes", std::to_string(bytes));
+}
+
+// The pipeline and the plan of a graph this large are theirs to be quick at; here is what the page adds.
+TEST_F(VizPage, ALargeGraphTakesSeconds) {
+  constexpr int kNodes = 100000;
+  Model model;
+  Graph& graph = model.add_entry("main");
+  Value value = graph.add_input("x", {DType::f32, {4}});
+  for (int i = 0; i < kNodes; ++i)
+    value = graph.add_node(*find_op(i % 2 ? "exp" : "tanh"), {}, {value},
+                           fmt::format("layers.{}.unit.{}", i / 100, i % 100))[0];
+  graph.add_output("y", value);
+  save_model(model, path("m.genesis"));
+  const auto start = std::chrono::steady_clock::now();
+  const PageReader page = page_of({path("m.genesis"), "--graph-only"});
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  EXPECT_EQ(page.entry("main")["stages"][0]["graph"]["nodes"]["op"].size(), static_cast<size_t>(kNodes));
+  EXPECT_FALSE(page.entry("main").contains("plan"));
+  EXPECT_LT(seconds, 20 * kSlower);
+  RecordProperty("milliseconds", std::to_string(static_cast<int>(1000 * seconds)));
+}
+
+TEST_F(VizPage, HoldsTwoModelsAgainstEachOther) {
+  expect_ok(run_tool("genesis-build", {"mlp", "-o", path("a.genesis"), "--seed", "1"}));
+  expect_ok(run_tool("genesis-build", {"mlp", "-o", path("b.genesis"), "--seed", "2"}));
+  const PageReader page = page_of({path("a.genesis"), "--compare", path("b.genesis")});
+  EXPECT_EQ(page.data["view"], "difference");
+  const auto a = load_model(path("a.genesis")), b = load_model(path("b.genesis"));
+  const nlohmann::json& states = page.data["difference"]["states"];
+  const auto names = PageReader::undo_deltas(states["name"]);
+  ASSERT_EQ(names.size(), a->states().size());
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto x = a->states()[i].initial.to_doubles(), y = b->states()[i].initial.to_doubles();
+    double worst = 0, dot = 0, xx = 0, yy = 0;
+    for (size_t k = 0; k < x.size(); ++k) {
+      worst = std::max(worst, std::abs(x[k] - y[k]));
+      dot += x[k] * y[k], xx += x[k] * x[k], yy += y[k] * y[k];
+    }
+    EXPECT_EQ(page.path(names[i]), a->states()[i].name);
+    EXPECT_EQ(states["status"][i], x == y ? 0 : 3);
+    EXPECT_EQ(states["max_abs"][i], worst);
+    if (xx * yy == 0) continue;
+    EXPECT_NEAR(states["cosine"][i].get<double>(), dot / std::sqrt(xx * yy), 1e-12);
+  }
+  const PageReader same = page_of({path("a.genesis"), "--compare", path("a.genesis")});
+  for (const auto& status : same.data["difference"]["states"]["status"]) EXPECT_EQ(status, 0);
+}
+
+TEST_F(VizPage, ShowsWhatAProfileMeasured) {
+  expect_ok(run_tool("genesis-run",
+                     Words{"profile", tiny("qwen2.genesis"), "--runs", "1", "-o", path("p.json")} + kSizes));
+  const PageReader page(nlohmann::json::parse(read_text(path("p.json"))));
+  const nlohmann::json& entry = page.entry("forward");
+  const nlohmann::json& steps = entry.at("measured").at("steps");
+  ASSERT_EQ(steps["start_us"].size(), entry["plan"]["steps"]["node"].size());
+  double last = 0;
+  for (size_t i = 0; i < steps["start_us"].size(); ++i) {
+    EXPECT_GE(steps["start_us"][i], last);
+    EXPECT_GE(steps["end_us"][i], steps["start_us"][i]);
+    last = steps["end_us"][i];
+  }
+  EXPECT_EQ(entry["measured"]["total_us"], last);
+  EXPECT_EQ(page.data["view"], "time");
+  expect_ok(run_tool("genesis-run",
+                     Words{"profile", tiny("qwen2.genesis"), "--runs", "1", "-o", path("p.html")} + kSizes));
+  EXPECT_TRUE(nlohmann::json::parse(data_of_page(read_text(path("p.html")))).contains("models"));
+}
+
+TEST_F(VizPage, RefusesWhatItCannotShow) {
+  const std::string model = tiny("qwen2.genesis"), out = path("x.html");
+  expect_error(run_tool("genesis-viz", {model, "--entry", "nope", "-o", out}), {"'nope'", "forward"});
+  expect_error(run_tool("genesis-viz", {model, "--size", "bach=2", "-o", out}),
+               {"bach", "did you mean 'batch'"});
+  expect_error(run_tool("genesis-viz", {path("no.genesis"), "-o", out}), {"no.genesis"});
+  expect_error(run_tool("genesis-viz", {model, "--compare", path("no.genesis"), "-o", out}), {"no.genesis"});
+  expect_error(run_tool("genesis-viz", {"--loss", path("no.jsonl"), "-o", out}), {"no.jsonl"});
+  expect_error(run_tool("genesis-viz", {"--loss", folder().string(), "-o", out}),
+               {"no metrics", "--metrics"});
+  expect_error(run_tool("genesis-viz", {model, "--device", "tpu", "-o", out}), {"tpu", "cpu"});
+  expect_usage_error(run_tool("genesis-viz", {model, "--color", "time", "-o", out}),
+                     {"--color", "in a page"});
+  expect_usage_error(run_tool("genesis-viz", {"--loss", "m.jsonl", "--entry", "x", "-o", out}),
+                     {"--entry", "without a model"});
+  expect_usage_error(run_tool("genesis-viz", {"-o", out}), {"a model file"});
+  EXPECT_EQ(files_in(folder()), std::set<std::string>{});
+}
+
+}  // namespace
+}  // namespace genesis::testing

@@ -1,0 +1,125 @@
+// genesis-viz watch: a page of runs that grow, for this machine alone, and only for who knows its address.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <thread>
+
+#include "tests/tools/tool_test.h"
+#include "tests/tools/viz/page.h"
+
+namespace genesis::testing {
+namespace {
+
+// What a server says to `request`, head and body.
+std::string ask(int port, const std::string& request) {
+  const int connection = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  std::string answer;
+  if (::connect(connection, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
+    EXPECT_EQ(::send(connection, request.data(), request.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(request.size()));
+    char piece[4096];
+    for (ssize_t count; (count = ::recv(connection, piece, sizeof piece, 0)) > 0;)
+      answer.append(piece, static_cast<size_t>(count));
+  }
+  ::close(connection);
+  return answer;
+}
+
+class VizWatch : public ToolTest {
+ protected:
+  // Runs until it is killed; `test` gets the port and the path of the page.
+  template <class Test>
+  void watch(const std::string& path, const Test& test) {
+    const std::string said = this->path("said.json");
+    ProcessOptions options;
+    options.kill_after_seconds = 20;
+    std::thread server([&] {
+      run_process({"sh", "-c",
+                   "exec " + tool_path("genesis-viz") + " watch " + path + " --json > " + said +
+                       " & echo $! > " + said + ".pid; wait"},
+                  options);
+    });
+    std::string text;
+    for (int i = 0; i < 400 && text.find('\n') == std::string::npos; ++i) {
+      ::usleep(50000);
+      text = fs::exists(said) ? read_text(said) : "";
+    }
+    const std::string url =
+        nlohmann::json::parse(text, nullptr, false).value("url", "http://127.0.0.1:1/none/");
+    const size_t port = url.rfind(':'), slash = url.find('/', port);
+    EXPECT_EQ(url.substr(0, port), "http://127.0.0.1");
+    test(std::stoi(url.substr(port + 1, slash - port - 1)), url.substr(slash));
+    run_process({"sh", "-c", "kill $(cat " + said + ".pid)"});
+    server.join();
+  }
+  static std::string get(int port, const std::string& path) {
+    return ask(port, "GET " + path + " HTTP/1.1\r\nHost: 127.0.0.1:" + std::to_string(port) + "\r\n\r\n");
+  }
+  static std::string body(const std::string& answer) { return answer.substr(answer.find("\r\n\r\n") + 4); }
+  static std::string status(const std::string& answer) { return answer.substr(0, answer.find("\r\n")); }
+};
+
+TEST_F(VizWatch, ServesAPageAndTheRowsThatCome) {
+  fs::create_directories(path("run"));
+  write_text(path("run/metrics.jsonl"),
+             "{\"step\":1,\"loss\":3}\n{\"step\":2,\"loss\":null}\n{\"step\":3,\"lo");
+  watch(path("run"), [&](int port, const std::string& root) {
+    const std::string page = get(port, root);
+    EXPECT_EQ(status(page), "HTTP/1.1 200 OK");
+    EXPECT_NE(page.find("connect-src 'self'"), std::string::npos);
+    const nlohmann::json data = nlohmann::json::parse(data_of_page(body(page)));
+    EXPECT_EQ(data["runs"][0]["name"], "run");
+    EXPECT_EQ(data["runs"][0]["rows"], 2);
+    EXPECT_EQ(data["live"]["path"].get<std::string>() + "/", root);
+    std::ofstream(path("run/metrics.jsonl"), std::ios::app) << "ss\":2.5}\n";
+    const nlohmann::json rows = nlohmann::json::parse(body(get(port, root + "rows?run=0&from=2")));
+    EXPECT_EQ(rows["rows"], nlohmann::json::parse("[{\"step\":3,\"loss\":2.5}]"));
+    EXPECT_EQ(rows["next"], 3);
+    EXPECT_EQ(rows["reset"], false);
+    // A run that goes on after a checkpoint writes a new file.
+    write_text(path("new"), "{\"step\":1,\"loss\":7}\n");
+    fs::rename(path("new"), path("run/metrics.jsonl"));
+    const nlohmann::json again = nlohmann::json::parse(body(get(port, root + "rows?run=0&from=3")));
+    EXPECT_EQ(again["reset"], true);
+    EXPECT_EQ(again["rows"][0]["loss"], 7);
+  });
+}
+
+TEST_F(VizWatch, ShowsNobodyElseAnything) {
+  write_text(path("m.jsonl"), "{\"step\":1,\"loss\":3}\n");
+  watch(path("m.jsonl"), [&](int port, const std::string& root) {
+    EXPECT_GE(root.size(), 34u);
+    EXPECT_EQ(status(get(port, "/")), "HTTP/1.1 404 Not Found");
+    EXPECT_EQ(status(get(port, root.substr(0, root.size() - 2) + "x/")), "HTTP/1.1 404 Not Found");
+    EXPECT_EQ(status(get(port, root + "../../etc/passwd")), "HTTP/1.1 404 Not Found");
+    EXPECT_EQ(status(ask(port, "GET " + root + " HTTP/1.1\r\nHost: evil.example\r\n\r\n")),
+              "HTTP/1.1 421 Misdirected Request");
+    EXPECT_EQ(status(ask(port, "GET " + root + " HTTP/1.1\r\n\r\n")), "HTTP/1.1 421 Misdirected Request");
+    EXPECT_EQ(status(ask(port, "POST " + root + " HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")),
+              "HTTP/1.1 405 Method Not Allowed");
+    EXPECT_EQ(status(ask(port, "\r\n\r\n")), "HTTP/1.1 400 Bad Request");
+    EXPECT_EQ(status(ask(port, std::string(40000, 'x'))), "HTTP/1.1 400 Bad Request");
+    EXPECT_EQ(status(get(port, root + "rows?run=99")), "HTTP/1.1 500 Internal Server Error");
+    EXPECT_EQ(status(get(port, root + "rows?run=-1&from=99999999999999999999")), "HTTP/1.1 200 OK");
+    EXPECT_EQ(status(get(port, root)), "HTTP/1.1 200 OK");
+  });
+}
+
+TEST_F(VizWatch, SaysWhatIsMissing) {
+  expect_error(run_tool("genesis-viz", {"watch", path("none")}), {"none", "no such file"});
+  fs::create_directories(path("empty"));
+  expect_error(run_tool("genesis-viz", {"watch", path("empty")}),
+               {"no metrics", "genesis-run train --metrics"});
+  expect_usage_error(run_tool("genesis-viz", {"watch", path("none"), "--port", "70000"}),
+                     {"--port", "65535"});
+}
+
+}  // namespace
+}  // namespace genesis::testing
