@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/gemm/gemm_kernels.h"
 #include "backends/cpu/gemm/gemm_operand.h"
 
