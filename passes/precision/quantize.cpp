@@ -5,6 +5,7 @@
 
 #include "passes/core/match.h"
 #include "schema/encoding/quantized_formats.h"
+#include "schema/graph/state_storage.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/nn/loss.h"
 #include "schema/ops/nn/matmul.h"

@@ -9,6 +9,7 @@
 #include "passes/core/rewriter.h"
 #include "schema/encoding/quantized_formats.h"
 #include "schema/graph/state_cuts.h"
+#include "schema/graph/state_storage.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/nn/dequantize.h"
 #include "schema/ops/nn/matmul.h"

@@ -4,6 +4,7 @@
 #include "backends/cuda/gemm/gemm_plain.h"
 #include "backends/cuda/gemm/gemv/gemv.h"
 #include "backends/cuda/gemm/gemv_prefetch/gemv_prefetch.h"
+#include "backends/cuda/gemm/lt/cublas_lt.h"
 #include "backends/cuda/gemm/lt/lt_gemm.h"
 #include "backends/way_list.h"
 

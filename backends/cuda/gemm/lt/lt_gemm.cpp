@@ -8,6 +8,7 @@
 
 #include "backends/cuda/gemm/gemm_plain.h"
 #include "backends/cuda/gemm/lt/autotune.h"
+#include "backends/cuda/gemm/lt/cublas_lt.h"
 #include "backends/cuda/runtime/libraries.h"
 #include "backends/cuda/runtime/runtime.h"
 

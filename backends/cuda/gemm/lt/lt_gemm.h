@@ -1,7 +1,10 @@
 // Products by cuBLASLt, with the algorithm that was fastest here (autotune.h). Used by gemm.cpp.
 #pragma once
 
-#include "backends/cuda/gemm/lt/cublas_lt.h"
+#include <memory>
+#include <string>
+
+#include "backends/cuda/gemm/gemm.h"
 
 namespace genesis::cuda {
 
