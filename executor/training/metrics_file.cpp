@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "schema/core/error.h"
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/io/read_file.h"
 
