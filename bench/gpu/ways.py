@@ -35,6 +35,8 @@ CASES = {
     "quantized_gemv": [("decode 1 64", "q8", (MEGAKERNEL,)), ("decode 1 64", "q4", (MEGAKERNEL,))],
     "quantized_gemv_stream": [("decode 1 64", "q8", (MEGAKERNEL,)), ("decode 1 64", "q4", (MEGAKERNEL,))],
     "one_start": [("decode 1 64", "qwen", (MEGAKERNEL,)), ("decode 1 1000", "qwen", (MEGAKERNEL,))],
+    "cublas_lt": [("train 8 1024", "qwen train", ())],
+    "fused": [("train 8 1024", "qwen train", ())],
     "side_stream": [("train 8 1024", "qwen train", ())],
     "split_keys": [("decode 1 1000", "qwen", (MEGAKERNEL, FUSED_CACHE)), ("decode 1 4000", "qwen", (MEGAKERNEL, FUSED_CACHE))],
     "bias_grad_epilogue": [("train 32 1024", "gpt2 train", ()), ("train 8 1024", "qwen train", ())],
