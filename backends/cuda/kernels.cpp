@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "backends/cuda/gemm/gemm.h"
+#include "backends/cuda/gemm_list.h"
 #include "backends/kernel_table.h"
 #include "backends/way_list.h"
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "backends/cuda/gemm/gemm.h"
 #include "backends/cuda/gemm/gemm_plain.h"
+#include "backends/cuda/gemm_list.h"
 #include "backends/cuda/runtime/runtime.h"
 
 namespace genesis::cuda {
@@ -47,7 +47,7 @@ double product_gflops(int device, cudaStream_t stream, DType dtype, int64_t n) {
   const auto a = allocate(device, bytes), b = allocate(device, bytes), c = allocate(device, bytes),
              workspace = allocate(device, gemm_workspace_bytes(problem));
   for (const auto& operand : {a, b}) fill_with_noise(operand.get(), dtype, n * n, stream);
-  const auto gemm = Gemm::create(problem);
+  const auto gemm = create_gemm(problem);
   const double seconds = seconds_of(stream, [&] {
     gemm->run({.a = a.get(), .b = b.get(), .c = c.get(), .workspace = workspace.get(), .stream = stream});
   });

@@ -21,6 +21,7 @@
 #include "backends/cuda/gemm/gemv_prefetch/gemv_prefetch.h"
 #include "backends/cuda/gemm/quantized_stream/quantized_gemv_stream.h"
 #include "backends/cuda/gemm/skinny/skinny_gemm.h"
+#include "backends/cuda/gemm_list.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/peaks.h"
 #include "backends/cuda/runtime/runtime.h"
@@ -183,7 +184,7 @@ class Product {
                               .accumulate = shape_.has_addend};
     static const KernelNames kNoGemv = {"gemm.gemv", "gemm.gemv_prefetch"};
     auto& made = libraries_[m];
-    if (!made) made = cuda::Gemm::create(problem, &kNoGemv);
+    if (!made) made = cuda::create_gemm(problem, &kNoGemv);
     workspace_for(cuda::gemm_workspace_bytes(problem, &kNoGemv));
     made->run({.a = x_.get(),
                .b = quants_at(copy, 0),

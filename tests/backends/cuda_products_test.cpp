@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "backends/cuda/gemm/gemm.h"
+#include "backends/cuda/gemm_list.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/runtime/chips.h"
 #include "backends/kernel_table.h"

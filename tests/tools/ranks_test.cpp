@@ -323,7 +323,9 @@ class CopiedTool : public SharingRanks {
     return to.string();
   }
   Process train_by(const std::string& folder) const {
-    return run_process(Words{folder + "/tools/genesis-run"} + train_words("qwen2", 1, {"--mesh", "data=2"}));
+    // Who runs the tests may name the folder of the library that was built.
+    return run_process(Words{"/usr/bin/env", "-u", "LD_LIBRARY_PATH", folder + "/tools/genesis-run"} +
+                       train_words("qwen2", 1, {"--mesh", "data=2"}));
   }
 };
 

@@ -2,7 +2,7 @@
 // for the CPU at hand: AVX2, AVX-VNNI, AVX512-VNNI, or plain C++. Rows of x are quantized to bytes, a block of 32 at a
 // time, and products of bytes are summed up exactly within a block; what scales make of it is f32. So a sum is as near to
 // that of the numbers as x is to its quants: half of 1/127 of each block's greatest magnitude. Used by Dots
-// (backends/cpu/gemm/gemm_dots.h).
+// (backends/cpu/gemm/gemv/gemm_dots.h).
 #pragma once
 
 #include <vector>

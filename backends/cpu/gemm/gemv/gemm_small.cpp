@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "backends/cpu/gemm/gemm.h"
-#include "backends/cpu/gemm/gemm_dots.h"
 #include "backends/cpu/gemm/gemm_kernels.h"
-#include "backends/cpu/gemm/gemv/gemm_rows.h"
 #include "backends/cpu/gemm/gemm_util.h"
+#include "backends/cpu/gemm/gemv/gemm_dots.h"
+#include "backends/cpu/gemm/gemv/gemm_rows.h"
 #include "backends/cpu/parallel/parallel.h"
 
 namespace genesis::cpu {

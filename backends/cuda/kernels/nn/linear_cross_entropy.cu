@@ -3,6 +3,7 @@
 // from memory once where a block can hold it (logit_rows.h), else twice (two_pass_logit_rows.h); then dx =
 // dlogits weight and, where it is asked for, dweight += dlogits^T x, in f32. Blocks follow one another, so dweight is added up in one
 // order.
+#include "backends/cuda/gemm_list.h"
 #include "backends/cuda/hopper/ways.h"
 #include "backends/cuda/rows/logit_blocks.h"
 #include "backends/cuda/rows/two_pass_logit_rows.h"
@@ -70,11 +71,11 @@ std::vector<LogitProducts> prepare_products(const KernelQuery& query, const Logi
   for (const Classes& range : b.ranges()) {
     LogitProducts& products = all.emplace_back();
     const GemmProblem logits = logits_problem(b, rows, range.count);
-    products.logits = wants_logits ? Gemm::create(logits, disabled) : Gemm::create_plain(logits);
+    products.logits = wants_logits ? create_gemm(logits, disabled) : Gemm::create_plain(logits);
     if (!b.gradients) continue;
-    products.dx = Gemm::create(dx_problem(b, rows, range.count, all.size() > 1), disabled);
+    products.dx = create_gemm(dx_problem(b, rows, range.count, all.size() > 1), disabled);
     if (b.weight_gradient)
-      products.dweight = Gemm::create(dweight_problem(b, rows, range.count, accumulate), disabled);
+      products.dweight = create_gemm(dweight_problem(b, rows, range.count, accumulate), disabled);
   }
   return all;
 }

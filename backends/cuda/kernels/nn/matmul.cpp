@@ -2,7 +2,7 @@
 // evenly in both operands become the product's own batch; what is left is a list of offsets, one start each. Forms that
 // are more have ways of their own (product_ways.h) or are done in parts.
 #include "backends/common/product_parts.h"
-#include "backends/cuda/gemm/gemm.h"
+#include "backends/cuda/gemm_list.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/kernels/nn/product_ways.h"
 #include "backends/cuda/runtime/launch.h"
@@ -38,7 +38,7 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
   Described described = describe<Op>(query);
   auto products = std::make_shared<Products>();
   if (described.offsets.empty()) return products;
-  products->gemm = Gemm::create(described.problem, query.disabled);
+  products->gemm = create_gemm(described.problem, query.disabled);
   products->offsets = std::move(described.offsets);
   products->has_bias = described.problem.has_bias;
   products->has_addend = described.problem.accumulate;

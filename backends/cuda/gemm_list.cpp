@@ -1,0 +1,42 @@
+#include "backends/cuda/gemm_list.h"
+
+#include "backends/cuda/gemm/gemv/gemv.h"
+#include "backends/cuda/gemm/gemv_prefetch/gemv_prefetch.h"
+#include "backends/cuda/gemm/lt/cublas_lt.h"
+#include "backends/cuda/gemm/lt/lt_gemm.h"
+#include "backends/way_list.h"
+
+namespace genesis::cuda {
+namespace {
+
+std::string decline_nothing(const GemmProblem&) { return ""; }
+
+constexpr GemmImplementation kImplementations[] = {
+    {"gemv_prefetch", prefetched_gemv_declines, create_prefetched_gemv},
+    {"gemv", gemv_declines, create_gemv},
+    {"cublas_lt", lt_declines, create_lt, kLtWorkspaceBytes, why_no_lt_here,
+     "the library is opened where it runs, and times its algorithms there; without it gemm.plain multiplies"},
+    {"plain", decline_nothing, Gemm::create_plain},  // takes all, and cannot be switched off
+};
+
+}  // namespace
+
+std::span<const GemmImplementation> gemm_implementations() { return kImplementations; }
+
+std::shared_ptr<const Gemm> create_gemm(const GemmProblem& problem, const KernelNames* disabled) {
+  const GemmImplementation& way = first_way("gemm", gemm_implementations(), problem, disabled);
+  const bool is_missing = way.why_not_here && !way.why_not_here().empty();
+  return is_missing ? Gemm::create_plain(problem) : way.create(problem);
+}
+
+int64_t gemm_workspace_bytes(const GemmProblem& problem, const KernelNames* disabled) {
+  return first_way("gemm", gemm_implementations(), problem, disabled).workspace_bytes;
+}
+
+KernelChoice choose_gemm(const GemmProblem& problem, const KernelNames* disabled) {
+  KernelChoice choice = choose_way("gemm", gemm_implementations(), problem, disabled);
+  choice.decided_later = first_way("gemm", gemm_implementations(), problem, disabled).decided_later;
+  return choice;
+}
+
+}  // namespace genesis::cuda
