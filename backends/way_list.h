@@ -1,6 +1,7 @@
 // An ordered list of ways to do one thing inside kernels, a matrix product above all: best first, the last for everything. A row
 // has a `name` and a `decline`, which says why it cannot do a problem; empty: it can. This is the choice among such rows and
-// what is said of it, the same for every device. Used by backends/{cpu,cuda}/gemm and by the kernels.cpp of both.
+// what is said of it, the same for every device. Used by backends/cpu/gemm,
+// backends/cuda/gemm_list.cpp and the kernels.cpp of both.
 #pragma once
 
 #include <span>
@@ -44,6 +45,7 @@ KernelChoice choose_way(std::string_view family, std::span<const Row> rows, cons
     choice.declined.push_back({name_of_way(family, row.name), std::move(reason)});
   });
   choice.name = name_of_way(family, found.name);
+  if constexpr (requires { found.decided_later; }) choice.decided_later = found.decided_later;
   return choice;
 }
 

@@ -34,9 +34,7 @@ int64_t gemm_workspace_bytes(const GemmProblem& problem, const KernelNames* disa
 }
 
 KernelChoice choose_gemm(const GemmProblem& problem, const KernelNames* disabled) {
-  KernelChoice choice = choose_way("gemm", gemm_implementations(), problem, disabled);
-  choice.decided_later = first_way("gemm", gemm_implementations(), problem, disabled).decided_later;
-  return choice;
+  return choose_way("gemm", gemm_implementations(), problem, disabled);
 }
 
 }  // namespace genesis::cuda

@@ -1,7 +1,6 @@
-// Products without a library, and what goes around those with one. Used by gemm.cpp, the ways it lists and autotune.cpp.
+// Products without a library, and what goes around those with one. Used by gemm.cpp, autotune.cpp and the ways, for
+// what they cannot do.
 #pragma once
-
-#include <vector>
 
 #include "backends/cuda/gemm/gemm_problem.h"
 

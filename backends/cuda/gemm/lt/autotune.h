@@ -1,5 +1,5 @@
 // Which of the library's ways to multiply is fastest here: measured once per chip, library version and
-// problem, and kept on disk. Used by gemm.cpp when a plan is made ready.
+// problem, and kept on disk. Used by lt_gemm.cpp when a plan is made ready.
 #pragma once
 
 #include <functional>

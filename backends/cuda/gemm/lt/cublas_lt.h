@@ -1,5 +1,5 @@
 // cuBLASLt for row-major products: what the library reads as column-major is our matrix transposed, so C^T =
-// op(B)^T op(A)^T is what it is asked for. Used by gemm.cpp and autotune.cpp. Everything that can fail, fails
+// op(B)^T op(A)^T is what it is asked for. Used by lt_gemm.cpp and autotune.cpp. Everything that can fail, fails
 // when a product is made; starting one only reports whether it was started.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Products by cuBLASLt, with the algorithm that was fastest here (autotune.h). Used by gemm.cpp.
+// Products by cuBLASLt, with the algorithm that was fastest here (autotune.h). Used by gemm_list.cpp.
 #pragma once
 
 #include <memory>
