@@ -54,8 +54,11 @@ class RankGroup {
   // Several tensors at once go together, as NCCL groups them: one start for all.
   virtual void all_reduce(std::span<const Exchange> tensors, RankReduction reduction, void* stream) = 0;
   // As all_reduce of a sum, plus `addend`, which is the same on all ranks, of the same dtype and count, and not `to`. False
-  // where nothing was done, on all ranks: then all_reduce and an addition do.
-  virtual bool all_reduce_adding(const Exchange&, const void* /*addend*/, void* /*stream*/) { return false; }
+  // where nothing was done, on all ranks: then all_reduce and an addition do. `early`: it may start before the kernel ahead of
+  // it in the stream has ended, which is all that it then waits for (PDL).
+  virtual bool all_reduce_adding(const Exchange&, const void* /*addend*/, void* /*stream*/, bool /*early*/) {
+    return false;
+  }
   virtual void reduce_scatter(std::span<const Exchange> tensors, RankReduction reduction, void* stream) = 0;
   virtual void all_gather(std::span<const Exchange> tensors, void* stream) = 0;
   virtual void all_to_all(std::span<const Exchange> tensors, void* stream) = 0;

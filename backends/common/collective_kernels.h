@@ -1,5 +1,6 @@
 // The kernels of collective ops, send and recv. Devices differ only in how they copy and in whose stream an exchange is, which `Device`
-// says: static copy(context, to, from) and static stream(context), and where kAdds, static add(context, to, addend). Used by kernels/collective of every backend.
+// says: static copy(context, to, from) and static stream(context), and where kAdds, static add(context, to, addend) and early(context),
+// whether its exchange may start before the kernel ahead has ended. Used by kernels/collective of every backend.
 #pragma once
 
 #include <algorithm>
@@ -97,7 +98,7 @@ class CollectiveKernels {
     if constexpr (Device::kAdds) {
       bool is_added = false;
       exchange(c, op.axis, [&](RankGroup& ranks, std::span<const Exchange> tensors) {
-        is_added = ranks.all_reduce_adding(tensors[0], c.input(1).data, Device::stream(c));
+        is_added = ranks.all_reduce_adding(tensors[0], c.input(1).data, Device::stream(c), Device::early(c));
         if (!is_added) ranks.all_reduce(tensors, op.reduction, Device::stream(c));
       });
       if (!is_added) Device::add(c, c.output(), c.input(1));

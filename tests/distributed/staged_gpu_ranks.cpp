@@ -8,8 +8,10 @@
 
 #include "backends/cuda/nccl/nccl_api.h"
 #include "backends/cuda/ranks/gpu_ranks.h"
+#include "backends/cuda/runtime/launch.h"
 #include "backends/cuda/runtime/runtime.h"
 #include "backends/mpi/mpi_ranks.h"
+#include "schema/core/float16.h"
 #include "tests/distributed/test_ranks.h"
 
 #if __has_include(<nccl.h>)
@@ -216,7 +218,8 @@ TEST(Ranks, CapturedExchangesAreReplayed) {
   EXPECT_EQ(collectives->failure(), "");
 }
 
-// One shot, two shots; memory of the addend that starts anywhere; a last access that is not whole.
+// One shot, two shots; memory of the addend that starts anywhere; a last access that is not whole. Sums in a row start before
+// those ahead of them have ended.
 TEST(Ranks, SumsTakeAnAddend) {
   if (!ranks_have_gpus()) GTEST_SKIP() << "only GPUs add what is the same on all ranks";
   const std::unique_ptr<RankLink> joined = gpu_link ? nullptr : join_test_ranks({});
@@ -224,6 +227,7 @@ TEST(Ranks, SumsTakeAnAddend) {
   RankGroup& group = *collectives->group("data");
   const cuda::Stream stream = cuda::make_stream();
   const auto n = static_cast<float>(group.size());
+  constexpr int kInARow = 4;
   for (const int64_t count : {int64_t{5}, int64_t{3001}, (int64_t{1} << 20) + 3})
     for (const int64_t offset : {int64_t{0}, int64_t{1}}) {
       const auto bytes = static_cast<size_t>(count) * sizeof(float);
@@ -239,19 +243,72 @@ TEST(Ranks, SumsTakeAnAddend) {
                   "copying");
       cuda::check(cudaMemcpyAsync(addend, r.data(), bytes, cudaMemcpyHostToDevice, stream.get()), "copying");
       const Exchange exchange{memory.get(), memory.get(), count, DType::f32};
-      EXPECT_FALSE(group.all_reduce_adding(exchange, addend, stream.get())) << "not planned";
-      const PlannedExchange planned{{exchange}, false};
-      group.plan_exchanges({&planned, 1});
-      ASSERT_TRUE(group.all_reduce_adding(exchange, addend, stream.get()))
-          << "GPUs that do not reach each other";
+      EXPECT_FALSE(group.all_reduce_adding(exchange, addend, stream.get(), false)) << "not planned";
+      const std::vector<PlannedExchange> planned(kInARow, {{exchange}, false});
+      group.plan_exchanges(planned);
+      for (int sum = 0; sum < kInARow; ++sum)
+        ASSERT_TRUE(group.all_reduce_adding(exchange, addend, stream.get(), sum > 0 && cuda::code_has_pdl()))
+            << "GPUs that do not reach each other";
       cuda::check(cudaMemcpyAsync(x.data(), memory.get(), bytes, cudaMemcpyDeviceToHost, stream.get()),
                   "copying");
       cuda::wait_for(stream.get(), "adding");
-      for (int64_t i = 0; i < count; i += 3)
-        ASSERT_EQ(x[static_cast<size_t>(i)],
-                  n * static_cast<float>(i % 13) + n * (n - 1) / 2 + static_cast<float>(i % 7) / 2)
-            << i << " of " << count;
+      for (int64_t i = 0; i < count; i += 3) {
+        float expected = n * static_cast<float>(i % 13) + n * (n - 1) / 2 + static_cast<float>(i % 7) / 2;
+        for (int sum = 1; sum < kInARow; ++sum) expected = n * expected + static_cast<float>(i % 7) / 2;
+        ASSERT_EQ(x[static_cast<size_t>(i)], expected) << i << " of " << count;
+      }
     }
+  EXPECT_EQ(collectives->failure(), "");
+}
+
+// f32 or bf16, from and to the host's floats.
+Exchange on_device(const std::vector<float>& values, DType dtype,
+                   std::vector<std::shared_ptr<std::byte>>& memory) {
+  memory.push_back(cuda::allocate(cuda::current_device(), static_cast<int64_t>(values.size()) * 4 + 16));
+  const std::vector<bf16> narrow(values.begin(), values.end());
+  const Exchange tensor{memory.back().get(), memory.back().get(), static_cast<int64_t>(values.size()), dtype};
+  const void* from = dtype == DType::bf16 ? static_cast<const void*>(narrow.data()) : values.data();
+  cuda::check(cudaMemcpy(tensor.to, from, static_cast<size_t>(tensor.bytes()), cudaMemcpyHostToDevice),
+              "copying");
+  return tensor;
+}
+std::vector<float> on_host(const Exchange& tensor) {
+  const auto count = static_cast<size_t>(tensor.count), bytes = static_cast<size_t>(tensor.bytes());
+  std::vector<float> values(count);
+  std::vector<bf16> narrow(count);
+  void* to = tensor.dtype == DType::bf16 ? static_cast<void*>(narrow.data()) : values.data();
+  cuda::check(cudaMemcpy(to, tensor.to, bytes, cudaMemcpyDeviceToHost), "copying");
+  if (tensor.dtype == DType::bf16) values.assign(narrow.begin(), narrow.end());
+  return values;
+}
+
+// More tensors than one kernel takes, of any size and of two dtypes.
+TEST(Ranks, ManyTensorsAreSummedTogether) {
+  if (!ranks_have_gpus()) GTEST_SKIP() << "CPUs sum in any case one tensor after the other";
+  const std::unique_ptr<RankLink> joined = gpu_link ? nullptr : join_test_ranks({});
+  const auto collectives = gpu_link->collectives(Mesh::parse("data=" + std::to_string(gpu_link->size())));
+  RankGroup& group = *collectives->group("data");
+  const cuda::Stream stream = cuda::make_stream();
+  constexpr size_t kCounts[] = {1, 0, 70001, 8, 3, 5000, 7, 262144};
+  const auto value = [](float rank, size_t tensor, size_t i) {
+    return static_cast<float>((i + tensor) % 11) + rank;
+  };
+  std::vector<std::shared_ptr<std::byte>> memory;
+  PlannedExchange planned;
+  for (size_t t = 0; t < 77; ++t) {
+    std::vector<float> values(kCounts[t % std::size(kCounts)]);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = value(static_cast<float>(group.rank()), t, i);
+    planned.tensors.push_back(on_device(values, t % 20 == 13 ? DType::bf16 : DType::f32, memory));
+  }
+  group.plan_exchanges({&planned, 1});
+  group.all_reduce(planned.tensors, RankReduction::kMean, stream.get());
+  cuda::wait_for(stream.get(), "adding");
+  const float mean_rank = static_cast<float>(group.size() - 1) / 2;
+  for (size_t t = 0; t < planned.tensors.size(); ++t) {
+    const std::vector<float> means = on_host(planned.tensors[t]);
+    for (size_t i = 0; i < means.size(); ++i)
+      ASSERT_EQ(means[i], value(mean_rank, t, i)) << i << " of tensor " << t;
+  }
   EXPECT_EQ(collectives->failure(), "");
 }
 

@@ -102,7 +102,7 @@ void PeerGroup::reach_peers() {
 
 std::vector<PeerMemory::Seen> PeerGroup::share_control(std::string& why_not) {
   const int device = current_device();
-  const int64_t slots = 2 * size() * kOneShotBytes;
+  const int64_t slots = 2 * size() * kSlotBytes;
   control_memory_ = allocate(device, kKernelFlagBytes + kStreamFlagBytes + slots);
   wait_for(cudaStream_t{}, "making the memory that GPUs of a host meet in");  // zero before others see it
   memory_ = std::make_unique<PeerMemory>(nccl_, device);
@@ -196,11 +196,31 @@ void PeerGroup::note_failure() {
     watch_.fail(fmt::format("along '{}': {}", axis_, why));
 }
 
-void PeerGroup::all_reduce_at_once(const PeerExchange& tensor, const PeerSum& sum, cudaStream_t stream) {
+void PeerGroup::all_reduce_at_once(const PeerExchange& tensor, const PeerSum& sum, const Launch& launch) {
   if (tensor.own.bytes() <= kOneShotBytes)
-    start_one_shot(control_, sum, tensor.own.from, tensor.own.to, stream);
-  else
-    start_two_shot(control_, sum, tensor.at, stream);
+    return start_one_shot(control_, sum, tensor.own.from, tensor.own.to, launch);
+  PeerTensors alone;
+  alone.add(tensor.at, sum.count);
+  start_two_shot(control_, sum, alone, launch.stream);
+}
+
+// Many of one dtype in a kernel: each takes some 5 us to meet its peers, however small its tensors are.
+void PeerGroup::all_reduce_at_once(std::span<const PeerExchange> tensors, RankReduction reduction,
+                                   cudaStream_t stream) {
+  if (tensors.size() == 1)
+    return all_reduce_at_once(tensors[0], sum_of(tensors[0].own, reduction, size()), {.stream = stream});
+  for (size_t begin = 0, end = 0; begin < tensors.size(); begin = end) {
+    PeerSum sum = sum_of(tensors[begin].own, reduction, size());
+    sum.count = 0;
+    PeerTensors together;
+    for (; end < tensors.size() && together.count < PeerTensors::kMaxTensors; ++end) {
+      const Exchange& own = tensors[end].own;
+      if (own.dtype != sum.dtype) break;
+      together.add(tensors[end].at, own.count);
+      sum.count += own.count;
+    }
+    start_two_shot(control_, sum, together, stream);
+  }
 }
 
 // Whether the next call is planned, and one for kernels that meet their peers.
@@ -210,11 +230,12 @@ bool PeerGroup::next_is_at_once(RankReduction reduction) const {
   return planned.is_reachable && !planned.is_beside && can_add(planned.tensors, reduction, size());
 }
 
-bool PeerGroup::all_reduce_adding(const Exchange& tensor, const void* addend, void* stream) {
+bool PeerGroup::all_reduce_adding(const Exchange& tensor, const void* addend, void* stream, bool early) {
   if (!next_is_at_once(RankReduction::kSum)) return false;
   const Planned planned = next({&tensor, 1});
   for (const PeerExchange& one : planned.tensors)  // none that is empty
-    all_reduce_at_once(one, {one.own.dtype, one.own.count, 1, addend}, on(stream));
+    all_reduce_at_once(one, {one.own.dtype, one.own.count, 1, addend},
+                       {.stream = on(stream), .early = early});
   return true;
 }
 
@@ -222,8 +243,7 @@ void PeerGroup::all_reduce(std::span<const Exchange> tensors, RankReduction redu
   const bool is_at_once = next_is_at_once(reduction);
   const Planned planned = next(tensors);
   if (is_at_once) {
-    for (const PeerExchange& tensor : planned.tensors)
-      all_reduce_at_once(tensor, sum_of(tensor.own, reduction, size()), on(stream));
+    all_reduce_at_once(planned.tensors, reduction, on(stream));
   } else if (planned.is_reachable && can_add(planned.tensors, reduction, size())) {
     copies_->all_reduce(planned.tensors, reduction == RankReduction::kMean, on(stream));
     note_failure();

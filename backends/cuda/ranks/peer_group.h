@@ -27,7 +27,7 @@ class PeerGroup final : public RankGroup {
   int size() const override { return nccl_.size(); }
   void plan_exchanges(std::span<const PlannedExchange> exchanges) override;
   void all_reduce(std::span<const Exchange> tensors, RankReduction reduction, void* stream) override;
-  bool all_reduce_adding(const Exchange& tensor, const void* addend, void* stream) override;
+  bool all_reduce_adding(const Exchange& tensor, const void* addend, void* stream, bool early) override;
   void reduce_scatter(std::span<const Exchange> tensors, RankReduction reduction, void* stream) override;
   void all_gather(std::span<const Exchange> tensors, void* stream) override;
   void all_to_all(std::span<const Exchange> tensors, void* stream) override;
@@ -48,7 +48,9 @@ class PeerGroup final : public RankGroup {
   // What was said of this call; is_reachable is false where nothing was.
   Planned next(std::span<const Exchange> tensors);
   bool next_is_at_once(RankReduction reduction) const;
-  void all_reduce_at_once(const PeerExchange& tensor, const PeerSum& sum, cudaStream_t stream);
+  void all_reduce_at_once(const PeerExchange& tensor, const PeerSum& sum, const Launch& launch);
+  void all_reduce_at_once(std::span<const PeerExchange> tensors, RankReduction reduction,
+                          cudaStream_t stream);
   void note_failure();
 
   nccl::Watch& watch_;

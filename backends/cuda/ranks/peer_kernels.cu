@@ -35,6 +35,43 @@ __device__ __forceinline__ void set_flag(uint32_t* flag, uint32_t epoch) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(flag), "r"(epoch) : "memory");
 }
 
+// 32 bits and the flag behind them arrive together, as one access of 64 bits does.
+__device__ __forceinline__ uint64_t flagged(uint32_t bits, uint32_t flag) {
+  return uint64_t{flag} << 32 | bits;
+}
+
+// Twice kPeerAccessBytes at `to`, which a peer polls.
+__device__ __forceinline__ void push_flagged(std::byte* to, const uint4& x, uint32_t flag) {
+  const auto put = [&](std::byte* at, uint32_t a, uint32_t b) {
+    asm volatile("st.relaxed.sys.global.v2.b64 [%0], {%1, %2};" ::"l"(at), "l"(flagged(a, flag)),
+                 "l"(flagged(b, flag))
+                 : "memory");
+  };
+  put(to, x.x, x.y);
+  put(to + kPeerAccessBytes, x.z, x.w);
+}
+
+// What a peer pushes to `from`, once all of it has come. False where the run has failed.
+__device__ bool await_flagged(const PeerControl& peers, const std::byte* from, uint32_t flag, uint4& x) {
+  for (unsigned polls = 1;; ++polls) {
+    uint64_t words[4];
+    asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];"
+                 : "=l"(words[0]), "=l"(words[1])
+                 : "l"(from)
+                 : "memory");
+    asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];"
+                 : "=l"(words[2]), "=l"(words[3])
+                 : "l"(from + kPeerAccessBytes)
+                 : "memory");
+    bool all_came = true;
+    for (const uint64_t word : words) all_came &= static_cast<uint32_t>(word >> 32) == flag;
+    x = {static_cast<uint32_t>(words[0]), static_cast<uint32_t>(words[1]), static_cast<uint32_t>(words[2]),
+         static_cast<uint32_t>(words[3])};
+    if (all_came) return true;
+    if (polls % kPollsBetweenLooks == 0 && *peers.has_failed) return false;
+  }
+}
+
 // Whether the flag came; not where the run has failed.
 __device__ bool await_flag(const PeerControl& peers, const uint32_t* flag, uint32_t epoch) {
   for (unsigned polls = 1;; ++polls) {
@@ -142,57 +179,106 @@ __device__ uint4 sum_of(const uint4 (&parts)[kRanks], int ranks, const Epilogue<
 template <class T, int kRanks>
 __global__ void __launch_bounds__(kPeerThreads)
     one_shot_kernel(PeerControl peers, const T* from, T* to, int64_t count, Epilogue<T> epilogue) {
+  begin_in_order();
   const int64_t piece = static_cast<int64_t>(blockIdx.x) * kPeerThreads + threadIdx.x, at = piece * kPack<T>;
-  const uint32_t turn = (peers.epochs[blockIdx.x] + 1) & 1;
+  const uint32_t epoch = peers.epochs[blockIdx.x] + 1;
   const auto slot = [&](int reader, int writer) {
-    return peers.slots[reader] + (turn * peers.size + writer) * kOneShotBytes + piece * kPeerAccessBytes;
+    return peers.slots[reader] + ((epoch & 1) * peers.size + writer) * kSlotBytes + piece * kPieceOfSlotBytes;
   };
-  uint4 parts[kRanks] = {};
-  uint4 mine{};
   if (at < count) {
-    mine = read_own(from, at, count);
+    uint4 parts[kRanks] = {};
+    const uint4 mine = read_own(from, at, count);
 #pragma unroll
     for (int r = 0; r < kRanks; ++r)
-      if (r < peers.size && r != peers.rank) *reinterpret_cast<uint4*>(slot(r, peers.rank)) = mine;
-  }
-  if (!meet(peers) || at >= count) return;
+      if (r < peers.size && r != peers.rank) push_flagged(slot(r, peers.rank), mine, epoch);
+    bool all_came = true;
 #pragma unroll
-  for (int r = 0; r < kRanks; ++r)
-    if (r < peers.size) parts[r] = r == peers.rank ? mine : read_past_cache(slot(peers.rank, r));
-  write_pack(to, at, count, sum_of<T>(parts, peers.size, epilogue, at, count));
+    for (int r = 0; r < kRanks; ++r)
+      if (r == peers.rank)
+        parts[r] = mine;
+      else if (r < peers.size)
+        all_came &= await_flagged(peers, slot(peers.rank, r), epoch, parts[r]);
+    if (all_came) write_pack(to, at, count, sum_of<T>(parts, peers.size, epilogue, at, count));
+  }
+  __syncthreads();  // all have read the epoch
+  if (threadIdx.x == 0) peers.epochs[blockIdx.x] = epoch;
 }
 
-// Of `count` elements of all ranks each adds up a part, and writes it to its place in all ranks' `to`; or to its own `part`.
+// The packs of all tensors that this rank adds up, those of one tensor behind those of the one before.
+template <class T>
+class OwnPacks {
+ public:
+  __device__ OwnPacks(const PeerControl& peers, const PeerTensors& tensors)
+      : peers_(peers), tensors_(tensors) {
+    begin_tensor();
+  }
+
+  // Goes to the i-th, which is not before that of the last call. False: there are not so many.
+  __device__ bool seek(int64_t i) {
+    for (; tensor_ < tensors_.count; first_ += its_, ++tensor_, begin_tensor())
+      if (i - first_ < its_) {
+        pack_ = begin_ + i - first_;
+        return true;
+      }
+    return false;
+  }
+  __device__ int tensor() const { return tensor_; }
+  __device__ int64_t pack() const { return pack_; }    // of the tensor
+  __device__ int64_t begin() const { return begin_; }  // this rank's first of the tensor
+  __device__ int64_t end() const { return begin_ + its_; }
+
+ private:
+  __device__ void begin_tensor() {
+    if (tensor_ >= tensors_.count) return;
+    const int64_t packs = packs_of<T>(tensors_.counts[tensor_]),
+                  part = (packs + peers_.size - 1) / peers_.size;
+    begin_ = min(packs, part * peers_.rank);
+    its_ = min(packs, begin_ + part) - begin_;
+  }
+
+  const PeerControl& peers_;
+  const PeerTensors& tensors_;
+  int tensor_ = 0;
+  int64_t first_ = 0, begin_ = 0, its_ = 0, pack_ = 0;  // first_: the tensor's first among all
+};
+
+// Of each tensor of all ranks each adds up a part, and writes it to its place in all ranks' `to`; or of one tensor to its own
+// `part`.
 template <class T, int kRanks>
 __global__ void __launch_bounds__(kPeerThreads)
-    two_shot_kernel(PeerControl peers, PeerTensor tensor, T* own_part, int64_t count, Epilogue<T> epilogue) {
+    two_shot_kernel(PeerControl peers, const __grid_constant__ PeerTensors tensors, T* own_part,
+                    Epilogue<T> epilogue) {
   constexpr int kInFlight = kInFlightOfAll / kRanks;
   if (!meet(peers)) return;
-  const int64_t packs = packs_of<T>(count), part = (packs + peers.size - 1) / peers.size;
-  const int64_t begin = part * peers.rank, end = min(packs, begin + part);
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kPeerThreads;
-  for (int64_t first = begin + static_cast<int64_t>(blockIdx.x) * kPeerThreads + threadIdx.x; first < end;
-       first += kInFlight * stride) {
+  OwnPacks<T> own(peers, tensors);
+  int64_t i = static_cast<int64_t>(blockIdx.x) * kPeerThreads + threadIdx.x;
+  for (bool has_more = true; has_more;) {
     uint4 parts[kInFlight][kRanks] = {};
+    int64_t at[kInFlight];
+    int tensor[kInFlight];
 #pragma unroll
-    for (int f = 0; f < kInFlight; ++f)
+    for (int f = 0; f < kInFlight; ++f, i += stride) {
+      has_more = own.seek(i);
+      tensor[f] = has_more ? own.tensor() : -1, at[f] = own.pack() * kPack<T>;
 #pragma unroll
       for (int r = 0; r < kRanks; ++r)
-        if (r < peers.size && first + f * stride < end)
-          parts[f][r] =
-              read_peer(static_cast<const T*>(tensor.from[r]), (first + f * stride) * kPack<T>, count);
+        if (has_more && r < peers.size)
+          parts[f][r] = read_peer(static_cast<const T*>(tensors.at[tensor[f]].from[r]), at[f],
+                                  tensors.counts[tensor[f]]);
+    }
 #pragma unroll
     for (int f = 0; f < kInFlight; ++f) {
-      if (first + f * stride >= end) break;
-      const int64_t at = (first + f * stride) * kPack<T>;
-      const uint4 sum = sum_of<T>(parts[f], peers.size, epilogue, at, count);
+      if (tensor[f] < 0) break;
+      const int64_t count = tensors.counts[tensor[f]];
+      const uint4 sum = sum_of<T>(parts[f], peers.size, epilogue, at[f], count);
       if (own_part) {
-        write_pack(own_part, at - begin * kPack<T>, (end - begin) * kPack<T>, sum);
+        write_pack(own_part, at[f] - own.begin() * kPack<T>, (own.end() - own.begin()) * kPack<T>, sum);
         continue;
       }
 #pragma unroll
       for (int r = 0; r < kRanks; ++r)
-        if (r < peers.size) write_pack(static_cast<T*>(tensor.to[r]), at, count, sum);
+        if (r < peers.size) write_pack(static_cast<T*>(tensors.at[tensor[f]].to[r]), at[f], count, sum);
     }
   }
   meet(peers);  // others have written here, and have read what comes next may overwrite
@@ -290,33 +376,35 @@ int64_t blocks_of(const PeerSum& sum) {
 
 }  // namespace
 
-void start_one_shot(const PeerControl& peers, const PeerSum& sum, const void* from, void* to,
-                    cudaStream_t stream) {
+void start_one_shot(const PeerControl& peers, const PeerSum& sum, const void* from, void* to, Launch launch) {
+  launch.shares_memory = true;  // as the products on both sides of it have it
   dispatch(sum.dtype, peers.size, [&](auto tag, auto ranks) {
     using T = typename decltype(tag)::type;
-    one_shot_kernel<T, decltype(ranks)::value>
-        <<<static_cast<unsigned>(blocks_of(sum)), kPeerThreads, 0, stream>>>(
-            peers, static_cast<const T*>(from), static_cast<T*>(to), sum.count, epilogue_of<T>(sum));
+    start_with_pdl(launch, one_shot_kernel<T, decltype(ranks)::value>, static_cast<unsigned>(blocks_of(sum)),
+                   kPeerThreads, 0, peers, static_cast<const T*>(from), static_cast<T*>(to), sum.count,
+                   epilogue_of<T>(sum));
   });
 }
 
-void start_two_shot(const PeerControl& peers, const PeerSum& sum, const PeerTensor& tensor,
+void start_two_shot(const PeerControl& peers, const PeerSum& sum, const PeerTensors& tensors,
                     cudaStream_t stream) {
   const int64_t blocks = std::min<int64_t>(kMaxPeerBlocks, blocks_for(blocks_of(sum), peers.size));
   dispatch(sum.dtype, peers.size, [&](auto tag, auto ranks) {
     using T = typename decltype(tag)::type;
     two_shot_kernel<T, decltype(ranks)::value><<<static_cast<unsigned>(blocks), kPeerThreads, 0, stream>>>(
-        peers, tensor, nullptr, sum.count, epilogue_of<T>(sum));
+        peers, tensors, nullptr, epilogue_of<T>(sum));
   });
 }
 
 void start_scatter(const PeerControl& peers, const PeerSum& sum, const PeerTensor& tensor,
                    cudaStream_t stream) {
   const int64_t blocks = std::min<int64_t>(kMaxPeerBlocks, blocks_of(sum));
+  PeerTensors tensors;
+  tensors.add(tensor, sum.count * peers.size);
   dispatch(sum.dtype, peers.size, [&](auto tag, auto ranks) {
     using T = typename decltype(tag)::type;
     two_shot_kernel<T, decltype(ranks)::value><<<static_cast<unsigned>(blocks), kPeerThreads, 0, stream>>>(
-        peers, tensor, static_cast<T*>(tensor.to[peers.rank]), sum.count * peers.size, epilogue_of<T>(sum));
+        peers, tensors, static_cast<T*>(tensor.to[peers.rank]), epilogue_of<T>(sum));
   });
 }
 

@@ -7,6 +7,7 @@
 #include <cuda_runtime_api.h>
 
 #include "backends/cuda/ranks/peer_control.h"
+#include "backends/cuda/runtime/launch.h"
 #include "schema/core/dtype.h"
 
 namespace genesis::cuda {
@@ -20,14 +21,15 @@ struct PeerSum {
   const void* addend = nullptr;
 };
 
-// Every rank pushes all it has to all others, and adds. For up to kOneShotBytes; `to` may be `from`; both start at
-// multiples of 16 bytes.
-void start_one_shot(const PeerControl& peers, const PeerSum& sum, const void* from, void* to,
-                    cudaStream_t stream);
+// Every rank pushes all it has to all others, and adds what they push. Flags travel inside of the data (NCCL's protocol LL), so
+// that nothing waits for anything but the data: twice the bytes in half the time. For up to kOneShotBytes; `to` may be `from`; both start at
+// multiples of 16 bytes. Where `launch` is early, it starts before the kernel ahead has ended, and lets the one behind it start at
+// once: what that asks of memory comes while ranks meet.
+void start_one_shot(const PeerControl& peers, const PeerSum& sum, const void* from, void* to, Launch launch);
 
-// Every rank reads a part of all others' `from`, adds, and writes the sum to all ranks' `to`, which may be `from`. All
-// start at multiples of 16 bytes.
-void start_two_shot(const PeerControl& peers, const PeerSum& sum, const PeerTensor& tensor,
+// Every rank reads a part of all others' `from` of each tensor, adds, and writes the sum to all ranks' `to`, which may be
+// `from`. All start at multiples of 16 bytes. sum.count is that of all tensors; an addend is for one alone.
+void start_two_shot(const PeerControl& peers, const PeerSum& sum, const PeerTensors& tensors,
                     cudaStream_t stream);
 
 // Of all ranks' `from`, with sum.count elements for each rank, every rank adds up its own part and writes it to its own `to`,

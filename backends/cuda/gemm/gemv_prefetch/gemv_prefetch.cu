@@ -248,12 +248,22 @@ bool start_kernel(Gemv gemv, const void* x, const GemvStart& start) {
   return true;
 }
 
-// Many rows of weights share what is the same for a block; few are spread over the chip.
+// Of one row of x, on the current device at the same time.
+int64_t blocks_at_once() {
+  int device = 0, multiprocessors = 1;
+  if (cudaGetDevice(&device) == cudaSuccess)
+    cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+  return int64_t{blocks_of(1)} * multiprocessors;
+}
+
+// Many rows of weights share what is the same for a block; few are spread over the chip, but all at once: a block that waits
+// for another to end asks for its weights too late.
 template <class T, bool kSwiglu, bool kNorm>
 bool start_one_row(const Gemv& gemv, const void* x, const GemvStart& start) {
   int64_t n = 0;
   for (int i = 0; i < gemv.layers; ++i) n += gemv.layer[i].n;
-  if (n >= kManyRows && weight_bytes<T, 4>(gemv) <= kWantedBytes)
+  const bool is_at_once = blocks_for(n, int64_t{kWarps} / gemv.splits * 2) <= blocks_at_once();
+  if ((n >= kManyRows || !is_at_once) && weight_bytes<T, 4>(gemv) <= kWantedBytes)
     return start_kernel<T, 1, 4, kSwiglu, kNorm>(gemv, x, start);
   if (kSwiglu || weight_bytes<T, 2>(gemv) <= kWantedBytes)
     return start_kernel<T, 1, 2, kSwiglu, kNorm>(gemv, x, start);

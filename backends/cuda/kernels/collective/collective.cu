@@ -20,6 +20,7 @@ struct Gpu {
     copy_whole(c, to, from);
   }
   static void* stream(const KernelContext& c) { return launch_of(c).stream; }
+  static bool early(const KernelContext& c) { return launch_of(c).early; }
   static void add(const KernelContext& c, const TensorView& to, const TensorView& addend) {
     dispatch_any(to.dtype, [&](auto tag) {
       using T = typename decltype(tag)::type;
