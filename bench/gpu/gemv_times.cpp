@@ -2,7 +2,7 @@
 // rows of x, by each kernel and each way in which the streaming one, or the one for few rows, can be laid over the chip. Weights are cold: runs
 // rotate through copies that the second-level cache cannot hold, and kernels start early behind each other as in a token.
 //
-//   bench_gemv_times [--models 0.5B,7B] [--rows 1,2,4,8,32] [--formats bf16,q8,q4] [--shapes layer,qkv,...] [--check-only]
+//   bench_gemv_times [--models 0.5B,7B,7B/2] [--rows 1,2,4,8,32] [--formats bf16,q8,q4] [--shapes layer,qkv,...] [--check-only]
 //
 // Each line: us a product, GB/s of weights and scales, their share of what copying reaches in this run, and `error`: the
 // greatest difference from sums in double precision over what bytes of x may cost, of rows from both ends and between; it
@@ -59,7 +59,13 @@ const std::map<std::string, std::vector<Shape>> kModels = {
       {"o", {3584}, 3584, false, false, true},
       {"gate_up", {18944, 18944}, 3584, true, false, false, true},
       {"down", {3584}, 18944, false, false, true},
-      {"head", {152064}, 3584, true}}}};
+      {"head", {152064}, 3584, true}}},
+    {"7B/2",  // as one of two ranks along `tensor` has it
+     {{"qkv", {1792, 256, 256}, 3584, true, true},
+      {"o", {3584}, 1792},
+      {"gate_up", {9472, 9472}, 3584, true, false, false, true},
+      {"down", {3584}, 9472},
+      {"head", {76032}, 3584, true}}}};
 constexpr int kMaxRows = 32;
 constexpr float kEps = 1e-6f;
 
@@ -598,7 +604,7 @@ class Bench {
 int run(int argc, char** argv) {
   Wanted wanted;
   Options options("times the GEMVs of decoding");
-  options.texts("--models", wanted.models, "", {"0.5B", "7B"});
+  options.texts("--models", wanted.models, "", {"0.5B", "7B", "7B/2"});
   options.texts("--formats", wanted.formats, "", {"bf16", "q8", "q4"});
   options.texts("--shapes", wanted.shapes, "");
   options.numbers("--rows", wanted.rows, "", 1, kMaxRows);

@@ -1,5 +1,5 @@
 """What the scripts about training share: the tools of a build, Qwen2.5-0.5B's shape with random samples, and what a run's metrics
-say. Used by checkpoints.py, data_parallel.py and rank_checkpoints.py."""
+say. Used by checkpoints.py, data_parallel.py, rank_checkpoints.py and tensor_parallel.py."""
 import json
 import os
 import subprocess

@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""A Qwen2 of 7B's shape whose layers the GPUs of a host compute together (`--mesh tensor=N`), against one of them.
+
+    python3 bench/gpu/tensor_parallel.py BUILD_DIR [--gpus 2] [--rounds 3] [--layers 28] [--json FILE]
+
+bf16, random weights. Decoding one text at position 64, and a prefill of 2048 tokens: one GPU and all of them in turn, `rounds`
+times; the median of each. Bars for two: 1.5x and 1.7x of one.
+"""
+import argparse
+import json
+import os
+import tempfile
+
+from training_run import run, write_json
+
+QWEN_7B = dict(vocab_size=152064, hidden_size=3584, intermediate_size=18944, num_attention_heads=28, num_key_value_heads=4,
+               max_position_embeddings=4096, dtype="bf16")
+ENTRIES = {"decode": ["--input", "position=full:64", "--input", "tokens=zeros", "--runs", 200],
+           "prefill": ["--input", "position=zeros", "--input", "tokens=zeros", "--size", "seq=2048", "--runs", 20]}
+BARS = {"decode": 1.5, "prefill": 1.7}
+
+
+def milliseconds(flags, model, entry, mesh):
+    words = ["bench", model, "--entry", entry, "--device", "cuda", "--json", *ENTRIES[entry], *mesh]
+    return json.loads(run(flags.build, "genesis-run", *words))["median_ms"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build")
+    parser.add_argument("--gpus", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--layers", type=int, default=28)
+    parser.add_argument("--json")
+    flags = parser.parse_args()
+    results = {}
+    with tempfile.TemporaryDirectory() as folder:
+        model = os.path.join(folder, "model.genesis")
+        settings = {**QWEN_7B, "num_hidden_layers": flags.layers}
+        run(flags.build, "genesis-build", "qwen2", "-o", model, *(x for k, v in settings.items() for x in ("--set", f"{k}={v}")))
+        for entry, bar in BARS.items():
+            times = {"one": [], "all": []}
+            for _ in range(flags.rounds):
+                times["one"].append(milliseconds(flags, model, entry, []))
+                times["all"].append(milliseconds(flags, model, entry, ["--mesh", f"tensor={flags.gpus}"]))
+            one, together = (sorted(t)[len(t) // 2] for t in times.values())
+            results[entry] = {**times, "ratio": one / together, "bar": bar}
+            print(f"{entry}: one GPU {one:.3f} ms, tensor={flags.gpus} {together:.3f} ms, {one / together:.2f}x (two: {bar}x)", flush=True)
+    write_json(flags.json, results)
+
+
+if __name__ == "__main__":
+    main()
