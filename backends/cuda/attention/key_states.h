@@ -59,11 +59,7 @@ template <class T, int kSet, int N>
 __device__ __forceinline__ void merge_sets(KeyState<T, N>& state) {
 #pragma unroll
   for (int far = kSet; far < kLanes; far *= 2) {
-    KeyState<T, N> other;
-    other.max = __shfl_xor_sync(~0u, state.max, far);
-    other.sum = __shfl_xor_sync(~0u, state.sum, far);
-#pragma unroll
-    for (int i = 0; i < N; ++i) other.y[i] = __shfl_xor_sync(~0u, state.y[i], far);
+    KeyState<T, N> other = from_partner(state, far);
     // Both partners must add in one order, or they would differ in the last bit.
     if (threadIdx.x & far) {
       other.merge(state.max, state.sum, state.y);

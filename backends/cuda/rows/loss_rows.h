@@ -95,10 +95,9 @@ __device__ void put_row(const LossArguments& a, int64_t row, bool counts, double
 __device__ inline void put_partial(const LossArguments& a, LossTotals mine) {
   if (a.reduction == Reduction::kNone) return;
   __shared__ LossTotals of_warp[kLossThreads / 32];
-  for (int step = 16; step >= a.group; step /= 2) {
-    mine.loss += __shfl_xor_sync(~0u, mine.loss, step);
-    mine.weight += __shfl_xor_sync(~0u, mine.weight, step);
-  }
+  double sums[] = {mine.loss, mine.weight};
+  sum_lanes_apart(sums, a.group);
+  mine = {sums[0], sums[1]};
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
   __syncthreads();
   if (threadIdx.x != 0) return;

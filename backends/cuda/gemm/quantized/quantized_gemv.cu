@@ -76,8 +76,7 @@ __global__ void __launch_bounds__(kWarps* kLanes)
     result.ask(gemv, layer, m, row);
   float sums[kSums] = {};
   multiply<kFormat, M>(gemv, rows, bytes, sums);
-  const float own = sum_by_lanes(sums) * scale_of_row<M>(gemv, squares, m),
-              up = __shfl_down_sync(~0u, own, kLanesOfSum);
+  const float own = sum_by_lanes(sums) * scale_of_row<M>(gemv, squares, m), up = from_above(own, kLanesOfSum);
   if (result.at >= 0) result.finish(gemv, layer, own, up);
 }
 

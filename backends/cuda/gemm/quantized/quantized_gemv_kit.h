@@ -4,6 +4,7 @@
 #include "backends/cuda/device/activate.h"
 #include "backends/cuda/device/byte_product.h"
 #include "backends/cuda/device/packs.h"
+#include "backends/cuda/device/reduce.h"
 #include "backends/cuda/device/swiglu_formula.h"
 #include "backends/cuda/gemm/quantized/quantized_gemv_problem.h"
 
@@ -126,24 +127,5 @@ struct QuantizedResult {
     static_cast<T*>(layer.y)[at] = narrow<T>(y);
   }
 };
-
-// Of N values in every lane, their sums over the warp: that of value i in the 32 / N lanes from i * 32 / N on. Partners at
-// distance kFar give each other half of what they have, as long as that is several.
-template <int N, int kFar = kLanes / 2>
-__device__ __forceinline__ float sum_by_lanes(const float (&values)[N]) {
-  constexpr int kKept = N > 1 ? N / 2 : 1;
-  const bool upper = N > 1 && (threadIdx.x & kFar) != 0;
-  float kept[kKept];
-#pragma unroll
-  for (int i = 0; i < kKept; ++i) {
-    const float other = values[N > 1 ? i + kKept : i];
-    const float given = upper ? values[i] : other, own = upper ? other : values[i];
-    kept[i] = (N > 1 ? own : values[i]) + __shfl_xor_sync(~0u, given, kFar);
-  }
-  if constexpr (kFar > 1)
-    return sum_by_lanes<kKept, kFar / 2>(kept);
-  else
-    return kept[0];
-}
 
 }  // namespace genesis::cuda

@@ -190,7 +190,7 @@ __device__ __forceinline__ void multiply_groups(const QuantizedGemv& gemv, const
                                        sums);
       ring.release();
     }
-    const float own = sum_by_lanes(sums) * scale, up = __shfl_down_sync(~0u, own, kRows / 2 * kLanesOfSum);
+    const float own = sum_by_lanes(sums) * scale, up = from_above(own, kRows / 2 * kLanesOfSum);
     if (result.at >= 0) result.finish(gemv, layer, own, up);
   }
 }

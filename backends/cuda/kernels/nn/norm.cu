@@ -11,9 +11,6 @@ namespace {
 struct Two {
   float a, b;
   __device__ friend Two operator+(const Two& x, const Two& y) { return {x.a + y.a, x.b + y.b}; }
-  __device__ friend Two __shfl_xor_sync(unsigned lanes, const Two& v, int step) {
-    return {::__shfl_xor_sync(lanes, v.a, step), ::__shfl_xor_sync(lanes, v.b, step)};
-  }
 };
 
 template <bool kCenter>

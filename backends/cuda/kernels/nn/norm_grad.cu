@@ -161,10 +161,7 @@ __global__ void __launch_bounds__(kAddThreads, 16)
 #pragma unroll
     for (int j = 0; j < V; ++j) sum[j] += some.at[j];
   }
-#pragma unroll
-  for (int step = 16; step >= kAddAcross; step /= 2)
-#pragma unroll
-    for (int j = 0; j < V; ++j) sum[j] += __shfl_xor_sync(~0u, sum[j], step);
+  sum_lanes_apart(sum, kAddAcross);
   if (threadIdx.x % 32 < kAddAcross)
 #pragma unroll
     for (int j = 0; j < V; ++j) of_warp[threadIdx.x / 32][across * V + j] = sum[j];
