@@ -53,8 +53,7 @@ __device__ __noinline__ float masked(float score, DType dtype, const void* mask,
                                      int64_t head_step, int64_t query_step, int first_head, int row,
                                      int queries) {
   at += (first_head + row / queries) * head_step + row % queries * query_step;
-  const float m = mask_value<float>(dtype, mask, at);
-  return dtype == DType::boolean && m != 0 ? m : score + m;
+  return with_mask(score, dtype, mask, at);
 }
 
 // What a block works on: some query rows of one key head, and one split of its keys.
