@@ -56,9 +56,7 @@ struct LossArguments {
   }
   template <class W>
   __device__ W weight_of(int64_t at) const {
-    W w[1];
-    weight.at(at, W(1), w);
-    return w[0];
+    return weight.element(at, W(1));
   }
   __device__ double smooth_share() const { return smoothing / static_cast<double>(own.all); }
 
