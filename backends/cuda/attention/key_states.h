@@ -59,14 +59,18 @@ template <class T, int kSet, int N>
 __device__ __forceinline__ void merge_sets(KeyState<T, N>& state) {
 #pragma unroll
   for (int far = kSet; far < kLanes; far *= 2) {
-    KeyState<T, N> other = from_partner(state, far);
     // Both partners must add in one order, or they would differ in the last bit.
-    if (threadIdx.x & far) {
-      other.merge(state.max, state.sum, state.y);
-      state = other;
-    } else {
-      state.merge(other.max, other.sum, other.y);
+    const KeyState<T, N> given = from_partner(state, far);
+    const bool is_upper = (threadIdx.x & far) != 0;
+    const float max = is_upper ? state.max : given.max, sum = is_upper ? state.sum : given.sum;
+    float y[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      y[i] = is_upper ? state.y[i] : given.y[i];
+      if (is_upper) state.y[i] = given.y[i];
     }
+    if (is_upper) state.max = given.max, state.sum = given.sum;
+    state.merge(max, sum, y);
   }
 }
 

@@ -53,6 +53,14 @@ struct WideVector {
         to[j] = is_half ? __half2float(__ushort_as_half(values.at[j]))
                         : __uint_as_float(static_cast<unsigned>(values.at[j]) << 16);
     }
+    // The compiler would make what follows anew for each of these branches.
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      if constexpr (sizeof(W) == 4)
+        asm("" : "+f"(to[j]));
+      else
+        asm("" : "+d"(to[j]));
+    }
   }
 #endif
 };

@@ -31,6 +31,7 @@ struct LossArguments {
   int group = 32;         // threads of a row
   int64_t rows_each = 1;  // rows of a block
   double smoothing = 0;
+  bool spreads = false;  // shares of other classes than the target's matter
   FaultReport fault;
 
   Reduction reduction = Reduction::kMean;
