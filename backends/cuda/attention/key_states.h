@@ -36,17 +36,17 @@ __device__ __forceinline__ float dot(const float (&q)[kKeyPack<T>], const Pack<T
   return reduce_lanes(sum, kSet, Add{});
 }
 
-// kKeys keys at once: score(u, q . key(u)) is scaled, and -inf where the row does not see the key; value(u, i) is
-// an element of a value.
-template <class T, int kSet, int kKeys, class Key, class Score, class Value>
+// kKeys keys at once: to_scores(products) makes scores of all q . key(u), scaled, and -inf where the row does not see the
+// key; value(u, i) is an element of a value.
+template <class T, int kSet, int kKeys, class Key, class ToScores, class Value>
 __device__ __forceinline__ void add_keys(KeyState<T>& state, const float (&q)[kKeyPack<T>], const Key& key,
-                                         const Score& score, const Value& value) {
+                                         const ToScores& to_scores, const Value& value) {
   float scores[kKeys], max = state.max;
 #pragma unroll
-  for (int u = 0; u < kKeys; ++u) {
-    scores[u] = score(u, dot<T, kSet>(q, key(u)));
-    max = MaxOrNan{}(max, scores[u]);
-  }
+  for (int u = 0; u < kKeys; ++u) scores[u] = dot<T, kSet>(q, key(u));
+  to_scores(scores);
+#pragma unroll
+  for (int u = 0; u < kKeys; ++u) max = MaxOrNan{}(max, scores[u]);
   if (max == -INFINITY) return;
   state.rescale(max);
   const ScorePower<T> power(max);
