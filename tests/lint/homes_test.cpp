@@ -1,5 +1,5 @@
-// What has one home stays there: the files that know halves of weights are those that docs/architecture.md lists, and speeds of
-// devices stand in schema/graph/target.h.
+// What has one home stays there: the files that know halves of weights are those that docs/architecture.md lists, speeds of
+// devices stand in schema/graph/target.h, and how lanes of a warp exchange what they have in backends/cuda/device.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -81,6 +81,24 @@ TEST(Homes, SpeedsStandInTarget) {
             << file << ":" << number << ": a device's speed is a fact of Target (schema/graph/target.h)";
       });
   EXPECT_GT(files, 200);
+}
+
+TEST(Homes, LanesExchangeInDevice) {
+  const std::regex exchange(R"(__shfl\w*|__reduce_\w*_sync|\bredux\.sync|\bshfl\.sync)");
+  const std::set<std::string> generated = {
+      // text that NVRTC compiles, without our headers
+      "backends/cuda/codegen/fused_kit.h", "backends/cuda/codegen/reduce_kit.h",
+      "backends/cuda/codegen/scan_kit.h"};
+  std::set<std::string> known;
+  const int files =
+      visit_lines({"backends/cuda"}, [&](const std::string& file, size_t number, const std::string& line) {
+        if (!std::regex_search(line, exchange) || file.starts_with("backends/cuda/device/")) return;
+        known.insert(file);
+        EXPECT_TRUE(generated.contains(file))
+            << file << ":" << number << ": take or add a primitive of backends/cuda/device/reduce.h";
+      });
+  EXPECT_GT(files, 100);
+  EXPECT_EQ(known, generated) << "a file of this list exchanges nothing any more";
 }
 
 }  // namespace

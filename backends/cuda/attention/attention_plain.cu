@@ -1,7 +1,8 @@
 // Attention and its gradient for every dtype, head size, layout and mask, with f32 (f64) arithmetic. A block
 // has 8 warps with R rows each, kept in shared memory; the other side passes by in tiles of 32 rows, one per
 // lane, cut into chunks of 64 features. Scores never reach memory. Every sum has one order: the gradient's
-// keys and queries are separate passes rather than atomic additions.
+// keys and queries are separate passes rather than atomic additions. A kernel is made for what it computes in:
+// the dtype of elements is looked at where they are read and written.
 #include "backends/cuda/attention/attention_sight.h"
 #include "backends/cuda/device/online_softmax.h"
 #include "schema/core/checked_size.h"
@@ -13,38 +14,79 @@ constexpr int kWarps = 8, kAll = kWarps * kLanes, kChunk = 64, kChunkRow = kChun
 constexpr int64_t kMaxShared = 160 * 1024;   // of a block, on every chip from Ampere's first on
 constexpr int64_t kGoodShared = 100 * 1024;  // beyond, fewer rows per block run better
 
-// Rows of one head: element (i, d) lies at data[i * step + d].
-template <class T>
+// Rows of one head: element (i, d) lies at data[first + i * step + d]. Void: const void where they are read.
+template <class Void>
 struct Rows {
-  const T* data;
-  int64_t step;
+  Void* data;
+  DType dtype;
+  int64_t first, step;
 };
 
-template <class T>
-__device__ Rows<T> head(const void* data, const HeadSteps& steps, int64_t b, int64_t h) {
-  return {static_cast<const T*>(data) + b * steps.batch + h * steps.head, steps.row};
+template <class Void>
+__device__ Rows<Void> head(const AttentionShape& s, Void* data, const HeadSteps& steps, int64_t b,
+                           int64_t h) {
+  return {data, s.dtype, b * steps.batch + h * steps.head, steps.row};
 }
 
+// body(the first element, by its type) of rows that are computed with in W.
+template <class W, class Void, class Body>
+__device__ __forceinline__ void with_elements(const Rows<Void>& rows, const Body& body) {
+  const auto start = [&]<class T>(T) {
+    body(static_cast<std::conditional_t<std::is_const_v<Void>, const T, T>*>(rows.data) + rows.first);
+  };
+  if constexpr (std::is_same_v<W, double>)
+    start(double{});
+  else if (rows.dtype == DType::bf16)
+    start(__nv_bfloat16{});
+  else if (rows.dtype == DType::f16)
+    start(__half{});
+  else
+    start(float{});
+}
+
+// The next three stand apart from kernels, which call them up to four times, for each type of elements.
+
 // chunk[j][d] = from[first + j][c + d], zero outside `end` rows and `size` features.
-template <class T, class W>
-__device__ void load_chunk(const Rows<T>& from, int64_t first, int64_t end, int64_t c, int64_t size,
-                           W* chunk) {
+template <class W>
+__device__ __noinline__ void load_chunk(Rows<const void> from, int64_t first, int64_t end, int64_t c,
+                                        int64_t size, W* chunk) {
+  constexpr int kAtOnce = kAll / kChunk;  // rows
+  const int d = static_cast<int>(threadIdx.x) % kChunk, j0 = static_cast<int>(threadIdx.x) / kChunk;
+  W mine[kLanes / kAtOnce];
+  with_elements<W>(from, [&](const auto* data) {
+#pragma unroll
+    for (int i = 0; i < kLanes / kAtOnce; ++i) {
+      const int64_t row = first + j0 + i * kAtOnce;
+      mine[i] = row < end && c + d < size ? widen(data[row * from.step + c + d]) : W(0);
+    }
+  });
   __syncthreads();
-  for (int i = threadIdx.x; i < kLanes * kChunk; i += kAll) {
-    const int j = i / kChunk, d = i % kChunk;
-    const bool inside = first + j < end && c + d < size;
-    chunk[j * kChunkRow + d] = inside ? widen(from.data[(first + j) * from.step + c + d]) : W(0);
-  }
+#pragma unroll
+  for (int i = 0; i < kLanes / kAtOnce; ++i) chunk[(j0 + i * kAtOnce) * kChunkRow + d] = mine[i];
   __syncthreads();
 }
 
 // tile[r][d] = from[first + r][d] of all the block's rows.
-template <class T, class W>
-__device__ void load_tile(const Rows<T>& from, int64_t first, int64_t end, int rows, int64_t size, W* tile) {
-  for (int64_t i = threadIdx.x; i < rows * size; i += kAll) {
-    const int64_t r = i / size;
-    tile[i] = first + r < end ? widen(from.data[(first + r) * from.step + i % size]) : W(0);
-  }
+template <class W>
+__device__ __noinline__ void load_tile(Rows<const void> from, int64_t first, int64_t end, int rows,
+                                       int64_t size, W* tile) {
+  with_elements<W>(from, [&](const auto* data) {
+    for (int64_t i = threadIdx.x; i < rows * size; i += kAll) {
+      const int64_t r = i / size;
+      tile[i] = first + r < end ? widen(data[(first + r) * from.step + i % size]) : W(0);
+    }
+  });
+}
+
+// to[first + r] = row r of this warp's tile, of those before `end`.
+template <class W>
+__device__ __noinline__ void put_rows(const W* tile, int rows, int64_t size, Rows<void> to, int64_t first,
+                                      int64_t end) {
+  with_elements<W>(to, [&]<class T>(T* data) {
+    for (int64_t r = 0; r < rows && first + r < end; ++r)
+      for (int64_t d = threadIdx.x % kLanes; d < size; d += kLanes)
+        data[(first + r) * to.step + d] = narrow<T>(tile[r * size + d]);
+  });
 }
 
 template <class W>
@@ -53,9 +95,9 @@ __device__ void clear_tile(W* tile, int64_t n) {
 }
 
 // sums[r] = (row r of this warp's tile) . (row first + lane of the other side)
-template <class T, class W, int R>
-__device__ void dots(const W* mine, int64_t size, const Rows<T>& other, int64_t first, int64_t end, W* chunk,
-                     W (&sums)[R]) {
+template <class W, int R>
+__device__ void dots(const W* mine, int64_t size, const Rows<const void>& other, int64_t first, int64_t end,
+                     W* chunk, W (&sums)[R]) {
 #pragma unroll
   for (int r = 0; r < R; ++r) sums[r] = W(0);
   const W* row = chunk + threadIdx.x % kLanes * kChunkRow;
@@ -72,9 +114,9 @@ __device__ void dots(const W* mine, int64_t size, const Rows<T>& other, int64_t 
 }
 
 // mine[r] = mine[r] * keep[r] + sum over j of weights[r][j] (row first + j of the other side)
-template <class T, class W, int R>
-__device__ void accumulate(W* mine, int64_t size, const W* weights, const W (&keep)[R], const Rows<T>& other,
-                           int64_t first, int64_t end, W* chunk) {
+template <class W, int R>
+__device__ void accumulate(W* mine, int64_t size, const W* weights, const W (&keep)[R],
+                           const Rows<const void>& other, int64_t first, int64_t end, W* chunk) {
   for (int64_t c = 0; c < size; c += kChunk) {
     load_chunk(other, first, end, c, size, chunk);
     const int n = static_cast<int>(min(int64_t{kChunk}, size - c));
@@ -109,9 +151,25 @@ __device__ RowTile tile_of_block(int64_t heads, int64_t parts, int rows) {
   return {i / parts / heads, i / parts % heads, part * rows};
 }
 
-template <class T, int R>
+// A score with its mask. Apart from kernels, whose loops it would fill many times over.
+template <class W>
+__device__ __noinline__ W masked(W score, DType dtype, const void* mask, int64_t at) {
+  return with_mask(score, dtype, mask, at);
+}
+
+// A scaled product as a score: -inf where the query does not see the key.
+template <class W>
+__device__ W score_of(const AttentionShape& s, const AttentionData& d, W product, int64_t b, int64_t h,
+                      int64_t query, int64_t key, const KeySight& sight) {
+  if (query >= s.queries || key >= sight.end(s, query) || key < sight.begin(s, query)) return W(-INFINITY);
+  const W x = product * static_cast<W>(s.scale);
+  if (!d.mask) return x;
+  const int64_t* steps = s.mask_steps;
+  return masked(x, s.mask_dtype, d.mask, b * steps[0] + h * steps[1] + query * steps[2] + key * steps[3]);
+}
+
+template <class W, int R>
 __global__ void __launch_bounds__(kAll) forward(AttentionShape s, AttentionData data, int64_t parts) {
-  using W = wide_t<T>;
   constexpr int kRows = kWarps * R;
   W *q_tile = shared_memory<W>(), *y_tile = q_tile + kRows * s.size, *chunk = y_tile + kRows * s.v_size,
     *weights = chunk + kLanes * kChunkRow;
@@ -119,10 +177,9 @@ __global__ void __launch_bounds__(kAll) forward(AttentionShape s, AttentionData 
   const int64_t key_head = h / (s.heads / s.key_heads);
   const KeySight sight(s, data, b);
   if (h == 0) check_key_starts(s, data, sight, row0, row0 + kRows);
-  const auto q = head<T>(data.q, s.q, b, h), k = head<T>(data.k, s.k, b, key_head),
-             v = head<T>(data.v, s.v, b, key_head);
+  const auto k = head(s, data.k, s.k, b, key_head), v = head(s, data.v, s.v, b, key_head);
   const int warp = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
-  load_tile(q, row0, s.queries, kRows, s.size, q_tile);
+  load_tile(head(s, data.q, s.q, b, h), row0, s.queries, kRows, s.size, q_tile);
   clear_tile(y_tile, kRows * s.v_size);
   W *my_q = q_tile + warp * R * s.size, *my_y = y_tile + warp * R * s.v_size,
     *my_weights = weights + warp * R * kLanes;
@@ -150,12 +207,12 @@ __global__ void __launch_bounds__(kAll) forward(AttentionShape s, AttentionData 
     if (i >= s.queries) continue;
     const W max = softmax[r].max, sum = softmax[r].sum;
     const bool blind = max == W(-INFINITY);
-    T* y = static_cast<T*>(data.y) + b * s.y.batch + h * s.y.head + i * s.y.row;
     for (int64_t d = lane; d < s.v_size; d += kLanes)
-      y[d] = narrow<T>(blind ? W(0) : my_y[r * s.v_size + d] / sum);
+      my_y[r * s.v_size + d] = blind ? W(0) : my_y[r * s.v_size + d] / sum;
     if (data.lse && lane == 0)
       static_cast<W*>(data.lse)[(b * s.heads + h) * s.queries + i] = blind ? max : max + log(sum);
   }
+  put_rows(my_y, R, s.v_size, head(s, data.y, s.y, b, h), row0 + warp * R, s.queries);
 }
 
 // delta = dy . y of each row of queries: what softmax's gradient takes off.
@@ -164,10 +221,10 @@ __global__ void __launch_bounds__(kAll) row_products(AttentionShape s, Attention
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kLanes;
   if (row >= s.batch * s.heads * s.queries) return;
   const int64_t i = row % s.queries, h = row / s.queries % s.heads, b = row / s.queries / s.heads;
-  const auto y = head<T>(data.y, s.y, b, h), dy = head<T>(data.dy, s.y, b, h);
+  const int64_t at = b * s.y.batch + h * s.y.head + i * s.y.row;
+  const T *y = static_cast<const T*>(data.y) + at, *dy = static_cast<const T*>(data.dy) + at;
   wide_t<T> sum = 0;
-  for (int64_t d = threadIdx.x % kLanes; d < s.v_size; d += kLanes)
-    sum += widen(dy.data[i * dy.step + d]) * widen(y.data[i * y.step + d]);
+  for (int64_t d = threadIdx.x % kLanes; d < s.v_size; d += kLanes) sum += widen(dy[d]) * widen(y[d]);
   sum = warp_sum(sum);
   if (threadIdx.x % kLanes == 0) delta[row] = sum;
 }
@@ -183,20 +240,19 @@ __device__ Slope<W> slope_of(const AttentionShape& s, W score, W lse, W dp, W de
   return {p, p == W(0) ? W(0) : p * (dp - delta) * static_cast<W>(s.scale)};
 }
 
-template <class T, int R>
+template <class W, int R>
 __global__ void __launch_bounds__(kAll)
-    query_gradient(AttentionShape s, AttentionData data, const wide_t<T>* delta, int64_t parts) {
-  using W = wide_t<T>;
+    query_gradient(AttentionShape s, AttentionData data, const W* delta, int64_t parts) {
   constexpr int kRows = kWarps * R;
   W *q_tile = shared_memory<W>(), *dq_tile = q_tile + kRows * s.size, *dy_tile = dq_tile + kRows * s.size,
     *chunk = dy_tile + kRows * s.v_size, *weights = chunk + kLanes * kChunkRow;
   const auto [b, h, row0] = tile_of_block(s.heads, parts, kRows);
   const int64_t key_head = h / (s.heads / s.key_heads);
   const KeySight sight(s, data, b);
-  const auto k = head<T>(data.k, s.k, b, key_head), v = head<T>(data.v, s.v, b, key_head);
+  const auto k = head(s, data.k, s.k, b, key_head), v = head(s, data.v, s.v, b, key_head);
   const int warp = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
-  load_tile(head<T>(data.q, s.q, b, h), row0, s.queries, kRows, s.size, q_tile);
-  load_tile(head<T>(data.dy, s.y, b, h), row0, s.queries, kRows, s.v_size, dy_tile);
+  load_tile(head(s, data.q, s.q, b, h), row0, s.queries, kRows, s.size, q_tile);
+  load_tile(head(s, data.dy, s.y, b, h), row0, s.queries, kRows, s.v_size, dy_tile);
   clear_tile(dq_tile, kRows * s.size);
   W *my_dq = dq_tile + warp * R * s.size, *my_weights = weights + warp * R * kLanes;
   const int64_t end = sight.end(s, min(row0 + kRows, s.queries) - 1);
@@ -218,18 +274,12 @@ __global__ void __launch_bounds__(kAll)
     accumulate(my_dq, s.size, my_weights, keep, k, j0, sight.count, chunk);
   }
   __syncthreads();
-  for (int r = 0; r < R; ++r) {
-    const int64_t i = row0 + warp * R + r;
-    if (i >= s.queries) continue;
-    T* dq = static_cast<T*>(data.dq) + b * s.q.batch + h * s.q.head + i * s.q.row;
-    for (int64_t d = lane; d < s.size; d += kLanes) dq[d] = narrow<T>(my_dq[r * s.size + d]);
-  }
+  put_rows(my_dq, R, s.size, head(s, data.dq, s.q, b, h), row0 + warp * R, s.queries);
 }
 
-template <class T, int R>
+template <class W, int R>
 __global__ void __launch_bounds__(kAll)
-    key_gradient(AttentionShape s, AttentionData data, const wide_t<T>* delta, int64_t parts) {
-  using W = wide_t<T>;
+    key_gradient(AttentionShape s, AttentionData data, const W* delta, int64_t parts) {
   constexpr int kRows = kWarps * R;
   W *k_tile = shared_memory<W>(), *dk_tile = k_tile + kRows * s.size, *v_tile = dk_tile + kRows * s.size,
     *dv_tile = v_tile + kRows * s.v_size, *chunk = dv_tile + kRows * s.v_size,
@@ -238,8 +288,8 @@ __global__ void __launch_bounds__(kAll)
   const KeySight sight(s, data, b);
   const int64_t count = sight.count, group = s.heads / s.key_heads;
   const int warp = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
-  load_tile(head<T>(data.k, s.k, b, key_head), row0, count, kRows, s.size, k_tile);
-  load_tile(head<T>(data.v, s.v, b, key_head), row0, count, kRows, s.v_size, v_tile);
+  load_tile(head(s, data.k, s.k, b, key_head), row0, count, kRows, s.size, k_tile);
+  load_tile(head(s, data.v, s.v, b, key_head), row0, count, kRows, s.v_size, v_tile);
   clear_tile(dk_tile, kRows * s.size);
   clear_tile(dv_tile, kRows * s.v_size);
   W *my_dk = dk_tile + warp * R * s.size, *my_dv = dv_tile + warp * R * s.v_size;
@@ -248,7 +298,7 @@ __global__ void __launch_bounds__(kAll)
 #pragma unroll
   for (int r = 0; r < R; ++r) keep[r] = W(1);
   for (int64_t h = key_head * group; row0 < count && h < (key_head + 1) * group; ++h) {
-    const auto q = head<T>(data.q, s.q, b, h), dy = head<T>(data.dy, s.y, b, h);
+    const auto q = head(s, data.q, s.q, b, h), dy = head(s, data.dy, s.y, b, h);
     const int64_t statistics = (b * s.heads + h) * s.queries;
     const int64_t past = sight.past(s, min(row0 + kRows, count) - 1);
     for (int64_t i0 = sight.first(s, row0) / kLanes * kLanes; i0 < past; i0 += kLanes) {
@@ -269,14 +319,8 @@ __global__ void __launch_bounds__(kAll)
     }
   }
   __syncthreads();
-  for (int r = 0; r < R; ++r) {
-    const int64_t j = row0 + warp * R + r;
-    if (j >= s.keys) continue;
-    T* dk = static_cast<T*>(data.dk) + b * s.k.batch + key_head * s.k.head + j * s.k.row;
-    T* dv = static_cast<T*>(data.dv) + b * s.v.batch + key_head * s.v.head + j * s.v.row;
-    for (int64_t d = lane; d < s.size; d += kLanes) dk[d] = narrow<T>(my_dk[r * s.size + d]);
-    for (int64_t d = lane; d < s.v_size; d += kLanes) dv[d] = narrow<T>(my_dv[r * s.v_size + d]);
-  }
+  put_rows(my_dk, R, s.size, head(s, data.dk, s.k, b, key_head), row0 + warp * R, s.keys);
+  put_rows(my_dv, R, s.v_size, head(s, data.dv, s.v, b, key_head), row0 + warp * R, s.keys);
 }
 
 // Bytes of shared memory: `sizes` features per row, `weights` tiles of weights.
@@ -295,17 +339,17 @@ void start_blocks(Kernel kernel, int64_t blocks, int64_t shared, cudaStream_t st
 
 int64_t parts_of(int64_t rows, int per_block) { return (rows + per_block - 1) / per_block; }
 
-template <class T, int R>
+template <class W, int R>
 void start_forward(const AttentionShape& s, const AttentionData& d) {
   const int64_t parts = parts_of(s.queries, kWarps * R);
-  start_blocks(forward<T, R>, s.batch * s.heads * parts, shared_bytes(s, kWarps * R, s.size + s.v_size, 1),
+  start_blocks(forward<W, R>, s.batch * s.heads * parts, shared_bytes(s, kWarps * R, s.size + s.v_size, 1),
                d.stream, s, d, parts);
 }
 
-template <class T, int R>
-void start_query_gradient(const AttentionShape& s, const AttentionData& d, const wide_t<T>* delta) {
+template <class W, int R>
+void start_query_gradient(const AttentionShape& s, const AttentionData& d, const W* delta) {
   const int64_t parts = parts_of(s.queries, kWarps * R);
-  start_blocks(query_gradient<T, R>, s.batch * s.heads * parts,
+  start_blocks(query_gradient<W, R>, s.batch * s.heads * parts,
                shared_bytes(s, kWarps * R, 2 * s.size + s.v_size, 1), d.stream, s, d, delta, parts);
 }
 
@@ -313,10 +357,10 @@ int64_t key_gradient_shared(const AttentionShape& s, int rows) {
   return shared_bytes(s, rows, 2 * (s.size + s.v_size), 2);
 }
 
-template <class T, int R>
-void start_key_gradient(const AttentionShape& s, const AttentionData& d, const wide_t<T>* delta) {
+template <class W, int R>
+void start_key_gradient(const AttentionShape& s, const AttentionData& d, const W* delta) {
   const int64_t parts = parts_of(s.keys, kWarps * R);
-  start_blocks(key_gradient<T, R>, s.batch * s.key_heads * parts, key_gradient_shared(s, kWarps * R),
+  start_blocks(key_gradient<W, R>, s.batch * s.key_heads * parts, key_gradient_shared(s, kWarps * R),
                d.stream, s, d, delta, parts);
 }
 
@@ -326,17 +370,11 @@ void start_row_products(const AttentionShape& s, const AttentionData& d) {
                reinterpret_cast<wide_t<T>*>(d.scratch));
 }
 
-template <class T>
+template <class W, int R>
 void start_gradient(const AttentionShape& s, const AttentionData& d) {
-  auto* delta = reinterpret_cast<wide_t<T>*>(d.scratch);
-  start_row_products<T>(s, d);
-  if (key_gradient_shared(s, kWarps * 4) <= kGoodShared) {
-    start_query_gradient<T, 4>(s, d, delta);
-    start_key_gradient<T, 4>(s, d, delta);
-  } else {
-    start_query_gradient<T, 1>(s, d, delta);
-    start_key_gradient<T, 1>(s, d, delta);
-  }
+  const auto* delta = reinterpret_cast<const W*>(d.scratch);
+  start_query_gradient<W, R>(s, d, delta);
+  start_key_gradient<W, R>(s, d, delta);
 }
 
 }  // namespace
@@ -347,11 +385,10 @@ std::optional<std::string> plain_attention_declines(const AttentionShape& s) {
 }
 
 void run_plain_attention(const AttentionShape& s, const AttentionData& d) {
-  dispatch_float(s.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    shared_bytes(s, kWarps * 8, s.size + s.v_size, 1) <= kGoodShared ? start_forward<T, 8>(s, d)
-                                                                     : start_forward<T, 1>(s, d);
-  });
+  if (s.dtype == DType::f64)
+    return start_forward<double, 1>(s, d);  // rare, and several rows take long to compile
+  if (shared_bytes(s, kWarps * 8, s.size + s.v_size, 1) <= kGoodShared) return start_forward<float, 8>(s, d);
+  start_forward<float, 1>(s, d);
 }
 
 int64_t plain_gradient_scratch(const AttentionShape& s) {
@@ -363,7 +400,10 @@ void write_row_products(const AttentionShape& s, const AttentionData& d) {
 }
 
 void run_plain_gradient(const AttentionShape& s, const AttentionData& d) {
-  dispatch_float(s.dtype, [&](auto tag) { start_gradient<typename decltype(tag)::type>(s, d); });
+  write_row_products(s, d);
+  if (s.dtype == DType::f64) return start_gradient<double, 1>(s, d);
+  if (key_gradient_shared(s, kWarps * 4) <= kGoodShared) return start_gradient<float, 4>(s, d);
+  start_gradient<float, 1>(s, d);
 }
 
 }  // namespace genesis::cuda

@@ -84,17 +84,11 @@ __device__ W mask_value(DType dtype, const void* mask, int64_t at) {
   }
 }
 
-// A scaled product as a score: -inf where the query does not see the key.
+// A score with element `at` of the mask.
 template <class W>
-__device__ W score_of(const AttentionShape& s, const AttentionData& d, W product, int64_t b, int64_t h,
-                      int64_t query, int64_t key, const KeySight& sight) {
-  if (query >= s.queries || key >= sight.end(s, query) || key < sight.begin(s, query)) return W(-INFINITY);
-  const W x = product * static_cast<W>(s.scale);
-  if (!d.mask) return x;
-  const W m = mask_value<W>(
-      s.mask_dtype, d.mask,
-      b * s.mask_steps[0] + h * s.mask_steps[1] + query * s.mask_steps[2] + key * s.mask_steps[3]);
-  return s.mask_dtype == DType::boolean && m != W(0) ? m : x + m;
+__device__ __forceinline__ W with_mask(W score, DType dtype, const void* mask, int64_t at) {
+  const W m = mask_value<W>(dtype, mask, at);
+  return dtype == DType::boolean && m != W(0) ? m : score + m;
 }
 
 }  // namespace genesis::cuda

@@ -36,17 +36,17 @@ __device__ __forceinline__ float dot(const float (&q)[kKeyPack<T>], const Pack<T
   return reduce_lanes(sum, kSet, Add{});
 }
 
-// kKeys keys at once: score(u, q . key(u)) is scaled, and -inf where the row does not see the key; value(u, i) is
-// an element of a value.
-template <class T, int kSet, int kKeys, class Key, class Score, class Value>
+// kKeys keys at once: to_scores(products) makes scores of all q . key(u), scaled, and -inf where the row does not see the
+// key; value(u, i) is an element of a value.
+template <class T, int kSet, int kKeys, class Key, class ToScores, class Value>
 __device__ __forceinline__ void add_keys(KeyState<T>& state, const float (&q)[kKeyPack<T>], const Key& key,
-                                         const Score& score, const Value& value) {
+                                         const ToScores& to_scores, const Value& value) {
   float scores[kKeys], max = state.max;
 #pragma unroll
-  for (int u = 0; u < kKeys; ++u) {
-    scores[u] = score(u, dot<T, kSet>(q, key(u)));
-    max = MaxOrNan{}(max, scores[u]);
-  }
+  for (int u = 0; u < kKeys; ++u) scores[u] = dot<T, kSet>(q, key(u));
+  to_scores(scores);
+#pragma unroll
+  for (int u = 0; u < kKeys; ++u) max = MaxOrNan{}(max, scores[u]);
   if (max == -INFINITY) return;
   state.rescale(max);
   const ScorePower<T> power(max);
@@ -59,18 +59,18 @@ template <class T, int kSet, int N>
 __device__ __forceinline__ void merge_sets(KeyState<T, N>& state) {
 #pragma unroll
   for (int far = kSet; far < kLanes; far *= 2) {
-    KeyState<T, N> other;
-    other.max = __shfl_xor_sync(~0u, state.max, far);
-    other.sum = __shfl_xor_sync(~0u, state.sum, far);
-#pragma unroll
-    for (int i = 0; i < N; ++i) other.y[i] = __shfl_xor_sync(~0u, state.y[i], far);
     // Both partners must add in one order, or they would differ in the last bit.
-    if (threadIdx.x & far) {
-      other.merge(state.max, state.sum, state.y);
-      state = other;
-    } else {
-      state.merge(other.max, other.sum, other.y);
+    const KeyState<T, N> given = from_partner(state, far);
+    const bool is_upper = (threadIdx.x & far) != 0;
+    const float max = is_upper ? state.max : given.max, sum = is_upper ? state.sum : given.sum;
+    float y[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      y[i] = is_upper ? state.y[i] : given.y[i];
+      if (is_upper) state.y[i] = given.y[i];
     }
+    if (is_upper) state.max = given.max, state.sum = given.sum;
+    state.merge(max, sum, y);
   }
 }
 

@@ -36,15 +36,14 @@ __device__ __forceinline__ void read_eights(const VectorOperand* const (&vectors
 // The lane's part of a head after rms_norm, rounded.
 template <int kSet>
 __device__ __forceinline__ Words normalise_head(const Words& head, const Words& gain, float eps) {
-  float x[kPack], squares = 0;
+  float x[kPack], squares[1] = {};
 #pragma unroll
   for (int i = 0; i < kPack; ++i) {
     x[i] = element_of<Element>(head, i);
-    squares = fmaf(x[i], x[i], squares);
+    squares[0] = fmaf(x[i], x[i], squares[0]);
   }
-#pragma unroll
-  for (int far = 1; far < kSet; far *= 2) squares += __shfl_xor_sync(0xffffffffu, squares, far);
-  const float scale = rsqrtf(squares * (1.0f / (kSet * kPack)) + eps);
+  sum_neighbours<kSet>(squares);
+  const float scale = rsqrtf(squares[0] * (1.0f / (kSet * kPack)) + eps);
 #pragma unroll
   for (int i = 0; i < kPack; ++i) x[i] *= scale * element_of<Element>(gain, i);
   return words_of<Element>(x);
@@ -58,7 +57,7 @@ __device__ __forceinline__ void rotate_head(const Words& head, const MegakernelS
 #pragma unroll
   for (int i = 0; i < kPack; ++i) {
     const int pair = lane_of_set % (kSet / 2) * kPack + i;
-    const float own = element_of<Element>(head, i), other = __shfl_xor_sync(0xffffffffu, own, kSet / 2);
+    const float own = element_of<Element>(head, i), other = from_partner(own, kSet / 2);
     rotated[i] = widen(narrow<Element>(own * shared.cosines[pair] + sign * (other * shared.sines[pair])));
   }
 }
@@ -170,10 +169,7 @@ __device__ __forceinline__ void add_three_keys(KeyState<Element>& state, const f
   float scores[3], max = state.max;
 #pragma unroll
   for (int u = 0; u < 3; ++u) scores[u] = share_of_score(q, k[u]);
-#pragma unroll
-  for (int far = 1; far < kSet; far *= 2)
-#pragma unroll
-    for (int u = 0; u < 3; ++u) scores[u] += __shfl_xor_sync(0xffffffffu, scores[u], far);
+  sum_neighbours<kSet>(scores);
 #pragma unroll
   for (int u = 0; u < 3; ++u) {
     scores[u] = seen[u] ? scores[u] * scale : -INFINITY;

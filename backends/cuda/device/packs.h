@@ -25,14 +25,14 @@ bool aligned_to_packs(const TensorView& first, const Views&... rest) {
           (reinterpret_cast<uintptr_t>(rest.data) % 16 == 0));
 }
 
-// body(std::integral_constant<int, N>) with the widest pack of T that divides rows of `n` elements.
+// body(std::integral_constant<int, N>) with the widest pack of T that divides rows of `n` elements. Double is rare: its
+// kernels are made for one element alone.
 template <class T, class Body>
 void with_packs(const KernelContext& c, int64_t n, const Body& body) {
-  constexpr int kWidest = 16 / sizeof(T);
-  if (n % kWidest == 0 && aligned_to_packs(c))
-    body(std::integral_constant<int, kWidest>{});
-  else
-    body(std::integral_constant<int, 1>{});
+  constexpr int kWidest = std::is_same_v<T, double> ? 1 : 16 / sizeof(T);
+  if constexpr (kWidest > 1)
+    if (n % kWidest == 0 && aligned_to_packs(c)) return body(std::integral_constant<int, kWidest>{});
+  body(std::integral_constant<int, 1>{});
 }
 
 }  // namespace genesis::cuda

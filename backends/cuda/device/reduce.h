@@ -2,6 +2,8 @@
 // them end with the same bits. Used by kernels of rows, of attention and of products.
 #pragma once
 
+#include <type_traits>
+
 #include "backends/cuda/device/async_copy.h"
 
 namespace genesis::cuda {
@@ -29,21 +31,83 @@ struct MaxOrNan {
   }
 };
 
+// What a lane of the warp has, in another. Every lane of the warp calls these. A struct goes in words of four bytes.
+template <class V, class Shuffle>
+__device__ __forceinline__ V shuffled(const V& v, const Shuffle& shuffle) {
+  if constexpr (std::is_arithmetic_v<V>) {
+    return shuffle(v);
+  } else {
+    static_assert(sizeof(V) % 4 == 0);
+    V other = v;
+#pragma unroll
+    for (unsigned i = 0; i < sizeof(V) / 4; ++i)
+      reinterpret_cast<int*>(&other)[i] = shuffle(reinterpret_cast<const int*>(&v)[i]);
+    return other;
+  }
+}
+// Of the lane whose number differs by `far`, a power of two.
+template <class V>
+__device__ __forceinline__ V from_partner(const V& v, int far) {
+  return shuffled(v, [&](auto part) { return __shfl_xor_sync(~0u, part, far); });
+}
+// Of the lane `far` further on; of the last ones, their own.
+template <class V>
+__device__ __forceinline__ V from_above(const V& v, int far) {
+  return shuffled(v, [&](auto part) { return __shfl_down_sync(~0u, part, far); });
+}
+
 // combine over the threads of a warp that share a group, the same bits in each.
 template <class W, class Combine>
 __device__ __forceinline__ W reduce_lanes(W v, int group, const Combine& combine) {
   if (group < kLanes) {
-    for (int step = group / 2; step > 0; step /= 2) v = combine(v, __shfl_xor_sync(~0u, v, step));
+    for (int step = group / 2; step > 0; step /= 2) v = combine(v, from_partner(v, step));
     return v;
   }
 #pragma unroll
-  for (int step = kLanes / 2; step > 0; step /= 2) v = combine(v, __shfl_xor_sync(~0u, v, step));
+  for (int step = kLanes / 2; step > 0; step /= 2) v = combine(v, from_partner(v, step));
   return v;
 }
 
 template <class W>
 __device__ __forceinline__ W warp_sum(W v) {
   return reduce_lanes(v, kLanes, Add{});
+}
+
+// The sums of each v over the lanes of a warp that are a multiple of `apart` from each other, the farthest first.
+template <class W, int M>
+__device__ __forceinline__ void sum_lanes_apart(W (&v)[M], int apart) {
+#pragma unroll
+  for (int step = kLanes / 2; step >= apart; step /= 2)
+#pragma unroll
+    for (int m = 0; m < M; ++m) v[m] += from_partner(v[m], step);
+}
+
+// The sums of each v over sets of kSet neighbouring lanes, the nearest first.
+template <int kSet, int M>
+__device__ __forceinline__ void sum_neighbours(float (&v)[M]) {
+#pragma unroll
+  for (int far = 1; far < kSet; far *= 2)
+#pragma unroll
+    for (int m = 0; m < M; ++m) v[m] += from_partner(v[m], far);
+}
+
+// Of N values in every lane, their sums over the warp: that of value i in the 32 / N lanes from i * 32 / N on. Partners at
+// distance kFar give each other half of what they have, as long as that is several.
+template <int N, int kFar = kLanes / 2>
+__device__ __forceinline__ float sum_by_lanes(const float (&values)[N]) {
+  constexpr int kKept = N > 1 ? N / 2 : 1;
+  const bool upper = N > 1 && (threadIdx.x & kFar) != 0;
+  float kept[kKept];
+#pragma unroll
+  for (int i = 0; i < kKept; ++i) {
+    const float other = values[N > 1 ? i + kKept : i];
+    const float given = upper ? values[i] : other, own = upper ? other : values[i];
+    kept[i] = (N > 1 ? own : values[i]) + from_partner(given, kFar);
+  }
+  if constexpr (kFar > 1)
+    return sum_by_lanes<kKept, kFar / 2>(kept);
+  else
+    return kept[0];
 }
 
 // combine over the group's threads, the same bits in each. Every thread of the block calls it. kPlace: where
@@ -60,7 +124,7 @@ __device__ W reduce_group(W v, int group, const Combine& combine) {
   v = of_warp[threadIdx.x & (warps - 1)];
 #pragma unroll
   for (int step = 16; step > 0; step /= 2)
-    if (step < warps) v = combine(v, __shfl_xor_sync(~0u, v, step));
+    if (step < warps) v = combine(v, from_partner(v, step));
   return v;
 }
 
@@ -68,16 +132,9 @@ __device__ W reduce_group(W v, int group, const Combine& combine) {
 // partners may not both combine: lane 0 has what its warp gives, and every thread combines the warps in order.
 template <int kWarps, class V, class Combine>
 __device__ V reduce_in_order(V mine, const Combine& combine) {
-  static_assert(sizeof(V) % 4 == 0);
   __shared__ V of_warp[kWarps];
 #pragma unroll
-  for (int step = kLanes / 2; step > 0; step /= 2) {
-    V other = mine;
-#pragma unroll
-    for (unsigned i = 0; i < sizeof(V) / 4; ++i)
-      reinterpret_cast<int*>(&other)[i] = __shfl_down_sync(~0u, reinterpret_cast<int*>(&mine)[i], step);
-    mine = combine(mine, other);
-  }
+  for (int step = kLanes / 2; step > 0; step /= 2) mine = combine(mine, from_above(mine, step));
   __syncthreads();
   if (threadIdx.x % kLanes == 0) of_warp[threadIdx.x / kLanes] = mine;
   __syncthreads();
@@ -94,13 +151,10 @@ __device__ void sum_group(float (&v)[M], int group, int call) {
   if (group < kLanes) {
     for (int step = group / 2; step > 0; step /= 2)
 #pragma unroll
-      for (int m = 0; m < M; ++m) v[m] += __shfl_xor_sync(~0u, v[m], step);
+      for (int m = 0; m < M; ++m) v[m] += from_partner(v[m], step);
     return;
   }
-#pragma unroll
-  for (int step = 16; step > 0; step /= 2)
-#pragma unroll
-    for (int m = 0; m < M; ++m) v[m] += __shfl_xor_sync(~0u, v[m], step);
+  sum_lanes_apart(v, 1);
   if (group == kLanes) return;
   __shared__ float of_warp[2][M][kMaxThreads / kLanes];
   const int warp = static_cast<int>(threadIdx.x) / kLanes, lane = static_cast<int>(threadIdx.x) % kLanes,
@@ -119,7 +173,7 @@ __device__ void sum_group(float (&v)[M], int group, int call) {
     v[m] = of_warp[call & 1][m][first + (lane & (warps - 1))];
 #pragma unroll
     for (int step = kMaxThreads / 64; step > 0; step /= 2)
-      if (step < warps) v[m] += __shfl_xor_sync(~0u, v[m], step);
+      if (step < warps) v[m] += from_partner(v[m], step);
   }
 }
 

@@ -27,6 +27,13 @@ struct WideVector {
     }
   }
 
+  template <class W>
+  __device__ W element(int64_t at, W absent) const {
+    W one[1];
+    this->at(at, absent, one);
+    return one[0];
+  }
+
   // Elements [pack * N, pack * N + N). Every kernel of rows has this once for each pack that it unrolls, so both
   // types of 16 bits share their load.
   template <class W, int N>
@@ -45,6 +52,14 @@ struct WideVector {
       for (int j = 0; j < N; ++j)
         to[j] = is_half ? __half2float(__ushort_as_half(values.at[j]))
                         : __uint_as_float(static_cast<unsigned>(values.at[j]) << 16);
+    }
+    // The compiler would make what follows anew for each of these branches.
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      if constexpr (sizeof(W) == 4)
+        asm("" : "+f"(to[j]));
+      else
+        asm("" : "+d"(to[j]));
     }
   }
 #endif

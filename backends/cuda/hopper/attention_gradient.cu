@@ -4,6 +4,7 @@
 
 #include "backends/cuda/attention/attention_sight.h"
 #include "backends/cuda/device/packs.h"
+#include "backends/cuda/device/reduce.h"
 #include "backends/cuda/hopper/tensor_map.h"
 #include "backends/cuda/hopper/ways.h"
 #include "backends/kernel_table.h"
@@ -63,8 +64,7 @@ __global__ __launch_bounds__(kThreads) void row_statistics_kernel(GradientSizes 
       sum += x.x * z.x + x.y * z.y;
     }
   }
-#pragma unroll
-  for (int far = 4; far > 0; far /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, far);
+  sum = reduce_lanes(sum, 8, Add{});
   if (part > 0) return;
   const int to = row - time + place_of_row(time);
   s.delta[to] = -sum;

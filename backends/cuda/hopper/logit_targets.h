@@ -3,6 +3,7 @@
 // logit_exponentials.cu.
 #pragma once
 
+#include "backends/cuda/device/warp_scan.h"
 #include "backends/cuda/hopper/logit_epilogue.h"
 
 namespace genesis::cuda {
@@ -69,29 +70,13 @@ constexpr int kTargetThreads = 128, kTargetRows = 8 * kTargetThreads;
 // Which of the kTargetRows rows from `first` on have this target, always in the same order; how many.
 __device__ inline int list_rows(const TargetArguments& a, int64_t first, int target,
                                 int (&list)[kTargetRows]) {
-  __shared__ int count_of[kTargetThreads / 32];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   unsigned mine = 0;
 #pragma unroll
   for (int k = 0; k < 8; ++k) {
     const int64_t row = first + k * kTargetThreads + threadIdx.x;
     if (row < a.rows && a.known[row].target == target) mine |= 1u << k;
   }
-  int before = __popc(mine);
-#pragma unroll
-  for (int far = 1; far < 32; far *= 2) {
-    const int other = __shfl_up_sync(~0u, before, far);
-    if (lane >= far) before += other;
-  }
-  __syncthreads();  // the last list has been read
-  if (lane == 31) count_of[warp] = before;
-  __syncthreads();
-  before -= __popc(mine);
-  int count = 0;
-  for (int w = 0; w < kTargetThreads / 32; ++w) {
-    if (w < warp) before += count_of[w];
-    count += count_of[w];
-  }
+  auto [before, count] = block_scan(__popc(mine));  // by then everyone has read the last list
   for (; mine != 0; mine &= mine - 1)
     list[before++] = static_cast<int>(first) + (__ffs(static_cast<int>(mine)) - 1) * kTargetThreads +
                      static_cast<int>(threadIdx.x);

@@ -31,6 +31,7 @@ struct LossArguments {
   int group = 32;         // threads of a row
   int64_t rows_each = 1;  // rows of a block
   double smoothing = 0;
+  bool spreads = false;  // shares of other classes than the target's matter
   FaultReport fault;
 
   Reduction reduction = Reduction::kMean;
@@ -56,9 +57,7 @@ struct LossArguments {
   }
   template <class W>
   __device__ W weight_of(int64_t at) const {
-    W w[1];
-    weight.at(at, W(1), w);
-    return w[0];
+    return weight.element(at, W(1));
   }
   __device__ double smooth_share() const { return smoothing / static_cast<double>(own.all); }
 
@@ -95,10 +94,9 @@ __device__ void put_row(const LossArguments& a, int64_t row, bool counts, double
 __device__ inline void put_partial(const LossArguments& a, LossTotals mine) {
   if (a.reduction == Reduction::kNone) return;
   __shared__ LossTotals of_warp[kLossThreads / 32];
-  for (int step = 16; step >= a.group; step /= 2) {
-    mine.loss += __shfl_xor_sync(~0u, mine.loss, step);
-    mine.weight += __shfl_xor_sync(~0u, mine.weight, step);
-  }
+  double sums[] = {mine.loss, mine.weight};
+  sum_lanes_apart(sums, a.group);
+  mine = {sums[0], sums[1]};
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
   __syncthreads();
   if (threadIdx.x != 0) return;

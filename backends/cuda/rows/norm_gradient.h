@@ -19,14 +19,13 @@ struct GradientCall {
 #ifdef __CUDACC__
 
 // What the gradient of a row needs besides its elements: with g = dy weight and z the normalised row,
-// dx = (g - mean(g) - z mean(g z)) / sigma; no mean(g) without a centre.
+// dx = (g - mean(g) - z mean(g z)) / sigma; without a centre mean(g) is 0.
 template <class W>
 struct GradientSums {
   W mean, inverse, mean_g, mean_gz;
 
-  template <bool kCenter>
   __device__ W dx(W x, W dy, W weight) const {
-    const W g = kCenter ? dy * weight - mean_g : dy * weight;
+    const W g = dy * weight - mean_g;
     return (g - (x - mean) * inverse * mean_gz) * inverse;
   }
 };

@@ -16,6 +16,7 @@ struct NormArguments {
   WideVector weight, bias;
   int64_t n = 1;
   double eps = 0;
+  bool centers = false;  // layer_norm's
 };
 
 #ifdef __CUDACC__
@@ -25,11 +26,11 @@ struct Statistics {
   W mean, inverse;  // 1 / sqrt(variance + eps)
 };
 
-template <bool kCenter, class T, int N, class Row>
+template <class T, int N, class Row>
 __device__ Statistics<wide_t<T>> statistics_of(const NormArguments& a, const RowLane& lane, const Row& x) {
   using W = wide_t<T>;
   W mean = 0;
-  if constexpr (kCenter) {
+  if (a.centers) {
     each_pack(
         lane,
         [&](int64_t, const Pack<T, N>& p) {
@@ -62,8 +63,9 @@ inline int64_t normalized_size(std::span<const int64_t> sizes, int64_t num_axes)
   return n;
 }
 
-inline NormArguments arguments_of(const KernelContext& c, double eps, int64_t num_axes) {
+inline NormArguments arguments_of(const KernelContext& c, double eps, int64_t num_axes, bool centers) {
   NormArguments a;
+  a.centers = centers;
   a.x = c.input(0).data;
   a.y = c.output().data;
   a.n = normalized_size(c.input(0).sizes(), num_axes);

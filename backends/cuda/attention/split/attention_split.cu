@@ -48,13 +48,21 @@ struct Shares {
   }
 };
 
-// A score with its mask. Apart from the kernel, whose loops it would fill many times over.
-__device__ __noinline__ float masked(float score, DType dtype, const void* mask, int64_t at,
-                                     int64_t head_step, int64_t query_step, int first_head, int row,
-                                     int queries) {
+// Of one query with the keys that a set of lanes has at once.
+struct KeyScores {
+  float at[kAhead];
+};
+
+// With their masks, but where they are -inf: such keys may not exist. `at`: the first key's place in the mask of head 0
+// and query 0; `step`: to the next one's. Apart from the kernel, whose loops it would fill many times over.
+__device__ __noinline__ KeyScores masked(KeyScores scores, DType dtype, const void* mask, int64_t at,
+                                         int64_t step, int64_t head_step, int64_t query_step, int first_head,
+                                         int row, int queries) {
   at += (first_head + row / queries) * head_step + row % queries * query_step;
-  const float m = mask_value<float>(dtype, mask, at);
-  return dtype == DType::boolean && m != 0 ? m : score + m;
+#pragma unroll
+  for (int u = 0; u < kAhead; ++u)
+    if (scores.at[u] != -INFINITY) scores.at[u] = with_mask(scores.at[u], dtype, mask, at + u * step);
+  return scores;
 }
 
 // What a block works on: some query rows of one key head, and one split of its keys.
@@ -153,16 +161,24 @@ __global__ void __launch_bounds__(kAll)
     }
 #pragma unroll
     for (int g = 0; g < G; ++g) {
-      const auto score = [&](int u, float product) {
-        const int j = j0 + set + u * kSets;
-        if (j >= rows.ends[g] || j < rows.begins[g]) return -INFINITY;
-        if (!data.mask) return product * scale;
-        const int64_t of_key = block.b * s.mask_steps[0] + j * s.mask_steps[3];
-        return masked(product * scale, s.mask_dtype, data.mask, of_key, s.mask_steps[1], s.mask_steps[2],
-                      block.first_head, rows.row(g), rows.queries);
+      const auto to_scores = [&](float(&scores)[kAhead]) {
+        KeyScores all;
+#pragma unroll
+        for (int u = 0; u < kAhead; ++u) {
+          const int j = j0 + set + u * kSets;
+          all.at[u] = j >= rows.ends[g] || j < rows.begins[g] ? -INFINITY : scores[u] * scale;
+        }
+        if (data.mask) {
+          const int64_t key_step = s.mask_steps[3];
+          all = masked(all, s.mask_dtype, data.mask, block.b * s.mask_steps[0] + (j0 + set) * key_step,
+                       kSets * key_step, s.mask_steps[1], s.mask_steps[2], block.first_head, rows.row(g),
+                       rows.queries);
+        }
+#pragma unroll
+        for (int u = 0; u < kAhead; ++u) scores[u] = all.at[u];
       };
       add_keys<T, kSet, kAhead>(
-          states[g], rows.q[g], [&](int u) { return k[u]; }, score,
+          states[g], rows.q[g], [&](int u) { return k[u]; }, to_scores,
           [&](int u, int i) { return widen(v[u].at[i]); });
     }
   }

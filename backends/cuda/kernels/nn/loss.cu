@@ -7,11 +7,10 @@
 namespace genesis::cuda {
 namespace {
 
-// body(pack's index, pack) over a row in memory, some packs on their way at once. Body may write over the
+// body(pack's index, pack) over a row in memory, kAhead packs on their way at once. Body may write over the
 // row.
-template <class T, int N, class Body>
+template <class T, int N, int kAhead, class Body>
 __device__ void each_from_memory(const RowLane& lane, const void* rows, const Body& body) {
-  constexpr int kAhead = 4;
   const Pack<T, N>* row = static_cast<const Pack<T, N>*>(rows) + lane.row * lane.packs;
   for (int64_t i = lane.first; i < lane.packs; i += kAhead * lane.step) {
     Pack<T, N> ahead[kAhead];
@@ -24,10 +23,16 @@ __device__ void each_from_memory(const RowLane& lane, const void* rows, const Bo
   }
 }
 
+// Of rows that are read once; long bodies and rare types have fewer, for the compiler's sake.
+template <class T>
+constexpr int kManyAhead = std::is_same_v<T, double> ? 1 : 4;
+template <class T>
+constexpr int kFewAhead = std::is_same_v<T, double> ? 1 : 2;
+
 template <class T, int N>
 __device__ OnlineSoftmax<ShiftedExponential<T>, wide_t<T>> softmax_of(const RowLane& lane, const void* rows) {
   OnlineSoftmax<ShiftedExponential<T>, wide_t<T>> softmax;
-  each_from_memory<T, N>(lane, rows, [&](int64_t, const Pack<T, N>& p) {
+  each_from_memory<T, N, kManyAhead<T>>(lane, rows, [&](int64_t, const Pack<T, N>& p) {
     softmax.template add<N>([&](int j) { return widen(p.at[j]); });
   });
   softmax.merge_group(lane.step);
@@ -41,7 +46,7 @@ __device__ void each_share(const LossArguments& a, const RowLane& lane, const Bo
   using W = wide_t<T>;
   const WideVector q{a.probabilities ? a.target : nullptr, a.target_dtype};
   const W keep = static_cast<W>(1 - a.smoothing), smooth = static_cast<W>(a.smooth_share());
-  each_from_memory<T, N>(lane, a.logits, [&](int64_t i, const Pack<T, N>& p) {
+  each_from_memory<T, N, kFewAhead<T>>(lane, a.logits, [&](int64_t i, const Pack<T, N>& p) {
     W w[N], share[N];
     a.weight.at(i, W(1), w);
     q.at(lane.row * lane.packs + i, W(0), share);
@@ -80,6 +85,7 @@ __device__ int64_t take_row(const LossArguments& a, const RowLane& lane) {
   return a.class_of(target);
 }
 
+// kSpreads: a.spreads may be true.
 template <class T, int N, bool kSpreads>
 __device__ void add_row_loss(const LossArguments& a, RowLane lane, LossTotals& totals) {
   using W = wide_t<T>;
@@ -88,12 +94,13 @@ __device__ void add_row_loss(const LossArguments& a, RowLane lane, LossTotals& t
   if (at < 0) lane.packs = 0;
   const auto softmax = softmax_of<T, N>(lane, a.logits);
   ShareSums<W> spread{0, 0};
-  if constexpr (kSpreads) spread = share_sums<T, N>(a, lane, softmax.max);
+  if constexpr (kSpreads)
+    if (a.spreads) spread = share_sums<T, N>(a, lane, softmax.max);
   if (!writes) return;
   const double log_sum = ::log(static_cast<double>(softmax.sum)), max = static_cast<double>(softmax.max);
   double loss = 0, weight = 1;
   // share * (lse - x) as share * (max - x) + share * log(sum), so that large logits do not cancel.
-  if constexpr (kSpreads) loss = spread.near + log_sum * spread.shares;
+  if (kSpreads && a.spreads) loss = spread.near + log_sum * spread.shares;
   const int64_t place = a.own.place_of(at);
   if (!a.probabilities && place >= 0) {
     const T* x = static_cast<const T*>(a.logits) + lane.row * a.classes;
@@ -104,8 +111,13 @@ __device__ void add_row_loss(const LossArguments& a, RowLane lane, LossTotals& t
   put_row<W>(a, lane.row, at >= 0, loss, max + log_sum, weight, totals);
 }
 
+// Blocks that must find registers on a multiprocessor together.
+template <int N, bool kSpreads>
+constexpr int loss_blocks_at_once = kSpreads&& N > 1 ? 1 : 2;
+
 template <class T, int N, bool kSpreads>
-__global__ void __launch_bounds__(kLossThreads, kSpreads ? 1 : 2) loss_kernel(const LossArguments a) {
+__global__ void __launch_bounds__(kLossThreads, loss_blocks_at_once<N, kSpreads>)
+    loss_kernel(const LossArguments a) {
   begin_in_order();
   RowLane lane(a.rows, a.packs, a.group);
   LossTotals totals{0, 0};
@@ -123,7 +135,8 @@ __global__ void __launch_bounds__(kLossThreads, kSpreads ? 1 : 2) loss_kernel(co
 // dx = a softmax(x) - shares, all times the row's dy, where a is the sum of shares. The target's own share is
 // taken off where its element passes by.
 template <class T, int N, bool kSpreads>
-__global__ void __launch_bounds__(kLossThreads, kSpreads ? 1 : 2) gradient_kernel(const LossArguments a) {
+__global__ void __launch_bounds__(kLossThreads, loss_blocks_at_once<N, kSpreads>)
+    gradient_kernel(const LossArguments a) {
   begin_in_order();
   using W = wide_t<T>;
   const double divisor = a.divisor();
@@ -132,7 +145,8 @@ __global__ void __launch_bounds__(kLossThreads, kSpreads ? 1 : 2) gradient_kerne
   if (at < 0) lane.packs = 0;
   Pack<T, N>* dx = static_cast<Pack<T, N>*>(a.dlogits) + lane.row * packs;
   W spread = 0;
-  if constexpr (kSpreads) spread = share_sums<T, N>(a, lane, W(0)).shares * static_cast<W>(a.parts());
+  if constexpr (kSpreads)
+    if (a.spreads) spread = share_sums<T, N>(a, lane, W(0)).shares * static_cast<W>(a.parts());
   if (at < 0) {
     for (int64_t i = lane.first; i < packs; i += lane.step) dx[i] = Pack<T, N>{};
     return;
@@ -152,11 +166,12 @@ __global__ void __launch_bounds__(kLossThreads, kSpreads ? 1 : 2) gradient_kerne
     }
     dx[i] = out;
   };
-  if constexpr (kSpreads) {
-    each_share<T, N>(a, lane, put);
-  } else {
+  if constexpr (kSpreads)
+    if (a.spreads) return each_share<T, N>(a, lane, put);
+  if constexpr (!kSpreads || N == 1) {
     const W nothing[N] = {};
-    each_from_memory<T, N>(lane, a.logits, [&](int64_t i, const Pack<T, N>& p) { put(i, p, nothing); });
+    each_from_memory<T, N, kManyAhead<T>>(lane, a.logits,
+                                          [&](int64_t i, const Pack<T, N>& p) { put(i, p, nothing); });
   }
 }
 
@@ -229,6 +244,7 @@ LossArguments arguments_of(const KernelContext& c, const Op& op, int weight_inpu
   a.own = op.part.of(a.classes);
   a.ignore_index = op.ignore_index;
   a.smoothing = op.label_smoothing;
+  a.spreads = a.probabilities || a.smoothing != 0;
   a.reduction = op.reduction;
   a.fault = launch_of(c).fault;
   return a;
@@ -250,24 +266,24 @@ LossPlan deal_rows(LossArguments& a, bool registers, int few) {
 }
 
 // body.in_registers<T, N, K>(plan) where registers have 2 or 4 packs of a row, else body.from_memory<T, N,
-// kSpreads>(plan); kSpreads: shares beside the target's matter.
+// kSpreads>(plan); kSpreads: shares beside the target's may matter.
 template <class T, class Body>
 void with_rows(const KernelContext& c, LossArguments& a, const Body& body) {
   with_packs<T>(c, a.classes, [&](auto size) {
     constexpr int N = size();
     constexpr bool kMayUseRegisters = N > 1 && !std::is_same_v<T, double>;
     a.packs = a.classes / N;
-    const bool spreads = a.probabilities || a.smoothing != 0;
-    const LossPlan plan =
-        deal_rows(a, kMayUseRegisters && !spreads, kMayUseRegisters && sizeof(T) == 4 && !spreads ? 8 : 4);
-    if (spreads) return body.template from_memory<T, N, true>(plan);
+    const LossPlan plan = deal_rows(a, kMayUseRegisters && !a.spreads,
+                                    kMayUseRegisters && sizeof(T) == 4 && !a.spreads ? 8 : 4);
+    if constexpr (N == 1) return body.template from_memory<T, N, true>(plan);
+    if (a.spreads) return body.template from_memory<T, N, true>(plan);
     if constexpr (kMayUseRegisters) {
       if constexpr (sizeof(T) == 4)
         if (plan.in_registers > 4) return body.template in_registers<T, N, 8>(plan);
       if (plan.in_registers > 2) return body.template in_registers<T, N, 4>(plan);
       if (plan.in_registers > 0) return body.template in_registers<T, N, 2>(plan);
     }
-    body.template from_memory<T, N, false>(plan);
+    if constexpr (N > 1) body.template from_memory<T, N, false>(plan);
   });
 }
 

@@ -11,8 +11,28 @@ namespace {
 struct Two {
   float a, b;
   __device__ friend Two operator+(const Two& x, const Two& y) { return {x.a + y.a, x.b + y.b}; }
-  __device__ friend Two __shfl_xor_sync(unsigned lanes, const Two& v, int step) {
-    return {::__shfl_xor_sync(lanes, v.a, step), ::__shfl_xor_sync(lanes, v.b, step)};
+};
+
+// A row in shared memory, of either norm.
+struct SharedNormRow : NormArguments {
+  template <class T, int N, int K>
+  __device__ void row(const RowCall& call, const RowLane& lane, Pack<T, N>* shared) const {
+    using W = wide_t<T>;
+    const SharedRow<T, N> x_row(x, lane, shared, call.cached);
+    const auto [mean, inverse] = statistics_of<T, N>(*this, lane, x_row);
+    Pack<T, N>* to = static_cast<Pack<T, N>*>(y) + lane.row * lane.packs;
+    each_pack(
+        lane,
+        [&, mean = mean, inverse = inverse](int64_t i, const Pack<T, N>& p) {
+          W w[N], b[N];
+          weight.at(i, W(1), w);
+          bias.at(i, W(0), b);
+          Pack<T, N> out;
+#pragma unroll
+          for (int j = 0; j < N; ++j) out.at[j] = narrow<T>((widen(p.at[j]) - mean) * inverse * w[j] + b[j]);
+          to[i] = out;
+        },
+        x_row);
   }
 };
 
@@ -20,18 +40,12 @@ template <bool kCenter>
 struct NormRow : NormArguments {
   static constexpr int kBlocksAtOnce = 2;
 
-  template <class T, int N, int K>
-  __device__ void row(const RowCall& call, const RowLane& lane, Pack<T, N>* shared) const {
-    if constexpr (K > 0)
-      register_row<T, N, K>(lane);
-    else
-      shared_row<T, N>(call, lane, shared);
-  }
+  SharedNormRow in_shared() const { return {*this}; }
 
   // Elements are widened once and stay so. Of 16-bit ones the distance from the row's first is taken, so that
   // one look gives the sums of both x and its squares: what that cancels is beyond what they can show.
   template <class T, int N, int K>
-  __device__ void register_row(const RowLane& lane) const {
+  __device__ void row(const RowCall&, const RowLane& lane, Pack<T, N>*) const {
     constexpr bool kOneLook = kCenter && sizeof(T) == 2;
     const Words* from = static_cast<const Words*>(x) + lane.row * lane.packs;
     Words words[K];
@@ -82,26 +96,6 @@ struct NormRow : NormArguments {
       to[i] = words_of<T>(b);
     }
   }
-
-  template <class T, int N>
-  __device__ void shared_row(const RowCall& call, const RowLane& lane, Pack<T, N>* shared) const {
-    using W = wide_t<T>;
-    const SharedRow<T, N> x_row(x, lane, shared, call.cached);
-    const auto [mean, inverse] = statistics_of<kCenter, T, N>(*this, lane, x_row);
-    Pack<T, N>* to = static_cast<Pack<T, N>*>(y) + lane.row * lane.packs;
-    each_pack(
-        lane,
-        [&, mean = mean, inverse = inverse](int64_t i, const Pack<T, N>& p) {
-          W w[N], b[N];
-          weight.at(i, W(1), w);
-          bias.at(i, W(0), b);
-          Pack<T, N> out;
-#pragma unroll
-          for (int j = 0; j < N; ++j) out.at[j] = narrow<T>((widen(p.at[j]) - mean) * inverse * w[j] + b[j]);
-          to[i] = out;
-        },
-        x_row);
-  }
 };
 
 template <bool kCenter>
@@ -119,12 +113,12 @@ void run_forward(const KernelContext& c, NormArguments a, bool has_weight, bool 
 
 void layer_norm(const KernelContext& c) {
   const auto& op = c.attributes<ops::LayerNorm>();
-  run_forward<true>(c, arguments_of(c, op.eps, op.num_axes), op.has_weight, op.has_bias);
+  run_forward<true>(c, arguments_of(c, op.eps, op.num_axes, true), op.has_weight, op.has_bias);
 }
 
 void rms_norm(const KernelContext& c) {
   const auto& op = c.attributes<ops::RmsNorm>();
-  run_forward<false>(c, arguments_of(c, op.eps, op.num_axes), op.has_weight, false);
+  run_forward<false>(c, arguments_of(c, op.eps, op.num_axes, false), op.has_weight, false);
 }
 
 constexpr OpKernel kOps[] = {{"layer_norm", {.name = "rows", .run = layer_norm}},

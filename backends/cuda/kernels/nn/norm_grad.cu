@@ -8,13 +8,13 @@
 namespace genesis::cuda {
 namespace {
 
-template <bool kCenter, class T, int N, class Row>
+template <class T, int N, class Row>
 __device__ GradientSums<wide_t<T>> sums_of(const NormArguments& a, const RowLane& lane, const Row& x,
                                            const Row& dy) {
   using W = wide_t<T>;
-  const auto [mean, inverse] = statistics_of<kCenter, T, N>(a, lane, x);
+  const auto [mean, inverse] = statistics_of<T, N>(a, lane, x);
   W g_sum = 0, gz_sum = 0;
-  each_pack(
+  each_pack<1>(
       lane,
       [&, mean = mean](int64_t i, const Pack<T, N>& p, const Pack<T, N>& d) {
         W w[N];
@@ -23,18 +23,18 @@ __device__ GradientSums<wide_t<T>> sums_of(const NormArguments& a, const RowLane
         for (int j = 0; j < N; ++j) {
           const W g = widen(d.at[j]) * w[j];
           gz_sum += g * (widen(p.at[j]) - mean);
-          if (kCenter) g_sum += g;
+          g_sum += g;
         }
       },
       x, dy);
   const W n = static_cast<W>(a.n);
   gz_sum = reduce_group(gz_sum, lane.step, Add{}) / n * inverse;
-  if (kCenter) g_sum = reduce_group(g_sum, lane.step, Add{}) / n;
+  g_sum = a.centers ? reduce_group(g_sum, lane.step, Add{}) / n : W(0);
   return {mean, inverse, g_sum, gz_sum};
 }
 
 // Writes dx of a pack, with the residual's pack on top, and the norm's output where it is asked for.
-template <bool kCenter, class T, int N>
+template <class T, int N>
 __device__ void put_pack(const NormArguments& a, const GradientSums<wide_t<T>>& s, int64_t pack,
                          int64_t pack_of_row, const Pack<T, N>& x, const Pack<T, N>& dy) {
   using W = wide_t<T>;
@@ -45,7 +45,7 @@ __device__ void put_pack(const NormArguments& a, const GradientSums<wide_t<T>>& 
   if (a.output) a.bias.at(pack_of_row, W(0), b);
 #pragma unroll
   for (int j = 0; j < N; ++j) {
-    const W slope = s.template dx<kCenter>(widen(x.at[j]), widen(dy.at[j]), w[j]);
+    const W slope = s.dx(widen(x.at[j]), widen(dy.at[j]), w[j]);
     dx.at[j] = narrow<T>(a.residual ? slope + widen(past.at[j]) : slope);
     if (a.output) output.at[j] = narrow<T>((widen(x.at[j]) - s.mean) * s.inverse * w[j] + b[j]);
   }
@@ -54,18 +54,19 @@ __device__ void put_pack(const NormArguments& a, const GradientSums<wide_t<T>>& 
 }
 
 // dx, and the norm's output.
-template <bool kCenter>
 struct NormGradientRow : NormArguments {
+  static constexpr int kMaxElements = RowDeal::kElements;
+
   template <class T, int N, int K>
   __device__ void row(const RowCall& call, const RowLane& lane, Pack<T, N>* shared) const {
     using W = wide_t<T>;
     const typename RowOf<T, N, K>::type x_row(x, lane, shared, call.cached);
     const typename RowOf<T, N, K>::type dy_row(dy, lane, shared + call.cached, call.cached);
-    const GradientSums<W> s = sums_of<kCenter, T, N>(*this, lane, x_row, dy_row);
-    each_pack(
+    const GradientSums<W> s = sums_of<T, N>(*this, lane, x_row, dy_row);
+    each_pack<1>(
         lane,
         [&](int64_t i, const Pack<T, N>& p, const Pack<T, N>& d) {
-          put_pack<kCenter>(*this, s, lane.row * lane.packs + i, i, p, d);
+          put_pack(*this, s, lane.row * lane.packs + i, i, p, d);
         },
         x_row, dy_row);
   }
@@ -73,14 +74,13 @@ struct NormGradientRow : NormArguments {
 
 // --- sums over rows that registers cannot hold: statistics, then sums by columns, then dx
 
-template <bool kCenter>
 struct StatisticsRow : NormArguments {
   void* statistics = nullptr;  // of each row
 
   template <class T, int N, int K>
   __device__ void row(const RowCall& call, const RowLane& lane, Pack<T, N>* shared) const {
     const typename RowOf<T, N, K>::type x_row(x, lane, shared, call.cached);
-    const auto s = statistics_of<kCenter, T, N>(*this, lane, x_row);
+    const auto s = statistics_of<T, N>(*this, lane, x_row);
     if (lane.first == 0 && lane.packs > 0) static_cast<Statistics<wide_t<T>>*>(statistics)[lane.row] = s;
   }
 };
@@ -161,10 +161,7 @@ __global__ void __launch_bounds__(kAddThreads, 16)
 #pragma unroll
     for (int j = 0; j < V; ++j) sum[j] += some.at[j];
   }
-#pragma unroll
-  for (int step = 16; step >= kAddAcross; step /= 2)
-#pragma unroll
-    for (int j = 0; j < V; ++j) sum[j] += __shfl_xor_sync(~0u, sum[j], step);
+  sum_lanes_apart(sum, kAddAcross);
   if (threadIdx.x % 32 < kAddAcross)
 #pragma unroll
     for (int j = 0; j < V; ++j) of_warp[threadIdx.x / 32][across * V + j] = sum[j];
@@ -235,19 +232,19 @@ bool try_gradient(const KernelContext& c, const NormArguments& a, int64_t rows, 
 }
 
 // Column sums first: dx may be written over x or dy.
-template <bool kCenter, class T>
+template <class T>
 void start_long_gradient(const KernelContext& c, const NormArguments& a, int64_t rows,
                          AffineGradients<wide_t<T>>& to) {
   using W = wide_t<T>;
   auto* statistics = reinterpret_cast<Statistics<W>*>(c.scratch);
   const int64_t chunks = column_chunks(rows, a.n);
   to.take_room(c.scratch + statistics_bytes(rows, sizeof(W)), chunks);
-  start_rows<T, false>(c, rows, a.n, 1, StatisticsRow<kCenter>{a, statistics});
+  start_rows<T, false>(c, rows, a.n, 1, StatisticsRow{a, statistics});
   const dim3 grid(static_cast<unsigned>(blocks_for(a.n, kColumns)), static_cast<unsigned>(chunks));
   column_sums_kernel<T><<<grid, dim3(kColumns, kStripes), 0, launch_of(c).stream>>>(
       a, rows, blocks_for(rows, chunks), statistics, to.dweight_sums, to.dbias_sums);
   to.add_blocks(c, chunks);
-  start_rows<T>(c, rows, a.n, 2, NormGradientRow<kCenter>{a});
+  start_rows<T>(c, rows, a.n, 2, NormGradientRow{a});
 }
 
 template <class Op>
@@ -257,7 +254,7 @@ constexpr bool kHasBias = requires(const Op& op) {
 
 template <class Op>
 NormArguments gradient_arguments(const KernelContext& c, const Op& op) {
-  NormArguments a = arguments_of(c, op.eps, op.num_axes);
+  NormArguments a = arguments_of(c, op.eps, op.num_axes, std::is_same_v<Op, ops::LayerNormGrad>);
   a.dy = c.input(1).data;
   if (op.has_weight) a.weight = WideVector::of(c.input(2));
   if constexpr (kHasBias<Op>)
@@ -274,7 +271,7 @@ void run_backward(const KernelContext& c, const NormArguments& a, bool want_weig
   dispatch_float(c.input(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using W = wide_t<T>;
-    if (!want_weight && !want_bias) return start_rows<T>(c, rows, a.n, 2, NormGradientRow<kCenter>{a});
+    if (!want_weight && !want_bias) return start_rows<T>(c, rows, a.n, 2, NormGradientRow{a});
     AffineGradients<W> to{.n = a.n};
     if (want_weight) to.dweight = c.output(1).as<W>();
     if (want_bias) to.dbias = c.output(want_weight ? 2 : 1).as<W>();
@@ -282,7 +279,7 @@ void run_backward(const KernelContext& c, const NormArguments& a, bool want_weig
       constexpr int N = size();
       if constexpr (N > 1 && !std::is_same_v<T, double>)
         if (rows > 0 && try_gradient<kCenter, T, N>(c, a, rows, to)) return;
-      if (rows > 0) return start_long_gradient<kCenter, T>(c, a, rows, to);
+      if (rows > 0) return start_long_gradient<T>(c, a, rows, to);
       to.add_blocks(c, 0);
     });
   });

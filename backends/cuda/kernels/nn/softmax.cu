@@ -13,6 +13,7 @@ struct SoftmaxArguments {
   void* y = nullptr;         // or dx; may be x or dy
   double scale = 1;
   bool log = false;
+  bool causal = false;
   int64_t queries = 1;  // causal: rows per matrix
 
   // How many of a row's n elements it sees.
@@ -22,21 +23,45 @@ struct SoftmaxArguments {
   }
 };
 
-template <bool kCausal>
+// What a kernel is made for: all rows see everything, or no row sees what lies ahead, or either.
+enum class Sight { kAll, kCausal, kEither };
+
+// A row's part of that.
+template <Sight kSight>
+struct RowSight {
+  bool causal;
+  int64_t seen = 0;  // elements, from the row's first on
+
+  __device__ RowSight(const SoftmaxArguments& a, int64_t row, int64_t n)
+      : causal(kSight == Sight::kCausal || (kSight == Sight::kEither && a.causal)) {
+    if constexpr (kSight != Sight::kAll) seen = causal ? a.visible(row, n) : n;
+  }
+  // Of the N elements of pack i.
+  template <int N>
+  __device__ int of_pack(int64_t i) const {
+    if constexpr (kSight == Sight::kAll) return N;
+    return static_cast<int>(max(int64_t{0}, min(int64_t{N}, seen - i * N)));
+  }
+};
+
+template <Sight kSight>
 struct SoftmaxRow : SoftmaxArguments {
+  SoftmaxRow<Sight::kEither> in_shared() const { return {*this}; }
+
   template <class T, int N, int K>
   __device__ void row(const RowCall& call, const RowLane& lane, Pack<T, N>* shared) const {
     using W = wide_t<T>;
-    const int64_t seen = kCausal ? visible(lane.row, call.packs * N) : 0;
-    const auto sees = [&](int64_t i, int j) { return !kCausal || i * N + j < seen; };
+    const RowSight<kSight> sight(*this, lane.row, call.packs * N);
+    const bool is_log = kSight != Sight::kCausal && log;
     const typename RowOf<T, N, K>::type x_row(x, lane, shared, call.cached);
     W largest = -INFINITY;
     each_pack(
         lane,
         [&](int64_t i, const Pack<T, N>& p) {
+          const int seen = sight.template of_pack<N>(i);
 #pragma unroll
           for (int j = 0; j < N; ++j)
-            if (sees(i, j)) largest = Max{}(largest, widen(p.at[j]));
+            if (j < seen) largest = Max{}(largest, widen(p.at[j]));
         },
         x_row);
     largest = reduce_group(largest, lane.step, Max{});
@@ -45,22 +70,25 @@ struct SoftmaxRow : SoftmaxArguments {
     each_pack(
         lane,
         [&](int64_t i, const Pack<T, N>& p) {
+          const int seen = sight.template of_pack<N>(i);
 #pragma unroll
           for (int j = 0; j < N; ++j)
-            if (sees(i, j)) total += power(p.at[j]);
+            if (j < seen) total += power(p.at[j]);
         },
         x_row);
     total = reduce_group(total, lane.step, Add{});
-    const W inverse = W(1) / total, log_total = log ? W(::log(total)) : W(0);
+    const W inverse = W(1) / total, log_total = is_log ? W(::log(total)) : W(0);
+    const T unseen = narrow<T>(sight.causal && sight.seen == 0 ? W(NAN) : W(0));
     Pack<T, N>* to = static_cast<Pack<T, N>*>(y) + lane.row * lane.packs;
     each_pack(
         lane,
         [&](int64_t i, const Pack<T, N>& p) {
           Pack<T, N> out;
+          const int seen = sight.template of_pack<N>(i);
 #pragma unroll
           for (int j = 0; j < N; ++j) {
-            out.at[j] = narrow<T>(log ? widen(p.at[j]) - largest - log_total : power(p.at[j]) * inverse);
-            if (kCausal && !sees(i, j)) out.at[j] = narrow<T>(seen == 0 ? W(NAN) : W(0));
+            out.at[j] = narrow<T>(is_log ? widen(p.at[j]) - largest - log_total : power(p.at[j]) * inverse);
+            if (j >= seen) out.at[j] = unseen;
           }
           to[i] = out;
         },
@@ -76,22 +104,25 @@ __device__ T softmax_slope(T y, T dy, wide_t<T> dot, wide_t<T> scale, bool log) 
   return narrow<T>(log ? g - exponential<T>(v) * dot : scale * v * (g - dot));
 }
 
-template <bool kCausal>
+template <Sight kSight>
 struct GradientRow : SoftmaxArguments {
+  GradientRow<Sight::kEither> in_shared() const { return {*this}; }
+
   template <class T, int N, int K>
   __device__ void row(const RowCall& call, const RowLane& lane, Pack<T, N>* shared) const {
     using W = wide_t<T>;
-    const int64_t seen = kCausal ? visible(lane.row, call.packs * N) : 0;
-    const auto sees = [&](int64_t i, int j) { return !kCausal || i * N + j < seen; };
+    const RowSight<kSight> sight(*this, lane.row, call.packs * N);
+    const bool is_log = kSight != Sight::kCausal && log;
     const typename RowOf<T, N, K>::type y_row(x, lane, shared, call.cached);
     const typename RowOf<T, N, K>::type dy_row(dy, lane, shared + call.cached, call.cached);
     W dot = 0;
     each_pack(
         lane,
         [&](int64_t i, const Pack<T, N>& v, const Pack<T, N>& g) {
+          const int seen = sight.template of_pack<N>(i);
 #pragma unroll
           for (int j = 0; j < N; ++j)
-            if (sees(i, j)) dot += log ? widen(g.at[j]) : widen(g.at[j]) * widen(v.at[j]);
+            if (j < seen) dot += is_log ? widen(g.at[j]) : widen(g.at[j]) * widen(v.at[j]);
         },
         y_row, dy_row);
     dot = reduce_group(dot, lane.step, Add{});
@@ -100,9 +131,10 @@ struct GradientRow : SoftmaxArguments {
         lane,
         [&](int64_t i, const Pack<T, N>& v, const Pack<T, N>& g) {
           Pack<T, N> out;
+          const int seen = sight.template of_pack<N>(i);
 #pragma unroll
           for (int j = 0; j < N; ++j)
-            out.at[j] = sees(i, j) ? softmax_slope(v.at[j], g.at[j], dot, W(scale), log) : narrow<T>(W(0));
+            out.at[j] = j < seen ? softmax_slope(v.at[j], g.at[j], dot, W(scale), is_log) : narrow<T>(W(0));
           to[i] = out;
         },
         y_row, dy_row);
@@ -193,14 +225,15 @@ void run_softmax(const KernelContext& c, SoftmaxArguments a, int64_t axis, bool 
   a.x = x.data;
   a.y = c.output().data;
   a.dy = c.num_inputs() > 1 ? c.input(1).data : nullptr;
+  a.causal = causal;
   if (causal) a.queries = x.dim(-2);
   dispatch_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if (split.inner != 1) return start_columns<T>(c, a, split);
-    if (a.dy && causal) return start_rows<T>(c, split.outer, split.n, 2, GradientRow<true>{a});
-    if (a.dy) return start_rows<T>(c, split.outer, split.n, 2, GradientRow<false>{a});
-    if (causal) return start_rows<T>(c, split.outer, split.n, 1, SoftmaxRow<true>{a});
-    start_rows<T>(c, split.outer, split.n, 1, SoftmaxRow<false>{a});
+    if (a.dy && causal) return start_rows<T>(c, split.outer, split.n, 2, GradientRow<Sight::kCausal>{a});
+    if (a.dy) return start_rows<T>(c, split.outer, split.n, 2, GradientRow<Sight::kAll>{a});
+    if (causal) return start_rows<T>(c, split.outer, split.n, 1, SoftmaxRow<Sight::kCausal>{a});
+    start_rows<T>(c, split.outer, split.n, 1, SoftmaxRow<Sight::kAll>{a});
   });
 }
 

@@ -91,11 +91,13 @@ template <class T, int kSet>
 __device__ __forceinline__ void add_round(KeyState<T>& state, const float (&q)[kKeyPack<T>],
                                           const Round<T, kSet>& round, int j0, int set, int end,
                                           float scale) {
-  const auto score = [&](int u, float product) {
-    return j0 + set + u * Round<T, kSet>::kSets < end ? product * scale : -INFINITY;
+  const auto to_scores = [&](float(&scores)[kAhead]) {
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u)
+      scores[u] = j0 + set + u * Round<T, kSet>::kSets < end ? scores[u] * scale : -INFINITY;
   };
   add_keys<T, kSet, kAhead>(
-      state, q, [&](int u) { return pack_of<T>(round.k[u]); }, score,
+      state, q, [&](int u) { return pack_of<T>(round.k[u]); }, to_scores,
       [&](int u, int i) { return element_of<T>(round.v[u], i); });
 }
 
