@@ -73,7 +73,7 @@ const std::map<std::string, std::set<std::string>> kRooms = {
     {"backends/cpu/reduce", {"backends/common", "backends/common/moves", "backends/cpu/simd"}},
     {"backends/cpu/onednn", {}},
     {"backends/cpu/gemm", {"backends", "backends/cpu/parallel", "backends/cpu/simd"}},
-    {"backends/cpu/gemm/amx", {"backends/cpu/gemm", "backends/cpu/parallel", "backends/cpu/simd"}},
+    {"backends/cpu/gemm/amx", {"backends/cpu/gemm", "backends/cpu/simd"}},
     {"backends/cpu/gemm/bf16_dot", {"backends/cpu/gemm"}},
     {"backends/cpu/gemm/gemv", {"backends/cpu/gemm", "backends/cpu/parallel", "backends/cpu/simd"}},
     {"backends/cpu/gemm/onednn", {"backends/cpu/gemm", "backends/cpu/onednn", "backends/cpu/parallel"}},
