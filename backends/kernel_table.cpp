@@ -1,31 +1,23 @@
 #include "backends/kernel_table.h"
 
+#include "backends/way_list.h"
 #include "schema/core/error.h"
 
 namespace genesis {
 namespace {
 
-std::optional<std::string> reason_against(const KernelImpl& implementation, const KernelQuery& query) {
-  if (!is_allowed(query.disabled, query.op.name(), implementation.name)) return "switched off";
+std::string reason_against(const KernelImpl& implementation, const KernelQuery& query) {
   if (implementation.can_run)
-    if (auto why_not = implementation.can_run(query)) return why_not;
-  return implementation.why_not_here ? implementation.why_not_here() : std::nullopt;
+    if (auto why_not = implementation.can_run(query)) return *why_not;
+  return implementation.why_not_here ? implementation.why_not_here().value_or("") : "";
 }
 
 // The first row that runs the node; of those before it on_declined(row, reason). Null: there is none.
 template <class OnDeclined>
 const KernelImpl* first_to_run(std::span<const KernelImpl> implementations, const KernelQuery& query,
                                const OnDeclined& on_declined) {
-  for (const KernelImpl& implementation : implementations) {
-    auto reason = reason_against(implementation, query);
-    if (!reason) return &implementation;
-    on_declined(implementation, std::move(*reason));
-  }
-  return nullptr;
-}
-
-std::string full_name(std::string_view family, std::string_view way) {
-  return fmt::format("{}.{}", family, way);
+  const auto reason = [&](const KernelImpl& way) { return reason_against(way, query); };
+  return first_of(query.op.name(), implementations, query.disabled, reason, on_declined);
 }
 
 }  // namespace
@@ -41,12 +33,14 @@ const KernelImpl& select_kernel(std::span<const KernelImpl> implementations, con
   return *found;
 }
 
-void KernelTable::add(std::span<const OpKernel> rows) {
-  std::string_view before;
-  for (const OpKernel& row : rows) {
-    GENESIS_ASSERT(row.op == before || !table_.contains(row.op));
-    before = row.op;
-    table_[before].push_back(row.way);
+KernelTable::KernelTable(std::initializer_list<std::span<const OpKernel>> lists) {
+  for (const auto& rows : lists) {
+    std::string_view before;
+    for (const OpKernel& row : rows) {
+      GENESIS_ASSERT(row.op == before || !table_.contains(row.op));
+      before = row.op;
+      table_[before].push_back(row.way);
+    }
   }
 }
 
@@ -77,7 +71,7 @@ int64_t scratch_bytes(std::span<const KernelImpl> implementations, const KernelQ
 
 KernelChoice choose_kernel(std::span<const KernelImpl> implementations, const KernelQuery& query) {
   KernelChoice choice;
-  const auto name_of = [&](const KernelImpl& way) { return full_name(query.op.name(), way.name); };
+  const auto name_of = [&](const KernelImpl& way) { return name_of_way(query.op.name(), way.name); };
   const KernelImpl* found = first_to_run(implementations, query, [&](const KernelImpl& way, std::string why) {
     choice.declined.push_back({name_of(way), std::move(why)});
   });
@@ -95,7 +89,7 @@ std::vector<std::string> KernelTable::names() const {
   std::vector<std::string> names;
   for (const auto& [op, implementations] : table_)
     for (const KernelImpl& implementation : implementations)
-      names.push_back(full_name(op, implementation.name));
+      names.push_back(name_of_way(op, implementation.name));
   return names;
 }
 

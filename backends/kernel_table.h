@@ -2,6 +2,7 @@
 // kernels.cpp of each backend.
 #pragma once
 
+#include <initializer_list>
 #include <map>
 
 #include "backends/kernel.h"
@@ -10,7 +11,8 @@ namespace genesis {
 
 class KernelTable {
  public:
-  void add(std::span<const OpKernel> rows);                     // all of an op together
+  // Lists of rows; all of an op stand together in one of them.
+  explicit KernelTable(std::initializer_list<std::span<const OpKernel>> lists);
   std::span<const KernelImpl> find(std::string_view op) const;  // empty when there is none
   std::vector<std::string> names() const;                       // of all ways, in full
 

@@ -1,29 +1,39 @@
-// An ordered list of ways to do one thing inside kernels, a matrix product above all: best first, the last for everything. A row
-// has a `name` and a `decline`, which says why it cannot do a problem; empty: it can. This is the choice among such rows and
-// what is said of it, the same for every device. Used by backends/cpu/gemm,
+// An ordered list of ways to do one thing, best first: the choice among them and what is said of it, the same for every device.
+// Rows of an op's table are chosen by kernel_table.cpp. Inside kernels, a matrix product above all, a row has a `name` and a
+// `decline`, which says why it cannot do a problem, empty: it can; the last is for everything. Used by backends/cpu/gemm,
 // backends/cuda/gemm_list.cpp and the kernels.cpp of both.
 #pragma once
 
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "schema/graph/target.h"
 
 namespace genesis {
 
-// The first row that does the problem and is not switched off; of those before it on_declined(row, reason). The last row is not
-// asked: somebody has to do it.
+// The first row that is not switched off and of which reason_against(row) is empty; of those before it
+// on_declined(row, reason). Null: there is none.
+template <class Row, class ReasonAgainst, class OnDeclined>
+const Row* first_of(std::string_view family, std::span<const Row> rows, const KernelNames* disabled,
+                    const ReasonAgainst& reason_against, const OnDeclined& on_declined) {
+  for (const Row& row : rows) {
+    std::string reason = is_allowed(disabled, family, row.name) ? reason_against(row) : "switched off";
+    if (reason.empty()) return &row;
+    on_declined(row, std::move(reason));
+  }
+  return nullptr;
+}
+
+// The first row that does the problem. The last row is not asked: somebody has to do it.
 template <class Row, class Problem, class OnDeclined>
 const Row& first_way(std::string_view family, std::span<const Row> rows, const Problem& problem,
                      const KernelNames* disabled, const OnDeclined& on_declined) {
-  for (const Row& row : rows.first(rows.size() - 1)) {
-    std::string reason = is_allowed(disabled, family, row.name) ? row.decline(problem) : "switched off";
-    if (reason.empty()) return row;
-    on_declined(row, std::move(reason));
-  }
-  return rows.back();
+  const auto reason_against = [&](const Row& row) { return row.decline(problem); };
+  const Row* found = first_of(family, rows.first(rows.size() - 1), disabled, reason_against, on_declined);
+  return found ? *found : rows.back();
 }
 
 template <class Row, class Problem>

@@ -34,7 +34,7 @@ plain "$out/attention.json"
 section "a step of training"
 bench bench_train_step --json "$out/train_step.json"
 if command -v "$python" >/dev/null; then
-  timeout 600 "$python" "$here/torch_train_step.py" --json "$out/torch.json" ||
+  timeout 600 "$python" "$here/peers/torch_train_step.py" --json "$out/torch.json" ||
     echo "the comparison with PyTorch did not finish" >&2
 else
   echo "no $python: the comparison with PyTorch is skipped"
@@ -44,7 +44,7 @@ bench bench_decode --json "$out/decode.json"
 section "a tokenizer"
 bench bench_tokenizer --json "$out/tokenizer.json"
 if command -v "$python" >/dev/null; then
-  timeout 600 "$python" "$here/tokenizers_library.py" --json "$out/tokenizers_library.json" ||
+  timeout 600 "$python" "$here/peers/tokenizers_library.py" --json "$out/tokenizers_library.json" ||
     echo "the comparison with tokenizers did not finish" >&2
 fi
 section "executor"

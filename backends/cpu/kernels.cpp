@@ -54,13 +54,11 @@ std::optional<std::vector<Tensor>> evaluate(const KernelQuery& query, std::span<
 }
 
 const KernelTable& table() {
-  static const KernelTable table = [] {
-    KernelTable made;
-#define GENESIS_KERNEL_FILE(file) made.add(file##_kernels());
+#define GENESIS_KERNEL_FILE(file) file##_kernels(),
+  static const KernelTable table({
 #include "backends/cpu/kernel_files.inc"
+  });
 #undef GENESIS_KERNEL_FILE
-    return made;
-  }();
   return table;
 }
 

@@ -18,13 +18,11 @@ namespace genesis::cuda {
 namespace {
 
 const KernelTable& table() {
-  static const KernelTable table = [] {
-    KernelTable made;
-#define GENESIS_KERNEL_FILE(file) made.add(file##_kernels());
+#define GENESIS_KERNEL_FILE(file) file##_kernels(),
+  static const KernelTable table({
 #include "backends/cuda/kernel_files.inc"
+  });
 #undef GENESIS_KERNEL_FILE
-    return made;
-  }();
   return table;
 }
 

@@ -45,6 +45,21 @@ def size_name(n):
     return f"{n >> 20}M" if n >= 1 << 20 else f"{n >> 10}K"
 
 
+def grad(f, *wrt):
+    """Backward of f alone: the forward is run once and its graph kept."""
+    cache = {}
+
+    def run(**t):
+        if not cache:
+            leaves = {k: t[k].detach().requires_grad_() for k in wrt}
+            cache["y"] = f(**{**t, **leaves})
+            cache["leaves"] = list(leaves.values())
+        dy = t["dy"] if "dy" in t else torch.ones_like(cache["y"])
+        return torch.autograd.grad(cache["y"], cache["leaves"], dy, retain_graph=True)
+
+    return run
+
+
 def pointwise_cases(dtype, n):
     width = 2 if dtype == "bf16" else 4
     tag, rows = f"{dtype}_{size_name(n)}", n // ROW
@@ -52,20 +67,6 @@ def pointwise_cases(dtype, n):
 
     def case(name, *rest, moved):
         return Case(f"{name}_{tag}", f"{dtype} {size_name(n)}", *rest, moved=moved * width)
-
-    def grad(f, *wrt):
-        """Backward of f alone: the forward is run once and its graph kept."""
-        cache = {}
-
-        def run(**t):
-            if not cache:
-                leaves = {k: t[k].detach().requires_grad_() for k in wrt}
-                cache["y"] = f(**{**t, **leaves})
-                cache["leaves"] = list(leaves.values())
-            dy = t["dy"] if "dy" in t else torch.ones_like(cache["y"])
-            return torch.autograd.grad(cache["y"], cache["leaves"], dy, retain_graph=True)
-
-        return run
 
     yield case("add", {"a": flat, "b": flat}, lines("%y = add(a, b)"), lambda a, b: a + b, moved=3 * n)
     yield case("gelu", {"x": flat}, lines("%y = gelu(x)"), lambda x: F.gelu(x), moved=2 * n)

@@ -12,8 +12,8 @@
 #include <iostream>
 #include <sstream>
 
-#include "bench/options.h"
-#include "bench/report.h"
+#include "bench/common/options.h"
+#include "bench/common/report.h"
 #include "executor/session.h"
 #include "schema/core/philox.h"
 #include "schema/graph/text.h"

@@ -62,7 +62,8 @@ class Sharder {
     sizes.insert(sizes.begin(), Dim(count_rows(shape, dims)));
     return reshape(whole, Shape(sizes));
   }
-  Value as_part(Value rows, const Shape& whole, int dims) {
+  // `whole` is a copy: the shape of a value may move when a node is added.
+  Value as_part(Value rows, Shape whole, int dims) {
     return reshape(rows, shape_of_rows(whole, dims, part_.ranks));
   }
 
@@ -70,8 +71,7 @@ class Sharder {
     const ValueId id = node.outputs[0];
     const int dims = regions_.row_dims(id);
     const Value sum = rewriter_.map(node.inputs[0]);
-    const Shape whole = sum.shape();
-    parts_[id] = as_part(reduce_scatter(in_rows(sum, dims), "tensor", part_.ranks), whole, dims);
+    parts_[id] = as_part(reduce_scatter(in_rows(sum, dims), "tensor", part_.ranks), sum.shape(), dims);
     rewriter_.replace(node, {parts_[id]});
   }
 

@@ -38,8 +38,8 @@ struct Rows {
 // The op gives the sum of share * (lse of the own classes - logit), with the shares of its classes; that lacks their sum times
 // what the lse of all is more. A difference of two infinities, of a rank without the target, must not come into it.
 Rows join_rows(const Classes& classes, Value logits, Value target) {
-  const ops::CrossEntropy op{classes.ignore_index, classes.label_smoothing, Reduction::kNone, true,
-                             classes.range};
+  const ops::CrossEntropy op{
+      {classes.ignore_index, classes.label_smoothing, Reduction::kNone}, true, classes.range};
   const std::vector<Value> own = emit_node(op, {logits, target});
   const Value lse = logsumexp(all_gather(unsqueeze(own[1], 0), "tensor", classes.ranks), {0});
   const Value more = lse - own[1], zero = scalar_like(more, 0);
@@ -91,7 +91,7 @@ class Blocks {
 
  private:
   void add_gradients(Value x, Value logits, Value target, Value lse) {
-    const ops::CrossEntropyGrad op{op_.ignore_index, op_.label_smoothing, Reduction::kSum, classes_.range};
+    const ops::CrossEntropyGrad op{{op_.ignore_index, op_.label_smoothing, Reduction::kSum}, classes_.range};
     const Value dy = full(*divisor_.graph, {}, boost_, divisor_.dtype());
     const Value dlogits = emit(op, {logits, target, lse, dy});
     dx_.push_back(matmul({.wide = x.dtype() == DType::f16}, {dlogits, weight_})[0]);

@@ -191,12 +191,14 @@ void check_state(const State& state) {
 
 void check_total_bytes(const Graph& graph) {
   int64_t total = 0;
-  for (const ValueInfo& value : graph.values())
-    if (value.type.shape.is_constant() && (total += value.type.bytes()) > kMaxEntryBytes)
+  for (const ValueInfo& value : graph.values()) {
+    if (value.type.shape.is_constant()) total += value.type.bytes();
+    if (total > kMaxEntryBytes)
       fail(
           "the values of entry point '{}' take more than {} bytes together, up to '{}' ({}): use smaller "
           "sizes",
           graph.name(), kMaxEntryBytes, value.name, value.type.to_string());
+  }
 }
 
 void verify(const Graph& graph) {
@@ -213,7 +215,8 @@ void verify(const Model& model) {
   for (const State& state : model.states()) {
     states.add(state.name);
     with_context([&] { check_state(state); }, [&] { return "in state '" + state.name + "'"; });
-    if ((state_bytes += state.type.bytes()) > kMaxEntryBytes)
+    state_bytes += state.type.bytes();
+    if (state_bytes > kMaxEntryBytes)
       fail("the states take more than {} bytes together, up to '{}'", kMaxEntryBytes, state.name);
   }
   for (const auto& entry : model.entries()) {

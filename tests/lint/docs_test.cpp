@@ -99,6 +99,19 @@ TEST(Docs, LinksLeadToFiles) {
   }
 }
 
+TEST(Docs, EveryBenchIsInTheTable) {
+  const std::string page = read(kRoot / "bench/README.md"), programs = read(kRoot / "bench/meson.build");
+  std::vector<std::string> names = pieces(programs, "executable('", "'");
+  EXPECT_GT(names.size(), 10u);
+  for (const auto& entry : fs::recursive_directory_iterator(kRoot / "bench"))
+    if (entry.path().extension() == ".py" || entry.path().extension() == ".sh")
+      names.push_back(entry.path().filename());
+  EXPECT_GT(names.size(), 30u);
+  for (const std::string& name : names)
+    EXPECT_NE(page.find(name + "`"), std::string::npos)
+        << "bench/README.md does not say what " << name << " measures";
+}
+
 TEST(Docs, EveryEnvironmentVariableIsInTheTable) {
   const std::string page = read(kRoot / "docs/debugging.md"), code = read(kRoot / "executor/environment.cpp");
   for (size_t at = 0; (at = code.find("\"GENESIS_", at)) != std::string::npos; ++at) {

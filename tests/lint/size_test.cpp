@@ -1,5 +1,5 @@
-// Sizes that a reader can take in: files of a folder, lines of a file, lines of a function. The budgets are what the
-// worst of today needs: they go down when it gets better, and never up.
+// Sizes that a reader can take in: files of a folder, lines of a file, lines of a function, of the product and of bench/, whose
+// scripts count too. The budgets are what the worst of today needs: they go down when it gets better, and never up.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,16 +34,26 @@ bool is_source(const fs::path& path) {
   return path.extension() == ".h" || path.extension() == ".cpp" || path.extension() == ".cu";
 }
 
+bool is_python(const fs::path& path) { return path.extension() == ".py"; }
+
+bool is_script(const fs::path& path) { return is_python(path) || path.extension() == ".sh"; }
+
 const std::vector<std::string> kProduct = {"schema", "builder", "passes", "backends", "executor", "models", "tools"};
 
-std::vector<fs::path> sources(const std::vector<std::string>& folders = kProduct) {
+std::vector<fs::path> files_in(const std::vector<std::string>& folders, bool (*is_counted)(const fs::path&)) {
   std::vector<fs::path> found;
   for (const std::string& folder : folders)
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(GENESIS_SOURCE_ROOT) / folder))
-      if (is_source(entry.path())) found.push_back(entry.path());
+      if (is_counted(entry.path())) found.push_back(entry.path());
   std::sort(found.begin(), found.end());
   return found;
 }
+
+std::vector<fs::path> sources(const std::vector<std::string>& folders = kProduct) {
+  return files_in(folders, is_source);
+}
+
+std::vector<fs::path> scripts_of_bench() { return files_in({"bench"}, is_script); }
 
 std::string text_of(const fs::path& path) {
   std::ifstream in(path);
@@ -121,20 +131,53 @@ std::vector<Function> functions_of(const fs::path& path) {
   return found;
 }
 
+// Functions of Python that stand in nothing but a class, with all that is nested in them: from `def` to the last line that is
+// indented further.
+std::vector<Function> functions_of_python(const fs::path& path) {
+  std::istringstream in(text_of(path));
+  const std::string file = fs::relative(path, GENESIS_SOURCE_ROOT).string();
+  std::vector<Function> found;
+  size_t outer =
+      std::string::npos;  // how far the function is indented that the line may stand in; npos: in none
+  int number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    const size_t indent = line.find_first_not_of(' ');
+    if (indent == std::string::npos || line[indent] == ')') continue;
+    const bool is_inside = outer != std::string::npos && indent > outer;
+    if (is_inside) found.back().lines = number - found.back().first + 1;
+    if (is_inside) continue;
+    const bool begins = line.compare(indent, 4, "def ") == 0;
+    outer = begins ? indent : std::string::npos;
+    if (begins) found.push_back({file, number, 1});
+  }
+  return found;
+}
+
 TEST(Size, FoldersHaveFewFiles) {
   std::map<fs::path, int> files;
   for (const fs::path& path : sources()) ++files[path.parent_path()];
-  for (const fs::path& path : sources({"tests"})) ++files[path.parent_path()];
+  for (const fs::path& path : sources({"tests", "bench"})) ++files[path.parent_path()];
+  for (const fs::path& path : scripts_of_bench()) ++files[path.parent_path()];
   ASSERT_GT(files.size(), 30u) << "the sources were not found under " << GENESIS_SOURCE_ROOT;
   for (const auto& [folder, count] : files)
     EXPECT_LE(count, kFilesOfAFolder) << folder << " has " << count << " files: what belongs together gets a folder of its own";
 }
 
 TEST(Size, FilesAreShort) {
-  for (const fs::path& path : sources()) {
+  const auto check = [](const fs::path& path) {
     const std::string text = text_of(path);
     EXPECT_LE(std::count(text.begin(), text.end(), '\n'), kLinesOfAFile) << path << ": a second concept wants a file of its own";
-  }
+  };
+  for (const fs::path& path : sources()) check(path);
+  for (const fs::path& path : sources({"bench"})) check(path);
+  for (const fs::path& path : scripts_of_bench()) check(path);
+}
+
+void expect_short(const Function& function) {
+  const auto longer = kLongFunctions.find(function.file);
+  EXPECT_LE(function.lines, longer == kLongFunctions.end() ? kLinesOfAFunction : longer->second)
+      << function.file << ":" << function.first << " has " << function.lines << " lines";
 }
 
 TEST(Size, FunctionsAreShort) {
@@ -143,17 +186,25 @@ TEST(Size, FunctionsAreShort) {
     for (Function& function : functions_of(path)) all.push_back(std::move(function));
   ASSERT_GT(all.size(), 3000u);
   std::sort(all.begin(), all.end(), [](const Function& a, const Function& b) { return a.lines < b.lines; });
-  for (const Function& function : all) {
-    const auto longer = kLongFunctions.find(function.file);
-    EXPECT_LE(function.lines, longer == kLongFunctions.end() ? kLinesOfAFunction : longer->second)
-        << function.file << ":" << function.first << " has " << function.lines << " lines";
-  }
+  for (const Function& function : all) expect_short(function);
   const auto at = [&](double share) { return all[static_cast<size_t>(share * static_cast<double>(all.size() - 1))].lines; };
   RecordProperty("functions", static_cast<int>(all.size()));
   RecordProperty("median_lines", at(0.5));
   RecordProperty("lines_of_90_percent", at(0.9));
   EXPECT_LE(at(0.5), 6) << "half of all functions";
   EXPECT_LE(at(0.9), 20) << "nine of ten functions";
+}
+
+TEST(Size, FunctionsOfBenchAreShort) {
+  std::vector<Function> all;
+  for (const fs::path& path : sources({"bench"}))
+    for (Function& function : functions_of(path)) all.push_back(std::move(function));
+  ASSERT_GT(all.size(), 150u);
+  const size_t sources_alone = all.size();
+  for (const fs::path& path : files_in({"bench"}, is_python))
+    for (Function& function : functions_of_python(path)) all.push_back(std::move(function));
+  ASSERT_GT(all.size(), sources_alone + 150);
+  for (const Function& function : all) expect_short(function);
 }
 
 }  // namespace

@@ -161,7 +161,35 @@ TEST_F(Scripts, TidyLooksAtWhatWasChangedAndCompiled) {
   EXPECT_FALSE(called("option tools/new.cpp")) << calls();
   EXPECT_NE(changed.err.find("tools/new.cpp"), std::string::npos) << changed.err;
   EXPECT_EQ(shell("../tree/dev tidy all").code, 0);
+}
+
+TEST_F(Scripts, TidyLooksAtFilesAndRooms) {
+  stand_in("clang-tidy",
+           "if [ $1 = --version ]; then echo 'LLVM version 18.1.3'; else exit ${TIDY_STATUS:-0}; fi");
+  stand_in("git", "case $1 in ls-files) shift; for room; do echo ${room%/*}/dim.cpp; done ;; esac");
+  fs::create_directories(path("tree/models"));
+  fs::create_directories(path("tree/schema/core"));
+  write_text(path("tree/models/zoo.cpp"), "");
+  fs::create_directories(path("tree/build"));
+  write_text(path("tree/build/build.ninja"), "");
+  write_text(path("tree/build/compile_commands.json"),
+             R"([{"file": "../models/zoo.cpp"}, {"file": "../schema/core/dim.cpp"}])");
+  const Process process = shell("../tree/dev tidy models/zoo.cpp schema/core/");
+  EXPECT_EQ(process.code, 0) << process.err;
+  for (const char* file : {"models/zoo.cpp", "schema/core/dim.cpp"})
+    EXPECT_TRUE(called(std::string("--extra-arg=-Wno-unknown-warning-option ") + file)) << calls();
   EXPECT_NE(shell("TIDY_STATUS=1 ../tree/dev tidy models/zoo.cpp").code, 0);
+  fs::remove(path("calls"));
+  expect_wrong_usage("../tree/dev tidy models/zo.cpp schema/core", "no file or folder 'models/zo.cpp'");
+}
+
+// What sources include has to be there before clang-tidy reads them: the target that dev names is one that the build has.
+TEST_F(Scripts, TidyMakesTheHeaderThatIsGenerated) {
+  const std::string dev = read_text(kSource / "dev"), header = "/genesis_generated.h";
+  const size_t end = dev.find(header), begin = dev.rfind(' ', end) + 1;
+  ASSERT_NE(end, std::string::npos);
+  EXPECT_TRUE(fs::exists(kSource / dev.substr(begin, end - begin) / "genesis.fbs"))
+      << dev.substr(begin, end - begin);
 }
 
 TEST_F(Scripts, TidySaysWhatToInstall) {

@@ -10,10 +10,8 @@
 #include <cstring>
 
 #include "backends/cpu/gemm/gemm.h"
+#include "backends/cpu/gemm/gemm_cut.h"
 #include "backends/cpu/gemm/gemm_kernels.h"
-#include "backends/cpu/gemm/gemm_operand.h"
-#include "backends/cpu/gemm/gemm_util.h"
-#include "backends/cpu/parallel/parallel.h"
 #include "schema/core/error.h"
 
 namespace genesis::cpu {
@@ -36,16 +34,6 @@ constexpr int64_t kPieceBytes = 64 << 10;                   // of B, packed by o
 // What is computed between two barriers.
 struct Chunk {
   Range batch, rows, columns, depth;
-};
-
-// The arguments of run().
-struct Call {
-  const void* a;
-  const void* b;
-  void* c;
-  const void* bias;
-  std::byte* scratch;
-  const void* addend;  // null: none
 };
 
 class PackedGemm final : public Gemm {
@@ -79,10 +67,6 @@ class PackedGemm final : public Gemm {
   void choose_tile();
   void choose_chunk();
   void choose_high_tiles();
-  double flops() const {
-    return 2.0 * static_cast<double>(problem_.batch * problem_.m * problem_.n) *
-           static_cast<double>(problem_.k);
-  }
   double cost_of_tile(int64_t tile_m, int64_t tile_n) const;
   int64_t panel_stride(int width, int64_t k) const;  // packed elements
   int64_t packed_panels(int64_t lines, int lines_each, int width,
@@ -92,11 +76,6 @@ class PackedGemm final : public Gemm {
   }
   int64_t packed_a_bytes() const { return packed_panels(tile_m_, kernel_.mr, kernel_.width_a, block_k()); }
 
-  template <class Body>
-  void for_each(int64_t count, const Body& body) const {
-    if (!alone_) return parallel_pieces(count, body);
-    for (int64_t i = 0; i < count; ++i) body(i);
-  }
   bool wants_tasks_to_pack_b() const;
   // Sums may start from the addend where nothing but a bias comes after them.
   bool sums_fit_in_c() const {
@@ -105,26 +84,26 @@ class PackedGemm final : public Gemm {
   }
   int64_t block_k() const { return kBlockBytes / kernel_.element_bytes() * kernel_.k_per_step(); }
   int64_t block_a_bytes(int64_t k) const { return packed_panels(problem_.m, kernel_.mr, kernel_.width_a, k); }
-  void run_high_tiles(const Call& call) const;
-  void pack_a(const Call& call) const;
-  void compute_high_tile(const Call& call, int64_t index) const;
-  void run_chunk(const Call& call, const Chunk& chunk) const;
-  void pack_b(const Call& call, const Chunk& chunk) const;
-  void compute_tile(const Call& call, const Chunk& chunk, int64_t index) const;
-  void multiply_tile(const Call& call, const Chunk& chunk, const Tile& tile) const;
-  void multiply_block(const Call& call, const Tile& tile, Block block) const;
-  Sums sums_at(const Call& call, const Tile& tile, int64_t i, int64_t j, bool stay) const;
+  void run_high_tiles(const GemmCall& call) const;
+  void pack_a(const GemmCall& call) const;
+  void compute_high_tile(const GemmCall& call, int64_t index) const;
+  void run_chunk(const GemmCall& call, const Chunk& chunk) const;
+  void pack_b(const GemmCall& call, const Chunk& chunk) const;
+  void compute_tile(const GemmCall& call, const Chunk& chunk, const TileGrid& grid, int64_t index) const;
+  void multiply_tile(const GemmCall& call, const Chunk& chunk, const Tile& tile) const;
+  void multiply_block(const GemmCall& call, const Tile& tile, Block block) const;
+  Sums sums_at(const GemmCall& call, const Tile& tile, int64_t i, int64_t j, bool stay) const;
   bool lies_in_c(const Tile& tile, int64_t i, int64_t j) const {
     return in_place_ && i + kernel_.mr <= tile.rows.size && j + kernel_.nr <= tile.columns.size;
   }
-  void copy_addend(const Call& call, const Tile& tile, int64_t i, int64_t j) const;
-  void prefetch_c(const Call& call, const Tile& tile, int64_t i, int64_t j) const;
-  LinesAhead lines_of_b(const Call& call, int64_t index, int64_t k) const;
-  const std::byte* bias_of(const Call& call, const Range& columns, std::byte* converted) const;
-  void finish(const Call& call, const Tile& tile, int64_t i, int64_t j, const Sums& sums) const;
+  void copy_addend(const GemmCall& call, const Tile& tile, int64_t i, int64_t j) const;
+  void prefetch_c(const GemmCall& call, const Tile& tile, int64_t i, int64_t j) const;
+  LinesAhead lines_of_b(const GemmCall& call, int64_t index, int64_t k) const;
+  const std::byte* bias_of(const GemmCall& call, const Range& columns, std::byte* converted) const;
+  void finish(const GemmCall& call, const Tile& tile, int64_t i, int64_t j, const Sums& sums) const;
 
   int64_t offset_in_c(const Tile& tile, int64_t i, int64_t j) const;  // bytes
-  std::byte* c_at(const Call& call, const Tile& tile, int64_t i, int64_t j) const {
+  std::byte* c_at(const GemmCall& call, const Tile& tile, int64_t i, int64_t j) const {
     return static_cast<std::byte*>(call.c) + offset_in_c(tile, i, j);
   }
   DType accumulator() const { return wide_dtype(kernel_.packed); }
@@ -151,7 +130,7 @@ PackedGemm::PackedGemm(const char* name, const GemmProblem& p, const MicroKernel
   epilogue_ = epilogue_function(accumulator(), p.c);
   sum_bytes_ = bytes(accumulator());
   c_bytes_ = bytes(p.c);
-  alone_ = flops() < kAloneFlops;
+  alone_ = flops_of(p) < kAloneFlops;
   tasks_pack_b_ = wants_tasks_to_pack_b();
   if (tasks_pack_b_) {
     choose_high_tiles();
@@ -236,18 +215,15 @@ void PackedGemm::choose_high_tiles() {
 void PackedGemm::run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch,
                      const void* addend) const {
   const GemmProblem& p = problem_;
-  const Call call{a, b, c, bias, scratch, addend_of(p, c, addend)};
+  const GemmCall call{a, b, c, bias, scratch, addend_of(p, c, addend)};
   if (tasks_pack_b_) return run_high_tiles(call);
-  const auto range = [](int64_t begin, int64_t chunk, int64_t all) {
-    return Range{begin, std::min(chunk, all - begin)};
-  };
   for (int64_t batch = 0; batch < p.batch; batch += chunk_batch_) {
     for (int64_t i = 0; i < p.m; i += chunk_m_) {
       for (int64_t j = 0; j < p.n; j += chunk_n_) {
         int64_t k = 0;
         do {
-          run_chunk(call, {range(batch, chunk_batch_, p.batch), range(i, chunk_m_, p.m),
-                           range(j, chunk_n_, p.n), range(k, chunk_k_, p.k)});
+          run_chunk(call, {part_at(batch, chunk_batch_, p.batch), part_at(i, chunk_m_, p.m),
+                           part_at(j, chunk_n_, p.n), part_at(k, chunk_k_, p.k)});
           k += chunk_k_;
         } while (k < p.k);
       }
@@ -255,15 +231,15 @@ void PackedGemm::run(const void* a, const void* b, void* c, const void* bias, st
   }
 }
 
-void PackedGemm::run_high_tiles(const Call& call) const {
+void PackedGemm::run_high_tiles(const GemmCall& call) const {
   pack_a(call);
-  for_each(ceil_div(problem_.m, tile_m_) * ceil_div(problem_.n, tile_n_),
-           [&](int64_t index) { compute_high_tile(call, index); });
+  for_each_piece(alone_, ceil_div(problem_.m, tile_m_) * ceil_div(problem_.n, tile_n_),
+                 [&](int64_t index) { compute_high_tile(call, index); });
 }
 
-void PackedGemm::pack_a(const Call& call) const {
+void PackedGemm::pack_a(const GemmCall& call) const {
   const int64_t piece = 2 * kernel_.mr, pieces = ceil_div(problem_.m, piece);
-  for_each(ceil_div(problem_.k, block_k()) * pieces, [&](int64_t index) {
+  for_each_piece(alone_, ceil_div(problem_.k, block_k()) * pieces, [&](int64_t index) {
     const int64_t row = index % pieces * piece, block = index / pieces, k = block * block_k();
     const int64_t now = std::min(block_k(), problem_.k - k);
     a_.pack(a_.at(call.a, 0, row, k), a_.stride, std::min(piece, problem_.m - row), now,
@@ -273,15 +249,11 @@ void PackedGemm::pack_a(const Call& call) const {
   });
 }
 
-void PackedGemm::compute_high_tile(const Call& call, int64_t index) const {
+void PackedGemm::compute_high_tile(const GemmCall& call, int64_t index) const {
   const int64_t columns = ceil_div(problem_.n, tile_n_);
   const int64_t row = index / columns * tile_m_, column = index % columns * tile_n_;
   alignas(kAlignment) std::byte sums[kMaxTileBytes], b[kPackedA], bias[kMaxTileColumns * 8];
-  Tile tile{0,
-            {0, 1},
-            {row, std::min(tile_m_, problem_.m - row)},
-            {column, std::min(tile_n_, problem_.n - column)},
-            sums};
+  Tile tile{0, {0, 1}, part_at(row, tile_m_, problem_.m), part_at(column, tile_n_, problem_.n), sums};
   tile.bias = bias_of(call, tile.columns, bias);
   int64_t k = 0;
   do {
@@ -298,20 +270,20 @@ void PackedGemm::compute_high_tile(const Call& call, int64_t index) const {
 }
 
 // What high tile `index` packs of B from k on; none behind the last tile.
-LinesAhead PackedGemm::lines_of_b(const Call& call, int64_t index, int64_t k) const {
+LinesAhead PackedGemm::lines_of_b(const GemmCall& call, int64_t index, int64_t k) const {
   const int64_t columns = ceil_div(problem_.n, tile_n_), column = index % columns * tile_n_;
   if (index >= columns * ceil_div(problem_.m, tile_m_)) return {};
-  return b_.ahead(call.b, {column, std::min(tile_n_, problem_.n - column)},
-                  {k, std::min(block_k(), problem_.k - k)});
+  return b_.ahead(call.b, part_at(column, tile_n_, problem_.n), part_at(k, block_k(), problem_.k));
 }
 
-void PackedGemm::run_chunk(const Call& call, const Chunk& chunk) const {
+void PackedGemm::run_chunk(const GemmCall& call, const Chunk& chunk) const {
   pack_b(call, chunk);
-  const int64_t tiles = ceil_div(chunk.rows.size, tile_m_) * ceil_div(chunk.columns.size, tile_n_);
-  for_each(chunk.batch.size * tiles, [&](int64_t index) { compute_tile(call, chunk, index); });
+  const TileGrid grid{chunk.rows, chunk.columns, tile_m_, tile_n_};
+  for_each_piece(alone_, chunk.batch.size * grid.tiles(),
+                 [&](int64_t index) { compute_tile(call, chunk, grid, index); });
 }
 
-void PackedGemm::pack_b(const Call& call, const Chunk& chunk) const {
+void PackedGemm::pack_b(const GemmCall& call, const Chunk& chunk) const {
   const Range batch = b_.batch_stride == 0 ? Range{0, 1} : chunk.batch;
   const Range &lines = chunk.columns, &depth = chunk.depth;
   const int64_t width = kernel_.nr, element = kernel_.element_bytes(),
@@ -325,7 +297,7 @@ void PackedGemm::pack_b(const Call& call, const Chunk& chunk) const {
   const int64_t piece_lines = panels * width;
   const int64_t piece_k = std::max<int64_t>(32, round_up(kPieceBytes / (piece_lines * element), 2));
   const int64_t line_pieces = ceil_div(lines.size, piece_lines), k_pieces = ceil_div(depth.size, piece_k);
-  for_each(batch.size * line_pieces * k_pieces, [&](int64_t index) {
+  for_each_piece(alone_, batch.size * line_pieces * k_pieces, [&](int64_t index) {
     const int64_t line = index / k_pieces % line_pieces * piece_lines, k = index % k_pieces * piece_k;
     const int64_t entry = index / k_pieces / line_pieces;
     const int64_t offset = line / width * stride + kernel_.depth(k) * width;
@@ -335,23 +307,22 @@ void PackedGemm::pack_b(const Call& call, const Chunk& chunk) const {
   });
 }
 
-void PackedGemm::compute_tile(const Call& call, const Chunk& chunk, int64_t index) const {
-  const int64_t tiles_m = ceil_div(chunk.rows.size, tile_m_), tiles_n = ceil_div(chunk.columns.size, tile_n_);
-  const int64_t i = index % tiles_m * tile_m_, j = index / tiles_m % tiles_n * tile_n_;
-  const int64_t entry = index / tiles_m / tiles_n;
+void PackedGemm::compute_tile(const GemmCall& call, const Chunk& chunk, const TileGrid& grid,
+                              int64_t index) const {
+  const TileGrid::Place place = grid.at(index);
   // This task waits for no other, so nothing can nest here.
   alignas(kAlignment) std::byte on_stack[kMaxTileBytes], bias[kMaxTileColumns * 8];
   const int64_t tile_bytes = tile_m_ * tile_n_ * sum_bytes_;
-  Tile tile{entry,
-            {chunk.batch.begin + entry, 1},
-            {chunk.rows.begin + i, std::min(tile_m_, chunk.rows.size - i)},
-            {chunk.columns.begin + j, std::min(tile_n_, chunk.columns.size - j)},
+  Tile tile{place.entry,
+            {chunk.batch.begin + place.entry, 1},
+            place.rows,
+            place.columns,
             plane_bytes_ ? call.scratch + plane_offset_ + index * tile_bytes : on_stack};
   tile.bias = bias_of(call, tile.columns, bias);
   multiply_tile(call, chunk, tile);
 }
 
-void PackedGemm::multiply_tile(const Call& call, const Chunk& chunk, const Tile& tile) const {
+void PackedGemm::multiply_tile(const GemmCall& call, const Chunk& chunk, const Tile& tile) const {
   const Range& depth = chunk.depth;
   const int64_t element = kernel_.element_bytes();
   const int64_t entry_b = b_.batch_stride == 0 ? 0 : packed_bytes(chunk.columns.size, kernel_.nr, depth.size);
@@ -376,7 +347,7 @@ void PackedGemm::multiply_tile(const Call& call, const Chunk& chunk, const Tile&
   } while (k < depth.size);
 }
 
-void PackedGemm::multiply_block(const Call& call, const Tile& tile, Block block) const {
+void PackedGemm::multiply_block(const GemmCall& call, const Tile& tile, Block block) const {
   const int64_t stride_a = panel_stride(kernel_.width_a, block.k) * kernel_.element_bytes();
   const auto multiply = [&](int64_t i, int64_t j) {
     const Sums to = sums_at(call, tile, i, j, !block.is_first || !block.is_last);
@@ -405,7 +376,7 @@ void PackedGemm::multiply_block(const Call& call, const Tile& tile, Block block)
 
 // Whole register tiles are summed in C itself where its type allows; others in the tile's own buffer, where they have a place of
 // their own only if they stay until the next block of k.
-PackedGemm::Sums PackedGemm::sums_at(const Call& call, const Tile& tile, int64_t i, int64_t j,
+PackedGemm::Sums PackedGemm::sums_at(const GemmCall& call, const Tile& tile, int64_t i, int64_t j,
                                      bool stay) const {
   if (lies_in_c(tile, i, j)) return {c_at(call, tile, i, j), problem_.ldc};
   // Each register tile by itself: rows that lie a power of 2 apart would fall into the same cache sets.
@@ -413,13 +384,13 @@ PackedGemm::Sums PackedGemm::sums_at(const Call& call, const Tile& tile, int64_t
   return {tile.sums + before * kernel_.nr * sum_bytes_, kernel_.nr};
 }
 
-void PackedGemm::copy_addend(const Call& call, const Tile& tile, int64_t i, int64_t j) const {
+void PackedGemm::copy_addend(const GemmCall& call, const Tile& tile, int64_t i, int64_t j) const {
   const auto bytes = static_cast<size_t>(kernel_.nr * c_bytes_);
   for (int64_t row = i; row < i + kernel_.mr; ++row)
     std::memcpy(c_at(call, tile, row, j), advance(call.addend, offset_in_c(tile, row, j)), bytes);
 }
 
-void PackedGemm::prefetch_c(const Call& call, const Tile& tile, int64_t i, int64_t j) const {
+void PackedGemm::prefetch_c(const GemmCall& call, const Tile& tile, int64_t i, int64_t j) const {
   const int64_t bytes = std::min<int64_t>(kernel_.nr, tile.columns.size - j) * c_bytes_;
   for (int64_t r = i; r < std::min(i + kernel_.mr, tile.rows.size); ++r) {
     const std::byte* row = c_at(call, tile, r, j);
@@ -433,14 +404,15 @@ int64_t PackedGemm::offset_in_c(const Tile& tile, int64_t i, int64_t j) const {
   return (row + tile.columns.begin + j) * c_bytes_;
 }
 
-const std::byte* PackedGemm::bias_of(const Call& call, const Range& columns, std::byte* converted) const {
+const std::byte* PackedGemm::bias_of(const GemmCall& call, const Range& columns, std::byte* converted) const {
   if (!problem_.has_bias) return nullptr;
   convert_bias(call.bias, problem_.bias, columns.begin, columns.size, accumulator(), converted);
   return converted;
 }
 
 // What comes after the sums of a register tile, while they lie in the first cache. Those in C have their addend.
-void PackedGemm::finish(const Call& call, const Tile& tile, int64_t i, int64_t j, const Sums& sums) const {
+void PackedGemm::finish(const GemmCall& call, const Tile& tile, int64_t i, int64_t j,
+                        const Sums& sums) const {
   const GemmProblem& p = problem_;
   const bool in_c = lies_in_c(tile, i, j);
   if (in_c && !p.has_bias && p.activation == Activation::kNone && p.alpha == 1) return;

@@ -16,7 +16,7 @@ class LineReader {
 
   std::string word() {
     const size_t end = std::min(rest_.find_first_of(" {"), rest_.size());
-    const std::string result(rest_.substr(0, end));
+    std::string result(rest_.substr(0, end));
     rest_.remove_prefix(end);
     return result;
   }
@@ -56,7 +56,7 @@ class LineReader {
  private:
   std::string until(std::string_view stops) {
     const size_t end = std::min(rest_.find_first_of(stops), rest_.size());
-    const std::string text(rest_.substr(0, end));
+    std::string text(rest_.substr(0, end));
     rest_.remove_prefix(end);
     return text;
   }

@@ -125,7 +125,7 @@ QkvTypes packed_types(const TensorType& packed, const ops::AttentionRules& rules
 
 // Checks the optional inputs from `first` on, and q, k and v; returns the types of these.
 QkvTypes checked_types(Types in, const ops::AttentionRules& rules, size_t first) {
-  const QkvTypes qkv = ops::qkv_types(rules, in);
+  QkvTypes qkv = ops::qkv_types(rules, in);
   check_qkv(qkv, rules);
   check_rest(in, qkv, first, rules);
   return qkv;

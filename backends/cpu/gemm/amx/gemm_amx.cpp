@@ -9,9 +9,9 @@
 
 #include <algorithm>
 
+#include "backends/cpu/gemm/gemm_cut.h"
 #include "backends/cpu/gemm/gemm_util.h"
 #include "backends/cpu/gemm/gemm_ways.h"
-#include "backends/cpu/parallel/parallel.h"
 #include "schema/core/checked_size.h"
 
 namespace genesis::cpu {
@@ -30,15 +30,6 @@ constexpr double kAloneFlops = 4e6;           // done before other threads are a
 struct Chunk {
   Range batch, rows, columns;
   bool packs_a = true, packs_b = true;
-};
-
-// The arguments of run().
-struct Call {
-  const void *a, *b;
-  void* c;
-  const void* bias;
-  std::byte* scratch;
-  const void* addend;  // null: none
 };
 
 // A or B in scratch, entry by entry of a batch: all panels of kDepth steps before those of the next, so that what a task reads at
@@ -76,20 +67,11 @@ class AmxGemm final : public Gemm {
 
   void choose_chunk(int64_t chunk_bytes);
   void choose_tile(int threads);
-  double flops() const {
-    return 2.0 * static_cast<double>(problem_.batch * problem_.m * problem_.n) *
-           static_cast<double>(problem_.k);
-  }
-  template <class Body>
-  void for_each(int64_t count, const Body& body) const {
-    if (!alone_) return parallel_pieces(count, body);
-    for (int64_t i = 0; i < count; ++i) body(i);
-  }
 
-  void run_chunk(const Call& call, const Chunk& chunk) const;
-  void compute_tile(const Call& call, const Chunk& chunk, int64_t index) const;
-  void multiply_some_of_k(const Call& call, const Tile& tile, int64_t k) const;
-  void finish(const Call& call, const Tile& tile, int64_t i, int64_t j, const float* sums) const;
+  void run_chunk(const GemmCall& call, const Chunk& chunk) const;
+  void compute_tile(const GemmCall& call, const Chunk& chunk, const TileGrid::Place& place) const;
+  void multiply_some_of_k(const GemmCall& call, const Tile& tile, int64_t k) const;
+  void finish(const GemmCall& call, const Tile& tile, int64_t i, int64_t j, const float* sums) const;
   bool rounds_alone() const {
     const GemmProblem& p = problem_;
     return kernel_.write_bf16 && p.c == DType::bf16 && !p.has_bias && !p.accumulate && p.alpha == 1 &&
@@ -125,7 +107,7 @@ AmxGemm::AmxGemm(const GemmProblem& p, const AmxKernel& kernel, const AmxLimits&
       b_(packed_operand(amx_pack_b(p.transpose_b), p.ldb, p.stride_b, p.transpose_b, p.n, p.k,
                         limits.chunk_bytes)),
       epilogue_(epilogue_function(DType::f32, p.c)),
-      alone_(flops() < kAloneFlops) {
+      alone_(flops_of(p) < kAloneFlops) {
   choose_chunk(limits.chunk_bytes);
   choose_tile(limits.threads);
 }
@@ -159,15 +141,12 @@ void AmxGemm::choose_tile(int threads) {
 void AmxGemm::run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch,
                   const void* addend) const {
   const GemmProblem& p = problem_;
-  const Call call{a, b, c, bias, scratch, addend_of(p, c, addend)};
-  const auto range = [](int64_t begin, int64_t chunk, int64_t all) {
-    return Range{begin, std::min(chunk, all - begin)};
-  };
+  const GemmCall call{a, b, c, bias, scratch, addend_of(p, c, addend)};
   for (int64_t batch = 0; batch < p.batch; batch += chunk_batch_) {
     for (int64_t j = 0; j < p.n; j += b_.chunk_lines) {
       for (int64_t i = 0; i < p.m; i += a_.chunk_lines)
-        run_chunk(call, {range(batch, chunk_batch_, p.batch), range(i, a_.chunk_lines, p.m),
-                         range(j, b_.chunk_lines, p.n), j == 0 || a_.chunk_lines < p.m, i == 0});
+        run_chunk(call, {part_at(batch, chunk_batch_, p.batch), part_at(i, a_.chunk_lines, p.m),
+                         part_at(j, b_.chunk_lines, p.n), j == 0 || a_.chunk_lines < p.m, i == 0});
     }
   }
 }
@@ -204,31 +183,29 @@ class Packing {
   int64_t piece_k_, piece_lines_, k_pieces_, line_pieces_, pieces_;
 };
 
-void AmxGemm::run_chunk(const Call& call, const Chunk& chunk) const {
+void AmxGemm::run_chunk(const GemmCall& call, const Chunk& chunk) const {
   const Packing a(a_, chunk.batch, chunk.rows, problem_.k), b(b_, chunk.batch, chunk.columns, problem_.k);
   const int64_t pieces_a = chunk.packs_a ? a.pieces() : 0, pieces_b = chunk.packs_b ? b.pieces() : 0;
-  for_each(pieces_a + pieces_b, [&](int64_t index) {
+  for_each_piece(alone_, pieces_a + pieces_b, [&](int64_t index) {
     if (index < pieces_a) return a.run(call.a, call.scratch, index);
     b.run(call.b, call.scratch + offset_b_, index - pieces_a);
   });
-  const int64_t tiles = ceil_div(chunk.rows.size, tile_m_) * ceil_div(chunk.columns.size, tile_n_);
-  for_each(chunk.batch.size * tiles, [&](int64_t index) { compute_tile(call, chunk, index); });
+  const TileGrid grid{chunk.rows, chunk.columns, tile_m_, tile_n_};
+  for_each_piece(alone_, chunk.batch.size * grid.tiles(),
+                 [&](int64_t index) { compute_tile(call, chunk, grid.at(index)); });
 }
 
-void AmxGemm::compute_tile(const Call& call, const Chunk& chunk, int64_t index) const {
-  const int64_t tiles_m = ceil_div(chunk.rows.size, tile_m_), tiles_n = ceil_div(chunk.columns.size, tile_n_);
-  const int64_t i = index % tiles_m * tile_m_, j = index / tiles_m % tiles_n * tile_n_;
-  const int64_t entry = index / tiles_m / tiles_n;
+void AmxGemm::compute_tile(const GemmCall& call, const Chunk& chunk, const TileGrid::Place& place) const {
   // This task waits for no other, so nothing can nest here.
   alignas(kAlignment) float sums[kMaxSums];
   alignas(kAlignment) std::byte bias[kMaxTileLines * 4];
-  const Tile tile{chunk.batch.begin + entry,
-                  {chunk.rows.begin + i, std::min(tile_m_, chunk.rows.size - i)},
-                  {chunk.columns.begin + j, std::min(tile_n_, chunk.columns.size - j)},
-                  call.scratch + (a_.is_shared() ? 0 : entry) * a_.entry_bytes,
-                  call.scratch + offset_b_ + (b_.is_shared() ? 0 : entry) * b_.entry_bytes,
-                  i,
-                  j,
+  const Tile tile{chunk.batch.begin + place.entry,
+                  place.rows,
+                  place.columns,
+                  call.scratch + (a_.is_shared() ? 0 : place.entry) * a_.entry_bytes,
+                  call.scratch + offset_b_ + (b_.is_shared() ? 0 : place.entry) * b_.entry_bytes,
+                  place.rows.begin - chunk.rows.begin,
+                  place.columns.begin - chunk.columns.begin,
                   problem_.has_bias ? bias : nullptr,
                   sums};
   if (problem_.has_bias)
@@ -238,7 +215,7 @@ void AmxGemm::compute_tile(const Call& call, const Chunk& chunk, int64_t index) 
   if (kernel_.end) kernel_.end();
 }
 
-void AmxGemm::multiply_some_of_k(const Call& call, const Tile& tile, int64_t k) const {
+void AmxGemm::multiply_some_of_k(const GemmCall& call, const Tile& tile, int64_t k) const {
   const int64_t next = k + kDepth, panel = a_.panel_bytes(k), blocks = panel / amx_panel_bytes(kAmxK);
   const bool is_last = next >= problem_.k, is_only = is_last && k == 0;
   const int64_t panels_a = ceil_div(tile.rows.size, kAmxLines),
@@ -262,7 +239,7 @@ void AmxGemm::multiply_some_of_k(const Call& call, const Tile& tile, int64_t k) 
   }
 }
 
-void AmxGemm::finish(const Call& call, const Tile& tile, int64_t i, int64_t j, const float* sums) const {
+void AmxGemm::finish(const GemmCall& call, const Tile& tile, int64_t i, int64_t j, const float* sums) const {
   const GemmProblem& p = problem_;
   const auto element = static_cast<int64_t>(size_of(p.c));
   const int64_t rows = std::min(kAmxLines, tile.rows.size - i),

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What generation costs beside decoding: tokens/s of `genesis-run generate` against those of `bench --entry decode`.
 
-    python3 bench/generate.py BUILD_DIR [--device cuda] [--shape 0.5b] [--layers 24] [--dtype bf16] [--tokens 256] [--rounds 3] [--json FILE]
-    python3 bench/generate.py BUILD_DIR --batch 32 [--context 1024] [--shape 0.5b|7b] [...]
+    python3 bench/language/generate.py BUILD_DIR [--device cuda] [--shape 0.5b] [--layers 24] [--dtype bf16] [--tokens 256] [--rounds 3] [--json FILE]
+    python3 bench/language/generate.py BUILD_DIR --batch 32 [--context 1024] [--shape 0.5b|7b] [...]
 
 Qwen2.5 with random weights, whose speed does not depend on the values. Decoding is measured at the position in the
 middle of the text that is generated, and the two take turns; the best of each counts. The bar: 92% of decode, with greedy
@@ -13,7 +13,7 @@ of what is decoded. Printed are tokens/s of `bench --entry decode` of a cache wi
 what a step must read (the weights but for the embedding's table where the head has one of its own, and keys and values of all
 texts) at the bandwidth measured in the same run, and those of `generate --batch`: decoding alone, from the difference of two runs
 that only differ in --max-tokens, and all of it, prompts included. The bar: 60% of the roofline. With --peer also tokens/s of
-transformers, its static cache and torch.compile, by the same number of texts at the same context (bench/transformers_decode.py, for
+transformers, its static cache and torch.compile, by the same number of texts at the same context (bench/peers/transformers_decode.py, for
 at most --peer-seconds, compiling included); the bar: twice its faster mode.
 """
 import argparse
@@ -30,8 +30,9 @@ SHAPES = {"0.5b": dict(vocab_size=151936, hidden_size=896, intermediate_size=486
                      num_hidden_layers=28, max_position_embeddings=2048, tie_word_embeddings="false"),
           "tiny": dict(vocab_size=2048, hidden_size=128, intermediate_size=352, num_attention_heads=2, num_key_value_heads=2,
                        num_hidden_layers=2, max_position_embeddings=2048)}
-PEER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "transformers_decode.py")
-TOKENIZER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "models", "tokenizer", "qwen.json")
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+PEER = os.path.join(ROOT, "bench", "peers", "transformers_decode.py")
+TOKENIZER = os.path.join(ROOT, "tests", "models", "tokenizer", "qwen.json")
 BATCH_BAR = 0.6
 PEER_BAR = 2.0
 BAR = 0.92

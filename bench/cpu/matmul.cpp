@@ -19,9 +19,9 @@
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/parallel/parallel.h"
 #include "backends/cpu/peaks.h"
-#include "bench/onednn_product.h"
-#include "bench/options.h"
-#include "bench/report.h"
+#include "bench/common/options.h"
+#include "bench/common/report.h"
+#include "bench/cpu/onednn_product.h"
 
 namespace genesis::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/kernel_case.h"
+#include "bench/cpu/kernel_case.h"
 #include "schema/ops/nn/loss.h"
 #include "schema/ops/nn/norm.h"
 #include "schema/ops/nn/optimizer.h"

@@ -10,9 +10,9 @@
 #include <map>
 #include <string>
 
-#include "bench/options.h"
-#include "bench/plan_generators.h"
-#include "bench/report.h"
+#include "bench/common/options.h"
+#include "bench/common/report.h"
+#include "bench/memory/plan_generators.h"
 #include "passes/memory/offsets/overlap_check.h"
 #include "schema/core/error.h"
 

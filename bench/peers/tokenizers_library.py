@@ -3,7 +3,7 @@
 
 Same text (bench_tokenizer leaves it in its folder), same expression, same size; the merges must be the same, too.
 
-    RAYON_NUM_THREADS=1 python3 tokenizers_library.py [--folder DIR] [--json FILE]
+    RAYON_NUM_THREADS=1 python3 bench/peers/tokenizers_library.py [--folder DIR] [--json FILE]
 
 Prints a message and leaves with 0 where the library is missing: it is no part of what Genesis needs.
 """

@@ -1,4 +1,4 @@
-#include "bench/options.h"
+#include "bench/common/options.h"
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>

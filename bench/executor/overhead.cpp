@@ -8,9 +8,9 @@
 
 #include "backends/cpu/kernels.h"
 #include "backends/kernel_table.h"
-#include "bench/options.h"
-#include "bench/report.h"
-#include "bench/subject.h"
+#include "bench/common/options.h"
+#include "bench/common/report.h"
+#include "bench/common/subject.h"
 #include "builder/genesis.h"
 #include "executor/session.h"
 

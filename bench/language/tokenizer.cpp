@@ -1,5 +1,5 @@
 // A tokenizer at work: learnt from text, encoding it, and making the token shards of training, in bytes of text a second.
-// `bench_tokenizer [--text FILE] [--json FILE] [--folder DIR]`. bench/tokenizers_library.py does the same with the library
+// `bench_tokenizer [--text FILE] [--json FILE] [--folder DIR]`. bench/peers/tokenizers_library.py does the same with the library
 // `tokenizers`, on the text that this leaves in the folder.
 //
 // The text, when none is given: headers of /usr/include by name, 100 MB at most, which every machine that builds this has.
@@ -10,9 +10,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "bench/options.h"
-#include "bench/report.h"
-#include "bench/subject.h"
+#include "bench/common/options.h"
+#include "bench/common/report.h"
+#include "bench/common/subject.h"
 #include "models/data/token_corpus.h"
 #include "models/tokenizer/tokenizer.h"
 #include "models/tokenizer/training/train_tokenizer.h"

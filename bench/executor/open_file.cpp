@@ -15,9 +15,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "bench/options.h"
-#include "bench/report.h"
-#include "bench/subject.h"
+#include "bench/common/options.h"
+#include "bench/common/report.h"
+#include "bench/common/subject.h"
 #include "builder/genesis.h"
 #include "executor/session.h"
 #include "schema/file/reader.h"

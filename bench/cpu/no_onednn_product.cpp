@@ -1,5 +1,5 @@
-// Stands for oneDNN, a peer of bench/matmul.cpp, in a build without it.
-#include "bench/onednn_product.h"
+// Stands for oneDNN, a peer of bench/cpu/matmul.cpp, in a build without it.
+#include "bench/cpu/onednn_product.h"
 
 namespace genesis::bench {
 

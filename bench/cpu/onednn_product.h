@@ -1,4 +1,4 @@
-// oneDNN's own matmul primitive on all cores, as a peer for bench/matmul.cpp: operands and result lie in memory as ours do,
+// oneDNN's own matmul primitive on all cores, as a peer for bench/cpu/matmul.cpp: operands and result lie in memory as ours do,
 // packing included, since weights that change every step cannot be packed ahead.
 #pragma once
 

@@ -1,4 +1,4 @@
-#include "bench/onednn_product.h"
+#include "bench/cpu/onednn_product.h"
 
 #include <oneapi/dnnl/dnnl_version.h>
 #include <oneapi/dnnl/dnnl.hpp>

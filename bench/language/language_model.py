@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A language model of the shape of Qwen2.5-0.5B on the CPU, beside llama.cpp, PyTorch and peft on as many threads.
 
-    python3 bench/language_model.py BUILD_DIR [--only decode prefill lora open] [--threads N] [--rounds 3] [--layers 24] [--json FILE]
+    python3 bench/language/language_model.py BUILD_DIR [--only decode prefill lora open] [--threads N] [--rounds 3] [--layers 24] [--json FILE]
 
 Random weights, whose speed does not depend on the values. What it prints, with the bar of each:
 
@@ -26,8 +26,8 @@ import subprocess
 import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-TOKENIZER = os.path.join(HERE, "..", "tests", "models", "tokenizer", "qwen.json")
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+TOKENIZER = os.path.join(ROOT, "tests", "models", "tokenizer", "qwen.json")
 SHAPE = dict(vocab_size=151936, hidden_size=896, intermediate_size=4864, num_attention_heads=14, num_key_value_heads=2,
              num_hidden_layers=24, max_position_embeddings=2048)
 FORMATS = {"bf16": "BF16", "q8": "Q8_0", "q4": "Q4_0"}  # llama.cpp's names
@@ -48,9 +48,9 @@ def genesis(flags, tool, *words):
 
 
 def peer(flags, script, *words):
-    """The report of a script beside this one, or why there is none."""
+    """The report of a script in bench/peers, or why there is none."""
     clock = "processor" if flags.processor_time else "wall"
-    report = json.loads(process([flags.python, os.path.join(HERE, script), "--threads", flags.threads, "--clock", clock, *words], script))
+    report = json.loads(process([flags.python, os.path.join(ROOT, "bench", "peers", script), "--threads", flags.threads, "--clock", clock, *words], script))
     return report if "missing" not in report else report["missing"]
 
 

@@ -1,4 +1,4 @@
-#include "bench/subject.h"
+#include "bench/common/subject.h"
 
 #include "models/zoo.h"
 #include "passes/training/train_step.h"

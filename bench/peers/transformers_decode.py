@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The peer of bench/generate.py --batch: a step of decoding by transformers with its static cache and torch.compile.
+"""The peer of bench/language/generate.py --batch: a step of decoding by transformers with its static cache and torch.compile.
 
-    python3 bench/transformers_decode.py --config '{"hidden_size": 896, ...}' [--batch 32] [--context 1024] [--tokens 128]
+    python3 bench/peers/transformers_decode.py --config '{"hidden_size": 896, ...}' [--batch 32] [--context 1024] [--tokens 128]
                                          [--device cuda] [--dtype bf16] [--modes reduce-overhead,max-autotune-no-cudagraphs]
 
 Qwen2 with random weights. Prompts of --context less half of --tokens are read without compiling, in a few texts at a time where

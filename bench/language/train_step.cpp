@@ -14,9 +14,9 @@
 #include <algorithm>
 
 #include "backends/cpu/peaks.h"
-#include "bench/options.h"
-#include "bench/report.h"
-#include "bench/subject.h"
+#include "bench/common/options.h"
+#include "bench/common/report.h"
+#include "bench/common/subject.h"
 #include "executor/session.h"
 
 namespace genesis::bench {

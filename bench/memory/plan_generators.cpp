@@ -1,5 +1,5 @@
 // See the header. Own arithmetic on top of splitmix64, so that every library gives the same instances.
-#include "bench/plan_generators.h"
+#include "bench/memory/plan_generators.h"
 
 #include <algorithm>
 #include <cmath>

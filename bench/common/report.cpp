@@ -1,4 +1,4 @@
-#include "bench/report.h"
+#include "bench/common/report.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

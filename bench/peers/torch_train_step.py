@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The training step of bench/train_step.cpp in PyTorch, eager and compiled: the peer it is measured against.
+"""The training step of bench/language/train_step.cpp in PyTorch, eager and compiled: the peer it is measured against.
 
 Same sizes, same arithmetic: Qwen2 (RMSNorm, rotary embedding, biases on q, k and v, SwiGLU, tied head), f32,
 cross-entropy, clipping by norm, AdamW; with PyTorch's own fused attention, rms_norm and fused AdamW.
 
-    python3 torch_train_step.py [--json FILE] [--rounds N] [--threads N]
+    python3 bench/peers/torch_train_step.py [--json FILE] [--rounds N] [--threads N]
 
 Prints a message and leaves with 0 where PyTorch is missing: it is no part of what Genesis needs.
 """

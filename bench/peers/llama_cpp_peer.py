@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""llama.cpp on a GGUF file of random weights, the peer of bench/language_model.py: prints {"seconds": ...} of a token or of a prompt.
+"""llama.cpp on a GGUF file of random weights, the peer of bench/language/language_model.py: prints {"seconds": ...} of a token or of a prompt.
 
-    python3 llama_cpp_peer.py FILE.gguf --format Q8_0 --shape vocab_size=... [...] --threads 4 (--decode 64 --position 64 | --prefill 512)
+    python3 bench/peers/llama_cpp_peer.py FILE.gguf --format Q8_0 --shape vocab_size=... [...] --threads 4 (--decode 64 --position 64 | --prefill 512)
 
 The file is made where it is not there: Qwen2 with a tied head, all matrices in --format, no vocabulary. Prints {"missing": why}
 where Python has no gguf or llama_cpp (pip install gguf llama-cpp-python).

@@ -2,7 +2,7 @@
 // `bench_reduce [--json FILE] [--rounds N]`.
 #include <vector>
 
-#include "bench/kernel_case.h"
+#include "bench/cpu/kernel_case.h"
 #include "schema/ops/tensor/index.h"
 #include "schema/ops/tensor/layout.h"
 #include "schema/ops/tensor/random.h"

@@ -1,9 +1,9 @@
-#include "bench/kernel_case.h"
+#include "bench/cpu/kernel_case.h"
 
 #include <fmt/format.h>
 
-#include "bench/options.h"
-#include "bench/report.h"
+#include "bench/common/options.h"
+#include "bench/common/report.h"
 
 namespace genesis::bench {
 namespace {

@@ -1,0 +1,61 @@
+// How the ways that pack operands share a product out: C is cut into chunks, one behind the other, and each of these into
+// tiles, a task each. How large those are every way decides by its own costs. Used by gemm_packed.cpp and amx/gemm_amx.cpp.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/cpu/gemm/gemm_operand.h"
+#include "backends/cpu/gemm/gemm_problem.h"
+#include "backends/cpu/gemm/gemm_util.h"
+#include "backends/cpu/parallel/parallel.h"
+
+namespace genesis::cpu {
+
+// The arguments of Gemm::run().
+struct GemmCall {
+  const void *a, *b;
+  void* c;
+  const void* bias;
+  std::byte* scratch;
+  const void* addend;  // null: none
+};
+
+inline double flops_of(const GemmProblem& p) {
+  return 2.0 * static_cast<double>(p.batch * p.m * p.n) * static_cast<double>(p.k);
+}
+
+// Of `all`, from `begin` on `size` or what is left.
+inline Range part_at(int64_t begin, int64_t size, int64_t all) {
+  return {begin, std::min(size, all - begin)};
+}
+
+// The tiles of a chunk: down its rows first, then along its columns, then entry by entry of a batch.
+struct TileGrid {
+  Range rows, columns;  // of C
+  int64_t tile_m, tile_n;
+
+  struct Place {
+    int64_t entry;  // of the chunk's batch
+    Range rows, columns;
+  };
+
+  int64_t tiles_m() const { return ceil_div(rows.size, tile_m); }
+  int64_t tiles() const { return tiles_m() * ceil_div(columns.size, tile_n); }  // of an entry
+  Place at(int64_t index) const {
+    const int64_t i = index % tiles_m() * tile_m, j = index % tiles() / tiles_m() * tile_n;
+    return {index / tiles(),
+            {rows.begin + i, std::min(tile_m, rows.size - i)},
+            {columns.begin + j, std::min(tile_n, columns.size - j)}};
+  }
+};
+
+// body(0) to body(count - 1) in any order. `alone`: by this thread, because others would wake too late.
+template <class Body>
+void for_each_piece(bool alone, int64_t count, const Body& body) {
+  if (!alone) return parallel_pieces(count, body);
+  for (int64_t i = 0; i < count; ++i) body(i);
+}
+
+}  // namespace genesis::cpu
