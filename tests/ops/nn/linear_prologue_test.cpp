@@ -109,6 +109,7 @@ TEST(LinearOfNorm, LongRows) {
   check_layers("896", {.x = {1, 896}, .out = {50}});
   check_layers("split", {.x = {1, 1, 2048}, .out = {30, 9}});
   check_layers("split_swiglu", {.x = {1, 2056}, .out = {11, 11}, .swiglu = true});
+  check_layers("more_than_fit_a_chip", {.x = {1, 2048}, .out = {2001, 250}});
 }
 
 TEST(LinearOfNorm, BadInputIsNamed) {
