@@ -117,6 +117,27 @@ struct QueryRows {
   __device__ __forceinline__ int row(int g) const { return min(first + g, last); }
 };
 
+// Of the products of row g with keys j, j + kSets and so on: scaled, with their masks, and -inf where it sees no key.
+template <int kSets, class T, int G>
+__device__ __forceinline__ void make_scores(const AttentionShape& s, const AttentionData& data,
+                                            const Block& block, const QueryRows<T, G>& rows, int g, int j,
+                                            float (&products)[kAhead]) {
+  KeyScores scores;
+#pragma unroll
+  for (int u = 0; u < kAhead; ++u) {
+    const int key = j + u * kSets;
+    const bool sees = key < rows.ends[g] && key >= rows.begins[g];
+    scores.at[u] = sees ? products[u] * static_cast<float>(s.scale) : -INFINITY;
+  }
+  if (data.mask) {
+    const int64_t step = s.mask_steps[3];
+    scores = masked(scores, s.mask_dtype, data.mask, block.b * s.mask_steps[0] + j * step, kSets * step,
+                    s.mask_steps[1], s.mask_steps[2], block.first_head, rows.row(g), rows.queries);
+  }
+#pragma unroll
+  for (int u = 0; u < kAhead; ++u) products[u] = scores.at[u];
+}
+
 // The states of all warps, merged, to [row][size + 2] in memory.
 template <class T, int kSet, int G>
 __device__ __forceinline__ void put_partials(const KeyState<T> (&states)[G], float* partials) {
@@ -144,7 +165,6 @@ __global__ void __launch_bounds__(kAll)
   const Block block(s, data, cut);
   if (block.begin >= block.end) return;
   const int at = static_cast<int>(threadIdx.x) % kSet * N, set = static_cast<int>(threadIdx.x) / kSet;
-  const float scale = static_cast<float>(s.scale);
   const QueryRows<T, G> rows(s, data, cut, block, at);
   KeyState<T> states[G];
   const T* keys = static_cast<const T*>(data.k) + block.b * s.k.batch + block.key_head * s.k.head + at;
@@ -161,24 +181,9 @@ __global__ void __launch_bounds__(kAll)
     }
 #pragma unroll
     for (int g = 0; g < G; ++g) {
-      const auto to_scores = [&](float(&scores)[kAhead]) {
-        KeyScores all;
-#pragma unroll
-        for (int u = 0; u < kAhead; ++u) {
-          const int j = j0 + set + u * kSets;
-          all.at[u] = j >= rows.ends[g] || j < rows.begins[g] ? -INFINITY : scores[u] * scale;
-        }
-        if (data.mask) {
-          const int64_t key_step = s.mask_steps[3];
-          all = masked(all, s.mask_dtype, data.mask, block.b * s.mask_steps[0] + (j0 + set) * key_step,
-                       kSets * key_step, s.mask_steps[1], s.mask_steps[2], block.first_head, rows.row(g),
-                       rows.queries);
-        }
-#pragma unroll
-        for (int u = 0; u < kAhead; ++u) scores[u] = all.at[u];
-      };
       add_keys<T, kSet, kAhead>(
-          states[g], rows.q[g], [&](int u) { return k[u]; }, to_scores,
+          states[g], rows.q[g], [&](int u) { return k[u]; },
+          [&](float(&scores)[kAhead]) { make_scores<kSets>(s, data, block, rows, g, j0 + set, scores); },
           [&](int u, int i) { return widen(v[u].at[i]); });
     }
   }
