@@ -143,6 +143,19 @@ __device__ V reduce_in_order(V mine, const Combine& combine) {
   return total;
 }
 
+// combine over the threads (x, 0) to (x, kStripes - 1) of a block of kColumns x kStripes, in order; the same bits in each.
+template <int kColumns, int kStripes, class W, class Combine>
+__device__ W reduce_column(W v, const Combine& combine) {
+  __shared__ W of_stripe[kStripes][kColumns];
+  __syncthreads();
+  of_stripe[threadIdx.y][threadIdx.x] = v;
+  __syncthreads();
+  v = of_stripe[0][threadIdx.x];
+#pragma unroll
+  for (int i = 1; i < kStripes; ++i) v = combine(v, of_stripe[i][threadIdx.x]);
+  return v;
+}
+
 // The sums of each v over the threads of a group, in all of them; a block has kMaxThreads at most. Every thread
 // of the group calls it, and no other: a block's groups need not keep step. `call` is the number of the call,
 // whose parity chooses the place in shared memory, so that one barrier is enough.

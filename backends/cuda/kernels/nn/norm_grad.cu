@@ -96,19 +96,6 @@ int64_t column_chunks(int64_t rows, int64_t n) {
 
 int64_t statistics_bytes(int64_t rows, int64_t size) { return (rows * 2 * size + 15) / 16 * 16; }
 
-// The sums of v over the stripes of a block, in order.
-template <int kHeight, class W>
-__device__ W add_stripes(W v) {
-  __shared__ W of_stripe[kHeight][kColumns];
-  __syncthreads();
-  of_stripe[threadIdx.y][threadIdx.x] = v;
-  __syncthreads();
-  v = 0;
-#pragma unroll
-  for (int i = 0; i < kHeight; ++i) v += of_stripe[i][threadIdx.x];
-  return v;
-}
-
 // Block (columns, chunk) -> sums of its columns over the rows of its chunk.
 template <class T>
 __global__ void column_sums_kernel(NormArguments a, int64_t rows, int64_t rows_each,
@@ -124,8 +111,8 @@ __global__ void column_sums_kernel(NormArguments a, int64_t rows, int64_t rows_e
     dw += d * ((widen(static_cast<const T*>(a.x)[row * a.n + column]) - s.mean) * s.inverse);
     db += d;
   }
-  dw = add_stripes<kStripes>(dw);
-  db = add_stripes<kStripes>(db);
+  dw = reduce_column<kColumns, kStripes>(dw, Add{});
+  db = reduce_column<kColumns, kStripes>(db, Add{});
   if (threadIdx.y != 0 || column >= a.n) return;
   if (dweight) dweight[blockIdx.y * a.n + column] = dw;
   if (dbias) dbias[blockIdx.y * a.n + column] = db;

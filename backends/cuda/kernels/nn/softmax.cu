@@ -145,18 +145,6 @@ struct GradientRow : SoftmaxArguments {
 
 constexpr int kColumns = 32, kStripes = 8;
 
-// combine over the stripes of a column, in order; the same bits in each.
-template <class W, class Combine>
-__device__ W reduce_column(W v, const Combine& combine) {
-  __shared__ W of_stripe[kStripes][kColumns];
-  __syncthreads();
-  of_stripe[threadIdx.y][threadIdx.x] = v;
-  __syncthreads();
-  v = of_stripe[0][threadIdx.x];
-  for (int i = 1; i < kStripes; ++i) v = combine(v, of_stripe[i][threadIdx.x]);
-  return v;
-}
-
 template <class T, class Body>
 __device__ void each_in_column(int64_t n, bool inside, const Body& body) {
   for (int64_t r = threadIdx.y; inside && r < n; r += kStripes) body(r);
@@ -176,7 +164,7 @@ __global__ void column_kernel(SoftmaxArguments a, int64_t n, int64_t inner, int6
     each_in_column<T>(n, inside, [&](int64_t r) {
       dot += a.log ? widen(dy[r * inner]) : widen(dy[r * inner]) * widen(x[r * inner]);
     });
-    dot = reduce_column(dot, Add{});
+    dot = reduce_column<kColumns, kStripes>(dot, Add{});
     each_in_column<T>(n, inside, [&](int64_t r) {
       y[r * inner] = softmax_slope(x[r * inner], dy[r * inner], dot, W(a.scale), a.log);
     });
@@ -184,9 +172,9 @@ __global__ void column_kernel(SoftmaxArguments a, int64_t n, int64_t inner, int6
   }
   W largest = -INFINITY, total = 0;
   each_in_column<T>(n, inside, [&](int64_t r) { largest = Max{}(largest, widen(x[r * inner])); });
-  largest = reduce_column(largest, Max{});
+  largest = reduce_column<kColumns, kStripes>(largest, Max{});
   each_in_column<T>(n, inside, [&](int64_t r) { total += exponential<T>(widen(x[r * inner]) - largest); });
-  total = reduce_column(total, Add{});
+  total = reduce_column<kColumns, kStripes>(total, Add{});
   const W inverse = W(1) / total, log_total = a.log ? W(::log(total)) : W(0);
   each_in_column<T>(n, inside, [&](int64_t r) {
     const W shifted = widen(x[r * inner]) - largest;
