@@ -1,5 +1,5 @@
-// The gradients of rms_norm and layer_norm with sums over rows, in one pass over memory. A block has many
-// rows (row_feed.h); sums of dweight and dbias stay in registers until it is done. Used by
+// The gradients of rms_norm and layer_norm in one pass over memory, with sums over rows where they are wanted. A
+// block has many rows (row_feed.h); sums of dweight and dbias stay in registers until it is done. Used by
 // kernels/norm_grad.cu.
 #pragma once
 

@@ -15,18 +15,17 @@ struct RowPlan {
   int threads = 128;     // of a block
   int64_t blocks = 0;    // threads / group rows each
 
-  // `few`: packs of a thread, as long as there are threads for the others; `most`: that registers hold, or `few`.
-  static RowPlan of(int64_t rows, int64_t packs, bool registers, int max_threads = 1024, int few = 4,
-                    int most = 4) {
-    constexpr int kMaxThreads = 512;      // more would not have the registers
-    constexpr int64_t kChip = 128 << 10;  // threads that keep a chip busy
+  // `few`: packs of a thread, as long as there are threads for the others.
+  static RowPlan of(int64_t rows, int64_t packs, bool registers, int max_threads = 1024, int few = 4) {
+    constexpr int kMaxPacks = 4, kMaxThreads = 512;  // more threads would not have the registers
+    constexpr int64_t kChip = 128 << 10;             // threads that keep a chip busy
     RowPlan plan;
     plan.group = 1;
     while (plan.group < 32 && plan.group < packs) plan.group *= 2;
     const auto each = [&] { return (packs + plan.group - 1) / plan.group; };
     while (plan.group < kMaxThreads && (each() > few || (each() > 1 && rows * plan.group < kChip)))
       plan.group *= 2;
-    const bool fits = each() <= std::max(few, most);
+    const bool fits = each() <= std::max(few, kMaxPacks);
     if (registers && fits)
       plan.in_registers = each() > 4 ? 8 : each() == 3 ? 4 : std::max(1, static_cast<int>(each()));
     if (!fits) plan.group = max_threads;
@@ -137,8 +136,7 @@ constexpr int blocks_at_once() {
 
 // `work` is a struct with  template <class T, int N, int K> __device__ void row(RowCall, RowLane, Pack<T, N>*
 // shared) const. One that comes in variants may have a function in_shared(): the work for rows in shared memory,
-// which are long or lie anywhere, with flags for the variants, so that there is one kernel for all. One may have
-// kMaxElements: of a thread in registers; 4 packs, where it does not say.
+// which are long or lie anywhere, with flags for the variants, so that there is one kernel for all.
 template <class T, int N, int K, class Work>
 __global__ void __launch_bounds__(K == 0 ? 1024 : 512, blocks_at_once<Work, K>())
     row_kernel(RowCall call, Work work) {
@@ -146,12 +144,6 @@ __global__ void __launch_bounds__(K == 0 ? 1024 : 512, blocks_at_once<Work, K>()
   extern __shared__ __align__(16) unsigned char shared[];
   work.template row<T, N, K>(call, RowLane(call.rows, call.packs, call.group),
                              reinterpret_cast<Pack<T, N>*>(shared));
-}
-
-template <class Work, int N>
-constexpr int most_packs() {
-  if constexpr (requires { Work::kMaxElements; }) return std::min(4, Work::kMaxElements / N);
-  return 4;
 }
 
 template <class Work>
@@ -186,9 +178,7 @@ void start_rows(const KernelContext& c, int64_t rows, int64_t n, int inputs, con
     constexpr int N = size();
     constexpr bool kMayUseRegisters = kRegisters && !std::is_same_v<T, double> && N > 1;
     RowCall call{.rows = rows, .packs = n / N};
-    constexpr int kMaxPacks = most_packs<Work, N>();
-    const RowPlan plan =
-        RowPlan::of(rows, call.packs, kMayUseRegisters, 1024, std::min(few, kMaxPacks), kMaxPacks);
+    const RowPlan plan = RowPlan::of(rows, call.packs, kMayUseRegisters, 1024, few);
     call.group = plan.group;
     if constexpr (kMayUseRegisters) {
       const auto in_registers = [&](auto k) {
@@ -196,8 +186,7 @@ void start_rows(const KernelContext& c, int64_t rows, int64_t n, int inputs, con
       };
       if (plan.in_registers == 1) return in_registers(std::integral_constant<int, 1>{});
       if (plan.in_registers == 2) return in_registers(std::integral_constant<int, 2>{});
-      if constexpr (kMaxPacks >= 4)
-        if (plan.in_registers == 4) return in_registers(std::integral_constant<int, 4>{});
+      if (plan.in_registers == 4) return in_registers(std::integral_constant<int, 4>{});
     }
     start_shared<T, N>(c, call, plan, inputs, in_shared(work));
   });

@@ -1,6 +1,6 @@
-// The gradients of layer_norm and rms_norm. With dweight or dbias, rows that registers can hold take one pass
-// over memory (norm_gradient.h) and a second small kernel that adds the sums of its blocks in order; longer
-// ones take more passes.
+// The gradients of layer_norm and rms_norm. Rows that registers can hold take one pass over memory
+// (norm_gradient.h), with dweight or dbias and a second small kernel that adds the sums of its blocks in order;
+// longer ones, those that lie anywhere and f64 take more passes.
 #include "backends/cuda/rows/norm_gradient.h"
 #include "schema/core/checked_size.h"
 #include "schema/ops/nn/norm.h"
@@ -53,10 +53,10 @@ __device__ void put_pack(const NormArguments& a, const GradientSums<wide_t<T>>& 
   if (a.output) static_cast<Pack<T, N>*>(a.output)[pack] = output;
 }
 
+// --- rows that registers cannot hold: statistics and sums by columns where they are wanted, then dx
+
 // dx, and the norm's output.
 struct NormGradientRow : NormArguments {
-  static constexpr int kMaxElements = RowDeal::kElements;
-
   template <class T, int N, int K>
   __device__ void row(const RowCall& call, const RowLane& lane, Pack<T, N>* shared) const {
     using W = wide_t<T>;
@@ -71,8 +71,6 @@ struct NormGradientRow : NormArguments {
         x_row, dy_row);
   }
 };
-
-// --- sums over rows that registers cannot hold: statistics, then sums by columns, then dx
 
 struct StatisticsRow : NormArguments {
   void* statistics = nullptr;  // of each row
@@ -174,7 +172,9 @@ struct AffineGradients {
     if (dweight) dweight_sums = room;
     if (dbias) dbias_sums = room + (dweight ? blocks * n : 0);
   }
+  bool wanted() const { return dweight || dbias; }
   void add_blocks(const KernelContext& c, int64_t blocks) const {
+    if (!wanted()) return;
     const bool both = dweight && dbias;
     const dim3 grid(static_cast<unsigned>(blocks_for(n, kAddAcross * 4)), both ? 2 : 1);
     start_with_pdl(behind_own_kernel(c), add_blocks_kernel<W>, grid, dim3(kAddThreads), 0,
@@ -218,10 +218,9 @@ bool try_gradient(const KernelContext& c, const NormArguments& a, int64_t rows, 
   return true;
 }
 
-// Column sums first: dx may be written over x or dy.
 template <class T>
-void start_long_gradient(const KernelContext& c, const NormArguments& a, int64_t rows,
-                         AffineGradients<wide_t<T>>& to) {
+void start_column_sums(const KernelContext& c, const NormArguments& a, int64_t rows,
+                       AffineGradients<wide_t<T>>& to) {
   using W = wide_t<T>;
   auto* statistics = reinterpret_cast<Statistics<W>*>(c.scratch);
   const int64_t chunks = column_chunks(rows, a.n);
@@ -231,7 +230,6 @@ void start_long_gradient(const KernelContext& c, const NormArguments& a, int64_t
   column_sums_kernel<T><<<grid, dim3(kColumns, kStripes), 0, launch_of(c).stream>>>(
       a, rows, blocks_for(rows, chunks), statistics, to.dweight_sums, to.dbias_sums);
   to.add_blocks(c, chunks);
-  start_rows<T>(c, rows, a.n, 2, NormGradientRow{a});
 }
 
 template <class Op>
@@ -258,16 +256,16 @@ void run_backward(const KernelContext& c, const NormArguments& a, bool want_weig
   dispatch_float(c.input(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using W = wide_t<T>;
-    if (!want_weight && !want_bias) return start_rows<T>(c, rows, a.n, 2, NormGradientRow{a});
     AffineGradients<W> to{.n = a.n};
     if (want_weight) to.dweight = c.output(1).as<W>();
     if (want_bias) to.dbias = c.output(want_weight ? 2 : 1).as<W>();
+    if (rows == 0) return to.add_blocks(c, 0);
     with_packs<T>(c, a.n, [&](auto size) {
       constexpr int N = size();
-      if constexpr (N > 1 && !std::is_same_v<T, double>)
-        if (rows > 0 && try_gradient<kCenter, T, N>(c, a, rows, to)) return;
-      if (rows > 0) return start_long_gradient<T>(c, a, rows, to);
-      to.add_blocks(c, 0);
+      if constexpr (N > 1)
+        if (try_gradient<kCenter, T, N>(c, a, rows, to)) return;
+      if (to.wanted()) start_column_sums<T>(c, a, rows, to);  // first: dx may be written over x or dy
+      start_rows<T, false>(c, rows, a.n, 2, NormGradientRow{a});
     });
   });
 }
