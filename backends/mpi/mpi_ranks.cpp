@@ -36,7 +36,7 @@ fs::path find_module(const char* name) {
   const fs::path here = folder_of_this_code();
   std::error_code error;
   for (const char* place : kPluginPlaces)
-    if (const fs::path file = here / place / name; fs::exists(file, error)) return file;
+    if (fs::path file = here / place / name; fs::exists(file, error)) return file;
   return {};
 }
 

@@ -67,13 +67,8 @@ json added_tokens(const Tokens& tokens) {
   json added = json::array();
   for (size_t id = 0; id < tokens.count(); ++id)
     if (tokens.is_added(id))
-      added.push_back({{"id", id},
-                       {"content", tokens.text(id)},
-                       {"single_word", false},
-                       {"lstrip", false},
-                       {"rstrip", false},
-                       {"normalized", false},
-                       {"special", tokens.type(id) == kControl}});
+      added.emplace_back(
+          text::added_token_json(static_cast<int64_t>(id), tokens.text(id), tokens.type(id) == kControl));
   return added;
 }
 
@@ -132,25 +127,11 @@ std::string tokenizer_json(const Gguf& gguf) {
   const std::string name = pattern_of(gguf);
   const text::Pattern pattern = text::pattern_named(name);
   const Tokens tokens(gguf);
-  const json model = {{"type", "BPE"},
-                      {"dropout", nullptr},
-                      {"unk_token", nullptr},
-                      {"continuing_subword_prefix", nullptr},
-                      {"end_of_word_suffix", nullptr},
-                      {"fuse_unk", false},
-                      {"byte_fallback", false},
-                      {"ignore_merges", name == "llama3"},
-                      {"vocab", vocabulary(tokens)},
-                      {"merges", merges(gguf)}};
-  const json root = {{"version", "1.0"},
-                     {"truncation", nullptr},
-                     {"padding", nullptr},
-                     {"added_tokens", added_tokens(tokens)},
-                     {"normalizer", pattern.normalizes ? json::object({{"type", "NFC"}}) : json()},
-                     {"pre_tokenizer", text::pre_tokenizer_json(pattern)},
-                     {"post_processor", post_processor(gguf, tokens)},
-                     {"decoder", text::byte_level_json(true)},
-                     {"model", model}};
+  json model = text::bpe_json(name == "llama3");
+  model["vocab"] = vocabulary(tokens);
+  model["merges"] = merges(gguf);
+  json root = text::pipeline_json(added_tokens(tokens), pattern, post_processor(gguf, tokens));
+  root["model"] = std::move(model);
   return root.dump() + "\n";
 }
 

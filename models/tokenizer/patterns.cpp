@@ -1,6 +1,11 @@
 #include "models/tokenizer/patterns.h"
 
+#include <utility>
+
 namespace genesis::text {
+
+using nlohmann::ordered_json;
+
 namespace {
 
 // Words are alike in both; Qwen2 cuts numbers into digits, Llama 3 into threes.
@@ -18,19 +23,46 @@ Pattern pattern_named(const std::string& name) {
   return {.expression = name};
 }
 
-nlohmann::ordered_json byte_level_json(bool use_regex) {
+ordered_json byte_level_json(bool use_regex) {
   return {
       {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", use_regex}};
 }
 
-nlohmann::ordered_json pre_tokenizer_json(const Pattern& pattern) {
-  using nlohmann::ordered_json;
+ordered_json pre_tokenizer_json(const Pattern& pattern) {
   if (pattern.byte_level) return byte_level_json(true);
   const ordered_json split = {{"type", "Split"},
                               {"pattern", {{"Regex", pattern.expression}}},
                               {"behavior", "Isolated"},
                               {"invert", false}};
   return {{"type", "Sequence"}, {"pretokenizers", ordered_json::array({split, byte_level_json(false)})}};
+}
+
+ordered_json added_token_json(int64_t id, const std::string& content, bool special) {
+  return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
+          {"rstrip", false}, {"normalized", false}, {"special", special}};
+}
+
+ordered_json pipeline_json(ordered_json added_tokens, const Pattern& pattern, ordered_json post_processor) {
+  const ordered_json normalizer = pattern.normalizes ? ordered_json{{"type", "NFC"}} : ordered_json();
+  return {{"version", "1.0"},
+          {"truncation", nullptr},
+          {"padding", nullptr},
+          {"added_tokens", std::move(added_tokens)},
+          {"normalizer", normalizer},
+          {"pre_tokenizer", pre_tokenizer_json(pattern)},
+          {"post_processor", std::move(post_processor)},
+          {"decoder", byte_level_json(true)}};
+}
+
+ordered_json bpe_json(bool ignore_merges) {
+  return {{"type", "BPE"},
+          {"dropout", nullptr},
+          {"unk_token", nullptr},
+          {"continuing_subword_prefix", nullptr},
+          {"end_of_word_suffix", nullptr},
+          {"fuse_unk", false},
+          {"byte_fallback", false},
+          {"ignore_merges", ignore_merges}};
 }
 
 }  // namespace genesis::text

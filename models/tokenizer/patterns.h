@@ -1,6 +1,7 @@
-// How known families of models cut text into words ahead of byte-pair merges.
+// How known families of models cut text into words ahead of byte-pair merges, and what a tokenizer.json says of such a model.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -20,8 +21,11 @@ struct Pattern {
 // gpt2, llama3 or qwen2; anything else is an expression.
 Pattern pattern_named(const std::string& name);
 
-// As a tokenizer.json has them: bytes as characters, and the "pre_tokenizer" that cuts by a pattern and makes them so.
+// Parts of a tokenizer.json: bytes as characters; a token beside the merges; all but the model; the model without tokens and merges.
 nlohmann::ordered_json byte_level_json(bool use_regex);
-nlohmann::ordered_json pre_tokenizer_json(const Pattern& pattern);
+nlohmann::ordered_json added_token_json(int64_t id, const std::string& content, bool special);
+nlohmann::ordered_json pipeline_json(nlohmann::ordered_json added_tokens, const Pattern& pattern,
+                                     nlohmann::ordered_json post_processor);
+nlohmann::ordered_json bpe_json(bool ignore_merges);
 
 }  // namespace genesis::text

@@ -286,8 +286,10 @@ class PlanMaker {
     }
     int64_t live = 0, most = -1;
     int64_t peak = 0;
-    for (size_t i = 0; i < change.size(); ++i)
-      if ((live += change[i]) > most) most = live, peak = static_cast<int64_t>(i);
+    for (size_t i = 0; i < change.size(); ++i) {
+      live += change[i];
+      if (live > most) most = live, peak = static_cast<int64_t>(i);
+    }
     for (size_t i = 0; i < buffers.size(); ++i) {
       if (buffers[i].lower > peak || buffers[i].upper <= peak || buffers[i].size == 0) continue;
       plan_.peak.push_back({name_of_buffer(i, arena_roots), buffers[i].size});

@@ -57,11 +57,11 @@ class Decoder {
   }
 
   Replacement visit(const Node& node) {
-    const StoredGroup* group = nullptr;
-    if (is<ops::Embedding>(node) && (group = group_of(node.inputs[kTable]))) return rows_of(*group, node);
+    if (is<ops::Embedding>(node))
+      if (const StoredGroup* group = group_of(node.inputs[kTable])) return rows_of(*group, node);
     const auto cast = match<ops::Cast>(node);
-    const bool is_known = cast && (cast->dtype == DType::f32 || is_low_precision(cast->dtype));
-    if (is_known && (group = group_of(node.inputs[0]))) return {{dequantized(*group, cast->dtype)}};
+    if (cast && (cast->dtype == DType::f32 || is_low_precision(cast->dtype)))
+      if (const StoredGroup* group = group_of(node.inputs[0])) return {{dequantized(*group, cast->dtype)}};
     return std::nullopt;
   }
 

@@ -59,8 +59,10 @@ Value permute_into_attention(const Candidate& c) {
   auto op = from_attributes<ops::Attention>(c.attributes);
   if (op.layout != AttentionLayout::kBHTD || op.with_lse) return {};
   std::vector<Value> operands = c.inputs;
-  for (size_t i = 0; i < 3; ++i)
-    if (!(operands[i] = under_heads_permute(operands[i]))) return {};
+  for (size_t i = 0; i < 3; ++i) {
+    operands[i] = under_heads_permute(operands[i]);
+    if (!operands[i]) return {};
+  }
   op.layout = AttentionLayout::kBTHD;
   return permute(c.graph.add_node(c.op, to_attributes(op), operands)[0], kSwapTimeAndHeads);
 }

@@ -170,12 +170,16 @@ TEST_F(Scripts, TidyLooksAtFilesAndRooms) {
   fs::create_directories(path("tree/models"));
   fs::create_directories(path("tree/schema/core"));
   write_text(path("tree/models/zoo.cpp"), "");
+  write_text(path("tree/models/fast.cpp"), "#pragma GCC target(\"avx2\")\n");
   fs::create_directories(path("tree/build"));
   write_text(path("tree/build/build.ninja"), "");
-  write_text(path("tree/build/compile_commands.json"),
-             R"([{"file": "../models/zoo.cpp"}, {"file": "../schema/core/dim.cpp"}])");
-  const Process process = shell("../tree/dev tidy models/zoo.cpp schema/core/");
+  write_text(
+      path("tree/build/compile_commands.json"),
+      R"([{"file": "../models/zoo.cpp"}, {"file": "../models/fast.cpp"}, {"file": "../schema/core/dim.cpp"}])");
+  const Process process = shell("../tree/dev tidy models/zoo.cpp models/fast.cpp schema/core/");
   EXPECT_EQ(process.code, 0) << process.err;
+  EXPECT_NE(process.err.find("for GCC alone: models/fast.cpp"), std::string::npos) << process.err;
+  EXPECT_FALSE(called("option models/fast.cpp")) << calls();
   for (const char* file : {"models/zoo.cpp", "schema/core/dim.cpp"})
     EXPECT_TRUE(called(std::string("--extra-arg=-Wno-unknown-warning-option ") + file)) << calls();
   EXPECT_NE(shell("TIDY_STATUS=1 ../tree/dev tidy models/zoo.cpp").code, 0);

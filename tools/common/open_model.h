@@ -11,6 +11,8 @@ namespace genesis::tools {
 
 // What --help says of such a name.
 inline constexpr const char* kModelName = "a .genesis file, or a folder of checkpoints: its newest";
+inline constexpr const char* kGeneratingModelName =
+    "a .genesis file with entry points prefill and decode, or a folder of checkpoints: its newest";
 
 // The file itself: of a folder its newest checkpoint, of which every byte is intact. Throws Error naming a folder that has none.
 std::string model_file(const std::string& path);

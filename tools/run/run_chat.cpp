@@ -230,11 +230,7 @@ void chat_command(const Flags& flags, const Command& app, const std::shared_ptr<
 void add_chat(Command& app) {
   auto flags = std::make_shared<Flags>();
   Command* command = app.add_subcommand("chat", "talk with a language model");
-  command
-      ->add_option(
-          "file", flags->file,
-          "a .genesis file with entry points prefill and decode, or a folder of checkpoints: its newest")
-      ->required();
+  command->add_option("file", flags->file, kGeneratingModelName)->required();
   command->add_option(
       "--tokenizer", flags->tokenizer,
       "a model, or a folder with tokenizer.json, tokenizer_config.json with the chat template and "

@@ -204,11 +204,7 @@ void generate_command(Flags& flags, const Command& app) {
 void add_generate(Command& app) {
   auto flags = std::make_shared<Flags>();
   Command* command = app.add_subcommand("generate", "let a language model write text");
-  command
-      ->add_option(
-          "file", flags->file,
-          "a .genesis file with entry points prefill and decode, or a folder of checkpoints: its newest")
-      ->required();
+  command->add_option("file", flags->file, kGeneratingModelName)->required();
   flags->prompts.add_to(*command);
   command->add_option(
       "--tokenizer", flags->tokenizer,

@@ -16,13 +16,37 @@ size_t axis_of(int64_t axis, const TensorType& type) {
   return static_cast<size_t>(normalize_axis(axis, type.shape.rank()));
 }
 
+std::shared_ptr<const void> one_copy(StridedCopy copy) {
+  auto moves = std::make_shared<Moves>();
+  moves->moves.push_back({0, 0, std::move(copy)});
+  return moves;
+}
+
 // One copy that fills the output in order, reading with `strides` from element `offset` on.
 std::shared_ptr<const void> read_with(const KernelQuery& query, const std::vector<int64_t>& strides,
                                       int64_t offset = 0) {
   const std::vector<int64_t> dims = query.outputs[0].shape.sizes();
+  return one_copy(make_strided_copy(dims, dense_strides(dims), strides, element_of(query), 0, offset));
+}
+
+// Copies the parts of a tensor, which lie one behind the other along an axis, into it (`joins`) or out of it.
+std::shared_ptr<const void> copy_parts(std::span<const TensorType> parts, const TensorType& whole,
+                                       int64_t along, bool joins) {
+  const size_t axis = axis_of(along, whole);
+  const auto element = static_cast<int64_t>(size_of(whole.dtype));
+  const std::vector<int64_t> all = whole.shape.sizes();
   auto moves = std::make_shared<Moves>();
-  moves->moves.push_back(
-      {0, 0, make_strided_copy(dims, dense_strides(dims), strides, element_of(query), 0, offset)});
+  int64_t start = 0;
+  for (int i = 0; i < std::ssize(parts); ++i) {
+    const std::vector<int64_t> sizes = parts[static_cast<size_t>(i)].shape.sizes();
+    Box box = whole_box(sizes);
+    box.start[axis] = start;
+    start += sizes[axis];
+    if (joins)
+      moves->moves.push_back({i, 0, copy_box(all, box, sizes, whole_box(sizes), element)});
+    else
+      moves->moves.push_back({0, i, copy_box(sizes, whole_box(sizes), all, box, element)});
+  }
   return moves;
 }
 
@@ -96,9 +120,7 @@ std::shared_ptr<const void> prepare_roll(const KernelQuery& query) {
 
 std::shared_ptr<const void> prepare_reshape(const KernelQuery& query) {
   const std::vector<int64_t> dims{query.inputs[0].numel()};
-  auto moves = std::make_shared<Moves>();
-  moves->moves.push_back({0, 0, copy_box(dims, whole_box(dims), dims, whole_box(dims), element_of(query))});
-  return moves;
+  return one_copy(copy_box(dims, whole_box(dims), dims, whole_box(dims), element_of(query)));
 }
 
 std::shared_ptr<const void> prepare_slice(const KernelQuery& query) {
@@ -108,9 +130,7 @@ std::shared_ptr<const void> prepare_slice(const KernelQuery& query) {
   Box box = whole_box(to);
   box.start[axis] = op.start[0].value();
   box.step[axis] = op.step;
-  auto moves = std::make_shared<Moves>();
-  moves->moves.push_back({0, 0, copy_box(to, whole_box(to), from, box, element_of(query))});
-  return moves;
+  return one_copy(copy_box(to, whole_box(to), from, box, element_of(query)));
 }
 
 std::shared_ptr<const void> prepare_unslice(const KernelQuery& query) {
@@ -144,35 +164,13 @@ std::shared_ptr<const void> prepare_unslice(const KernelQuery& query) {
 }
 
 std::shared_ptr<const void> prepare_concat(const KernelQuery& query) {
-  const size_t axis = axis_of(from_attributes<ops::Concat>(query.attributes).axis, query.inputs[0]);
-  const std::vector<int64_t> to = query.outputs[0].shape.sizes();
-  auto moves = std::make_shared<Moves>();
-  int64_t start = 0;
-  for (size_t i = 0; i < query.inputs.size(); ++i) {
-    const std::vector<int64_t> from = query.inputs[i].shape.sizes();
-    Box box = whole_box(from);
-    box.start[axis] = start;
-    start += from[axis];
-    moves->moves.push_back(
-        {static_cast<int>(i), 0, copy_box(to, box, from, whole_box(from), element_of(query))});
-  }
-  return moves;
+  return copy_parts(query.inputs, query.outputs[0], from_attributes<ops::Concat>(query.attributes).axis,
+                    true);
 }
 
 std::shared_ptr<const void> prepare_split(const KernelQuery& query) {
-  const size_t axis = axis_of(from_attributes<ops::Split>(query.attributes).axis, query.inputs[0]);
-  const std::vector<int64_t> from = query.inputs[0].shape.sizes();
-  auto moves = std::make_shared<Moves>();
-  int64_t start = 0;
-  for (size_t i = 0; i < query.outputs.size(); ++i) {
-    const std::vector<int64_t> to = query.outputs[i].shape.sizes();
-    Box box = whole_box(to);
-    box.start[axis] = start;
-    start += to[axis];
-    moves->moves.push_back(
-        {0, static_cast<int>(i), copy_box(to, whole_box(to), from, box, element_of(query))});
-  }
-  return moves;
+  return copy_parts(query.outputs, query.inputs[0], from_attributes<ops::Split>(query.attributes).axis,
+                    false);
 }
 
 std::shared_ptr<const void> prepare_pad(const KernelQuery& query) {

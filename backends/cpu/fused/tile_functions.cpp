@@ -31,7 +31,7 @@ template <class Narrow>
 void wrap(const TileCall& c) {
   const int64_t* in = static_cast<const int64_t*>(c.in[0]);
   int64_t* out = static_cast<int64_t*>(c.out);
-  for (int64_t i = 0; i < c.n; ++i) out[i] = static_cast<Narrow>(in[i]);
+  for (int64_t i = 0; i < c.n; ++i) out[i] = int64_t{static_cast<Narrow>(in[i])};
 }
 
 template <class T>

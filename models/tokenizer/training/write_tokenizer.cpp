@@ -12,13 +12,7 @@ ordered_json added_tokens(const LearnedBpe& learned, const std::vector<std::stri
   ordered_json added = ordered_json::array();
   for (const std::string& token : special_tokens) {
     const auto at = std::ranges::find(learned.tokens, token);
-    added.push_back({{"id", at - learned.tokens.begin()},
-                     {"content", token},
-                     {"single_word", false},
-                     {"lstrip", false},
-                     {"rstrip", false},
-                     {"normalized", false},
-                     {"special", true}});
+    added.push_back(added_token_json(at - learned.tokens.begin(), token, true));
   }
   return added;
 }
@@ -45,26 +39,11 @@ std::string merges_text(const LearnedBpe& learned) {
 
 std::string tokenizer_json(const LearnedBpe& learned, const Pattern& pattern,
                            const std::vector<std::string>& special_tokens) {
-  const ordered_json normalizer = pattern.normalizes ? ordered_json{{"type", "NFC"}} : ordered_json();
-  const ordered_json about = {{"version", "1.0"},
-                              {"truncation", nullptr},
-                              {"padding", nullptr},
-                              {"added_tokens", added_tokens(learned, special_tokens)},
-                              {"normalizer", normalizer},
-                              {"pre_tokenizer", pre_tokenizer_json(pattern)},
-                              {"post_processor", byte_level_json(false)},
-                              {"decoder", byte_level_json(true)}};
-  const ordered_json model = {{"type", "BPE"},
-                              {"dropout", nullptr},
-                              {"unk_token", nullptr},
-                              {"continuing_subword_prefix", nullptr},
-                              {"end_of_word_suffix", nullptr},
-                              {"fuse_unk", false},
-                              {"byte_fallback", false},
-                              {"ignore_merges", false}};
+  const ordered_json about =
+      pipeline_json(added_tokens(learned, special_tokens), pattern, byte_level_json(false));
   std::string text = about.dump();
   text.back() = ',';  // the objects go on
-  text += "\"model\":" + model.dump();
+  text += "\"model\":" + bpe_json(false).dump();
   text.back() = ',';
   return text + "\"vocab\":" + vocabulary_text(learned) + ",\"merges\":" + merges_text(learned) + "}}\n";
 }

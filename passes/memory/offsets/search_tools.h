@@ -40,7 +40,8 @@ class WorkMeter {
   // False when the work must stop.
   bool spend(int64_t units) {
     left_ -= units;
-    if ((until_look_ -= units) < 0) look();
+    until_look_ -= units;
+    if (until_look_ < 0) look();
     return left_ > 0;
   }
   int64_t left() const { return left_; }

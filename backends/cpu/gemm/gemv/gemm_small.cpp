@@ -158,7 +158,7 @@ std::string decline_columns(const GemmProblem& p) {
 
 std::string decline_small(const GemmProblem& p) {
   if (p.batch * p.m * p.n == 0) return "the result is empty";
-  if (const std::string why = p.transpose_b ? decline_dots(p) : decline_columns(p); !why.empty()) return why;
+  if (std::string why = p.transpose_b ? decline_dots(p) : decline_columns(p); !why.empty()) return why;
   const GemvKernel kernel = p.transpose_b ? dot_rows_kernel(p.a, p.b) : add_rows_kernel(p.a, p.b);
   if (!kernel.pack) return "A is " + std::string(name_of(p.a));
   if (!kernel.run) return "B is " + std::string(name_of(p.b));

@@ -140,8 +140,10 @@ uint64_t total_of(const Candidates& c) {
 // The first token at which the running sum of weights passes `target`.
 int64_t token_at(const Candidates& c, uint64_t target) {
   uint64_t sum = 0;
-  for (int64_t i = 0; i < c.n; ++i)
-    if ((sum += c.weight(i)) > target) return i;
+  for (int64_t i = 0; i < c.n; ++i) {
+    sum += c.weight(i);
+    if (sum > target) return i;
+  }
   return c.n - 1;
 }
 

@@ -68,7 +68,7 @@ Value as_integer(Rendering&, const Value& input, Arguments& a) {
   if (input.real()) return truncated(*input.real(), otherwise);
   if (input.is_number()) return integer_in(input, "int");
   if (!input.text()) return otherwise;
-  const Value whole = number_in_text<int64_t>(*input.text(), None{});
+  Value whole = number_in_text<int64_t>(*input.text(), None{});
   if (whole.integer()) return whole;
   const Value real = number_in_text<double>(*input.text(), None{});
   return real.real() ? truncated(*real.real(), otherwise) : otherwise;

@@ -103,7 +103,8 @@ ExpressionPtr ExpressionParser::comparison() {
     if (found) continue;
     const bool is_not = tokens_.is_name("not") && tokens_.is_name("in", 1);
     if (is_not) tokens_.next();
-    if ((found = tokens_.skip_name("in")))
+    found = tokens_.skip_name("in");
+    if (found)
       all.rest.emplace_back(is_not ? CompareOp::kNotIn : CompareOp::kIn, sum());
   }
   return all.rest.empty() ? std::move(all.first) : make(line, std::move(all));

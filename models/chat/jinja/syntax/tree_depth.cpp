@@ -5,25 +5,26 @@
 namespace genesis::jinja {
 namespace {
 
-int depth_below(const ExpressionPtr& expression) { return expression ? expression->depth : 0; }
+// Not by the name of what the header declares: a variant of all nodes could be made of each argument.
+int depth_under(const ExpressionPtr& expression) { return expression ? expression->depth : 0; }
 
 template <class First, class Second>
-int depth_below(const std::pair<First, Second>& pair);
-inline int depth_below(const std::string&) { return 0; }
-inline int depth_below(CompareOp) { return 0; }
+int depth_under(const std::pair<First, Second>& pair);
+inline int depth_under(const std::string&) { return 0; }
+inline int depth_under(CompareOp) { return 0; }
 template <class T>
-int depth_below(const std::vector<T>& items) {
+int depth_under(const std::vector<T>& items) {
   int depth = 0;
-  for (const T& item : items) depth = std::max(depth, depth_below(item));
+  for (const T& item : items) depth = std::max(depth, depth_under(item));
   return depth;
 }
 template <class First, class Second>
-int depth_below(const std::pair<First, Second>& pair) {
-  return std::max(depth_below(pair.first), depth_below(pair.second));
+int depth_under(const std::pair<First, Second>& pair) {
+  return std::max(depth_under(pair.first), depth_under(pair.second));
 }
 template <class... Parts>
 int deepest(const Parts&... parts) {
-  return std::max({0, depth_below(parts)...});
+  return std::max({0, depth_under(parts)...});
 }
 
 int depth_of(const Literal&) { return 0; }
