@@ -32,7 +32,7 @@ std::optional<int64_t> memory_budget(const Model& model, const SessionOptions& o
 
 // Called when a pass has changed the graph; empty where nobody wants to know.
 decltype(passes::PipelineOptions::on_change) change_listener(const StageObserver& observe) {
-  const auto dump =
+  auto dump =
       environment().dump_folder.empty() ? nullptr : passes::dump_to_folder(environment().dump_folder);
   if (!observe) return dump;
   return [dump, &observe](int number, const passes::Pass& pass, const Graph& graph) {

@@ -55,8 +55,8 @@ class Session::Impl {
   CompiledPtr compile(const std::string& entry, const Bindings& bindings) {
     const std::pair key{entry, bindings};
     if (CompiledPtr found = compiled_.find(key)) return found;
-    const CompiledPtr made = with_context([&] { return make(entry, bindings); },
-                                          [&] { return "while compiling entry point '" + entry + "'"; });
+    CompiledPtr made = with_context([&] { return make(entry, bindings); },
+                                    [&] { return "while compiling entry point '" + entry + "'"; });
     compiled_.add(key, made);
     return made;
   }
@@ -66,7 +66,7 @@ class Session::Impl {
 
   void execute(Compiled& compiled, const NamedTensors& inputs, const RunOptions& options) {
     point_at_memory(compiled, inputs);
-    const std::string already = options.find_nonfinite ? nonfinite_before(compiled) : "";
+    std::string already = options.find_nonfinite ? nonfinite_before(compiled) : "";
     const auto run = [&] {
       device_->enter([&] {
         compiled.runner->run(options);

@@ -81,7 +81,7 @@ Checkpoint write_checkpoint(Model& model, const fs::path& directory, int64_t ste
                             const WriteModel& write) {
   make_checkpoint_folder(directory);
   model.metadata[kStepKey] = std::to_string(step);
-  const Checkpoint written{checkpoint_path(directory, step), step};
+  Checkpoint written{checkpoint_path(directory, step), step};
   if (write)
     write(model, written.path);
   else

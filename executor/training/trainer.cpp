@@ -185,7 +185,7 @@ class TrainingRun {
 
   // What of the work is there when a step fails.
   std::string where_it_failed(int64_t step) {
-    const std::string where = fmt::format("at step {} of {}", step, options_.steps);
+    std::string where = fmt::format("at step {} of {}", step, options_.steps);
     if (!writer_ || !options_.writes) return where;
     writer_->settle();
     const std::filesystem::path newest = writer_->newest();

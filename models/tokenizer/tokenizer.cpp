@@ -174,7 +174,7 @@ std::optional<std::string> Tokenizer::id_to_token(int64_t id) const {
 std::string StreamDecoder::add(int64_t id) {
   pending_ += tokenizer_.impl_->bytes(id, skip_special_tokens_);
   const size_t whole = utf8::whole_characters(pending_);
-  const std::string text = utf8::repaired(std::string_view(pending_).substr(0, whole));
+  std::string text = utf8::repaired(std::string_view(pending_).substr(0, whole));
   pending_.erase(0, whole);
   return text;
 }

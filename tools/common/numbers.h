@@ -68,7 +68,8 @@ Option* add_numbers(Command& app, const std::string& name, std::vector<T>& value
                     const Range<T>& range = {}) {
   const auto read = [&values, name, range](const std::vector<std::string>& words) {
     values.clear();
-    for (const std::string& word : words) values.push_back(number_or_fail<T>(name + " " + word, word, range));
+    for (const std::string& word : words)
+      values.push_back(number_or_fail<T>(fmt::format("{} {}", name, word), word, range));
   };
   return app.add_option(name, read, what)->type_name("INT")->take_all()->allow_extra_args(false);
 }
