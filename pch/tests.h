@@ -1,7 +1,7 @@
-// The same for tests/ (see graphs.h): what nearly all of them read, whatever library they test.
+// The same for tests/ (see graphs.h): what nearly all of them read, whatever library they test. JSON has a header of its own, as it
+// costs files that do not read it half a second each.
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <iostream>
 
-#include "pch/graphs.h"
+#include "pch/sessions.h"
