@@ -59,9 +59,9 @@ struct Variant {
   bool is_whole = true;  // it computes all of the product
 };
 
-Variant streamed(int warps, int blocks, int ring_kib, int part_bytes) {
-  const cuda::WeightStream stream{warps, blocks, ring_kib << 10, part_bytes};
-  return {fmt::format("{} warps x {}, {} KiB, {} B", warps, blocks, ring_kib, part_bytes),
+Variant streamed(int warps, int blocks, int rows, int ring_kib, int part_bytes) {
+  const cuda::WeightStream stream{warps, blocks, rows, ring_kib << 10, part_bytes};
+  return {fmt::format("{} warps x {}, {} rows, {} KiB, {} B", warps, blocks, rows, ring_kib, part_bytes),
           [stream](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
             return cuda::try_streamed_quantized_gemv(DType::bf16, product.gemv(m, copy), product.x(), launch,
                                                      stream);
@@ -123,12 +123,16 @@ std::vector<Variant> variants_of(Format format) {
          return true;
        }}};
   for (const int part : {1024, 2048}) {
-    variants.push_back(streamed(8, 1, 96, part));
-    variants.push_back(streamed(4, 2, 48, part));
+    variants.push_back(streamed(8, 1, 4, 96, part));
+    variants.push_back(streamed(8, 1, 2, 96, part));
+    variants.push_back(streamed(16, 1, 2, 96, part));
+    variants.push_back(streamed(8, 2, 2, 48, part));
+    variants.push_back(streamed(4, 2, 4, 48, part));
   }
-  variants.push_back(streamed(8, 1, 64, 1024));
-  variants.push_back(streamed(8, 1, 176, 2048));
-  variants.push_back(streamed(16, 1, 176, 2048));
+  variants.push_back(streamed(8, 1, 4, 64, 1024));
+  variants.push_back(streamed(8, 1, 4, 176, 2048));
+  variants.push_back(streamed(16, 1, 4, 176, 2048));
+  variants.push_back(streamed(4, 4, 2, 24, 1024));
   return variants;
 }
 

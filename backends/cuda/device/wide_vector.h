@@ -27,13 +27,6 @@ struct WideVector {
     }
   }
 
-  template <class W>
-  __device__ W element(int64_t at, W absent) const {
-    W one[1];
-    this->at(at, absent, one);
-    return one[0];
-  }
-
   // Elements [pack * N, pack * N + N). Every kernel of rows has this once for each pack that it unrolls, so both
   // types of 16 bits share their load.
   template <class W, int N>

@@ -57,7 +57,9 @@ struct LossArguments {
   }
   template <class W>
   __device__ W weight_of(int64_t at) const {
-    return weight.element(at, W(1));
+    W w[1];
+    weight.at(at, W(1), w);
+    return w[0];
   }
   __device__ double smooth_share() const { return smoothing / static_cast<double>(own.all); }
 

@@ -42,14 +42,14 @@ __device__ __forceinline__ void multiply(const QuantizedGemv& gemv, const Weight
 }
 
 // Results of a warp: kRows of a layer, or half as many of gate and up, whose rows alternate.
-template <WeightFormat kFormat, int M>
+template <class T, WeightFormat kFormat, int M>
 __global__ void __launch_bounds__(kWarps* kLanes)
-    quantized_gemv(const __grid_constant__ QuantizedGemv gemv, DType dtype, const void* x) {
+    quantized_gemv(const __grid_constant__ QuantizedGemv gemv, const T* x) {
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ XSquares squares;
   begin_in_order();
   const SharedX bytes(shared, gemv.m, gemv.k);
-  bring_x<M>(gemv, x, dtype, bytes, squares);
+  bring_x<T, M>(gemv, x, bytes, squares);
   __syncthreads();
   int which = 0;
   if (!gemv.swiglu)
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kWarps* kLanes)
   constexpr int kSums = M * kRows, kLanesOfSum = kLanes / kSums;
   const int sum = static_cast<int>(threadIdx.x) % kLanes / kLanesOfSum, m = sum / kRows, r = sum % kRows;
   const int64_t row = first + (gemv.swiglu ? r / 2 : r);
-  QuantizedResult result{dtype};
+  QuantizedResult<T> result;
   if (static_cast<int>(threadIdx.x) % kLanesOfSum == 0 && m < gemv.m && row < layer.n &&
       !(gemv.swiglu && r % 2 != 0))
     result.ask(gemv, layer, m, row);
@@ -80,20 +80,26 @@ __global__ void __launch_bounds__(kWarps* kLanes)
   if (result.at >= 0) result.finish(gemv, layer, own, up);
 }
 
-template <WeightFormat kFormat, int M>
-void start_rows(DType dtype, const QuantizedGemv& gemv, int64_t blocks, const void* x, const Launch& launch) {
-  const auto kernel = quantized_gemv<kFormat, M>;
+template <class T, WeightFormat kFormat, int M>
+void start_rows(const QuantizedGemv& gemv, int64_t blocks, const void* x, const Launch& launch) {
+  const auto kernel = quantized_gemv<T, kFormat, M>;
   const auto shared = static_cast<size_t>(byte_rows_bytes(gemv.m, gemv.k));
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kMaxShared));
-  start_with_pdl(launch, kernel, static_cast<unsigned>(blocks), kWarps * kLanes, shared, gemv, dtype, x);
+  start_with_pdl(launch, kernel, static_cast<unsigned>(blocks), kWarps * kLanes, shared, gemv,
+                 static_cast<const T*>(x));
 }
 
-template <WeightFormat kFormat>
-void start_format(DType dtype, const QuantizedGemv& gemv, int64_t blocks, const void* x,
-                  const Launch& launch) {
-  if (gemv.m <= 1) return start_rows<kFormat, 1>(dtype, gemv, blocks, x, launch);
-  if (gemv.m <= 4) return start_rows<kFormat, 4>(dtype, gemv, blocks, x, launch);
-  start_rows<kFormat, 8>(dtype, gemv, blocks, x, launch);
+template <class T, WeightFormat kFormat>
+void start_format(const QuantizedGemv& gemv, int64_t blocks, const void* x, const Launch& launch) {
+  if (gemv.m <= 1) return start_rows<T, kFormat, 1>(gemv, blocks, x, launch);
+  if (gemv.m <= 4) return start_rows<T, kFormat, 4>(gemv, blocks, x, launch);
+  start_rows<T, kFormat, 8>(gemv, blocks, x, launch);
+}
+
+template <class T>
+void start_type(const QuantizedGemv& gemv, int64_t blocks, const void* x, const Launch& launch) {
+  if (gemv.format == WeightFormat::kQ8) return start_format<T, WeightFormat::kQ8>(gemv, blocks, x, launch);
+  start_format<T, WeightFormat::kQ4>(gemv, blocks, x, launch);
 }
 
 }  // namespace
@@ -119,9 +125,9 @@ void run_plain_quantized_gemv(DType dtype, QuantizedGemv gemv, const void* x, co
   }
   if (blocks == 0) return;
   gemv.aligned = begins_at_eights(dtype, gemv, x);
-  if (gemv.format == WeightFormat::kQ8)
-    return start_format<WeightFormat::kQ8>(dtype, gemv, blocks, x, launch);
-  start_format<WeightFormat::kQ4>(dtype, gemv, blocks, x, launch);
+  if (dtype == DType::bf16) return start_type<__nv_bfloat16>(gemv, blocks, x, launch);
+  if (dtype == DType::f16) return start_type<__half>(gemv, blocks, x, launch);
+  start_type<float>(gemv, blocks, x, launch);
 }
 
 }  // namespace genesis::cuda

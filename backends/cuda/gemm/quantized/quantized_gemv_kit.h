@@ -1,5 +1,4 @@
-// What the kernels of quantized_gemv.h share: x as bytes in shared memory, and how a result is finished. Between these the
-// dtype does not matter: the kernels look at it at their ends, in functions of their own.
+// What the kernels of quantized_gemv.h share: x as bytes in shared memory, and how a result is finished.
 #pragma once
 
 #include "backends/cuda/device/activate.h"
@@ -7,7 +6,6 @@
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/device/reduce.h"
 #include "backends/cuda/device/swiglu_formula.h"
-#include "backends/cuda/device/wide_vector.h"
 #include "backends/cuda/gemm/quantized/quantized_gemv_problem.h"
 
 namespace genesis::cuda {
@@ -48,62 +46,45 @@ __device__ __forceinline__ Pack<T, 8> read_eight(const T* at, bool aligned) {
   return eight;
 }
 
-// Of a row of x and its norm's weight, or null, a share: every `warps`-th 32 packs of eight from those of `first` on. The
-// sum of its squares. Several loads of a lane are under way at once.
-template <class T>
-__device__ __noinline__ float bring_row(const T* x, const T* norm, bool aligned, int eights, int first,
-                                        int warps, unsigned char* to, ByteBlock* blocks) {
+// Warps share the rows of x evenly: M of them at most. Several loads of a lane are under way at once.
+template <class T, int M>
+__device__ __forceinline__ void bring_x(const QuantizedGemv& gemv, const T* x, const SharedX& to,
+                                        XSquares& squares) {
   constexpr int kEach = 8, kAhead = 4;
-  const bool normalises = norm != nullptr;
-  float square = 0;
-#pragma unroll 1
-  for (first *= kLanes; first < eights; first += kAhead * warps * kLanes) {
-    Pack<T, kEach> values[kAhead], gains[kAhead];
-#pragma unroll
-    for (int u = 0; u < kAhead; ++u) {
-      const int i = min(first + u * warps * kLanes + static_cast<int>(threadIdx.x) % kLanes, eights - 1);
-      values[u] = read_eight(x + i * kEach, aligned);
-      if (normalises) gains[u] = read_eight(norm + i * kEach, aligned);
-    }
-#pragma unroll
-    for (int u = 0; u < kAhead; ++u) {
-      const int begin = first + u * warps * kLanes, i = begin + static_cast<int>(threadIdx.x) % kLanes;
-      if (begin >= eights) break;
-      float wide[kEach];
-#pragma unroll
-      for (int e = 0; e < kEach; ++e) {
-        wide[e] = widen(values[u].at[e]);
-        square = fmaf(wide[e], i < eights ? wide[e] : 0.0f, square);
-        wide[e] *= normalises ? widen(gains[u].at[e]) : 1.0f;
-      }
-      uint32_t bytes[kEach / 4];
-      const ByteBlock block = bytes_of_block(wide, bytes);
-      if (i >= eights) continue;
-      reinterpret_cast<uint2*>(to)[i] = {bytes[0], bytes[1]};
-      constexpr int kLanesOfBlock = static_cast<int>(kQuantBlock) / kEach;
-      if (i % kLanesOfBlock == 0) blocks[i / kLanesOfBlock] = block;
-    }
-  }
-  return square;
-}
-
-// Warps share the rows of x evenly: M of them at most.
-template <int M>
-__device__ __forceinline__ void bring_x(const QuantizedGemv& gemv, const void* x, DType dtype,
-                                        const SharedX& to, XSquares& squares) {
   const int warps = static_cast<int>(blockDim.x) / kLanes / M, warp = static_cast<int>(threadIdx.x) / kLanes,
-            row = warp / warps;
-  const auto bring = [&]<class T>(T) {
-    return bring_row(static_cast<const T*>(x) + row * gemv.k, static_cast<const T*>(gemv.norm), gemv.aligned,
-                     static_cast<int>(gemv.k) / 8, warp % warps, warps, to.bytes + row * gemv.k,
-                     to.blocks + row * gemv.k / kQuantBlock);
-  };
+            row = warp / warps, eights = static_cast<int>(gemv.k) / kEach;
+  const bool normalises = gemv.norm != nullptr;
   float square = 0;
   if (row < gemv.m)
-    square = dtype == DType::bf16  ? bring(__nv_bfloat16{})
-             : dtype == DType::f16 ? bring(__half{})
-                                   : bring(0.0f);
-  if (!gemv.norm) return;
+#pragma unroll 1
+    for (int first = warp % warps * kLanes; first < eights; first += kAhead * warps * kLanes) {
+      Pack<T, kEach> values[kAhead], gains[kAhead];
+#pragma unroll
+      for (int u = 0; u < kAhead; ++u) {
+        const int i = min(first + u * warps * kLanes + static_cast<int>(threadIdx.x) % kLanes, eights - 1);
+        values[u] = read_eight(x + row * gemv.k + i * kEach, gemv.aligned);
+        if (normalises) gains[u] = read_eight(static_cast<const T*>(gemv.norm) + i * kEach, gemv.aligned);
+      }
+#pragma unroll
+      for (int u = 0; u < kAhead; ++u) {
+        const int begin = first + u * warps * kLanes, i = begin + static_cast<int>(threadIdx.x) % kLanes;
+        if (begin >= eights) break;
+        float wide[kEach];
+#pragma unroll
+        for (int e = 0; e < kEach; ++e) {
+          wide[e] = widen(values[u].at[e]);
+          square = fmaf(wide[e], i < eights ? wide[e] : 0.0f, square);
+          wide[e] *= normalises ? widen(gains[u].at[e]) : 1.0f;
+        }
+        uint32_t bytes[kEach / 4];
+        const ByteBlock block = bytes_of_block(wide, bytes);
+        if (i >= eights) continue;
+        reinterpret_cast<uint2*>(to.bytes + row * gemv.k)[i] = {bytes[0], bytes[1]};
+        constexpr int kLanesOfBlock = static_cast<int>(kQuantBlock) / kEach;
+        if (i % kLanesOfBlock == 0) to.blocks[(row * gemv.k) / kQuantBlock + i / kLanesOfBlock] = block;
+      }
+    }
+  if (!normalises) return;
   square = warp_sum(square);
   if (threadIdx.x % kLanes == 0) squares.of_warp[warp] = square;
 }
@@ -118,30 +99,18 @@ __device__ __forceinline__ float scale_of_row(const QuantizedGemv& gemv, const X
   return 1 / sqrtf(sum / static_cast<float>(gemv.k) + gemv.eps);
 }
 
-// Apart from kernels: the formulas are long.
-__device__ __noinline__ inline float activated(float x, Activation activation) {
-  return activate(x, activation);
-}
-// Of a gate and an up that are rounded to `dtype` first.
-__device__ __noinline__ inline float gated_by_dtype(float gate, float up, DType dtype) {
-  const auto of_type = [&]<class T>(T) { return gated<T>(widen(narrow<T>(gate)), widen(narrow<T>(up))); };
-  return dtype == DType::bf16  ? of_type(__nv_bfloat16{})
-         : dtype == DType::f16 ? of_type(__half{})
-                               : of_type(0.0f);
-}
-
 // One element of y: which, and what is added to its sum, asked for before the sum is there.
+template <class T>
 struct QuantizedResult {
-  DType dtype;
   int64_t at = -1;  // in y; -1: there is none
   float bias = 0, up_bias = 0, addend = 0;
 
   __device__ __forceinline__ void ask(const QuantizedGemv& gemv, const QuantizedGemv::Layer& layer, int64_t m,
                                       int64_t row) {
     at = m * layer.n + row;
-    bias = WideVector{layer.bias, dtype}.element(row, 0.0f);
-    if (gemv.swiglu) up_bias = WideVector{gemv.layer[1].bias, dtype}.element(row, 0.0f);
-    addend = WideVector{layer.addend, dtype}.element(at, 0.0f);
+    if (layer.bias) bias = widen(static_cast<const T*>(layer.bias)[row]);
+    if (gemv.swiglu && gemv.layer[1].bias) up_bias = widen(static_cast<const T*>(gemv.layer[1].bias)[row]);
+    if (layer.addend) addend = widen(static_cast<const T*>(layer.addend)[at]);
   }
   // From its sum, or from those of gate and up.
   __device__ __forceinline__ void finish(const QuantizedGemv& gemv, const QuantizedGemv::Layer& layer,
@@ -150,17 +119,12 @@ struct QuantizedResult {
     if (layer.bias) y += bias;
     if (gemv.swiglu) {
       if (gemv.layer[1].bias) up += up_bias;
-      y = gated_by_dtype(y, up, dtype);
+      y = gated<T>(widen(narrow<T>(y)), widen(narrow<T>(up)));
     } else {
-      if (gemv.activation != Activation::kNone) y = activated(y, gemv.activation);
+      y = activate(y, gemv.activation);
       if (layer.addend) y += addend;
     }
-    if (dtype == DType::bf16)
-      static_cast<__nv_bfloat16*>(layer.y)[at] = narrow<__nv_bfloat16>(y);
-    else if (dtype == DType::f16)
-      static_cast<__half*>(layer.y)[at] = narrow<__half>(y);
-    else
-      static_cast<float*>(layer.y)[at] = y;
+    static_cast<T*>(layer.y)[at] = narrow<T>(y);
   }
 };
 

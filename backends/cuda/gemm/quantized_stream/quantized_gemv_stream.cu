@@ -10,8 +10,7 @@
 namespace genesis::cuda {
 namespace {
 
-constexpr int kMaxSlots = 8,
-              kRows = 4;               // of weights that a warp has at once
+constexpr int kMaxSlots = 8;
 constexpr int64_t kWholeScales = 256;  // elements of k whose scales are 16 bytes
 
 // How the kernel goes about it.
@@ -34,6 +33,7 @@ struct RowGroup {
   int count;    // of each weight, less at the end
 };
 
+template <int kRows>
 __device__ __forceinline__ RowGroup group_at(const QuantizedGemv& gemv, int64_t group) {
   int which = 0;
   if (!gemv.swiglu)
@@ -44,7 +44,7 @@ __device__ __forceinline__ RowGroup group_at(const QuantizedGemv& gemv, int64_t 
 }
 
 // Of one warp. A slot has a part of each row of a group: their quants, then their scales.
-template <WeightFormat kFormat>
+template <WeightFormat kFormat, int kRows>
 class WarpRing {
  public:
   __device__ WarpRing(const QuantizedGemv& gemv, const StreamPlan& plan, unsigned char* slots, uint64_t* full)
@@ -66,7 +66,7 @@ class WarpRing {
   __device__ __forceinline__ void ask() {
     if (group_ >= plan_.groups) return;
     const int lane = static_cast<int>(threadIdx.x) % kLanes;
-    const RowGroup group = group_at(gemv_, group_);
+    const RowGroup group = group_at<kRows>(gemv_, group_);
     const int begin = part_ * plan_.part_values,
               values = static_cast<int>(min(int64_t{plan_.part_values}, gemv_.k - begin));
     const int quant_bytes = bytes_of(values), scale_bytes = values / 16;
@@ -129,7 +129,7 @@ class WarpRing {
 };
 
 // sums[m * kRows + r] += row r of the slot times row m of x, over `values` elements from `begin` on.
-template <WeightFormat kFormat, int M>
+template <WeightFormat kFormat, int M, int kRows>
 __device__ __forceinline__ void multiply_part(const QuantizedGemv& gemv, const StreamPlan& plan,
                                               const unsigned char* slot, const int (&places)[kRows],
                                               const SharedX& x, int begin, int values,
@@ -161,20 +161,20 @@ __device__ __forceinline__ void multiply_part(const QuantizedGemv& gemv, const S
 }
 
 // Each group of rows that the warp has, as its parts come: the sums, and results from them.
-template <WeightFormat kFormat, int M>
+template <class T, WeightFormat kFormat, int M, int kRows>
 __device__ __forceinline__ void multiply_groups(const QuantizedGemv& gemv, const StreamPlan& plan,
-                                                DType dtype, WarpRing<kFormat>& ring, const SharedX& x,
+                                                WarpRing<kFormat, kRows>& ring, const SharedX& x,
                                                 const XSquares& squares) {
-  using Ring = WarpRing<kFormat>;
+  using Ring = WarpRing<kFormat, kRows>;
   constexpr int kSums = M * kRows, kLanesOfSum = kLanes / kSums;
   const int lane = static_cast<int>(threadIdx.x) % kLanes, sum = lane / kLanesOfSum, m = sum / kRows,
             r = sum % kRows, results = gemv.swiglu ? kRows / 2 : kRows;
   const float scale = scale_of_row<M>(gemv, squares, m);
 #pragma unroll 1
   for (int64_t at = Ring::first_group(); at < plan.groups; at += Ring::group_step()) {
-    const RowGroup group = group_at(gemv, at);
+    const RowGroup group = group_at<kRows>(gemv, at);
     const QuantizedGemv::Layer& layer = gemv.layer[group.which];
-    QuantizedResult result{dtype};
+    QuantizedResult<T> result;
     if (lane % kLanesOfSum == 0 && m < gemv.m && r < group.count) result.ask(gemv, layer, m, group.row + r);
     int places[kRows];  // rows that are not there repeat the last one
 #pragma unroll
@@ -185,8 +185,9 @@ __device__ __forceinline__ void multiply_groups(const QuantizedGemv& gemv, const
 #pragma unroll 1
     for (int part = 0; part < plan.parts; ++part) {
       const int begin = part * plan.part_values;
-      multiply_part<kFormat, M>(gemv, plan, ring.wait(), places, x, begin,
-                                static_cast<int>(min(int64_t{plan.part_values}, gemv.k - begin)), sums);
+      multiply_part<kFormat, M, kRows>(gemv, plan, ring.wait(), places, x, begin,
+                                       static_cast<int>(min(int64_t{plan.part_values}, gemv.k - begin)),
+                                       sums);
       ring.release();
     }
     const float own = sum_by_lanes(sums) * scale, up = from_above(own, kRows / 2 * kLanesOfSum);
@@ -194,10 +195,10 @@ __device__ __forceinline__ void multiply_groups(const QuantizedGemv& gemv, const
   }
 }
 
-template <WeightFormat kFormat, int M>
+template <class T, WeightFormat kFormat, int M, int kRows>
 __global__ void __launch_bounds__(kMaxGemvWarps* kLanes, 1)
     streamed_gemv(const __grid_constant__ QuantizedGemv gemv, const __grid_constant__ StreamPlan plan,
-                  DType dtype, const void* x) {
+                  const T* x) {
   extern __shared__ __align__(128) unsigned char shared[];
   __shared__ __align__(8) uint64_t full[kMaxGemvWarps][kMaxSlots];
   __shared__ XSquares squares;
@@ -207,7 +208,7 @@ __global__ void __launch_bounds__(kMaxGemvWarps* kLanes, 1)
     let_copies_see_barriers();
   }
   __syncwarp();
-  WarpRing<kFormat> ring(
+  WarpRing<kFormat, kRows> ring(
       gemv, plan, shared + plan.ring_at + warp * plan.slots * kRows * (plan.row_bytes + plan.scale_bytes),
       full[warp]);
   const auto fill = [&] {
@@ -218,9 +219,9 @@ __global__ void __launch_bounds__(kMaxGemvWarps* kLanes, 1)
   pdl_wait();
   if (!gemv.independent) fill();
   const SharedX bytes(shared, gemv.m, gemv.k);
-  bring_x<M>(gemv, x, dtype, bytes, squares);
+  bring_x<T, M>(gemv, x, bytes, squares);
   __syncthreads();
-  multiply_groups<kFormat, M>(gemv, plan, dtype, ring, bytes, squares);
+  multiply_groups<T, kFormat, M, kRows>(gemv, plan, ring, bytes, squares);
 }
 
 // Copies begin and end at multiples of 16 bytes.
@@ -244,9 +245,10 @@ int64_t count_groups(QuantizedGemv& gemv, int results) {
 constexpr int kOwnShared = 2 << 10;  // what the kernel has besides
 
 // Why not; empty: `plan` says how, and gemv's layers their first groups.
-std::string plan_stream(QuantizedGemv& gemv, const WeightStream& stream, int shared_limit, StreamPlan& plan) {
+std::string plan_stream(QuantizedGemv& gemv, int rows, const WeightStream& stream, int shared_limit,
+                        StreamPlan& plan) {
   const bool is_q4 = gemv.format == WeightFormat::kQ4;
-  const int results = gemv.swiglu ? kRows / 2 : kRows;
+  const int results = gemv.swiglu ? rows / 2 : rows;
   plan.groups = count_groups(gemv, results);
   const int64_t most = int64_t{stream.part_bytes} * (is_q4 ? 2 : 1) / kWholeScales * kWholeScales;
   const bool cut = gemv.k > most && gemv.k % kWholeScales == 0;
@@ -255,7 +257,7 @@ std::string plan_stream(QuantizedGemv& gemv, const WeightStream& stream, int sha
   if (!can_copy(gemv, plan, results)) return "scales that do not begin and end at multiples of 16 bytes";
   plan.row_bytes = plan.part_values / (is_q4 ? 2 : 1);
   plan.scale_bytes = plan.part_values / 16;
-  plan.slot_bytes = kRows * (plan.row_bytes + plan.scale_bytes);
+  plan.slot_bytes = rows * (plan.row_bytes + plan.scale_bytes);
   plan.slots = std::min(kMaxSlots, stream.ring_bytes / (stream.warps * plan.slot_bytes));
   if (plan.slots < 2) return "rows of weights of which shared memory does not hold two ahead";
   plan.ring_at = static_cast<int>(blocks_for(byte_rows_bytes(gemv.m, gemv.k), 128) * 128);
@@ -265,30 +267,36 @@ std::string plan_stream(QuantizedGemv& gemv, const WeightStream& stream, int sha
   return "";
 }
 
-template <WeightFormat kFormat, int M>
-bool start_kernel(DType dtype, QuantizedGemv gemv, const void* x, const Launch& launch,
-                  const WeightStream& stream) {
+template <class T, WeightFormat kFormat, int M, int kRows>
+bool start_kernel(QuantizedGemv gemv, const void* x, const Launch& launch, const WeightStream& stream) {
   StreamPlan plan;
-  if (!plan_stream(gemv, stream, shared_bytes_limit(), plan).empty()) return false;
+  if (!plan_stream(gemv, kRows, stream, shared_bytes_limit(), plan).empty()) return false;
   if (plan.groups == 0) return true;
   const int shared = plan.shared_bytes;
-  const auto kernel = streamed_gemv<kFormat, M>;
+  const auto kernel = streamed_gemv<T, kFormat, M, kRows>;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
   Launch sharing = launch;
   sharing.shares_memory = true;
   const int64_t blocks = std::min<int64_t>(int64_t{launch.multiprocessors} * stream.blocks, plan.groups);
   start_with_pdl(sharing, kernel, static_cast<unsigned>(blocks), static_cast<unsigned>(stream.warps * kLanes),
-                 static_cast<size_t>(shared), gemv, plan, dtype, x);
+                 static_cast<size_t>(shared), gemv, plan, static_cast<const T*>(x));
   return true;
 }
 
-template <WeightFormat kFormat>
-bool start_format(DType dtype, const QuantizedGemv& gemv, const void* x, const Launch& launch,
+template <class T, WeightFormat kFormat, int kRows>
+bool start_rows(const QuantizedGemv& gemv, const void* x, const Launch& launch, const WeightStream& stream) {
+  if (gemv.m <= 1) return start_kernel<T, kFormat, 1, kRows>(gemv, x, launch, stream);
+  if (gemv.m <= 2) return start_kernel<T, kFormat, 2, kRows>(gemv, x, launch, stream);
+  if (gemv.m <= 4) return start_kernel<T, kFormat, 4, kRows>(gemv, x, launch, stream);
+  return start_kernel<T, kFormat, 8, kRows>(gemv, x, launch, stream);
+}
+
+template <class T, int kRows>
+bool start_format(const QuantizedGemv& gemv, const void* x, const Launch& launch,
                   const WeightStream& stream) {
-  if (gemv.m <= 1) return start_kernel<kFormat, 1>(dtype, gemv, x, launch, stream);
-  if (gemv.m <= 2) return start_kernel<kFormat, 2>(dtype, gemv, x, launch, stream);
-  if (gemv.m <= 4) return start_kernel<kFormat, 4>(dtype, gemv, x, launch, stream);
-  return start_kernel<kFormat, 8>(dtype, gemv, x, launch, stream);
+  if (gemv.format == WeightFormat::kQ8)
+    return start_rows<T, WeightFormat::kQ8, kRows>(gemv, x, launch, stream);
+  return start_rows<T, WeightFormat::kQ4, kRows>(gemv, x, launch, stream);
 }
 
 }  // namespace
@@ -297,16 +305,18 @@ std::string quantized_stream_declines(const QuantizedGemv& gemv) {
   constexpr int kSharedOfHopper = 227 << 10;
   QuantizedGemv planned = gemv;
   StreamPlan plan;
-  return plan_stream(planned, {}, kSharedOfHopper, plan);
+  return plan_stream(planned, WeightStream{}.rows, {}, kSharedOfHopper, plan);
 }
 
 bool try_streamed_quantized_gemv(DType dtype, QuantizedGemv gemv, const void* x, const Launch& launch,
                                  const WeightStream& stream) {
   if (!launch.can_use_pdl || !begins_at_eights(dtype, gemv, x)) return false;  // older chips
   gemv.aligned = true;
-  if (gemv.format == WeightFormat::kQ8)
-    return start_format<WeightFormat::kQ8>(dtype, gemv, x, launch, stream);
-  return start_format<WeightFormat::kQ4>(dtype, gemv, x, launch, stream);
+  if (dtype == DType::bf16)
+    return stream.rows == 2 ? start_format<__nv_bfloat16, 2>(gemv, x, launch, stream)
+                            : start_format<__nv_bfloat16, 4>(gemv, x, launch, stream);
+  if (dtype == DType::f16) return start_format<__half, 4>(gemv, x, launch, stream);
+  return start_format<float, 4>(gemv, x, launch, stream);
 }
 
 }  // namespace genesis::cuda

@@ -12,6 +12,7 @@ namespace genesis::cuda {
 struct WeightStream {
   int warps = 8;              // of a block, 16 at most
   int blocks = 1;             // on a multiprocessor
+  int rows = 4;               // of weights that a warp has at once: 2 or 4
   int ring_bytes = 96 << 10;  // of weights that a block asks for ahead
   int part_bytes = 2048;      // of a row in one piece
 };
