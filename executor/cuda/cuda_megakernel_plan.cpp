@@ -1,11 +1,14 @@
 #include "executor/cuda/cuda_megakernel_plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <numeric>
 #include <optional>
 
 #include "executor/cuda/independent_inputs.h"
+#include "executor/runtime/device.h"
 
 namespace genesis {
 namespace {
@@ -43,29 +46,22 @@ class Growing {
   Growing(const Plan& plan, const std::vector<uint64_t>& independent)
       : plan_(plan), independent_(independent) {}
 
-  // False, and nothing has changed, where the step cannot be the next instruction.
-  bool add(size_t step) {
+  // Empty, or why the step cannot be the next instruction, and nothing has changed.
+  std::string add(size_t step) {
     const Step& s = plan_.steps[step];
-    const auto shape = cuda::instruction_shape_of({*s.op, s.attributes, s.input_types, s.output_types});
-    if (!shape || !is_independent(s, *shape, step) || !goes_with_the_others(*shape, s)) return false;
-    PlannedInstruction instruction{.step = step, .shape = *shape};
-    for (int input : shape->vectors()) {
-      const auto source = find(s.inputs[static_cast<size_t>(input)]);
-      if (!source || (source->instruction < 0 && shape->kind != Kind::kProduct)) return false;
-      instruction.sources.push_back(*source);
-    }
-    if (!take_norms(instruction)) return false;
-    if (shape->addend >= 0) {
-      const auto source = find(s.inputs[static_cast<size_t>(shape->addend)]);
-      if (!source) return false;
-      instruction.addend = *source;
-    }
+    PlannedInstruction instruction{.step = step};
+    const KernelQuery query{*s.op, s.attributes, s.input_types, s.output_types};
+    if (std::string why = cuda::describe_instruction(query, instruction.shape); !why.empty()) return why;
+    if (std::string why = find_operands(instruction); !why.empty()) return why;
+    const cuda::InstructionShape& shape = instruction.shape;
     Known known = known_by(instruction);
-    if (shape->kind != Kind::kHeadNorm && !may_write(s, *shape, known.before_write)) return false;
-    if (shape->kind == Kind::kAttention && !attentions_are_done(known.before_write)) return false;
+    if (shape.kind != Kind::kHeadNorm && !may_write(s, shape, known.before_write))
+      return "it writes where others of the kernel may still read";
+    if (shape.kind == Kind::kAttention && !attentions_are_done(known.before_write))
+      return "another attention of the kernel may still run";
     instructions_.push_back(std::move(instruction));
     known_.push_back(std::move(known));
-    return true;
+    return "";
   }
 
   // Norms of heads that no attention of the megakernel has taken, or not alone, and what follows them.
@@ -100,6 +96,26 @@ class Growing {
  private:
   static int64_t given(const cuda::InstructionShape& shape) {
     return std::accumulate(shape.elements.begin(), shape.elements.end(), int64_t{0});
+  }
+
+  // Empty, or what the instruction reads that a kernel of many steps cannot.
+  std::string find_operands(PlannedInstruction& instruction) const {
+    const Step& s = plan_.steps[instruction.step];
+    const cuda::InstructionShape& shape = instruction.shape;
+    if (!is_independent(s, shape, instruction.step)) return "weights or caches that steps ahead write";
+    if (!goes_with_the_others(shape, s)) return "attention of another size or start than the one ahead";
+    for (int input : shape.vectors()) {
+      const auto source = find(s.inputs[static_cast<size_t>(input)]);
+      if (!source) return "a part of what a step ahead gives";
+      if (source->instruction < 0 && shape.kind != Kind::kProduct) return "no product of the kernel ahead";
+      instruction.sources.push_back(*source);
+    }
+    if (!take_norms(instruction)) return "norms of heads that are not its own";
+    if (shape.addend < 0) return "";
+    const auto source = find(s.inputs[static_cast<size_t>(shape.addend)]);
+    if (!source) return "an addend that is a part of what a step ahead gives";
+    instruction.addend = *source;
+    return "";
   }
 
   // The norms of q and k are a part of the attention that reads them, and nobody else's.
@@ -275,20 +291,47 @@ class Growing {
 
 }  // namespace
 
-std::vector<MegakernelPlan> plan_megakernels(const Plan& plan) {
+std::vector<MegakernelPlan> plan_megakernels(const Plan& plan, std::vector<std::string>* declined) {
   const std::vector<uint64_t> independent = independent_inputs(plan);
   std::vector<MegakernelPlan> megakernels;
+  if (declined) declined->assign(plan.steps.size(), "");
   for (size_t step = 0; step < plan.steps.size();) {
     Growing megakernel(plan, independent);
-    while (megakernel.size() < kMaxInstructions && step + megakernel.size() < plan.steps.size() &&
-           megakernel.add(step + megakernel.size())) {
+    std::string why = "norms of heads whose attention is not behind them";
+    while (megakernel.size() < kMaxInstructions && step + megakernel.size() < plan.steps.size()) {
+      std::string reason = megakernel.add(step + megakernel.size());
+      if (reason.empty()) continue;
+      if (megakernel.size() == 0) why = std::move(reason);
+      break;
     }
     megakernel.cut_at_untaken_norms();
-    const size_t instructions = megakernel.size();
-    if (instructions >= kMinInstructions) megakernels.push_back(megakernel.finish());
-    step += std::max<size_t>(instructions, 1);
+    const size_t instructions = megakernel.size(), end = step + std::max<size_t>(instructions, 1);
+    if (instructions >= kMinInstructions)
+      megakernels.push_back(megakernel.finish());
+    else if (instructions > 0)
+      why = fmt::format("{} of its steps in a row: less than {} cost more than their kernels", instructions,
+                        kMinInstructions);
+    for (; step < end; ++step)
+      if (declined && instructions < kMinInstructions) (*declined)[step] = why;
   }
   return megakernels;
+}
+
+std::vector<KernelChoice> choose_cuda_megakernels(const Plan& plan) {
+  std::vector<std::string> declined;
+  plan_megakernels(plan, &declined);
+  std::vector<KernelChoice> choices;
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    KernelChoice& choice = choices.emplace_back();
+    if (declined[i].empty())
+      choice = {
+          .name = "megakernel",
+          .declined = {},
+          .decided_later = "where shared memory is too small for the weights, its steps run one by one"};
+    else if (cuda::is_of_a_megakernel(*plan.steps[i].op))
+      choice.declined.push_back({"megakernel", declined[i]});
+  }
+  return choices;
 }
 
 }  // namespace genesis

@@ -3,6 +3,7 @@
 // a step outside reads it. Needs no device. Executed by executor/cuda/cuda_megakernel.h.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "backends/cuda/decode/instruction_shape.h"
@@ -41,6 +42,7 @@ struct MegakernelPlan {
 // short one costs more than its kernels do one by one. (Layers of a 7B model that two ranks share have an exchange behind
 // every three instructions: a token takes 4.10 ms with megakernels between them, and 3.83 without.)
 inline constexpr size_t kMinInstructions = 8, kMaxInstructions = 256;
-std::vector<MegakernelPlan> plan_megakernels(const Plan& plan);
+// `declined`: by step, why it is in none; empty where it is in one.
+std::vector<MegakernelPlan> plan_megakernels(const Plan& plan, std::vector<std::string>* declined = nullptr);
 
 }  // namespace genesis

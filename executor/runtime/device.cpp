@@ -21,7 +21,8 @@ constexpr DeviceKind kDevices[] = {
     {.name = "cuda",
      .is_numbered = true,
      .open = [](int index, int) { return open_cuda_device(index); },
-     .target = cuda_target},
+     .target = cuda_target,
+     .choose_together = choose_cuda_megakernels},
 };
 
 // "cpu, cuda or cuda:N"

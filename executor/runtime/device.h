@@ -66,6 +66,9 @@ struct DeviceKind {
   bool takes_threads = false;  // SessionOptions::threads says something to it
   std::shared_ptr<Device> (*open)(int index, int threads) = nullptr;
   Target (*target)(int index) = nullptr;
+  // By step, a way that runs it together with its neighbours: without a name where none does, and why not. Null: there is no
+  // such way.
+  std::vector<KernelChoice> (*choose_together)(const Plan& plan) = nullptr;
 };
 // The row whose name stands before the colon; null when there is none.
 const DeviceKind* find_device_kind(std::string_view name);
@@ -84,5 +87,6 @@ Target target_of(const std::string& name);
 std::shared_ptr<Device> open_cpu_device(int threads);
 std::shared_ptr<Device> open_cuda_device(int index);
 Target cuda_target(int index);
+std::vector<KernelChoice> choose_cuda_megakernels(const Plan& plan);
 
 }  // namespace genesis

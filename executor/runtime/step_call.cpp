@@ -1,6 +1,7 @@
 #include "executor/runtime/step_call.h"
 
 #include "backends/kernel_table.h"
+#include "executor/runtime/device.h"
 #include "schema/core/error.h"
 
 namespace genesis {
@@ -35,6 +36,22 @@ std::vector<StepCall> make_step_calls(const Plan& plan, FindKernels kernels, con
     with_context([&] { calls.push_back(make_call(step, kernels, disabled)); },
                  [&] { return "while preparing node '" + step.authored + "'"; });
   return calls;
+}
+
+std::vector<KernelChoice> choices_of(const Plan& plan, const Target& target, const RunnerOptions& options) {
+  if (!target.choose) fail("{} does not tell which kernels it would take", target.device);
+  std::vector<KernelChoice> choices(plan.steps.size());
+  if (const DeviceKind* kind = find_device_kind(target.device); kind && kind->choose_together)
+    choices = kind->choose_together(plan);
+  for (size_t i = 0; i < choices.size(); ++i) {
+    KernelChoice& together = choices[i];
+    if (!together.name.empty() && options.megakernel) continue;
+    if (!together.name.empty()) together.declined = {{together.name, "switched off"}};
+    KernelChoice alone = target.choose(query_of(plan.steps[i], options.disabled_kernels));
+    alone.declined.insert(alone.declined.begin(), together.declined.begin(), together.declined.end());
+    together = std::move(alone);
+  }
+  return choices;
 }
 
 std::vector<std::string> kernels_of(const Plan& plan, const Target& target, const KernelNames& disabled) {

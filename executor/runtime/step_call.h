@@ -35,6 +35,9 @@ using FindKernels = std::span<const KernelImpl> (*)(std::string_view op);
 // The calls of a plan, not yet bound to memory. Throws Error that names the node a device cannot run. `disabled`:
 // kernels that the plan was made without.
 std::vector<StepCall> make_step_calls(const Plan& plan, FindKernels kernels, const KernelNames& disabled);
+// By step, the way that a run takes, one that runs many steps together too, and why better ones do not run it. Throws Error
+// where the target does not tell.
+std::vector<KernelChoice> choices_of(const Plan& plan, const Target& target, const RunnerOptions& options);
 // By step, the kernel that its call runs, down to the ways of a matrix product: "attention.blocks", "gemm.packed". Of
 // a target that does not tell, the op.
 std::vector<std::string> kernels_of(const Plan& plan, const Target& target, const KernelNames& disabled);

@@ -9,6 +9,7 @@
 #include "backends/cuda/kernels.h"
 #include "executor/compile.h"
 #include "executor/runtime/device.h"
+#include "executor/runtime/step_call.h"
 #include "executor/session.h"
 #include "models/text/sampling_entries.h"
 #include "models/zoo.h"
@@ -75,6 +76,36 @@ TEST(Megakernels, DecodingIsOneMegakernelOfAllLayersAndTheHead) {
   EXPECT_EQ(megakernel.instructions[1].sources[1].element, 128);
   EXPECT_EQ(megakernel.instructions[1].sources[2].element, 192);
   EXPECT_LE(megakernel.slots, 4);
+}
+
+// What `info --kernels` says of a step.
+TEST(Megakernels, ChoicesSayWhichStepsAreInOneAndWhyOthersAreNot) {
+  const auto model = language_model("qwen2", "4");
+  const Target target = target_of("cuda");
+  const auto choices = [&](const Model& from, const std::string& entry, const Bindings& sizes,
+                           bool megakernel) {
+    const CompiledEntry made = compile_entry(from, entry, sizes, target, {});
+    RunnerOptions options = made.runner;
+    options.megakernel = megakernel;
+    return choices_of(made.plan, target, options);
+  };
+  const auto count = [](const std::vector<KernelChoice>& all, const std::string& way,
+                        const std::string& reason) {
+    return std::ranges::count_if(all, [&](const KernelChoice& choice) {
+      if (reason.empty()) return choice.name == way;
+      return std::ranges::find(choice.declined, KernelChoice::Declined{way, reason}) != choice.declined.end();
+    });
+  };
+  EXPECT_EQ(count(choices(*model, "decode", {}, true), "megakernel", ""), 4 * 5 + 1);
+  const auto without = choices(*model, "decode", {}, false);
+  EXPECT_EQ(count(without, "megakernel", ""), 0);
+  EXPECT_EQ(count(without, "megakernel", "switched off"), 4 * 5 + 1);
+  EXPECT_GT(count(choices(*model, "prefill", {{"seq", 7}}, true), "megakernel", "x is not one row"), 4);
+  const auto wide = models::make_model("qwen2", {{"num_hidden_layers", "4"}});
+  EXPECT_GT(count(choices(*wide, "decode", {}, true), "megakernel", "x is not bf16"), 4);
+  EXPECT_GT(count(choices(*language_model("qwen2", "1"), "decode", {}, true), "megakernel",
+                  "6 of its steps in a row: less than 8 cost more than their kernels"),
+            4);
 }
 
 // Sampling adds two steps behind the megakernel; the token and its position come from states.

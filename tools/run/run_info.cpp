@@ -127,11 +127,12 @@ struct KernelUse {
   std::string example;             // the first node
 };
 
-std::vector<KernelUse> kernel_uses(const Plan& plan, const Target& target, const KernelNames& disabled) {
-  if (!target.choose) fail("{} does not tell which kernels it would take", target.device);
+std::vector<KernelUse> kernel_uses(const Plan& plan, const Target& target, const RunnerOptions& options) {
+  std::vector<KernelChoice> choices = choices_of(plan, target, options);
   std::vector<KernelUse> uses;
-  for (const Step& step : plan.steps) {
-    KernelChoice choice = target.choose(query_of(step, disabled));
+  for (size_t i = 0; i < choices.size(); ++i) {
+    const Step& step = plan.steps[i];
+    KernelChoice& choice = choices[i];
     auto use = std::ranges::find(uses, choice, &KernelUse::choice);
     if (use == uses.end()) use = uses.insert(uses.end(), {std::move(choice), {}, step.authored});
     ++use->ops[std::string(step.op->name())];
@@ -182,7 +183,7 @@ std::vector<Needs> all_needs(const Flags& flags, const Model& model, const std::
                                              {.disabled_passes = {flags.disable.begin(), flags.disable.end()},
                                               .memory_budget = flags.memory.bytes()});
     needs.push_back(needs_of(made.plan, *made.work));
-    if (flags.kernels) needs.back().kernels = kernel_uses(made.plan, target, made.runner.disabled_kernels);
+    if (flags.kernels) needs.back().kernels = kernel_uses(made.plan, target, made.runner);
   }
   if (needs.empty()) fail("no entry point has all its sizes: give them by --size SYMBOL=SIZE");
   return needs;

@@ -1,5 +1,7 @@
 #include "backends/cuda/decode/instruction_shape.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "backends/cuda/decode/megakernel_program.h"
@@ -10,60 +12,72 @@
 namespace genesis::cuda {
 namespace {
 
+// Each fills in the shape, and says why a step cannot be such an instruction; empty: it can.
+
 // x is one row, and rows of weights can be copied as they lie: all of `count` weights from shape.weight on.
-bool fits(const KernelQuery& query, InstructionShape& shape, int count) {
+std::string describe_weights(const KernelQuery& query, InstructionShape& shape, int count) {
   const TensorType& x = query.inputs[0];
   const bool quantized = shape.format != WeightFormat::kPlain;
   const int64_t block = quantized ? kQuantizedDepth : 32;  // elements of k that the kernel takes at once
-  if (count < 1 || count > InstructionShape::kMaxLayers || x.shape.rank() < 1) return false;
+  if (count < 1 || count > InstructionShape::kMaxLayers)
+    return fmt::format("{} weights: it takes 1 to {}", count, InstructionShape::kMaxLayers);
+  if (x.shape.rank() < 1) return "x has no axes";
   shape.k = x.shape[x.shape.rank() - 1].value();
-  if (x.numel() != shape.k || shape.k < block || shape.k % block != 0) return false;
+  if (x.numel() != shape.k) return "x is not one row";
+  if (shape.k < block || shape.k % block != 0)
+    return fmt::format("rows of {} elements: it takes multiples of {}", shape.k, block);
   for (int i = 0; i < count; ++i) {
     const TensorType& weight = query.inputs[static_cast<size_t>(shape.weight + i)];
     shape.n.push_back(weight.shape[0].value());
-    if (shape.n.back() < 4 || shape.n.back() % 4 != 0) return false;  // words are read two at a time
+    if (shape.n.back() < 4 || shape.n.back() % 4 != 0)  // words are read two at a time
+      return fmt::format("{} results: it takes multiples of 4", shape.n.back());
   }
   for (int i = 0; i < static_cast<int>(query.inputs.size()); ++i) {
     const bool packed = quantized && i >= shape.weight && i < shape.scales + count;
-    if (!packed && query.inputs[static_cast<size_t>(i)].dtype != x.dtype) return false;
+    if (!packed && query.inputs[static_cast<size_t>(i)].dtype != x.dtype) return "operands of several dtypes";
   }
   shape.elements = shape.swiglu ? std::vector{shape.n[0]} : shape.n;
-  return true;
+  return "";
 }
 
-std::optional<InstructionShape> linear(const KernelQuery& query) {
+std::string describe_linear(const KernelQuery& query, InstructionShape& shape) {
   const auto op = from_attributes<ops::Linear>(query.attributes);
-  InstructionShape shape;
-  if (op.activation != Activation::kNone || op.epilogue == ops::LinearEpilogue::kWithSwiglu)
-    return std::nullopt;
+  if (op.activation != Activation::kNone) return "an activation";
+  if (op.epilogue == ops::LinearEpilogue::kWithSwiglu) return "gate and up are one weight";
   shape.swiglu = op.epilogue == ops::LinearEpilogue::kSwiglu;
-  if (op.weights > InstructionShape::kMaxLayers) return std::nullopt;
   shape.format = op.weight_format;
   shape.weight = static_cast<int>(op.first_weight());
   if (op.is_quantized()) shape.scales = static_cast<int>(op.first_scale());
-  if (!fits(query, shape, static_cast<int>(op.weights))) return std::nullopt;
+  if (std::string why = describe_weights(query, shape, static_cast<int>(op.weights)); !why.empty())
+    return why;
   if (op.has_norm()) shape.norm = 1;
   if (op.has_norm()) shape.eps = static_cast<float>(op.eps);
   if (op.has_bias(query.inputs.size())) shape.bias = static_cast<int>(op.first_bias());
   if (op.has_addend) shape.addend = static_cast<int>(query.inputs.size()) - 1;
-  return shape;
+  return "";
 }
 
-std::optional<InstructionShape> cached_attention(const KernelQuery& query) {
-  const auto op = from_attributes<ops::CachedAttention>(query.attributes);
-  const auto q = query.inputs[0].shape.sizes(), cache = query.inputs[3].shape.sizes();
-  InstructionShape shape;
-  shape.kind = InstructionShape::Kind::kAttention;
-  if (cache[0] != 1 || query.outputs[0].numel() == 0 || query.inputs[3].numel() == 0) return std::nullopt;
+std::string decline_cached_attention(const KernelQuery& query, const ops::CachedAttention& op) {
+  const auto cache = query.inputs[3].shape.sizes();
+  if (cache[0] != 1) return "several texts";
+  if (query.outputs[0].numel() == 0 || query.inputs[3].numel() == 0) return "an empty cache, or no new token";
   for (int i = 1; i < 5; ++i)
-    if (query.inputs[static_cast<size_t>(i)].dtype != DType::bf16) return std::nullopt;
-  if (query.inputs[4].shape.sizes()[3] != cache[3] || (cache[3] != 64 && cache[3] != 128))
-    return std::nullopt;
-  // One start for all, and one set of frequencies.
-  if (query.inputs[5].shape.rank() != 0) return std::nullopt;
-  if (query.inputs.size() > 6 && query.inputs[6].shape.rank() != 1) return std::nullopt;
+    if (query.inputs[static_cast<size_t>(i)].dtype != DType::bf16) return "keys or values that are not bf16";
+  if (query.inputs[4].shape.sizes()[3] != cache[3]) return "keys and values of different sizes";
+  if (cache[3] != 64 && cache[3] != 128) return fmt::format("heads of {}: it takes 64 and 128", cache[3]);
+  if (query.inputs[5].shape.rank() != 0) return "a start for each text";
+  if (query.inputs.size() > 6 && query.inputs[6].shape.rank() != 1) return "frequencies for each head";
   const int64_t rotated = op.rotary_size == 0 ? cache[3] : op.rotary_size;
-  if (!op.rotates || op.kind != RopeKind::kHalf || rotated != cache[3]) return std::nullopt;
+  if (!op.rotates || op.kind != RopeKind::kHalf || rotated != cache[3])
+    return "heads that are not rotated whole, in halves";
+  return "";
+}
+
+std::string describe_cached_attention(const KernelQuery& query, InstructionShape& shape) {
+  const auto op = from_attributes<ops::CachedAttention>(query.attributes);
+  if (std::string why = decline_cached_attention(query, op); !why.empty()) return why;
+  const auto q = query.inputs[0].shape.sizes(), cache = query.inputs[3].shape.sizes();
+  shape.kind = InstructionShape::Kind::kAttention;
   shape.heads = static_cast<int>(q[2]);
   shape.key_heads = static_cast<int>(cache[2]);
   shape.size = static_cast<int>(cache[3]);
@@ -72,22 +86,22 @@ std::optional<InstructionShape> cached_attention(const KernelQuery& query) {
   shape.theta = op.theta;
   shape.window = op.window < shape.positions ? op.window : 0;
   shape.elements = {query.outputs[0].numel()};
-  return shape;
+  return "";
 }
 
-std::optional<InstructionShape> head_norm(const KernelQuery& query) {
+std::string describe_head_norm(const KernelQuery& query, InstructionShape& shape) {
   const auto op = from_attributes<ops::RmsNorm>(query.attributes);
   const TensorType& x = query.inputs[0];
-  InstructionShape shape;
   shape.kind = InstructionShape::Kind::kHeadNorm;
-  if (!op.has_weight || op.num_axes != 1 || query.inputs[1].dtype != x.dtype || x.shape.rank() < 2)
-    return std::nullopt;
+  if (!op.has_weight) return "a norm without a weight";
+  if (op.num_axes != 1 || x.shape.rank() < 2) return "not a norm of heads";
+  if (query.inputs[1].dtype != x.dtype) return "a weight of another dtype";
+  if (x.numel() == 0) return "nothing to compute";
   shape.size = static_cast<int>(x.shape[x.shape.rank() - 1].value());
-  if (x.numel() == 0) return std::nullopt;
   shape.eps = static_cast<float>(op.eps);
   shape.norm = 1;
   shape.elements = {x.numel()};
-  return shape;
+  return "";
 }
 
 }  // namespace
@@ -104,15 +118,20 @@ std::vector<int> InstructionShape::independent(size_t num_inputs) const {
   return inputs;
 }
 
-std::optional<InstructionShape> instruction_shape_of(const KernelQuery& query) {
-  // f16 could not hold x times a norm's weight.
-  if (query.inputs.empty() || query.inputs[0].dtype != DType::bf16) return std::nullopt;
+bool is_of_a_megakernel(const OpDef& op) {
+  const std::string_view name = op.name();
+  return name == ops::Linear::info.name || name == ops::CachedAttention::info.name ||
+         name == ops::RmsNorm::info.name;
+}
+
+std::string describe_instruction(const KernelQuery& query, InstructionShape& shape) {
   const std::string_view op = query.op.name();
-  std::optional<InstructionShape> shape;
-  if (op == ops::Linear::info.name) shape = linear(query);
-  if (op == ops::CachedAttention::info.name) shape = cached_attention(query);
-  if (op == ops::RmsNorm::info.name) shape = head_norm(query);
-  return shape;
+  if (!is_of_a_megakernel(query.op)) return fmt::format("it has no instruction for {}", op);
+  if (query.inputs[0].dtype != DType::bf16)
+    return "x is not bf16";  // f16 could not hold x times a norm's weight
+  if (op == ops::Linear::info.name) return describe_linear(query, shape);
+  if (op == ops::CachedAttention::info.name) return describe_cached_attention(query, shape);
+  return describe_head_norm(query, shape);
 }
 
 }  // namespace genesis::cuda

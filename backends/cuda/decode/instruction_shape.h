@@ -4,7 +4,6 @@
 #pragma once
 
 #include <array>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,7 +43,10 @@ struct InstructionShape {
   std::vector<int> independent(size_t num_inputs) const;
 };
 
-// Empty where a step cannot be an instruction.
-std::optional<InstructionShape> instruction_shape_of(const KernelQuery& query);
+// Whether there are instructions for such nodes at all.
+bool is_of_a_megakernel(const OpDef& op);
+
+// What the instruction for a step computes, in `shape`. Not empty where there is none: why not, in words.
+std::string describe_instruction(const KernelQuery& query, InstructionShape& shape);
 
 }  // namespace genesis::cuda

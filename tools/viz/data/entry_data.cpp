@@ -68,10 +68,12 @@ class Stages {
 };
 
 std::vector<int32_t> kernels_by_node(const Plan& plan, const Graph& graph, const Target& target,
-                                     const KernelNames& disabled, Tables& tables) {
+                                     const RunnerOptions& options, Tables& tables) {
   std::unordered_map<std::string, int32_t> chosen;
-  for (const Step& step : plan.steps)
-    if (target.choose) chosen[step.name] = tables.kernel(target.choose(query_of(step, disabled)));
+  if (target.choose) {
+    const std::vector<KernelChoice> choices = choices_of(plan, target, options);
+    for (size_t i = 0; i < choices.size(); ++i) chosen[plan.steps[i].name] = tables.kernel(choices[i]);
+  }
   std::vector<int32_t> kernels;
   for (const Node& node : graph.nodes()) {
     const auto at = chosen.find(node.name);
@@ -156,8 +158,7 @@ EntryData entry_data(const Model& model, const Graph& entry, const EntryOptions&
     const CompiledEntry made = compile_entry(model, entry.name(), sizes, target, options.session, false,
                                              [&](const CompileStage& stage) { stages.add(stage); });
     data.json["plan"] = plan_data(made.plan, stages.last(), tables);
-    stages.set_kernels(
-        kernels_by_node(made.plan, stages.last(), target, made.runner.disabled_kernels, tables));
+    stages.set_kernels(kernels_by_node(made.plan, stages.last(), target, made.runner, tables));
     data.plan = made.plan;
     if (options.measured && options.measured->timings.size() == made.plan.steps.size())
       data.json["measured"] = measured_data(made.plan, *options.measured, tables);
