@@ -32,8 +32,7 @@ std::optional<int64_t> memory_budget(const Model& model, const SessionOptions& o
 
 // Called when a pass has changed the graph; empty where nobody wants to know.
 decltype(passes::PipelineOptions::on_change) change_listener(const StageObserver& observe) {
-  auto dump =
-      environment().dump_folder.empty() ? nullptr : passes::dump_to_folder(environment().dump_folder);
+  auto dump = environment().dump_folder.empty() ? nullptr : passes::dump_to_folder(environment().dump_folder);
   if (!observe) return dump;
   return [dump, &observe](int number, const passes::Pass& pass, const Graph& graph) {
     if (dump) dump(number, pass, graph);
@@ -74,9 +73,7 @@ StateStorage encoded_slices(const Model& model, const StateStorage& slices) {
 }
 
 Switches switches_of(const SessionOptions& options, const Target& target) {
-  std::set<std::string> disabled = environment().disabled;
-  disabled.insert(options.disabled_passes.begin(), options.disabled_passes.end());
-  return parse_switches(disabled, target);
+  return parse_switches_and_environment(options.disabled_passes, target);
 }
 
 // Weights that may be kept in parts.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "executor/environment.h"
 #include "passes/pipelines.h"
 #include "schema/graph/near_names.h"
 
@@ -15,14 +16,15 @@ constexpr std::string_view kKernelPrefix = "kernel:";
 struct StepSwitch {
   std::string_view name;
   bool& (*of)(Switches&);
+  bool is_way = false;  // of running steps: a kernel's name goes for it too
 };
 constexpr StepSwitch kSteps[] = {
     {"node_order", [](Switches& s) -> bool& { return s.plan.schedule; }},
     {"in_place", [](Switches& s) -> bool& { return s.plan.in_place; }},
     {"memory_reuse", [](Switches& s) -> bool& { return s.plan.reuse; }},
-    {"side_stream", [](Switches& s) -> bool& { return s.runner.side_stream; }},
-    {"megakernel", [](Switches& s) -> bool& { return s.runner.megakernel; }},
-    {"peer_memory", [](Switches& s) -> bool& { return s.runner.peer_memory; }},
+    {"side_stream", [](Switches& s) -> bool& { return s.runner.side_stream; }, true},
+    {"megakernel", [](Switches& s) -> bool& { return s.runner.megakernel; }, true},
+    {"peer_memory", [](Switches& s) -> bool& { return s.runner.peer_memory; }, true},
 };
 
 void switch_off_kernel(const std::string& name, const Target& target, KernelNames& disabled) {
@@ -57,17 +59,24 @@ std::vector<std::string_view> step_switches() {
 Switches parse_switches(const std::set<std::string>& names, const Target& target) {
   Switches switches;
   for (const std::string& name : names) {
-    if (name.starts_with(kKernelPrefix)) {
-      switch_off_kernel(name.substr(kKernelPrefix.size()), target, switches.runner.disabled_kernels);
-      continue;
-    }
-    check_is_there(name);
-    if (const auto* step = std::ranges::find(kSteps, name, &StepSwitch::name); step != std::end(kSteps))
+    const bool is_kernel = name.starts_with(kKernelPrefix);
+    const std::string bare = is_kernel ? name.substr(kKernelPrefix.size()) : name;
+    const auto* step = std::ranges::find(kSteps, bare, &StepSwitch::name);
+    if (step != std::end(kSteps) && (step->is_way || !is_kernel)) {
       step->of(switches) = false;
-    else
+    } else if (is_kernel) {
+      switch_off_kernel(bare, target, switches.runner.disabled_kernels);
+    } else {
+      check_is_there(name);
       switches.passes.insert(name);
+    }
   }
   return switches;
+}
+
+Switches parse_switches_and_environment(std::set<std::string> names, const Target& target) {
+  names.insert(environment().disabled.begin(), environment().disabled.end());
+  return parse_switches(names, target);
 }
 
 }  // namespace genesis

@@ -6,8 +6,8 @@
 #include <iostream>
 #include <utility>
 
-#include "executor/environment.h"
 #include "executor/runtime/device.h"
+#include "executor/switches.h"
 #include "executor/training/checkpoint.h"
 #include "models/hugging_face/adapter.h"
 #include "passes/core/extract.h"
@@ -132,10 +132,18 @@ std::vector<std::string> chosen_entries(const Flags& flags, const Model& model) 
   return names;
 }
 
-passes::PipelineOptions pipeline_options(const Flags& flags) {
+// Passes that are left out, and kernels that those that run must not count on.
+Switches switches_of(const Flags& flags, const Target& target) {
+  const std::vector<std::string_view> steps = step_switches();
+  for (const std::string& name : flags.disable)
+    if (std::ranges::find(steps, name) != steps.end())
+      fail_usage("--disable {}: it is of planning and running, as --check and genesis-run do it", name);
+  return parse_switches_and_environment({flags.disable.begin(), flags.disable.end()}, target);
+}
+
+passes::PipelineOptions pipeline_options(const Flags& flags, const Switches& switches) {
   passes::PipelineOptions options;
-  options.disabled.insert(flags.disable.begin(), flags.disable.end());
-  options.disabled.insert(environment().disabled.begin(), environment().disabled.end());
+  options.disabled.insert(switches.passes.begin(), switches.passes.end());
   if (!flags.passes.empty())
     for (const passes::Pass& pass : passes::all_passes())
       if (std::ranges::find(flags.passes, pass.name) == flags.passes.end())
@@ -152,10 +160,12 @@ passes::PipelineOptions pipeline_options(const Flags& flags) {
 
 // Runs the pipeline of each chosen entry point and keeps what comes out.
 void optimise(Model& model, const Flags& flags, std::vector<passes::PassReport>& reports) {
-  const Target target = target_of(flags.target);
+  Target target = target_of(flags.target);
+  const Switches switches = switches_of(flags, target);
+  target.disabled_kernels = switches.runner.disabled_kernels;
   passes::PassContext context;
   context.target = &target;
-  passes::PipelineOptions options = pipeline_options(flags);
+  passes::PipelineOptions options = pipeline_options(flags, switches);
   options.reports = &reports;
   // A file's states are what its author made them; what a session would do to them is only looked at.
   StateStorage storage;
@@ -181,7 +191,7 @@ void add_training(Model& model, const Flags& flags, std::vector<passes::PassRepo
         parse_cast(flags) == DType::bf16 ? passes::TrainPrecision::kBf16 : passes::TrainPrecision::kF16;
   train.keep_f32.insert(train.keep_f32.end(), flags.keep_f32.begin(), flags.keep_f32.end());
   for (const std::string& group : flags.groups) train.groups.push_back(passes::parse_group(group));
-  passes::PipelineOptions options = pipeline_options(flags);
+  passes::PipelineOptions options = pipeline_options(flags, switches_of(flags, target_of(flags.target)));
   options.reports = &reports;
   if (!flags.keep_f32.empty() && train.precision == passes::TrainPrecision::kF32)
     fail_usage("--keep-f32 {}: all nodes are f32 without --cast bf16 or f16", flags.keep_f32[0]);
@@ -331,7 +341,8 @@ void run(Flags& flags, const Command& app) {
   tell_file_from_device(flags);
   if (answers_question(flags, app)) return;
   check_rewrite(flags, app);
-  for (const auto& list : {flags.passes, flags.disable}) passes::check_pass_names({list.begin(), list.end()});
+  passes::check_pass_names({flags.passes.begin(), flags.passes.end()});
+  switches_of(flags, target_of(flags.target));  // names that are none end here
   if (!flags.print_after.empty() && flags.print_after != "all") passes::check_pass_names({flags.print_after});
   if (!flags.keep_f32.empty() && flags.cast.empty() && flags.train.empty())
     fail_usage("--keep-f32 {}: it goes with --cast bf16 or f16", flags.keep_f32[0]);
@@ -390,7 +401,7 @@ void add_pass_flags(Command& app, Flags& flags) {
   app.add_option("--entry", flags.entries, "entry points to work on; all when not given")->take_all();
   app.add_option("--passes", flags.passes, "run only these passes")->delimiter(',');
   app.add_option("--disable", flags.disable,
-                 "leave these passes out; with --check also steps of planning, and kernels as kernel:NAME")
+                 "leave out these passes, and kernels as kernel:NAME; with --check also steps of planning")
       ->delimiter(',');
   app.add_flag("--list-passes", flags.list_passes, "list the passes and why each is there");
   app.add_flag("--list-ops", flags.list_ops, "list the ops as a Markdown table");

@@ -44,7 +44,7 @@ constexpr const char* kExamples = R"(Examples:
 struct Flags {
   std::string input, output, entry, color = "op", device = "cpu", diff, profile, trace,
                                     baseline_name = "baseline";
-  std::vector<std::string> sizes, loss;
+  std::vector<std::string> sizes, loss, disable;
   double baseline = std::nan(""), layout_seconds = 300;
   std::string mesh;
   int zero = 0;
@@ -92,7 +92,8 @@ void draw_trace(const Flags& flags) {
 
 // Of each rank, with a mesh; else the arena.
 void draw_ranks(const Flags& flags, const Model& model, const std::string& entry, const Bindings& sizes) {
-  SessionOptions session{.device = resolve_device(flags.device)};
+  SessionOptions session{.device = resolve_device(flags.device),
+                         .disabled_passes = {flags.disable.begin(), flags.disable.end()}};
   session.mesh = Mesh::parse(flags.mesh);
   session.zero = flags.zero;
   const Bindings of_rank = passes::sizes_of_rank(model.entry(entry), sizes, session.mesh);
@@ -106,7 +107,7 @@ void draw_memory(const Flags& flags, const std::shared_ptr<const Model>& model, 
   check_sizes_exist(*model, sizes);
   check_sizes_known(model->entry(entry), sizes);
   if (!flags.mesh.empty()) return draw_ranks(flags, *model, entry, sizes);
-  Session session(model);
+  Session session(model, {.disabled_passes = {flags.disable.begin(), flags.disable.end()}});
   write_file_atomically(flags.output, viz::memory_svg(session.plan(entry, sizes)));
 }
 
@@ -187,6 +188,7 @@ void make_page(const Flags& flags) {
                                                 .metrics = flags.loss,
                                                 .entry = flags.entry,
                                                 .device = flags.device,
+                                                .disable = {flags.disable.begin(), flags.disable.end()},
                                                 .view = flags.memory ? "memory" : "",
                                                 .sizes = parse_sizes(flags.sizes),
                                                 .mesh = flags.mesh,
@@ -198,12 +200,14 @@ void make_page(const Flags& flags) {
 void check_page_flags(const Flags& flags, const Command& app) {
   check_only(app,
              {"input", "--output", "--entry", "--size", "--device", "--mesh", "--zero", "--memory",
-              "--compare", "--loss", "--graph-only", "--values", "--json"},
+              "--compare", "--loss", "--graph-only", "--values", "--disable", "--json"},
              "in a page");
-  if (flags.graph_only) check_not_given(app, "--mesh", "with --graph-only, which makes no plan");
+  if (flags.graph_only)
+    for (const char* option : {"--mesh", "--disable"})
+      check_not_given(app, option, "with --graph-only, which makes no plan");
   if (!flags.input.empty()) return;
-  for (const char* option :
-       {"--entry", "--size", "--device", "--mesh", "--memory", "--compare", "--graph-only", "--values"})
+  for (const char* option : {"--entry", "--size", "--device", "--mesh", "--memory", "--compare",
+                             "--graph-only", "--values", "--disable"})
     check_not_given(app, option, "without a model");
 }
 
@@ -214,6 +218,7 @@ void check_flags(const Flags& flags, const Command& app) {
   for (const char* option : {"--device", "--mesh"})
     if (!flags.memory || flags.mesh.empty())
       check_not_given(app, option, "in a picture, but with --memory --mesh");
+  if (!flags.memory) check_not_given(app, "--disable", "in a picture, but with --memory");
   if (!flags.trace.empty()) return check_only(app, {"--trace", "--output", "--json"}, "with --trace");
   if (flags.loss.size() > 1) fail_usage("a picture shows one --loss; a page (-o FILE.html) shows several");
   if (std::isnan(flags.baseline)) check_not_given(app, "--baseline-name", "without --baseline");
@@ -221,9 +226,10 @@ void check_flags(const Flags& flags, const Command& app) {
     return check_only(app, {"--loss", "--output", "--baseline", "--baseline-name", "--json"}, "with --loss");
   for (const char* option : {"--baseline", "--baseline-name"}) check_not_given(app, option, "without --loss");
   if (flags.memory)
-    return check_only(
-        app, {"input", "--output", "--entry", "--memory", "--size", "--mesh", "--zero", "--device", "--json"},
-        "with --memory");
+    return check_only(app,
+                      {"input", "--output", "--entry", "--memory", "--size", "--mesh", "--zero", "--device",
+                       "--disable", "--json"},
+                      "with --memory");
   if (flags.color != "memory") check_not_given(app, "--size", "without --memory or --color memory");
   if (flags.color != "time") check_not_given(app, "--profile", "without --color time");
 }
@@ -264,6 +270,9 @@ void add_graph_flags(Command& app, Flags& flags) {
          "--device", flags.device,
          "cpu, cuda, cuda:N (which need not be there) or auto: what a page's plans and kernels are for")
       ->capture_default_str();
+  app.add_option("--disable", flags.disable,
+                 "for pages and --memory: leave out these passes, and kernels as kernel:NAME")
+      ->delimiter(',');
   Option* mesh = app.add_option(
       "--mesh", flags.mesh,
       "AXIS=RANKS,... such as data=8: what each rank of it takes and sends; --size is of all ranks");

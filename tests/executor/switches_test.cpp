@@ -35,6 +35,11 @@ TEST(Switches, AreSortedByWhoHeedsThem) {
   EXPECT_EQ(s.runner.disabled_kernels, (KernelNames{"attention.blocks", "packed"}));
 }
 
+TEST(Switches, WaysOfARunGoAsKernelsToo) {
+  EXPECT_FALSE(parse_switches({"kernel:megakernel"}, target_of("cpu")).runner.megakernel);
+  EXPECT_NE(refusal({"kernel:node_order"}).find("has no kernel 'node_order'"), std::string::npos);
+}
+
 TEST(Switches, NamesThatAreNoneAreNamedWithTheNearest) {
   EXPECT_NE(refusal({"cee"}).find("there is no pass 'cee' (did you mean 'cse'?)"), std::string::npos)
       << refusal({"cee"});

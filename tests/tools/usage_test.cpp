@@ -60,6 +60,10 @@ TEST_F(Usage, OptionsThatWouldDoNothingAreNamed) {
       {"genesis-opt", {mlp, "--train", "adamw", "--inference", "-o", out}, {"--inference leaves out"}},
       {"genesis-opt", {mlp, "--train", "adamw", "--target", "cuda", "-o", out}, {"--target does nothing"}},
       {"genesis-opt", {mlp, "--cast", "bf16", "--disable", "cse", "-o", out}, {"--disable does nothing"}},
+      {"genesis-opt", {mlp, "--disable", "megakernel", "-o", out}, {"--disable megakernel", "genesis-run"}},
+      {"genesis-viz",
+       {mlp, "--disable", "cse", "-o", path("m.svg")},
+       {"--disable does nothing in a picture"}},
       {"genesis-opt", {mlp, "--print-after", "all", "--json"}, {"--print-after does nothing with --json"}},
       {"genesis-opt", {mlp, "--remat", "--memory-budget", "3GB", "-o", out}, {"exclude each other"}},
       {"genesis-build", {"--list", "--seed", "3"}, {"--seed does nothing with --list"}},
@@ -103,8 +107,7 @@ TEST_F(Usage, KernelsAreNamedAndCanBeSwitchedOff) {
   const auto kernels_of = [&](const Words& more) {
     std::set<std::string> names;
     const nlohmann::json json = expect_json(run_tool("genesis-run", info + more + Words{"--json"}));
-    for (const auto& row : json["kernels"]["forward"])
-      names.insert(row["kernel"].get<std::string>());
+    for (const auto& row : json["kernels"]["forward"]) names.insert(row["kernel"].get<std::string>());
     return names;
   };
   EXPECT_TRUE(kernels_of({}).contains("attention.blocks"));
@@ -123,6 +126,20 @@ TEST_F(Usage, KernelsAreNamedAndCanBeSwitchedOff) {
   bool seen = false;
   for (const auto& row : profile["rows"]) seen = seen || row["kernels"].contains("attention.reference");
   EXPECT_TRUE(seen) << profile;
+}
+
+TEST_F(Usage, EveryToolKnowsWhatCanBeSwitchedOff) {
+  const std::string qwen = tiny("qwen2.genesis"), opt = path("opt.genesis"), page = path("page.json");
+  expect_ok(run_tool("genesis-opt", {qwen, "--disable", "kernel:attention.blocks,cse", "-o", opt}));
+  expect_error(run_tool("genesis-opt", {qwen, "--disable", "kernel:attention.block", "-o", opt}),
+               {"no kernel 'attention.block'", "did you mean 'attention.blocks'"});
+  const Words viz = {qwen, "--entry", "forward", "--size", "batch=2", "--size", "seq=16", "-o", page};
+  expect_ok(run_tool("genesis-viz", viz));
+  EXPECT_NE(read_text(page).find("attention.blocks"), std::string::npos);
+  expect_ok(run_tool("genesis-viz", viz + Words{"--disable", "kernel:attention.blocks,kernel:megakernel"}));
+  EXPECT_NE(read_text(page).find("attention.reference"), std::string::npos);
+  for (const char* name : {"kernel:attention.block", "cee"})
+    expect_error(run_tool("genesis-viz", viz + Words{"--disable", name}), {"did you mean"});
 }
 
 TEST_F(Usage, AnEmptyValueIsNotOneThatWasNotGiven) {

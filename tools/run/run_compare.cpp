@@ -47,9 +47,9 @@ SessionOptions parse_options(const std::string& text) {
                       value = equals == std::string::npos ? "" : item.substr(equals + 1);
     const bool on = value == "on";
     if (key != "device" && key != "threads" && key != "disable" && value != "on" && value != "off")
-      fail_usage("option '{}'{}: expected cpu, cuda, auto, threads=, disable=PASS+PASS, optimise=on|off",
-                 item,
-                 did_you_mean(key, {"device", "threads", "disable", "optimise", "cpu", "cuda", "auto"}));
+      fail_usage(
+          "option '{}'{}: expected cpu, cuda, auto, threads=, disable=PASS+kernel:NAME, optimise=on|off",
+          item, did_you_mean(key, {"device", "threads", "disable", "optimise", "cpu", "cuda", "auto"}));
     if (key == "device")
       options.device = value;
     else if (key == "threads")
@@ -263,9 +263,9 @@ void add_compare(Command& app) {
   command->add_option("file", flags->file, kModelName)->required();
   command->add_option("--entry", flags->entry, "entry point")->capture_default_str();
   command
-      ->add_option(
-          "--a", flags->a,
-          "options of the first run: cpu, cuda, cuda:N or auto, threads=, optimise=on|off, disable=PASS+PASS")
+      ->add_option("--a", flags->a,
+                   "options of the first run: cpu, cuda, cuda:N or auto, threads=, optimise=on|off, "
+                   "disable=PASS+kernel:NAME")
       ->capture_default_str();
   command->add_option("--b", flags->b, "options of the second run");
   add_number(*command, "--tolerance", flags->tolerance, "largest |a - b| / max(1, |a|) that counts as equal",

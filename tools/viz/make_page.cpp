@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "executor/runtime/device.h"
+#include "executor/switches.h"
 #include "schema/file/reader.h"
 #include "tools/common/tool.h"
 #include "tools/viz/data/difference_data.h"
@@ -95,6 +96,9 @@ class PageMaker {
     ModelOptions options{.sizes = request_.sizes};
     if (!request_.entry.empty()) options.entries = {request_.entry};
     options.entry.session.device = resolve_device(request_.device);
+    options.entry.session.disabled_passes = request_.disable;
+    // A name that is none is the asker's mistake, and no problem of the model.
+    parse_switches_and_environment(request_.disable, target_of(options.entry.session.device));
     options.entry.budgets = !other_;
     if (!request_.mesh.empty()) options.entry.session.mesh = Mesh::parse(request_.mesh);
     options.entry.session.zero = request_.zero;

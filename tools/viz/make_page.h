@@ -1,6 +1,7 @@
 // The page that genesis-viz writes: what its command line names, read and put together.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,12 +16,13 @@ struct PageRequest {
   std::vector<std::string> metrics;  // metrics.jsonl files, or folders of them
   std::string entry;                 // empty: all
   std::string device = "cpu";
-  std::string view;         // to open first
-  Bindings sizes;           // that were given; of all ranks together
-  std::string mesh;         // "data=2"; empty: one rank
-  int zero = 0;             // SessionOptions::zero
-  bool graph_only = false;  // no passes, kernels and plans
-  bool values = false;      // of weights
+  std::set<std::string> disable;  // SessionOptions::disabled_passes
+  std::string view;               // to open first
+  Bindings sizes;                 // that were given; of all ranks together
+  std::string mesh;               // "data=2"; empty: one rank
+  int zero = 0;                   // SessionOptions::zero
+  bool graph_only = false;        // no passes, kernels and plans
+  bool values = false;            // of weights
 };
 
 // Throws Error for a file that cannot be read, and for an entry point or a size that no model has.
