@@ -241,6 +241,41 @@ TEST(Layering, RoomsIncludeOnlyWhatTheTableSays) {
           << room << " no longer needs " << target << ": take it out of the table";
 }
 
+// What the floors above see of backends: a device's own runner its rooms, all others what devices have in common.
+const std::map<std::string, std::set<std::string>> kBackendsFromAbove = {
+    {"executor/cpu", {"backends", "backends/cpu", "backends/cpu/parallel"}},
+    {"executor/cuda",
+     {"backends", "backends/common", "backends/cuda", "backends/cuda/decode", "backends/cuda/ranks",
+      "backends/cuda/runtime"}},
+    {"executor/distributed", {"backends", "backends/cuda/ranks", "backends/mpi"}},
+    {"executor/runtime",
+     {"backends", "backends/cpu", "backends/cpu/onednn", "backends/cpu/parallel", "backends/mpi"}},
+    {"executor/states", {"backends", "backends/cpu/parallel"}},
+    {"tools/run", {"backends"}},
+};
+
+TEST(Layering, FloorsAboveSeeFewRoomsOfBackends) {
+  std::map<std::string, std::set<std::string>> seen;
+  for (const auto& [folder, allowed] : kMayInclude) {
+    if (folder == "backends") continue;
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(GENESIS_SOURCE_ROOT) / folder)) {
+      if (!is_source(entry.path())) continue;
+      const fs::path file = fs::relative(entry.path(), GENESIS_SOURCE_ROOT);
+      std::ifstream in(entry.path());
+      for (std::string line; std::getline(in, line);) {
+        const std::string target = included_file(line);
+        if (floor_of(target) != "backends") continue;
+        const std::string room = fs::path(target).parent_path().string();
+        seen[file.parent_path().string()].insert(room);
+        const bool is_leaf = room == "backends/cuda/decode";
+        EXPECT_TRUE(!is_leaf || file.stem().string().rfind("cuda_megakernel", 0) == 0)
+            << file << " includes " << target;
+      }
+    }
+  }
+  EXPECT_EQ(seen, kBackendsFromAbove);
+}
+
 // What is measured is the library: a bench sees no tool, and what two rooms of bench/ need stands in bench/common.
 TEST(Layering, RoomsOfBenchSeeEachOtherOnlyOverCommon) {
   int files = 0;
