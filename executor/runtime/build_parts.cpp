@@ -9,7 +9,7 @@ std::vector<std::string> missing_parts() {
   std::vector<std::string> parts;
   if (std::string why = why_no_cuda_device(); !why.empty()) parts.push_back(why);
   if (std::string why = cpu::onednn::why_missing(); !why.empty())
-    parts.push_back(why + ", and bf16 products go faster on CPUs with matrix units (AMX)");
+    parts.push_back(why + ", with which bf16 products on CPUs with matrix units (AMX) are compared");
   if (std::string why = mpi::why_missing(); !why.empty()) parts.push_back(why + "; ranks on CPUs need it");
   return parts;
 }
