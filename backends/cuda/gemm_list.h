@@ -25,7 +25,7 @@ struct GemmImplementation {
 };
 
 // The product of the first row that takes the problem here and is not switched off; the last takes everything. The device must
-// be current. May time several ways (lt/autotune.h). `disabled`: of the query of the node that the product is for.
+// be current. May time several ways (gemm/lt/autotune.h). `disabled`: of the query of the node that the product is for.
 std::shared_ptr<const Gemm> create_gemm(const GemmProblem& problem, const KernelNames* disabled = nullptr);
 
 // These do not ask a GPU.

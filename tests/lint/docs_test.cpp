@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -33,11 +34,84 @@ std::string output_of(const std::string& command) {
 }
 
 std::vector<fs::path> documents() {
-  std::vector<fs::path> found = {kRoot / "README.md", kRoot / "README.zh.md", kRoot / "CONTRIBUTING.md", kRoot / "bench/README.md"};
+  std::vector<fs::path> found = {kRoot / "README.md", kRoot / "README.zh.md", kRoot / "CONTRIBUTING.md",
+                                 kRoot / "bench/README.md"};
   for (const char* folder : {"docs", "bench/notes"})
     for (const auto& entry : fs::directory_iterator(kRoot / folder))
       if (entry.path().extension() == ".md") found.push_back(entry.path());
   return found;
+}
+
+constexpr const char* kRooms[] = {"schema", "builder", "passes", "executor", "backends",
+                                  "models", "tools",   "bench",  "tests"};
+
+bool is_code(const fs::path& path) {
+  return path.extension() == ".h" || path.extension() == ".cpp" || path.extension() == ".cu";
+}
+
+// Every file of the tree, and what may stand for it: "nn/rope.cu" for "backends/cuda/kernels/nn/rope.cu".
+std::set<std::string> names_of_files() {
+  std::set<std::string> names;
+  for (const char* room : {"schema", "builder", "passes", "executor", "backends", "models", "tools", "bench",
+                           "tests", "docs", "examples", "include"})
+    for (const auto& entry : fs::recursive_directory_iterator(kRoot / room))
+      for (std::string name = fs::relative(entry.path(), kRoot).string();;) {
+        names.insert(name);
+        const size_t slash = name.find('/');
+        if (slash == std::string::npos) break;
+        name = name.substr(slash + 1);
+      }
+  return names;
+}
+
+// Words of a text that are files in folders, without the "../" that they begin with.
+std::vector<std::string> files_in(const std::string& text) {
+  std::vector<std::string> found;
+  const auto ends_with = [](const std::string& word, const std::string& end) {
+    return word.size() > end.size() && word.compare(word.size() - end.size(), end.size(), end) == 0;
+  };
+  const auto is_of_a_word = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || std::string("_./~-").find(c) != std::string::npos;
+  };
+  for (auto at = text.begin(); at != text.end();) {
+    const auto begin = std::find_if(at, text.end(), is_of_a_word);
+    at = std::find_if_not(begin, text.end(), is_of_a_word);
+    std::string word(begin, at);
+    while (word.rfind("../", 0) == 0) word.erase(0, 3);
+    while (ends_with(word, ".")) word.pop_back();
+    const bool is_file =
+        ends_with(word, ".h") || ends_with(word, ".cpp") || ends_with(word, ".cu") || ends_with(word, ".py");
+    if (is_file && word.find('/') != std::string::npos) found.push_back(word);
+  }
+  return found;
+}
+
+// Of a line of code.
+std::string comment_of(const std::string& line) {
+  const size_t at = line.find("//");
+  return at == std::string::npos || line.find('"') != std::string::npos ? "" : line.substr(at);
+}
+
+// Guides name files that their readers will write, and Highway has its own.
+TEST(Docs, FilesThatTextsAndCommentsNameExist) {
+  const std::set<std::string> names = names_of_files();
+  ASSERT_TRUE(names.contains("nn/rope.cu"));
+  size_t named = 0;
+  const auto check = [&](const fs::path& path, const std::string& text) {
+    for (const std::string& file : files_in(text)) {
+      ++named;
+      EXPECT_TRUE(names.contains(file) || file.rfind("hwy/", 0) == 0) << path << " names " << file;
+    }
+  };
+  for (const fs::path& path : documents())
+    if (path.filename().string().rfind("adding-", 0) != 0) check(path, read(path));
+  for (const char* room : kRooms)
+    for (const auto& entry : fs::recursive_directory_iterator(kRoot / room)) {
+      if (!is_code(entry.path())) continue;
+      std::istringstream code(read(entry.path()));
+      for (std::string line; std::getline(code, line);) check(entry.path(), comment_of(line));
+    }
+  EXPECT_GT(named, 300u);
 }
 
 TEST(Docs, ReadmeShowsTheExampleThatRuns) {
@@ -63,7 +137,8 @@ TEST(Docs, TheTwoReadmesShowTheSameCommandsAndPictures) {
   for (const auto& [begin, end] : {std::pair{"\ngenesis-", "#\n"}, {"`genesis-", "`"}, {"](docs/", ")"}})
     for (std::string piece : pieces(english, begin, end)) {
       piece.erase(piece.find_last_not_of(' ') + 1);
-      EXPECT_NE(chinese.find(begin + piece), std::string::npos) << begin << piece << " is not in README.zh.md";
+      EXPECT_NE(chinese.find(begin + piece), std::string::npos)
+          << begin << piece << " is not in README.zh.md";
       ++seen;
     }
   EXPECT_GT(seen, 20u);
@@ -93,8 +168,10 @@ TEST(Docs, LinksLeadToFiles) {
     const std::string text = prose_of(document);
     for (size_t at = 0; (at = text.find("](", at)) != std::string::npos; ++at) {
       const std::string target = text.substr(at + 2, text.find(')', at) - at - 2);
-      if (target.rfind("http", 0) == 0 || target.find_first_of(" {&") != std::string::npos || target.empty()) continue;
-      EXPECT_TRUE(fs::exists(document.parent_path() / target.substr(0, target.find('#')))) << document << " links to " << target;
+      if (target.rfind("http", 0) == 0 || target.find_first_of(" {&") != std::string::npos || target.empty())
+        continue;
+      EXPECT_TRUE(fs::exists(document.parent_path() / target.substr(0, target.find('#'))))
+          << document << " links to " << target;
     }
   }
 }

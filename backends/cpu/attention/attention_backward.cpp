@@ -1,7 +1,7 @@
 // The backward leaf of attention (after Dao et al., "FlashAttention", 2022): the weights p are computed again
 // from the scores and their log-sum-exp, block by block. With delta = sum(dy * y) of a row:
 //   dv = p^T dy,  ds = p * (dy v^T - delta),  dq = scale * ds k,  dk = scale * ds^T q.
-// Used by kernels/attention.cpp.
+// Used by kernels/nn/attention.cpp.
 #include <algorithm>
 #include <cmath>
 

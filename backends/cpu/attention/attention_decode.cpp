@@ -1,6 +1,6 @@
 // The decode leaf of attention: few query rows against a run of keys, straight from memory, since reading the
 // cache is what takes the time. Partial results of the runs of one row are merged in order. Used by
-// kernels/attention.cpp.
+// kernels/nn/attention.cpp.
 #include <algorithm>
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // The forward leaf of attention (after Dao et al., "FlashAttention", 2022): keys come in blocks, and a row's
-// maximum, sum and result are corrected as its maximum grows. Used by kernels/attention.cpp.
+// maximum, sum and result are corrected as its maximum grows. Used by kernels/nn/attention.cpp.
 #include <algorithm>
 #include <cmath>
 

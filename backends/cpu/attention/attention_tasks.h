@@ -1,5 +1,5 @@
 // The leaves of attention on the CPU: what one task computes, as plain data and functions chosen once for the
-// CPU at hand. Used by kernels/attention.cpp. A leaf runs on one thread, in f32, within the scratch its
+// CPU at hand. Used by kernels/nn/attention.cpp. A leaf runs on one thread, in f32, within the scratch its
 // *_floats() names; its result depends on nothing but its task.
 #pragma once
 

@@ -2,7 +2,7 @@
 // node alone is a program of one instruction. A tile is a few whole rows of the index space, or a part of one
 // row; registers hold as many elements as the tile, one per row of it, or one for all.
 //
-// Used by kernels/elementwise.cpp. Elements never meet, and a row is reduced in one
+// Used by kernels/tensor/elementwise.cpp. Elements never meet, and a row is reduced in one
 // order, so results do not depend on how tiles are spread over threads.
 #pragma once
 

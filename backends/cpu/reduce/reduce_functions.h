@@ -1,5 +1,5 @@
 // The inner loops of reductions as tables of plain functions, one per (operation, dtype): vectorised ones for
-// f32, bf16 and f16, plain loops for the rest. Used by kernels/reduce.cpp, which owns shapes, threads and
+// f32, bf16 and f16, plain loops for the rest. Used by kernels/tensor/reduce.cpp, which owns shapes, threads and
 // order. An accumulator is f32 for f32, bf16 and f16, f64 for f64, i64 for sums and products of integers,
 // else the dtype.
 #pragma once

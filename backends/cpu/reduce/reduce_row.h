@@ -1,5 +1,5 @@
 // A row reduced in one fixed order: spans that fit the first cache, joined pairwise, so that sums are
-// accurate and have the same bits wherever they are computed. Used by kernels/reduce.cpp and the tile engine.
+// accurate and have the same bits wherever they are computed. Used by kernels/tensor/reduce.cpp and the tile engine.
 #pragma once
 
 #include <algorithm>

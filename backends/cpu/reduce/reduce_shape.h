@@ -1,5 +1,5 @@
 // The shape of a reduction as the kernels see it: [outer, count, inner], where `count` elements become one.
-// Axes that do not fit this pattern are brought there by a copy into scratch. Used by kernels/reduce.cpp and
+// Axes that do not fit this pattern are brought there by a copy into scratch. Used by kernels/tensor/reduce.cpp and
 // its kin.
 #pragma once
 

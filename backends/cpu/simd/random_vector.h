@@ -1,5 +1,5 @@
 // Long runs of random numbers, vectorised for the CPU at hand: the same bits as schema/core/philox.h gives one by
-// one. Used by kernels/random.cpp and kernels/sample.cpp.
+// one. Used by kernels/tensor/random.cpp and kernels/nn/sample.cpp.
 #pragma once
 
 #include <cstdint>

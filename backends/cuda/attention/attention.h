@@ -1,5 +1,5 @@
 // One attention on the device: its sizes, where its heads lie, and the ways to compute it. Used by
-// kernels/attention.cpp. The ways differ in speed alone; attention_plain.cu takes every dtype, layout and
+// kernels/nn/attention.cpp. The ways differ in speed alone; attention_plain.cu takes every dtype, layout and
 // mask.
 #pragma once
 

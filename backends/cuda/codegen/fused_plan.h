@@ -1,5 +1,5 @@
 // How a fused program is spread over a GPU: decided from its types alone, so that it can be asked and tested
-// without one. Used by fused_source.cpp, which writes the kernel, and kernels/elementwise.cpp, which starts
+// without one. Used by fused_source.cpp, which writes the kernel, and kernels/tensor/elementwise.cpp, which starts
 // it.
 //
 // Without reductions every thread makes `chunks` packs of `pack` neighbouring elements, loaded before the

@@ -1,5 +1,5 @@
 // CUDA C++ for a fused program: what the CPU interprets tile by tile, a GPU gets as one kernel. Used by
-// kernels/elementwise.cpp. Needs neither a GPU nor NVRTC.
+// kernels/tensor/elementwise.cpp. Needs neither a GPU nor NVRTC.
 #pragma once
 
 #include <string>

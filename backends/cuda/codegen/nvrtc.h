@@ -1,6 +1,6 @@
 // Kernels made at run time: CUDA C++ text to machine code through NVRTC, kept on disk under a hash
 // of (text, options, version of NVRTC), so that a program is compiled once per chip. Used by
-// kernels/elementwise.cpp. Compiling needs no GPU and is safe from several threads at once; loading needs
+// kernels/tensor/elementwise.cpp. Compiling needs no GPU and is safe from several threads at once; loading needs
 // the device current.
 #pragma once
 

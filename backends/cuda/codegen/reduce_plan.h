@@ -1,5 +1,5 @@
 // How a reduction is spread over a GPU: decided from its type and axes alone. Used by reduce_source.cpp and
-// kernels/reduce.cpp.
+// kernels/tensor/reduce.cpp.
 //
 // Neighbouring axes of one kind are merged. If the last one left is reduced, `inner` is 1 and every result is
 // a row: `lanes` threads share it. Otherwise `inner` columns lie side by side, `lanes` threads across them.

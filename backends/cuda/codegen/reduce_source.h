@@ -1,5 +1,5 @@
 // CUDA C++ for a reduction: the kernels of reduce_kit.h with its sizes as constants. Used by
-// kernels/reduce.cpp. Needs neither a GPU nor NVRTC.
+// kernels/tensor/reduce.cpp. Needs neither a GPU nor NVRTC.
 #pragma once
 
 #include <string>

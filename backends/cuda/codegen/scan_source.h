@@ -1,5 +1,5 @@
 // CUDA C++ for a running sum along one axis: the kernels of scan_kit.h with its sizes as constants. Used by
-// kernels/scan.cpp. Needs neither a GPU nor NVRTC.
+// kernels/tensor/scan.cpp. Needs neither a GPU nor NVRTC.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // What the ops that choose an index per row share: the random word of a draw, and searches that all threads
-// of a block take part in, each of which gets the result. Used by kernels/sample.cu and
-// kernels/multinomial.cu.
+// of a block take part in, each of which gets the result. Used by kernels/nn/sample.cu and
+// kernels/nn/multinomial.cu.
 #pragma once
 
 #include "backends/common/sampling.h"

@@ -1,5 +1,5 @@
 // The sine and cosine of an angle in double precision, as rope needs them: reduced exactly, so that positions
-// of a million rotate as exactly as small ones. Used by kernels/rope.cu and kernels/nn/one_start.
+// of a million rotate as exactly as small ones. Used by kernels/nn/rope.cu and kernels/nn/one_start.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // The loss of rows of logits, and the gradient in their place, where a block can hold a row: it is read once
 // and written once. A vocabulary of 152 K in 16 bits takes a multiprocessor's shared memory and part of its
-// registers. Used by kernels/linear_cross_entropy.cu.
+// registers. Used by kernels/nn/linear_cross_entropy.cu.
 #pragma once
 
 #include "backends/cuda/device/async_copy.h"

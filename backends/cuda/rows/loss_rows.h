@@ -1,6 +1,6 @@
 // Cross-entropy of rows that the registers of their threads can hold, against class indices. Rows are dealt
 // in small blocks, which end without waiting for anybody: a kernel behind them adds up what they leave. What
-// these kernels are told, and how losses are added, serves those for other rows too. Used by kernels/loss.cu.
+// these kernels are told, and how losses are added, serves those for other rows too. Used by kernels/nn/loss.cu.
 #pragma once
 
 #include "backends/cuda/device/online_softmax.h"

@@ -1,6 +1,6 @@
 // The gradients of rms_norm and layer_norm in one pass over memory, with sums over rows where they are wanted. A
 // block has many rows (row_feed.h); sums of dweight and dbias stay in registers until it is done. Used by
-// kernels/norm_grad.cu.
+// kernels/nn/norm_grad.cu.
 #pragma once
 
 #include "backends/cuda/rows/norm_rows.h"

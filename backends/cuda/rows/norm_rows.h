@@ -1,5 +1,5 @@
 // What the norms and their gradients have in common: what a row kernel is told, and the statistics of a row.
-// Used by kernels/norm.cu and kernels/norm_grad.cu.
+// Used by kernels/nn/norm.cu and kernels/nn/norm_grad.cu.
 #pragma once
 
 #include "backends/cuda/device/wide_vector.h"

@@ -1,5 +1,5 @@
 // Optimizer updates on the device: the formulas once, for tables of tensors, so that one launch updates one
-// parameter or all of them. Used by kernels/optimizer.cu.
+// parameter or all of them. Used by kernels/nn/optimizer.cu.
 #pragma once
 
 #include "backends/cuda/device/wide_vector.h"

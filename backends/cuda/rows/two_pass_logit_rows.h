@@ -1,5 +1,5 @@
 // The loss of rows of logits, and the gradient in their place, of any type and length: a row is read twice,
-// the second time in part from the second-level cache. Used by kernels/linear_cross_entropy.cu where
+// the second time in part from the second-level cache. Used by kernels/nn/linear_cross_entropy.cu where
 // logit_rows.h declines.
 #pragma once
 

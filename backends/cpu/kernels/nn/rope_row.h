@@ -1,4 +1,4 @@
-// What kernels/rope.cpp hands to its per-instruction-set code. Invariant: x may be y, else they do not
+// What kernels/nn/rope.cpp hands to its per-instruction-set code. Invariant: x may be y, else they do not
 // overlap.
 #pragma once
 
