@@ -1,3 +1,4 @@
+// Signals that a program passes on to others. Used by the tool that starts ranks of its own.
 #pragma once
 
 #include <array>

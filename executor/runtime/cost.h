@@ -1,3 +1,4 @@
+// What a step of a plan costs, by its op's definition. Used by the runners and by predictions.
 #pragma once
 
 #include "schema/graph/plan.h"

@@ -10,7 +10,7 @@ namespace genesis::cpu {
 namespace {
 
 constexpr GemmImplementation kImplementations[] = {
-    {"gemv", decline_small, create_small},
+    {"gemv", decline_gemv, create_gemv},
     {"amx", decline_amx, create_amx},
     {"onednn", decline_onednn, create_onednn},
     {"packed_bf16", decline_packed_bf16, create_packed_bf16},

@@ -1,5 +1,5 @@
 // The end of a product: scale, bias, activation, old value, conversion and store of rows of a tile that still lie
-// in cache. Used by gemm_packed.cpp and gemm_small.cpp through epilogue_function.
+// in cache. Used by gemm_packed.cpp and gemv.cpp through epilogue_function.
 #include <algorithm>
 
 #include "backends/cpu/gemm/gemm_kernels.h"

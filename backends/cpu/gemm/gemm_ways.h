@@ -13,8 +13,8 @@ class Gemm;
 
 // Products with few rows (decoding, small batches): each weight is read once, from where it lies, and nothing
 // is packed. Used by gemm.cpp ahead of the packed product.
-std::string decline_small(const GemmProblem& problem);
-std::shared_ptr<const Gemm> create_small(const GemmProblem& problem);
+std::string decline_gemv(const GemmProblem& problem);
+std::shared_ptr<const Gemm> create_gemv(const GemmProblem& problem);
 
 // bf16 products on CPUs with AMX, by oneDNN: each tile of C is one sequential primitive in one TBB task. Used
 // by gemm.cpp ahead of the packed product.

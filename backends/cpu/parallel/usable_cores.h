@@ -1,3 +1,4 @@
+// The cores that a process may use. Used by whatever chooses a number of threads.
 #pragma once
 
 #include <string>

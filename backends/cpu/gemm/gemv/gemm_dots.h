@@ -1,5 +1,5 @@
 // Few rows of x times the transposes of one or several weights [n, k]: each weight is read once, from where
-// it lies, by all threads together. Used by gemm_small.cpp for one weight and by kernels/nn/matmul.cpp
+// it lies, by all threads together. Used by gemv.cpp for one weight and by kernels/nn/matmul.cpp
 // for layers that share x. Every element is one sum in one order, whatever the pieces and the threads.
 #pragma once
 
@@ -26,7 +26,7 @@ class Dots {
     const void* scales = nullptr;  // of quantized weights
   };
 
-  // Problems with transpose_b that decline_small takes; x, its types and sizes are those of the first, and
+  // Problems with transpose_b that decline_gemv takes; x, its types and sizes are those of the first, and
   // only a problem on its own may have a batch. With `combine` they are two of one size, and C of the first
   // becomes combine(C of the first, C of the second).
   explicit Dots(std::span<const GemmProblem> problems, Combine combine = nullptr);

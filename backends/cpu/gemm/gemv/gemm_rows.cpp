@@ -1,5 +1,5 @@
 // Inner loops of products with few rows. Bound by memory for one row, by multiply-adds for many: a group of
-// rows of x meets a group of rows of the weights in registers. Used by gemm_dots.cpp and gemm_small.cpp.
+// rows of x meets a group of rows of the weights in registers. Used by gemm_dots.cpp and gemv.cpp.
 #include "backends/cpu/gemm/gemv/gemm_rows.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // The inner loops of products with few rows, chosen once per problem for the CPU at hand. Used by
-// gemm_dots.cpp and gemm_small.cpp. Rows of x are packed in groups of 8, 4, 2 or 1, so that what meets in
+// gemm_dots.cpp and gemv.cpp. Rows of x are packed in groups of 8, 4, 2 or 1, so that what meets in
 // registers lies side by side in memory: rows a power of two apart would push each other out of the cache.
 #pragma once
 

@@ -120,7 +120,7 @@ std::optional<std::string> gemv_decline(const KernelQuery& query) {
   if (op.is_quantized()) return "quantized weights";
   for (const GemmProblem& problem : problems_of(query, op)) {
     if (problem.m > kMaxSharedRows) return fmt::format("more than {} rows", kMaxSharedRows);
-    if (std::string why = decline_small(problem); !why.empty()) return why;
+    if (std::string why = decline_gemv(problem); !why.empty()) return why;
   }
   return std::nullopt;
 }

@@ -3,7 +3,7 @@
 // stands for.
 #include "backends/common/product_parts.h"
 #include "backends/cuda/device/packs.h"
-#include "backends/cuda/hopper/swiglu_epilogue.h"
+#include "backends/cuda/hopper/swiglu/swiglu_epilogue.h"
 #include "backends/cuda/hopper/tensor_map.h"
 #include "backends/cuda/hopper/ways.h"
 #include "backends/cuda/kernels/nn/product_ways.h"

@@ -1,6 +1,6 @@
 // The gradient of attention in bf16 with heads of 64 on Hopper chips: what starts the kernel of
 // attention_gradient.h, and a small one ahead of it that sums up the rows. Other chips leave a node to the general rows.
-#include "backends/cuda/hopper/attention_gradient.h"
+#include "backends/cuda/hopper/attention_gradient/attention_gradient.h"
 
 #include "backends/cuda/attention/attention_sight.h"
 #include "backends/cuda/device/packs.h"

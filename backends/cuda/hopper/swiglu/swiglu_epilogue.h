@@ -65,8 +65,8 @@ struct SwigluEpilogue {
       uint4 gate[2], up[2], y[2];
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const uint32_t from =
-            shared + pack() / 8 * kChunkBytes + swizzle_128(min(row_of(number, i), kTileRows - 1), pack() % 8);
+        const uint32_t from = shared + pack() / 8 * kChunkBytes +
+                              swizzle_128(min(row_of(number, i), kTileRows - 1), pack() % 8);
         gate[i] = read_pack(from);
         up[i] = read_pack(from + 2 * kChunkBytes);
       }

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "backends/cuda/device/warp_scan.h"
-#include "backends/cuda/hopper/logit_epilogue.h"
+#include "backends/cuda/hopper/logits/logit_epilogue.h"
 
 namespace genesis::cuda {
 

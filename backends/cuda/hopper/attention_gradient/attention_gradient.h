@@ -15,7 +15,7 @@
 #pragma once
 
 #include "backends/cuda/device/exponential.h"
-#include "backends/cuda/hopper/attention_gradient_items.h"
+#include "backends/cuda/hopper/attention_gradient/attention_gradient_items.h"
 
 namespace genesis::cuda::hopper {
 

@@ -13,9 +13,9 @@
 // Rows that count come first (logit_order.h), in a copy of x. A captured graph leaves out the blocks and half blocks behind
 // them; a run that is not captured multiplies all rows.
 #include "backends/cuda/device/packs.h"
-#include "backends/cuda/hopper/logit_epilogue.h"
-#include "backends/cuda/hopper/logit_order.h"
-#include "backends/cuda/hopper/logit_targets.h"
+#include "backends/cuda/hopper/logits/logit_epilogue.h"
+#include "backends/cuda/hopper/logits/logit_order.h"
+#include "backends/cuda/hopper/logits/logit_targets.h"
 #include "backends/cuda/hopper/tensor_map.h"
 #include "backends/cuda/hopper/ways.h"
 #include "backends/cuda/rows/logit_blocks.h"

@@ -20,9 +20,9 @@ constexpr int64_t kMaxSums = 4 << 10;        // of one task, on its stack, so th
 constexpr int64_t kTasksWanted = 32;         // slices of k are made where blocks alone are fewer
 constexpr int64_t kMinSlice = 128;           // steps of k
 
-class SmallGemm final : public Gemm {
+class GemvGemm final : public Gemm {
  public:
-  explicit SmallGemm(const GemmProblem& problem);
+  explicit GemvGemm(const GemmProblem& problem);
 
   int64_t scratch_bytes() const override { return (CheckedSize(x_bytes_) + partial_bytes_).value(); }
   void run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch,
@@ -58,7 +58,7 @@ class SmallGemm final : public Gemm {
   int64_t x_bytes_ = 0, partial_bytes_ = 0;
 };
 
-SmallGemm::SmallGemm(const GemmProblem& p) : Gemm("gemv"), problem_(p) {
+GemvGemm::GemvGemm(const GemmProblem& p) : Gemm("gemv"), problem_(p) {
   kernel_ = add_rows_kernel(p.a, p.b);
   epilogue_ = epilogue_function(DType::f32, p.c);
   row_x_ = kernel_.packed_row(p.k);
@@ -67,7 +67,7 @@ SmallGemm::SmallGemm(const GemmProblem& p) : Gemm("gemv"), problem_(p) {
   if (slices_ > 1) partial_bytes_ = (CheckedSize(slices_) * p.batch * p.m * p.n * 4).value();
 }
 
-void SmallGemm::choose_blocks() {
+void GemvGemm::choose_blocks() {
   const GemmProblem& p = problem_;
   const int64_t unit = 64;  // whole cache lines
   block_n_ = std::min(kMaxSums / unit / padded_rows(p.m) * unit, kMaxBias);
@@ -77,7 +77,7 @@ void SmallGemm::choose_blocks() {
   slice_k_ = ceil_div(p.k, slices_);
 }
 
-void SmallGemm::run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch,
+void GemvGemm::run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch,
                     const void* addend) const {
   float* x = reinterpret_cast<float*>(scratch);
   pack_a(a, x);
@@ -88,7 +88,7 @@ void SmallGemm::run(const void* a, const void* b, void* c, const void* bias, std
   if (slices_ > 1) parallel_pieces(tasks, [&](int64_t index) { add_slices(call, index); });
 }
 
-void SmallGemm::pack_a(const void* a, float* x) const {
+void GemvGemm::pack_a(const void* a, float* x) const {
   const GemmProblem& p = problem_;
   const int64_t batch_bytes = p.stride_a * static_cast<int64_t>(size_of(p.a));
   parallel_ranges(batches_of_x(), std::max<int64_t>(1, kTaskElements / std::max<int64_t>(1, p.m * p.k)),
@@ -101,7 +101,7 @@ void SmallGemm::pack_a(const void* a, float* x) const {
                   });
 }
 
-void SmallGemm::compute_block(const Call& call, int64_t index) const {
+void GemvGemm::compute_block(const Call& call, int64_t index) const {
   const GemmProblem& p = problem_;
   const int64_t slice = index % slices_, column = index / slices_ % blocks_ * block_n_,
                 batch = index / slices_ / blocks_;
@@ -123,7 +123,7 @@ void SmallGemm::compute_block(const Call& call, int64_t index) const {
   for (int64_t i = 0; i < p.m; ++i) std::copy_n(sums + i * block_n_, n, partial + i * p.n);
 }
 
-void SmallGemm::add_slices(const Call& call, int64_t index) const {
+void GemvGemm::add_slices(const Call& call, int64_t index) const {
   const GemmProblem& p = problem_;
   const int64_t column = index % blocks_ * block_n_, batch = index / blocks_,
                 n = std::min(block_n_, p.n - column);
@@ -137,7 +137,7 @@ void SmallGemm::add_slices(const Call& call, int64_t index) const {
   finish(call, batch, column, n, sums, p.n);
 }
 
-void SmallGemm::finish(const Call& call, int64_t batch, int64_t column, int64_t n, const float* sums,
+void GemvGemm::finish(const Call& call, int64_t batch, int64_t column, int64_t n, const float* sums,
                        int64_t stride) const {
   const GemmProblem& p = problem_;
   alignas(kAlignment) float bias[kMaxBias];
@@ -156,7 +156,7 @@ std::string decline_columns(const GemmProblem& p) {
 
 }  // namespace
 
-std::string decline_small(const GemmProblem& p) {
+std::string decline_gemv(const GemmProblem& p) {
   if (p.batch * p.m * p.n == 0) return "the result is empty";
   if (std::string why = p.transpose_b ? decline_dots(p) : decline_columns(p); !why.empty()) return why;
   const GemvKernel kernel = p.transpose_b ? dot_rows_kernel(p.a, p.b) : add_rows_kernel(p.a, p.b);
@@ -166,8 +166,8 @@ std::string decline_small(const GemmProblem& p) {
   return {};
 }
 
-std::shared_ptr<const Gemm> create_small(const GemmProblem& problem) {
-  return problem.transpose_b ? create_dots(problem) : std::make_shared<SmallGemm>(problem);
+std::shared_ptr<const Gemm> create_gemv(const GemmProblem& problem) {
+  return problem.transpose_b ? create_dots(problem) : std::make_shared<GemvGemm>(problem);
 }
 
 }  // namespace genesis::cpu
