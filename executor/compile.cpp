@@ -16,6 +16,7 @@
 #include "passes/precision/passes.h"
 #include "schema/core/parse_number.h"
 #include "schema/graph/state_cuts.h"
+#include "schema/ranks/mesh_axes.h"
 
 namespace genesis {
 namespace {
@@ -86,7 +87,7 @@ StateStorage weights_to_store(const Model& model, const Target& target, const Se
 
 // Whether ranks along "data" share states.
 bool shares_states(const SessionOptions& options, const Switches& switches) {
-  return options.zero > 0 && options.mesh.size("data") > 1 && !switches.passes.contains("shard_optimizer");
+  return options.zero > 0 && options.mesh.size(kDataAxis) > 1 && !switches.passes.contains("shard_optimizer");
 }
 
 // With what pays in parts, unless that has been decided for all entry points.

@@ -2,6 +2,7 @@
 
 #include "passes/distribution/rank_sizes.h"
 #include "schema/core/error.h"
+#include "schema/ranks/mesh_axes.h"
 
 namespace genesis {
 namespace {
@@ -39,9 +40,9 @@ class RankShare final : public BatchSource {
 }  // namespace
 
 std::unique_ptr<BatchSource> share_of(std::unique_ptr<BatchSource> source, const Mesh& mesh, int64_t rank) {
-  const int64_t parts = mesh.size("data");
+  const int64_t parts = mesh.size(kDataAxis);
   if (parts == 1) return source;
-  return std::make_unique<RankShare>(std::move(source), mesh.place(rank, "data"), parts);
+  return std::make_unique<RankShare>(std::move(source), mesh.place(rank, kDataAxis), parts);
 }
 
 }  // namespace genesis

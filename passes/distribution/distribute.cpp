@@ -8,6 +8,7 @@
 #include "passes/distribution/embedding_rows.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/elementwise/elementwise.h"
+#include "schema/ranks/mesh_axes.h"
 
 namespace genesis::passes {
 namespace {
@@ -145,7 +146,7 @@ class Distributor {
   // The state of the random numbers {seed, step} with a seed of this rank's own along "data", where samples differ and
   // should not be dropped alike. The state itself stays the same on all ranks.
   Value own_draws(Value rng) {
-    const int64_t place = mesh_.place(rank_, "data");
+    const int64_t place = mesh_.place(rank_, kDataAxis);
     if (place == 0) return rng;
     constexpr uint64_t kApart = 0x9E3779B97F4A7C15;  // the golden ratio's bits: far from every small seed
     const auto offset = static_cast<int64_t>(kApart * static_cast<uint64_t>(place));

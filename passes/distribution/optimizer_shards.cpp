@@ -10,13 +10,14 @@
 #include "passes/core/update_inputs.h"
 #include "schema/graph/state_cuts.h"
 #include "schema/ops/collective/collective.h"
+#include "schema/ranks/mesh_axes.h"
 
 namespace genesis::passes {
 namespace {
 
 bool is_mean_along_data(const Node& node) {
   const auto reduced = match<ops::AllReduce>(node);
-  return reduced && reduced->axis == "data" && reduced->reduction == RankReduction::kMean;
+  return reduced && reduced->axis == kDataAxis && reduced->reduction == RankReduction::kMean;
 }
 
 // The operand that is no scalar and has the result's shape, where the node works element by element on it alone.
@@ -174,8 +175,8 @@ class Storage {
   Storage(const Model& model, const Slices& slices, const Mesh& mesh, int64_t rank, int stage)
       : model_(model),
         slices_(slices),
-        ranks_(mesh.size("data")),
-        place_(mesh.place(rank, "data")),
+        ranks_(mesh.size(kDataAxis)),
+        place_(mesh.place(rank, kDataAxis)),
         stage_(stage),
         found_(model, slices, ranks_),
         in_parts_(found_.updated_in_parts()) {}
@@ -221,7 +222,7 @@ class Storage {
     int64_t values = 0;
     for (const int32_t member : group.members) values += slices_.type(member).numel();
     group.members = slices_.of(group.members);
-    group.shard = Shard{"data", place_ * (values / ranks_), values / ranks_};
+    group.shard = Shard{kDataAxis, place_ * (values / ranks_), values / ranks_};
     storage_.groups.push_back(std::move(group));
   }
 
@@ -253,7 +254,7 @@ bool is_divided(const TensorType& type, int64_t ranks) {
 
 StateStorage find_shards(const Model& model, const Mesh& mesh, int64_t rank, int stage,
                          const StateStorage& stored, const StateStorage& ahead) {
-  if (mesh.size("data") == 1) return stored;
+  if (mesh.size(kDataAxis) == 1) return stored;
   const Slices slices(model, ahead);
   return Storage(model, slices, mesh, rank, stage).find(stored);
 }
@@ -268,8 +269,8 @@ StateStorage stored_slices(const Model& model, const StateStorage& stored, const
 }
 
 bool is_weight_shard(const Model& model, const StoredGroup& group) {
-  return group.shard && group.shard->axis == "data" && group.whole_parts == 0 && group.members.size() == 1 &&
-         model.state(group.members[0]).role == StateRole::kParameter;
+  return group.shard && group.shard->axis == kDataAxis && group.whole_parts == 0 &&
+         group.members.size() == 1 && model.state(group.members[0]).role == StateRole::kParameter;
 }
 
 }  // namespace genesis::passes

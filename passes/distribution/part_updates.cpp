@@ -8,6 +8,7 @@
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/tensor/reshape.h"
 #include "schema/ops/tensor/slice.h"
+#include "schema/ranks/mesh_axes.h"
 
 namespace genesis::passes {
 namespace {
@@ -20,16 +21,16 @@ Value flat(Value whole) { return reshape(whole, Shape{whole.type().shape.numel()
 
 PartUpdates::PartUpdates(const Graph& graph, const PassContext& context, Rewriter& rewriter)
     : graph_(graph),
-      ranks_(context.mesh.size("data")),
-      place_(context.mesh.place(context.rank, "data")),
+      ranks_(context.mesh.size(kDataAxis)),
+      place_(context.mesh.place(context.rank, kDataAxis)),
       bucket_bytes_(context.target_or_default().bucket_bytes),
       uses_(graph),
       rewriter_(rewriter) {
   if (!context.storage) return;
   for (const StoredGroup& group : context.storage->groups) {
-    if (group.shard && group.shard->axis == "data" && group.format->rounded_part())
+    if (group.shard && group.shard->axis == kDataAxis && group.format->rounded_part())
       stored_.push_back({&group});
-    else if (group.shard && group.shard->axis == "data")
+    else if (group.shard && group.shard->axis == kDataAxis)
       shards_[group.members[0]] = group.parts[0];
   }
   for (Stored& stored : stored_)
@@ -210,7 +211,7 @@ void PartUpdates::gather() {
     parts.insert(parts.end(), whole.parts.begin(), whole.parts.end());
   }
   rewriter_.from_nodes(nodes);
-  const std::vector<Value> gathered = all_gather(parts, "data", ranks_);
+  const std::vector<Value> gathered = all_gather(parts, kDataAxis, ranks_);
   size_t next = 0;
   for (const Whole& whole : wholes_) {
     const auto first = gathered.begin() + static_cast<int64_t>(next);

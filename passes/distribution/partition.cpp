@@ -15,6 +15,7 @@
 #include "schema/ops/tensor/layout.h"
 #include "schema/ops/tensor/reshape.h"
 #include "schema/ops/tensor/slice.h"
+#include "schema/ranks/mesh_axes.h"
 
 namespace genesis::passes {
 namespace {
@@ -32,14 +33,14 @@ class Partitioner {
  public:
   Partitioner(const Graph& graph, const PassContext& context)
       : graph_(graph),
-        part_{context.mesh.size("tensor"), context.mesh.place(context.rank, "tensor")},
+        part_{context.mesh.size(kTensorAxis), context.mesh.place(context.rank, kTensorAxis)},
         groups_(graph),
         rewriter_(graph),
         cut_(graph.values().size(), kWhole),
         composed_(graph.values().size()) {
     std::map<int32_t, const Shard*> shards;
     for (const StoredGroup& group : context.storage->groups)
-      if (group.shard && group.shard->axis == "tensor") {
+      if (group.shard && group.shard->axis == kTensorAxis) {
         parts_[group.members[0]] = group.parts[0];
         shards[group.members[0]] = &*group.shard;
       }
@@ -193,7 +194,7 @@ class Partitioner {
     }
     std::vector<Value> results = emit_node(*node.op, local.attributes, operands);
     for (size_t i = 0; i < results.size(); ++i) {
-      if (is_sum[i]) results[i] = all_reduce(results[i], "tensor");
+      if (is_sum[i]) results[i] = all_reduce(results[i], kTensorAxis);
       for (const Value& addend : once) results[i] = results[i] + addend;
     }
     rewriter_.replace(node, results);
@@ -222,7 +223,7 @@ class Partitioner {
     if (cut(id) == kWhole) return;
     const int dim = cut(id);
     const Value part = rewriter_.map(id);
-    Value whole = all_gather(part, "tensor", part_.ranks);
+    Value whole = all_gather(part, kTensorAxis, part_.ranks);
     if (dim > 0) {
       std::vector<Dim> by_rank = part.shape().dims();
       by_rank.insert(by_rank.begin(), Dim(part_.ranks));
@@ -240,7 +241,7 @@ class Partitioner {
     std::vector<Value> whole, parts;
     for (const ValueId input : node.inputs)
       (cut(input) == kWhole ? whole : parts).push_back(rewriter_.map(input));
-    Value sum = all_reduce(emit_node(*node.op, node.attributes, parts)[0], "tensor");
+    Value sum = all_reduce(emit_node(*node.op, node.attributes, parts)[0], kTensorAxis);
     if (!whole.empty()) sum = sum + emit_node(*node.op, node.attributes, whole)[0];
     rewriter_.replace(node, {sum});
   }
@@ -258,7 +259,7 @@ class Partitioner {
 }  // namespace
 
 Graph partition(const Graph& graph, const PassContext& context) {
-  if (context.mesh.size("tensor") == 1 || !context.storage) return copy_graph(graph, graph.model());
+  if (context.mesh.size(kTensorAxis) == 1 || !context.storage) return copy_graph(graph, graph.model());
   return Partitioner(graph, context).run();
 }
 

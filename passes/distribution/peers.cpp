@@ -6,6 +6,7 @@
 #include "schema/core/error.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/collective/point_to_point.h"
+#include "schema/ranks/mesh_axes.h"
 
 namespace genesis::passes {
 
@@ -28,8 +29,8 @@ void check_peers(const Graph& graph, const Mesh& mesh, int64_t rank) {
 }
 
 void check_axes(const Model& model, const Mesh& mesh) {
-  constexpr std::string_view kShared[] = {"data", "tensor",
-                                          "pipeline"};  // by passes, whatever the model names
+  constexpr std::string_view kShared[] = {kDataAxis, kTensorAxis,
+                                          kPipelineAxis};  // by passes, whatever the model names
   const auto is_named = [&](const MeshAxis& axis) {
     for (const auto& entry : model.entries())
       for (const Node& node : entry->nodes())
@@ -39,7 +40,8 @@ void check_axes(const Model& model, const Mesh& mesh) {
   for (const MeshAxis& axis : mesh.axes())
     if (axis.size > 1 && !is_named(axis))
       fail(
-          "mesh '{}': its {} ranks along '{}' would all do the same, for no node of the model names that mesh "
+          "mesh '{}': its {} ranks along '{}' would all do the same, for no node of the model names that "
+          "mesh "
           "axis; "
           "without being named, data, tensor and pipeline share work",
           mesh.to_string(), axis.size, axis.name);

@@ -12,6 +12,7 @@
 #include "schema/ops/tensor/layout.h"
 #include "schema/ops/tensor/reshape.h"
 #include "schema/ops/tensor/slice.h"
+#include "schema/ranks/mesh_axes.h"
 
 namespace genesis::passes {
 namespace {
@@ -94,7 +95,7 @@ class Placer {
       return std::all_of(node.inputs.begin(), node.inputs.end(), is_so);
     };
     const auto gather = match<ops::AllGather>(node);
-    if (gather && gather->axis == "data" && each([&](ValueId id) { return is_made_of_states(id); })) {
+    if (gather && gather->axis == kDataAxis && each([&](ValueId id) { return is_made_of_states(id); })) {
       for (size_t i = 0; i < node.inputs.size(); ++i)
         set_form(node.outputs[i], key_of_part(node.inputs[i]),
                  {&node, {}, node.inputs[i], layer(node.inputs[i])});

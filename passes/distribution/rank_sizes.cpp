@@ -4,19 +4,20 @@
 
 #include "schema/core/error.h"
 #include "schema/ops/collective/collective.h"
+#include "schema/ranks/mesh_axes.h"
 
 namespace genesis::passes {
 namespace {
 
 bool shares_batch(const Graph& entry) {
   return std::any_of(entry.nodes().begin(), entry.nodes().end(),
-                     [](const Node& node) { return axis_of(*node.op, node.attributes) == "data"; });
+                     [](const Node& node) { return axis_of(*node.op, node.attributes) == kDataAxis; });
 }
 
 }  // namespace
 
 int64_t batch_parts(const Graph& entry, const Mesh& mesh) {
-  const int64_t ranks = mesh.size("data");
+  const int64_t ranks = mesh.size(kDataAxis);
   return ranks > 1 && shares_batch(entry) ? ranks : 1;
 }
 

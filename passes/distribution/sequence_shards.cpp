@@ -10,6 +10,7 @@
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/tensor/reshape.h"
 #include "schema/ops/tensor/slice.h"
+#include "schema/ranks/mesh_axes.h"
 
 namespace genesis::passes {
 namespace {
@@ -71,7 +72,7 @@ class Sharder {
     const ValueId id = node.outputs[0];
     const int dims = regions_.row_dims(id);
     const Value sum = rewriter_.map(node.inputs[0]);
-    parts_[id] = as_part(reduce_scatter(in_rows(sum, dims), "tensor", part_.ranks), sum.shape(), dims);
+    parts_[id] = as_part(reduce_scatter(in_rows(sum, dims), kTensorAxis, part_.ranks), sum.shape(), dims);
     rewriter_.replace(node, {parts_[id]});
   }
 
@@ -112,7 +113,7 @@ class Sharder {
     const bool is_cut_first = part.rank() == shape.rank() && part.dim(0) * Dim(part_.ranks) == shape[0];
     const int part_dims = part.rank() - (shape.rank() - dims);
     const Value rows = is_cut_first ? part : in_rows(part, part_dims);
-    rewriter_.replace(id, reshape(all_gather(rows, "tensor", part_.ranks), shape));
+    rewriter_.replace(id, reshape(all_gather(rows, kTensorAxis, part_.ranks), shape));
   }
 
   // Of all ranks, in one exchange.
@@ -125,7 +126,7 @@ class Sharder {
       from.push_back(producer(graph_, id));
     }
     rewriter_.begin_nodes_from(from);
-    const std::vector<Value> all = all_reduce(own, "tensor");
+    const std::vector<Value> all = all_reduce(own, kTensorAxis);
     rewriter_.end_nodes_from();
     size_t next = 0;
     for (const ValueId id : sums_) rewriter_.replace(id, all[next++]);
@@ -144,7 +145,7 @@ class Sharder {
 }  // namespace
 
 Graph shard_sequence(const Graph& graph, const PassContext& context) {
-  const FactorPart part{context.mesh.size("tensor"), context.mesh.place(context.rank, "tensor")};
+  const FactorPart part{context.mesh.size(kTensorAxis), context.mesh.place(context.rank, kTensorAxis)};
   if (part.ranks == 1) return copy_graph(graph, graph.model());
   const RowRegions regions(graph, context, part);
   return regions.has_some() ? Sharder(graph, part, regions).run() : copy_graph(graph, graph.model());

@@ -16,6 +16,7 @@
 #include "schema/ops/nn/optimizer.h"
 #include "schema/ops/tensor/reshape.h"
 #include "schema/ops/tensor/slice.h"
+#include "schema/ranks/mesh_axes.h"
 
 namespace genesis::passes {
 namespace {
@@ -24,8 +25,8 @@ class Sharder {
  public:
   Sharder(const Graph& graph, const PassContext& context)
       : graph_(graph),
-        ranks_(context.mesh.size("data")),
-        place_(context.mesh.place(context.rank, "data")),
+        ranks_(context.mesh.size(kDataAxis)),
+        place_(context.mesh.place(context.rank, kDataAxis)),
         uses_(graph),
         averaged_(averaged_values(graph)),
         rewriter_(graph),
@@ -175,7 +176,7 @@ class Sharder {
         shared.push_back(i);
       else
         whole.push_back(rewriter_.map(node.inputs[i]));
-    if (!whole.empty()) whole = all_reduce(whole, "data", RankReduction::kMean);
+    if (!whole.empty()) whole = all_reduce(whole, kDataAxis, RankReduction::kMean);
     for (int64_t k = 0; k < micro_batches_; ++k) add_micro_batch(node, shared, static_cast<size_t>(k));
     for (const size_t i : shared)
       if (rows_.contains(node.inputs[i])) add_rows(node, i);
@@ -195,7 +196,7 @@ class Sharder {
       terms.push_back(flat(all[number]));
       inputs.push_back(i);
     }
-    if (!terms.empty()) terms = reduce_scatter(terms, "data", ranks_, RankReduction::kMean);
+    if (!terms.empty()) terms = reduce_scatter(terms, kDataAxis, ranks_, RankReduction::kMean);
     for (size_t t = 0; t < terms.size(); ++t) {
       Value& sum = parts_[average.outputs[inputs[t]]];
       const Value term = cast(terms[t], graph_.type(average.inputs[inputs[t]]).dtype);
@@ -205,8 +206,8 @@ class Sharder {
 
   void add_rows(const Node& average, size_t input) {
     const ValueId gradient = average.inputs[input];
-    Value rows =
-        table_part_of_all_ranks(rewriter_, rows_.at(gradient), "data", ranks_, place_, RankReduction::kMean);
+    Value rows = table_part_of_all_ranks(rewriter_, rows_.at(gradient), kDataAxis, ranks_, place_,
+                                         RankReduction::kMean);
     Value& sum = parts_[average.outputs[input]];
     if (sum) rows = reshape(sum, rows.shape()) + rows;
     sum = reshape(rows, Shape{rows.shape().numel()});
@@ -245,7 +246,7 @@ class Sharder {
         if (is_shared(input)) shared.push_back(part(input));
       sums.push_back(emit_node(*node->op, node->attributes, shared)[0]);
     }
-    sums = all_reduce(sums, "data");
+    sums = all_reduce(sums, kDataAxis);
     for (size_t i = 0; i < norms.size(); ++i) {
       std::vector<Value> whole;
       for (const ValueId input : norms[i]->inputs)
@@ -273,7 +274,7 @@ class Sharder {
 }  // namespace
 
 Graph shard_optimizer(const Graph& graph, const PassContext& context) {
-  if (context.mesh.size("data") == 1 || averaged_values(graph).empty())
+  if (context.mesh.size(kDataAxis) == 1 || averaged_values(graph).empty())
     return copy_graph(graph, graph.model());
   return Sharder(graph, context).run();
 }

@@ -15,6 +15,7 @@
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/tensor/index.h"
+#include "schema/ranks/mesh_axes.h"
 
 namespace genesis::passes {
 namespace {
@@ -332,7 +333,7 @@ constexpr int64_t kMinShare = 64;
 class Chooser {
  public:
   Chooser(const Model& model, const Mesh& mesh, const Target& target)
-      : model_(model), target_(target), ranks_(mesh.size("tensor")) {
+      : model_(model), target_(target), ranks_(mesh.size(kTensorAxis)) {
     for (const State& state : model.states())
       if (state.role == StateRole::kParameter && state.type.shape.is_constant())
         all_weights_ += state.type.numel();
@@ -421,7 +422,7 @@ class Chooser {
     const int64_t pieces = dimensions_->pieces(index, dim), part = shape[dim].value() / ranks_;
     const int64_t count = part / pieces * inner;
     shape[dim] = Dim(part);
-    return {"tensor", place * count, count, outer * pieces, shape};
+    return {kTensorAxis, place * count, count, outer * pieces, shape};
   }
 
   const Model& model_;
@@ -436,8 +437,8 @@ class Chooser {
 }  // namespace
 
 StateStorage find_tensor_shards(const Model& model, const Mesh& mesh, int64_t rank, const Target& target) {
-  if (mesh.size("tensor") == 1) return {};
-  return Chooser(model, mesh, target).storage(mesh.place(rank, "tensor"));
+  if (mesh.size(kTensorAxis) == 1) return {};
+  return Chooser(model, mesh, target).storage(mesh.place(rank, kTensorAxis));
 }
 
 }  // namespace genesis::passes

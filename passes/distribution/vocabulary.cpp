@@ -11,6 +11,7 @@
 #include "schema/ops/tensor/reduce.h"
 #include "schema/ops/tensor/reshape.h"
 #include "schema/ops/tensor/slice.h"
+#include "schema/ranks/mesh_axes.h"
 
 namespace genesis::passes {
 namespace {
@@ -41,7 +42,7 @@ Rows join_rows(const Classes& classes, Value logits, Value target) {
   const ops::CrossEntropy op{
       {classes.ignore_index, classes.label_smoothing, Reduction::kNone}, true, classes.range};
   const std::vector<Value> own = emit_node(op, {logits, target});
-  const Value lse = logsumexp(all_gather(unsqueeze(own[1], 0), "tensor", classes.ranks), {0});
+  const Value lse = logsumexp(all_gather(unsqueeze(own[1], 0), kTensorAxis, classes.ranks), {0});
   const Value more = lse - own[1], zero = scalar_like(more, 0);
   const int64_t first = classes.range.first_index;
   const Value is_own = logical_and(ge(target, scalar_like(target, first)),
@@ -58,7 +59,7 @@ Value count_of(Value target, int64_t ignore_index, DType dtype) {
 }
 
 Value loss_of_all(Value sum_of_own, Reduction reduction, Value divisor) {
-  const Value all = all_reduce(sum_of_own, "tensor");
+  const Value all = all_reduce(sum_of_own, kTensorAxis);
   return reduction == Reduction::kMean ? all / divisor : all;
 }
 
@@ -86,7 +87,7 @@ class Blocks {
   }
 
   Value loss() const { return loss_of_all(loss_, op_.reduction, divisor_); }
-  Value dx() const { return scaled(all_reduce(dx_.size() > 1 ? concat(dx_, 0) : dx_[0], "tensor")); }
+  Value dx() const { return scaled(all_reduce(dx_.size() > 1 ? concat(dx_, 0) : dx_[0], kTensorAxis)); }
   Value dweight() const { return scaled(dweight_); }
 
  private:

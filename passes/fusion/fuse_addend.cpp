@@ -9,6 +9,7 @@
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/matmul.h"
+#include "schema/ranks/mesh_axes.h"
 
 namespace genesis::passes {
 namespace {
@@ -25,7 +26,7 @@ struct Match {
 bool is_sum_of_ranks(const Node& node) {
   const auto exchange = match<ops::AllReduce>(node);
   return exchange && node.inputs.size() == 1 && exchange->reduction == RankReduction::kSum &&
-         !exchange->has_addend && exchange->axis == "tensor";
+         !exchange->has_addend && exchange->axis == kTensorAxis;
 }
 
 // Without an addend, and without an activation, which would have to come before one.

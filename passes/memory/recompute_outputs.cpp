@@ -11,6 +11,7 @@
 #include "schema/ops/nn/norm.h"
 #include "schema/ops/nn/swiglu.h"
 #include "schema/ops/tensor/reshape.h"
+#include "schema/ranks/mesh_axes.h"
 
 namespace genesis::passes {
 namespace {
@@ -82,7 +83,7 @@ std::set<ValueId> kept_values(const Graph& graph) {
 // Rows of all ranks along "tensor" (passes/distribution/sequence_shards.cpp).
 bool is_gather(const Node& node) {
   const auto gather = match<ops::AllGather>(node);
-  return gather && gather->axis == "tensor" && node.inputs.size() == 1;
+  return gather && gather->axis == kTensorAxis && node.inputs.size() == 1;
 }
 
 // What no gradient needs may wait for one: no two of them can wait for each other.

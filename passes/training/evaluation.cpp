@@ -13,6 +13,7 @@
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/tensor/random.h"
+#include "schema/ranks/mesh_axes.h"
 
 namespace genesis::passes {
 namespace {
@@ -44,10 +45,10 @@ bool counts_targets(const Graph& evaluation) {
 void add_outputs(Graph& graph, Value loss) {
   loss = cast(loss, DType::f64);
   const std::vector<MeanOverTargets> means = means_in(graph, loss);
-  if (means.size() != 1) return graph.add_output("loss", all_reduce(loss, "data", RankReduction::kMean));
+  if (means.size() != 1) return graph.add_output("loss", all_reduce(loss, kDataAxis, RankReduction::kMean));
   const Value weight = weight_of(means[0]), zero = scalar_like(weight, 0);
   const Value part = where(gt(weight, zero), loss * weight, zero);  // a mean of nothing is NaN
-  const std::vector<Value> all = all_reduce(std::vector{part, weight}, "data", RankReduction::kSum);
+  const std::vector<Value> all = all_reduce(std::vector{part, weight}, kDataAxis, RankReduction::kSum);
   graph.add_output("loss", all[0] / all[1]);
   graph.add_output(kEvaluationWeight, all[1]);
 }

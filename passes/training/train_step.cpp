@@ -18,6 +18,7 @@
 #include "schema/ops/nn/optimizer.h"
 #include "schema/ops/tensor/random.h"
 #include "schema/ops/tensor/slice.h"
+#include "schema/ranks/mesh_axes.h"
 
 namespace genesis::passes {
 namespace {
@@ -114,7 +115,7 @@ class TrainStep {
     for (const NamedValue& output : weights.outputs()) divisors_.push_back(batch.outputs.at(output.name));
     if (options_.accumulate > 1)
       for (Value& divisor : divisors_) divisor = divisor * (1.0 / double(options_.accumulate));
-    divisors_ = all_reduce(divisors_, "data", RankReduction::kMean);
+    divisors_ = all_reduce(divisors_, kDataAxis, RankReduction::kMean);
   }
 
   // The mean of a node of the loss over all targets of the batch; empty for any other node.
@@ -227,7 +228,7 @@ class TrainStep {
   static void average(const std::vector<Value*>& values) {
     std::vector<Value> before;
     for (const Value* value : values) before.push_back(*value);
-    const std::vector<Value> after = all_reduce(before, "data", RankReduction::kMean);
+    const std::vector<Value> after = all_reduce(before, kDataAxis, RankReduction::kMean);
     for (size_t i = 0; i < values.size(); ++i) *values[i] = after[i];
   }
 

@@ -14,6 +14,7 @@
 #include "executor/environment.h"
 #include "executor/runtime/device.h"
 #include "schema/file/format/hash.h"
+#include "schema/ranks/mesh_axes.h"
 #include "tools/common/open_model.h"
 #include "tools/common/usage.h"
 
@@ -28,7 +29,7 @@ void warn_of_copies(SharedWork work) try {
     spdlog::warn(
         "{} started {} ranks, and without --mesh each of them works for itself: --mesh {}={} shares the "
         "work",
-        name_of(launch.by), launch.size, work == SharedWork::kBatches ? "data" : "tensor", launch.size);
+        name_of(launch.by), launch.size, work == SharedWork::kBatches ? kDataAxis : kTensorAxis, launch.size);
 } catch (const Error&) {
   // A variable that is no number is nothing to this process, which takes part in no run.
 }
@@ -37,13 +38,13 @@ void warn_of_copies(SharedWork work) try {
 bool have_one_command() { return environment().one_command; }
 
 void check_shares(const Mesh& mesh, SharedWork work) {
-  const int64_t ranks = mesh.size("data");
+  const int64_t ranks = mesh.size(kDataAxis);
   if (work != SharedWork::kLayers || ranks <= 1) return;
   fail(
       "--mesh {}: ranks along 'data' share batches of training, and here each would do the same: give --mesh "
       "tensor={}, "
       "whose ranks share the layers",
-      mesh.to_string(), ranks * mesh.size("tensor"));
+      mesh.to_string(), ranks * mesh.size(kTensorAxis));
 }
 
 }  // namespace
@@ -64,7 +65,7 @@ std::shared_ptr<World> join_ranks(const std::string& mesh, const std::string& de
 }
 
 void warn_of_useless_zero(const std::string& mesh, int zero) {
-  if (zero > 0 && Mesh::parse(mesh).size("data") <= 1)
+  if (zero > 0 && Mesh::parse(mesh).size(kDataAxis) <= 1)
     spdlog::warn(
         "--zero {} does nothing with --mesh {}: what it shares, the ranks along 'data' share (data=N)", zero,
         mesh);

@@ -11,6 +11,7 @@
 #include "passes/core/bind.h"
 #include "passes/distribution/pipeline/stages.h"
 #include "passes/distribution/rank_sizes.h"
+#include "schema/ranks/mesh_axes.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
 #include "tools/common/ranks.h"
@@ -22,7 +23,7 @@ namespace {
 std::string rank_lines(const CompiledEntry& compiled, const Mesh& mesh, nlohmann::ordered_json& row) {
   const int64_t kept = state_bytes(compiled);
   row["state_bytes"] = kept;
-  const bool has_stages = mesh.size("pipeline") > 1;
+  const bool has_stages = mesh.size(kPipelineAxis) > 1;
   std::string text = fmt::format("  {}states take {}",
                                  has_stages         ? "on stage 0 "
                                  : mesh.ranks() > 1 ? "on each rank "
@@ -81,7 +82,7 @@ std::string prediction_line(const Plan& plan, const Mesh& mesh, const CheckFlags
 std::vector<int64_t> ranks_of_stages(const Mesh& mesh) {
   std::vector<int64_t> ranks;
   for (int64_t rank = 0; rank < mesh.ranks(); ++rank)
-    if (mesh.place(rank, "pipeline") == std::ssize(ranks)) ranks.push_back(rank);
+    if (mesh.place(rank, kPipelineAxis) == std::ssize(ranks)) ranks.push_back(rank);
   return ranks;
 }
 
@@ -134,7 +135,8 @@ int64_t context_of(const Model& model) {
 Bindings usual_sizes(const Model& model, const Mesh& mesh) {
   constexpr int64_t kBatch = 8, kTokens = 256;
   const int64_t context = context_of(model);
-  return {{"batch", kBatch * mesh.size("data")}, {"seq", context > 0 ? std::min(kTokens, context) : kTokens}};
+  return {{"batch", kBatch * mesh.size(kDataAxis)},
+          {"seq", context > 0 ? std::min(kTokens, context) : kTokens}};
 }
 
 // `sizes` with the usual ones where `entries` have them and nothing is given. Those that were added are told of.
@@ -183,11 +185,11 @@ void check_entries(const Model& model, const std::vector<std::string>& entries, 
   check_sizes_exist(model, parse_sizes(flags.sizes));
   std::string text;
   const Bindings sizes = with_usual_sizes(model, entries, mesh, parse_sizes(flags.sizes), text);
-  if (!flags.chip.empty() && mesh.size("pipeline") > 1)
+  if (!flags.chip.empty() && mesh.size(kPipelineAxis) > 1)
     fail(
         "--chip {}: how long stages of a pipeline wait for each other is not in the prediction: leave one of "
         "--chip and pipeline={} out",
-        flags.chip, mesh.size("pipeline"));
+        flags.chip, mesh.size(kPipelineAxis));
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const std::string& name : entries) {
     check_sizes_known(model.entry(name), sizes);

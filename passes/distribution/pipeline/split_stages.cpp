@@ -15,11 +15,12 @@
 #include "schema/ops/tensor/reduce.h"
 #include "schema/ops/tensor/reshape.h"
 #include "schema/ops/tensor/slice.h"
+#include "schema/ranks/mesh_axes.h"
 
 namespace genesis::passes {
 namespace {
 
-const std::string kAxis = "pipeline";
+const std::string kAxis = kPipelineAxis;
 
 // By state of the model: the stage that keeps it.
 std::vector<int64_t> owners_of(const Graph& graph, const StateStorage& storage) {

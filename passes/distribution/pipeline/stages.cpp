@@ -11,6 +11,7 @@
 #include "passes/distribution/pipeline/node_times.h"
 #include "passes/distribution/pipeline/stage_assignment.h"
 #include "schema/ops/collective/collective.h"
+#include "schema/ranks/mesh_axes.h"
 
 namespace genesis::passes {
 namespace {
@@ -32,7 +33,7 @@ const Graph& training_entry(const Model& model) {
 bool names_the_axis(const Model& model) {
   for (const auto& entry : model.entries())
     for (const Node& node : entry->nodes())
-      if (axis_of(*node.op, node.attributes) == "pipeline") return true;
+      if (axis_of(*node.op, node.attributes) == kPipelineAxis) return true;
   return false;
 }
 
@@ -186,9 +187,9 @@ std::vector<int64_t> plan_stages(const Model& model, int64_t stages, const Targe
 
 StateStorage find_stage_states(const Model& model, const Mesh& mesh, int64_t rank, int zero,
                                const Target& target) {
-  const int64_t stages = mesh.size("pipeline"), place = mesh.place(rank, "pipeline");
+  const int64_t stages = mesh.size(kPipelineAxis), place = mesh.place(rank, kPipelineAxis);
   if (stages == 1 || names_the_axis(model)) return {};
-  if (mesh.size("tensor") > 1)
+  if (mesh.size(kTensorAxis) > 1)
     fail(
         "mesh {}: ranks along 'pipeline' and 'tensor' do not go together yet: give one of them, beside "
         "'data'",
@@ -202,7 +203,7 @@ StateStorage find_stage_states(const Model& model, const Mesh& mesh, int64_t ran
     const StateFormat* format = plain_format(state.type.dtype);
     if (owners[i] == kEveryStage || state.encoded || !format) continue;
     const bool is_here = owners[i] == place;
-    Shard shard{"pipeline", 0, is_here ? state.type.numel() : 0, 1, is_here ? state.type.shape : Shape{0}};
+    Shard shard{kPipelineAxis, 0, is_here ? state.type.numel() : 0, 1, is_here ? state.type.shape : Shape{0}};
     shard.owner = owners[i];
     storage.groups.push_back({format, {static_cast<int32_t>(i)}, {}, shard});
   }

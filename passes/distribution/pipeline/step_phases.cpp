@@ -5,13 +5,14 @@
 #include "passes/core/match.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/tensor/slice.h"
+#include "schema/ranks/mesh_axes.h"
 
 namespace genesis::passes {
 namespace {
 
 bool is_average(const Node& node) {
   const auto reduced = match<ops::AllReduce>(node);
-  return reduced && reduced->axis == "data" && reduced->reduction == RankReduction::kMean;
+  return reduced && reduced->axis == kDataAxis && reduced->reduction == RankReduction::kMean;
 }
 
 // The average that the output "loss" is, -1: there is none.

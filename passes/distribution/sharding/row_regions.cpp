@@ -12,6 +12,7 @@
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/nn/norm.h"
 #include "schema/ops/tensor/reshape.h"
+#include "schema/ranks/mesh_axes.h"
 
 namespace genesis::passes {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 // A sum of one tensor over the ranks, of which the last dimension is no tokens.
 bool is_sum_of_ranks(const Graph& graph, const Node& node) {
   const auto sum = match<ops::AllReduce>(node);
-  return sum && sum->axis == "tensor" && sum->reduction == RankReduction::kSum && !sum->has_addend &&
+  return sum && sum->axis == kTensorAxis && sum->reduction == RankReduction::kSum && !sum->has_addend &&
          node.inputs.size() == 1 && graph.type(node.outputs[0]).shape.rank() > 1;
 }
 

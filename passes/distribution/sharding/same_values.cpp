@@ -6,6 +6,7 @@
 #include "passes/core/match.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/collective/point_to_point.h"
+#include "schema/ranks/mesh_axes.h"
 
 namespace genesis::passes {
 namespace {
@@ -30,7 +31,7 @@ bool names_own_indices(const Node& node) {
 bool makes_same(const Node& node, bool are_inputs_same) {
   if (has_peer(*node.op)) return false;
   const bool is_of_all = is<ops::AllReduce, ops::AllGather, ops::Broadcast>(node);
-  if (axis_of(*node.op, node.attributes) == "tensor") return is_of_all;
+  if (axis_of(*node.op, node.attributes) == kTensorAxis) return is_of_all;
   return are_inputs_same && !names_own_indices(node);
 }
 
