@@ -41,9 +41,7 @@ void check_axes(const Model& model, const Mesh& mesh) {
     if (axis.size > 1 && !is_named(axis))
       fail(
           "mesh '{}': its {} ranks along '{}' would all do the same, for no node of the model names that "
-          "mesh "
-          "axis; "
-          "without being named, data, tensor and pipeline share work",
+          "mesh axis; without being named, data, tensor and pipeline share work",
           mesh.to_string(), axis.size, axis.name);
 }
 

@@ -67,9 +67,6 @@ std::set<std::string> names_of_files() {
 // Words of a text that are files in folders, without the "../" that they begin with.
 std::vector<std::string> files_in(const std::string& text) {
   std::vector<std::string> found;
-  const auto ends_with = [](const std::string& word, const std::string& end) {
-    return word.size() > end.size() && word.compare(word.size() - end.size(), end.size(), end) == 0;
-  };
   const auto is_of_a_word = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) || std::string("_./~-").find(c) != std::string::npos;
   };
@@ -77,10 +74,10 @@ std::vector<std::string> files_in(const std::string& text) {
     const auto begin = std::find_if(at, text.end(), is_of_a_word);
     at = std::find_if_not(begin, text.end(), is_of_a_word);
     std::string word(begin, at);
-    while (word.rfind("../", 0) == 0) word.erase(0, 3);
-    while (ends_with(word, ".")) word.pop_back();
+    while (word.starts_with("../")) word.erase(0, 3);
+    while (word.ends_with(".")) word.pop_back();
     const bool is_file =
-        ends_with(word, ".h") || ends_with(word, ".cpp") || ends_with(word, ".cu") || ends_with(word, ".py");
+        word.ends_with(".h") || word.ends_with(".cpp") || word.ends_with(".cu") || word.ends_with(".py");
     if (is_file && word.find('/') != std::string::npos) found.push_back(word);
   }
   return found;
@@ -100,11 +97,11 @@ TEST(Docs, FilesThatTextsAndCommentsNameExist) {
   const auto check = [&](const fs::path& path, const std::string& text) {
     for (const std::string& file : files_in(text)) {
       ++named;
-      EXPECT_TRUE(names.contains(file) || file.rfind("hwy/", 0) == 0) << path << " names " << file;
+      EXPECT_TRUE(names.contains(file) || file.starts_with("hwy/")) << path << " names " << file;
     }
   };
   for (const fs::path& path : documents())
-    if (path.filename().string().rfind("adding-", 0) != 0) check(path, read(path));
+    if (!path.filename().string().starts_with("adding-")) check(path, read(path));
   for (const char* room : kRooms)
     for (const auto& entry : fs::recursive_directory_iterator(kRoot / room)) {
       if (!is_code(entry.path())) continue;

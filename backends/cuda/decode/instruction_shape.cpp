@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "backends/cuda/decode/megakernel_program.h"
@@ -104,6 +105,22 @@ std::string describe_head_norm(const KernelQuery& query, InstructionShape& shape
   return "";
 }
 
+struct InstructionOf {
+  std::string_view op;
+  std::string (*describe)(const KernelQuery& query, InstructionShape& shape);
+};
+const InstructionOf kInstructions[] = {
+    {ops::Linear::info.name, describe_linear},
+    {ops::CachedAttention::info.name, describe_cached_attention},
+    {ops::RmsNorm::info.name, describe_head_norm},
+};
+
+// Null: there is none for such nodes.
+const InstructionOf* find_instruction(const OpDef& op) {
+  const auto* found = std::ranges::find(kInstructions, op.name(), &InstructionOf::op);
+  return found == std::end(kInstructions) ? nullptr : found;
+}
+
 }  // namespace
 
 std::vector<int> InstructionShape::vectors() const {
@@ -118,20 +135,14 @@ std::vector<int> InstructionShape::independent(size_t num_inputs) const {
   return inputs;
 }
 
-bool is_of_a_megakernel(const OpDef& op) {
-  const std::string_view name = op.name();
-  return name == ops::Linear::info.name || name == ops::CachedAttention::info.name ||
-         name == ops::RmsNorm::info.name;
-}
+bool is_of_a_megakernel(const OpDef& op) { return find_instruction(op) != nullptr; }
 
 std::string describe_instruction(const KernelQuery& query, InstructionShape& shape) {
-  const std::string_view op = query.op.name();
-  if (!is_of_a_megakernel(query.op)) return fmt::format("it has no instruction for {}", op);
+  const InstructionOf* instruction = find_instruction(query.op);
+  if (!instruction) return fmt::format("it has no instruction for {}", query.op.name());
   if (query.inputs[0].dtype != DType::bf16)
     return "x is not bf16";  // f16 could not hold x times a norm's weight
-  if (op == ops::Linear::info.name) return describe_linear(query, shape);
-  if (op == ops::CachedAttention::info.name) return describe_cached_attention(query, shape);
-  return describe_head_norm(query, shape);
+  return instruction->describe(query, shape);
 }
 
 }  // namespace genesis::cuda

@@ -12,6 +12,7 @@
 #include "backends/cuda/device/words.h"
 #include "backends/cuda/runtime/chips.h"
 #include "backends/cuda/runtime/launch.h"
+#include "backends/cuda/runtime/runtime.h"
 
 namespace genesis::cuda {
 namespace {
@@ -249,12 +250,7 @@ bool start_kernel(Gemv gemv, const void* x, const GemvStart& start) {
 }
 
 // Of one row of x, on the current device at the same time.
-int64_t blocks_at_once() {
-  int device = 0, multiprocessors = 1;
-  if (cudaGetDevice(&device) == cudaSuccess)
-    cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  return int64_t{blocks_of(1)} * multiprocessors;
-}
+int64_t blocks_at_once() { return int64_t{blocks_of(1)} * current_chip().multiprocessors; }
 
 // Many rows of weights share what is the same for a block; few are spread over the chip, but all at once: a block that waits
 // for another to end asks for its weights too late.
