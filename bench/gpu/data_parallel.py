@@ -14,22 +14,36 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from training_run import QWEN, data_flags, make_training, read_rows, run, seconds_of_a_step, write_json
+from watched_gpus import WatchedGpus
 
 BATCH, SEQ, WARMUP = 8, 1024, 10
 
 
 def train(flags, folder, gpus, batch, name, device="cuda"):
-    """Losses by step, and the seconds of a step once all is warm."""
+    """Losses by step, the seconds of a step once all is warm, and clocks and power of GPUs meanwhile."""
     metrics = os.path.join(folder, name + ".jsonl")
     words = ["train", os.path.join(folder, "train.genesis"), "--batch", batch, "--steps", flags.steps, "--device", device, "--metrics", metrics, "--quiet",
              *data_flags(folder)]
     if gpus > 1:
         words += ["--mesh", f"data={gpus}"]
-    run(flags.build, "genesis-run", *words)
+    with WatchedGpus() as seen:
+        run(flags.build, "genesis-run", *words)
     rows = read_rows(metrics)
-    return [row["loss"] for row in rows], seconds_of_a_step(rows, WARMUP)
+    return [row["loss"] for row in rows], seconds_of_a_step(rows, WARMUP), seen.busy()
+
+
+def train_at_once(flags, folder):
+    """Every GPU for itself, all at the same time: seconds of a step of each. What they lack of each alone, no exchange costs."""
+    with ThreadPoolExecutor(flags.gpus) as pool:
+        runs = [pool.submit(train, flags, folder, 1, BATCH, f"beside{gpu}", f"cuda:{gpu}") for gpu in range(flags.gpus)]
+        return [each.result()[1] for each in runs], runs[0].result()[2]
+
+
+def clocks_text(busy):
+    return ", ".join(f"{gpu['mhz']:.0f} MHz at {gpu['watts']:.0f} W" for gpu in busy)
 
 
 def torch_worker(layers, steps):
@@ -97,18 +111,23 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         make_training(flags.build, folder, "adamw,lr=1e-4,clip=1.0", "--cast", "bf16", samples=64 * flags.gpus, seq=SEQ,
                       settings={**QWEN, "num_hidden_layers": flags.layers})
-        ones = [train(flags, folder, 1, BATCH, f"one{gpu}", f"cuda:{gpu}")[1] for gpu in range(flags.gpus)]
-        losses, all_of = train(flags, folder, flags.gpus, BATCH * flags.gpus, "all")
-        again, _ = train(flags, folder, flags.gpus, BATCH * flags.gpus, "again")
-        alone, _ = train(flags, folder, 1, BATCH * flags.gpus, "alone")
+        runs = [train(flags, folder, 1, BATCH, f"one{gpu}", f"cuda:{gpu}") for gpu in range(flags.gpus)]
+        ones, alone_clocks = [seconds for _, seconds, _ in runs], [busy[gpu] for gpu, (_, _, busy) in enumerate(runs) if gpu < len(busy)]
+        besides, beside_clocks = train_at_once(flags, folder)
+        losses, all_of, clocks = train(flags, folder, flags.gpus, BATCH * flags.gpus, "all")
+        again, _, _ = train(flags, folder, flags.gpus, BATCH * flags.gpus, "again")
+        alone, _, _ = train(flags, folder, 1, BATCH * flags.gpus, "alone")
     apart = max(abs(a - b) / abs(b) for a, b in zip(losses, alone))
     peer = None if flags.skip_torch else torch_seconds(flags, flags.gpus)
     result = {"one_tokens_per_second": [BATCH * SEQ / one for one in ones], "tokens_per_second": flags.gpus * BATCH * SEQ / all_of,
-              "scaling": max(ones) / all_of, "scaling_from_first": ones[0] / all_of, "losses_apart": apart, "same_bits_again": losses == again, "torch": peer}
+              "scaling": max(ones) / all_of, "scaling_from_first": ones[0] / all_of, "losses_apart": apart, "same_bits_again": losses == again, "torch": peer,
+              "at_once_tokens_per_second": [BATCH * SEQ / one for one in besides], "clocks": {"alone": alone_clocks, "at_once": beside_clocks, "together": clocks}}
     print(f"Qwen2.5-0.5B, bf16, {BATCH} x {SEQ} a GPU: alone {', '.join(f'{each:.0f}' for each in result['one_tokens_per_second'])} tokens/s, "
           f"{flags.gpus} GPUs {result['tokens_per_second']:.0f}: {result['scaling']:.3f} of {flags.gpus} times the slowest, "
           f"{result['scaling_from_first']:.3f} of the first; losses {apart:.1e} from one GPU's with the same samples; "
           f"again the {'same' if losses == again else 'OTHER'} bits")
+    print(f"at once, each for itself: {', '.join(f'{each:.0f}' for each in result['at_once_tokens_per_second'])} tokens/s; "
+          f"clocks alone {clocks_text(alone_clocks)}; at once {clocks_text(beside_clocks)}; together {clocks_text(clocks)}")
     if peer:
         result["ratio"] = peer["seconds"] / all_of
         print(f"DistributedDataParallel, compiled: {flags.gpus * BATCH * SEQ / peer['seconds']:.0f} tokens/s; {result['ratio']:.2f}x")

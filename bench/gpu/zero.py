@@ -15,37 +15,17 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 import numpy as np
+
+from watched_gpus import WatchedGpus
 
 QWEN = dict(vocab_size=151936, hidden_size=1536, intermediate_size=8960, num_attention_heads=12, num_key_value_heads=2,
             max_position_embeddings=4096)
 BATCH, SEQ, WARMUP = 4, 2048, 8
 PARTS = ("zero0", "zero1", "zero2", "zero3", "fsdp")
 GIB = 1 << 30
-
-
-class SeenMemory:
-    """The most MiB that nvidia-smi reports of any GPU while the block runs."""
-
-    def __enter__(self):
-        self.most = 0
-        self.process = subprocess.Popen(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "-lms", "250"],
-                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        self.thread = threading.Thread(target=self._read, daemon=True)
-        self.thread.start()
-        return self
-
-    def _read(self):
-        for line in self.process.stdout:
-            if line.strip().isdigit():
-                self.most = max(self.most, int(line))
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
 
 
 def run(words, seconds):
@@ -88,7 +68,7 @@ def train(flags, folder, training, stage):
              "--json", "--mesh", f"data={flags.gpus}", "--zero", stage, *(("--memory-budget", flags.memory_budget) if flags.memory_budget else ())]
     for kind in ("tokens", "targets"):
         words += ["--data", f"{kind}={os.path.join(folder, kind + '.npy')}"]
-    with SeenMemory() as seen:
+    with WatchedGpus() as seen:
         out, why_not = run(words, flags.limit)
     if why_not:
         return {"failed": why_not}
@@ -96,18 +76,18 @@ def train(flags, folder, training, stage):
         rows = [json.loads(line) for line in file]
     summary = json.loads(out)
     return {"seconds": (rows[-1]["seconds"] - rows[WARMUP - 1]["seconds"]) / (len(rows) - WARMUP), "losses": [row["loss"] for row in rows],
-            "planned_bytes": summary["arena_bytes"] + summary["state_bytes"], "held_bytes": summary["device_peak_bytes"], "seen_bytes": seen.most << 20}
+            "planned_bytes": summary["arena_bytes"] + summary["state_bytes"], "held_bytes": summary["device_peak_bytes"], "seen_bytes": seen.most_bytes()}
 
 
 def fsdp(flags):
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", flags.gpus, os.path.abspath(__file__), flags.build,
              "--torch-worker", "--layers", flags.layers, "--steps", flags.steps]
-    with SeenMemory() as seen:
+    with WatchedGpus() as seen:
         out, why_not = run(words, flags.limit)
     if why_not:
         return {"failed": why_not}
     row = json.loads([line for line in out.splitlines() if line.startswith("{")][-1])
-    return {"seconds": row["seconds"], "held_bytes": row["peak_bytes"], "seen_bytes": seen.most << 20, "losses": row["losses"]}
+    return {"seconds": row["seconds"], "held_bytes": row["peak_bytes"], "seen_bytes": seen.most_bytes(), "losses": row["losses"]}
 
 
 def torch_worker(layers, steps):
