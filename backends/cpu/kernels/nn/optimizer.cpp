@@ -129,6 +129,8 @@ HWY_AFTER_NAMESPACE();
 #include <cmath>
 #include <cstring>
 #include <initializer_list>
+#include <numeric>
+#include <span>
 
 #include "backends/cpu/parallel/parallel.h"
 #include "backends/kernel.h"
@@ -298,26 +300,34 @@ void lion_update(const KernelContext& c) {
 
 int64_t sum_pieces(int64_t n) { return (n + kSumPiece - 1) / kSumPiece; }
 
+// Partial sums of all tensors.
 int64_t sum_squares_scratch(const KernelQuery& query) {
-  int64_t most = 0;
-  for (const TensorType& x : query.inputs) most = std::max(most, sum_pieces(x.numel()));
-  return (CheckedSize(most) * sizeof(double)).value();
+  CheckedSize pieces = 0;
+  for (const TensorType& x : query.inputs) pieces += sum_pieces(x.numel());
+  return (pieces * sizeof(double)).value();
 }
 
-double sum_squares_of(const TensorView& x, double* partial) {
-  const int64_t n = x.numel(), pieces = sum_pieces(n);
-  parallel_pieces(pieces, [&](int64_t i) {
-    const int64_t last = std::min(n, (i + 1) * kSumPiece);
-    partial[i] = HWY_DYNAMIC_DISPATCH(sum_squares)(x.data, x.dtype, i * kSumPiece, last);
-  });
-  double sum = 0;
-  for (int64_t i = 0; i < pieces; ++i) sum += partial[i];
-  return sum;
+// Piece `i` of all tensors, counted through.
+double sum_squares_of_piece(std::span<const TensorView> tensors, int64_t i) {
+  const TensorView* x = tensors.data();
+  for (; i >= sum_pieces(x->numel()); ++x) i -= sum_pieces(x->numel());
+  return HWY_DYNAMIC_DISPATCH(sum_squares)(x->data, x->dtype, i * kSumPiece,
+                                           std::min(x->numel(), (i + 1) * kSumPiece));
 }
 
+// Pieces of all tensors are shared out at once: most tensors of a model are too small for many threads. Each tensor's
+// pieces are added up before those of the next.
 void sum_squares(const KernelContext& c) {
+  auto* partial = reinterpret_cast<double*>(c.scratch);
+  int64_t pieces = 0;
+  for (const TensorView& x : c.inputs) pieces += sum_pieces(x.numel());
+  parallel_pieces(pieces, [&](int64_t i) { partial[i] = sum_squares_of_piece(c.inputs, i); });
   double sum = 0;
-  for (const TensorView& x : c.inputs) sum += sum_squares_of(x, reinterpret_cast<double*>(c.scratch));
+  for (const TensorView& x : c.inputs) {
+    double* end = partial + sum_pieces(x.numel());
+    sum += std::accumulate(partial, end, 0.0);
+    partial = end;
+  }
   if (c.output().dtype == DType::f64)
     *c.output().as<double>() = sum;
   else
