@@ -168,6 +168,36 @@ TEST_F(SharingRanks, MeasureTogether) {
   EXPECT_GT(together["state_bytes"], 0);
 }
 
+// What a model that fits no single device says of a text: the checkpoint of a training with shared weights, too.
+TEST_F(SharingRanks, EvaluateTogether) {
+  expect_ok(train("data=2", "3", 2, {"--checkpoint", path("run")}));
+  write_text(path("text.txt"), "In the beginning God created the heaven and the earth.");
+  const auto evaluated = [&](const Words& more) {
+    return expect_json(
+        run_tool("genesis-run", Words{"eval", path("run"), "--data", path("text.txt"), "--compare",
+                                      tiny("qwen2.genesis"), "--seq", "16", "--json"} +
+                                    more));
+  };
+  const nlohmann::json alone = evaluated({}), together = evaluated({"--mesh", "tensor=2"});
+  EXPECT_NEAR(together["loss"].get<double>(), alone["loss"].get<double>(), 1e-5);
+  EXPECT_NEAR(together["loss_difference"].get<double>(), alone["loss_difference"].get<double>(), 1e-5);
+  EXPECT_EQ(together["tokens"], alone["tokens"]);
+  expect_error(run_tool("genesis-run", {"eval", path("run"), "--data", path("text.txt"), "--mesh", "data=2"}),
+               {"--mesh data=2", "give --mesh tensor=2"});
+}
+
+TEST_F(SharingRanks, MeasureWhatTheyShare) {
+  const auto measured = [&](const char* command, const char* zero) {
+    return expect_json(run_tool("genesis-run", {command, tiny("qwen2.train.genesis"), "--entry", "train_step",
+                                                "--size", "batch=4", "--size", "seq=8", "--mesh", "data=2",
+                                                "--zero", zero, "--runs", "1", "--device", "cpu", "--json"}));
+  };
+  const auto states = [&](const char* zero) { return measured("bench", zero)["state_bytes"].get<int64_t>(); };
+  EXPECT_LT(states("1"), states("0"));
+  EXPECT_LT(states("3"), states("1"));
+  measured("profile", "3");
+}
+
 // --size is of all ranks, as in training and where it is checked.
 TEST_F(SharingRanks, MeasureTheirPartOfABatch) {
   const auto sized = [&](const char* command, const char* size) {

@@ -164,11 +164,7 @@ void CheckFlags::add_to(Command& app) {
       ->take_all();
   Option* with_mesh = app.add_option(
       "--mesh", mesh, "AXIS=RANKS,... such as data=8: with --check what each rank of it takes and sends");
-  add_number(
-      app, "--zero", zero,
-      "with --mesh: the ranks along data share 1: the optimizer's states, 2: gradients too, 3: weights too",
-      Range<int>{0, 3})
-      ->needs(with_mesh);
+  add_zero(app, with_mesh, zero);
   app.add_option("--chip", chip, "with --check: predict how long a run takes on such chips: h100 or h200");
   app.add_option("--links", links,
                  "with --chip: GB/s between ranks of a host, GB/s between hosts, ranks of a host (310,50,8 "
