@@ -424,7 +424,7 @@ TEST_F(SharingRanks, AreAskedToStopAndKeepTheirWork) {
                        "--checkpoint", path("run")};
   const Process process = run_tool("genesis-run", words,
                                    {.timeout_seconds = 120,
-                                    .kill_after_seconds = 12,  // by then it trains, on a busy machine too
+                                    .kill_once_it_says = "1/1000  loss",
                                     .signal = SIGINT,
                                     .environment = {"OMPI_MCA_odls_base_sigkill_timeout=1"}});
   EXPECT_EQ(process.code, 128 + SIGINT) << process.err;
@@ -443,10 +443,11 @@ TEST_F(SharingRanks, LeaveNoFilesOfMpiBehind) {
   const std::vector<std::string> environment = {"TMPDIR=" + folder.string()};
   const auto run = [&](int steps, ProcessOptions options) {
     options.environment = environment;
-    return run_tool("genesis-run", train_words("qwen2", steps, {"--mesh", "data=2", "--device", "cpu"}),
-                    options);
+    Words words = train_words("qwen2", steps, {"--mesh", "data=2", "--device", "cpu"});
+    std::erase(words, "--quiet");
+    return run_tool("genesis-run", words, options);
   };
-  run(1000000, {.kill_after_seconds = 5});
+  run(1000000, {.kill_once_it_says = "/1000000  loss"});
   EXPECT_FALSE(fs::is_empty(folder));
   expect_ok(run(1, {}));
   EXPECT_TRUE(fs::is_empty(folder));
