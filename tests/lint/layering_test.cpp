@@ -253,8 +253,7 @@ const std::map<std::string, std::set<std::string>> kBackendsFromAbove = {
      {"backends", "backends/common", "backends/cuda", "backends/cuda/decode", "backends/cuda/ranks",
       "backends/cuda/runtime"}},
     {"executor/distributed", {"backends", "backends/cuda/ranks", "backends/mpi"}},
-    {"executor/runtime",
-     {"backends", "backends/cpu", "backends/cpu/onednn", "backends/cpu/parallel", "backends/mpi"}},
+    {"executor/runtime", {"backends", "backends/cpu", "backends/cpu/parallel", "backends/mpi"}},
     {"executor/states", {"backends", "backends/cpu/parallel"}},
     {"tools/run", {"backends"}},
 };
