@@ -102,7 +102,7 @@ std::string sources_of(const fs::path& folder) {
 // A way is "op.name" or "gemm.name", and the name stands in a row of a table of the backend; or it is a switch or a pass.
 TEST(Ways, TheTableNamesWaysThatThereAre) {
   const std::string rows_of_tables = sources_of("backends"),
-                    switches = read(kRoot / "executor/switches.cpp") + sources_of("passes");
+                    switches = sources_of("executor") + sources_of("passes");
   for (const auto& row : rows())
     for (const std::string& way : quoted(row[0])) {
       const size_t dot = way.find('.');
