@@ -78,6 +78,8 @@ const std::map<std::string, std::set<std::string>> kRooms = {
     {"backends/cpu/gemm/gemv", {"backends/cpu/gemm", "backends/cpu/parallel", "backends/cpu/simd"}},
     {"backends/cpu/gemm/onednn", {"backends/cpu/gemm", "backends/cpu/onednn", "backends/cpu/parallel"}},
     {"backends/cpu/attention", {"backends", "backends/cpu/parallel", "backends/cpu/simd"}},
+    {"backends/cpu/attention/decode",
+     {"backends/cpu/attention", "backends/cpu/parallel", "backends/cpu/simd"}},
     {"backends/cpu/fused", {"backends", "backends/cpu/parallel", "backends/cpu/reduce", "backends/cpu/simd"}},
     {"backends/cpu/loss", {"backends", "backends/cpu/gemm", "backends/cpu/simd"}},
     {"backends/cpu/quantized", {"backends/cpu/gemm", "backends/cpu/gemm/gemv", "backends/cpu/parallel"}},
