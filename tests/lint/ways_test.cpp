@@ -167,7 +167,6 @@ using Sight = std::pair<std::string, std::string>;
 
 // What sees the folder of a way and could not stay if that went, with the reason. Ways build on a more general one; lists see none.
 const std::map<Sight, std::string> kMaySee = {
-    {{"backends/cpu/kernels/nn", "backends/cpu/gemm/gemv"}, "rows of linear that read weights once"},
     {{"backends/cpu/quantized", "backends/cpu/gemm/gemv"}, "a GEMV whose weights are quants"},
     {{"backends/cuda/gemm/bias_grad", "backends/cuda/gemm/lt"},
      "the library's product with sums of rows beside it"},
