@@ -135,7 +135,7 @@ const std::map<std::string, std::set<std::string>> kRooms = {
       "backends/cuda/hopper", "backends/cuda/hopper/swiglu", "backends/cuda/moves", "backends/cuda/rows",
       "backends/cuda/runtime"}},
     {"backends/cuda/kernels/nn/grouped",
-     {"backends/cuda", "backends/cuda/device", "backends/cuda/kernels/nn"}},
+     {"backends/cuda", "backends/cuda/attention", "backends/cuda/device", "backends/cuda/kernels/nn"}},
     {"backends/cuda/kernels/nn/one_start",
      {"backends/cuda/attention", "backends/cuda/device", "backends/cuda/kernels/nn",
       "backends/cuda/runtime"}},

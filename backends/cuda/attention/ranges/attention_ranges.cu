@@ -5,8 +5,7 @@
 #include "backends/cuda/attention/attention_sight.h"
 #include "backends/cuda/attention/ranges/range_tiles.h"
 #include "backends/cuda/device/async_copy.h"
-#include "backends/cuda/device/exponential.h"
-#include "backends/cuda/device/reduce.h"
+#include "backends/cuda/device/online_softmax.h"
 
 namespace genesis::cuda {
 namespace {
@@ -59,7 +58,7 @@ struct WarpRows {
   using S = Sizes<kSize>;
   uint32_t q[S::kTiles][S::kSteps][4];
   float y[S::kTiles][kSize / 8][4] = {};
-  float max[S::kTiles][2], sum[S::kTiles][2];
+  OnlineSoftmax<PowerOfTwo> softmax[S::kTiles][2];
   Range sees[S::kTiles][2];
 
   __device__ __forceinline__ WarpRows(const AttentionShape& s, const RangeBlock<T>& block, int64_t first) {
@@ -67,11 +66,7 @@ struct WarpRows {
 #pragma unroll
     for (int tile = 0; tile < S::kTiles; ++tile)
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        max[tile][half] = -INFINITY;
-        sum[tile][half] = 0;
-        sees[tile][half] = block.of(s, first + tile * 16 + half * 8 + g);
-      }
+      for (int half = 0; half < 2; ++half) sees[tile][half] = block.of(s, first + tile * 16 + half * 8 + g);
   }
 
   __device__ __forceinline__ void load_queries(uint32_t shared, int row) {
@@ -81,7 +76,7 @@ struct WarpRows {
 #pragma unroll
       for (int step = 0; step < S::kSteps; ++step)
         ldmatrix(q[tile][step], shared + step / 4 * (kRows * 128) +
-                                       swizzle_128(row + tile * 16 + lane % 16, step % 4 * 2 + lane / 16));
+                                    swizzle_128(row + tile * 16 + lane % 16, step % 4 * 2 + lane / 16));
   }
 
   // One tile of keys, from `first` on, and of their values.
@@ -107,7 +102,7 @@ struct WarpRows {
       for (int pair = 0; pair < kKeys / 16; ++pair) {
         uint32_t k[4];  // 8 keys and the next 8, each with 16 features
         ldmatrix(k, keys + step / 4 * (kKeys * 128) +
-                           swizzle_128(pair * 16 + lane / 16 * 8 + lane % 8, step % 4 * 2 + lane / 8 % 2));
+                        swizzle_128(pair * 16 + lane / 16 * 8 + lane % 8, step % 4 * 2 + lane / 8 % 2));
 #pragma unroll
         for (int tile = 0; tile < S::kTiles; ++tile) {
           const uint32_t(&a)[4] = q[tile][step];
@@ -123,7 +118,6 @@ struct WarpRows {
                                         float slope) {
     const int column = first + static_cast<int>(threadIdx.x) % 4 * 2;
     const Range range = sees[tile][half];
-    float most = max[tile][half];
 #pragma unroll
     for (int n = 0; n < kKeys / 8; ++n)
 #pragma unroll
@@ -132,21 +126,9 @@ struct WarpRows {
         score *= slope;
         const int key = column + 8 * n + i;
         if (kMasked && (key < range.begin || key >= range.end)) score = -INFINITY;
-        most = fmaxf(most, score);
       }
-    most = reduce_lanes(most, 4, Max{});
-    const float shift = most == -INFINITY ? 0 : most, factor = approximate_power(max[tile][half] - shift);
-    max[tile][half] = most;
-    float added = 0;
-#pragma unroll
-    for (int n = 0; n < kKeys / 8; ++n)
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        float& score = scores[n][2 * half + i];
-        score = approximate_power(score - shift);
-        added += score;
-      }
-    sum[tile][half] = sum[tile][half] * factor + added;
+    const float factor = softmax[tile][half].template weigh<kKeys / 4>(
+        4, [&](int j) -> float& { return scores[j / 2][2 * half + j % 2]; });
 #pragma unroll
     for (int n = 0; n < kSize / 8; ++n) y[tile][n][2 * half] *= factor, y[tile][n][2 * half + 1] *= factor;
   }
@@ -187,7 +169,8 @@ struct WarpRows {
     for (int tile = 0; tile < S::kTiles; ++tile)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const float all = reduce_lanes(sum[tile][half], 4, Add{}), by = all == 0 ? 0 : 1 / all;
+        const float max = softmax[tile][half].max, all = reduce_lanes(softmax[tile][half].sum, 4, Add{}),
+                    by = all == 0 ? 0 : 1 / all;
         const int64_t row = first + tile * 16 + half * 8 + lane / 4;
         if (row >= s.queries) continue;
         T* to = static_cast<T*>(d.y) + b * s.y.batch + h * s.y.head + row * s.y.row + lane % 4 * 2;
@@ -197,7 +180,7 @@ struct WarpRows {
               pair_of<T>(y[tile][n][2 * half] * by, y[tile][n][2 * half + 1] * by);
         if (d.lse && lane % 4 == 0)
           static_cast<float*>(d.lse)[(b * s.heads + h) * s.queries + row] =
-              max[tile][half] == -INFINITY ? -INFINITY : max[tile][half] * kLn2 + logf(all);
+              max == -INFINITY ? -INFINITY : max * kLn2 + logf(all);
       }
   }
 };

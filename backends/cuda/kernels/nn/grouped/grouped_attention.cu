@@ -6,6 +6,7 @@
 // and, at the end, sums. The new key never comes from the cache: one block rotates it, sees it last and writes it.
 #include <algorithm>
 
+#include "backends/cuda/attention/key_states.h"
 #include "backends/cuda/device/async_copy.h"
 #include "backends/cuda/device/cluster.h"
 #include "backends/cuda/device/reduce.h"
@@ -28,7 +29,8 @@ constexpr int64_t kWantedBlocks = 264, kMinKeys = 64, kMaxSplits = 8, kMinColumn
 template <class T, int kSize>
 struct HeadState {
   using S = Sizes<kSize>;
-  float y[S::kBlocks][8][4] = {}, max = -INFINITY, sum = 0;
+  float y[S::kBlocks][8][4] = {};
+  OnlineSoftmax<ScorePower<T>> softmax;
 
   __device__ __forceinline__ void add(const LaneFeed<T, kSize>& feed, int slot,
                                       const Words (&q)[S::kQuarters], int position, float scale) {
@@ -40,36 +42,21 @@ struct HeadState {
       for (int quarter = 0; quarter < S::kQuarters; ++quarter)
         multiply_32<T>(scores[half], q[quarter], kNone, feed.key(slot, half, quarter));
     const int t = static_cast<int>(threadIdx.x) % 4;
-    float most = max;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int j = position + i / 2 * 8 + t * 2 + i % 2;
       float& score = scores[i / 2][i % 2];
       score = j < feed.end ? score * scale : -INFINITY;
-      most = fmaxf(most, score);
     }
-    most = reduce_lanes(most, 4, Max{});
-    weigh(scores, most);
-    add_values(feed, slot, scores);
-  }
-
- private:
-  // Scores become weights.
-  __device__ __forceinline__ void weigh(float (&scores)[2][4], float most) {
-    const float shift = most == -INFINITY ? 0 : most, factor = __expf(max - shift);
-    max = most;
-    sum *= factor;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      float& score = scores[i / 2][i % 2];
-      score = __expf(score - shift);
-      sum += score;
-    }
+    const float factor = softmax.template weigh<4>(4, [&](int i) -> float& { return scores[i / 2][i % 2]; });
 #pragma unroll
     for (int block = 0; block < S::kBlocks; ++block)
 #pragma unroll
       for (int i = 0; i < 8; ++i) y[block][i][0] *= factor, y[block][i][1] *= factor;
+    add_values(feed, slot, scores);
   }
+
+ private:
   __device__ __forceinline__ static uint32_t pair(float low, float high) {
     if constexpr (std::is_same_v<T, __nv_bfloat16>) {
       const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
@@ -104,7 +91,7 @@ using StateRow = float[kSize + 2];
 template <class T, int kSize>
 __device__ __forceinline__ void put_state(HeadState<T, kSize>& state, StateRow<kSize>* rows) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes, g = lane / 4, t = lane % 4;
-  const float sum = reduce_lanes(state.sum, 4, Add{});
+  const float sum = reduce_lanes(state.softmax.sum, 4, Add{});
 #pragma unroll
   for (int block = 0; block < kSize / 64; ++block)
 #pragma unroll
@@ -112,21 +99,8 @@ __device__ __forceinline__ void put_state(HeadState<T, kSize>& state, StateRow<k
       rows[g][block * 64 + t * 16 + i] = state.y[block][i][0];
       rows[g][block * 64 + t * 16 + 8 + i] = state.y[block][i][1];
     }
-  if (t == 0) rows[g][kSize] = state.max, rows[g][kSize + 1] = sum;
+  if (t == 0) rows[g][kSize] = state.softmax.max, rows[g][kSize + 1] = sum;
 }
-
-// A running merge of one feature.
-struct Merged {
-  float max = -INFINITY, sum = 0, y = 0;
-
-  __device__ __forceinline__ void add(float other_max, float other_sum, float other_y) {
-    const float most = fmaxf(max, other_max), shift = most == -INFINITY ? 0 : most;
-    const float own = __expf(max - shift), other = __expf(other_max - shift);
-    max = most;
-    sum = sum * own + other_sum * other;
-    y = y * own + other_y * other;
-  }
-};
 
 // What a block needs of this token.
 template <class T, int kSize>
@@ -185,14 +159,11 @@ __device__ __forceinline__ void merge_warps(const CachedCall& c, const BlockTask
   const bool has_new = at.split + 1 == c.cut.splits;
   for (int i = static_cast<int>(threadIdx.x); i < c.cut.group * kSize; i += kAll) {
     const int head = i / kSize, d = i % kSize;
-    Merged merged;
-#pragma unroll
-    for (int warp = 0; warp < kWarps; ++warp) {
-      const float* row = reinterpret_cast<const StateRow<kSize>*>(shared + warp * Sizes<kSize>::kRing)[head];
-      merged.add(row[kSize], row[kSize + 1], row[d]);
-    }
-    if (has_new) merged.add(token.scores[head], 1, widen(token.v[d]));
-    token.merged[head][d] = merged.y;
+    const auto* of_warps = reinterpret_cast<const StateRow<kSize>*>(shared);
+    KeyState<T, 1> merged =
+        merge_rows<T>(of_warps[head], kWarps, Sizes<kSize>::kRing / sizeof(float), kSize, d);
+    if (has_new) merged.merge(token.scores[head], 1, {widen(token.v[d])});
+    token.merged[head][d] = merged.y[0];
     if (d == 0) token.merged[head][kSize] = merged.max, token.merged[head][kSize + 1] = merged.sum;
   }
 }
@@ -206,12 +177,12 @@ __device__ __forceinline__ void merge_blocks(const CachedCall& c, const BlockTas
   for (int i = at.split * each + static_cast<int>(threadIdx.x); i < min(count, (at.split + 1) * each);
        i += kAll) {
     const float* row = token.merged[i / kSize];
-    Merged merged;
+    KeyState<T, 1> merged;
 #pragma unroll 4
     for (int split = 0; split < splits; ++split)
-      merged.add(read_of_block(row + kSize, split, splits), read_of_block(row + kSize + 1, split, splits),
-                 read_of_block(row + i % kSize, split, splits));
-    y[i] = narrow<T>(merged.y / merged.sum);
+      merged.merge(read_of_block(row + kSize, split, splits), read_of_block(row + kSize + 1, split, splits),
+                   {read_of_block(row + i % kSize, split, splits)});
+    y[i] = narrow<T>(merged.y[0] / merged.sum);
   }
 }
 
