@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "backends/cuda/attention/key_states.h"
-#include "backends/cuda/device/async_copy.h"
 #include "backends/cuda/device/cluster.h"
 #include "backends/cuda/device/reduce.h"
 #include "backends/cuda/device/rotation_angle.h"
@@ -197,16 +196,10 @@ __device__ __forceinline__ HeadState<T, kSize> see_keys(const CachedCall& c, con
   for (int quarter = 0; quarter < S::kQuarters; ++quarter)
     q[quarter] = *reinterpret_cast<const Words*>(&token.q[lane / 4][quarter * 32 + lane % 4 * 8]);
   HeadState<T, kSize> state;
-  int slot = 0;
-  for (int position = at.begin + warp * kKeys; position < at.end; position += kWarps * kKeys) {
-    wait_for_batches<S::kDepth - 1>();
-    state.add(feed, slot, q, position, c.scale);
-    feed.ask(slot, position + S::kDepth * kWarps * kKeys);
-    end_batch();
-    if (++slot == S::kDepth) slot = 0;
-  }
-  wait_for_batches<0>();
-  __syncwarp();  // others of the warp write where this lane's ring was
+  S::Ring::drain(
+      at.begin + warp * kKeys, kWarps * kKeys, [&](int position) { return position < at.end; },
+      [&](int slot, int position) { state.add(feed, slot, q, position, c.scale); },
+      [&](int slot, int position) { feed.ask(slot, position); });
   return state;
 }
 
@@ -223,11 +216,8 @@ __global__ void __launch_bounds__(kAll, kSize == 64 ? 3 : 2)
   const BlockTask task(c, start);
   const LaneFeed<T, kSize> feed = feed_of<T, kSize>(c, task, shared);
   const int warp = static_cast<int>(threadIdx.x) / kLanes;
-#pragma unroll
-  for (int d = 0; d < S::kDepth; ++d) {
-    feed.ask(d, task.begin + (d * kWarps + warp) * kKeys);
-    end_batch();
-  }
+  S::Ring::fill(task.begin + warp * kKeys, kWarps * kKeys,
+                [&](int slot, int position) { feed.ask(slot, position); });
   token.find_angles(c, task.batch, start);
   if (c.independent) pdl_wait();
   if (given != start && task.split == 0 && task.key_head == 0 && threadIdx.x == 0)
