@@ -10,17 +10,6 @@
 
 namespace genesis::cuda {
 
-template <class T>
-__device__ __forceinline__ uint32_t pair_of(float first, float second) {
-  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    const __nv_bfloat162 both = __floats2bfloat162_rn(first, second);
-    return reinterpret_cast<const uint32_t&>(both);
-  } else {
-    const __half2 both = __floats2half2_rn(first, second);
-    return reinterpret_cast<const uint32_t&>(both);
-  }
-}
-
 // Rows `first` to first + kCount of a head into panels; those from `end` on are zeros.
 template <class T, int kSize, int kCount, int kAll>
 __device__ __forceinline__ void copy_rows(uint32_t to, const T* head, int64_t step, int64_t first,

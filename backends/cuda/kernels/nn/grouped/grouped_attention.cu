@@ -56,18 +56,10 @@ struct HeadState {
   }
 
  private:
-  __device__ __forceinline__ static uint32_t pair(float low, float high) {
-    if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-      const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
-      return reinterpret_cast<const uint32_t&>(both);
-    } else {
-      const __half2 both = __floats2half2_rn(low, high);
-      return reinterpret_cast<const uint32_t&>(both);
-    }
-  }
   __device__ __forceinline__ void add_values(const LaneFeed<T, kSize>& feed, int slot,
                                              const float (&weights)[2][4]) {
-    const uint32_t low = pair(weights[0][0], weights[0][1]), high = pair(weights[1][0], weights[1][1]);
+    const uint32_t low = pair_of<T>(weights[0][0], weights[0][1]),
+                   high = pair_of<T>(weights[1][0], weights[1][1]);
 #pragma unroll
     for (int block = 0; block < S::kBlocks; ++block) {
       const Words v[4] = {feed.value(slot, 0, block), feed.value(slot, 1, block), feed.value(slot, 2, block),
