@@ -133,13 +133,9 @@ struct Token {
 
  private:
   __device__ __forceinline__ void rotate(const CachedCall& c, const T* x, int unit, T* to) const {
-    const bool rotates = unit < c.pairs;
-    const int low = rotates && c.rotate_half ? unit : 2 * unit,
-              high = rotates && c.rotate_half ? unit + c.pairs : 2 * unit + 1;
-    const float a = widen(x[low]), b = widen(x[high]);
-    const float cosine = rotates ? cosines[unit] : 1, sine = rotates ? sines[unit] : 0;
-    to[low] = rotates ? narrow<T>(a * cosine - b * sine) : x[low];
-    to[high] = rotates ? narrow<T>(b * cosine + a * sine) : x[high];
+    const RotatedPair<T> pair(c, x, unit, cosines, sines);
+    to[pair.low] = narrow<T>(pair.a);
+    to[pair.high] = narrow<T>(pair.b);
   }
 };
 
