@@ -1,5 +1,5 @@
 // A ring in shared memory that is one lane's own: packs of 16 bytes that it copies there some steps ahead and reads back itself, so
-// that it waits for no other lane. Used by grouped_attention.cu.
+// that it waits for no other lane. Used by skinny_gemm.cu and grouped_attention.cu.
 #pragma once
 
 #include "backends/cuda/device/async_copy.h"
@@ -13,6 +13,7 @@ namespace genesis::cuda {
 // kDepth slots, one a step, of kPacks packs each. The packs of a warp's lanes lie side by side.
 template <int kPacks, int kDepth>
 struct LaneRing {
+  static constexpr int kSlots = kDepth;
   static constexpr int kWarpBytes = kDepth * kPacks * kLanes * 16;
   uint32_t first;  // the lane's, in shared memory
 
