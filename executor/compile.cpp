@@ -74,7 +74,7 @@ StateStorage encoded_slices(const Model& model, const StateStorage& slices) {
 }
 
 Switches switches_of(const SessionOptions& options, const Target& target) {
-  return parse_switches_and_environment(options.disabled_passes, target);
+  return parse_switches_and_environment(options.disabled, target);
 }
 
 // Weights that may be kept in parts.

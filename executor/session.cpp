@@ -40,7 +40,7 @@ class Session::Impl {
         states_(*model_, *device_, options_.collectives),
         compiled_(static_cast<size_t>(options_.max_plans)),
         started_(*device_) {
-    parse_switches(options_.disabled_passes, device_->target());  // throws for names that are none
+    parse_switches(options_.disabled, device_->target());  // throws for names that are none
     if (const StateStorage all = storage_of_all(*model_, device_->target(), options_); !all.empty())
       keep_states_as(all);
   }

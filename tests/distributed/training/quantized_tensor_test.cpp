@@ -99,7 +99,7 @@ TEST(QuantizedWeights, WithoutDecodedSlicesStayWhole) {
   const Mesh mesh = Mesh::parse("tensor=2");
   run_ranks(mesh, [&](int64_t rank, std::shared_ptr<Collectives> collectives) {
     Session session(model, {.threads = 1,
-                            .disabled_passes = {"decode_slices"},
+                            .disabled = {"decode_slices"},
                             .mesh = mesh,
                             .rank = rank,
                             .collectives = collectives});
