@@ -72,12 +72,12 @@ export class Page {
     return index < 0 ? "" : this.json.strings[index];
   }
 
-  /** The decoded graph of a stage; stages that repeat an earlier graph share it. @returns {Graph} */
-  graph(model, entry, stage) {
-    const stages = this.json.models[model].entries[entry].stages;
-    const own = stages[stage].same_as ?? stage;
+  /** The decoded graph of a phase; phases that repeat an earlier graph share it. @returns {Graph} */
+  graph(model, entry, phase) {
+    const phases = this.json.models[model].entries[entry].phases;
+    const own = phases[phase].same_as ?? phase;
     const key = `${model}/${entry}/${own}`;
-    if (!this.graphs.has(key)) this.graphs.set(key, new Graph(this, this.json.models[model], stages[own].graph));
+    if (!this.graphs.has(key)) this.graphs.set(key, new Graph(this, this.json.models[model], phases[own].graph));
     return this.graphs.get(key);
   }
 }
