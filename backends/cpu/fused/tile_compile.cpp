@@ -62,7 +62,7 @@ class Compiler {
   int call(const Formula& f, const std::vector<int>& in, const std::vector<LaneType>& lanes,
            const FormulaCall& formula = {}) {
     const int out = new_register(widest(in), f.result);
-    TileStep step{.run = f.run, .out = out, .parameters = formula.parameters, .stages = f.stages};
+    TileStep step{.run = f.run, .out = out, .parameters = formula.parameters, .micro_ops = f.micro_ops};
     if (!f.run) step.kind = TileStep::Kind::kF32;
     add(std::move(step), in, lanes);
     return out;
@@ -118,7 +118,7 @@ class Compiler {
   int load_half(int r) {
     const int out = new_register(reg(r).extent, LaneType::kF32);
     TileStep step{.kind = TileStep::Kind::kF32, .out = out, .role = TileStep::Role::kLoad};
-    step.stages[0] = find_load_stage(reg(r).dtype);
+    step.micro_ops[0] = find_load_micro_op(reg(r).dtype);
     add(std::move(step), {r}, {LaneType::kF32});
     return out;
   }
@@ -250,8 +250,8 @@ class Compiler {
 
   void store(Held value, int memory, bool around_cache) {
     TileStep step{.kind = TileStep::Kind::kF32, .out = memory, .role = TileStep::Role::kStore};
-    step.stages[0] = find_store_stage(reg(memory).dtype, false);
-    if (around_cache) step.around = find_store_stage(reg(memory).dtype, true);
+    step.micro_ops[0] = find_store_micro_op(reg(memory).dtype, false);
+    if (around_cache) step.around = find_store_micro_op(reg(memory).dtype, true);
     add(std::move(step), {value.reg}, {value.lane});
   }
 
