@@ -300,7 +300,7 @@ void add_loss_flags(Command& app, Flags& flags) {
       ->take_all();
   add_number(app, "--baseline", flags.baseline, "a line to hold the loss against")->default_str("");
   app.add_option("--trace", flags.trace,
-                 "draw a trace of `genesis-run profile --trace`: a lane for each thread or stream");
+                 "draw a trace of `genesis-run profile --trace`: a track for each thread or stream");
   app.add_option("--baseline-name", flags.baseline_name, "its name")->capture_default_str();
 }
 

@@ -201,12 +201,12 @@ export interface Measured {
   device: string; // "cpu", a GPU's name
   runs: number; // this is the fastest of them
   total_us: number;
-  lanes: string[]; // of `steps`: one, as a profile runs them one after the other
+  tracks: string[]; // of `steps`: one, as a profile runs them one after the other
   steps: {
     // by step of the plan, in its order
     start_us: Column;
     end_us: Column;
-    lane: Column;
+    track: Column;
     kernel: Column; // Str
     least_us: Column; // that the device's limits allow; 0: not known
   };
@@ -217,11 +217,11 @@ export interface Measured {
 // A run as it goes when nobody looks, steps beside each other; `steps` above ran one after the other.
 export interface Timeline {
   total_us: number;
-  lanes: { name: string; rank: number }[]; // threads of a CPU, streams of a GPU; rank: 0 where there is one
-  // By lane, then in the order of time. A step has several where threads share it.
+  tracks: { name: string; rank: number }[]; // threads of a CPU, streams of a GPU; rank: 0 where there is one
+  // By track, then in the order of time. A step has several where threads share it.
   spans: {
     step: Column;
-    lane: Column;
+    track: Column;
     start_us: Column; // since the run began, on all ranks together
     end_us: Column;
   };
