@@ -32,7 +32,7 @@ class Compiler {
 
   std::shared_ptr<const TileProgram> compile() {
     for (int v = 0; v < static_cast<int>(program_.inputs.size()); ++v) values_.push_back(load_input(v));
-    for (const Instruction& line : program_.instructions) values_.push_back(emit(line));
+    for (const FusedOp& line : program_.ops) values_.push_back(emit(line));
     for (size_t o = 0; o < program_.outputs.size(); ++o) write_output(static_cast<int>(o));
     split_prologue();
     join_f32_steps();
@@ -145,7 +145,7 @@ class Compiler {
     return at->second;
   }
 
-  Held emit(const Instruction& line) {
+  Held emit(const FusedOp& line) {
     const std::string_view name = line.op->name();
     if (name == "full") return constant(line);
     if (name == "expand") return values_[index(line.operands[0])];
@@ -162,7 +162,7 @@ class Compiler {
     return {find_wrap(dtype) ? call(find_wrap(dtype), lane, r, lane) : r, lane};
   }
 
-  Held elementwise(const Instruction& line) {
+  Held elementwise(const FusedOp& line) {
     std::vector<TensorType> types;
     for (int operand : line.operands) types.push_back(program_.type(operand));
     const FormulaCall formula = formula_of(*line.op, line.attributes);
@@ -180,7 +180,7 @@ class Compiler {
     return cut(convert(result, lane_of(line.type.dtype)), line.type.dtype);
   }
 
-  Held constant(const Instruction& line) {
+  Held constant(const FusedOp& line) {
     const auto* integer = std::get_if<int64_t>(line.attributes.find("value"));
     const auto* real = std::get_if<double>(line.attributes.find("value"));
     const LaneType lane = lane_of(line.type.dtype);
@@ -193,7 +193,7 @@ class Compiler {
     return cut(out, line.type.dtype);
   }
 
-  Held reduce(const Instruction& line) {
+  Held reduce(const FusedOp& line) {
     const Held value = values_[index(line.operands[0])];
     const bool sums = line.op->name() == "sum" || line.op->name() == "mean";
     const LaneType lane = sums ? lane_of(line.type.dtype) : value.lane;

@@ -1,5 +1,5 @@
 // The CPU's form of a fused program: registers and steps, resolved once when a plan is made. One elementwise
-// node alone is a program of one instruction. A tile is a few whole rows of the index space, or a part of one
+// node alone is a program of one op. A tile is a few whole rows of the index space, or a part of one
 // row; registers hold as many elements as the tile, one per row of it, or one for all.
 //
 // Used by kernels/tensor/elementwise.cpp. Elements never meet, and a row is reduced in one
