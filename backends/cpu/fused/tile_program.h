@@ -15,13 +15,13 @@ namespace genesis::cpu {
 enum class Extent : uint8_t { kOne, kRow, kTile };
 
 struct Register {
-  enum class Kind : uint8_t { kSlot, kInput, kOutput } kind = Kind::kSlot;
+  enum class Kind : uint8_t { kScratch, kInput, kOutput } kind = Kind::kScratch;
   Extent extent = Extent::kTile;
   DType dtype = DType::f32;
   bool far = false;     // an input too large for the second cache
-  bool pinned = false;  // made once, before the first tile: its slot is its own
+  bool pinned = false;  // made once, before the first tile: its buffer is its own
   int port = 0;         // number of the input or output
-  int64_t offset = 0;   // of the slot in the scratch memory
+  int64_t offset = 0;   // of the buffer in the scratch memory
 
   int64_t element_bytes() const { return static_cast<int64_t>(size_of(dtype)); }
 };

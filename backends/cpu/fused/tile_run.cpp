@@ -49,7 +49,7 @@ class Machine {
       : p_(program), c_(context) {
     for (size_t r = 0; r < p_.registers.size(); ++r) {
       const Register& reg = p_.registers[r];
-      if (reg.kind == Register::Kind::kSlot) at_[r] = scratch + reg.offset;
+      if (reg.kind == Register::Kind::kScratch) at_[r] = scratch + reg.offset;
       if (reg.kind == Register::Kind::kInput) at_[r] = static_cast<std::byte*>(c_.input(reg.port).data);
     }
     const Tile first{0, std::min(p_.tile_rows, p_.rows), 0, p_.tile_columns};
@@ -65,7 +65,7 @@ class Machine {
  private:
   void place(size_t r, const Tile& tile) {
     const Register& reg = p_.registers[r];
-    if (reg.kind == Register::Kind::kSlot) return;
+    if (reg.kind == Register::Kind::kScratch) return;
     if (reg.kind == Register::Kind::kInput) {
       const Layout& layout = p_.layouts[static_cast<size_t>(reg.port)];
       at_[r] = const_cast<std::byte*>(input_at(p_, layout, c_.input(reg.port).data, tile));

@@ -5,7 +5,7 @@
 
 #include "backends/cpu/attention/attention_geometry.h"
 #include "backends/cpu/parallel/parallel.h"
-#include "backends/cpu/parallel/slots.h"
+#include "backends/cpu/parallel/task_scratch.h"
 #include "schema/core/checked_size.h"
 
 namespace genesis::cpu {
@@ -80,7 +80,7 @@ int64_t forward_task_bytes(const Geometry& g, const ForwardCut& cut) {
 int64_t forward_scratch(const KernelQuery& query) {
   const Geometry g = attention_geometry(query);
   const ForwardCut cut = cut_forward(g);
-  return Slots::bytes_for(cut.tasks, forward_task_bytes(g, cut));
+  return TaskScratch::bytes_for(cut.tasks, forward_task_bytes(g, cut));
 }
 
 float* lse_of(const KernelContext& c) { return c.outputs.size() > 1 ? c.output(1).as<float>() : nullptr; }
@@ -89,7 +89,7 @@ void run_forward(const KernelContext& c) {
   const auto& g = c.prepared<Geometry>();
   const ForwardCut cut = cut_forward(g);
   check_key_range(g, c);
-  Slots slots(c.scratch, cut.tasks, forward_task_bytes(g, cut));
+  TaskScratch task_scratch(c.scratch, cut.tasks, forward_task_bytes(g, cut));
   float* lse = lse_of(c);
   for_each_task(cut.tasks, multiply_adds(g, g.keys), [&](int64_t index) {
     // The last queries see the most keys, so they go first.
@@ -99,7 +99,7 @@ void run_forward(const KernelContext& c) {
     const ForwardTask task{head_of(g, c, b, h), result_heads(g, c.output()).at(b, h).from(first),
                            lse ? lse + g.lse_row(b, h) + first : nullptr, first,
                            std::min(cut.rows, g.queries - first)};
-    slots.with([&](std::byte* scratch) { run_leaf(task, reinterpret_cast<float*>(scratch)); });
+    task_scratch.with([&](std::byte* scratch) { run_leaf(task, reinterpret_cast<float*>(scratch)); });
   });
 }
 
@@ -138,15 +138,15 @@ std::optional<std::string> needs_few_queries(const KernelQuery& query) {
 int64_t decode_tasks(const Geometry& g, const DecodeCut& cut) {
   return (CheckedSize(cut.columns(g)) * cut.parts).value();
 }
-int64_t decode_slots_bytes(const Geometry& g, const DecodeCut& cut) {
-  return Slots::bytes_for(decode_tasks(g, cut),
-                          (CheckedSize(decode_floats(g.size, g.v_size)) * kFloat).value());
+int64_t decode_tasks_bytes(const Geometry& g, const DecodeCut& cut) {
+  return TaskScratch::bytes_for(decode_tasks(g, cut),
+                                (CheckedSize(decode_floats(g.size, g.v_size)) * kFloat).value());
 }
 
 int64_t decode_scratch(const KernelQuery& query) {
   const Geometry g = attention_geometry(query);
   const DecodeCut cut = cut_decode(g);
-  return (cut.floats(g) * kFloat + decode_slots_bytes(g, cut)).value();
+  return (cut.floats(g) * kFloat + decode_tasks_bytes(g, cut)).value();
 }
 
 // The parts of row `b` of the batch that any of its queries sees: [first, end).
@@ -192,15 +192,15 @@ void run_decode(const KernelContext& c) {
   const DecodeCut cut = cut_decode(g);
   check_key_range(g, c);
   const int64_t keys = most_keys(g, c), parts = ceil_div(keys, kDecodeKeys);
-  Slots slots(c.scratch, decode_tasks(g, cut), decode_floats(g.size, g.v_size) * kFloat);
-  auto* partials = reinterpret_cast<float*>(c.scratch + decode_slots_bytes(g, cut));
+  TaskScratch task_scratch(c.scratch, decode_tasks(g, cut), decode_floats(g.size, g.v_size) * kFloat);
+  auto* partials = reinterpret_cast<float*>(c.scratch + decode_tasks_bytes(g, cut));
   const int64_t rows = g.batch * g.heads * g.queries;
   for_each_task(cut.columns(g) * parts, 4 * multiply_adds(g, keys), [&](int64_t index) {
     const int64_t column = index / parts, part = index % parts;
     const Parts seen = parts_of(g, c, column / cut.chunks / g.key_heads);
     if (part < seen.first || part >= seen.end) return;
     const DecodeTask task = decode_task(g, c, cut, column, part, partials);
-    slots.with([&](std::byte* scratch) { run_leaf(task, reinterpret_cast<float*>(scratch)); });
+    task_scratch.with([&](std::byte* scratch) { run_leaf(task, reinterpret_cast<float*>(scratch)); });
   });
   for_each_task(rows, static_cast<double>(rows) * static_cast<double>(parts * g.v_size),
                 [&](int64_t row) { merge_row(g, c, cut, row, partials); });
@@ -230,15 +230,15 @@ int64_t backward_task_bytes(const Geometry& g, const BackwardCut& cut) {
       .value();
 }
 
-int64_t backward_slots_bytes(const Geometry& g, const BackwardCut& cut) {
-  return Slots::bytes_for(cut.tasks, backward_task_bytes(g, cut));
+int64_t backward_tasks_bytes(const Geometry& g, const BackwardCut& cut) {
+  return TaskScratch::bytes_for(cut.tasks, backward_task_bytes(g, cut));
 }
 
 int64_t backward_scratch(const KernelQuery& query) {
   const Geometry g = attention_geometry(query);
   const BackwardCut cut = cut_backward(g);
   const CheckedSize dq = cut.parts > 1 ? CheckedSize(cut.parts) * cut.dq_part * kFloat : 0;
-  return (dq + backward_slots_bytes(g, cut)).value();
+  return (dq + backward_tasks_bytes(g, cut)).value();
 }
 
 BackwardTask backward_task(const Geometry& g, const KernelContext& c, const BackwardCut& cut, int64_t index,
@@ -276,11 +276,11 @@ void run_backward(const KernelContext& c) {
   const auto& g = c.prepared<Geometry>();
   const BackwardCut cut = cut_backward(g);
   check_key_range(g, c);
-  Slots slots(c.scratch, cut.tasks, backward_task_bytes(g, cut));
-  auto* dq_parts = reinterpret_cast<float*>(c.scratch + backward_slots_bytes(g, cut));
+  TaskScratch task_scratch(c.scratch, cut.tasks, backward_task_bytes(g, cut));
+  auto* dq_parts = reinterpret_cast<float*>(c.scratch + backward_tasks_bytes(g, cut));
   for_each_task(cut.tasks, multiply_adds(g, g.keys), [&](int64_t index) {
     const BackwardTask task = backward_task(g, c, cut, index, dq_parts);
-    slots.with([&](std::byte* scratch) { run_leaf(task, reinterpret_cast<float*>(scratch)); });
+    task_scratch.with([&](std::byte* scratch) { run_leaf(task, reinterpret_cast<float*>(scratch)); });
   });
   if (cut.parts == 1) return;
   for_each_task(g.batch * g.heads, static_cast<double>(cut.parts * cut.dq_part), [&](int64_t index) {

@@ -7,7 +7,7 @@
 
 #include "backends/cpu/kernels/nn/rope_row.h"
 #include "backends/cpu/parallel/parallel.h"
-#include "backends/cpu/parallel/slots.h"
+#include "backends/cpu/parallel/task_scratch.h"
 #include "backends/cpu/simd/highway_targets.h"
 #include "backends/cpu/simd/row_jobs.h"
 #include "backends/kernel.h"
@@ -144,7 +144,7 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) { return prepare_t
 
 int64_t scratch_bytes(const KernelQuery& query) {
   const auto prepared = prepare_typed(query);
-  return Slots::bytes_for(prepared->pieces(), prepared->table_bytes());
+  return TaskScratch::bytes_for(prepared->pieces(), prepared->table_bytes());
 }
 
 void make_table_f64(double position, const double* frequencies, int64_t n, double* cosines, double* sines) {
@@ -209,9 +209,9 @@ void run_row(const KernelContext& c, const Prepared& p, int64_t index, std::byte
 void run(const KernelContext& c) {
   const auto& p = c.prepared<Prepared>();
   if (c.output().numel() == 0) return;
-  Slots slots(c.scratch, p.pieces(), p.table_bytes());
+  TaskScratch task_scratch(c.scratch, p.pieces(), p.table_bytes());
   parallel_pieces(p.pieces(), [&](int64_t piece) {
-    slots.with([&](std::byte* scratch) {
+    task_scratch.with([&](std::byte* scratch) {
       const int64_t last = std::min(p.rows(), (piece + 1) * p.grain());
       for (int64_t row = piece * p.grain(); row < last; ++row) run_row(c, p, row, scratch);
     });
