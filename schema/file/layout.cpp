@@ -77,7 +77,7 @@ class TensorTable {
     TensorRecord row;
     row.bytes = bytes.size();
     if (bytes.empty()) return row;
-    if (const LinkTable::Place* elsewhere = links_.find(tensor)) {
+    if (const LinkTable::Location* elsewhere = links_.find(tensor)) {
       row.segment = elsewhere->segment;
       row.offset = elsewhere->offset;
       return row;
