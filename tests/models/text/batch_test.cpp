@@ -254,7 +254,7 @@ TEST(Batch, LogitsThatAreNoNumbersAreAnErrorThatNamesThePositions) {
   const Tensor good = texts.session.state(name);
   texts.session.set_state(name, Tensor::of<float>({32}, std::vector<float>(32, std::nanf(""))));
   expect_error([&] { texts.generator.generate_all(all); },
-               {"random_sample", "not a number", "positions 2, 5"});
+               {"sample_logits", "not a number", "positions 2, 5"});
   texts.session.set_state(name, good);
   expect_all_same(texts.generator.generate_all(all), expected);
 }

@@ -286,7 +286,7 @@ TEST(Generator, LogitsThatAreNoNumbersAreAnErrorThatNamesThePosition) {
     texts.session.set_state(name, Tensor::of<float>({32}, bad));
     texts.generator.rewind(5);
     expect_error([&] { texts.generator.continue_with({}, kSampled); },
-                 {"random_sample", "not a number", "position 5"});
+                 {"sample_logits", "not a number", "position 5"});
     EXPECT_EQ(texts.generator.tokens().size(), 5u);
     texts.session.set_state(name, good);
     GenerateOptions rest = kSampled;

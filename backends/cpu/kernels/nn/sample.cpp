@@ -1,4 +1,4 @@
-// Choosing an index per row: multinomial and random_sample. A row is handled by one thread; its random
+// Choosing an index per row: multinomial and sample_logits. A row is handled by one thread; its random
 // numbers depend on the row's place only.
 #include <algorithm>
 #include <cmath>
@@ -37,7 +37,7 @@ void read_row(const TensorView& x, int64_t row, int64_t n, F&& f) {
   });
 }
 
-// --- random_sample
+// --- sample_logits
 
 // The tokens still in play, in the order of their indices.
 struct Candidates {
@@ -187,7 +187,7 @@ T setting_of(const TensorView& setting, int64_t row) {
 }
 
 SampleSettings settings_of(const KernelContext& c, int64_t row) {
-  const auto& op = c.attributes<ops::RandomSample>();
+  const auto& op = c.attributes<ops::SampleLogits>();
   if (c.num_inputs() == 2) return {op.temperature, op.top_k, op.top_p, op.min_p};
   return {setting_of<float>(c.input(2), row), setting_of<int64_t>(c.input(3), row),
           setting_of<float>(c.input(4), row), c.num_inputs() == 6 ? setting_of<float>(c.input(5), row) : 0};
@@ -202,10 +202,10 @@ uint32_t word_of_row(const TensorView& rng, int64_t stream, int64_t row) {
       .word(0);
 }
 
-void run_random_sample(const KernelContext& c) {
+void run_sample_logits(const KernelContext& c) {
   const TensorView& logits = c.input(1);
   const int64_t n = logits.dim(-1), rows = c.output().numel();
-  const int64_t stream = c.attributes<ops::RandomSample>().stream;
+  const int64_t stream = c.attributes<ops::SampleLogits>().stream;
   parallel_rows(rows, n * kCandidateBytes, [&](int64_t first, int64_t last) {
     for (int64_t r = first; r < last; ++r) {
       auto* words = reinterpret_cast<uint32_t*>(c.scratch + r * n * kCandidateBytes);
@@ -303,7 +303,7 @@ int64_t multinomial_scratch(const KernelQuery& query) {
 }
 
 constexpr OpKernel kKernels[] = {
-    {"random_sample", {.name = "radix", .run = run_random_sample, .scratch_bytes = sample_scratch}},
+    {"sample_logits", {.name = "radix", .run = run_sample_logits, .scratch_bytes = sample_scratch}},
     {"multinomial", {.name = "rows", .run = run_multinomial, .scratch_bytes = multinomial_scratch}}};
 
 }  // namespace
