@@ -1,14 +1,14 @@
 // matmul and linear on the CPU. A plain product is described to Gemm once, when a plan is made: batch axes that lie evenly
 // in both operands become the product's own batch; what is left is a list of offsets. Few rows of x meet several
 // weights in one parallel region, so that a decoding step starts and joins its threads once for q, k and v, and once
-// for gate and up. All else is done in parts.
+// for gate and up. All else is decomposed.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <vector>
 
 #include "backends/common/matmul_problem.h"
-#include "backends/common/product_parts.h"
+#include "backends/common/decomposed_products.h"
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/gemm/gemm_util.h"
 #include "backends/cpu/gemm/gemm_ways.h"
@@ -188,12 +188,12 @@ constexpr KernelImpl kQuantizedPanels = {.name = "quantized_panels",
                                          .prepare = prepare_quantized_panels};
 
 // The last is the reference, for nodes that are one product.
-constexpr OpKernel kKernels[] = {{"matmul", kInParts<ops::Matmul, MatmulParts, kernels_for>},
+constexpr OpKernel kKernels[] = {{"matmul", kDecomposed<ops::Matmul, DecomposedMatmul, kernels_for>},
                                  {"matmul", kGemm<ops::Matmul>},
                                  {"linear", kGemv},
                                  {"linear", kQuantizedPanels},
                                  {"linear", kQuantizedGemv},
-                                 {"linear", kInParts<ops::Linear, LinearParts, kernels_for>},
+                                 {"linear", kDecomposed<ops::Linear, DecomposedLinear, kernels_for>},
                                  {"linear", kDequantized<kernels_for>},
                                  {"linear", kGemm<ops::Linear>}};
 

@@ -1,7 +1,7 @@
 // A few rows of x meet several weights in one start, or one row of x its norm and the weights: with g the norm's weight,
 // y = sum(x g w) / sqrt(mean(x^2) + eps), and the squares are added up beside the products. Two rows of the table: the
 // kernel of gemv_prefetch, which alone does norms, and that of gemv.
-#include "backends/common/product_parts.h"
+#include "backends/common/decomposed_products.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/gemm/gemv_prefetch/gemv_prefetch.h"
 #include "backends/cuda/kernels/nn/product_ways.h"
@@ -11,7 +11,7 @@ namespace genesis::cuda {
 namespace {
 
 struct Prepared {
-  LinearParts parts;  // where a buffer is no multiple of 16 bytes
+  DecomposedLinear parts;  // where a buffer is no multiple of 16 bytes
   ops::Linear op;
   bool has_bias = false;
   GemmProblem problem;     // of the first weight
@@ -59,7 +59,7 @@ std::optional<std::string> decline(const KernelQuery& query) {
 
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
   const auto op = from_attributes<ops::Linear>(query.attributes);
-  auto made = std::make_shared<Prepared>(Prepared{LinearParts(kernels_for, true, query),
+  auto made = std::make_shared<Prepared>(Prepared{DecomposedLinear(kernels_for, true, query),
                                                   op,
                                                   op.has_bias(query.inputs.size()),
                                                   problem_of(query, op, 0),
@@ -69,7 +69,7 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
 }
 
 int64_t scratch_bytes(const KernelQuery& query) {
-  return LinearParts(kernels_for, false, query).scratch_bytes();
+  return DecomposedLinear(kernels_for, false, query).scratch_bytes();
 }
 
 // `count` of the weights from the one numbered `first` on.
@@ -116,7 +116,7 @@ bool try_to_start(const KernelContext& c, const Prepared& p, StartGemv kernel) {
 template <StartGemv kKernel>
 void run(const KernelContext& c) {
   const auto& p = c.prepared<Prepared>();
-  if (!aligned_to_packs(c) || !try_to_start(c, p, kKernel)) run_parts(p.parts, c);
+  if (!aligned_to_packs(c) || !try_to_start(c, p, kKernel)) run_decomposed(p.parts, c);
 }
 
 }  // namespace

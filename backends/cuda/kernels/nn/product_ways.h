@@ -15,14 +15,14 @@ KernelImpl linear_swiglu_epilogue_way();        // swiglu_epilogue.cu
 KernelImpl matmul_swiglu_epilogue_way();        // swiglu_epilogue.cu
 KernelImpl matmul_bias_grad_way();              // bias_grad.cpp
 
-// What a launch says of single inputs of the step does not hold for the parts' own.
-template <class Parts>
-void run_parts(const Parts& parts, const KernelContext& c) {
+// What a launch says of single inputs of the step does not hold for those of the kernels inside it.
+template <class Decomposed>
+void run_decomposed(const Decomposed& decomposed, const KernelContext& c) {
   Launch launch = launch_of(c);
   launch.independent = 0;
   KernelContext own = c;
   own.launch = &launch;
-  parts.run(own);
+  decomposed.run(own);
 }
 
 }  // namespace genesis::cuda
