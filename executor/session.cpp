@@ -102,7 +102,7 @@ class Session::Impl {
     return started_.take_results();
   }
 
-  bool runs_beside_host() const { return device_->runs_beside_host(); }
+  bool is_asynchronous() const { return device_->is_asynchronous(); }
 
   double time(Compiled& compiled, const NamedTensors& inputs, int repeats) {
     if (repeats < 1) fail("{} runs are to be timed: at least one is needed", repeats);
@@ -150,8 +150,12 @@ class Session::Impl {
 
   MemoryStatistics memory() const {
     const DeviceUse use = device_->use();
-    return {arena_bytes_, states_.owned_bytes(), states_.mapped_bytes(),
-            use.bytes,    use.peak_bytes,        static_cast<int64_t>(compiled_.size()),
+    return {arena_bytes_,
+            states_.owned_bytes(),
+            states_.mapped_bytes(),
+            use.bytes,
+            use.peak_bytes,
+            static_cast<int64_t>(compiled_.size()),
             states_.owned_bytes(StateRole::kOptimizer)};
   }
   DevicePeaks measure_peaks() { return device_->measure_peaks(); }
@@ -348,7 +352,7 @@ NamedTensors Session::result() {
   return impl_->result();
 }
 
-bool Session::runs_beside_host() const { return impl_->runs_beside_host(); }
+bool Session::is_asynchronous() const { return impl_->is_asynchronous(); }
 
 std::string Session::explain_nonfinite(const std::string& entry, const NamedTensors& inputs) {
   const OneCall call = impl_->one_call();
@@ -436,7 +440,7 @@ void Session::put_encoded(const std::map<int32_t, EncodedValues>& values) {
 
 bool Session::shares_states() const { return impl_->states().shares(); }
 
-void Session::take_part_in_states() const {
+void Session::take_part_in_gather() const {
   const OneCall call = impl_->one_call();
   for (int32_t i = 0; i < static_cast<int32_t>(model().states().size()); ++i)
     if (is_kept(model().state(i)) && impl_->states().is_shared(i)) static_cast<void>(impl_->states().copy(i));
