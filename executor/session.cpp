@@ -150,12 +150,8 @@ class Session::Impl {
 
   MemoryStatistics memory() const {
     const DeviceUse use = device_->use();
-    return {arena_bytes_,
-            states_.owned_bytes(),
-            states_.mapped_bytes(),
-            use.bytes,
-            use.peak_bytes,
-            static_cast<int64_t>(compiled_.size()),
+    return {arena_bytes_, states_.owned_bytes(), states_.mapped_bytes(),
+            use.bytes,    use.peak_bytes,        static_cast<int64_t>(compiled_.size()),
             states_.owned_bytes(StateRole::kOptimizer)};
   }
   DevicePeaks measure_peaks() { return device_->measure_peaks(); }
