@@ -6,13 +6,13 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr size_t kMicroOpsPerStep = 3;  // store what is held, load, operate
+constexpr size_t kMicroOpsPerStep = 3;  // at most: store the held value, load another, compute
 constexpr size_t kMemoryPerStep = 4;
 
 size_t index(int i) { return static_cast<size_t>(i); }
 
-// One chain as it grows. `held` is the register whose value stands in the vectors; it is written to memory
-// when it gives way to another while something still wants it.
+// A chain while steps are added to it. `held_` is the register whose value the vectors hold at this point. When another value takes
+// its place and a later step still reads it, it is stored to memory first.
 class Chain {
  public:
   Chain(const std::vector<Register>& registers, std::vector<int>& uses, Extent extent)

@@ -70,7 +70,7 @@ HWY_INLINE auto to_memory(Vector x, uint8_t*) {
   return hn::DemoteTo(ByteTag(), hn::And(hn::BitCast(kInt, x), hn::Set(kInt, 1)));
 }
 
-// Of vectors that are too short for it, a write around the cache is a plain one.
+// Writes a vector to memory, around the cache where `kAround`; vectors of less than 16 bytes are always written through it.
 template <bool kAround>
 struct Writer {
   template <class T>
@@ -113,7 +113,8 @@ MicroOpFunction store_micro_op(DType dtype, bool around) {
 
 MicroOpFunction last_micro_op() { return reinterpret_cast<MicroOpFunction>(&MicroOps::finish); }
 
-// Fewer elements than a block, in memory of a whole one that stands for each operand.
+// Runs a chain on fewer elements than a block. Every operand is copied to memory of a whole block, on which the chain runs, and
+// results are copied back.
 class PartOfBlock {
  public:
   PartOfBlock(const MicroOp* micro_ops, size_t count, size_t first, size_t n) : first_(first), n_(n) {
@@ -156,8 +157,8 @@ class PartOfBlock {
   alignas(64) std::byte memory_[kMaxChainMemory][block_elements() * sizeof(float)];
 };
 
-// Asks for the lines of a block in the order of its elements, all inputs in turn. Micro-op by micro-op, memory
-// would be asked for a block of one input and then for a block of the next, and be a third slower.
+// The inputs that no near cache holds. Before a block runs, its cache lines are prefetched in the order of elements, all inputs in
+// turn. Without that the micro-ops would read a whole block of one input, then a whole block of the next, which is a third slower.
 class FarInputs {
  public:
   static constexpr size_t kMany = 3;
@@ -169,7 +170,7 @@ class FarInputs {
           add(micro_ops[k].memory[m], micro_ops[k].element_bytes[m]);
   }
   size_t count() const { return count_; }
-  // The compiler sees a small count, so that asking costs little.
+  // With a count known to the compiler, which unrolls the loop, prefetching costs little.
   template <size_t kCount>
   HWY_INLINE void prefetch(size_t block) const {
     const size_t count = kCount < kMany ? kCount : count_;
@@ -193,7 +194,7 @@ class FarInputs {
   Input inputs_[kMaxChainMemory];
 };
 
-// Returns where the last whole block ends.
+// Runs all whole blocks from element i on, and returns where the last of them ends.
 template <size_t kInputs>
 size_t run_blocks(const MicroOp* micro_ops, const FarInputs& inputs, size_t i, size_t n) {
   for (; i + block_elements() <= n; i += block_elements()) {
@@ -214,7 +215,7 @@ void run_chain(const MicroOp* micro_ops, size_t count, size_t n, size_t head) {
 
 ChainFunction chain_runner() { return run_chain; }
 
-// Whole cache lines go past the cache; the ends go through it.
+// Copies bytes: whole cache lines of `to` are written around the cache, and the two ends through it.
 void stream(const uint8_t* from, uint8_t* to, size_t bytes) {
   const hn::ScalableTag<uint8_t> tag;
   const size_t step = hn::Lanes(tag);

@@ -18,11 +18,11 @@ using Vector = hn::Vec<FloatTag>;
 template <size_t>
 using Nth = Vector;
 
-// What stands in a register: a number, or a condition as all bits set or none.
+// What a register holds between micro-ops: numbers, or conditions as all bits set or none.
 HWY_INLINE Vector bits(VFloat x) { return x.v; }
 HWY_INLINE Vector bits(VMask x) { return hn::VecFromMask(kFloat, x.m); }
 
-// As many vectors as calling conventions pass in registers.
+// Vectors of a block: as many as the calling convention passes in registers.
 inline constexpr size_t kBlockVectors = 8;
 HWY_INLINE constexpr size_t block_elements() { return kBlockVectors * lanes(); }
 
@@ -54,9 +54,9 @@ HWY_INLINE auto apply(const MicroOp* s, VFloat x) {
     return F()(x, p, q);
 }
 
-// K numbers the vectors of a block. `vectors` of them are wanted: fewer at the end of an array, where slow
-// formulas leave out the rest. A slow formula stands in a loop, which is small; one that matters in a row of
-// eight, which is a fifth faster.
+// The micro-ops; K... numbers the vectors of a block. `vectors` is how many of these are wanted, fewer at the end of an array: slow
+// formulas then skip the rest. Slow formulas are compiled as a loop over the block, to keep the code small; quick ones are written
+// out for all eight vectors, which is a fifth faster.
 template <class Numbers>
 struct MicroOpsOf;
 template <size_t... K>

@@ -111,7 +111,8 @@ std::vector<GemmProblem> problems_of(const KernelQuery& query, const ops::Linear
   return problems;
 }
 
-// Up to here a layer takes as long as reading its weights does; with more rows layers that run beside each other do better.
+// With so many rows of x a product takes as long as reading its weights. With more rows it is faster to run the layers as products of
+// their own, beside each other.
 constexpr int64_t kMaxSharedRows = 16;
 
 std::optional<std::string> gemv_decline(const KernelQuery& query) {
@@ -125,7 +126,7 @@ std::optional<std::string> gemv_decline(const KernelQuery& query) {
   return std::nullopt;
 }
 
-// Above so many rows of x, dequantizing the weights costs little beside the products.
+// With more rows of x it costs little, beside the products, to dequantize the weights first.
 constexpr int64_t kMaxQuantizedRows = 64;
 
 std::optional<std::string> quantized_gemv_decline(const KernelQuery& query) {
@@ -150,7 +151,7 @@ std::shared_ptr<const SeveralWeights> gemv_of(const KernelQuery& query) {
                      op.has_bias(query.inputs.size())});
 }
 
-// The operands of Dots, then what it wants.
+// Scratch: the table of operands that Dots is given, then the scratch of Dots itself.
 int64_t gemv_scratch(const KernelQuery& query) {
   const auto made = gemv_of(query);
   return (CheckedSize(made->operand_bytes()) + made->dots.scratch_bytes()).value();
