@@ -32,7 +32,7 @@ std::optional<int64_t> memory_budget(const Model& model, const SessionOptions& o
 }
 
 // Called when a pass has changed the graph; empty where nobody wants to know.
-decltype(passes::PipelineOptions::on_change) change_listener(const PhaseObserver& observe) {
+decltype(passes::PipelineOptions::on_change) change_listener(const SnapshotObserver& observe) {
   auto dump = environment().dump_folder.empty() ? nullptr : passes::dump_to_folder(environment().dump_folder);
   if (!observe) return dump;
   return [dump, &observe](int number, const passes::Pass& pass, const Graph& graph) {
@@ -42,7 +42,7 @@ decltype(passes::PipelineOptions::on_change) change_listener(const PhaseObserver
 }
 
 Graph optimise(Graph bound, const Target& target, const Switches& switches, std::optional<int64_t> budget,
-               const StateStorage& storage, const SessionOptions& options, const PhaseObserver& observe) {
+               const StateStorage& storage, const SessionOptions& options, const SnapshotObserver& observe) {
   passes::PassContext context;
   context.mesh = options.mesh;
   context.rank = options.rank;
@@ -125,7 +125,7 @@ StateStorage storage_of_all(const Model& model, const Target& target, const Sess
 
 CompiledEntry compile_entry(const Model& model, const std::string& entry, const Bindings& bindings,
                             const Target& given, const SessionOptions& options, bool are_stored,
-                            const PhaseObserver& observe) {
+                            const SnapshotObserver& observe) {
   CompiledEntry compiled{.work = Model::with_tables_of(model), .plan = {}, .runner = {}, .storage = {}};
   const Switches switches = switches_of(options, given);
   compiled.runner = switches.runner;

@@ -27,7 +27,7 @@ constexpr Retired kRetired[] = {
     {R"(\bgemm_slabs\b)", "gemv"},
     {R"(\blinear.few_rows\b|\bfew_rows\.(h|cu)\b)", "skinny GEMM"},
     {R"(\bturn_angle\b|\bturn_pairs\b)", "rotate"},
-    {R"(\bCompileStage\b|\bStageObserver\b)", "phase"},
+    {R"(\bCompileStage\b|\bStageObserver\b)", "GraphSnapshot"},
     {R"(\bChainStage\b|\bStageFunction\b|\btile_stages\b)", "micro-op"},
     {R"(\bTimeline::Lane\b)", "track"},
     {R"(\bparallel/slots\.h\b|\bkSlot\b)", "TaskScratch, kScratch"},

@@ -20,8 +20,8 @@ import { addRow, follow } from "../../tools/viz/page/training/live.js";
 import { DataBuilder } from "./data_builder.mjs";
 import { flat, hostile, kHostile, ranks, training } from "./samples.mjs";
 
-function hierarchyOf(json, phase = 0) {
-  return new Hierarchy(new Page(json).graph(0, 0, phase));
+function hierarchyOf(json, snapshot = 0) {
+  return new Hierarchy(new Page(json).graph(0, 0, snapshot));
 }
 
 // Numbers that are the same in every run (Park and Miller's generator).
@@ -34,7 +34,7 @@ test("a graph's columns come back as they went in", () => {
   const columns = build.graph([{ kind: 0, name: "x", type }, { kind: 1, name: "layer.weight", type }], [
     { op: "split", name: "layer.split", reads: ["@x", "@layer.weight"], type: [type, type] },
     { op: "add", name: "layer.add", author: "layer.split", reads: ["layer.split:1", "layer.split", "@x"], type }], [["y", "layer.add"]]);
-  build.json.models.push({ entries: [{ name: "main", phases: [{ graph: columns }] }] });
+  build.json.models.push({ entries: [{ name: "main", snapshots: [{ graph: columns }] }] });
   const graph = new Page(build.json).graph(0, 0, 0);
   assert.deepEqual([...graph.inputs(0)].map((value) => graph.valueText(value)), ["x", "layer.weight"]);
   assert.deepEqual([...graph.inputs(1)].map((value) => graph.valueText(value)), ["layer.split:1", "layer.split", "x"]);
@@ -45,8 +45,8 @@ test("a graph's columns come back as they went in", () => {
 });
 
 test("every node stands once in the hierarchy", () => {
-  for (const [json, phase] of [[training(5), 1], [hostile(), 0], [flat(300), 0]]) {
-    const hierarchy = hierarchyOf(json, phase), nodes = hierarchy.nodesBelow(hierarchy.root).sort((a, b) => a - b);
+  for (const [json, snapshot] of [[training(5), 1], [hostile(), 0], [flat(300), 0]]) {
+    const hierarchy = hierarchyOf(json, snapshot), nodes = hierarchy.nodesBelow(hierarchy.root).sort((a, b) => a - b);
     assert.deepEqual(nodes, Array.from({ length: hierarchy.graph.size }, (_, i) => i));
     for (const node of nodes) assert.ok(hierarchy.ancestors(node).includes(hierarchy.root));
     assert.equal(hierarchy.group(hierarchy.root).nodes, hierarchy.graph.size);

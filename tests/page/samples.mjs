@@ -47,8 +47,8 @@ function withGradients(build, net) {
   for (const { name } of net.states) net.add("adam_update", `optimizer.${name}.adam_update`, [`@${name}`, `${readers.get(`@${name}`)[0]}.grad.${net.nodes.find((other) => other.name === readers.get(`@${name}`)[0]).op}_grad`], net.weight);
 }
 
-function entry(build, name, net, phases, more = {}) {
-  return { name, sizes: [{ symbol: "batch", size: 8, assumed: false }, { symbol: "seq", size: 256, assumed: true }], device: "cpu", phases, budgets: [], ...more };
+function entry(build, name, net, snapshots, more = {}) {
+  return { name, sizes: [{ symbol: "batch", size: 8, assumed: false }, { symbol: "seq", size: 256, assumed: true }], device: "cpu", snapshots, budgets: [], ...more };
 }
 
 function model(build, net, entries) {
@@ -125,11 +125,11 @@ export function training(layers = 24) {
   withGradients(build, net);
   const full = build.graph(net.values, net.nodes, [["loss", net.loss]]), plan = planOf(build, full, net);
   const added = net.nodes.map((_, i) => i).slice(loss.nodes.length);
-  const phases = [{ kind: "author", name: "author", why: "", graph: author },
+  const snapshots = [{ kind: "author", name: "author", why: "", graph: author },
     { kind: "pass", name: "autodiff", why: "first, so that later passes also clean the gradient nodes", graph: full, change: { added, gone: [], changed: [{ before: 3, after: 3, what: ["attribute with_log_sum_exp: false -> true"] }] } },
     { kind: "final", name: "final", why: "", same_as: 1 }];
-  const step = entry(build, "train_step", net, phases, { plan, budgets: budgetsOf(build, plan, net), measured: measuredOf(build, net) });
-  build.json.models.push(model(build, net, [step, entry(build, "loss", loss, [phases[0]])]));
+  const step = entry(build, "train_step", net, snapshots, { plan, budgets: budgetsOf(build, plan, net), measured: measuredOf(build, net) });
+  build.json.models.push(model(build, net, [step, entry(build, "loss", loss, [snapshots[0]])]));
   build.json.runs.push(runOf("run-a", 400, 1), runOf("run-b", 300, 2));
   build.json.numerics = numericsOf(build, net);
   return build.json;

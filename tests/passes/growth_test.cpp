@@ -1,4 +1,4 @@
-// Compiling takes time in proportion to the graph, whatever its shape: every phase by itself, so that one
+// Compiling takes time in proportion to the graph, whatever its shape: every stage by itself, so that one
 // that grows faster stands out long before it takes most of the time. Seconds are those of the processor.
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ namespace {
 
 using testing::processor_seconds;
 
-class Phases {
+class Stages {
  public:
   template <class Body>
   auto run(const std::string& name, Body&& body) {
@@ -48,22 +48,22 @@ class Phases {
 };
 
 // Everything that happens between a model and its plan.
-Plan compile(Model& model, const std::string& entry, const Target& target, Phases& phases) {
-  phases.run("verify", [&] { verify(model); });
-  phases.run("text", [&] { return to_text(model).size(); });
+Plan compile(Model& model, const std::string& entry, const Target& target, Stages& stages) {
+  stages.run("verify", [&] { verify(model); });
+  stages.run("text", [&] { return to_text(model).size(); });
   PassContext context;
   context.target = &target;
-  Graph graph = phases.run("bind", [&] { return passes::bind(model.entry(entry), {}); });
+  Graph graph = stages.run("bind", [&] { return passes::bind(model.entry(entry), {}); });
   for (const Pass& pass : pipeline_for(graph)) {
-    Graph next = phases.run(std::string(pass.name), [&] { return pass.run(graph, context); });
-    phases.run("verify", [&] { verify(next); });
-    phases.run("compare", [&] { return same_graph(graph, next); });
+    Graph next = stages.run(std::string(pass.name), [&] { return pass.run(graph, context); });
+    stages.run("verify", [&] { verify(next); });
+    stages.run("compare", [&] { return same_graph(graph, next); });
     graph = std::move(next);
   }
-  phases.run("late_order", [&] { return late_order(graph).size(); });
-  const auto order = phases.run("greedy_order", [&] { return greedy_order(graph, 0); });
-  phases.run("aliasing", [&] { return find_aliasing(graph, order, true).roots.size(); });
-  return phases.run("make_plan", [&] { return make_plan(graph, target); });
+  stages.run("late_order", [&] { return late_order(graph).size(); });
+  const auto order = stages.run("greedy_order", [&] { return greedy_order(graph, 0); });
+  stages.run("aliasing", [&] { return find_aliasing(graph, order, true).roots.size(); });
+  return stages.run("make_plan", [&] { return make_plan(graph, target); });
 }
 
 // Four times the nodes take four times as long where time is in proportion and sixteen times where it is quadratic; a busy
@@ -72,26 +72,26 @@ constexpr int64_t kFew = 1500, kMany = 4 * kFew;
 constexpr double kMaxGrowth = 9, kAtOnce = 0.2;
 
 // Where a lower arena is searched for, the search may use its budget, which is the same for all sizes.
-double at_once(const std::string& phase) { return phase == "make_plan" ? 2.5 : kAtOnce; }
+double at_once(const std::string& stage) { return stage == "make_plan" ? 2.5 : kAtOnce; }
 
-void expect_in_proportion(const std::string& shape, const Phases& few, const Phases& many) {
-  for (const auto& [phase, seconds] : many.seconds())
-    EXPECT_LT(seconds, kMaxGrowth * few.seconds().at(phase) + at_once(phase))
-        << phase << " of '" << shape << "': " << few.seconds().at(phase) << " s for " << kFew << " nodes, "
+void expect_in_proportion(const std::string& shape, const Stages& few, const Stages& many) {
+  for (const auto& [stage, seconds] : many.seconds())
+    EXPECT_LT(seconds, kMaxGrowth * few.seconds().at(stage) + at_once(stage))
+        << stage << " of '" << shape << "': " << few.seconds().at(stage) << " s for " << kFew << " nodes, "
         << seconds << " s for " << kMany;
 }
 
-Phases phases_of(const std::string& shape, int64_t nodes) {
-  Phases phases;
-  const auto model = phases.run("build", [&] { return testing::large_graph(shape).make(nodes); });
-  compile(*model, "main", {}, phases);
-  return phases;
+Stages stages_of(const std::string& shape, int64_t nodes) {
+  Stages stages;
+  const auto model = stages.run("build", [&] { return testing::large_graph(shape).make(nodes); });
+  compile(*model, "main", {}, stages);
+  return stages;
 }
 
 class Growth : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Growth, IsInProportionToTheGraph) {
-  expect_in_proportion(GetParam(), phases_of(GetParam(), kFew), phases_of(GetParam(), kMany));
+  expect_in_proportion(GetParam(), stages_of(GetParam(), kFew), stages_of(GetParam(), kMany));
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Growth, ::testing::ValuesIn([] {
@@ -102,43 +102,43 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Growth, ::testing::ValuesIn([] {
                          [](const auto& info) { return info.param; });
 
 // With the gradients of everything to one input; `large_device`: one that groups casts and updates.
-Phases training_phases(int64_t nodes, bool large_device) {
-  Phases phases;
-  const auto model = phases.run("build", [&] { return testing::make_layers(nodes); });
+Stages training_stages(int64_t nodes, bool large_device) {
+  Stages stages;
+  const auto model = stages.run("build", [&] { return testing::make_layers(nodes); });
   model->replace_entry(
-      phases.run("prepare", [&] { return run_passes(model->entry("loss"), preparation_pipeline(), {}); }));
-  phases.run("add_train_step", [&] { add_train_step(*model, parse_train_options("adamw,clip=1.0")); });
+      stages.run("prepare", [&] { return run_passes(model->entry("loss"), preparation_pipeline(), {}); }));
+  stages.run("add_train_step", [&] { add_train_step(*model, parse_train_options("adamw,clip=1.0")); });
   Target target = large_device ? large_gpu() : Target{};
   target.is_native = large_device ? nullptr : never_native;
-  compile(*model, "train_step", target, phases);
-  return phases;
+  compile(*model, "train_step", target, stages);
+  return stages;
 }
 
 TEST(GrowthOfTraining, IsInProportionToTheGraph) {
-  expect_in_proportion("layers", training_phases(kFew, false), training_phases(kMany, false));
+  expect_in_proportion("layers", training_stages(kFew, false), training_stages(kMany, false));
 }
 
 TEST(GrowthOfTraining, IsInProportionWhereUpdatesAreGrouped) {
-  expect_in_proportion("layers", training_phases(kFew, true), training_phases(kMany, true));
+  expect_in_proportion("layers", training_stages(kFew, true), training_stages(kMany, true));
 }
 
-Phases gradient_phases(const std::string& shape, int64_t nodes) {
-  Phases phases;
-  const auto model = phases.run("build", [&] { return testing::large_graph(shape).make(nodes); });
+Stages gradient_stages(const std::string& shape, int64_t nodes) {
+  Stages stages;
+  const auto model = stages.run("build", [&] { return testing::large_graph(shape).make(nodes); });
   Graph& graph = model->entry("main");
-  phases.run("gradients", [&] {
+  stages.run("gradients", [&] {
     const Value loss = sum(graph.output("y"));
     graph.add_output("dx", gradients(graph, loss, {graph.input("x")})[0]);
   });
-  compile(*model, "main", {}, phases);
-  return phases;
+  compile(*model, "main", {}, stages);
+  return stages;
 }
 
 class GrowthOfGradients : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GrowthOfGradients, IsInProportionToTheGraph) {
-  expect_in_proportion(GetParam(), gradient_phases(GetParam(), kFew / 2),
-                       gradient_phases(GetParam(), kMany / 2));
+  expect_in_proportion(GetParam(), gradient_stages(GetParam(), kFew / 2),
+                       gradient_stages(GetParam(), kMany / 2));
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, GrowthOfGradients, ::testing::Values("residual", "shared_operand"),
@@ -146,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, GrowthOfGradients, ::testing::Values("residual"
 
 // 3 to 7 seconds on a quiet machine; what is quadratic takes minutes.
 TEST(GrowthToALargeGraph, AHundredThousandNodesTakeSeconds) {
-  EXPECT_LT(phases_of("random", 100'000).total(), 40);
+  EXPECT_LT(stages_of("random", 100'000).total(), 40);
 }
 
 }  // namespace

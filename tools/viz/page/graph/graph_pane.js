@@ -1,4 +1,4 @@
-// The view "Graph": canvas, tree of scopes, search and details around one phase of one entry point, and what they have in
+// The view "Graph": canvas, tree of scopes, search and details around one snapshot of one entry point, and what they have in
 // common: which groups are open and which item is selected.
 import { button, choice, element, fill } from "../core/dom.js";
 import { Colouring } from "./colouring.js";
@@ -7,7 +7,7 @@ import { GraphView } from "./graph_view.js";
 import { Hierarchy } from "./hierarchy.js";
 import { Layouts, openAtFirst } from "./layouts.js";
 import { Minimap } from "./minimap.js";
-import { factsOfPhase } from "./node_facts.js";
+import { factsOfSnapshot } from "./node_facts.js";
 import { Scene } from "./scene.js";
 import { ScopeTree } from "./scope_tree.js";
 import { SearchBox } from "./search_box.js";
@@ -23,9 +23,9 @@ export class GraphPane {
     this.search = new SearchBox({ found: (items) => this.mark(items), go: (item) => this.go(item), left: () => this.view.canvas.focus() });
     this.colourChoice = element("span");
     this.legend = element("ul", { class: "legend", "aria-label": "Colours" });
-    this.phases = element("div", { class: "phases", role: "tablist", "aria-label": "Phases of the entry point" });
+    this.snapshots = element("div", { class: "snapshots", role: "tablist", "aria-label": "Snapshots of the entry point" });
     this.problem = element("p", { class: "problem", role: "alert", hidden: true });
-    this.root = element("div", { class: "graph-pane" }, this.toolbar(), this.phases, this.body());
+    this.root = element("div", { class: "graph-pane" }, this.toolbar(), this.snapshots, this.body());
     this.hierarchies = new Map();
     this.turn = 0; // of layouts
     this.selections = 0;
@@ -45,23 +45,23 @@ export class GraphPane {
       element("div", { class: "drawing" }, this.view.canvas, this.problem, this.legend, this.minimap.canvas), element("aside", { class: "side right" }, this.details.root));
   }
 
-  /** Shows a phase of an entry point; what is open and selected stays, by name, where it can. */
-  async use(model, entry, phase) {
+  /** Shows a snapshot of an entry point; what is open and selected stays, by name, where it can. */
+  async use(model, entry, snapshot) {
     const keep = this.remember();
-    Object.assign(this, { model, entry, phase });
-    const graph = this.page.graph(model, entry, phase);
+    Object.assign(this, { model, entry, snapshot });
+    const graph = this.page.graph(model, entry, snapshot);
     if (!this.hierarchies.has(graph)) {
       const hierarchy = new Hierarchy(graph);
       this.hierarchies.set(graph, { hierarchy, layouts: new Layouts(hierarchy, this.worker), open: openAtFirst(hierarchy) });
     }
     Object.assign(this, this.hierarchies.get(graph));
-    this.facts = factsOfPhase(this.page, model, entry, phase);
+    this.facts = factsOfSnapshot(this.page, model, entry, snapshot);
     this.colouring = new Colouring(this.hierarchy, this.facts);
     this.details.use(this.hierarchy, this.colouring, this.facts);
     this.tree.use(this.hierarchy);
     this.scene = null;
     this.selected = keep === null ? -1 : this.find(keep);
-    this.showPhases();
+    this.showSnapshots();
     await this.layout(true);
     this.search.use(this.hierarchy);
     this.select(this.selected);
@@ -77,10 +77,10 @@ export class GraphPane {
     return -1;
   }
 
-  showPhases() {
-    const { phases } = this.page.json.models[this.model].entries[this.entry];
-    fill(this.phases, phases.length < 2 ? [] : phases.map((phase, i) => button(phaseName(phase), () => this.use(this.model, this.entry, i), {
-      role: "tab", "aria-selected": String(i === this.phase), title: phase.why, class: phase.same_as === undefined ? "" : "same" })));
+  showSnapshots() {
+    const { snapshots } = this.page.json.models[this.model].entries[this.entry];
+    fill(this.snapshots, snapshots.length < 2 ? [] : snapshots.map((snapshot, i) => button(snapshotName(snapshot), () => this.use(this.model, this.entry, i), {
+      role: "tab", "aria-selected": String(i === this.snapshot), title: snapshot.why, class: snapshot.same_as === undefined ? "" : "same" })));
   }
 
   /** Lays out what is open and shows it; a later call overtakes an earlier one. */
@@ -262,6 +262,6 @@ export class GraphPane {
   }
 }
 
-function phaseName(phase) {
-  return { author: "Author's graph", bound: "Sizes bound", final: "Final plan" }[phase.kind] ?? phase.name;
+function snapshotName(snapshot) {
+  return { author: "Author's graph", bound: "Sizes bound", final: "Final plan" }[snapshot.kind] ?? snapshot.name;
 }

@@ -1,21 +1,21 @@
-// What is known about a phase's nodes beside the graph: what the pass changed, and times from a measured run of the plan.
-// A run measures the last phase; nodes of other phases have the time of what they became, by the author's name.
+// What is known about a snapshot's nodes beside the graph: what the pass changed, and times from a measured run of the plan.
+// A run measures the last snapshot; nodes of other snapshots have the time of what they became, by the author's name.
 
-/** @param {import("../core/page_data").Page} page @returns {import("./colouring").NodeFacts & {phase: any, entry: any, graphBefore: any}} */
-export function factsOfPhase(page, model, entryIndex, phaseIndex) {
-  const entry = page.json.models[model].entries[entryIndex], { phase, graphBefore } = phaseAndBefore(page, model, entryIndex, phaseIndex);
+/** @param {import("../core/page_data").Page} page @returns {import("./colouring").NodeFacts & {snapshot: any, entry: any, graphBefore: any}} */
+export function factsOfSnapshot(page, model, entryIndex, snapshotIndex) {
+  const entry = page.json.models[model].entries[entryIndex], { snapshot, graphBefore } = snapshotAndBefore(page, model, entryIndex, snapshotIndex);
   return {
-    entry, phase, change: changeKinds(phase.change), graphBefore,
-    ...timesOf(page, model, entryIndex, phaseIndex),
+    entry, snapshot, change: changeKinds(snapshot.change), graphBefore,
+    ...timesOf(page, model, entryIndex, snapshotIndex),
   };
 }
 
-// What changed against the phase before; of the second of two models, against the author's graph of the first.
-function phaseAndBefore(page, model, entryIndex, phaseIndex) {
-  const phase = page.json.models[model].entries[entryIndex].phases[phaseIndex];
-  const pair = model === 1 && phaseIndex === 0 && page.json.difference?.entries.find((one) => one.after === entryIndex && one.before >= 0);
-  if (pair) return { phase: { ...phase, change: pair.change }, graphBefore: page.graph(0, pair.before, 0) };
-  return { phase, graphBefore: phaseIndex > 0 ? page.graph(model, entryIndex, phaseIndex - 1) : null };
+// What changed against the snapshot before; of the second of two models, against the author's graph of the first.
+function snapshotAndBefore(page, model, entryIndex, snapshotIndex) {
+  const snapshot = page.json.models[model].entries[entryIndex].snapshots[snapshotIndex];
+  const pair = model === 1 && snapshotIndex === 0 && page.json.difference?.entries.find((one) => one.after === entryIndex && one.before >= 0);
+  if (pair) return { snapshot: { ...snapshot, change: pair.change }, graphBefore: page.graph(0, pair.before, 0) };
+  return { snapshot, graphBefore: snapshotIndex > 0 ? page.graph(model, entryIndex, snapshotIndex - 1) : null };
 }
 
 export function changeKinds(change) {
@@ -25,16 +25,16 @@ export function changeKinds(change) {
   return kinds;
 }
 
-function timesOf(page, model, entryIndex, phaseIndex) {
+function timesOf(page, model, entryIndex, snapshotIndex) {
   const entry = page.json.models[model].entries[entryIndex], { plan, measured } = entry;
   if (!plan || !measured) return { time: null, least: null };
-  const last = page.graph(model, entryIndex, entry.phases.length - 1), graph = page.graph(model, entryIndex, phaseIndex);
+  const last = page.graph(model, entryIndex, entry.snapshots.length - 1), graph = page.graph(model, entryIndex, snapshotIndex);
   const { time, least } = timesByNode(plan, measured, last.size);
   if (graph === last) return { time, least };
   return { time: carried(last, graph, time), least: carried(last, graph, least) };
 }
 
-/** Microseconds of each node of the last phase. */
+/** Microseconds of each node of the last snapshot. */
 export function timesByNode(plan, measured, count) {
   const time = new Float64Array(count), least = new Float64Array(count);
   let node = 0;

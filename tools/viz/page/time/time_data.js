@@ -6,7 +6,7 @@ import { isCommunication } from "./timeline_data.js";
 /** @param {import("../core/page_data").Page} page */
 export function timeRows(page, model, entryIndex) {
   const entry = page.json.models[model].entries[entryIndex], { steps } = entry.measured;
-  const graph = page.graph(model, entryIndex, entry.phases.length - 1), nodes = undelta(entry.plan.steps.node);
+  const graph = page.graph(model, entryIndex, entry.snapshots.length - 1), nodes = undelta(entry.plan.steps.node);
   return steps.start_us.map((start, i) => stepRow(page, graph, nodes[i], { i, start, end: steps.end_us[i], track: steps.track[i], kernel: page.string(steps.kernel[i]), least: steps.least_us[i] }));
 }
 
