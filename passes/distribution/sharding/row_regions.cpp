@@ -73,7 +73,7 @@ RowRegions::RowRegions(const Graph& graph, const PassContext& context, const Fac
       begins_(graph.nodes().size()) {
   const std::vector<bool> same = same_on_ranks(graph, context);
   for (const Node& node : graph.nodes()) find(node, same);
-  drop_all_but_the_worthy(context);
+  drop_regions_that_do_not_pay(context);
 }
 
 bool RowRegions::has_some() const { return std::find(begins_.begin(), begins_.end(), true) != begins_.end(); }
@@ -177,22 +177,22 @@ std::map<size_t, RowRegions::Region> RowRegions::count() {
   return regions;
 }
 
-void RowRegions::drop_all_but_the_worthy(const PassContext& context) {
+void RowRegions::drop_regions_that_do_not_pay(const PassContext& context) {
   const std::map<size_t, Region> regions = count();
   const Target target = context.target_or_default();
   const double step = flops_of(graph_) / target.flops_per_second / static_cast<double>(regions.size());
   const double most = context.memory_budget ? kMaxLost * step : 0;
-  const auto is_worthy = [&](size_t region) { return regions.at(region).why_not(target, most).empty(); };
+  const auto pays = [&](size_t region) { return regions.at(region).why_not(target, most).empty(); };
   for (const auto& [set, region] : regions)
     if (const std::string why = region.why_not(target, most); !why.empty())
       spdlog::debug("all tokens stay on each rank behind {}: {}", region.first, why);
   for (size_t i = 0; i < rules_.size(); ++i) {
     const Node& node = graph_.nodes()[i];
-    begins_[i] = begins_[i] && is_worthy(region_of(node.outputs[0]));
-    if (rules_[i] && !is_worthy(region_of(node))) rules_[i].reset();
+    begins_[i] = begins_[i] && pays(region_of(node.outputs[0]));
+    if (rules_[i] && !pays(region_of(node))) rules_[i].reset();
   }
   for (size_t i = 0; i < dims_.size(); ++i)
-    if (dims_[i] != kNoRows && !is_worthy(sets_.find(sets_of_[i]))) dims_[i] = kNoRows;
+    if (dims_[i] != kNoRows && !pays(sets_.find(sets_of_[i]))) dims_[i] = kNoRows;
 }
 
 }  // namespace genesis::passes

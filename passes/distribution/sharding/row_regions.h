@@ -41,7 +41,7 @@ class RowRegions {
   size_t region_of(const Node& node);
   std::map<size_t, Region> count();
   double bytes_elsewhere(ValueId value) const;
-  void drop_all_but_the_worthy(const PassContext& context);
+  void drop_regions_that_do_not_pay(const PassContext& context);
 
   const Graph& graph_;
   const FactorPart part_;
