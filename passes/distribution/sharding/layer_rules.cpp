@@ -102,8 +102,8 @@ class AttentionHeads {
   }
 
  private:
-  void add(bool is_result, size_t index, int heads, int part, std::vector<int64_t> cuts = {}) {
-    heads_.members.push_back({is_result, index, heads, part, std::move(cuts)});
+  void add(bool is_result, size_t index, int heads, int numbering, std::vector<int64_t> cuts = {}) {
+    heads_.members.push_back({is_result, index, heads, numbering, std::move(cuts)});
     rows_.members.push_back({is_result, index, 0});
   }
   void add_mask(size_t index) {

@@ -41,11 +41,11 @@ class RuleContext {
   std::vector<Factor> factors_;
 };
 
-inline FactorMember operand_dim(size_t index, int dim, int part = 0, std::vector<int64_t> cuts = {}) {
-  return {false, index, dim, part, std::move(cuts)};
+inline FactorMember operand_dim(size_t index, int dim, int numbering = 0, std::vector<int64_t> cuts = {}) {
+  return {false, index, dim, numbering, std::move(cuts)};
 }
-inline FactorMember result_dim(size_t index, int dim, int part = 0, std::vector<int64_t> cuts = {}) {
-  return {true, index, dim, part, std::move(cuts)};
+inline FactorMember result_dim(size_t index, int dim, int numbering = 0, std::vector<int64_t> cuts = {}) {
+  return {true, index, dim, numbering, std::move(cuts)};
 }
 
 // A node of which each rank computes a part, cut along one factor.
