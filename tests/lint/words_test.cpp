@@ -32,7 +32,7 @@ constexpr Retired kRetired[] = {
     {R"(\bTimeline::Lane\b)", "track"},
     {R"(\bparallel/slots\.h\b|\bkSlot\b)", "TaskScratch, kScratch"},
     {R"(\bstruct Place\b)", "what the type is the place of: a location, a cell"},
-    {R"("in_parts"|\bkInParts\b|\b(Kernel|Linear|Matmul|Cached)Parts?\b|\b(kernel_part|product_parts|cached_parts)\b)",
+    {R"("in_parts"|\bkInParts\b|\b(Kernel|Linear|Matmul|Cached)Parts?\b|\b(kernel_part|product_parts|cached_parts|run_parts)\b)",
      "decomposed, InnerKernel"},
     {R"(\bdisabled_passes\b)", "disabled"},
     {R"(\bRandomSample\b)", "SampleLogits"}};
