@@ -424,7 +424,7 @@ TEST_F(SharingRanks, AreAskedToStopAndKeepTheirWork) {
                        "--checkpoint", path("run")};
   const Process process = run_tool("genesis-run", words,
                                    {.timeout_seconds = 120,
-                                    .kill_after_seconds = 12,  // by then it trains, on a busy machine too
+                                    .kill_once_it_says = "1/1000  loss",
                                     .signal = SIGINT,
                                     .environment = {"OMPI_MCA_odls_base_sigkill_timeout=1"}});
   EXPECT_EQ(process.code, 128 + SIGINT) << process.err;
@@ -443,10 +443,11 @@ TEST_F(SharingRanks, LeaveNoFilesOfMpiBehind) {
   const std::vector<std::string> environment = {"TMPDIR=" + folder.string()};
   const auto run = [&](int steps, ProcessOptions options) {
     options.environment = environment;
-    return run_tool("genesis-run", train_words("qwen2", steps, {"--mesh", "data=2", "--device", "cpu"}),
-                    options);
+    Words words = train_words("qwen2", steps, {"--mesh", "data=2", "--device", "cpu"});
+    std::erase(words, "--quiet");
+    return run_tool("genesis-run", words, options);
   };
-  run(1000000, {.kill_after_seconds = 5});
+  run(1000000, {.kill_once_it_says = "/1000000  loss"});
   EXPECT_FALSE(fs::is_empty(folder));
   expect_ok(run(1, {}));
   EXPECT_TRUE(fs::is_empty(folder));
@@ -456,10 +457,10 @@ TEST_F(SharingRanks, LeaveNoFilesOfMpiBehind) {
 TEST_F(SharingRanks, GoOnAfterASignalThatIsIgnored) {
   const std::string command = "trap '' HUP; exec " + tool_path("genesis-run") + " train " +
                               tiny("qwen2.train.genesis") + " --data " + TinyModels::get().text() +
-                              " --batch 8 --seq 32 --steps 800 --quiet --device cpu --mesh data=2 -o " +
+                              " --batch 8 --seq 32 --steps 100 --device cpu --mesh data=2 -o " +
                               path("o.genesis");
-  const Process process =
-      run_process({"sh", "-c", command}, {.timeout_seconds = 120, .kill_after_seconds = 1, .signal = SIGHUP});
+  const Process process = run_process(
+      {"sh", "-c", command}, {.timeout_seconds = 120, .kill_once_it_says = "1/100  loss", .signal = SIGHUP});
   EXPECT_EQ(process.code, 0) << process.err;
   EXPECT_EQ(process.err.find("interrupted"), std::string::npos) << process.err;
   EXPECT_TRUE(fs::exists(path("o.genesis")));

@@ -2,6 +2,8 @@
 // queries of a head in registers and passes over those tiles of 64 keys that some of them sees, so that what other
 // texts hold costs nothing. The order of work is FlashAttention-2's (Dao, 2023, arXiv:2307.08691): scores stay in the registers in
 // which the tensor cores give them and become the left side of the product with the values.
+#include "backends/cuda/attention/ranges/attention_ranges.h"
+
 #include "backends/cuda/attention/attention_sight.h"
 #include "backends/cuda/attention/ranges/range_tiles.h"
 #include "backends/cuda/device/async_copy.h"

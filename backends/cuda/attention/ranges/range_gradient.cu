@@ -9,6 +9,7 @@
 // its order is fixed.
 #include <climits>
 
+#include "backends/cuda/attention/ranges/attention_ranges.h"
 #include "backends/cuda/attention/ranges/range_tiles.h"
 #include "backends/cuda/device/async_copy.h"
 #include "backends/cuda/device/exponential.h"

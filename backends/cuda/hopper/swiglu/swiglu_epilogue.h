@@ -1,6 +1,6 @@
 // The SwiGLU epilogues of hopper_gemm.h, in bf16. Forward: a tile of the gate/up product is written, and silu(gate) * up
 // of it. Backward: a tile of dy meets the stored gate and up, and the gradients of both are written. Used by
-// kernels/nn/swiglu_epilogue.cu.
+// swiglu_epilogue.cu.
 #pragma once
 
 #include "backends/cuda/device/swiglu_formula.h"
