@@ -94,7 +94,7 @@ struct KernelImpl {
   // Of a kernel that has ways of its own, such as a matrix product: which it would take. Null: it has none.
   KernelChoice (*choose_inner)(const KernelQuery&) = nullptr;
   // It runs kernels of other ops one after the other: a node gains nothing by being one where this is its way.
-  bool in_parts = false;
+  bool decomposed = false;
   // Of a row for some chips only: why no device of this machine is one. Null, or empty: one is, or there is no device to ask, as
   // where a plan is made for another machine. The answer is the same as long as the process runs.
   std::optional<std::string> (*why_not_here)() = nullptr;

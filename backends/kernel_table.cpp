@@ -61,7 +61,7 @@ std::optional<std::string> why_not(std::span<const KernelImpl> implementations, 
 bool is_native(std::span<const KernelImpl> implementations, const KernelQuery& query) {
   const KernelImpl* found =
       first_to_run(implementations, query, [](const KernelImpl&, const std::string&) {});
-  return found && !found->in_parts;
+  return found && !found->decomposed;
 }
 
 int64_t scratch_bytes(std::span<const KernelImpl> implementations, const KernelQuery& query) {

@@ -25,7 +25,7 @@ const KernelImpl& select_kernel(std::span<const KernelImpl> implementations, con
 
 // Empty: one of them runs the node.
 std::optional<std::string> why_not(std::span<const KernelImpl> implementations, const KernelQuery& query);
-// Whether one of them runs the node, and not in parts.
+// Whether one of them runs the node, other than decomposed into kernels of other ops.
 bool is_native(std::span<const KernelImpl> implementations, const KernelQuery& query);
 KernelChoice choose_kernel(std::span<const KernelImpl> implementations, const KernelQuery& query);
 int64_t scratch_bytes(std::span<const KernelImpl> implementations, const KernelQuery& query);

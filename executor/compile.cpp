@@ -32,7 +32,7 @@ std::optional<int64_t> memory_budget(const Model& model, const SessionOptions& o
 }
 
 // Called when a pass has changed the graph; empty where nobody wants to know.
-decltype(passes::PipelineOptions::on_change) change_listener(const StageObserver& observe) {
+decltype(passes::PipelineOptions::on_change) change_listener(const SnapshotObserver& observe) {
   auto dump = environment().dump_folder.empty() ? nullptr : passes::dump_to_folder(environment().dump_folder);
   if (!observe) return dump;
   return [dump, &observe](int number, const passes::Pass& pass, const Graph& graph) {
@@ -42,7 +42,7 @@ decltype(passes::PipelineOptions::on_change) change_listener(const StageObserver
 }
 
 Graph optimise(Graph bound, const Target& target, const Switches& switches, std::optional<int64_t> budget,
-               const StateStorage& storage, const SessionOptions& options, const StageObserver& observe) {
+               const StateStorage& storage, const SessionOptions& options, const SnapshotObserver& observe) {
   passes::PassContext context;
   context.mesh = options.mesh;
   context.rank = options.rank;
@@ -74,7 +74,7 @@ StateStorage encoded_slices(const Model& model, const StateStorage& slices) {
 }
 
 Switches switches_of(const SessionOptions& options, const Target& target) {
-  return parse_switches_and_environment(options.disabled_passes, target);
+  return parse_switches_and_environment(options.disabled, target);
 }
 
 // Weights that may be kept in parts.
@@ -118,14 +118,14 @@ StateStorage storage_of_all(const Model& model, const Target& target, const Sess
            model);
   if (!shares_states(options, switches)) return storage;
   const StateStorage stored = weights_to_store(model, target, options, switches);
-  const int stage = runs("gather_weights") ? options.zero : std::min(options.zero, 2);  // 3 shares weights
-  append(storage, passes::find_shards(model, options.mesh, options.rank, stage, stored, storage), model);
+  const int zero = runs("gather_weights") ? options.zero : std::min(options.zero, 2);  // 3 shares weights
+  append(storage, passes::find_shards(model, options.mesh, options.rank, zero, stored, storage), model);
   return storage;
 }
 
 CompiledEntry compile_entry(const Model& model, const std::string& entry, const Bindings& bindings,
                             const Target& given, const SessionOptions& options, bool are_stored,
-                            const StageObserver& observe) {
+                            const SnapshotObserver& observe) {
   CompiledEntry compiled{.work = Model::with_tables_of(model), .plan = {}, .runner = {}, .storage = {}};
   const Switches switches = switches_of(options, given);
   compiled.runner = switches.runner;

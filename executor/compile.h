@@ -23,11 +23,11 @@ struct CompiledEntry {
 };
 
 // An entry point on its way to a plan: after binding ("bind"), and after every pass that changed it.
-struct CompileStage {
+struct GraphSnapshot {
   std::string_view name, why;  // of the pass
   const Graph& graph;          // until the call returns
 };
-using StageObserver = std::function<void(const CompileStage&)>;
+using SnapshotObserver = std::function<void(const GraphSnapshot&)>;
 
 // How states are kept whichever entry points are compiled: those that the model has encoded, then those that ranks share,
 // weights in parts among them.
@@ -38,7 +38,7 @@ StateStorage storage_of_all(const Model& model, const Target& target, const Sess
 // graph that `observe`, where it is given, saw last.
 CompiledEntry compile_entry(const Model& model, const std::string& entry, const Bindings& bindings,
                             const Target& target, const SessionOptions& options, bool are_stored = false,
-                            const StageObserver& observe = {});
+                            const SnapshotObserver& observe = {});
 
 // Of all states that the entry point reads or writes, as they are kept.
 int64_t state_bytes(const CompiledEntry& compiled);

@@ -9,7 +9,7 @@ namespace genesis {
 struct Environment {
   std::string log_level = "info";   // GENESIS_LOG: trace, debug, info, warn, error, off
   std::string dump_folder;          // GENESIS_DUMP: folder for the graph after every pass that changed it
-  std::set<std::string> disabled;   // GENESIS_DISABLE: names of passes to leave out, comma-separated
+  std::set<std::string> disabled;   // GENESIS_DISABLE: as SessionOptions::disabled, comma-separated
   double collective_timeout = 600;  // GENESIS_COLLECTIVE_TIMEOUT: seconds that ranks wait for each other
   // GENESIS_STDOUT: "file" tells a rank that what it writes ends up in a file or a pipe, though mpirun gives it a terminal of its
   // own. Set where the tool starts mpirun.

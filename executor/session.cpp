@@ -40,7 +40,7 @@ class Session::Impl {
         states_(*model_, *device_, options_.collectives),
         compiled_(static_cast<size_t>(options_.max_plans)),
         started_(*device_) {
-    parse_switches(options_.disabled_passes, device_->target());  // throws for names that are none
+    parse_switches(options_.disabled, device_->target());  // throws for names that are none
     if (const StateStorage all = storage_of_all(*model_, device_->target(), options_); !all.empty())
       keep_states_as(all);
   }
@@ -102,7 +102,7 @@ class Session::Impl {
     return started_.take_results();
   }
 
-  bool runs_beside_host() const { return device_->runs_beside_host(); }
+  bool is_asynchronous() const { return device_->is_asynchronous(); }
 
   double time(Compiled& compiled, const NamedTensors& inputs, int repeats) {
     if (repeats < 1) fail("{} runs are to be timed: at least one is needed", repeats);
@@ -348,7 +348,7 @@ NamedTensors Session::result() {
   return impl_->result();
 }
 
-bool Session::runs_beside_host() const { return impl_->runs_beside_host(); }
+bool Session::is_asynchronous() const { return impl_->is_asynchronous(); }
 
 std::string Session::explain_nonfinite(const std::string& entry, const NamedTensors& inputs) {
   const OneCall call = impl_->one_call();
@@ -436,7 +436,7 @@ void Session::put_encoded(const std::map<int32_t, EncodedValues>& values) {
 
 bool Session::shares_states() const { return impl_->states().shares(); }
 
-void Session::take_part_in_states() const {
+void Session::take_part_in_gather() const {
   const OneCall call = impl_->one_call();
   for (int32_t i = 0; i < static_cast<int32_t>(model().states().size()); ++i)
     if (is_kept(model().state(i)) && impl_->states().is_shared(i)) static_cast<void>(impl_->states().copy(i));

@@ -63,7 +63,7 @@ class Session {
   void stage(const std::string& entry, const NamedTensors& inputs);
   NamedTensors result();
   // Whether start() returns while the device still works (a GPU).
-  bool runs_beside_host() const;
+  bool is_asynchronous() const;
 
   // Runs node by node as far as the first that makes a NaN or an infinity, and says which that is; empty when
   // none does. Like any run it changes the states, perhaps not all of them.
@@ -112,7 +112,7 @@ class Session {
   // copies then gathers them from all ranks, which must all ask for the same at the same time. Where one alone needs all
   // states, the others take part.
   bool shares_states() const;
-  void take_part_in_states() const;
+  void take_part_in_gather() const;
   void reset_states(StateRole role);  // back to their initial values (a KV cache before a new text)
   // For copies of all states that are made beside runs (executor/states/state_snapshot.h).
   std::unique_ptr<StateSnapshot> make_state_snapshot();

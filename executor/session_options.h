@@ -18,8 +18,8 @@ struct SessionOptions {
   std::string device = "cpu";
   int threads = 0;       // 0: all cores that this process may use
   bool optimise = true;  // run the pass pipeline
-  std::set<std::string> disabled_passes =
-      {};  // and steps of planning and running, and kernels (executor/switches.h)
+  // What runs without: names of passes, of steps of planning and running, and of kernels (executor/switches.h).
+  std::set<std::string> disabled = {};
   // Whether bf16 training keeps weights in parts (passes/precision/passes.h); empty: as suits the device.
   std::optional<bool> split_weights = {};
   bool find_nonfinite = false;  // stop at the first node that makes a NaN or an infinity

@@ -18,12 +18,13 @@ std::string part(const char* title, const Lines& states) {
 
 // "\n  1 missing: fc.weight (f32[4,3])\n  1 unexpected: ..."
 std::string text_of(const Model& model, const StateDictReport& report) {
-  Lines missing, misfits;
+  Lines missing, mismatched;
   for (const std::string& name : report.missing)
     missing.push_back(fmt::format("{} ({})", name, model.state(model.find_state(name)).type.to_string()));
-  for (const auto& [name, problem] : report.misfits) misfits.push_back(fmt::format("{} {}", name, problem));
+  for (const auto& [name, problem] : report.mismatched)
+    mismatched.push_back(fmt::format("{} {}", name, problem));
   return part("missing", missing) + part("that the model does not have", report.unexpected) +
-         part("of another type", misfits);
+         part("of another type", mismatched);
 }
 
 // Empty when the tensor can be taken.
@@ -43,7 +44,7 @@ StateDictReport compare(const Model& model, const NamedTensors& tensors, bool (*
     if (given == tensors.end()) {
       if (is_needed(state)) report.missing.push_back(state.name);
     } else if (std::string problem = problem_of(state, given->second, fit); !problem.empty()) {
-      report.misfits.push_back({state.name, std::move(problem)});
+      report.mismatched.push_back({state.name, std::move(problem)});
     }
   }
   for (const auto& [name, tensor] : tensors) {

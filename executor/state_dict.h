@@ -17,14 +17,14 @@ class Session;
 
 // How tensors by name differ from a model's states.
 struct StateDictReport {
-  struct Misfit {
+  struct Mismatch {
     std::string name, problem;  // "fc.weight", "is f32[3,4], expected f32[4,3]"
   };
   std::vector<std::string> missing;     // states that no tensor was given for
   std::vector<std::string> unexpected;  // tensors that the model has no state for
-  std::vector<Misfit> misfits;          // of another shape, or of a dtype that does not convert
+  std::vector<Mismatch> mismatched;     // of another shape, or of a dtype that does not convert
 
-  bool fits() const { return missing.empty() && unexpected.empty() && misfits.empty(); }
+  bool fits() const { return missing.empty() && unexpected.empty() && mismatched.empty(); }
 };
 
 // Parameters and buffers, as copies of one moment; of a model, what they start from.
@@ -33,7 +33,7 @@ NamedTensors state_dict(const Session& session);
 
 // Gives parameters and buffers these values. Real numbers of another width are converted. States of an optimizer and
 // of random numbers are taken too where they are given (Session::states() has them), and not missed where they are
-// not. When `strict`, one Error lists everything that is missing, unexpected or misfits, and nothing has changed;
+// not. When `strict`, one Error lists everything that is missing, unexpected or mismatched, and nothing has changed;
 // otherwise what fits is loaded and the rest is returned.
 StateDictReport load_state_dict(Model& model, const NamedTensors& tensors, bool strict = true);
 StateDictReport load_state_dict(Session& session, const NamedTensors& tensors, bool strict = true);

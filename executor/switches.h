@@ -1,4 +1,4 @@
-// What --disable, GENESIS_DISABLE and SessionOptions::disabled_passes switch off, sorted by who heeds it: passes,
+// What --disable, GENESIS_DISABLE and SessionOptions::disabled switch off, sorted by who heeds it: passes,
 // steps of memory planning ("memory_reuse"), ways of a runner ("side_stream"), kernels ("kernel:attention.blocks").
 #pragma once
 

@@ -284,7 +284,7 @@ void check_same_bits(const OpCase& op_case) {
   const NamedTensors expected = run(built, {.threads = 1});
   expect_same_bits(run(built, {.threads = 2}), expected, op_case.name + " with 2 threads");
   expect_same_bits(run(built, {.threads = 4}), expected, op_case.name + " with 4 threads");
-  expect_same_bits(run(built, {.disabled_passes = {"in_place", "memory_reuse"}}), expected,
+  expect_same_bits(run(built, {.disabled = {"in_place", "memory_reuse"}}), expected,
                    op_case.name + " without memory reuse");
   const NamedTensors plain = run(built, {.optimise = false});
   for (const auto& [name, tensor] : expected)

@@ -93,7 +93,7 @@ void draw_trace(const Flags& flags) {
 // Of each rank, with a mesh; else the arena.
 void draw_ranks(const Flags& flags, const Model& model, const std::string& entry, const Bindings& sizes) {
   SessionOptions session{.device = resolve_device(flags.device),
-                         .disabled_passes = {flags.disable.begin(), flags.disable.end()}};
+                         .disabled = {flags.disable.begin(), flags.disable.end()}};
   session.mesh = Mesh::parse(flags.mesh);
   session.zero = flags.zero;
   const Bindings of_rank = passes::sizes_of_rank(model.entry(entry), sizes, session.mesh);
@@ -107,7 +107,7 @@ void draw_memory(const Flags& flags, const std::shared_ptr<const Model>& model, 
   check_sizes_exist(*model, sizes);
   check_sizes_known(model->entry(entry), sizes);
   if (!flags.mesh.empty()) return draw_ranks(flags, *model, entry, sizes);
-  Session session(model, {.disabled_passes = {flags.disable.begin(), flags.disable.end()}});
+  Session session(model, {.disabled = {flags.disable.begin(), flags.disable.end()}});
   write_file_atomically(flags.output, viz::memory_svg(session.plan(entry, sizes)));
 }
 
@@ -300,7 +300,7 @@ void add_loss_flags(Command& app, Flags& flags) {
       ->take_all();
   add_number(app, "--baseline", flags.baseline, "a line to hold the loss against")->default_str("");
   app.add_option("--trace", flags.trace,
-                 "draw a trace of `genesis-run profile --trace`: a lane for each thread or stream");
+                 "draw a trace of `genesis-run profile --trace`: a track for each thread or stream");
   app.add_option("--baseline-name", flags.baseline_name, "its name")->capture_default_str();
 }
 

@@ -18,7 +18,7 @@ KernelImpl matmul_bias_grad_way();              // gemm/bias_grad
 
 // What a launch says of single inputs of the step does not hold for the parts' own.
 template <class Parts>
-void run_parts(const Parts& parts, const KernelContext& c) {
+void run_decomposed(const Parts& parts, const KernelContext& c) {
   Launch launch = launch_of(c);
   launch.independent = 0;
   KernelContext own = c;

@@ -107,7 +107,7 @@ void Product::run_library(int m, int64_t copy, const cuda::Launch& launch) const
              .stream = launch.stream});
 }
 
-bool Product::run_parts(int m, const cuda::Launch& launch, int64_t copy) const {
+bool Product::run_decomposed(int m, const cuda::Launch& launch, int64_t copy) const {
   if (shape_.n.size() == 1) return false;
   auto& made = parts_[m];
   const Forms forms = forms_of(m);
@@ -173,9 +173,9 @@ Product::Forms Product::forms_of(int m) const {
   return forms;
 }
 
-std::unique_ptr<LinearParts> Product::parts_of(const Forms& forms) {
+std::unique_ptr<DecomposedLinear> Product::parts_of(const Forms& forms) {
   static const KernelNames kWithout = {"skinny_gemm"};
-  return std::make_unique<LinearParts>(
+  return std::make_unique<DecomposedLinear>(
       cuda::kernels_for, true,
       KernelQuery{*find_op("linear"), to_attributes(forms.op), forms.inputs, forms.outputs, &kWithout});
 }

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/common/product_parts.h"
+#include "backends/common/decomposed_products.h"
 #include "backends/cuda/gemm/quantized_stream/quantized_gemv_stream.h"
 #include "backends/cuda/gemm/skinny/skinny_gemm.h"
 #include "backends/cuda/gemm_list.h"
@@ -52,7 +52,7 @@ class Product {
   // Its first weight by a product of matrices, without norm and swiglu.
   void run_library(int m, int64_t copy, const cuda::Launch& launch) const;
   // What a model does without skinny_gemm: a library's product a weight, then swiglu. False: it is one weight.
-  bool run_parts(int m, const cuda::Launch& launch, int64_t copy) const;
+  bool run_decomposed(int m, const cuda::Launch& launch, int64_t copy) const;
   // By a GEMV, with the norm where that has one.
   void run_bf16(int m, int64_t copy, const cuda::Launch& launch, cuda::StartGemv kernel) const;
   const void* x() const { return x_.get(); }
@@ -76,7 +76,7 @@ class Product {
     std::vector<TensorType> inputs, outputs;
   };
   Forms forms_of(int m) const;
-  static std::unique_ptr<LinearParts> parts_of(const Forms& forms);
+  static std::unique_ptr<DecomposedLinear> parts_of(const Forms& forms);
   void workspace_for(int64_t bytes) const;
 
   static int64_t round_up(int64_t bytes) { return (bytes + 255) / 256 * 256; }
@@ -105,7 +105,7 @@ class Product {
   std::shared_ptr<std::byte> quants_memory_, scales_memory_, x_, gains_, bias_, addend_, y_;
   std::map<int, std::vector<Expected>> expected_;  // by rows of x
   mutable std::map<int, std::shared_ptr<const cuda::Gemm>> libraries_;
-  mutable std::map<int, std::unique_ptr<LinearParts>> parts_;
+  mutable std::map<int, std::unique_ptr<DecomposedLinear>> parts_;
   mutable std::shared_ptr<std::byte> workspace_;
   mutable int64_t workspace_bytes_ = 0;
   std::vector<float> x_values_, gain_values_, bias_values_, addend_values_;

@@ -104,7 +104,7 @@ std::vector<Variant> bf16_variants() {
       {"library, each weight, swiglu",
        [](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
          if (m <= cuda::kMaxGemvRows) return false;
-         if (!product.run_parts(m, launch, copy)) product.run_library(m, copy, launch);
+         if (!product.run_decomposed(m, launch, copy)) product.run_library(m, copy, launch);
          return true;
        }},
       chosen_skinny_gemm("few rows, as chosen", true),

@@ -118,9 +118,9 @@ class CpuRunner final : public Runner {
   static Timeline timeline_of(const cpu::WorkTrace& trace) {
     Timeline timeline;
     for (const auto& spans : trace.spans()) {
-      Timeline::Lane lane{fmt::format("thread {}", timeline.lanes.size()), {}};
-      for (const auto& span : spans) lane.spans.push_back({span.step, span.start_us, span.end_us});
-      timeline.lanes.push_back(std::move(lane));
+      Timeline::Track track{fmt::format("thread {}", timeline.tracks.size()), {}};
+      for (const auto& span : spans) track.spans.push_back({span.step, span.start_us, span.end_us});
+      timeline.tracks.push_back(std::move(track));
     }
     return timeline;
   }
@@ -219,7 +219,8 @@ class CpuRunner final : public Runner {
   }
 
   static bool all_finite(const std::vector<TensorView>& views) {
-    return std::ranges::none_of(views, [](const TensorView& view) { return first_nonfinite(view).has_value(); });
+    return std::ranges::none_of(views,
+                                [](const TensorView& view) { return first_nonfinite(view).has_value(); });
   }
 
   void check_finite(const StepCall& call, bool inputs_were_finite) const {

@@ -29,7 +29,7 @@ class CudaDevice final : public Device {
 
   const Target& target() const override { return target_; }
   bool reads_host_memory() const override { return false; }
-  bool runs_beside_host() const override { return true; }
+  bool is_asynchronous() const override { return true; }
   std::optional<int64_t> free_bytes() const override {
     make_current();
     return std::max<int64_t>(0, cuda::free_memory_bytes() - kReservedBytes);

@@ -1,8 +1,10 @@
-// Copies of a GPU's memory to the host beside its runs. Where the device has memory for it, the copies are
-// made on the device first, in the order of the runs (4 GB in a few ms), and cross the bus by a stream of
-// their own while further runs go on; otherwise they cross between two runs, at the speed of the bus. Both
-// need pinned memory; where the system gives none, the bytes go through small pinned pieces between two runs,
-// which is slower, and is said. Used by cuda_device.cpp.
+// Copies of a GPU's memory to the host beside its runs, in one of three ways:
+// - The device has memory left: the bytes are first copied on the device, between two runs (4 GB in a few ms), and cross the bus on a
+//   stream of their own while further runs go on.
+// - It has none left: they cross the bus between two runs, which takes as long as the bus does.
+// - The system gives no pinned memory, which both need: they go through small pinned pieces between two runs. That is the slowest
+//   way, and a warning says so.
+// Used by cuda_device.cpp.
 #pragma once
 
 #include "executor/cuda/cuda_copies.h"
@@ -29,13 +31,13 @@ class CudaDownloads final : public Downloads {
   cudaStream_t runs_;
   CudaCopies& copies_;
   std::shared_ptr<std::byte> host_;
-  std::shared_ptr<const void> pinned_;  // null: `host_` is not
-  int64_t room_ = -1;                   // of `host_`
+  std::shared_ptr<const void> pinned_;  // keeps `host_` pinned; null: it is not pinned
+  int64_t room_ = -1;                   // bytes of `host_`
   std::shared_ptr<std::byte> staging_;  // on the device
   int64_t staging_room_ = 0;
   cuda::Stream side_;
-  cuda::Event taken_;    // the copies on the device are made
-  cuda::Event arrived_;  // those on the host
+  cuda::Event taken_;    // when the copies on the device are complete
+  cuda::Event arrived_;  // when those on the host are
 };
 
 }  // namespace genesis

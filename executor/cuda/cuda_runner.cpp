@@ -210,9 +210,9 @@ class CudaRunner final : public Runner {
     const std::vector<cuda::Event> order = start_on_streams(streams, &launches);
     finish_steps();
     cuda::wait_for(stream_, "timing steps");
-    timeline.lanes = {{"main stream", {}}, {"stream beside it", {}}, {"stream of exchanges", {}}};
+    timeline.tracks = {{"main stream", {}}, {"stream beside it", {}}, {"stream of exchanges", {}}};
     for (const TimedLaunch& one : launches)
-      timeline.lanes[one.stream].spans.push_back(
+      timeline.tracks[one.stream].spans.push_back(
           {static_cast<int32_t>(one.step), microseconds(begin, one.begin), microseconds(begin, one.done)});
   }
 

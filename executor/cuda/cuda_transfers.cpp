@@ -80,7 +80,7 @@ InputBuffers::Pinned& InputBuffers::free_one() {
     chosen.memory = cuda::allocate_pinned(bytes_);
     chosen.uploaded = cuda::make_event(false);
   }
-  // Only when runs are started and never waited for, or batches staged and never run.
+  // Both are busy only where the caller starts runs that it never waits for, or stages batches that it never runs.
   if (chosen.busy) cuda::wait_for(chosen.uploaded.get(), "waiting for an upload");
   chosen.busy = chosen.awaited = false;
   return chosen;

@@ -7,7 +7,7 @@
 namespace genesis {
 namespace {
 
-// A target's speeds in microseconds, in which times of steps are told.
+// The target's speeds per microsecond, and its fixed costs in microseconds: the unit of all times below.
 struct Times {
   explicit Times(const StreamSpeeds& speeds)
       : bytes(speeds.bytes_per_second / 1e6),
@@ -18,7 +18,7 @@ struct Times {
         switching(1e6 * speeds.switching_seconds),
         worthwhile(1e6 * speeds.worthwhile_seconds) {}
 
-  double bytes, flops, exchanged;  // in each
+  double bytes, flops, exchanged;  // in a microsecond
   double shortest, filling, switching, worthwhile;
 };
 
@@ -55,7 +55,7 @@ class Assigner {
  private:
   uint8_t stream_of(int32_t step) const { return streams_.stream[static_cast<size_t>(step)]; }
 
-  // When all that `step` waits for is done, if it runs on this stream.
+  // When `step` could start on this stream: all steps that it waits for are done, and the stream has waited for those of others.
   double ready(size_t step, uint8_t stream) const {
     double at = 0;
     for (int32_t earlier : predecessors_[step])
@@ -78,8 +78,9 @@ class Assigner {
     return work_before_[first_that_waits(step)] - work_before_[step + 1];
   }
 
-  // Whether there is work to hide behind at all, after the last step that `step` waits for. Kernels that are
-  // over at once follow each other faster than streams wait for each other.
+  // Whether other work can run at the same time: steps between the last one that `step` waits for and the first that waits for
+  // `step`. They must take longer than the shortest kernel, since such kernels follow each other on one stream faster than one
+  // stream waits for another.
   bool has_cover(size_t step) const {
     const auto& before = predecessors_[step];
     const size_t begin = before.empty() ? 0 : static_cast<size_t>(before.back()) + 1;
@@ -90,15 +91,15 @@ class Assigner {
   bool gains_aside(size_t step) const {
     const double beside = work_beside(step);
     const double waiting_here =
-        end_of(step, StepStreams::kMain) + beside;  // when the first that waits can start
+        end_of(step, StepStreams::kMain) + beside;  // when the first step that waits can start
     const double waiting_there =
         std::max(busy_[StepStreams::kMain] + beside, end_of(step, StepStreams::kAside) + times_.switching);
     return durations_[step] <= times_.filling && has_cover(step) &&
            waiting_there + times_.worthwhile <= waiting_here;
   }
 
-  // Whether work that does not wait for an exchange can hide it. Else it goes where nobody waits for another stream, as the
-  // sums behind every layer that ranks share.
+  // Whether other work can run during an exchange, before the first step that needs its result. If not, as with the sums behind
+  // every layer that ranks share, the exchange runs on the main stream, where no stream has to wait for another.
   bool can_hide(size_t exchange) const {
     for (const int32_t next : graph_.successors[exchange])
       if (!exchanges_[static_cast<size_t>(next)])
@@ -135,8 +136,8 @@ class Assigner {
   std::vector<double> durations_, work_before_ = {0};  // by step
   std::vector<std::vector<int32_t>> predecessors_;
   std::vector<double> finish_;
-  std::array<double, StepStreams::kStreams> busy_{};              // until when, by stream
-  std::array<StepStreams::Waits, StepStreams::kStreams> waited_;  // by stream: for which steps of the others
+  std::array<double, StepStreams::kStreams> busy_{};              // by stream: until when it has work
+  std::array<StepStreams::Waits, StepStreams::kStreams> waited_;  // by stream: the last steps of others waited for
   StepStreams streams_;
 };
 

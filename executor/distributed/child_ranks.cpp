@@ -25,7 +25,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A port of the loopback address that nobody uses now. Rank 0 listens at it until all ranks have come.
+// A free port of the loopback address, at which rank 0 will listen until all ranks have come.
 int free_port() {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -41,7 +41,8 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-// In a child that is about to become a rank: what it gets from its parent, and that it ends when the parent does.
+// Runs in the child process and makes it the rank: it ends when its parent does, has no standard input and output unless it is rank
+// 0, and gets the given arguments and environment.
 [[noreturn]] void become_rank(int rank, std::vector<char*>& arguments, std::vector<char*>& environment,
                               pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -81,7 +82,7 @@ class Children {
     const int port = free_port();
     for (int rank = 0; rank < ranks; ++rank) start(rank, port);
   }
-  // Nobody stays behind, whatever happens here.
+  // No rank may live on, however the parent leaves here.
   ~Children() { signal_all(SIGKILL); }
 
   int wait() {
@@ -127,7 +128,8 @@ class Children {
     }
   }
 
-  // A rank that is stopped keeps the others waiting. Where all are, somebody has stopped the run.
+  // Ends a rank that has been stopped (SIGSTOP) for too long, since all others wait for it. Where all ranks are stopped, the user has
+  // stopped the run, and they are left alone.
   void end_stopped() {
     constexpr std::chrono::seconds kPatience{8};
     std::vector<size_t> stopped;
@@ -142,7 +144,7 @@ class Children {
     }
   }
 
-  // After a failure the others end by themselves, on request, or by force.
+  // After a failure the other ranks have some seconds to end by themselves; then they are asked to (SIGTERM), then killed.
   void hurry() {
     constexpr int kSecondsToTerminate = 5;
     const auto passed = Clock::now() - failed_at_;
@@ -162,7 +164,7 @@ class Children {
   NotedSignals signals_{NotedSignals::OfTerminal::kReachRanks};  // before any rank is started
   std::vector<std::string> command_;
   std::vector<pid_t> pids_;                    // 0: not started, or ended
-  std::vector<Clock::time_point> stopped_at_;  // by a signal; the beginning of time: they run
+  std::vector<Clock::time_point> stopped_at_;  // by rank: since when it is stopped; the clock's epoch: it runs
   int status_ = 0, killed_with_ = 0;
   Clock::time_point failed_at_;
 };

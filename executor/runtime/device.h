@@ -32,7 +32,7 @@ class Device {
   // Whether kernels read the host's memory, so that weights can stay where their file is mapped.
   virtual bool reads_host_memory() const = 0;
   // Whether a run goes on after Runner::run() has returned.
-  virtual bool runs_beside_host() const { return false; }
+  virtual bool is_asynchronous() const { return false; }
   // Bytes that can still be allocated and used; empty where nobody knows.
   virtual std::optional<int64_t> free_bytes() const = 0;
   virtual DeviceUse use() const = 0;

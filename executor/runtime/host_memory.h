@@ -1,5 +1,5 @@
-// How much memory the machine, or the container that it is, has left. Memory is handed out as it is touched,
-// so asking for too much would not fail but have the process killed in the middle of its work.
+// How much memory the machine, or the container that the process runs in, has left. The system hands out memory when it is first
+// touched: allocating too much does not fail, but gets the process killed in the middle of its work.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 namespace genesis {
 
-// Bytes that can be touched yet without taking them from somebody; empty where the system does not say.
+// Bytes that this process can still touch without other processes losing theirs; empty where the system does not say.
 std::optional<int64_t> free_host_bytes();
 
-// Page-aligned memory of the host, its pages there already; null when that and `more` bytes would leave the
-// host short.
+// Page-aligned memory of the host whose pages have all been touched; null where the host has less than `bytes` and `more` bytes
+// left.
 std::shared_ptr<std::byte> try_allocate_touched(int64_t bytes, int64_t more);
 
 }  // namespace genesis

@@ -7,7 +7,7 @@
 
 namespace genesis {
 
-// How fast data moves that takes up at most `bytes`, so that a cache may hold it.
+// How fast data moves that a cache of `bytes` can hold.
 struct CacheSpeed {
   int64_t bytes = 0;
   double gbps = 0;
@@ -21,13 +21,13 @@ struct DevicePeaks {
   std::vector<CacheSpeed>
       caches;  // ascending by bytes, each slower than those before it; empty: not measured
 
-  // The fastest way in which data moves that comes around again after `bytes` of other data.
+  // The speed of the nearest memory that still holds data after `bytes` have been touched since its last use.
   double gbps(int64_t bytes) const {
     for (const CacheSpeed& cache : caches)
       if (bytes <= cache.bytes) return std::max({cache.gbps, copy_gbps, read_gbps});
     return std::max(copy_gbps, read_gbps);
   }
-  // Of two measurements: what disturbs one only ever makes it slower.
+  // Keeps the larger of two measurements of each peak, since a disturbance only ever makes a measurement slower.
   void take_larger(const DevicePeaks& other);
 };
 

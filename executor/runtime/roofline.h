@@ -1,5 +1,5 @@
-// The time that each step of a plan needs at least, by what a device can do at most (executor/runtime/peaks.h). Used
-// by profile and bench.
+// The least time that each step of a plan can take on a device, by the peaks that were measured on it (executor/runtime/peaks.h).
+// Used by profile and bench.
 #pragma once
 
 #include <vector>
@@ -9,11 +9,10 @@
 
 namespace genesis {
 
-// By step, in microseconds: the larger of what its products take at the full rate and what its bytes take at
-// the speed of the nearest memory that can hold them when entry points run again and again. What a step
-// shares with its neighbours (the arena) may lie in any cache it fits in; a state, a constant or an input
-// only in one that holds all that is touched before it comes around again. 0 where a step's work depends on
-// data.
+// By step, in microseconds: the larger of two times, that of its products at the full rate, and that of its bytes at the speed of the
+// nearest memory that can hold them while the entry point runs again and again. Values in the arena, which neighbouring steps share,
+// count as held by any cache that they fit in; states, constants and inputs only by a cache that holds all that a run touches
+// between two uses of them. 0 where the work of a step depends on data.
 std::vector<double> least_microseconds(const Plan& plan, const DevicePeaks& peaks);
 
 }  // namespace genesis

@@ -38,11 +38,11 @@ struct Timeline {
     int32_t step;  // of the plan; several spans where threads share a step, or leave it and come back
     double start_us, end_us;  // since the run began
   };
-  struct Lane {
+  struct Track {
     std::string name;         // "thread 0", "stream of exchanges"
     std::vector<Span> spans;  // in the order of time; they do not overlap
   };
-  std::vector<Lane> lanes;
+  std::vector<Track> tracks;
 };
 
 // Called after each step with what it read and wrote; in-place results have overwritten their inputs by then.

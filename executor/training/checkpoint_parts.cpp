@@ -85,7 +85,7 @@ void write_part(Model& part, const fs::path& checkpoint, int64_t rank, const std
   fs::create_directories(file.parent_path(), error);
   if (error) fail("cannot make the folder {}: {}", file.parent_path().string(), error.message());
   part.metadata[kRunKey] = run;
-  save_model(part, file, {.segment_bytes = 1, .finds_equals = false});
+  save_model(part, file, {.segment_bytes = 1, .deduplicate = false});
 }
 
 namespace {

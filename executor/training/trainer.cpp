@@ -107,8 +107,8 @@ class TrainingRun {
         last_{.step = first, .loss = std::nan("")} {
     if (options.evaluation) evaluator_.emplace(session, *options.evaluation, options.evaluation_batches);
     if (options.checkpoint.empty()) return;
-    if (!lock_ && options.writes) lock_ = std::make_shared<CheckpointLock>(options.checkpoint);
-    writer_.emplace(session, options.checkpoint, options.keep_checkpoints, options.run);
+    if (!lock_ && options.is_first_rank) lock_ = std::make_shared<CheckpointLock>(options.checkpoint);
+    writer_.emplace(session, options.checkpoint, options.keep_checkpoints, options.run_id);
   }
 
   TrainMetrics run() {
@@ -165,8 +165,8 @@ class TrainingRun {
     metrics.out_of_patience = options_.patience > 0 && evaluation.since_best >= options_.patience;
     if (!metrics.is_best || !writer_) return;
     if (session_.shares_states())
-      save_together(session_, options_.checkpoint / kBestModel, options_.run);
-    else if (options_.writes)
+      save_together(session_, options_.checkpoint / kBestModel, options_.run_id);
+    else if (options_.is_first_rank)
       session_.save(options_.checkpoint / kBestModel);
   }
 
@@ -186,7 +186,7 @@ class TrainingRun {
   // What of the work is there when a step fails.
   std::string where_it_failed(int64_t step) {
     std::string where = fmt::format("at step {} of {}", step, options_.steps);
-    if (!writer_ || !options_.writes) return where;
+    if (!writer_ || !options_.is_first_rank) return where;
     writer_->settle();
     const std::filesystem::path newest = writer_->newest();
     return where + (newest.empty() ? "; this run had not written a checkpoint yet"

@@ -19,9 +19,9 @@ struct TrainerOptions {
   std::filesystem::path checkpoint = {};  // folder; empty: none
   // Of several ranks the first has the folder's lock and removes old checkpoints. The others are told the same folder and
   // rhythm, and that they are not the first: all write their parts of what is saved.
-  bool writes = true;
+  bool is_first_rank = true;
   // With several ranks: what no other run is called, the same on all ranks (checkpoint_parts.h).
-  std::string run = {};
+  std::string run_id = {};
   // Of that folder, when the caller holds it already; else train() takes it.
   std::shared_ptr<const CheckpointLock> checkpoint_lock = {};
   int64_t checkpoint_every = 0;  // steps; 0: only at the end

@@ -58,7 +58,7 @@ std::unique_ptr<Model> empty_model(const Model& model, const ZooSettings& zoo) {
 }
 
 // What the model's states are not, compared with what its architecture has.
-std::vector<std::string> misfits(const Model& model, const Model& expected) {
+std::vector<std::string> mismatched(const Model& model, const Model& expected) {
   std::vector<std::string> problems;
   for (const State& state : expected.states()) {
     if (!is_in_state_dict(state)) continue;
@@ -77,7 +77,7 @@ std::vector<std::string> misfits(const Model& model, const Model& expected) {
 }
 
 void check_is(const Model& model, const Model& expected, const std::string& name) {
-  const std::vector<std::string> problems = misfits(model, expected);
+  const std::vector<std::string> problems = mismatched(model, expected);
   if (!problems.empty())
     fail("the model is no {} any more, and transformers would not open it:\n  {}", name,
          fmt::join(problems, "\n  "));

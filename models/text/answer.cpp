@@ -21,7 +21,8 @@ Answer::Answer(TextSoFar& text, const Request& request, Way way, GenerateResult&
       steps_(std::min(request.options.max_tokens, text.capacity - text.size() + 1)),
       began_(way_.clock.now()),
       is_done_(steps_ == 0) {
-  result_.stop = request.options.max_tokens <= steps_ ? StopReason::kMaxTokens : StopReason::kCacheFull;
+  result_.stop_reason =
+      request.options.max_tokens <= steps_ ? StopReason::kMaxTokens : StopReason::kCacheFull;
 }
 
 void Answer::take(int64_t token) {
@@ -45,7 +46,7 @@ bool Answer::accept(int64_t token) {
 }
 
 bool Answer::ends(StopReason reason) {
-  result_.stop = reason;
+  result_.stop_reason = reason;
   return false;
 }
 
@@ -63,7 +64,7 @@ void Answer::finish() {
   if (way_.stream.finish && result_.stop_string.empty()) {
     std::string rest = stops_.add(way_.stream.finish());
     if (stops_.found().empty()) rest += stops_.finish();
-    if (result_.stop == StopReason::kCallback)
+    if (result_.stop_reason == StopReason::kCallback)
       result_.text += rest;
     else if (!rest.empty())
       give(-1, rest);

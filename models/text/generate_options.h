@@ -51,7 +51,7 @@ struct Piece {
 struct GenerateResult {
   std::vector<int64_t> tokens;  // new ones, with the stop token or those of the stop string
   std::string text;             // of the new tokens, without the stop token or the stop string
-  StopReason stop = StopReason::kMaxTokens;
+  StopReason stop_reason = StopReason::kMaxTokens;
   std::string stop_string;             // the one that was found
   std::vector<TokenLogprob> logprobs;  // by token, where they were asked for
 

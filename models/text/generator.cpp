@@ -59,7 +59,7 @@ class Generator::Impl {
 
   const TextSoFar& text() const { return rows_[0].text; }
   int64_t rows() const { return std::ssize(rows_); }
-  int64_t vocabulary() const { return vocabulary_; }
+  int64_t vocab_size() const { return vocabulary_; }
 
  private:
   // What one call makes.
@@ -72,7 +72,7 @@ class Generator::Impl {
     WorkClock clock = {};
   };
 
-  bool runs_ahead() const { return options_.run_ahead.value_or(session_.runs_beside_host()); }
+  bool runs_ahead() const { return options_.run_ahead.value_or(session_.is_asynchronous()); }
   void check(const std::vector<int64_t>& prompt, const GenerateOptions& options, int64_t behind) const;
   std::vector<GenerateResult> run(std::span<const Request> requests, bool forgets, const OnResult& on_result);
   void begin(Work& work, Decoding& decoding);
@@ -202,6 +202,6 @@ void Generator::rewind(int64_t length) { impl_->rewind(length); }
 const std::vector<int64_t>& Generator::tokens() const { return impl_->text().tokens; }
 int64_t Generator::rows() const { return impl_->rows(); }
 int64_t Generator::capacity() const { return impl_->text().capacity; }
-int64_t Generator::vocabulary() const { return impl_->vocabulary(); }
+int64_t Generator::vocab_size() const { return impl_->vocab_size(); }
 
 }  // namespace genesis::text

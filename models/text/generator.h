@@ -72,7 +72,7 @@ class Generator {
   const std::vector<int64_t>& tokens() const;  // the text so far: that of the cache's first row
   int64_t rows() const;                        // of the cache
   int64_t capacity() const;                    // positions of the KV cache: the longest text that can be read
-  int64_t vocabulary() const;                  // tokens are below it
+  int64_t vocab_size() const;                  // tokens are below it
 
  private:
   class Impl;

@@ -143,7 +143,7 @@ class SamplingEntries {
     const auto rows = [&](const Parameter& counts) { return reshape(g.value(counts), {rows_, vocabulary_}); };
     if (features.penalties)
       to_sample = penalized(to_sample, rows(in_prompt_), rows(chosen_), g.value(penalties_));
-    const Value token = random_sample(rng, to_sample, g.value(temperature_), g.value(top_k_), g.value(top_p_),
+    const Value token = sample_logits(rng, to_sample, g.value(temperature_), g.value(top_k_), g.value(top_p_),
                                       g.value(min_p_));
     g.output("token", token);
     if (features.penalties) count(g, token);

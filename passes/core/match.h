@@ -24,7 +24,7 @@ bool is(const Node& node) {
   return is<Ops...>(*node.op);
 }
 
-// The table's row of an op, for who adds a node or asks a target about one.
+// The definition of an op, for code that adds a node of it or asks a target about one.
 template <class Op>
 const OpDef& op_def() {
   static const OpDef& def = *find_op(Op::info.name);
@@ -55,13 +55,13 @@ Matched<Op> match(const Graph& graph, ValueId value) {
   return node && graph.value(value).index == 0 ? match<Op>(*node) : Matched<Op>();
 }
 
-// The same, when there is one reader: what a pattern takes in must be nobody else's.
+// The same where `value` has one reader only: a node that a rewrite makes part of another must not be needed elsewhere.
 template <class Op>
 Matched<Op> match_sole(const Graph& graph, const Uses& uses, ValueId value) {
   return uses.single(value) ? match<Op>(graph, value) : Matched<Op>();
 }
 
-// The operands of a commutative node as they stand, then the other way round: for patterns that want one of a kind.
+// The two operands of a commutative node in both orders, for patterns that want one operand of a certain kind on either side.
 inline std::array<std::pair<ValueId, ValueId>, 2> either_way(const Node& node) {
   const ValueId a = node.inputs[0], b = node.inputs[1];
   return {{{a, b}, {b, a}}};

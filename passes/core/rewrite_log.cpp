@@ -9,11 +9,11 @@
 namespace genesis::passes {
 namespace {
 
-thread_local std::string_view pass_of_this_thread;  // empty: none runs, or nobody reads what it does
+thread_local std::string_view pass_of_this_thread;  // empty: no pass runs, or its rewrites are not logged
 
 using Nodes = std::vector<const Node*>;
 
-// "3 linear + concat", in order of appearance.
+// The ops of these nodes with their counts, in order of appearance: "3 linear + concat".
 std::string ops_of(const Nodes& nodes) {
   std::vector<std::pair<std::string_view, int>> counts;
   for (const Node* node : nodes) {
@@ -30,7 +30,7 @@ std::string ops_of(const Nodes& nodes) {
   return text;
 }
 
-// The nodes from `first` on that `values` need. A rewrite may have added others on its way.
+// The nodes from number `first` on that `values` are computed from; a rewrite may have added nodes that it did not use.
 Nodes makers_of(const Graph& graph, const std::vector<Value>& values, size_t first) {
   std::set<ValueId> needed;
   for (const Value& value : values)

@@ -57,7 +57,7 @@ std::vector<Value> Rewriter::map(const std::vector<ValueId>& ids) {
 void Rewriter::copy(const Node& node) { copy_with(node, node.attributes); }
 
 void Rewriter::copy_with(const Node& node, const Attributes& attributes) {
-  // A new node may have taken the name: then this one keeps it as its origin.
+  // Where a node that the pass added has this name already, the copy gets another one and the name becomes its origin.
   graph_.set_origins(graph_.has_name(node.name) ? origins_of(node) : node.origins);
   const std::vector<Value> outputs = graph_.add_node(*node.op, attributes, map(node.inputs), node.name);
   graph_.set_origins({});

@@ -8,17 +8,17 @@
 
 namespace genesis::passes {
 
-// By how much a run is shorter when one step does the work of so many.
+// What a run gains when one step does the work of `steps`: the launches of all but one.
 inline double seconds_saved_by_one_step_for(const Target& target, size_t steps) {
   return steps < 2 ? 0 : static_cast<double>(steps - 1) * target.launch_seconds;
 }
 
-// What reading or writing so many bytes of memory takes.
+// What it takes to read or write so many bytes of memory.
 inline double seconds_to_move(const Target& target, int64_t bytes) {
   return static_cast<double>(bytes) / target.bytes_per_second;
 }
 
-// What ranks take for so many exchanges, of which each sends so many bytes in all.
+// What so many exchanges between ranks take, in which each rank sends `bytes` altogether.
 inline double seconds_to_exchange(const Target& target, int exchanges, double bytes) {
   return exchanges * target.exchange_seconds + bytes / target.exchanged_per_second;
 }

@@ -1,5 +1,6 @@
-// What a graph reads of a state that is trained in parts, or of which a rank keeps a shard (schema/graph/state_storage.h): with
-// nodes, what the format's decode() does with bytes. (Quantised states are decoded by passes/precision/read_quantized.)
+// Nodes that make a state's values of its parts, for a state that is trained in parts or of which a rank keeps a shard
+// (schema/graph/state_storage.h). They do in a graph what StateFormat::decode() does with bytes. (Of quantised states
+// passes/precision/read_quantized does it.)
 #pragma once
 
 #include <functional>
@@ -9,7 +10,8 @@
 
 namespace genesis::passes {
 
-// The values in `dtype`. `part` gives a part of the format, of all the same values; it is asked for those that are needed.
+// The state's values in `dtype`. `part(i)` gives part i of the format as a value of the graph; it is called only for the parts
+// that `dtype` needs.
 Value value_of_parts(const StateFormat& format, const std::function<Value(size_t)>& part, DType dtype);
 
 }  // namespace genesis::passes

@@ -172,12 +172,12 @@ class Finder {
 // What a rank keeps, group by group.
 class Storage {
  public:
-  Storage(const Model& model, const Slices& slices, const Mesh& mesh, int64_t rank, int stage)
+  Storage(const Model& model, const Slices& slices, const Mesh& mesh, int64_t rank, int zero)
       : model_(model),
         slices_(slices),
         ranks_(mesh.size(kDataAxis)),
         place_(mesh.place(rank, kDataAxis)),
-        stage_(stage),
+        zero_(zero),
         found_(model, slices, ranks_),
         in_parts_(found_.updated_in_parts()) {}
 
@@ -198,7 +198,7 @@ class Storage {
  private:
   bool is_shared_weight(int32_t index) const {
     const State& state = model_.state(index);
-    return stage_ >= 3 && state.role == StateRole::kParameter && shard_format(state) &&
+    return zero_ >= 3 && state.role == StateRole::kParameter && shard_format(state) &&
            state.type.shape.rank() > 1 && is_divided(slices_.type(index), ranks_) &&
            (in_parts_.contains(index) || !found_.is_updated(index));
   }
@@ -229,7 +229,7 @@ class Storage {
   const Model& model_;
   const Slices& slices_;
   const int64_t ranks_, place_;
-  const int stage_;
+  const int zero_;
   const Finder found_;
   const std::set<int32_t> in_parts_;
   std::set<int32_t> stored_;
@@ -252,11 +252,11 @@ bool is_divided(const TensorType& type, int64_t ranks) {
   return type.shape.is_constant() && type.numel() > 0 && type.numel() % ranks == 0;
 }
 
-StateStorage find_shards(const Model& model, const Mesh& mesh, int64_t rank, int stage,
+StateStorage find_shards(const Model& model, const Mesh& mesh, int64_t rank, int zero,
                          const StateStorage& stored, const StateStorage& ahead) {
   if (mesh.size(kDataAxis) == 1) return stored;
   const Slices slices(model, ahead);
-  return Storage(model, slices, mesh, rank, stage).find(stored);
+  return Storage(model, slices, mesh, rank, zero).find(stored);
 }
 
 StateStorage stored_slices(const Model& model, const StateStorage& stored, const StateStorage& ahead) {

@@ -16,12 +16,12 @@ std::set<ValueId> averaged_values(const Graph& graph);
 // Whether so many ranks can each have a part, flat and equally large.
 bool is_divided(const TensorType& type, int64_t ranks);
 
-// Of this rank, by ZeRO's stages. From stage 1 on: a part of each moment that only updates of a single parameter from an
+// Of this rank, by the stage of ZeRO. From 1 on: a part of each moment that only updates of a single parameter from an
 // averaged gradient use, where the ranks divide the number of its elements; the others are named under debug. Weights
-// that `stored` has in parts, and whose moments are so shared, stay so: the rounded part whole, of the others a range. Stage 3:
+// that `stored` has in parts, and whose moments are so shared, stay so: the rounded part whole, of the others a range. With 3:
 // a part of every weight that is updated so or not at all, but for vectors (norms' weights, biases), which are small.
 // `stored` without ranks along "data". Of states of which `ahead` has slices (tensor_shards.h) what is shared is the slice.
-StateStorage find_shards(const Model& model, const Mesh& mesh, int64_t rank, int stage,
+StateStorage find_shards(const Model& model, const Mesh& mesh, int64_t rank, int zero,
                          const StateStorage& stored = {}, const StateStorage& ahead = {});
 
 // Weights that `stored` has, of which slices are kept so instead where `ahead` has some; but for those that cannot be.

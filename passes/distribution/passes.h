@@ -5,21 +5,22 @@
 
 namespace genesis::passes {
 
-// From a graph that names axes of a mesh to the graph of one rank. Without ranks along an axis its collectives go; with
-// some, an all_reduce or reduce_scatter of many tensors (the gradients of a training step) is cut into buckets (Target::bucket_bytes), each placed where its last
+// Makes of a graph that names mesh axes the graph of one rank. Collectives along an axis with one rank alone are dropped. With several
+// ranks an all_reduce or reduce_scatter of many tensors (the gradients of a training step) is cut into buckets (Target::bucket_bytes), each placed where its last
 // tensor is made, so that it travels while the backward pass goes on. (As DistributedDataParallel does, Li et al. 2020,
 // but without copies: the tensors of a bucket travel together from where they are.)
 //
-// Of an embedding's gradient the rows travel, with their indices, and not the table they are summed into, where that is less:
-// a table that is also the head's weight is exchanged when the backward pass begins, with the head's gradient, and not after it.
+// Of an embedding's gradient the ranks exchange the rows with their indices, where these are fewer bytes than the table that they are
+// summed into. So a table that is also the head's weight is exchanged with the head's gradient, when the backward pass begins, instead
+// of at its end.
 //
 // Throws Error that names the node where a collective was made for another number of ranks than the mesh has.
 Graph distribute(const Graph& graph, const PassContext& context);
 
-// Weights of which this rank has a part alone (ZeRO stage 3, passes/distribution/optimizer_shards.h): who reads one
-// reads what an all_gather makes of the parts. Where a cast reads it the parts are cast and then gathered, so that
-// they travel in the dtype of the computation; of weights kept in parts the rounded one is what a cast gives. Every weight has one
-// gather in each dtype; place_gathers() says when.
+// For weights of which each rank has a part alone (ZeRO stage 3, passes/distribution/optimizer_shards.h): nodes that read such a weight
+// read an all_gather of the parts instead. Where a cast reads the weight, parts are cast first and then gathered, so that they travel
+// in the dtype of the computation; of weights kept in parts the rounded part is that cast. Every weight is gathered once in each dtype;
+// place_gathers() decides when.
 Graph gather_weights(const Graph& graph, const PassContext& context);
 
 // The part of an entry point that one of the ranks along "tensor" computes.
@@ -33,14 +34,13 @@ Graph partition(const Graph& graph, const PassContext& context);
 // again for the backward pass instead of being kept for it (ZeRO stage 3; as FSDP does, Zhao et al. 2023, arXiv:2304.11277,
 // but as nodes of the graph, whose memory and streams are planned like others').
 //
-// The nodes that read gathered weights, in the graph's order, are stages: one for each run of nodes that read the same
-// layer's. A layer is what names up to their first number say, `model.layers.3`; weights without a number are one. Each
-// stage gets a gather of its own, of what it reads, which stands before the first node of the stage ahead; and copies of
-// the nodes that make nothing but another form of weights (reshape, cast, concat). What a stage reads is so dead
-// behind it.
+// The nodes that read gathered weights fall into units, in the graph's order: neighbours that read weights of the same layer are one
+// unit. The layer is the name up to its first number, `model.layers.3`; weights without a number are of one layer. Each unit gets a
+// gather of its own, of all that it reads, which stands before the first node of the unit ahead. It also gets copies of the nodes that
+// only reshape, cast or join weights. So nothing of a unit's weights is alive behind the unit.
 //
-// It stands behind every pass that makes equal nodes one. Orders of nodes keep a gather before the node it stands
-// before (passes/memory/node_order.h).
+// The pass stands behind every pass that merges equal nodes, since it repeats some. When nodes are ordered later, a gather stays before
+// the node that it stands before (passes/memory/node_order.h).
 Graph place_gathers(const Graph& graph, const PassContext& context);
 
 // What ranks along "tensor" would all compute alike between two layers that they share, each for a part of the tokens
@@ -54,7 +54,7 @@ Graph place_gathers(const Graph& graph, const PassContext& context);
 // all_reduce stays, and debug says so.
 // What gathers again for the backward pass, instead of keeping what was gathered, is passes/memory/recompute_outputs.
 //
-// Of what partition gives.
+// It runs on the graph that partition() has written.
 Graph shard_sequence(const Graph& graph, const PassContext& context);
 
 // The part of an optimizer's work that one of the ranks along "data" does.
@@ -65,9 +65,9 @@ Graph shard_sequence(const Graph& graph, const PassContext& context);
 // Updates of moments that the context's storage keeps as shards: a gradient that only they and norms read travels by
 // reduce_scatter instead of all_reduce; the update works on the flat part of parameter, gradient and moments that is this
 // rank's; and the new parameters are gathered from all ranks, many at a time. The result is that of whole updates, bit for
-// bit, where a reduce_scatter adds the ranks as an all_reduce does. From stage 2 on what is exchanged of a gradient that is a sum
-// over micro-batches is each of them, as soon as it is made, so that no whole gradient waits for the next: the parts are
-// summed, which rounds otherwise. (ZeRO: Rajbhandari et al. 2020, arXiv:1910.02054.)
+// bit, where a reduce_scatter adds the ranks as an all_reduce does. From ZeRO stage 2 on, the gradient of each micro-batch is exchanged as
+// soon as it is made, and the ranks' parts are summed over the micro-batches, so that no whole gradient waits for the next one. This
+// rounds differently. (ZeRO: Rajbhandari et al. 2020, arXiv:1910.02054.)
 Graph shard_optimizer(const Graph& graph, const PassContext& context);
 
 }  // namespace genesis::passes

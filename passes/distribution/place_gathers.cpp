@@ -30,18 +30,18 @@ class Placer {
       : graph_(graph), uses_(graph), form_of_(graph.values().size(), kNone), rewriter_(graph) {
     for (const Node& node : graph.nodes()) find_forms(node);
     for (const Node& node : graph.nodes())
-      if (!makes_forms(node)) add_to_stage(node);
+      if (!makes_forms(node)) add_to_unit(node);
   }
 
-  bool has_some() const { return !stages_.empty(); }
+  bool has_some() const { return !units_.empty(); }
 
   Graph run() {
     for (const Node& node : graph_.nodes()) {
       if (makes_forms(node)) continue;
-      if (const auto at = stage_of_.find(&node); at != stage_of_.end()) {
-        if (stages_[at->second].first == &node) begin_stage(at->second);
+      if (const auto at = unit_of_.find(&node); at != unit_of_.end()) {
+        if (units_[at->second].first == &node) begin_unit(at->second);
         for (const ValueId input : node.inputs)
-          if (form(input) != kNone) rewriter_.replace(input, made(stages_[at->second], form(input)));
+          if (form(input) != kNone) rewriter_.replace(input, made(units_[at->second], form(input)));
       }
       rewriter_.copy(node);
     }
@@ -59,7 +59,7 @@ class Placer {
     std::string layer = {};
     bool is_gather() const { return inputs.empty(); }
   };
-  struct Stage {
+  struct Unit {
     std::string layer;
     const Node* first;
     std::set<int> gathers = {};
@@ -136,26 +136,26 @@ class Placer {
     for (const int input : form.inputs) add_gathers(input, gathers);
   }
 
-  void add_to_stage(const Node& node) {
+  void add_to_unit(const Node& node) {
     std::set<int> gathers;
     for (const ValueId input : node.inputs)
       if (form(input) != kNone) add_gathers(form(input), gathers);
     if (gathers.empty()) return;
     const std::string& layer = forms_[static_cast<size_t>(*gathers.begin())].layer;
-    if (stages_.empty() || stages_.back().layer != layer) stages_.push_back({layer, &node});
-    stages_.back().gathers.merge(gathers);
-    stage_of_[&node] = stages_.size() - 1;
+    if (units_.empty() || units_.back().layer != layer) units_.push_back({layer, &node});
+    units_.back().gathers.merge(gathers);
+    unit_of_[&node] = units_.size() - 1;
   }
 
-  void begin_stage(size_t stage) {
-    if (stage == 0) gather(stages_[0]);
-    if (stage + 1 < stages_.size()) gather(stages_[stage + 1]);
+  void begin_unit(size_t unit) {
+    if (unit == 0) gather(units_[0]);
+    if (unit + 1 < units_.size()) gather(units_[unit + 1]);
   }
 
-  void gather(Stage& stage) {
+  void gather(Unit& unit) {
     std::vector<const Node*> nodes;
     std::vector<Value> parts;
-    for (const int number : stage.gathers) {
+    for (const int number : unit.gathers) {
       const Form& form = forms_[static_cast<size_t>(number)];
       nodes.push_back(form.node);
       parts.push_back(part(form.part));
@@ -165,7 +165,7 @@ class Placer {
     const std::vector<Value> values = all_gather(parts, op.axis, op.ranks);
     rewriter_.end_nodes_from();
     size_t next = 0;
-    for (const int number : stage.gathers) stage.made[number] = values[next++];
+    for (const int number : unit.gathers) unit.made[number] = values[next++];
   }
 
   Value part(ValueId id) {
@@ -175,12 +175,12 @@ class Placer {
     return emit_node(*node.op, node.attributes, rewriter_.map(node.inputs))[0];
   }
 
-  Value made(Stage& stage, int number) {
-    Value& value = stage.made[number];
+  Value made(Unit& unit, int number) {
+    Value& value = unit.made[number];
     if (value) return value;
     const Form& form = forms_[static_cast<size_t>(number)];
     std::vector<Value> inputs;
-    for (const int input : form.inputs) inputs.push_back(made(stage, input));
+    for (const int input : form.inputs) inputs.push_back(made(unit, input));
     rewriter_.from_nodes({form.node});
     value = emit_node(*form.node->op, form.node->attributes, inputs)[0];
     rewriter_.end_nodes_from();
@@ -192,8 +192,8 @@ class Placer {
   std::vector<int> form_of_;  // by value
   std::vector<Form> forms_;
   std::map<std::string, int> numbers_;
-  std::vector<Stage> stages_;
-  std::map<const Node*, size_t> stage_of_;
+  std::vector<Unit> units_;
+  std::map<const Node*, size_t> unit_of_;
   Rewriter rewriter_;
 };
 

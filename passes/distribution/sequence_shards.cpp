@@ -20,9 +20,10 @@ class Sharder {
   Sharder(const Graph& graph, const FactorPart& part, const RowRegions& regions)
       : graph_(graph), part_(part), regions_(regions), rewriter_(graph) {}
 
-  // What reads sums over rows comes behind everything else, so that one exchange adds them all up.
+  // A sum over rows is complete only once it has been added up over the ranks. Nodes that read such sums, or what is made of
+  // them, are visited after all others, so that one exchange adds up all sums.
   Graph run() {
-    std::set<ValueId> late;  // made of such sums
+    std::set<ValueId> late;  // values that need a sum over rows
     std::vector<const Node*> waiting;
     for (const Node& node : graph_.nodes()) {
       const auto is_late = [&](ValueId id) { return late.contains(id) || sums_.contains(id); };
@@ -56,14 +57,15 @@ class Sharder {
     if (!is_scattered && !rule) rewriter_.copy(node);
   }
 
-  // Rows in one dimension, of which ranks exchange runs.
+  // The tensor with its leading `dims` dimensions merged into one, the rows: a rank's part is then a run of neighbours.
   Value in_rows(Value whole, int dims) {
     const Shape& shape = whole.shape();
     std::vector<Dim> sizes(shape.begin() + dims, shape.end());
     sizes.insert(sizes.begin(), Dim(count_rows(shape, dims)));
     return reshape(whole, Shape(sizes));
   }
-  // `whole` is a copy: the shape of a value may move when a node is added.
+  // A rank's rows in the shape that a part of `whole` has. `whole` is passed by value: adding a node may move the shape that a
+  // reference would point to.
   Value as_part(Value rows, Shape whole, int dims) {
     return reshape(rows, shape_of_rows(whole, dims, part_.ranks));
   }
@@ -90,7 +92,7 @@ class Sharder {
     rewriter_.replace(node, results);
   }
 
-  // Of what all ranks have whole each takes its own.
+  // This rank's rows of a value, cut out of it where all ranks have the whole value.
   Value part_of(ValueId id, int dims) {
     Value& part = parts_[id];
     if (part) return part;
@@ -99,7 +101,7 @@ class Sharder {
     return part = as_part(slice(in_rows(rewriter_.map(id), dims), 0, first, first + rows), shape, dims);
   }
 
-  // For all that reads it from now on.
+  // Gathers a value of which each rank has its rows; nodes that are added from now on read the whole value.
   void make_whole(ValueId id) {
     if (regions_.row_dims(id) == kNoRows || !wholes_.insert(id).second) return;
     const Shape& shape = graph_.type(id).shape;
@@ -116,7 +118,7 @@ class Sharder {
     rewriter_.replace(id, reshape(all_gather(rows, kTensorAxis, part_.ranks), shape));
   }
 
-  // Of all ranks, in one exchange.
+  // Adds up the sums that wait over all ranks, in one exchange.
   void add_up_sums() {
     if (sums_.empty()) return;
     std::vector<Value> own;
@@ -138,8 +140,8 @@ class Sharder {
   const RowRegions& regions_;
   Rewriter rewriter_;
   std::map<ValueId, Value> parts_;  // this rank's rows
-  std::set<ValueId> wholes_;        // that have been gathered
-  std::set<ValueId> sums_;          // over the rows, of which this rank's is there
+  std::set<ValueId> wholes_;        // values that have been gathered
+  std::set<ValueId> sums_;          // sums over this rank's rows that are not yet added up over the ranks
 };
 
 }  // namespace

@@ -185,13 +185,13 @@ class Dimensions {
         for (const FactorMember& member : factor.members) named.insert(member_dim(graph, node, member));
         continue;
       }
-      std::map<int, size_t> first_of_part;
+      std::map<int, size_t> first_of_numbering;
       const size_t first = member_dim(graph, node, factor.members[0]);
       for (const FactorMember& member : factor.members) {
         const size_t dimension = member_dim(graph, node, member);
         named.insert(dimension);
         join_groups(first, dimension);
-        join_classes(first_of_part.emplace(member.part, dimension).first->second, dimension);
+        join_classes(first_of_numbering.emplace(member.numbering, dimension).first->second, dimension);
         if (!member.cuts.empty())
           cuts_[classes_.find(dimension)].merge(cuts_of(member, dimensions_[dimension].size.value()));
       }
@@ -228,7 +228,7 @@ class Dimensions {
     for (const Factor& factor : factors_of(graph, node)) {
       const bool composes =
           std::any_of(factor.members.begin(), factor.members.end(),
-                      [&](const FactorMember& m) { return m.part != factor.members[0].part; });
+                      [&](const FactorMember& m) { return m.numbering != factor.members[0].numbering; });
       for (const FactorMember& member : factor.members) {
         const size_t dimension = member_dim(graph, node, member);
         const Dim& size = dimensions_[dimension].size;

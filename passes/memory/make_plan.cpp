@@ -164,7 +164,7 @@ class PlanMaker {
   // An output that stands in a state which a copy overwrites at the end is moved away before.
   BufferRef output_reference(ValueId value) {
     const BufferRef at = reference(value);
-    return at.space == Space::kState && copied_states_.contains(at.index) ? stage(value, at) : at;
+    return at.space == Space::kState && copied_states_.contains(at.index) ? move_to_arena(value, at) : at;
   }
 
   void add_state_updates() {
@@ -175,13 +175,13 @@ class PlanMaker {
       if (source == home) continue;
       copied_states_.insert(update.state);
       plan_.state_copies.push_back(
-          {update.state, source.space == Space::kState ? stage(update.value, source) : source});
+          {update.state, source.space == Space::kState ? move_to_arena(update.value, source) : source});
     }
     std::ranges::sort(plan_.written_states);
   }
 
   // A value that stands in a state is moved to the arena after all steps: that state may be written then.
-  BufferRef stage(ValueId value, const BufferRef& source) {
+  BufferRef move_to_arena(ValueId value, const BufferRef& source) {
     const TensorType& type = graph_.type(value);
     const int position = static_cast<int>(order_.size());
     aliasing_.roots.push_back({.bytes = source.bytes, .first = position, .last = position, .value = value});

@@ -150,7 +150,7 @@ class Reader {
            });
   }
 
-  // Of one weight alone: forms beyond that run in parts where no kernel does them at once.
+  // Of one weight alone: forms beyond that are decomposed where no kernel does them at once.
   bool has_kernel(const Product& product, const Matched<ops::Dequantize>& weight) const {
     const ops::Linear op{.activation = product.op.activation, .weight_format = weight->format};
     return runs_natively(

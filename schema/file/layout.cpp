@@ -30,7 +30,7 @@ class TensorTable {
       : layout_(layout),
         links_(links),
         segment_bytes_(options.segment_bytes),
-        finds_equals_(options.finds_equals) {
+        deduplicate_(options.deduplicate) {
     layout_.record.segments = links.segments();
   }
 
@@ -77,14 +77,14 @@ class TensorTable {
     TensorRecord row;
     row.bytes = bytes.size();
     if (bytes.empty()) return row;
-    if (const LinkTable::Place* elsewhere = links_.find(tensor)) {
+    if (const LinkTable::Location* elsewhere = links_.find(tensor)) {
       row.segment = elsewhere->segment;
       row.offset = elsewhere->offset;
       return row;
     }
     std::vector<Placed>& alike = placed_[hash];
     const auto same = std::ranges::find_if(
-        alike, [&](const Placed& p) { return finds_equals_ && same_bytes(p.bytes, bytes); });
+        alike, [&](const Placed& p) { return deduplicate_ && same_bytes(p.bytes, bytes); });
     if (same != alike.end()) {
       row.segment = same->segment;
       row.offset = same->offset;
@@ -157,7 +157,7 @@ class TensorTable {
   Layout& layout_;
   const LinkTable& links_;
   const uint64_t segment_bytes_;
-  const bool finds_equals_;
+  const bool deduplicate_;
   uint64_t segment_start_ = 0, used_ = 0;
   std::vector<Hash128> hashes_;  // of each piece
   std::vector<size_t> ends_;     // of each closed segment, among the pieces

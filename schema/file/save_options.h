@@ -31,7 +31,7 @@ struct SaveOptions {
   std::map<std::string, JoinedValues> joined = {};
   bool keeps_pieces = true;
   // Whether tensors with equal bytes are stored once.
-  bool finds_equals = true;
+  bool deduplicate = true;
 };
 
 }  // namespace genesis

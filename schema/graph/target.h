@@ -97,7 +97,7 @@ struct Target {
   KernelChoice (*choose)(const KernelQuery&) = nullptr;
   // Empty: some kernel can run this node. Otherwise why not, one reason per implementation.
   std::optional<std::string> (*can_run)(const KernelQuery&) = nullptr;
-  // Whether one kernel does all of this node. If not, it runs in parts, by the kernels of other ops and with their bits,
+  // Whether one kernel does all of this node. If not, it is decomposed: kernels of other ops run it, with their bits,
   // and gains nothing by being one node. Null: always.
   bool (*is_native)(const KernelQuery&) = nullptr;
   // Scratch memory the chosen kernel wants for this node, bytes.

@@ -115,7 +115,7 @@ TEST_P(Answers, OfRandomNumbers) {
   dropout(state, x, 0.1);
   multinomial(state, x, 3, true);
   multinomial(state, x, 3, false);
-  random_sample(state, x, {.temperature = 0.7, .top_k = 50, .top_p = 0.9});
+  sample_logits(state, x, {.temperature = 0.7, .top_k = 50, .top_p = 0.9});
   rng_next(state);
   expect_answers(graph_);
 }

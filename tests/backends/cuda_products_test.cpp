@@ -100,14 +100,14 @@ TEST(CudaProducts, SeveralWeightsHaveARowForEachKernel) {
   const KernelChoice without = linear(3, 2, 64).choice({"gemv_prefetch"});
   EXPECT_EQ(without.name, "linear.gemv");
   EXPECT_EQ(reason_against(without, "linear.gemv_prefetch"), "switched off");
-  EXPECT_EQ(linear(3, 2, 64).choice({"linear.gemv_prefetch", "linear.gemv"}).name, "linear.in_parts");
+  EXPECT_EQ(linear(3, 2, 64).choice({"linear.gemv_prefetch", "linear.gemv"}).name, "linear.decomposed");
 }
 
 TEST(CudaProducts, ANormIsOfOneKernelAlone) {
   if (const auto why_not = why_no_early_starts_here()) GTEST_SKIP() << *why_not;
   EXPECT_EQ(linear(2, 1, 64, true).choice().name, "linear.gemv_prefetch");
   const KernelChoice without = linear(2, 1, 64, true).choice({"gemv_prefetch"});
-  EXPECT_EQ(without.name, "linear.in_parts");
+  EXPECT_EQ(without.name, "linear.decomposed");
   EXPECT_EQ(reason_against(without, "linear.gemv"), "a norm, which the kernel has no part of");
 }
 

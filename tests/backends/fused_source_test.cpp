@@ -51,7 +51,7 @@ FusedProgram every_op(DType dtype) {
       continue;  // not for this dtype
     }
     outputs.push_back(static_cast<int64_t>(inputs.size() + body.size()));
-    body.push_back(instruction_text(*op, op->canonical({}), operands));
+    body.push_back(fused_op_text(*op, op->canonical({}), operands));
   }
   return fused_program(body, outputs, inputs);
 }

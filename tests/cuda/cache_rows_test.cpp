@@ -92,8 +92,8 @@ TEST_F(CacheRows, OneRowIsTheCpus) {
         SCOPED_TRACE(fmt::format("{} {} after {}", name, name_of(dtype), prompt));
         const auto whole = model(settings, dtype, 1);
         Session cpu(whole), cuda(whole, {.device = "cuda"}),
-            one_by_one(whole, {.device = "cuda", .disabled_passes = {"megakernel"}}),
-            in_parts(whole, {.device = "cuda", .disabled_passes = {"fuse_cached_attention"}});
+            one_by_one(whole, {.device = "cuda", .disabled = {"megakernel"}}),
+            in_parts(whole, {.device = "cuda", .disabled = {"fuse_cached_attention"}});
         const auto expected = run(cpu, {prompt}, 8), got = run(cuda, {prompt}, 8);
         expect_alike(got, expected, tolerance_of(dtype));
         expect_alike(run(one_by_one, {prompt}, 8), expected, tolerance_of(dtype));
@@ -109,7 +109,7 @@ TEST_F(CacheRows, RaggedRowsAreTheCpus) {
         SCOPED_TRACE(fmt::format("{} {} {}", name, name_of(dtype), lengths.size()));
         const auto whole = model(settings, dtype, std::ssize(lengths));
         Session cpu(whole), cuda(whole, {.device = "cuda"}),
-            in_parts(whole, {.device = "cuda", .disabled_passes = {"fuse_cached_attention"}});
+            in_parts(whole, {.device = "cuda", .disabled = {"fuse_cached_attention"}});
         const auto expected = run(cpu, lengths, 6), got = run(cuda, lengths, 6);
         expect_alike(got, expected, tolerance_of(dtype));
         expect_alike(run(in_parts, lengths, 6), expected, tolerance_of(dtype));

@@ -98,7 +98,7 @@ TEST_F(Decode, OneKernelForAllLayersIsTheCpus) {
         SCOPED_TRACE(fmt::format("{} with heads of {} after {}", kind, head_size, prompt));
         const auto whole = model(kind, dtype, "992", head_size);
         Session cpu(whole), cuda(whole, {.device = "cuda"}),
-            one_by_one(whole, {.device = "cuda", .disabled_passes = {"megakernel"}});
+            one_by_one(whole, {.device = "cuda", .disabled = {"megakernel"}});
         const Logits got = decode(cuda, prompt, 12);
         expect_alike(got, decode(cpu, prompt, 12), tolerance_of(dtype));
         expect_alike(got, decode(one_by_one, prompt, 12), tolerance_of(dtype));
@@ -115,7 +115,7 @@ TEST_F(Decode, OneKernelForPackedWeightsIsTheCpus) {
       const auto packed = std::make_shared<Model>(*model("qwen2", DType::bf16, intermediate));
       passes::quantize(*packed, {.format = format, .embedding = false, .head = true});
       Session cpu(packed), cuda(packed, {.device = "cuda"}),
-          one_by_one(packed, {.device = "cuda", .disabled_passes = {"megakernel"}});
+          one_by_one(packed, {.device = "cuda", .disabled = {"megakernel"}});
       const auto kernels = cuda.kernels(
           "decode", {{"tokens", Tensor::of<int64_t>({1, 1}, {0})}, {"position", Tensor::scalar<int64_t>(0)}});
       EXPECT_GE(std::count(kernels.begin(), kernels.end(), "megakernel"), 3 * 5);
@@ -150,7 +150,7 @@ TEST_F(Decode, EveryWayToComputeALayerAgrees) {
   for (const char* disabled : {"fuse_cached_attention", "fuse_norm_linear", "fuse_addend", "merge_linear",
                                "fuse_elementwise", "in_place", "memory_reuse"}) {
     SCOPED_TRACE(disabled);
-    Session session(model("qwen2", DType::f32), {.device = "cuda", .disabled_passes = {disabled}});
+    Session session(model("qwen2", DType::f32), {.device = "cuda", .disabled = {disabled}});
     const Logits got = decode(session, 140, 8);
     expect_alike(got, expected, tolerance_of(DType::f32));
     EXPECT_EQ(decode(session, 140, 8), got) << "two runs differ";

@@ -160,7 +160,7 @@ std::vector<BitsCase> draws() {
                              SampleOptions{0.1, 0, 0.05}, SampleOptions{0, 0, 1, 0.1},
                              SampleOptions{1, 0, 1, 0.02}, SampleOptions{0.9, 60, 0.9, 0.2},
                              SampleOptions{1.5, 0, 0.99, 0.3}, SampleOptions{2, 0, 1, 1}})
-                         tokens.push_back(random_sample(x[0], x[1], o));
+                         tokens.push_back(sample_logits(x[0], x[1], o));
                        return tokens;
                      }});
     cases.push_back({"sample_rows_" + n,
@@ -170,10 +170,10 @@ std::vector<BitsCase> draws() {
                       {i64, {5}, 0, 300},
                       {f32, {5}, 0.1, 1},
                       {f32, {5}, 0, 0.2}},
-                     [](auto& x) { return Values{random_sample(x[0], x[1], x[2], x[3], x[4], x[5])}; }});
+                     [](auto& x) { return Values{sample_logits(x[0], x[1], x[2], x[3], x[4], x[5])}; }});
     cases.push_back(
         {"sample_equal_logits_" + n, {state(), {d, {3, 5000}, 1, 1}}, [](auto& x) {
-           return Values{random_sample(x[0], x[1], {1, 77, 1}), random_sample(x[0], x[1], {1, 0, 0.5})};
+           return Values{sample_logits(x[0], x[1], {1, 77, 1}), sample_logits(x[0], x[1], {1, 0, 0.5})};
          }});
     cases.push_back({"multinomial_" + n, {state(), {d, {5, 20000}, 0, 3}}, [](auto& x) {
                        return Values{multinomial(x[0], x[1], 100, true), multinomial(x[0], x[1], 100, false)};

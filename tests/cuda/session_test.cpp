@@ -151,7 +151,7 @@ TEST_F(Cuda, TheFusedLossTakesAnOddVocabulary) {
 // Wide enough that small steps find something to run beside: the same kernels, so the same bits.
 TEST_F(Cuda, ASecondStreamChangesNoBit) {
   const std::shared_ptr<Model> made = tiny_qwen("adamw,lr=1e-3,clip=1.0");
-  Session two(made, {.device = "cuda"}), one(made, {.device = "cuda", .disabled_passes = {"side_stream"}});
+  Session two(made, {.device = "cuda"}), one(made, {.device = "cuda", .disabled = {"side_stream"}});
   const int64_t batch = 64, seq = 512;
   std::vector<int64_t> tokens(static_cast<size_t>(batch * seq));
   for (int step = 0; step < 5; ++step) {

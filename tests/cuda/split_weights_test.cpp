@@ -206,7 +206,7 @@ TEST_P(SplitWeights, AreNamedWhenTheyAreNotFinite) {
 
 TEST_P(SplitWeights, AreNotMadeWhereThatIsSwitchedOff) {
   Session off(small_model(),
-              {.device = GetParam(), .disabled_passes = {"split_weights"}, .split_weights = true});
+              {.device = GetParam(), .disabled = {"split_weights"}, .split_weights = true});
   EXPECT_EQ(halved_updates(off), 0);
   Session f16 = session(small_model("adamw,clip=1.0,precision=f16"));
   EXPECT_EQ(halved_updates(f16), 0);

@@ -48,7 +48,7 @@ struct Found {
 
 Found megakernels_of(const Model& model, const std::string& entry, const Bindings& bindings = {},
                      const std::set<std::string>& disabled = {}) {
-  Found found{compile_entry(model, entry, bindings, target_of("cuda"), {.disabled_passes = disabled}), {}};
+  Found found{compile_entry(model, entry, bindings, target_of("cuda"), {.disabled = disabled}), {}};
   found.megakernels = plan_megakernels(found.compiled.plan);
   return found;
 }

@@ -107,7 +107,7 @@ TEST_P(QuantizedStates, RunAsTheValuesThatTheyMean) {
     for (const bool optimise : {true, false}) {
       SessionOptions exact;
       exact.optimise = optimise;
-      exact.disabled_passes = {"kernel:quantized_gemv", "kernel:quantized_panels"};
+      exact.disabled = {"kernel:quantized_gemv", "kernel:quantized_panels"};
       const NamedTensors dequantized = Session(model_, exact).run("forward", {{"tokens", tokens(rows)}});
       expect_near(dequantized.at("hidden"), expected.at("hidden"), 1e-6);
       expect_near(dequantized.at("logits"), expected.at("logits"), 1e-5);

@@ -96,7 +96,7 @@ TEST(SessionInputs, OptionsAreChecked) {
                  {"no device '" + std::string(name) + "'", "cpu, cuda or cuda:N"});
   expect_error([] { Session(model(), {.device = "cuda:99"}); }, {"no device 'cuda:99'", "cpu"});
   expect_error([] { Session(model(), {.threads = -1}); }, {"-1"});
-  expect_error([] { Session(model(), {.disabled_passes = {"no_such_pass"}}); }, {"no_such_pass"});
+  expect_error([] { Session(model(), {.disabled = {"no_such_pass"}}); }, {"no_such_pass"});
 }
 
 TEST(Sessions, SizesMayChangeFromRunToRun) {
@@ -204,8 +204,8 @@ entry e(x: f32[2,2]) {
 )");
   const std::vector<SessionOptions> ways = {{},
                                             {.optimise = false},
-                                            {.threads = 1, .disabled_passes = {"in_place"}},
-                                            {.disabled_passes = {"node_order", "memory_reuse"}}};
+                                            {.threads = 1, .disabled = {"in_place"}},
+                                            {.disabled = {"node_order", "memory_reuse"}}};
   for (const SessionOptions& options : ways) {
     Session session(std::make_shared<const Model>(*m), options);
     const Tensor x = Tensor::of<float>({2, 2}, {10, 20, 30, 40});

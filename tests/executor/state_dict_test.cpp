@@ -100,9 +100,9 @@ TEST(StateDict, WhenNotStrictWhatFitsIsLoadedAndTheRestReturned) {
   const StateDictReport report = load_state_dict(session, tensors, /*strict=*/false);
   EXPECT_EQ(report.missing, Names{"fc.bias"});
   EXPECT_EQ(report.unexpected, (Names{"cache", "fc.scale"}));
-  ASSERT_EQ(report.misfits.size(), 1u);
-  EXPECT_EQ(report.misfits[0].name, "fc.weight");
-  EXPECT_EQ(report.misfits[0].problem, "is f32[3,2], expected f32[2,3]");
+  ASSERT_EQ(report.mismatched.size(), 1u);
+  EXPECT_EQ(report.mismatched[0].name, "fc.weight");
+  EXPECT_EQ(report.mismatched[0].problem, "is f32[3,2], expected f32[2,3]");
   EXPECT_EQ(session.state("norm.mean").to_doubles(), (Doubles{5, 6}));
   EXPECT_EQ(session.state("fc.weight").to_doubles(), (Doubles{1, 2, 3, 4, 5, 6}));
 }

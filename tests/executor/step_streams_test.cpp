@@ -166,7 +166,7 @@ TEST(StepStreams, EveryDependencyOfRealPlansIsKept) {
         compile_entry(*model, entry, bindings, target, {.mesh = Mesh::parse("tensor=2")});
     expect_order(of_layers.plan, streams_of(of_layers.plan));
     EXPECT_TRUE(made.runner.side_stream);
-    EXPECT_FALSE(compile_entry(*model, entry, bindings, target, {.disabled_passes = {"side_stream"}})
+    EXPECT_FALSE(compile_entry(*model, entry, bindings, target, {.disabled = {"side_stream"}})
                      .runner.side_stream);
   }
 }

@@ -83,7 +83,7 @@ TEST(Switches, AKernelThatIsOffIsNotTaken) {
   Session usual(attention_model());
   EXPECT_TRUE(takes(usual, "attention.blocks"));
   EXPECT_TRUE(takes(usual, "gemm.packed"));
-  Session other(attention_model(), {.disabled_passes = {"kernel:attention.blocks", "kernel:gemm.packed"}});
+  Session other(attention_model(), {.disabled = {"kernel:attention.blocks", "kernel:gemm.packed"}});
   EXPECT_TRUE(takes(other, "attention.reference"));
   EXPECT_FALSE(takes(other, "attention.blocks"));
   EXPECT_TRUE(takes(other, "gemm.reference"));
@@ -96,7 +96,7 @@ TEST(Switches, AKernelThatIsOffIsNotTaken) {
 
 TEST(Switches, WhereNoKernelIsLeftTheNodeIsNamed) {
   Session session(attention_model(),
-                  {.disabled_passes = {"kernel:attention.blocks", "kernel:attention.reference"}});
+                  {.disabled = {"kernel:attention.blocks", "kernel:attention.reference"}});
   try {
     session.plan("main", {});
     FAIL() << "nothing is left to run it";

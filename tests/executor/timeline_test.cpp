@@ -34,12 +34,12 @@ TEST(SessionTimeline, HasEveryStepOnThreadsThatDoOneThingAtATime) {
     const NamedTensors inputs = square(300);
     const std::vector<double> expected = session.run("f", inputs).at("y").to_doubles();
     const Timeline timeline = session.timeline("f", inputs);
-    EXPECT_LE(timeline.lanes.size(), static_cast<size_t>(threads));
+    EXPECT_LE(timeline.tracks.size(), static_cast<size_t>(threads));
     std::map<int32_t, double> us;  // by step
-    for (const Timeline::Lane& lane : timeline.lanes) {
+    for (const Timeline::Track& track : timeline.tracks) {
       double last = 0;
-      for (const Timeline::Span& span : lane.spans) {
-        EXPECT_GE(span.start_us, last) << lane.name;
+      for (const Timeline::Span& span : track.spans) {
+        EXPECT_GE(span.start_us, last) << track.name;
         EXPECT_GE(span.end_us, span.start_us);
         last = span.end_us;
         us[span.step] += span.end_us - span.start_us;
@@ -63,7 +63,7 @@ entry look(i: i64[n]) {
   const NamedTensors bad = {{"i", Tensor::of<int64_t>({2}, {1, 9})}},
                      good = {{"i", Tensor::of<int64_t>({2}, {1, 2})}};
   EXPECT_THROW(session.timeline("look", bad), Error);
-  EXPECT_EQ(session.timeline("look", good).lanes.size(), session.timeline("look", good).lanes.size());
+  EXPECT_EQ(session.timeline("look", good).tracks.size(), session.timeline("look", good).tracks.size());
   EXPECT_EQ(session.run("look", good).at("rows").to_doubles()[0], 2);
 }
 

@@ -104,7 +104,7 @@ std::optional<std::vector<std::string>> bits_of_two_runs(Session& session, const
 void expect_same_bits(const std::shared_ptr<const Model>& model, SessionOptions options, const Graph& graph,
                       const NamedTensors& inputs, const std::vector<std::string>& bits) {
   options.threads = 3 - options.threads;
-  for (const std::string_view step : step_switches()) options.disabled_passes.emplace(step);
+  for (const std::string_view step : step_switches()) options.disabled.emplace(step);
   Session session(model, options);
   if (bits_of_two_runs(session, graph.name(), inputs) != bits)
     throw std::runtime_error(

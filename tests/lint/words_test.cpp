@@ -29,7 +29,16 @@ constexpr Retired kRetired[] = {
     {R"(\bstep_chain\b|\bchain_(product|attention|step)\b)", "megakernel, instruction"},
     {R"(\bgemm_slabs\b)", "gemv"},
     {R"(\blinear.few_rows\b|\bfew_rows\.(h|cu)\b)", "skinny GEMM"},
-    {R"(\bturn_angle\b|\bturn_pairs\b)", "rotate"}};
+    {R"(\bturn_angle\b|\bturn_pairs\b)", "rotate"},
+    {R"(\bCompileStage\b|\bStageObserver\b)", "GraphSnapshot"},
+    {R"(\bChainStage\b|\bStageFunction\b|\btile_stages\b)", "micro-op"},
+    {R"(\bTimeline::Lane\b)", "track"},
+    {R"(\bparallel/slots\.h\b|\bkSlot\b)", "TaskScratch, kScratch"},
+    {R"(\bstruct Place\b)", "what the type is the place of: a location, a cell"},
+    {R"("in_parts"|\bkInParts\b|\b(Kernel|Linear|Matmul|Cached)Parts?\b|\b(kernel_part|product_parts|cached_parts|run_parts)\b)",
+     "decomposed, InnerKernel"},
+    {R"(\bdisabled_passes\b)", "disabled"},
+    {R"(\bRandomSample\b)", "SampleLogits"}};
 
 bool is_read(const fs::path& path) {
   const std::string kind = path.extension();

@@ -59,7 +59,7 @@ TEST_P(Generate, GreedyDecodeIsTheArgmaxOfForward) {
   const Tokens expected = greedy_by_forward(session, prompt, 19);
   const GenerateResult result = generate(session, prompt, {.max_tokens = 19, .temperature = 0});
   EXPECT_EQ(result.tokens, expected);
-  EXPECT_EQ(result.stop, StopReason::kMaxTokens);
+  EXPECT_EQ(result.stop_reason, StopReason::kMaxTokens);
   EXPECT_GT(std::set<int64_t>(expected.begin(), expected.end()).size(), 2u) << "a constant text tests little";
   // A second text starts afresh, and top_k = 1 leaves the likeliest alone, however hot.
   EXPECT_EQ(generate(session, prompt, {.max_tokens = 19, .temperature = 5, .top_k = 1, .seed = 9}).tokens,
@@ -90,13 +90,13 @@ TEST(Generation, StopsWhenTheCacheIsFull) {
   Session session = open_for_generation(small("qwen2", 8));
   const Tokens prompt = {1, 2, 3, 4, 5};
   const GenerateResult result = generate(session, prompt, {.max_tokens = 100, .temperature = 0});
-  EXPECT_EQ(result.stop, StopReason::kCacheFull);
+  EXPECT_EQ(result.stop_reason, StopReason::kCacheFull);
   EXPECT_EQ(result.tokens,
             greedy_by_forward(session, prompt, 4));  // three go into the cache, the last does not
   const GenerateResult full =
       generate(session, {1, 2, 3, 4, 5, 6, 7, 0}, {.max_tokens = 2, .temperature = 0});
   EXPECT_EQ(full.tokens.size(), 1u);
-  EXPECT_EQ(full.stop, StopReason::kCacheFull);
+  EXPECT_EQ(full.stop_reason, StopReason::kCacheFull);
 }
 
 TEST(Generation, TheCallerMayEndIt) {

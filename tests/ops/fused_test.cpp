@@ -211,8 +211,8 @@ TEST(Fused, TextRoundTrip) {
       {5}};
   const FusedProgram program = parse_fused_program(op, inputs);
   for (size_t i = 0; i < op.body.size(); ++i) {
-    const Instruction& line = program.instructions[i];
-    EXPECT_EQ(instruction_text(*line.op, line.attributes, line.operands), op.body[i]);
+    const FusedOp& line = program.ops[i];
+    EXPECT_EQ(fused_op_text(*line.op, line.attributes, line.operands), op.body[i]);
   }
   EXPECT_TRUE(program.has_rows);
   EXPECT_EQ(program.type(5).to_string(), "bf16[4,8]");

@@ -196,8 +196,8 @@ void expect_sampled(const SampleOptions& options, const std::vector<double>& exp
                                   {"top_k", Tensor::scalar(options.top_k)},
                                   {"top_p", Tensor::scalar(static_cast<float>(options.top_p))}},
                                  [&](const Inputs& in) {
-                                   return Named{{"fixed", random_sample(in[0], in[1], options)},
-                                                {"data", random_sample(in[0], in[1], in[2], in[3], in[4])}};
+                                   return Named{{"fixed", sample_logits(in[0], in[1], options)},
+                                                {"data", sample_logits(in[0], in[1], in[2], in[3], in[4])}};
                                  });
   for (const char* name : {"fixed", "data"}) {
     const auto f = frequencies(results.at(name).to_doubles(), kLogits.size());
@@ -233,8 +233,8 @@ TEST(Random, SampleOfManyTokens) {  // top-k and top-p agree with sorting
   while (mass < 0.3 * total) mass += std::exp(static_cast<double>(order[kept++]));
   const auto results =
       run_graph({{"rng", kRng}, {"logits", repeated_rows(logits, 200)}}, [](const Inputs& in) {
-        return Named{{"k", random_sample(in[0], in[1], {.top_k = 50})},
-                     {"p", random_sample(in[0], in[1], {.top_p = 0.3})}};
+        return Named{{"k", sample_logits(in[0], in[1], {.top_k = 50})},
+                     {"p", sample_logits(in[0], in[1], {.top_p = 0.3})}};
       });
   std::set<double> distinct;
   for (double token : results.at("k").to_doubles()) {
@@ -256,7 +256,7 @@ TEST(Random, ARowOfSamplesDrawsAsIfAlone) {
   for (int i = 0; i < 5 * 90; ++i) logits.push_back(static_cast<float>((i * 7919 + 13) % 101) / 17);
   const auto sample = [](const NamedTensors& in) {
     const auto op = [](const Inputs& x) {
-      return Named{{"y", random_sample(x[0], x[1], x[2], x[3], x[4], x[5])}};
+      return Named{{"y", sample_logits(x[0], x[1], x[2], x[3], x[4], x[5])}};
     };
     return run_graph({{"rng", in.at("rng")},
                       {"logits", in.at("logits")},
@@ -297,7 +297,7 @@ TEST(Random, SampleOfInfinities) {
   const auto results = run_graph(
       {{"rng", kRng}, {"logits", Tensor::of<float>({3, 3}, {-inf, 1, -inf, 0, inf, 1, -inf, -inf, -inf})}},
       [](const Inputs& in) {
-        return Named{{"y", random_sample(in[0], in[1])}};
+        return Named{{"y", sample_logits(in[0], in[1])}};
       });
   EXPECT_EQ(results.at("y").to_doubles(), (std::vector<double>{1, 1, 0}));
 }
@@ -362,13 +362,13 @@ TEST(Random, Errors) {
           {"`first`", std::to_string(first)});
   fails({rng, x}, [](const Inputs& in) { return multinomial(in[0], in[1], 5); },
         {"draw 5 samples", "without"});
-  fails({rng, none}, [](const Inputs& in) { return random_sample(in[0], in[1]); },
+  fails({rng, none}, [](const Inputs& in) { return sample_logits(in[0], in[1]); },
         {"choose from no elements"});
-  fails({rng, x}, [](const Inputs& in) { return random_sample(in[0], in[1], {.temperature = -1}); },
+  fails({rng, x}, [](const Inputs& in) { return sample_logits(in[0], in[1], {.temperature = -1}); },
         {"temperature"});
-  fails({rng, x}, [](const Inputs& in) { return random_sample(in[0], in[1], in[1], in[1], in[1]); },
+  fails({rng, x}, [](const Inputs& in) { return sample_logits(in[0], in[1], in[1], in[1], in[1]); },
         {"temperature must be one f32", "f32[3]"});
-  fails({{DType::i64, {2, 4}}, x}, [](const Inputs& in) { return random_sample(in[0], in[1]); },
+  fails({{DType::i64, {2, 4}}, x}, [](const Inputs& in) { return sample_logits(in[0], in[1]); },
         {"i64[2] {seed, step}", "i64[2,3]", "i64[2,4]"});
   expect_error(
       [] {

@@ -1,4 +1,4 @@
-"""The graph in a real browser: hierarchy, search, keys, details, stages, hostile names."""
+"""The graph in a real browser: hierarchy, search, keys, details, snapshots, hostile names."""
 from page_case import Keys, PageCase, main
 
 
@@ -104,10 +104,10 @@ class Graph(PageCase):
         self.browser.wait(f"genesis.graph.view.camera.scale > {scale * 1.2}")
         self.browser.drawn()
 
-    def test_stages_show_what_a_pass_changed(self):
+    def test_snapshots_show_what_a_pass_changed(self):
         self.open("training")
-        self.browser.click(".stages button", "autodiff")
-        self.browser.wait("document.querySelector('.stages [aria-selected=true]').textContent === 'autodiff'")
+        self.browser.click(".snapshots button", "autodiff")
+        self.browser.wait("document.querySelector('.snapshots [aria-selected=true]').textContent === 'autodiff'")
         details = self.browser.texts(".details")[0]
         self.assertIn("first, so that later passes also clean the gradient nodes", details)
         self.assertIn("with_log_sum_exp: false -> true", details)

@@ -14,14 +14,14 @@ import { search } from "../../tools/viz/page/graph/search.js";
 import { SpatialIndex } from "../../tools/viz/page/graph/spatial_index.js";
 import { aliveAt, blockRows, layerOf, shortName } from "../../tools/viz/page/memory/memory_data.js";
 import { chromeTrace, grouped, timeRows } from "../../tools/viz/page/time/time_data.js";
-import { communicationRows, laneNames, laneRows, spanRows, union } from "../../tools/viz/page/time/timeline_data.js";
+import { communicationRows, trackNames, trackRows, spanRows, union } from "../../tools/viz/page/time/timeline_data.js";
 import { runsAsCsv } from "../../tools/viz/page/training/csv.js";
 import { addRow, follow } from "../../tools/viz/page/training/live.js";
 import { DataBuilder } from "./data_builder.mjs";
 import { flat, hostile, kHostile, ranks, training } from "./samples.mjs";
 
-function hierarchyOf(json, stage = 0) {
-  return new Hierarchy(new Page(json).graph(0, 0, stage));
+function hierarchyOf(json, snapshot = 0) {
+  return new Hierarchy(new Page(json).graph(0, 0, snapshot));
 }
 
 // Numbers that are the same in every run (Park and Miller's generator).
@@ -34,7 +34,7 @@ test("a graph's columns come back as they went in", () => {
   const columns = build.graph([{ kind: 0, name: "x", type }, { kind: 1, name: "layer.weight", type }], [
     { op: "split", name: "layer.split", reads: ["@x", "@layer.weight"], type: [type, type] },
     { op: "add", name: "layer.add", author: "layer.split", reads: ["layer.split:1", "layer.split", "@x"], type }], [["y", "layer.add"]]);
-  build.json.models.push({ entries: [{ name: "main", stages: [{ graph: columns }] }] });
+  build.json.models.push({ entries: [{ name: "main", snapshots: [{ graph: columns }] }] });
   const graph = new Page(build.json).graph(0, 0, 0);
   assert.deepEqual([...graph.inputs(0)].map((value) => graph.valueText(value)), ["x", "layer.weight"]);
   assert.deepEqual([...graph.inputs(1)].map((value) => graph.valueText(value)), ["layer.split:1", "layer.split", "x"]);
@@ -45,8 +45,8 @@ test("a graph's columns come back as they went in", () => {
 });
 
 test("every node stands once in the hierarchy", () => {
-  for (const [json, stage] of [[training(5), 1], [hostile(), 0], [flat(300), 0]]) {
-    const hierarchy = hierarchyOf(json, stage), nodes = hierarchy.nodesBelow(hierarchy.root).sort((a, b) => a - b);
+  for (const [json, snapshot] of [[training(5), 1], [hostile(), 0], [flat(300), 0]]) {
+    const hierarchy = hierarchyOf(json, snapshot), nodes = hierarchy.nodesBelow(hierarchy.root).sort((a, b) => a - b);
     assert.deepEqual(nodes, Array.from({ length: hierarchy.graph.size }, (_, i) => i));
     for (const node of nodes) assert.ok(hierarchy.ancestors(node).includes(hierarchy.root));
     assert.equal(hierarchy.group(hierarchy.root).nodes, hierarchy.graph.size);
@@ -174,18 +174,18 @@ test("time: groups keep the sum, the trace keeps the steps", () => {
   assert.ok(Math.abs(timesByNode(entry.plan, entry.measured, page.graph(0, 0, 2).size).time.reduce((sum, us) => sum + us, 0) - total) < 1e-6);
   const spans = spanRows(entry.measured.timeline, rows);
   assert.equal(JSON.parse(chromeTrace(entry, rows, spans)).traceEvents.filter((event) => event.ph === "X").length, rows.length + spans.length);
-  const lanes = laneRows(entry.measured.timeline, spans);
-  assert.ok(Math.abs(lanes.reduce((sum, lane) => sum + lane.us, 0) - total) < 1e-6);
-  assert.ok(lanes.every((lane) => lane.share > 0 && lane.share <= 1));
+  const tracks = trackRows(entry.measured.timeline, spans);
+  assert.ok(Math.abs(tracks.reduce((sum, track) => sum + track.us, 0) - total) < 1e-6);
+  assert.ok(tracks.every((track) => track.share > 0 && track.share <= 1));
   assert.deepEqual(communicationRows(entry.measured.timeline, spans), []);
 });
 
 test("communication: what computation covers is hidden", () => {
   assert.deepEqual(union([{ start: 5, end: 7 }, { start: 0, end: 2 }, { start: 1, end: 3 }, { start: 3, end: 4 }]), [{ start: 0, end: 4 }, { start: 5, end: 7 }]);
-  const timeline = { total_us: 10, lanes: [{ name: "main stream", rank: 0 }, { name: "stream of exchanges", rank: 0 }] };
-  const spans = [{ lane: 0, op: "matmul", start: 0, end: 6 }, { lane: 1, op: "all_reduce", start: 4, end: 8 }, { lane: 1, op: "all_gather", start: 9, end: 10 }];
+  const timeline = { total_us: 10, tracks: [{ name: "main stream", rank: 0 }, { name: "stream of exchanges", rank: 0 }] };
+  const spans = [{ track: 0, op: "matmul", start: 0, end: 6 }, { track: 1, op: "all_reduce", start: 4, end: 8 }, { track: 1, op: "all_gather", start: 9, end: 10 }];
   assert.deepEqual(communicationRows(timeline, spans), [{ rank: 0, us: 5, hidden: 2 }]);
-  assert.deepEqual(laneNames({ lanes: [{ name: "a", rank: 0 }, { name: "b", rank: 1 }] }), ["rank 0, a", "rank 1, b"]);
+  assert.deepEqual(trackNames({ tracks: [{ name: "a", rank: 0 }, { name: "b", rank: 1 }] }), ["rank 0, a", "rank 1, b"]);
   const page = new Page(ranks(2)), entry = page.json.models[0].entries[0], found = communicationRows(entry.measured.timeline, spanRows(entry.measured.timeline, timeRows(page, 0, 0)));
   assert.deepEqual(found.map((row) => row.rank), [0, 1]);
   assert.ok(found.every((row) => row.hidden > 0 && row.hidden <= row.us));

@@ -47,8 +47,8 @@ function withGradients(build, net) {
   for (const { name } of net.states) net.add("adam_update", `optimizer.${name}.adam_update`, [`@${name}`, `${readers.get(`@${name}`)[0]}.grad.${net.nodes.find((other) => other.name === readers.get(`@${name}`)[0]).op}_grad`], net.weight);
 }
 
-function entry(build, name, net, stages, more = {}) {
-  return { name, sizes: [{ symbol: "batch", size: 8, assumed: false }, { symbol: "seq", size: 256, assumed: true }], device: "cpu", stages, budgets: [], ...more };
+function entry(build, name, net, snapshots, more = {}) {
+  return { name, sizes: [{ symbol: "batch", size: 8, assumed: false }, { symbol: "seq", size: 256, assumed: true }], device: "cpu", snapshots, budgets: [], ...more };
 }
 
 function model(build, net, entries) {
@@ -86,17 +86,17 @@ function planOf(build, graph, net) {
 // Steps one after the other, and the same run as two threads share it: long steps are cut in two.
 function measuredOf(build, net) {
   let now = 0;
-  const steps = { start_us: [], end_us: [], lane: [], kernel: [], least_us: [] }, spans = { step: [], lane: [], start_us: [], end_us: [] }, ends = [0, 0];
-  const span = (step, lane, start, time) => Object.entries({ step, lane, start_us: start, end_us: (ends[lane] = start + time) }).forEach(([key, value]) => spans[key].push(value));
+  const steps = { start_us: [], end_us: [], track: [], kernel: [], least_us: [] }, spans = { step: [], track: [], start_us: [], end_us: [] }, ends = [0, 0];
+  const span = (step, track, start, time) => Object.entries({ step, track, start_us: start, end_us: (ends[track] = start + time) }).forEach(([key, value]) => spans[key].push(value));
   net.nodes.forEach((node, i) => {
     const time = node.flops > 0 ? 180 + (i % 7) * 10 : 25 + (i % 5) * 4, start = Math.max(...ends);
-    Object.entries({ start_us: now, end_us: now + time, lane: 0, kernel: build.string(node.kernel?.name ?? `cpu.${node.op}`), least_us: time * 0.6 }).forEach(([key, value]) => steps[key].push(value));
+    Object.entries({ start_us: now, end_us: now + time, track: 0, kernel: build.string(node.kernel?.name ?? `cpu.${node.op}`), least_us: time * 0.6 }).forEach(([key, value]) => steps[key].push(value));
     now += time;
-    if (node.flops > 0) [0, 1].forEach((lane) => span(i, lane, start, time / 2));
+    if (node.flops > 0) [0, 1].forEach((track) => span(i, track, start, time / 2));
     else span(i, i % 2, ends[i % 2], time);
   });
-  return { device: "cpu", runs: 5, total_us: now, lanes: ["cpu, one step after the other"], steps, peaks: [{ name: "f32 products", value: 1.2e12, unit: "FLOP/s" }, { name: "memory", value: 4e10, unit: "B/s" }],
-    timeline: { total_us: Math.max(...ends), lanes: [{ name: "thread 0", rank: 0 }, { name: "thread 1", rank: 0 }], spans } };
+  return { device: "cpu", runs: 5, total_us: now, tracks: ["cpu, one step after the other"], steps, peaks: [{ name: "f32 products", value: 1.2e12, unit: "FLOP/s" }, { name: "memory", value: 4e10, unit: "B/s" }],
+    timeline: { total_us: Math.max(...ends), tracks: [{ name: "thread 0", rank: 0 }, { name: "thread 1", rank: 0 }], spans } };
 }
 
 function budgetsOf(build, plan, net) {
@@ -125,11 +125,11 @@ export function training(layers = 24) {
   withGradients(build, net);
   const full = build.graph(net.values, net.nodes, [["loss", net.loss]]), plan = planOf(build, full, net);
   const added = net.nodes.map((_, i) => i).slice(loss.nodes.length);
-  const stages = [{ kind: "author", name: "author", why: "", graph: author },
+  const snapshots = [{ kind: "author", name: "author", why: "", graph: author },
     { kind: "pass", name: "autodiff", why: "first, so that later passes also clean the gradient nodes", graph: full, change: { added, gone: [], changed: [{ before: 3, after: 3, what: ["attribute with_log_sum_exp: false -> true"] }] } },
     { kind: "final", name: "final", why: "", same_as: 1 }];
-  const step = entry(build, "train_step", net, stages, { plan, budgets: budgetsOf(build, plan, net), measured: measuredOf(build, net) });
-  build.json.models.push(model(build, net, [step, entry(build, "loss", loss, [stages[0]])]));
+  const step = entry(build, "train_step", net, snapshots, { plan, budgets: budgetsOf(build, plan, net), measured: measuredOf(build, net) });
+  build.json.models.push(model(build, net, [step, entry(build, "loss", loss, [snapshots[0]])]));
   build.json.runs.push(runOf("run-a", 400, 1), runOf("run-b", 300, 2));
   build.json.numerics = numericsOf(build, net);
   return build.json;
@@ -141,18 +141,18 @@ export function ranks(layers = 4) {
   withGradients(build, net);
   const gradients = net.nodes.filter((node) => node.op === "linear_grad");
   gradients.forEach((node, i) => net.nodes.push({ op: "all_reduce", name: `exchange.bucket${i}`, reads: [node.name], type: node.type, attributes: [["axis", "\"data\""]], bytes: 4096 }));
-  const graph = build.graph(net.values, net.nodes, [["loss", net.loss]]), plan = planOf(build, graph, net), measured = measuredOf(build, net), spans = { step: [], lane: [], start_us: [], end_us: [] };
+  const graph = build.graph(net.values, net.nodes, [["loss", net.loss]]), plan = planOf(build, graph, net), measured = measuredOf(build, net), spans = { step: [], track: [], start_us: [], end_us: [] };
   let main = 0, aside = 0;
   for (const rank of [0, 1]) {
     [main, aside] = [0, 0];
     net.nodes.forEach((node, i) => {
       const exchange = node.op === "all_reduce", start = exchange ? Math.max(aside, main / 2) : main, time = exchange ? 200 : 50;
-      Object.entries({ step: i, lane: 2 * rank + (exchange ? 1 : 0), start_us: start, end_us: start + time }).forEach(([key, value]) => spans[key].push(value));
+      Object.entries({ step: i, track: 2 * rank + (exchange ? 1 : 0), start_us: start, end_us: start + time }).forEach(([key, value]) => spans[key].push(value));
       if (exchange) aside = start + time;
       else main += time;
     });
   }
-  measured.timeline = { total_us: Math.max(main, aside), lanes: [0, 1].flatMap((rank) => [{ name: "main stream", rank }, { name: "stream of exchanges", rank }]), spans };
+  measured.timeline = { total_us: Math.max(main, aside), tracks: [0, 1].flatMap((rank) => [{ name: "main stream", rank }, { name: "stream of exchanges", rank }]), spans };
   const part = (arena) => ({ arena_bytes: arena, state_bytes: [["parameter", 4e7], ["optimizer", 4e7]] });
   const mesh = { axes: "data=2", zero: 1, rank_count: 2, ranks: [part(plan.arena_bytes), part(plan.arena_bytes)], traffic: [{ axis: "data", calls: gradients.length, bytes: 123456789 }] };
   build.json.models.push(model(build, net, [entry(build, "train_step", net, [{ kind: "author", name: "author", why: "", graph }], { plan, measured: { ...measured, device: "cuda:0" }, mesh })]));

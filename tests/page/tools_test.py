@@ -37,10 +37,10 @@ class ToolPages(PageCase):
         self.browser.drawn()
         labels = self.browser.run("return genesis.graph.hierarchy.groups.filter((group) => group.repeats).map((group) => group.label)")
         self.assertIn("layers.0 … layers.3", labels)
-        stages = self.browser.run("return genesis.currentEntry.stages.length")
-        self.assertGreater(stages, 4)
-        for stage in range(stages):
-            self.browser.run("return genesis.graph.use(0, genesis.entry, arguments[0])", stage)
+        snapshots = self.browser.run("return genesis.currentEntry.snapshots.length")
+        self.assertGreater(snapshots, 4)
+        for snapshot in range(snapshots):
+            self.browser.run("return genesis.graph.use(0, genesis.entry, arguments[0])", snapshot)
             self.browser.drawn()
         self.browser.run("const {graph} = genesis.graph.hierarchy; return genesis.graph.go([...Array(graph.size).keys()].find((node) => graph.op(node) === 'linear'))")
         self.assertIn("Kernel", self.browser.texts(".details h3"))
@@ -59,7 +59,7 @@ class ToolPages(PageCase):
         self.assertRegex(text, r"each sends [\d.]+ [KM]iB along 'data', in \d+ exchange")
         self.assertEqual(len(self.browser.find(".ranks tbody tr")), 2)
         self.browser.tab("graph")
-        self.browser.run("const select = genesis.graph; return select.use(0, genesis.entry, genesis.currentEntry.stages.length - 1)")
+        self.browser.run("const select = genesis.graph; return select.use(0, genesis.entry, genesis.currentEntry.snapshots.length - 1)")
         ops = self.browser.run("const {graph} = genesis.graph.hierarchy; return [...Array(graph.size).keys()].map((node) => graph.op(node))")
         self.assertIn("reduce_scatter", ops)
 

@@ -121,7 +121,7 @@ class Views(PageCase):
         self.browser.keys("+", "+", Keys.ARROW_RIGHT)
         self.browser.wait("document.querySelector('.block-canvas').toDataURL() !== window.before")
 
-    def test_threads_have_lanes_and_one_step_after_the_other_is_a_choice_away(self):
+    def test_threads_have_tracks_and_one_step_after_the_other_is_a_choice_away(self):
         self.open("training")
         self.browser.tab("time")
         self.browser.wait("document.querySelector('.block-canvas').dataset.drawn")
@@ -152,7 +152,7 @@ class Views(PageCase):
         self.browser.wait("[...document.querySelectorAll('.time .table tbody td:first-child')].every((cell) => cell.textContent.endsWith('swiglu'))")
         self.assertEqual(len(self.browser.find(".time .table tbody tr")), 24)
 
-    def test_ranks_have_lanes_and_memory_each(self):
+    def test_ranks_have_tracks_and_memory_each(self):
         self.open("ranks")
         self.browser.wait("document.querySelector('.block-canvas').dataset.drawn")
         text = self.browser.texts(".time")[0]

@@ -386,6 +386,18 @@ TEST(FileUpgrade, ProductsOfOlderFilesBecomeFormsOfLinearAndMatmul) {
   expect_says(error_of(file_of(record, "")), "linear");
 }
 
+TEST(FileUpgrade, TokensOfOlderFilesAreSampledFromTheSameLogits) {
+  const auto model = parse_text(R"(
+entry f(rng: i64[2], x: f32[2,4]) {
+  %y = sample_logits(rng, x) {stream=3, temperature=0.5, top_k=2}
+  return y = %y
+}
+)");
+  ModelRecord record = file::lay_out(*model, {.segment_bytes = 1 << 20}).record;
+  record.entries[0].nodes[0].op = "random_sample";
+  EXPECT_EQ(to_text(*load_bytes(file_of(record, ""))), to_text(*model));
+}
+
 TEST(FileLarge, FiveGigabytesOpenAtOnceWithoutMemory) {
   const TemporaryFolder folder;
   const int64_t rows = 5, columns = int64_t{1} << 28;  // 5 GiB of f32 as five tensors, and one beyond 32 bits

@@ -38,7 +38,7 @@ class Joined : public ::testing::Test {
       Model states;
       states.add_state({"before", {DType::f32, {5}}, StateRole::kBuffer, false, numbers(1000, 5)});
       states.add_state({"w", {DType::f32, {each}}, StateRole::kParameter, true, numbers(i * each, each)});
-      save_model(states, part(i), {.segment_bytes = 1, .finds_equals = false});
+      save_model(states, part(i), {.segment_bytes = 1, .deduplicate = false});
       const auto mapping = MappedFile::open(part(i));
       const auto loaded = load_model_from(mapping, mapping->bytes());
       if (keeps_pieces) options.links.push_back(mapping);

@@ -147,7 +147,7 @@ void check_passes_run(const SessionOptions& options) {
   if (options.optimise) return;
   if (options.memory_budget) fail_usage("--memory-budget and --remat do nothing with --no-optimise");
   const Switches switches =
-      parse_switches(options.disabled_passes, target_of(resolve_device(options.device)));
+      parse_switches(options.disabled, target_of(resolve_device(options.device)));
   for (const std::string& pass : switches.passes)
     fail_usage("--disable {} does nothing with --no-optimise, which runs no pass", pass);
 }
@@ -167,7 +167,7 @@ SessionOptions RunFlags::session_options() const {
   options.device = device;
   options.threads = threads;
   options.optimise = !no_optimise;
-  options.disabled_passes.insert(disable.begin(), disable.end());
+  options.disabled.insert(disable.begin(), disable.end());
   options.find_nonfinite = find_nonfinite;
   options.memory_budget = memory.bytes();
   if (!nonfinite_page.empty() && !find_nonfinite)

@@ -179,7 +179,7 @@ void check_entries(const Model& model, const std::vector<std::string>& entries, 
   for (const std::string& name : entries) {
     check_sizes_known(model.entry(name), sizes);
     const Bindings rank_sizes = passes::sizes_of_rank(model.entry(name), sizes, mesh);
-    const SessionOptions session{.disabled_passes = {options.disable.begin(), options.disable.end()},
+    const SessionOptions session{.disabled = {options.disable.begin(), options.disable.end()},
                                  .memory_budget = options.memory_budget,
                                  .mesh = mesh,
                                  .zero = flags.zero};

@@ -44,7 +44,7 @@ double half_ulp(DType dtype) {
   }
 }
 
-// What one instruction or step does to errors.
+// What one op or step does to errors.
 struct Kind {
   bool moves = false, adds = false, exponentiates = false;
 };
@@ -65,7 +65,7 @@ Kind kind_of(const OpDef& op) {
 double roundings(const Step& step) {
   if (!is<ops::Fused>(*step.op)) return 1;
   const auto program = parse_fused_program(from_attributes<ops::Fused>(step.attributes), step.input_types);
-  return static_cast<double>(std::max<size_t>(1, program.instructions.size()));
+  return static_cast<double>(std::max<size_t>(1, program.ops.size()));
 }
 
 double own_error(const Step& step, DType result, const Kind& kind) {

@@ -44,7 +44,7 @@ struct Flags {
 nlohmann::ordered_json as_json(const chat::Dialogue::Answer& answer, bool interrupted) {
   const text::GenerateResult& result = answer.result;
   return {{"text", result.text},
-          {"stop", interrupted ? "interrupted" : name_of(result.stop)},
+          {"stop", interrupted ? "interrupted" : name_of(result.stop_reason)},
           {"tokens", result.tokens},
           {"prompt_tokens", answer.prompt_tokens},
           {"reused_tokens", answer.reused_tokens},
@@ -143,7 +143,7 @@ class ChatLoop {
       flags_.out.print(as_json(answer, interrupted), [] {});
     else
       writer.write("\n");
-    if (answer.result.stop == text::StopReason::kCacheFull)
+    if (answer.result.stop_reason == text::StopReason::kCacheFull)
       std::cerr << "the context is full: /reset begins a new conversation\n";
   }
 

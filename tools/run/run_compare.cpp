@@ -58,7 +58,7 @@ SessionOptions parse_options(const std::string& text) {
       options.optimise = on;
     else if (key == "disable") {
       std::istringstream passes(value);
-      for (std::string pass; std::getline(passes, pass, '+');) options.disabled_passes.insert(pass);
+      for (std::string pass; std::getline(passes, pass, '+');) options.disabled.insert(pass);
     } else
       fail_usage("option '{}' is not known: expected device, threads, optimise or disable", key);
     if (!given.insert(key).second) fail_usage("option '{}' is given twice in '{}'", key, text);
@@ -78,7 +78,7 @@ struct Seen {
 // Threads and the ways of planning memory never change a bit; passes and devices may round elsewhere.
 bool promise_same_bits(const SessionOptions& a, const SessionOptions& b) {
   const auto passes_of = [](const SessionOptions& options) {
-    std::set<std::string> names = options.disabled_passes;
+    std::set<std::string> names = options.disabled;
     for (const auto& name : step_switches()) names.erase(std::string(name));
     return names;
   };

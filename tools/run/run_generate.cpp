@@ -56,7 +56,7 @@ nlohmann::ordered_json as_json(const std::string& prompt, const text::GenerateRe
                {"decode_seconds", result.decode_seconds},
                {"prefill_tokens_per_second", per_second(result.prefilled, result.prefill_seconds)},
                {"decode_tokens_per_second", per_second(result.decoded, result.decode_seconds)},
-               {"cache_full", result.stop == text::StopReason::kCacheFull}});
+               {"cache_full", result.stop_reason == text::StopReason::kCacheFull}});
   return json;
 }
 
@@ -64,7 +64,7 @@ void print_rates(const text::GenerateResult& result) {
   std::cerr << fmt::format(
       "compile {:.2f} s\nprefill {:.0f} tok/s, decode {:.1f} tok/s{}\n", result.compile_seconds,
       per_second(result.prefilled, result.prefill_seconds), per_second(result.decoded, result.decode_seconds),
-      result.stop == text::StopReason::kCacheFull ? "; stopped: the KV cache is full" : "");
+      result.stop_reason == text::StopReason::kCacheFull ? "; stopped: the KV cache is full" : "");
 }
 
 void check(const text::Generator& generator, const std::string& prompt, const std::vector<int64_t>& tokens,

@@ -180,7 +180,7 @@ std::vector<Needs> all_needs(const Flags& flags, const Model& model, const std::
     }
     if (!std::ranges::all_of(symbols, known)) continue;
     const CompiledEntry made = compile_entry(model, entry->name(), sizes, target,
-                                             {.disabled_passes = {flags.disable.begin(), flags.disable.end()},
+                                             {.disabled = {flags.disable.begin(), flags.disable.end()},
                                               .memory_budget = flags.memory.bytes()});
     needs.push_back(needs_of(made.plan, *made.work));
     if (flags.kernels) needs.back().kernels = kernel_uses(made.plan, target, made.runner);

@@ -75,7 +75,7 @@ viz::Json best_timeline(Session& session, const Flags& flags, const NamedTensors
     for (const std::string& text : world.gather(viz::timeline_data(mine, world.rank()).dump()))
       ranks.push_back(viz::Json::parse(text));
     const viz::Json all = viz::joined_timelines(ranks);
-    if (all["lanes"].empty()) return nullptr;
+    if (all["tracks"].empty()) return nullptr;
     if (best.is_null() || all["total_us"].get<double>() < best["total_us"].get<double>()) best = all;
   }
   return best;

@@ -171,8 +171,8 @@ TrainMetrics run(const TrainFlags& flags, Session& session, Sources& sources, co
   TrainerOptions options;
   options.steps = flags.steps;
   options.checkpoint = flags.checkpoint;
-  options.writes = world.is_first();
-  options.run = name_of_run(world);
+  options.is_first_rank = world.is_first();
+  options.run_id = name_of_run(world);
   options.checkpoint_lock = std::move(lock);
   options.checkpoint_every = flags.checkpoint_every;
   options.keep_checkpoints = static_cast<int>(flags.keep);
@@ -337,7 +337,7 @@ void write_output(const std::filesystem::path& file, Session& session, World& wo
   else if (world.is_first())
     session.save(file);
   else if (session.shares_states())
-    session.take_part_in_states();
+    session.take_part_in_gather();
 }
 
 // The work is not lost with a disk that has become full.

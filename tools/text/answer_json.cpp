@@ -20,8 +20,10 @@ double per_second(int64_t tokens, double seconds) {
 }
 
 nlohmann::ordered_json answer_json(const std::string& prompt, const text::GenerateResult& result) {
-  nlohmann::ordered_json json = {
-      {"prompt", prompt}, {"text", result.text}, {"tokens", result.tokens}, {"stop", name_of(result.stop)}};
+  nlohmann::ordered_json json = {{"prompt", prompt},
+                                 {"text", result.text},
+                                 {"tokens", result.tokens},
+                                 {"stop", name_of(result.stop_reason)}};
   if (!result.stop_string.empty()) json["stop_string"] = result.stop_string;
   if (!result.logprobs.empty()) json["logprobs"] = logprobs_json(result.logprobs);
   return json;

@@ -96,7 +96,7 @@ class PageMaker {
     ModelOptions options{.sizes = request_.sizes};
     if (!request_.entry.empty()) options.entries = {request_.entry};
     options.entry.session.device = resolve_device(request_.device);
-    options.entry.session.disabled_passes = request_.disable;
+    options.entry.session.disabled = request_.disable;
     // A name that is none is the asker's mistake, and no problem of the model.
     parse_switches_and_environment(request_.disable, target_of(options.entry.session.device));
     options.entry.budgets = !other_;

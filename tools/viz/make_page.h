@@ -16,7 +16,7 @@ struct PageRequest {
   std::vector<std::string> metrics;  // metrics.jsonl files, or folders of them
   std::string entry;                 // empty: all
   std::string device = "cpu";
-  std::set<std::string> disable;  // SessionOptions::disabled_passes
+  std::set<std::string> disable;  // SessionOptions::disabled
   std::string view;               // to open first
   Bindings sizes;                 // that were given; of all ranks together
   std::string mesh;               // "data=2"; empty: one rank

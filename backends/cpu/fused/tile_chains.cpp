@@ -6,13 +6,13 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr size_t kStagesPerStep = 3;  // store what is held, load, operate
+constexpr size_t kMicroOpsPerStep = 3;  // at most: store the held value, load another, compute
 constexpr size_t kMemoryPerStep = 4;
 
 size_t index(int i) { return static_cast<size_t>(i); }
 
-// One chain as it grows. `held` is the register whose value stands in the vectors; it is written to memory
-// when it gives way to another while something still wants it.
+// A chain while steps are added to it. `held_` is the register whose value the vectors hold at this point. When another value takes
+// its place and a later step still reads it, it is stored to memory first.
 class Chain {
  public:
   Chain(const std::vector<Register>& registers, std::vector<int>& uses, Extent extent)
@@ -22,7 +22,7 @@ class Chain {
   }
 
   bool takes(const TileStep& step) const {
-    return step.extent == step_.extent && step_.chain.size() + kStagesPerStep + 2 <= kMaxStages &&
+    return step.extent == step_.extent && step_.chain.size() + kMicroOpsPerStep + 2 <= kMaxMicroOps &&
            memory_.size() + kMemoryPerStep <= kMaxChainMemory;
   }
 
@@ -32,11 +32,11 @@ class Chain {
       if (r >= 0) --uses_[index(r)];
     const bool gives_way = step.role != TileStep::Role::kStore || position < 0;
     if (gives_way) keep_held(step, position);
-    if (step.role == TileStep::Role::kLoad) return load(step.stages[0], step, step.out);
+    if (step.role == TileStep::Role::kLoad) return load(step.micro_ops[0], step, step.out);
     if (position < 0) {
-      position = step.stages[2] ? 1 : 0;  // of `where`: not the condition
+      position = step.micro_ops[2] ? 1 : 0;  // of `where`: not the condition
       const int r = step.in[index(position)];
-      load(find_load_stage(reg(r).dtype), step, r, position);
+      load(find_load_micro_op(reg(r).dtype), step, r, position);
       in_memory_ = true;
     }
     operate(step, position);
@@ -44,7 +44,7 @@ class Chain {
 
   TileStep finish() {
     if (held_ >= 0 && !in_memory_ && wanted(held_)) store_held();
-    step_.chain.push_back({.stage = {.run = finish_stage()}});
+    step_.chain.push_back({.micro_op = {.run = finish_chain()}});
     return std::move(step_);
   }
 
@@ -55,7 +55,7 @@ class Chain {
   int position_of_held(const TileStep& step) const {
     if (step.role == TileStep::Role::kLoad || held_ < 0) return -1;
     for (int i = 0; i < 3; ++i)
-      if (step.in[index(i)] == held_ && step.stages[index(i)] && !step.scalar[index(i)]) return i;
+      if (step.in[index(i)] == held_ && step.micro_ops[index(i)] && !step.scalar[index(i)]) return i;
     return -1;
   }
 
@@ -67,11 +67,11 @@ class Chain {
   }
 
   void store_held() {
-    push({.run = find_store_stage(reg(held_).dtype, false), .writes = true}, {held_, -1});
+    push({.run = find_store_micro_op(reg(held_).dtype, false), .writes = true}, {held_, -1});
     in_memory_ = true;
   }
 
-  void load(StageFunction run, const TileStep& step, int result, int position = 0) {
+  void load(MicroOpFunction run, const TileStep& step, int result, int position = 0) {
     push({.run = run, .scalar = {step.scalar[index(position)], false}}, {step.in[index(position)], -1});
     held_ = result;
     in_memory_ = false;
@@ -79,33 +79,33 @@ class Chain {
 
   void operate(const TileStep& step, int position) {
     if (step.role == TileStep::Role::kStore) {
-      push({.run = step.around ? step.around : step.stages[0], .writes = true}, {step.out, -1},
-           step.stages[0]);
+      push({.run = step.around ? step.around : step.micro_ops[0], .writes = true}, {step.out, -1},
+           step.micro_ops[0]);
       return;
     }
-    Stage stage{
-        .run = step.stages[index(position)],
+    MicroOp micro_op{
+        .run = step.micro_ops[index(position)],
         .parameters = {static_cast<float>(step.parameters[0]), static_cast<float>(step.parameters[1])}};
     std::array<int, 2> memory{-1, -1};
     size_t next = 0;
     for (int i = 0; i < 3; ++i) {
       if (i == position || step.in[index(i)] < 0) continue;
-      stage.scalar[next] = step.scalar[index(i)];
+      micro_op.scalar[next] = step.scalar[index(i)];
       memory[next++] = step.in[index(i)];
     }
-    push(stage, memory);
+    push(micro_op, memory);
     held_ = step.out;
     in_memory_ = false;
   }
 
-  void push(Stage stage, std::array<int, 2> memory, StageFunction plain = nullptr) {
+  void push(MicroOp micro_op, std::array<int, 2> memory, MicroOpFunction plain = nullptr) {
     for (size_t m = 0; m < 2; ++m) {
       if (memory[m] < 0) continue;
-      stage.far[m] = reg(memory[m]).far;
-      stage.element_bytes[m] = static_cast<uint8_t>(reg(memory[m]).element_bytes());
+      micro_op.far[m] = reg(memory[m]).far;
+      micro_op.element_bytes[m] = static_cast<uint8_t>(reg(memory[m]).element_bytes());
       if (std::ranges::find(memory_, memory[m]) == memory_.end()) memory_.push_back(memory[m]);
     }
-    step_.chain.push_back({stage, memory, plain});
+    step_.chain.push_back({micro_op, memory, plain});
   }
 
   const std::vector<Register>& registers_;

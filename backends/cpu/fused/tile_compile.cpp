@@ -32,11 +32,11 @@ class Compiler {
 
   std::shared_ptr<const TileProgram> compile() {
     for (int v = 0; v < static_cast<int>(program_.inputs.size()); ++v) values_.push_back(load_input(v));
-    for (const Instruction& line : program_.instructions) values_.push_back(emit(line));
+    for (const FusedOp& line : program_.ops) values_.push_back(emit(line));
     for (size_t o = 0; o < program_.outputs.size(); ++o) write_output(static_cast<int>(o));
     split_prologue();
     join_f32_steps();
-    place_slots();
+    place_registers();
     set_tiles();
     return tiles_;
   }
@@ -50,7 +50,7 @@ class Compiler {
 
   Register& reg(int r) { return tiles_->registers[index(r)]; }
 
-  int new_register(Extent extent, DType dtype, Register::Kind kind = Register::Kind::kSlot, int port = 0) {
+  int new_register(Extent extent, DType dtype, Register::Kind kind = Register::Kind::kScratch, int port = 0) {
     if (tiles_->registers.size() == kMaxRegisters)
       fail("a fused region needs more than {} registers", kMaxRegisters);
     tiles_->registers.push_back({.kind = kind, .extent = extent, .dtype = dtype, .port = port});
@@ -62,7 +62,7 @@ class Compiler {
   int call(const Formula& f, const std::vector<int>& in, const std::vector<LaneType>& lanes,
            const FormulaCall& formula = {}) {
     const int out = new_register(widest(in), f.result);
-    TileStep step{.run = f.run, .out = out, .parameters = formula.parameters, .stages = f.stages};
+    TileStep step{.run = f.run, .out = out, .parameters = formula.parameters, .micro_ops = f.micro_ops};
     if (!f.run) step.kind = TileStep::Kind::kF32;
     add(std::move(step), in, lanes);
     return out;
@@ -118,7 +118,7 @@ class Compiler {
   int load_half(int r) {
     const int out = new_register(reg(r).extent, LaneType::kF32);
     TileStep step{.kind = TileStep::Kind::kF32, .out = out, .role = TileStep::Role::kLoad};
-    step.stages[0] = find_load_stage(reg(r).dtype);
+    step.micro_ops[0] = find_load_micro_op(reg(r).dtype);
     add(std::move(step), {r}, {LaneType::kF32});
     return out;
   }
@@ -145,7 +145,7 @@ class Compiler {
     return at->second;
   }
 
-  Held emit(const Instruction& line) {
+  Held emit(const FusedOp& line) {
     const std::string_view name = line.op->name();
     if (name == "full") return constant(line);
     if (name == "expand") return values_[index(line.operands[0])];
@@ -162,7 +162,7 @@ class Compiler {
     return {find_wrap(dtype) ? call(find_wrap(dtype), lane, r, lane) : r, lane};
   }
 
-  Held elementwise(const Instruction& line) {
+  Held elementwise(const FusedOp& line) {
     std::vector<TensorType> types;
     for (int operand : line.operands) types.push_back(program_.type(operand));
     const FormulaCall formula = formula_of(*line.op, line.attributes);
@@ -180,7 +180,7 @@ class Compiler {
     return cut(convert(result, lane_of(line.type.dtype)), line.type.dtype);
   }
 
-  Held constant(const Instruction& line) {
+  Held constant(const FusedOp& line) {
     const auto* integer = std::get_if<int64_t>(line.attributes.find("value"));
     const auto* real = std::get_if<double>(line.attributes.find("value"));
     const LaneType lane = lane_of(line.type.dtype);
@@ -193,7 +193,7 @@ class Compiler {
     return cut(out, line.type.dtype);
   }
 
-  Held reduce(const Instruction& line) {
+  Held reduce(const FusedOp& line) {
     const Held value = values_[index(line.operands[0])];
     const bool sums = line.op->name() == "sum" || line.op->name() == "mean";
     const LaneType lane = sums ? lane_of(line.type.dtype) : value.lane;
@@ -223,7 +223,7 @@ class Compiler {
     const Held value = values_[index(v)];
     const bool around_cache = extent == Extent::kTile && type.bytes() >= kStreamBytes;
     Register& held = reg(value.reg);
-    const bool own = held.kind == Register::Kind::kSlot && held.extent == extent && !held.pinned;
+    const bool own = held.kind == Register::Kind::kScratch && held.extent == extent && !held.pinned;
     const TileFunction to_memory = find_store(type.dtype);
     if (own && !around_cache && !to_memory && !is_low_precision(type.dtype)) {
       held.kind = Register::Kind::kOutput;
@@ -250,8 +250,8 @@ class Compiler {
 
   void store(Held value, int memory, bool around_cache) {
     TileStep step{.kind = TileStep::Kind::kF32, .out = memory, .role = TileStep::Role::kStore};
-    step.stages[0] = find_store_stage(reg(memory).dtype, false);
-    if (around_cache) step.around = find_store_stage(reg(memory).dtype, true);
+    step.micro_ops[0] = find_store_micro_op(reg(memory).dtype, false);
+    if (around_cache) step.around = find_store_micro_op(reg(memory).dtype, true);
     add(std::move(step), {value.reg}, {value.lane});
   }
 
@@ -265,7 +265,7 @@ class Compiler {
   void split_prologue() {
     std::vector<TileStep> body;
     for (const TileStep& step : tiles_->body) {
-      const bool once = step.extent == Extent::kOne && reg(step.out).kind == Register::Kind::kSlot;
+      const bool once = step.extent == Extent::kOne && reg(step.out).kind == Register::Kind::kScratch;
       if (once) reg(step.out).pinned = true;
       (once ? tiles_->prologue : body).push_back(step);
     }
@@ -283,10 +283,10 @@ class Compiler {
     tiles_->run_chain = find_chain_runner();
   }
 
-  // Slots are given in units of one element and reused after the last access that reads them. What a chain
-  // keeps in vector registers has none. Within a chain a slot may hold one value in one block and the next
+  // Buffers are given in units of one element and reused after the last access that reads them. What a chain
+  // keeps in vector registers has none. Within a chain a buffer may hold one value in one block and the next
   // value in the block before.
-  void place_slots() {
+  void place_registers() {
     struct Access {
       std::array<int, 3> in;
       int out;
@@ -299,18 +299,18 @@ class Compiler {
           if (r >= 0) last_use[index(r)] = static_cast<int>(accesses.size());
         accesses.push_back({in, out});
       });
-    std::map<std::pair<Extent, int>, std::vector<int>> free;  // by what a slot can hold
+    std::map<std::pair<Extent, int>, std::vector<int>> free;  // by what a buffer can hold
     const auto give = [&](int r) {
       if (r < 0) return;
       Register& me = reg(r);
-      if (me.kind != Register::Kind::kSlot || slot_of_.contains(r)) return;
+      if (me.kind != Register::Kind::kScratch || buffer_of_.contains(r)) return;
       const std::pair<Extent, int> kind{me.extent, static_cast<int>(me.element_bytes())};
       auto& list = free[kind];
       if (me.pinned || list.empty()) {
-        slot_of_[r] = static_cast<int>(slots_.size());
-        slots_.push_back(kind);
+        buffer_of_[r] = static_cast<int>(buffers_.size());
+        buffers_.push_back(kind);
       } else {
-        slot_of_[r] = list.back();
+        buffer_of_[r] = list.back();
         list.pop_back();
       }
     };
@@ -319,35 +319,35 @@ class Compiler {
     for (size_t a = 0; a < accesses.size(); ++a) {
       give(accesses[a].out);
       for (int r : accesses[a].in)
-        if (r >= 0 && last_use[index(r)] == static_cast<int>(a) && slot_of_.contains(r) && !reg(r).pinned) {
-          free[{reg(r).extent, static_cast<int>(reg(r).element_bytes())}].push_back(slot_of_[r]);
+        if (r >= 0 && last_use[index(r)] == static_cast<int>(a) && buffer_of_.contains(r) && !reg(r).pinned) {
+          free[{reg(r).extent, static_cast<int>(reg(r).element_bytes())}].push_back(buffer_of_[r]);
           last_use[index(r)] = -2;
         }
     }
   }
 
-  CheckedSize slot_bytes(const std::pair<Extent, int>& slot) const {
-    const CheckedSize count = slot.first == Extent::kOne ? 1
-                              : slot.first == Extent::kRow
+  CheckedSize buffer_bytes(const std::pair<Extent, int>& buffer) const {
+    const CheckedSize count = buffer.first == Extent::kOne ? 1
+                              : buffer.first == Extent::kRow
                                   ? tiles_->tile_rows
                                   : CheckedSize(tiles_->tile_rows) * tiles_->tile_columns;
-    return (count * slot.second).rounded_up(64);
+    return (count * buffer.second).rounded_up(64);
   }
 
   // Narrower tiles when many registers are alive, so that they stay in the first cache together.
   void set_tiles() {
     TileProgram& t = *tiles_;
     int64_t per_element = 0;
-    for (const auto& slot : slots_)
-      if (slot.first == Extent::kTile) per_element += slot.second;
+    for (const auto& buffer : buffers_)
+      if (buffer.first == Extent::kTile) per_element += buffer.second;
     if (!program_.has_rows && t.tile_rows == 1 && per_element > 0)
       t.tile_columns = std::min(t.tile_columns, std::max<int64_t>(128, kTileBytes / per_element / 64 * 64));
     std::vector<int64_t> offsets;
-    for (const auto& slot : slots_) {
+    for (const auto& buffer : buffers_) {
       offsets.push_back(t.scratch_bytes);
-      t.scratch_bytes = (slot_bytes(slot) + t.scratch_bytes).value();
+      t.scratch_bytes = (buffer_bytes(buffer) + t.scratch_bytes).value();
     }
-    for (const auto& [r, slot] : slot_of_) reg(r).offset = offsets[index(slot)];
+    for (const auto& [r, buffer] : buffer_of_) reg(r).offset = offsets[index(buffer)];
     if (t.scratch_bytes > kMaxTileScratch)
       fail("rows of {} elements need {} bytes at once, the limit is {}", t.columns, t.scratch_bytes,
            kMaxTileScratch);
@@ -364,8 +364,8 @@ class Compiler {
   std::vector<Held> values_;
   std::map<int, int> spread_;
   std::map<std::pair<int, LaneType>, int> converted_;
-  std::vector<std::pair<Extent, int>> slots_;
-  std::map<int, int> slot_of_;
+  std::vector<std::pair<Extent, int>> buffers_;
+  std::map<int, int> buffer_of_;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Stages of f32 formulas of two and three operands, vectorised; chosen for the machine when looked up. Used
+// Micro-ops of f32 formulas of two and three operands, vectorised; chosen for the machine when looked up. Used
 // by tile_functions.cpp.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/fused/tile_f32_binary.cpp"
@@ -7,7 +7,7 @@
 #include "backends/cpu/simd/highway_targets.h"
 
 #include "backends/cpu/fused/tile_functions.h"
-#include "backends/cpu/fused/tile_stages-inl.h"
+#include "backends/cpu/fused/tile_micro_ops-inl.h"
 #include "backends/cpu/simd/simd_math.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -17,20 +17,21 @@ using namespace simd;
 
 struct BinaryRow {
   std::string_view name;
-  std::array<Stages::Run, 3> run;  // by the operand that is in registers
+  std::array<MicroOps::Run, 3> run;  // by the operand that is in registers
   LaneType result;
 };
 
 template <class F>
-constexpr std::array<Stages::Run, 3> kQuick = {&Stages::left<F>, &Stages::right<F>, nullptr};
+constexpr std::array<MicroOps::Run, 3> kQuick = {&MicroOps::left<F>, &MicroOps::right<F>, nullptr};
 template <class F>
-constexpr std::array<Stages::Run, 3> kSlow = {&Stages::slow_binary<F, true>, &Stages::slow_binary<F, false>,
-                                              nullptr};
-constexpr std::array<Stages::Run, 3> kWhere = {&Stages::where<0>, &Stages::where<1>, &Stages::where<2>};
+constexpr std::array<MicroOps::Run, 3> kSlow = {&MicroOps::slow_binary<F, true>,
+                                                &MicroOps::slow_binary<F, false>, nullptr};
+constexpr std::array<MicroOps::Run, 3> kWhere = {&MicroOps::where<0>, &MicroOps::where<1>,
+                                                 &MicroOps::where<2>};
 
-#define GENESIS_ROW(name, stages, result)                                                      \
-  BinaryRow {                                                                                  \
-#name, stages < decltype([](auto... x) HWY_ATTR { return name(x...); })>, LaneType::result \
+#define GENESIS_ROW(name, micro_ops, result)                                                      \
+  BinaryRow {                                                                                     \
+#name, micro_ops < decltype([](auto... x) HWY_ATTR { return name(x...); })>, LaneType::result \
   }
 
 Formula find_binary(std::string_view name) {
@@ -57,7 +58,7 @@ Formula find_binary(std::string_view name) {
     if (row.name == name) {
       Formula formula{.result = row.result};
       for (size_t k = 0; k < row.run.size(); ++k)
-        formula.stages[k] = reinterpret_cast<StageFunction>(row.run[k]);
+        formula.micro_ops[k] = reinterpret_cast<MicroOpFunction>(row.run[k]);
       return formula;
     }
   return {};

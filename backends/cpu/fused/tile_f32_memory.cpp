@@ -1,4 +1,4 @@
-// Stages that read and write memory, with the conversions of the 16-bit types; the loop that runs a chain;
+// Micro-ops that read and write memory, with the conversions of the 16-bit types; the loop that runs a chain;
 // and copies around the cache. Vectorised, chosen for the machine when looked up.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/fused/tile_f32_memory.cpp"
@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "backends/cpu/fused/tile_functions.h"
-#include "backends/cpu/fused/tile_stages-inl.h"
+#include "backends/cpu/fused/tile_micro_ops-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace genesis::cpu::HWY_NAMESPACE {
@@ -70,7 +70,7 @@ HWY_INLINE auto to_memory(Vector x, uint8_t*) {
   return hn::DemoteTo(ByteTag(), hn::And(hn::BitCast(kInt, x), hn::Set(kInt, 1)));
 }
 
-// Of vectors that are too short for it, a write around the cache is a plain one.
+// Writes a vector to memory, around the cache where `kAround`; vectors of less than 16 bytes are always written through it.
 template <bool kAround>
 struct Writer {
   template <class T>
@@ -87,45 +87,47 @@ struct Writer {
 };
 
 template <class T>
-Stages::Run write_stage(bool around) {
-  return around ? &Stages::write<T, Writer<true>> : &Stages::write<T, Writer<false>>;
+MicroOps::Run write_micro_op(bool around) {
+  return around ? &MicroOps::write<T, Writer<true>> : &MicroOps::write<T, Writer<false>>;
 }
 
 }  // namespace simd
 
 using namespace simd;
 
-StageFunction load_stage(DType dtype) {
-  const Stages::Run run = dtype == DType::f32    ? &Stages::read<float>
-                          : dtype == DType::bf16 ? &Stages::read<Bf16>
-                          : dtype == DType::f16  ? &Stages::read<Half>
-                                                 : &Stages::read<uint8_t>;
-  return reinterpret_cast<StageFunction>(run);
+MicroOpFunction load_micro_op(DType dtype) {
+  const MicroOps::Run run = dtype == DType::f32    ? &MicroOps::read<float>
+                            : dtype == DType::bf16 ? &MicroOps::read<Bf16>
+                            : dtype == DType::f16  ? &MicroOps::read<Half>
+                                                   : &MicroOps::read<uint8_t>;
+  return reinterpret_cast<MicroOpFunction>(run);
 }
 
-StageFunction store_stage(DType dtype, bool around) {
-  const Stages::Run run = dtype == DType::f32    ? write_stage<float>(around)
-                          : dtype == DType::bf16 ? write_stage<Bf16>(around)
-                          : dtype == DType::f16  ? write_stage<Half>(around)
-                                                 : write_stage<uint8_t>(around);
-  return reinterpret_cast<StageFunction>(run);
+MicroOpFunction store_micro_op(DType dtype, bool around) {
+  const MicroOps::Run run = dtype == DType::f32    ? write_micro_op<float>(around)
+                            : dtype == DType::bf16 ? write_micro_op<Bf16>(around)
+                            : dtype == DType::f16  ? write_micro_op<Half>(around)
+                                                   : write_micro_op<uint8_t>(around);
+  return reinterpret_cast<MicroOpFunction>(run);
 }
 
-StageFunction last_stage() { return reinterpret_cast<StageFunction>(&Stages::finish); }
+MicroOpFunction last_micro_op() { return reinterpret_cast<MicroOpFunction>(&MicroOps::finish); }
 
-// Fewer elements than a block, in memory of a whole one that stands for each operand.
+// Runs a chain on fewer elements than a block. Every operand is copied to memory of a whole block, on which the chain runs, and
+// results are copied back.
 class PartOfBlock {
  public:
-  PartOfBlock(const Stage* stages, size_t count, size_t first, size_t n) : first_(first), n_(n) {
+  PartOfBlock(const MicroOp* micro_ops, size_t count, size_t first, size_t n) : first_(first), n_(n) {
     for (size_t k = 0; k < count; ++k) {
-      stages_[k] = stages[k];
+      micro_ops_[k] = micro_ops[k];
       for (size_t m = 0; m < 2; ++m)
-        if (stages[k].memory[m] && !stages[k].scalar[m])
-          stages_[k].memory[m] = copy_of(stages[k].memory[m], stages[k].element_bytes[m], stages[k].writes);
+        if (micro_ops[k].memory[m] && !micro_ops[k].scalar[m])
+          micro_ops_[k].memory[m] =
+              copy_of(micro_ops[k].memory[m], micro_ops[k].element_bytes[m], micro_ops[k].writes);
     }
   }
   void run() {
-    Stages::start(stages_, 0, (n_ + lanes() - 1) / lanes());
+    MicroOps::start(micro_ops_, 0, (n_ + lanes() - 1) / lanes());
     for (size_t k = 0; k < used_; ++k)
       if (copies_[k].written) std::memcpy(copies_[k].source, memory_[k], copies_[k].bytes);
   }
@@ -150,28 +152,29 @@ class PartOfBlock {
   }
 
   size_t first_, n_, used_ = 0;
-  Stage stages_[kMaxStages];
+  MicroOp micro_ops_[kMaxMicroOps];
   Copy copies_[kMaxChainMemory];
-  alignas(64) std::byte memory_[kMaxChainMemory][stage_block() * sizeof(float)];
+  alignas(64) std::byte memory_[kMaxChainMemory][block_elements() * sizeof(float)];
 };
 
-// Asks for the lines of a block in the order of its elements, all inputs in turn. Stage by stage, memory
-// would be asked for a block of one input and then for a block of the next, and be a third slower.
+// The inputs that no near cache holds. Before a block runs, its cache lines are prefetched in the order of elements, all inputs in
+// turn. Without that the micro-ops would read a whole block of one input, then a whole block of the next, which is a third slower.
 class FarInputs {
  public:
   static constexpr size_t kMany = 3;
 
-  FarInputs(const Stage* stages, size_t count) {
+  FarInputs(const MicroOp* micro_ops, size_t count) {
     for (size_t k = 0; k < count; ++k)
       for (size_t m = 0; m < 2; ++m)
-        if (stages[k].far[m] && !stages[k].scalar[m]) add(stages[k].memory[m], stages[k].element_bytes[m]);
+        if (micro_ops[k].far[m] && !micro_ops[k].scalar[m])
+          add(micro_ops[k].memory[m], micro_ops[k].element_bytes[m]);
   }
   size_t count() const { return count_; }
-  // The compiler sees a small count, so that asking costs little.
+  // With a count known to the compiler, which unrolls the loop, prefetching costs little.
   template <size_t kCount>
   HWY_INLINE void prefetch(size_t block) const {
     const size_t count = kCount < kMany ? kCount : count_;
-    for (size_t i = block; i < block + stage_block(); i += lanes())
+    for (size_t i = block; i < block + block_elements(); i += lanes())
       for (size_t k = 0; k < count; ++k) hwy::Prefetch(inputs_[k].memory + i * inputs_[k].element_bytes);
   }
 
@@ -191,28 +194,28 @@ class FarInputs {
   Input inputs_[kMaxChainMemory];
 };
 
-// Returns where the last whole block ends.
+// Runs all whole blocks from element i on, and returns where the last of them ends.
 template <size_t kInputs>
-size_t run_blocks(const Stage* stages, const FarInputs& inputs, size_t i, size_t n) {
-  for (; i + stage_block() <= n; i += stage_block()) {
+size_t run_blocks(const MicroOp* micro_ops, const FarInputs& inputs, size_t i, size_t n) {
+  for (; i + block_elements() <= n; i += block_elements()) {
     inputs.prefetch<kInputs>(i);
-    Stages::start(stages, i, kStageVectors);
+    MicroOps::start(micro_ops, i, kBlockVectors);
   }
   return i;
 }
 
-void run_chain(const Stage* stages, size_t count, size_t n, size_t head) {
+void run_chain(const MicroOp* micro_ops, size_t count, size_t n, size_t head) {
   size_t i = std::min(head, n);
-  if (i > 0) PartOfBlock(stages, count, 0, i).run();
-  const FarInputs inputs(stages, count);
+  if (i > 0) PartOfBlock(micro_ops, count, 0, i).run();
+  const FarInputs inputs(micro_ops, count);
   constexpr decltype(&run_blocks<0>) kRun[] = {run_blocks<0>, run_blocks<1>, run_blocks<2>, run_blocks<3>};
-  i = kRun[std::min(inputs.count(), FarInputs::kMany)](stages, inputs, i, n);
-  if (i < n) PartOfBlock(stages, count, i, n - i).run();
+  i = kRun[std::min(inputs.count(), FarInputs::kMany)](micro_ops, inputs, i, n);
+  if (i < n) PartOfBlock(micro_ops, count, i, n - i).run();
 }
 
 ChainFunction chain_runner() { return run_chain; }
 
-// Whole cache lines go past the cache; the ends go through it.
+// Copies bytes: whole cache lines of `to` are written around the cache, and the two ends through it.
 void stream(const uint8_t* from, uint8_t* to, size_t bytes) {
   const hn::ScalableTag<uint8_t> tag;
   const size_t step = hn::Lanes(tag);
@@ -230,17 +233,17 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace genesis::cpu {
 
-HWY_EXPORT(load_stage);
-HWY_EXPORT(store_stage);
-HWY_EXPORT(last_stage);
+HWY_EXPORT(load_micro_op);
+HWY_EXPORT(store_micro_op);
+HWY_EXPORT(last_micro_op);
 HWY_EXPORT(chain_runner);
 HWY_EXPORT(stream);
 
-StageFunction find_load_stage(DType dtype) { return HWY_DYNAMIC_DISPATCH(load_stage)(dtype); }
-StageFunction find_store_stage(DType dtype, bool around_cache) {
-  return HWY_DYNAMIC_DISPATCH(store_stage)(dtype, around_cache);
+MicroOpFunction find_load_micro_op(DType dtype) { return HWY_DYNAMIC_DISPATCH(load_micro_op)(dtype); }
+MicroOpFunction find_store_micro_op(DType dtype, bool around_cache) {
+  return HWY_DYNAMIC_DISPATCH(store_micro_op)(dtype, around_cache);
 }
-StageFunction finish_stage() { return HWY_DYNAMIC_DISPATCH(last_stage)(); }
+MicroOpFunction finish_chain() { return HWY_DYNAMIC_DISPATCH(last_micro_op)(); }
 ChainFunction find_chain_runner() { return HWY_DYNAMIC_DISPATCH(chain_runner)(); }
 void stream_copy(const void* from, void* to, size_t bytes) {
   HWY_DYNAMIC_DISPATCH(stream)(static_cast<const uint8_t*>(from), static_cast<uint8_t*>(to), bytes);

@@ -1,4 +1,4 @@
-// Stages of f32 formulas of one operand, vectorised; chosen for the machine when looked up. Used by
+// Micro-ops of f32 formulas of one operand, vectorised; chosen for the machine when looked up. Used by
 // tile_functions.cpp.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/fused/tile_f32_unary.cpp"
@@ -7,7 +7,7 @@
 #include "backends/cpu/simd/highway_targets.h"
 
 #include "backends/cpu/fused/tile_functions.h"
-#include "backends/cpu/fused/tile_stages-inl.h"
+#include "backends/cpu/fused/tile_micro_ops-inl.h"
 #include "backends/cpu/simd/simd_math.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -17,15 +17,15 @@ using namespace simd;
 
 struct UnaryRow {
   std::string_view name;
-  Stages::Run run;
+  MicroOps::Run run;
   LaneType result;
 };
 
-// A formula's name and its stage. The lambda is the only way to pass an overloaded function as a type.
-#define GENESIS_ROW(name, stage, parameters, result)                                              \
-  UnaryRow {                                                                                      \
-#name, &Stages::stage < decltype([](auto... x) HWY_ATTR { return name(x...); }), parameters>, \
-        LaneType::result                                                                          \
+// A formula's name and its micro-op. The lambda is the only way to pass an overloaded function as a type.
+#define GENESIS_ROW(name, micro_op, parameters, result)                                                \
+  UnaryRow {                                                                                           \
+#name, &MicroOps::micro_op < decltype([](auto... x) HWY_ATTR { return name(x...); }), parameters>, \
+        LaneType::result                                                                               \
   }
 
 Formula find_unary(std::string_view name) {
@@ -51,7 +51,8 @@ Formula find_unary(std::string_view name) {
       GENESIS_ROW(isinf, unary, 0, kBool),     GENESIS_ROW(isfinite, unary, 0, kBool),
   };
   for (const UnaryRow& row : kRows)
-    if (row.name == name) return {.stages = {reinterpret_cast<StageFunction>(row.run)}, .result = row.result};
+    if (row.name == name)
+      return {.micro_ops = {reinterpret_cast<MicroOpFunction>(row.run)}, .result = row.result};
   return {};
 }
 #undef GENESIS_ROW

@@ -8,7 +8,7 @@
 namespace genesis::cpu {
 namespace {
 
-// Out of range or NaN, a real gives the nearest integer or 0; PyTorch leaves it open.
+// A real that is out of range becomes the nearest integer, and NaN becomes 0. (PyTorch leaves both open.)
 template <class To, class From>
 To converted(From x) {
   if constexpr (std::is_same_v<To, bool>)
@@ -26,7 +26,7 @@ void convert(const TileCall& c) {
   for (int64_t i = 0; i < c.n; ++i) out[i] = converted<To>(in[i]);
 }
 
-// Keeps what the narrow type can hold, in i64.
+// Wraps integers around as the narrow type would, and leaves them in i64.
 template <class Narrow>
 void wrap(const TileCall& c) {
   const int64_t* in = static_cast<const int64_t*>(c.in[0]);
@@ -65,7 +65,7 @@ auto with_lane(LaneType lane, F&& f) {
   return f(TypeTag<bool>{});
 }
 
-// The same for integers that a lane holds as i64; null for any other type.
+// Calls f with the type of `dtype` where that is an integer type narrower than the i64 that its lanes compute in; null for all others.
 template <class F>
 TileFunction with_narrow(DType dtype, F&& f) {
   return dispatch(dtype, [&]<class T>(TypeTag<T> tag) -> TileFunction {

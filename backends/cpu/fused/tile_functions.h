@@ -1,10 +1,10 @@
 // The vocabulary of the tile engine: functions over a run of elements that lies in the first cache. Inside a
 // tile an element is held in one of four lanes: f32 (also for f16 and bf16), f64, i64 (for every integer
-// type) and bool as a byte 0 or 1. f32 formulas are stages of chains instead (tile_stages.h). Looked up once,
+// type) and bool as a byte 0 or 1. f32 formulas are micro-ops of chains instead (tile_micro_ops.h). Looked up once,
 // when a plan is made.
 #pragma once
 
-#include "backends/cpu/fused/tile_stages.h"
+#include "backends/cpu/fused/tile_micro_ops.h"
 #include "backends/kernel.h"
 
 namespace genesis::cpu {
@@ -25,13 +25,13 @@ struct TileCall {
 using TileFunction = void (*)(const TileCall&);
 
 // A function of schema/ops/elementwise/formulas.h on operands of `lane` (where: its two branches). `result` is the lane
-// of what it writes. On f32 it is a stage, by the operand that is in registers; null where there is none.
+// of what it writes. On f32 it is a micro-op, by the operand that is in registers; null where there is none.
 struct Formula {
   TileFunction run = nullptr;
-  std::array<StageFunction, 3> stages{};
+  std::array<MicroOpFunction, 3> micro_ops{};
   LaneType result = LaneType::kF32;
 
-  explicit operator bool() const { return run || stages[0]; }
+  explicit operator bool() const { return run || micro_ops[0]; }
 };
 Formula find_formula(std::string_view name, LaneType lane);
 

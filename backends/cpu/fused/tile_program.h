@@ -1,5 +1,5 @@
 // The CPU's form of a fused program: registers and steps, resolved once when a plan is made. One elementwise
-// node alone is a program of one instruction. A tile is a few whole rows of the index space, or a part of one
+// node alone is a program of one op. A tile is a few whole rows of the index space, or a part of one
 // row; registers hold as many elements as the tile, one per row of it, or one for all.
 //
 // Used by kernels/tensor/elementwise.cpp. Elements never meet, and a row is reduced in one
@@ -15,22 +15,22 @@ namespace genesis::cpu {
 enum class Extent : uint8_t { kOne, kRow, kTile };
 
 struct Register {
-  enum class Kind : uint8_t { kSlot, kInput, kOutput } kind = Kind::kSlot;
+  enum class Kind : uint8_t { kScratch, kInput, kOutput } kind = Kind::kScratch;
   Extent extent = Extent::kTile;
   DType dtype = DType::f32;
   bool far = false;     // an input too large for the second cache
-  bool pinned = false;  // made once, before the first tile: its slot is its own
+  bool pinned = false;  // made once, before the first tile: its buffer is its own
   int port = 0;         // number of the input or output
-  int64_t offset = 0;   // of the slot in the scratch memory
+  int64_t offset = 0;   // of the buffer in the scratch memory
 
   int64_t element_bytes() const { return static_cast<int64_t>(size_of(dtype)); }
 };
 
-// A stage of a chain with registers for its memory.
-struct ChainStage {
-  Stage stage{};
+// A micro-op of a chain with registers for its memory.
+struct ChainedMicroOp {
+  MicroOp micro_op{};
   std::array<int, 2> memory{-1, -1};
-  StageFunction plain = nullptr;  // takes the place of a stage that writes around the cache
+  MicroOpFunction plain = nullptr;  // takes the place of a micro-op that writes around the cache
 };
 
 struct TileStep {
@@ -46,9 +46,9 @@ struct TileStep {
 
   // Of a step in f32: what it does, by the operand in registers; or it reads memory, or writes it.
   enum class Role : uint8_t { kFormula, kLoad, kStore } role = Role::kFormula;
-  std::array<StageFunction, 3> stages{};
-  StageFunction around = nullptr;  // writes around the cache
-  std::vector<ChainStage> chain;
+  std::array<MicroOpFunction, 3> micro_ops{};
+  MicroOpFunction around = nullptr;  // writes around the cache
+  std::vector<ChainedMicroOp> chain;
 };
 
 // How an input is laid over the index space: elements from one index to the next along each axis, 0 where it
@@ -91,8 +91,8 @@ std::vector<TileStep> join_chains(std::vector<TileStep> steps, const std::vector
 template <class F>
 void for_each_access(const TileStep& step, const F& f) {
   if (step.kind != TileStep::Kind::kChain) return f(step.in, step.out);
-  for (const ChainStage& s : step.chain)
-    if (s.stage.writes)
+  for (const ChainedMicroOp& s : step.chain)
+    if (s.micro_op.writes)
       f(std::array<int, 3>{-1, -1, -1}, s.memory[0]);
     else
       f(std::array<int, 3>{s.memory[0], s.memory[1], -1}, -1);

@@ -49,7 +49,7 @@ class Machine {
       : p_(program), c_(context) {
     for (size_t r = 0; r < p_.registers.size(); ++r) {
       const Register& reg = p_.registers[r];
-      if (reg.kind == Register::Kind::kSlot) at_[r] = scratch + reg.offset;
+      if (reg.kind == Register::Kind::kScratch) at_[r] = scratch + reg.offset;
       if (reg.kind == Register::Kind::kInput) at_[r] = static_cast<std::byte*>(c_.input(reg.port).data);
     }
     const Tile first{0, std::min(p_.tile_rows, p_.rows), 0, p_.tile_columns};
@@ -65,7 +65,7 @@ class Machine {
  private:
   void place(size_t r, const Tile& tile) {
     const Register& reg = p_.registers[r];
-    if (reg.kind == Register::Kind::kSlot) return;
+    if (reg.kind == Register::Kind::kScratch) return;
     if (reg.kind == Register::Kind::kInput) {
       const Layout& layout = p_.layouts[static_cast<size_t>(reg.port)];
       at_[r] = const_cast<std::byte*>(input_at(p_, layout, c_.input(reg.port).data, tile));
@@ -145,20 +145,20 @@ class Machine {
   }
 
   void chain(const TileStep& step, const Tile& tile) {
-    std::array<Stage, kMaxStages> stages;
+    std::array<MicroOp, kMaxMicroOps> micro_ops;
     size_t count = 0;
     int64_t head = 0;
-    for (const ChainStage& s : step.chain) {
-      Stage& stage = stages[count++] = s.stage;
-      for (size_t m = 0; m < 2 && s.memory[m] >= 0; ++m) stage.memory[m] = at(s.memory[m]);
+    for (const ChainedMicroOp& s : step.chain) {
+      MicroOp& micro_op = micro_ops[count++] = s.micro_op;
+      for (size_t m = 0; m < 2 && s.memory[m] >= 0; ++m) micro_op.memory[m] = at(s.memory[m]);
       if (!s.plain) continue;
       const Register& reg = p_.registers[static_cast<size_t>(s.memory[0])];
-      if (head == 0) head = elements_before_line(stage.memory[0], reg.element_bytes());
+      if (head == 0) head = elements_before_line(micro_op.memory[0], reg.element_bytes());
       if (is_input(reg) ||
-          reinterpret_cast<uintptr_t>(stage.memory[0] + head * reg.element_bytes()) % 64 != 0)
-        stage.run = s.plain;
+          reinterpret_cast<uintptr_t>(micro_op.memory[0] + head * reg.element_bytes()) % 64 != 0)
+        micro_op.run = s.plain;
     }
-    p_.run_chain(stages.data(), count, static_cast<size_t>(tile.count(step.extent)),
+    p_.run_chain(micro_ops.data(), count, static_cast<size_t>(tile.count(step.extent)),
                  static_cast<size_t>(head));
   }
 

@@ -36,14 +36,14 @@ struct TileGrid {
   Range rows, columns;  // of C
   int64_t tile_m, tile_n;
 
-  struct Place {
+  struct Cell {
     int64_t entry;  // of the chunk's batch
     Range rows, columns;
   };
 
   int64_t tiles_m() const { return ceil_div(rows.size, tile_m); }
   int64_t tiles() const { return tiles_m() * ceil_div(columns.size, tile_n); }  // of an entry
-  Place at(int64_t index) const {
+  Cell at(int64_t index) const {
     const int64_t i = index % tiles_m() * tile_m, j = index % tiles() / tiles_m() * tile_n;
     return {index / tiles(),
             {rows.begin + i, std::min(tile_m, rows.size - i)},

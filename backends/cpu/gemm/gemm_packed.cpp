@@ -309,14 +309,14 @@ void PackedGemm::pack_b(const GemmCall& call, const Chunk& chunk) const {
 
 void PackedGemm::compute_tile(const GemmCall& call, const Chunk& chunk, const TileGrid& grid,
                               int64_t index) const {
-  const TileGrid::Place place = grid.at(index);
+  const TileGrid::Cell cell = grid.at(index);
   // This task waits for no other, so nothing can nest here.
   alignas(kAlignment) std::byte on_stack[kMaxTileBytes], bias[kMaxTileColumns * 8];
   const int64_t tile_bytes = tile_m_ * tile_n_ * sum_bytes_;
-  Tile tile{place.entry,
-            {chunk.batch.begin + place.entry, 1},
-            place.rows,
-            place.columns,
+  Tile tile{cell.entry,
+            {chunk.batch.begin + cell.entry, 1},
+            cell.rows,
+            cell.columns,
             plane_bytes_ ? call.scratch + plane_offset_ + index * tile_bytes : on_stack};
   tile.bias = bias_of(call, tile.columns, bias);
   multiply_tile(call, chunk, tile);

@@ -5,7 +5,7 @@
 
 #include "backends/cpu/gemm/gemm_util.h"
 #include "backends/cpu/parallel/parallel.h"
-#include "backends/cpu/parallel/slots.h"
+#include "backends/cpu/parallel/task_scratch.h"
 #include "backends/cpu/quantized/quantized_rows.h"
 #include "schema/core/float16.h"
 
@@ -153,7 +153,7 @@ int64_t QuantizedPanels::x_bytes() const { return round_up(p_.m, kRows) * bytes_
 
 int64_t QuantizedPanels::scratch_bytes() const {
   const CheckedSize x = CheckedSize(round_up(p_.m, kRows)) * bytes_of_row(p_.k);
-  return (x + Slots::bytes_for(tasks(), panel_bytes())).value();
+  return (x + TaskScratch::bytes_for(tasks(), panel_bytes())).value();
 }
 
 // Chunks of columns come first, so that neighbours read the same rows of x.
@@ -177,9 +177,9 @@ void QuantizedPanels::run(const PanelOperands& operands, std::byte* scratch) con
       finish_row(p_, to);
     }
   });
-  Slots slots(scratch + x_bytes(), tasks(), panel_bytes());
+  TaskScratch task_scratch(scratch + x_bytes(), tasks(), panel_bytes());
   parallel_pieces(tasks(), [&](int64_t index) {
-    slots.with([&](std::byte* panels) { compute(operands, scratch, task(index), panels); });
+    task_scratch.with([&](std::byte* panels) { compute(operands, scratch, task(index), panels); });
   });
 }
 

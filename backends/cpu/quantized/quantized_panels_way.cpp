@@ -8,7 +8,7 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr int64_t kFewestRows = 24;  // below, making panels costs more than they gain
+constexpr int64_t kFewestRows = 24;  // with fewer rows of x, making panels costs more than they gain
 
 struct Prepared {
   QuantizedPanels panels;

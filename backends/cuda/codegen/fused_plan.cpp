@@ -120,7 +120,7 @@ class Planner {
       plan_.extents.push_back(input_extent(i));
       plan_.depths.push_back(0);
     }
-    for (const Instruction& line : program_.instructions) {
+    for (const FusedOp& line : program_.ops) {
       Extent extent = Extent::kOne;
       int depth = 0;
       for (int operand : line.operands) {

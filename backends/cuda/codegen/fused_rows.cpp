@@ -96,7 +96,7 @@ class RowsWriter : FusedWriter {
   }
   std::string_view which_pack() const { return plan_.in_registers ? "[k]" : ""; }
 
-  static std::string reducer(const Instruction& op) {
+  static std::string reducer(const FusedOp& op) {
     const std::string_view name = op.op->name();
     return fmt::format("{}<{}>",
                        name == "max"   ? "Max"
@@ -111,8 +111,8 @@ class RowsWriter : FusedWriter {
     for (int v = num_inputs(); v < program_.num_values(); ++v)
       if (is_reduction(v) && plan_.depths[at(v)] == depth) here.push_back(v);
     for (int v : here) {
-      line("{} r{} = {}::identity();", lane_type(dtype(v)), v, reducer(instruction(v)));
-      operands.push_back(instruction(v).operands[0]);
+      line("{} r{} = {}::identity();", lane_type(dtype(v)), v, reducer(fused_op(v)));
+      operands.push_back(fused_op(v).operands[0]);
     }
     const std::set<int> needed = slice(operands);
     open_row(needed);
@@ -120,15 +120,15 @@ class RowsWriter : FusedWriter {
     open("for (int j = 0; j < V; ++j)");
     write_slice(needed, which_pack());
     for (int v : here)
-      line("r{} = {}::join(to<{}>(v{}), r{});", v, reducer(instruction(v)), lane_type(dtype(v)),
-           instruction(v).operands[0], v);
+      line("r{} = {}::join(to<{}>(v{}), r{});", v, reducer(fused_op(v)), lane_type(dtype(v)),
+           fused_op(v).operands[0], v);
     close();
     close();
     for (int v : here) finish_reduction(v);
   }
 
   void finish_reduction(int v) {
-    const Instruction& op = instruction(v);
+    const FusedOp& op = fused_op(v);
     const std::string_view lane = lane_type(op.type.dtype);
     line("__shared__ {} partial{}[(kThreads + 31) / 32];", lane, v);
     const std::string total = fmt::format("reduce_row<{}, kThreads>(r{}, partial{})", reducer(op), v, v);

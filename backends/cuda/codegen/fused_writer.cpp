@@ -42,9 +42,7 @@ int FusedWriter::num_inputs() const { return static_cast<int>(program_.inputs.si
 
 bool FusedWriter::is_input(int v) const { return v < num_inputs(); }
 
-const Instruction& FusedWriter::instruction(int v) const {
-  return program_.instructions[at(v) - program_.inputs.size()];
-}
+const FusedOp& FusedWriter::fused_op(int v) const { return program_.ops[at(v) - program_.inputs.size()]; }
 
 DType FusedWriter::dtype(int v) const { return program_.type(v).dtype; }
 
@@ -56,7 +54,7 @@ bool FusedWriter::is_dense(int input) const {
 
 bool FusedWriter::is_reduction(int v) const {
   return !is_input(v) && program_.has_rows &&
-         is_row_reduction(*instruction(v).op, instruction(v).attributes, program_.space.rank());
+         is_row_reduction(*fused_op(v).op, fused_op(v).attributes, program_.space.rank());
 }
 
 std::string FusedWriter::source_of(int input) const {
@@ -65,15 +63,15 @@ std::string FusedWriter::source_of(int input) const {
 
 bool FusedWriter::whole(int output) const { return program_.type(output).shape == program_.space; }
 
-void FusedWriter::write_instruction(int v) {
-  const Instruction& op = instruction(v);
+void FusedWriter::write_op(int v) {
+  const FusedOp& op = fused_op(v);
   const std::string value = value_of(op);
   const bool narrow = is_integer(op.type.dtype) && op.type.dtype != DType::i64;
   line("const {} v{} = {};", lane_type(op.type.dtype), v,
        narrow ? fmt::format("cut<{}>({})", memory_type(op.type.dtype), value) : value);
 }
 
-std::string FusedWriter::value_of(const Instruction& op) {
+std::string FusedWriter::value_of(const FusedOp& op) {
   const std::string_view name = op.op->name(), lane = lane_type(op.type.dtype);
   if (name == "expand") return fmt::format("v{}", op.operands[0]);
   if (name == "cast") return fmt::format("to<{}>(v{})", lane, op.operands[0]);
@@ -85,7 +83,7 @@ std::string FusedWriter::value_of(const Instruction& op) {
   return fmt::format("to<{}>({})", lane, formula(op));
 }
 
-std::string FusedWriter::formula(const Instruction& op) {
+std::string FusedWriter::formula(const FusedOp& op) {
   std::vector<TensorType> types;
   for (int operand : op.operands) types.push_back(program_.type(operand));
   const FormulaCall call = formula_of(*op.op, op.attributes);
@@ -108,7 +106,7 @@ std::string FusedWriter::formula(const Instruction& op) {
 
 void FusedWriter::write_values(Extent wanted, int depth) {
   for (int v = num_inputs(); v < program_.num_values(); ++v)
-    if (extent(v) == wanted && plan_.depths[at(v)] == depth && !is_reduction(v)) write_instruction(v);
+    if (extent(v) == wanted && plan_.depths[at(v)] == depth && !is_reduction(v)) write_op(v);
 }
 
 std::set<int> FusedWriter::slice(const std::vector<int>& targets) const {
@@ -118,7 +116,7 @@ std::set<int> FusedWriter::slice(const std::vector<int>& targets) const {
     const int v = open.back();
     open.pop_back();
     if (extent(v) != Extent::kTile || !needed.insert(v).second || is_input(v)) continue;
-    open.insert(open.end(), instruction(v).operands.begin(), instruction(v).operands.end());
+    open.insert(open.end(), fused_op(v).operands.begin(), fused_op(v).operands.end());
   }
   return needed;
 }
@@ -128,7 +126,7 @@ void FusedWriter::write_slice(const std::set<int>& needed, std::string_view whic
     if (is_input(v))
       line("const {} v{} = lane(in{}{}.at[j]);", lane_type(dtype(v)), v, v, which);
     else
-      write_instruction(v);
+      write_op(v);
 }
 
 void FusedWriter::write_once() {

@@ -1,4 +1,4 @@
-// What the writers of fused kernels share: lines of text, the instructions of a program as statements, and
+// What the writers of fused kernels share: lines of text, the ops of a program as statements, and
 // addresses. A value %5 is called v5 and stands in the innermost scope where it is known. Used by
 // fused_elements.cpp and fused_rows.cpp.
 #pragma once
@@ -35,7 +35,7 @@ class FusedWriter {
 
   int num_inputs() const;
   bool is_input(int v) const;
-  const Instruction& instruction(int v) const;
+  const FusedOp& fused_op(int v) const;
   DType dtype(int v) const;
   Extent extent(int v) const;
   bool is_dense(int input) const;
@@ -44,9 +44,9 @@ class FusedWriter {
   bool whole(int value) const;  // one element for every element of the space
 
   // v5 = gelu(v3)
-  void write_instruction(int v);
-  std::string value_of(const Instruction& op);
-  std::string formula(const Instruction& op);
+  void write_op(int v);
+  std::string value_of(const FusedOp& op);
+  std::string formula(const FusedOp& op);
   // Values of `wanted` extent and depth, outside the loop over elements.
   void write_values(Extent wanted, int depth);
   // Every value of one per element that `targets` are made of, inputs included.

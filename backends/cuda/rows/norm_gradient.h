@@ -169,11 +169,11 @@ __global__ void __maxnreg__(kGradientRegisters) gradient_kernel(const GradientCa
   begin_in_order();
   extern __shared__ __align__(16) unsigned char shared[];
   // Few threads wait for the weight, which is asked for first: behind the rows it would come late.
-  auto* slots = reinterpret_cast<Words*>(shared);
+  auto* ring = reinterpret_cast<Words*>(shared);
   const int room = GradientFeed<N, K>::room(call.feed);
-  const SharedVector<N> weight{reinterpret_cast<Pack<float, 4>*>(slots + room), call.feed.packs};
+  const SharedVector<N> weight{reinterpret_cast<Pack<float, 4>*>(ring + room), call.feed.packs};
   weight.fill(call.a.weight, 1);
-  GradientFeed<N, K> feed(call.feed, slots);
+  GradientFeed<N, K> feed(call.feed, ring);
   __syncthreads();
   float dw[K][N] = {}, db[K][N] = {};
   const int rounds = feed.rounds();

@@ -89,7 +89,7 @@ struct UpdateScalars {
 };
 
 template <class W>
-struct Slot {  // what one element has
+struct UpdatedElement {  // parameter, gradient and moments of one
   W p, g, m, v;
 };
 
@@ -101,7 +101,7 @@ struct SgdRule {
       : lr(static_cast<W>(s.lr)),
         scale(static_cast<W>(s.scale)),
         weight_decay(static_cast<W>(t.weight_decay)) {}
-  __device__ void operator()(Slot<W>& s) const { s.p -= lr * (s.g * scale + s.p * weight_decay); }
+  __device__ void operator()(UpdatedElement<W>& s) const { s.p -= lr * (s.g * scale + s.p * weight_decay); }
 };
 
 template <class W>
@@ -117,7 +117,7 @@ struct MomentumRule {
         fresh(static_cast<W>(1 - o.dampening)),
         nesterov(o.nesterov),
         first_step(s.first_step) {}
-  __device__ void operator()(Slot<W>& s) const {
+  __device__ void operator()(UpdatedElement<W>& s) const {
     const W g = s.g * scale + s.p * weight_decay;
     s.m = first_step ? g : s.m * momentum + g * fresh;
     s.p -= lr * (nesterov ? g + s.m * momentum : s.m);
@@ -143,7 +143,7 @@ struct AdamRule {
         step_size(static_cast<W>(s.step_size)),
         inverse_root_correction(static_cast<W>(s.inverse_root_correction)),
         eps(static_cast<W>(o.eps)) {}
-  __device__ void operator()(Slot<W>& s) const {
+  __device__ void operator()(UpdatedElement<W>& s) const {
     const W g = multiply_add(s.p, weight_decay, s.g * scale);
     s.m = multiply_add(g - s.m, fresh1, s.m);
     s.v = multiply_add(s.v, beta2, g * g * fresh2);
@@ -164,7 +164,7 @@ struct LionRule {
         fresh1(static_cast<W>(1 - o.beta1)),
         beta2(static_cast<W>(o.beta2)),
         fresh2(static_cast<W>(1 - o.beta2)) {}
-  __device__ void operator()(Slot<W>& s) const {
+  __device__ void operator()(UpdatedElement<W>& s) const {
     const W g = s.g * scale, way = s.m * beta1 + g * fresh1;
     s.p = s.p * shrink - lr * (way > W(0) ? W(1) : way < W(0) ? W(-1) : way);
     s.m = s.m * beta2 + g * fresh2;
@@ -231,11 +231,11 @@ __device__ __forceinline__ void update_pack(const UpdateTensor& t, const Rule& r
   if constexpr (Rule::kV) v = reinterpret_cast<const State*>(t.v)[i / N];
 #pragma unroll
   for (int j = 0; j < N; ++j) {
-    Slot<W> slot{p[j], g[j], m.at[j], v.at[j]};
-    if (!skip) rule(slot);
-    p[j] = slot.p;
-    m.at[j] = slot.m;
-    v.at[j] = slot.v;
+    UpdatedElement<W> one{p[j], g[j], m.at[j], v.at[j]};
+    if (!skip) rule(one);
+    p[j] = one.p;
+    m.at[j] = one.m;
+    v.at[j] = one.v;
   }
   Stored<T>::write(t, i, p);
   if constexpr (Rule::kM) reinterpret_cast<State*>(t.m_out)[i / N] = m;

@@ -70,8 +70,8 @@ struct RowFeed {
   const FeedCall& call;
   int64_t row, stride;  // its current row; from there to the next
   int first, at_once;
-  Words* slots;     // of this thread, `step` apart: the packs of all tensors' rows; then of their next
-  int step, stage;  // packs between two slots, and between two rows
+  Words* ring;            // this thread's packs, `step` apart: in each stage those of a row of every tensor
+  int step, stage_packs;  // packs between two of this thread, and between two stages
   int round = 0, reading = 0, writing = 0;
   int64_t asked;  // the next row to ask for
   uint64_t policy = evict_first_policy();
@@ -82,15 +82,15 @@ struct RowFeed {
         stride(blockDim.x / c.group * int64_t{gridDim.x}),
         first(static_cast<int>(threadIdx.x) % c.group),
         at_once(static_cast<int>(blockDim.x) / c.group),
-        slots(shared + threadIdx.x),
+        ring(shared + threadIdx.x),
         step(static_cast<int>(blockDim.x)),
-        stage(c.tensors * K * static_cast<int>(blockDim.x)),
+        stage_packs(c.tensors * K * static_cast<int>(blockDim.x)),
         asked(row) {
 #pragma unroll
     for (int i = 0; i < kStages; ++i) fetch();
   }
 
-  // Packs of all slots of a block.
+  // Packs of a block's whole ring.
   __device__ static int room(const FeedCall& c) {
     return kStages * c.tensors * K * static_cast<int>(blockDim.x);
   }
@@ -101,7 +101,7 @@ struct RowFeed {
 
   // Until the current row is there.
   __device__ void wait() const { wait_for_batches<kStages - 1>(); }
-  // To the next row; the slots of the current one are free.
+  // Goes on to the next row; the stage of the current one is filled anew.
   __device__ void advance() {
     fetch();
     row += stride;
@@ -109,11 +109,13 @@ struct RowFeed {
     ++round;
   }
 
-  __device__ Words slot(int tensor, int k) const { return slots[reading * stage + (tensor * K + k) * step]; }
+  __device__ Words pack(int tensor, int k) const {
+    return ring[reading * stage_packs + (tensor * K + k) * step];
+  }
   // The elements of pack k, widened; zeros past the row.
   template <class T, int N>
   __device__ void elements(int tensor, int k, float (&to)[N]) const {
-    const Words words = index(k) < packs() ? slot(tensor, k) : Words{};
+    const Words words = index(k) < packs() ? pack(tensor, k) : Words{};
 #pragma unroll
     for (int j = 0; j < N; ++j) to[j] = element_of<T>(words, j);
   }
@@ -123,7 +125,7 @@ struct RowFeed {
   __device__ void fetch() {
     if (asked < call.rows) {
       const int64_t at = asked * call.packs + first;
-      Words* to = slots + writing * stage;
+      Words* to = ring + writing * stage_packs;
 #pragma unroll
       for (int t = 0; t < kTensors; ++t)
         if (t < kSure || call.data[t])

@@ -38,27 +38,27 @@ class Assigner {
 
   void place(size_t index) {
     const Node& node = graph_.nodes()[index];
-    const StepPart part = phases_.nodes[index].part;
-    if (part == StepPart::kUpdate && is<ops::AllReduce>(node)) {
+    const StepPhase phase = phases_.nodes[index].phase;
+    if (phase == StepPhase::kUpdate && is<ops::AllReduce>(node)) {
       result_.nodes[index] = kWhereInputsAre;
       for (size_t i = 0; i < node.inputs.size(); ++i) at(node.outputs[i]) = at(node.inputs[i]);
       return;
     }
-    const int64_t stage = stage_of(node, part);
+    const int64_t stage = stage_of(node, phase);
     result_.nodes[index] = stage;
     for (const ValueId output : node.outputs) at(output) = std::max(stage, kEveryStage);
-    if (part == StepPart::kForward && stage >= 0)
+    if (phase == StepPhase::kForward && stage >= 0)
       for (const std::string& origin : origins_of(node)) stage_of_origin_[origin] = stage;
     if (claims_ && stage >= 0) claim_states(node, stage);
   }
 
-  int64_t stage_of(const Node& node, StepPart part) {
+  int64_t stage_of(const Node& node, StepPhase phase) {
     const int64_t last = last_stage(node, [](ValueId) { return true; });
-    if (part == StepPart::kForward || last == kEveryStage) return last;
-    if (part == StepPart::kBackward)
+    if (phase == StepPhase::kForward || last == kEveryStage) return last;
+    if (phase == StepPhase::kBackward)
       if (const auto of = stage_of_origin_.find(origins_of(node)[0]); of != stage_of_origin_.end())
         return of->second;
-    if (part == StepPart::kUpdate) {
+    if (phase == StepPhase::kUpdate) {
       if (is<ops::SumSquares>(node) || joins_numbers(node)) {
         if (is_on_several_stages(node)) return kWhereInputsAre;
         return last;

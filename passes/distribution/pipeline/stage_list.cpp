@@ -33,11 +33,11 @@ class ScheduledOrder {
 
   Order run() {
     for (size_t i = 0; i < phases_.nodes.size(); ++i)
-      if (phases_.nodes[i].part != StepPart::kUpdate) by_block_[key_of(i)].push_back(i);
+      if (phases_.nodes[i].phase != StepPhase::kUpdate) by_block_[key_of(i)].push_back(i);
     for (const size_t i : by_block_[kShared]) add(i, order_.nodes.size());
     add_blocks();
     for (size_t i = 0; i < phases_.nodes.size(); ++i)
-      if (phases_.nodes[i].part == StepPart::kUpdate) add(i, order_.nodes.size());
+      if (phases_.nodes[i].phase == StepPhase::kUpdate) add(i, order_.nodes.size());
     return std::move(order_);
   }
 
@@ -46,12 +46,12 @@ class ScheduledOrder {
   static constexpr Key kShared{kEveryStage, 0, false};
 
   Key key_of(size_t node) const {
-    const auto [part, micro_batch] = phases_.nodes[node];
+    const auto [phase, micro_batch] = phases_.nodes[node];
     const int64_t stage = assignment_.nodes[node];
-    return stage < 0 ? kShared : Key{stage, micro_batch, part == StepPart::kBackward};
+    return stage < 0 ? kShared : Key{stage, micro_batch, phase == StepPhase::kBackward};
   }
 
-  // A backward part takes about twice as long as a forward part.
+  // A backward phase takes about twice as long as a forward phase.
   void add_blocks() {
     const std::vector<double> once(static_cast<size_t>(stages_), 1), twice(static_cast<size_t>(stages_), 2);
     double start = -1;

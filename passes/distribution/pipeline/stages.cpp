@@ -67,8 +67,8 @@ class PieceFinder {
   void find_sequence() {
     for (size_t i = 0; i < graph_.nodes().size(); ++i) {
       const Node& node = graph_.nodes()[i];
-      const auto [part, micro_batch] = phases_.nodes[i];
-      if (part != StepPart::kForward || micro_batch != 0) continue;
+      const auto [phase, micro_batch] = phases_.nodes[i];
+      if (phase != StepPhase::kForward || micro_batch != 0) continue;
       const bool depends = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
         return depends_[static_cast<size_t>(v.index)] || is_weight(graph_.model(), state_of(graph_, v));
       });
@@ -119,8 +119,8 @@ class PieceFinder {
     Bindings nominal;
     for (const std::string& symbol : symbols_of(graph_)) nominal[symbol] = kNominalSize;
     for (size_t i = 0; i < graph_.nodes().size(); ++i) {
-      const auto [part, micro_batch] = phases_.nodes[i];
-      if (part == StepPart::kUpdate || micro_batch != 0) continue;
+      const auto [phase, micro_batch] = phases_.nodes[i];
+      if (phase == StepPhase::kUpdate || micro_batch != 0) continue;
       const auto piece = piece_of_origin_.find(origins_of(graph_.nodes()[i])[0]);
       if (piece != piece_of_origin_.end())
         pieces_[piece->second].time += time_of(graph_, graph_.nodes()[i], nominal, target_);
@@ -234,8 +234,8 @@ void add_nodes(PipelineSummary& summary, const Graph& graph, const std::vector<i
   durations.backward = durations.forward;
   bool has_backward = false;
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
-    if (assignment.nodes[i] < 0 || phases.nodes[i].part == StepPart::kUpdate) continue;
-    const bool is_backward = phases.nodes[i].part == StepPart::kBackward;
+    if (assignment.nodes[i] < 0 || phases.nodes[i].phase == StepPhase::kUpdate) continue;
+    const bool is_backward = phases.nodes[i].phase == StepPhase::kBackward;
     const auto stage = static_cast<size_t>(assignment.nodes[i]);
     has_backward |= is_backward;
     summary.stages[stage].flops += cost_of(graph, graph.nodes()[i], {}).flops;

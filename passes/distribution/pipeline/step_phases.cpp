@@ -48,7 +48,7 @@ std::vector<size_t> micro_batch_starts(const Graph& graph) {
 }  // namespace
 
 StepPhases phases_of(const Graph& graph) {
-  StepPhases phases{std::vector<StepPhases::Phase>(graph.nodes().size())};
+  StepPhases phases{std::vector<StepPhases::NodePhase>(graph.nodes().size())};
   const int32_t average = average_of_loss(graph);
   if (average < 0) return phases;
   auto updates = static_cast<size_t>(average);
@@ -64,9 +64,9 @@ StepPhases phases_of(const Graph& graph) {
   phases.micro_batches = std::ssize(starts);
   for (size_t i = 0; i < phases.nodes.size(); ++i) {
     const auto next = std::upper_bound(starts.begin(), starts.end(), i);
-    phases.nodes[i] = {i >= updates    ? StepPart::kUpdate
-                       : is_forward[i] ? StepPart::kForward
-                                       : StepPart::kBackward,
+    phases.nodes[i] = {i >= updates    ? StepPhase::kUpdate
+                       : is_forward[i] ? StepPhase::kForward
+                                       : StepPhase::kBackward,
                        next - starts.begin() - 1};
   }
   return phases;

@@ -1,4 +1,5 @@
-// Sets that are joined; each is known by one of its elements.
+// Disjoint sets of numbers (union-find): add() makes a set of one new element, join() makes two sets one, find() gives the element
+// that stands for a set, which is the same for all of its elements until that set is joined with another.
 #pragma once
 
 #include <cstddef>

@@ -15,18 +15,19 @@ struct FactorMember {
   bool is_result = false;
   size_t index = 0;  // of the operand or result
   int dim = 0;
-  // Members of one part are the same numbers, in the same order, whatever their size: the rows of a weight, and heads times
-  // the size of a head. Members of several parts are cut by as many ranks, each for itself: the queries' heads and the keys'.
-  int part = 0;
-  // Where the dimension is composed: the places, from the first, at which another piece begins. Every rank has a part of
-  // each piece, so its part is composed alike.
+  // Members of one numbering count the same things in the same order, even where their sizes differ: rows of a weight, and heads
+  // times the size of a head. Members of another numbering are cut by as many ranks, each by its own size: the queries' heads and
+  // the keys' heads.
+  int numbering = 0;
+  // Where the dimension is composed of pieces, such as q, k and v side by side: at which index each piece but the first begins.
+  // Every rank has a part of each piece, so its part is composed in the same way.
   std::vector<int64_t> cuts = {};
-  std::vector<int64_t> taken = {};  // of an operand of which one piece alone is read: its begin and end
+  std::vector<int64_t> taken = {};  // where the node reads one piece of the operand alone: its begin and its end
 };
 
 struct Factor {
   std::vector<FactorMember> members;
-  std::vector<size_t> sums = {};  // results that are sums over it: what ranks compute is to be added up
+  std::vector<size_t> sums = {};  // results that are sums over the factor: those of the ranks are to be added up
   std::vector<size_t> once =
       {};  // operands that are added to such a result, which is to happen once: the last ones
 };

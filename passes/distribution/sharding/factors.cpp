@@ -14,7 +14,7 @@ const ShardingRule* rule_of(const OpDef& op) {
   return nullptr;
 }
 
-// Every dimension of the results, with those of operands that are not broadcast along it.
+// One factor for each dimension of the results, which the operands belong to that are not broadcast along it.
 void list_elementwise(RuleContext& context) {
   const Shape& shape = context.result(0);
   for (int dim = 0; dim < shape.rank(); ++dim) {

@@ -19,8 +19,9 @@ std::vector<size_t> first_numbers(size_t count) {
   return numbers;
 }
 
-// x [..., in], weight [out, in], bias [out] or none, addend [..., out] or none. Along `in` every rank multiplies a part, and
-// the products are added up, then bias and addend once. An activation wants the whole sum.
+// Operands: x [..., in], weight [out, in], bias [out] or none, addend [..., out] or none. Cut along `in`, every rank multiplies a
+// part; the products are added up over the ranks, and bias and addend are added once. A layer with an activation is not cut along
+// `in`, since the activation needs the whole sum.
 void list_linear(RuleContext& context) {
   const auto op = context.op<ops::Linear>();
   if (!op.is_plain()) return;
@@ -43,7 +44,7 @@ Attributes linear_of_part(const RulePart& part) {
   return to_attributes(op);
 }
 
-// a [..., m, k], b [..., k, n], an addend [..., m, n] or none; leading dimensions broadcast.
+// Operands: a [..., m, k], b [..., k, n], addend [..., m, n] or none. The leading dimensions are broadcast.
 void list_matmul(RuleContext& context) {
   const auto op = context.op<ops::Matmul>();
   if (!op.is_plain()) return;
@@ -70,8 +71,9 @@ void list_matmul(RuleContext& context) {
   for (Factor* factor : {&of_m, &of_n, &of_k}) context.add(std::move(*factor));
 }
 
-// Heads, and rows of the batch. Queries, what comes out and their statistics go with the queries' heads, keys and values
-// with the keys'; where one tensor holds all heads every rank has some of each kind.
+// The two factors of attention: heads, and rows of the batch. A rank that has some heads has these of the queries, the results and
+// their statistics, and the key heads that go with them of keys and values. Where one tensor holds all heads, a rank has some heads
+// of each kind.
 class AttentionHeads {
  public:
   AttentionHeads(RuleContext& context, const ops::AttentionRules& rules)
@@ -80,14 +82,14 @@ class AttentionHeads {
     if (rules.packed()) cuts_ = {heads - 2 * keys, heads - keys};
   }
 
-  // q, k and v, or the tensor that holds them, or their gradients.
+  // Adds q, k and v, or the one tensor that holds them; as results these are their gradients.
   void add_qkv(bool is_result) {
     if (rules_.packed()) return add(is_result, 0, dim_, 1, cuts_);
     for (size_t i = 0; i < 3; ++i) add(is_result, i, dim_, i == 0 ? 0 : 1);
   }
   void add_like_query(bool is_result, size_t index) { add(is_result, index, dim_, 0); }
   void add_statistics(bool is_result, size_t index) { add(is_result, index, 1, 0); }
-  // A mask, then where keys start, then key lengths, from this operand on.
+  // Adds the optional operands, of which the first has number `index`: a mask, where keys start, key lengths.
   void add_optional(size_t index) {
     if (rules_.has_mask) add_mask(index++);
     if (rules_.has_key_start) rows_.members.push_back(operand_dim(index++, 0));
@@ -100,8 +102,8 @@ class AttentionHeads {
   }
 
  private:
-  void add(bool is_result, size_t index, int heads, int part, std::vector<int64_t> cuts = {}) {
-    heads_.members.push_back({is_result, index, heads, part, std::move(cuts)});
+  void add(bool is_result, size_t index, int heads, int numbering, std::vector<int64_t> cuts = {}) {
+    heads_.members.push_back({is_result, index, heads, numbering, std::move(cuts)});
     rows_.members.push_back({is_result, index, 0});
   }
   void add_mask(size_t index) {
@@ -148,7 +150,7 @@ Attributes attention_of_part(const RulePart& part) {
   return to_attributes(op);
 }
 
-// x [batch, time, heads, size], of which the first `heads` heads are turned.
+// Operands: x [batch, time, heads, size], whose first `heads` heads are rotated; positions; perhaps frequencies.
 void list_rope(RuleContext& context) {
   const auto op = context.op<ops::Rope>();
   Factor rows{{operand_dim(0, 0), result_dim(0, 0)}}, times{{operand_dim(0, 1), result_dim(0, 1)}};
@@ -169,7 +171,8 @@ Attributes rope_of_part(const RulePart& part) {
   return to_attributes(op);
 }
 
-// gate and up, or one operand with both side by side, and with a gradient dy; the results are like these operands or like dy.
+// Operands: gate and up, or one tensor with both side by side (`is_packed`); of the gradient dy, too. Of the results the first
+// `like_packed` have both side by side as well; the others have the shape of gate.
 void list_swiglu_like(RuleContext& context, bool is_packed, size_t like_packed) {
   const int last = context.operand(0).rank() - 1;
   context.add_leading(last, first_numbers(context.num_operands()), first_numbers(context.num_results()));
@@ -188,7 +191,8 @@ void list_swiglu_like(RuleContext& context, bool is_packed, size_t like_packed) 
 void list_swiglu(RuleContext& context) { list_swiglu_like(context, context.num_operands() == 1, 0); }
 void list_swiglu_grad(RuleContext& context) { list_swiglu_like(context, context.num_operands() == 2, 1); }
 
-// Statistics are of the last `num_axes` dimensions; weights have these, and their gradients are sums over the others.
+// The last `num_axes` dimensions are normalised and stay whole. All before them are rows, which can be cut. Weights have the
+// normalised dimensions alone, so their gradients are sums over the rows.
 template <class Op>
 void list_norm(RuleContext& context) {
   const int rank = context.operand(0).rank(), rows = rank - static_cast<int>(context.op<Op>().num_axes);
@@ -200,7 +204,8 @@ void list_norm(RuleContext& context) {
   context.add_leading(rows, operands, results, sums);
 }
 
-// Classes, of class targets: each rank has the logits of some. What that takes of all ranks is in vocabulary.h.
+// Cut along the classes, where targets are class numbers: each rank has the logits of some classes. What the ranks then exchange is
+// told in vocabulary.h.
 template <class Op>
 void list_cross_entropy(RuleContext& context, size_t num_operands, bool is_gradient) {
   const bool has_weight = context.num_operands() > num_operands;
@@ -225,7 +230,7 @@ Attributes cross_entropy_of_part(const RulePart& part) {
   return to_attributes(op);
 }
 
-// Rows of the weight, which are classes.
+// Cut along the classes, which are the rows of the weight.
 void list_linear_cross_entropy(RuleContext& context) {
   const size_t results = context.num_results();
   Factor factor{{operand_dim(1, 0)}, {0}};
@@ -234,7 +239,7 @@ void list_linear_cross_entropy(RuleContext& context) {
   context.add(std::move(factor));
 }
 
-// Element by element, in parameter, gradient and moments.
+// Parameter, gradient and moments are updated element by element, so every dimension can be cut.
 void list_update(RuleContext& context) {
   UpdateInputs inputs = update_inputs(context.node());
   if (is<ops::SgdUpdate>(context.node())) inputs.gradient = 1;  // without momentum, too

@@ -17,15 +17,15 @@
 namespace genesis::passes {
 namespace {
 
-// A sum of one tensor over the ranks, of which the last dimension is no tokens.
+// Whether the node sums one tensor over the ranks, of two dimensions or more: all but the last count as tokens.
 bool is_sum_of_ranks(const Graph& graph, const Node& node) {
   const auto sum = match<ops::AllReduce>(node);
   return sum && sum->axis == kTensorAxis && sum->reduction == RankReduction::kSum && !sum->has_addend &&
          node.inputs.size() == 1 && graph.type(node.outputs[0]).shape.rank() > 1;
 }
 
-// What of a step's time is given for memory where a budget says that it is short; else nothing is. Computing values again
-// would take up to a third.
+// By how much a step may get longer to save memory, as a share of its time. This holds only under a memory budget; without one a
+// step may not get longer at all. Rematerialisation, the other way to save memory, would take up to a third.
 constexpr double kMaxLost = 0.1;
 
 double flops_of(const Graph& graph) {
@@ -41,19 +41,20 @@ bool is_norm(const Node& node) {
 
 }  // namespace
 
-// What is known of one.
+// What the pass counts of one region to decide whether sharing its tokens pays.
 struct RowRegions::Region {
   std::string first;  // name of its first node
   bool has_norm = false;
   int sums = 0, gathers = 0;
-  // That each rank sends more than with sums, and computes less.
+  // Bytes for each rank: what it sends more than with sums; what of that is sent while products run; and what it reads and
+  // writes less, since norms work on a part of the rows.
   double exchanged = 0, hidden = 0, spared = 0;
 
   double seconds_lost(const Target& target) const {
     return seconds_to_exchange(target, gathers, exchanged + target.exchange_shown * hidden) -
            spared / target.bytes_per_second;
   }
-  // Empty: ranks share its tokens.
+  // Why ranks do not share the tokens of this region, in words; empty: they do.
   std::string why_not(const Target& target, double most_seconds) const {
     if (!has_norm) return "no norm is in it";
     const double lost = seconds_lost(target);
@@ -72,7 +73,7 @@ RowRegions::RowRegions(const Graph& graph, const PassContext& context, const Fac
       begins_(graph.nodes().size()) {
   const std::vector<bool> same = same_on_ranks(graph, context);
   for (const Node& node : graph.nodes()) find(node, same);
-  drop_all_but_the_worthy(context);
+  drop_regions_that_do_not_pay(context);
 }
 
 bool RowRegions::has_some() const { return std::find(begins_.begin(), begins_.end(), true) != begins_.end(); }
@@ -135,13 +136,13 @@ void RowRegions::add(const Node& node, RowWise rule) {
   rules_[static_cast<size_t>(id_of(graph_, node).index)] = std::move(rule);
 }
 
-// Of a value with rows, those that are other ranks'.
+// The bytes of those rows of a value that other ranks have.
 double RowRegions::bytes_elsewhere(ValueId value) const {
   const auto ranks = static_cast<double>(part_.ranks);
   return static_cast<double>(graph_.type(value).bytes()) * (ranks - 1) / ranks;
 }
 
-// By set. What leaves a region is gathered once.
+// The regions by their set of values. A value that is read outside of its region is gathered once, whatever reads it.
 std::map<size_t, RowRegions::Region> RowRegions::count() {
   std::map<size_t, Region> regions;
   std::set<ValueId> gathered;
@@ -176,22 +177,22 @@ std::map<size_t, RowRegions::Region> RowRegions::count() {
   return regions;
 }
 
-void RowRegions::drop_all_but_the_worthy(const PassContext& context) {
+void RowRegions::drop_regions_that_do_not_pay(const PassContext& context) {
   const std::map<size_t, Region> regions = count();
   const Target target = context.target_or_default();
   const double step = flops_of(graph_) / target.flops_per_second / static_cast<double>(regions.size());
   const double most = context.memory_budget ? kMaxLost * step : 0;
-  const auto is_worthy = [&](size_t region) { return regions.at(region).why_not(target, most).empty(); };
+  const auto pays = [&](size_t region) { return regions.at(region).why_not(target, most).empty(); };
   for (const auto& [set, region] : regions)
     if (const std::string why = region.why_not(target, most); !why.empty())
       spdlog::debug("all tokens stay on each rank behind {}: {}", region.first, why);
   for (size_t i = 0; i < rules_.size(); ++i) {
     const Node& node = graph_.nodes()[i];
-    begins_[i] = begins_[i] && is_worthy(region_of(node.outputs[0]));
-    if (rules_[i] && !is_worthy(region_of(node))) rules_[i].reset();
+    begins_[i] = begins_[i] && pays(region_of(node.outputs[0]));
+    if (rules_[i] && !pays(region_of(node))) rules_[i].reset();
   }
   for (size_t i = 0; i < dims_.size(); ++i)
-    if (dims_[i] != kNoRows && !is_worthy(sets_.find(sets_of_[i]))) dims_[i] = kNoRows;
+    if (dims_[i] != kNoRows && !pays(sets_.find(sets_of_[i]))) dims_[i] = kNoRows;
 }
 
 }  // namespace genesis::passes

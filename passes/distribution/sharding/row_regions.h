@@ -12,21 +12,22 @@
 
 namespace genesis::passes {
 
-// A region begins where an all_reduce gives all ranks the same rows, and goes on through nodes that compute row by row
-// (sharding/row_rules.h) of values that all ranks have; what else reads such rows ends it, and wants them whole.
+// A region begins at an all_reduce, which gives all ranks the same rows. It goes on through nodes that compute row by row
+// (sharding/row_rules.h) and whose other operands are the same on all ranks. Any other node that reads such rows ends the region and
+// reads them whole.
 class RowRegions {
  public:
-  // `graph` outlives it. Why a region is left as it is is told under debug.
+  // `graph` must outlive this. For each region that is not shared the log says why, at level debug.
   RowRegions(const Graph& graph, const PassContext& context, const FactorPart& part);
 
   bool has_some() const;
-  // How a node inside of a region computes its part; null: it is in none.
+  // How a node in a region computes a rank's part; null: the node is in no region.
   const RowWise* rule_of(const Node& node) const;
-  // An all_reduce that becomes a reduce_scatter.
+  // Whether the node is an all_reduce that becomes a reduce_scatter.
   bool begins(const Node& node) const;
   // The leading dimensions that are rows of which ranks have parts; kNoRows: each rank has all of the value.
   int row_dims(ValueId value) const;
-  // The same rows as they were made, which are gathered once for all their shapes.
+  // The value that `value` is a reshape of, in its first shape: rows are gathered in that shape, once, whatever shapes they are read in.
   ValueId in_first_shape(ValueId value) const;
 
  private:
@@ -41,7 +42,7 @@ class RowRegions {
   size_t region_of(const Node& node);
   std::map<size_t, Region> count();
   double bytes_elsewhere(ValueId value) const;
-  void drop_all_but_the_worthy(const PassContext& context);
+  void drop_regions_that_do_not_pay(const PassContext& context);
 
   const Graph& graph_;
   const FactorPart part_;

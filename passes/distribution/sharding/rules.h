@@ -10,7 +10,7 @@
 
 namespace genesis::passes {
 
-// A node while its factors are listed.
+// What a rule is given to list the factors of a node: its operands and results, and a list to add to.
 class RuleContext {
  public:
   RuleContext(const Graph& graph, const Node& node) : graph_(graph), node_(node) {}
@@ -29,7 +29,8 @@ class RuleContext {
   void add(Factor factor) {
     if (!factor.members.empty()) factors_.push_back(std::move(factor));
   }
-  // Dimension d of each of these operands and results, for the first `dims` dimensions. All have at least as many.
+  // Adds a factor for each of the first `dims` dimensions: that dimension of all these operands and results, which have so many
+  // dimensions at least.
   void add_leading(int dims, std::span<const size_t> operands, std::span<const size_t> results,
                    std::span<const size_t> sums = {});
   std::vector<Factor> take() { return std::move(factors_); }
@@ -40,14 +41,14 @@ class RuleContext {
   std::vector<Factor> factors_;
 };
 
-inline FactorMember operand_dim(size_t index, int dim, int part = 0, std::vector<int64_t> cuts = {}) {
-  return {false, index, dim, part, std::move(cuts)};
+inline FactorMember operand_dim(size_t index, int dim, int numbering = 0, std::vector<int64_t> cuts = {}) {
+  return {false, index, dim, numbering, std::move(cuts)};
 }
-inline FactorMember result_dim(size_t index, int dim, int part = 0, std::vector<int64_t> cuts = {}) {
-  return {true, index, dim, part, std::move(cuts)};
+inline FactorMember result_dim(size_t index, int dim, int numbering = 0, std::vector<int64_t> cuts = {}) {
+  return {true, index, dim, numbering, std::move(cuts)};
 }
 
-// A node that computes a part of a factor.
+// A node of which each rank computes a part, cut along one factor.
 struct RulePart : FactorPart {
   const Graph& graph;
   const Node& node;
@@ -59,7 +60,7 @@ struct RulePart : FactorPart {
   }
   // Whether an operand is cut in this dimension.
   bool cuts(size_t operand, int dim) const { return has_member(factor, false, operand, dim); }
-  // This rank's of `count` indices.
+  // Which of `count` indices this rank has.
   ops::IndexRange range_of(const Dim& count) const {
     return {place * (count.value() / ranks), count.value()};
   }
@@ -68,7 +69,8 @@ struct RulePart : FactorPart {
 struct ShardingRule {
   std::string_view op;
   void (*list)(RuleContext& context);
-  // Where sizes, counts or places among the attributes are those of a part; null: they stay.
+  // The attributes of a rank's part, for ops whose attributes have sizes, counts or places that differ in a part; null: the part
+  // has the attributes of the whole.
   Attributes (*of_part)(const RulePart& part) = nullptr;
 };
 

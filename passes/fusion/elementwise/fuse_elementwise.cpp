@@ -28,7 +28,7 @@ class RegionWriter {
   RegionWriter(const Graph& graph, const FusionGroups& groups, const FusionGroup& group)
       : graph_(graph), groups_(groups), group_(group) {}
 
-  // Inputs are numbered before instructions, so they are found in a first walk.
+  // Inputs are numbered before ops, so they are found in a first walk.
   Region write() {
     for (NodeId id : group_.members)
       for (ValueId input : graph_.node(id).inputs) collect(input);
@@ -79,7 +79,7 @@ class RegionWriter {
   }
 
   int line(const OpDef& op, const Attributes& attributes, const std::vector<int>& operands) {
-    region_.body.push_back(instruction_text(op, attributes, operands));
+    region_.body.push_back(fused_op_text(op, attributes, operands));
     return static_cast<int>(region_.inputs.size() + region_.body.size()) - 1;
   }
 

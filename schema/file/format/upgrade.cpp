@@ -85,6 +85,7 @@ void upgrade_linear_weight_grad(NodeRecord& node) {
 
 // linear and matmul have forms for what passes made ops of their own for.
 // adam_update 2 is what three ops were: the update of a parameter, of many, and of such in halves.
+// sample_logits was random_sample, which nobody could tell from multinomial by its name.
 constexpr OpUpgrade kUpgrades[] = {
     {"adam_update", 1, "adam_update", 2, upgrade_adam_update},
     {"adam_update_group", 1, "adam_update", 2, [](NodeRecord&) {}},
@@ -96,6 +97,7 @@ constexpr OpUpgrade kUpgrades[] = {
     {"matmul_swiglu_grad", 1, "matmul", 1, [](NodeRecord& node) { set_epilogue(node, "swiglu_grad"); }},
     {"merged_linear", 1, "linear", 1, [](NodeRecord& node) { set_weights(node, 1); }},
     {"norm_linear", 1, "linear", 1, upgrade_norm_linear},
+    {"random_sample", 1, "sample_logits", 1, [](NodeRecord&) {}},
 };
 
 }  // namespace

@@ -80,7 +80,7 @@ std::vector<LinkTable::Range> LinkTable::add_known(const LinkedFile& file,
     }
     const auto [at, is_new] = added.try_emplace(segment->offset, static_cast<uint32_t>(segments_.size()));
     if (is_new) segments_.push_back({segment->offset, segment->bytes, segment->hash, file.link});
-    places_[{data, bytes}] = {at->second, offset - segment->offset};
+    locations_[{data, bytes}] = {at->second, offset - segment->offset};
   }
   return others;
 }
@@ -94,15 +94,15 @@ void LinkTable::add_tensors_of(const LinkedFile& file, const std::vector<Range>&
     if (!open) segments_.push_back({offset, 0, {}, file.link});
     SegmentRecord& segment = segments_.back();
     segment.bytes = std::max(segment.bytes, offset + bytes - segment.offset);
-    places_[{data, bytes}] = {static_cast<uint32_t>(segments_.size() - 1), offset - segment.offset};
+    locations_[{data, bytes}] = {static_cast<uint32_t>(segments_.size() - 1), offset - segment.offset};
     open = segment.bytes < segment_bytes;
   }
 }
 
-const LinkTable::Place* LinkTable::find(const Tensor& tensor) const {
+const LinkTable::Location* LinkTable::find(const Tensor& tensor) const {
   if (tensor.empty_handle()) return nullptr;
-  const auto at = places_.find({tensor.data(), static_cast<uint64_t>(tensor.bytes())});
-  return at == places_.end() ? nullptr : &at->second;
+  const auto at = locations_.find({tensor.data(), static_cast<uint64_t>(tensor.bytes())});
+  return at == locations_.end() ? nullptr : &at->second;
 }
 
 }  // namespace genesis::file

@@ -25,7 +25,7 @@ std::vector<SegmentRecord> segments_in(const MappedFile& file);
 
 class LinkTable {
  public:
-  struct Place {
+  struct Location {
     uint32_t segment;
     uint64_t offset;  // in the segment
   };
@@ -34,7 +34,7 @@ class LinkTable {
   LinkTable(std::span<const Tensor> tensors, std::span<const LinkedFile> files, uint64_t segment_bytes);
 
   const std::vector<SegmentRecord>& segments() const { return segments_; }
-  const Place* find(const Tensor& tensor) const;  // null: its bytes are nowhere else
+  const Location* find(const Tensor& tensor) const;  // null: its bytes are nowhere else
 
  private:
   using Range = std::pair<const std::byte*, uint64_t>;  // where it begins, bytes
@@ -45,7 +45,7 @@ class LinkTable {
   void hash_segments(const LinkedFile& file, size_t first);
 
   std::vector<SegmentRecord> segments_;
-  std::map<Range, Place> places_;
+  std::map<Range, Location> locations_;
 };
 
 }  // namespace genesis::file

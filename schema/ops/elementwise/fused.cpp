@@ -21,8 +21,8 @@ std::vector<InPlace> Fused::in_place(Types in, Types) const {
   const FusedProgram program = parse_fused_program(*this, in);
   const int num_inputs = static_cast<int>(in.size());
   std::vector<int> last_use(in.size(), -1);
-  for (size_t i = 0; i < program.instructions.size(); ++i)
-    for (int operand : program.instructions[i].operands)
+  for (size_t i = 0; i < program.ops.size(); ++i)
+    for (int operand : program.ops[i].operands)
       if (operand < num_inputs) last_use[static_cast<size_t>(operand)] = static_cast<int>(i);
   std::vector<InPlace> pairs;
   for (size_t o = 0; o < program.outputs.size(); ++o)

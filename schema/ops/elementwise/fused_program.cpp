@@ -1,5 +1,5 @@
-#include "schema/core/parse_number.h"
 #include "schema/ops/elementwise/fused_program.h"
+#include "schema/core/parse_number.h"
 
 #include <algorithm>
 #include <charconv>
@@ -7,7 +7,7 @@
 namespace genesis {
 namespace {
 
-constexpr size_t kMaxInstructions = 128;
+constexpr size_t kMaxOps = 128;
 
 // Reads "name %1 %2 {key=value, ...}".
 class LineReader {
@@ -116,34 +116,34 @@ class LineReader {
   std::string_view rest_;
 };
 
-Instruction parse_line(const std::string& line, int known_values) {
-  LineReader in(line);
+FusedOp parse_line(const std::string& text, int known_values) {
+  LineReader in(text);
   const std::string name = in.word();
-  Instruction instruction;
-  instruction.op = find_op(name);
-  if (!instruction.op) fail("there is no op '{}'", name);
+  FusedOp line;
+  line.op = find_op(name);
+  if (!line.op) fail("there is no op '{}'", name);
   while (in.take("%")) {
-    instruction.operands.push_back(in.number());
-    if (instruction.operands.back() < 0 || instruction.operands.back() >= known_values)
-      fail("%{} is not defined before this line", instruction.operands.back());
+    line.operands.push_back(in.number());
+    if (line.operands.back() < 0 || line.operands.back() >= known_values)
+      fail("%{} is not defined before this line", line.operands.back());
   }
-  instruction.attributes = instruction.op->canonical(in.attributes());
+  line.attributes = line.op->canonical(in.attributes());
   if (!in.done()) fail("unexpected text at the end of the line");
-  return instruction;
+  return line;
 }
 
-// Checks and types an instruction, and adds it.
-void append(FusedProgram& program, Instruction instruction) {
+// Checks a line, finds its type and adds it.
+void append(FusedProgram& program, FusedOp line) {
   std::vector<TensorType> operands;
-  for (int operand : instruction.operands) operands.push_back(program.type(operand));
+  for (int operand : line.operands) operands.push_back(program.type(operand));
   const int rank = operands.empty() ? 0 : operands[0].shape.rank();
-  const OpDef& op = *instruction.op;
-  if (!is_fusable(op, instruction.attributes, rank))
-    fail("'{}{}' cannot stand in a fused region", op.name(), instruction.attributes.to_string());
-  instruction.type = infer_types(op, instruction.attributes, operands).at(0);
-  program.space = broadcast(program.space, instruction.type.shape);
-  program.has_rows = program.has_rows || is_row_reduction(op, instruction.attributes, rank);
-  program.instructions.push_back(std::move(instruction));
+  const OpDef& op = *line.op;
+  if (!is_fusable(op, line.attributes, rank))
+    fail("'{}{}' cannot stand in a fused region", op.name(), line.attributes.to_string());
+  line.type = infer_types(op, line.attributes, operands).at(0);
+  program.space = broadcast(program.space, line.type.shape);
+  program.has_rows = program.has_rows || is_row_reduction(op, line.attributes, rank);
+  program.ops.push_back(std::move(line));
 }
 
 Shape row_shape(Shape shape) {
@@ -154,7 +154,7 @@ Shape row_shape(Shape shape) {
 // Results and reduced values must cover the whole space, or one element of each of its rows.
 void check_shapes(const FusedProgram& program) {
   const Shape& space = program.space;
-  for (const Instruction& line : program.instructions)
+  for (const FusedOp& line : program.ops)
     if (program.has_rows && is_row_reduction(*line.op, line.attributes, space.rank()) &&
         !(program.type(line.operands[0]).shape == space))
       fail("{} is reduced over {}, but the region runs over {}", line.op->name(),
@@ -178,7 +178,7 @@ FusedProgram with_inputs(Types inputs) {
 
 const TensorType& FusedProgram::type(int value) const {
   const auto index = static_cast<size_t>(value);
-  return index < inputs.size() ? inputs[index] : instructions[index - inputs.size()].type;
+  return index < inputs.size() ? inputs[index] : ops[index - inputs.size()].type;
 }
 
 bool is_row_reduction(const OpDef& op, const Attributes& attributes, int rank) {
@@ -198,15 +198,15 @@ bool is_fusable(const OpDef& op, const Attributes& attributes, int rank) {
 FusedProgram parse_fused_program(const std::vector<std::string>& body, const std::vector<int64_t>& outputs,
                                  Types inputs) {
   FusedProgram program = with_inputs(inputs);
-  if (body.empty() || body.size() > kMaxInstructions)
-    fail("a fused region has 1 to {} instructions, this one has {}", kMaxInstructions, body.size());
+  if (body.empty() || body.size() > kMaxOps)
+    fail("a fused region has 1 to {} ops, this one has {}", kMaxOps, body.size());
   for (const std::string& line : body)
     with_context([&] { append(program, parse_line(line, program.num_values())); },
                  [&] { return fmt::format("in '{}' of a fused region", line); });
   if (outputs.empty()) fail("a fused region has no results");
   for (int64_t output : outputs) {
     if (output < static_cast<int64_t>(inputs.size()) || output >= program.num_values())
-      fail("result %{} of a fused region is not made by one of its instructions", output);
+      fail("result %{} of a fused region is not made by one of its ops", output);
     program.outputs.push_back(static_cast<int>(output));
   }
   check_shapes(program);
@@ -215,15 +215,14 @@ FusedProgram parse_fused_program(const std::vector<std::string>& body, const std
 
 FusedProgram single_op_program(const OpDef& op, const Attributes& attributes, Types inputs) {
   FusedProgram program = with_inputs(inputs);
-  Instruction instruction{&op, attributes, {}, {}};
-  for (size_t i = 0; i < inputs.size(); ++i) instruction.operands.push_back(static_cast<int>(i));
-  append(program, std::move(instruction));
+  FusedOp line{&op, attributes, {}, {}};
+  for (size_t i = 0; i < inputs.size(); ++i) line.operands.push_back(static_cast<int>(i));
+  append(program, std::move(line));
   program.outputs = {static_cast<int>(inputs.size())};
   return program;
 }
 
-std::string instruction_text(const OpDef& op, const Attributes& attributes,
-                             const std::vector<int>& operands) {
+std::string fused_op_text(const OpDef& op, const Attributes& attributes, const std::vector<int>& operands) {
   std::string text(op.name());
   for (int operand : operands) text += " %" + std::to_string(operand);
   return attributes.size() ? text + " " + attributes.to_string() : text;

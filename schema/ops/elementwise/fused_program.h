@@ -1,13 +1,14 @@
 // The program inside a `fused` node, parsed and typed by the ops' own rules. Made from a node by the
 // backends, and by the fusion pass to check what it is about to write. Values are numbered: inputs first,
-// then the result of each instruction.
+// then the result of each op.
 #pragma once
 
 #include "schema/graph/op.h"
 
 namespace genesis {
 
-struct Instruction {
+// One line of a program: an op over values with smaller numbers.
+struct FusedOp {
   const OpDef* op = nullptr;
   Attributes attributes;
   std::vector<int> operands;
@@ -16,21 +17,22 @@ struct Instruction {
 
 struct FusedProgram {
   std::vector<TensorType> inputs;
-  std::vector<Instruction> instructions;
+  std::vector<FusedOp> ops;
   std::vector<int> outputs;
   Shape space;            // what every value broadcasts to: the indices the program runs over
   bool has_rows = false;  // reduces over the last axis, so a row is never cut
 
-  int num_values() const { return static_cast<int>(inputs.size() + instructions.size()); }
+  int num_values() const { return static_cast<int>(inputs.size() + ops.size()); }
   const TensorType& type(int value) const;
 };
 
 // From the attributes of a `fused` node (schema/ops/elementwise/fused.h). Throws Error that names the line.
-FusedProgram parse_fused_program(const std::vector<std::string>& body, const std::vector<int64_t>& outputs, Types inputs);
-// A program of one instruction: how an elementwise node runs alone.
+FusedProgram parse_fused_program(const std::vector<std::string>& body, const std::vector<int64_t>& outputs,
+                                 Types inputs);
+// A program of one op: how an elementwise node runs alone.
 FusedProgram single_op_program(const OpDef& op, const Attributes& attributes, Types inputs);
 
-std::string instruction_text(const OpDef& op, const Attributes& attributes, const std::vector<int>& operands);
+std::string fused_op_text(const OpDef& op, const Attributes& attributes, const std::vector<int>& operands);
 
 // sum, mean, max or min over the last of `rank` axes, which is kept with size 1.
 bool is_row_reduction(const OpDef& op, const Attributes& attributes, int rank);

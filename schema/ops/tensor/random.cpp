@@ -107,12 +107,12 @@ std::vector<TensorType> Dropout::infer(Types in) const {
   return {in[1]};
 }
 
-std::vector<TensorType> RandomSample::infer(Types in) const {
-  check_real(in[1], "random_sample");
-  const Shape rows = without_last(in[1], "random_sample");
+std::vector<TensorType> SampleLogits::infer(Types in) const {
+  check_real(in[1], "sample_logits");
+  const Shape rows = without_last(in[1], "sample_logits");
   check_rng_of_rows(in[0], rows);
   if (in.size() == 3 || in.size() == 4)
-    fail("random_sample takes temperature, top_k and top_p together, {} inputs were given", in.size());
+    fail("sample_logits takes temperature, top_k and top_p together, {} inputs were given", in.size());
   if (in.size() >= 5) {
     check_setting(in[2], DType::f32, rows, "temperature");
     check_setting(in[3], DType::i64, rows, "top_k");
@@ -139,7 +139,7 @@ void Dropout::grad(GradientContext& g) const {
 
 std::span<const OpDef* const> random_ops() {
   return kOpDefs<ops::Rand, ops::Randn, ops::RandInt, ops::Bernoulli, ops::Multinomial, ops::Dropout,
-                 ops::RandomSample, ops::RngNext>;
+                 ops::SampleLogits, ops::RngNext>;
 }
 
 Value rand(Value rng, Shape shape, DType dtype) { return draw(ops::Rand{{std::move(shape), dtype}}, {rng}); }
@@ -163,14 +163,14 @@ Value dropout(Value rng, Value x, double p) {
   return draw(ops::Dropout{p}, {rng, x});
 }
 
-Value random_sample(Value rng, Value logits, const SampleOptions& options) {
+Value sample_logits(Value rng, Value logits, const SampleOptions& options) {
   return draw(options, {rng, logits});
 }
 
-Value random_sample(Value rng, Value logits, Value temperature, Value top_k, Value top_p, Value min_p) {
+Value sample_logits(Value rng, Value logits, Value temperature, Value top_k, Value top_p, Value min_p) {
   std::vector<Value> inputs = {rng, logits, temperature, top_k, top_p};
   if (min_p) inputs.push_back(min_p);
-  return draw(ops::RandomSample{}, inputs);
+  return draw(ops::SampleLogits{}, inputs);
 }
 
 Value rng_next(Value rng) { return emit(ops::RngNext{}, {rng}); }

@@ -111,9 +111,9 @@ struct Dropout {
 // rng i64[2, rows...], beside i64[2]: seeds and steps of the rows of logits [rows..., vocab]. A row then draws by its own
 // {seed, step} what it draws by i64[2] as the only row, whatever stands beside it. Settings that are data are one of
 // each kind, or [rows...].
-struct RandomSample {
+struct SampleLogits {
   static constexpr OpInfo info{
-      .name = "random_sample",
+      .name = "sample_logits",
       .doc = "One index per row of logits: `temperature`, then `top_k`, then `top_p`, then `min_p`.",
       .inputs = {2, 6},
       .precision = Precision::kF32,
@@ -147,7 +147,8 @@ Value rand(Value rng, Shape shape, DType dtype = DType::f32);   // uniform in [0
 Value randn(Value rng, Shape shape, DType dtype = DType::f32);  // standard normal
 Value randint(Value rng, Shape shape, int64_t low, int64_t high, DType dtype = DType::i64);  // in [low, high)
 Value bernoulli(Value rng, Value probability);  // 0 or 1 in probability's dtype
-// Rows of the last axis; i64. Weights need not sum to 1; without replacement no index comes twice.
+// `num_samples` indices for each row of the last axis, i64; sample_logits() is for tokens of a language model. Weights need
+// not sum to 1; without replacement no index comes twice.
 Value multinomial(Value rng, Value weights, int64_t num_samples, bool replacement = false);
 Value dropout(Value rng, Value x, double p);  // zero with probability p, else x / (1 - p)
 
@@ -156,11 +157,11 @@ Value dropout(Value rng, Value x, double p);  // zero with probability p, else x
 // off), then min-p (0: off). Temperature 0 is argmax. Top-p keeps the fewest most probable tokens whose
 // probabilities sum to p or more; min-p those whose probability is at least p times that of the likeliest (Nguyen and
 // others, "Turning Up the Heat: Min-p Sampling", 2024).
-using SampleOptions = ops::RandomSample;  // the stream is the graph's next
-Value random_sample(Value rng, Value logits, const SampleOptions& options = {});
+using SampleOptions = ops::SampleLogits;  // the stream is the graph's next
+Value sample_logits(Value rng, Value logits, const SampleOptions& options = {});
 // The same with the numbers as run-time data, one for all rows or one for each: f32, i64, f32, f32. Without min_p it is
 // off.
-Value random_sample(Value rng, Value logits, Value temperature, Value top_k, Value top_p, Value min_p = {});
+Value sample_logits(Value rng, Value logits, Value temperature, Value top_k, Value top_p, Value min_p = {});
 
 // The state for the next run: step + 1. Declare it as the update of the RNG state.
 Value rng_next(Value rng);

@@ -45,8 +45,8 @@ NamedTensors train_into(const fs::path& folder, const std::shared_ptr<const Mode
     train(session, *source,
           {.steps = run.steps,
            .checkpoint = folder,
-           .writes = rank == 0,
-           .run = "a run of " + run.mesh,
+           .is_first_rank = rank == 0,
+           .run_id = "a run of " + run.mesh,
            .checkpoint_every = run.every,
            .keep_checkpoints = run.keep});
     const NamedTensors mine = session.states();
@@ -109,7 +109,7 @@ TEST_P(CheckpointParts, MakeOneFile) {
     if (rank == 0)
       session.save(gathered);
     else
-      session.take_part_in_states();
+      session.take_part_in_gather();
   });
   EXPECT_EQ(names_in(folder_ / ""), (std::set<std::string>{"together.genesis", "gathered.genesis"}));
   EXPECT_EQ(read_bytes(together), read_bytes(gathered));

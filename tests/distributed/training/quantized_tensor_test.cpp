@@ -99,7 +99,7 @@ TEST(QuantizedWeights, WithoutDecodedSlicesStayWhole) {
   const Mesh mesh = Mesh::parse("tensor=2");
   run_ranks(mesh, [&](int64_t rank, std::shared_ptr<Collectives> collectives) {
     Session session(model, {.threads = 1,
-                            .disabled_passes = {"decode_slices"},
+                            .disabled = {"decode_slices"},
                             .mesh = mesh,
                             .rank = rank,
                             .collectives = collectives});
@@ -170,7 +170,7 @@ TEST(QuantizedTensor, StatesComeAndGoWhole) {
     text_of(session, &after);
     EXPECT_LT(testing::relative_difference(after[0], before[0]), 1e-5);
     if (rank == 0) session.save(folder / "saved.genesis");
-    if (rank != 0) session.take_part_in_states();
+    if (rank != 0) session.take_part_in_gather();
   });
   const auto saved = load_model(folder / "saved.genesis");
   EXPECT_EQ(bytes_of_weights(*saved), bytes_of_weights(*model));

@@ -33,7 +33,7 @@ CompiledEntry compiled(const Model& model, const std::string& mesh, const Bindin
                        const std::string& entry = "train_step") {
   SessionOptions options;
   options.mesh = Mesh::parse(mesh);
-  options.disabled_passes = {disabled.begin(), disabled.end()};
+  options.disabled = {disabled.begin(), disabled.end()};
   options.memory_budget = kBudget;
   return compile_entry(model, entry, sizes, target_of("cpu"), options);
 }

@@ -135,7 +135,7 @@ TEST(VocabularyParallel, GoesOnOnOtherNumbersOfRanks) {
     if (rank == 0)
       session.save(path);
     else
-      session.take_part_in_states();
+      session.take_part_in_gather();
   });
   const std::shared_ptr<const Model> saved = load_model(path);
   std::filesystem::remove(path);

@@ -115,7 +115,7 @@ NamedTensors train_into(const std::filesystem::path& folder, const std::shared_p
         model, {.threads = 1, .mesh = mesh, .rank = rank, .collectives = collectives, .zero = ranks.zero});
     const auto source = share_of(std::make_unique<Numbers>(model->entry("train_step")), mesh, rank);
     genesis::train(session, *source,
-                   {.steps = steps, .checkpoint = folder, .writes = rank == 0, .run = "a run"});
+                   {.steps = steps, .checkpoint = folder, .is_first_rank = rank == 0, .run_id = "a run"});
     const NamedTensors mine = session.states();
     if (rank == 0) states = mine;
   });

@@ -187,7 +187,7 @@ TEST(Zero, HalvesOfFourRanksHaveTheSameBits) {
 // What shares the weights is left out, and so they stay whole: as in stage 2.
 TEST(Zero, WithoutGathersWeightsStayWhole) {
   const auto model = training("qwen2", "adamw,lr=1e-3,eps=1e-4,clip=1.0");
-  const SessionOptions options{.disabled_passes = {"gather_weights"}, .zero = 3};
+  const SessionOptions options{.disabled = {"gather_weights"}, .zero = 3};
   expect_same_bits(train_on("data=2", model, options, 5)[0], train_on("data=2", model, {}, 5)[0]);
 }
 
@@ -240,7 +240,7 @@ TEST_P(ZeroStage, WhatRanksSaveGoesOnOnOtherNumbersOfThem) {
     if (rank == 0)
       session.save(path);
     else
-      session.take_part_in_states();
+      session.take_part_in_gather();
   });
   const std::shared_ptr<const Model> saved = load_model(path);
   std::filesystem::remove(path);

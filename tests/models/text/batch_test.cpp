@@ -102,7 +102,7 @@ std::vector<GenerateResult> alone(const Model& model, const std::vector<Request>
 void expect_same(const GenerateResult& got, const GenerateResult& expected) {
   EXPECT_EQ(got.tokens, expected.tokens);
   EXPECT_EQ(got.text, expected.text);
-  EXPECT_EQ(got.stop, expected.stop);
+  EXPECT_EQ(got.stop_reason, expected.stop_reason);
   EXPECT_EQ(got.stop_string, expected.stop_string);
   EXPECT_EQ(got.prefilled, expected.prefilled);
   EXPECT_EQ(got.decoded, expected.decoded);
@@ -187,9 +187,9 @@ TEST(Batch, TextsEndWhereTheyEndAlone) {
       Texts texts(*model, rows, {.text = letters, .run_ahead = ahead});
       expect_all_same(texts.generator.generate_all(all), expected);
     }
-  EXPECT_EQ(expected[0].stop, StopReason::kStopToken);
-  EXPECT_EQ(expected[1].stop, StopReason::kStopString);
-  EXPECT_EQ(expected[2].stop, StopReason::kCallback);
+  EXPECT_EQ(expected[0].stop_reason, StopReason::kStopToken);
+  EXPECT_EQ(expected[1].stop_reason, StopReason::kStopString);
+  EXPECT_EQ(expected[2].stop_reason, StopReason::kCallback);
 }
 
 // What a row reads again while it rests is what its cache has already, so its text can be gone on with.
@@ -254,7 +254,7 @@ TEST(Batch, LogitsThatAreNoNumbersAreAnErrorThatNamesThePositions) {
   const Tensor good = texts.session.state(name);
   texts.session.set_state(name, Tensor::of<float>({32}, std::vector<float>(32, std::nanf(""))));
   expect_error([&] { texts.generator.generate_all(all); },
-               {"random_sample", "not a number", "positions 2, 5"});
+               {"sample_logits", "not a number", "positions 2, 5"});
   texts.session.set_state(name, good);
   expect_all_same(texts.generator.generate_all(all), expected);
 }

@@ -228,8 +228,8 @@ TEST(Generator, EndsAtStopTokens) {
       given += piece.text;
       return true;
     });
-    EXPECT_EQ(result.stop, StopReason::kStopToken);
-    EXPECT_EQ(name_of(result.stop), "stop_token");
+    EXPECT_EQ(result.stop_reason, StopReason::kStopToken);
+    EXPECT_EQ(name_of(result.stop_reason), "stop_token");
     EXPECT_EQ(result.tokens, Tokens(whole.begin(), first));
     EXPECT_EQ(pieces, first - whole.begin() - 1);
     EXPECT_EQ(result.text, text_of(Tokens(whole.begin(), first - 1)) + ".");
@@ -250,7 +250,7 @@ TEST(Generator, EndsBeforeStopStrings) {
       given += piece.text;
       return true;
     });
-    EXPECT_EQ(result.stop, StopReason::kStopString);
+    EXPECT_EQ(result.stop_reason, StopReason::kStopString);
     EXPECT_EQ(result.stop_string, all.substr(at, 3));
     EXPECT_EQ(result.text, all.substr(0, all.find(all.substr(at, 3))));
     EXPECT_EQ(given, result.text);
@@ -264,7 +264,7 @@ TEST(Generator, AFullCacheEndsTheTextAndNothingIsLost) {
   for (const bool ahead : {false, true}) {
     Texts texts({.run_ahead = ahead}, 16);
     const GenerateResult result = texts.generator.continue_with({1, 2, 3}, {.max_tokens = 100, .seed = 2});
-    EXPECT_EQ(result.stop, StopReason::kCacheFull);
+    EXPECT_EQ(result.stop_reason, StopReason::kCacheFull);
     EXPECT_EQ(result.tokens.size(), 14u);  // thirteen go into the cache, the last does not
     expect_error([&] { texts.generator.continue_with({}, kSampled); }, {"17 tokens", "holds 16"});
     texts.generator.rewind(16);
@@ -286,7 +286,7 @@ TEST(Generator, LogitsThatAreNoNumbersAreAnErrorThatNamesThePosition) {
     texts.session.set_state(name, Tensor::of<float>({32}, bad));
     texts.generator.rewind(5);
     expect_error([&] { texts.generator.continue_with({}, kSampled); },
-                 {"random_sample", "not a number", "position 5"});
+                 {"sample_logits", "not a number", "position 5"});
     EXPECT_EQ(texts.generator.tokens().size(), 5u);
     texts.session.set_state(name, good);
     GenerateOptions rest = kSampled;

@@ -49,8 +49,8 @@ std::vector<double> counts_of(const std::vector<float>& logits, int64_t rows, co
                  {"top_p", Tensor::scalar(static_cast<float>(options.top_p))},
                  {"min_p", Tensor::scalar(static_cast<float>(options.min_p))}},
                 [&](const Inputs& in) {
-                  return Named{{"fixed", random_sample(in[0], in[1], options)},
-                               {"data", random_sample(in[0], in[1], in[2], in[3], in[4], in[5])}};
+                  return Named{{"fixed", sample_logits(in[0], in[1], options)},
+                               {"data", sample_logits(in[0], in[1], in[2], in[3], in[4], in[5])}};
                 });
   std::vector<double> counts(logits.size(), 0);
   for (const char* name : {"fixed", "data"})  // streams of their own
@@ -155,7 +155,7 @@ TEST(Sampling, ANanIsAnError) {
       std::vector<float> logits(150001, 0.5f);
       logits[place] = std::nanf("");
       expect_error([&] { counts_of(logits, 1, {.temperature = temperature}); },
-                   {"random_sample", "not a number"});
+                   {"sample_logits", "not a number"});
     }
 }
 

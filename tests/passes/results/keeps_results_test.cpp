@@ -184,7 +184,7 @@ TEST(Passes, KeepResultsWithEachSwitchedOff) {
   for (const Case& c : cases()) {
     const NamedTensors plain = results(c, {.optimise = false});
     for (const Pass& pass : all_passes())
-      expect_close(results(c, {.disabled_passes = {std::string(pass.name)}}), plain,
+      expect_close(results(c, {.disabled = {std::string(pass.name)}}), plain,
                    c.name + " without " + std::string(pass.name));
   }
 }
@@ -199,7 +199,7 @@ TEST(Passes, ExactOnesKeepEveryBit) {
   for (const Case& c : cases()) {
     if (c.name.starts_with("spelled_out"))
       continue;  // absorbs transposes into products, which may sum differently
-    const NamedTensors plain = results(c, {.optimise = false}), got = results(c, {.disabled_passes = others});
+    const NamedTensors plain = results(c, {.optimise = false}), got = results(c, {.disabled = others});
     for (const auto& [name, tensor] : plain)
       EXPECT_EQ(got.at(name).to_doubles(), tensor.to_doubles()) << c.name << name;
   }

@@ -176,7 +176,7 @@ TEST(LossScale, AnOverflowIsSkippedHalvesTheScaleAndTrainingGoesOn) {
       add_train_step(*model,
                      parse_train_options(std::string(optimizer) + ",lr=0.01,precision=f16,loss_scale=256"));
       Session session(
-          model, {.disabled_passes = in_place ? std::set<std::string>{} : std::set<std::string>{"in_place"}});
+          model, {.disabled = in_place ? std::set<std::string>{} : std::set<std::string>{"in_place"}});
       session.run("train_step", regression(1));
       const std::vector<double> before = all_states(session);
       // 3e4 fits f16; times the error and the scale it does not.

@@ -63,7 +63,7 @@ TEST_F(VizForeign, ShowsAnOnnxFile) {
   expect_ok(run_tool("genesis-viz", {path("m.onnx"), "-o", path("m.json")}));
   const PageReader page(nlohmann::json::parse(read_text(path("m.json"))));
   EXPECT_EQ(page.data["models"][0]["format"], "onnx");
-  const nlohmann::json& graph = page.entry("small")["stages"][0]["graph"];
+  const nlohmann::json& graph = page.entry("small")["snapshots"][0]["graph"];
   EXPECT_EQ(page.node_names(graph), (std::vector<std::string>{"fc.Gemm", "twist", "y"}));
   // fc.weight 0, fc.bias 1, x 2; results of the nodes 3, 4, 5
   EXPECT_EQ(PageReader::node_inputs(graph), (std::vector<std::vector<int64_t>>{{2, 0, 1}, {3}, {4, 3}}));

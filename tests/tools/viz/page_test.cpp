@@ -54,12 +54,12 @@ TEST_F(VizPage, ShowsTheAuthorsGraph) {
     const auto model = load_model(tiny(file));
     EXPECT_EQ(page.data["models"][0]["states"]["name"].size(), model->states().size());
     for (const auto& entry : model->entries()) {
-      const nlohmann::json& stage = page.entry(entry->name())["stages"][0];
-      EXPECT_EQ(stage["kind"], "author");
-      const auto names = page.node_names(stage["graph"]);
-      const auto inputs = PageReader::node_inputs(stage["graph"]);
+      const nlohmann::json& snapshot = page.entry(entry->name())["snapshots"][0];
+      EXPECT_EQ(snapshot["kind"], "author");
+      const auto names = page.node_names(snapshot["graph"]);
+      const auto inputs = PageReader::node_inputs(snapshot["graph"]);
       ASSERT_EQ(names.size(), entry->nodes().size());
-      const auto table = PageReader::undo_deltas(stage["graph"]["values"]["name"]);
+      const auto table = PageReader::undo_deltas(snapshot["graph"]["values"]["name"]);
       std::vector<std::string> values;  // names by number
       for (const int64_t index : table) values.push_back(page.path(index));
       for (const Node& node : entry->nodes())
@@ -67,7 +67,7 @@ TEST_F(VizPage, ShowsTheAuthorsGraph) {
       for (size_t n = 0; n < names.size(); ++n) {
         const Node& node = entry->nodes()[n];
         EXPECT_EQ(names[n], node.name);
-        EXPECT_EQ(page.text(stage["graph"]["nodes"]["op"][n]), node.op->name());
+        EXPECT_EQ(page.text(snapshot["graph"]["nodes"]["op"][n]), node.op->name());
         ASSERT_EQ(inputs[n].size(), node.inputs.size());
         for (size_t i = 0; i < node.inputs.size(); ++i)
           EXPECT_EQ(values.at(static_cast<size_t>(inputs[n][i])), entry->value(node.inputs[i]).name)
@@ -132,18 +132,18 @@ TEST_F(VizPage, ShowsThePlanThatIsMade) {
 TEST_F(VizPage, ShowsEveryPassAndTheKernels) {
   const PageReader page = page_of(Words{tiny("qwen2.train.genesis"), "--entry", "train_step"} + kSizes);
   const nlohmann::json& entry = page.entry("train_step");
-  const nlohmann::json& stages = entry["stages"];
-  ASSERT_GT(stages.size(), 3u);
-  EXPECT_EQ(stages.back()["kind"], "final");
-  for (size_t i = 1; i + 1 < stages.size(); ++i) {
-    const size_t before = stages[i - 1]["graph"]["nodes"]["op"].size(),
-                 after = stages[i]["graph"]["nodes"]["op"].size();
-    const nlohmann::json& change = stages[i]["change"];
-    EXPECT_EQ(before + change["added"].size(), after + change["gone"].size()) << stages[i]["name"];
+  const nlohmann::json& snapshots = entry["snapshots"];
+  ASSERT_GT(snapshots.size(), 3u);
+  EXPECT_EQ(snapshots.back()["kind"], "final");
+  for (size_t i = 1; i + 1 < snapshots.size(); ++i) {
+    const size_t before = snapshots[i - 1]["graph"]["nodes"]["op"].size(),
+                 after = snapshots[i]["graph"]["nodes"]["op"].size();
+    const nlohmann::json& change = snapshots[i]["change"];
+    EXPECT_EQ(before + change["added"].size(), after + change["gone"].size()) << snapshots[i]["name"];
     EXPECT_GT(change["added"].size() + change["gone"].size() + change["changed"].size(), 0u)
-        << stages[i]["name"];
+        << snapshots[i]["name"];
   }
-  const nlohmann::json& last = stages[stages.back()["same_as"].get<size_t>()]["graph"];
+  const nlohmann::json& last = snapshots[snapshots.back()["same_as"].get<size_t>()]["graph"];
   const auto nodes = PageReader::undo_deltas(entry["plan"]["steps"]["node"]);
   for (const int64_t node : nodes) {
     const auto kernel = last["nodes"]["kernel"].at(static_cast<size_t>(node)).get<int64_t>();
@@ -179,7 +179,7 @@ TEST_F(VizPage, AssumesSizesThatNobodyGave) {
 TEST_F(VizPage, SaysWhyThereIsNoPlan) {
   const PageReader page =
       page_of({tiny("qwen2.genesis"), "--entry", "forward", "--size", "batch=9000000000000000000"});
-  EXPECT_EQ(page.entry("forward")["stages"].size(), 1u);
+  EXPECT_EQ(page.entry("forward")["snapshots"].size(), 1u);
   EXPECT_NE(page.entry("forward")["problem"].get<std::string>().find("the limit for one tensor"),
             std::string::npos)
       << page.entry("forward")["problem"];
@@ -210,10 +210,10 @@ TEST_F(VizPage, NamesDoNothingButShow) {
     graph.add_output(name, graph.add_node(*find_op("exp"), {}, {x}, name)[0]);
     save_model(model, path("m.genesis"));
     const PageReader page = page_of({path("m.genesis")});
-    const nlohmann::json& stage = page.entry(name)["stages"][0]["graph"];
-    EXPECT_EQ(page.node_names(stage), std::vector<std::string>{graph.nodes()[0].name});
-    EXPECT_EQ(page.path(stage["values"]["name"][0]), name);
-    EXPECT_EQ(stage["outputs"][0][0], name);
+    const nlohmann::json& snapshot = page.entry(name)["snapshots"][0]["graph"];
+    EXPECT_EQ(page.node_names(snapshot), std::vector<std::string>{graph.nodes()[0].name});
+    EXPECT_EQ(page.path(snapshot["values"]["name"][0]), name);
+    EXPECT_EQ(snapshot["outputs"][0][0], name);
     EXPECT_EQ(page.data["models"][0]["metadata"][0][1], name + std::string(10000, 'x'));
     expect_ok(run_tool("genesis-viz", {path("m.genesis"), "-o", path("m.html")}));
     EXPECT_EQ(data_of_page(read_text(path("m.html"))), read_text(path("page.json")));
@@ -250,7 +250,7 @@ TEST_F(VizPage, ALargeGraphTakesSeconds) {
   const auto start = std::chrono::steady_clock::now();
   const PageReader page = page_of({path("m.genesis"), "--graph-only"});
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  EXPECT_EQ(page.entry("main")["stages"][0]["graph"]["nodes"]["op"].size(), static_cast<size_t>(kNodes));
+  EXPECT_EQ(page.entry("main")["snapshots"][0]["graph"]["nodes"]["op"].size(), static_cast<size_t>(kNodes));
   EXPECT_FALSE(page.entry("main").contains("plan"));
   EXPECT_LT(seconds, 20 * kSlower);
   RecordProperty("milliseconds", std::to_string(static_cast<int>(1000 * seconds)));

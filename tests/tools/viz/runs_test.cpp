@@ -26,37 +26,37 @@ class VizRuns : public ToolTest {
 
 const Words kSizes = {"--size", "batch=4", "--size", "seq=16"};
 
-// Every step ran somewhere, nothing ran twice at a time on one lane, and nothing after the end.
+// Every step ran somewhere, nothing ran twice at a time on one track, and nothing after the end.
 void check_timeline(const Json& timeline, size_t steps, size_t ranks) {
   const Json& spans = timeline["spans"];
   std::map<std::pair<size_t, size_t>, double> us;  // by rank and step
-  std::vector<double> ends(timeline["lanes"].size(), 0);
+  std::vector<double> ends(timeline["tracks"].size(), 0);
   for (size_t i = 0; i < spans["step"].size(); ++i) {
-    const size_t lane = spans["lane"][i], step = spans["step"][i];
+    const size_t track = spans["track"][i], step = spans["step"][i];
     const double start = spans["start_us"][i], end = spans["end_us"][i];
-    ASSERT_LT(lane, ends.size());
-    EXPECT_GE(start, ends[lane] - 0.011);
+    ASSERT_LT(track, ends.size());
+    EXPECT_GE(start, ends[track] - 0.011);
     EXPECT_GE(end, start);
     EXPECT_LE(end, timeline["total_us"]);
-    ends[lane] = end;
-    us[{timeline["lanes"][lane]["rank"], step}] += end - start;
+    ends[track] = end;
+    us[{timeline["tracks"][track]["rank"], step}] += end - start;
   }
   EXPECT_EQ(us.size(), ranks * steps);
 }
 
-TEST_F(VizRuns, AProfileHasALaneForEachThread) {
+TEST_F(VizRuns, AProfileHasATrackForEachThread) {
   for (const std::string threads : {"1", "2"}) {
     const PageReader page = page_of(
         "genesis-run", Words{"profile"} + train() + kSizes + Words{"--runs", "2", "--threads", threads});
     const Json& entry = page.entry("train_step");
     const Json& timeline = entry.at("measured").at("timeline");
     check_timeline(timeline, entry["plan"]["steps"]["node"].size(), 1);
-    EXPECT_LE(timeline["lanes"].size(), threads == "1" ? 1u : 2u);
-    EXPECT_EQ(timeline["lanes"][0]["rank"], 0);
+    EXPECT_LE(timeline["tracks"].size(), threads == "1" ? 1u : 2u);
+    EXPECT_EQ(timeline["tracks"][0]["rank"], 0);
   }
 }
 
-TEST_F(VizRuns, ATraceIsDrawnWithItsLanes) {
+TEST_F(VizRuns, ATraceIsDrawnWithItsTracks) {
   expect_ok(run_tool("genesis-run", Words{"profile"} + train() + kSizes +
                                         Words{"--runs", "1", "--threads", "2", "--trace", path("t.json")}));
   expect_ok(run_tool("genesis-viz", {"--trace", path("t.json"), "-o", path("t.svg")}));

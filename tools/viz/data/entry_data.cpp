@@ -16,25 +16,25 @@
 namespace genesis::viz {
 namespace {
 
-// Stages in the order in which they come to be. Holds on to the graph of the last one.
-class Stages {
+// Snapshots in the order in which they come to be. Holds on to the graph of the last one.
+class Snapshots {
  public:
-  Stages(const Graph& author, Tables& tables) : author_(author), tables_(tables) {}
+  Snapshots(const Graph& author, Tables& tables) : author_(author), tables_(tables) {}
 
-  void add(const CompileStage& stage) {
+  void add(const GraphSnapshot& snapshot) {
     // Sizes take the place of symbols: the nodes are the author's, and now their costs are known.
-    const bool is_author = !last_ && has_same_nodes(author_, stage.graph);
+    const bool is_author = !last_ && has_same_nodes(author_, snapshot.graph);
     if (is_author)
-      add_author(&stage.graph);
+      add_author(&snapshot.graph);
     else {
       if (json_.empty()) add_author(nullptr);
       json_.push_back({{"kind", last_ ? "pass" : "bound"},
-                       {"name", stage.name},
-                       {"why", stage.why},
-                       {"graph", graph_data(stage.graph, &stage.graph, tables_)},
-                       {"change", change_data(last_ ? *last_ : author_, stage.graph)}});
+                       {"name", snapshot.name},
+                       {"why", snapshot.why},
+                       {"graph", graph_data(snapshot.graph, &snapshot.graph, tables_)},
+                       {"change", change_data(last_ ? *last_ : author_, snapshot.graph)}});
     }
-    last_ = std::make_unique<Graph>(copy_graph(stage.graph, stage.graph.model()));
+    last_ = std::make_unique<Graph>(copy_graph(snapshot.graph, snapshot.graph.model()));
   }
 
   Json finish(bool has_plan) {
@@ -141,11 +141,11 @@ EntryData entry_data(const Model& model, const Graph& entry, const EntryOptions&
   data.json = {{"name", entry.name()},
                {"sizes", sizes_data(entry, options, options.sizes)},
                {"device", options.session.device},
-               {"stages", nullptr},
+               {"snapshots", nullptr},
                {"budgets", Json::array()}};
-  Stages stages(entry, tables);
+  Snapshots snapshots(entry, tables);
   if (!options.passes) {
-    data.json["stages"] = stages.finish(false);
+    data.json["snapshots"] = snapshots.finish(false);
     return data;
   }
   // Sizes that the ranks do not divide are the asker's mistake, and nothing to show.
@@ -156,9 +156,9 @@ EntryData entry_data(const Model& model, const Graph& entry, const EntryOptions&
     const Target target = target_of(options.session.device);
     data.json["sizes"] = sizes_data(entry, options, sizes);
     const CompiledEntry made = compile_entry(model, entry.name(), sizes, target, options.session, false,
-                                             [&](const CompileStage& stage) { stages.add(stage); });
-    data.json["plan"] = plan_data(made.plan, stages.last(), tables);
-    stages.set_kernels(kernels_by_node(made.plan, stages.last(), target, made.runner, tables));
+                                             [&](const GraphSnapshot& snapshot) { snapshots.add(snapshot); });
+    data.json["plan"] = plan_data(made.plan, snapshots.last(), tables);
+    snapshots.set_kernels(kernels_by_node(made.plan, snapshots.last(), target, made.runner, tables));
     data.plan = made.plan;
     if (options.measured && options.measured->timings.size() == made.plan.steps.size())
       data.json["measured"] = measured_data(made.plan, *options.measured, tables);
@@ -169,7 +169,7 @@ EntryData entry_data(const Model& model, const Graph& entry, const EntryOptions&
   } catch (const Error& error) {
     data.json["problem"] = error.what();
   }
-  data.json["stages"] = stages.finish(data.json.contains("plan"));
+  data.json["snapshots"] = snapshots.finish(data.json.contains("plan"));
   return data;
 }
 

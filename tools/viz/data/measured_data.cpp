@@ -23,7 +23,7 @@ Json peaks_data(const DevicePeaks& peaks) {
 // A hundredth of a microsecond is less than any clock here tells.
 double rounded(double us) { return std::round(us * 100) / 100; }
 
-constexpr const char* kSpanColumns[] = {"step", "lane", "start_us", "end_us"};
+constexpr const char* kSpanColumns[] = {"step", "track", "start_us", "end_us"};
 
 void append(Json& columns, const Json& more) {
   for (const Json& value : more) columns.push_back(value);
@@ -32,32 +32,32 @@ void append(Json& columns, const Json& more) {
 }  // namespace
 
 Json timeline_data(const Timeline& timeline, int64_t rank) {
-  Json lanes = Json::array(), spans;
+  Json tracks = Json::array(), spans;
   for (const char* column : kSpanColumns) spans[column] = Json::array();
   double total = 0;
-  for (const Timeline::Lane& lane : timeline.lanes) {
-    if (lane.spans.empty()) continue;
-    for (const Timeline::Span& span : lane.spans) {
+  for (const Timeline::Track& track : timeline.tracks) {
+    if (track.spans.empty()) continue;
+    for (const Timeline::Span& span : track.spans) {
       spans["step"].push_back(span.step);
-      spans["lane"].push_back(lanes.size());
+      spans["track"].push_back(tracks.size());
       spans["start_us"].push_back(rounded(span.start_us));
       spans["end_us"].push_back(rounded(span.end_us));
       total = std::max(total, span.end_us);
     }
-    lanes.push_back({{"name", lane.name}, {"rank", rank}});
+    tracks.push_back({{"name", track.name}, {"rank", rank}});
   }
-  return {{"total_us", rounded(total)}, {"lanes", lanes}, {"spans", spans}};
+  return {{"total_us", rounded(total)}, {"tracks", tracks}, {"spans", spans}};
 }
 
 Json joined_timelines(const std::vector<Json>& timelines) {
   Json joined = timelines.front();
   for (size_t i = 1; i < timelines.size(); ++i) {
     const Json& one = timelines[i];
-    const size_t lanes = joined["lanes"].size();
+    const size_t tracks = joined["tracks"].size();
     joined["total_us"] = std::max(joined["total_us"].get<double>(), one["total_us"].get<double>());
-    append(joined["lanes"], one["lanes"]);
-    for (const Json& lane : one["spans"]["lane"])
-      joined["spans"]["lane"].push_back(lanes + lane.get<size_t>());
+    append(joined["tracks"], one["tracks"]);
+    for (const Json& track : one["spans"]["track"])
+      joined["spans"]["track"].push_back(tracks + track.get<size_t>());
     for (const char* column : {"step", "start_us", "end_us"})
       append(joined["spans"][column], one["spans"][column]);
   }
@@ -67,13 +67,13 @@ Json joined_timelines(const std::vector<Json>& timelines) {
 Json measured_data(const Plan& plan, const Measurement& measured, Tables& tables) {
   const std::vector<double> least = least_microseconds(plan, measured.peaks);
   std::vector<double> start, end, least_us;
-  std::vector<int32_t> lane, kernel;
+  std::vector<int32_t> track, kernel;
   double total = 0;
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     start.push_back(rounded(measured.timings[i].start_us));
     end.push_back(rounded(measured.timings[i].end_us));
     least_us.push_back(rounded(least[i]));
-    lane.push_back(0);
+    track.push_back(0);
     kernel.push_back(tables.string(measured.kernels[i]));
     total = std::max(total, end.back());
   }
@@ -82,9 +82,9 @@ Json measured_data(const Plan& plan, const Measurement& measured, Tables& tables
       {"device", measured.device},
       {"runs", measured.runs},
       {"total_us", total},
-      {"lanes", Json::array({measured.device + ", one step after the other"})},
+      {"tracks", Json::array({measured.device + ", one step after the other"})},
       {"steps",
-       {{"start_us", start}, {"end_us", end}, {"lane", lane}, {"kernel", kernel}, {"least_us", least_us}}},
+       {{"start_us", start}, {"end_us", end}, {"track", track}, {"kernel", kernel}, {"least_us", least_us}}},
       {"peaks", peaks_data(measured.peaks)}};
   if (!measured.timeline.is_null()) data["timeline"] = measured.timeline;
   return data;

@@ -20,7 +20,7 @@ struct Measurement {
   Json timeline;  // of timeline_data(), or of several ranks; null: none
 };
 
-// `Timeline` of data.d.ts: the lanes of one rank. Lanes that nothing ran on are left out.
+// `Timeline` of data.d.ts: the tracks of one rank. Tracks that nothing ran on are left out.
 Json timeline_data(const Timeline& timeline, int64_t rank = 0);
 // The timelines of several ranks, which began together, as one.
 Json joined_timelines(const std::vector<Json>& timelines);

@@ -95,7 +95,7 @@ class TraceReader {
   }
 
  private:
-  using Track = std::pair<std::string, std::string>;  // process, thread
+  using TrackId = std::pair<std::string, std::string>;  // process, thread
 
   void add(const Json& event, size_t number) {
     if (!event.is_object())
@@ -111,7 +111,7 @@ class TraceReader {
     constexpr const char* kExpected = "an object with 'ts' and 'dur'";
     const double start = number_of(event, "ts", where, kExpected),
                  took = number_of(event, "dur", where, kExpected);
-    const Track track{process, id_of(event, "tid")};
+    const TrackId track{process, id_of(event, "tid")};
     if (!spans_.contains(track)) order_.push_back(track);
     spans_[track].push_back({start, start + std::max(took, 0.0), name, text_of(event, "cat")});
   }
@@ -121,17 +121,17 @@ class TraceReader {
     return number(field(event, name, where, expected, kTrace), name, where, false, kTrace);
   }
 
-  // The lanes as they stand in the file.
+  // The tracks as they stand in the file.
   Trace finish() {
     Trace trace;
     if (order_.empty()) fail("{} has no steps to draw: {}", path_, kTrace);
     std::set<std::string> shown;
-    for (const Track& track : order_)
+    for (const TrackId& track : order_)
       if (!is_alone(track.first)) shown.insert(track.first);
-    for (const Track& track : order_) {
+    for (const TrackId& track : order_) {
       if (!shown.empty() && !shown.contains(track.first)) continue;
-      if (trace.lanes.empty()) trace.title = title_of(processes_[track.first], shown.size());
-      trace.lanes.push_back({lane_name(track, shown.size() > 1), std::move(spans_[track])});
+      if (trace.tracks.empty()) trace.title = title_of(processes_[track.first], shown.size());
+      trace.tracks.push_back({track_name(track, shown.size() > 1), std::move(spans_[track])});
     }
     return trace;
   }
@@ -146,7 +146,7 @@ class TraceReader {
   }
 
   // Of "train_step on cuda:0, rank 1" the end says which it is.
-  std::string lane_name(const Track& track, bool with_process) {
+  std::string track_name(const TrackId& track, bool with_process) {
     const std::string& process = processes_[track.first];
     std::string name = tracks_.contains(track) ? tracks_[track] : track.second;
     if (!with_process) return name;
@@ -156,9 +156,9 @@ class TraceReader {
 
   const std::string path_;
   std::map<std::string, std::string> processes_;
-  std::map<Track, std::string> tracks_;
-  std::map<Track, std::vector<Trace::Span>> spans_;
-  std::vector<Track> order_;
+  std::map<TrackId, std::string> tracks_;
+  std::map<TrackId, std::vector<Trace::Span>> spans_;
+  std::vector<TrackId> order_;
 };
 
 }  // namespace

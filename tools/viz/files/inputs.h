@@ -30,12 +30,12 @@ struct Trace {
     double start_us, end_us;
     std::string name, op;  // op: its category
   };
-  struct Lane {
+  struct Track {
     std::string name;  // of the track; of several processes, of both
     std::vector<Span> spans;
   };
   std::string title;  // of the first process
-  std::vector<Lane> lanes;
+  std::vector<Track> tracks;
 };
 
 // Steps that ran one after the other are left out where a process has them as they go.

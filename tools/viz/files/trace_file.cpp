@@ -85,17 +85,17 @@ void add_rank(TraceWriter& trace, const std::string& device, const Plan& plan, c
   const int64_t process = rank + 1;  // 0 stands for an idle CPU in Perfetto
   trace.name_process(process,
                      plan.entry + " on " + device + (has_others ? fmt::format(", rank {}", rank) : ""));
-  const Json &lanes = timeline["lanes"], &spans = timeline["spans"];
-  for (size_t lane = 0; lane < lanes.size(); ++lane)
-    if (lanes[lane]["rank"] == rank)
-      trace.name_track(process, static_cast<int64_t>(lane), lanes[lane]["name"].get<std::string>());
+  const Json &tracks = timeline["tracks"], &spans = timeline["spans"];
+  for (size_t track = 0; track < tracks.size(); ++track)
+    if (tracks[track]["rank"] == rank)
+      trace.name_track(process, static_cast<int64_t>(track), tracks[track]["name"].get<std::string>());
   std::vector<double> starts(plan.steps.size(), std::numeric_limits<double>::infinity());
   double end = 0;
   for (size_t i = 0; i < spans["step"].size(); ++i) {
-    const auto lane = spans["lane"][i].get<size_t>(), step = spans["step"][i].get<size_t>();
-    if (lanes[lane]["rank"] != rank || step >= starts.size()) continue;
+    const auto track = spans["track"][i].get<size_t>(), step = spans["step"][i].get<size_t>();
+    if (tracks[track]["rank"] != rank || step >= starts.size()) continue;
     const double start_us = spans["start_us"][i], end_us = spans["end_us"][i];
-    trace.add_step(process, static_cast<int64_t>(lane), step, start_us, end_us);
+    trace.add_step(process, static_cast<int64_t>(track), step, start_us, end_us);
     starts[step] = std::min(starts[step], start_us);
     end = std::max(end, end_us);
   }
@@ -108,7 +108,7 @@ void write_trace(const std::string& path, const std::string& device, const Plan&
                  const std::vector<StepTiming>& timings, const std::vector<std::string>& kernels,
                  const Json& timeline) {
   TraceWriter trace(plan, kernels);
-  const int64_t ranks = timeline.is_null() ? 0 : timeline["lanes"].back()["rank"].get<int64_t>() + 1;
+  const int64_t ranks = timeline.is_null() ? 0 : timeline["tracks"].back()["rank"].get<int64_t>() + 1;
   for (int64_t rank = 0; rank < ranks; ++rank) add_rank(trace, device, plan, timeline, rank, ranks > 1);
   add_alone(trace, ranks + 1, device, plan, timings);
   write_file_atomically(path, tools::json_text(trace.finish()));

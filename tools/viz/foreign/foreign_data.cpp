@@ -166,12 +166,12 @@ Json onnx_data(const OnnxFile& file, Tables& tables) {
   }
   Json metadata = Json::array();
   for (const auto& [key, value] : file.metadata) metadata.push_back({key, value});
-  const Json stage{
+  const Json snapshot{
       {"kind", "author"}, {"name", "author"}, {"why", ""}, {"graph", OnnxColumns(file, tables).graph()}};
   const Json entry{{"name", file.graph.empty() ? "graph" : file.graph},
                    {"sizes", Json::array()},
                    {"device", ""},
-                   {"stages", Json::array({stage})},
+                   {"snapshots", Json::array({snapshot})},
                    {"budgets", Json::array()}};
   return {{"metadata", metadata},
           {"files", Json::array()},

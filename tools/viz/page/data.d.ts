@@ -105,23 +105,23 @@ export interface Entry {
   name: string;
   // Sizes of its symbols here. `assumed`: nobody gave one, so this is an example.
   sizes: { symbol: string; size: number; assumed: boolean }[];
-  device: string; // "cpu", "cuda:0"; that stages, kernels and the plan are for
-  stages: Stage[]; // at least the author's graph
-  plan?: Plan; // of the last stage; left out: see `problem`
+  device: string; // "cpu", "cuda:0"; that snapshots, kernels and the plan are for
+  snapshots: Snapshot[]; // at least the author's graph
+  plan?: Plan; // of the last snapshot; left out: see `problem`
   budgets: Budget[]; // largest arena first; empty: none to show
   measured?: Measured; // of the plan
   mesh?: MeshPlan; // `plan` is then that of rank 0
-  problem?: string; // why there are no stages behind the author's, or no plan
+  problem?: string; // why there are no snapshots behind the author's, or no plan
 }
 
-export interface Stage {
+export interface Snapshot {
   kind: "author" | "bound" | "pass" | "final";
   name: string; // "author", "bind", the pass's name, "final"
   why: string; // one line: why the pass stands where it stands; "" of the others
-  // The index of an earlier stage with the same graph: then there is no graph here. The last stage often has one.
+  // The index of an earlier snapshot with the same graph: then there is no graph here. The last snapshot often has one.
   same_as?: number;
   graph?: Graph;
-  change?: Change; // against the stage before; left out of the first
+  change?: Change; // against the snapshot before; left out of the first
 }
 
 // Values are numbered: first the `values` of the table below (inputs, states, constants), then the results of the nodes
@@ -139,7 +139,7 @@ export interface Graph {
     author: Column; // Path of the author's node that it came from, minus its own; 0: it is the author's
     attributes: Column; // index into PageData.attributes
     cost: Column; // index into PageData.costs; -1: sizes are not known
-    kernel: Column; // index into PageData.kernels; -1: not asked (sizes are not known, or another stage's graph runs)
+    kernel: Column; // index into PageData.kernels; -1: not asked (sizes are not known, or another snapshot's graph runs)
     inputs: Column; // how many
     outputs: Column; // how many
   };
@@ -165,7 +165,7 @@ export interface Plan {
   peak_step: number; // the first step with that many
   // Steps in the order they run; nodes that only view memory have none.
   steps: {
-    node: Deltas; // of the last stage's graph; -1 would be none
+    node: Deltas; // of the last snapshot's graph; -1 would be none
     scratch_bytes: Column;
   };
   // What stands in the arena when. No two share both a step and a byte.
@@ -201,12 +201,12 @@ export interface Measured {
   device: string; // "cpu", a GPU's name
   runs: number; // this is the fastest of them
   total_us: number;
-  lanes: string[]; // of `steps`: one, as a profile runs them one after the other
+  tracks: string[]; // of `steps`: one, as a profile runs them one after the other
   steps: {
     // by step of the plan, in its order
     start_us: Column;
     end_us: Column;
-    lane: Column;
+    track: Column;
     kernel: Column; // Str
     least_us: Column; // that the device's limits allow; 0: not known
   };
@@ -217,11 +217,11 @@ export interface Measured {
 // A run as it goes when nobody looks, steps beside each other; `steps` above ran one after the other.
 export interface Timeline {
   total_us: number;
-  lanes: { name: string; rank: number }[]; // threads of a CPU, streams of a GPU; rank: 0 where there is one
-  // By lane, then in the order of time. A step has several where threads share it.
+  tracks: { name: string; rank: number }[]; // threads of a CPU, streams of a GPU; rank: 0 where there is one
+  // By track, then in the order of time. A step has several where threads share it.
   spans: {
     step: Column;
-    lane: Column;
+    track: Column;
     start_us: Column; // since the run began, on all ranks together
     end_us: Column;
   };

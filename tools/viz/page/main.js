@@ -110,9 +110,9 @@ class App {
   /** The graph with this node of the current entry point selected: as it runs, or as its author wrote it. */
   async showNode(path) {
     await this.show("graph");
-    const { stages } = this.currentEntry, name = this.page.names.full(path);
-    for (const stage of [this.graph.stage, stages.length - 1, 0]) {
-      await this.graph.use(this.model, this.entry, stage);
+    const { snapshots } = this.currentEntry, name = this.page.names.full(path);
+    for (const snapshot of [this.graph.snapshot, snapshots.length - 1, 0]) {
+      await this.graph.use(this.model, this.entry, snapshot);
       const node = this.graph.find(name);
       if (node >= 0) return this.graph.go(node);
     }
@@ -160,7 +160,7 @@ function graphView(app) {
       if (stale) {
         stale = false;
         pane.selected = -1;
-        await pane.use(app.model, app.entry, firstStage(app.currentEntry));
+        await pane.use(app.model, app.entry, firstSnapshot(app.currentEntry));
       }
       pane.view.draw();
     },
@@ -180,8 +180,8 @@ function firstEntry(entries) {
 }
 
 // What runs, where it was measured; else what the author wrote.
-function firstStage(entry) {
-  return entry.measured ? entry.stages.length - 1 : 0;
+function firstSnapshot(entry) {
+  return entry.measured ? entry.snapshots.length - 1 : 0;
 }
 
 async function start() {

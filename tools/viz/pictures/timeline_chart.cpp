@@ -12,7 +12,7 @@
 namespace genesis::viz {
 namespace {
 
-constexpr size_t kMaxLanes = 64;
+constexpr size_t kMaxTracks = 64;
 constexpr double kSeen = 0.4;  // pixels: what is narrower joins its neighbours
 
 // Kinds of ops, as the page has them (tools/viz/page/core/theme.js): the first with a part of the op's name.
@@ -86,11 +86,11 @@ std::string piece_svg(const Frame& frame, const Piece& piece, double top, double
          Frame::words_in(x, top, width, height, piece.name);
 }
 
-// Kinds that ran, with their time on all lanes together, the longest first.
-std::vector<LegendRow> legend_of(const Trace& trace, size_t lanes) {
+// Kinds that ran, with their time on all tracks together, the longest first.
+std::vector<LegendRow> legend_of(const Trace& trace, size_t tracks) {
   std::array<double, kKinds.size()> us{};
-  for (size_t i = 0; i < lanes; ++i)
-    for (const Trace::Span& span : trace.lanes[i].spans)
+  for (size_t i = 0; i < tracks; ++i)
+    for (const Trace::Span& span : trace.tracks[i].spans)
       us[kind_of_op(span.op)] += span.end_us - span.start_us;
   std::vector<size_t> order;
   for (size_t kind = 0; kind < kKinds.size(); ++kind)
@@ -115,24 +115,25 @@ std::vector<Tick> time_ticks(double us) {
 }  // namespace
 
 std::string timeline_svg(const Trace& trace) {
-  const size_t lanes = std::min(trace.lanes.size(), kMaxLanes);
-  const auto count = static_cast<double>(lanes);
+  const size_t tracks = std::min(trace.tracks.size(), kMaxTracks);
+  const auto count = static_cast<double>(tracks);
   double begin = INFINITY, end = -INFINITY;
-  for (size_t i = 0; i < lanes; ++i)
-    for (const Trace::Span& span : trace.lanes[i].spans)
+  for (size_t i = 0; i < tracks; ++i)
+    for (const Trace::Span& span : trace.tracks[i].spans)
       begin = std::min(begin, span.start_us), end = std::max(end, span.end_us);
   const Frame frame(0, end - begin, 0, count,
                     {.height = 130 + std::clamp(34 * count, 80.0, 1600.0), .left = 190}, 2);
   std::vector<Tick> names;
-  for (size_t i = 0; i < lanes; ++i)
-    names.push_back({count - static_cast<double>(i) - 0.5, trace.lanes[i].name.substr(0, 40)});
+  for (size_t i = 0; i < tracks; ++i)
+    names.push_back({count - static_cast<double>(i) - 0.5, trace.tracks[i].name.substr(0, 40)});
   std::string svg =
-      frame.begin(fmt::format(
-          "{}: {}{}", trace.title, duration_text(end - begin),
-          lanes < trace.lanes.size() ? fmt::format(", {} of {} lanes", lanes, trace.lanes.size()) : "")) +
-      frame.legend(legend_of(trace, lanes)) + frame.axes("time", time_ticks(end - begin), names);
-  for (size_t i = 0; i < lanes; ++i) {
-    std::vector<Trace::Span> spans = trace.lanes[i].spans;
+      frame.begin(fmt::format("{}: {}{}", trace.title, duration_text(end - begin),
+                              tracks < trace.tracks.size()
+                                  ? fmt::format(", {} of {} tracks", tracks, trace.tracks.size())
+                                  : "")) +
+      frame.legend(legend_of(trace, tracks)) + frame.axes("time", time_ticks(end - begin), names);
+  for (size_t i = 0; i < tracks; ++i) {
+    std::vector<Trace::Span> spans = trace.tracks[i].spans;
     for (Trace::Span& span : spans) span.start_us -= begin, span.end_us -= begin;
     const double top = frame.y(count - static_cast<double>(i) - 0.1),
                  height = frame.y(count - static_cast<double>(i) - 0.9) - top;

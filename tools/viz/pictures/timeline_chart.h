@@ -1,4 +1,4 @@
-// A trace as SVG: a lane for each thread or stream, a rectangle for each piece of work, coloured by kind of op.
+// A trace as SVG: a track for each thread or stream, a rectangle for each piece of work, coloured by kind of op.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace genesis::viz {
 
-// Work too short to be seen is drawn together with its neighbours of the same kind. The first 64 lanes are drawn.
+// Work too short to be seen is drawn together with its neighbours of the same kind. The first 64 tracks are drawn.
 std::string timeline_svg(const Trace& trace);
 
 }  // namespace genesis::viz

@@ -4,7 +4,7 @@
 
 #include "backends/cpu/attention/attention_cut.h"
 #include "backends/cpu/attention/decode/decode_task.h"
-#include "backends/cpu/parallel/slots.h"
+#include "backends/cpu/parallel/task_scratch.h"
 #include "schema/core/checked_size.h"
 
 namespace genesis::cpu {
@@ -46,15 +46,15 @@ std::optional<std::string> needs_few_queries(const KernelQuery& query) {
 int64_t decode_tasks(const Geometry& g, const DecodeCut& cut) {
   return (CheckedSize(cut.columns(g)) * cut.parts).value();
 }
-int64_t decode_slots_bytes(const Geometry& g, const DecodeCut& cut) {
-  return Slots::bytes_for(decode_tasks(g, cut),
+int64_t decode_tasks_bytes(const Geometry& g, const DecodeCut& cut) {
+  return TaskScratch::bytes_for(decode_tasks(g, cut),
                           (CheckedSize(decode_floats(g.size, g.v_size)) * kFloat).value());
 }
 
 int64_t decode_scratch(const KernelQuery& query) {
   const Geometry g = attention_geometry(query);
   const DecodeCut cut = cut_decode(g);
-  return (cut.floats(g) * kFloat + decode_slots_bytes(g, cut)).value();
+  return (cut.floats(g) * kFloat + decode_tasks_bytes(g, cut)).value();
 }
 
 // The parts of row `b` of the batch that any of its queries sees: [first, end).
@@ -100,15 +100,15 @@ void run_decode(const KernelContext& c) {
   const DecodeCut cut = cut_decode(g);
   check_key_range(g, c);
   const int64_t keys = most_keys(g, c), parts = parts_over(keys, kDecodeKeys);
-  Slots slots(c.scratch, decode_tasks(g, cut), decode_floats(g.size, g.v_size) * kFloat);
-  auto* partials = reinterpret_cast<float*>(c.scratch + decode_slots_bytes(g, cut));
+  TaskScratch task_scratch(c.scratch, decode_tasks(g, cut), decode_floats(g.size, g.v_size) * kFloat);
+  auto* partials = reinterpret_cast<float*>(c.scratch + decode_tasks_bytes(g, cut));
   const int64_t rows = g.batch * g.heads * g.queries;
   for_each_task(cut.columns(g) * parts, 4 * multiply_adds(g, keys), [&](int64_t index) {
     const int64_t column = index / parts, part = index % parts;
     const Parts seen = parts_of(g, c, column / cut.chunks / g.key_heads);
     if (part < seen.first || part >= seen.end) return;
     const DecodeTask task = decode_task(g, c, cut, column, part, partials);
-    slots.with([&](std::byte* scratch) { run_leaf(task, reinterpret_cast<float*>(scratch)); });
+    task_scratch.with([&](std::byte* scratch) { run_leaf(task, reinterpret_cast<float*>(scratch)); });
   });
   for_each_task(rows, static_cast<double>(rows) * static_cast<double>(parts * g.v_size),
                 [&](int64_t row) { merge_row(g, c, cut, row, partials); });

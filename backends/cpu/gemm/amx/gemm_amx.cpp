@@ -69,7 +69,7 @@ class AmxGemm final : public Gemm {
   void choose_tile(int threads);
 
   void run_chunk(const GemmCall& call, const Chunk& chunk) const;
-  void compute_tile(const GemmCall& call, const Chunk& chunk, const TileGrid::Place& place) const;
+  void compute_tile(const GemmCall& call, const Chunk& chunk, const TileGrid::Cell& cell) const;
   void multiply_some_of_k(const GemmCall& call, const Tile& tile, int64_t k) const;
   void finish(const GemmCall& call, const Tile& tile, int64_t i, int64_t j, const float* sums) const;
   bool rounds_alone() const {
@@ -195,17 +195,17 @@ void AmxGemm::run_chunk(const GemmCall& call, const Chunk& chunk) const {
                  [&](int64_t index) { compute_tile(call, chunk, grid.at(index)); });
 }
 
-void AmxGemm::compute_tile(const GemmCall& call, const Chunk& chunk, const TileGrid::Place& place) const {
+void AmxGemm::compute_tile(const GemmCall& call, const Chunk& chunk, const TileGrid::Cell& cell) const {
   // This task waits for no other, so nothing can nest here.
   alignas(kAlignment) float sums[kMaxSums];
   alignas(kAlignment) std::byte bias[kMaxTileLines * 4];
-  const Tile tile{chunk.batch.begin + place.entry,
-                  place.rows,
-                  place.columns,
-                  call.scratch + (a_.is_shared() ? 0 : place.entry) * a_.entry_bytes,
-                  call.scratch + offset_b_ + (b_.is_shared() ? 0 : place.entry) * b_.entry_bytes,
-                  place.rows.begin - chunk.rows.begin,
-                  place.columns.begin - chunk.columns.begin,
+  const Tile tile{chunk.batch.begin + cell.entry,
+                  cell.rows,
+                  cell.columns,
+                  call.scratch + (a_.is_shared() ? 0 : cell.entry) * a_.entry_bytes,
+                  call.scratch + offset_b_ + (b_.is_shared() ? 0 : cell.entry) * b_.entry_bytes,
+                  cell.rows.begin - chunk.rows.begin,
+                  cell.columns.begin - chunk.columns.begin,
                   problem_.has_bias ? bias : nullptr,
                   sums};
   if (problem_.has_bias)

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "backends/cpu/attention/attention_cut.h"
-#include "backends/cpu/parallel/slots.h"
+#include "backends/cpu/parallel/task_scratch.h"
 #include "schema/core/checked_size.h"
 
 namespace genesis::cpu {
@@ -42,14 +42,14 @@ int64_t forward_task_bytes(const Geometry& g, const ForwardCut& cut) {
 int64_t forward_scratch(const KernelQuery& query) {
   const Geometry g = attention_geometry(query);
   const ForwardCut cut = cut_forward(g);
-  return Slots::bytes_for(cut.tasks, forward_task_bytes(g, cut));
+  return TaskScratch::bytes_for(cut.tasks, forward_task_bytes(g, cut));
 }
 
 void run_forward(const KernelContext& c) {
   const auto& g = c.prepared<Geometry>();
   const ForwardCut cut = cut_forward(g);
   check_key_range(g, c);
-  Slots slots(c.scratch, cut.tasks, forward_task_bytes(g, cut));
+  TaskScratch task_scratch(c.scratch, cut.tasks, forward_task_bytes(g, cut));
   float* lse = lse_of(c);
   for_each_task(cut.tasks, multiply_adds(g, g.keys), [&](int64_t index) {
     // The last queries see the most keys, so they go first.
@@ -59,7 +59,7 @@ void run_forward(const KernelContext& c) {
     const ForwardTask task{head_of(g, c, b, h), result_heads(g, c.output()).at(b, h).from(first),
                            lse ? lse + g.lse_row(b, h) + first : nullptr, first,
                            std::min(cut.rows, g.queries - first)};
-    slots.with([&](std::byte* scratch) { run_leaf(task, reinterpret_cast<float*>(scratch)); });
+    task_scratch.with([&](std::byte* scratch) { run_leaf(task, reinterpret_cast<float*>(scratch)); });
   });
 }
 
@@ -87,15 +87,15 @@ int64_t backward_task_bytes(const Geometry& g, const BackwardCut& cut) {
       .value();
 }
 
-int64_t backward_slots_bytes(const Geometry& g, const BackwardCut& cut) {
-  return Slots::bytes_for(cut.tasks, backward_task_bytes(g, cut));
+int64_t backward_tasks_bytes(const Geometry& g, const BackwardCut& cut) {
+  return TaskScratch::bytes_for(cut.tasks, backward_task_bytes(g, cut));
 }
 
 int64_t backward_scratch(const KernelQuery& query) {
   const Geometry g = attention_geometry(query);
   const BackwardCut cut = cut_backward(g);
   const CheckedSize dq = cut.parts > 1 ? CheckedSize(cut.parts) * cut.dq_part * kFloat : 0;
-  return (dq + backward_slots_bytes(g, cut)).value();
+  return (dq + backward_tasks_bytes(g, cut)).value();
 }
 
 BackwardTask backward_task(const Geometry& g, const KernelContext& c, const BackwardCut& cut, int64_t index,
@@ -133,11 +133,11 @@ void run_backward(const KernelContext& c) {
   const auto& g = c.prepared<Geometry>();
   const BackwardCut cut = cut_backward(g);
   check_key_range(g, c);
-  Slots slots(c.scratch, cut.tasks, backward_task_bytes(g, cut));
-  auto* dq_parts = reinterpret_cast<float*>(c.scratch + backward_slots_bytes(g, cut));
+  TaskScratch task_scratch(c.scratch, cut.tasks, backward_task_bytes(g, cut));
+  auto* dq_parts = reinterpret_cast<float*>(c.scratch + backward_tasks_bytes(g, cut));
   for_each_task(cut.tasks, multiply_adds(g, g.keys), [&](int64_t index) {
     const BackwardTask task = backward_task(g, c, cut, index, dq_parts);
-    slots.with([&](std::byte* scratch) { run_leaf(task, reinterpret_cast<float*>(scratch)); });
+    task_scratch.with([&](std::byte* scratch) { run_leaf(task, reinterpret_cast<float*>(scratch)); });
   });
   if (cut.parts == 1) return;
   for_each_task(g.batch * g.heads, static_cast<double>(cut.parts * cut.dq_part), [&](int64_t index) {

@@ -1,16 +1,16 @@
 // cached_attention on the CPU: one step that starts the kernels of its parts.
-#include "backends/common/cached_parts.h"
+#include "backends/common/decomposed_cached_attention.h"
 #include "backends/cpu/kernels.h"
 
 namespace genesis::cpu {
 namespace {
 
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
-  return std::make_shared<CachedParts>(kernels_for, true, query);
+  return std::make_shared<DecomposedCachedAttention>(kernels_for, true, query);
 }
 
 int64_t scratch_bytes(const KernelQuery& query) {
-  return CachedParts(kernels_for, false, query).scratch_bytes();
+  return DecomposedCachedAttention(kernels_for, false, query).scratch_bytes();
 }
 
 void write_length(const KernelContext& c, int64_t* to) {
@@ -22,11 +22,11 @@ void write_length(const KernelContext& c, int64_t* to) {
   }
 }
 
-void run(const KernelContext& c) { c.prepared<CachedParts>().run(c, write_length); }
+void run(const KernelContext& c) { c.prepared<DecomposedCachedAttention>().run(c, write_length); }
 
 constexpr OpKernel kKernels[] = {
     {"cached_attention",
-     {.name = "in_parts", .run = run, .scratch_bytes = scratch_bytes, .prepare = prepare}}};
+     {.name = "decomposed", .run = run, .scratch_bytes = scratch_bytes, .prepare = prepare}}};
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// dequantize: numbers from quantised weights, for who does not read these as they are; the rows that were looked up in
-// an embedding, for one. The state format has the loop.
+// dequantize: the values of quantised weights, for readers that cannot work on the quants themselves, for example after rows of an
+// embedding have been looked up. The loop is that of the state format.
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/parallel/parallel.h"
 #include "backends/kernel.h"

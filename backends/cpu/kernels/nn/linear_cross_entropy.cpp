@@ -28,8 +28,8 @@ void narrow(const float* from, int64_t n, void* to) {
   for (int64_t i = 0; i < n; ++i) static_cast<T*>(to)[i] = T(from[i]);
 }
 
-// The rows' losses and, in place of their logits, the gradients over them; then those again in the dtype of
-// x.
+// Computes the losses of the rows and writes the gradients of the logits over the logits; then, where x has another dtype, writes
+// these gradients in that dtype to `low`.
 void finish_rows(const LogitPieces& pieces, const CrossEntropyJob& job, void* low) {
   const int64_t row_bytes = pieces.classes * bytes_of(pieces.wide);
   return parallel_rows(job.rows, 2 * row_bytes, [&](int64_t first, int64_t last) {
@@ -67,7 +67,7 @@ struct LogitRun {
   const PieceScratch places = scratch_of(pieces);
   CrossEntropyJob job = job_of(c, pieces);
   int64_t* const counted = reinterpret_cast<int64_t*>(c.scratch + places.counted);
-  int64_t count = 0;  // of the rows in `counted`
+  int64_t count = 0;  // rows listed in `counted`: those whose target is not ignored
 
   bool all_count() const { return count == pieces.rows; }
 };
@@ -116,7 +116,8 @@ PieceOperands operands_in_place(const LogitRun& run, int64_t first) {
           pieces.gradients ? c.output(1).as<std::byte>() + feature * bytes_of(pieces.dx) : nullptr};
 }
 
-// Rows of the piece beyond those that are left are zeros, since zero times NaN is NaN.
+// Copies x and targets of these rows side by side. A piece may have more rows than are left: the rest of x is zeros, since old bytes
+// could be NaN, which a product with zero gradients would spread.
 PieceOperands gather_operands(const LogitRun& run, std::span<const int64_t> rows, int64_t piece_rows) {
   const int64_t x_bytes = run.pieces.hidden * bytes_of(run.pieces.dtype),
                 count = static_cast<int64_t>(rows.size());
@@ -141,7 +142,7 @@ void add_gradients(const LogitRun& run, const PieceProducts& products, const Pie
   dweight.run(dlogits, at.x, c.output(2).data, nullptr, gemm);
 }
 
-// Of the rows that count, those from `first` on.
+// Runs one piece: the rows that count from number `first` on, as many as `products` are made for.
 void run_piece(const LogitRun& run, const PieceProducts& products, int64_t first) {
   const LogitPieces& pieces = run.pieces;
   const KernelContext& c = run.c;
@@ -164,15 +165,15 @@ void run_piece(const LogitRun& run, const PieceProducts& products, int64_t first
   if (!run.all_count()) scatter_rows(at.dx, rows, pieces.hidden * bytes_of(pieces.dx), c.output(1).data);
 }
 
-// What the pieces do not write.
+// Zeros all outputs that no piece will write: losses and gradients of ignored rows, and dweight where no row counts.
 void clear_the_rest(const LogitRun& run) {
   clear(run.job.row_loss + run.count, (run.pieces.rows - run.count) * static_cast<int64_t>(sizeof(double)));
   if (run.pieces.gradients && !run.all_count()) clear(run.c.output(1).data, run.c.output(1).bytes());
   if (run.pieces.weight_gradient && run.count == 0) clear(run.c.output(2).data, run.c.output(2).bytes());
 }
 
-// Gradients over logits are small, and f16 has no small numbers: they are kept this many times larger, and
-// not divided by the rows, until they have become dx and dweight, which are f32.
+// In f16 the gradients of logits would underflow. So they are kept this many times larger, and the division by the number of rows is
+// left out, until dx and dweight, which are f32, have been made of them and are scaled.
 constexpr double kF16Boost = 1024;
 
 void scale_gradients(const KernelContext& c, double factor) {
@@ -203,7 +204,7 @@ void linear_cross_entropy(const KernelContext& c) {
     run_piece(run, products, first);
     first += products.rows;
   }
-  // Where no row counts the gradients are zeros, as they are, and the factor is infinite.
+  // Where no row counts the factor is infinite, and the gradients are zeros already.
   if (boosted && std::isfinite(dy_factor)) scale_gradients(c, dy_factor / kF16Boost);
   write_loss(c.output(), run.job, op.reduction, pieces.rows);
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/common/matmul_problem.h"
-#include "backends/common/product_parts.h"
+#include "backends/common/decomposed_products.h"
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/product_ways.h"
@@ -85,12 +85,12 @@ constexpr KernelImpl kGemm = {.name = "gemm",
 
 // The last is the reference, for nodes that are one product.
 std::span<const OpKernel> matmul_kernels() {
-  static const OpKernel kernels[] = {{"matmul", kInParts<ops::Matmul, MatmulParts, kernels_for>},
+  static const OpKernel kernels[] = {{"matmul", kDecomposed<ops::Matmul, DecomposedMatmul, kernels_for>},
                                      {"matmul", kGemm<ops::Matmul>},
                                      {"linear", linear_gemv_way()},
                                      {"linear", linear_quantized_panels_way()},
                                      {"linear", linear_quantized_gemv_way()},
-                                     {"linear", kInParts<ops::Linear, LinearParts, kernels_for>},
+                                     {"linear", kDecomposed<ops::Linear, DecomposedLinear, kernels_for>},
                                      {"linear", kDequantized<kernels_for>},
                                      {"linear", kGemm<ops::Linear>}};
   return kernels;

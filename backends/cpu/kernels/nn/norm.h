@@ -1,4 +1,4 @@
-// What the parts of the norm kernels tell each other: plain data, fixed for a call. Used by norm*.cpp only.
+// What the files of the norm kernels (norm*.cpp) hand to each other: plain data that stays as it is during a call.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@ struct NormJob {
   bool stream = false;
 };
 
-// Sums over rows are made block by block and the blocks are added in order: how many there are depends on the
-// shape alone.
+// How rows are cut into blocks for sums over rows. Each block is summed by itself, then the blocks are added in order. The number of
+// blocks depends on the shape alone, so results do not depend on the number of threads.
 struct RowBlocks {
   int64_t count, rows_each;
 
@@ -35,7 +35,7 @@ struct RowBlocks {
   }
 };
 
-// Rows [first, last) in f64, which has no SIMD code; dweight and dbias gain the sums of these rows.
+// Computes rows [first, last) in f64, for which there is no SIMD code; the sums over these rows are added to dweight and dbias.
 void norm_rows_f64(const NormJob& job, int64_t first, int64_t last);
 void norm_gradient_rows_f64(const NormJob& job, int64_t first, int64_t last, double* dweight, double* dbias);
 

@@ -52,7 +52,7 @@ void update_chunk(const auto& rule, const UpdateJob& job, int64_t at, int64_t n)
   float* p_out = room_for(job.p_out, job.dtype, at, p_buffer);
   const Vec zero = hn::Zero(kF32);
   each_vector(n, [&](int64_t i, auto part) {
-    Slot<Number> s{load(p + i, part), load(g + i, part), zero, zero};
+    UpdatedElement<Number> s{load(p + i, part), load(g + i, part), zero, zero};
     if constexpr (kM) s.m = load(static_cast<const float*>(job.m) + at + i, part);
     if constexpr (kV) s.v = load(static_cast<const float*>(job.v) + at + i, part);
     rule(s);
@@ -72,7 +72,8 @@ double element_of(const void* data, DType dtype, int64_t i) {
 template <bool kM, bool kV>
 void update_f64(const auto& rule, const UpdateJob& job, int64_t at, int64_t n) {
   for (int64_t i = at; i < at + n; ++i) {
-    Slot<double> s{static_cast<const double*>(job.p)[i], element_of(job.g, job.gradient_dtype, i), 0, 0};
+    UpdatedElement<double> s{static_cast<const double*>(job.p)[i], element_of(job.g, job.gradient_dtype, i),
+                             0, 0};
     if constexpr (kM) s.m = static_cast<const double*>(job.m)[i];
     if constexpr (kV) s.v = static_cast<const double*>(job.v)[i];
     rule(s);

@@ -1,5 +1,4 @@
-// What the SIMD part of the optimizer kernels is told: plain data, fixed for a call. Used by optimizer.cpp
-// only.
+// One call of the optimizer's SIMD code: plain data that stays as it is during the call. Used by optimizer.cpp only.
 #pragma once
 
 #include <cstdint>

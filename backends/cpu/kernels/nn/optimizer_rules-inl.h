@@ -34,7 +34,7 @@ HWY_INLINE double root(double x) { return std::sqrt(x); }
 HWY_INLINE double sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
 
 template <class N>
-struct Slot {  // what one element has
+struct UpdatedElement {  // parameter, gradient and moments of one
   N p, g, m, v;
 };
 
@@ -51,7 +51,7 @@ struct SgdRule {
         has_momentum(j.m != nullptr),
         nesterov(j.nesterov),
         first_step(j.first_step) {}
-  HWY_INLINE void operator()(Slot<N>& s) const {
+  HWY_INLINE void operator()(UpdatedElement<N>& s) const {
     N g = s.g * scale + s.p * weight_decay;
     if (has_momentum) {
       s.m = first_step ? g : s.m * momentum + g * fresh;
@@ -74,7 +74,7 @@ struct AdamRule {
         step_size(j.step_size),
         inverse_root_correction(j.inverse_root_correction),
         eps(j.eps) {}
-  HWY_INLINE void operator()(Slot<N>& s) const {
+  HWY_INLINE void operator()(UpdatedElement<N>& s) const {
     const N g = s.g * scale + s.p * weight_decay;
     s.m = s.m + (g - s.m) * fresh1;
     s.v = s.v * beta2 + g * g * fresh2;
@@ -93,7 +93,7 @@ struct LionRule {
         fresh1(1 - j.beta1),
         beta2(j.beta2),
         fresh2(1 - j.beta2) {}
-  HWY_INLINE void operator()(Slot<N>& s) const {
+  HWY_INLINE void operator()(UpdatedElement<N>& s) const {
     const N g = s.g * scale;
     s.p = s.p * shrink - lr * sign(s.m * beta1 + g * fresh1);
     s.m = s.m * beta2 + g * fresh2;

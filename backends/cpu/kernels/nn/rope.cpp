@@ -7,7 +7,7 @@
 
 #include "backends/cpu/kernels/nn/rope_row.h"
 #include "backends/cpu/parallel/parallel.h"
-#include "backends/cpu/parallel/slots.h"
+#include "backends/cpu/parallel/task_scratch.h"
 #include "backends/cpu/simd/highway_targets.h"
 #include "backends/cpu/simd/row_jobs.h"
 #include "backends/kernel.h"
@@ -24,8 +24,8 @@ HWY_BEFORE_NAMESPACE();
 namespace genesis::cpu::HWY_NAMESPACE {
 namespace {
 
-// sin and cos of position * frequency for `n` pairs: the angle less its multiple of pi/2 in double, then
-// polynomials (Cephes' sinf and cosf) in float.
+// Cosines and sines of position * frequency for `n` pairs. The angle is reduced by multiples of pi/2 in double precision; the rest
+// goes through the polynomials of Cephes' sinf and cosf in float.
 void make_table(double position, const double* frequencies, int64_t n, float* cosines, float* sines) {
   for (int64_t i = 0; i < n; ++i) {
     const double angle = position * frequencies[i], turns = std::nearbyint(angle * (2 / std::numbers::pi));
@@ -43,7 +43,7 @@ void make_table(double position, const double* frequencies, int64_t n, float* co
   }
 }
 
-// Pairs (i, i + pairs).
+// Rotates pairs of elements i and i + pairs.
 template <bool kStream, class T>
 void rotate_halves(const RopeRow& row, const T* x, T* y) {
   const auto *cosines = static_cast<const float*>(row.cosines), *sines = static_cast<const float*>(row.sines);
@@ -55,7 +55,7 @@ void rotate_halves(const RopeRow& row, const T* x, T* y) {
   });
 }
 
-// Pairs (2i, 2i + 1), by way of two small buffers.
+// Rotates pairs of elements 2i and 2i + 1.
 template <class T>
 void rotate_neighbours(const RopeRow& row, const T* x, T* y) {
   const auto *cosines = static_cast<const float*>(row.cosines), *sines = static_cast<const float*>(row.sines);
@@ -105,10 +105,11 @@ struct Prepared {
   int64_t batch, time, heads, size, pairs;
   int64_t rotated;                  // heads that rotate; the rest pass through
   bool own_positions;               // [batch, time]
-  bool given, own_frequencies;      // an input; [batch, pairs]
+  bool given, own_frequencies;      // whether frequencies are an input; and one [batch, pairs], of each row
   std::vector<double> frequencies;  // of each pair, negative to rotate back; empty where they are an input
 
-  // A task's times. Rows that share positions and frequencies are rotated together.
+  // Work is counted in rows of positions: one for each time, or for each time of each batch entry where these have positions or
+  // frequencies of their own. `shared` batch entries are rotated by one row of positions; a piece is `grain` of such rows.
   bool per_row() const { return own_positions || own_frequencies; }
   int64_t rows() const { return per_row() ? batch * time : time; }
   int64_t shared() const { return per_row() ? 1 : batch; }
@@ -144,7 +145,7 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) { return prepare_t
 
 int64_t scratch_bytes(const KernelQuery& query) {
   const auto prepared = prepare_typed(query);
-  return Slots::bytes_for(prepared->pieces(), prepared->table_bytes());
+  return TaskScratch::bytes_for(prepared->pieces(), prepared->table_bytes());
 }
 
 void make_table_f64(double position, const double* frequencies, int64_t n, double* cosines, double* sines) {
@@ -171,7 +172,7 @@ void rotate_f64(const RopeRow& row) {
   }
 }
 
-// The cosines, then the sines, of a row of positions.
+// Writes the cosines and the sines of row `index` of the positions.
 void make_row_table(const KernelContext& c, const Prepared& p, int64_t index, std::byte* cosines,
                     std::byte* sines) {
   const int64_t at = p.own_positions ? index : index % p.time;
@@ -188,7 +189,7 @@ void make_row_table(const KernelContext& c, const Prepared& p, int64_t index, st
   ()(position, frequencies, p.pairs, reinterpret_cast<float*>(cosines), reinterpret_cast<float*>(sines));
 }
 
-// One row of positions: all the batch entries that share it.
+// Rotates what row `index` of the positions belongs to, in all batch entries that share it.
 void run_row(const KernelContext& c, const Prepared& p, int64_t index, std::byte* scratch) {
   std::byte* sines = scratch + p.table_bytes() / 2;
   make_row_table(c, p, index, scratch, sines);
@@ -209,9 +210,9 @@ void run_row(const KernelContext& c, const Prepared& p, int64_t index, std::byte
 void run(const KernelContext& c) {
   const auto& p = c.prepared<Prepared>();
   if (c.output().numel() == 0) return;
-  Slots slots(c.scratch, p.pieces(), p.table_bytes());
+  TaskScratch task_scratch(c.scratch, p.pieces(), p.table_bytes());
   parallel_pieces(p.pieces(), [&](int64_t piece) {
-    slots.with([&](std::byte* scratch) {
+    task_scratch.with([&](std::byte* scratch) {
       const int64_t last = std::min(p.rows(), (piece + 1) * p.grain());
       for (int64_t row = piece * p.grain(); row < last; ++row) run_row(c, p, row, scratch);
     });

@@ -1,4 +1,4 @@
-// Choosing an index per row: multinomial and random_sample. A row is handled by one thread; its random
+// Choosing an index per row: multinomial and sample_logits. A row is handled by one thread; its random
 // numbers depend on the row's place only.
 #include <algorithm>
 #include <cmath>
@@ -28,7 +28,7 @@ Draw draw_of(const TensorView& rng, int64_t stream) {
   return {static_cast<uint64_t>(state[0]), static_cast<uint32_t>(stream), static_cast<uint32_t>(state[1])};
 }
 
-// Rows of reals as f32, in scratch that belongs to the row.
+// Calls f(i, value as f32) for the n elements of one row.
 template <class F>
 void read_row(const TensorView& x, int64_t row, int64_t n, F&& f) {
   dispatch(x.dtype, [&]<class T>(TypeTag<T>) {
@@ -37,34 +37,34 @@ void read_row(const TensorView& x, int64_t row, int64_t n, F&& f) {
   });
 }
 
-// --- random_sample
+// --- sample_logits
 
-// The tokens still in play, in the order of their indices.
+// The tokens of one row that can still be drawn, in the order of their indices.
 struct Candidates {
   float* logits;
   float* weights;   // exp((logit - greatest) / temperature)
   uint32_t* keys;   // unsigned numbers in the order of the logits
   int32_t* places;  // indices in the row
-  int32_t* list;    // room for find_cut
+  int32_t* list;    // scratch of find_cut()
   int64_t n;
-  int bits;  // of a whole weight
+  int bits;  // of a weight as an integer (whole_weight)
 
   uint64_t weight(int64_t i) const { return whole_weight(weights[i], bits); }
 };
 constexpr int64_t kCandidateBytes = 20;  // per token
 
-// The tokens that stay: those with a greater key than `key`, and the first `ties` of those with that key.
+// Which tokens stay: all with a key greater than `key`, and of those with that very key the first `ties`.
 struct Cut {
   uint32_t key;
   int64_t ties;
 };
 
-// One level of find_cut: bins of a part of the key.
+// One level of find_cut(): the sums of weights by some bits of the key.
 struct Bins {
   uint64_t mass[2048];
 };
 
-// The bin, from the top, at which `above` reaches `wanted`; `above` stops below it.
+// Adds up bins from the top until `above` and the next bin together reach `wanted`; returns that bin, which `above` leaves out.
 int find_bin(const Bins& bins, int size, uint64_t wanted, uint64_t& above) {
   for (int bin = size - 1; bin > 0; --bin) {
     if (above + bins.mass[bin] >= wanted) return bin;
@@ -73,8 +73,9 @@ int find_bin(const Bins& bins, int size, uint64_t wanted, uint64_t& above) {
   return 0;
 }
 
-// Walks the keys downwards, 11 bits at a time, to the smallest set of greatest tokens whose weights sum to at
-// least `wanted`, which is not 0. Only the tokens of the bin where that happens are looked at again.
+// Finds the smallest set of tokens, those with the greatest keys, whose weights add up to at least `wanted` (not 0). A radix search
+// from the top: each level adds up the weights by 11 bits of the key, or 10, and only the tokens of the bin in which the sum is
+// reached go on to the next level.
 template <class Weight>
 Cut find_cut(const Candidates& c, uint64_t wanted, const Weight& weight) {
   constexpr int kShift[] = {21, 10, 0}, kSize[] = {2048, 2048, 1024};
@@ -153,7 +154,7 @@ struct SampleSettings {
   double top_p, min_p;
 };
 
-// Those whose weight is at least that part of the greatest, which is 1.
+// Keeps the tokens whose weight is at least `min_p`; the greatest weight is 1.
 void keep_likely(Candidates& c, float min_p) {
   int64_t kept = 0;
   for (int64_t i = 0; i < c.n; ++i) {
@@ -180,20 +181,20 @@ int64_t sample_row(Candidates& c, const SampleSettings& settings, uint32_t word)
   return c.places[token_at(c, share_of(total_of(c), word))];
 }
 
-// One for all rows, or one for each.
+// The setting of a row: a tensor of settings has one element for all rows, or one for each.
 template <class T>
 T setting_of(const TensorView& setting, int64_t row) {
   return setting.as<T>()[setting.numel() == 1 ? 0 : row];
 }
 
 SampleSettings settings_of(const KernelContext& c, int64_t row) {
-  const auto& op = c.attributes<ops::RandomSample>();
+  const auto& op = c.attributes<ops::SampleLogits>();
   if (c.num_inputs() == 2) return {op.temperature, op.top_k, op.top_p, op.min_p};
   return {setting_of<float>(c.input(2), row), setting_of<int64_t>(c.input(3), row),
           setting_of<float>(c.input(4), row), c.num_inputs() == 6 ? setting_of<float>(c.input(5), row) : 0};
 }
 
-// A row with a seed and a step of its own draws as if it were the only one.
+// The random word of a row. Where rows have seeds and steps of their own, a row draws what it would draw as the only row.
 uint32_t word_of_row(const TensorView& rng, int64_t stream, int64_t row) {
   if (rng.rank == 1) return draw_of(rng, stream).word(row);
   const int64_t *seeds = rng.as<int64_t>(), *steps = seeds + rng.numel() / 2;
@@ -202,10 +203,10 @@ uint32_t word_of_row(const TensorView& rng, int64_t stream, int64_t row) {
       .word(0);
 }
 
-void run_random_sample(const KernelContext& c) {
+void run_sample_logits(const KernelContext& c) {
   const TensorView& logits = c.input(1);
   const int64_t n = logits.dim(-1), rows = c.output().numel();
-  const int64_t stream = c.attributes<ops::RandomSample>().stream;
+  const int64_t stream = c.attributes<ops::SampleLogits>().stream;
   parallel_rows(rows, n * kCandidateBytes, [&](int64_t first, int64_t last) {
     for (int64_t r = first; r < last; ++r) {
       auto* words = reinterpret_cast<uint32_t*>(c.scratch + r * n * kCandidateBytes);
@@ -234,7 +235,7 @@ int64_t sample_scratch(const KernelQuery& query) {
 // --- multinomial
 
 struct Weighted {
-  double time;  // exponential, until the element arrives
+  double time;  // drawn from an exponential distribution: when the element arrives
   int64_t place;
 };
 
@@ -268,8 +269,8 @@ void draw_with_replacement(const KernelContext& c, const Draw& draw, int64_t row
   }
 }
 
-// Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006: the first to arrive, where
-// element i waits an exponential time of rate w_i.
+// Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006: element i arrives after a time that is exponentially
+// distributed with rate w_i, and the first elements to arrive are the sample.
 void draw_without_replacement(const KernelContext& c, const Draw& draw, int64_t row, int64_t n,
                               Weighted* times) {
   const int64_t samples = c.output().dim(-1);
@@ -303,7 +304,7 @@ int64_t multinomial_scratch(const KernelQuery& query) {
 }
 
 constexpr OpKernel kKernels[] = {
-    {"random_sample", {.name = "radix", .run = run_random_sample, .scratch_bytes = sample_scratch}},
+    {"sample_logits", {.name = "radix", .run = run_sample_logits, .scratch_bytes = sample_scratch}},
     {"multinomial", {.name = "rows", .run = run_multinomial, .scratch_bytes = multinomial_scratch}}};
 
 }  // namespace

@@ -54,15 +54,15 @@ void order_row(const T* x, int64_t n, int64_t stride, int64_t k, bool descending
 }
 
 // Rows are sorted by as many tasks as there is scratch for, each with its own part of it.
-constexpr int64_t kSlots = 64;
+constexpr int64_t kMaxTasks = 64;
 
 void sort_rows(const KernelContext& c, RowShape rows, int64_t k, bool descending) {
-  const int64_t count = rows.outer * rows.inner, slots = std::min(count, kSlots);
+  const int64_t count = rows.outer * rows.inner, tasks = std::min(count, kMaxTasks);
   if (count * rows.n == 0) return;
   dispatch(c.input(0).dtype == DType::boolean ? DType::u8 : c.input(0).dtype, [&]<class T>(TypeTag<T>) {
-    const auto slot = [&](int64_t s) {
+    const auto run_task = [&](int64_t s) {
       Entry* entries = reinterpret_cast<Entry*>(c.scratch) + s * rows.n;
-      for (int64_t row = count * s / slots; row < count * (s + 1) / slots; ++row) {
+      for (int64_t row = count * s / tasks; row < count * (s + 1) / tasks; ++row) {
         const int64_t o = row / rows.inner, j = row % rows.inner;
         const T* x = c.input(0).as<T>() + o * rows.n * rows.inner + j;
         order_row(x, rows.n, rows.inner, k, descending, entries);
@@ -74,24 +74,24 @@ void sort_rows(const KernelContext& c, RowShape rows, int64_t k, bool descending
       }
     };
     if (count * rows.n < 1024)
-      for (int64_t s = 0; s < slots; ++s) slot(s);
+      for (int64_t s = 0; s < tasks; ++s) run_task(s);
     else
-      parallel_pieces(slots, slot);
+      parallel_pieces(tasks, run_task);
   });
 }
 
-int64_t slots_bytes(RowShape rows) {
+int64_t scratch_for(RowShape rows) {
   const CheckedSize count = CheckedSize(rows.outer) * rows.inner;
-  return (std::min(count, CheckedSize(kSlots)) * rows.n * sizeof(Entry)).value();
+  return (std::min(count, CheckedSize(kMaxTasks)) * rows.n * sizeof(Entry)).value();
 }
 
 int64_t sort_scratch(const KernelQuery& query) {
-  return slots_bytes(
+  return scratch_for(
       row_shape(query.inputs[0].shape.sizes(), from_attributes<ops::Sort>(query.attributes).axis));
 }
 
 int64_t topk_scratch(const KernelQuery& query) {
-  return slots_bytes(
+  return scratch_for(
       row_shape(query.inputs[0].shape.sizes(), from_attributes<ops::TopK>(query.attributes).axis));
 }
 

@@ -1,7 +1,7 @@
 // A product and the sums of a's rows, which are the gradients of a linear layer by its weight and bias: by cuBLASLt, which
 // can sum rows while they pass through the product, where that was measured to be no slower than the product and the
 // sum one after the other; those two anywhere else.
-#include "backends/common/product_parts.h"
+#include "backends/common/decomposed_products.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/gemm/lt/autotune.h"
 #include "backends/cuda/product_ways.h"
@@ -13,7 +13,7 @@ namespace genesis::cuda {
 namespace {
 
 struct Prepared {
-  MatmulParts parts;
+  DecomposedMatmul parts;
   std::optional<LtProduct> together;
   std::optional<LtAlgorithm> algorithm;  // empty: the parts are faster, or the library knows no way
 };
@@ -38,7 +38,7 @@ GemmProblem problem_of(const KernelQuery& query) {
 }
 
 // The parts on memory of the tuner's own.
-void run_on_noise(const MatmulParts& parts, const KernelQuery& query, const GemmData& data) {
+void run_on_noise(const DecomposedMatmul& parts, const KernelQuery& query, const GemmData& data) {
   const TensorView in[] = {view_of(query.inputs[0], const_cast<void*>(data.a)),
                            view_of(query.inputs[1], const_cast<void*>(data.b))},
                    out[] = {view_of(query.outputs[0], data.c),
@@ -59,7 +59,7 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
 }
 
 int64_t scratch_bytes(const KernelQuery& query) {
-  return MatmulParts(kernels_for, false, query).scratch_bytes();
+  return DecomposedMatmul(kernels_for, false, query).scratch_bytes();
 }
 
 void run(const KernelContext& c) {
@@ -71,7 +71,7 @@ void run(const KernelContext& c) {
                                                                     .bias = c.output(1).data,
                                                                     .workspace = c.scratch,
                                                                     .stream = launch_of(c).stream});
-  if (!started) run_parts(prepared.parts, c);
+  if (!started) run_decomposed(prepared.parts, c);
 }
 
 }  // namespace

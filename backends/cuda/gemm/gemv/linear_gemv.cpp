@@ -1,6 +1,6 @@
 #include "backends/cuda/gemm/gemv/linear_gemv.h"
 
-#include "backends/common/product_parts.h"
+#include "backends/common/decomposed_products.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/product_ways.h"
 
@@ -8,7 +8,7 @@ namespace genesis::cuda {
 namespace {
 
 struct Prepared {
-  LinearParts parts;  // where a buffer is no multiple of 16 bytes
+  DecomposedLinear parts;  // where a buffer is no multiple of 16 bytes
   ops::Linear op;
   bool has_bias = false;
   GemmProblem problem;     // of the first weight
@@ -76,7 +76,7 @@ std::optional<std::string> linear_gemv_declines(const KernelQuery& query, const 
 
 std::shared_ptr<const void> prepare_linear_gemv(const KernelQuery& query) {
   const auto op = from_attributes<ops::Linear>(query.attributes);
-  auto made = std::make_shared<Prepared>(Prepared{LinearParts(kernels_for, true, query),
+  auto made = std::make_shared<Prepared>(Prepared{DecomposedLinear(kernels_for, true, query),
                                                   op,
                                                   op.has_bias(query.inputs.size()),
                                                   gemv_problem(query, op, 0),
@@ -87,12 +87,12 @@ std::shared_ptr<const void> prepare_linear_gemv(const KernelQuery& query) {
 }
 
 int64_t linear_gemv_scratch(const KernelQuery& query) {
-  return LinearParts(kernels_for, false, query).scratch_bytes();
+  return DecomposedLinear(kernels_for, false, query).scratch_bytes();
 }
 
 void run_linear_gemv(const KernelContext& c, StartGemv kernel) {
   const auto& p = c.prepared<Prepared>();
-  if (!aligned_to_packs(c) || !try_to_start(c, p, kernel)) run_parts(p.parts, c);
+  if (!aligned_to_packs(c) || !try_to_start(c, p, kernel)) run_decomposed(p.parts, c);
 }
 
 namespace {

@@ -10,7 +10,7 @@
 namespace genesis::cuda {
 namespace {
 
-constexpr int kMaxSlots = 8;
+constexpr int kMaxStages = 8;
 constexpr int64_t kWholeScales = 256;  // elements of k whose scales are 16 bytes
 
 // How the kernel goes about it.
@@ -18,10 +18,10 @@ struct StreamPlan {
   int64_t groups = 0;   // of rows, over all layers
   int parts = 1;        // of k
   int part_values = 0;  // elements of k; the last part may have fewer
-  int slots = 0;        // of a warp's ring
+  int stages = 0;       // of a warp's ring
   int row_bytes = 0;    // of a part's quants
   int scale_bytes = 0;  // and scales
-  int slot_bytes = 0;   // of all rows that a warp has at once
+  int stage_bytes = 0;  // of all rows that a warp has at once
   int ring_at = 0;      // in shared memory
   int shared_bytes = 0;
 };
@@ -43,14 +43,15 @@ __device__ __forceinline__ RowGroup group_at(const QuantizedGemv& gemv, int64_t 
   return {which, row, static_cast<int>(min(int64_t{results}, gemv.layer[which].n - row))};
 }
 
-// Of one warp. A slot has a part of each row of a group: their quants, then their scales.
+// The ring of one warp. A stage holds a part of each row of a group: their quants, then their scales.
 template <WeightFormat kFormat, int kRows>
 class WarpRing {
  public:
-  __device__ WarpRing(const QuantizedGemv& gemv, const StreamPlan& plan, unsigned char* slots, uint64_t* full)
+  __device__ WarpRing(const QuantizedGemv& gemv, const StreamPlan& plan, unsigned char* stages,
+                      uint64_t* full)
       : gemv_(gemv),
         plan_(plan),
-        slots_(slots),
+        stages_(stages),
         full_(full),
         group_(first_group()),
         policy_(evict_first_policy()) {}
@@ -62,7 +63,7 @@ class WarpRing {
     return static_cast<int64_t>(blockDim.x) / kLanes * gridDim.x;
   }
 
-  // For the next part, if there is one, into a slot that nobody reads any more.
+  // Starts to copy the next part, if there is one, into a stage that nobody reads any more.
   __device__ __forceinline__ void ask() {
     if (group_ >= plan_.groups) return;
     const int lane = static_cast<int>(threadIdx.x) % kLanes;
@@ -71,7 +72,7 @@ class WarpRing {
               values = static_cast<int>(min(int64_t{plan_.part_values}, gemv_.k - begin));
     const int quant_bytes = bytes_of(values), scale_bytes = values / 16;
     const int rows = gemv_.swiglu ? 2 * group.count : group.count;
-    if (lane == 0) expect_bytes(full_ + slot_, static_cast<uint32_t>(rows * (quant_bytes + scale_bytes)));
+    if (lane == 0) expect_bytes(full_ + filling_, static_cast<uint32_t>(rows * (quant_bytes + scale_bytes)));
     __syncwarp();
     // Lanes have a row's quants or scales each; rows that are whole lie side by side.
     const int results = gemv_.swiglu ? kRows / 2 : kRows, place = lane % kRows, row = place % results;
@@ -80,18 +81,18 @@ class WarpRing {
       const QuantizedGemv::Layer& layer = gemv_.layer[gemv_.swiglu ? place / results : group.which];
       const int64_t from_row = group.row + row;
       const auto copies = static_cast<uint32_t>(whole ? group.count : 1);
-      unsigned char* to = slots_ + slot_ * slot_bytes();
+      unsigned char* to = stages_ + filling_ * stage_bytes();
       if (lane < kRows)
         stream_to_shared(
             to + place * plan_.row_bytes,
             static_cast<const char*>(layer.quants) + from_row * bytes_of(gemv_.k) + bytes_of(begin),
-            copies * quant_bytes, full_ + slot_, policy_);
+            copies * quant_bytes, full_ + filling_, policy_);
       else
         stream_to_shared(to + kRows * plan_.row_bytes + place * plan_.scale_bytes,
                          static_cast<const char*>(layer.scales) + from_row * (gemv_.k / 16) + begin / 16,
-                         copies * scale_bytes, full_ + slot_, policy_);
+                         copies * scale_bytes, full_ + filling_, policy_);
     }
-    if (++slot_ == plan_.slots) slot_ = 0;
+    if (++filling_ == plan_.stages) filling_ = 0;
     if (++part_ < plan_.parts) return;
     part_ = 0;
     group_ += group_step();
@@ -99,13 +100,13 @@ class WarpRing {
 
   // The next part that was asked for, when it is there.
   __device__ __forceinline__ const unsigned char* wait() {
-    wait_for_phase(full_ + read_, phase_);
-    return slots_ + read_ * slot_bytes();
+    wait_for_phase(full_ + reading_, phase_);
+    return stages_ + reading_ * stage_bytes();
   }
-  // It is done with.
+  // The part that wait() gave has been read: its stage is filled anew.
   __device__ __forceinline__ void release() {
     __syncwarp();
-    if (++read_ == plan_.slots) read_ = 0, phase_ ^= 1;
+    if (++reading_ == plan_.stages) reading_ = 0, phase_ ^= 1;
     ask();
   }
 
@@ -116,33 +117,33 @@ class WarpRing {
   static __device__ __forceinline__ int bytes_of(int values) {
     return kFormat == WeightFormat::kQ4 ? values / 2 : values;
   }
-  __device__ __forceinline__ int slot_bytes() const { return kRows * (plan_.row_bytes + plan_.scale_bytes); }
+  __device__ __forceinline__ int stage_bytes() const { return kRows * (plan_.row_bytes + plan_.scale_bytes); }
 
   const QuantizedGemv& gemv_;
   const StreamPlan& plan_;
-  unsigned char* slots_;
+  unsigned char* stages_;
   uint64_t* full_;
   int64_t group_;
-  int part_ = 0, slot_ = 0, read_ = 0;
+  int part_ = 0, filling_ = 0, reading_ = 0;
   uint32_t phase_ = 0;
   uint64_t policy_;
 };
 
-// sums[m * kRows + r] += row r of the slot times row m of x, over `values` elements from `begin` on.
+// sums[m * kRows + r] += row r of the stage times row m of x, over `values` elements from `begin` on.
 template <WeightFormat kFormat, int M, int kRows>
 __device__ __forceinline__ void multiply_part(const QuantizedGemv& gemv, const StreamPlan& plan,
-                                              const unsigned char* slot, const int (&places)[kRows],
+                                              const unsigned char* stage, const int (&places)[kRows],
                                               const SharedX& x, int begin, int values,
                                               float (&sums)[M * kRows]) {
   constexpr int kEach = kValuesOfPack<kFormat>;
-  const unsigned char* scales = slot + kRows * plan.row_bytes;
+  const unsigned char* scales = stage + kRows * plan.row_bytes;
 #pragma unroll 2
   for (int pack = static_cast<int>(threadIdx.x) % kLanes; pack < values / kEach; pack += kLanes) {
     Words w[kRows];
     float scale[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      w[r] = reinterpret_cast<const Words*>(slot + places[r] * plan.row_bytes)[pack];
+      w[r] = reinterpret_cast<const Words*>(stage + places[r] * plan.row_bytes)[pack];
       scale[r] = __half2float(reinterpret_cast<const __half*>(
           scales + places[r] * plan.scale_bytes)[pack * kEach / static_cast<int>(kQuantBlock)]);
     }
@@ -200,19 +201,19 @@ __global__ void __launch_bounds__(kMaxGemvWarps* kLanes, 1)
     streamed_gemv(const __grid_constant__ QuantizedGemv gemv, const __grid_constant__ StreamPlan plan,
                   const T* x) {
   extern __shared__ __align__(128) unsigned char shared[];
-  __shared__ __align__(8) uint64_t full[kMaxGemvWarps][kMaxSlots];
+  __shared__ __align__(8) uint64_t full[kMaxGemvWarps][kMaxStages];
   __shared__ XSquares squares;
   const int warp = static_cast<int>(threadIdx.x) / kLanes, lane = static_cast<int>(threadIdx.x) % kLanes;
-  if (lane < plan.slots) {
+  if (lane < plan.stages) {
     init_barrier(&full[warp][lane], 1);
     let_copies_see_barriers();
   }
   __syncwarp();
   WarpRing<kFormat, kRows> ring(
-      gemv, plan, shared + plan.ring_at + warp * plan.slots * kRows * (plan.row_bytes + plan.scale_bytes),
+      gemv, plan, shared + plan.ring_at + warp * plan.stages * kRows * (plan.row_bytes + plan.scale_bytes),
       full[warp]);
   const auto fill = [&] {
-    for (int i = 0; i < plan.slots; ++i) ring.ask();
+    for (int i = 0; i < plan.stages; ++i) ring.ask();
   };
   if (gemv.independent) fill();
   pdl_launch_dependents();
@@ -257,11 +258,11 @@ std::string plan_stream(QuantizedGemv& gemv, int rows, const WeightStream& strea
   if (!can_copy(gemv, plan, results)) return "scales that do not begin and end at multiples of 16 bytes";
   plan.row_bytes = plan.part_values / (is_q4 ? 2 : 1);
   plan.scale_bytes = plan.part_values / 16;
-  plan.slot_bytes = rows * (plan.row_bytes + plan.scale_bytes);
-  plan.slots = std::min(kMaxSlots, stream.ring_bytes / (stream.warps * plan.slot_bytes));
-  if (plan.slots < 2) return "rows of weights of which shared memory does not hold two ahead";
+  plan.stage_bytes = rows * (plan.row_bytes + plan.scale_bytes);
+  plan.stages = std::min(kMaxStages, stream.ring_bytes / (stream.warps * plan.stage_bytes));
+  if (plan.stages < 2) return "rows of weights of which shared memory does not hold two ahead";
   plan.ring_at = static_cast<int>(blocks_for(byte_rows_bytes(gemv.m, gemv.k), 128) * 128);
-  plan.shared_bytes = plan.ring_at + plan.slots * stream.warps * plan.slot_bytes;
+  plan.shared_bytes = plan.ring_at + plan.stages * stream.warps * plan.stage_bytes;
   if (plan.shared_bytes + kOwnShared > shared_limit)
     return "rows of x that leave weights no room in shared memory";
   return "";

@@ -1,7 +1,7 @@
 // linear of the rows that a batch of texts decodes: more than a GEMV takes, and too few for a product of matrices to keep
 // memory busy between small steps. All weights of a node, with swiglu behind or an addend, are one start. A norm is
 // faster as a step of its own: inside, every block would repeat it.
-#include "backends/common/product_parts.h"
+#include "backends/common/decomposed_products.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/gemm/gemm.h"
 #include "backends/cuda/gemm/skinny/skinny_gemm.h"
@@ -17,7 +17,7 @@ struct Prepared {
   SkinnyGemmCut cut;
   GemmProblem problem;  // of the first weight
   std::shared_ptr<const Gemm> one;
-  std::unique_ptr<LinearParts> parts;
+  std::unique_ptr<DecomposedLinear> parts;
 };
 
 GemmProblem problem_of(const KernelQuery& query, const ops::Linear& op, size_t weight) {
@@ -73,13 +73,13 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
   if (made->op.is_plain())
     made->one = Gemm::create_plain(p);
   else
-    made->parts = std::make_unique<LinearParts>(kernels_for, true, query);
+    made->parts = std::make_unique<DecomposedLinear>(kernels_for, true, query);
   return made;
 }
 
 int64_t scratch_bytes(const KernelQuery& query) {
   if (from_attributes<ops::Linear>(query.attributes).is_plain()) return 0;
-  return LinearParts(kernels_for, false, query).scratch_bytes();
+  return DecomposedLinear(kernels_for, false, query).scratch_bytes();
 }
 
 // Where the weights, biases and results of a run are.
@@ -103,7 +103,7 @@ Gemv gemv_of(const KernelContext& c, const Prepared& p) {
 }
 
 void run_otherwise(const KernelContext& c, const Prepared& p) {
-  if (p.parts) return run_parts(*p.parts, c);
+  if (p.parts) return run_decomposed(*p.parts, c);
   p.one->run({.a = c.input(0).data,
               .b = c.input(1).data,
               .c = c.output().data,

@@ -1,7 +1,7 @@
 // Products with swiglu, or its gradient, as their epilogue: in bf16 on Hopper chips one kernel each, whose tiles end as
 // swiglu_epilogue.h says. On other chips, and where a buffer does not start at a multiple of 16 bytes, the ops that each
 // stands for.
-#include "backends/common/product_parts.h"
+#include "backends/common/decomposed_products.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/hopper/swiglu/swiglu_epilogue.h"
 #include "backends/cuda/hopper/tensor_map.h"
@@ -43,7 +43,7 @@ struct Prepared {
 };
 
 struct Forward {
-  using Parts = LinearParts;
+  using Parts = DecomposedLinear;
   static bool is_asked_for(const KernelQuery& query) {
     return from_attributes<ops::Linear>(query.attributes).epilogue == ops::LinearEpilogue::kWithSwiglu;
   }
@@ -56,7 +56,7 @@ struct Forward {
 };
 
 struct Backward {
-  using Parts = MatmulParts;
+  using Parts = DecomposedMatmul;
   static bool is_asked_for(const KernelQuery& query) {
     return from_attributes<ops::Matmul>(query.attributes).epilogue == ops::MatmulEpilogue::kSwigluGrad;
   }
@@ -107,7 +107,7 @@ template <class Op>
 void run(const KernelContext& c) {
   const auto& prepared = c.prepared<Prepared<Op>>();
   const bool started = prepared.in_tiles && aligned_to_packs(c) && run_in_tiles<Op>(c, prepared.problem);
-  if (!started) run_parts(prepared.parts, c);
+  if (!started) run_decomposed(prepared.parts, c);
 }
 
 template <class Op>

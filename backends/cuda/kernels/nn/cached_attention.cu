@@ -1,8 +1,8 @@
-// cached_attention: its ways, best first, each with a folder of its own, and the last, in parts, which takes any size and dtype;
+// cached_attention: its ways, best first, each with a folder of its own, and the last, decomposed, which takes any size and dtype;
 // and what all of them are told of a node and of a run.
 #include <cmath>
 
-#include "backends/common/cached_parts.h"
+#include "backends/common/decomposed_cached_attention.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/kernels/nn/cached_call.h"
@@ -15,11 +15,11 @@ namespace {
 constexpr int kThreads = 128;
 
 std::shared_ptr<const void> prepare_parts(const KernelQuery& query) {
-  return std::make_shared<CachedParts>(kernels_for, true, query);
+  return std::make_shared<DecomposedCachedAttention>(kernels_for, true, query);
 }
 
 int64_t parts_scratch(const KernelQuery& query) {
-  return CachedParts(kernels_for, false, query).scratch_bytes();
+  return DecomposedCachedAttention(kernels_for, false, query).scratch_bytes();
 }
 
 __global__ void write_lengths(const int64_t* start, int64_t count, int64_t positions, int64_t* to,
@@ -32,12 +32,12 @@ __global__ void write_lengths(const int64_t* start, int64_t count, int64_t posit
   }
 }
 
-void run_parts(const KernelContext& k) {
+void run_decomposed(const KernelContext& k) {
   Launch launch = launch_of(k);
   launch.independent = 0;  // the parts have inputs of their own
   KernelContext parts = k;
   parts.launch = &launch;
-  k.prepared<CachedParts>().run(parts, [](const KernelContext& c, int64_t* to) {
+  k.prepared<DecomposedCachedAttention>().run(parts, [](const KernelContext& c, int64_t* to) {
     start_with_pdl(c, write_lengths, 1, kThreads, 0, c.input(5).as<const int64_t>(), c.input(5).numel(),
                    c.input(3).dim(1), to, launch_of(c).fault);
   });
@@ -101,7 +101,7 @@ std::span<const OpKernel> cached_attention_kernels() {
       {"cached_attention", grouped_attention_way()},
       {"cached_attention", one_start_way()},
       {"cached_attention",
-       {.name = "in_parts", .run = run_parts, .scratch_bytes = parts_scratch, .prepare = prepare_parts}}};
+       {.name = "decomposed", .run = run_decomposed, .scratch_bytes = parts_scratch, .prepare = prepare_parts}}};
   return ops;
 }
 

@@ -1,7 +1,7 @@
 // matmul and linear on CUDA. A plain product is described to Gemm once, when a plan is made ready: batch axes that lie
 // evenly in both operands become the product's own batch; what is left is a list of offsets, one start each. Forms that
-// are more have ways of their own (product_ways.h) or are done in parts.
-#include "backends/common/product_parts.h"
+// are more have ways of their own (product_ways.h) or are decomposed.
+#include "backends/common/decomposed_products.h"
 #include "backends/cuda/gemm_list.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/product_ways.h"
@@ -83,16 +83,16 @@ KernelImpl gemm_way() {
           .choose_inner = choose<Op>};
 }
 
-template <class Op, class Parts>
-KernelImpl in_parts() {
-  KernelImpl way = kInParts<Op, Parts, kernels_for>;
-  way.run = [](const KernelContext& c) { run_parts(c.prepared<Parts>(), c); };
+template <class Op, class Decomposed>
+KernelImpl decomposed() {
+  KernelImpl way = kDecomposed<Op, Decomposed, kernels_for>;
+  way.run = [](const KernelContext& c) { run_decomposed(c.prepared<Decomposed>(), c); };
   return way;
 }
 
 KernelImpl dequantized() {
   KernelImpl way = kDequantized<kernels_for>;
-  way.run = [](const KernelContext& c) { run_parts(c.prepared<DequantizedLinear>(), c); };
+  way.run = [](const KernelContext& c) { run_decomposed(c.prepared<DequantizedLinear>(), c); };
   return way;
 }
 
@@ -102,7 +102,7 @@ std::span<const OpKernel> matmul_kernels() {
   static const OpKernel ops[] = {{"matmul", gemm_way<ops::Matmul>()},
                                  {"matmul", matmul_swiglu_epilogue_way()},
                                  {"matmul", matmul_bias_grad_way()},
-                                 {"matmul", in_parts<ops::Matmul, MatmulParts>()},
+                                 {"matmul", decomposed<ops::Matmul, DecomposedMatmul>()},
                                  {"linear", linear_skinny_gemm_way()},
                                  {"linear", gemm_way<ops::Linear>()},
                                  {"linear", linear_gemv_prefetch_way()},
@@ -110,7 +110,7 @@ std::span<const OpKernel> matmul_kernels() {
                                  {"linear", linear_quantized_gemv_stream_way()},
                                  {"linear", linear_quantized_gemv_way()},
                                  {"linear", linear_swiglu_epilogue_way()},
-                                 {"linear", in_parts<ops::Linear, LinearParts>()},
+                                 {"linear", decomposed<ops::Linear, DecomposedLinear>()},
                                  {"linear", dequantized()}};
   return ops;
 }

@@ -1,4 +1,4 @@
-// random_sample: a token per row of logits. Weights are summed as integers (backends/common/sampling.h), so many
+// sample_logits: a token per row of logits. Weights are summed as integers (backends/common/sampling.h), so many
 // blocks may share a row and the choice is still that of the CPU, to the bit. A row of a large vocabulary
 // takes four launches: its greatest logit, a histogram of weights, the few tokens that top-k or top-p can
 // keep, and one block that chooses among those. Each starts while the one ahead ends (PDL); the first clears what the
@@ -312,9 +312,9 @@ void take_settings(const KernelContext& c, Sampling& s) {
   if (c.num_inputs() == 6) s.min_p = c.input(5).as<const float>(), s.min_p_step = step_of(c.input(5));
 }
 
-void run_random_sample(const KernelContext& c) {
+void run_sample_logits(const KernelContext& c) {
   const TensorView& logits = c.input(1);
-  const auto& op = c.attributes<ops::RandomSample>();
+  const auto& op = c.attributes<ops::SampleLogits>();
   const SampleShape shape = sample_shape(logits.numel(), logits.dim(-1));
   if (shape.rows == 0) return;
   Sampling s;
@@ -350,7 +350,7 @@ int64_t sample_scratch(const KernelQuery& query) {
 }
 
 constexpr OpKernel kOps[] = {
-    {"random_sample", {.name = "shared_rows", .run = run_random_sample, .scratch_bytes = sample_scratch}}};
+    {"sample_logits", {.name = "shared_rows", .run = run_sample_logits, .scratch_bytes = sample_scratch}}};
 
 }  // namespace
 

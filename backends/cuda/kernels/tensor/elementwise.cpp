@@ -1,6 +1,6 @@
 // Every elementwise op on a GPU, cast included, and `fused`: one generated kernel per program
 // (fused_source.h), compiled when a plan's steps are made. A node of an elementwise op is a program of one
-// instruction, so a new elementwise op needs its formula (schema/ops/elementwise/formulas.h) and nothing here.
+// op, so a new elementwise op needs its formula (schema/ops/elementwise/formulas.h) and nothing here.
 #include <array>
 
 #include "backends/cuda/codegen/fused_source.h"

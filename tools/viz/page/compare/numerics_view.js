@@ -42,9 +42,9 @@ export class NumericsView {
 
   // The graph that ran names what stands behind a number.
   neighbour(role, index) {
-    const { stages } = this.app.currentEntry ?? { stages: [] }, fallback = { text: `${role} ${index}` };
-    if (stages.length === 0) return fallback;
-    const graph = this.page.graph(this.app.model, this.app.entry, stages.length - 1), node = graph.name.indexOf(this.numerics.first.node);
+    const { snapshots } = this.app.currentEntry ?? { snapshots: [] }, fallback = { text: `${role} ${index}` };
+    if (snapshots.length === 0) return fallback;
+    const graph = this.page.graph(this.app.model, this.app.entry, snapshots.length - 1), node = graph.name.indexOf(this.numerics.first.node);
     if (node < 0) return fallback;
     if (role === "output") return { text: `${role} ${index}: ${graph.nodeName(node)}`, path: graph.name[node] };
     const value = graph.inputs(node)[index];

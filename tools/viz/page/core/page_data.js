@@ -72,12 +72,12 @@ export class Page {
     return index < 0 ? "" : this.json.strings[index];
   }
 
-  /** The decoded graph of a stage; stages that repeat an earlier graph share it. @returns {Graph} */
-  graph(model, entry, stage) {
-    const stages = this.json.models[model].entries[entry].stages;
-    const own = stages[stage].same_as ?? stage;
+  /** The decoded graph of a snapshot; snapshots that repeat an earlier graph share it. @returns {Graph} */
+  graph(model, entry, snapshot) {
+    const snapshots = this.json.models[model].entries[entry].snapshots;
+    const own = snapshots[snapshot].same_as ?? snapshot;
     const key = `${model}/${entry}/${own}`;
-    if (!this.graphs.has(key)) this.graphs.set(key, new Graph(this, this.json.models[model], stages[own].graph));
+    if (!this.graphs.has(key)) this.graphs.set(key, new Graph(this, this.json.models[model], snapshots[own].graph));
     return this.graphs.get(key);
   }
 }

@@ -24,10 +24,10 @@ export class Details {
   }
 
   overview() {
-    const { hierarchy } = this, { stage, entry } = this.facts;
+    const { hierarchy } = this, { snapshot, entry } = this.facts;
     return [
       element("h2", {}, shortened(entry.name)),
-      element("p", { class: "muted" }, stage.why ? `${stage.name}: ${stage.why}` : { author: "The author's graph.", bound: "With sizes for its symbols.", final: "The graph that runs." }[stage.kind] ?? stage.name),
+      element("p", { class: "muted" }, snapshot.why ? `${snapshot.name}: ${snapshot.why}` : { author: "The author's graph.", bound: "With sizes for its symbols.", final: "The graph that runs." }[snapshot.kind] ?? snapshot.name),
       entry.problem && element("p", { class: "problem" }, entry.problem),
       table([["nodes", count(this.graph.size, "node")], ...entry.sizes.map((size) => [size.symbol, `${size.size}${size.assumed ? " (an example)" : ""}`]), ["device", entry.device], ...this.sums(hierarchy.root)]),
       this.changes(), this.ops(hierarchy.root),
@@ -35,10 +35,10 @@ export class Details {
   }
 
   changes() {
-    const { change } = this.facts.stage;
+    const { change } = this.facts.snapshot;
     if (!change) return null;
     const before = this.facts.graphBefore;
-    return section(this.facts.stage.kind === "author" ? "Against the first file" : "Against the stage before",
+    return section(this.facts.snapshot.kind === "author" ? "Against the first file" : "Against the snapshot before",
       table([["added", count(change.added.length, "node")], ["gone", count(change.gone.length, "node")], ["changed", count(change.changed.length, "node")]]),
       this.list("Added", change.added.map((node) => this.link(node))),
       this.list("Changed", change.changed.map(({ after, what }) => element("span", {}, this.link(after), element("small", {}, ` ${what.map((line) => shortened(line)).join("; ")}`)))),
@@ -94,7 +94,7 @@ export class Details {
   }
 
   changeOf(node) {
-    const change = this.facts.change.get(node), what = this.facts.stage.change?.changed.find((one) => one.after === node)?.what ?? [];
+    const change = this.facts.change.get(node), what = this.facts.snapshot.change?.changed.find((one) => one.after === node)?.what ?? [];
     return change && table([["here", change], ...what.map((line) => ["", shortened(line, 400)])]);
   }
 

@@ -1,4 +1,4 @@
-// The view "Graph": canvas, tree of scopes, search and details around one stage of one entry point, and what they have in
+// The view "Graph": canvas, tree of scopes, search and details around one snapshot of one entry point, and what they have in
 // common: which groups are open and which item is selected.
 import { button, choice, element, fill } from "../core/dom.js";
 import { Colouring } from "./colouring.js";
@@ -7,7 +7,7 @@ import { GraphView } from "./graph_view.js";
 import { Hierarchy } from "./hierarchy.js";
 import { Layouts, openAtFirst } from "./layouts.js";
 import { Minimap } from "./minimap.js";
-import { factsOfStage } from "./node_facts.js";
+import { factsOfSnapshot } from "./node_facts.js";
 import { Scene } from "./scene.js";
 import { ScopeTree } from "./scope_tree.js";
 import { SearchBox } from "./search_box.js";
@@ -23,9 +23,9 @@ export class GraphPane {
     this.search = new SearchBox({ found: (items) => this.mark(items), go: (item) => this.go(item), left: () => this.view.canvas.focus() });
     this.colourChoice = element("span");
     this.legend = element("ul", { class: "legend", "aria-label": "Colours" });
-    this.stages = element("div", { class: "stages", role: "tablist", "aria-label": "Stages of the entry point" });
+    this.snapshots = element("div", { class: "snapshots", role: "tablist", "aria-label": "Snapshots of the entry point" });
     this.problem = element("p", { class: "problem", role: "alert", hidden: true });
-    this.root = element("div", { class: "graph-pane" }, this.toolbar(), this.stages, this.body());
+    this.root = element("div", { class: "graph-pane" }, this.toolbar(), this.snapshots, this.body());
     this.hierarchies = new Map();
     this.turn = 0; // of layouts
     this.selections = 0;
@@ -42,26 +42,26 @@ export class GraphPane {
 
   body() {
     return element("div", { class: "graph-body" }, element("nav", { class: "side", "aria-label": "Scopes" }, this.tree.root),
-      element("div", { class: "stage" }, this.view.canvas, this.problem, this.legend, this.minimap.canvas), element("aside", { class: "side right" }, this.details.root));
+      element("div", { class: "drawing" }, this.view.canvas, this.problem, this.legend, this.minimap.canvas), element("aside", { class: "side right" }, this.details.root));
   }
 
-  /** Shows a stage of an entry point; what is open and selected stays, by name, where it can. */
-  async use(model, entry, stage) {
+  /** Shows a snapshot of an entry point; what is open and selected stays, by name, where it can. */
+  async use(model, entry, snapshot) {
     const keep = this.remember();
-    Object.assign(this, { model, entry, stage });
-    const graph = this.page.graph(model, entry, stage);
+    Object.assign(this, { model, entry, snapshot });
+    const graph = this.page.graph(model, entry, snapshot);
     if (!this.hierarchies.has(graph)) {
       const hierarchy = new Hierarchy(graph);
       this.hierarchies.set(graph, { hierarchy, layouts: new Layouts(hierarchy, this.worker), open: openAtFirst(hierarchy) });
     }
     Object.assign(this, this.hierarchies.get(graph));
-    this.facts = factsOfStage(this.page, model, entry, stage);
+    this.facts = factsOfSnapshot(this.page, model, entry, snapshot);
     this.colouring = new Colouring(this.hierarchy, this.facts);
     this.details.use(this.hierarchy, this.colouring, this.facts);
     this.tree.use(this.hierarchy);
     this.scene = null;
     this.selected = keep === null ? -1 : this.find(keep);
-    this.showStages();
+    this.showSnapshots();
     await this.layout(true);
     this.search.use(this.hierarchy);
     this.select(this.selected);
@@ -77,10 +77,10 @@ export class GraphPane {
     return -1;
   }
 
-  showStages() {
-    const { stages } = this.page.json.models[this.model].entries[this.entry];
-    fill(this.stages, stages.length < 2 ? [] : stages.map((stage, i) => button(stageName(stage), () => this.use(this.model, this.entry, i), {
-      role: "tab", "aria-selected": String(i === this.stage), title: stage.why, class: stage.same_as === undefined ? "" : "same" })));
+  showSnapshots() {
+    const { snapshots } = this.page.json.models[this.model].entries[this.entry];
+    fill(this.snapshots, snapshots.length < 2 ? [] : snapshots.map((snapshot, i) => button(snapshotName(snapshot), () => this.use(this.model, this.entry, i), {
+      role: "tab", "aria-selected": String(i === this.snapshot), title: snapshot.why, class: snapshot.same_as === undefined ? "" : "same" })));
   }
 
   /** Lays out what is open and shows it; a later call overtakes an earlier one. */
@@ -262,6 +262,6 @@ export class GraphPane {
   }
 }
 
-function stageName(stage) {
-  return { author: "Author's graph", bound: "Sizes bound", final: "Final plan" }[stage.kind] ?? stage.name;
+function snapshotName(snapshot) {
+  return { author: "Author's graph", bound: "Sizes bound", final: "Final plan" }[snapshot.kind] ?? snapshot.name;
 }

@@ -1,21 +1,21 @@
-// What is known about a stage's nodes beside the graph: what the pass changed, and times from a measured run of the plan.
-// A run measures the last stage; nodes of other stages have the time of what they became, by the author's name.
+// What is known about a snapshot's nodes beside the graph: what the pass changed, and times from a measured run of the plan.
+// A run measures the last snapshot; nodes of other snapshots have the time of what they became, by the author's name.
 
-/** @param {import("../core/page_data").Page} page @returns {import("./colouring").NodeFacts & {stage: any, entry: any, graphBefore: any}} */
-export function factsOfStage(page, model, entryIndex, stageIndex) {
-  const entry = page.json.models[model].entries[entryIndex], { stage, graphBefore } = stageAndBefore(page, model, entryIndex, stageIndex);
+/** @param {import("../core/page_data").Page} page @returns {import("./colouring").NodeFacts & {snapshot: any, entry: any, graphBefore: any}} */
+export function factsOfSnapshot(page, model, entryIndex, snapshotIndex) {
+  const entry = page.json.models[model].entries[entryIndex], { snapshot, graphBefore } = snapshotAndBefore(page, model, entryIndex, snapshotIndex);
   return {
-    entry, stage, change: changeKinds(stage.change), graphBefore,
-    ...timesOf(page, model, entryIndex, stageIndex),
+    entry, snapshot, change: changeKinds(snapshot.change), graphBefore,
+    ...timesOf(page, model, entryIndex, snapshotIndex),
   };
 }
 
-// What changed against the stage before; of the second of two models, against the author's graph of the first.
-function stageAndBefore(page, model, entryIndex, stageIndex) {
-  const stage = page.json.models[model].entries[entryIndex].stages[stageIndex];
-  const pair = model === 1 && stageIndex === 0 && page.json.difference?.entries.find((one) => one.after === entryIndex && one.before >= 0);
-  if (pair) return { stage: { ...stage, change: pair.change }, graphBefore: page.graph(0, pair.before, 0) };
-  return { stage, graphBefore: stageIndex > 0 ? page.graph(model, entryIndex, stageIndex - 1) : null };
+// What changed against the snapshot before; of the second of two models, against the author's graph of the first.
+function snapshotAndBefore(page, model, entryIndex, snapshotIndex) {
+  const snapshot = page.json.models[model].entries[entryIndex].snapshots[snapshotIndex];
+  const pair = model === 1 && snapshotIndex === 0 && page.json.difference?.entries.find((one) => one.after === entryIndex && one.before >= 0);
+  if (pair) return { snapshot: { ...snapshot, change: pair.change }, graphBefore: page.graph(0, pair.before, 0) };
+  return { snapshot, graphBefore: snapshotIndex > 0 ? page.graph(model, entryIndex, snapshotIndex - 1) : null };
 }
 
 export function changeKinds(change) {
@@ -25,16 +25,16 @@ export function changeKinds(change) {
   return kinds;
 }
 
-function timesOf(page, model, entryIndex, stageIndex) {
+function timesOf(page, model, entryIndex, snapshotIndex) {
   const entry = page.json.models[model].entries[entryIndex], { plan, measured } = entry;
   if (!plan || !measured) return { time: null, least: null };
-  const last = page.graph(model, entryIndex, entry.stages.length - 1), graph = page.graph(model, entryIndex, stageIndex);
+  const last = page.graph(model, entryIndex, entry.snapshots.length - 1), graph = page.graph(model, entryIndex, snapshotIndex);
   const { time, least } = timesByNode(plan, measured, last.size);
   if (graph === last) return { time, least };
   return { time: carried(last, graph, time), least: carried(last, graph, least) };
 }
 
-/** Microseconds of each node of the last stage. */
+/** Microseconds of each node of the last snapshot. */
 export function timesByNode(plan, measured, count) {
   const time = new Float64Array(count), least = new Float64Array(count);
   let node = 0;

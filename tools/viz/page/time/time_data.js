@@ -6,8 +6,8 @@ import { isCommunication } from "./timeline_data.js";
 /** @param {import("../core/page_data").Page} page */
 export function timeRows(page, model, entryIndex) {
   const entry = page.json.models[model].entries[entryIndex], { steps } = entry.measured;
-  const graph = page.graph(model, entryIndex, entry.stages.length - 1), nodes = undelta(entry.plan.steps.node);
-  return steps.start_us.map((start, i) => stepRow(page, graph, nodes[i], { i, start, end: steps.end_us[i], lane: steps.lane[i], kernel: page.string(steps.kernel[i]), least: steps.least_us[i] }));
+  const graph = page.graph(model, entryIndex, entry.snapshots.length - 1), nodes = undelta(entry.plan.steps.node);
+  return steps.start_us.map((start, i) => stepRow(page, graph, nodes[i], { i, start, end: steps.end_us[i], track: steps.track[i], kernel: page.string(steps.kernel[i]), least: steps.least_us[i] }));
 }
 
 function stepRow(page, graph, node, step) {
@@ -35,11 +35,11 @@ export function grouped(rows, key) {
  * other, and bytes alive as a counter beside both. `spans`: of the timeline (timeline_data.js); empty: there is none.
  */
 export function chromeTrace(entry, rows, spans = []) {
-  const { lanes = [] } = entry.measured.timeline ?? {}, ranks = lanes.reduce((most, { rank }) => Math.max(most, rank + 1), 0), on = `${entry.name} on ${entry.measured.device}`;
+  const { tracks = [] } = entry.measured.timeline ?? {}, ranks = tracks.reduce((most, { rank }) => Math.max(most, rank + 1), 0), on = `${entry.name} on ${entry.measured.device}`;
   const events = [...Array(ranks).keys()].map((rank) => named("process_name", rank + 1, 0, ranks > 1 ? `${on}, rank ${rank}` : on));
-  lanes.forEach(({ name, rank }, tid) => events.push(named("thread_name", rank + 1, tid, name)));
-  for (let rank = 0; rank < ranks; ++rank) addTracks(events, entry, rank + 1, spans.filter((span) => lanes[span.lane].rank === rank));
-  events.push(named("process_name", ranks + 1, 0, `${on}, one step after the other`), ...entry.measured.lanes.map((name, tid) => named("thread_name", ranks + 1, tid, name)));
+  tracks.forEach(({ name, rank }, tid) => events.push(named("thread_name", rank + 1, tid, name)));
+  for (let rank = 0; rank < ranks; ++rank) addTracks(events, entry, rank + 1, spans.filter((span) => tracks[span.track].rank === rank));
+  events.push(named("process_name", ranks + 1, 0, `${on}, one step after the other`), ...entry.measured.tracks.map((name, tid) => named("thread_name", ranks + 1, tid, name)));
   addTracks(events, entry, ranks + 1, rows);
   return JSON.stringify({ traceEvents: events, displayTimeUnit: "ms" });
 }
@@ -52,7 +52,7 @@ function addTracks(events, entry, pid, rows) {
   const seen = new Set();
   for (const row of rows.slice().sort((a, b) => a.start - b.start)) {
     const step = row.step ?? row.i;
-    events.push({ ph: "X", pid, tid: row.lane, ts: row.start, dur: row.us, name: row.name || row.kernel, cat: isCommunication(row.op) ? "communication" : row.op, args: { op: row.op, kernel: row.kernel, flops: row.flops, bytes: row.bytes, roofline: row.share } });
+    events.push({ ph: "X", pid, tid: row.track, ts: row.start, dur: row.us, name: row.name || row.kernel, cat: isCommunication(row.op) ? "communication" : row.op, args: { op: row.op, kernel: row.kernel, flops: row.flops, bytes: row.bytes, roofline: row.share } });
     if (!seen.has(step)) events.push({ ph: "C", pid, ts: row.start, name: "arena", args: { bytes: entry.plan.live_bytes[step] ?? 0 } });
     seen.add(step);
   }

@@ -1,4 +1,4 @@
-// The view "Time": measured steps as a timeline with a lane for each thread or stream, and as a table by step, op, kernel
+// The view "Time": measured steps as a timeline with a track for each thread or stream, and as a table by step, op, kernel
 // or layer with what the device's limits would have allowed.
 import { BlockChart } from "../charts/block_chart.js";
 import { roundTicks } from "../charts/ticks.js";
@@ -10,7 +10,7 @@ import { blockColours, kindOf, opColours, scaleColours } from "../core/theme.js"
 import { bars } from "../memory/bars.js";
 import { shortName } from "../memory/memory_data.js";
 import { chromeTrace, grouped, timeRows } from "./time_data.js";
-import { communicationRows, laneNames, laneRows, spanRows } from "./timeline_data.js";
+import { communicationRows, trackNames, trackRows, spanRows } from "./timeline_data.js";
 
 const kBy = { step: "step", op: "op", kernel: "kernel", layer: "layer" };
 
@@ -36,7 +36,7 @@ class Time {
     this.spans = this.timeline ? spanRows(this.timeline, this.rows) : [];
     this.shown = this.timeline ? "run" : "alone";
     this.total = this.rows.reduce((sum, row) => sum + row.us, 0);
-    this.chosen = element("div", { class: "chosen", "aria-live": "polite" }, element("span", { class: "muted" }, "A click shows a step; the wheel zooms, a drag pans; a drag with Shift sums up. Keys: , and . step along a lane, f looks closer, w a s d move, 0 shows all."));
+    this.chosen = element("div", { class: "chosen", "aria-live": "polite" }, element("span", { class: "muted" }, "A click shows a step; the wheel zooms, a drag pans; a drag with Shift sums up. Keys: , and . step along a track, f looks closer, w a s d move, 0 shows all."));
     this.fits = () => true;
     [this.tableBox, this.chartBox] = [element("div"), element("div")];
   }
@@ -44,11 +44,11 @@ class Time {
   parts() {
     this.showChart();
     this.showTable();
-    return [this.head(), this.toolbar(), this.legend(), this.chartBox, this.chosen, this.lanes(), this.kinds(), this.tableBox];
+    return [this.head(), this.toolbar(), this.legend(), this.chartBox, this.chosen, this.tracks(), this.kinds(), this.tableBox];
   }
 
   showChart() {
-    this.chart = this.shown === "run" ? this.blocks(this.spans, laneNames(this.timeline)) : this.blocks(this.rows, this.entry.measured.lanes);
+    this.chart = this.shown === "run" ? this.blocks(this.spans, trackNames(this.timeline)) : this.blocks(this.rows, this.entry.measured.tracks);
     fill(this.chartBox, this.chart.root);
   }
 
@@ -69,15 +69,15 @@ class Time {
       button("Show in the graph", () => this.app.showGraphBy("time")));
   }
 
-  blocks(rows, lanes) {
+  blocks(rows, tracks) {
     const chart = new BlockChart({
-      label: `Timeline of ${rows.length} pieces of work on ${count(lanes.length, "lane")}; the steps are in the table below.`, down: true, height: lanes.length, wideLabels: true,
-      blocks: rows.map((row) => ({ left: row.start, right: row.end, low: row.lane + 0.06, high: row.lane + 0.94 })),
+      label: `Timeline of ${rows.length} pieces of work on ${count(tracks.length, "track")}; the steps are in the table below.`, down: true, height: tracks.length, wideLabels: true,
+      blocks: rows.map((row) => ({ left: row.start, right: row.end, low: row.track + 0.06, high: row.track + 0.94 })),
       colours: (i) => (!this.fits(rows[i]) ? blockColours(null) : this.colour === "op" ? opColours(rows[i].op, true) : scaleColours(rows[i].share === null ? 0 : 1 - rows[i].share)), words: (i) => shortName(rows[i].name) || rows[i].op,
-      tip: (i) => [shortened(rows[i].name || rows[i].op, 160), `${rows[i].op}, ${rows[i].kernel}`, `${duration(rows[i].us)} from ${duration(rows[i].start)}`, lanes[rows[i].lane], rows[i].share === null ? "" : `${percent(rows[i].share)} of the roofline`].filter(Boolean),
-      xFormat: duration, xTitle: "time", xTicks: roundTicks, yTicks: () => lanes.map((name, i) => ({ at: i + 0.5, text: name.length > 23 ? `${name.slice(0, 22)}…` : name })), select: (i) => this.choose(rows[i]), area: (from, to) => this.sum(rows, from, to),
+      tip: (i) => [shortened(rows[i].name || rows[i].op, 160), `${rows[i].op}, ${rows[i].kernel}`, `${duration(rows[i].us)} from ${duration(rows[i].start)}`, tracks[rows[i].track], rows[i].share === null ? "" : `${percent(rows[i].share)} of the roofline`].filter(Boolean),
+      xFormat: duration, xTitle: "time", xTicks: roundTicks, yTicks: () => tracks.map((name, i) => ({ at: i + 0.5, text: name.length > 23 ? `${name.slice(0, 22)}…` : name })), select: (i) => this.choose(rows[i]), area: (from, to) => this.sum(rows, from, to),
     });
-    chart.canvas.style.height = `${Math.min(640, 60 + Math.max(1, lanes.length) * 46)}px`;
+    chart.canvas.style.height = `${Math.min(640, 60 + Math.max(1, tracks.length) * 46)}px`;
     return chart;
   }
 
@@ -88,10 +88,10 @@ class Time {
   }
 
   // How busy threads and streams were, and what was hidden behind what.
-  lanes() {
+  tracks() {
     if (!this.timeline) return null;
-    const rows = laneRows(this.timeline, this.spans), exchanged = communicationRows(this.timeline, this.spans);
-    return element("div", { class: "columns" }, element("div", {}, element("h3", {}, "How busy each lane was"), bars(rows.map((row) => ({ name: row.name, value: row.us, text: `${duration(row.us)}, ${percent(row.share)}` })))),
+    const rows = trackRows(this.timeline, this.spans), exchanged = communicationRows(this.timeline, this.spans);
+    return element("div", { class: "columns" }, element("div", {}, element("h3", {}, "How busy each track was"), bars(rows.map((row) => ({ name: row.name, value: row.us, text: `${duration(row.us)}, ${percent(row.share)}` })))),
       exchanged.length > 0 && element("div", {}, element("h3", {}, "Communication, and how much of it computation hides"), bars(exchanged.map((row) => ({ name: `rank ${row.rank}`, value: row.us, text: `${duration(row.us)}, ${percent(row.hidden / row.us)} hidden` })))));
   }
 
@@ -127,9 +127,9 @@ class Time {
     return true;
   }
 
-  // The next piece of work on the same lane.
+  // The next piece of work on the same track.
   step(row, by) {
-    const lane = this.current.filter((other) => other.lane === (row?.lane ?? 0)).sort((a, b) => a.start - b.start), at = lane.indexOf(row), next = lane[at < 0 ? 0 : at + by];
+    const track = this.current.filter((other) => other.track === (row?.track ?? 0)).sort((a, b) => a.start - b.start), at = track.indexOf(row), next = track[at < 0 ? 0 : at + by];
     if (!next) return;
     const { chart } = this, wide = chart.to - chart.from;
     if (next.start < chart.from || next.end > chart.to) chart.show((next.start + next.end - wide) / 2, (next.start + next.end + wide) / 2);

@@ -1,4 +1,4 @@
-// A run as it went, steps beside each other: its spans as blocks of lanes, how busy each lane was, and how much of the
+// A run as it went, steps beside each other: its spans as blocks of tracks, how busy each track was, and how much of the
 // communication computation hid.
 const kCommunication = /^(all_reduce|all_gather|reduce_scatter|all_to_all|broadcast)$/;
 
@@ -7,32 +7,32 @@ export function isCommunication(op) {
 }
 
 /** "thread 0"; "rank 1, thread 0" where there are several ranks. */
-export function laneNames(timeline) {
-  const several = timeline.lanes.some((lane) => lane.rank > 0);
-  return timeline.lanes.map(({ name, rank }) => (several ? `rank ${rank}, ${name}` : name));
+export function trackNames(timeline) {
+  const several = timeline.tracks.some((track) => track.rank > 0);
+  return timeline.tracks.map(({ name, rank }) => (several ? `rank ${rank}, ${name}` : name));
 }
 
 /** One row a span: the step's row (time_data.js) with the span's own place and time. `all`: of the step's spans together. */
 export function spanRows(timeline, rows) {
-  const { step, lane, start_us, end_us } = timeline.spans;
-  return step.map((at, i) => ({ ...rows[at], i, step: at, lane: lane[i], start: start_us[i], end: end_us[i], us: end_us[i] - start_us[i] }));
+  const { step, track, start_us, end_us } = timeline.spans;
+  return step.map((at, i) => ({ ...rows[at], i, step: at, track: track[i], start: start_us[i], end: end_us[i], us: end_us[i] - start_us[i] }));
 }
 
-/** By lane: how many spans, how long it was busy, and its share of the run. */
-export function laneRows(timeline, spans) {
-  const lanes = laneNames(timeline).map((name, lane) => ({ name, lane, count: 0, us: 0, communication: 0 }));
+/** By track: how many spans, how long it was busy, and its share of the run. */
+export function trackRows(timeline, spans) {
+  const tracks = trackNames(timeline).map((name, track) => ({ name, track, count: 0, us: 0, communication: 0 }));
   for (const span of spans) {
-    const row = lanes[span.lane];
+    const row = tracks[span.track];
     row.count += 1;
     row.us += span.us;
     if (isCommunication(span.op)) row.communication += span.us;
   }
-  return lanes.map((row) => ({ ...row, share: timeline.total_us > 0 ? row.us / timeline.total_us : null }));
+  return tracks.map((row) => ({ ...row, share: timeline.total_us > 0 ? row.us / timeline.total_us : null }));
 }
 
 /** By rank: how long data were on their way, and how much of that time something else was computed. */
 export function communicationRows(timeline, spans) {
-  const rankOf = (span) => timeline.lanes[span.lane].rank, ranks = [...new Set(timeline.lanes.map((lane) => lane.rank))];
+  const rankOf = (span) => timeline.tracks[span.track].rank, ranks = [...new Set(timeline.tracks.map((track) => track.rank))];
   return ranks.map((rank) => {
     const mine = spans.filter((span) => rankOf(span) === rank), [there, here] = [true, false].map((wanted) => union(mine.filter((span) => isCommunication(span.op) === wanted)));
     const total = length(there), both = length(there) + length(here) - length(union([...there, ...here]));

@@ -1,14 +1,14 @@
-// Stages of a chain from a formula. Included once per Highway target.
-#if defined(GENESIS_BACKENDS_CPU_TILE_STAGES_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef GENESIS_BACKENDS_CPU_TILE_STAGES_INL_H_
-#undef GENESIS_BACKENDS_CPU_TILE_STAGES_INL_H_
+// Micro-ops of chains, made from formulas. Included once per Highway target.
+#if defined(GENESIS_BACKENDS_CPU_TILE_MICRO_OPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef GENESIS_BACKENDS_CPU_TILE_MICRO_OPS_INL_H_
+#undef GENESIS_BACKENDS_CPU_TILE_MICRO_OPS_INL_H_
 #else
-#define GENESIS_BACKENDS_CPU_TILE_STAGES_INL_H_
+#define GENESIS_BACKENDS_CPU_TILE_MICRO_OPS_INL_H_
 #endif
 
 #include <utility>
 
-#include "backends/cpu/fused/tile_stages.h"
+#include "backends/cpu/fused/tile_micro_ops.h"
 #include "backends/cpu/simd/simd.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -18,20 +18,20 @@ using Vector = hn::Vec<FloatTag>;
 template <size_t>
 using Nth = Vector;
 
-// What stands in a register: a number, or a condition as all bits set or none.
+// What a register holds between micro-ops: numbers, or conditions as all bits set or none.
 HWY_INLINE Vector bits(VFloat x) { return x.v; }
 HWY_INLINE Vector bits(VMask x) { return hn::VecFromMask(kFloat, x.m); }
 
-// As many vectors as calling conventions pass in registers.
-inline constexpr size_t kStageVectors = 8;
-HWY_INLINE constexpr size_t stage_block() { return kStageVectors * lanes(); }
+// Vectors of a block: as many as the calling convention passes in registers.
+inline constexpr size_t kBlockVectors = 8;
+HWY_INLINE constexpr size_t block_elements() { return kBlockVectors * lanes(); }
 
 // An operand in memory, or one element that stands for all.
 template <class T>
-struct StageOperand {
+struct MicroOpOperand {
   const T* p;
   bool scalar;
-  HWY_INLINE StageOperand(const Stage* s, size_t number, size_t i)
+  HWY_INLINE MicroOpOperand(const MicroOp* s, size_t number, size_t i)
       : p(reinterpret_cast<const T*>(s->memory[number]) + (s->scalar[number] ? 0 : i)),
         scalar(s->scalar[number]) {}
   HWY_INLINE auto splat() const {
@@ -44,7 +44,7 @@ struct StageOperand {
 };
 
 template <class F, int kParameters>
-HWY_INLINE auto apply(const Stage* s, VFloat x) {
+HWY_INLINE auto apply(const MicroOp* s, VFloat x) {
   const VFloat p(s->parameters[0]), q(s->parameters[1]);
   if constexpr (kParameters == 0)
     return F()(x);
@@ -54,25 +54,25 @@ HWY_INLINE auto apply(const Stage* s, VFloat x) {
     return F()(x, p, q);
 }
 
-// K numbers the vectors of a block. `vectors` of them are wanted: fewer at the end of an array, where slow
-// formulas leave out the rest. A slow formula stands in a loop, which is small; one that matters in a row of
-// eight, which is a fifth faster.
+// The micro-ops; K... numbers the vectors of a block. `vectors` is how many of these are wanted, fewer at the end of an array: slow
+// formulas then skip the rest. Slow formulas are compiled as a loop over the block, to keep the code small; quick ones are written
+// out for all eight vectors, which is a fifth faster.
 template <class Numbers>
-struct StagesOf;
+struct MicroOpsOf;
 template <size_t... K>
-struct StagesOf<std::index_sequence<K...>> {
-  using Run = void (*)(const Stage*, size_t i, size_t vectors, Nth<K>...);
+struct MicroOpsOf<std::index_sequence<K...>> {
+  using Run = void (*)(const MicroOp*, size_t i, size_t vectors, Nth<K>...);
 
-  static HWY_INLINE void next(const Stage* s, size_t i, size_t vectors, Nth<K>... a) {
+  static HWY_INLINE void next(const MicroOp* s, size_t i, size_t vectors, Nth<K>... a) {
     reinterpret_cast<Run>(s[1].run)(s + 1, i, vectors, a...);
   }
 
   template <class F, int kParameters>
-  static void unary(const Stage* s, size_t i, size_t vectors, Nth<K>... a) {
+  static void unary(const MicroOp* s, size_t i, size_t vectors, Nth<K>... a) {
     next(s, i, vectors, bits(apply<F, kParameters>(s, VFloat(a)))...);
   }
   template <class F, int kParameters>
-  static void slow_unary(const Stage* s, size_t i, size_t vectors, Nth<K>... a) {
+  static void slow_unary(const MicroOp* s, size_t i, size_t vectors, Nth<K>... a) {
     Vector block[] = {a...};
     for (size_t k = 0; k < vectors; ++k) block[k] = bits(apply<F, kParameters>(s, VFloat(block[k])));
     next(s, i, vectors, block[K]...);
@@ -80,20 +80,20 @@ struct StagesOf<std::index_sequence<K...>> {
 
   // f(registers, memory), or the other way round.
   template <class F>
-  static void left(const Stage* s, size_t i, size_t vectors, Nth<K>... a) {
-    const StageOperand<float> b(s, 0, i);
+  static void left(const MicroOp* s, size_t i, size_t vectors, Nth<K>... a) {
+    const MicroOpOperand<float> b(s, 0, i);
     if (b.scalar) return next(s, i, vectors, bits(F()(VFloat(a), b.splat()))...);
     next(s, i, vectors, bits(F()(VFloat(a), b.at(K)))...);
   }
   template <class F>
-  static void right(const Stage* s, size_t i, size_t vectors, Nth<K>... b) {
-    const StageOperand<float> a(s, 0, i);
+  static void right(const MicroOp* s, size_t i, size_t vectors, Nth<K>... b) {
+    const MicroOpOperand<float> a(s, 0, i);
     if (a.scalar) return next(s, i, vectors, bits(F()(a.splat(), VFloat(b)))...);
     next(s, i, vectors, bits(F()(a.at(K), VFloat(b)))...);
   }
   template <class F, bool kLeft>
-  static void slow_binary(const Stage* s, size_t i, size_t vectors, Nth<K>... a) {
-    const StageOperand<float> b(s, 0, i);
+  static void slow_binary(const MicroOp* s, size_t i, size_t vectors, Nth<K>... a) {
+    const MicroOpOperand<float> b(s, 0, i);
     Vector block[] = {a...};
     for (size_t k = 0; k < vectors; ++k) {
       const VFloat x(block[k]), y = b.any(k);
@@ -104,10 +104,10 @@ struct StagesOf<std::index_sequence<K...>> {
 
   // Operand `kHeld` is in registers, the other two in memory.
   template <int kHeld>
-  static void where(const Stage* s, size_t i, size_t vectors, Nth<K>... a) {
+  static void where(const MicroOp* s, size_t i, size_t vectors, Nth<K>... a) {
     using First = std::conditional_t<kHeld == 0, float, uint8_t>;
-    const StageOperand<First> first(s, 0, i);
-    const StageOperand<float> second(s, 1, i);
+    const MicroOpOperand<First> first(s, 0, i);
+    const MicroOpOperand<float> second(s, 1, i);
     Vector block[] = {a...};
     for (size_t k = 0; k < vectors; ++k) {
       if constexpr (kHeld == 0)
@@ -121,25 +121,25 @@ struct StagesOf<std::index_sequence<K...>> {
   }
 
   template <class T>
-  static void read(const Stage* s, size_t i, size_t vectors, Nth<K>...) {
-    const StageOperand<T> x(s, 0, i);
+  static void read(const MicroOp* s, size_t i, size_t vectors, Nth<K>...) {
+    const MicroOpOperand<T> x(s, 0, i);
     if (x.scalar) return next(s, i, vectors, (static_cast<void>(K), bits(x.splat()))...);
     next(s, i, vectors, bits(x.at(K))...);
   }
   // W::write(vector, T* to)
   template <class T, class W>
-  static void write(const Stage* s, size_t i, size_t vectors, Nth<K>... a) {
+  static void write(const MicroOp* s, size_t i, size_t vectors, Nth<K>... a) {
     T* to = reinterpret_cast<T*>(s->memory[0]) + i;
     (W::write(a, to + K * lanes()), ...);
     next(s, i, vectors, a...);
   }
 
-  static void finish(const Stage*, size_t, size_t, Nth<K>...) {}
-  static HWY_INLINE void start(const Stage* s, size_t i, size_t vectors) {
+  static void finish(const MicroOp*, size_t, size_t, Nth<K>...) {}
+  static HWY_INLINE void start(const MicroOp* s, size_t i, size_t vectors) {
     reinterpret_cast<Run>(s->run)(s, i, vectors, (static_cast<void>(K), hn::Zero(kFloat))...);
   }
 };
-using Stages = StagesOf<std::make_index_sequence<kStageVectors>>;
+using MicroOps = MicroOpsOf<std::make_index_sequence<kBlockVectors>>;
 
 }  // namespace genesis::cpu::HWY_NAMESPACE::simd
 HWY_AFTER_NAMESPACE();

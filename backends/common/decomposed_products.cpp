@@ -1,4 +1,4 @@
-#include "backends/common/product_parts.h"
+#include "backends/common/decomposed_products.h"
 
 #include <algorithm>
 
@@ -9,10 +9,10 @@
 
 namespace genesis {
 
-LinearParts::LinearParts(KernelsOf kernels, bool ready, const KernelQuery& query)
+DecomposedLinear::DecomposedLinear(KernelsOf kernels, bool ready, const KernelQuery& query)
     : op_(from_attributes<ops::Linear>(query.attributes)), has_bias_(op_.has_bias(query.inputs.size())) {
   const auto part = [&](const auto& op, std::vector<TensorType> in, std::vector<TensorType> out) {
-    return KernelPart::of(kernels, ready, query.disabled, op, std::move(in), std::move(out));
+    return InnerKernel::of(kernels, ready, query.disabled, op, std::move(in), std::move(out));
   };
   const TensorType &x = query.inputs[0], &y = query.outputs[0];
   const std::vector<TensorType> outputs(query.outputs.begin(), query.outputs.end());
@@ -39,13 +39,13 @@ LinearParts::LinearParts(KernelsOf kernels, bool ready, const KernelQuery& query
   if (op_.epilogue == ops::LinearEpilogue::kWithSwiglu) swiglu_ = part(ops::Swiglu{}, {y}, {outputs[1]});
 }
 
-int64_t LinearParts::scratch_bytes() const {
+int64_t DecomposedLinear::scratch_bytes() const {
   int64_t most = std::max(norm_ ? norm_->scratch_bytes() : 0, swiglu_ ? swiglu_->scratch_bytes() : 0);
-  for (const KernelPart& product : products_) most = std::max(most, product.scratch_bytes());
+  for (const InnerKernel& product : products_) most = std::max(most, product.scratch_bytes());
   return (CheckedSize(own_bytes_) + most).value();
 }
 
-void LinearParts::run(const KernelContext& c) const {
+void DecomposedLinear::run(const KernelContext& c) const {
   std::byte* scratch = c.scratch + own_bytes_;
   if (norm_) return run_norm(c, scratch);
   const bool gated = op_.epilogue == ops::LinearEpilogue::kSwiglu;
@@ -63,7 +63,7 @@ void LinearParts::run(const KernelContext& c) const {
     swiglu_->run(c, {c.output(0).data}, c.output(1).data, scratch);
 }
 
-void LinearParts::run_norm(const KernelContext& c, std::byte* scratch) const {
+void DecomposedLinear::run_norm(const KernelContext& c, std::byte* scratch) const {
   norm_->run(c, {c.input(0).data, c.input(1).data}, c.scratch, scratch);
   std::array<const void*, 1 + 3 * ops::Linear::kMaxNormedWeights> inputs = {c.scratch};
   std::array<void*, ops::Linear::kMaxNormedWeights> outputs;
@@ -78,11 +78,11 @@ DequantizedLinear::DequantizedLinear(KernelsOf kernels, bool ready, const Kernel
   const TensorType &x = query.inputs[0], &quants = query.inputs[1], &scales = query.inputs[2];
   const ops::Dequantize decode{op.weight_format, x.dtype};
   const TensorType weight = decode.infer(query.inputs.subspan(1, 2))[0];
-  dequantize_ = KernelPart::of(kernels, ready, query.disabled, decode, {quants, scales}, {weight});
+  dequantize_ = InnerKernel::of(kernels, ready, query.disabled, decode, {quants, scales}, {weight});
   op.weight_format = WeightFormat::kPlain;
   std::vector<TensorType> inputs = {x, weight};
   inputs.insert(inputs.end(), query.inputs.begin() + 3, query.inputs.end());
-  product_ = KernelPart::of(kernels, ready, query.disabled, op, inputs, {query.outputs[0]});
+  product_ = InnerKernel::of(kernels, ready, query.disabled, op, inputs, {query.outputs[0]});
   weight_bytes_ = CheckedSize(weight.bytes()).rounded_up(256).value();
 }
 
@@ -100,9 +100,9 @@ void DequantizedLinear::run(const KernelContext& c) const {
   product_.run(c, std::span(inputs).first(c.inputs.size() - 1), {&result, 1}, scratch);
 }
 
-MatmulParts::MatmulParts(KernelsOf kernels, bool ready, const KernelQuery& query) {
+DecomposedMatmul::DecomposedMatmul(KernelsOf kernels, bool ready, const KernelQuery& query) {
   const auto part = [&](const auto& op, std::vector<TensorType> in, std::vector<TensorType> out) {
-    return KernelPart::of(kernels, ready, query.disabled, op, std::move(in), std::move(out));
+    return InnerKernel::of(kernels, ready, query.disabled, op, std::move(in), std::move(out));
   };
   const auto op = from_attributes<ops::Matmul>(query.attributes);
   const ops::Matmul plain{op.transpose_a, op.transpose_b};
@@ -120,11 +120,11 @@ MatmulParts::MatmulParts(KernelsOf kernels, bool ready, const KernelQuery& query
   }
 }
 
-int64_t MatmulParts::scratch_bytes() const {
+int64_t DecomposedMatmul::scratch_bytes() const {
   return (CheckedSize(dy_bytes_) + std::max(product_.scratch_bytes(), epilogue_.scratch_bytes())).value();
 }
 
-void MatmulParts::run(const KernelContext& c) const {
+void DecomposedMatmul::run(const KernelContext& c) const {
   std::byte* scratch = c.scratch + dy_bytes_;
   void* product = sums_ ? c.output(0).data : dy_bytes_ > 0 ? c.scratch : c.outputs.back().data;
   product_.run(c, {c.input(0).data, c.input(1).data}, product, scratch);

@@ -16,7 +16,7 @@
 
 namespace genesis::cpu {
 
-class Slots {
+class TaskScratch {
  public:
   static constexpr int64_t kMax = 32;
 
@@ -26,7 +26,7 @@ class Slots {
   }
 
   // `memory` holds bytes_for(tasks, bytes_each), aligned to 64.
-  Slots(std::byte* memory, int64_t tasks, int64_t bytes_each)
+  TaskScratch(std::byte* memory, int64_t tasks, int64_t bytes_each)
       : busy_(reinterpret_cast<std::atomic<bool>*>(memory)),
         buffers_(memory + kHead),
         count_(count_for(tasks)),

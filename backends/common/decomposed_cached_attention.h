@@ -1,21 +1,21 @@
-// cached_attention as the ops it stands for, one after the other, by the kernels of any backend: it gives
-// their bits, and takes every size and dtype. Used by kernels/cached_attention of every backend. Scratch
+// cached_attention decomposed: the kernels of the ops that it stands for run one after the other, of any backend. It gives their
+// bits, and takes every size and dtype. Used by kernels/nn/cached_attention of every backend. Scratch
 // holds the rotated q and k, the number of keys, then what the kernels want.
 #pragma once
 
 #include <algorithm>
 
-#include "backends/kernel_part.h"
+#include "backends/inner_kernel.h"
 #include "schema/ops/nn/attention.h"
 #include "schema/ops/nn/cached_attention.h"
 #include "schema/ops/tensor/dynamic_slice.h"
 
 namespace genesis {
 
-class CachedParts {
+class DecomposedCachedAttention {
  public:
-  CachedParts(std::span<const KernelImpl> (*kernels)(std::string_view), bool ready,
-              const KernelQuery& query) {
+  DecomposedCachedAttention(std::span<const KernelImpl> (*kernels)(std::string_view), bool ready,
+                            const KernelQuery& query) {
     const auto op = from_attributes<ops::CachedAttention>(query.attributes);
     const TensorType &q = query.inputs[0], &k = query.inputs[1], &start = query.inputs[5];
     rows_ = start.numel();
@@ -26,19 +26,19 @@ class CachedParts {
     attention.scale = op.scale;
     attention.window = op.window;
     for (size_t i = 0; i < 2; ++i)
-      append_[i] = KernelPart::of(kernels, ready, query.disabled, update,
-                                  {query.inputs[3 + i], query.inputs[1 + i], start}, {query.inputs[3 + i]});
-    attend_ = KernelPart::of(kernels, ready, query.disabled, attention,
-                             {q, query.inputs[3], query.inputs[4], start}, {query.outputs[0]});
+      append_[i] = InnerKernel::of(kernels, ready, query.disabled, update,
+                                   {query.inputs[3 + i], query.inputs[1 + i], start}, {query.inputs[3 + i]});
+    attend_ = InnerKernel::of(kernels, ready, query.disabled, attention,
+                              {q, query.inputs[3], query.inputs[4], start}, {query.outputs[0]});
     rotates_ = op.rotates;
     if (rotates_) {
       // Positions of one token: of all rows, or of each.
       std::vector<TensorType> rotated = {q, {DType::i64, {1}}};
       if (start.shape.rank() == 1) rotated[1].shape = {start.shape[0], 1};
       if (query.inputs.size() > 6) rotated.push_back(query.inputs[6]);
-      rotate_q_ = KernelPart::of(kernels, ready, query.disabled, op.rope(), rotated, {q});
+      rotate_q_ = InnerKernel::of(kernels, ready, query.disabled, op.rope(), rotated, {q});
       rotated[0] = k;
-      rotate_k_ = KernelPart::of(kernels, ready, query.disabled, op.rope(), rotated, {k});
+      rotate_k_ = InnerKernel::of(kernels, ready, query.disabled, op.rope(), rotated, {k});
       k_at_ = aligned(q.bytes());
       length_at_ = aligned(CheckedSize(k_at_) + k.bytes());
     }
@@ -70,7 +70,7 @@ class CachedParts {
   }
 
  private:
-  static void rotate(const KernelPart& part, const KernelContext& c, const void* x, void* y,
+  static void rotate(const InnerKernel& part, const KernelContext& c, const void* x, void* y,
                      std::byte* scratch) {
     const bool given = c.inputs.size() > 6;  // frequencies
     const void* inputs[] = {x, c.input(5).data, given ? c.input(6).data : nullptr};
@@ -79,7 +79,7 @@ class CachedParts {
   static int64_t aligned(CheckedSize bytes) { return bytes.rounded_up(256).value(); }
   int64_t parts_at() const { return aligned(CheckedSize(length_at_) + CheckedSize(rows_) * sizeof(int64_t)); }
 
-  KernelPart rotate_q_, rotate_k_, append_[2], attend_;
+  InnerKernel rotate_q_, rotate_k_, append_[2], attend_;
   bool rotates_ = false;
   int64_t k_at_ = 0, length_at_ = 0, rows_ = 1;
 };

@@ -1,11 +1,11 @@
-// Forms of linear and matmul that no kernel does at once, as the ops they stand for, by the kernels of any backend: these
-// give their bits. Used by kernels/nn/matmul of every backend.
+// Forms of linear and matmul that no kernel does at once, decomposed: the kernels of the ops that they stand for run one after
+// the other, of any backend, and give their bits. Used by kernels/nn/matmul of every backend.
 #pragma once
 
 #include <optional>
 
 #include "backends/common/matmul_problem.h"
-#include "backends/kernel_part.h"
+#include "backends/inner_kernel.h"
 #include "schema/ops/nn/matmul.h"
 
 namespace genesis {
@@ -13,10 +13,10 @@ namespace genesis {
 using KernelsOf = std::span<const KernelImpl> (*)(std::string_view op);
 
 // Scratch holds x behind its norm, or what up gives where swiglu takes it; then what the kernels want.
-class LinearParts {
+class DecomposedLinear {
  public:
-  // `ready` as KernelPart's.
-  LinearParts(KernelsOf kernels, bool ready, const KernelQuery& query);
+  // `ready` as InnerKernel's.
+  DecomposedLinear(KernelsOf kernels, bool ready, const KernelQuery& query);
   int64_t scratch_bytes() const;
   void run(const KernelContext& c) const;
 
@@ -25,8 +25,8 @@ class LinearParts {
 
   const ops::Linear op_;
   const bool has_bias_;
-  std::optional<KernelPart> norm_, swiglu_;
-  std::vector<KernelPart> products_;  // one a weight; behind a norm one for all
+  std::optional<InnerKernel> norm_, swiglu_;
+  std::vector<InnerKernel> products_;  // one a weight; behind a norm one for all
   int64_t own_bytes_ = 0;
 };
 
@@ -39,35 +39,36 @@ class DequantizedLinear {
   void run(const KernelContext& c) const;
 
  private:
-  KernelPart dequantize_, product_;
+  InnerKernel dequantize_, product_;
   int64_t weight_bytes_ = 0;
 };
 
 // The product, and what its epilogue makes of it or beside it. swiglu_grad: dy is written where the output goes, over
 // which swiglu_grad may write that, or without one into scratch, ahead of the kernels' own.
-class MatmulParts {
+class DecomposedMatmul {
  public:
-  MatmulParts(KernelsOf kernels, bool ready, const KernelQuery& query);
+  DecomposedMatmul(KernelsOf kernels, bool ready, const KernelQuery& query);
   int64_t scratch_bytes() const;
   void run(const KernelContext& c) const;
 
  private:
-  KernelPart product_, epilogue_;
+  InnerKernel product_, epilogue_;
   bool sums_ = false;
   int64_t dy_bytes_ = 0;
 };
 
 // The row for all forms of an op that no better row takes.
-template <class Op, class Parts, auto kKernelsOf>
-constexpr KernelImpl kInParts = {
-    .name = "in_parts",
-    .run = [](const KernelContext& c) { c.prepared<Parts>().run(c); },
+template <class Op, class Decomposed, auto kKernelsOf>
+constexpr KernelImpl kDecomposed = {
+    .name = "decomposed",
+    .run = [](const KernelContext& c) { c.prepared<Decomposed>().run(c); },
     .can_run = decline_one_product<Op>,
-    .scratch_bytes = [](const KernelQuery& query) { return Parts(kKernelsOf, false, query).scratch_bytes(); },
+    .scratch_bytes =
+        [](const KernelQuery& query) { return Decomposed(kKernelsOf, false, query).scratch_bytes(); },
     .prepare = [](const KernelQuery& query) -> std::shared_ptr<const void> {
-      return std::make_shared<const Parts>(kKernelsOf, true, query);
+      return std::make_shared<const Decomposed>(kKernelsOf, true, query);
     },
-    .in_parts = true};
+    .decomposed = true};
 
 // The row for quantized weights that no better row takes.
 template <auto kKernelsOf>
@@ -80,6 +81,6 @@ constexpr KernelImpl kDequantized = {
     .prepare = [](const KernelQuery& query) -> std::shared_ptr<const void> {
       return std::make_shared<const DequantizedLinear>(kKernelsOf, true, query);
     },
-    .in_parts = true};
+    .decomposed = true};
 
 }  // namespace genesis
