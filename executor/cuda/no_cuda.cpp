@@ -20,6 +20,8 @@ std::shared_ptr<Device> open_cuda_device(int index) { refuse(index); }
 Target cuda_target(int index) { refuse(index); }
 std::vector<KernelChoice> choose_cuda_megakernels(const Plan&) { refuse(0); }
 
+int cuda::count_visible_gpus() { return 0; }
+
 std::unique_ptr<RankLink> cuda::join_gpu_ranks(const GpuRank& self, const RankLimits&,
                                                std::unique_ptr<RankLink>) {
   refuse(self.device);

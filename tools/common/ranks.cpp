@@ -78,7 +78,7 @@ SessionOptions session_options(const RunFlags& flags, const std::shared_ptr<Worl
   options.rank = world->rank();
   options.collectives = std::shared_ptr<Collectives>(world, world->collectives());
   options.device = resolve_device(options.device);
-  if (options.device != "cpu") options.device += ":" + std::to_string(world->local_rank());
+  if (options.device != "cpu") options.device += ":" + std::to_string(world->gpu());
   return options;
 }
 
