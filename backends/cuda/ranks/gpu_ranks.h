@@ -22,7 +22,7 @@ struct GpuRank {
 int count_visible_gpus();
 
 // Joins the ranks. `host_link` is how they exchange texts until they have joined and from then on, null where only NCCL
-// connects them. Throws Error where NCCL is missing or the ranks cannot be joined.
+// connects them. Throws Error where NCCL is missing, where two ranks have one GPU, or the ranks cannot be joined.
 std::unique_ptr<RankLink> join_gpu_ranks(const GpuRank& self, const RankLimits& limits,
                                          std::unique_ptr<RankLink> host_link);
 
