@@ -112,8 +112,9 @@ bool agreed_by_first(World& world, bool mine) { return said_by_first(world, mine
 void add_mesh(Command& app, std::string& mesh) {
   app.add_option(
       "--mesh", mesh,
-      "the ranks that compute the layers together, as tensor=2: those that a launcher started (mpirun, srun, "
-      "torchrun's variables), or as many processes of this host, one for each GPU");
+      "the ranks that compute the layers together, as tensor=2: those that a launcher started (mpirun, srun "
+      "with MPI; on GPUs also srun without and torchrun's variables), or as many processes of this host, one "
+      "for each GPU");
 }
 
 FirstRankSpeaks::FirstRankSpeaks(const World& world) {

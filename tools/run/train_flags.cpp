@@ -60,8 +60,8 @@ void TrainFlags::add_to(Command& command) {
   run.add_to(command);
   Option* with_mesh = command.add_option(
       "--mesh", mesh,
-      "the ranks that train together: data=N shares each batch between N of them; started by mpirun, "
-      "srun or torchrun's variables, else by this command on this host");
+      "the ranks that train together: data=N shares each batch between N of them; started by mpirun or srun "
+      "with MPI, on GPUs also by srun without or torchrun's variables, else by this command on this host");
   add_number(
       command, "--zero", zero,
       "what the ranks along data share, each keeping a part: 1: the optimizer's states, 2: gradients too, 3: "
