@@ -96,15 +96,6 @@ HostRanks::HostRanks(const Self& self, double silence, std::string name, int fil
   mine.state = kHere;
 }
 
-// Asked when joining has failed, so one that has gone since counts, too.
-std::string HostRanks::who_share_a_device() const {
-  const std::vector<std::string> hosts(static_cast<size_t>(self_.size), self_.host);
-  std::vector<std::string> devices;
-  for (int rank = 0; rank < self_.size; ++rank)
-    devices.emplace_back(slots_[rank].device, ::strnlen(slots_[rank].device, kLongestDevice));
-  return genesis::who_share_a_device(devices, hosts);
-}
-
 HostRanks::~HostRanks() {
   leave();
   ::munmap(slots_, sizeof(Slot) * static_cast<size_t>(self_.size));
@@ -163,6 +154,15 @@ void HostRanks::fail(const std::string& why) {
   std::memset(mine.word, 0, sizeof mine.word);
   why.copy(mine.word, kLongestWord);
   mine.state = kFailed;
+}
+
+// Asked when joining has failed, so one that has gone since counts, too.
+std::string HostRanks::who_share_a_device() const {
+  const std::vector<std::string> hosts(static_cast<size_t>(self_.size), self_.host);
+  std::vector<std::string> devices;
+  for (int rank = 0; rank < self_.size; ++rank)
+    devices.emplace_back(slots_[rank].device, ::strnlen(slots_[rank].device, kLongestDevice));
+  return genesis::who_share_a_device(devices, hosts);
 }
 
 }  // namespace genesis

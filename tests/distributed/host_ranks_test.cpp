@@ -132,6 +132,13 @@ TEST_F(HostRanksTest, WhatAnotherRunLeftIsNotRead) {
   EXPECT_EQ(failure_within(kSilence), "");
 }
 
+// Of another host, or of another container.
+TEST_F(HostRanksTest, OtherPlacesAreNotWatched) {
+  ranks_ = join(0, address());
+  ranks_->watch({ranks_->place(), "elsewhere"});
+  EXPECT_EQ(failure_within(2 * kSilence), "");
+}
+
 // NCCL says nothing of who they are when it refuses them.
 TEST_F(HostRanksTest, RanksOnOneDeviceAreNamed) {
   const auto with_device = [](int rank, const char* device) {
@@ -148,13 +155,6 @@ TEST_F(HostRanksTest, RanksOnOneDeviceAreNamed) {
   second.reset();
   EXPECT_NE(first->who_share_a_device(), "") << "the other has given up a moment earlier";
   first->watch({first->place(), ""});
-}
-
-// Of another host, or of another container.
-TEST_F(HostRanksTest, OtherPlacesAreNotWatched) {
-  ranks_ = join(0, address());
-  ranks_->watch({ranks_->place(), "elsewhere"});
-  EXPECT_EQ(failure_within(2 * kSilence), "");
 }
 
 }  // namespace
