@@ -3,8 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "executor/environment.h"
+#include "executor/runtime/device.h"
 #include "passes/pipelines.h"
 #include "schema/graph/near_names.h"
 
@@ -23,7 +25,6 @@ constexpr StepSwitch kSteps[] = {
     {"in_place", [](Switches& s) -> bool& { return s.plan.in_place; }},
     {"memory_reuse", [](Switches& s) -> bool& { return s.plan.reuse; }},
     {"side_stream", [](Switches& s) -> bool& { return s.runner.side_stream; }, true},
-    {"megakernel", [](Switches& s) -> bool& { return s.runner.megakernel; }, true},
     {"peer_memory", [](Switches& s) -> bool& { return s.runner.peer_memory; }, true},
 };
 
@@ -40,8 +41,8 @@ void switch_off_kernel(const std::string& name, const Target& target, KernelName
 }
 
 void check_is_there(const std::string& name) {
-  std::vector<std::string> there;
-  for (const StepSwitch& step : kSteps) there.emplace_back(step.name);
+  const std::vector<std::string_view> steps = step_switches();
+  std::vector<std::string> there(steps.begin(), steps.end());
   for (const passes::Pass& pass : passes::all_passes()) there.emplace_back(pass.name);
   if (std::ranges::find(there, name) == there.end())
     fail("there is no pass '{}'{}; the passes are: {}; a kernel is written kernel:NAME", name,
@@ -53,17 +54,21 @@ void check_is_there(const std::string& name) {
 std::vector<std::string_view> step_switches() {
   std::vector<std::string_view> names;
   for (const StepSwitch& step : kSteps) names.push_back(step.name);
+  std::ranges::copy(all_joining_ways(), std::back_inserter(names));
   return names;
 }
 
 Switches parse_switches(const std::set<std::string>& names, const Target& target) {
   Switches switches;
+  const std::vector<std::string_view> joining = all_joining_ways();
   for (const std::string& name : names) {
     const bool is_kernel = name.starts_with(kKernelPrefix);
     const std::string bare = is_kernel ? name.substr(kKernelPrefix.size()) : name;
     const auto* step = std::ranges::find(kSteps, bare, &StepSwitch::name);
     if (step != std::end(kSteps) && (step->is_way || !is_kernel)) {
       step->of(switches) = false;
+    } else if (std::ranges::find(joining, bare) != joining.end()) {
+      switches.runner.disabled_kernels.insert(bare);
     } else if (is_kernel) {
       switch_off_kernel(bare, target, switches.runner.disabled_kernels);
     } else {

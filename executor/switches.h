@@ -20,7 +20,8 @@ struct Switches {
 };
 
 // Throws Error for a name that is none, with the nearest that there is; kernels are those of `target`. A kernel goes
-// by its full name or by what stands behind the dot, which means it for every op; "kernel:megakernel" is "megakernel".
+// by its full name or by what stands behind the dot, which means it for every op. Ways that join steps (DeviceKind::joining_ways)
+// are kernels too, of whatever device, and their prefix may be left out: "kernel:megakernel" is "megakernel".
 Switches parse_switches(const std::set<std::string>& names, const Target& target);
 // With the names that GENESIS_DISABLE has.
 Switches parse_switches_and_environment(std::set<std::string> names, const Target& target);

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -235,6 +236,16 @@ void share_weights(const Model& from, Model& to) {
   }
 }
 
+// A setting of a model of the zoo that is a size; 0 where its metadata do not say.
+int64_t size_in_config(const Model& model, const char* name) {
+  const auto config = model.metadata.find("config");
+  if (config == model.metadata.end()) return 0;
+  const auto json = nlohmann::json::parse(config->second, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return 0;
+  const auto at = json.find(name);
+  return at != json.end() && at->is_number_integer() ? at->get<int64_t>() : 0;
+}
+
 }  // namespace
 
 std::unique_ptr<Model> with_cache(const Model& model, int64_t rows, int64_t positions) {
@@ -254,6 +265,18 @@ std::unique_ptr<Model> with_cache(const Model& model, int64_t rows, int64_t posi
   for (const auto& [key, value] : model.metadata) made->metadata[key] = value;
   made->metadata["config"] = config.dump();
   return made;
+}
+
+int64_t longest_text(const Model& model) {
+  return std::max(size_in_config(model, "max_position_embeddings"), size_in_config(model, "n_positions"));
+}
+
+std::shared_ptr<const Model> with_room(const std::shared_ptr<const Model>& model, int64_t tokens) {
+  const int64_t longest = longest_text(*model), cache = size_in_config(*model, "cache_positions"),
+                wanted = std::min(tokens, longest);
+  if (wanted <= (cache > 0 ? cache : longest)) return model;
+  const auto bucket = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted)));
+  return with_cache(*model, std::max<int64_t>(1, size_in_config(*model, "batch")), std::min(bucket, longest));
 }
 
 }  // namespace genesis::models

@@ -35,4 +35,10 @@ std::unique_ptr<Model> make_model(const std::string& name, const Settings& setti
 // gives it (as after adding LoRA).
 std::unique_ptr<Model> with_cache(const Model& model, int64_t rows, int64_t positions);
 
+// The most tokens of a text that a language model of the zoo can read, as its config says; 0 where it says nothing.
+int64_t longest_text(const Model& model);
+// `model` where its KV cache holds texts of `tokens`, or of the longest that it can read; else with_cache() of as many rows, and of
+// the next power of two of positions, or as many as it can read. Throws as with_cache() does.
+std::shared_ptr<const Model> with_room(const std::shared_ptr<const Model>& model, int64_t tokens);
+
 }  // namespace genesis::models

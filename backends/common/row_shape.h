@@ -1,22 +1,23 @@
-// A tensor seen as rows along one axis: what ops that pick slices by an index need. Used by
-// kernels/index_rows of every backend.
+// A tensor seen as rows along one axis: what ops need that pick slices by an index, sort, or work along any axis. Used by kernels of
+// every backend.
 #pragma once
 
 #include "backends/kernel.h"
 
 namespace genesis {
 
-// x seen as [outer, rows, inner].
+// Sizes as [outer, n, inner]: `n` is that of the axis. A scalar is one row of one element.
 struct RowShape {
-  int64_t outer = 1, rows = 0, inner = 1;
+  int64_t outer = 1, n = 1, inner = 1;
 };
 
-inline RowShape row_shape(const TensorView& x, int64_t axis) {
+inline RowShape row_shape(std::span<const int64_t> sizes, int64_t axis) {
   RowShape shape;
-  const int at = static_cast<int>(axis < 0 ? axis + x.rank : axis);
-  for (int i = 0; i < at; ++i) shape.outer *= x.dim(i);
-  shape.rows = x.dim(at);
-  for (int i = at + 1; i < x.rank; ++i) shape.inner *= x.dim(i);
+  if (sizes.empty()) return shape;
+  const auto at = static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(sizes.size()) : axis);
+  for (size_t i = 0; i < at; ++i) shape.outer *= sizes[i];
+  shape.n = sizes[at];
+  for (size_t i = at + 1; i < sizes.size(); ++i) shape.inner *= sizes[i];
   return shape;
 }
 

@@ -1,9 +1,6 @@
 #include "backends/cuda/gemm_list.h"
 
-#include "backends/cuda/gemm/gemv/gemv.h"
-#include "backends/cuda/gemm/gemv_prefetch/gemv_prefetch.h"
-#include "backends/cuda/gemm/lt/cublas_lt.h"
-#include "backends/cuda/gemm/lt/lt_gemm.h"
+#include "backends/cuda/gemm/gemm_ways.h"
 #include "backends/way_list.h"
 
 namespace genesis::cuda {

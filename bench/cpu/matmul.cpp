@@ -298,7 +298,7 @@ std::vector<Report> print_peers(const std::vector<Case>& cases) {
                     {"implementation", one.gemm->name()},
                     {"onednn_implementation", one.peer->implementation()}});
   }
-  if (rows.empty()) fmt::print("oneDNN has none of these products on this CPU\n");
+  if (rows.empty()) fmt::print("this build has no oneDNN (-Donednn=enabled), or it has none of these products on this CPU\n");
   return rows;
 }
 

@@ -40,8 +40,8 @@ class DirectCall {
     attributes_ = step.op->parse(step.attributes);
     if (kernel.prepare) prepared_ = kernel.prepare(query);
     scratch_.resize(static_cast<size_t>(kernel.scratch_bytes ? kernel.scratch_bytes(query) : 0) + 64);
-    const auto aligned = reinterpret_cast<uintptr_t>(scratch_.data()) + 63;
-    context_.scratch = reinterpret_cast<std::byte*>(aligned & ~uintptr_t{63});
+    const uintptr_t past_a_line = reinterpret_cast<uintptr_t>(scratch_.data()) % 64;
+    context_.scratch = scratch_.data() + (64 - past_a_line) % 64;
     for (size_t i = 0; i < step.input_types.size(); ++i)
       inputs_.push_back(view_of(step.input_types[i], data_[i].data()));
     outputs_.push_back(view_of(step.output_types[0], data_[3].data()));

@@ -212,7 +212,7 @@ std::shared_ptr<std::byte> Product::upload(int64_t count, double low, double hig
     narrow.push_back(bf16(static_cast<float>(low + (high - low) * uniform(state >> 33))));
     values.push_back(static_cast<float>(narrow.back()));
   }
-  const auto memory = cuda::allocate(0, count * 2);
+  auto memory = cuda::allocate(0, count * 2);
   cuda::check(cudaMemcpy(memory.get(), narrow.data(), narrow.size() * 2, cudaMemcpyHostToDevice),
               "filling memory");
   return memory;

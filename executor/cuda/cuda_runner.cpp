@@ -12,11 +12,11 @@
 #include "backends/cuda/runtime/launch.h"
 #include "backends/cuda/runtime/runtime.h"
 #include "executor/cuda/cuda_inspect.h"
-#include "executor/cuda/cuda_megakernel.h"
 #include "executor/cuda/cuda_progress.h"
 #include "executor/cuda/cuda_transfers.h"
 #include "executor/cuda/independent_inputs.h"
 #include "executor/cuda/planned_exchanges.h"
+#include "executor/cuda/planned_joins.h"
 #include "executor/cuda/step_streams.h"
 #include "executor/runtime/step_call.h"
 #include "schema/core/error.h"
@@ -43,8 +43,7 @@ class CudaRunner final : public Runner {
         fault_(cuda::allocate_pinned(sizeof(DeviceFault))),
         launches_(calls_.size()),
         inspector_(device, stream),
-        megakernels_(options.megakernel ? make_cuda_megakernels(plan, device)
-                                        : std::vector<CudaMegakernel>()),
+        joins_(plan, options.disabled_kernels, device),
         progress_(plan, speeds) {
     *device_fault() = {};
     const std::vector<uint64_t> independent = independent_inputs(plan);
@@ -61,11 +60,7 @@ class CudaRunner final : public Runner {
     }
   }
 
-  void rename_kernels(std::vector<std::string>& kernels) const override {
-    for (const CudaMegakernel& megakernel : megakernels_)
-      std::fill(kernels.begin() + static_cast<ptrdiff_t>(megakernel.first()),
-                kernels.begin() + static_cast<ptrdiff_t>(megakernel.end()), "megakernel");
-  }
+  void rename_kernels(std::vector<std::string>& kernels) const override { joins_.rename_kernels(kernels); }
 
   void bind(const PlanMemory& memory) override {
     graph_.reset();
@@ -139,7 +134,7 @@ class CudaRunner final : public Runner {
     under_way_ = runs ? UnderWay::kManyRuns : UnderWay::kOneRun;
     if (!runs) {
       progress_.begin_run();
-      for (CudaMegakernel& megakernel : megakernels_) megakernel.begin_run();
+      joins_.begin_run();
     }
     cuda::launch(graph_.get(), stream_);
   }
@@ -164,7 +159,7 @@ class CudaRunner final : public Runner {
     const std::string entry = "entry point '" + plan_.entry + "'";
     if (lost == UnderWay::kManyRuns) return "in one of several runs of " + entry + " that follow each other";
     if (lost == UnderWay::kSteps) return "in " + entry + ", whose nodes were started one by one";
-    const std::vector<size_t> steps = steps_under_way();
+    const std::vector<size_t> steps = joins_.narrowed(progress_.under_way());
     if (steps.empty()) return "in " + entry;
     if (steps.size() == 1) return "in " + description(calls_[steps[0]]) + " of " + entry;
     std::string names;
@@ -172,26 +167,10 @@ class CudaRunner final : public Runner {
     return "in one of these, which were under way in " + entry + ": " + names;
   }
 
-  // A megakernel knows better where it was.
-  std::vector<size_t> steps_under_way() const {
-    std::vector<size_t> steps = progress_.under_way();
-    for (const CudaMegakernel& megakernel : megakernels_) {
-      const auto inside = [&](size_t step) { return step >= megakernel.first() && step < megakernel.end(); };
-      const auto begin = std::find_if(steps.begin(), steps.end(), inside);
-      if (begin == steps.end()) continue;
-      const auto at = steps.erase(begin, std::find_if_not(begin, steps.end(), inside));
-      const std::vector<size_t> better = megakernel.under_way();
-      steps.insert(at, better.begin(), better.end());
-    }
-    return steps;
-  }
-
   void capture() {
     const auto begin = std::chrono::steady_clock::now();
     const StepStreams streams = streams_of_plan();
-    std::erase_if(megakernels_, [&](CudaMegakernel& megakernel) {
-      return is_parted(megakernel, streams) || !megakernel.load(calls_, stream_);
-    });
+    joins_.load(calls_, streams, launches_);
     tell_ranks(streams);
     check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "beginning a capture");
     cudaGraph_t graph = nullptr;
@@ -212,7 +191,7 @@ class CudaRunner final : public Runner {
     spdlog::debug("'{}': captured in {:.3f} s", plan_.entry, took.count());
   }
 
-  // A launch: of a step, or of a megakernel, whose first step this is.
+  // A launch: of a step, or of several, whose first this is.
   struct TimedLaunch {
     size_t step;
     uint8_t stream;
@@ -221,8 +200,8 @@ class CudaRunner final : public Runner {
 
   // The streams that a captured graph has as branches, without the graph: what happens inside of one nobody can time.
   void run_on_streams(Timeline& timeline) {
-    if (!graph_) capture();  // chooses megakernels
-    for (CudaMegakernel& megakernel : megakernels_) megakernel.begin_run();
+    if (!graph_) capture();  // says which steps are joined
+    joins_.begin_run();
     under_way_ = UnderWay::kSteps;
     const StepStreams streams = streams_of_plan();
     tell_ranks(streams);
@@ -267,8 +246,8 @@ class CudaRunner final : public Runner {
     const std::vector<bool> awaited = awaited_steps(streams);
     bool has_begun[StepStreams::kStreams] = {};
     for (size_t i = 0, end = 0; i < calls_.size(); i = end) {
-      const CudaMegakernel* megakernel = megakernel_from(i);
-      end = megakernel ? megakernel->end() : i + 1;
+      const JoinedSteps* joined = joins_.from(i);
+      end = joined ? joined->steps().end : i + 1;
       const cudaStream_t stream = launches_[i].stream = stream_number(streams.stream[i]);
       // The one kernel ahead is all that an early one waits for. The first has copies of inputs ahead.
       launches_[i].early = !times && launches_[i].can_use_pdl &&
@@ -278,8 +257,8 @@ class CudaRunner final : public Runner {
         if (step != StepStreams::kNothing)
           wait_on(stream, step == StepStreams::kBegin ? done.back() : done[static_cast<size_t>(step)]);
       if (times) times->push_back({i, streams.stream[i], timed(stream), {}});
-      if (megakernel)
-        start(*megakernel, i);
+      if (joined)
+        start(*joined);
       else
         start(calls_[i]);
       if (times)
@@ -308,21 +287,6 @@ class CudaRunner final : public Runner {
     return awaited;
   }
 
-  // Whether its steps do not simply follow each other.
-  static bool is_parted(const CudaMegakernel& megakernel, const StepStreams& streams) {
-    for (size_t i = megakernel.first(); i < megakernel.end(); ++i)
-      if (streams.stream[i] != StepStreams::kMain ||
-          (i > megakernel.first() && streams.waits_for[i] != StepStreams::kNoWaits))
-        return true;
-    return false;
-  }
-
-  const CudaMegakernel* megakernel_from(size_t step) const {
-    for (const CudaMegakernel& megakernel : megakernels_)
-      if (megakernel.first() == step) return &megakernel;
-    return nullptr;
-  }
-
   StepStreams streams_of_plan() const {
     if (options_.side_stream) return assign_streams(plan_, make_step_graph(plan_), speeds_);
     return StepStreams::one_line(calls_.size());
@@ -346,14 +310,15 @@ class CudaRunner final : public Runner {
            cuda::is_lost() ? ", which may come from a node before it" : "");
   }
 
-  void start(const CudaMegakernel& megakernel, size_t first) {
-    megakernel.start(launches_[first]);
+  void start(const JoinedSteps& joined) {
+    const StepRange& steps = joined.steps();
+    joined.start(launches_[steps.first]);
     if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess)
       fail(
           "nodes '{}' to '{}' in entry point '{}': CUDA refused to start the kernel that does them all: {} "
-          "({}); --disable megakernel starts one for each",
-          calls_[first].step->authored, calls_[megakernel.end() - 1].step->authored, plan_.entry,
-          cudaGetErrorString(status), cudaGetErrorName(status));
+          "({}); --disable {} starts one for each",
+          calls_[steps.first].step->authored, calls_[steps.end - 1].step->authored, plan_.entry,
+          cudaGetErrorString(status), cudaGetErrorName(status), joined.way());
   }
 
   // What follows the steps: updates that could not happen in place.
@@ -440,7 +405,7 @@ class CudaRunner final : public Runner {
   CudaInspector inspector_;
   std::vector<std::byte*> host_inputs_;
   std::array<cuda::Stream, StepStreams::kStreams> side_;  // of captures only: in a graph they are branches
-  std::vector<CudaMegakernel> megakernels_;
+  PlannedJoins joins_;
   CudaProgress progress_;
   UnderWay under_way_ = UnderWay::kNothing;
   cuda::GraphExec graph_;

@@ -18,7 +18,6 @@ std::string why_no_cuda_device() {
 }
 std::shared_ptr<Device> open_cuda_device(int index) { refuse(index); }
 Target cuda_target(int index) { refuse(index); }
-std::vector<KernelChoice> choose_cuda_megakernels(const Plan&) { refuse(0); }
 
 int cuda::count_visible_gpus() { return 0; }
 

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "backends/cpu/kernels.h"
@@ -22,7 +23,8 @@ constexpr DeviceKind kDevices[] = {
      .is_numbered = true,
      .open = [](int index, int) { return open_cuda_device(index); },
      .target = cuda_target,
-     .choose_together = choose_cuda_megakernels},
+     .joining_ways = cuda_joining_ways,
+     .choose_joined = choose_cuda_joined},
 };
 
 // "cpu, cuda or cuda:N"
@@ -57,6 +59,13 @@ const DeviceKind* find_device_kind(std::string_view name) {
   const auto* at = std::ranges::find_if(
       kDevices, [&](const DeviceKind& kind) { return kind.name == name.substr(0, name.find(':')); });
   return at == std::end(kDevices) ? nullptr : at;
+}
+
+std::vector<std::string_view> all_joining_ways() {
+  std::vector<std::string_view> all;
+  for (const DeviceKind& kind : kDevices)
+    if (kind.joining_ways) std::ranges::copy(kind.joining_ways(), std::back_inserter(all));
+  return all;
 }
 
 Tensor read_tensor(Device& device, const TensorType& type, const std::byte* data) {

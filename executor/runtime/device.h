@@ -66,12 +66,15 @@ struct DeviceKind {
   bool takes_threads = false;  // SessionOptions::threads says something to it
   std::shared_ptr<Device> (*open)(int index, int threads) = nullptr;
   Target (*target)(int index) = nullptr;
-  // By step, a way that runs it together with its neighbours: without a name where none does, and why not. Null: there is no
-  // such way.
-  std::vector<KernelChoice> (*choose_together)(const Plan& plan) = nullptr;
+  // Names of its ways that run several consecutive steps in one launch, best first. Null: there are none.
+  std::vector<std::string_view> (*joining_ways)() = nullptr;
+  // By step, the one of them that runs it together with its neighbours: without a name where none does, and why not.
+  std::vector<KernelChoice> (*choose_joined)(const Plan& plan, const KernelNames& disabled) = nullptr;
 };
 // The row whose name stands before the colon; null when there is none.
 const DeviceKind* find_device_kind(std::string_view name);
+// DeviceKind::joining_ways of all rows.
+std::vector<std::string_view> all_joining_ways();
 
 // What "auto" stands for: the first kind of GPU that can be used, else "cpu". Any other name stays as it is. Throws
 // Error for a name that no device can have.
@@ -87,6 +90,7 @@ Target target_of(const std::string& name);
 std::shared_ptr<Device> open_cpu_device(int threads);
 std::shared_ptr<Device> open_cuda_device(int index);
 Target cuda_target(int index);
-std::vector<KernelChoice> choose_cuda_megakernels(const Plan& plan);
+std::vector<std::string_view> cuda_joining_ways();
+std::vector<KernelChoice> choose_cuda_joined(const Plan& plan, const KernelNames& disabled);
 
 }  // namespace genesis

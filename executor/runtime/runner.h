@@ -51,10 +51,9 @@ using StepObserver = std::function<void(const Step& step, std::span<const Tensor
 
 // How a plan is run, beside what it says.
 struct RunnerOptions {
-  bool side_stream = true;                        // off: a GPU runs one step after the other
-  bool megakernel = true;                         // off: a GPU starts a kernel for every step
-  bool peer_memory = true;                        // off: GPUs of a host exchange data by NCCL alone
-  KernelNames disabled_kernels;                   // those that the plan was made without
+  bool side_stream = true;       // off: a GPU runs one step after the other
+  bool peer_memory = true;       // off: GPUs of a host exchange data by NCCL alone
+  KernelNames disabled_kernels;  // those that the plan was made without, ways that join steps among them
   std::shared_ptr<Collectives> collectives = {};  // of the ranks that run the plan together; null: one rank
 };
 

@@ -41,15 +41,14 @@ std::vector<StepCall> make_step_calls(const Plan& plan, FindKernels kernels, con
 std::vector<KernelChoice> choices_of(const Plan& plan, const Target& target, const RunnerOptions& options) {
   if (!target.choose) fail("{} does not tell which kernels it would take", target.device);
   std::vector<KernelChoice> choices(plan.steps.size());
-  if (const DeviceKind* kind = find_device_kind(target.device); kind && kind->choose_together)
-    choices = kind->choose_together(plan);
+  if (const DeviceKind* kind = find_device_kind(target.device); kind && kind->choose_joined)
+    choices = kind->choose_joined(plan, options.disabled_kernels);
   for (size_t i = 0; i < choices.size(); ++i) {
-    KernelChoice& together = choices[i];
-    if (!together.name.empty() && options.megakernel) continue;
-    if (!together.name.empty()) together.declined = {{together.name, "switched off"}};
+    KernelChoice& choice = choices[i];
+    if (!choice.name.empty()) continue;
     KernelChoice alone = target.choose(query_of(plan.steps[i], options.disabled_kernels));
-    alone.declined.insert(alone.declined.begin(), together.declined.begin(), together.declined.end());
-    together = std::move(alone);
+    alone.declined.insert(alone.declined.begin(), choice.declined.begin(), choice.declined.end());
+    choice = std::move(alone);
   }
   return choices;
 }

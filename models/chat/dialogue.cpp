@@ -21,7 +21,7 @@ Dialogue::Dialogue(ChatTemplate chat, text::Tokenizer tokenizer, text::Generator
                    DialogueOptions options)
     : chat_(std::move(chat)),
       tokenizer_(std::move(tokenizer)),
-      generator_(generator),
+      generator_(&generator),
       options_(std::move(options)) {
   reset();
 }
@@ -36,21 +36,23 @@ std::vector<int64_t> Dialogue::prompt_tokens(const Value& messages) const {
       chat_.render(messages, {.add_generation_prompt = true, .variables = options_.variables}).text;
   std::vector<int64_t> tokens = tokenizer_.encode(text, false);
   if (tokens.empty()) fail("the chat template made no text of the conversation: there is nothing to answer");
-  if (static_cast<int64_t>(tokens.size()) > generator_.capacity())
-    fail("the conversation has {} tokens and the model's context {}: begin a new one", tokens.size(),
-         generator_.capacity());
   return tokens;
 }
 
 Dialogue::Answer Dialogue::reply(const std::string& message,
                                  const std::function<bool(const text::Piece&)>& on_piece) {
   const Value asked = with(messages_, "user", message);
-  const std::vector<int64_t> prompt = prompt_tokens(asked), &before = generator_.tokens();
-  const auto differs = std::ranges::mismatch(prompt, before).in1;
+  const std::vector<int64_t> prompt = prompt_tokens(asked);
   Answer answer;
   answer.prompt_tokens = static_cast<int64_t>(prompt.size());
-  generator_.rewind(differs - prompt.begin());
-  answer.result = generator_.continue_with({differs, prompt.end()}, options_.generate, on_piece);
+  if (options_.make_room)
+    generator_ = &options_.make_room(answer.prompt_tokens + options_.generate.max_tokens);
+  if (answer.prompt_tokens > generator_->capacity())
+    fail("the conversation has {} tokens and the model's context {}: begin a new one", answer.prompt_tokens,
+         generator_->capacity());
+  const auto differs = std::ranges::mismatch(prompt, generator_->tokens()).in1;
+  generator_->rewind(differs - prompt.begin());
+  answer.result = generator_->continue_with({differs, prompt.end()}, options_.generate, on_piece);
   answer.reused_tokens = answer.prompt_tokens - answer.result.prefilled;
   messages_ = with(asked, "assistant", answer.result.text);
   return answer;

@@ -12,11 +12,14 @@ struct DialogueOptions {
   std::string system = {};     // empty: none
   jinja::Dict variables = {};  // that the template sees: enable_thinking
   text::GenerateOptions generate = {};
+  // Gives the generator to go on with when a turn makes a text of so many tokens with its answer; it may be another one, with a
+  // longer cache and an empty text. Empty: always the first.
+  std::function<text::Generator&(int64_t tokens)> make_room = {};
 };
 
 class Dialogue {
  public:
-  // The generator outlives this; its options have `text`.
+  // The generator, or those of make_room, outlive this; their options have `text`.
   Dialogue(ChatTemplate chat, text::Tokenizer tokenizer, text::Generator& generator, DialogueOptions options);
 
   struct Answer {
@@ -36,7 +39,7 @@ class Dialogue {
 
   ChatTemplate chat_;
   text::Tokenizer tokenizer_;
-  text::Generator& generator_;
+  text::Generator* generator_;
   DialogueOptions options_;
   jinja::Value messages_;
 };

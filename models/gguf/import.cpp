@@ -121,8 +121,7 @@ std::unique_ptr<Model> make(const Gguf& file, const Settings& changes) {
   const auto head = zoo.settings.find("head_dim"), positions = zoo.settings.find("max_position_embeddings");
   const int64_t head_size = head == zoo.settings.end() ? 0 : std::stoll(head->second);
   const std::string longest = positions == zoo.settings.end() ? "" : positions->second;
-  if (!longest.empty())
-    positions->second = std::to_string(std::min(std::stoll(longest), hugging_face::kDefaultPositions + 0LL));
+  hugging_face::limit_cache(zoo.settings, changes);
   for (const auto& [key, value] : changes) zoo.settings[key] = value;
   zoo.settings["initializer_range"] = "0";  // nothing is drawn that is replaced at once
   std::unique_ptr<Model> model = make_model(zoo.model, zoo.settings);

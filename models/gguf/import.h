@@ -12,7 +12,7 @@ namespace genesis::models::gguf {
 bool is_gguf_file(const std::filesystem::path& path);  // by the name's end
 
 // `changes` are settings of the zoo that stand over those of the file, such as {"dtype", "f32"} or
-// {"max_position_embeddings", "32768"}. Read are weights in F32, F16, BF16, Q8_0, Q4_0, Q4_K and Q6_K. They become the dtype
+// {"cache_positions", "32768"}. Read are weights in F32, F16, BF16, Q8_0, Q4_0, Q4_K and Q6_K. They become the dtype
 // of `changes`, or the one that most of them have; quantised ones become bf16. What is stored in that dtype stays in the
 // mapped file until the model is saved. One Error lists all that is not supported, another all tensors that are missing,
 // unexpected or of another shape.

@@ -25,6 +25,13 @@ void check_layers(const Settings& settings, const NamedTensors& weights) {
 
 }  // namespace
 
+void limit_cache(Settings& settings, const Settings& changes) {
+  const auto positions = settings.find("max_position_embeddings");
+  if (positions == settings.end() || changes.contains("max_position_embeddings")) return;
+  if (std::stoll(positions->second) > kDefaultPositions)
+    settings["cache_positions"] = std::to_string(kDefaultPositions);
+}
+
 bool is_model_folder(const std::filesystem::path& path) { return std::filesystem::is_directory(path); }
 
 std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const Settings& changes,
@@ -34,8 +41,7 @@ std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const S
     fail("{}: there is no config.json: expected a folder as transformers saves a model", folder.string());
   const nlohmann::json config = read_json(config_file);
   auto [name, settings] = read_config(config, config_file);
-  if (const auto positions = settings.find("max_position_embeddings"); positions != settings.end())
-    positions->second = std::to_string(std::min<int64_t>(std::stoll(positions->second), kDefaultPositions));
+  limit_cache(settings, changes);
   for (const auto& [key, value] : changes) settings[key] = value;
   settings["initializer_range"] = "0";  // nothing is drawn that is replaced at once
   const bool tied = settings.at("tie_word_embeddings") == "true",

@@ -11,12 +11,14 @@ namespace genesis::models::hugging_face {
 
 bool is_model_folder(const std::filesystem::path& path);
 
-// The longest text, prompt and answer, that the KV cache of an imported model holds where `changes` does not say: all that
-// the model can read would take gigabytes.
+// Positions of an imported model's KV cache where `changes` does not say: for all that the model can read it would take gigabytes.
+// Tools make it longer where a text needs it (models::with_room).
 constexpr int64_t kDefaultPositions = 4096;
+// Says so in `settings`, which have the longest text that the model can read as max_position_embeddings, if at all.
+void limit_cache(Settings& settings, const Settings& changes);
 
 // `changes` are settings of the zoo that stand over those of the configuration, such as {"dtype", "f32"} or
-// {"max_position_embeddings", "32768"}. Weights stay in the mapped files until the model is saved; the tokenizer's files
+// {"cache_positions", "32768"}. Weights stay in the mapped files until the model is saved; the tokenizer's files
 // are attached to the model (models/tokenizer/model_files.h). One Error lists all
 // that is not supported, another all tensors that are missing, unexpected or of another shape.
 //

@@ -169,7 +169,7 @@ void Generator::Impl::check(const std::vector<int64_t>& prompt, const GenerateOp
   if (length > capacity)
     fail(
         "the prompt makes a text of {} tokens, the model's KV cache holds {}: give {} tokens or fewer, or "
-        "build the model with a longer cache (`genesis-run generate --truncate` reads the end of it)",
+        "--context N where the model can read more (`genesis-run generate --truncate` reads the end of it)",
         length, capacity, capacity - behind);
 }
 

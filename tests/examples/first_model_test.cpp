@@ -36,7 +36,7 @@ double last_loss(const std::string& printed) {
 TEST(FirstModel, TheFileHoldsWhatWasLearnt) {
   const TemporaryFolder folder;
   const Process program =
-      run_process({"sh", "-c", "cd " + folder.path().string() + " && " GENESIS_FIRST_MODEL});
+      run_process({"sh", "-c", "cd " + folder.path().string() + " && " GENESIS_BUILD_ROOT "/examples/first_model"});
   ASSERT_EQ(program.code, 0) << program.err;
   const double printed = last_loss(program.out);
   EXPECT_GT(printed, 0);

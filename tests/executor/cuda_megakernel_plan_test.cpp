@@ -1,6 +1,6 @@
 // Which steps of a plan one kernel does together, and that no instruction overwrites what another may still read.
 // Needs no GPU.
-#include "executor/cuda/cuda_megakernel_plan.h"
+#include "executor/cuda/megakernel/cuda_megakernel_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -86,7 +86,7 @@ TEST(Megakernels, ChoicesSayWhichStepsAreInOneAndWhyOthersAreNot) {
                            bool megakernel) {
     const CompiledEntry made = compile_entry(from, entry, sizes, target, {});
     RunnerOptions options = made.runner;
-    options.megakernel = megakernel;
+    if (!megakernel) options.disabled_kernels.insert("megakernel");
     return choices_of(made.plan, target, options);
   };
   const auto count = [](const std::vector<KernelChoice>& all, const std::string& way,
@@ -291,8 +291,9 @@ TEST(Megakernels, ManyRowsAndF32AreNone) {
 
 TEST(Megakernels, CanBeSwitchedOff) {
   const auto model = language_model("qwen2", "2");
-  EXPECT_TRUE(megakernels_of(*model, "decode").compiled.runner.megakernel);
-  EXPECT_FALSE(megakernels_of(*model, "decode", {}, {"megakernel"}).compiled.runner.megakernel);
+  EXPECT_EQ(megakernels_of(*model, "decode").compiled.runner.disabled_kernels, KernelNames{});
+  EXPECT_EQ(megakernels_of(*model, "decode", {}, {"megakernel"}).compiled.runner.disabled_kernels,
+            KernelNames{"megakernel"});
 }
 
 }  // namespace

@@ -31,12 +31,16 @@ TEST(Switches, AreSortedByWhoHeedsThem) {
   EXPECT_FALSE(s.plan.reuse);
   EXPECT_TRUE(s.plan.in_place);
   EXPECT_FALSE(s.runner.side_stream);
-  EXPECT_TRUE(s.runner.megakernel);
   EXPECT_EQ(s.runner.disabled_kernels, (KernelNames{"attention.blocks", "packed"}));
 }
 
 TEST(Switches, WaysOfARunGoAsKernelsToo) {
-  EXPECT_FALSE(parse_switches({"kernel:megakernel"}, target_of("cpu")).runner.megakernel);
+  EXPECT_FALSE(parse_switches({"kernel:peer_memory"}, target_of("cpu")).runner.peer_memory);
+  for (const std::string_view way : all_joining_ways())
+    for (const char* prefix : {"", "kernel:"}) {
+      const Switches s = parse_switches({prefix + std::string(way)}, target_of("cpu"));
+      EXPECT_EQ(s.runner.disabled_kernels, KernelNames{std::string(way)});
+    }
   EXPECT_NE(refusal({"kernel:node_order"}).find("has no kernel 'node_order'"), std::string::npos);
 }
 

@@ -1,4 +1,5 @@
-// The table of specialised ways in docs/kernels.md counts the lines that would go with each, and names ways that there are.
+// The table of specialised ways in docs/kernels.md counts the lines that would go with each, and names ways that there are, of
+// which nothing general sees the folder.
 #include <glob.h>
 #include <gtest/gtest.h>
 
@@ -6,10 +7,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <regex>
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -102,7 +105,7 @@ std::string sources_of(const fs::path& folder) {
 // A way is "op.name" or "gemm.name", and the name stands in a row of a table of the backend; or it is a switch or a pass.
 TEST(Ways, TheTableNamesWaysThatThereAre) {
   const std::string rows_of_tables = sources_of("backends"),
-                    switches = read(kRoot / "executor/switches.cpp") + sources_of("passes");
+                    switches = sources_of("executor") + sources_of("passes");
   for (const auto& row : rows())
     for (const std::string& way : quoted(row[0])) {
       const size_t dot = way.find('.');
@@ -141,6 +144,73 @@ TEST(Ways, TheTableHasAllRowsOfTheListsOfProducts) {
 TEST(Ways, TheTableHasTheSwitchesThatAreWays) {
   const std::set<std::string> told = ways_of_the_table();
   for (const char* way : {"megakernel", "peer_memory", "side_stream"}) EXPECT_TRUE(told.contains(way)) << way;
+}
+
+// The folders that a row of the table names, from the root.
+std::set<std::string> folders_of(const std::string& where) {
+  std::set<std::string> folders;
+  for (const std::string& pattern : quoted(where)) {
+    glob_t matches{};
+    glob((kRoot / pattern).c_str(), GLOB_BRACE, nullptr, &matches);
+    for (size_t i = 0; i < matches.gl_pathc; ++i) {
+      const fs::path path = matches.gl_pathv[i];
+      if (fs::is_directory(path))
+        folders.insert(fs::relative(path, kRoot).string());  // without a slash at its end
+    }
+    globfree(&matches);
+  }
+  return folders;
+}
+
+// A folder, and the folder of a way that it includes.
+using Sight = std::pair<std::string, std::string>;
+
+// What sees the folder of a way and could not stay if that went, with the reason. Ways build on a more general one; lists see none.
+const std::map<Sight, std::string> kMaySee = {
+    {{"backends/cpu/quantized", "backends/cpu/gemm/gemv"}, "a GEMV whose weights are quants"},
+    {{"backends/cuda/gemm/bias_grad", "backends/cuda/gemm/lt"},
+     "the library's product with sums of rows beside it"},
+    {{"backends/cuda/gemm/gemv_prefetch", "backends/cuda/gemm/gemv"},
+     "the same sums, and where it does not start"},
+    {{"backends/cuda/gemm/quantized_stream", "backends/cuda/gemm/quantized"},
+     "the same, and where it does not start"},
+    {{"backends/cuda/gemm/skinny", "backends/cuda/gemm/gemv"},
+     "the weights of a node, described for one start"},
+    {{"executor/runtime", "backends/cpu/onednn"}, "tells which parts a build has"},
+};
+
+// Every pair of folders of the product of which a file of the first includes one of the second.
+std::set<Sight> all_sights() {
+  const std::string start = "#include \"";
+  std::set<Sight> sights;
+  for (const char* floor : {"schema", "builder", "passes", "backends", "executor", "models", "tools"})
+    for (const auto& entry : fs::recursive_directory_iterator(kRoot / floor)) {
+      if (!is_source(entry.path())) continue;
+      const std::string from = fs::relative(entry.path().parent_path(), kRoot).string();
+      std::ifstream in(entry.path());
+      for (std::string line; std::getline(in, line);)
+        if (line.starts_with(start))
+          sights.insert({from, fs::path(line.substr(start.size())).parent_path().string()});
+    }
+  return sights;
+}
+
+// So that a way goes with its folders and its lines in lists: nothing else includes what is in them.
+TEST(Ways, NothingSeesTheFolderOfAWay) {
+  const std::set<Sight> sights = all_sights();
+  for (const auto& row : rows()) {
+    const std::set<std::string> own = folders_of(row[1]);
+    for (const Sight& sight : sights) {
+      const auto& [who, folder] = sight;
+      if (own.contains(folder) && !own.contains(who)) {
+        EXPECT_TRUE(kMaySee.contains(sight)) << who << " includes " << folder << ", the folder of" << row[0]
+                                             << ": declare its rows in the list that has them";
+      }
+    }
+  }
+  for (const auto& [sight, reason] : kMaySee)
+    EXPECT_TRUE(sights.contains(sight))
+        << sight.first << " no longer sees " << sight.second << ": " << reason;
 }
 
 }  // namespace

@@ -222,6 +222,23 @@ TEST_P(Decoders, MoreThanTheCacheHoldsIsAnError) {
   expect_error([&] { texts.decode({1, 2}); }, {std::to_string(kPositions), "out of range"});
 }
 
+// A longer text takes the next power of two of positions, and no more than the model can read.
+TEST_P(Decoders, GrowWithTheText) {
+  const std::shared_ptr<const Model> small = with_cache(*model_, 2, 5);
+  const auto positions = [](const std::shared_ptr<const Model>& model) {
+    const auto cache = std::ranges::find(model->states(), StateRole::kCache, &State::role);
+    EXPECT_EQ(cache->type.shape[0], Dim(2));
+    return cache->type.shape[1].value();
+  };
+  EXPECT_EQ(with_room(small, 5), small);
+  EXPECT_EQ(positions(with_room(small, 6)), 8);
+  EXPECT_EQ(longest_text(*small), kPositions);
+  EXPECT_EQ(positions(with_room(small, kPositions - 1)), kPositions);
+  const auto all = with_room(small, 1 << 20);
+  EXPECT_EQ(positions(all), kPositions);
+  EXPECT_EQ(with_room(all, 1 << 20), all);
+}
+
 TEST_P(Decoders, ShareTheirWeights) {
   const auto other = with_cache(*model_, 4, 7);
   EXPECT_EQ(other->metadata.at("architecture"), model_->metadata.at("architecture"));

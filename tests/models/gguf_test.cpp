@@ -124,7 +124,8 @@ TEST_F(GgufImport, MakesQuantisedWeightsRealNumbers) {
   EXPECT_EQ(state_dict(*import_model(path, {{"dtype", "f32"}})).at("model.embed_tokens.weight").type().dtype,
             DType::f32);
   const json config = json::parse(model->metadata.at("config"));
-  EXPECT_EQ(config["max_position_embeddings"], 4096);
+  EXPECT_EQ(config["max_position_embeddings"], 100'000);
+  EXPECT_EQ(config["cache_positions"], 4096);
   EXPECT_EQ(config["tie_word_embeddings"], true);
   EXPECT_EQ(json::parse(model->metadata.at("config.json"))["max_position_embeddings"], 100'000);
 }

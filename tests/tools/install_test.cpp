@@ -215,7 +215,8 @@ std::string completed(const fs::path& completion, const std::string& words) {
 TEST_F(Install, APackageHasToolsPagesCompletionsAndWhatItNeeds) {
   for (const char* program : {"meson", "dpkg-deb", "dpkg-shlibdeps"})
     if (shell(std::string("command -v ") + program).code != 0) GTEST_SKIP() << missing(program);
-  const std::string script = GENESIS_SOURCE_ROOT "/packaging/deb.sh " GENESIS_BUILD_ROOT " ";
+  // Packed less tightly than what is given away, in a fifth of the time.
+  const std::string script = "DPKG_DEB_COMPRESSOR_LEVEL=1 " GENESIS_SOURCE_ROOT "/packaging/deb.sh " GENESIS_BUILD_ROOT " ";
   std::string package = expect_ok(shell(script + path("out")));
   package.resize(package.find('\n'));
   const std::string needs = expect_ok(shell("dpkg-deb --field " + package + " Depends"));

@@ -65,20 +65,27 @@ constexpr double kToEnd = 20, kToRead = 5;
 class Watch {
  public:
   Watch(pid_t child, const ProcessOptions& options)
-      : child_(child), options_(options), start_(Clock::now()) {}
+      : child_(child), options_(options), start_(Clock::now()), kill_after_(options.kill_after_seconds) {}
+
+  void hear(const std::string& said) {
+    const std::string& sign = options_.kill_once_it_says;
+    if (!kill_after_ && !sign.empty() && said.find(sign) != said.npos) kill_after_ = elapsed();
+  }
 
   // Ends the child when its time has come; returns the milliseconds until there is something to do, -1: nothing, ever.
   int check(Process& process) {
-    const double limit = options_.kill_after_seconds.value_or(options_.timeout_seconds);
+    const double limit = kill_after_.value_or(options_.timeout_seconds);
     const double ends[] = {limit, limit + kToEnd, limit + kToEnd + kToRead};
-    const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
-    while (stage_ < std::size(ends) && elapsed >= ends[stage_]) end(process);
-    return stage_ < std::size(ends) ? static_cast<int>((ends[stage_] - elapsed) * 1000) + 1 : -1;
+    const double now = elapsed();
+    while (stage_ < std::size(ends) && now >= ends[stage_]) end(process);
+    return stage_ < std::size(ends) ? static_cast<int>((ends[stage_] - now) * 1000) + 1 : -1;
   }
 
  private:
+  double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
   void end(Process& process) {
-    const bool is_wanted = options_.kill_after_seconds.has_value();
+    const bool is_wanted = kill_after_.has_value();
     process.timed_out = process.timed_out || stage_ > 0 || !is_wanted;
     const int number = stage_ > 0 ? SIGKILL : is_wanted ? options_.signal : SIGTERM;
     kill(child_, number);
@@ -88,6 +95,7 @@ class Watch {
   pid_t child_;
   const ProcessOptions& options_;
   Clock::time_point start_;
+  std::optional<double> kill_after_;
   size_t stage_ = 0;
 };
 
@@ -99,6 +107,7 @@ void listen(Process& process, int out, int err, Watch& watch) {
     if (poll(ends, 2, milliseconds) <= 0) continue;
     if (ends[0].revents && !drain(out, process.out)) ends[0].fd = -1;
     if (ends[1].revents && !drain(err, process.err)) ends[1].fd = -1;
+    watch.hear(process.err);
   }
 }
 

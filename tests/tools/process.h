@@ -21,6 +21,7 @@ struct Process {
 struct ProcessOptions {
   double timeout_seconds = 60 * testing::kSlower;
   std::optional<double> kill_after_seconds;  // send `signal` then, if it still runs
+  std::string kill_once_it_says = {};        // the same as soon as this stands in what it wrote to stderr
   int signal = 9;
   std::optional<uint64_t> largest_file_bytes;  // writing more fails, as on a full disk
   std::vector<std::string> environment;        // NAME=VALUE, added to this process's own

@@ -168,6 +168,36 @@ TEST_F(SharingRanks, MeasureTogether) {
   EXPECT_GT(together["state_bytes"], 0);
 }
 
+// What a model that fits no single device says of a text: the checkpoint of a training with shared weights, too.
+TEST_F(SharingRanks, EvaluateTogether) {
+  expect_ok(train("data=2", "3", 2, {"--checkpoint", path("run")}));
+  write_text(path("text.txt"), "In the beginning God created the heaven and the earth.");
+  const auto evaluated = [&](const Words& more) {
+    return expect_json(
+        run_tool("genesis-run", Words{"eval", path("run"), "--data", path("text.txt"), "--compare",
+                                      tiny("qwen2.genesis"), "--seq", "16", "--json"} +
+                                    more));
+  };
+  const nlohmann::json alone = evaluated({}), together = evaluated({"--mesh", "tensor=2"});
+  EXPECT_NEAR(together["loss"].get<double>(), alone["loss"].get<double>(), 1e-5);
+  EXPECT_NEAR(together["loss_difference"].get<double>(), alone["loss_difference"].get<double>(), 1e-5);
+  EXPECT_EQ(together["tokens"], alone["tokens"]);
+  expect_error(run_tool("genesis-run", {"eval", path("run"), "--data", path("text.txt"), "--mesh", "data=2"}),
+               {"--mesh data=2", "give --mesh tensor=2"});
+}
+
+TEST_F(SharingRanks, MeasureWhatTheyShare) {
+  const auto measured = [&](const char* command, const char* zero) {
+    return expect_json(run_tool("genesis-run", {command, tiny("qwen2.train.genesis"), "--entry", "train_step",
+                                                "--size", "batch=4", "--size", "seq=8", "--mesh", "data=2",
+                                                "--zero", zero, "--runs", "1", "--device", "cpu", "--json"}));
+  };
+  const auto states = [&](const char* zero) { return measured("bench", zero)["state_bytes"].get<int64_t>(); };
+  EXPECT_LT(states("1"), states("0"));
+  EXPECT_LT(states("3"), states("1"));
+  measured("profile", "3");
+}
+
 // --size is of all ranks, as in training and where it is checked.
 TEST_F(SharingRanks, MeasureTheirPartOfABatch) {
   const auto sized = [&](const char* command, const char* size) {
@@ -394,7 +424,7 @@ TEST_F(SharingRanks, AreAskedToStopAndKeepTheirWork) {
                        "--checkpoint", path("run")};
   const Process process = run_tool("genesis-run", words,
                                    {.timeout_seconds = 120,
-                                    .kill_after_seconds = 12,  // by then it trains, on a busy machine too
+                                    .kill_once_it_says = "1/1000  loss",
                                     .signal = SIGINT,
                                     .environment = {"OMPI_MCA_odls_base_sigkill_timeout=1"}});
   EXPECT_EQ(process.code, 128 + SIGINT) << process.err;
@@ -413,10 +443,11 @@ TEST_F(SharingRanks, LeaveNoFilesOfMpiBehind) {
   const std::vector<std::string> environment = {"TMPDIR=" + folder.string()};
   const auto run = [&](int steps, ProcessOptions options) {
     options.environment = environment;
-    return run_tool("genesis-run", train_words("qwen2", steps, {"--mesh", "data=2", "--device", "cpu"}),
-                    options);
+    Words words = train_words("qwen2", steps, {"--mesh", "data=2", "--device", "cpu"});
+    std::erase(words, "--quiet");
+    return run_tool("genesis-run", words, options);
   };
-  run(1000000, {.kill_after_seconds = 5});
+  run(1000000, {.kill_once_it_says = "/1000000  loss"});
   EXPECT_FALSE(fs::is_empty(folder));
   expect_ok(run(1, {}));
   EXPECT_TRUE(fs::is_empty(folder));
@@ -426,10 +457,10 @@ TEST_F(SharingRanks, LeaveNoFilesOfMpiBehind) {
 TEST_F(SharingRanks, GoOnAfterASignalThatIsIgnored) {
   const std::string command = "trap '' HUP; exec " + tool_path("genesis-run") + " train " +
                               tiny("qwen2.train.genesis") + " --data " + TinyModels::get().text() +
-                              " --batch 8 --seq 32 --steps 800 --quiet --device cpu --mesh data=2 -o " +
+                              " --batch 8 --seq 32 --steps 100 --device cpu --mesh data=2 -o " +
                               path("o.genesis");
-  const Process process =
-      run_process({"sh", "-c", command}, {.timeout_seconds = 120, .kill_after_seconds = 1, .signal = SIGHUP});
+  const Process process = run_process(
+      {"sh", "-c", command}, {.timeout_seconds = 120, .kill_once_it_says = "1/100  loss", .signal = SIGHUP});
   EXPECT_EQ(process.code, 0) << process.err;
   EXPECT_EQ(process.err.find("interrupted"), std::string::npos) << process.err;
   EXPECT_TRUE(fs::exists(path("o.genesis")));

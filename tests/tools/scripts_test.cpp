@@ -212,6 +212,15 @@ TEST_F(Scripts, TestInstallsWhatTestsNeed) {
   EXPECT_FALSE(called("meson test")) << calls();
 }
 
+// oneDNN is only compared with: nobody gets it who does not ask.
+TEST_F(Scripts, OneDnnIsInstalledByWishAlone) {
+  stand_in("dpkg-query", "case $* in *libdnnl-dev) exit 1 ;; esac; echo 'install ok installed'");
+  EXPECT_EQ(shell("../tree/dev setup").code, 0);
+  EXPECT_FALSE(called("apt-get")) << calls();
+  const Process wished = shell("GENESIS_SETUP='-Dcuda=disabled -Donednn=enabled' ../tree/dev setup");
+  EXPECT_NE(wished.err.find("packages: libdnnl-dev\n"), std::string::npos) << wished.err;
+}
+
 TEST_F(Scripts, AFailedBuildIsTold) {
   stand_in("ninja", "echo '[1/2 0.1s] one'; echo 'FAILED: two.o'; echo 'two.cpp:1: error'; exit 1");
   const Process process = shell("../tree/dev build");

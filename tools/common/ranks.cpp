@@ -15,6 +15,7 @@
 #include "executor/runtime/device.h"
 #include "schema/file/format/hash.h"
 #include "schema/ranks/mesh_axes.h"
+#include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
 #include "tools/common/usage.h"
 
@@ -109,12 +110,21 @@ std::string model_file_of_first(World& world, const std::string& name) {
 
 bool agreed_by_first(World& world, bool mine) { return said_by_first(world, mine ? "yes" : "no") == "yes"; }
 
-void add_mesh(Command& app, std::string& mesh) {
-  app.add_option(
+Option* add_mesh(Command& app, std::string& mesh) {
+  return app.add_option(
       "--mesh", mesh,
       "the ranks that compute the layers together, as tensor=2: those that a launcher started (mpirun, srun "
       "with MPI; on GPUs also srun without and torchrun's variables), or as many processes of this host, one "
       "for each GPU");
+}
+
+void add_zero(Command& app, Option* mesh, int& zero) {
+  add_number(
+      app, "--zero", zero,
+      "what the ranks along data share, each keeping a part: 1: the optimizer's states, 2: gradients too, 3: "
+      "weights too (ZeRO's stages); 0: each keeps all",
+      Range<int>{0, 3})
+      ->needs(mesh);
 }
 
 FirstRankSpeaks::FirstRankSpeaks(const World& world) {

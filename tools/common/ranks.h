@@ -36,7 +36,9 @@ bool agreed_by_first(World& world, bool mine);
 std::string model_file_of_first(World& world, const std::string& name);
 
 // Adds --mesh for commands whose layers the ranks along `tensor` compute together.
-void add_mesh(Command& app, std::string& mesh);
+Option* add_mesh(Command& app, std::string& mesh);
+// Adds --zero, what the ranks along `data` share, beside the --mesh that says how many there are.
+void add_zero(Command& app, Option* mesh, int& zero);
 
 // As long as it lives, only rank 0 writes to stdout and stderr: what all ranks would say alike.
 class FirstRankSpeaks {

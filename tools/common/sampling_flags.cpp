@@ -46,6 +46,14 @@ void add_prefill_chunk(Command& command, int64_t& tokens) {
              Range<int64_t>{1, 1 << 20});
 }
 
+void add_context(Command& command, int64_t& positions) {
+  add_number(command, "--context", positions,
+             "positions of the KV cache, the longest text with its answer; when not given, those of the "
+             "file, and more where "
+             "a text needs them, up to what the model can read",
+             at_least<int64_t>(1));
+}
+
 void check_prefill_chunk(int64_t tokens) {
   if (!std::has_single_bit(static_cast<uint64_t>(tokens)))
     fail_usage("--prefill-chunk {}: expected a power of two", tokens);

@@ -14,6 +14,8 @@ void take_given_sampling(const Command& command, const text::GenerateOptions& gi
 // --prefill-chunk, which check_prefill_chunk() holds to be a power of two.
 void add_prefill_chunk(Command& command, int64_t& tokens);
 void check_prefill_chunk(int64_t tokens);
+// --context; 0 where it is not given.
+void add_context(Command& command, int64_t& positions);
 // Throws UsageError where --temperature 0 makes others of them do nothing.
 void check_sampling(const Command& command, const text::GenerateOptions& options);
 

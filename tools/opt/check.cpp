@@ -8,6 +8,7 @@
 #include "executor/distributed/prediction.h"
 #include "executor/distributed/traffic.h"
 #include "executor/runtime/device.h"
+#include "models/zoo.h"
 #include "passes/core/bind.h"
 #include "passes/distribution/pipeline/stages.h"
 #include "passes/distribution/rank_sizes.h"
@@ -118,23 +119,11 @@ std::string stage_lines(const Model& model, const std::string& entry, const Bind
                             summary.micro_batches == 1 ? "" : "es");
 }
 
-// The most tokens that a language model of the zoo reads; 0 where its metadata do not say.
-int64_t context_of(const Model& model) {
-  const auto written = model.metadata.find("config");
-  if (written == model.metadata.end()) return 0;
-  const auto config = nlohmann::json::parse(written->second, nullptr, /*allow_exceptions=*/false);
-  if (!config.is_object()) return 0;
-  for (const char* name : {"max_position_embeddings", "n_positions"})
-    if (const auto at = config.find(name); at != config.end() && at->is_number_integer())
-      return at->get<int64_t>();
-  return 0;
-}
-
 // Batches and texts whose size is not given are as large as `genesis-run train` makes them, with as many samples for each
 // rank along data.
 Bindings usual_sizes(const Model& model, const Mesh& mesh) {
   constexpr int64_t kBatch = 8, kTokens = 256;
-  const int64_t context = context_of(model);
+  const int64_t context = models::longest_text(model);
   return {{"batch", kBatch * mesh.size(kDataAxis)},
           {"seq", context > 0 ? std::min(kTokens, context) : kTokens}};
 }
@@ -164,11 +153,7 @@ void CheckFlags::add_to(Command& app) {
       ->take_all();
   Option* with_mesh = app.add_option(
       "--mesh", mesh, "AXIS=RANKS,... such as data=8: with --check what each rank of it takes and sends");
-  add_number(
-      app, "--zero", zero,
-      "with --mesh: the ranks along data share 1: the optimizer's states, 2: gradients too, 3: weights too",
-      Range<int>{0, 3})
-      ->needs(with_mesh);
+  add_zero(app, with_mesh, zero);
   app.add_option("--chip", chip, "with --check: predict how long a run takes on such chips: h100 or h200");
   app.add_option("--links", links,
                  "with --chip: GB/s between ranks of a host, GB/s between hosts, ranks of a host (310,50,8 "

@@ -22,6 +22,7 @@ using Clock = std::chrono::steady_clock;
 struct Flags {
   std::string file, mesh, entry = "forward";
   int64_t runs = 0;
+  int zero = 0;
   double seconds = 3;
   InputFlags inputs;
   RunFlags run;
@@ -130,7 +131,10 @@ void bench(const Flags& flags, const std::shared_ptr<World>& world) {
   const std::string file = model_file_of_first(*world, flags.file);
   const std::shared_ptr<const Model> model = load_model(file);
   const NamedTensors inputs = flags.inputs.make_of_rank(model->entry(flags.entry), world->mesh());
-  Session session(model, session_options(flags.run, world));
+  SessionOptions options = session_options(flags.run, world);
+  options.zero = flags.zero;
+  if (world->is_first()) warn_of_useless_zero(flags.mesh, flags.zero);
+  Session session(model, options);
   double first = 0;
   with_nonfinite_page(flags.run, file, session, [&] { first = run_once(session, flags, inputs); });
   const std::vector<double> times = measure(session, flags, inputs, *world);
@@ -164,7 +168,7 @@ void add_bench(Command& app) {
              at_least<int64_t>(0));
   add_number(*command, "--seconds", flags->seconds, "how long to measure", at_least<double>(0));
   flags->inputs.add_to(*command);
-  add_mesh(*command, flags->mesh);
+  add_zero(*command, add_mesh(*command, flags->mesh), flags->zero);
   flags->run.add_to(*command);
   flags->out.add_to(*command);
   command->footer("Example:\n  genesis-run bench qwen2.genesis --entry loss --size batch=8 --size seq=256");

@@ -7,6 +7,8 @@
 #include "models/chat/dialogue.h"
 #include "models/chat/generation_config.h"
 #include "models/chat/jinja/values/json_value.h"
+#include "models/text/sampling_entries.h"
+#include "models/zoo.h"
 #include "schema/file/io/atomic_write.h"
 #include "tools/common/line_input.h"
 #include "tools/common/numbers.h"
@@ -34,7 +36,7 @@ constexpr const char* kHelp =
 struct Flags {
   std::string file, tokenizer, chat_template, system, variables, mesh;
   text::GenerateOptions options = {.max_tokens = 1024};
-  int64_t prefill_chunk = 512;
+  int64_t prefill_chunk = 512, context = 0;
   RunFlags run;
   Output out;
 };
@@ -206,10 +208,58 @@ jinja::Dict variables_of(const Flags& flags) {
   return *value.dict();
 }
 
+// The session and its generator; a longer conversation gets others with a longer KV cache, which read it anew.
+class GrowingContext {
+ public:
+  GrowingContext(std::shared_ptr<const Model> model, SessionOptions options,
+                 text::GeneratorOptions generating)
+      : model_(std::move(model)), options_(std::move(options)), generating_(std::move(generating)) {
+    open(model_);
+  }
+  const Session& session() const { return *session_; }
+  text::Generator& generator() { return *generator_; }
+
+  text::Generator& make_room(int64_t tokens) {
+    const std::shared_ptr<const Model> larger = models::with_room(model_, tokens);
+    if (larger == model_) return *generator_;
+    try {
+      open(larger);
+      model_ = larger;
+    } catch (const Error&) {
+      open(model_);
+      throw;
+    }
+    std::cerr << fmt::format("the context is {} tokens long now\n", generator_->capacity());
+    return *generator_;
+  }
+
+ private:
+  // What was there goes first: two of them may be more than the device has.
+  void open(const std::shared_ptr<const Model>& model) {
+    generator_.reset();
+    session_.reset();
+    session_.emplace(text::open_for_generation(model, options_));
+    generator_.emplace(*session_, generating_);
+  }
+
+  std::shared_ptr<const Model> model_;
+  const SessionOptions options_;
+  const text::GeneratorOptions generating_;
+  std::optional<Session> session_;
+  std::optional<text::Generator> generator_;
+};
+
+// With the context that was asked for.
+std::shared_ptr<const Model> chat_model(const Flags& flags, World& world) {
+  const std::shared_ptr<const Model> model = load_model(model_file_of_first(world, flags.file));
+  if (flags.context == 0) return model;
+  return models::with_cache(*model, text::rows_of_cache(*model), flags.context);
+}
+
 void chat_command(const Flags& flags, const Command& app, const std::shared_ptr<World>& world) {
   const FirstRankSpeaks quiet(*world);
   check_prefill_chunk(flags.prefill_chunk);
-  const std::shared_ptr<const Model> model = load_model(model_file_of_first(*world, flags.file));
+  const std::shared_ptr<const Model> model = chat_model(flags, *world);
   const chat::ConfigFiles files = config_files(flags.tokenizer, *model, flags.file);
   const TextCodec codec(*model, flags.file, flags.tokenizer);
   if (!codec.tokenizer())
@@ -219,10 +269,12 @@ void chat_command(const Flags& flags, const Command& app, const std::shared_ptr<
   chat::DialogueOptions options = {flags.system, variables_of(flags),
                                    generate_options(flags, app, codec, files)};
   add_end_of_turn(chat, tokenizer, options.generate);
-  Session session = text::open_for_generation(model, session_options(flags.run, world));
-  text::Generator generator(session, {.text = codec.token_text(), .prefill_chunk = flags.prefill_chunk});
-  chat::Dialogue dialogue(chat, tokenizer, generator, std::move(options));
-  if (!ChatLoop(dialogue, session, flags, *world).run()) throw ExitCode(1);
+  GrowingContext context(model, session_options(flags.run, world),
+                         {.text = codec.token_text(), .prefill_chunk = flags.prefill_chunk});
+  if (flags.context == 0)
+    options.make_room = [&](int64_t tokens) -> text::Generator& { return context.make_room(tokens); };
+  chat::Dialogue dialogue(chat, tokenizer, context.generator(), std::move(options));
+  if (!ChatLoop(dialogue, context.session(), flags, *world).run()) throw ExitCode(1);
 }
 
 }  // namespace
@@ -243,6 +295,7 @@ void add_chat(Command& app) {
              at_least<int64_t>(1));
   add_sampling(*command, flags->options);
   add_prefill_chunk(*command, flags->prefill_chunk);
+  add_context(*command, flags->context);
   add_mesh(*command, flags->mesh);
   flags->run.add_to(*command);
   command->add_flag("--json", flags->out.json, "print one JSON object on stdout for each answer");

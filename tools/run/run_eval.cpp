@@ -19,6 +19,7 @@
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
 #include "tools/common/printable.h"
+#include "tools/common/ranks.h"
 #include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
 #include "tools/run/train_data.h"
@@ -30,7 +31,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Flags {
-  std::string file, other, data, tokenizer;
+  std::string file, other, data, tokenizer, mesh;
   bool skip_bad = false;
   text::EvaluateOptions options;
   RunFlags run;
@@ -141,13 +142,14 @@ void check_finite(const std::string& file, const text::Evaluation& evaluation) {
          std::isnan(evaluation.nats) ? "NaN" : "infinite");
 }
 
-Result evaluate(const std::string& file, const std::shared_ptr<const Model>& model, const Texts& texts,
-                const std::optional<text::Tokenizer>& tokenizer, const Flags& flags) {
+Result evaluate(const std::string& file, const Texts& texts, const std::optional<text::Tokenizer>& tokenizer,
+                const Flags& flags, const std::shared_ptr<World>& world) {
+  const std::shared_ptr<const Model> model = load_model(file);
   check_vocabulary(*model, file, tokenizer);
   size_t longest = 1;
   for (const auto& tokens : texts.tokens) longest = std::max(longest, tokens.size());
   text::check_positions(*model, std::min(flags.options.seq, static_cast<int64_t>(longest) - 1));
-  Session session(model, flags.run.session_options());
+  Session session(model, session_options(flags.run, world));
   Result result{.bytes = texts.bytes};
   const auto start = Clock::now();
   with_nonfinite_page(flags.run, file, session, [&] {
@@ -180,15 +182,18 @@ std::string line_of(const std::string& file, const Result& result) {
       static_cast<double>(e.tokens) / std::max(result.seconds, 1e-9));
 }
 
-void eval_command(const Flags& flags) {
-  const std::shared_ptr<const Model> model = open_model(flags.file);
+void eval_together(Flags& flags, const std::shared_ptr<World>& world) {
+  const FirstRankSpeaks quiet(*world);
+  for (std::string* name : {&flags.file, &flags.other})
+    if (!name->empty()) *name = model_file_of_first(*world, *name);
+  const std::shared_ptr<const Model> model = load_model(flags.file);
   const std::optional<text::Tokenizer> tokenizer = load_tokenizer(flags.tokenizer, *model);
   const Texts texts = read_data(flags, *model, tokenizer);
-  const Result result = evaluate(flags.file, model, texts, tokenizer, flags);
+  const Result result = evaluate(flags.file, texts, tokenizer, flags, world);
   nlohmann::ordered_json json = json_of(flags.file, result);
   std::string lines = line_of(flags.file, result);
   if (!flags.other.empty()) {
-    const Result other = evaluate(flags.other, open_model(flags.other), texts, tokenizer, flags);
+    const Result other = evaluate(flags.other, texts, tokenizer, flags, world);
     const double more = other.evaluation.loss() - result.evaluation.loss();
     json["compare"] = json_of(flags.other, other);
     json["loss_difference"] = more;
@@ -197,6 +202,11 @@ void eval_command(const Flags& flags) {
                          100 * std::expm1(more));
   }
   flags.out.print(json, [&] { std::cout << lines; });
+}
+
+void eval_command(Flags& flags) {
+  const std::shared_ptr<World> world = join_ranks(flags.mesh, flags.run.device, SharedWork::kLayers);
+  as_rank(*world, [&] { eval_together(flags, world); });
 }
 
 }  // namespace
@@ -220,6 +230,7 @@ void add_eval(Command& app) {
              at_least<int64_t>(0));
   command->add_flag("--skip-bad", flags->skip_bad,
                     "leave out lines of .jsonl files that hold no text, and count them");
+  add_mesh(*command, flags->mesh);
   flags->run.add_to(*command);
   flags->out.add_to(*command);
   command->footer(

@@ -25,12 +25,18 @@ struct Flags {
   PromptFlags prompts;
   text::GenerateOptions options;
   int64_t logprobs = -1;  // -1: none
-  int64_t prefill_chunk = 512;
+  int64_t prefill_chunk = 512, context = 0;
   int64_t batch = 0;  // 0: one text after the other
   bool truncate = false, unordered = false;
   RunFlags run;
   Output out;
 };
+
+// The longest text, prompt and answer.
+int64_t longest_context(const Model& model, const Flags& flags) {
+  return flags.context > 0 ? flags.context
+                           : std::max(text::positions_of_cache(model), models::longest_text(model));
+}
 
 // The last tokens of a prompt that is longer than the context, with room for the answer, or half of the context.
 std::vector<int64_t> truncated(std::vector<int64_t> prompt, int64_t context, const Flags& flags) {
@@ -67,10 +73,9 @@ void check(const text::Generator& generator, const std::string& prompt, const st
                [&] { return "prompt " + shortened(prompt); });
 }
 
-void write_text(text::Generator& generator, const TextCodec& codec, const std::string& prompt,
+void write_text(text::Generator& generator, const std::string& prompt, const std::vector<int64_t>& tokens,
                 const Flags& flags) {
   generator.rewind(0);
-  const std::vector<int64_t> tokens = truncated(codec.encode(prompt), generator.capacity(), flags);
   check(generator, prompt, tokens, flags);
   text::GenerateResult result;
   if (flags.out.json) {
@@ -88,15 +93,20 @@ void write_text(text::Generator& generator, const TextCodec& codec, const std::s
   if (flags.out.json) flags.out.print(as_json(prompt, result), [] {});
 }
 
+// Positions that the longest of these prompts takes with its answer.
+int64_t wanted_positions(const Model& model, const std::vector<text::Request>& requests, const Flags& flags) {
+  const int64_t context = longest_context(model, flags);
+  size_t longest = 1;
+  for (const text::Request& request : requests) longest = std::max(longest, request.prompt.size());
+  const auto prompt = std::min(static_cast<int64_t>(longest), context);
+  return prompt + std::min(flags.options.max_tokens, context - prompt);
+}
+
 // The model with a cache of `rows` texts, no longer than these prompts and their answers need.
 std::shared_ptr<const Model> with_rows(const Model& model, const std::vector<text::Request>& requests,
                                        const Flags& flags) {
   constexpr int64_t kStep = 64;
-  const int64_t context = text::positions_of_cache(model);
-  size_t longest = 1;
-  for (const text::Request& request : requests) longest = std::max(longest, request.prompt.size());
-  const auto prompt = std::min(static_cast<int64_t>(longest), context);
-  const int64_t wanted = prompt + std::min(flags.options.max_tokens, context - prompt);
+  const int64_t context = longest_context(model, flags), wanted = wanted_positions(model, requests, flags);
   return with_context(
       [&] {
         return std::shared_ptr<const Model>(
@@ -141,12 +151,33 @@ void print_totals(const std::vector<text::GenerateResult>& results, double secon
       compile_seconds, results.size(), read, written, seconds, per_second(written, seconds));
 }
 
-void write_batch(const Model& model, const TextCodec& codec, const std::vector<std::string>& prompts,
-                 const Flags& flags, const SessionOptions& options) {
+std::vector<text::Request> requests_of(const Model& model, const TextCodec& codec,
+                                       const std::vector<std::string>& prompts, const Flags& flags) {
   std::vector<text::Request> requests;
-  const int64_t context = text::positions_of_cache(model);
+  const int64_t context = longest_context(model, flags);
   for (const std::string& prompt : prompts)
     requests.push_back({truncated(codec.encode(prompt), context, flags), flags.options});
+  return requests;
+}
+
+// One text after the other, in the file's cache or one that is long enough for all of them.
+void write_one_by_one(const std::shared_ptr<const Model>& model, const TextCodec& codec,
+                      const std::vector<std::string>& prompts, const Flags& flags,
+                      const SessionOptions& options) {
+  const std::vector<text::Request> requests = requests_of(*model, codec, prompts, flags);
+  const std::shared_ptr<const Model> with_cache =
+      flags.context > 0 ? models::with_cache(*model, text::rows_of_cache(*model), flags.context)
+                        : models::with_room(model, wanted_positions(*model, requests, flags));
+  Session session = text::open_for_generation(with_cache, options);
+  text::Generator generator(session, {.text = codec.token_text(), .prefill_chunk = flags.prefill_chunk});
+  with_nonfinite_page(flags.run, flags.file, session, [&] {
+    for (size_t i = 0; i < prompts.size(); ++i) write_text(generator, prompts[i], requests[i].prompt, flags);
+  });
+}
+
+void write_batch(const Model& model, const TextCodec& codec, const std::vector<std::string>& prompts,
+                 const Flags& flags, const SessionOptions& options) {
+  const std::vector<text::Request> requests = requests_of(model, codec, prompts, flags);
   Session session = text::open_for_generation(with_rows(model, requests, flags), options);
   text::Generator generator(session, {.text = codec.token_text(), .prefill_chunk = flags.prefill_chunk});
   for (size_t i = 0; i < prompts.size(); ++i) check(generator, prompts[i], requests[i].prompt, flags);
@@ -186,11 +217,7 @@ void generate_together(Flags& flags, const std::shared_ptr<World>& world) {
   flags.options.stop_tokens.insert(flags.options.stop_tokens.end(), ends.begin(), ends.end());
   const SessionOptions options = session_options(flags.run, world);
   if (flags.batch > 0) return write_batch(*model, codec, prompts, flags, options);
-  Session session = text::open_for_generation(model, options);
-  text::Generator generator(session, {.text = codec.token_text(), .prefill_chunk = flags.prefill_chunk});
-  with_nonfinite_page(flags.run, flags.file, session, [&] {
-    for (const std::string& prompt : prompts) write_text(generator, codec, prompt, flags);
-  });
+  write_one_by_one(model, codec, prompts, flags, options);
 }
 
 void generate_command(Flags& flags, const Command& app) {
@@ -223,6 +250,7 @@ void add_generate(Command& app) {
              "with --json or --batch: the tokens' log-probabilities, and those of so many of the likeliest",
              Range<int64_t>{0, text::kMaxTopLogprobs});
   add_prefill_chunk(*command, flags->prefill_chunk);
+  add_context(*command, flags->context);
   add_number(*command, "--batch", flags->batch,
              "make so many texts at a time, each as it would be alone, and print a line of JSON for each",
              Range<int64_t>{1, 4096});

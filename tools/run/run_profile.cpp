@@ -296,9 +296,7 @@ void add_profile(Command& app) {
   Option* with_mesh = command->add_option(
       "--mesh", flags->mesh,
       "AXIS=RANKS such as data=2: the ranks run together, and the page and the trace show all");
-  add_number(*command, "--zero", flags->zero,
-             "1: with --mesh: the ranks along data share the optimizer's states", Range<int>{0, 1})
-      ->needs(with_mesh);
+  add_zero(*command, with_mesh, flags->zero);
   flags->inputs.add_to(*command);
   flags->run.add_to(*command);
   flags->out.add_to(*command);

@@ -13,6 +13,7 @@
 #include "models/corpus/text_files.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
+#include "tools/common/ranks.h"
 #include "tools/common/usage.h"
 
 namespace genesis::tools {
@@ -62,12 +63,7 @@ void TrainFlags::add_to(Command& command) {
       "--mesh", mesh,
       "the ranks that train together: data=N shares each batch between N of them; started by mpirun or srun "
       "with MPI, on GPUs also by srun without or torchrun's variables, else by this command on this host");
-  add_number(
-      command, "--zero", zero,
-      "what the ranks along data share, each keeping a part: 1: the optimizer's states, 2: gradients too, 3: "
-      "weights too (ZeRO's stages); 0: each keeps all",
-      Range<int>{0, 3})
-      ->needs(with_mesh);
+  add_zero(command, with_mesh, zero);
   out.add_to(command);
 }
 

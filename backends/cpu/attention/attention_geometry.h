@@ -60,4 +60,6 @@ Sight sight_of(const AttentionGeometry& g, const KernelContext& c, int64_t b, in
 // The implementations of last resort, in double precision throughout: f64, and what the leaves do not take.
 extern const KernelImpl kReferenceAttention, kReferenceAttentionGrad;
 
+KernelImpl decode_attention_way();  // decode/: the row for few queries
+
 }  // namespace genesis::cpu

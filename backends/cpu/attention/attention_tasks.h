@@ -1,5 +1,5 @@
 // The leaves of attention on the CPU: what one task computes, as plain data and functions chosen once for the
-// CPU at hand. Used by kernels/nn/attention.cpp. A leaf runs on one thread, in f32, within the scratch its
+// CPU at hand. Used by kernels/nn/attention.cpp; those of decoding are in decode/. A leaf runs on one thread, in f32, within the scratch its
 // *_floats() names; its result depends on nothing but its task.
 #pragma once
 
@@ -87,23 +87,9 @@ struct BackwardTask {
   int64_t first = 0, count = 0;
 };
 
-// A few query rows against keys [first, first + count) of one key head: unnormalised sums, to be merged in
-// order.
-struct DecodeTask {
-  AttentionHead head;              // of the first query head
-  int64_t queries = 0, group = 1;  // rows: group * queries, head by head
-  int64_t q_head_step = 0, mask_head_step = 0;
-  int64_t first = 0, count = 0;
-  float* partial = nullptr;  // per row: maximum (in base 2), sum, then v_size sums
-};
-
 void run_leaf(const ForwardTask& task, float* scratch);
 void run_leaf(const BackwardTask& task, float* scratch);
-void run_leaf(const DecodeTask& task, float* scratch);
 
-// What follows decode tasks: `parts` partial results of one row, `stride` floats apart, merged in order into
-// y. Returns the row's log-sum-exp. Writes over `partials`.
-float merge_partials(float* partials, int64_t parts, int64_t stride, int64_t v_size, const HeadRows& y);
 // What follows backward tasks that share a query: to[0..n) = the sum of `parts` rows `stride` floats apart,
 // in order.
 void sum_partials(const float* from, int64_t parts, int64_t stride, int64_t n, const HeadRows& to);
@@ -112,13 +98,10 @@ constexpr int64_t kForwardRows = 256;   // queries of a forward task at most
 constexpr int64_t kBackwardKeys = 256;  // keys of a backward task at most
 constexpr int64_t kForwardBlock = 128;  // keys that a forward task works on at a time
 constexpr int64_t kBackwardBlock = 64;  // keys, and queries, that a backward task works on at a time
-constexpr int64_t kDecodeKeys = 128;    // keys of a decode task at most
-constexpr int64_t kDecodeRows = 16;     // query rows of a decode task at most
 
 // Scratch of one leaf, in floats, for tasks of at most `queries` and `keys`.
 int64_t forward_floats(int64_t size, int64_t v_size, int64_t queries, int64_t keys);
 int64_t backward_floats(int64_t size, int64_t v_size, int64_t queries, int64_t keys);
-int64_t decode_floats(int64_t size, int64_t v_size);
 
 // Rows of buffers are padded to a multiple of kRowPad, which every instruction set's register tile divides.
 constexpr int64_t kRowPad = 32;

@@ -17,52 +17,20 @@ int64_t rows_of_largest(int64_t classes) {
 // What is left of the rows that count takes smaller pieces, down to these.
 constexpr int64_t kFewestRows = 64, kSmallestPart = 8;
 
-GemmProblem logits_problem(const LogitPieces& p, int64_t rows) {
-  return {.a = p.dtype,
-          .b = p.dtype,
-          .c = p.wide,
-          .m = rows,
-          .n = p.classes,
-          .k = p.hidden,
-          .lda = p.hidden,
-          .ldb = p.hidden,
-          .ldc = p.classes,
-          .transpose_b = true};
-}
-
-GemmProblem dx_problem(const LogitPieces& p, int64_t rows) {
-  return {.a = p.dtype,
-          .b = p.dtype,
-          .c = p.dx,
-          .m = rows,
-          .n = p.hidden,
-          .k = p.classes,
-          .lda = p.classes,
-          .ldb = p.hidden,
-          .ldc = p.hidden};
-}
-
-GemmProblem dweight_problem(const LogitPieces& p, int64_t rows, bool accumulate) {
-  return {.a = p.dtype,
-          .b = p.dtype,
-          .c = p.wide,
-          .m = p.classes,
-          .n = p.hidden,
-          .k = rows,
-          .lda = p.classes,
-          .ldb = p.hidden,
-          .ldc = p.hidden,
-          .transpose_a = true,
-          .accumulate = accumulate};
-}
-
 PieceProducts products_of(const LogitPieces& p, int64_t rows, const KernelNames* disabled) {
   PieceProducts products{.rows = rows};
-  products.logits = Gemm::create(logits_problem(p, rows), disabled);
-  if (p.gradients) products.dx = Gemm::create(dx_problem(p, rows), disabled);
+  const LogitProblems<GemmProblem> problems(p, rows, p.classes, p.classes);
+  const auto create = [&](GemmProblem problem, DType out, bool accumulate = false) {
+    problem.a = problem.b = p.dtype;
+    problem.c = out;
+    problem.accumulate = accumulate;
+    return Gemm::create(problem, disabled);
+  };
+  products.logits = create(problems.logits, p.wide);
+  if (p.gradients) products.dx = create(problems.dx, p.dx);
   if (!p.weight_gradient) return products;
-  products.starts_dweight = Gemm::create(dweight_problem(p, rows, false), disabled);
-  products.adds_to_dweight = Gemm::create(dweight_problem(p, rows, true), disabled);
+  products.starts_dweight = create(problems.dweight, p.wide);
+  products.adds_to_dweight = create(problems.dweight, p.wide, true);
   return products;
 }
 
@@ -76,14 +44,7 @@ int64_t gemm_bytes(const PieceProducts& products) {
 }  // namespace
 
 LogitPieces cut_rows(const KernelQuery& query) {
-  const TensorType &x = query.inputs[0], &weight = query.inputs[1];
-  LogitPieces pieces{.dtype = x.dtype, .wide = query.outputs[0].dtype, .dx = x.dtype};
-  pieces.classes = weight.shape[0].value();
-  pieces.hidden = weight.shape[1].value();
-  pieces.rows = query.inputs[2].numel();
-  pieces.gradients = query.outputs.size() > 1;
-  pieces.weight_gradient = query.outputs.size() > 2;
-  if (pieces.gradients) pieces.dx = query.outputs[1].dtype;
+  LogitPieces pieces{logit_shape(query)};
   if (pieces.classes == 0 || pieces.rows == 0) return pieces;
   const int64_t largest = std::min(rows_of_largest(pieces.classes), pieces.rows);
   for (int64_t part = 1; part == 1 || (part <= kSmallestPart && largest / part >= kFewestRows); part *= 2)

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "backends/common/logit_products.h"
 #include "backends/cpu/gemm/gemm.h"
-#include "backends/kernel.h"
 
 namespace genesis::cpu {
 
@@ -18,10 +18,8 @@ struct PieceProducts {
   std::shared_ptr<const Gemm> starts_dweight, adds_to_dweight;  // of the first piece, of all others
 };
 
-struct LogitPieces {
-  DType dtype, wide, dx;  // of x and weight, of logits and dweight, of dx
-  int64_t rows = 0, hidden = 0, classes = 0;
-  bool gradients = false, weight_gradient = false;
+// Logits are `wide`.
+struct LogitPieces : LogitShape {
   std::vector<PieceProducts> sizes;  // largest first; none where there are no logits
   PieceProducts rest;                // where all rows count, what is left behind pieces of the largest size
 

@@ -4,7 +4,7 @@
 namespace genesis::cpu::onednn {
 
 std::string why_missing() {
-  return "this build has no oneDNN; install it (libdnnl-dev) and configure with -Donednn=enabled";
+  return "this build has no oneDNN; install libdnnl-dev and configure with -Donednn=enabled";
 }
 std::string why_no_amx_bf16() { return why_missing(); }
 

@@ -1,7 +1,7 @@
 // Products of many rows with quantized weights, on CPUs with AVX512-VNNI: 16 rows of the weights become a panel, four bytes
 // of each side by side, so that an instruction multiplies four bytes of a row of x with those of all 16, and a scale is a
 // lane. Panels stay in a core's second cache while all rows of x pass by. x is quantized as for few rows
-// (quantized_rows.h), and sums are as near. Used by kernels/nn/quantized_linear.cpp.
+// (quantized_rows.h), and sums are as near. Used by quantized_panels_way.cpp.
 #pragma once
 
 #include <cstddef>

@@ -23,21 +23,6 @@ auto dispatch_rows(DType dtype, const F& f) -> decltype(f(TypeTag<float>())) {
   }
 }
 
-// A tensor as [outer, n, inner]: `n` is the size of `axis`. A scalar is one row of one element.
-struct AxisSplit {
-  int64_t outer = 1, n = 1, inner = 1;
-};
-
-inline AxisSplit split_at(const TensorView& x, int64_t axis) {
-  AxisSplit split;
-  if (x.rank == 0) return split;
-  const auto at = static_cast<int>(axis < 0 ? axis + x.rank : axis);
-  for (int i = 0; i < at; ++i) split.outer *= x.dim(i);
-  split.n = x.dim(at);
-  for (int i = at + 1; i < x.rank; ++i) split.inner *= x.dim(i);
-  return split;
-}
-
 // Larger results than this do not stay in the caches until they are read.
 inline constexpr int64_t kStreamBytes = 32 << 20;
 

@@ -1,6 +1,5 @@
-// One attention on the device: its sizes, where its heads lie, and the ways to compute it. Used by
-// kernels/nn/attention.cpp. The ways differ in speed alone; attention_plain.cu takes every dtype, layout and
-// mask.
+// One attention on the device: its sizes, where its heads lie, and the tiles that compute it, which take every dtype, layout and
+// mask. Used by kernels/nn/attention.cpp and the ways that are faster (attention_ways.h).
 #pragma once
 
 #include "backends/cuda/runtime/launch.h"
@@ -59,20 +58,6 @@ void write_row_products(const AttentionShape& shape, const AttentionData& data);
 
 // The rows of attention_grad that run on every chip: what a row for some chips leaves a node to on others.
 std::span<const KernelImpl> general_gradient_ways();
-
-// Of rows that hold several texts, or see a window: products by tensor cores, of those tiles of keys that some query of a
-// block sees. 16 bits, heads of 64 and 128.
-std::optional<std::string> range_attention_declines(const AttentionShape& shape);
-void run_range_attention(const AttentionShape& shape, const AttentionData& data,
-                         const KernelContext& context);
-// Its scratch is plain_gradient_scratch().
-std::optional<std::string> range_gradient_declines(const AttentionShape& shape);
-void run_range_gradient(const AttentionShape& shape, const AttentionData& data, const KernelContext& context);
-
-// Few queries against many keys: the keys are split among blocks, by shape, and the parts merged in order.
-std::optional<std::string> split_attention_declines(const AttentionShape& shape);
-int64_t split_attention_scratch(const AttentionShape& shape);
-void run_split_attention(const AttentionShape& shape, const AttentionData& data);
 
 // The lengths of queries and keys of every entry of the batch, as a library reads them.
 void write_attention_lengths(const AttentionShape& shape, const AttentionData& data, int32_t* queries,

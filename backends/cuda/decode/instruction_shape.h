@@ -1,6 +1,6 @@
 // Which steps of a plan can be instructions of a megakernel (megakernel.h), and what such an instruction computes: one
 // row of x times weights, attention of one new token over its caches, or the norm of each head of a new token. Needs
-// no device. Used by executor/cuda/cuda_megakernel_plan.cpp.
+// no device. Used by executor/cuda/megakernel/cuda_megakernel_plan.cpp.
 #pragma once
 
 #include <array>

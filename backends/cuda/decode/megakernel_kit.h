@@ -178,17 +178,10 @@ __device__ __forceinline__ void store_word(TaggedWord* at, uint32_t value, uint3
   asm volatile("st.volatile.global.u64 [%0], %1;" ::"l"(at), "l"(uint64_t{tag} << 32 | value) : "memory");
 }
 
-__device__ __forceinline__ float low_of(uint32_t pair) {
-  return element_of<Element>(Words{pair, 0, 0, 0}, 0);
-}
-__device__ __forceinline__ float high_of(uint32_t pair) {
-  return element_of<Element>(Words{pair, 0, 0, 0}, 1);
-}
+__device__ __forceinline__ float low_of(uint32_t pair) { return genesis::cuda::low_of<Element>(pair); }
+__device__ __forceinline__ float high_of(uint32_t pair) { return genesis::cuda::high_of<Element>(pair); }
 __device__ __forceinline__ uint32_t pair_of(float low, float high) {
-  const Element both[2] = {narrow<Element>(low), narrow<Element>(high)};
-  uint32_t pair;
-  memcpy(&pair, both, sizeof(pair));
-  return pair;
+  return genesis::cuda::pair_of<Element>(low, high);
 }
 
 // Both numbers rounded, and what that took from them.

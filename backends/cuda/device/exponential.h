@@ -34,6 +34,13 @@ struct ShiftedExponential {
   __device__ __forceinline__ wide_t<T> operator()(wide_t<T> x) const { return exponential<T>(x - shift); }
 };
 
+// 2 to the power of x - shift, for scores that come in powers of two: times log2(e).
+struct PowerOfTwo {
+  float shift;
+  __device__ __forceinline__ explicit PowerOfTwo(float s) : shift(s) {}
+  __device__ __forceinline__ float operator()(float x) const { return approximate_power(x - shift); }
+};
+
 // exp(x - shift): for the 16-bit types as a power of two with one multiplication, whose error from rounding
 // shift * log2(e) cancels in ratios to the sum.
 template <class T>

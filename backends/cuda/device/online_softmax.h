@@ -51,6 +51,21 @@ struct OnlineSoftmax {
 #pragma unroll
     for (int j = 0; j < N; ++j) sum += power(value(j));
   }
+  // Of a row that `set` neighbouring lanes share: N scores of this lane become their weights. All lanes know the maximum,
+  // each the sum of its own weights. What the sums so far were multiplied by.
+  template <int N, class Score>
+  __device__ __forceinline__ W weigh(int set, const Score& score) {
+    W most = max;
+#pragma unroll
+    for (int j = 0; j < N; ++j) most = Max{}(most, score(j));
+    const W factor = rescale(reduce_lanes(most, set, Max{}));
+    const Power weight = power();
+    W added = score(0) = weight(score(0));
+#pragma unroll
+    for (int j = 1; j < N; ++j) added += score(j) = weight(score(j));
+    sum += added;
+    return factor;
+  }
   // Of all threads of a group (reduce_group), in each.
   __device__ __forceinline__ void merge_group(int group) {
     raise(reduce_group(max, group, Max{}));

@@ -27,18 +27,39 @@ __device__ __forceinline__ void set_word(Words& words, int i, uint32_t word) {
   (i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w) = word;
 }
 
+// Two elements of 16 bits in a word: the first in its lower half.
+template <class T>
+__device__ __forceinline__ float low_of(uint32_t word) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>)
+    return __uint_as_float(word << 16);
+  else
+    return __half2float(__ushort_as_half(static_cast<unsigned short>(word)));
+}
+template <class T>
+__device__ __forceinline__ float high_of(uint32_t word) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>)
+    return __uint_as_float(word & 0xffff0000u);
+  else
+    return __half2float(__ushort_as_half(static_cast<unsigned short>(word >> 16)));
+}
+// Rounds each to nearest, ties to even.
+template <class T>
+__device__ __forceinline__ uint32_t pair_of(float low, float high) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+    return reinterpret_cast<const uint32_t&>(both);
+  } else {
+    const __half2 both = __floats2half2_rn(low, high);
+    return reinterpret_cast<const uint32_t&>(both);
+  }
+}
+
 // The element's place in words must be known when compiling: loops over i are unrolled.
 template <class T>
 __device__ __forceinline__ float element_of(const Words& words, int i) {
-  if constexpr (std::is_same_v<T, float>) {
-    return __uint_as_float(word_of(words, i));
-  } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    const uint32_t word = word_of(words, i / 2);
-    return __uint_as_float(i % 2 == 0 ? word << 16 : word & 0xffff0000u);
-  } else {
-    const uint32_t word = word_of(words, i / 2);
-    return __half2float(__ushort_as_half(static_cast<unsigned short>(i % 2 == 0 ? word : word >> 16)));
-  }
+  if constexpr (std::is_same_v<T, float>) return __uint_as_float(word_of(words, i));
+  const uint32_t word = word_of(words, i / 2);
+  return i % 2 == 0 ? low_of<T>(word) : high_of<T>(word);
 }
 
 template <class T>
@@ -78,19 +99,11 @@ __device__ __forceinline__ Words words_of(const float (&from)[N]) {
   static_assert(N * sizeof(T) == sizeof(Words));
   Words words;
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    uint32_t word;
-    if constexpr (std::is_same_v<T, float>) {
-      word = __float_as_uint(from[i]);
-    } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-      const __nv_bfloat162 pair = __floats2bfloat162_rn(from[2 * i], from[2 * i + 1]);
-      word = *reinterpret_cast<const uint32_t*>(&pair);
-    } else {
-      const __half2 pair = __floats2half2_rn(from[2 * i], from[2 * i + 1]);
-      word = *reinterpret_cast<const uint32_t*>(&pair);
-    }
-    set_word(words, i, word);
-  }
+  for (int i = 0; i < 4; ++i)
+    if constexpr (std::is_same_v<T, float>)
+      set_word(words, i, __float_as_uint(from[i]));
+    else
+      set_word(words, i, pair_of<T>(from[2 * i], from[2 * i + 1]));
   return words;
 }
 

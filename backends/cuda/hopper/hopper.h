@@ -153,12 +153,6 @@ __device__ __forceinline__ void stmatrix(uint32_t address, const uint32_t (&bloc
                : "memory");
 }
 
-// Two elements as they lie in memory.
-__device__ __forceinline__ uint32_t rounded(float first, float second) {
-  const __nv_bfloat162 both = __floats2bfloat162_rn(first, second);
-  return reinterpret_cast<const uint32_t&>(both);
-}
-
 // Which of a ring's kCount places is next, and the parity of its phase. Who fills the ring begins with
 // parity 1.
 template <int kCount>

@@ -72,10 +72,6 @@ __device__ __forceinline__ Tile tile_at(int i, const ProductSizes& sizes) {
   return {(first + in_group % rows) * kTileRows, in_group / rows * Epilogue::kColumns};
 }
 
-// The two elements of rounded().
-__device__ __forceinline__ float first_of(uint32_t both) { return __uint_as_float(both << 16); }
-__device__ __forceinline__ float second_of(uint32_t both) { return __uint_as_float(both & 0xFFFF0000u); }
-
 struct Barriers {
   uint64_t filled[kSlices], free[kSlices];  // slices of the ring
   uint64_t finished[2], taken[2];           // halves of the tile in shared memory
@@ -141,7 +137,7 @@ __device__ __forceinline__ void put_down(uint32_t tile, int half, const float (&
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int at = 32 * chunk + 8 * i + 2 * j;
-        blocks[j] = rounded(d[at], d[at + 1]);
+        blocks[j] = pair_of<__nv_bfloat16>(d[at], d[at + 1]);
       }
       stmatrix(tile + chunk * kChunkBytes + swizzle_128(row, 2 * i + lane / 16), blocks);
     }

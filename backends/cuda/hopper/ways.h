@@ -9,7 +9,7 @@ namespace genesis::cuda {
 KernelImpl hopper_gradient_way();  // attention_grad, bf16, heads of 64: attention_gradient.cu
 KernelImpl exponentials_way();     // linear_cross_entropy, bf16 training: logit_exponentials.cu
 
-// KernelImpl::why_not_here of these rows, and of kernels/nn/swiglu_epilogue.cu's.
+// KernelImpl::why_not_here of these rows, and of those in swiglu/, which backends/cuda/product_ways.h lists.
 std::optional<std::string> why_no_hopper_here();
 
 }  // namespace genesis::cuda

@@ -204,42 +204,37 @@ __global__ void __launch_bounds__(kPeerThreads)
   if (threadIdx.x == 0) peers.epochs[blockIdx.x] = epoch;
 }
 
-// The packs of all tensors that this rank adds up, those of one tensor behind those of the one before.
-template <class T>
-class OwnPacks {
- public:
-  __device__ OwnPacks(const PeerControl& peers, const PeerTensors& tensors)
-      : peers_(peers), tensors_(tensors) {
-    begin_tensor();
-  }
+// Packs [begin, end) of a tensor.
+struct PackRange {
+  int64_t begin, end;
+};
+
+// Those of `packs` that this rank adds up.
+__device__ PackRange share_of(const PeerControl& peers, int64_t packs) {
+  const int64_t each = (packs + peers.size - 1) / peers.size, begin = min(packs, each * peers.rank);
+  return {begin, min(packs, begin + each)};
+}
+
+// A walk over packs of several tensors, those of one behind those of the one before: of tensor t those in range_of(t).
+template <class RangeOf>
+struct PackWalk {
+  const int tensors;
+  const RangeOf range_of;
+  int tensor = 0;
+  PackRange range = range_of(0);
+  int64_t pack = 0;   // of the tensor
+  int64_t first = 0;  // the tensor's first among all
 
   // Goes to the i-th, which is not before that of the last call. False: there are not so many.
   __device__ bool seek(int64_t i) {
-    for (; tensor_ < tensors_.count; first_ += its_, ++tensor_, begin_tensor())
-      if (i - first_ < its_) {
-        pack_ = begin_ + i - first_;
-        return true;
-      }
-    return false;
+    while (i - first >= range.end - range.begin) {
+      if (tensor + 1 >= tensors) return false;
+      first += range.end - range.begin;
+      range = range_of(++tensor);
+    }
+    pack = range.begin + i - first;
+    return true;
   }
-  __device__ int tensor() const { return tensor_; }
-  __device__ int64_t pack() const { return pack_; }    // of the tensor
-  __device__ int64_t begin() const { return begin_; }  // this rank's first of the tensor
-  __device__ int64_t end() const { return begin_ + its_; }
-
- private:
-  __device__ void begin_tensor() {
-    if (tensor_ >= tensors_.count) return;
-    const int64_t packs = packs_of<T>(tensors_.counts[tensor_]),
-                  part = (packs + peers_.size - 1) / peers_.size;
-    begin_ = min(packs, part * peers_.rank);
-    its_ = min(packs, begin_ + part) - begin_;
-  }
-
-  const PeerControl& peers_;
-  const PeerTensors& tensors_;
-  int tensor_ = 0;
-  int64_t first_ = 0, begin_ = 0, its_ = 0, pack_ = 0;  // first_: the tensor's first among all
 };
 
 // Of each tensor of all ranks each adds up a part, and writes it to its place in all ranks' `to`; or of one tensor to its own
@@ -251,7 +246,7 @@ __global__ void __launch_bounds__(kPeerThreads)
   constexpr int kInFlight = kInFlightOfAll / kRanks;
   if (!meet(peers)) return;
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kPeerThreads;
-  OwnPacks<T> own(peers, tensors);
+  PackWalk own{tensors.count, [&](int t) { return share_of(peers, packs_of<T>(tensors.counts[t])); }};
   int64_t i = static_cast<int64_t>(blockIdx.x) * kPeerThreads + threadIdx.x;
   for (bool has_more = true; has_more;) {
     uint4 parts[kInFlight][kRanks] = {};
@@ -260,7 +255,7 @@ __global__ void __launch_bounds__(kPeerThreads)
 #pragma unroll
     for (int f = 0; f < kInFlight; ++f, i += stride) {
       has_more = own.seek(i);
-      tensor[f] = has_more ? own.tensor() : -1, at[f] = own.pack() * kPack<T>;
+      tensor[f] = has_more ? own.tensor : -1, at[f] = own.pack * kPack<T>;
 #pragma unroll
       for (int r = 0; r < kRanks; ++r)
         if (has_more && r < peers.size)
@@ -273,7 +268,8 @@ __global__ void __launch_bounds__(kPeerThreads)
       const int64_t count = tensors.counts[tensor[f]];
       const uint4 sum = sum_of<T>(parts[f], peers.size, epilogue, at[f], count);
       if (own_part) {
-        write_pack(own_part, at[f] - own.begin() * kPack<T>, (own.end() - own.begin()) * kPack<T>, sum);
+        const auto [begin, end] = own.range;
+        write_pack(own_part, at[f] - begin * kPack<T>, (end - begin) * kPack<T>, sum);
         continue;
       }
 #pragma unroll
@@ -312,15 +308,12 @@ __global__ void __launch_bounds__(kPeerThreads)
 
 template <class T, int kRanks>
 __global__ void __launch_bounds__(kPeerThreads)
-    sum_of_pieces_kernel(const __grid_constant__ PulledPieces pulled, int rank, int ranks, int64_t packs,
-                         float scale) {
+    sum_of_pieces_kernel(const __grid_constant__ PulledPieces pulled, int rank, int ranks, float scale) {
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kPeerThreads;
-  int piece = 0;
-  int64_t first = 0;  // pack of that piece
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kPeerThreads + threadIdx.x; i < packs; i += stride) {
-    for (int64_t its; i - first >= (its = packs_of<T>(pulled.pieces[piece].count)); ++piece) first += its;
-    const PeerPiece& own = pulled.pieces[piece];
-    const int64_t at = (i - first) * kPack<T>;
+  PackWalk walk{pulled.count, [&](int t) { return PackRange{0, packs_of<T>(pulled.pieces[t].count)}; }};
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kPeerThreads + threadIdx.x; walk.seek(i); i += stride) {
+    const PeerPiece& own = pulled.pieces[walk.tensor];
+    const int64_t at = walk.pack * kPack<T>;
     uint4 x[kRanks] = {};
 #pragma unroll
     for (int r = 0; r < kRanks; ++r)
@@ -424,8 +417,7 @@ void start_sum_of_pieces(const PeerControl& peers, DType dtype, float scale, con
     for (int i = 0; i < pieces.count; ++i) packs += packs_of<T>(pieces.pieces[i].count);
     const int64_t blocks = std::min<int64_t>(kBlocksBeside, blocks_for(packs, kPeerThreads));
     sum_of_pieces_kernel<T, decltype(ranks)::value>
-        <<<static_cast<unsigned>(blocks), kPeerThreads, 0, stream>>>(pieces, peers.rank, peers.size, packs,
-                                                                     scale);
+        <<<static_cast<unsigned>(blocks), kPeerThreads, 0, stream>>>(pieces, peers.rank, peers.size, scale);
   });
 }
 

@@ -2,6 +2,7 @@
 // here is defined in kernels/nn/linear_cross_entropy.cu.
 #pragma once
 
+#include "backends/common/logit_products.h"
 #include "backends/cuda/gemm/gemm.h"
 #include "backends/cuda/rows/logit_rows.h"
 #include "schema/core/checked_size.h"
@@ -20,12 +21,11 @@ struct LogitProducts {
   std::shared_ptr<const Gemm> logits, dx, dweight;  // those that are asked for
 };
 
-// How the rows are cut, by shape alone, and the products of the first block, of those between, and of the last.
-struct LogitBlocks {
-  DType dtype, wide, dx;
-  int64_t rows = 0, hidden = 0, classes = 0, each = 1;
-  int64_t ld = 0;  // of logits: rows start where fast loads can
-  bool gradients = false, weight_gradient = false;
+// How the rows are cut, by shape alone, and the products of the first block, of those between, and of the last. Logits have the
+// dtype of x.
+struct LogitBlocks : LogitShape {
+  int64_t each = 1;                                // rows of a block
+  int64_t ld = 0;                                  // of logits: rows start where fast loads can
   std::vector<LogitProducts> first, middle, last;  // by range, where prepare_blocks() made them
 
   // The few first, so that what they add to dx is rounded while it is small.

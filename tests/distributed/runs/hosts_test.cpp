@@ -51,14 +51,15 @@ for n in {0} {1}; do ip -n $n link set eth0 up; done)",
     const std::string run = fmt::format(
         "exec mpirun --mca plm_rsh_agent {} --mca oob_tcp_if_include eth0 --mca btl_tcp_if_include eth0 "
         "--mca oob_tcp_keepalive_time 4 --mca oob_tcp_keepalive_intvl 2 --mca oob_tcp_keepalive_probes 3 "
-        "--mca pml ob1 --mca btl tcp,self -H {}:1,{}:1 -n 2 sh {}",
-        path("agent"), first_, second_, path("rank"));
+        "--mca pml ob1 --mca btl tcp,self {} -H {}:1,{}:1 -n 2 sh {}",
+        path("agent"), more_for_mpirun_, first_, second_, path("rank"));
     write_text(path("mpirun"), run);
     return shell(enter(first_) + " 'sh " + path("mpirun") + "'",
                  {.timeout_seconds = 90,
                   .environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}});
   }
 
+  std::string more_for_mpirun_;
   const std::string first_ = fmt::format("g{}a", ::getpid()), second_ = fmt::format("g{}b", ::getpid());
 };
 
@@ -80,6 +81,8 @@ TEST_F(Hosts, AHostWhoseCableIsCutIsNamed) {
   const std::string cut =
       fmt::format("(sleep 3; ip -n {} link set eth0 down) <&- >/dev/null 2>&1 &", second_);
   const auto start = std::chrono::steady_clock::now();
+  // mpirun finds its other half lost after some ten seconds, the rank that is left the other rank after twelve.
+  more_for_mpirun_ = "--mca odls_base_sigkill_timeout 4";
   const Process process = train(1000000, {"--checkpoint-every", "2"}, on_rank(0, cut));
   EXPECT_NE(process.code, 0);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(33));

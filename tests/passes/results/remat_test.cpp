@@ -44,9 +44,9 @@ NamedTensors images(int64_t rows) {
 // Activations outweigh parameters, as they do where memory is short; dropout is drawn again too.
 std::vector<Case> cases() {
   const models::Settings mlp{{"in_features", "64"}, {"hidden_features", "32"}, {"num_hidden_layers", "6"}, {"dropout", "0.2"}};
-  const models::Settings gpt2{{"vocab_size", "64"}, {"n_embd", "32"}, {"n_layer", "4"}, {"n_positions", "64"}, {"dropout", "0.1"}};
+  const models::Settings gpt2{{"vocab_size", "64"}, {"n_embd", "32"}, {"n_layer", "3"}, {"n_positions", "64"}, {"dropout", "0.1"}};
   const models::Settings qwen2{{"vocab_size", "64"},        {"hidden_size", "32"},
-                               {"intermediate_size", "96"}, {"num_hidden_layers", "6"},
+                               {"intermediate_size", "96"}, {"num_hidden_layers", "4"},
                                {"num_attention_heads", "2"}, {"num_key_value_heads", "1"}, {"max_position_embeddings", "64"}};
   return {{"mlp", mlp, "adamw,lr=1e-2", images(512)},
           {"gpt2", gpt2, "adamw,clip=1", text(16, 64, 64)},
@@ -70,7 +70,7 @@ struct Outcome {
 Outcome run(const Case& c, std::optional<int64_t> budget) {
   Session session(trained(c), {.memory_budget = budget});
   Outcome outcome;
-  for (int step = 0; step < 3; ++step)
+  for (int step = 0; step < 2; ++step)
     for (const auto& [name, tensor] : session.run("train_step", c.inputs)) outcome.values.push_back(tensor.to_doubles());
   for (const State& state : session.model().states()) outcome.values.push_back(session.state(state.name).to_doubles());
   const Plan& plan = session.plan("train_step", c.inputs);
@@ -84,7 +84,7 @@ TEST(Remat, MeetsTheBudgetWithTheSameBits) {
     const Outcome whole = run(c, std::nullopt), least = run(c, 0);
     EXPECT_LT(least.arena, whole.arena * 7 / 10) << c.name << " " << c.train;
     EXPECT_EQ(least.values, whole.values) << c.name << " " << c.train;
-    for (const double part : {0.9, 0.6, 0.3}) {
+    for (const double part : {0.7, 0.3}) {
       const auto budget = least.arena + static_cast<int64_t>(part * static_cast<double>(whole.arena - least.arena));
       const Outcome some = run(c, budget);
       EXPECT_LE(some.arena, budget) << c.name << " " << part;

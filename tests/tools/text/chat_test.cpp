@@ -17,12 +17,29 @@ class Chat : public ToolTest {
     write_text(path("folder/tokenizer_config.json"), nlohmann::json({{"chat_template", kTemplate}}).dump());
     model("m.genesis", "256");
   }
-  void model(const std::string& name, const std::string& positions, const std::string& key_heads = "1") {
-    expect_ok(run_tool("genesis-build",
-                       {"qwen2", "-o", path(name), "--set", "vocab_size=909", "--set", "hidden_size=16",
-                        "--set", "intermediate_size=32", "--set", "num_hidden_layers=2", "--set",
-                        "num_attention_heads=2", "--set", "num_key_value_heads=" + key_heads, "--set",
-                        "initializer_range=0.3", "--set", "max_position_embeddings=" + positions}));
+  void model(const std::string& name, const std::string& positions, const std::string& key_heads = "1",
+             const std::string& cache = "0") {
+    expect_ok(run_tool("genesis-build", {"qwen2",
+                                         "-o",
+                                         path(name),
+                                         "--set",
+                                         "vocab_size=909",
+                                         "--set",
+                                         "hidden_size=16",
+                                         "--set",
+                                         "intermediate_size=32",
+                                         "--set",
+                                         "num_hidden_layers=2",
+                                         "--set",
+                                         "num_attention_heads=2",
+                                         "--set",
+                                         "num_key_value_heads=" + key_heads,
+                                         "--set",
+                                         "initializer_range=0.3",
+                                         "--set",
+                                         "max_position_embeddings=" + positions,
+                                         "--set",
+                                         "cache_positions=" + cache}));
   }
   // The command with these lines on its stdin.
   Process chat(const std::string& lines, const std::string& more = "--temperature 0 --max-tokens 8 --json") {
@@ -127,6 +144,31 @@ TEST_F(Chat, ALongConversationEndsWithWhatToDo) {
   std::string line, last;
   while (std::getline(all, line)) last = line;
   EXPECT_EQ(nlohmann::json::parse(last)["text"], answers(chat("a\n"))[0]["text"]);
+}
+
+// What a long cache would have said, whether one grew to it or was asked for; and a text that is longer than the file's.
+TEST_F(Chat, TheContextGrowsWithTheConversation) {
+  const std::string lines = "In the\nbeginning\nGod\ncreated\n";
+  const auto whole = answers(chat(lines));
+  model("m.genesis", "256", "1", "32");
+  const Process grown = chat(lines);
+  const auto said = answers(grown),
+             asked = answers(chat(lines, "--temperature 0 --max-tokens 8 --json --context 256"));
+  ASSERT_EQ(said.size(), whole.size());
+  for (size_t i = 0; i < whole.size(); ++i) {
+    EXPECT_EQ(said[i]["text"], whole[i]["text"]) << i;
+    EXPECT_EQ(asked[i]["text"], whole[i]["text"]) << i;
+  }
+  EXPECT_NE(grown.err.find("the context is 128 tokens long now"), std::string::npos) << grown.err;
+  const auto written = [&](const Words& more) {
+    return run_tool("genesis-run",
+                    Words{"generate", path("m.genesis"), "--tokenizer", path("folder"), "--prompt",
+                          std::string(100, '7'), "--temperature", "0", "--max-tokens", "8"} +
+                        more);
+  };
+  const std::string text = expect_ok(written({}));
+  EXPECT_EQ(expect_ok(written({"--context", "200"})), text);
+  expect_error(written({"--context", "50"}), {"holds 50", "--context"});
 }
 
 TEST_F(Chat, CtrlCStopsTheAnswerAndNotTheProgram) {

@@ -148,7 +148,7 @@ class TraceReader {
   // Of "train_step on cuda:0, rank 1" the end says which it is.
   std::string lane_name(const Track& track, bool with_process) {
     const std::string& process = processes_[track.first];
-    const std::string name = tracks_.contains(track) ? tracks_[track] : track.second;
+    std::string name = tracks_.contains(track) ? tracks_[track] : track.second;
     if (!with_process) return name;
     const size_t comma = process.rfind(", ");
     return (comma == std::string::npos ? process : process.substr(comma + 2)) + ", " + name;

@@ -1,5 +1,5 @@
 // Few rows of x times the transposes of one or several weights [n, k]: each weight is read once, from where
-// it lies, by all threads together. Used by gemv.cpp for one weight and by kernels/nn/matmul.cpp
+// it lies, by all threads together. Used by gemv.cpp for one weight and by linear_dots.cpp
 // for layers that share x. Every element is one sum in one order, whatever the pieces and the threads.
 #pragma once
 

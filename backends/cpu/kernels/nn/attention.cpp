@@ -1,10 +1,9 @@
 // attention and attention_grad on the CPU: how they are cut into leaves (attention_tasks.h), by shape alone.
 // Forward: tasks of one head and a range of queries. Backward: tasks of one key head and a range of keys.
-// Decode, when there are few queries: tasks of one key head and a run of keys, then the runs are merged.
+// A few queries are another way (backends/cpu/attention/decode).
 #include <algorithm>
 
-#include "backends/cpu/attention/attention_geometry.h"
-#include "backends/cpu/parallel/parallel.h"
+#include "backends/cpu/attention/attention_cut.h"
 #include "backends/cpu/parallel/slots.h"
 #include "schema/core/checked_size.h"
 
@@ -13,50 +12,13 @@ namespace {
 
 using Geometry = AttentionGeometry;
 
-constexpr int64_t kFloat = sizeof(float);
-constexpr int64_t kWantedTasks = 16;     // so that cores share the work evenly
-constexpr double kInlineWork = 1 << 18;  // multiply-adds not worth a parallel loop
-constexpr int64_t kDecodeQueries = 4;    // at most, for decode
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t kWantedTasks = 16;  // so that cores share the work evenly
 
 // Halves `most` until there are enough tasks.
 int64_t choose_length(int64_t most, int64_t least, int64_t total, int64_t others) {
   int64_t length = most;
-  while (length > least && others * ceil_div(total, length) < kWantedTasks) length /= 2;
+  while (length > least && others * parts_over(total, length) < kWantedTasks) length /= 2;
   return length;
-}
-
-// In reals: a product of the sizes of several tensors may be beyond 64 bits.
-double multiply_adds(const Geometry& g, int64_t keys) {
-  return static_cast<double>(g.batch * g.heads * g.queries) * static_cast<double>(keys) *
-         static_cast<double>(g.size + g.v_size);
-}
-
-// Small loops stay on the calling thread.
-template <class Body>
-void for_each_task(int64_t count, double work, const Body& body) {
-  if (work <= kInlineWork || count == 1) {
-    for (int64_t i = 0; i < count; ++i) body(i);
-    return;
-  }
-  parallel_pieces(count, body);
-}
-
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
-  return std::make_shared<Geometry>(attention_geometry(query));
-}
-
-std::optional<std::string> needs_f32_at_most(const KernelQuery& query) {
-  if (query.inputs[0].dtype == DType::f64) return "it computes in f32, the operands are f64";
-  return std::nullopt;
-}
-
-AttentionHead head_of(const Geometry& g, const KernelContext& c, int64_t b, int64_t h) {
-  const int64_t key_head = h / g.group();
-  const QkvHeads x = operand_heads(g, c);
-  return {x.q.at(b, h), x.k.at(b, key_head),         x.v.at(b, key_head), g.size,
-          g.v_size,     static_cast<float>(g.scale), sight_of(g, c, b, h)};
 }
 
 // --- forward
@@ -68,7 +30,7 @@ struct ForwardCut {
 
 ForwardCut cut_forward(const Geometry& g) {
   const int64_t rows = choose_length(kForwardRows, 64, g.queries, g.batch * g.heads);
-  const int64_t parts = ceil_div(g.queries, rows);
+  const int64_t parts = parts_over(g.queries, rows);
   return {rows, parts, g.batch * g.heads * parts};
 }
 
@@ -82,8 +44,6 @@ int64_t forward_scratch(const KernelQuery& query) {
   const ForwardCut cut = cut_forward(g);
   return Slots::bytes_for(cut.tasks, forward_task_bytes(g, cut));
 }
-
-float* lse_of(const KernelContext& c) { return c.outputs.size() > 1 ? c.output(1).as<float>() : nullptr; }
 
 void run_forward(const KernelContext& c) {
   const auto& g = c.prepared<Geometry>();
@@ -103,109 +63,6 @@ void run_forward(const KernelContext& c) {
   });
 }
 
-// --- decode
-// ----------------------------------------------------------------------------------------------------------
-
-struct DecodeCut {
-  int64_t heads;         // query heads of a task
-  int64_t chunks;        // tasks side by side that share a key head
-  int64_t parts;         // runs of keys
-  int64_t stride, rows;  // floats of a row's partial result, rows of a task
-  int64_t columns(const Geometry& g) const { return g.batch * g.key_heads * chunks; }
-  int64_t partial(int64_t column, int64_t part) const { return (column * parts + part) * rows * stride; }
-  CheckedSize floats(const Geometry& g) const { return CheckedSize(columns(g)) * parts * rows * stride; }
-};
-
-DecodeCut cut_decode(const Geometry& g) {
-  DecodeCut cut{};
-  cut.heads = std::min(g.group(), kDecodeRows / std::max<int64_t>(1, g.queries));
-  cut.chunks = ceil_div(g.group(), cut.heads);
-  cut.parts = ceil_div(g.keys, kDecodeKeys);
-  cut.stride = g.v_size + 2;
-  cut.rows = cut.heads * g.queries;
-  return cut;
-}
-
-std::optional<std::string> needs_few_queries(const KernelQuery& query) {
-  if (auto why_not = needs_f32_at_most(query)) return why_not;
-  const Geometry g = attention_geometry(query);
-  if (g.queries > kDecodeQueries) return fmt::format("it takes at most {} queries", kDecodeQueries);
-  if (g.heads == 0 || g.size % 16 != 0 || g.v_size % 16 != 0)
-    return "it takes head sizes that are multiples of 16";
-  return std::nullopt;
-}
-
-int64_t decode_tasks(const Geometry& g, const DecodeCut& cut) {
-  return (CheckedSize(cut.columns(g)) * cut.parts).value();
-}
-int64_t decode_slots_bytes(const Geometry& g, const DecodeCut& cut) {
-  return Slots::bytes_for(decode_tasks(g, cut),
-                          (CheckedSize(decode_floats(g.size, g.v_size)) * kFloat).value());
-}
-
-int64_t decode_scratch(const KernelQuery& query) {
-  const Geometry g = attention_geometry(query);
-  const DecodeCut cut = cut_decode(g);
-  return (cut.floats(g) * kFloat + decode_slots_bytes(g, cut)).value();
-}
-
-// The parts of row `b` of the batch that any of its queries sees: [first, end).
-struct Parts {
-  int64_t first, end;
-};
-Parts parts_of(const Geometry& g, const KernelContext& c, int64_t b) {
-  const Sight sight = sight_of(g, c, b, 0);
-  return {sight.begin(0) / kDecodeKeys, ceil_div(sight.keys, kDecodeKeys)};
-}
-
-DecodeTask decode_task(const Geometry& g, const KernelContext& c, const DecodeCut& cut, int64_t column,
-                       int64_t part, float* partials) {
-  const int64_t chunk = column % cut.chunks, key_head = column / cut.chunks % g.key_heads,
-                b = column / cut.chunks / g.key_heads;
-  const int64_t first_head = chunk * cut.heads, first = part * kDecodeKeys;
-  const AttentionHead head = head_of(g, c, b, key_head * g.group() + first_head);
-  return {head,
-          g.queries,
-          std::min(cut.heads, g.group() - first_head),
-          operand_heads(g, c).q.head_step,
-          mask_head_step(g, c),
-          first,
-          std::min(kDecodeKeys, head.sight.keys - first),
-          partials + cut.partial(column, part)};
-}
-
-void merge_row(const Geometry& g, const KernelContext& c, const DecodeCut& cut, int64_t row,
-               float* partials) {
-  const int64_t query = row % g.queries, h = row / g.queries % g.heads, b = row / g.queries / g.heads;
-  const int64_t in_group = h % g.group(),
-                column = (b * g.key_heads + h / g.group()) * cut.chunks + in_group / cut.heads;
-  const int64_t at = in_group % cut.heads * g.queries + query;
-  const auto [first, end] = parts_of(g, c, b);
-  const float lse =
-      merge_partials(partials + cut.partial(column, first) + at * cut.stride, end - first,
-                     cut.rows * cut.stride, g.v_size, result_heads(g, c.output()).at(b, h).from(query));
-  if (float* to = lse_of(c)) to[row] = lse;
-}
-
-void run_decode(const KernelContext& c) {
-  const auto& g = c.prepared<Geometry>();
-  const DecodeCut cut = cut_decode(g);
-  check_key_range(g, c);
-  const int64_t keys = most_keys(g, c), parts = ceil_div(keys, kDecodeKeys);
-  Slots slots(c.scratch, decode_tasks(g, cut), decode_floats(g.size, g.v_size) * kFloat);
-  auto* partials = reinterpret_cast<float*>(c.scratch + decode_slots_bytes(g, cut));
-  const int64_t rows = g.batch * g.heads * g.queries;
-  for_each_task(cut.columns(g) * parts, 4 * multiply_adds(g, keys), [&](int64_t index) {
-    const int64_t column = index / parts, part = index % parts;
-    const Parts seen = parts_of(g, c, column / cut.chunks / g.key_heads);
-    if (part < seen.first || part >= seen.end) return;
-    const DecodeTask task = decode_task(g, c, cut, column, part, partials);
-    slots.with([&](std::byte* scratch) { run_leaf(task, reinterpret_cast<float*>(scratch)); });
-  });
-  for_each_task(rows, static_cast<double>(rows) * static_cast<double>(parts * g.v_size),
-                [&](int64_t row) { merge_row(g, c, cut, row, partials); });
-}
-
 // --- backward
 // --------------------------------------------------------------------------------------------------------
 
@@ -219,7 +76,7 @@ struct BackwardCut {
 BackwardCut cut_backward(const Geometry& g) {
   const int64_t columns = g.batch * g.key_heads;
   const int64_t keys = choose_length(kBackwardKeys, kBackwardBlock, g.keys, columns);
-  const int64_t parts = std::max<int64_t>(1, ceil_div(g.keys, keys)), ld = padded(g.size);
+  const int64_t parts = std::max<int64_t>(1, parts_over(g.keys, keys)), ld = padded(g.size);
   const CheckedSize dq_head = CheckedSize(g.queries) * ld;
   return {keys, parts,           (CheckedSize(columns) * parts).value(),
           ld,   dq_head.value(), (dq_head * g.batch * g.heads).value()};
@@ -291,26 +148,21 @@ void run_backward(const KernelContext& c) {
   });
 }
 
-constexpr KernelImpl kDecode{.name = "decode",
-                             .run = run_decode,
-                             .can_run = needs_few_queries,
-                             .scratch_bytes = decode_scratch,
-                             .prepare = prepare};
 constexpr KernelImpl kBlocks{.name = "blocks",
                              .run = run_forward,
                              .can_run = needs_f32_at_most,
                              .scratch_bytes = forward_scratch,
-                             .prepare = prepare};
+                             .prepare = prepare_attention};
 constexpr KernelImpl kBackwardBlocks{.name = "blocks",
                                      .run = run_backward,
                                      .can_run = needs_f32_at_most,
                                      .scratch_bytes = backward_scratch,
-                                     .prepare = prepare};
+                                     .prepare = prepare_attention};
 
 }  // namespace
 
 std::span<const OpKernel> attention_kernels() {
-  static const OpKernel kernels[] = {{"attention", kDecode},
+  static const OpKernel kernels[] = {{"attention", decode_attention_way()},
                                      {"attention", kBlocks},
                                      {"attention", kReferenceAttention},
                                      {"attention_grad", kBackwardBlocks},

@@ -1,7 +1,6 @@
 // matmul and linear on the CPU. A plain product is described to Gemm once, when a plan is made: batch axes that lie evenly
-// in both operands become the product's own batch; what is left is a list of offsets. Few rows of x meet several
-// weights in one parallel region, so that a decoding step starts and joins its threads once for q, k and v, and once
-// for gate and up. All else is done in parts.
+// in both operands become the product's own batch; what is left is a list of offsets. Forms that are more have ways of their
+// own (product_ways.h) or are done in parts.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,13 +9,8 @@
 #include "backends/common/matmul_problem.h"
 #include "backends/common/product_parts.h"
 #include "backends/cpu/gemm/gemm.h"
-#include "backends/cpu/gemm/gemm_util.h"
-#include "backends/cpu/gemm/gemm_ways.h"
-#include "backends/cpu/gemm/gemv/gemm_dots.h"
 #include "backends/cpu/kernels.h"
-#include "backends/cpu/kernels/nn/quantized_linear.h"
-#include "backends/cpu/kernels/nn/swiglu.h"
-#include "backends/cpu/quantized/quantized_rows.h"
+#include "backends/cpu/product_ways.h"
 
 namespace genesis::cpu {
 namespace {
@@ -87,118 +81,19 @@ constexpr KernelImpl kGemm = {.name = "gemm",
                               .prepare = prepare<Op>,
                               .choose_inner = choose<Op>};
 
-// --- few rows of x and several weights, or quantized ones
-
-struct SeveralWeights {
-  Dots dots;
-  ops::Linear op;
-  bool has_bias = false;
-
-  int64_t operand_bytes() const {
-    return round_up(op.weights * static_cast<int64_t>(sizeof(Dots::Operands)), kAlignment);
-  }
-};
-
-std::vector<GemmProblem> problems_of(const KernelQuery& query, const ops::Linear& op) {
-  std::vector<GemmProblem> problems(static_cast<size_t>(op.weights));
-  for (size_t i = 0; i < problems.size(); ++i) {
-    problems[i].a = problems[i].b = problems[i].c = problems[i].bias = query.inputs[0].dtype;
-    describe_weight(query, op, i, problems[i]);
-    problems[i].b_format = op.weight_format;
-    problems[i].accumulate = op.has_addend;
-    if (op.is_quantized()) problems[i].b = query.inputs[op.first_weight() + i].dtype;
-  }
-  return problems;
-}
-
-// Up to here a layer takes as long as reading its weights does; with more rows layers that run beside each other do better.
-constexpr int64_t kMaxSharedRows = 16;
-
-std::optional<std::string> gemv_decline(const KernelQuery& query) {
-  const auto op = from_attributes<ops::Linear>(query.attributes);
-  if (op.weights < 2 || op.has_norm()) return "not several weights, or a norm ahead of them";
-  if (op.is_quantized()) return "quantized weights";
-  for (const GemmProblem& problem : problems_of(query, op)) {
-    if (problem.m > kMaxSharedRows) return fmt::format("more than {} rows", kMaxSharedRows);
-    if (std::string why = decline_gemv(problem); !why.empty()) return why;
-  }
-  return std::nullopt;
-}
-
-// Above so many rows of x, dequantizing the weights costs little beside the products.
-constexpr int64_t kMaxQuantizedRows = 64;
-
-std::optional<std::string> quantized_gemv_decline(const KernelQuery& query) {
-  const auto op = from_attributes<ops::Linear>(query.attributes);
-  if (!op.is_quantized()) return "weights as they are";
-  if (op.has_norm()) return "a norm ahead of the weights";
-  if (query.inputs[0].dtype == DType::f64) return "x is f64";
-  if (rows_of_x(query.inputs[0].shape) > kMaxQuantizedRows)
-    return fmt::format("more than {} rows", kMaxQuantizedRows);
-  if (query.inputs[0].numel() == 0 || query.outputs[0].numel() == 0) return "no elements";
-  return std::nullopt;
-}
-
-std::shared_ptr<const SeveralWeights> gemv_of(const KernelQuery& query) {
-  const auto op = from_attributes<ops::Linear>(query.attributes);
-  const bool gated = op.epilogue == ops::LinearEpilogue::kSwiglu;
-  const DType x = query.inputs[0].dtype;
-  const GemvKernel kernel =
-      op.is_quantized() ? quantized_rows_kernel(x, op.weight_format) : dot_rows_kernel(x, x);
-  return std::make_shared<SeveralWeights>(
-      SeveralWeights{Dots(problems_of(query, op), gated ? swiglu_function(x) : nullptr, kernel), op,
-                     op.has_bias(query.inputs.size())});
-}
-
-// The operands of Dots, then what it wants.
-int64_t gemv_scratch(const KernelQuery& query) {
-  const auto made = gemv_of(query);
-  return (CheckedSize(made->operand_bytes()) + made->dots.scratch_bytes()).value();
-}
-
-void run_gemv(const KernelContext& c) {
-  const auto& p = c.prepared<SeveralWeights>();
-  const auto weights = static_cast<size_t>(p.op.weights);
-  auto* operands = reinterpret_cast<Dots::Operands*>(c.scratch);
-  for (size_t i = 0; i < weights; ++i)
-    operands[i] = {
-        c.inputs[p.op.first_weight() + i].data, p.has_bias ? c.inputs[p.op.first_bias() + i].data : nullptr,
-        c.outputs[c.outputs.size() == weights ? i : 0].data, p.op.has_addend ? c.inputs.back().data : nullptr,
-        p.op.is_quantized() ? c.inputs[p.op.first_scale() + i].data : nullptr};
-  p.dots.run(c.input(0).data, {operands, weights}, c.scratch + p.operand_bytes());
-}
-
-constexpr KernelImpl kGemv = {
-    .name = "gemv",
-    .run = run_gemv,
-    .can_run = gemv_decline,
-    .scratch_bytes = gemv_scratch,
-    .prepare = [](const KernelQuery& query) -> std::shared_ptr<const void> { return gemv_of(query); }};
-
-constexpr KernelImpl kQuantizedGemv = {.name = "quantized_gemv",
-                                       .run = run_gemv,
-                                       .can_run = quantized_gemv_decline,
-                                       .scratch_bytes = gemv_scratch,
-                                       .prepare = kGemv.prepare};
-
-constexpr KernelImpl kQuantizedPanels = {.name = "quantized_panels",
-                                         .run = run_quantized_panels,
-                                         .can_run = quantized_panels_decline,
-                                         .scratch_bytes = quantized_panels_scratch,
-                                         .prepare = prepare_quantized_panels};
-
-// The last is the reference, for nodes that are one product.
-constexpr OpKernel kKernels[] = {{"matmul", kInParts<ops::Matmul, MatmulParts, kernels_for>},
-                                 {"matmul", kGemm<ops::Matmul>},
-                                 {"linear", kGemv},
-                                 {"linear", kQuantizedPanels},
-                                 {"linear", kQuantizedGemv},
-                                 {"linear", kInParts<ops::Linear, LinearParts, kernels_for>},
-                                 {"linear", kDequantized<kernels_for>},
-                                 {"linear", kGemm<ops::Linear>}};
-
 }  // namespace
 
-std::span<const OpKernel> matmul_kernels() { return kKernels; }
+// The last is the reference, for nodes that are one product.
+std::span<const OpKernel> matmul_kernels() {
+  static const OpKernel kernels[] = {{"matmul", kInParts<ops::Matmul, MatmulParts, kernels_for>},
+                                     {"matmul", kGemm<ops::Matmul>},
+                                     {"linear", linear_gemv_way()},
+                                     {"linear", linear_quantized_panels_way()},
+                                     {"linear", linear_quantized_gemv_way()},
+                                     {"linear", kInParts<ops::Linear, LinearParts, kernels_for>},
+                                     {"linear", kDequantized<kernels_for>},
+                                     {"linear", kGemm<ops::Linear>}};
+  return kernels;
+}
 
 }  // namespace genesis::cpu

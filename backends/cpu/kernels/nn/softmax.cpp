@@ -186,6 +186,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include <cmath>
 
+#include "backends/common/row_shape.h"
 #include "backends/cpu/parallel/parallel.h"
 #include "schema/ops/nn/softmax.h"
 
@@ -233,22 +234,22 @@ void rows_f64(const SoftmaxJob& job, int64_t first, int64_t last) {
 
 void run_job(SoftmaxJob job, const KernelContext& c, int64_t axis) {
   const TensorView& x = c.input(0);
-  const AxisSplit split = split_at(x, axis);
+  const RowShape shape = row_shape(x.sizes(), axis);
   if (x.numel() == 0) return;
   job.dtype = x.dtype;
   job.x = x.data;
   job.y = c.output().data;
   if (c.num_inputs() > 1) job.dy = c.input(1).data;
-  job.n = split.n;
-  job.inner = split.inner;
+  job.n = shape.n;
+  job.inner = shape.inner;
   if (job.causal) job.queries = x.dim(-2);
   job.stream = streams(c.output(), job.n, job.x) && job.y != job.dy;
   const int64_t size = static_cast<int64_t>(size_of(x.dtype)) * (job.dy ? 3 : 2);
   if (x.dtype == DType::f64)
-    return parallel_rows(split.outer * split.inner, split.n * size,
+    return parallel_rows(shape.outer * shape.inner, shape.n * size,
                          [&](int64_t first, int64_t last) { rows_f64(job, first, last); });
   const int64_t vectors = job.inner == 1 ? 1 : HWY_DYNAMIC_DISPATCH(column_vectors)(job.inner);
-  parallel_rows(split.outer * vectors, split.n * size * split.inner / vectors,
+  parallel_rows(shape.outer * vectors, shape.n * size * shape.inner / vectors,
                 [&](int64_t first, int64_t last) {
                   HWY_DYNAMIC_DISPATCH(softmax_rows)
                   (job, first, last);

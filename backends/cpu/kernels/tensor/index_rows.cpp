@@ -29,7 +29,7 @@ void select_rows(const KernelContext& c, const TensorView& x, const TensorView& 
       if (row < 0) {
         std::memset(to, 0, static_cast<size_t>(bytes));
       } else {
-        const std::byte* from = x.as<std::byte>() + (i / n * shape.rows + row) * bytes;
+        const std::byte* from = x.as<std::byte>() + (i / n * shape.n + row) * bytes;
         std::memcpy(to, from, static_cast<size_t>(bytes));
       }
     }
@@ -37,13 +37,13 @@ void select_rows(const KernelContext& c, const TensorView& x, const TensorView& 
 }
 
 void run_index_select(const KernelContext& c) {
-  const RowShape shape = row_shape(c.input(0), c.attributes<ops::IndexSelect>().axis);
-  select_rows(c, c.input(0), c.input(1), shape, {0, shape.rows, shape.rows});
+  const RowShape shape = row_shape(c.input(0).sizes(), c.attributes<ops::IndexSelect>().axis);
+  select_rows(c, c.input(0), c.input(1), shape, {0, shape.n, shape.n});
 }
 
 void run_embedding(const KernelContext& c) {
-  const RowShape shape = row_shape(c.input(1), 0);
-  select_rows(c, c.input(1), c.input(0), shape, c.attributes<ops::Embedding>().part.of(shape.rows));
+  const RowShape shape = row_shape(c.input(1).sizes(), 0);
+  select_rows(c, c.input(1), c.input(0), shape, c.attributes<ops::Embedding>().part.of(shape.n));
 }
 
 // Which indices name which row: order[start[r], start[r + 1]) are the positions of row r, ascending.
@@ -100,15 +100,15 @@ void sum_row(T* y, const T* base, const T* source, int64_t stride, int64_t n, st
 // y[o, row] = base[o, row] + sum of source[o, k] over the k whose index names the row.
 void add_rows(const KernelContext& c, const void* base, const TensorView& index, const TensorView& source,
               RowShape shape, const ops::IndexRange& part, int64_t skip) {
-  const RowLists lists = sort_indices(c, index, part.of(shape.rows), skip);
+  const RowLists lists = sort_indices(c, index, part.of(shape.n), skip);
   const int64_t n = index.numel(), blocks = (shape.inner + kColumns - 1) / kColumns;
   dispatch(source.dtype, [&]<class T>(TypeTag<T>) {
     const int64_t task_bytes = std::min(shape.inner, kColumns) * static_cast<int64_t>(sizeof(T));
-    parallel_rows(shape.outer * blocks * shape.rows, task_bytes, [&](int64_t first, int64_t last) {
+    parallel_rows(shape.outer * blocks * shape.n, task_bytes, [&](int64_t first, int64_t last) {
       for (int64_t task = first; task < last; ++task) {
-        const int64_t row = task % shape.rows, o = task / shape.rows / blocks;
-        const int64_t column = task / shape.rows % blocks * kColumns;
-        const int64_t at = (o * shape.rows + row) * shape.inner + column;
+        const int64_t row = task % shape.n, o = task / shape.n / blocks;
+        const int64_t column = task / shape.n % blocks * kColumns;
+        const int64_t at = (o * shape.n + row) * shape.inner + column;
         sum_row(c.output().as<T>() + at, base ? static_cast<const T*>(base) + at : nullptr,
                 source.as<T>() + o * n * shape.inner + column, shape.inner,
                 std::min(kColumns, shape.inner - column),
@@ -120,7 +120,7 @@ void add_rows(const KernelContext& c, const void* base, const TensorView& index,
 
 void run_index_add(const KernelContext& c) {
   const auto& op = c.attributes<ops::IndexAdd>();
-  add_rows(c, c.input(0).data, c.input(1), c.input(2), row_shape(c.input(0), op.axis), op.part, -1);
+  add_rows(c, c.input(0).data, c.input(1), c.input(2), row_shape(c.input(0).sizes(), op.axis), op.part, -1);
 }
 
 int64_t index_add_scratch(const KernelQuery& query) {
@@ -131,7 +131,7 @@ int64_t index_add_scratch(const KernelQuery& query) {
 
 void run_embedding_grad(const KernelContext& c) {
   const auto& op = c.attributes<ops::EmbeddingGrad>();
-  add_rows(c, nullptr, c.input(0), c.input(1), row_shape(c.output(), 0), op.part, op.padding_idx);
+  add_rows(c, nullptr, c.input(0), c.input(1), row_shape(c.output().sizes(), 0), op.part, op.padding_idx);
 }
 
 int64_t embedding_grad_scratch(const KernelQuery& query) {

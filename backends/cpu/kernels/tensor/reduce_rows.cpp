@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backends/common/row_shape.h"
 #include "backends/cpu/moves/run_moves.h"
 #include "backends/cpu/parallel/parallel.h"
 #include "backends/cpu/reduce/reduce_functions.h"
 #include "backends/cpu/reduce/reduce_shape.h"
-#include "backends/kernel.h"
 #include "schema/core/checked_size.h"
 #include "schema/ops/tensor/reduce.h"
 
@@ -217,10 +217,8 @@ void cumsum_columns(const T* x, Y* y, int64_t count, int64_t stride, int64_t wid
 void run_cumsum(const KernelContext& c) {
   const TensorView& x = c.input(0);
   const auto& op = c.attributes<ops::CumSum>();
-  const int axis = x.rank == 0 ? 0 : static_cast<int>(op.axis < 0 ? op.axis + x.rank : op.axis);
-  int64_t outer = 1, count = x.rank == 0 ? 1 : x.dim(axis), inner = 1;
-  for (int i = 0; i < axis; ++i) outer *= x.dim(i);
-  for (int i = axis + 1; i < x.rank; ++i) inner *= x.dim(i);
+  const RowShape shape = row_shape(x.sizes(), op.axis);
+  const int64_t outer = shape.outer, count = shape.n, inner = shape.inner;
   if (outer * count * inner == 0) return;
   const int64_t width = std::min<int64_t>(inner, 256), tiles = (inner + width - 1) / width;
   dispatch(x.dtype, [&]<class T>(TypeTag<T>) {

@@ -6,27 +6,12 @@
 #include <algorithm>
 #include <bit>
 
+#include "backends/common/row_shape.h"
 #include "backends/cpu/parallel/parallel.h"
-#include "backends/kernel.h"
 #include "schema/core/checked_size.h"
 
 namespace genesis::cpu {
 namespace {
-
-// [outer, n, inner]: rows of n elements that stand `inner` apart.
-struct Rows {
-  int64_t outer = 1, n = 1, inner = 1;
-};
-
-Rows rows_of(const Shape& shape, int64_t axis) {
-  Rows rows;
-  if (shape.rank() == 0) return rows;
-  const int at = normalize_axis(axis, shape.rank());
-  for (int i = 0; i < at; ++i) rows.outer *= shape[i].value();
-  rows.n = shape[at].value();
-  for (int i = at + 1; i < shape.rank(); ++i) rows.inner *= shape[i].value();
-  return rows;
-}
 
 struct Entry {
   uint64_t key;
@@ -71,7 +56,7 @@ void order_row(const T* x, int64_t n, int64_t stride, int64_t k, bool descending
 // Rows are sorted by as many tasks as there is scratch for, each with its own part of it.
 constexpr int64_t kSlots = 64;
 
-void sort_rows(const KernelContext& c, Rows rows, int64_t k, bool descending) {
+void sort_rows(const KernelContext& c, RowShape rows, int64_t k, bool descending) {
   const int64_t count = rows.outer * rows.inner, slots = std::min(count, kSlots);
   if (count * rows.n == 0) return;
   dispatch(c.input(0).dtype == DType::boolean ? DType::u8 : c.input(0).dtype, [&]<class T>(TypeTag<T>) {
@@ -95,33 +80,35 @@ void sort_rows(const KernelContext& c, Rows rows, int64_t k, bool descending) {
   });
 }
 
-int64_t slots_bytes(Rows rows) {
+int64_t slots_bytes(RowShape rows) {
   const CheckedSize count = CheckedSize(rows.outer) * rows.inner;
   return (std::min(count, CheckedSize(kSlots)) * rows.n * sizeof(Entry)).value();
 }
 
 int64_t sort_scratch(const KernelQuery& query) {
-  return slots_bytes(rows_of(query.inputs[0].shape, from_attributes<ops::Sort>(query.attributes).axis));
+  return slots_bytes(
+      row_shape(query.inputs[0].shape.sizes(), from_attributes<ops::Sort>(query.attributes).axis));
 }
 
 int64_t topk_scratch(const KernelQuery& query) {
-  return slots_bytes(rows_of(query.inputs[0].shape, from_attributes<ops::TopK>(query.attributes).axis));
+  return slots_bytes(
+      row_shape(query.inputs[0].shape.sizes(), from_attributes<ops::TopK>(query.attributes).axis));
 }
 
 template <class Op>
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
   const auto op = from_attributes<Op>(query.attributes);
-  return std::make_shared<const Rows>(rows_of(query.inputs[0].shape, op.axis));
+  return std::make_shared<const RowShape>(row_shape(query.inputs[0].shape.sizes(), op.axis));
 }
 
 void run_sort(const KernelContext& c) {
-  const auto& rows = c.prepared<Rows>();
+  const auto& rows = c.prepared<RowShape>();
   sort_rows(c, rows, rows.n, c.attributes<ops::Sort>().descending);
 }
 
 void run_topk(const KernelContext& c) {
   const auto& op = c.attributes<ops::TopK>();
-  sort_rows(c, c.prepared<Rows>(), op.k, op.largest);
+  sort_rows(c, c.prepared<RowShape>(), op.k, op.largest);
 }
 
 constexpr OpKernel kKernels[] = {

@@ -1,5 +1,5 @@
 // Attention and its gradient in f16 and bf16 by cuDNN, which fuses the whole of one into a kernel. Used by
-// kernels/nn/attention.cpp. Where it declines, or cannot make a plan within the scratch that was booked, the
+// cudnn_ways.cpp. Where it declines, or cannot make a plan within the scratch that was booked, the
 // tiles of attention_plain.cu take over.
 #pragma once
 

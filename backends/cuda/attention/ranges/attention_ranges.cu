@@ -2,11 +2,12 @@
 // queries of a head in registers and passes over those tiles of 64 keys that some of them sees, so that what other
 // texts hold costs nothing. The order of work is FlashAttention-2's (Dao, 2023, arXiv:2307.08691): scores stay in the registers in
 // which the tensor cores give them and become the left side of the product with the values.
+#include "backends/cuda/attention/ranges/attention_ranges.h"
+
 #include "backends/cuda/attention/attention_sight.h"
 #include "backends/cuda/attention/ranges/range_tiles.h"
 #include "backends/cuda/device/async_copy.h"
-#include "backends/cuda/device/exponential.h"
-#include "backends/cuda/device/reduce.h"
+#include "backends/cuda/device/online_softmax.h"
 
 namespace genesis::cuda {
 namespace {
@@ -57,9 +58,9 @@ struct RangeBlock {
 template <class T, int kSize>
 struct WarpRows {
   using S = Sizes<kSize>;
-  uint32_t q[S::kTiles][S::kSteps][4];
-  float y[S::kTiles][kSize / 8][4] = {};
-  float max[S::kTiles][2], sum[S::kTiles][2];
+  uint32_t q[S::kSteps][S::kTiles][4];
+  Sums<kSize> y[S::kTiles] = {};
+  OnlineSoftmax<PowerOfTwo> softmax[S::kTiles][2];
   Range sees[S::kTiles][2];
 
   __device__ __forceinline__ WarpRows(const AttentionShape& s, const RangeBlock<T>& block, int64_t first) {
@@ -67,63 +68,37 @@ struct WarpRows {
 #pragma unroll
     for (int tile = 0; tile < S::kTiles; ++tile)
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        max[tile][half] = -INFINITY;
-        sum[tile][half] = 0;
-        sees[tile][half] = block.of(s, first + tile * 16 + half * 8 + g);
-      }
+      for (int half = 0; half < 2; ++half) sees[tile][half] = block.of(s, first + tile * 16 + half * 8 + g);
   }
 
   __device__ __forceinline__ void load_queries(uint32_t shared, int row) {
-    const int lane = static_cast<int>(threadIdx.x) % kLanes;
 #pragma unroll
     for (int tile = 0; tile < S::kTiles; ++tile)
 #pragma unroll
       for (int step = 0; step < S::kSteps; ++step)
-        ldmatrix(q[tile][step], shared + step / 4 * (kRows * 128) +
-                                       swizzle_128(row + tile * 16 + lane % 16, step % 4 * 2 + lane / 16));
+        load_rows<kRows>(q[step][tile], shared, row + tile * 16, step);
   }
 
   // One tile of keys, from `first` on, and of their values.
   __device__ __forceinline__ void add(uint32_t keys, uint32_t values, int first, float slope, bool masked) {
-    float scores[S::kTiles][kKeys / 8][4] = {};
-    multiply_keys(scores, keys);
+    Sums<kKeys> scores[S::kTiles] = {};
+#pragma unroll
+    for (int step = 0; step < S::kSteps; ++step) add_dot_products<T, kKeys>(scores, q[step], keys, step);
 #pragma unroll
     for (int tile = 0; tile < S::kTiles; ++tile)
 #pragma unroll
       for (int half = 0; half < 2; ++half)
         masked ? weigh<true>(scores[tile], tile, half, first, slope)
                : weigh<false>(scores[tile], tile, half, first, slope);
-    multiply_values(scores, values);
+    add_weighted_rows<T, kSize, kKeys>(y, scores, values);
   }
 
  private:
-  __device__ __forceinline__ void multiply_keys(float (&scores)[S::kTiles][kKeys / 8][4],
-                                                uint32_t keys) const {
-    const int lane = static_cast<int>(threadIdx.x) % kLanes;
-#pragma unroll
-    for (int step = 0; step < S::kSteps; ++step)
-#pragma unroll
-      for (int pair = 0; pair < kKeys / 16; ++pair) {
-        uint32_t k[4];  // 8 keys and the next 8, each with 16 features
-        ldmatrix(k, keys + step / 4 * (kKeys * 128) +
-                           swizzle_128(pair * 16 + lane / 16 * 8 + lane % 8, step % 4 * 2 + lane / 8 % 2));
-#pragma unroll
-        for (int tile = 0; tile < S::kTiles; ++tile) {
-          const uint32_t(&a)[4] = q[tile][step];
-          multiply_16x8<T>(scores[tile][2 * pair], a[0], a[1], a[2], a[3], k[0], k[1]);
-          multiply_16x8<T>(scores[tile][2 * pair + 1], a[0], a[1], a[2], a[3], k[2], k[3]);
-        }
-      }
-  }
-
   // Scores of a row become weights: powers of two of what is over the largest so far.
   template <bool kMasked>
-  __device__ __forceinline__ void weigh(float (&scores)[kKeys / 8][4], int tile, int half, int first,
-                                        float slope) {
+  __device__ __forceinline__ void weigh(Sums<kKeys>& scores, int tile, int half, int first, float slope) {
     const int column = first + static_cast<int>(threadIdx.x) % 4 * 2;
     const Range range = sees[tile][half];
-    float most = max[tile][half];
 #pragma unroll
     for (int n = 0; n < kKeys / 8; ++n)
 #pragma unroll
@@ -132,51 +107,11 @@ struct WarpRows {
         score *= slope;
         const int key = column + 8 * n + i;
         if (kMasked && (key < range.begin || key >= range.end)) score = -INFINITY;
-        most = fmaxf(most, score);
       }
-    most = reduce_lanes(most, 4, Max{});
-    const float shift = most == -INFINITY ? 0 : most, factor = approximate_power(max[tile][half] - shift);
-    max[tile][half] = most;
-    float added = 0;
-#pragma unroll
-    for (int n = 0; n < kKeys / 8; ++n)
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        float& score = scores[n][2 * half + i];
-        score = approximate_power(score - shift);
-        added += score;
-      }
-    sum[tile][half] = sum[tile][half] * factor + added;
+    const float factor = softmax[tile][half].template weigh<kKeys / 4>(
+        4, [&](int j) -> float& { return scores[j / 2][2 * half + j % 2]; });
 #pragma unroll
     for (int n = 0; n < kSize / 8; ++n) y[tile][n][2 * half] *= factor, y[tile][n][2 * half + 1] *= factor;
-  }
-
-  __device__ __forceinline__ void multiply_values(const float (&weights)[S::kTiles][kKeys / 8][4],
-                                                  uint32_t values) {
-    const int lane = static_cast<int>(threadIdx.x) % kLanes;
-#pragma unroll
-    for (int step = 0; step < kKeys / 16; ++step) {
-      uint32_t p[S::kTiles][4];
-#pragma unroll
-      for (int tile = 0; tile < S::kTiles; ++tile)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const float(&w)[4] = weights[tile][2 * step + i / 2];
-          p[tile][i] = pair_of<T>(w[i % 2 * 2], w[i % 2 * 2 + 1]);
-        }
-#pragma unroll
-      for (int pack = 0; pack < kSize / 8; pack += 2) {
-        uint32_t v[4];  // 16 keys of 8 features, and of the next 8
-        ldmatrix_trans(
-            v, values + pack / 8 * (kKeys * 128) + swizzle_128(step * 16 + lane % 16, pack % 8 + lane / 16));
-#pragma unroll
-        for (int tile = 0; tile < S::kTiles; ++tile) {
-          const uint32_t(&a)[4] = p[tile];
-          multiply_16x8<T>(y[tile][pack], a[0], a[1], a[2], a[3], v[0], v[1]);
-          multiply_16x8<T>(y[tile][pack + 1], a[0], a[1], a[2], a[3], v[2], v[3]);
-        }
-      }
-    }
   }
 
  public:
@@ -187,7 +122,8 @@ struct WarpRows {
     for (int tile = 0; tile < S::kTiles; ++tile)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const float all = reduce_lanes(sum[tile][half], 4, Add{}), by = all == 0 ? 0 : 1 / all;
+        const float max = softmax[tile][half].max, all = reduce_lanes(softmax[tile][half].sum, 4, Add{}),
+                    by = all == 0 ? 0 : 1 / all;
         const int64_t row = first + tile * 16 + half * 8 + lane / 4;
         if (row >= s.queries) continue;
         T* to = static_cast<T*>(d.y) + b * s.y.batch + h * s.y.head + row * s.y.row + lane % 4 * 2;
@@ -197,7 +133,7 @@ struct WarpRows {
               pair_of<T>(y[tile][n][2 * half] * by, y[tile][n][2 * half + 1] * by);
         if (d.lse && lane % 4 == 0)
           static_cast<float*>(d.lse)[(b * s.heads + h) * s.queries + row] =
-              max[tile][half] == -INFINITY ? -INFINITY : max[tile][half] * kLn2 + logf(all);
+              max == -INFINITY ? -INFINITY : max * kLn2 + logf(all);
       }
   }
 };

@@ -9,6 +9,7 @@
 // its order is fixed.
 #include <climits>
 
+#include "backends/cuda/attention/ranges/attention_ranges.h"
 #include "backends/cuda/attention/ranges/range_tiles.h"
 #include "backends/cuda/device/async_copy.h"
 #include "backends/cuda/device/exponential.h"
@@ -77,9 +78,8 @@ struct QueryBlock {
 };
 
 // Of a thread's two rows of queries: weights become their scores' gradients.
-__device__ __forceinline__ void weigh_keys(float (&scores)[kKeys / 8][4], const float (&dp)[kKeys / 8][4],
-                                           const Range (&sees)[2], const RowStatistics (&rows)[2], int first,
-                                           float slope) {
+__device__ __forceinline__ void weigh_keys(Sums<kKeys>& scores, const Sums<kKeys>& dp, const Range (&sees)[2],
+                                           const RowStatistics (&rows)[2], int first, float slope) {
   const int column = first + static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll
   for (int n = 0; n < kKeys / 8; ++n)
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(kAll, 2)
   Range sees[2];
   RowStatistics rows[2];
   read_rows(s, d, deltas, block, mine, sees, rows);
-  float sums[kSize / 8][4] = {};
+  Sums<kSize> sums[1] = {};
   const float slope = static_cast<float>(s.scale) * kLog2E;
   wait_for_batches<0>();
   __syncthreads();
@@ -148,17 +148,17 @@ __global__ void __launch_bounds__(kAll, 2)
     ask_keys(block, ring + static_cast<uint32_t>((stage ^ 1) * 2 * S::kKeyBytes), first + kKeys, end);
     const uint32_t keys = ring + static_cast<uint32_t>(stage * 2 * S::kKeyBytes);
     if (mine < s.queries && first + kKeys > warp_begin && first < warp_end) {
-      float scores[kKeys / 8][4] = {}, dp[kKeys / 8][4] = {};
+      Sums<kKeys> scores[1] = {}, dp[1] = {};
       add_dot_products<T, kSize, kRows, kKeys>(scores, q, warp_row, keys);
       add_dot_products<T, kSize, kRows, kKeys>(dp, dy, warp_row, keys + S::kKeyBytes);
-      weigh_keys(scores, dp, sees, rows, first, slope);
+      weigh_keys(scores[0], dp[0], sees, rows, first, slope);
       add_weighted_rows<T, kSize, kKeys>(sums, scores, keys);
     }
     wait_for_batches<0>();
     __syncthreads();
   }
   const Head<T> dq(d.dq, s.q, block.b, block.h);
-  store_sums<T, kSize>(sums, static_cast<float>(s.scale), dq.data, dq.step, mine, s.queries);
+  store_sums<T, kSize>(sums[0], static_cast<float>(s.scale), dq.data, dq.step, mine, s.queries);
 }
 
 // --- keys
@@ -190,7 +190,7 @@ struct QueryTile {
 
 // Of a thread's two rows of keys: weights and their scores' gradients.
 template <int kQueries>
-__device__ __forceinline__ void weigh_queries(float (&p)[kQueries / 8][4], float (&dp)[kQueries / 8][4],
+__device__ __forceinline__ void weigh_queries(Sums<kQueries>& p, Sums<kQueries>& dp,
                                               const QueryTile<kQueries>& tile, int64_t first, float slope) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes, column = lane % 4 * 2;
   const int key = static_cast<int>(first) + lane / 4;
@@ -273,7 +273,7 @@ __global__ void __launch_bounds__(kAll, 2)
   queries.ask(0, 0);
   const int warp_row = static_cast<int>(threadIdx.x) / kLanes * 16;
   const int64_t mine = row0 + warp_row;
-  float dk[kSize / 8][4] = {}, dv[kSize / 8][4] = {};
+  Sums<kSize> dk[1] = {}, dv[1] = {};
   const float slope = static_cast<float>(s.scale) * kLog2E;
   wait_for_batches<0>();
   __syncthreads();
@@ -281,10 +281,10 @@ __global__ void __launch_bounds__(kAll, 2)
     queries.ask(stage ^ 1, i + 1);
     const uint32_t q = ring + static_cast<uint32_t>(stage * 2 * S::kQueryBytes), dy = q + S::kQueryBytes;
     if (tiles[stage].sees_any(static_cast<int>(mine))) {
-      float p[kQueries / 8][4] = {}, ds[kQueries / 8][4] = {};
+      Sums<kQueries> p[1] = {}, ds[1] = {};
       add_dot_products<T, kSize, kRows, kQueries>(p, k, warp_row, q);
       add_dot_products<T, kSize, kRows, kQueries>(ds, v, warp_row, dy);
-      weigh_queries<kQueries>(p, ds, tiles[stage], mine, slope);
+      weigh_queries<kQueries>(p[0], ds[0], tiles[stage], mine, slope);
       add_weighted_rows<T, kSize, kQueries>(dv, p, dy);
       add_weighted_rows<T, kSize, kQueries>(dk, ds, q);
     }
@@ -292,8 +292,8 @@ __global__ void __launch_bounds__(kAll, 2)
     __syncthreads();
   }
   const Head<T> to_k(d.dk, s.k, b, key_head), to_v(d.dv, s.v, b, key_head);
-  store_sums<T, kSize>(dk, static_cast<float>(s.scale), to_k.data, to_k.step, mine, s.keys);
-  store_sums<T, kSize>(dv, 1, to_v.data, to_v.step, mine, s.keys);
+  store_sums<T, kSize>(dk[0], static_cast<float>(s.scale), to_k.data, to_k.step, mine, s.keys);
+  store_sums<T, kSize>(dv[0], 1, to_v.data, to_v.step, mine, s.keys);
 }
 
 // --- starting them

@@ -10,17 +10,6 @@
 
 namespace genesis::cuda {
 
-template <class T>
-__device__ __forceinline__ uint32_t pair_of(float first, float second) {
-  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    const __nv_bfloat162 both = __floats2bfloat162_rn(first, second);
-    return reinterpret_cast<const uint32_t&>(both);
-  } else {
-    const __half2 both = __floats2half2_rn(first, second);
-    return reinterpret_cast<const uint32_t&>(both);
-  }
-}
-
 // Rows `first` to first + kCount of a head into panels; those from `end` on are zeros.
 template <class T, int kSize, int kCount, int kAll>
 __device__ __forceinline__ void copy_rows(uint32_t to, const T* head, int64_t step, int64_t first,
@@ -34,52 +23,79 @@ __device__ __forceinline__ void copy_rows(uint32_t to, const T* head, int64_t st
   }
 }
 
-// Of a warp: sums += a b^T of 16 rows of a tile of kRows, from `row` on, and of all kCount rows of another. As multiply_16x8()
-// has them: of sums[n] columns 8 n and behind.
-template <class T, int kSize, int kRows, int kCount>
-__device__ __forceinline__ void add_dot_products(float (&sums)[kCount / 8][4], uint32_t tile, int row,
-                                                 uint32_t other) {
+// What tensor cores have of 16 rows and kCount columns: of sums[n], columns 8 n and behind as multiply_16x8() has them.
+template <int kCount>
+using Sums = float[kCount / 8][4];
+
+// Of a warp: sums += a b^T over 16 features, those of `step`, of kTiles times 16 rows and all kCount rows of a tile.
+template <class T, int kCount, int kTiles>
+__device__ __forceinline__ void add_dot_products(Sums<kCount> (&sums)[kTiles], const uint32_t (&a)[kTiles][4],
+                                                 uint32_t tile, int step) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
 #pragma unroll
-  for (int step = 0; step < kSize / 16; ++step) {
-    uint32_t a[4];
-    ldmatrix(a, tile + step / 4 * (kRows * 128) + swizzle_128(row + lane % 16, step % 4 * 2 + lane / 16));
+  for (int pair = 0; pair < kCount / 16; ++pair) {
+    uint32_t b[4];  // 8 rows and the next 8, each with 16 features
+    ldmatrix(b, tile + step / 4 * (kCount * 128) +
+                    swizzle_128(pair * 16 + lane / 16 * 8 + lane % 8, step % 4 * 2 + lane / 8 % 2));
 #pragma unroll
-    for (int pair = 0; pair < kCount / 16; ++pair) {
-      uint32_t b[4];  // 8 rows and the next 8, each with 16 features
-      ldmatrix(b, other + step / 4 * (kCount * 128) +
-                      swizzle_128(pair * 16 + lane / 16 * 8 + lane % 8, step % 4 * 2 + lane / 8 % 2));
-      multiply_16x8<T>(sums[2 * pair], a[0], a[1], a[2], a[3], b[0], b[1]);
-      multiply_16x8<T>(sums[2 * pair + 1], a[0], a[1], a[2], a[3], b[2], b[3]);
+    for (int i = 0; i < kTiles; ++i) {
+      multiply_16x8<T>(sums[i][2 * pair], a[i][0], a[i][1], a[i][2], a[i][3], b[0], b[1]);
+      multiply_16x8<T>(sums[i][2 * pair + 1], a[i][0], a[i][1], a[i][2], a[i][3], b[2], b[3]);
     }
   }
 }
 
+// 16 features, those of `step`, of 16 rows of a tile of kRows, from `row` on.
+template <int kRows>
+__device__ __forceinline__ void load_rows(uint32_t (&a)[4], uint32_t tile, int row, int step) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  ldmatrix(a, tile + step / 4 * (kRows * 128) + swizzle_128(row + lane % 16, step % 4 * 2 + lane / 16));
+}
+
+// Of a warp: sums += a b^T of 16 rows of a tile of kRows, from `row` on, and of all kCount rows of another.
+template <class T, int kSize, int kRows, int kCount>
+__device__ __forceinline__ void add_dot_products(Sums<kCount> (&sums)[1], uint32_t tile, int row,
+                                                 uint32_t other) {
+#pragma unroll
+  for (int step = 0; step < kSize / 16; ++step) {
+    uint32_t a[1][4];
+    load_rows<kRows>(a[0], tile, row, step);
+    add_dot_products<T, kCount>(sums, a, other, step);
+  }
+}
+
 // Of a warp: sums += weights b, of weights as add_dot_products() gives them and the kCount rows of a tile.
-template <class T, int kSize, int kCount>
-__device__ __forceinline__ void add_weighted_rows(float (&sums)[kSize / 8][4],
-                                                  const float (&weights)[kCount / 8][4], uint32_t tile) {
+template <class T, int kSize, int kCount, int kTiles>
+__device__ __forceinline__ void add_weighted_rows(Sums<kSize> (&sums)[kTiles],
+                                                  const Sums<kCount> (&weights)[kTiles], uint32_t tile) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
 #pragma unroll
   for (int step = 0; step < kCount / 16; ++step) {
-    const float(&low)[4] = weights[2 * step], (&high)[4] = weights[2 * step + 1];
-    const uint32_t a[4] = {pair_of<T>(low[0], low[1]), pair_of<T>(low[2], low[3]),
-                           pair_of<T>(high[0], high[1]), pair_of<T>(high[2], high[3])};
+    uint32_t a[kTiles][4];
+#pragma unroll
+    for (int i = 0; i < kTiles; ++i) {
+      const float(&low)[4] = weights[i][2 * step], (&high)[4] = weights[i][2 * step + 1];
+      a[i][0] = pair_of<T>(low[0], low[1]), a[i][1] = pair_of<T>(low[2], low[3]);
+      a[i][2] = pair_of<T>(high[0], high[1]), a[i][3] = pair_of<T>(high[2], high[3]);
+    }
 #pragma unroll
     for (int pack = 0; pack < kSize / 8; pack += 2) {
       uint32_t b[4];  // 16 rows of 8 features, and of the next 8
       ldmatrix_trans(
           b, tile + pack / 8 * (kCount * 128) + swizzle_128(step * 16 + lane % 16, pack % 8 + lane / 16));
-      multiply_16x8<T>(sums[pack], a[0], a[1], a[2], a[3], b[0], b[1]);
-      multiply_16x8<T>(sums[pack + 1], a[0], a[1], a[2], a[3], b[2], b[3]);
+#pragma unroll
+      for (int i = 0; i < kTiles; ++i) {
+        multiply_16x8<T>(sums[i][pack], a[i][0], a[i][1], a[i][2], a[i][3], b[0], b[1]);
+        multiply_16x8<T>(sums[i][pack + 1], a[i][0], a[i][1], a[i][2], a[i][3], b[2], b[3]);
+      }
     }
   }
 }
 
 // A warp's sums, times `scale`, as rows of a head from row `first` on.
 template <class T, int kSize>
-__device__ __forceinline__ void store_sums(const float (&sums)[kSize / 8][4], float scale, T* head,
-                                           int64_t step, int64_t first, int64_t end) {
+__device__ __forceinline__ void store_sums(const Sums<kSize>& sums, float scale, T* head, int64_t step,
+                                           int64_t first, int64_t end) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {

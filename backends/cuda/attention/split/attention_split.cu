@@ -3,6 +3,8 @@
 // per lane, and every such set of lanes keeps running maxima and sums of its own. The keys that exist are
 // shared evenly among blocks whose number comes from the shapes; a second kernel merges the blocks' results
 // in order.
+#include "backends/cuda/attention/split/attention_split.h"
+
 #include "backends/cuda/attention/attention_sight.h"
 #include "backends/cuda/attention/key_states.h"
 #include "backends/cuda/device/packs.h"

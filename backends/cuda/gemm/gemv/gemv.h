@@ -1,10 +1,10 @@
 // A GEMV: one row of x, or a few, against weights [n, k] of one layer or several. Each weight is read once, at the memory's
 // speed, 16 bytes at a time; how k is split among warps depends on k alone, so that a result has the same bits whatever it is
-// computed beside. gemv.cu has the kernel for every chip, ../gemv_prefetch one that adds up in the same order. Used by gemm_list.cpp,
-// for single products, and by kernels/nn/linear_gemv.cpp, for several weights in one start.
+// computed beside. gemv.cu has the kernel for every chip, ../gemv_prefetch one that adds up in the same order. Single products are
+// rows of gemm_ways.h, several weights in one start those of linear_gemv.h.
 #pragma once
 
-#include "backends/cuda/gemm/gemm.h"
+#include "backends/cuda/gemm/gemm_ways.h"
 
 namespace genesis::cuda {
 
@@ -47,9 +47,7 @@ using StartGemv = bool (*)(DType dtype, bool swiglu, const Gemv& gemv, const voi
 // On every chip; not with a norm.
 bool start_gemv(DType dtype, bool swiglu, const Gemv& gemv, const void* x, const GemvStart& start);
 
-// The row `gemv` of gemm_list.cpp; and a product that another kernel starts, which this one stands in for.
-std::string gemv_declines(const GemmProblem& problem);
-std::shared_ptr<const Gemm> create_gemv(const GemmProblem& problem);
+// A product that another kernel starts, which this one stands in for.
 std::shared_ptr<const Gemm> create_gemv_with(const GemmProblem& problem, StartGemv start);
 
 }  // namespace genesis::cuda

@@ -9,11 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/gemm/gemm_problem.h"
+#include "backends/cuda/gemm/gemm_ways.h"
 
 namespace genesis::cuda {
-
-constexpr int64_t kLtWorkspaceBytes = int64_t{32} << 20;
 
 struct LtAlgorithm {
   cublasLtMatmulAlgo_t algo{};
@@ -22,8 +20,6 @@ struct LtAlgorithm {
 
 // Which activations the library applies by itself, to the accuracy that the dtype asks for.
 bool lt_applies(Activation activation, DType dtype);
-// Why not, or an empty text. It takes f64, f32, f16 and bf16.
-std::string lt_declines(const GemmProblem& problem);
 
 // One problem as the library knows it. Its activation must be one that the library applies.
 class LtProduct {

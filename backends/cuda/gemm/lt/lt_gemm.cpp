@@ -1,6 +1,4 @@
 // The row `cublas_lt` of gemm_list.cpp.
-#include "backends/cuda/gemm/lt/lt_gemm.h"
-
 #include <map>
 #include <mutex>
 #include <optional>

@@ -1,7 +1,7 @@
 // A few rows of x against q8 or q4 weights [n, k] (schema/encoding/weight_format.h) of one layer or several, read as they
 // are. Each block first makes bytes of x (device/byte_product.h) in shared memory, of x normalised where there is a norm.
 // quantized_gemv.cu has the kernel for every chip and every k; ../quantized_stream has another that adds up in an order of its
-// own. Used by kernels/nn/quantized_linear.cpp.
+// own. Used by quantized_linear.cpp.
 #pragma once
 
 #include <cstdint>

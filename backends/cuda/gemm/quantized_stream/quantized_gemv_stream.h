@@ -1,5 +1,5 @@
 // Quantized GEMVs on chips that copy into shared memory by themselves and start kernels early (compute capability 9.0): a warp
-// has the next weights on their way while it multiplies. Used by kernels/nn/quantized_linear.cpp.
+// has the next weights on their way while it multiplies. Used by quantized_stream_linear.cpp.
 #pragma once
 
 #include <string>

@@ -2,17 +2,14 @@
 // what tensor cores make of that. Device code, of that file alone.
 #pragma once
 
-#include "backends/cuda/device/async_copy.h"
 #include "backends/cuda/device/cluster.h"
-#include "backends/cuda/device/reduce.h"
+#include "backends/cuda/device/lane_ring.h"
 #include "backends/cuda/device/tensor_core.h"
-#include "backends/cuda/device/words.h"
 #include "backends/cuda/gemm/gemv/gemv.h"
 
 namespace genesis::cuda::skinny_gemm {
 
 constexpr int kTile = 16, kStep = 32;
-constexpr int kPackBytes = kLanes * 16;  // what a warp copies at once
 
 // Four tiles take twice the registers.
 template <int kTiles>
@@ -24,8 +21,8 @@ struct Sizes {
   static constexpr int kEights = kColumns;  // of rows of x
   static constexpr int kWeights = 2 * kTiles, kPacks = kWeights + kColumns;
   // Steps under way: a block takes less than half of a multiprocessor's shared memory, so that the next kernel's fit in.
-  static constexpr int kDepth = kTiles == 2 ? 3 : 4;
-  static constexpr int kRing = kDepth * kPacks * kPackBytes;  // bytes of a warp
+  using Ring = LaneRing<kPacks, kTiles == 2 ? 3 : 4>;
+  static constexpr int kRing = Ring::kWarpBytes;
   static constexpr int kSums =
       kTiles * kColumns * kLanes;  // of four numbers each, as a tensor core gives them
   static constexpr int kSharedBytes = kWarps * kRing + kSums * 16;
@@ -42,11 +39,8 @@ struct LaneFeed {
   int tile_step, x_step;  // elements to the next tile, and to the next eight rows of x
   int k, rows, low_rows,
       high_rows;  // elements of a row; rows there are, of x and of weights, from the lane's own on
-  uint32_t ring;
+  typename S::Ring ring;
 
-  __device__ __forceinline__ uint32_t at(int slot, int pack) const {
-    return ring + static_cast<uint32_t>((slot * S::kPacks + pack) * kPackBytes);
-  }
   __device__ __forceinline__ int element(int step) const {
     return step * kStep + static_cast<int>(threadIdx.x) % 4 * 8;
   }
@@ -61,8 +55,8 @@ struct LaneFeed {
       const int from = tile * tile_step + i;
       const bool has_low = there && tile * kTileRows < low_rows,
                  has_high = there && tile * kTileRows < high_rows;
-      copy_or_zero(at(slot, 2 * tile), low + (has_low ? from : 0), has_low);
-      copy_or_zero(at(slot, 2 * tile + 1), high + (has_high ? from : 0), has_high);
+      copy_or_zero(ring.at(slot, 2 * tile), low + (has_low ? from : 0), has_low);
+      copy_or_zero(ring.at(slot, 2 * tile + 1), high + (has_high ? from : 0), has_high);
     }
   }
   __device__ __forceinline__ void ask_x(int slot, int step) const {
@@ -71,10 +65,9 @@ struct LaneFeed {
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) {
       const bool there = i < k && 8 * c < rows;
-      copy_or_zero(at(slot, S::kWeights + c), x + (there ? c * x_step + i : 0), there);
+      copy_or_zero(ring.at(slot, S::kWeights + c), x + (there ? c * x_step + i : 0), there);
     }
   }
-  __device__ __forceinline__ Words read(int slot, int pack) const { return read_pack(at(slot, pack)); }
 };
 
 // Which rows of which layer a block has.
@@ -102,8 +95,7 @@ template <class T, class Feed, bool kSwiglu>
 __device__ __forceinline__ Feed feed_of(const Gemv& gemv, const T* x, const BlockRows& rows,
                                         unsigned char* shared) {
   const Gemv::Layer &low = gemv.layer[rows.layer], &high = gemv.layer[kSwiglu ? 1 : rows.layer];
-  const int lane = static_cast<int>(threadIdx.x) % kLanes, warp = static_cast<int>(threadIdx.x) / kLanes,
-            g = lane / 4;
+  const int g = static_cast<int>(threadIdx.x) % kLanes / 4;
   Feed feed;
   const int64_t row = rows.first + g, left = low.n - row;
   feed.low_rows = static_cast<int>(left);
@@ -116,7 +108,7 @@ __device__ __forceinline__ Feed feed_of(const Gemv& gemv, const T* x, const Bloc
   feed.x = x + (feed.rows > 0 ? g * gemv.lda : 0);
   feed.x_step = static_cast<int>(8 * gemv.lda);
   feed.k = static_cast<int>(gemv.k);
-  feed.ring = static_cast<uint32_t>(__cvta_generic_to_shared(shared + warp * Feed::S::kRing + lane * 16));
+  feed.ring = typename Feed::S::Ring(shared);
   return feed;
 }
 
@@ -126,10 +118,10 @@ __device__ __forceinline__ void multiply_step(const Feed& feed, int slot,
   using S = typename Feed::S;
   Words x[kColumns];
 #pragma unroll
-  for (int c = 0; c < kColumns; ++c) x[c] = feed.read(slot, S::kWeights + c);
+  for (int c = 0; c < kColumns; ++c) x[c] = feed.ring.read(slot, S::kWeights + c);
 #pragma unroll
   for (int tile = 0; tile < kTiles; ++tile) {
-    const Words low = feed.read(slot, 2 * tile), high = feed.read(slot, 2 * tile + 1);
+    const Words low = feed.ring.read(slot, 2 * tile), high = feed.ring.read(slot, 2 * tile + 1);
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) multiply_32<T>(sums[tile][c], low, high, x[c]);
   }
@@ -156,24 +148,18 @@ __device__ __forceinline__ void ask_into_cache(const Gemv& gemv, const BlockRows
 template <class T, class Feed, int kTiles, int kColumns>
 __device__ __forceinline__ void multiply_all(const Feed& feed, bool independent, int step, int stride,
                                              float (&sums)[kTiles][kColumns][4]) {
-  constexpr int kDepth = Feed::S::kDepth;
-#pragma unroll
-  for (int d = 0; d < kDepth; ++d) {
-    if (!independent) feed.ask_weights(d, step + d * stride);
-    feed.ask_x(d, step + d * stride);
-    end_batch();
-  }
-  int slot = 0;
-  for (; feed.has(step); step += stride) {
-    wait_for_batches<kDepth - 1>();
-    multiply_step<T>(feed, slot, sums);
-    feed.ask_weights(slot, step + kDepth * stride);
-    feed.ask_x(slot, step + kDepth * stride);
-    end_batch();
-    if (++slot == kDepth) slot = 0;
-  }
-  wait_for_batches<0>();
-  __syncwarp();  // sums go where other lanes' rings were
+  using Ring = typename Feed::S::Ring;
+  Ring::fill(step, stride, [&](int slot, int i) {
+    if (!independent) feed.ask_weights(slot, i);
+    feed.ask_x(slot, i);
+  });
+  Ring::drain(
+      step, stride, [&](int i) { return feed.has(i); },
+      [&](int slot, int) { multiply_step<T>(feed, slot, sums); },
+      [&](int slot, int i) {
+        feed.ask_weights(slot, i);
+        feed.ask_x(slot, i);
+      });
 }
 
 }  // namespace genesis::cuda::skinny_gemm

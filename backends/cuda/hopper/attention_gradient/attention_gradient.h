@@ -117,7 +117,7 @@ __device__ __forceinline__ void weigh(float (&s)[32], float (&dp)[32], float slo
 // x as the tensor cores gave it, rounded, as they take it.
 __device__ __forceinline__ void round_to(LeftRows& to, const float (&x)[32]) {
 #pragma unroll
-  for (int i = 0; i < 16; ++i) to.of_depth[i / 4][i % 4] = rounded(x[2 * i], x[2 * i + 1]);
+  for (int i = 0; i < 16; ++i) to.of_depth[i / 4][i % 4] = pair_of<__nv_bfloat16>(x[2 * i], x[2 * i + 1]);
 }
 
 // A warp's 16 rows of `d`, from row `first` on, to memory by way of its 2 KB of shared memory.
@@ -129,7 +129,8 @@ __device__ __forceinline__ void store_rows(const float (&d)[32], float scale, co
   for (int i = 0; i < 4; ++i) {
     uint32_t blocks[4];
 #pragma unroll
-    for (int j = 0; j < 4; ++j) blocks[j] = rounded(d[8 * i + 2 * j] * scale, d[8 * i + 2 * j + 1] * scale);
+    for (int j = 0; j < 4; ++j)
+      blocks[j] = pair_of<__nv_bfloat16>(d[8 * i + 2 * j] * scale, d[8 * i + 2 * j + 1] * scale);
     stmatrix(staging + swizzle_128(lane % 16, 2 * i + lane / 16), blocks);
   }
   __syncwarp();

@@ -111,10 +111,10 @@ struct ExponentialEpilogue {
         for (int j = 0; j < 4; ++j) {
           const uint32_t word = word_of(packs[i], j);
           most = __hmax2(most, reinterpret_cast<const __nv_bfloat162&>(word));
-          const float first = power(first_of(word)), second = power(second_of(word));
+          const float first = power(low_of<Bf16>(word)), second = power(high_of<Bf16>(word));
           even += first;
           odd += second;
-          set_word(packs[i], j, rounded(first, second) & mask);
+          set_word(packs[i], j, pair_of<Bf16>(first, second) & mask);
         }
       return {reduce_lanes(even + odd, kLanes, Add{}),
               reduce_lanes(fmaxf(__low2float(most), __high2float(most)), kLanes, Max{})};
@@ -133,7 +133,7 @@ struct ExponentialEpilogue {
       if (column < 0 || column >= kTileColumns || pack() != column / 8 % 8) return;
       const uint4 words = read_pack(shared + column / 64 * kChunkBytes + swizzle_128(in_tile, pack()));
       const uint32_t word = word_of(words, column % 8 / 2);
-      epilogue.target_logits[row] = column % 2 == 0 ? first_of(word) : second_of(word);
+      epilogue.target_logits[row] = column % 2 == 0 ? low_of<Bf16>(word) : high_of<Bf16>(word);
     }
   };
 #endif

@@ -1,6 +1,6 @@
 // The SwiGLU epilogues of hopper_gemm.h, in bf16. Forward: a tile of the gate/up product is written, and silu(gate) * up
 // of it. Backward: a tile of dy meets the stored gate and up, and the gradients of both are written. Used by
-// kernels/nn/swiglu_epilogue.cu.
+// swiglu_epilogue.cu.
 #pragma once
 
 #include "backends/cuda/device/swiglu_formula.h"
@@ -23,16 +23,17 @@ __device__ __forceinline__ uint4 read_once(const Bf16* from) {
 __device__ __forceinline__ void write(Bf16* to, const uint4& pack) { *reinterpret_cast<uint4*>(to) = pack; }
 
 __device__ __forceinline__ uint32_t gated_pair(uint32_t gate, uint32_t up) {
-  return rounded(gated<Bf16>(first_of(gate), first_of(up)), gated<Bf16>(second_of(gate), second_of(up)));
+  return pair_of<Bf16>(gated<Bf16>(low_of<Bf16>(gate), low_of<Bf16>(up)),
+                       gated<Bf16>(high_of<Bf16>(gate), high_of<Bf16>(up)));
 }
 
 // The gradients in place of gate and up, the output in place of dy.
 __device__ __forceinline__ void differentiate_pair(uint32_t& gate, uint32_t& up, uint32_t& dy) {
-  const GatedGradient<Bf16> first = gated_gradient<Bf16>(first_of(gate), first_of(up), first_of(dy)),
-                            second = gated_gradient<Bf16>(second_of(gate), second_of(up), second_of(dy));
-  gate = rounded(first.dgate, second.dgate);
-  up = rounded(first.dup, second.dup);
-  dy = rounded(first.y, second.y);
+  const auto first = gated_gradient<Bf16>(low_of<Bf16>(gate), low_of<Bf16>(up), low_of<Bf16>(dy));
+  const auto second = gated_gradient<Bf16>(high_of<Bf16>(gate), high_of<Bf16>(up), high_of<Bf16>(dy));
+  gate = pair_of<Bf16>(first.dgate, second.dgate);
+  up = pair_of<Bf16>(first.dup, second.dup);
+  dy = pair_of<Bf16>(first.y, second.y);
 }
 
 #endif

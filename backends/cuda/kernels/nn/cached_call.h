@@ -2,6 +2,7 @@
 // them, and by the ways.
 #pragma once
 
+#include "backends/cuda/device/number.h"
 #include "backends/cuda/runtime/launch.h"
 #include "schema/ops/nn/cached_attention.h"
 
@@ -41,6 +42,24 @@ struct CachedCall {
 
   __device__ __forceinline__ double frequency(int batch, int pair) const {
     return frequencies ? frequencies[batch * frequencies_step + pair] : of_theta[pair];
+  }
+};
+
+// Two elements of a head, x, that rope takes together, as T rounds them: pair `i`, of which the first c.pairs rotate.
+template <class T>
+struct RotatedPair {
+  int low, high;  // where they stand
+  float a, b;
+
+  __device__ __forceinline__ RotatedPair(const CachedCall& c, const T* x, int i, const float* cosines,
+                                         const float* sines) {
+    const bool rotates = i < c.pairs;
+    low = rotates && c.rotate_half ? i : 2 * i;
+    high = rotates && c.rotate_half ? i + c.pairs : 2 * i + 1;
+    const float p = widen(x[low]), q = widen(x[high]);
+    const float cosine = rotates ? cosines[i] : 1, sine = rotates ? sines[i] : 0;
+    a = rotates ? widen(narrow<T>(p * cosine - q * sine)) : p;
+    b = rotates ? widen(narrow<T>(q * cosine + p * sine)) : q;
   }
 };
 

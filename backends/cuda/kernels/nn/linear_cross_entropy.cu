@@ -18,47 +18,26 @@ constexpr int64_t kRowStep = 128, kMaxRows = 8192;
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-GemmProblem logits_problem(const LogitBlocks& b, int64_t rows, int64_t classes) {
-  return {.in = b.dtype,
-          .out = b.dtype,
-          .m = rows,
-          .n = classes,
-          .k = b.hidden,
-          .lda = b.hidden,
-          .ldb = b.hidden,
-          .ldc = b.ld,
-          .transpose_b = true};
-}
-GemmProblem dx_problem(const LogitBlocks& b, int64_t rows, int64_t classes, bool accumulate) {
-  return {.in = b.dtype,
-          .out = b.dx,
-          .m = rows,
-          .n = b.hidden,
-          .k = classes,
-          .lda = b.ld,
-          .ldb = b.hidden,
-          .ldc = b.hidden,
-          .accumulate = accumulate};
-}
-GemmProblem dweight_problem(const LogitBlocks& b, int64_t rows, int64_t classes, bool accumulate) {
-  return {.in = b.dtype,
-          .out = b.wide,
-          .m = classes,
-          .n = b.hidden,
-          .k = rows,
-          .lda = b.ld,
-          .ldb = b.hidden,
-          .ldc = b.hidden,
-          .transpose_a = true,
-          .accumulate = accumulate};
+using Problems = LogitProblems<GemmProblem>;
+
+Problems problems_of(const LogitBlocks& b, int64_t rows, int64_t classes, bool adds_to_dx,
+                     bool adds_to_dweight) {
+  Problems problems(b, rows, classes, b.ld);
+  problems.logits.in = problems.dx.in = problems.dweight.in = problems.logits.out = b.dtype;
+  problems.dx.out = b.dx;
+  problems.dweight.out = b.wide;
+  problems.dx.accumulate = adds_to_dx;
+  problems.dweight.accumulate = adds_to_dweight;
+  return problems;
 }
 
 int64_t workspace_bytes(const LogitBlocks& b, int64_t rows, const KernelNames* disabled) {
   int64_t most = 0;
-  for (const Classes& range : b.ranges())
-    most = std::max({most, gemm_workspace_bytes(logits_problem(b, rows, range.count), disabled),
-                     gemm_workspace_bytes(dx_problem(b, rows, range.count, true), disabled),
-                     gemm_workspace_bytes(dweight_problem(b, rows, range.count, true), disabled)});
+  for (const Classes& range : b.ranges()) {
+    const Problems problems = problems_of(b, rows, range.count, true, true);
+    for (const GemmProblem& problem : {problems.logits, problems.dx, problems.dweight})
+      most = std::max(most, gemm_workspace_bytes(problem, disabled));
+  }
   return most;
 }
 
@@ -69,28 +48,19 @@ std::vector<LogitProducts> prepare_products(const KernelQuery& query, const Logi
   const KernelNames* disabled = query.disabled;
   std::vector<LogitProducts> all;
   for (const Classes& range : b.ranges()) {
+    const Problems problems = problems_of(b, rows, range.count, !all.empty(), accumulate);
     LogitProducts& products = all.emplace_back();
-    const GemmProblem logits = logits_problem(b, rows, range.count);
-    products.logits = wants_logits ? create_gemm(logits, disabled) : Gemm::create_plain(logits);
-    if (!b.gradients) continue;
-    products.dx = create_gemm(dx_problem(b, rows, range.count, all.size() > 1), disabled);
-    if (b.weight_gradient)
-      products.dweight = create_gemm(dweight_problem(b, rows, range.count, accumulate), disabled);
+    products.logits =
+        wants_logits ? create_gemm(problems.logits, disabled) : Gemm::create_plain(problems.logits);
+    if (b.gradients) products.dx = create_gemm(problems.dx, disabled);
+    if (b.weight_gradient) products.dweight = create_gemm(problems.dweight, disabled);
   }
   return all;
 }
 
 LogitBlocks cut_rows(const KernelQuery& query) {
-  LogitBlocks b;
-  b.dtype = query.inputs[0].dtype;
-  b.wide = query.outputs[0].dtype;
-  b.classes = query.inputs[1].shape[0].value();
-  b.hidden = query.inputs[1].shape[1].value();
-  b.rows = query.inputs[2].numel();
+  LogitBlocks b{logit_shape(query)};
   b.ld = round_up(b.classes, 64);
-  b.gradients = query.outputs.size() > 1;
-  b.weight_gradient = query.outputs.size() > 2;
-  b.dx = b.gradients ? query.outputs[1].dtype : b.dtype;
   const int64_t most =
       std::clamp(kBlockElements / std::max<int64_t>(b.ld, 1) / kRowStep * kRowStep, kRowStep, kMaxRows);
   const int64_t count = std::max<int64_t>(1, (b.rows + most - 1) / most);

@@ -4,7 +4,7 @@
 #include "backends/common/product_parts.h"
 #include "backends/cuda/gemm_list.h"
 #include "backends/cuda/kernels.h"
-#include "backends/cuda/kernels/nn/product_ways.h"
+#include "backends/cuda/product_ways.h"
 #include "backends/cuda/runtime/launch.h"
 
 namespace genesis::cuda {

@@ -1,5 +1,6 @@
 // Softmax, log-softmax, causal softmax and their gradients. Along the last axis a row is read once and stays
 // in registers or shared memory; along another axis a thread has columns, so that a warp reads neighbours.
+#include "backends/common/row_shape.h"
 #include "backends/cuda/device/exponential.h"
 #include "backends/cuda/rows/rows.h"
 #include "schema/ops/nn/softmax.h"
@@ -184,32 +185,18 @@ __global__ void column_kernel(SoftmaxArguments a, int64_t n, int64_t inner, int6
 
 // --- starting them
 
-struct AxisSplit {
-  int64_t outer = 1, n = 1, inner = 1;
-};
-
-AxisSplit split_at(const TensorView& x, int64_t axis) {
-  AxisSplit split;
-  if (x.rank == 0) return split;
-  const int at = static_cast<int>(axis < 0 ? axis + x.rank : axis);
-  for (int i = 0; i < at; ++i) split.outer *= x.dim(i);
-  split.n = x.dim(at);
-  for (int i = at + 1; i < x.rank; ++i) split.inner *= x.dim(i);
-  return split;
-}
-
 template <class T>
-void start_columns(const KernelContext& c, const SoftmaxArguments& a, const AxisSplit& split) {
-  const int64_t per_outer = blocks_for(split.inner, kColumns);
+void start_columns(const KernelContext& c, const SoftmaxArguments& a, const RowShape& shape) {
+  const int64_t per_outer = blocks_for(shape.inner, kColumns);
   column_kernel<T>
-      <<<static_cast<unsigned>(split.outer * per_outer), dim3(kColumns, kStripes), 0, launch_of(c).stream>>>(
-          a, split.n, split.inner, per_outer);
+      <<<static_cast<unsigned>(shape.outer * per_outer), dim3(kColumns, kStripes), 0, launch_of(c).stream>>>(
+          a, shape.n, shape.inner, per_outer);
 }
 
 void run_softmax(const KernelContext& c, SoftmaxArguments a, int64_t axis, bool causal) {
   const TensorView& x = c.input(0);
   if (x.numel() == 0) return;
-  const AxisSplit split = split_at(x, axis);
+  const RowShape shape = row_shape(x.sizes(), axis);
   a.x = x.data;
   a.y = c.output().data;
   a.dy = c.num_inputs() > 1 ? c.input(1).data : nullptr;
@@ -217,11 +204,11 @@ void run_softmax(const KernelContext& c, SoftmaxArguments a, int64_t axis, bool 
   if (causal) a.queries = x.dim(-2);
   dispatch_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if (split.inner != 1) return start_columns<T>(c, a, split);
-    if (a.dy && causal) return start_rows<T>(c, split.outer, split.n, 2, GradientRow<Sight::kCausal>{a});
-    if (a.dy) return start_rows<T>(c, split.outer, split.n, 2, GradientRow<Sight::kAll>{a});
-    if (causal) return start_rows<T>(c, split.outer, split.n, 1, SoftmaxRow<Sight::kCausal>{a});
-    start_rows<T>(c, split.outer, split.n, 1, SoftmaxRow<Sight::kAll>{a});
+    if (shape.inner != 1) return start_columns<T>(c, a, shape);
+    if (a.dy && causal) return start_rows<T>(c, shape.outer, shape.n, 2, GradientRow<Sight::kCausal>{a});
+    if (a.dy) return start_rows<T>(c, shape.outer, shape.n, 2, GradientRow<Sight::kAll>{a});
+    if (causal) return start_rows<T>(c, shape.outer, shape.n, 1, SoftmaxRow<Sight::kCausal>{a});
+    start_rows<T>(c, shape.outer, shape.n, 1, SoftmaxRow<Sight::kAll>{a});
   });
 }
 

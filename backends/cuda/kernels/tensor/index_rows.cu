@@ -19,7 +19,7 @@ struct Packs {
 
 Packs packs_of(const RowShape& shape, int64_t n, int64_t inner_packs) {
   const int64_t packs = shape.outer * n * inner_packs;
-  return {make_divisor(inner_packs), make_divisor(n), is_small(packs), packs, shape.rows};
+  return {make_divisor(inner_packs), make_divisor(n), is_small(packs), packs, shape.n};
 }
 
 // y[o, k] = x[o, index[k]]; zeros where the index is wrong.
@@ -49,7 +49,7 @@ void start_select(const KernelContext& c, const RowShape& shape, int64_t inner_b
 }
 
 void run_index_select(const KernelContext& c) {
-  const RowShape shape = row_shape(c.input(0), c.attributes<ops::IndexSelect>().axis);
+  const RowShape shape = row_shape(c.input(0).sizes(), c.attributes<ops::IndexSelect>().axis);
   const int64_t bytes = shape.inner * static_cast<int64_t>(size_of(c.input(0).dtype));
   const uint64_t addresses = reinterpret_cast<uintptr_t>(c.input(0).data) |
                              reinterpret_cast<uintptr_t>(c.output().data) | static_cast<uint64_t>(bytes);
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(kThreads) add_rows(Packs packs, const Key* key
 template <class T, class Key>
 void add_in_order(const KernelContext& c, const RowShape& shape, const SortShape& sort) {
   const SortBuffers buffers = sort_buffers(sort, c.scratch);
-  const OwnIndices own = c.attributes<ops::IndexAdd>().part.of(shape.rows);
+  const OwnIndices own = c.attributes<ops::IndexAdd>().part.of(shape.n);
   dispatch_index(c.input(1).dtype, [&](auto tag) {
     using I = typename decltype(tag)::type;
     for_each(c, sort.n,
@@ -128,8 +128,8 @@ void add_in_order(const KernelContext& c, const RowShape& shape, const SortShape
 
 void run_index_add(const KernelContext& c) {
   copy_whole(c, c.output(), c.input(0));
-  const RowShape shape = row_shape(c.input(0), c.attributes<ops::IndexAdd>().axis);
-  const SortShape sort = writes_shape(c.input(1).numel(), shape.rows);
+  const RowShape shape = row_shape(c.input(0).sizes(), c.attributes<ops::IndexAdd>().axis);
+  const SortShape sort = writes_shape(c.input(1).numel(), shape.n);
   dispatch_any(c.output().dtype,
                [&](auto tag) { add_in_order<typename decltype(tag)::type, uint32_t>(c, shape, sort); });
 }

@@ -3,6 +3,7 @@
 // radix.
 #include "schema/ops/tensor/sort.h"
 
+#include "backends/common/row_shape.h"
 #include "backends/cuda/device/divisor.h"
 #include "backends/cuda/device/number.h"
 #include "backends/cuda/device/radix_sort.h"
@@ -19,14 +20,8 @@ struct Rows {
 };
 
 Rows rows_of(const Shape& shape, int64_t axis) {
-  Rows rows;
-  if (shape.rank() > 0) {
-    const int at = normalize_axis(axis, shape.rank());
-    for (int i = 0; i < shape.rank(); ++i)
-      if (i != at) rows.count *= shape[i].value();
-    rows.n = shape[at].value();
-    for (int i = at + 1; i < shape.rank(); ++i) rows.inner *= shape[i].value();
-  }
+  const RowShape all = row_shape(shape.sizes(), axis);
+  Rows rows{all.outer * all.inner, all.n, all.inner};
   rows.inner_size = make_divisor(rows.inner);
   rows.n_size = make_divisor(rows.n);
   rows.small = is_small(rows.count * rows.n);

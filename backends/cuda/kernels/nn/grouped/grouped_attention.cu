@@ -6,7 +6,7 @@
 // and, at the end, sums. The new key never comes from the cache: one block rotates it, sees it last and writes it.
 #include <algorithm>
 
-#include "backends/cuda/device/async_copy.h"
+#include "backends/cuda/attention/key_states.h"
 #include "backends/cuda/device/cluster.h"
 #include "backends/cuda/device/reduce.h"
 #include "backends/cuda/device/rotation_angle.h"
@@ -28,7 +28,8 @@ constexpr int64_t kWantedBlocks = 264, kMinKeys = 64, kMaxSplits = 8, kMinColumn
 template <class T, int kSize>
 struct HeadState {
   using S = Sizes<kSize>;
-  float y[S::kBlocks][8][4] = {}, max = -INFINITY, sum = 0;
+  float y[S::kBlocks][8][4] = {};
+  OnlineSoftmax<ScorePower<T>> softmax;
 
   __device__ __forceinline__ void add(const LaneFeed<T, kSize>& feed, int slot,
                                       const Words (&q)[S::kQuarters], int position, float scale) {
@@ -40,48 +41,25 @@ struct HeadState {
       for (int quarter = 0; quarter < S::kQuarters; ++quarter)
         multiply_32<T>(scores[half], q[quarter], kNone, feed.key(slot, half, quarter));
     const int t = static_cast<int>(threadIdx.x) % 4;
-    float most = max;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int j = position + i / 2 * 8 + t * 2 + i % 2;
       float& score = scores[i / 2][i % 2];
       score = j < feed.end ? score * scale : -INFINITY;
-      most = fmaxf(most, score);
     }
-    most = reduce_lanes(most, 4, Max{});
-    weigh(scores, most);
-    add_values(feed, slot, scores);
-  }
-
- private:
-  // Scores become weights.
-  __device__ __forceinline__ void weigh(float (&scores)[2][4], float most) {
-    const float shift = most == -INFINITY ? 0 : most, factor = __expf(max - shift);
-    max = most;
-    sum *= factor;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      float& score = scores[i / 2][i % 2];
-      score = __expf(score - shift);
-      sum += score;
-    }
+    const float factor = softmax.template weigh<4>(4, [&](int i) -> float& { return scores[i / 2][i % 2]; });
 #pragma unroll
     for (int block = 0; block < S::kBlocks; ++block)
 #pragma unroll
       for (int i = 0; i < 8; ++i) y[block][i][0] *= factor, y[block][i][1] *= factor;
+    add_values(feed, slot, scores);
   }
-  __device__ __forceinline__ static uint32_t pair(float low, float high) {
-    if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-      const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
-      return reinterpret_cast<const uint32_t&>(both);
-    } else {
-      const __half2 both = __floats2half2_rn(low, high);
-      return reinterpret_cast<const uint32_t&>(both);
-    }
-  }
+
+ private:
   __device__ __forceinline__ void add_values(const LaneFeed<T, kSize>& feed, int slot,
                                              const float (&weights)[2][4]) {
-    const uint32_t low = pair(weights[0][0], weights[0][1]), high = pair(weights[1][0], weights[1][1]);
+    const uint32_t low = pair_of<T>(weights[0][0], weights[0][1]),
+                   high = pair_of<T>(weights[1][0], weights[1][1]);
 #pragma unroll
     for (int block = 0; block < S::kBlocks; ++block) {
       const Words v[4] = {feed.value(slot, 0, block), feed.value(slot, 1, block), feed.value(slot, 2, block),
@@ -104,7 +82,7 @@ using StateRow = float[kSize + 2];
 template <class T, int kSize>
 __device__ __forceinline__ void put_state(HeadState<T, kSize>& state, StateRow<kSize>* rows) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes, g = lane / 4, t = lane % 4;
-  const float sum = reduce_lanes(state.sum, 4, Add{});
+  const float sum = reduce_lanes(state.softmax.sum, 4, Add{});
 #pragma unroll
   for (int block = 0; block < kSize / 64; ++block)
 #pragma unroll
@@ -112,21 +90,8 @@ __device__ __forceinline__ void put_state(HeadState<T, kSize>& state, StateRow<k
       rows[g][block * 64 + t * 16 + i] = state.y[block][i][0];
       rows[g][block * 64 + t * 16 + 8 + i] = state.y[block][i][1];
     }
-  if (t == 0) rows[g][kSize] = state.max, rows[g][kSize + 1] = sum;
+  if (t == 0) rows[g][kSize] = state.softmax.max, rows[g][kSize + 1] = sum;
 }
-
-// A running merge of one feature.
-struct Merged {
-  float max = -INFINITY, sum = 0, y = 0;
-
-  __device__ __forceinline__ void add(float other_max, float other_sum, float other_y) {
-    const float most = fmaxf(max, other_max), shift = most == -INFINITY ? 0 : most;
-    const float own = __expf(max - shift), other = __expf(other_max - shift);
-    max = most;
-    sum = sum * own + other_sum * other;
-    y = y * own + other_y * other;
-  }
-};
 
 // What a block needs of this token.
 template <class T, int kSize>
@@ -168,13 +133,9 @@ struct Token {
 
  private:
   __device__ __forceinline__ void rotate(const CachedCall& c, const T* x, int unit, T* to) const {
-    const bool rotates = unit < c.pairs;
-    const int low = rotates && c.rotate_half ? unit : 2 * unit,
-              high = rotates && c.rotate_half ? unit + c.pairs : 2 * unit + 1;
-    const float a = widen(x[low]), b = widen(x[high]);
-    const float cosine = rotates ? cosines[unit] : 1, sine = rotates ? sines[unit] : 0;
-    to[low] = rotates ? narrow<T>(a * cosine - b * sine) : x[low];
-    to[high] = rotates ? narrow<T>(b * cosine + a * sine) : x[high];
+    const RotatedPair<T> pair(c, x, unit, cosines, sines);
+    to[pair.low] = narrow<T>(pair.a);
+    to[pair.high] = narrow<T>(pair.b);
   }
 };
 
@@ -185,14 +146,11 @@ __device__ __forceinline__ void merge_warps(const CachedCall& c, const BlockTask
   const bool has_new = at.split + 1 == c.cut.splits;
   for (int i = static_cast<int>(threadIdx.x); i < c.cut.group * kSize; i += kAll) {
     const int head = i / kSize, d = i % kSize;
-    Merged merged;
-#pragma unroll
-    for (int warp = 0; warp < kWarps; ++warp) {
-      const float* row = reinterpret_cast<const StateRow<kSize>*>(shared + warp * Sizes<kSize>::kRing)[head];
-      merged.add(row[kSize], row[kSize + 1], row[d]);
-    }
-    if (has_new) merged.add(token.scores[head], 1, widen(token.v[d]));
-    token.merged[head][d] = merged.y;
+    const auto* of_warps = reinterpret_cast<const StateRow<kSize>*>(shared);
+    KeyState<T, 1> merged =
+        merge_rows<T>(of_warps[head], kWarps, Sizes<kSize>::kRing / sizeof(float), kSize, d);
+    if (has_new) merged.merge(token.scores[head], 1, {widen(token.v[d])});
+    token.merged[head][d] = merged.y[0];
     if (d == 0) token.merged[head][kSize] = merged.max, token.merged[head][kSize + 1] = merged.sum;
   }
 }
@@ -206,12 +164,12 @@ __device__ __forceinline__ void merge_blocks(const CachedCall& c, const BlockTas
   for (int i = at.split * each + static_cast<int>(threadIdx.x); i < min(count, (at.split + 1) * each);
        i += kAll) {
     const float* row = token.merged[i / kSize];
-    Merged merged;
+    KeyState<T, 1> merged;
 #pragma unroll 4
     for (int split = 0; split < splits; ++split)
-      merged.add(read_of_block(row + kSize, split, splits), read_of_block(row + kSize + 1, split, splits),
-                 read_of_block(row + i % kSize, split, splits));
-    y[i] = narrow<T>(merged.y / merged.sum);
+      merged.merge(read_of_block(row + kSize, split, splits), read_of_block(row + kSize + 1, split, splits),
+                   {read_of_block(row + i % kSize, split, splits)});
+    y[i] = narrow<T>(merged.y[0] / merged.sum);
   }
 }
 
@@ -226,16 +184,10 @@ __device__ __forceinline__ HeadState<T, kSize> see_keys(const CachedCall& c, con
   for (int quarter = 0; quarter < S::kQuarters; ++quarter)
     q[quarter] = *reinterpret_cast<const Words*>(&token.q[lane / 4][quarter * 32 + lane % 4 * 8]);
   HeadState<T, kSize> state;
-  int slot = 0;
-  for (int position = at.begin + warp * kKeys; position < at.end; position += kWarps * kKeys) {
-    wait_for_batches<S::kDepth - 1>();
-    state.add(feed, slot, q, position, c.scale);
-    feed.ask(slot, position + S::kDepth * kWarps * kKeys);
-    end_batch();
-    if (++slot == S::kDepth) slot = 0;
-  }
-  wait_for_batches<0>();
-  __syncwarp();  // others of the warp write where this lane's ring was
+  S::Ring::drain(
+      at.begin + warp * kKeys, kWarps * kKeys, [&](int position) { return position < at.end; },
+      [&](int slot, int position) { state.add(feed, slot, q, position, c.scale); },
+      [&](int slot, int position) { feed.ask(slot, position); });
   return state;
 }
 
@@ -252,11 +204,8 @@ __global__ void __launch_bounds__(kAll, kSize == 64 ? 3 : 2)
   const BlockTask task(c, start);
   const LaneFeed<T, kSize> feed = feed_of<T, kSize>(c, task, shared);
   const int warp = static_cast<int>(threadIdx.x) / kLanes;
-#pragma unroll
-  for (int d = 0; d < S::kDepth; ++d) {
-    feed.ask(d, task.begin + (d * kWarps + warp) * kKeys);
-    end_batch();
-  }
+  S::Ring::fill(task.begin + warp * kKeys, kWarps * kKeys,
+                [&](int slot, int position) { feed.ask(slot, position); });
   token.find_angles(c, task.batch, start);
   if (c.independent) pdl_wait();
   if (given != start && task.split == 0 && task.key_head == 0 && threadIdx.x == 0)

@@ -2,22 +2,19 @@
 // Device code, of that file alone.
 #pragma once
 
-#include "backends/cuda/device/async_copy.h"
-#include "backends/cuda/device/reduce.h"
-#include "backends/cuda/device/words.h"
+#include "backends/cuda/device/lane_ring.h"
 #include "backends/cuda/kernels/nn/cached_call.h"
 
 namespace genesis::cuda::grouped {
 
 constexpr int kWarps = 4, kAll = kWarps * kLanes, kKeys = 16, kHeads = 8;  // kKeys: of a step of a warp
-constexpr int kPackBytes = kLanes * 16;  // what a warp copies at once
 
 template <int kSize>
 struct Sizes {
   static constexpr int kQuarters = kSize / 32, kBlocks = kSize / 64;  // of a key, of a value
   static constexpr int kPacks = 2 * kQuarters + 4 * kBlocks;
-  static constexpr int kDepth = kSize == 64 ? 4 : 3;
-  static constexpr int kRing = kDepth * kPacks * kPackBytes;  // bytes of a warp
+  using Ring = LaneRing<kPacks, kSize == 64 ? 4 : 3>;
+  static constexpr int kRing = Ring::kWarpBytes;
   static constexpr int kSharedBytes = kWarps * kRing;
   static_assert(kRing >= kHeads * (kSize + 2) * 4, "a warp puts its state where its ring was");
 };
@@ -62,15 +59,12 @@ struct LaneFeed {
   const T *keys, *values;  // of the lane's first, at position 0
   int step;                // elements from a position to the next
   int end;
-  uint32_t ring;
+  typename S::Ring ring;
   bool packed;
 
   __device__ __forceinline__ void copy(uint32_t to, const T* from, bool there) const {
     if (!packed) return copy_elements(to, from, there);
     copy_or_zero(to, from, there);
-  }
-  __device__ __forceinline__ uint32_t at(int slot, int pack) const {
-    return ring + static_cast<uint32_t>((slot * S::kPacks + pack) * kPackBytes);
   }
   // Past the end there are zeros.
   __device__ __forceinline__ void ask(int slot, int position) const {
@@ -81,30 +75,28 @@ struct LaneFeed {
       const int j = position + half * 8 + g;
 #pragma unroll
       for (int quarter = 0; quarter < S::kQuarters; ++quarter)
-        copy(at(slot, pack++), keys + (j < end ? int64_t{j} * step + quarter * 32 : 0), j < end);
+        copy(ring.at(slot, pack++), keys + (j < end ? int64_t{j} * step + quarter * 32 : 0), j < end);
     }
 #pragma unroll
     for (int value = 0; value < 4; ++value) {
       const int j = position + value / 2 * 8 + t * 2 + value % 2;
 #pragma unroll
       for (int block = 0; block < S::kBlocks; ++block)
-        copy(at(slot, pack++), values + (j < end ? int64_t{j} * step + block * 64 : 0), j < end);
+        copy(ring.at(slot, pack++), values + (j < end ? int64_t{j} * step + block * 64 : 0), j < end);
     }
   }
-  __device__ __forceinline__ Words read(int slot, int pack) const { return read_pack(at(slot, pack)); }
   __device__ __forceinline__ Words key(int slot, int half, int quarter) const {
-    return read(slot, half * S::kQuarters + quarter);
+    return ring.read(slot, half * S::kQuarters + quarter);
   }
   __device__ __forceinline__ Words value(int slot, int value, int block) const {
-    return read(slot, 2 * S::kQuarters + value * S::kBlocks + block);
+    return ring.read(slot, 2 * S::kQuarters + value * S::kBlocks + block);
   }
 };
 
 template <class T, int kSize>
 __device__ __forceinline__ LaneFeed<T, kSize> feed_of(const CachedCall& c, const BlockTask& at,
                                                       unsigned char* shared) {
-  const int lane = static_cast<int>(threadIdx.x) % kLanes, warp = static_cast<int>(threadIdx.x) / kLanes;
-  const int step = c.key_heads * kSize;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes, step = c.key_heads * kSize;
   const int64_t first = at.batch * c.positions * step + int64_t{at.key_head} * kSize;
   LaneFeed<T, kSize> feed;
   feed.keys = static_cast<const T*>(c.k_cache) + first + lane % 4 * 8;
@@ -112,8 +104,7 @@ __device__ __forceinline__ LaneFeed<T, kSize> feed_of(const CachedCall& c, const
   feed.step = step;
   feed.end = at.end;
   feed.packed = c.packed;
-  feed.ring =
-      static_cast<uint32_t>(__cvta_generic_to_shared(shared + warp * Sizes<kSize>::kRing + lane * 16));
+  feed.ring = typename Sizes<kSize>::Ring(shared);
   return feed;
 }
 

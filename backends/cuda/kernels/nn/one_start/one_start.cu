@@ -111,13 +111,9 @@ __device__ void rotate_rows(const CachedCall& c, const BlockTask& at, const floa
     const T* x = row == 0
                      ? static_cast<const T*>(c.q) + int64_t{at.column} * kSize
                      : static_cast<const T*>(c.k) + (int64_t{at.batch} * c.key_heads + at.key_head) * kSize;
-    const bool rotates = unit < c.pairs;
-    const int low = rotates && c.rotate_half ? unit : 2 * unit,
-              high = rotates && c.rotate_half ? unit + c.pairs : 2 * unit + 1;
-    const float a = widen(x[low]), b = widen(x[high]);
-    const float cosine = rotates ? cosines[unit] : 1, sine = rotates ? sines[unit] : 0;
-    rows[row][low] = rotates ? widen(narrow<T>(a * cosine - b * sine)) : a;
-    rows[row][high] = rotates ? widen(narrow<T>(b * cosine + a * sine)) : b;
+    const RotatedPair<T> pair(c, x, unit, cosines, sines);
+    rows[row][pair.low] = pair.a;
+    rows[row][pair.high] = pair.b;
   }
 }
 

@@ -5,7 +5,7 @@
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/gemm/gemm.h"
 #include "backends/cuda/gemm/skinny/skinny_gemm.h"
-#include "backends/cuda/kernels/nn/product_ways.h"
+#include "backends/cuda/product_ways.h"
 
 namespace genesis::cuda {
 namespace {

@@ -4,7 +4,7 @@
 #include "backends/common/product_parts.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/gemm/lt/autotune.h"
-#include "backends/cuda/kernels/nn/product_ways.h"
+#include "backends/cuda/product_ways.h"
 #include "backends/cuda/runtime/launch.h"
 #include "backends/cuda/runtime/libraries.h"
 #include "backends/cuda/runtime/runtime.h"

@@ -1,15 +1,14 @@
 // The decode leaf of attention: few query rows against a run of keys, straight from memory, since reading the
-// cache is what takes the time. Partial results of the runs of one row are merged in order. Used by
-// kernels/nn/attention.cpp.
+// cache is what takes the time. Partial results of the runs of one row are merged in order. Used by decode_way.cpp.
 #include <algorithm>
 #include <cmath>
 
-#include "backends/cpu/attention/attention_tasks.h"
+#include "backends/cpu/attention/decode/decode_task.h"
 #include "backends/cpu/simd/highway_targets.h"
 #include "schema/core/checked_size.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/cpu/attention/attention_decode.cpp"
+#define HWY_TARGET_INCLUDE "backends/cpu/attention/decode/attention_decode.cpp"
 #include <hwy/foreach_target.h>  // must precede highway.h
 #include <hwy/highway.h>
 //

@@ -6,7 +6,7 @@
 #include "backends/cuda/hopper/swiglu/swiglu_epilogue.h"
 #include "backends/cuda/hopper/tensor_map.h"
 #include "backends/cuda/hopper/ways.h"
-#include "backends/cuda/kernels/nn/product_ways.h"
+#include "backends/cuda/product_ways.h"
 #include "backends/cuda/runtime/runtime.h"
 
 namespace genesis::cuda {

@@ -1,4 +1,4 @@
-#include "executor/cuda/cuda_megakernel.h"
+#include "executor/cuda/megakernel/cuda_megakernel.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -24,7 +24,9 @@ uint32_t tag_of(int instruction) { return static_cast<uint32_t>(instruction) + 1
 }  // namespace
 
 CudaMegakernel::CudaMegakernel(MegakernelPlan megakernel, int device)
-    : plan_(std::move(megakernel)), blocks_(cuda::current_chip().multiprocessors) {
+    : JoinedSteps(kMegakernelName, {megakernel.first(), megakernel.end()}),
+      plan_(std::move(megakernel)),
+      blocks_(cuda::current_chip().multiprocessors) {
   static_assert(kMaxInstructions < cuda::kTags && InstructionShape::kMaxLayers == Instruction::kMaxLayers);
   words_ = cuda::allocate(device, plan_.slots * slot_words(plan_) * int64_t{sizeof(TaggedWord)});
   steps_ = cuda::allocate(device, static_cast<int64_t>(plan_.instructions.size() * sizeof(Instruction)));
@@ -131,7 +133,7 @@ Instruction CudaMegakernel::describe(const PlannedInstruction& instruction, std:
   return step;
 }
 
-bool CudaMegakernel::load(std::span<const StepCall> calls, cudaStream_t stream) {
+bool CudaMegakernel::load(std::span<const StepCall> calls, const cuda::Launch& launch) {
   std::vector<Instruction> steps;
   for (const PlannedInstruction& instruction : plan_.instructions) {
     const StepCall& call = calls[instruction.step];
@@ -146,7 +148,7 @@ bool CudaMegakernel::load(std::span<const StepCall> calls, cudaStream_t stream) 
   for (const Instruction& step : steps)
     if (!cuda::ring_takes(program_, step)) return false;
   cuda::check(cudaMemcpyAsync(steps_.get(), steps.data(), steps.size() * sizeof(Instruction),
-                              cudaMemcpyHostToDevice, stream),
+                              cudaMemcpyHostToDevice, launch.stream),
               "loading a megakernel");
   return true;
 }
@@ -156,7 +158,7 @@ void CudaMegakernel::start(const cuda::Launch& launch) const {
   program.fault = launch.fault;
   for (const PlannedInstruction& instruction : plan_.instructions)
     if (instruction.shape.kind == InstructionShape::Kind::kAttention) {
-      program.fault.step += static_cast<int32_t>(instruction.step - first());
+      program.fault.step += static_cast<int32_t>(instruction.step - steps().first);
       break;
     }
   cuda::start_megakernel(launch, program);
@@ -174,8 +176,19 @@ std::vector<size_t> CudaMegakernel::under_way() const {
   return {steps.begin(), steps.end()};
 }
 
-std::vector<CudaMegakernel> make_cuda_megakernels(const Plan& plan, int device) {
-  std::vector<CudaMegakernel> megakernels;
+namespace {
+
+JoinableSteps find_megakernels(const Plan& plan) {
+  JoinableSteps found;
+  for (const MegakernelPlan& megakernel : plan_megakernels(plan, &found.declined))
+    found.ranges.push_back({megakernel.first(), megakernel.end()});
+  for (size_t i = 0; i < plan.steps.size(); ++i)
+    if (!cuda::is_of_a_megakernel(*plan.steps[i].op)) found.declined[i].clear();
+  return found;
+}
+
+std::vector<std::unique_ptr<JoinedSteps>> make_megakernels(const Plan& plan, int device) {
+  std::vector<std::unique_ptr<JoinedSteps>> megakernels;
   if (!cuda::can_start_megakernels()) return megakernels;
   for (MegakernelPlan& megakernel : plan_megakernels(plan)) {
     const auto fits = [&](const PlannedInstruction& instruction) {
@@ -183,9 +196,18 @@ std::vector<CudaMegakernel> make_cuda_megakernels(const Plan& plan, int device) 
              instruction.shape.heads <= cuda::current_chip().multiprocessors;
     };
     if (std::all_of(megakernel.instructions.begin(), megakernel.instructions.end(), fits))
-      megakernels.emplace_back(std::move(megakernel), device);
+      megakernels.push_back(std::make_unique<CudaMegakernel>(std::move(megakernel), device));
   }
   return megakernels;
+}
+
+}  // namespace
+
+JoiningWay megakernel_way() {
+  return {.name = kMegakernelName,
+          .decided_later = "where shared memory is too small for the weights, its steps run one by one",
+          .find = find_megakernels,
+          .make = make_megakernels};
 }
 
 }  // namespace genesis

@@ -1,4 +1,4 @@
-#include "executor/cuda/cuda_megakernel_plan.h"
+#include "executor/cuda/megakernel/cuda_megakernel_plan.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "executor/cuda/independent_inputs.h"
-#include "executor/runtime/device.h"
 
 namespace genesis {
 namespace {
@@ -315,23 +314,6 @@ std::vector<MegakernelPlan> plan_megakernels(const Plan& plan, std::vector<std::
       if (declined && instructions < kMinInstructions) (*declined)[step] = why;
   }
   return megakernels;
-}
-
-std::vector<KernelChoice> choose_cuda_megakernels(const Plan& plan) {
-  std::vector<std::string> declined;
-  plan_megakernels(plan, &declined);
-  std::vector<KernelChoice> choices;
-  for (size_t i = 0; i < plan.steps.size(); ++i) {
-    KernelChoice& choice = choices.emplace_back();
-    if (declined[i].empty())
-      choice = {
-          .name = "megakernel",
-          .declined = {},
-          .decided_later = "where shared memory is too small for the weights, its steps run one by one"};
-    else if (cuda::is_of_a_megakernel(*plan.steps[i].op))
-      choice.declined.push_back({"megakernel", declined[i]});
-  }
-  return choices;
 }
 
 }  // namespace genesis

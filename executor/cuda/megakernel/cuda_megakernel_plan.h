@@ -1,15 +1,18 @@
 // Finds in a plan the runs of consecutive steps, each over one row, that one megakernel can execute, and plans its
 // program: in which slot an instruction's result lies, which instructions read it, and what must go to memory because
-// a step outside reads it. Needs no device. Executed by executor/cuda/cuda_megakernel.h.
+// a step outside reads it. Needs no device. Executed by cuda_megakernel.h.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/cuda/decode/instruction_shape.h"
 #include "schema/graph/plan.h"
 
 namespace genesis {
+
+inline constexpr std::string_view kMegakernelName = "megakernel";  // as --disable and reports have it
 
 // Where an instruction finds a vector.
 struct OperandSource {

@@ -1,6 +1,8 @@
-#include "backends/cpu/kernels/nn/quantized_linear.h"
+// The row `quantized_panels` of linear: many rows of x and a q8 or q4 weight.
+#include <fmt/format.h>
 
 #include "backends/common/matmul_problem.h"
+#include "backends/cpu/product_ways.h"
 #include "backends/cpu/quantized/quantized_panels.h"
 
 namespace genesis::cpu {
@@ -26,9 +28,7 @@ std::shared_ptr<const Prepared> made(const KernelQuery& query) {
       Prepared{QuantizedPanels(problem), op.has_bias(query.inputs.size()), op.has_addend});
 }
 
-}  // namespace
-
-std::optional<std::string> quantized_panels_decline(const KernelQuery& query) {
+std::optional<std::string> decline(const KernelQuery& query) {
   if (auto why = decline_all_but_quantized(query)) return why;
   if (!has_quantized_panels()) return "a CPU without AVX512-VNNI";
   if (query.inputs[0].numel() == 0 || query.outputs[0].numel() == 0) return "no elements";
@@ -36,10 +36,10 @@ std::optional<std::string> quantized_panels_decline(const KernelQuery& query) {
   return std::nullopt;
 }
 
-int64_t quantized_panels_scratch(const KernelQuery& query) { return made(query)->panels.scratch_bytes(); }
-std::shared_ptr<const void> prepare_quantized_panels(const KernelQuery& query) { return made(query); }
+int64_t scratch_bytes(const KernelQuery& query) { return made(query)->panels.scratch_bytes(); }
+std::shared_ptr<const void> prepare(const KernelQuery& query) { return made(query); }
 
-void run_quantized_panels(const KernelContext& c) {
+void run(const KernelContext& c) {
   const auto& p = c.prepared<Prepared>();
   p.panels.run({.x = c.input(0).data,
                 .quants = c.input(1).data,
@@ -48,6 +48,16 @@ void run_quantized_panels(const KernelContext& c) {
                 .addend = p.has_addend ? c.inputs.back().data : nullptr,
                 .c = c.output().data},
                c.scratch);
+}
+
+}  // namespace
+
+KernelImpl linear_quantized_panels_way() {
+  return {.name = "quantized_panels",
+          .run = run,
+          .can_run = decline,
+          .scratch_bytes = scratch_bytes,
+          .prepare = prepare};
 }
 
 }  // namespace genesis::cpu

@@ -1,0 +1,47 @@
+// The row `quantized_gemv` of linear: few rows of x against quantized weights, which are read as they are.
+#include <fmt/format.h>
+
+#include "backends/common/matmul_problem.h"
+#include "backends/cpu/gemm/gemv/linear_dots.h"
+#include "backends/cpu/product_ways.h"
+#include "backends/cpu/quantized/quantized_rows.h"
+
+namespace genesis::cpu {
+namespace {
+
+// Above so many rows of x, dequantizing the weights costs little beside the products.
+constexpr int64_t kMaxQuantizedRows = 64;
+
+std::optional<std::string> decline(const KernelQuery& query) {
+  const auto op = from_attributes<ops::Linear>(query.attributes);
+  if (!op.is_quantized()) return "weights as they are";
+  if (op.has_norm()) return "a norm ahead of the weights";
+  if (query.inputs[0].dtype == DType::f64) return "x is f64";
+  if (rows_of_x(query.inputs[0].shape) > kMaxQuantizedRows)
+    return fmt::format("more than {} rows", kMaxQuantizedRows);
+  if (query.inputs[0].numel() == 0 || query.outputs[0].numel() == 0) return "no elements";
+  return std::nullopt;
+}
+
+GemvKernel kernel_of(const KernelQuery& query) {
+  const auto op = from_attributes<ops::Linear>(query.attributes);
+  return quantized_rows_kernel(query.inputs[0].dtype, op.weight_format);
+}
+
+std::shared_ptr<const void> prepare(const KernelQuery& query) {
+  return prepare_linear_dots(query, kernel_of(query));
+}
+
+int64_t scratch_bytes(const KernelQuery& query) { return linear_dots_scratch(query, kernel_of(query)); }
+
+}  // namespace
+
+KernelImpl linear_quantized_gemv_way() {
+  return {.name = "quantized_gemv",
+          .run = run_linear_dots,
+          .can_run = decline,
+          .scratch_bytes = scratch_bytes,
+          .prepare = prepare};
+}
+
+}  // namespace genesis::cpu

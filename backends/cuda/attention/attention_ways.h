@@ -1,0 +1,45 @@
+// The rows of attention and attention_grad that are specialised ways, each in a folder of its own, which this file does not see:
+// kernels/nn/attention.cpp lists them. And what rows have in common: they are prepared as an AttentionShape, and what they cannot
+// do where they run, the tiles of attention_plain.cu do.
+#pragma once
+
+#include "backends/cuda/attention/attention.h"
+
+namespace genesis::cuda {
+
+KernelImpl split_keys_way();       // split/
+KernelImpl range_attention_way();  // ranges/
+KernelImpl range_gradient_way();   // ranges/
+KernelImpl fused_attention_way();  // cudnn/
+KernelImpl fused_gradient_way();   // cudnn/
+
+inline std::shared_ptr<const void> prepare_attention(const KernelQuery& query) {
+  return std::make_shared<AttentionShape>(attention_shape(query));
+}
+
+// KernelImpl::can_run and scratch_bytes of what knows shapes.
+template <std::optional<std::string> (*kDeclines)(const AttentionShape&)>
+std::optional<std::string> can_run_shape(const KernelQuery& query) {
+  return kDeclines(attention_shape(query));
+}
+template <int64_t (*kScratch)(const AttentionShape&)>
+int64_t scratch_of_shape(const KernelQuery& query) {
+  return kScratch(attention_shape(query));
+}
+
+inline AttentionData data_of(const AttentionShape& shape, const KernelContext& c) {
+  return shape.gradient ? backward_data(shape, c) : forward_data(shape, c);
+}
+
+inline void run_tiles(const AttentionShape& shape, const AttentionData& data) {
+  shape.gradient ? run_plain_gradient(shape, data) : run_plain_attention(shape, data);
+}
+
+// Packs of 16 bytes need rows that start at multiples of that; a view may start anywhere.
+inline bool aligned(const AttentionData& d) {
+  const auto bits =
+      reinterpret_cast<uintptr_t>(d.q) | reinterpret_cast<uintptr_t>(d.k) | reinterpret_cast<uintptr_t>(d.v);
+  return bits % 16 == 0;
+}
+
+}  // namespace genesis::cuda

@@ -1,0 +1,46 @@
+// The rows `fused` of attention and attention_grad: by cuDNN, or by the tiles where it cannot. The scratch is enough for either.
+#include <algorithm>
+
+#include "backends/cuda/attention/attention_ways.h"
+#include "backends/cuda/attention/cudnn/cudnn_attention.h"
+#include "backends/cuda/device/packs.h"
+
+namespace genesis::cuda {
+namespace {
+
+struct Fused {
+  AttentionShape shape;
+  std::shared_ptr<const CudnnAttention> plan;  // null: the tiles
+};
+
+std::shared_ptr<const void> prepare(const KernelQuery& query) {
+  const AttentionShape shape = attention_shape(query);
+  return std::make_shared<Fused>(Fused{shape, shared_cudnn_attention(shape, query.outputs.size() > 1)});
+}
+
+int64_t gradient_scratch(const AttentionShape& shape) {
+  return std::max(cudnn_backward_scratch(shape), plain_gradient_scratch(shape));
+}
+
+void run(const KernelContext& c) {
+  const auto& fused = c.prepared<Fused>();
+  const AttentionData data = data_of(fused.shape, c);
+  if (fused.plan && aligned_to_packs(c) && fused.plan->run(data)) return;
+  run_tiles(fused.shape, data);
+}
+
+template <int64_t (*kScratch)(const AttentionShape&)>
+KernelImpl way() {
+  return {.name = "fused",
+          .run = run,
+          .can_run = can_run_shape<cudnn_attention_declines>,
+          .scratch_bytes = scratch_of_shape<kScratch>,
+          .prepare = prepare};
+}
+
+}  // namespace
+
+KernelImpl fused_attention_way() { return way<cudnn_forward_scratch>(); }
+KernelImpl fused_gradient_way() { return way<gradient_scratch>(); }
+
+}  // namespace genesis::cuda

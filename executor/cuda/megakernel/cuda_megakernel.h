@@ -1,0 +1,40 @@
+// One planned megakernel (cuda_megakernel_plan.h) on a GPU: its program in device memory, bound to the plan's
+// addresses, and the launch of the kernel (backends/cuda/decode/megakernel.h). The runner knows it as JoinedSteps alone.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "backends/cuda/decode/megakernel.h"
+#include "executor/cuda/joined_steps.h"
+#include "executor/cuda/megakernel/cuda_megakernel_plan.h"
+
+namespace genesis {
+
+class CudaMegakernel final : public JoinedSteps {
+ public:
+  // The device must be current in the calling thread.
+  CudaMegakernel(MegakernelPlan megakernel, int device);
+
+  // False where the addresses are not aligned as the kernel wants them, or its memory is too small for the weights.
+  bool load(std::span<const StepCall> calls, const cuda::Launch& launch) override;
+  void start(const cuda::Launch& launch) const override;
+  void begin_run() override;
+  std::vector<size_t> under_way() const override;
+
+ private:
+  cuda::Instruction describe(const PlannedInstruction& instruction, std::span<const StepCall> calls);
+  void describe_product(const PlannedInstruction& instruction, const StepCall& call,
+                        cuda::Instruction& step) const;
+  void describe_attention(const PlannedInstruction& instruction, std::span<const StepCall> calls,
+                          cuda::Instruction& step);
+  cuda::VectorOperand vector(const OperandSource& source, const void* memory) const;
+
+  MegakernelPlan plan_;
+  int blocks_;
+  std::shared_ptr<std::byte> words_, split_words_, steps_, run_, place_;
+  std::vector<size_t> plan_steps_;  // by step of the program
+  cuda::MegakernelProgram program_;
+};
+
+}  // namespace genesis
