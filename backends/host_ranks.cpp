@@ -19,6 +19,7 @@ namespace genesis {
 namespace {
 
 constexpr size_t kLongestWord = 1000;  // bytes
+constexpr size_t kLongestDevice = 79;
 // A look that comes late (the process was stopped, or had no core) counts as so many seconds of another's silence.
 constexpr double kLongestLook = 4;
 
@@ -57,6 +58,7 @@ struct HostRanks::Slot {
   std::atomic<uint64_t> beats;
   std::atomic<int> state;
   char word[kLongestWord + 1];
+  char device[kLongestDevice + 1];
 };
 
 std::unique_ptr<HostRanks> HostRanks::open(const Self& self, double silence) {
@@ -89,6 +91,8 @@ HostRanks::HostRanks(const Self& self, double silence, std::string name, int fil
   ::fcntl(file_, F_OFD_SETLK, &lock);
   Slot& mine = slots_[self_.rank];
   mine.beats = 0;
+  std::memset(mine.device, 0, sizeof mine.device);
+  self_.device.copy(mine.device, kLongestDevice);
   mine.state = kHere;
 }
 
@@ -150,6 +154,15 @@ void HostRanks::fail(const std::string& why) {
   std::memset(mine.word, 0, sizeof mine.word);
   why.copy(mine.word, kLongestWord);
   mine.state = kFailed;
+}
+
+// Asked when joining has failed, so one that has gone since counts, too.
+std::string HostRanks::who_share_a_device() const {
+  const std::vector<std::string> hosts(static_cast<size_t>(self_.size), self_.host);
+  std::vector<std::string> devices;
+  for (int rank = 0; rank < self_.size; ++rank)
+    devices.emplace_back(slots_[rank].device, ::strnlen(slots_[rank].device, kLongestDevice));
+  return genesis::who_share_a_device(devices, hosts);
 }
 
 }  // namespace genesis

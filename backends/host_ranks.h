@@ -19,6 +19,7 @@ class HostRanks {
     std::string host;
     std::string
         address;  // that all ranks of the run have, and no other run on this host at the time: "HOST:PORT"
+    std::string device = "";  // that no other rank may have, of up to 79 bytes; empty: it does not matter
   };
 
   // Null where the host has no memory to share. A rank that says nothing for `silence` seconds is lost.
@@ -26,6 +27,9 @@ class HostRanks {
   ~HostRanks();  // leaves
   HostRanks(const HostRanks&) = delete;
   HostRanks& operator=(const HostRanks&) = delete;
+
+  // Once all ranks have come this far: names two of this host that have one device; empty where no two have.
+  std::string who_share_a_device() const;
 
   // Which memory this is: ranks that say the same share it.
   const std::string& place() const { return place_; }

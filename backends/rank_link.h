@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,6 +61,12 @@ class LinkCollectives : public Collectives {
  private:
   RankLink& link_;
 };
+
+// Whether these ranks are on one host, of which `hosts` has every rank's.
+bool are_on_one_host(std::span<const int64_t> ranks, std::span<const std::string> hosts);
+
+// Names two ranks that have one device, and it; empty where no two have. Both by rank; no device is said by "".
+std::string who_share_a_device(std::span<const std::string> devices, std::span<const std::string> hosts);
 
 // "rank 3 (host gpu7)", as messages name a rank.
 std::string rank_name(int rank, const std::string& host);

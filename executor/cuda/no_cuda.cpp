@@ -19,6 +19,8 @@ std::string why_no_cuda_device() {
 std::shared_ptr<Device> open_cuda_device(int index) { refuse(index); }
 Target cuda_target(int index) { refuse(index); }
 
+int cuda::count_visible_gpus() { return 0; }
+
 std::unique_ptr<RankLink> cuda::join_gpu_ranks(const GpuRank& self, const RankLimits&,
                                                std::unique_ptr<RankLink>) {
   refuse(self.device);

@@ -1,9 +1,14 @@
 #include "executor/distributed/launch.h"
 
+#include <unistd.h>
+
 #include <charconv>
 #include <cstdlib>
-#include <optional>
+#include <cstring>
+#include <limits>
+#include <vector>
 
+#include "executor/distributed/slurm_step.h"
 #include "schema/core/error.h"
 
 namespace genesis {
@@ -14,15 +19,22 @@ const char* variable(const char* name) {
   return value && *value ? value : nullptr;
 }
 
-int number(const char* name, int least) {
+int64_t large_number(const char* name, int64_t least) {
   const char* text = variable(name);
   if (!text) fail("the launch of this rank is not complete: {} is not set", name);
   const std::string_view digits = text;
-  int value = 0;
+  int64_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error != std::errc() || end != digits.data() + digits.size() || value < least)
     fail("{} is '{}', expected a whole number from {}", name, digits, least);
   return value;
+}
+
+int number(const char* name, int least) {
+  const int64_t value = large_number(name, least);
+  if (value > std::numeric_limits<int>::max())
+    fail("{} is '{}', expected a whole number below 2^31", name, value);
+  return static_cast<int>(value);
 }
 
 // The first of the variables that is set; `otherwise` when none is.
@@ -36,7 +48,27 @@ Launch by_mpi() {
   return {.by = Launcher::kMpi,
           .rank = number_of({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"}, 0, 0),
           .size = number_of({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}, 1, 1),
-          .local_rank = number_of({"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}, 0, 0)};
+          .local_rank = number_of({"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}, 0, 0),
+          .mpi = MpiRanks::kExpected};
+}
+
+// SLURM_NTASKS may be what the job was given, where a step of it, as salloc's own shell, has one task.
+Launch by_srun() {
+  return {.by = Launcher::kSlurm,
+          .rank = number("SLURM_PROCID", 0),
+          .size = variable("SLURM_STEP_NUM_TASKS") ? number("SLURM_STEP_NUM_TASKS", 1)
+                                                   : number("SLURM_NTASKS", 1),
+          .mpi = variable("PMIX_RANK")  ? MpiRanks::kExpected
+                 : variable("PMI_RANK") ? MpiRanks::kPerhaps
+                                        : MpiRanks::kNone};
+}
+
+Launch by_variables() {
+  return {.by = Launcher::kVariables, .rank = number("RANK", 0), .size = number("WORLD_SIZE", 1)};
+}
+
+bool are_same(const Launch& one, const Launch& other) {
+  return one.rank == other.rank && one.size == other.size;
 }
 
 void find_place_by_variables(Launch& launch) {
@@ -49,38 +81,81 @@ void find_place_by_variables(Launch& launch) {
   }
 }
 
+// Nothing is known to run where the command was typed: a login node, or the first host of another step.
+std::string meeting_host_of_slurm(const Launch& launch) {
+  if (const char* given = variable("MASTER_ADDR")) return given;
+  if (launch.is_one_host) return "127.0.0.1";
+  const char* hosts = variable("SLURM_STEP_NODELIST");
+  return hosts ? first_host_of(hosts) : "";
+}
+
 void find_place_by_slurm(Launch& launch) {
   launch.local_rank = number("SLURM_LOCALID", 0);
-  if (launch.size > 1 && variable("SLURM_LAUNCH_NODE_IPADDR")) {
-    constexpr int kFirstPort = 20000, kPorts = 10000;  // jobs of one node differ in their ids
-    const int port = kFirstPort + number("SLURM_JOB_ID", 0) % kPorts;
-    const char* address =
-        variable("MASTER_ADDR") ? variable("MASTER_ADDR") : variable("SLURM_LAUNCH_NODE_IPADDR");
-    launch.address = std::string(address) + ":" + std::to_string(number_of({"MASTER_PORT"}, 1, port));
-  }
+  launch.is_one_host = launch.is_one_host || number_of({"SLURM_STEP_NUM_NODES"}, 1, 0) == 1;
+  if (launch.size == 1) return;
+  const std::string host = meeting_host_of_slurm(launch);
+  if (host.empty()) return;
+  const int port = variable("MASTER_PORT")
+                       ? number("MASTER_PORT", 1)
+                       : meeting_port(large_number("SLURM_JOB_ID", 0), large_number("SLURM_STEP_ID", 0));
+  launch.address = host + ":" + std::to_string(port);
+}
+
+// What launchers set for the processes that they start, but for mpirun's own and its users' settings of Open MPI.
+bool is_of_launchers(std::string_view name) {
+  for (const std::string_view own : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR",
+                                     "MASTER_PORT", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"})
+    if (name == own) return true;
+  for (const std::string_view prefix : {"SLURM_", "PMI_", "PMIX_", "HYDI_", "HYDRA_"})
+    if (name.starts_with(prefix)) return true;
+  return false;
+}
+
+// Open MPI tells its processes by settings, too, and its mpirun does not start where another one has set OMPI_UNIVERSE_SIZE.
+bool is_of_open_mpi(std::string_view name) {
+  if (!name.starts_with("OMPI_") || name.starts_with("OMPI_ALLOW_")) return false;
+  if (!name.starts_with("OMPI_MCA_")) return true;
+  for (const std::string_view prefix :
+       {"OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_MCA_initial_", "OMPI_MCA_mpi_oversubscribe"})
+    if (name.starts_with(prefix)) return true;
+  return false;
 }
 
 }  // namespace
 
-// Under sbatch Slurm's are set for the script too, where nobody else was started: only a step of srun has SLURM_STEP_ID.
+// Under sbatch Slurm's are set for the script too, where nobody else was started: only a step of srun has SLURM_STEP_ID. What
+// srun has set reaches the processes of a launcher that it started on each host; these have numbers of their own.
 Launch find_ranks() {
-  if (variable("OMPI_COMM_WORLD_SIZE") || variable("PMI_RANK") || variable("PMIX_RANK")) return by_mpi();
-  if (variable("RANK") && variable("WORLD_SIZE"))
-    return {.by = Launcher::kVariables, .rank = number("RANK", 0), .size = number("WORLD_SIZE", 1)};
-  if (variable("SLURM_STEP_ID") && variable("SLURM_PROCID"))
-    return {.by = Launcher::kSlurm, .rank = number("SLURM_PROCID", 0), .size = number("SLURM_NTASKS", 1)};
-  return {};
+  const bool has_pmi = variable("PMI_RANK") || variable("PMIX_RANK");
+  const bool is_step = variable("SLURM_STEP_ID") && variable("SLURM_PROCID");
+  const bool is_named = variable("RANK") && variable("WORLD_SIZE");
+  if (variable("OMPI_COMM_WORLD_SIZE")) return by_mpi();
+  if (has_pmi && !(is_step && are_same(by_mpi(), by_srun()))) return by_mpi();
+  if (is_named && !(has_pmi && are_same(by_variables(), by_srun()))) return by_variables();
+  return is_step ? by_srun() : Launch();
 }
 
 Launch find_launch() {
   Launch launch = find_ranks();
-  if (launch.by == Launcher::kVariables) find_place_by_variables(launch);
-  if (launch.by == Launcher::kSlurm) find_place_by_slurm(launch);
   launch.is_one_host =
       number_of({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"}, 1, 0) == launch.size;
+  if (launch.by == Launcher::kVariables) find_place_by_variables(launch);
+  if (launch.by == Launcher::kSlurm) find_place_by_slurm(launch);
   if (launch.rank >= launch.size && launch.size > 1)
     fail("{} started rank {} of {} ranks: ranks count from 0", name_of(launch.by), launch.rank, launch.size);
   return launch;
+}
+
+int gpu_of(const Launch& launch, int visible) { return visible == 1 ? 0 : launch.local_rank; }
+
+void forget_launchers() {
+  const bool has_mpirun = variable("OMPI_COMM_WORLD_SIZE");
+  std::vector<std::string> names;
+  for (char** each = environ; *each; ++each) {
+    const std::string name(*each, std::strcspn(*each, "="));
+    if (is_of_launchers(name) || (has_mpirun && is_of_open_mpi(name))) names.push_back(name);
+  }
+  for (const std::string& name : names) ::unsetenv(name.c_str());
 }
 
 std::string_view name_of(Launcher launcher) {

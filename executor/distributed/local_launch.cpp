@@ -104,13 +104,14 @@ int run_mpirun(const std::vector<std::string>& command) {
 
 }  // namespace
 
-bool must_launch_ranks(const Mesh& mesh) { return mesh.ranks() > 1 && find_launch().by == Launcher::kNone; }
+bool must_launch_ranks(const Mesh& mesh) { return mesh.ranks() > 1 && find_launch().size == 1; }
 
 int launch_ranks(const Mesh& mesh, std::string_view device_kind) {
   constexpr int64_t kMaxRanks = 512;
   if (mesh.ranks() > kMaxRanks)
     fail("mesh '{}' has {} ranks, and a tool starts at most {} on its host: start them with mpirun or srun",
          mesh.to_string(), mesh.ranks(), kMaxRanks);
+  forget_launchers();  // mpirun would start its ranks where Slurm says, and not inside another mpirun
   ::setenv("GENESIS_ONE_COMMAND", "1", 1);
   if (device_kind != "cpu") return run_child_ranks(static_cast<int>(mesh.ranks()), own_command());
   if (const std::string why = mpi::why_missing(); !why.empty()) fail("{}", why);  // once, not by every rank

@@ -1,5 +1,5 @@
-// Ranks of this host, started by a program that wants several where no launcher has started any. Ranks on CPUs are started
-// by mpirun; ranks on GPUs are this program again, once a GPU, which find each other at the loopback address.
+// Ranks of this host, started by a program that wants several where no launcher has started more than this process. Ranks on
+// CPUs are started by mpirun; ranks on GPUs are this program again, once a GPU, which find each other at the loopback address.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace genesis {
 
-// Whether the mesh has several ranks and nothing has started this process as one of them. Throws Error where the environment
-// says so in part (see launch.h).
+// Whether the mesh has several ranks and this process is alone: nothing has started it, or a launcher that started one process
+// (srun --pty bash, mpirun -n 1). Throws Error where the environment says so in part (see launch.h).
 bool must_launch_ranks(const Mesh& mesh);
 
 // Runs this program with its arguments once a rank, and waits for all: 0 when all ended well, else what the first that did

@@ -1,11 +1,13 @@
 #include "executor/distributed/world.h"
 
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "backends/cuda/ranks/gpu_ranks.h"
 #include "backends/mpi/mpi_ranks.h"
+#include "executor/distributed/slurm_step.h"
 #include "executor/environment.h"
 #include "schema/core/error.h"
 
@@ -36,30 +38,46 @@ std::unique_ptr<RankLink> join_mpi(const Launch& launch, const RankLimits& limit
       name_of(launch.by), launch.size, link->size());
 }
 
-// Ranks on CPUs have MPI; ranks on GPUs have NCCL, and MPI for what they say to each other where MPI started them.
-std::unique_ptr<RankLink> join(const Launch& launch, std::string_view device_kind, const RankLimits& limits) {
-  std::unique_ptr<RankLink> host_link = launch.by == Launcher::kMpi ? join_mpi(launch, limits) : nullptr;
-  if (device_kind != "cpu") {
-    if (!host_link && launch.address.empty())
-      fail(
-          "ranks on GPUs that {} started have no address to meet at: set MASTER_ADDR to the host of rank 0 "
-          "and MASTER_PORT "
-          "to a free port of it",
-          name_of(launch.by));
-    return cuda::join_gpu_ranks({.rank = launch.rank,
-                                 .size = launch.size,
-                                 .device = launch.local_rank,
-                                 .host = host_name(),
-                                 .address = launch.address,
-                                 .is_one_host = launch.is_one_host},
-                                limits, std::move(host_link));
-  }
-  if (!host_link)
+// Null where the ranks can do without, as srun's variables say where they meet.
+std::unique_ptr<RankLink> try_mpi(const Launch& launch, const RankLimits& limits) try {
+  return launch.mpi == MpiRanks::kExpected ? join_mpi(launch, limits) : nullptr;
+} catch (const Error& error) {
+  if (launch.address.empty()) throw;
+  spdlog::debug("ranks on GPUs meet at {} without MPI: {}", launch.address, error.message());
+  return nullptr;
+}
+
+// Of hosts that a name may mean other addresses on, all take the one that others reach.
+std::string meeting_address(const Launch& launch) {
+  if (launch.address.empty())
     fail(
-        "ranks on CPUs exchange data over MPI: start them with mpirun -n {} or srun --mpi=pmix -n {}, not by "
-        "{}",
-        launch.size, launch.size, name_of(launch.by));
-  return host_link;
+        "ranks on GPUs that {} started have no address to meet at: set MASTER_ADDR to the host of rank 0 "
+        "and MASTER_PORT "
+        "to a free port of it",
+        name_of(launch.by));
+  return launch.by == Launcher::kSlurm && !launch.is_one_host ? resolve_meeting(launch.address)
+                                                              : launch.address;
+}
+
+// Ranks on GPUs have NCCL, and MPI for what they say to each other where MPI started them.
+std::unique_ptr<RankLink> join_gpus(const Launch& launch, const RankLimits& limits) {
+  std::unique_ptr<RankLink> host_link = try_mpi(launch, limits);
+  return cuda::join_gpu_ranks({.rank = launch.rank,
+                               .size = launch.size,
+                               .device = launch.gpu,
+                               .host = host_name(),
+                               .address = host_link ? "" : meeting_address(launch),
+                               .is_one_host = launch.is_one_host},
+                              limits, std::move(host_link));
+}
+
+std::unique_ptr<RankLink> join(const Launch& launch, std::string_view device_kind, const RankLimits& limits) {
+  if (device_kind != "cpu") return join_gpus(launch, limits);
+  if (launch.mpi != MpiRanks::kNone) return join_mpi(launch, limits);
+  fail(
+      "ranks on CPUs exchange data over MPI: start them with mpirun -n {} or srun --mpi=pmix -n {}, not by "
+      "{}",
+      launch.size, launch.size, name_of(launch.by));
 }
 
 }  // namespace
@@ -115,9 +133,10 @@ void World::abort(const std::string& why) {
 
 std::shared_ptr<World> start_world(const Mesh& mesh, std::string_view device_kind,
                                    const WorldOptions& options) {
-  const Launch launch = find_launch();
+  Launch launch = find_launch();
   check_size(mesh, launch);
   if (launch.size == 1) return std::make_shared<World>();
+  if (device_kind != "cpu") launch.gpu = gpu_of(launch, cuda::count_visible_gpus());
   return std::make_shared<World>(mesh, launch, join(launch, device_kind, options.limits));
 }
 

@@ -31,6 +31,7 @@ class World {
   int rank() const { return launch_.rank; }
   int size() const { return launch_.size; }
   int local_rank() const { return launch_.local_rank; }
+  int gpu() const { return launch_.gpu; }  // where the ranks are on GPUs: the N of this rank's cuda:N
   bool is_first() const { return rank() == 0; }
   const std::string& host() const { return hosts_[static_cast<size_t>(rank())]; }
   const Mesh& mesh() const { return mesh_; }

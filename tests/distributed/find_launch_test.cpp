@@ -19,30 +19,9 @@ namespace {
 using testing::error_of;
 using Variables = std::map<std::string, std::string>;
 
-constexpr const char* kLaunchers[] = {"OMPI_COMM_WORLD_RANK",
-                                      "OMPI_COMM_WORLD_SIZE",
-                                      "OMPI_COMM_WORLD_LOCAL_RANK",
-                                      "OMPI_COMM_WORLD_LOCAL_SIZE",
-                                      "PMI_RANK",
-                                      "PMI_SIZE",
-                                      "PMIX_RANK",
-                                      "RANK",
-                                      "WORLD_SIZE",
-                                      "LOCAL_RANK",
-                                      "LOCAL_WORLD_SIZE",
-                                      "MASTER_ADDR",
-                                      "MASTER_PORT",
-                                      "SLURM_PROCID",
-                                      "SLURM_NTASKS",
-                                      "SLURM_LOCALID",
-                                      "SLURM_STEP_ID",
-                                      "SLURM_JOB_ID",
-                                      "SLURM_LAUNCH_NODE_IPADDR",
-                                      "MPI_LOCALRANKID",
-                                      "MPI_LOCALNRANKS"};
-
 void set_variables(const Variables& variables) {
-  for (const char* name : kLaunchers) ::unsetenv(name);
+  ::setenv("OMPI_COMM_WORLD_SIZE", "1", 1);  // so that what Open MPI sets goes, too
+  forget_launchers();
   for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
 }
 
@@ -106,21 +85,132 @@ TEST_F(FindLaunch, ReadsWhatTorchrunSets) {
   EXPECT_NE(error_of([&] { launch_with(variables); }).find("rank 2 of 2"), std::string::npos);
 }
 
+// Rank 5 of 8 on two hosts.
+Variables of_srun() {
+  return {
+      {"SLURM_PROCID", "5"},        {"SLURM_NTASKS", "8"},         {"SLURM_LOCALID", "1"},
+      {"SLURM_STEP_ID", "0"},       {"SLURM_STEP_NUM_NODES", "2"}, {"SLURM_STEP_NODELIST", "n[007-008]-ib"},
+      {"SLURM_JOB_ID", "12345678"}, {"SLURM_NODEID", "1"},         {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.7"}};
+}
+
+Variables with(Variables variables, const Variables& more) {
+  for (const auto& [name, value] : more) variables[name] = value;
+  return variables;
+}
+
 TEST_F(FindLaunch, ReadsWhatSrunSets) {
-  Variables variables = {{"SLURM_PROCID", "5"},        {"SLURM_NTASKS", "8"},
-                         {"SLURM_LOCALID", "1"},       {"SLURM_STEP_ID", "0"},
-                         {"SLURM_JOB_ID", "12345678"}, {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.7"}};
+  Variables variables = of_srun();
   const Launch launch = launch_with(variables);
   EXPECT_EQ(launch.by, Launcher::kSlurm);
+  EXPECT_EQ(launch.mpi, MpiRanks::kNone);
   EXPECT_EQ(launch.rank, 5);
   EXPECT_EQ(launch.size, 8);
   EXPECT_EQ(launch.local_rank, 1);
-  EXPECT_EQ(launch.address, "10.0.0.7:25678");
-  variables["PMIX_RANK"] = "5";  // srun --mpi=pmix
-  EXPECT_EQ(launch_with(variables).by, Launcher::kMpi);
-  EXPECT_EQ(launch_with(variables).size, 8);
-  variables.erase("PMIX_RANK"), variables.erase("SLURM_STEP_ID");  // the script of sbatch
+  EXPECT_FALSE(launch.is_one_host);
+  variables.erase("SLURM_STEP_ID");  // the script of sbatch
   EXPECT_EQ(launch_with(variables).by, Launcher::kNone);
+}
+
+// And not where srun was typed.
+TEST_F(FindLaunch, RanksOfSrunMeetAtTheFirstHostOfTheirStep) {
+  const std::string first = launch_with(of_srun()).address;
+  EXPECT_EQ(first.substr(0, first.find(':')), "n007-ib");
+  EXPECT_NE(launch_with(with(of_srun(), {{"SLURM_STEP_ID", "1"}})).address, first)
+      << "another step of the job";
+  EXPECT_NE(launch_with(with(of_srun(), {{"SLURM_JOB_ID", "12345679"}})).address, first) << "another job";
+  EXPECT_EQ(launch_with(with(of_srun(), {{"MASTER_ADDR", "10.0.0.9"}, {"MASTER_PORT", "29500"}})).address,
+            "10.0.0.9:29500");
+  const Launch one_host = launch_with(with(of_srun(), {{"SLURM_STEP_NUM_NODES", "1"}}));
+  EXPECT_TRUE(one_host.is_one_host);
+  EXPECT_EQ(one_host.address.substr(0, one_host.address.find(':')), "127.0.0.1");
+  EXPECT_NE(error_of([] {
+              launch_with(with(of_srun(), {{"SLURM_STEP_NODELIST", "n[1"}}));
+            }).find("SLURM_STEP_NODELIST is 'n[1', expected names of hosts"),
+            std::string::npos);
+}
+
+// salloc's own shell has numbers beyond an int, and one task, whatever the job was given.
+TEST_F(FindLaunch, AShellOfSallocIsOneRank) {
+  const Launch launch = launch_with({{"SLURM_PROCID", "0"},
+                                     {"SLURM_NTASKS", "8"},
+                                     {"SLURM_STEP_NUM_TASKS", "1"},
+                                     {"SLURM_LOCALID", "0"},
+                                     {"SLURM_STEP_ID", "4294967290"},
+                                     {"SLURM_JOB_ID", "4294967291"}});
+  EXPECT_EQ(launch.size, 1);
+  EXPECT_TRUE(must_launch_ranks(Mesh::parse("data=2")));
+}
+
+TEST_F(FindLaunch, RanksOfSrunMayHaveMpi) {
+  const Launch launch = launch_with(with(of_srun(), {{"PMIX_RANK", "5"}}));  // srun --mpi=pmix
+  EXPECT_EQ(launch.by, Launcher::kSlurm);
+  EXPECT_EQ(launch.mpi, MpiRanks::kExpected);
+  EXPECT_EQ(launch.size, 8);
+  EXPECT_NE(launch.address, "");
+  const Variables pmi2 = {{"PMI_RANK", "5"}, {"PMI_SIZE", "8"}};
+  EXPECT_EQ(launch_with(with(of_srun(), pmi2)).mpi, MpiRanks::kPerhaps);
+  // The ranks of a mpirun that srun started once on each host.
+  const Launch within = launch_with(with(of_srun(), {{"PMI_RANK", "9"}, {"PMI_SIZE", "64"}}));
+  EXPECT_EQ(within.by, Launcher::kMpi);
+  EXPECT_EQ(within.size, 64);
+  // torchrun, of which srun started one on each host.
+  const Launch torchrun = launch_with(with(with(of_srun(), pmi2), {{"RANK", "41"},
+                                                                   {"WORLD_SIZE", "64"},
+                                                                   {"LOCAL_RANK", "1"},
+                                                                   {"MASTER_ADDR", "a"},
+                                                                   {"MASTER_PORT", "1"}}));
+  EXPECT_EQ(torchrun.by, Launcher::kVariables);
+  EXPECT_EQ(torchrun.rank, 41);
+}
+
+// The PMI that srun speaks by default says nothing to a MPI library that knows PMIx alone.
+TEST_F(FindLaunch, RanksOnGpusOfSrunDoWithoutMpi) {
+  Variables two = {{"PMI_RANK", "0"},      {"PMI_SIZE", "2"},
+                   {"SLURM_STEP_ID", "0"}, {"SLURM_JOB_ID", "77"},
+                   {"SLURM_PROCID", "0"},  {"SLURM_NTASKS", "2"},
+                   {"SLURM_LOCALID", "0"}, {"MASTER_ADDR", "nowhere.invalid"}};
+  set_variables(two);
+  const std::string error = error_of([] { start_world(Mesh::parse("data=2"), "cuda"); });
+  EXPECT_EQ(error.find("MPI knows"), std::string::npos) << error;
+  EXPECT_NE(error.find("nowhere.invalid"), std::string::npos) << error;
+}
+
+// Where the mesh has more ranks than a launcher has started, one, this process starts them, and they are nothing of the launcher's.
+TEST_F(FindLaunch, ALauncherOfOneRankDoesNotCount) {
+  const Mesh mesh = Mesh::parse("data=2");
+  const Variables single[] = {
+      {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}, {"SLURM_LOCALID", "0"}, {"SLURM_STEP_ID", "0"}},
+      {{"RANK", "0"}, {"WORLD_SIZE", "1"}},
+      {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_UNIVERSE_SIZE", "1"}},
+      {{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}};
+  for (const Variables& variables : single) {
+    set_variables(variables);
+    EXPECT_TRUE(must_launch_ranks(mesh)) << variables.begin()->first;
+    forget_launchers();
+    for (const auto& [name, value] : variables) EXPECT_EQ(std::getenv(name.c_str()), nullptr) << name;
+  }
+  EXPECT_FALSE((launch_with({{"RANK", "0"}, {"WORLD_SIZE", "1"}}), must_launch_ranks(Mesh::parse("data=1"))));
+}
+
+TEST_F(FindLaunch, WhatUsersSetOfOpenMpiStays) {
+  const Variables set = {{"OMPI_COMM_WORLD_SIZE", "1"},
+                         {"OMPI_MCA_orte_hnp_uri", "1.0;tcp://10.0.0.7:1"},
+                         {"OMPI_MCA_btl", "self,tcp"},
+                         {"OMPI_ALLOW_RUN_AS_ROOT", "1"}};
+  set_variables(set);
+  forget_launchers();
+  EXPECT_EQ(std::getenv("OMPI_MCA_orte_hnp_uri"), nullptr);
+  EXPECT_STREQ(std::getenv("OMPI_MCA_btl"), "self,tcp");
+  EXPECT_STREQ(std::getenv("OMPI_ALLOW_RUN_AS_ROOT"), "1");
+  ::unsetenv("OMPI_MCA_btl"), ::unsetenv("OMPI_ALLOW_RUN_AS_ROOT");
+}
+
+// srun --gpus-per-task=1 lets each rank see its own GPU alone.
+TEST_F(FindLaunch, ARankTakesTheOnlyGpuThatItSees) {
+  const Launch launch = launch_with(of_srun());
+  EXPECT_EQ(gpu_of(launch, 1), 0);
+  EXPECT_EQ(gpu_of(launch, 8), 1);
+  EXPECT_EQ(gpu_of(launch, 0), 1);
 }
 
 // What the address is, and the place on this host, matters to ranks that meet.

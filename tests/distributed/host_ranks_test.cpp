@@ -139,5 +139,23 @@ TEST_F(HostRanksTest, OtherPlacesAreNotWatched) {
   EXPECT_EQ(failure_within(2 * kSilence), "");
 }
 
+// NCCL says nothing of who they are when it refuses them.
+TEST_F(HostRanksTest, RanksOnOneDeviceAreNamed) {
+  const auto with_device = [](int rank, const char* device) {
+    return HostRanks::open({rank, 2, "here", address(), device}, kSilence);
+  };
+  const auto first = with_device(0, "GPU-1");
+  EXPECT_EQ(first->who_share_a_device(), "");
+  auto second = with_device(1, "GPU-2");
+  EXPECT_EQ(first->who_share_a_device(), "");
+  second = with_device(1, "GPU-1");
+  EXPECT_EQ(first->who_share_a_device().find(
+                "rank 0 (host here) and rank 1 (host here) have the same GPU, GPU-1, and"),
+            0u);
+  second.reset();
+  EXPECT_NE(first->who_share_a_device(), "") << "the other has given up a moment earlier";
+  first->watch({first->place(), ""});
+}
+
 }  // namespace
 }  // namespace genesis

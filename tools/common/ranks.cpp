@@ -79,7 +79,7 @@ SessionOptions session_options(const RunFlags& flags, const std::shared_ptr<Worl
   options.rank = world->rank();
   options.collectives = std::shared_ptr<Collectives>(world, world->collectives());
   options.device = resolve_device(options.device);
-  if (options.device != "cpu") options.device += ":" + std::to_string(world->local_rank());
+  if (options.device != "cpu") options.device += ":" + std::to_string(world->gpu());
   return options;
 }
 
@@ -113,8 +113,9 @@ bool agreed_by_first(World& world, bool mine) { return said_by_first(world, mine
 Option* add_mesh(Command& app, std::string& mesh) {
   return app.add_option(
       "--mesh", mesh,
-      "the ranks that compute the layers together, as tensor=2: those that a launcher started (mpirun, srun, "
-      "torchrun's variables), or as many processes of this host, one for each GPU");
+      "the ranks that compute the layers together, as tensor=2: those that a launcher started (mpirun, srun "
+      "with MPI; on GPUs also srun without and torchrun's variables), or as many processes of this host, one "
+      "for each GPU");
 }
 
 void add_zero(Command& app, Option* mesh, int& zero) {

@@ -61,8 +61,8 @@ void TrainFlags::add_to(Command& command) {
   run.add_to(command);
   Option* with_mesh = command.add_option(
       "--mesh", mesh,
-      "the ranks that train together: data=N shares each batch between N of them; started by mpirun, "
-      "srun or torchrun's variables, else by this command on this host");
+      "the ranks that train together: data=N shares each batch between N of them; started by mpirun or srun "
+      "with MPI, on GPUs also by srun without or torchrun's variables, else by this command on this host");
   add_zero(command, with_mesh, zero);
   out.add_to(command);
 }

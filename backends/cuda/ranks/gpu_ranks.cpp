@@ -1,10 +1,13 @@
 #include "backends/cuda/ranks/gpu_ranks.h"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <map>
+#include <fstream>
 #include <optional>
+#include <span>
 
 #include "backends/cuda/nccl/nccl_group.h"
 #include "backends/cuda/ranks/peer_group.h"
@@ -44,18 +47,49 @@ UniqueId common_id(const GpuRank& self, RankLink* host_link) {
   return id;
 }
 
+// As nvidia-smi -L says it; empty where there is no such GPU, which open_chip() puts into words.
+std::string name_of_gpu(int device) {
+  cudaDeviceProp properties;
+  if (cudaGetDeviceProperties(&properties, device) != cudaSuccess) {
+    cudaGetLastError();
+    return "";
+  }
+  std::string name = "GPU-";
+  for (int i = 0; i < static_cast<int>(sizeof properties.uuid.bytes); ++i)
+    name += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+                        static_cast<unsigned char>(properties.uuid.bytes[i]));
+  return name;
+}
+
+// Containers of one host differ by name, hosts of one name by when they were started.
+std::string this_host(const std::string& name) {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  return name + " " + boot;
+}
+
+// NCCL refuses two ranks on one GPU without saying which, and by a timeout on the others.
+void require_own_gpus(RankLink& link, const GpuRank& self) {
+  const std::vector<std::string> devices = link.gather(name_of_gpu(self.device)),
+                                 hosts = link.gather(self.host);
+  if (const std::string why = who_share_a_device(devices, hosts); !why.empty()) fail("{}", why);
+}
+
 class GpuCollectives final : public LinkCollectives<PeerGroup> {
  public:
-  GpuCollectives(RankLink& link, Watch& watch, Comm* world, const Mesh& mesh, bool is_one_host)
+  // `hosts` by rank: GPUs of one host may reach each other's memory.
+  GpuCollectives(RankLink& link, Watch& watch, Comm* world, const Mesh& mesh,
+                 std::span<const std::string> hosts)
       : LinkCollectives(link) {
     for (const MeshAxis& axis : mesh.axes()) {
       const int place = static_cast<int>(mesh.place(link.rank(), axis.name));
-      const int first = static_cast<int>(mesh.group(link.rank(), axis.name)[0]);
+      const std::vector<int64_t> ranks = mesh.group(link.rank(), axis.name);
+      const int first = static_cast<int>(ranks[0]);
       Comm* part = nullptr;
       if (!watch.call("ncclCommSplit", [&] { return api().split(world, first, place, &part, nullptr); }))
         fail("{}", watch.failure());
       groups_.try_emplace(axis.name, watch, watch.add(part), axis.name, place, static_cast<int>(axis.size),
-                          is_one_host);
+                          are_on_one_host(ranks, hosts));
     }
   }
 };
@@ -65,15 +99,17 @@ class GpuLink final : public RankLink {
   GpuLink(const GpuRank& self, const RankLimits& limits, std::unique_ptr<RankLink> host_link)
       : self_(self),
         host_link_(std::move(host_link)),
-        neighbours_(host_link_
-                        ? nullptr
-                        : HostRanks::open({self.rank, self.size, self.host, self.address}, limits.silence)),
+        neighbours_(host_link_ ? nullptr
+                               : HostRanks::open({self.rank, self.size, self.host, self.address,
+                                                  name_of_gpu(self.device)},
+                                                 limits.silence)),
         watch_(rank_name(self.rank, self.host), self.device, limits, [this] { return failure_of_others(); }) {
     open_chip(self.device);
     set_nccl_environment(self, host_link_ != nullptr);
+    if (host_link_) require_own_gpus(*host_link_, self);
     const UniqueId id = common_id(self, host_link_.get());
     if (!watch_.call("ncclCommInitRank", [&] { return api().init_rank(&world_, self.size, id, self.rank); }))
-      fail("{}", watch_.failure());
+      fail("{}", why_not_joined());
     watch_.add(world_);
     if (host_link_) return;
     group_.emplace(watch_, world_, "world", self.rank, self.size);
@@ -106,7 +142,8 @@ class GpuLink final : public RankLink {
     if (mesh.ranks() != size())
       fail("mesh '{}' has {} ranks, and {} were started", mesh.to_string(), mesh.ranks(), size());
     check(cudaSetDevice(self_.device), "choosing a device");
-    return std::make_unique<GpuCollectives>(*this, watch_, world_, mesh, self_.is_one_host);
+    const std::vector<std::string> hosts = gather(self_.is_one_host ? "" : this_host(self_.host));
+    return std::make_unique<GpuCollectives>(*this, watch_, world_, mesh, hosts);
   }
   std::string failure() const override { return watch_.failure(); }
   void abort(const std::string& why) override {
@@ -116,6 +153,10 @@ class GpuLink final : public RankLink {
   }
 
  private:
+  std::string why_not_joined() const {
+    const std::string why = neighbours_ ? neighbours_->who_share_a_device() : "";
+    return why.empty() ? watch_.failure() : why;
+  }
   std::string failure_of_others() {
     return host_link_ ? host_link_->failure() : neighbours_ ? neighbours_->failure() : "";
   }
@@ -130,6 +171,13 @@ class GpuLink final : public RankLink {
 };
 
 }  // namespace
+
+int count_visible_gpus() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  cudaGetLastError();
+  return 0;
+}
 
 std::unique_ptr<RankLink> join_gpu_ranks(const GpuRank& self, const RankLimits& limits,
                                          std::unique_ptr<RankLink> host_link) {

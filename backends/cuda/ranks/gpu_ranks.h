@@ -18,8 +18,11 @@ struct GpuRank {
       false;  // all ranks are on this host: nothing but the loopback is used besides GPUs' own ways
 };
 
+// How many GPUs this process sees; 0 without a driver.
+int count_visible_gpus();
+
 // Joins the ranks. `host_link` is how they exchange texts until they have joined and from then on, null where only NCCL
-// connects them. Throws Error where NCCL is missing or the ranks cannot be joined.
+// connects them. Throws Error where NCCL is missing, where two ranks have one GPU, or the ranks cannot be joined.
 std::unique_ptr<RankLink> join_gpu_ranks(const GpuRank& self, const RankLimits& limits,
                                          std::unique_ptr<RankLink> host_link);
 

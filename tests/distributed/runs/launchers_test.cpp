@@ -1,0 +1,26 @@
+// Runs in which a launcher started one process and the tool starts the ranks: a shell of mpirun or srun.
+#include "tests/distributed/runs/rank_runs.h"
+
+namespace genesis::testing {
+namespace {
+
+using LaunchersOfOneRank = RankRuns;
+
+// mpirun refuses to start inside another one, unless its processes know nothing of that.
+TEST_F(LaunchersOfOneRank, MpirunLeavesTheRanksToTheTool) {
+  expect_ok(run_ranks(1, sharing(2)));
+  EXPECT_EQ(newest_step(), 2);
+}
+
+// There is no srun here, which is what Open MPI's mpirun would start its ranks with.
+TEST_F(LaunchersOfOneRank, SrunLeavesTheRanksToTheTool) {
+  const ProcessOptions shell = {.environment = {"SLURM_JOB_ID=77", "SLURM_JOBID=77", "SLURM_STEP_ID=0",
+                                                "SLURM_STEPID=0", "SLURM_NODELIST=n1",
+                                                "SLURM_TASKS_PER_NODE=1", "SLURM_PROCID=0", "SLURM_NTASKS=1",
+                                                "SLURM_LOCALID=0", "PMI_RANK=0", "PMI_SIZE=1"}};
+  expect_ok(run_process(Words{tool_path("genesis-run")} + sharing(2), shell));
+  EXPECT_EQ(newest_step(), 2);
+}
+
+}  // namespace
+}  // namespace genesis::testing
