@@ -2,7 +2,7 @@
 // which nothing else carries words while they compute, as that of ranks on GPUs that torchrun's variables name. Ranks of
 // other hosts are not seen.
 //
-// The memory has a name only until all ranks have it, so nothing of it stays behind, whatever ends them.
+// The memory has a name only until all ranks have it, or one of them gives up, so nothing of it stays behind.
 #pragma once
 
 #include <memory>
@@ -61,6 +61,7 @@ class HostRanks {
   std::mutex mutex_;  // around others_ and what this rank says
   std::vector<Other> others_;
   double looked_at_ = 0;
+  bool is_nameless_ = false;  // all ranks have the memory, and one of them has taken its name away
 };
 
 }  // namespace genesis

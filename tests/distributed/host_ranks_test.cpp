@@ -132,6 +132,12 @@ TEST_F(HostRanksTest, WhatAnotherRunLeftIsNotRead) {
   EXPECT_EQ(failure_within(kSilence), "");
 }
 
+// A rank that finds no GPU ends before the others come.
+TEST_F(HostRanksTest, WhoNeverWatchedLeavesNoMemoryBehind) {
+  join(0, address()).reset();
+  EXPECT_FALSE(std::filesystem::exists(memory()));
+}
+
 // Of another host, or of another container.
 TEST_F(HostRanksTest, OtherPlacesAreNotWatched) {
   ranks_ = join(0, address());
