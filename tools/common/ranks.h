@@ -33,6 +33,7 @@ void as_rank(World& world, const std::function<void()>& body);
 std::string said_by_first(World& world, const std::string& mine);
 bool agreed_by_first(World& world, bool mine);
 // The file of a model (open_model.h): of a folder the checkpoint that rank 0 finds, as a training may write a newer one meanwhile.
+// Throws Error where ranks were given other names than rank 0.
 std::string model_file_of_first(World& world, const std::string& name);
 
 // Adds --mesh for commands whose layers the ranks along `tensor` compute together.
@@ -66,7 +67,7 @@ class StopVotes {
   int64_t every_ = 1, steps_ = 0;  // since they last met
 };
 
-// Of the first batch, one in the middle and the last, and how many there are.
+// Of how many batches there are and what is in them: in all, or of large data in as many as come to 64 MiB, evenly spread.
 std::string digest_of_data(BatchSource& data);
 // Of all values that the states start from.
 std::string digest_of_states(const Model& model);

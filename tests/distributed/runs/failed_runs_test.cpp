@@ -101,6 +101,18 @@ TEST_F(FailedRuns, WhatDiffersIsNamedByRank) {
   EXPECT_NE(options.find("what is shared and kept differs between ranks"), std::string::npos) << options;
 }
 
+// The first rank's name is the one that all read.
+TEST_F(FailedRuns, FilesOfOtherNamesAreNamedByRank) {
+  const Words words = train_words("qwen2", 2, {"--mesh", "data=2"});
+  const Process process = run_ranks(
+      2, words, on_rank(1, "tool=$1\nshift 3\nset -- \"$tool\" train /nonexistent.genesis \"$@\""),
+      {.timeout_seconds = 60});
+  EXPECT_NE(process.code, 0);
+  EXPECT_NE(process.err.find("the name of the model file differs between ranks"), std::string::npos)
+      << process.err;
+  EXPECT_NE(process.err.find("/nonexistent.genesis"), std::string::npos) << process.err;
+}
+
 // Two hosts without a file system in common.
 TEST_F(FailedRuns, AFolderThatRanksDoNotShareIsAnErrorAtTheStart) {
   for (const char* folder : {"a", "b"}) fs::create_directory(path(folder));
