@@ -116,7 +116,10 @@ std::string HostRanks::failure() {
   ++slots_[self_.rank].beats;
   const double at = now(), passed = std::min(at - std::exchange(looked_at_, at), kLongestLook);
   for (Other& other : others_)
-    if (std::string why = failure_of(other, passed); !why.empty()) return why;
+    if (std::string why = failure_of(other, passed); !why.empty()) {
+      failed_rank_ = other.rank;
+      return why;
+    }
   return "";
 }
 

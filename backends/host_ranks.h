@@ -35,6 +35,8 @@ class HostRanks {
   // Says that this rank is there, and what is wrong with another one: it has failed, ended without a word, or says nothing;
   // empty: nothing is. To be called several times a second, by one thread.
   std::string failure();
+  // Whom failure() has named last; -1: nobody.
+  int failed_rank() const { return failed_rank_; }
   // The run has failed: the others' failure() is this text. Any thread may call it; the first text stays.
   void fail(const std::string& why);
   // Nobody waits for this rank any more, nor is anything wrong when it ends; but where it has failed.
@@ -61,6 +63,7 @@ class HostRanks {
   std::mutex mutex_;  // around others_ and what this rank says
   std::vector<Other> others_;
   double looked_at_ = 0;
+  int failed_rank_ = -1;
   bool is_nameless_ = false;  // all ranks have the memory, and one of them has taken its name away
 };
 

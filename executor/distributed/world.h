@@ -50,6 +50,8 @@ class World {
   void check() const;
   // The other ranks end with this as their Error. Any thread may call it.
   void abort(const std::string& why);
+  // Behind abort(why): whether rank 0 ends with the same Error and has said it for this rank, too.
+  bool first_says(const std::string& why) { return link_ && !is_first() && link_->first_says(why); }
 
  private:
   Mesh mesh_;

@@ -95,6 +95,7 @@ TEST_F(HostRanksTest, WhoIsKilledHasEndedWithoutAWord) {
   start(live);
   ::kill(child_, SIGKILL);
   EXPECT_EQ(failure_within(10), "rank 1 (host here) has ended without a word");
+  EXPECT_EQ(ranks_->failed_rank(), 1);
 }
 
 TEST_F(HostRanksTest, WhoIsStoppedIsNamedAfterAWhile) {

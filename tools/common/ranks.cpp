@@ -52,6 +52,12 @@ void check_shares(const Mesh& mesh, SharedWork work) {
       mesh.to_string(), ranks * mesh.size(kTensorAxis));
 }
 
+// Does not return where rank 0 has said the same for all.
+void end_others(World& world, const std::string& why, int code) {
+  world.abort(why);
+  if (world.first_says(why)) throw ExitCode(code);
+}
+
 }  // namespace
 
 std::shared_ptr<World> join_ranks(const std::string& mesh, const std::string& device, SharedWork work) {
@@ -93,13 +99,16 @@ void as_rank(World& world, const std::function<void()>& body) {
   } catch (const std::bad_alloc&) {
     world.abort("out of memory");
     throw;
+  } catch (const ExitCode& end) {
+    world.abort(end.what());
+    throw;
   } catch (const UsageError& error) {
-    if (!have_one_command()) world.abort(error.what());
+    if (!have_one_command()) end_others(world, error.what(), 2);
     if (have_one_command() && !world.is_first())
       throw ExitCode(0);  // mpirun ends the others at anything else
     throw;
   } catch (const std::exception& error) {
-    world.abort(error.what());
+    end_others(world, error.what(), 1);
     throw;
   }
 }

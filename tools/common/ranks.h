@@ -25,8 +25,8 @@ std::shared_ptr<World> join_ranks(const std::string& mesh, const std::string& de
 void warn_of_useless_zero(const std::string& mesh, int zero);
 // On this rank's device, with its ranks.
 SessionOptions session_options(const RunFlags& flags, const std::shared_ptr<World>& world);
-// Runs what a rank does. An Error of this one ends the others too, which say what it was. Wrong usage is what ranks with one
-// command line find alike: they leave in order, and only the first one says it.
+// Runs what a rank does. An Error of this one ends the others too, which say what it was; what all fail with alike the first one
+// says for them. Wrong usage is what ranks with one command line find alike: they leave in order.
 void as_rank(World& world, const std::function<void()>& body);
 
 // What rank 0 says, on all ranks, which call it together.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 namespace genesis::mpi {
 namespace {
@@ -20,6 +21,7 @@ struct Transfers::Waiting {
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   int rounds = 0;
   double left_at = 0;  // seconds; when a rank that is waited for was seen to have left
+  bool has_said = false;  // for whom it is waited
 
   double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -78,7 +80,8 @@ bool Transfers::wait(const std::string& what) {
   bool done = false;
   for (Waiting waiting; !world_.has_failed() && test(&done) && !done;)
     if (!poll(waiting, what)) break;
-  if (world_.has_failed()) return false;
+  if (world_.has_failed() && !done && !(test(&done) && done))
+    return false;  // what came before the failure is good
   requests_.clear();
   peers_.clear();
   is_receive_.clear();
@@ -103,6 +106,7 @@ bool Transfers::poll(Waiting& waiting, const std::string& what) {
   const double seconds = waiting.seconds();
   if (seconds > world_.limits().call) fail_for(what, fmt::format("waited for {} s", world_.limits().call));
   const std::vector<int> peers = unfinished_peers();
+  if (seconds > world_.limits().patience && !std::exchange(waiting.has_said, true)) say_waiting(what, peers);
   const bool has_left =
       std::any_of(peers.begin(), peers.end(), [&](int peer) { return world_.has_left(peer); });
   if (!has_left) waiting.left_at = seconds;
@@ -120,12 +124,28 @@ std::vector<int> Transfers::unfinished_peers() {
   return peers;
 }
 
-void Transfers::fail_for(const std::string& what, const std::string& how) {
+std::string Transfers::names_of(const std::vector<int>& peers) const {
   std::string names;
-  for (const int peer : unfinished_peers())
+  for (const int peer : peers)
     names +=
         (names.empty() ? "" : ", ") + world_.name(peer) + (world_.has_left(peer) ? ", which has ended" : "");
-  world_.fail(fmt::format("{} {} in {}: no answer from {}", world_.name(world_.rank()), how, what, names));
+  return names;
+}
+
+// Of the ranks that have come, the first one tells whoever looks at the run.
+void Transfers::say_waiting(const std::string& what, const std::vector<int>& missing) {
+  for (const int peer : peers_)
+    if (peer < world_.rank() && std::ranges::find(missing, peer) == missing.end()) return;
+  fmt::print(stderr,
+             "genesis: {} still waits for {} in {}, for {:.0f} s now; the run ends after {:.0f} s "
+             "(GENESIS_COLLECTIVE_TIMEOUT)\n",
+             world_.name(world_.rank()), names_of(missing), what, world_.limits().patience,
+             world_.limits().call);
+}
+
+void Transfers::fail_for(const std::string& what, const std::string& how) {
+  world_.fail(fmt::format("{} {} in {}: no answer from {}", world_.name(world_.rank()), how, what,
+                          names_of(unfinished_peers())));
 }
 
 }  // namespace genesis::mpi

@@ -34,6 +34,8 @@ class Transfers {
   bool test(bool* done);
   bool poll(Waiting& waiting, const std::string& what);
   std::vector<int> unfinished_peers();
+  std::string names_of(const std::vector<int>& peers) const;
+  void say_waiting(const std::string& what, const std::vector<int>& missing);
   void fail_for(const std::string& what, const std::string& how);
 
   MpiWorld& world_;

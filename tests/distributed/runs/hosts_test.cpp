@@ -26,8 +26,7 @@ ip link set {0} netns {0} name eth0
 ip link set {1} netns {1} name eth0
 ip -n {0} addr add 10.77.31.1/24 dev eth0
 ip -n {1} addr add 10.77.31.2/24 dev eth0
-for n in {0} {1}; do ip -n $n link set eth0 up; done
-ip netns exec {0} sh -c 'echo 5 > /proc/sys/net/ipv4/tcp_retries2')",
+for n in {0} {1}; do ip -n $n link set eth0 up; ip netns exec $n sh -c 'echo 5 > /proc/sys/net/ipv4/tcp_retries2'; done)",
                                            first_, second_));
     if (made.code != 0) GTEST_SKIP() << "no network namespaces can be made here: " << made.err;
     write_text(path("agent"), "#!/bin/sh\nhost=$1\nshift\n" + enter("$host") + " \"$*\"\n");
