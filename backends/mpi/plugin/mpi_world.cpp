@@ -104,12 +104,14 @@ std::vector<std::string> MpiWorld::texts_of_all(const std::string& mine) {
   return texts;
 }
 
-// Rank 0 names the memory as no other run does.
+// Rank 0 names the memory as no other run does. Containers may share it, and have names of their own: those say nothing here.
 void MpiWorld::meet_neighbours() {
   const std::string run =
       texts_of_all(fmt::format("mpi-{}-{}", ::getpid(), Clock::now().time_since_epoch().count()))[0];
   neighbours_ = HostRanks::open({rank_, size_, hosts_[static_cast<size_t>(rank_)], run}, limits_.silence);
-  const std::vector<std::string> places = texts_of_all(neighbours_ ? neighbours_->place() : "");
+  std::vector<std::string> places = texts_of_all(neighbours_ ? neighbours_->place() : "");
+  for (size_t other = 0; other < places.size(); ++other)
+    if (hosts_[other] != hosts_[static_cast<size_t>(rank_)]) places[other].clear();
   if (neighbours_) neighbours_->watch(places);
 }
 
