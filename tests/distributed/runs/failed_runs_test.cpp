@@ -124,6 +124,17 @@ TEST_F(FailedRuns, FilesOfOtherNamesAreNamedByRank) {
   EXPECT_NE(process.err.find("/nonexistent.genesis"), std::string::npos) << process.err;
 }
 
+// Of ranks whose passes do other things, as those of another build may.
+TEST_F(FailedRuns, OtherExchangesAreNamedByRank) {
+  const Process process = run_ranks(2, train_words("qwen2", 2, {"--mesh", "data=2"}),
+                                    on_rank(1, "export GENESIS_DISABLE=distribute"), {.timeout_seconds = 60});
+  EXPECT_NE(process.code, 0);
+  EXPECT_FALSE(process.timed_out);
+  EXPECT_NE(process.err.find("what the training step exchanges along 'data' differs between ranks: rank 0"),
+            std::string::npos)
+      << process.err;
+}
+
 // Two hosts without a file system in common.
 TEST_F(FailedRuns, AFolderThatRanksDoNotShareIsAnErrorAtTheStart) {
   for (const char* folder : {"a", "b"}) fs::create_directory(path(folder));
