@@ -46,11 +46,11 @@ std::vector<AxisTraffic> traffic_of(const Plan& plan, const Mesh& mesh) {
 
 std::string exchanges_along(std::string_view axis, const Plan& plan) {
   std::string lines;
+  int number = 0;
   for (const Step& step : plan.steps)
     if (axis_of(*step.op, step.attributes) == axis && !has_peer(*step.op))
-      lines +=
-          fmt::format("{} of {} tensors, {} to {} bytes ({})\n", step.op->name(), step.input_types.size(),
-                      bytes_of(step.input_types), bytes_of(step.output_types), step.name);
+      lines += fmt::format("exchange {}: {} of {} tensors, {} to {} bytes\n", ++number, step.op->name(),
+                           step.input_types.size(), bytes_of(step.input_types), bytes_of(step.output_types));
   return lines;
 }
 

@@ -124,7 +124,7 @@ TEST_F(HostRanksTest, WhoLeavesMayBeSilent) {
 TEST_F(HostRanksTest, WhatAnotherRunLeftIsNotRead) {
   const pid_t killed = ::fork();
   if (killed == 0) {
-    join(1, "10.0.0.1/x:" + std::to_string(::getppid()))->fail("long ago");
+    join(1, "10.0.0.1/x:" + std::to_string(::getppid())).release()->fail("long ago");
     ::_exit(0);
   }
   ::waitpid(killed, nullptr, 0);

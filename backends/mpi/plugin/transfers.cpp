@@ -20,7 +20,7 @@ constexpr double kLastArrivals = 2;
 struct Transfers::Waiting {
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   int rounds = 0;
-  double left_at = 0;  // seconds; when a rank that is waited for was seen to have left
+  double left_at = 0;     // seconds; when a rank that is waited for was seen to have left
   bool has_said = false;  // for whom it is waited
 
   double seconds() const {
@@ -54,10 +54,11 @@ void Transfers::cancel_receives() {
 }
 
 void Transfers::post(int peer, bool is_receive, int64_t bytes, auto&& start) {
-  for (int64_t done = 0; done < bytes && !world_.has_failed(); done += kLongestMessage) {
+  for (int64_t done = 0; done < bytes; done += kLongestMessage) {
+    if ((was_cut_ |= world_.has_failed())) return;
     MPI_Request request = MPI_REQUEST_NULL;
     const int length = static_cast<int>(std::min(bytes - done, kLongestMessage));
-    if (!world_.call([&] { return start(done, length, &request); })) return;
+    if ((was_cut_ |= !world_.call([&] { return start(done, length, &request); }))) return;
     requests_.push_back(request);
     peers_.push_back(peer);
     is_receive_.push_back(is_receive);
@@ -77,11 +78,11 @@ void Transfers::receive(std::byte* to, int64_t bytes, int from) {
 }
 
 bool Transfers::wait(const std::string& what) {
-  bool done = false;
+  bool done = false;  // also where a failure is heard of behind all that was waited for
   for (Waiting waiting; !world_.has_failed() && test(&done) && !done;)
     if (!poll(waiting, what)) break;
-  if (world_.has_failed() && !done && !(test(&done) && done))
-    return false;  // what came before the failure is good
+  if (was_cut_ || (world_.has_failed() && !done && !(test(&done) && done)))
+    return false;
   requests_.clear();
   peers_.clear();
   is_receive_.clear();

@@ -40,6 +40,7 @@ class Transfers {
 
   MpiWorld& world_;
   int tag_;
+  bool was_cut_ = false;  // the run failed before all was posted
   std::vector<MPI_Request> requests_;
   // Of each request.
   std::vector<int> peers_;
