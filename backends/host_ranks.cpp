@@ -96,8 +96,10 @@ HostRanks::HostRanks(const Self& self, double silence, std::string name, int fil
   mine.state = kHere;
 }
 
+// Who ends before all ranks had the memory takes its name away: nobody else will.
 HostRanks::~HostRanks() {
   leave();
+  if (!is_nameless_) ::shm_unlink(name_.c_str());
   ::munmap(slots_, sizeof(Slot) * static_cast<size_t>(self_.size));
   ::close(file_);
 }
@@ -109,6 +111,7 @@ void HostRanks::watch(const std::vector<std::string>& places) {
       others_.push_back({rank, slots_[rank].beats});
   const bool is_first = std::ranges::none_of(others_, [&](const Other& o) { return o.rank < self_.rank; });
   if (is_first) ::shm_unlink(name_.c_str());
+  is_nameless_ = true;
   looked_at_ = now();
 }
 
@@ -117,7 +120,10 @@ std::string HostRanks::failure() {
   ++slots_[self_.rank].beats;
   const double at = now(), passed = std::min(at - std::exchange(looked_at_, at), kLongestLook);
   for (Other& other : others_)
-    if (std::string why = failure_of(other, passed); !why.empty()) return why;
+    if (std::string why = failure_of(other, passed); !why.empty()) {
+      failed_rank_ = other.rank;
+      return why;
+    }
   return "";
 }
 

@@ -2,7 +2,7 @@
 // which nothing else carries words while they compute, as that of ranks on GPUs that torchrun's variables name. Ranks of
 // other hosts are not seen.
 //
-// The memory has a name only until all ranks have it, so nothing of it stays behind, whatever ends them.
+// The memory has a name only until all ranks have it, or one of them gives up, so nothing of it stays behind.
 #pragma once
 
 #include <memory>
@@ -39,6 +39,8 @@ class HostRanks {
   // Says that this rank is there, and what is wrong with another one: it has failed, ended without a word, or says nothing;
   // empty: nothing is. To be called several times a second, by one thread.
   std::string failure();
+  // Whom failure() has named last; -1: nobody.
+  int failed_rank() const { return failed_rank_; }
   // The run has failed: the others' failure() is this text. Any thread may call it; the first text stays.
   void fail(const std::string& why);
   // Nobody waits for this rank any more, nor is anything wrong when it ends; but where it has failed.
@@ -65,6 +67,8 @@ class HostRanks {
   std::mutex mutex_;  // around others_ and what this rank says
   std::vector<Other> others_;
   double looked_at_ = 0;
+  int failed_rank_ = -1;
+  bool is_nameless_ = false;  // all ranks have the memory, and one of them has taken its name away
 };
 
 }  // namespace genesis

@@ -23,6 +23,7 @@ struct RankLimits {
   double end = 5;      // at the end of a run that failed, so that every rank that is there can say why
   // Of a process, which says every second that it is there: after this it was stopped, or its host is gone.
   double silence = 12;
+  double patience = 30;  // after which the first of the ranks that wait for another one says so on stderr
 };
 
 class RankLink {
@@ -40,6 +41,9 @@ class RankLink {
   // As Collectives say of themselves; what fails in the link's collectives has failed in the link.
   virtual std::string failure() const = 0;
   virtual void abort(const std::string& why) = 0;
+  // Of another rank than 0, behind abort(why): whether rank 0 ends with the same Error. If so this returns when rank 0 has had the
+  // time to say it for all, as a launcher may end it with the first rank that ends.
+  virtual bool first_says(const std::string& /*why*/) { return false; }
 };
 
 // What the links' collectives share: a group for each axis, which the link's own class makes, and the link's failure.

@@ -1,5 +1,7 @@
 #include "executor/distributed/traffic.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "passes/core/match.h"
@@ -40,6 +42,16 @@ std::vector<AxisTraffic> traffic_of(const Plan& plan, const Mesh& mesh) {
     if (along.calls > 0) traffic.push_back(along);
   }
   return traffic;
+}
+
+std::string exchanges_along(std::string_view axis, const Plan& plan) {
+  std::string lines;
+  int number = 0;
+  for (const Step& step : plan.steps)
+    if (axis_of(*step.op, step.attributes) == axis && !has_peer(*step.op))
+      lines += fmt::format("exchange {}: {} of {} tensors, {} to {} bytes\n", ++number, step.op->name(),
+                           step.input_types.size(), bytes_of(step.input_types), bytes_of(step.output_types));
+  return lines;
 }
 
 }  // namespace genesis

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "schema/graph/plan.h"
@@ -23,5 +24,7 @@ int64_t bytes_sent(const Step& exchange, int64_t ranks);
 int64_t bytes_over_link(const Step& exchange, int64_t ranks);
 // By axis of the mesh, in its order; axes along which nothing goes are left out.
 std::vector<AxisTraffic> traffic_of(const Plan& plan, const Mesh& mesh);
+// Every exchange along the axis between all of its ranks, a line each, in the order of the plan: what they must have alike.
+std::string exchanges_along(std::string_view axis, const Plan& plan);
 
 }  // namespace genesis

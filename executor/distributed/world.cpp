@@ -109,18 +109,21 @@ std::string differing_line(const std::string& text, const std::string& other) {
 
 }  // namespace
 
-void World::require_same(const std::string& what, const std::string& text) {
+void World::require_same(const std::string& what, const std::string& text, std::string_view axis) {
   const std::vector<std::string> texts = gather(text);
   std::string others;
-  size_t example = 0;
+  size_t example = 0, model = 0;
   for (size_t rank = 1; rank < texts.size(); ++rank) {
-    if (texts[rank] == texts[0]) continue;
-    if (others.empty()) example = rank;
+    const auto first =
+        axis.empty() ? 0 : static_cast<size_t>(mesh_.group(static_cast<int64_t>(rank), axis)[0]);
+    if (texts[rank] == texts[first]) continue;
+    if (others.empty()) example = rank, model = first;
     others += (others.empty() ? "" : ", ") + name(static_cast<int>(rank));
   }
   if (!others.empty())
-    fail("{} differs between ranks: {} has '{}', and not so: {} ('{}' on rank {})", what, name(0),
-         differing_line(texts[0], texts[example]), others, differing_line(texts[example], texts[0]), example);
+    fail("{} differs between ranks: {} has '{}', and not so: {} ('{}' on rank {})", what,
+         name(static_cast<int>(model)), differing_line(texts[model], texts[example]), others,
+         differing_line(texts[example], texts[model]), example);
 }
 
 void World::check() const {

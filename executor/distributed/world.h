@@ -45,12 +45,15 @@ class World {
   std::vector<std::string> gather(const std::string& mine);  // every rank's text, in the order of ranks
   void barrier() { gather(""); }
   // Throws the same Error on all ranks, naming those whose text differs from rank 0's: "the model file differs between ranks".
-  void require_same(const std::string& what, const std::string& text);
+  // With an axis of the mesh each is compared with the first rank of its group along that axis instead.
+  void require_same(const std::string& what, const std::string& text, std::string_view axis = {});
 
   // Throws Error when an exchange has failed since; a runner's caller asks after each run.
   void check() const;
   // The other ranks end with this as their Error. Any thread may call it.
   void abort(const std::string& why);
+  // Behind abort(why): whether rank 0 ends with the same Error and has said it for this rank, too.
+  bool first_says(const std::string& why) { return link_ && !is_first() && link_->first_says(why); }
 
  private:
   Mesh mesh_;

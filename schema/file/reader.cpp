@@ -38,10 +38,8 @@ struct Opened {
 
 [[noreturn]] void fail_damaged(const SegmentRecord& segment, size_t number, const Hash128& real) {
   if (segment.is_linked())
-    fail(
-        "its weights are in '{}', which has changed since: {} bytes from {} on are others; build the model "
-        "again (genesis-build FOLDER --link)",
-        segment.link.path, segment.bytes, segment.offset);
+    fail("its weights are in '{}', which has changed since: {} bytes from {} on are others; {}",
+         segment.link.path, segment.bytes, segment.offset, file::remedy_for_change(segment.link.path));
   fail("segment {} is damaged: its hash is {}, the file says {}", number, real.to_string(),
        segment.hash.to_string());
 }

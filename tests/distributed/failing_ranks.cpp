@@ -93,7 +93,7 @@ void run(const std::string& how) {
   const int size = find_launch().size;
   const std::shared_ptr<World> world =
       start_world(Mesh::parse("data=" + std::to_string(size)), ranks_have_gpus() ? "cuda" : "cpu",
-                  {.limits = {.call = 3, .end = 3}});
+                  {.limits = {.call = 3, .end = 3, .patience = 1}});
   world->barrier();
   if (how == "differs") world->require_same("the model file", world->rank() == 1 ? "b" : "a");
   if (how == "hangs_in_peer_memory") return hang_in_peer_memory(*world);

@@ -95,6 +95,7 @@ TEST_F(HostRanksTest, WhoIsKilledHasEndedWithoutAWord) {
   start(live);
   ::kill(child_, SIGKILL);
   EXPECT_EQ(failure_within(10), "rank 1 (host here) has ended without a word");
+  EXPECT_EQ(ranks_->failed_rank(), 1);
 }
 
 TEST_F(HostRanksTest, WhoIsStoppedIsNamedAfterAWhile) {
@@ -123,13 +124,19 @@ TEST_F(HostRanksTest, WhoLeavesMayBeSilent) {
 TEST_F(HostRanksTest, WhatAnotherRunLeftIsNotRead) {
   const pid_t killed = ::fork();
   if (killed == 0) {
-    join(1, "10.0.0.1/x:" + std::to_string(::getppid()))->fail("long ago");
+    join(1, "10.0.0.1/x:" + std::to_string(::getppid())).release()->fail("long ago");
     ::_exit(0);
   }
   ::waitpid(killed, nullptr, 0);
   EXPECT_TRUE(std::filesystem::exists(memory()));
   start(live);
   EXPECT_EQ(failure_within(kSilence), "");
+}
+
+// A rank that finds no GPU ends before the others come.
+TEST_F(HostRanksTest, WhoNeverWatchedLeavesNoMemoryBehind) {
+  join(0, address()).reset();
+  EXPECT_FALSE(std::filesystem::exists(memory()));
 }
 
 // Of another host, or of another container.

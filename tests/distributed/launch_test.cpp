@@ -96,6 +96,14 @@ INSTANTIATE_TEST_SUITE_P(
                       Failure{"differs", "the model file differs between ranks: rank 0 (host "}),
     [](const auto& info) { return std::string(info.param.how); });
 
+TEST(WaitingRanks, AreToldOfByTheFirstRankThatWaits) {
+  if (const std::string why = why_no_ranks(); !why.empty()) GTEST_SKIP() << why;
+  const Process process = run_ranks(3, "hangs");
+  EXPECT_NE(process.err.find("genesis: rank 0 (host "), std::string::npos) << process.err;
+  EXPECT_NE(process.err.find("still waits for rank 1 (host "), std::string::npos) << process.err;
+  EXPECT_EQ(process.err.find("genesis: rank 2 (host "), std::string::npos) << process.err;
+}
+
 // Ranks that ignore SIGTERM, and what ends them all the same. They say who they are in a folder.
 class Leftovers : public ::testing::Test {
  protected:

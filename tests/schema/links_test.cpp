@@ -113,6 +113,25 @@ TEST_F(Links, NameAFileThatIsGone) {
   refused({"weights/w.safetensors", "is not there", "--link"});
 }
 
+// No model is built again for a checkpoint.
+TEST_F(Links, SayOfAPartThatCheckpointsStayTogether) {
+  const fs::path part = folder_ / "step-000000003.parts" / "rank-1.genesis";
+  fs::create_directory(part.parent_path());
+  fs::copy_file(weights(), part);
+  const SafeTensors read = read_safetensors(part);
+  Model model;
+  for (const auto& [name, tensor] : read.tensors)
+    model.add_state({name, tensor.type(), StateRole::kParameter, true, tensor});
+  save_model(model, file(), {.segment_bytes = 64, .links = {read.file}});
+  const std::string bytes = read_bytes(part);
+  write_bytes(part, bytes.substr(0, bytes.size() - 1));
+  refused({"rank-1.genesis", "bytes, it had", "stay together", "--resume"});
+  write_bytes(part, bytes.substr(0, bytes.size() - 1) + "x");
+  refused({"rank-1.genesis", "are others", "stay together"});
+  fs::remove(part);
+  refused({"rank-1.genesis", "is not there", "stay together", "--resume"});
+}
+
 TEST_F(Links, AreFoundWhereRelativePathsWereGiven) {
   const fs::path before = fs::current_path();
   fs::current_path(folder_.path());

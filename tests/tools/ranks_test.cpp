@@ -119,6 +119,26 @@ TEST_F(SharingRanks, RefuseOtherDataOfTheSameName) {
       << process.err;
 }
 
+// In a place that no three batches show.
+TEST_F(SharingRanks, RefuseDataThatDiffersInOneLine) {
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += fmt::format("line {} of the text\n", i);
+  for (const char* rank : {"0", "1"}) {
+    std::filesystem::create_directory(path(rank));
+    std::string mine = text;
+    if (*rank == '1') mine.replace(mine.find("line 777"), 8, "LINE 777");
+    write_text(path(std::string(rank) + "/text.txt"), mine);
+  }
+  const std::string command = "cd " + path("$OMPI_COMM_WORLD_RANK") + " && exec " + tool_path("genesis-run") +
+                              " train " + tiny("qwen2.train.genesis") +
+                              " --data text.txt --mesh data=2 --batch 4 --seq 16 --steps 1 --quiet";
+  set_mpirun_environment();
+  const Process process = run_process(mpirun_command(2, {"sh", "-c", command}));
+  EXPECT_NE(process.code, 0);
+  EXPECT_NE(process.err.find("the content of the data differs between ranks"), std::string::npos)
+      << process.err;
+}
+
 // What several ranks that share nothing do is told of, not forbidden.
 TEST_F(ToolTest, RanksWithoutAMeshAreToldOf) {
   const Words variables[] = {{"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=0"},
@@ -138,6 +158,9 @@ TEST_F(ToolTest, RanksThatWouldWriteTheSameAreRefused) {
   expect_error(
       run_tool("genesis-run", {"generate", tiny("qwen2.genesis"), "--prompt", "a", "--mesh", "data=2"}),
       {"--mesh data=2", "give --mesh tensor=2"});
+  expect_error(run_tool("genesis-run", {"generate", tiny("qwen2.train.genesis"), "--prompt", "a", "--mesh",
+                                        "pipeline=2"}),
+               {"--mesh pipeline=2", "nothing trains", "give --mesh tensor=2"});
 }
 
 // What two ranks write that compute the layers together is what one writes; rank 0 alone says it.

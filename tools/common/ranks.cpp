@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
-#include <set>
 #include <sstream>
 #include <utility>
 
@@ -39,13 +38,25 @@ void warn_of_copies(SharedWork work) try {
 bool have_one_command() { return environment().one_command; }
 
 void check_shares(const Mesh& mesh, SharedWork work) {
-  const int64_t ranks = mesh.size(kDataAxis);
-  if (work != SharedWork::kLayers || ranks <= 1) return;
+  if (work != SharedWork::kLayers) return;
+  const int64_t ranks = mesh.size(kDataAxis), stages = mesh.size(kPipelineAxis);
+  if (stages > 1)
+    fail(
+        "--mesh {}: ranks along 'pipeline' share the micro-batches' way through a training step, and here "
+        "nothing trains: give --mesh tensor={}, whose ranks share the layers",
+        mesh.to_string(), stages * mesh.size(kTensorAxis));
+  if (ranks <= 1) return;
   fail(
       "--mesh {}: ranks along 'data' share batches of training, and here each would do the same: give --mesh "
       "tensor={}, "
       "whose ranks share the layers",
       mesh.to_string(), ranks * mesh.size(kTensorAxis));
+}
+
+// Does not return where rank 0 has said the same for all.
+void end_others(World& world, const std::string& why, int code) {
+  world.abort(why);
+  if (world.first_says(why)) throw ExitCode(code);
 }
 
 }  // namespace
@@ -89,13 +100,16 @@ void as_rank(World& world, const std::function<void()>& body) {
   } catch (const std::bad_alloc&) {
     world.abort("out of memory");
     throw;
+  } catch (const ExitCode& end) {
+    world.abort(end.what());
+    throw;
   } catch (const UsageError& error) {
-    if (!have_one_command()) world.abort(error.what());
+    if (!have_one_command()) end_others(world, error.what(), 2);
     if (have_one_command() && !world.is_first())
       throw ExitCode(0);  // mpirun ends the others at anything else
     throw;
   } catch (const std::exception& error) {
-    world.abort(error.what());
+    end_others(world, error.what(), 1);
     throw;
   }
 }
@@ -105,6 +119,7 @@ std::string said_by_first(World& world, const std::string& mine) {
 }
 
 std::string model_file_of_first(World& world, const std::string& name) {
+  world.require_same("the name of the model file", name);
   return said_by_first(world, world.is_first() ? model_file(name) : "");
 }
 
@@ -168,11 +183,16 @@ StopVote StopVotes::ask(const StopVote& mine) {
   return all;
 }
 
+// Batches are drawn from all over the data, so that those of a large one say of any other text that it is another.
 std::string digest_of_data(BatchSource& data) {
+  constexpr int64_t kBytes = 64 << 20;  // that are read of large data
   const int64_t batches = std::max<int64_t>(data.batches_per_epoch(), 1);
+  int64_t bytes = 0;
+  for (const auto& [name, tensor] : data.batch(0)) bytes += tensor.bytes();
+  const int64_t read = std::min(std::max<int64_t>(kBytes / std::max<int64_t>(bytes, 1), 3), batches);
   file::Hasher hasher;
-  for (const int64_t position : std::set<int64_t>{0, batches / 2, batches - 1})
-    for (const auto& [name, tensor] : data.batch(position))
+  for (int64_t i = 0; i < read; ++i)
+    for (const auto& [name, tensor] : data.batch(i * (batches - 1) / std::max<int64_t>(read - 1, 1)))
       hasher.update({tensor.data(), static_cast<size_t>(tensor.bytes())});
   return fmt::format("{} batches like {}", batches, hasher.digest().to_string());
 }

@@ -25,14 +25,15 @@ std::shared_ptr<World> join_ranks(const std::string& mesh, const std::string& de
 void warn_of_useless_zero(const std::string& mesh, int zero);
 // On this rank's device, with its ranks.
 SessionOptions session_options(const RunFlags& flags, const std::shared_ptr<World>& world);
-// Runs what a rank does. An Error of this one ends the others too, which say what it was. Wrong usage is what ranks with one
-// command line find alike: they leave in order, and only the first one says it.
+// Runs what a rank does. An Error of this one ends the others too, which say what it was; what all fail with alike the first one
+// says for them. Wrong usage is what ranks with one command line find alike: they leave in order.
 void as_rank(World& world, const std::function<void()>& body);
 
 // What rank 0 says, on all ranks, which call it together.
 std::string said_by_first(World& world, const std::string& mine);
 bool agreed_by_first(World& world, bool mine);
 // The file of a model (open_model.h): of a folder the checkpoint that rank 0 finds, as a training may write a newer one meanwhile.
+// Throws Error where ranks were given other names than rank 0.
 std::string model_file_of_first(World& world, const std::string& name);
 
 // Adds --mesh for commands whose layers the ranks along `tensor` compute together.
@@ -68,7 +69,7 @@ class StopVotes {
   int64_t every_ = 1, steps_ = 0;  // since they last met
 };
 
-// Of the first batch, one in the middle and the last, and how many there are.
+// Of how many batches there are and what is in them: in all, or of large data in as many as come to 64 MiB, evenly spread.
 std::string digest_of_data(BatchSource& data);
 // Of all values that the states start from.
 std::string digest_of_states(const Model& model);

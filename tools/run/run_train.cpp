@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "executor/distributed/traffic.h"
 #include "executor/inputs.h"
 #include "executor/training/checkpoint.h"
 #include "executor/training/checkpoint_parts.h"
@@ -379,6 +380,15 @@ void check_same(World& world, const TrainFlags& flags, const Model& model, const
   world.require_same("the content of the model file", digest);
 }
 
+// Ranks whose plans differ, as those of other builds may, would wait for exchanges that others do not have.
+void check_exchanges(World& world, Session& session, BatchSource& source) {
+  if (world.size() == 1) return;
+  const Plan plan = session.plan("train_step", source.batch(0));
+  for (const MeshAxis& axis : world.mesh().axes())
+    world.require_same(fmt::format("what the training step exchanges along '{}'", axis.name),
+                       exchanges_along(axis.name, plan), axis.name);
+}
+
 // Before anything is looked up. All ranks see the lock that the first one has taken, and so what the others write.
 void check_start(World& world, const TrainFlags& flags) {
   world.require_same("the version of Genesis", std::string(kVersion));
@@ -407,6 +417,7 @@ void train_ranks(TrainFlags flags, const Command& command, const std::shared_ptr
   Session session(model, options);
   if (world->is_first()) warn_of_useless_zero(flags.mesh, flags.zero);
   if (world->is_first()) flags.warn_of_what_will_be_lost(*model);
+  check_exchanges(*world, session, *sources.training);
   const StopSignals signals(world->is_first());
   Seen seen;
   TrainMetrics last;

@@ -16,7 +16,8 @@ class MpiLink final : public RankLink {
   std::vector<std::string> gather(const std::string& mine) override;
   std::unique_ptr<Collectives> collectives(const Mesh& mesh) override;
   std::string failure() const override;
-  void abort(const std::string& why) override { world_.fail(world_.name(rank()) + " failed: " + why); }
+  void abort(const std::string& why) override { world_.abort(why); }
+  bool first_says(const std::string& why) override { return world_.first_says(why); }
 
  private:
   mutable MpiWorld world_;  // asking for a failure listens to the others

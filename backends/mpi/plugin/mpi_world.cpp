@@ -1,6 +1,7 @@
 #include "backends/mpi/plugin/mpi_world.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -20,6 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kFailed = 1, kLeaves = 2, kAlive = 3, kLost = 4;  // tags of notices
 constexpr std::chrono::seconds kBeat{1};
+constexpr std::chrono::milliseconds kLook{200};
 constexpr size_t kMaxNotice = 4000;  // bytes; short messages arrive without the other side's help
 
 std::string error_text(int error) {
@@ -40,6 +42,13 @@ std::string why_not_joined(double seconds) {
       "not "
       "reached",
       seconds);
+}
+
+std::string processor_name() {
+  char name[MPI_MAX_PROCESSOR_NAME] = "";
+  int length = 0;
+  check(MPI_Get_processor_name(name, &length), "MPI_Get_processor_name");
+  return name;
 }
 
 // Where all ranks are on one host they meet in its memory, and listen on no interface; what the user has set stays.
@@ -65,7 +74,8 @@ MpiWorld::MpiWorld(const RankLimits& limits) : limits_(limits) {
   check(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
   check(MPI_Comm_dup(MPI_COMM_WORLD, &data_), "MPI_Comm_dup");
   check(MPI_Comm_dup(MPI_COMM_WORLD, &notices_), "MPI_Comm_dup");
-  gather_hosts();
+  hosts_ = texts_of_all(processor_name());
+  if (size_ > 1) meet_neighbours();
   if (size_ > 1)
     with_context([&] { heart_ = start_thread([this] { beat(); }); }, [&] { return name(rank_); });
 }
@@ -81,18 +91,34 @@ MpiWorld::~MpiWorld() {
   if (wait_for_leaving() && !has_failed_) MPI_Finalize();
 }
 
-void MpiWorld::gather_hosts() {
-  using Name = std::array<char, MPI_MAX_PROCESSOR_NAME>;
-  Name mine{};
-  int length = 0;
-  check(MPI_Get_processor_name(mine.data(), &length), "MPI_Get_processor_name");
-  std::vector<Name> all(static_cast<size_t>(size_));
-  check(MPI_Allgather(mine.data(), mine.size(), MPI_CHAR, all.data(), mine.size(), MPI_CHAR, data_),
+// Short ones: of a longer one its beginning.
+std::vector<std::string> MpiWorld::texts_of_all(const std::string& mine) {
+  using Text = std::array<char, MPI_MAX_PROCESSOR_NAME>;
+  Text text{};
+  mine.copy(text.data(), text.size() - 1);
+  std::vector<Text> all(static_cast<size_t>(size_));
+  check(MPI_Allgather(text.data(), text.size(), MPI_CHAR, all.data(), text.size(), MPI_CHAR, data_),
         "MPI_Allgather");
-  for (Name& name : all) {
-    name.back() = '\0';
-    hosts_.emplace_back(name.data());
-  }
+  std::vector<std::string> texts;
+  for (const Text& one : all) texts.emplace_back(one.data());
+  return texts;
+}
+
+// Rank 0 names the memory as no other run does. Containers may share it, and have names of their own: those say nothing here.
+void MpiWorld::meet_neighbours() {
+  const std::string run =
+      texts_of_all(fmt::format("mpi-{}-{}", ::getpid(), Clock::now().time_since_epoch().count()))[0];
+  neighbours_ = HostRanks::open({rank_, size_, hosts_[static_cast<size_t>(rank_)], run}, limits_.silence);
+  std::vector<std::string> places = texts_of_all(neighbours_ ? neighbours_->place() : "");
+  for (size_t other = 0; other < places.size(); ++other)
+    if (hosts_[other] != hosts_[static_cast<size_t>(rank_)]) places[other].clear();
+  if (neighbours_) neighbours_->watch(places);
+}
+
+void MpiWorld::look_at_neighbours() {
+  if (!neighbours_) return;
+  const std::string why = neighbours_->failure();
+  if (!why.empty() && !has_left(neighbours_->failed_rank())) lose(neighbours_->failed_rank(), why);
 }
 
 std::string MpiWorld::failure() const {
@@ -112,6 +138,38 @@ bool MpiWorld::keep_failure(const std::string& why) {
 void MpiWorld::fail(const std::string& why) {
   const std::lock_guard lock(mutex_);
   if (keep_failure(why)) say(kFailed, why.substr(0, kMaxNotice));
+}
+
+std::string MpiWorld::error_of(int rank, const std::string& why) const {
+  return (name(rank) + " failed: " + why).substr(0, kMaxNotice);
+}
+
+void MpiWorld::abort(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  const std::string text = error_of(rank_, why);
+  if (keep_failure(text) || rank_ == 0) say(kFailed, text);
+}
+
+// Rank 0 says what it has failed with before it says that it leaves, and its process ends when the others have left, too.
+bool MpiWorld::first_says(const std::string& why) {
+  const std::string same = error_of(0, why);
+  const auto is_said = [&] {
+    const std::lock_guard lock(failure_mutex_);
+    return said_by_first_ == same;
+  };
+  const auto may_come = [&] {
+    const std::lock_guard lock(mutex_);
+    return !is_over_ && !left_.contains(0);
+  };
+  const std::chrono::duration<double> limit(limits_.end);
+  for (const auto start = Clock::now(); !is_said();
+       std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
+    if (!may_come() || Clock::now() - start > limit) return false;
+    listen();
+  }
+  say_leaving();
+  std::this_thread::sleep_for(limit);
+  return true;
 }
 
 void MpiWorld::fail_in_mpi(int error) { fail(name(rank_) + ": MPI: " + error_text(error)); }
@@ -151,8 +209,10 @@ void MpiWorld::hear(const MPI_Status& status) {
     left_.insert(status.MPI_SOURCE);
   else if (status.MPI_TAG == kLost)
     left_.insert(std::atoi(text.c_str()));
-  else if (status.MPI_TAG == kFailed)
-    keep_failure(text);
+  if (status.MPI_TAG != kFailed) return;
+  keep_failure(text);
+  const std::lock_guard lock(failure_mutex_);
+  if (status.MPI_SOURCE == 0) said_by_first_ = text;
 }
 
 // Who has slept through several beats was stopped itself, perhaps with all others, or had no core to run on: of such a time
@@ -163,25 +223,30 @@ void MpiWorld::beat() {
   double silent = 0;
   auto last = Clock::now();
   for (std::unique_lock lock(ending_mutex_); !ending_ && !has_failed_;) {
-    wake_.wait_for(lock, kBeat);
+    wake_.wait_for(lock, kLook);
     if (ending_) return;
+    look_at_neighbours();
+    const auto now = Clock::now();
+    if (now - last < kBeat) continue;
     say_alive();
     listen();
-    const auto now = Clock::now();
     const double passed = std::chrono::duration<double>(now - std::exchange(last, now)).count();
     silent = was_heard_.exchange(false) ? 0 : silent + std::min(passed, kLongest);
-    if (silent > limits_.silence && !has_left(before)) lose(before, silent);
+    if (silent > limits_.silence && !has_left(before))
+      lose(
+          before,
+          fmt::format("{} has said nothing for {:.0f} s: its process was stopped, or its host is not reached",
+                      name(before), silent));
   }
 }
 
-void MpiWorld::lose(int rank, double silent) {
+void MpiWorld::lose(int rank, const std::string& why) {
   {
     const std::lock_guard lock(mutex_);
     say(kLost, std::to_string(rank));
     left_.insert(rank);
   }
-  fail(fmt::format("{} has said nothing for {:.0f} s: its process was stopped, or its host is not reached",
-                   name(rank), silent));
+  fail(why);
 }
 
 // Not while the last one is still on its way: its reader does not read.
@@ -200,6 +265,7 @@ bool MpiWorld::have_all_left() const {
 
 void MpiWorld::say_leaving() {
   const std::lock_guard lock(mutex_);
+  if (neighbours_) neighbours_->leave();
   if (leaves_at_) return;
   leaves_at_ = Clock::now();
   say(kLeaves, "");

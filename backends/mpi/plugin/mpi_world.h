@@ -4,7 +4,8 @@
 //
 // However long a rank computes, a thread of its own says every second to the next rank that the process is there. One that is
 // stopped, or whose host is gone, falls silent, and the next rank says that the run has failed and who is lost, so that
-// nobody waits for its leaving. Only what passes while the listener itself runs counts as silence.
+// nobody waits for its leaving. Only what passes while the listener itself runs counts as silence. Ranks of one host see in its
+// memory at once when one of them ends without a word, be it killed: a launcher leaves the others a second to say so.
 //
 // Two communicators keep apart what ranks exchange (data) and what they say (notices): a rank that fails says why to all
 // others, and one that ends says that it leaves; whoever waits listens now and then.
@@ -18,6 +19,7 @@
 #include <condition_variable>
 #include <functional>
 #include <list>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -25,6 +27,7 @@
 #include <thread>
 #include <vector>
 
+#include "backends/host_ranks.h"
 #include "backends/mpi/plugin/mpi_api.h"
 #include "backends/rank_link.h"
 
@@ -51,6 +54,9 @@ class MpiWorld {
   std::string failure() const;
   // The first failure stays; all others hear of it.
   void fail(const std::string& why);
+  // This rank ends with an Error. Of rank 0's the others hear also where the run has failed before.
+  void abort(const std::string& why);
+  bool first_says(const std::string& why);  // RankLink::first_says
   // What the others have said by now.
   void listen();
   bool has_left(int rank) const;
@@ -79,13 +85,16 @@ class MpiWorld {
     MPI_Request request;
   };
 
-  void gather_hosts();
+  std::vector<std::string> texts_of_all(const std::string& mine);
+  void meet_neighbours();
+  void look_at_neighbours();
+  std::string error_of(int rank, const std::string& why) const;
   void fail_in_mpi(int error);
   bool keep_failure(const std::string& why);
   void say(int tag, const std::string& text);  // under the lock
   void hear(const MPI_Status& status);
   void beat();
-  void lose(int rank, double silent);
+  void lose(int rank, const std::string& why);
   void say_alive();
   void say_leaving();
   bool have_all_left() const;
@@ -97,15 +106,16 @@ class MpiWorld {
   MPI_Comm data_ = MPI_COMM_NULL, notices_ = MPI_COMM_NULL;
   std::vector<std::string> hosts_;
   mutable std::mutex mutex_;          // around MPI, and what is said and heard: left_, leaves_at_, is_over_
-  mutable std::mutex failure_mutex_;  // around the text
+  mutable std::mutex failure_mutex_;  // around the texts
   std::atomic<bool> has_failed_ = false;
-  std::string failure_;
+  std::string failure_, said_by_first_;
   std::set<int> left_;
   std::optional<std::chrono::steady_clock::time_point> leaves_at_;  // when this rank said that it leaves
   bool is_over_ = false;                                            // MPI is called no more
   std::atomic<bool> was_heard_ = false;   // the rank before this one, since the last beat
   MPI_Request alive_ = MPI_REQUEST_NULL;  // to the rank behind it
   std::list<Notice> notices_sent_;        // MPI reads them until they have arrived, and a list moves nothing
+  std::unique_ptr<HostRanks> neighbours_;  // the ranks of this host; null: it has no memory for them
 
   std::mutex ending_mutex_;
   std::condition_variable wake_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 namespace genesis::mpi {
 namespace {
@@ -19,7 +20,8 @@ constexpr double kLastArrivals = 2;
 struct Transfers::Waiting {
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   int rounds = 0;
-  double left_at = 0;  // seconds; when a rank that is waited for was seen to have left
+  double left_at = 0;     // seconds; when a rank that is waited for was seen to have left
+  bool has_said = false;  // for whom it is waited
 
   double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -52,10 +54,11 @@ void Transfers::cancel_receives() {
 }
 
 void Transfers::post(int peer, bool is_receive, int64_t bytes, auto&& start) {
-  for (int64_t done = 0; done < bytes && !world_.has_failed(); done += kLongestMessage) {
+  for (int64_t done = 0; done < bytes; done += kLongestMessage) {
+    if ((was_cut_ |= world_.has_failed())) return;
     MPI_Request request = MPI_REQUEST_NULL;
     const int length = static_cast<int>(std::min(bytes - done, kLongestMessage));
-    if (!world_.call([&] { return start(done, length, &request); })) return;
+    if ((was_cut_ |= !world_.call([&] { return start(done, length, &request); }))) return;
     requests_.push_back(request);
     peers_.push_back(peer);
     is_receive_.push_back(is_receive);
@@ -75,10 +78,11 @@ void Transfers::receive(std::byte* to, int64_t bytes, int from) {
 }
 
 bool Transfers::wait(const std::string& what) {
-  bool done = false;
+  bool done = false;  // also where a failure is heard of behind all that was waited for
   for (Waiting waiting; !world_.has_failed() && test(&done) && !done;)
     if (!poll(waiting, what)) break;
-  if (world_.has_failed()) return false;
+  if (was_cut_ || (world_.has_failed() && !done && !(test(&done) && done)))
+    return false;
   requests_.clear();
   peers_.clear();
   is_receive_.clear();
@@ -103,6 +107,7 @@ bool Transfers::poll(Waiting& waiting, const std::string& what) {
   const double seconds = waiting.seconds();
   if (seconds > world_.limits().call) fail_for(what, fmt::format("waited for {} s", world_.limits().call));
   const std::vector<int> peers = unfinished_peers();
+  if (seconds > world_.limits().patience && !std::exchange(waiting.has_said, true)) say_waiting(what, peers);
   const bool has_left =
       std::any_of(peers.begin(), peers.end(), [&](int peer) { return world_.has_left(peer); });
   if (!has_left) waiting.left_at = seconds;
@@ -120,12 +125,28 @@ std::vector<int> Transfers::unfinished_peers() {
   return peers;
 }
 
-void Transfers::fail_for(const std::string& what, const std::string& how) {
+std::string Transfers::names_of(const std::vector<int>& peers) const {
   std::string names;
-  for (const int peer : unfinished_peers())
+  for (const int peer : peers)
     names +=
         (names.empty() ? "" : ", ") + world_.name(peer) + (world_.has_left(peer) ? ", which has ended" : "");
-  world_.fail(fmt::format("{} {} in {}: no answer from {}", world_.name(world_.rank()), how, what, names));
+  return names;
+}
+
+// Of the ranks that have come, the first one tells whoever looks at the run.
+void Transfers::say_waiting(const std::string& what, const std::vector<int>& missing) {
+  for (const int peer : peers_)
+    if (peer < world_.rank() && std::ranges::find(missing, peer) == missing.end()) return;
+  fmt::print(stderr,
+             "genesis: {} still waits for {} in {}, for {:.0f} s now; the run ends after {:.0f} s "
+             "(GENESIS_COLLECTIVE_TIMEOUT)\n",
+             world_.name(world_.rank()), names_of(missing), what, world_.limits().patience,
+             world_.limits().call);
+}
+
+void Transfers::fail_for(const std::string& what, const std::string& how) {
+  world_.fail(fmt::format("{} {} in {}: no answer from {}", world_.name(world_.rank()), how, what,
+                          names_of(unfinished_peers())));
 }
 
 }  // namespace genesis::mpi

@@ -34,10 +34,13 @@ class Transfers {
   bool test(bool* done);
   bool poll(Waiting& waiting, const std::string& what);
   std::vector<int> unfinished_peers();
+  std::string names_of(const std::vector<int>& peers) const;
+  void say_waiting(const std::string& what, const std::vector<int>& missing);
   void fail_for(const std::string& what, const std::string& how);
 
   MpiWorld& world_;
   int tag_;
+  bool was_cut_ = false;  // the run failed before all was posted
   std::vector<MPI_Request> requests_;
   // Of each request.
   std::vector<int> peers_;

@@ -20,5 +20,7 @@ struct OpenedLink {
 // Error. Throws Error naming a file that is missing or of another size, and what to do.
 std::vector<OpenedLink> open_links(const std::vector<SegmentRecord>& segments,
                                    const std::filesystem::path* folder);
+// What to do about a linked file that has changed.
+const char* remedy_for_change(const std::filesystem::path& path);
 
 }  // namespace genesis::file

@@ -60,6 +60,16 @@ TEST_F(FailedRuns, ARankThatIsStoppedEndsTheOthers) {
   EXPECT_EQ(newest_step(), step + 2);
 }
 
+// Before mpirun, which sees it as well, ends those that are left.
+TEST_F(FailedRuns, ARankThatIsKilledIsNamedByTheOthers) {
+  const Process process = run_ranks(2, sharing(1000000, {"--checkpoint-every", "1000"}), signal_to(1, "9", 3),
+                                    {.timeout_seconds = 90});
+  EXPECT_NE(process.code, 0);
+  EXPECT_NE(process.err.find("entry point 'train_step'"), std::string::npos) << process.err;
+  EXPECT_NE(process.err.find("rank 1 (host "), std::string::npos) << process.err;
+  EXPECT_NE(process.err.find(") has ended without a word"), std::string::npos) << process.err;
+}
+
 // Of a rank that may have a few hundred MiB, where a step takes more.
 TEST_F(FailedRuns, ARankWithoutMemoryIsNamed) {
   std::string text;
@@ -99,6 +109,30 @@ TEST_F(FailedRuns, WhatDiffersIsNamedByRank) {
   EXPECT_NE(files.find("on rank 1"), std::string::npos) << files;
   const std::string options = refusal("cd " + path("a") + "\n" + on_rank(1, "set -- \"$@\" --zero 1"));
   EXPECT_NE(options.find("what is shared and kept differs between ranks"), std::string::npos) << options;
+  EXPECT_EQ(options.find("differs between"), options.rfind("differs between")) << options;
+}
+
+// The first rank's name is the one that all read.
+TEST_F(FailedRuns, FilesOfOtherNamesAreNamedByRank) {
+  const Words words = train_words("qwen2", 2, {"--mesh", "data=2"});
+  const Process process = run_ranks(
+      2, words, on_rank(1, "tool=$1\nshift 3\nset -- \"$tool\" train /nonexistent.genesis \"$@\""),
+      {.timeout_seconds = 60});
+  EXPECT_NE(process.code, 0);
+  EXPECT_NE(process.err.find("the name of the model file differs between ranks"), std::string::npos)
+      << process.err;
+  EXPECT_NE(process.err.find("/nonexistent.genesis"), std::string::npos) << process.err;
+}
+
+// Of ranks whose passes do other things, as those of another build may.
+TEST_F(FailedRuns, OtherExchangesAreNamedByRank) {
+  const Process process = run_ranks(2, train_words("qwen2", 2, {"--mesh", "data=2"}),
+                                    on_rank(1, "export GENESIS_DISABLE=distribute"), {.timeout_seconds = 60});
+  EXPECT_NE(process.code, 0);
+  EXPECT_FALSE(process.timed_out);
+  EXPECT_NE(process.err.find("what the training step exchanges along 'data' differs between ranks: rank 0"),
+            std::string::npos)
+      << process.err;
 }
 
 // Two hosts without a file system in common.
@@ -136,11 +170,13 @@ TEST_F(FailedRuns, ABatchThatRanksDoNotDivideSaysWhichTheyDo) {
                        "--seq",   "16",
                        "--steps", "2",
                        "--quiet", "--mesh",
-                       "data=2"};
-  const Process process = run_ranks(2, words);
+                       "data=3"};
+  const Process process = run_ranks(3, words);
   EXPECT_NE(process.code, 0);
-  EXPECT_NE(process.err.find("cannot be shared by 2 ranks along 'data': take"), std::string::npos)
+  EXPECT_NE(process.err.find("cannot be shared by 3 ranks along 'data': take"), std::string::npos)
       << process.err;
+  EXPECT_EQ(process.err.find("cannot be shared"), process.err.rfind("cannot be shared"))
+      << "the first rank says it for all: " << process.err;
 }
 
 // A checkpoint in parts is one to every tool.
