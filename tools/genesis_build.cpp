@@ -91,6 +91,17 @@ void warn_of_tokenizer(const Model& model) try { brought_tokenizer(model); } cat
   spdlog::warn("text will need another tokenizer (--tokenizer): {}", error.message());
 }
 
+// A run that reads a part of a prompt turns its keys by the length of the text so far, so that where prompts are cut shows.
+void tell_of_dynamic_rope(const Model& model) {
+  const auto config = nlohmann::json::parse(model.metadata.at("config"));
+  if (config.value("rope_scaling", "") != "dynamic") return;
+  spdlog::info(
+      "dynamic rope: beyond {} tokens an answer depends on the pieces that its prompt is read in, thus on "
+      "--batch and "
+      "--prefill-chunk too",
+      config.at("rope_original_positions").get<int64_t>());
+}
+
 // A folder is read, a model of the zoo drawn by all cores. Says how far it is where that takes a while.
 std::unique_ptr<Model> make_file(const Flags& flags) {
   FileProgress progress(flags.quiet);
@@ -103,6 +114,7 @@ std::unique_ptr<Model> make_file(const Flags& flags) {
                    ? models::gguf::import_model(flags.name, settings, &files)
                    : make_with_tokenizer(flags.name, settings, flags.seed, flags.tokenizer);
   if (!flags.link) files.clear();
+  tell_of_dynamic_rope(*model);
   warn_of_tokenizer(*model);
   leave_out_broken_settings(*model, flags.tokenizer.empty() ? flags.name : flags.tokenizer);
   save_model(*model, flags.output, {.progress = progress.hook(), .links = files});

@@ -171,7 +171,7 @@ MatchState::MatchState() : parts_(std::make_unique<Parts>()) {
 
 MatchState::~MatchState() = default;
 
-SplitExpression::SplitExpression(const std::string& expression) {
+SplitExpression::SplitExpression(const std::string& expression) : stand_ins_(expression) {
   const std::string translated = Translator(expression).run();
   int error = 0;
   size_t at = 0;

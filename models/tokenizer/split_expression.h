@@ -1,12 +1,15 @@
 // A regular expression that cuts text into words, ahead of byte-pair merges. Tokenizer files have them in Oniguruma's
 // syntax; PCRE2 matches them here. Both read the same in different ways (\s, \h, ^, [[...]]), so an expression is
-// translated, and what does not mean the same in both is refused.
+// translated, and what does not mean the same in both is refused. Classes are those of `tokenizers`, whatever Unicode
+// PCRE2 has.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "models/tokenizer/newer_characters.h"
 
 struct pcre2_real_code_8;
 
@@ -32,8 +35,10 @@ class SplitExpression {
   // Calls `on_word` with the matches, and with what lies between them, in their order. `text` must be UTF-8.
   template <class OnWord>
   void split(std::string_view text, MatchState& state, const OnWord& on_word) const {
+    std::string storage;
+    const std::string_view known = stand_ins_.in(text, storage);
     for (size_t at = 0; at < text.size();) {
-      const auto [begin, end] = find(text, at, state);
+      const auto [begin, end] = find(known, at, state);
       if (begin > at) on_word(text.substr(at, begin - at));
       if (end > begin) on_word(text.substr(begin, end - begin));
       at = end;
@@ -45,6 +50,7 @@ class SplitExpression {
   std::pair<size_t, size_t> find(std::string_view text, size_t from, MatchState& state) const;
 
   std::shared_ptr<pcre2_real_code_8> code_;
+  StandIns stand_ins_;
 };
 
 }  // namespace genesis::text

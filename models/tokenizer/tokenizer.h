@@ -1,9 +1,8 @@
 // Text to tokens and back, as models of Hugging Face have it: a tokenizer.json with byte-level BPE, which GPT-2, Llama 3 and
 // Qwen2 to Qwen3 come with. Ids are those that the library `tokenizers` gives.
 //
-// Unicode is as new as PCRE2 (14.0 with 10.42) and utf8proc (15.0 with 2.8) have it. On what that Unicode has, letters,
-// numbers and white space are the same; `tokenizers` 0.23 knows letters and numbers up to Unicode 16 besides. Its NFC is
-// that of Unicode 9: it leaves the order of marks as it is beside 98 newer ones (U+10F46, say), where the standard has one.
+// Unicode is that of `tokenizers` 0.23, whatever PCRE2 and utf8proc have (newer_characters.h): classes of 16.0, and the NFC
+// of 9.0, which leaves newer marks (U+10F46, say) where they stand.
 #pragma once
 
 #include <cstdint>

@@ -121,8 +121,7 @@ class Parser {
       if (one == "Split" && !is_last)
         split(parts[i]);
       else if (one == "Digits" && !is_last)
-        expression(bool_of(member(parts[i], "individual_digits"), false, "individual_digits") ? R"(\p{N})"
-                                                                                              : R"(\p{N}+)");
+        digits(parts[i]);
       else if (one == "ByteLevel" && is_last)
         byte_level(parts[i]);
       else
@@ -145,6 +144,13 @@ class Parser {
     const json& pattern = member(member(part, "pattern"), "Regex");
     if (pattern.is_null()) return unsupported("pre_tokenizer Split by what is not a Regex");
     expression(text_of(pattern, "Regex"));
+  }
+
+  // Numbers as Rust has them here, with those of Unicode 17, which the expressions of `tokenizers` do not know.
+  void digits(const json& part) {
+    const std::string number = "[\\p{N}\U00011de0-\U00011de9\U00016ff4-\U00016ff6]";
+    expression(bool_of(member(part, "individual_digits"), false, "individual_digits") ? number
+                                                                                      : number + "+");
   }
 
   void expression(const std::string& text) {

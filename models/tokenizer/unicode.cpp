@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <memory>
 
+#include "models/tokenizer/newer_characters.h"
 #include "schema/core/error.h"
+#include "schema/file/format/utf8.h"
 
 namespace genesis::text {
 namespace {
@@ -24,6 +26,10 @@ bool is_enclosed_letter(uint32_t code) {
          (code >= 0x1f150 && code <= 0x1f169) || (code >= 0x1f170 && code <= 0x1f189);
 }
 
+// Whether a character stands between texts that are normalized by themselves. U+11A7, a vowel, composes with nothing, but
+// utf8proc up to 2.8 takes it for a final consonant of the syllable before it, and drops it.
+bool stands_alone(uint32_t code) { return code == 0x11a7 || has_newer_form(code); }
+
 void append_nfc(std::string_view text, std::string& out) {
   utf8proc_uint8_t* composed = nullptr;
   const auto size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
@@ -38,17 +44,20 @@ void append_nfc(std::string_view text, std::string& out) {
 
 std::string_view nfc(std::string_view text, std::string& storage) {
   if (is_below_combining(text)) return text;
-  // U+11A7, a vowel that composes with nothing, stands between texts of their own: utf8proc up to 2.8 takes it for a final
-  // consonant of the syllable before it, and drops it.
-  constexpr std::string_view kVowel = "\xe1\x86\xa7";
   storage.clear();
-  for (;;) {
-    const size_t end = text.find(kVowel);
-    append_nfc(text.substr(0, end), storage);
-    if (end == std::string_view::npos) return storage;
-    storage += kVowel;
-    text.remove_prefix(end + kVowel.size());
+  for (size_t at = 0; at < text.size();) {
+    const utf8::Character character = utf8::first_character(text.substr(at));
+    if (!stands_alone(character.code)) {
+      at += character.bytes;
+      continue;
+    }
+    append_nfc(text.substr(0, at), storage);
+    storage += text.substr(at, character.bytes);
+    text.remove_prefix(at + character.bytes);
+    at = 0;
   }
+  append_nfc(text, storage);
+  return storage;
 }
 
 bool is_white_space(uint32_t code) {
@@ -63,7 +72,7 @@ bool is_word_character(uint32_t code) {
       1u << UTF8PROC_CATEGORY_LM | 1u << UTF8PROC_CATEGORY_LO | 1u << UTF8PROC_CATEGORY_MN |
       1u << UTF8PROC_CATEGORY_MC | 1u << UTF8PROC_CATEGORY_ME | 1u << UTF8PROC_CATEGORY_ND |
       1u << UTF8PROC_CATEGORY_NL | 1u << UTF8PROC_CATEGORY_PC;
-  const bool is_one = kCategories >> utf8proc_category(static_cast<utf8proc_int32_t>(code)) & 1;
+  const bool is_one = kCategories >> utf8proc_category(static_cast<utf8proc_int32_t>(stand_in(code))) & 1;
   return is_one || is_enclosed_letter(code) || code == 0x200c || code == 0x200d;
 }
 

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Writes newer_tables.h: python3 models/tokenizer/newer_tables.py > models/tokenizer/newer_tables.h
+
+What characters are decides how `tokenizers` cuts text; PCRE2 and utf8proc decide here, each with the Unicode that it was
+made with. Everything that is newer than 14.0, the oldest of them, is therefore written down, as is what is newer than the
+NFC of `tokenizers`.
+
+Facts come from three places: classes and NFC from `tokenizers` itself (0.23.3, which has classes of Unicode 16.0 and the
+NFC of 9.0), what was there already from a Python with Unicode 14.0 (3.11), and what came later from the newest Unicode at
+hand, that of Node.js (17.0). When one of them changes, this is to be run again.
+"""
+import json
+import subprocess
+import unicodedata
+
+from tokenizers import Regex, normalizers, pre_tokenizers
+
+CATEGORIES = ("Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co").split()
+CODES = [code for code in range(0x110000) if not 0xd800 <= code < 0xe000]
+NEWEST = r"""
+const newest = {version: process.versions.unicode, assigned: [], moves: [], composed: []};
+for (let code = 0; code < 0x110000; ++code) {
+  if (code >= 0xd800 && code < 0xe000) continue;
+  const text = String.fromCodePoint(code), parts = text.normalize("NFD");
+  if (!/\p{Cn}/u.test(text)) newest.assigned.push(code);
+  if (parts !== text) newest.composed.push([code, parts]);
+  if ((text + "\u0334").normalize("NFD") !== parts + "\u0334" || ("\u0345" + text).normalize("NFD") !== "\u0345" + parts)
+    newest.moves.push(code);
+}
+console.log(JSON.stringify(newest));
+"""
+
+
+def members(category, block=4096):
+    """The characters that `tokenizers` takes for this category."""
+    split = pre_tokenizers.Split(Regex(rf"\p{{{category}}}+"), "removed")
+    for at in range(0, len(CODES), block):
+        codes = CODES[at:at + block]
+        others = {i for _, (begin, end) in split.pre_tokenize_str("".join(map(chr, codes))) for i in range(begin, end)}
+        yield from (code for i, code in enumerate(codes) if i not in others)
+
+
+def stand_in(category, like):
+    """An old character of this category, of as many bytes, that has no other case."""
+    for code in CODES if category != "Cn" else (0xffff, 0x1ffff):  # these two are for ever without a character
+        text = chr(code)
+        if (unicodedata.category(text) == category and len(text.encode()) == len(chr(like).encode())
+                and text.lower() == text.upper() == text.casefold()):
+            return code
+    raise ValueError(f"no character of {category} with the bytes of U+{like:04X}")
+
+
+def ranges(marked):
+    """Rows [first, last, mark] of neighbours alike; `marked`: pairs (code, mark), sorted."""
+    rows = []
+    for code, mark in marked:
+        if rows and rows[-1][1] == code - 1 and rows[-1][2] == mark:
+            rows[-1][1] = code
+        else:
+            rows.append([code, code, mark])
+    return rows
+
+
+def newer_classes(newest):
+    """What is not in Unicode 14, or has another category there."""
+    category = {code: name for name in CATEGORIES for code in members(name)}
+    known = {code: unicodedata.category(chr(code)) for code in CODES}
+    assigned = set(newest["assigned"])
+    newer = [code for code in CODES if category.get(code, "Cn") != known[code] or (known[code] == "Cn" and code in assigned)]
+    names = {}
+    for code in newer:
+        names.setdefault((category.get(code, "Cn"), len(chr(code).encode())), code)
+    old = {key: stand_in(key[0], code) for key, code in names.items()}
+    return ranges((code, old[category.get(code, "Cn"), len(chr(code).encode())]) for code in newer)
+
+
+def newer_forms(newest):
+    """What NFC moves or composes by the newest Unicode and not in `tokenizers`."""
+    decomposed = normalizers.NFD().normalize_str
+    moves = {code for code in CODES if decomposed(chr(code) + "\u0334") != decomposed(chr(code)) + "\u0334"
+             or decomposed("\u0345" + chr(code)) != "\u0345" + decomposed(chr(code))}
+    newer = set(newest["moves"]) - moves
+    for code, parts in newest["composed"]:
+        if decomposed(chr(code)) == chr(code):
+            newer |= {code, *map(ord, parts)} - moves
+    return ranges((code, None) for code in sorted(newer))
+
+
+def write(row_type, name, rows):
+    print(f"inline constexpr {row_type} {name}[] = {{\n    // clang-format off")
+    rows = ["{" + ", ".join(f"{code:#x}" for code in row) + "}" for row in rows]
+    for at in range(0, len(rows), 5):
+        print("    " + ", ".join(rows[at:at + 5]) + ",")
+    print("    // clang-format on\n};\n")
+
+
+def main():
+    assert unicodedata.unidata_version == "14.0.0", "a Python of Unicode 14 is needed: 3.11"
+    newest = json.loads(subprocess.run(["node", "-e", NEWEST], check=True, capture_output=True, text=True).stdout)
+    assert float(newest["version"]) >= 17, "a Node.js of Unicode 17 or newer is needed"
+    print("// Made by newer_tables.py. Classes of Unicode 16.0 and normalization of Unicode 9.0, as `tokenizers` 0.23.3 has them,")
+    print(f"// where characters up to Unicode {newest['version']} differ from Unicode 14.0. Used by newer_characters.cpp.\n#pragma once\n")
+    print('#include "models/tokenizer/character_range.h"\n')
+    print("namespace genesis::text {\n")
+    print("// The first and the last of characters that are newer or have moved to another class since, and what stands for them: an")
+    print("// older character of the same class and length; U+FFFF or U+1FFFF where they have no class yet.")
+    write("StandIn", "kStandIns", newer_classes(newest))
+    print("// What normalization does not know yet, though it moves or composes it since Unicode 10: the first and the last.")
+    write("CharacterRange", "kNewerForms", [row[:2] for row in newer_forms(newest)])
+    print("}  // namespace genesis::text")
+
+
+if __name__ == "__main__":
+    main()
