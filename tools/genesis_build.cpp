@@ -16,6 +16,7 @@
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
 #include "tools/common/printable.h"
+#include "tools/common/replaced_files.h"
 #include "tools/common/tool.h"
 #include "tools/text/load_tokenizer.h"
 
@@ -137,6 +138,7 @@ void build(const Flags& flags, const Command& app) {
     check_is_no_other_file(flags.name);
   }
   check_can_write(flags.output);
+  check_replaces_model("-o", flags.output);
   const auto model = make_file(flags);
   const std::string& name = model->metadata.at("architecture");
   int64_t parameters = 0;

@@ -26,6 +26,7 @@
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
 #include "tools/common/printable.h"
+#include "tools/common/replaced_files.h"
 #include "tools/common/tool.h"
 #include "tools/common/usage.h"
 #include "tools/opt/check.h"
@@ -347,6 +348,7 @@ void run(Flags& flags, const Command& app) {
   if (!flags.keep_f32.empty() && flags.cast.empty() && flags.train.empty())
     fail_usage("--keep-f32 {}: it goes with --cast bf16 or f16", flags.keep_f32[0]);
   check_can_write(flags.output);
+  check_replaces_model("-o", flags.output);
   // Every byte is verified: what is damaged must not get a new file with a hash that says it is sound.
   auto progress = std::make_unique<FileProgress>(flags.quiet);
   std::unique_ptr<Model> model =

@@ -15,6 +15,7 @@
 #include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/common/ranks.h"
+#include "tools/common/replaced_files.h"
 #include "tools/common/sampling_flags.h"
 #include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
@@ -157,6 +158,7 @@ class ChatLoop {
     if (name != "/save")
       fail("there is no command {}: /help lists them, and // begins a message with /", shortened(name));
     if (rest.empty()) fail("/save needs the name of a file");
+    if (world_.is_first()) check_replaces_conversation("/save", rest);
     if (world_.is_first()) write_file_atomically(rest, chat::messages_line(dialogue_.messages()) + "\n");
     std::cerr << "saved " << printable(rest) << "\n";
   }
