@@ -26,6 +26,7 @@
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
 #include "tools/common/printable.h"
+#include "tools/common/quantized_training.h"
 #include "tools/common/replaced_files.h"
 #include "tools/common/tool.h"
 #include "tools/common/usage.h"
@@ -196,6 +197,7 @@ void add_training(Model& model, const Flags& flags, std::vector<passes::PassRepo
   options.reports = &reports;
   if (!flags.keep_f32.empty() && train.precision == passes::TrainPrecision::kF32)
     fail_usage("--keep-f32 {}: all nodes are f32 without --cast bf16 or f16", flags.keep_f32[0]);
+  check_quantized_training(model);
   passes::add_training(model, train, options);
 }
 

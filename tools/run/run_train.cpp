@@ -24,6 +24,7 @@
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
 #include "tools/common/progress.h"
+#include "tools/common/quantized_training.h"
 #include "tools/common/ranks.h"
 #include "tools/common/stop_signals.h"
 #include "tools/run/nonfinite_page.h"
@@ -49,6 +50,7 @@ std::shared_ptr<Model> load_prepared(const TrainFlags& flags, const LoadOptions&
     passes::TrainOptions options = passes::parse_train_options(flags.optimizer);
     if (model->find_entry("loss_packed") && !conversation_files(flags.data).empty())
       options.entry = "loss_packed";
+    check_quantized_training(*model);
     passes::add_training(*model, options);
   }
   return model;
