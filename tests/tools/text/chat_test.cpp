@@ -227,6 +227,19 @@ TEST_F(Chat, TokenizeShowsTheTemplate) {
   expect_usage_error(
       run_tool("genesis-run", {"tokenize", path("folder"), "--text", "a", "--generation-prompt"}),
       {"--chat"});
+  const std::string messages = read_text(path("m.json"));
+  write_text(
+      path("folder/tokenizer_config.json"),
+      nlohmann::json({{"chat_template", std::string("{{ tools[0].name }}{{ mood }}: ") + kTemplate}}).dump());
+  write_text(path("m.json"),
+             R"({"tools": [{"name": "look"}], "chat_template_kwargs": {"mood": "!"}, "messages": )" +
+                 messages + "}");
+  const auto with_tools =
+      expect_json(run_tool("genesis-run", {"tokenize", path("folder"), "--chat", path("m.json"), "--json"}));
+  EXPECT_EQ(with_tools["text"], "look!: " + plain["text"].get<std::string>());
+  write_text(path("m.json"), R"({"talk": []})");
+  expect_error(run_tool("genesis-run", {"tokenize", path("folder"), "--chat", path("m.json")}),
+               {"m.json", "an object with 'messages'"});
   write_text(path("m.json"), R"([{"role": "user"}])");
   expect_error(run_tool("genesis-run", {"tokenize", path("folder"), "--chat", path("m.json")}),
                {"m.json", "message 0", "content"});
