@@ -9,6 +9,7 @@
 #include "models/hugging_face/import.h"
 #include "models/tokenizer/model_files.h"
 #include "models/zoo.h"
+#include "schema/file/attached_files.h"
 #include "schema/file/writer.h"
 #include "tools/build/brought_settings.h"
 #include "tools/build/build_commands.h"
@@ -92,6 +93,18 @@ void warn_of_tokenizer(const Model& model) try { brought_tokenizer(model); } cat
   spdlog::warn("text will need another tokenizer (--tokenizer): {}", error.message());
 }
 
+// A folder whose tokenizer is none that can be read brings none.
+void warn_of_no_tokenizer(const Model& model, const std::string& folder) {
+  if (attached_file(model, "tokenizer.json")) return;
+  for (const char* file : {"vocab.json", "tokenizer.model", "spiece.model", "vocab.txt"})
+    if (std::filesystem::exists(std::filesystem::path(folder) / file))
+      return spdlog::warn(
+          "the model brings no tokenizer: {} has '{}' and no tokenizer.json, which save_pretrained() of a "
+          "fast tokenizer "
+          "of transformers writes; text will need one (--tokenizer)",
+          folder, file);
+}
+
 // A folder is read, a model of the zoo drawn by all cores. Says how far it is where that takes a while.
 std::unique_ptr<Model> make_file(const Flags& flags) {
   FileProgress progress(flags.quiet);
@@ -105,6 +118,7 @@ std::unique_ptr<Model> make_file(const Flags& flags) {
                    : make_with_tokenizer(flags.name, settings, flags.seed, flags.tokenizer);
   if (!flags.link) files.clear();
   warn_of_tokenizer(*model);
+  warn_of_no_tokenizer(*model, flags.name);
   leave_out_broken_settings(*model, flags.tokenizer.empty() ? flags.name : flags.tokenizer);
   save_model(*model, flags.output, {.progress = progress.hook(), .links = files});
   return model;

@@ -51,6 +51,42 @@ TEST_F(Import, SaysWhenTheTokenizerIsOfAnotherModel) {
   EXPECT_NE(of_another_kind.err.find("Unigram"), std::string::npos) << of_another_kind.err;
 }
 
+// As GPT-2 came, and as tokenizers of transformers in Python save what they have.
+TEST_F(Import, MakesATokenizerOfAVocabularyAndItsMerges) {
+  for (const auto& [model, name, kind] :
+       {std::tuple("gpt2", "gpt2.json", ""), std::tuple("qwen2_tied", "qwen.json", "Qwen2Tokenizer")}) {
+    fs::copy(folder(model), path("hub"));
+    const auto tokenizer = nlohmann::json::parse(read_text(folder(std::string("../tokenizer/") + name)));
+    write_text(path("hub/vocab.json"), tokenizer["model"]["vocab"].dump());
+    std::string merges = "#version: 0.2\n";
+    for (const auto& merge : tokenizer["model"]["merges"])
+      merges += (merge.is_string() ? merge.get<std::string>()
+                                   : merge[0].get<std::string>() + " " + merge[1].get<std::string>()) +
+                "\n";
+    write_text(path("hub/merges.txt"), merges);
+    nlohmann::json config = nlohmann::json::object();
+    if (*kind) config["tokenizer_class"] = kind;
+    for (const auto& added : tokenizer["added_tokens"])
+      config["added_tokens_decoder"][added["id"].dump()] = added;
+    write_text(path("hub/tokenizer_config.json"), config.dump());
+    expect_ok(run_tool("genesis-build", {path("hub"), "-o", path("m.genesis")}));
+    const auto ids = [&](const std::string& from) {
+      return expect_json(run_tool(
+          "genesis-run", {"tokenize", from, "--text",
+                          "don't  STOP 12345 e\xcc\x81\n\n<|im_start|> x<|endoftext|>", "--json"}))["ids"];
+    };
+    EXPECT_EQ(ids(path("m.genesis")), ids(folder(std::string("../tokenizer/") + name))) << model;
+    write_text(path("hub/merges.txt"), "abc\n");
+    expect_error(run_tool("genesis-build", {path("hub"), "-o", path("m.genesis")}),
+                 {"merges.txt", "two tokens"});
+    fs::remove(path("hub/merges.txt"));
+    const Process without = run_tool("genesis-build", {path("hub"), "-o", path("m.genesis")});
+    expect_ok(without);
+    EXPECT_NE(without.err.find("brings no tokenizer"), std::string::npos) << without.err;
+    fs::remove_all(path("hub"));
+  }
+}
+
 TEST_F(Import, SaysWhatIsLostWithSettingsThatCannotBeRead) {
   fs::copy(folder("qwen2_tied"), path("hub"));
   const auto build = [&](const std::string& file, const std::string& text) {
