@@ -112,6 +112,18 @@ TEST_F(Import, SaysWhatIsLostWithSettingsThatCannotBeRead) {
   expect_left_out("generation_config.json", "{\"do_sample\": true, \"top_p\": \"high\"}",
                   "'top_p' is not a number", sampling);
   expect_left_out("generation_config.json", "{\"do_sample\": true, \"top_p\": -1}", "top_p is -1", sampling);
+  for (const auto& [text, kept] :
+       {std::pair(R"({"eos_token_id": [3, 4], "do_sample": true, "temperature": "hot", "top_p": 0.5})",
+                  R"({"eos_token_id": [3, 4], "do_sample": true, "top_p": 0.5})"),
+        std::pair(R"({"eos_token_id": [3, "</s>"]})", R"({"eos_token_id": [3]})")}) {
+    const std::string said = build("generation_config.json", text);
+    EXPECT_NE(said.find("this setting is left out, and the others of the file are kept"), std::string::npos)
+        << said;
+    expect_ok(run_tool("genesis-run", {"export", path("m.genesis"), "-o", path("out")}));
+    EXPECT_EQ(nlohmann::json::parse(read_text(path("out/generation_config.json"))),
+              nlohmann::json::parse(kept));
+    fs::remove_all(path("out"));
+  }
   expect_left_out("tokenizer_config.json", "{\"eos_token\": \"</s>\"", "line 1", names);
   EXPECT_NE(build("chat_template.jinja", "{% for %}").find("will need another chat template"),
             std::string::npos);
@@ -179,6 +191,20 @@ TEST_F(Import, OfWeightsThatAreNotTheConfigurationsSaysWhatToDo) {
   const Process refused = run_tool("genesis-build", {path("hub"), "-o", path("m.genesis")});
   expect_refused(refused, {"mlp", "of one model", "genesis-build --set NAME=VALUE"});
   EXPECT_EQ(refused.err.find("strict"), std::string::npos) << refused.err;
+}
+
+TEST_F(Import, NamesNumbersThatPythonWritesAsWords) {
+  fs::copy(folder("qwen2_tied"), path("hub"));
+  const auto config = nlohmann::json::parse(read_text(path("hub/config.json")));
+  for (const char* word : {"NaN", "Infinity", "-Infinity"}) {
+    std::string text = config.dump();
+    const std::string name = "\"rms_norm_eps\":";
+    const size_t at = text.find(name) + name.size();
+    text.replace(at, text.find(',', at) - at, std::string(" ") + word);
+    write_text(path("hub/config.json"), text);
+    expect_refused(run_tool("genesis-build", {path("hub"), "-o", path("m.genesis")}),
+                   {"config.json", std::string("'rms_norm_eps' is ") + word, "no number of JSON"});
+  }
 }
 
 TEST_F(Import, OfAFolderWithoutAModelSaysSo) {
