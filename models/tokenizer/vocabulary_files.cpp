@@ -68,11 +68,27 @@ ordered_json merges_in(const fs::path& file) {
   return merges;
 }
 
+// Tokens that settings name by their texts, and the vocabulary has.
+void add_named(const json& settings, const json& vocabulary, std::map<int64_t, ordered_json>& added) {
+  json names = settings.value("additional_special_tokens", json());
+  if (!names.is_array()) names = json::array();
+  names.push_back("<|endoftext|>");
+  for (const char* role : {"bos_token", "eos_token", "unk_token", "pad_token"})
+    names.push_back(settings.value(role, json()));
+  for (const json& name : names) {
+    const json text = name.is_object() ? name.value("content", json()) : name;
+    const auto at = text.is_string() ? vocabulary.find(text.get<std::string>()) : vocabulary.end();
+    if (at == vocabulary.end() || !at->is_number_integer()) continue;
+    const auto id = at->get<int64_t>();
+    added[id] = added_token_json(id, text.get<std::string>(), true);
+  }
+}
+
 // By id, each once: what tokenizer_config.json says of a token stands over the other files.
 ordered_json added_tokens(const fs::path& folder, const json& vocabulary) {
   std::map<int64_t, ordered_json> added;
-  if (const auto at = vocabulary.find("<|endoftext|>"); at != vocabulary.end() && at->is_number_integer())
-    added[at->get<int64_t>()] = added_token_json(at->get<int64_t>(), "<|endoftext|>", true);
+  add_named(object_in(folder / "special_tokens_map.json"), vocabulary, added);
+  add_named(object_in(folder / "tokenizer_config.json"), vocabulary, added);
   const json others = object_in(folder / "added_tokens.json");
   for (const auto& [content, id] : others.items())
     if (id.is_number_integer()) added[id.get<int64_t>()] = added_token_json(id.get<int64_t>(), content, true);

@@ -53,11 +53,13 @@ TEST_F(Import, SaysWhenTheTokenizerIsOfAnotherModel) {
 
 // As GPT-2 came, and as tokenizers of transformers in Python save what they have.
 TEST_F(Import, MakesATokenizerOfAVocabularyAndItsMerges) {
-  for (const auto& [model, name, kind] :
-       {std::tuple("gpt2", "gpt2.json", ""), std::tuple("qwen2_tied", "qwen.json", "Qwen2Tokenizer")}) {
+  for (const auto& [model, name, kind, tells_added] :
+       {std::tuple("gpt2", "gpt2.json", "", true),
+        std::tuple("qwen2_tied", "qwen.json", "Qwen2Tokenizer", true),
+        std::tuple("qwen2_tied", "qwen.json", "Qwen2Tokenizer", false)}) {
     fs::copy(folder(model), path("hub"));
     const auto tokenizer = nlohmann::json::parse(read_text(folder(std::string("../tokenizer/") + name)));
-    write_text(path("hub/vocab.json"), tokenizer["model"]["vocab"].dump());
+    nlohmann::json vocabulary = tokenizer["model"]["vocab"], names;
     std::string merges = "#version: 0.2\n";
     for (const auto& merge : tokenizer["model"]["merges"])
       merges += (merge.is_string() ? merge.get<std::string>()
@@ -66,8 +68,13 @@ TEST_F(Import, MakesATokenizerOfAVocabularyAndItsMerges) {
     write_text(path("hub/merges.txt"), merges);
     nlohmann::json config = nlohmann::json::object();
     if (*kind) config["tokenizer_class"] = kind;
-    for (const auto& added : tokenizer["added_tokens"])
-      config["added_tokens_decoder"][added["id"].dump()] = added;
+    for (const auto& added : tokenizer["added_tokens"]) {
+      if (tells_added) config["added_tokens_decoder"][added["id"].dump()] = added;
+      vocabulary[added["content"].get<std::string>()] = added["id"];
+      names["additional_special_tokens"].push_back(added["content"]);
+    }
+    write_text(path("hub/vocab.json"), vocabulary.dump());
+    if (!tells_added) write_text(path("hub/special_tokens_map.json"), names.dump());
     write_text(path("hub/tokenizer_config.json"), config.dump());
     expect_ok(run_tool("genesis-build", {path("hub"), "-o", path("m.genesis")}));
     const auto ids = [&](const std::string& from) {
