@@ -13,11 +13,11 @@
 #include "schema/file/writer.h"
 #include "tools/build/brought_settings.h"
 #include "tools/build/build_commands.h"
+#include "tools/checks/replaced_files.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
 #include "tools/common/printable.h"
-#include "tools/common/replaced_files.h"
 #include "tools/common/tool.h"
 #include "tools/text/load_tokenizer.h"
 

@@ -11,10 +11,10 @@
 #include "executor/training/checkpoint.h"
 #include "executor/training/metrics_file.h"
 #include "models/corpus/text_files.h"
+#include "tools/checks/replaced_files.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
 #include "tools/common/ranks.h"
-#include "tools/common/replaced_files.h"
 #include "tools/common/usage.h"
 
 namespace genesis::tools {

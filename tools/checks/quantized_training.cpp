@@ -1,4 +1,4 @@
-#include "tools/common/quantized_training.h"
+#include "tools/checks/quantized_training.h"
 
 #include <spdlog/spdlog.h>
 

@@ -1,4 +1,4 @@
-#include "tools/common/replaced_files.h"
+#include "tools/checks/replaced_files.h"
 
 #include <fstream>
 #include <nlohmann/json.hpp>
