@@ -9,9 +9,11 @@
 #include "models/hugging_face/import.h"
 #include "models/tokenizer/model_files.h"
 #include "models/zoo.h"
+#include "schema/file/attached_files.h"
 #include "schema/file/writer.h"
 #include "tools/build/brought_settings.h"
 #include "tools/build/build_commands.h"
+#include "tools/checks/replaced_files.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
@@ -97,9 +99,20 @@ void tell_of_dynamic_rope(const Model& model) {
   if (config.value("rope_scaling", "") != "dynamic") return;
   spdlog::info(
       "dynamic rope: beyond {} tokens an answer depends on the pieces that its prompt is read in, thus on "
-      "--batch and "
-      "--prefill-chunk too",
+      "--batch and --prefill-chunk too",
       config.at("rope_original_positions").get<int64_t>());
+}
+
+// A folder whose tokenizer is none that can be read brings none.
+void warn_of_no_tokenizer(const Model& model, const std::string& folder) {
+  if (attached_file(model, "tokenizer.json")) return;
+  for (const char* file : {"vocab.json", "tokenizer.model", "spiece.model", "vocab.txt"})
+    if (std::filesystem::exists(std::filesystem::path(folder) / file))
+      return spdlog::warn(
+          "the model brings no tokenizer: {} has '{}' and no tokenizer.json, which save_pretrained() of a "
+          "fast tokenizer "
+          "of transformers writes; text will need one (--tokenizer)",
+          folder, file);
 }
 
 // A folder is read, a model of the zoo drawn by all cores. Says how far it is where that takes a while.
@@ -116,6 +129,7 @@ std::unique_ptr<Model> make_file(const Flags& flags) {
   if (!flags.link) files.clear();
   tell_of_dynamic_rope(*model);
   warn_of_tokenizer(*model);
+  warn_of_no_tokenizer(*model, flags.name);
   leave_out_broken_settings(*model, flags.tokenizer.empty() ? flags.name : flags.tokenizer);
   save_model(*model, flags.output, {.progress = progress.hook(), .links = files});
   return model;
@@ -149,6 +163,7 @@ void build(const Flags& flags, const Command& app) {
     check_is_no_other_file(flags.name);
   }
   check_can_write(flags.output);
+  check_replaces_model("-o", flags.output);
   const auto model = make_file(flags);
   const std::string& name = model->metadata.at("architecture");
   int64_t parameters = 0;

@@ -22,6 +22,8 @@
 #include "passes/training/weight_average.h"
 #include "schema/file/writer.h"
 #include "schema/graph/text.h"
+#include "tools/checks/quantized_training.h"
+#include "tools/checks/replaced_files.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
@@ -195,6 +197,7 @@ void add_training(Model& model, const Flags& flags, std::vector<passes::PassRepo
   options.reports = &reports;
   if (!flags.keep_f32.empty() && train.precision == passes::TrainPrecision::kF32)
     fail_usage("--keep-f32 {}: all nodes are f32 without --cast bf16 or f16", flags.keep_f32[0]);
+  check_quantized_training(model);
   passes::add_training(model, train, options);
 }
 
@@ -347,6 +350,7 @@ void run(Flags& flags, const Command& app) {
   if (!flags.keep_f32.empty() && flags.cast.empty() && flags.train.empty())
     fail_usage("--keep-f32 {}: it goes with --cast bf16 or f16", flags.keep_f32[0]);
   check_can_write(flags.output);
+  check_replaces_model("-o", flags.output);
   // Every byte is verified: what is damaged must not get a new file with a hash that says it is sound.
   auto progress = std::make_unique<FileProgress>(flags.quiet);
   std::unique_ptr<Model> model =

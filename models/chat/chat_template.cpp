@@ -54,6 +54,28 @@ Value parse_messages(std::string_view text) {
   return messages;
 }
 
+jinja::Dict template_variables(const jinja::Dict& object) {
+  jinja::Dict variables;
+  for (const char* name : {"tools", "documents"})
+    if (const Value* value = object.find(name)) variables.set(name, *value);
+  if (const Value* more = object.find("chat_template_kwargs"); more && !more->is_none()) {
+    if (!more->dict()) fail("'chat_template_kwargs' is no object, but {}", type_name(*more));
+    for (const auto& [name, value] : more->dict()->entries) variables.set(name, value);
+  }
+  return variables;
+}
+
+Conversation parse_conversation(std::string_view text) {
+  Conversation conversation{jinja::parse_json(text), {}};
+  if (const jinja::Dict* object = conversation.messages.dict()) {
+    const Value* messages = object->find("messages");
+    if (!messages) fail("expected a list of messages, or an object with 'messages', got an object without");
+    conversation = {Value(*messages), template_variables(*object)};
+  }
+  check_messages(conversation.messages);
+  return conversation;
+}
+
 void check_messages(const Value& messages) {
   if (!messages.sequence()) fail("messages are a list of objects, got {}", type_name(messages));
   for (size_t i = 0; i < messages.sequence()->items.size(); ++i) {

@@ -19,6 +19,18 @@ namespace genesis::chat {
 // A list of mappings with a text "role" each, and what else the template reads, "content" above all. From JSON; throws Error
 // that names the message (from 0) which is something else.
 jinja::Value parse_messages(std::string_view json);
+
+// Messages, and what else their template reads.
+struct Conversation {
+  jinja::Value messages;
+  jinja::Dict variables;
+};
+// From JSON: a list of messages, or an object with one and more, as a line of data to train on has it:
+// {"messages": [...], "tools": [...]}. Throws Error as parse_messages does.
+Conversation parse_conversation(std::string_view json);
+// What such an object brings for its template beside the messages, by the names that Hugging Face's trainers have.
+jinja::Dict template_variables(const jinja::Dict& object);
+
 void check_messages(const jinja::Value& messages);
 jinja::Value make_message(const std::string& role, const std::string& content);
 // The first `count` of them.

@@ -31,24 +31,12 @@ std::vector<Line> lines_of(std::string_view text) {
   return lines;
 }
 
-// What a line brings for its template beside the messages, by the names that Hugging Face's trainers have.
-jinja::Dict variables_of(const jinja::Dict& line) {
-  jinja::Dict variables;
-  for (const char* name : {"tools", "documents"})
-    if (const Value* value = line.find(name)) variables.set(name, *value);
-  if (const Value* more = line.find("chat_template_kwargs"); more && !more->is_none()) {
-    if (!more->dict()) fail("'chat_template_kwargs' is no object, but {}", type_name(*more));
-    for (const auto& [name, value] : more->dict()->entries) variables.set(name, value);
-  }
-  return variables;
-}
-
 std::vector<chat::Sample> samples_of(std::string_view line, const chat::SampleMaker& maker) {
   const Value value = jinja::parse_json(line);
   if (!value.dict()) fail("expected an object with 'messages' or 'text', got {}", type_name(value));
   const Value *messages = value.dict()->find("messages"), *text = value.dict()->find("text");
   if ((messages != nullptr) == (text != nullptr)) fail("expected an object with either 'messages' or 'text'");
-  if (messages) return maker.of_messages(*messages, variables_of(*value.dict()));
+  if (messages) return maker.of_messages(*messages, chat::template_variables(*value.dict()));
   if (!text->text()) fail("'text' is not a text");
   return {maker.of_text(*text->text())};
 }

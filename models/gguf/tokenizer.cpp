@@ -1,5 +1,7 @@
 #include "models/gguf/tokenizer.h"
 
+#include <spdlog/spdlog.h>
+
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -32,12 +34,25 @@ const T& get(const Gguf& gguf, const char* name) {
   return *value;
 }
 
-// How it cuts words, as text::pattern_named() calls it.
+// How it cuts words, as text::pattern_named() calls it. Files that are older than this key say it by their architecture alone.
 std::string pattern_of(const Gguf& gguf) {
   static const std::map<std::string, std::string> kNames = {
-      {"gpt-2", "gpt2"}, {"llama-bpe", "llama3"}, {"llama3", "llama3"}, {"qwen2", "qwen2"}};
+      {"gpt-2", "gpt2"},      {"llama-bpe", "llama3"}, {"llama3", "llama3"},
+      {"llama-v3", "llama3"}, {"qwen2", "qwen2"},      {"deepseek-r1-qwen", "qwen2"}};
+  static const std::map<std::string, std::string> kArchitectures = {
+      {"llama", "llama-bpe"}, {"qwen2", "qwen2"}, {"qwen3", "qwen2"}};
   const auto* pre = find<std::string>(gguf, "tokenizer.ggml.pre");
-  const auto known = kNames.find(pre ? *pre : "gpt-2");
+  if (!pre) {
+    const auto* architecture = find<std::string>(gguf, "general.architecture");
+    const auto named = kArchitectures.find(architecture ? *architecture : "");
+    if (named == kArchitectures.end()) return "gpt2";
+    spdlog::warn(
+        "its metadata do not say how its tokenizer cuts words (tokenizer.ggml.pre): taken is {}, of {} "
+        "models",
+        named->second, named->first);
+    return kNames.at(named->second);
+  }
+  const auto known = kNames.find(*pre);
   if (known == kNames.end())
     fail("its tokenizer cuts words as '{}' does; known are gpt-2, llama-bpe and qwen2", pre->substr(0, 60));
   return known->second;
@@ -102,11 +117,12 @@ const std::string* token_named(const Gguf& gguf, const Tokens& tokens, const cha
   return &tokens.text(static_cast<size_t>(*id));
 }
 
-// What stands ahead of every text.
-json post_processor(const Gguf& gguf, const Tokens& tokens) {
-  const bool* adds = find<bool>(gguf, "tokenizer.ggml.add_bos_token");
+// What stands ahead of every text. Where the file does not say, Llama 3 has its first token there, as llama.cpp does it.
+json post_processor(const Gguf& gguf, const Tokens& tokens, bool is_llama3) {
+  const bool* said = find<bool>(gguf, "tokenizer.ggml.add_bos_token");
+  const bool adds = said ? *said : is_llama3;
   const std::string* begin = token_named(gguf, tokens, "tokenizer.ggml.bos_token_id");
-  if (!adds || !*adds || !begin) return text::byte_level_json(false);
+  if (!adds || !begin) return text::byte_level_json(false);
   const json piece = {{"SpecialToken", {{"id", *begin}, {"type_id", 0}}}};
   const json text = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
   const json token = {{"id", *begin},
@@ -127,10 +143,11 @@ std::string tokenizer_json(const Gguf& gguf) {
   const std::string name = pattern_of(gguf);
   const text::Pattern pattern = text::pattern_named(name);
   const Tokens tokens(gguf);
-  json model = text::bpe_json(name == "llama3");
+  const bool is_llama3 = name == "llama3";
+  json model = text::bpe_json(is_llama3);
   model["vocab"] = vocabulary(tokens);
   model["merges"] = merges(gguf);
-  json root = text::pipeline_json(added_tokens(tokens), pattern, post_processor(gguf, tokens));
+  json root = text::pipeline_json(added_tokens(tokens), pattern, post_processor(gguf, tokens, is_llama3));
   root["model"] = std::move(model);
   return root.dump() + "\n";
 }

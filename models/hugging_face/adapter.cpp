@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -22,6 +23,21 @@ constexpr std::string_view kPrefix = "base_model.model.";
 constexpr const char* kParts[] = {".lora_A.weight", ".lora_B.weight"};
 
 // Settings that change what an adapter computes, with the values that leave it plain LoRA.
+// Some ways to begin an adapter take its share out of the weights beside it, so that those of the base model do not go with it.
+// Empty where that is not so.
+std::string changes_weights(const nlohmann::json& config) {
+  constexpr std::string_view kPlain[] = {"gaussian", "eva", "orthogonal"};
+  const auto at = config.find("init_lora_weights");
+  if (at == config.end() || !at->is_string() ||
+      std::ranges::find(kPlain, at->get<std::string>()) != std::end(kPlain))
+    return "";
+  return fmt::format(
+      "init_lora_weights = {}, which has changed the weights of the base model (PEFT writes a plain adapter "
+      "with "
+      "save_pretrained(path_initial_model_for_weight_conversion=...))",
+      at->dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+}
+
 std::vector<std::string> unsupported(const nlohmann::json& config) {
   std::vector<std::string> found;
   const auto expect = [&](const char* key, const nlohmann::json& plain) {
@@ -37,6 +53,7 @@ std::vector<std::string> unsupported(const nlohmann::json& config) {
   for (const char* key : {"rank_pattern", "alpha_pattern", "modules_to_save", "layer_replication",
                           "alora_invocation_tokens", "trainable_token_indices", "target_parameters"})
     expect(key, nullptr);
+  if (const std::string how = changes_weights(config); !how.empty()) found.push_back(how);
   return found;
 }
 

@@ -113,6 +113,7 @@ class RopeReader {
 
   void read() {
     read_theta();
+    r_.must_be("partial_rotary_factor", 1);
     if (!of_) return;
     for (const char* of_layers : {"full_attention", "sliding_attention"})
       if (!get(of_layers).is_null()) return refuse(of_layers);

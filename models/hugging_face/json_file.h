@@ -1,13 +1,29 @@
 // JSON files that come with a checkpoint. What they hold is not trusted.
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_nesting.h"
 
 namespace genesis::models::hugging_face {
+
+// Python writes numbers that are none as words, which JSON does not know. Throws Error where the text stops being JSON at one.
+inline void check_is_no_word_of_python(std::string_view text, size_t byte) {
+  const std::string_view rest = text.substr(std::min(byte == 0 ? 0 : byte - 1, text.size()));
+  for (const std::string_view word : {"NaN", "Infinity"}) {
+    if (!rest.starts_with(word)) continue;
+    const std::string_view before = text.substr(0, text.size() - rest.size());
+    const size_t end = before.rfind('"'),
+                 begin = end == 0 || end == before.npos ? before.npos : before.rfind('"', end - 1);
+    const std::string_view name = begin == before.npos ? "" : before.substr(begin + 1, end - begin - 1);
+    fail("'{}' is {}{}, which is no number of JSON: write the number that was meant", name.substr(0, 60),
+         before.ends_with('-') ? "-" : "", word);
+  }
+}
 
 // Throws Error saying why it is none.
 inline nlohmann::json parse_json(const std::string& text) {
@@ -16,6 +32,9 @@ inline nlohmann::json parse_json(const std::string& text) {
     JsonNesting nesting(64, "lists and objects are nested more than 64 deep");
     nlohmann::json::sax_parse(text, &nesting);
     return nlohmann::json::parse(text);
+  } catch (const nlohmann::json::parse_error& problem) {
+    check_is_no_word_of_python(text, problem.byte);
+    fail("no JSON: {}", problem.what());
   } catch (const nlohmann::json::exception& problem) {
     fail("no JSON: {}", problem.what());
   }

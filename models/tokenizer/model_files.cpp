@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "models/tokenizer/vocabulary_files.h"
 #include "schema/core/error.h"
 #include "schema/file/attached_files.h"
 #include "schema/file/io/read_file.h"
@@ -57,6 +58,9 @@ void attach_tokenizer_files(Model& model, const fs::path& folder) {
   if (!fs::is_directory(folder)) return attach(model, folder, kTokenizer);
   for (const char* name : kNames)
     if (fs::exists(folder / name)) attach(model, folder / name, name);
+  if (attached_file(model, kTokenizer)) return;
+  if (const std::string made = tokenizer_json_of_vocabulary(folder); !made.empty())
+    attach_file(model, kTokenizer, made);
 }
 
 std::optional<Tokenizer> tokenizer_of(const Model& model) {

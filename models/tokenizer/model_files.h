@@ -12,7 +12,8 @@ namespace genesis::text {
 
 // Attaches those of tokenizer.json, tokenizer_config.json, chat_template.jinja, special_tokens_map.json and
 // generation_config.json that are in `folder`, which may be the path of a tokenizer.json, too. They are not read here.
-// Throws Error naming one that cannot be read or has more than 64 MiB.
+// A folder without tokenizer.json whose vocab.json and merges.txt are of a known kind has one made of them
+// (vocabulary_files.h). Throws Error naming one that cannot be read or has more than 64 MiB.
 void attach_tokenizer_files(Model& model, const std::filesystem::path& folder);
 
 // Nothing when the model brings none. Throws Error that says what is wrong with the one it brings.

@@ -6,6 +6,7 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "models/tokenizer/tokenizer.h"
 #include "tests/op_harness.h"
@@ -93,6 +94,36 @@ TEST(GgufTokenizer, PutsTheFirstTokenAheadWhereTheFileSaysSo) {
   gguf.metadata["tokenizer.chat_template"] = std::string("{{ messages }}");
   EXPECT_EQ(json::parse(tokenizer_config_json(gguf)),
             (json{{"chat_template", "{{ messages }}"}, {"bos_token", tokens.back()}}));
+}
+
+// As llama.cpp takes such a file: converters wrote the key only later.
+TEST(GgufTokenizer, PutsTheFirstTokenOfLlama3AheadWhereTheFileSaysNothing) {
+  for (const auto& [name, pre, expected] :
+       {std::tuple("llama.json", "llama-bpe", true), std::tuple("llama.json", "llama-v3", true),
+        std::tuple("qwen.json", "qwen2", false), std::tuple("gpt2.json", "gpt-2", false)}) {
+    Gguf gguf = metadata_of(fixture(name), pre);
+    const auto& tokens = std::get<std::vector<std::string>>(gguf.metadata.at("tokenizer.ggml.tokens"));
+    const auto last = static_cast<int64_t>(tokens.size()) - 1;
+    gguf.metadata["tokenizer.ggml.bos_token_id"] = last;
+    EXPECT_EQ(text::Tokenizer::parse(tokenizer_json(gguf)).encode("a").front() == last, expected) << pre;
+    gguf.metadata["tokenizer.ggml.add_bos_token"] = false;
+    EXPECT_NE(text::Tokenizer::parse(tokenizer_json(gguf)).encode("a").front(), last) << pre;
+  }
+}
+
+TEST(GgufTokenizer, CutsWordsByTheArchitectureWhereTheFileSaysNothing) {
+  const std::string text = "don't  STOP 12345, x\n\n y";
+  for (const auto& [name, pre, architecture] :
+       {std::tuple("llama.json", "llama-bpe", "llama"), std::tuple("qwen.json", "qwen2", "qwen2"),
+        std::tuple("qwen.json", "deepseek-r1-qwen", "qwen3"), std::tuple("gpt2.json", "gpt-2", "gpt2")}) {
+    Gguf gguf = metadata_of(fixture(name), pre);
+    const std::string expected = tokenizer_json(gguf);
+    gguf.metadata.erase("tokenizer.ggml.pre");
+    gguf.metadata["general.architecture"] = std::string(architecture);
+    EXPECT_EQ(tokenizer_json(gguf), expected) << architecture;
+    EXPECT_EQ(text::Tokenizer::parse(expected).encode(text, false),
+              text::Tokenizer::parse(fixture(name).dump()).encode(text, false));
+  }
 }
 
 TEST(GgufTokenizer, OfOtherKindsIsRefused) {

@@ -297,6 +297,16 @@ TEST_F(SpoiltFolder, TakesChangesOfTheZoo) {
   refused({"no setting 'max_positions'", "max_position_embeddings"}, {{"max_positions", "128"}});
 }
 
+TEST(HuggingFaceConfig, RotatesWholeHeadsOnly) {
+  json config = read(checkpoints() / "qwen2_tied/config.json");
+  config["partial_rotary_factor"] = 0.5;
+  expect_error([&] { hf::read_config(config, "config.json"); }, {"partial_rotary_factor: 0.5"});
+  config["partial_rotary_factor"] = 1.0;
+  hf::read_config(config, "config.json");
+  config["rope_parameters"]["partial_rotary_factor"] = 0.5;
+  expect_error([&] { hf::read_config(config, "config.json"); }, {"partial_rotary_factor"});
+}
+
 // As version 4 of transformers wrote them.
 TEST(HuggingFaceConfig, OlderSpellings) {
   json config = read(checkpoints() / "qwen2_tied/config.json");

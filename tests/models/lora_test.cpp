@@ -254,7 +254,11 @@ TEST(Lora, AdaptersThatDoNotFitAreRefusedInWords) {
       adapter,
       {{"peft_type", "LORA"}, {"use_dora", true}, {"bias", "all"}, {"rank_pattern", {{"q_proj", 2}}}});
   expect_error(load, {"adapter_config.json", "use_dora = true", "bias = \"all\"", "rank_pattern"});
-  write_config(adapter, {{"r", 0}});
+  for (const char* how : {"pissa", "pissa_niter_16", "olora", "corda", "loftq"}) {
+    write_config(adapter, {{"r", 4}, {"init_lora_weights", how}});
+    expect_error(load, {"init_lora_weights = \"" + std::string(how) + "\"", "base model"});
+  }
+  write_config(adapter, {{"r", 0}, {"init_lora_weights", "gaussian"}});
   expect_error(load, {"'r' is 0"});
   write_config(adapter, {{"r", 5}, {"lora_alpha", 6}});
   write_safetensors(tensors, file);

@@ -147,6 +147,13 @@ TEST_F(Links, AreFoundWhereRelativePathsWereGiven) {
     EXPECT_EQ(load_model(folder_ / name)->state(1).initial.to_doubles(), (std::vector<double>{4, 5, 6}));
 }
 
+TEST_F(Links, AreNotSavedOverTheirOwnFile) {
+  const std::string before = read_bytes(weights());
+  EXPECT_THROW(save_model(*load_model(file()), weights(), {.links = {read_safetensors(weights()).file}}),
+               Error);
+  EXPECT_EQ(read_bytes(weights()), before);
+}
+
 TEST_F(Links, AreNotFollowedFromBytesInMemory) { EXPECT_THROW(load_bytes(read_bytes(file())), Error); }
 
 TEST_F(Links, ThatAreMeantAndNotUsedLeaveThingsAsTheyAre) {

@@ -203,8 +203,16 @@ TEST_F(BadInput, FilesThatWouldBeLost) {
                {"-o", "of the data"});
   expect_error(run(train + Words{data, "--metrics", other}),
                {"notes.txt", "something else than metrics", "another file"});
+  expect_error(run(train + Words{data, "-o", other}),
+               {"-o", "notes.txt", "no .genesis file", "another file"});
+  for (const char* tool : {"genesis-opt", "genesis-build"})
+    expect_error(
+        run_tool(tool, {tool == std::string("genesis-opt") ? tiny("mlp.genesis") : "mlp", "-o", other}),
+        {"notes.txt", "no .genesis file", "would be lost"});
   EXPECT_EQ(read_text(data), text);
   EXPECT_EQ(read_text(other), "notes\n");
+  write_text(other, "");  // nothing is lost
+  expect_ok(run_tool("genesis-build", {"mlp", "-o", other}));
 }
 
 TEST_F(BadInput, AFullDisk) {

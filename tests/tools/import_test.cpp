@@ -61,6 +61,49 @@ TEST_F(Import, SaysWhenTheTokenizerIsOfAnotherModel) {
   EXPECT_NE(of_another_kind.err.find("Unigram"), std::string::npos) << of_another_kind.err;
 }
 
+// As GPT-2 came, and as tokenizers of transformers in Python save what they have.
+TEST_F(Import, MakesATokenizerOfAVocabularyAndItsMerges) {
+  for (const auto& [model, name, kind, tells_added] :
+       {std::tuple("gpt2", "gpt2.json", "", true),
+        std::tuple("qwen2_tied", "qwen.json", "Qwen2Tokenizer", true),
+        std::tuple("qwen2_tied", "qwen.json", "Qwen2Tokenizer", false)}) {
+    fs::copy(folder(model), path("hub"));
+    const auto tokenizer = nlohmann::json::parse(read_text(folder(std::string("../tokenizer/") + name)));
+    nlohmann::json vocabulary = tokenizer["model"]["vocab"], names;
+    std::string merges = "#version: 0.2\n";
+    for (const auto& merge : tokenizer["model"]["merges"])
+      merges += (merge.is_string() ? merge.get<std::string>()
+                                   : merge[0].get<std::string>() + " " + merge[1].get<std::string>()) +
+                "\n";
+    write_text(path("hub/merges.txt"), merges);
+    nlohmann::json config = nlohmann::json::object();
+    if (*kind) config["tokenizer_class"] = kind;
+    for (const auto& added : tokenizer["added_tokens"]) {
+      if (tells_added) config["added_tokens_decoder"][added["id"].dump()] = added;
+      vocabulary[added["content"].get<std::string>()] = added["id"];
+      names["additional_special_tokens"].push_back(added["content"]);
+    }
+    write_text(path("hub/vocab.json"), vocabulary.dump());
+    if (!tells_added) write_text(path("hub/special_tokens_map.json"), names.dump());
+    write_text(path("hub/tokenizer_config.json"), config.dump());
+    expect_ok(run_tool("genesis-build", {path("hub"), "-o", path("m.genesis")}));
+    const auto ids = [&](const std::string& from) {
+      return expect_json(run_tool(
+          "genesis-run", {"tokenize", from, "--text",
+                          "don't  STOP 12345 e\xcc\x81\n\n<|im_start|> x<|endoftext|>", "--json"}))["ids"];
+    };
+    EXPECT_EQ(ids(path("m.genesis")), ids(folder(std::string("../tokenizer/") + name))) << model;
+    write_text(path("hub/merges.txt"), "abc\n");
+    expect_error(run_tool("genesis-build", {path("hub"), "-o", path("m.genesis")}),
+                 {"merges.txt", "two tokens"});
+    fs::remove(path("hub/merges.txt"));
+    const Process without = run_tool("genesis-build", {path("hub"), "-o", path("m.genesis")});
+    expect_ok(without);
+    EXPECT_NE(without.err.find("brings no tokenizer"), std::string::npos) << without.err;
+    fs::remove_all(path("hub"));
+  }
+}
+
 TEST_F(Import, SaysWhatIsLostWithSettingsThatCannotBeRead) {
   fs::copy(folder("qwen2_tied"), path("hub"));
   const auto build = [&](const std::string& file, const std::string& text) {
@@ -86,6 +129,18 @@ TEST_F(Import, SaysWhatIsLostWithSettingsThatCannotBeRead) {
   expect_left_out("generation_config.json", "{\"do_sample\": true, \"top_p\": \"high\"}",
                   "'top_p' is not a number", sampling);
   expect_left_out("generation_config.json", "{\"do_sample\": true, \"top_p\": -1}", "top_p is -1", sampling);
+  for (const auto& [text, kept] :
+       {std::pair(R"({"eos_token_id": [3, 4], "do_sample": true, "temperature": "hot", "top_p": 0.5})",
+                  R"({"eos_token_id": [3, 4], "do_sample": true, "top_p": 0.5})"),
+        std::pair(R"({"eos_token_id": [3, "</s>"]})", R"({"eos_token_id": [3]})")}) {
+    const std::string said = build("generation_config.json", text);
+    EXPECT_NE(said.find("this setting is left out, and the others of the file are kept"), std::string::npos)
+        << said;
+    expect_ok(run_tool("genesis-run", {"export", path("m.genesis"), "-o", path("out")}));
+    EXPECT_EQ(nlohmann::json::parse(read_text(path("out/generation_config.json"))),
+              nlohmann::json::parse(kept));
+    fs::remove_all(path("out"));
+  }
   expect_left_out("tokenizer_config.json", "{\"eos_token\": \"</s>\"", "line 1", names);
   EXPECT_NE(build("chat_template.jinja", "{% for %}").find("will need another chat template"),
             std::string::npos);
@@ -106,8 +161,7 @@ TEST_F(Import, WithLinksIsTheSameModel) {
   };
   EXPECT_EQ(tokens("linked.genesis"), tokens("copied.genesis"));
   const std::string weights = path("hub/model-00001-of-00003.safetensors"), before = read_text(weights);
-  expect_error(run_tool("genesis-build", {path("hub"), "--link", "-o", weights}),
-               {weights, "in this very file", "without links"});
+  expect_error(run_tool("genesis-build", {path("hub"), "--link", "-o", weights}), {weights, "would be lost"});
   EXPECT_EQ(read_text(weights), before);
   fs::remove(path("hub/model-00002-of-00003.safetensors"));
   expect_error(run_tool("genesis-run", {"info", path("linked.genesis")}),
@@ -154,6 +208,20 @@ TEST_F(Import, OfWeightsThatAreNotTheConfigurationsSaysWhatToDo) {
   const Process refused = run_tool("genesis-build", {path("hub"), "-o", path("m.genesis")});
   expect_refused(refused, {"mlp", "of one model", "genesis-build --set NAME=VALUE"});
   EXPECT_EQ(refused.err.find("strict"), std::string::npos) << refused.err;
+}
+
+TEST_F(Import, NamesNumbersThatPythonWritesAsWords) {
+  fs::copy(folder("qwen2_tied"), path("hub"));
+  const auto config = nlohmann::json::parse(read_text(path("hub/config.json")));
+  for (const char* word : {"NaN", "Infinity", "-Infinity"}) {
+    std::string text = config.dump();
+    const std::string name = "\"rms_norm_eps\":";
+    const size_t at = text.find(name) + name.size();
+    text.replace(at, text.find(',', at) - at, std::string(" ") + word);
+    write_text(path("hub/config.json"), text);
+    expect_refused(run_tool("genesis-build", {path("hub"), "-o", path("m.genesis")}),
+                   {"config.json", std::string("'rms_norm_eps' is ") + word, "no number of JSON"});
+  }
 }
 
 TEST_F(Import, OfAFolderWithoutAModelSaysSo) {

@@ -139,6 +139,31 @@ TEST_F(Opt, TrainsGroupsOfParameters) {
       {"--group", "--train"});
 }
 
+TEST_F(Opt, SaysThatTrainingLeavesQuantisedWeightsAsTheyAre) {
+  const auto opt = [&](const Words& words) { return run_tool("genesis-opt", words); };
+  const std::string q8 = path("q8.genesis"), all = path("all.genesis"), out = path("t.genesis");
+  expect_ok(run_tool("genesis-build", {"qwen2", "--set", "hidden_size=32", "--set", "intermediate_size=64",
+                                       "--set", "num_hidden_layers=1", "-o", path("m.genesis")}));
+  expect_ok(opt({path("m.genesis"), "--quantize", "q8", "-o", q8}));
+  expect_ok(
+      opt({path("m.genesis"), "--quantize", "q8", "--quantize-embedding", "--quantize-head", "-o", all}));
+  const Process warned = opt({q8, "--train", "adamw", "-o", out});
+  expect_ok(warned);
+  EXPECT_NE(warned.err.find("7 weights are kept as q8 or q4 and stay as they are"), std::string::npos)
+      << warned.err;
+  EXPECT_NE(warned.err.find("--lora"), std::string::npos) << warned.err;
+  expect_error(opt({all, "--train", "adamw", "-o", out}),
+               {"only", "norms and biases would be trained", "--lora"});
+  const Words train{"train",   all, "--data", TinyModels::get().text(),
+                    "--batch", "1", "--seq",  "16",
+                    "--steps", "1", "-o",     out};
+  expect_error(run_tool("genesis-run", train + Words{"--optimizer", "adamw"}),
+               {"norms and biases", "--lora"});
+  const Process adapters = run_tool("genesis-run", train + Words{"--lora", "2"});
+  expect_ok(adapters);
+  EXPECT_EQ(adapters.err.find("stay as they are"), std::string::npos) << adapters.err;
+}
+
 TEST_F(Opt, PlansBuffersFromCsv) {
   write_text(path("buffers.csv"), "id,lower,upper,size\na,0,2,10\nb,1,3,20\nc,2,4,10\n");
   const auto json = expect_json(run_tool("genesis-opt", {"--plan-csv", path("buffers.csv"), "--json"}));

@@ -10,12 +10,55 @@ namespace genesis::tools {
 namespace {
 
 constexpr const char* kGeneration = "generation_config.json";
+constexpr const char* kEnds = "eos_token_id";
 constexpr const char* kTokenizer = "tokenizer_config.json";
 constexpr const char* kTemplate = "chat_template.jinja";
 
 // Reads a file as later commands will, by itself. Throws Error naming it.
 void check_generation(const chat::ConfigFiles& files) { chat::read_generation_config(files, {}); }
 void check_tokenizer(const chat::ConfigFiles& files) { files.object(kTokenizer); }
+
+// Whether this setting can be used by itself.
+bool is_usable(const std::string& name, const nlohmann::json& value) try {
+  Model alone;
+  attach_file(alone, kGeneration, nlohmann::json({{"do_sample", true}, {name, value}}).dump());
+  check_generation(chat::ConfigFiles::of_model(alone, "the model"));
+  return true;
+} catch (const Error&) {
+  return false;
+}
+
+// Setting by setting, and of the tokens that end a text each by itself.
+nlohmann::json usable_part(const nlohmann::json& settings) {
+  nlohmann::json usable = nlohmann::json::object();
+  for (const auto& [name, value] : settings.items()) {
+    if (is_usable(name, value)) usable[name] = value;
+    if (name != kEnds || !value.is_array() || usable.contains(name)) continue;
+    for (const nlohmann::json& end : value)
+      if (is_usable(name, end)) usable[name].push_back(end);
+  }
+  return usable;
+}
+
+// Empty where it cannot be read.
+nlohmann::json generation_settings(const chat::ConfigFiles& files) try {
+  return files.object(kGeneration).value_or(nlohmann::json::object());
+} catch (const Error&) {
+  return nlohmann::json::object();
+}
+
+// A model that does not know where its texts end is of little use, so that is not lost with a temperature that is none.
+void keep_usable_generation(Model& model, const std::string& source) {
+  const auto files = chat::ConfigFiles::of_model(model, source);
+  try {
+    check_generation(files);
+  } catch (const Error& error) {
+    const nlohmann::json usable = usable_part(generation_settings(files));
+    if (!usable.contains(kEnds)) return;
+    spdlog::warn("{}: this setting is left out, and the others of the file are kept", error.message());
+    attach_file(model, kGeneration, usable.dump(2) + "\n");
+  }
+}
 
 void check(Model& model, const std::string& source, const char* name, void (*read)(const chat::ConfigFiles&),
            const char* lost) {
@@ -40,6 +83,7 @@ bool has_template(const Model& model, const chat::ConfigFiles& files) {
 }  // namespace
 
 void leave_out_broken_settings(Model& model, const std::string& source) {
+  keep_usable_generation(model, source);
   check(model, source, kGeneration, check_generation, "how the makers sample and which tokens end a text");
   check(model, source, kTokenizer, check_tokenizer, "the names of special tokens and the chat template");
   const chat::ConfigFiles files = chat::ConfigFiles::of_model(model, source);

@@ -10,6 +10,7 @@
 #include "models/text/sampling_entries.h"
 #include "models/zoo.h"
 #include "schema/file/io/atomic_write.h"
+#include "tools/checks/replaced_files.h"
 #include "tools/common/line_input.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
@@ -157,6 +158,7 @@ class ChatLoop {
     if (name != "/save")
       fail("there is no command {}: /help lists them, and // begins a message with /", shortened(name));
     if (rest.empty()) fail("/save needs the name of a file");
+    if (world_.is_first()) check_replaces_conversation("/save", rest);
     if (world_.is_first()) write_file_atomically(rest, chat::messages_line(dialogue_.messages()) + "\n");
     std::cerr << "saved " << printable(rest) << "\n";
   }

@@ -26,7 +26,8 @@ struct Flags {
   text::GenerateOptions options;
   int64_t logprobs = -1;  // -1: none
   int64_t prefill_chunk = 512, context = 0;
-  int64_t batch = 0;  // 0: one text after the other
+  int64_t batch = 0;    // 0: one text after the other
+  int64_t samples = 1;  // texts of each prompt
   bool truncate = false, unordered = false;
   RunFlags run;
   Output out;
@@ -49,8 +50,37 @@ std::vector<int64_t> truncated(std::vector<int64_t> prompt, int64_t context, con
   return prompt;
 }
 
-nlohmann::ordered_json as_json(const std::string& prompt, const text::GenerateResult& result) {
-  nlohmann::ordered_json json = answer_json(prompt, result);
+// A text to make: which one of a prompt's.
+struct Sample {
+  std::string prompt;
+  size_t index;  // of the prompt
+  int64_t number;
+};
+
+// Those of a prompt stand together.
+std::vector<Sample> samples_of(const std::vector<std::string>& prompts, const Flags& flags) {
+  std::vector<Sample> samples;
+  for (size_t i = 0; i < prompts.size(); ++i)
+    for (int64_t number = 0; number < flags.samples; ++number) samples.push_back({prompts[i], i, number});
+  return samples;
+}
+
+// Each draws by its own seed, the next after that of the one before: with that seed it is the same text alone.
+text::GenerateOptions options_of(const Sample& sample, const Flags& flags) {
+  text::GenerateOptions options = flags.options;
+  options.seed += static_cast<uint64_t>(sample.number);
+  return options;
+}
+
+nlohmann::ordered_json sample_json(const Sample& sample, const text::GenerateResult& result,
+                                   const Flags& flags) {
+  nlohmann::ordered_json json = answer_json(sample.prompt, result);
+  if (flags.samples > 1) json["sample"] = sample.number;
+  return json;
+}
+
+nlohmann::ordered_json as_json(const Sample& sample, const text::GenerateResult& result, const Flags& flags) {
+  nlohmann::ordered_json json = sample_json(sample, result, flags);
   json.update({{"compile_seconds", result.compile_seconds},
                {"prefill_seconds", result.prefill_seconds},
                {"decode_seconds", result.decode_seconds},
@@ -73,24 +103,24 @@ void check(const text::Generator& generator, const std::string& prompt, const st
                [&] { return "prompt " + shortened(prompt); });
 }
 
-void write_text(text::Generator& generator, const std::string& prompt, const std::vector<int64_t>& tokens,
+void write_text(text::Generator& generator, const Sample& sample, const text::Request& request,
                 const Flags& flags) {
   generator.rewind(0);
-  check(generator, prompt, tokens, flags);
+  check(generator, sample.prompt, request.prompt, flags);
   text::GenerateResult result;
   if (flags.out.json) {
-    result = generator.continue_with(tokens, flags.options);
+    result = generator.continue_with(request.prompt, request.options);
   } else {
     TextWriter writer;
-    writer.write(prompt);
-    result = generator.continue_with(tokens, flags.options, [&](const text::Piece& piece) {
+    writer.write(sample.prompt);
+    result = generator.continue_with(request.prompt, request.options, [&](const text::Piece& piece) {
       writer.write(piece.text);
       return true;
     });
     writer.write("\n");
   }
   print_rates(result);
-  if (flags.out.json) flags.out.print(as_json(prompt, result), [] {});
+  if (flags.out.json) flags.out.print(as_json(sample, result, flags), [] {});
 }
 
 // Positions that the longest of these prompts takes with its answer.
@@ -119,22 +149,22 @@ std::shared_ptr<const Model> with_rows(const Model& model, const std::vector<tex
 // Answers as lines of JSON, as they end or in the order of the prompts.
 class AnswerLines {
  public:
-  AnswerLines(const std::vector<std::string>& prompts, bool unordered)
-      : prompts_(prompts), lines_(prompts.size()), unordered_(unordered) {}
+  AnswerLines(const std::vector<Sample>& samples, const Flags& flags)
+      : samples_(samples), flags_(flags), lines_(samples.size()) {}
 
   void add(size_t index, const text::GenerateResult& result) {
-    nlohmann::ordered_json json = answer_json(prompts_[index], result);
-    if (unordered_) json["index"] = index;
+    nlohmann::ordered_json json = sample_json(samples_[index], result, flags_);
+    if (flags_.unordered) json["index"] = samples_[index].index;
     lines_[index] = json_text(json) + "\n";
-    if (unordered_) std::cout << lines_[index] << std::flush;
-    for (; !unordered_ && next_ < lines_.size() && !lines_[next_].empty(); ++next_)
+    if (flags_.unordered) std::cout << lines_[index] << std::flush;
+    for (; !flags_.unordered && next_ < lines_.size() && !lines_[next_].empty(); ++next_)
       std::cout << lines_[next_] << std::flush;
   }
 
  private:
-  const std::vector<std::string>& prompts_;
+  const std::vector<Sample>& samples_;
+  const Flags& flags_;
   std::vector<std::string> lines_;  // empty: not there yet
-  const bool unordered_;
   size_t next_ = 0;
 };
 
@@ -152,36 +182,35 @@ void print_totals(const std::vector<text::GenerateResult>& results, double secon
 }
 
 std::vector<text::Request> requests_of(const Model& model, const TextCodec& codec,
-                                       const std::vector<std::string>& prompts, const Flags& flags) {
+                                       const std::vector<Sample>& samples, const Flags& flags) {
   std::vector<text::Request> requests;
   const int64_t context = longest_context(model, flags);
-  for (const std::string& prompt : prompts)
-    requests.push_back({truncated(codec.encode(prompt), context, flags), flags.options});
+  for (const Sample& sample : samples)
+    requests.push_back({truncated(codec.encode(sample.prompt), context, flags), options_of(sample, flags)});
   return requests;
 }
 
 // One text after the other, in the file's cache or one that is long enough for all of them.
 void write_one_by_one(const std::shared_ptr<const Model>& model, const TextCodec& codec,
-                      const std::vector<std::string>& prompts, const Flags& flags,
-                      const SessionOptions& options) {
-  const std::vector<text::Request> requests = requests_of(*model, codec, prompts, flags);
+                      const std::vector<Sample>& samples, const Flags& flags, const SessionOptions& options) {
+  const std::vector<text::Request> requests = requests_of(*model, codec, samples, flags);
   const std::shared_ptr<const Model> with_cache =
       flags.context > 0 ? models::with_cache(*model, text::rows_of_cache(*model), flags.context)
                         : models::with_room(model, wanted_positions(*model, requests, flags));
   Session session = text::open_for_generation(with_cache, options);
   text::Generator generator(session, {.text = codec.token_text(), .prefill_chunk = flags.prefill_chunk});
   with_nonfinite_page(flags.run, flags.file, session, [&] {
-    for (size_t i = 0; i < prompts.size(); ++i) write_text(generator, prompts[i], requests[i].prompt, flags);
+    for (size_t i = 0; i < samples.size(); ++i) write_text(generator, samples[i], requests[i], flags);
   });
 }
 
-void write_batch(const Model& model, const TextCodec& codec, const std::vector<std::string>& prompts,
+void write_batch(const Model& model, const TextCodec& codec, const std::vector<Sample>& samples,
                  const Flags& flags, const SessionOptions& options) {
-  const std::vector<text::Request> requests = requests_of(model, codec, prompts, flags);
+  const std::vector<text::Request> requests = requests_of(model, codec, samples, flags);
   Session session = text::open_for_generation(with_rows(model, requests, flags), options);
   text::Generator generator(session, {.text = codec.token_text(), .prefill_chunk = flags.prefill_chunk});
-  for (size_t i = 0; i < prompts.size(); ++i) check(generator, prompts[i], requests[i].prompt, flags);
-  AnswerLines lines(prompts, flags.unordered);
+  for (size_t i = 0; i < samples.size(); ++i) check(generator, samples[i].prompt, requests[i].prompt, flags);
+  AnswerLines lines(samples, flags);
   const auto begin = std::chrono::steady_clock::now();
   std::vector<text::GenerateResult> results;
   with_nonfinite_page(flags.run, flags.file, session, [&] {
@@ -196,6 +225,8 @@ void check_flags(const Flags& flags, const Command& app) {
   check_prefill_chunk(flags.prefill_chunk);
   if (!flags.out.json && flags.batch == 0) check_not_given(app, "--logprobs", "without --json or --batch");
   if (flags.batch == 0) check_not_given(app, "--unordered", "without --batch");
+  if (flags.options.temperature == 0)
+    check_not_given(app, "--samples", "with --temperature 0, which always takes the likeliest token");
 }
 
 // All ranks have rank 0's: stdin is its own.
@@ -209,15 +240,15 @@ void generate_together(Flags& flags, const std::shared_ptr<World>& world) {
   const FirstRankSpeaks quiet(*world);
   flags.options.logprobs = flags.logprobs >= 0;
   flags.options.top_logprobs = std::max<int64_t>(flags.logprobs, 0);
-  const std::vector<std::string> prompts = read_prompts(flags.prompts, *world);
+  const std::vector<Sample> samples = samples_of(read_prompts(flags.prompts, *world), flags);
   flags.file = model_file_of_first(*world, flags.file);
   const std::shared_ptr<const Model> model = load_model(flags.file);
   const TextCodec codec(*model, flags.file, flags.tokenizer);
   const auto& ends = codec.end_tokens();
   flags.options.stop_tokens.insert(flags.options.stop_tokens.end(), ends.begin(), ends.end());
   const SessionOptions options = session_options(flags.run, world);
-  if (flags.batch > 0) return write_batch(*model, codec, prompts, flags, options);
-  write_one_by_one(model, codec, prompts, flags, options);
+  if (flags.batch > 0) return write_batch(*model, codec, samples, flags, options);
+  write_one_by_one(model, codec, samples, flags, options);
 }
 
 void generate_command(Flags& flags, const Command& app) {
@@ -254,6 +285,9 @@ void add_generate(Command& app) {
   add_number(*command, "--batch", flags->batch,
              "make so many texts at a time, each as it would be alone, and print a line of JSON for each",
              Range<int64_t>{1, 4096});
+  add_number(*command, "--samples", flags->samples,
+             "texts of each prompt: the second is that of the next --seed, and so on",
+             Range<int64_t>{1, 65536});
   command->add_flag("--unordered", flags->unordered,
                     "with --batch: print each text when it ends, not in the order of the prompts");
   command->add_flag("--truncate", flags->truncate,

@@ -73,9 +73,12 @@ chat::ChatTemplate template_of(const std::string& path) {
 // Messages as the template renders them, and its tokens.
 void render_chat(const text::Tokenizer& tokenizer, const Flags& flags) {
   const auto chat = template_of(flags.tokenizer);
-  const jinja::Value messages = with_context(
-      [&] { return chat::parse_messages(read_whole_file(flags.chat)); }, [&] { return flags.chat; });
-  const std::string text = chat.render(messages, {.add_generation_prompt = flags.generation_prompt}).text;
+  const chat::Conversation conversation = with_context(
+      [&] { return chat::parse_conversation(read_whole_file(flags.chat)); }, [&] { return flags.chat; });
+  const std::string text =
+      chat.render(conversation.messages,
+                  {.add_generation_prompt = flags.generation_prompt, .variables = conversation.variables})
+          .text;
   const std::vector<int64_t> ids = tokenizer.encode(text, false);
   flags.out.print({{"text", text}, {"ids", ids}}, [&] {
     std::cout << (writes_to_terminal() ? printable_lines(text) : text)
@@ -111,8 +114,10 @@ void add_tokenize(Command& app) {
   command->add_option("--text", flags->text, "the same, on the command line");
   command->add_flag("--decode", flags->decode, "from ids: a JSON array, or numbers between spaces");
   command->add_flag("--no-special", flags->no_special, "add no special tokens, and write none");
-  command->add_option("--chat", flags->chat,
-                      "a JSON file of messages: their text by the folder's chat template, and its ids");
+  command->add_option(
+      "--chat", flags->chat,
+      "a JSON file of messages, or {\"messages\": [...], \"tools\": [...]}: their text by the folder's chat "
+      "template, and its ids");
   command->add_flag("--generation-prompt", flags->generation_prompt,
                     "with --chat: end with what an answer begins with");
   flags->out.add_to(*command);

@@ -22,6 +22,7 @@
 #include "schema/file/reader.h"
 #include "schema/graph/text.h"
 #include "schema/version.h"
+#include "tools/checks/quantized_training.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
 #include "tools/common/progress.h"
@@ -50,6 +51,7 @@ std::shared_ptr<Model> load_prepared(const TrainFlags& flags, const LoadOptions&
     passes::TrainOptions options = passes::parse_train_options(flags.optimizer);
     if (model->find_entry("loss_packed") && !conversation_files(flags.data).empty())
       options.entry = "loss_packed";
+    check_quantized_training(*model);
     passes::add_training(*model, options);
   }
   return model;

@@ -158,6 +158,23 @@ void say_rows(const data::ConversationSource& source) {
       seen.samples, seen.rows, seen.tokens, seen.targets, seen.cut, seen.without_targets);
 }
 
+// Where a step was made of `loss`, most of a row may be padding, which costs as much as text.
+void warn_of_padding(const data::ConversationSource& source, const Model& model, const Graph& entry,
+                     int64_t row_tokens) {
+  const auto& seen = source.statistics();
+  const double share = static_cast<double>(seen.tokens) / static_cast<double>(seen.rows * row_tokens);
+  if (entry.name() != "train_step" || has_input(entry, "segments") || !model.find_entry("loss_packed") ||
+      share > 0.75)
+    return;
+  spdlog::warn(
+      "each row holds one conversation, and {:.0f}% of all rows is padding, which takes as long as text: the "
+      "training "
+      "step of this file was made of 'loss'. Packed rows hold several: give --optimizer here, or make the "
+      "step with "
+      "`genesis-opt --train OPTIMIZER,entry=loss_packed`",
+      100 * (1 - share));
+}
+
 TrainData conversation_data(const std::vector<std::string>& names, const Model& model, const Graph& entry,
                             const data::SourceOptions& options, const TextFlags& flags, bool quiet) {
   if (flags.held_out > 0)
@@ -179,6 +196,7 @@ TrainData conversation_data(const std::vector<std::string>& names, const Model& 
                                                          .shuffle = options.shuffle,
                                                          .pack = has_input(entry, "segments")});
   if (!quiet) say_rows(*source);
+  warn_of_padding(*source, model, entry, options.sequence_length);
   return {std::move(source), nullptr};
 }
 

@@ -11,6 +11,7 @@
 #include "executor/training/checkpoint.h"
 #include "executor/training/metrics_file.h"
 #include "models/corpus/text_files.h"
+#include "tools/checks/replaced_files.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
 #include "tools/common/ranks.h"
@@ -26,10 +27,7 @@ void check_is_not_data(const char* option, const std::string& output, const std:
   std::error_code error;  // what is not there is no other file
   std::vector<fs::path> files{fs::exists(name, error) ? name : name.substr(name.find('=') + 1)};
   if (fs::is_directory(name, error)) files = corpus::text_files({name});
-  for (const fs::path& file : files)
-    if (fs::equivalent(output, file, error))
-      fail("{} {}: it is '{}' of the data, which would be lost: name another file", option, output,
-           file.string());
+  for (const fs::path& file : files) check_is_not_read(option, output, file, "of the data");
 }
 
 // Of a file of the model, about: states but caches.
@@ -164,6 +162,7 @@ void TrainFlags::check_files() const {
       for (const std::string& name : *names) check_is_not_data(option, file, name);
   }
   check_holds_metrics(metrics);
+  check_replaces_model("-o", output);
 }
 
 std::string TrainFlags::data_order() const {

@@ -4,14 +4,12 @@
 #include <cstring>
 
 #include "schema/core/error.h"
+#include "schema/file/format/magic.h"
 
 namespace genesis::file {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "files are little-endian and mapped as they are");
-
-// The first byte is not text, so that a transfer that rewrites text files is noticed at once.
-constexpr std::array<unsigned char, 8> kMagic = {0x89, 'G', 'E', 'N', 'E', 'S', 'I', 'S'};
 
 // Where the header has its fields; bytes 12 to 15 are zero.
 enum HeaderField : size_t {
@@ -44,9 +42,7 @@ Hash128 hash_with_graph(std::span<const std::byte> header, std::span<const std::
 }
 
 void check_start(std::span<const std::byte> file) {
-  const size_t known = std::min(file.size(), kMagic.size());
-  if (known == 0 || std::memcmp(file.data(), kMagic.data(), known) != 0)
-    fail("this is not a .genesis file: it does not begin with the format's magic bytes");
+  if (!has_magic(file)) fail("this is not a .genesis file: it does not begin with the format's magic bytes");
   if (file.size() < kHeaderBytes)
     fail("the file is cut short: {} bytes, less than its header of {}", file.size(), kHeaderBytes);
   const auto major = get<uint16_t>(file, kMajorAt);

@@ -114,6 +114,24 @@ TEST_F(Chat, WrongLinesAreNamedAndTheRestIsAnswered) {
   EXPECT_EQ(nlohmann::json::parse(process.out)["prompt_tokens"].is_number(), true);
 }
 
+TEST_F(Chat, SavesOverNothingButAConversation) {
+  write_text(path("notes.txt"), "notes\n");
+  write_text(path("many.jsonl"), "{\"messages\": []}\n{\"messages\": []}\n");
+  const std::string talk = path("talk.jsonl"), tokenizer = read_text(path("folder/tokenizer.json")),
+                    model = read_text(path("m.genesis"));
+  const Process process = chat("a\n/save " + path("m.genesis") + "\n/save " + path("folder/tokenizer.json") +
+                               "\n/save " + path("notes.txt") + "\n/save " + path("many.jsonl") + "\n/save " +
+                               talk + "\nb\n/save " + talk + "\n");
+  EXPECT_EQ(process.code, 1);
+  for (const char* part : {"m.genesis: it is a .genesis file, which would be lost",
+                           "tokenizer.json: it is a file with", "notes.txt", "many.jsonl"})
+    EXPECT_NE(process.err.find(part), std::string::npos) << process.err;
+  EXPECT_EQ(read_text(path("m.genesis")), model);
+  EXPECT_EQ(read_text(path("folder/tokenizer.json")), tokenizer);
+  EXPECT_EQ(read_text(path("notes.txt")), "notes\n");
+  EXPECT_EQ(nlohmann::json::parse(read_text(talk))["messages"].size(), 4u);
+}
+
 TEST_F(Chat, AnswersStreamAsText) {
   const auto said = answers(chat("a\nb\n"));
   EXPECT_EQ(expect_ok(chat("a\nb", "--temperature 0 --max-tokens 8")),
@@ -209,6 +227,19 @@ TEST_F(Chat, TokenizeShowsTheTemplate) {
   expect_usage_error(
       run_tool("genesis-run", {"tokenize", path("folder"), "--text", "a", "--generation-prompt"}),
       {"--chat"});
+  const std::string messages = read_text(path("m.json"));
+  write_text(
+      path("folder/tokenizer_config.json"),
+      nlohmann::json({{"chat_template", std::string("{{ tools[0].name }}{{ mood }}: ") + kTemplate}}).dump());
+  write_text(path("m.json"),
+             R"({"tools": [{"name": "look"}], "chat_template_kwargs": {"mood": "!"}, "messages": )" +
+                 messages + "}");
+  const auto with_tools =
+      expect_json(run_tool("genesis-run", {"tokenize", path("folder"), "--chat", path("m.json"), "--json"}));
+  EXPECT_EQ(with_tools["text"], "look!: " + plain["text"].get<std::string>());
+  write_text(path("m.json"), R"({"talk": []})");
+  expect_error(run_tool("genesis-run", {"tokenize", path("folder"), "--chat", path("m.json")}),
+               {"m.json", "an object with 'messages'"});
   write_text(path("m.json"), R"([{"role": "user"}])");
   expect_error(run_tool("genesis-run", {"tokenize", path("folder"), "--chat", path("m.json")}),
                {"m.json", "message 0", "content"});

@@ -43,6 +43,27 @@ TEST_F(Conversations, AFolderOfThemIsLearntAndMeasured) {
   EXPECT_EQ(of_folder["loss"], of_file["loss"]);
 }
 
+TEST_F(Conversations, OneARowSayHowToPackThem) {
+  const auto trained_as = [&](const std::string& optimizer, const Words& more) {
+    expect_ok(run_tool("genesis-opt",
+                       {path("m.genesis"), "--train", optimizer, "-o", path("t.genesis"), "--quiet"}));
+    const Process process =
+        run_tool("genesis-run", Words{"train", path("t.genesis"), "--batch", "1", "--seq", "128", "--steps",
+                                      "1", "--data", path("talks"), "-o", path("out.genesis")} +
+                                    more);
+    expect_ok(process);
+    return process.err;
+  };
+  const std::string padded = trained_as("adamw", {});
+  for (const char* part : {"% of all rows is padding", "--optimizer", "entry=loss_packed"})
+    EXPECT_NE(padded.find(part), std::string::npos) << padded;
+  for (const std::string& packed :
+       {trained_as("adamw,entry=loss_packed", {}), trained_as("adamw", {"--optimizer", "adamw"})}) {
+    EXPECT_EQ(packed.find("padding"), std::string::npos) << packed;
+    EXPECT_EQ(packed.find("6 samples in 6 rows"), std::string::npos) << packed;
+  }
+}
+
 TEST_F(Conversations, WithoutOneThatTeachesSayWhy) {
   write_text(path("none.jsonl"), "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}\n");
   const Process none = train({"--data", path("none.jsonl"), "--skip-bad"});

@@ -56,6 +56,35 @@ TEST_F(Generate, ABatchGivesWhatEachGivesAlone) {
   EXPECT_NE(process.err.find("tok/s"), std::string::npos);
 }
 
+TEST_F(Generate, SamplesAreThoseOfTheNextSeeds) {
+  const Words words{"generate", tiny("qwen2.genesis"), "--max-tokens", "6", "--json"};
+  const Words many = words + Words{"--seed", "5", "--samples", "3", "--prompt", "the", "--prompt", "quick"};
+  const auto after = objects(run_tool("genesis-run", many));
+  const auto together = objects(run_tool("genesis-run", many + Words{"--batch", "4"}));
+  const auto unordered = objects(run_tool("genesis-run", many + Words{"--batch", "4", "--unordered"}));
+  ASSERT_EQ(after.size(), 6u);
+  ASSERT_EQ(together.size(), 6u);
+  ASSERT_EQ(unordered.size(), 6u);
+  for (size_t i = 0; i < 6; ++i) {
+    const std::string prompt = i < 3 ? "the" : "quick";
+    const auto alone = expect_json(
+        run_tool("genesis-run", words + Words{"--seed", std::to_string(5 + i % 3), "--prompt", prompt}));
+    EXPECT_FALSE(alone.contains("sample"));
+    for (const auto* many_of : {&after, &together}) {
+      EXPECT_EQ((*many_of)[i]["sample"], i % 3);
+      EXPECT_EQ((*many_of)[i]["prompt"], prompt);
+      EXPECT_EQ((*many_of)[i]["tokens"], alone["tokens"]);
+    }
+    const auto& one = unordered[i];
+    EXPECT_EQ(one["tokens"],
+              together[3 * one["index"].get<size_t>() + one["sample"].get<size_t>()]["tokens"]);
+  }
+  EXPECT_NE(after[0]["tokens"], after[1]["tokens"]);
+  expect_usage_error(
+      run_tool("genesis-run", words + Words{"--prompt", "a", "--temperature", "0", "--samples", "2"}),
+      {"--samples", "--temperature 0"});
+}
+
 TEST_F(Generate, ABatchKeepsItsAdapters) {
   expect_ok(run_tool("genesis-run",
                      {"train", tiny("qwen2.genesis"), "--lora", "2", "--data", TinyModels::get().text(),

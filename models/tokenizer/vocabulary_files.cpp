@@ -1,0 +1,129 @@
+#include "models/tokenizer/vocabulary_files.h"
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "models/tokenizer/patterns.h"
+#include "schema/core/error.h"
+#include "schema/file/io/read_file.h"
+#include "schema/file/json_nesting.h"
+
+namespace genesis::text {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr uintmax_t kMaxFile = 64 << 20;  // bytes
+
+std::string read_limited(const fs::path& file) {
+  std::error_code error;
+  if (const uintmax_t bytes = fs::file_size(file, error); !error && bytes > kMaxFile)
+    fail("{}: {} bytes are more than the limit of {}", file.string(), bytes, kMaxFile);
+  return read_whole_file(file);
+}
+
+// An empty one where there is no such file.
+json object_in(const fs::path& file) {
+  if (!fs::exists(file)) return json::object();
+  json object =
+      with_context([&] { return parse_shallow_json(read_limited(file)); }, [&] { return file.string(); });
+  if (!object.is_object()) fail("{}: not a JSON object", file.string());
+  return object;
+}
+
+// As pattern_named() calls it; empty for others than these two.
+std::string pattern_of(const fs::path& folder) {
+  static const std::map<std::string, std::string> kKnown = {{"GPT2Tokenizer", "gpt2"},
+                                                            {"GPT2TokenizerFast", "gpt2"},
+                                                            {"Qwen2Tokenizer", "qwen2"},
+                                                            {"Qwen2TokenizerFast", "qwen2"},
+                                                            {"gpt2", "gpt2"},
+                                                            {"qwen2", "qwen2"},
+                                                            {"qwen3", "qwen2"}};
+  for (const auto& [file, key] :
+       {std::pair("tokenizer_config.json", "tokenizer_class"), std::pair("config.json", "model_type")}) {
+    const json config = object_in(folder / file);
+    const auto at = config.find(key);
+    if (at == config.end() || !at->is_string()) continue;
+    const auto known = kKnown.find(at->get<std::string>());
+    return known == kKnown.end() ? "" : known->second;
+  }
+  return "";
+}
+
+ordered_json merges_in(const fs::path& file) {
+  ordered_json merges = ordered_json::array();
+  std::istringstream lines(read_limited(file));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (line.empty() || line.starts_with("#version")) continue;
+    const size_t space = line.find(' ');
+    if (space == 0 || space == std::string::npos || line.find(' ', space + 1) != std::string::npos)
+      fail("{}: '{}' is not two tokens with a space between them", file.string(), line.substr(0, 60));
+    merges.push_back({line.substr(0, space), line.substr(space + 1)});
+  }
+  return merges;
+}
+
+// Tokens that settings name by their texts, and the vocabulary has.
+void add_named(const json& settings, const json& vocabulary, std::map<int64_t, ordered_json>& added) {
+  json names = settings.value("additional_special_tokens", json());
+  if (!names.is_array()) names = json::array();
+  names.push_back("<|endoftext|>");
+  for (const char* role : {"bos_token", "eos_token", "unk_token", "pad_token"})
+    names.push_back(settings.value(role, json()));
+  for (const json& name : names) {
+    const json text = name.is_object() ? name.value("content", json()) : name;
+    const auto at = text.is_string() ? vocabulary.find(text.get<std::string>()) : vocabulary.end();
+    if (at == vocabulary.end() || !at->is_number_integer()) continue;
+    const auto id = at->get<int64_t>();
+    added[id] = added_token_json(id, text.get<std::string>(), true);
+  }
+}
+
+// By id, each once: what tokenizer_config.json says of a token stands over the other files.
+ordered_json added_tokens(const fs::path& folder, const json& vocabulary) {
+  std::map<int64_t, ordered_json> added;
+  add_named(object_in(folder / "special_tokens_map.json"), vocabulary, added);
+  add_named(object_in(folder / "tokenizer_config.json"), vocabulary, added);
+  const json others = object_in(folder / "added_tokens.json");
+  for (const auto& [content, id] : others.items())
+    if (id.is_number_integer()) added[id.get<int64_t>()] = added_token_json(id.get<int64_t>(), content, true);
+  const json config = object_in(folder / "tokenizer_config.json");
+  const json decoder = config.value("added_tokens_decoder", json::object());
+  for (const auto& [id, token] : decoder.items()) {
+    const json content = token.is_object() ? token.value("content", json()) : json();
+    if (!content.is_string() || id.empty() || id.size() > 9 ||
+        id.find_first_not_of("0123456789") != std::string::npos)
+      fail("{}: 'added_tokens_decoder' has '{}', which is no token by its id",
+           (folder / "tokenizer_config.json").string(), id.substr(0, 60));
+    ordered_json row = added_token_json(std::stoll(id), content.get<std::string>(), true);
+    for (const char* name : {"single_word", "lstrip", "rstrip", "normalized", "special"})
+      if (const auto at = token.find(name); at != token.end() && at->is_boolean()) row[name] = *at;
+    added[std::stoll(id)] = std::move(row);
+  }
+  ordered_json list = ordered_json::array();
+  for (auto& [id, row] : added) list.push_back(std::move(row));
+  return list;
+}
+
+}  // namespace
+
+std::string tokenizer_json_of_vocabulary(const fs::path& folder) {
+  const fs::path vocabulary = folder / "vocab.json", merges = folder / "merges.txt";
+  if (!fs::exists(vocabulary) || !fs::exists(merges)) return "";
+  const std::string name = pattern_of(folder);
+  if (name.empty()) return "";
+  const json tokens = object_in(vocabulary);
+  ordered_json root =
+      pipeline_json(added_tokens(folder, tokens), pattern_named(name), byte_level_json(false));
+  root["model"] = bpe_json(false);
+  root["model"]["vocab"] = tokens;
+  root["model"]["merges"] = merges_in(merges);
+  return root.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace genesis::text
