@@ -181,18 +181,18 @@ TEST_F(Cuda, ATimelineShowsTheStreams) {
   EXPECT_EQ(looked.run("train_step", inputs).at("loss").to_doubles(),
             plain.run("train_step", inputs).at("loss").to_doubles());
   std::vector<int> seen(looked.plan("train_step", inputs).steps.size(), 0);
-  EXPECT_EQ(timeline.lanes.size(), 3u);
-  for (const Timeline::Lane& lane : timeline.lanes) {
+  EXPECT_EQ(timeline.tracks.size(), 3u);
+  for (const Timeline::Track& track : timeline.tracks) {
     double last = 0;
-    for (const Timeline::Span& span : lane.spans) {
+    for (const Timeline::Span& span : track.spans) {
       ++seen.at(static_cast<size_t>(span.step));
-      EXPECT_GE(span.start_us, last - 1) << lane.name;
+      EXPECT_GE(span.start_us, last - 1) << track.name;
       EXPECT_GE(span.end_us, span.start_us);
       last = span.end_us;
     }
   }
   EXPECT_EQ(seen, std::vector<int>(seen.size(), 1));
-  EXPECT_GT(timeline.lanes[0].spans.size(), timeline.lanes[1].spans.size());
+  EXPECT_GT(timeline.tracks[0].spans.size(), timeline.tracks[1].spans.size());
 }
 
 TEST_F(Cuda, TheFirstValueThatIsNotFiniteComesWithItsNeighbours) {

@@ -14,7 +14,7 @@ constexpr int64_t kMaxSkinnyRows = 32;
 // How a product is laid over the chip.
 struct SkinnyGemmCut {
   int tiles = 2;  // of 16 rows of weights, for each warp: 2 or 4
-  int parts = 1;  // blocks of a cluster, which share k: 1, 2, 4 or 8; 1 on chips without clusters
+  int parts = 1;  // blocks of a cluster, which share k: 1, 2 or 4; 1 on chips without clusters
   // Independent weights are asked into the second-level cache before the kernels ahead have ended (compute capability 9.0).
   bool asks_ahead = true;
 };
