@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cuda/attention/cudnn/cudnn_attention.h"
+#include "backends/cuda/attention/split/attention_split.h"
 #include "backends/cuda/hopper/ways.h"
 #include "backends/cuda/kernels.h"
 #include "backends/kernel_table.h"

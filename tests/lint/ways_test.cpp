@@ -176,7 +176,6 @@ const std::map<Sight, std::string> kMaySee = {
      "the same, and where it does not start"},
     {{"backends/cuda/gemm/skinny", "backends/cuda/gemm/gemv"},
      "the weights of a node, described for one start"},
-    {{"executor/runtime", "backends/cpu/onednn"}, "tells which parts a build has"},
 };
 
 // Every pair of folders of the product of which a file of the first includes one of the second.
