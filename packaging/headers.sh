@@ -2,7 +2,7 @@
 # Installs the headers, as `meson install` asks for: packaging/headers.sh INCLUDE_DIR
 # In the tree they include each other by floor ("schema/core/tensor.h"). Such short names would meet those of whoever
 # uses the library, so what is installed says <genesis/schema/core/tensor.h> and needs no other folder in the path of
-# includes than the one in which genesis/ lies. Kernels stay inside, and what sees CUDA: of backends/ only what the
+# includes than the one in which genesis/ lies. Kernels stay inside, and so does executor/cuda: of backends/ only what the
 # floors above include.
 set -eu
 case $1 in
@@ -20,6 +20,6 @@ install_header() {
 cd "$MESON_SOURCE_ROOT"
 install_header include/genesis/genesis.h "$to/genesis.h"
 find schema builder passes executor models backends/kernel.h backends/collectives.h backends/rank_link.h backends/cpu/kernels.h backends/cpu/peaks.h \
-  -name '*.h' ! -path 'executor/cuda/cuda_*' | while IFS= read -r header; do
+  -name '*.h' ! -path 'executor/cuda/*' | while IFS= read -r header; do
   install_header "$header" "$to/$header"
 done
