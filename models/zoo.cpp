@@ -173,14 +173,20 @@ std::unique_ptr<Model> make_model(const std::string& name, const Settings& setti
 
 namespace {
 
+// No object where the model has none, or none that can be read.
+nlohmann::json config_of(const Model& model) {
+  const auto config = model.metadata.find("config");
+  if (config == model.metadata.end()) return {};
+  return nlohmann::json::parse(config->second, nullptr, /*allow_exceptions=*/false);
+}
+
 // What a model of the zoo was made with.
 Settings settings_of(const Model& model) {
-  const auto config = model.metadata.find("config");
-  if (!model.metadata.contains("architecture") || config == model.metadata.end())
+  if (!model.metadata.contains("architecture") || !model.metadata.contains("config"))
     fail(
         "a model without 'architecture' and 'config' in its metadata is none of the zoo: its cache cannot be "
         "changed");
-  const nlohmann::json json = nlohmann::json::parse(config->second, nullptr, false);
+  const nlohmann::json json = config_of(model);
   if (!json.is_object()) fail("the model's metadata has a 'config' that is no JSON object");
   Settings settings;
   for (const auto& [key, value] : json.items())
@@ -236,14 +242,15 @@ void share_weights(const Model& from, Model& to) {
   }
 }
 
-// A setting of a model of the zoo that is a size; 0 where its metadata do not say.
-int64_t size_in_config(const Model& model, const char* name) {
-  const auto config = model.metadata.find("config");
-  if (config == model.metadata.end()) return 0;
-  const auto json = nlohmann::json::parse(config->second, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return 0;
-  const auto at = json.find(name);
-  return at != json.end() && at->is_number_integer() ? at->get<int64_t>() : 0;
+// A setting that is a size; 0 where the config does not say.
+int64_t size_in(const nlohmann::json& config, const char* name) {
+  if (!config.is_object()) return 0;
+  const auto at = config.find(name);
+  return at != config.end() && at->is_number_integer() ? at->get<int64_t>() : 0;
+}
+
+int64_t longest_text_by(const nlohmann::json& config) {
+  return std::max(size_in(config, "max_position_embeddings"), size_in(config, "n_positions"));
 }
 
 }  // namespace
@@ -267,16 +274,15 @@ std::unique_ptr<Model> with_cache(const Model& model, int64_t rows, int64_t posi
   return made;
 }
 
-int64_t longest_text(const Model& model) {
-  return std::max(size_in_config(model, "max_position_embeddings"), size_in_config(model, "n_positions"));
-}
+int64_t longest_text(const Model& model) { return longest_text_by(config_of(model)); }
 
 std::shared_ptr<const Model> with_room(const std::shared_ptr<const Model>& model, int64_t tokens) {
-  const int64_t longest = longest_text(*model), cache = size_in_config(*model, "cache_positions"),
+  const nlohmann::json config = config_of(*model);
+  const int64_t longest = longest_text_by(config), cache = size_in(config, "cache_positions"),
                 wanted = std::min(tokens, longest);
   if (wanted <= (cache > 0 ? cache : longest)) return model;
   const auto bucket = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted)));
-  return with_cache(*model, std::max<int64_t>(1, size_in_config(*model, "batch")), std::min(bucket, longest));
+  return with_cache(*model, std::max<int64_t>(1, size_in(config, "batch")), std::min(bucket, longest));
 }
 
 }  // namespace genesis::models

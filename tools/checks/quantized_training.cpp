@@ -27,8 +27,7 @@ void check_quantized_training(const Model& model) {
         frozen, vectors, kRemedy);
   spdlog::warn(
       "{} weights are kept as q8 or q4 and stay as they are: only {} other matrices (embedding, head) and {} "
-      "norms and "
-      "biases are trained; {}",
+      "norms and biases are trained; {}",
       frozen, matrices, vectors, kRemedy);
 }
 

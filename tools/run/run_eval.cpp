@@ -142,9 +142,9 @@ void check_finite(const std::string& file, const text::Evaluation& evaluation) {
          std::isnan(evaluation.nats) ? "NaN" : "infinite");
 }
 
-Result evaluate(const std::string& file, const Texts& texts, const std::optional<text::Tokenizer>& tokenizer,
-                const Flags& flags, const std::shared_ptr<World>& world) {
-  const std::shared_ptr<const Model> model = load_model(file);
+Result evaluate(const std::string& file, const std::shared_ptr<const Model>& model, const Texts& texts,
+                const std::optional<text::Tokenizer>& tokenizer, const Flags& flags,
+                const std::shared_ptr<World>& world) {
   check_vocabulary(*model, file, tokenizer);
   size_t longest = 1;
   for (const auto& tokens : texts.tokens) longest = std::max(longest, tokens.size());
@@ -189,11 +189,11 @@ void eval_together(Flags& flags, const std::shared_ptr<World>& world) {
   const std::shared_ptr<const Model> model = load_model(flags.file);
   const std::optional<text::Tokenizer> tokenizer = load_tokenizer(flags.tokenizer, *model);
   const Texts texts = read_data(flags, *model, tokenizer);
-  const Result result = evaluate(flags.file, texts, tokenizer, flags, world);
+  const Result result = evaluate(flags.file, model, texts, tokenizer, flags, world);
   nlohmann::ordered_json json = json_of(flags.file, result);
   std::string lines = line_of(flags.file, result);
   if (!flags.other.empty()) {
-    const Result other = evaluate(flags.other, texts, tokenizer, flags, world);
+    const Result other = evaluate(flags.other, load_model(flags.other), texts, tokenizer, flags, world);
     const double more = other.evaluation.loss() - result.evaluation.loss();
     json["compare"] = json_of(flags.other, other);
     json["loss_difference"] = more;

@@ -168,10 +168,8 @@ void warn_of_padding(const data::ConversationSource& source, const Model& model,
     return;
   spdlog::warn(
       "each row holds one conversation, and {:.0f}% of all rows is padding, which takes as long as text: the "
-      "training "
-      "step of this file was made of 'loss'. Packed rows hold several: give --optimizer here, or make the "
-      "step with "
-      "`genesis-opt --train OPTIMIZER,entry=loss_packed`",
+      "training step of this file was made of 'loss'. Packed rows hold several: give --optimizer here, or make the "
+      "step with `genesis-opt --train OPTIMIZER,entry=loss_packed`",
       100 * (1 - share));
 }
 
