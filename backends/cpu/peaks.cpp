@@ -129,7 +129,7 @@ __attribute__((target("amx-tile,amx-bf16"))) double amx_chains(int64_t steps, fl
   static const AmxOperands operands;
   AmxShapes shapes;
   for (int tile = 0; tile < 8; ++tile) shapes.set(tile, 16, kRowBytes);
-  _tile_loadconfig(&shapes);
+  load_shapes(shapes);
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);

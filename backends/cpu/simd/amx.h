@@ -8,7 +8,7 @@ namespace genesis::cpu {
 bool may_use_amx_bf16();
 
 #if defined(__x86_64__)
-// The operand of _tile_loadconfig().
+// How the tiles are shaped.
 struct alignas(64) AmxShapes {
   unsigned char palette = 1, start_row = 0, reserved[14] = {};
   unsigned short row_bytes[16] = {};
@@ -20,6 +20,9 @@ struct alignas(64) AmxShapes {
   }
 };
 static_assert(sizeof(AmxShapes) == 64);
+
+// Gives the tiles their shapes. GCC 12 takes it that _tile_loadconfig() reads 8 bytes, and leaves out what is written to the others.
+inline void load_shapes(const AmxShapes& shapes) { asm volatile("ldtilecfg %0" ::"m"(shapes)); }
 #endif
 
 }  // namespace genesis::cpu

@@ -16,7 +16,7 @@ constexpr int64_t kRowOfSums = kAmxLines * 4;  // bytes
 __attribute__((target("amx-tile"))) void begin() {
   AmxShapes shapes;
   for (int tile = 0; tile < 8; ++tile) shapes.set(tile, kTile, kRowBytes);
-  _tile_loadconfig(&shapes);
+  load_shapes(shapes);
 }
 __attribute__((target("amx-tile"))) void end() { _tile_release(); }
 
