@@ -126,7 +126,7 @@ struct Case {
   double gbps() const { return weight_bytes() / best_seconds * 1e-9; }
 };
 
-// One of the CPU's own ways to make a large bf16 product: `gemm.amx` beside `gemm.onednn`, whichever is taken.
+// One of the CPU's own ways to make a large bf16 product: `gemm.amx` beside `gemm.packed`, whichever is taken.
 struct WayCase {
   Shape shape;
   const char* name;

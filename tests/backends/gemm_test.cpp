@@ -9,7 +9,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <random>
 #include <thread>
 #include <vector>
@@ -17,7 +16,6 @@
 #include "backends/cpu/gemm/amx/gemm_amx.h"
 #include "backends/cpu/gemm/gemm_kernels.h"
 #include "backends/cpu/gemm/gemm_ways.h"
-#include "backends/cpu/onednn/onednn.h"
 #include "backends/cpu/parallel/parallel.h"
 #include "schema/core/dtype.h"
 
@@ -366,31 +364,6 @@ TEST(Gemm, InfinitiesAndNanStayInTheirRowAndColumn) {
   }
 }
 
-// Chosen only where the CPU has AMX; what it computes can be checked anywhere.
-TEST(Gemm, OneDnnTiles) {
-  for (const Size& s : {Size{16, 33, 20}, Size{150, 270, 96}, Size{128, 256, 64}, Size{300, 40, 129}}) {
-    for (const int64_t batch : {1, 3}) {
-      for (const bool transpose_a : {false, true}) {
-        for (const bool transpose_b : {false, true}) {
-          GemmProblem p = problem(DType::bf16, s.m, s.n, s.k, batch);
-          p.transpose_a = transpose_a;
-          p.transpose_b = transpose_b;
-          p.has_bias = true;
-          p.bias = DType::f32;
-          p = dense(p);
-          if (const std::string why = decline_onednn_anywhere(p); !why.empty()) {
-            GTEST_SKIP() << "oneDNN declines here: " << why;
-          }
-          Operands o(p);
-          const Buffer want = expected(p, o);
-          run(*create_onednn(p), o);
-          expect_close(o.c, want, p);
-        }
-      }
-    }
-  }
-}
-
 // What the kernel on AMX does, tile by tile (gemm_amx.h).
 void multiply_tiles(int64_t blocks, const void* a_panel, const void* b_panel, float* sums, bool add,
                     AmxAhead& ahead) {
@@ -442,23 +415,6 @@ TEST(Gemm, TilesOfAmx) {
   }
 }
 
-int64_t count_threads() {
-  const std::filesystem::directory_iterator threads("/proc/self/task");
-  return std::distance(begin(threads), end(threads));
-}
-
-// A build without oneDNN, and a CPU without AMX, have the same products by our own kernels.
-TEST(Gemm, SomebodyElseTakesWhatOneDnnDeclines) {
-  const GemmProblem p = dense(problem(DType::bf16, 128, 128, 128));
-  const std::string why = decline_onednn(p);
-  if (!onednn::why_missing().empty()) {
-    EXPECT_EQ(why, onednn::why_missing());
-  }
-  if (!why.empty()) {
-    EXPECT_STRNE(Gemm::create(p)->name(), "onednn") << why;
-  }
-}
-
 // By what the chip does, not by what it says that it can.
 TEST(Gemm, TakesTheBf16DotProductWhereItGains) {
   const GemmProblem p = dense(problem(DType::bf16, 128, 128, 128));
@@ -469,21 +425,6 @@ TEST(Gemm, TakesTheBf16DotProductWhereItGains) {
     EXPECT_LT(gain, 4);
   }
   EXPECT_EQ(decline_packed_bf16(p).empty(), gain > 1.4) << decline_packed_bf16(p);
-}
-
-// A library for OpenMP would start a team at the first product of this size.
-TEST(Gemm, OneDnnMakesNoThreads) {
-  if (!onednn::why_missing().empty()) GTEST_SKIP() << onednn::why_missing();
-  const onednn::TileShape shape{512, 512, 512, 512, false, 512, false, 512};
-  const auto product = onednn::TileProduct::create(shape, DType::f32, nullptr);
-  if (!product) GTEST_SKIP() << "oneDNN has no such primitive here";
-  Buffer a(DType::f32, 512 * 512), b(DType::f32, 512 * 512), sums(DType::f32, 512 * 512);
-  std::vector<std::byte> packed(static_cast<size_t>(product->packed_b_bytes())),
-      workspace(static_cast<size_t>(product->workspace_bytes()));
-  const int64_t before = count_threads();
-  product->pack_b(b.data(), packed.data(), workspace.data());
-  product->multiply(a.data(), packed.data(), static_cast<float*>(sums.data()), workspace.data());
-  EXPECT_EQ(count_threads(), before);
 }
 
 // Every narrower instruction set that this machine can pretend to have.

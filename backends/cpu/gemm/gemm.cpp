@@ -12,7 +12,6 @@ namespace {
 constexpr GemmImplementation kImplementations[] = {
     {"gemv", decline_gemv, create_gemv},
     {"amx", decline_amx, create_amx},
-    {"onednn", decline_onednn, create_onednn},
     {"packed_bf16", decline_packed_bf16, create_packed_bf16},
     {"packed", decline_packed, create_packed},
     {"reference", decline_reference, create_reference},  // takes all, and cannot be switched off

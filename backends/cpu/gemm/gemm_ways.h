@@ -16,14 +16,6 @@ class Gemm;
 std::string decline_gemv(const GemmProblem& problem);
 std::shared_ptr<const Gemm> create_gemv(const GemmProblem& problem);
 
-// bf16 products on CPUs with AMX, by oneDNN: each tile of C is one sequential primitive in one TBB task. Used
-// by gemm.cpp ahead of the packed product.
-std::string decline_onednn(const GemmProblem& problem);  // without AMX: our own kernels are as fast
-std::shared_ptr<const Gemm> create_onednn(const GemmProblem& problem);
-
-// What the primitives themselves can do, on any CPU: for tests.
-std::string decline_onednn_anywhere(const GemmProblem& problem);
-
 // The packed matrix product: both operands are copied into panels, then tiles of C are computed from them in
 // any order. Used by gemm.cpp as the implementation for every floating-point product that is not tiny.
 std::string decline_packed(const GemmProblem& problem);
