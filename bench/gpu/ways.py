@@ -24,7 +24,7 @@ TINY = {"qwen2": dict(vocab_size=256, hidden_size=64, intermediate_size=128, num
                       max_position_embeddings=4096),
         "gpt2": dict(vocab_size=256, n_positions=1024, n_embd=64, n_layer=1, n_head=2)}
 MEGAKERNEL, FUSED_CACHE = "megakernel", "fuse_cached_attention"
-# Way: cases of (what is run, model, switched off besides). What is run: decode BATCH POSITION, or train or packed (texts in a row) BATCH SEQ; a model
+# Way: cases of (what is run, model, switched off besides). What is run: decode BATCH POSITION, prefill BATCH SEQ, or train or packed (texts in a row) BATCH SEQ; a model
 # xN has a cache for N texts.
 CASES = {
     "megakernel": [("decode 1 64", "qwen", ())],
@@ -57,18 +57,20 @@ def kind_of(model):
 
 
 class Bench:
-    def __init__(self, flags, folder):
-        self.flags, self.folder = flags, folder
-        self.environment = {**os.environ, "XDG_CACHE_HOME": os.path.join(folder, "cache")}
+    """Times entry points of models by the tools of a build. Files of models are made in the folder, what tools keep on disk in one below it."""
+
+    def __init__(self, build, folder, device, seconds, cache="cache"):
+        self.build, self.folder, self.device, self.seconds = build, folder, device, seconds
+        self.environment = {**os.environ, "XDG_CACHE_HOME": os.path.join(folder, cache)}
 
     def tool(self, name, *words):
-        done = subprocess.run([os.path.join(self.flags.build, "tools", name), *map(str, words)], capture_output=True, text=True, env=self.environment)
+        done = subprocess.run([os.path.join(self.build, "tools", name), *map(str, words)], capture_output=True, text=True, env=self.environment)
         if done.returncode:
             raise RuntimeError(f"{name} {' '.join(map(str, words))}: {done.stderr.strip()[-600:]}")
         return done.stdout
 
     def shape(self, kind):
-        return TINY[kind] if self.flags.device == "cpu" else {"qwen2": QWEN, "gpt2": GPT2}[kind]
+        return TINY[kind] if self.device == "cpu" else {"qwen2": QWEN, "gpt2": GPT2}[kind]
 
     def model(self, name):
         """The file of a model, made when it is first asked for."""
@@ -98,6 +100,8 @@ class Bench:
         draw = np.random.default_rng(1)
         if what == "decode":
             return {"tokens": self.array("token", draw.integers(0, vocabulary, (batch, 1))), "position": f"full:{second}"}
+        if what == "prefill":
+            return {"tokens": self.array("prompt", draw.integers(0, vocabulary, (batch, second))), "position": "zeros"}
         tokens = draw.integers(0, vocabulary, (batch, second))
         inputs = {"tokens": self.array("tokens", tokens), "targets": self.array("targets", tokens)}
         if what == "packed":  # texts of 64 to 512 tokens, as in fine_tuning.py
@@ -116,15 +120,16 @@ class Bench:
         vocabulary = self.shape(kind_of(model))["vocab_size"]
         words = [word for pair in self.inputs(what, int(batch), int(second), vocabulary).items() for word in ("--input", "=".join(pair))]
         words += [word for name in disabled for word in ("--disable", name)]
-        report = json.loads(self.tool("genesis-run", "bench", self.model(model), "--entry", "decode" if what == "decode" else "train_step", "--device",
-                                      self.flags.device, "--json", "--seconds", self.flags.seconds, *words))
+        entry = what if what in ("decode", "prefill") else "train_step"
+        report = json.loads(self.tool("genesis-run", "bench", self.model(model), "--entry", entry, "--device", self.device, "--json", "--seconds", self.seconds,
+                                      *words))
         return report.get("device_ms") or report["median_ms"]
 
-    def compare(self, way, run, model, beside):
+    def compare(self, rounds, way, run, model, beside):
         """Ms with the way and without it."""
         switches = [way if way in PASSES else "kernel:" + way, *WITH.get(way, [])]
         times = {True: [], False: []}
-        for _ in range(self.flags.rounds):
+        for _ in range(rounds):
             for on in (True, False):
                 times[on].append(self.milliseconds(run, model, list(beside) + ([] if on else switches)))
         return {"way": way, "run": run, "model": model, "without_besides": list(beside), "ms": statistics.median(times[True]),
@@ -142,12 +147,12 @@ def main():
     flags = parser.parse_args()
     rows, failed = [], False
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(flags, folder)
+        bench = Bench(flags.build, folder, flags.device, flags.seconds)
         print(f"{'way':<22} {'run':<16} {'model':<12} {'with':>9} {'without':>9}  gain   besides off", flush=True)
         for way in flags.only:
             for case in CASES[way]:
                 try:
-                    row = bench.compare(way, *case)
+                    row = bench.compare(flags.rounds, way, *case)
                 except RuntimeError as error:  # the others still run
                     failed = True
                     print(f"{way:<22} {case[0]:<16} {case[1]:<12} {error}", flush=True)

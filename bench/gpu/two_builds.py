@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Two builds beside each other on one GPU: the same entry points of the same files, in turn, so that both meet the same clocks.
+
+    python3 bench/gpu/two_builds.py OLD_BUILD NEW_BUILD [--only train gpt2 ...] [--rounds 3] [--json FILE]
+
+One line a case: ms on the device by each build, the median of `--rounds` processes, and new / old. The old build makes the files; each build keeps its
+tuned products and compiled kernels in a folder of its own. --device cpu is a dry run on tiny models, whose figures mean nothing.
+"""
+import argparse
+import json
+import statistics
+import tempfile
+
+from ways import FUSED_CACHE, MEGAKERNEL, Bench
+
+CASES = {  # what is run and on which model, as in ways.py; what is switched off
+    "train": ("train 8 1024", "qwen train", ()),
+    "packed": ("packed 8 1024", "qwen packed", ()),
+    "gpt2": ("train 32 1024", "gpt2 train", ()),
+    "prefill": ("prefill 1 2048", "qwen", ()),
+    "decode": ("decode 1 64", "qwen", ()),
+    "decode_steps": ("decode 1 64", "qwen", (MEGAKERNEL,)),
+    "decode_split": ("decode 1 4000", "qwen", (MEGAKERNEL, FUSED_CACHE)),
+    "decode_q8": ("decode 1 64", "q8", ()),
+    "decode_q8_steps": ("decode 1 64", "q8", (MEGAKERNEL,)),
+    "decode_q4_steps": ("decode 1 64", "q4", (MEGAKERNEL,)),
+    "decode_4_texts": ("decode 4 64", "qwen x4", ()),
+    "decode_32_texts": ("decode 32 1000", "qwen x32", ()),
+}
+
+
+def compare(flags, name):
+    run, model, disabled = CASES[name]
+    times = {build: [] for build in flags.benches}
+    for _ in range(flags.rounds):
+        for build, bench in flags.benches.items():
+            times[build].append(bench.milliseconds(run, model, disabled))
+    old, new = (statistics.median(each) for each in times.values())
+    return {"case": name, "old_ms": old, "new_ms": new, "ratio": new / old, "all": times}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("old")
+    parser.add_argument("new")
+    parser.add_argument("--only", nargs="+", choices=list(CASES), default=list(CASES))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=1, help="how long each process measures")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--json")
+    flags = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        flags.benches = {which: Bench(build, folder, flags.device, flags.seconds, cache=which) for which, build in (("old", flags.old), ("new", flags.new))}
+        print(f"{'case':<18} {'old ms':>9} {'new ms':>9}  new / old", flush=True)
+        for name in flags.only:
+            rows.append(compare(flags, name))
+            print("{case:<18} {old_ms:9.4f} {new_ms:9.4f}  {ratio:.3f}".format(**rows[-1]), flush=True)
+            if flags.json:
+                with open(flags.json, "w") as file:
+                    json.dump(rows, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
