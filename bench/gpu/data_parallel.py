@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Training Qwen2.5-0.5B on several GPUs of a host, each with 8 x 1024 tokens a step, against one GPU and against PyTorch.
 
-    python3 bench/gpu/data_parallel.py BUILD_DIR [--gpus 2] [--layers 24] [--steps 40] [--skip-torch] [--json FILE]
+    python3 bench/gpu/data_parallel.py BUILD_DIR [--gpus 2] [--zero 0,1] [--layers 24] [--steps 40] [--skip-torch] [--json FILE]
 
 Prints tokens/s of each GPU alone and of all, what is reached of that many times the slowest, for which the others wait, and of that
-many times the first, and DistributedDataParallel with torch.compile in the same run. The same samples on one GPU must give the same losses, to what bf16 keeps, and a second run the same bits.
+many times the first, for each of ZeRO's stages in --zero, and DistributedDataParallel with torch.compile in the same run. The same samples on one GPU must give the same losses, to what bf16 keeps, and a second run the same bits.
 Bars: 0.97 of so many times one GPU; 1.7x of PyTorch.
 """
 import argparse
@@ -22,13 +22,13 @@ from watched_gpus import WatchedGpus
 BATCH, SEQ, WARMUP = 8, 1024, 10
 
 
-def train(flags, folder, gpus, batch, name, device="cuda"):
+def train(flags, folder, gpus, batch, name, device="cuda", zero=0):
     """Losses by step, the seconds of a step once all is warm, and clocks and power of GPUs meanwhile."""
     metrics = os.path.join(folder, name + ".jsonl")
     words = ["train", os.path.join(folder, "train.genesis"), "--batch", batch, "--steps", flags.steps, "--device", device, "--metrics", metrics, "--quiet",
              *data_flags(folder)]
     if gpus > 1:
-        words += ["--mesh", f"data={gpus}"]
+        words += ["--mesh", f"data={gpus}", "--zero", zero]
     with WatchedGpus() as seen:
         run(flags.build, "genesis-run", *words)
     rows = read_rows(metrics)
@@ -100,6 +100,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
     parser.add_argument("--gpus", type=int, default=2)
+    parser.add_argument("--zero", default="0,1", help="ZeRO's stages, separated by commas; the fastest is looked at further")
     parser.add_argument("--layers", type=int, default=24)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--skip-torch", action="store_true")
@@ -114,15 +115,20 @@ def main():
         runs = [train(flags, folder, 1, BATCH, f"one{gpu}", f"cuda:{gpu}") for gpu in range(flags.gpus)]
         ones, alone_clocks = [seconds for _, seconds, _ in runs], [busy[gpu] for gpu, (_, _, busy) in enumerate(runs) if gpu < len(busy)]
         besides, beside_clocks = train_at_once(flags, folder)
-        losses, all_of, clocks = train(flags, folder, flags.gpus, BATCH * flags.gpus, "all")
-        again, _, _ = train(flags, folder, flags.gpus, BATCH * flags.gpus, "again")
+        stages = {zero: train(flags, folder, flags.gpus, BATCH * flags.gpus, f"zero{zero}", zero=zero) for zero in map(int, flags.zero.split(","))}
+        best = min(stages, key=lambda zero: stages[zero][1])
+        losses, all_of, clocks = stages[best]
+        again, _, _ = train(flags, folder, flags.gpus, BATCH * flags.gpus, "again", zero=best)
         alone, _, _ = train(flags, folder, 1, BATCH * flags.gpus, "alone")
     apart = max(abs(a - b) / abs(b) for a, b in zip(losses, alone))
     peer = None if flags.skip_torch else torch_seconds(flags, flags.gpus)
-    result = {"one_tokens_per_second": [BATCH * SEQ / one for one in ones], "tokens_per_second": flags.gpus * BATCH * SEQ / all_of,
+    result = {"stages": {zero: {"tokens_per_second": flags.gpus * BATCH * SEQ / seconds, "scaling": max(ones) / seconds} for zero, (_, seconds, _) in stages.items()},
+              "zero": best, "one_tokens_per_second": [BATCH * SEQ / one for one in ones], "tokens_per_second": flags.gpus * BATCH * SEQ / all_of,
               "scaling": max(ones) / all_of, "scaling_from_first": ones[0] / all_of, "losses_apart": apart, "same_bits_again": losses == again, "torch": peer,
               "at_once_tokens_per_second": [BATCH * SEQ / one for one in besides], "clocks": {"alone": alone_clocks, "at_once": beside_clocks, "together": clocks}}
-    print(f"Qwen2.5-0.5B, bf16, {BATCH} x {SEQ} a GPU: alone {', '.join(f'{each:.0f}' for each in result['one_tokens_per_second'])} tokens/s, "
+    for zero, row in result["stages"].items():
+        print(f"--zero {zero}: {row['tokens_per_second']:.0f} tokens/s, {row['scaling']:.3f} of {flags.gpus} times the slowest", flush=True)
+    print(f"--zero {best} from here on. Qwen2.5-0.5B, bf16, {BATCH} x {SEQ} a GPU: alone {', '.join(f'{each:.0f}' for each in result['one_tokens_per_second'])} tokens/s, "
           f"{flags.gpus} GPUs {result['tokens_per_second']:.0f}: {result['scaling']:.3f} of {flags.gpus} times the slowest, "
           f"{result['scaling_from_first']:.3f} of the first; losses {apart:.1e} from one GPU's with the same samples; "
           f"again the {'same' if losses == again else 'OTHER'} bits")

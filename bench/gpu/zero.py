@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Training Qwen2.5-1.5B on several GPUs of a host with ZeRO's stages, each GPU 4 x 2048 tokens a step, against FSDP2 of PyTorch.
 
-    python3 bench/gpu/zero.py BUILD_DIR [--gpus 2] [--only zero1,zero2,zero3,fsdp] [--layers 28] [--steps 24] [--memory-budget BYTES] [--json FILE]
+    python3 bench/gpu/zero.py BUILD_DIR [--gpus 2] [--only zero1,zero2,zero3,fsdp,...] [--layers 28] [--steps 24] [--memory-budget BYTES] [--json FILE]
 
-Parts, each with a line of its own as soon as it is done: zero0 (every GPU has all), zero1, zero2, zero3, and fsdp (fully_shard of
-each layer and of the model, each layer and the loss compiled, weights and gradients exchanged in bf16). A line gives tokens/s of all
+Parts, each with a line of its own as soon as it is done: zero0 (every GPU has all), zero1, zero2, zero3; fsdp (fully_shard of
+each layer and of the model, each layer and the loss compiled, weights and gradients exchanged in bf16), and fsdp_autocast (the same
+in f32 under bf16 autocast, the recipe of one GPU). A line gives tokens/s of all
 GPUs, the memory that was planned for each (arena and states), what a session or PyTorch's allocator held at most, and what
 nvidia-smi saw at most, with context and buffers of NCCL. Losses of the stages are compared to those of the first one run.
 Bars against fsdp: 1.4x tokens/s at 0.6x of the memory.
@@ -24,7 +25,8 @@ from watched_gpus import WatchedGpus
 QWEN = dict(vocab_size=151936, hidden_size=1536, intermediate_size=8960, num_attention_heads=12, num_key_value_heads=2,
             max_position_embeddings=4096)
 BATCH, SEQ, WARMUP = 4, 2048, 8
-PARTS = ("zero0", "zero1", "zero2", "zero3", "fsdp")
+STAGES, PEERS = ("zero0", "zero1", "zero2", "zero3"), ("fsdp", "fsdp_autocast")
+PARTS = STAGES + PEERS
 GIB = 1 << 30
 
 
@@ -79,9 +81,9 @@ def train(flags, folder, training, stage):
             "planned_bytes": summary["arena_bytes"] + summary["state_bytes"], "held_bytes": summary["device_peak_bytes"], "seen_bytes": seen.most_bytes()}
 
 
-def fsdp(flags):
+def fsdp(flags, peer):
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", flags.gpus, os.path.abspath(__file__), flags.build,
-             "--torch-worker", "--layers", flags.layers, "--steps", flags.steps]
+             "--torch-worker", peer, "--layers", flags.layers, "--steps", flags.steps]
     with WatchedGpus() as seen:
         out, why_not = run(words, flags.limit)
     if why_not:
@@ -90,25 +92,33 @@ def fsdp(flags):
     return {"seconds": row["seconds"], "held_bytes": row["peak_bytes"], "seen_bytes": seen.most_bytes(), "losses": row["losses"]}
 
 
-def torch_worker(layers, steps):
+def sharded_model(autocast, layers):
+    """Each layer compiled and sharded, in f32 for autocast and else in bf16."""
+    import torch
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+    config = Qwen2Config(**QWEN, num_hidden_layers=layers, rope_theta=1e6, tie_word_embeddings=True, attn_implementation="sdpa", use_cache=False)
+    with torch.device("cuda"):
+        model = Qwen2ForCausalLM(config).train()
+    policy = MixedPrecisionPolicy() if autocast else MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
+    for layer in model.model.layers:
+        layer.compile()
+        fully_shard(layer, mp_policy=policy)
+    fully_shard(model, mp_policy=policy)
+    return model
+
+
+def torch_worker(peer, layers, steps):
     """One rank of FSDP2, started by torchrun."""
     import torch
     import torch.distributed as dist
-    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-    from transformers import Qwen2Config, Qwen2ForCausalLM
     dist.init_process_group("nccl")
     rank = dist.get_rank()
     torch.cuda.set_device(rank)
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("high")
-    config = Qwen2Config(**QWEN, num_hidden_layers=layers, rope_theta=1e6, tie_word_embeddings=True, attn_implementation="sdpa", use_cache=False)
-    with torch.device("cuda"):
-        model = Qwen2ForCausalLM(config).train()
-    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
-    for layer in model.model.layers:
-        layer.compile()
-        fully_shard(layer, mp_policy=policy)
-    fully_shard(model, mp_policy=policy)
+    autocast = peer == "fsdp_autocast"
+    model = sharded_model(autocast, layers)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     tokens = torch.randint(QWEN["vocab_size"], (BATCH, SEQ + 1), device="cuda")
 
@@ -118,7 +128,8 @@ def torch_worker(layers, steps):
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        loss = loss_of(model(input_ids=tokens[:, :-1]).logits, tokens[:, 1:])
+        with torch.autocast("cuda", torch.bfloat16, enabled=autocast):
+            loss = loss_of(model(input_ids=tokens[:, :-1]).logits, tokens[:, 1:])
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -139,41 +150,41 @@ def torch_worker(layers, steps):
 
 def line_of(part, row, flags):
     if "failed" in row:
-        return f"{part:6} failed: {row['failed']}"
+        return f"{part:13} failed: {row['failed']}"
     tokens = flags.gpus * BATCH * SEQ / row["seconds"]
     planned = f"planned {row['planned_bytes'] / GIB:6.2f}, " if "planned_bytes" in row else ""
-    return (f"{part:6} {tokens:9.0f} tokens/s, {1e3 * row['seconds']:7.1f} ms a step; GiB a GPU: {planned}held {row['held_bytes'] / GIB:6.2f}, "
+    return (f"{part:13} {tokens:9.0f} tokens/s, {1e3 * row['seconds']:7.1f} ms a step; GiB a GPU: {planned}held {row['held_bytes'] / GIB:6.2f}, "
             f"seen {row['seen_bytes'] / GIB:6.2f}; loss {row['losses'][0]:.3f} -> {row['losses'][-1]:.3f}")
 
 
 def comparisons(rows):
-    first = next((part for part in PARTS[:4] if "losses" in rows.get(part, {})), None)
-    for part in PARTS[:4]:
+    first = next((part for part in STAGES if "losses" in rows.get(part, {})), None)
+    for part in STAGES:
         if "losses" not in rows.get(part, {}):
             continue
         row = rows[part]
         if part != first:
             apart = max(abs(a - b) / abs(b) for a, b in zip(row["losses"], rows[first]["losses"]))
             yield f"{part}: losses {'have the bits' if apart == 0 else f'are {apart:.1e} from those'} of {first}"
-        if "seconds" in rows.get("fsdp", {}):
-            yield (f"{part}: {rows['fsdp']['seconds'] / row['seconds']:.2f}x the tokens/s of FSDP2 (bar 1.4), "
-                   f"{row['held_bytes'] / rows['fsdp']['held_bytes']:.2f}x its memory (bar 0.6)")
+        for peer in (peer for peer in PEERS if "seconds" in rows.get(peer, {})):
+            yield (f"{part}: {rows[peer]['seconds'] / row['seconds']:.2f}x the tokens/s of {peer} (bar 1.4), "
+                   f"{row['held_bytes'] / rows[peer]['held_bytes']:.2f}x its memory (bar 0.6)")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
     parser.add_argument("--gpus", type=int, default=2)
-    parser.add_argument("--only", default="zero1,zero2,zero3,fsdp", help="parts, separated by commas")
+    parser.add_argument("--only", default=",".join(PARTS[1:]), help="parts, separated by commas")
     parser.add_argument("--layers", type=int, default=28)
     parser.add_argument("--steps", type=int, default=24)
     parser.add_argument("--limit", type=float, default=120, help="seconds that a part may take")
     parser.add_argument("--memory-budget", help="of Genesis' arena on each GPU, as genesis-run train takes it")
-    parser.add_argument("--torch-worker", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--torch-worker", choices=PEERS, help=argparse.SUPPRESS)
     parser.add_argument("--json")
     flags = parser.parse_args()
     if flags.torch_worker:
-        return torch_worker(flags.layers, flags.steps)
+        return torch_worker(flags.torch_worker, flags.layers, flags.steps)
     wanted = flags.only.split(",")
     if unknown := set(wanted) - set(PARTS):
         parser.error(f"there is no part {', '.join(sorted(unknown))}; the parts are {', '.join(PARTS)}")
@@ -182,10 +193,10 @@ def main():
     rows = {}
     print(f"Qwen2.5-1.5B with {flags.layers} layers, bf16, {BATCH} x {SEQ} a GPU, {flags.gpus} GPUs", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        training = make_files(flags, folder) if set(wanted) & set(PARTS[:4]) else None
+        training = make_files(flags, folder) if set(wanted) & set(STAGES) else None
         for part in PARTS:
             if part in wanted:
-                rows[part] = fsdp(flags) if part == "fsdp" else train(flags, folder, training, int(part[4:]))
+                rows[part] = fsdp(flags, part) if part in PEERS else train(flags, folder, training, int(part[4:]))
                 print(line_of(part, rows[part], flags), flush=True)
     for text in comparisons(rows):
         print(text)
