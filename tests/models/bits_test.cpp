@@ -1,7 +1,7 @@
 // Training and decoding of the zoo's models, to the bit: a change that only moves code keeps these digests. One
 // that means to compute otherwise writes down what it prints. What a number comes out as depends on the vector
-// instructions of the processor (the order of sums) and on the C library (exp, log), so digests are kept by both, and a
-// processor that is not in the table skips.
+// instructions of the processor (the order of sums), on whether it multiplies bf16 as tiles (AMX), and on the C library
+// (exp, log), so digests are kept by these, and a processor that is not in the table skips.
 #include <gnu/libc-version.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "backends/cpu/simd/amx.h"
 #include "models/text/generate.h"
 #include "models/zoo.h"
 #include "passes/pipelines.h"
@@ -27,8 +28,8 @@ std::string use_target() {
     const std::string name = hwy::TargetName(target);
     if (wanted && name != wanted) continue;
     hwy::SetSupportedTargetsForTest(supported & ~(target - 1));
-    // Vectors of 512 bits are all the same to us, but where matrix units take products in bf16.
-    return name == "AVX3_DL" || name == "AVX3_ZEN4" ? "AVX3" : name;
+    // Vectors of 512 bits are all the same to us; the tiles beside them have a part of the key of their own.
+    return name.starts_with("AVX3") ? "AVX3" : name;
   }
   ADD_FAILURE() << "this processor has no " << (wanted ? wanted : "target");
   return "";
@@ -129,6 +130,13 @@ const std::map<std::string, Digests>& known() {
         "69b780652b0f7f889f207c25b42e22e2", "aecf67b4765ca5eafee579f497042927",
         "0532e9da69e5f454df18bec9061a37ac", "9fd3b5ffa3c5f30796bc33982acd33b3",
         "67b1831936fab0dba60aa2a436810c85", "5a2796362d077fcb0889f44d24e533f9"}},
+      {"AVX3 AMX glibc 2.36",
+       {"b8b7cb0be8bfa699f0da1a542b26e4a8", "839a13be76281a5190fb098764728991",
+        "a2363c8c9a1b4f8cbc1cdb83700dcb3b", "4aa69295335d4e78dba6e98e53e64b72",
+        "7263329bd71738f213d2e6121fcfb9bb", "941f6416ce9a8ca6f6ebdaf76f0158ae",
+        "69b780652b0f7f889f207c25b42e22e2", "aecf67b4765ca5eafee579f497042927",
+        "0532e9da69e5f454df18bec9061a37ac", "9fd3b5ffa3c5f30796bc33982acd33b3",
+        "28f78582f7c0d0e283211a71d8313d7d", "5a2796362d077fcb0889f44d24e533f9"}},
       {"AVX2 glibc 2.36",
        {"5cf9bac83eeb742143feead0ce56b5e2", "79c0e5aeb80cfce7bd170696c885e5d2",
         "9e39914c725a1bea40a5861d14c1ffd6", "5d507c7090bd3d9f6f4c48760bb47eaf",
@@ -141,7 +149,8 @@ const std::map<std::string, Digests>& known() {
 }
 
 TEST(Bits, OfTheZooAreWhatTheyWere) {
-  const std::string key = use_target() + " glibc " + gnu_get_libc_version();
+  const std::string key =
+      use_target() + (cpu::may_use_amx_bf16() ? " AMX" : "") + " glibc " + gnu_get_libc_version();
   const auto expected = known().find(key);
   std::string got;
   for (size_t i = 0; i < std::size(kCases); ++i) {
