@@ -68,6 +68,7 @@ std::vector<double> rope_frequencies(double theta, int64_t rotary_size, const Ro
 class RopeFrequencies {
  public:
   RopeFrequencies(const Scope& scope, double theta, int64_t rotary_size, const RopeScaling& scaling);
+  bool depend_on_length() const { return scaling_.kind == RopeScalingKind::kDynamic; }
   // f64[pairs], or [batch, pairs] where `length` is i64[batch]; empty where theta alone says them. `length`, of the text
   // so far with the tokens at hand, is made only where it matters.
   template <class Length>

@@ -14,12 +14,19 @@ Value append(Parameter cache, Value update, const Positions& positions) {
   return appended;
 }
 
+// Where it matters, how long the whole text is of which an entry point reads a piece.
+Value text_length(GraphBuilder& g, const Decoder& decoder, const Shape& shape) {
+  return decoder.depends_on_length ? g.input("text_length", DType::i64, shape) : Value();
+}
+
 // Prefill and decode are one graph over a number of new tokens: many, or one.
 void add_cached(Model& model, const Decoder& decoder, const std::string& entry, const Dim& length) {
   GraphBuilder g(model, entry);
   const Value tokens = g.input("tokens", DType::i64, {1, length}),
               position = g.input("position", DType::i64, {});
-  const Value x = decoder.hidden(tokens, {.ids = arange(g.graph(), length) + position, .start = position});
+  Positions positions{.ids = arange(g.graph(), length) + position, .start = position};
+  if (!length.is_constant()) positions.text_length = text_length(g, decoder, {});
+  const Value x = decoder.hidden(tokens, positions);
   g.output("logits", decoder.logits(reshape(narrow(x, 1, length - 1, 1), {1, x.dim(2)})));
 }
 
@@ -39,9 +46,11 @@ void add_ragged(Model& model, const Decoder& decoder, const std::string& entry, 
               position = g.input("position", DType::i64, {rows}),
               count = g.input("length", DType::i64, {rows});
   const Value row = names_row ? g.input("row", DType::i64, {}) : Value();
+  const Value whole = text_length(g, decoder, {rows});
   const Value ids = unsqueeze(position, 1) + minimum(arange(g.graph(), seq), unsqueeze(count - 1, 1));
-  const Value x =
-      decoder.hidden(tokens, {.ids = maximum(ids, 0), .start = position, .count = count, .row = row});
+  Positions positions{.ids = maximum(ids, 0), .start = position, .count = count, .row = row};
+  positions.text_length = whole;
+  const Value x = decoder.hidden(tokens, positions);
   g.output("logits", decoder.logits(last_tokens(x, count)));
 }
 
@@ -75,12 +84,14 @@ Value segment_starts(Value segments) {
 Positions packed_positions(GraphBuilder& g, const Shape& shape) {
   const Value ids = g.input("positions", DType::i64, shape),
               segments = g.input("segments", DType::i64, shape);
-  return {.ids = ids, .start = {}, .count = {}, .row = {}, .first = segment_starts(segments)};
+  return {
+      .ids = ids, .start = {}, .count = {}, .row = {}, .first = segment_starts(segments), .text_length = {}};
 }
 
 }  // namespace
 
 Value Positions::length(Graph& graph) const {
+  if (text_length) return text_length;
   if (first) return max(cast(ids, DType::f64), {1}) + 1;
   const Value seq = count ? count : dim_value(graph, ids.dim(-1));
   return start ? start + seq : seq;

@@ -17,6 +17,9 @@
 // A row of prefill is padded behind its `length` tokens with any; with a length of 0 its cache stays as it is, and its
 // logits mean nothing. position + length beyond the cache's positions is an error of the run. A row gives what it gives
 // alone.
+//
+// Where rotations depend on how long the text is (dynamic scaling), prefill and prefill_row take one input more, behind the
+// others: text_length i64[] or [rows], the tokens of the whole prompt that the ones at hand are a piece of.
 #pragma once
 
 #include <functional>
@@ -34,9 +37,11 @@ struct Positions {
   Value row;    // i64[]: the row of the cache that the only row at hand is; empty: all rows are at hand
   Value
       first;  // i64[rows, seq]: the first token that a token sees, where a row holds several texts; empty: the row's first
+  Value
+      text_length;  // i64[] or [rows]: tokens of the text that those at hand are a piece of; empty: they are its end
 
-  // Tokens of the text so far, those at hand among them: numbers [] or [rows]. Of rows that hold several texts those of
-  // each row's longest.
+  // Tokens of the text, or of the text so far where nothing says how long it is: numbers [] or [rows]. Of rows that hold
+  // several texts those of each row's longest.
   Value length(Graph& graph) const;
 };
 
@@ -64,6 +69,7 @@ inline init::Init weights_init(double deviation) {
 struct Decoder {
   std::function<Value(Value tokens, const Positions& positions)> hidden;  // -> [batch, seq, hidden]
   std::function<Value(Value hidden)> logits;                              // -> [..., vocab]
+  bool depends_on_length = false;  // on that of the whole text, beside the tokens in front
 };
 void add_decoder_entries(Model& model, const Decoder& decoder, int64_t rows_of_cache = 1);
 

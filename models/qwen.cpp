@@ -102,6 +102,7 @@ class Qwen {
     return norm_(x);
   }
   Value logits(Value hidden) const { return lm_head_(hidden); }
+  bool depends_on_length() const { return frequencies_.depend_on_length(); }
 
  private:
   nn::Embedding embed_tokens_;
@@ -170,7 +171,8 @@ std::unique_ptr<Model> make_qwen(const QwenConfig& config, uint64_t seed) {
   const Qwen net(Scope(*model, seed, config.dtype), config, weights_init(config.initializer_range));
   add_decoder_entries(*model,
                       {.hidden = [&](Value tokens, const Positions& p) { return net.hidden(tokens, p); },
-                       .logits = [&](Value hidden) { return net.logits(hidden); }},
+                       .logits = [&](Value hidden) { return net.logits(hidden); },
+                       .depends_on_length = net.depends_on_length()},
                       config.batch);
   return model;
 }

@@ -93,16 +93,6 @@ void warn_of_tokenizer(const Model& model) try { brought_tokenizer(model); } cat
   spdlog::warn("text will need another tokenizer (--tokenizer): {}", error.message());
 }
 
-// A run that reads a part of a prompt turns its keys by the length of the text so far, so that where prompts are cut shows.
-void tell_of_dynamic_rope(const Model& model) {
-  const auto config = nlohmann::json::parse(model.metadata.at("config"));
-  if (config.value("rope_scaling", "") != "dynamic") return;
-  spdlog::info(
-      "dynamic rope: beyond {} tokens an answer depends on the pieces that its prompt is read in, thus on "
-      "--batch and --prefill-chunk too",
-      config.at("rope_original_positions").get<int64_t>());
-}
-
 // A folder whose tokenizer is none that can be read brings none.
 void warn_of_no_tokenizer(const Model& model, const std::string& folder) {
   if (attached_file(model, "tokenizer.json")) return;
@@ -127,7 +117,6 @@ std::unique_ptr<Model> make_file(const Flags& flags) {
                    ? models::gguf::import_model(flags.name, settings, &files)
                    : make_with_tokenizer(flags.name, settings, flags.seed, flags.tokenizer);
   if (!flags.link) files.clear();
-  tell_of_dynamic_rope(*model);
   warn_of_tokenizer(*model);
   warn_of_no_tokenizer(*model, flags.name);
   leave_out_broken_settings(*model, flags.tokenizer.empty() ? flags.name : flags.tokenizer);

@@ -114,7 +114,7 @@ Decoding::First PromptReader::last() const {
 }
 
 NamedTensors PromptReader::inputs_of(const Chunk& chunk) const {
-  std::vector<int64_t> tokens, positions, lengths;
+  std::vector<int64_t> tokens, positions, lengths, texts;
   for (size_t i = 0; i < chunk.rows.size(); ++i) {
     const Part& part = chunk.parts[i];
     const auto begin = rows_[chunk.rows[i]].text.tokens.begin() + part.at;
@@ -122,10 +122,15 @@ NamedTensors PromptReader::inputs_of(const Chunk& chunk) const {
     tokens.resize((i + 1) * static_cast<size_t>(chunk.size), 0);
     positions.push_back(part.at);
     lengths.push_back(part.count);
+    texts.push_back(rows_[chunk.rows[i]].text.size());
   }
   const auto rows = std::ssize(chunk.rows);
   NamedTensors inputs = {{"tokens", Tensor::of<int64_t>({rows, chunk.size}, tokens)}};
-  if (rows_.size() == 1) {
+  const bool is_one = rows_.size() == 1;
+  if (takes_text_length(session_.model()))
+    inputs.emplace("text_length",
+                   is_one ? Tensor::scalar<int64_t>(texts[0]) : Tensor::of<int64_t>({rows}, texts));
+  if (is_one) {
     inputs.emplace("position", Tensor::scalar<int64_t>(positions[0]));
     if (chunk.entry == sampling_entry_) inputs.emplace("last", Tensor::scalar<int64_t>(lengths[0] - 1));
     return inputs;

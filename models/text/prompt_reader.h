@@ -1,8 +1,7 @@
 // What the KV cache does not hold yet of the texts of some rows, read in runs whose sizes are powers of two, so that
 // prompts of all lengths share a few plans. A run may be longer than what is left to read: what stands behind is any
-// token, and nobody reads it before it is written again. With dynamic rope alone it shows where a prompt was cut: beyond
-// the positions that such a model was trained on, a run turns its keys by the length so far, padding included. Used by
-// models/text/generator.cpp.
+// token, and nobody reads it before it is written again. Where rotations depend on the text's length (dynamic rope), each
+// run is told that of the whole prompt. Used by models/text/generator.cpp.
 #pragma once
 
 #include <string>

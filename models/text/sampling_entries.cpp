@@ -27,6 +27,8 @@ const Graph& checked_entry(const Model& model, const char* name, int64_t rows, c
                                                             {"position", {DType::i64, each_row(rows)}}};
   if (padded) wanted.push_back({"length", {DType::i64, each_row(rows)}});
   const Graph& entry = found_entry(model, name);
+  if (std::string_view(name) != "decode" && takes_text_length(model))
+    wanted.push_back({"text_length", {DType::i64, each_row(rows)}});
   std::vector<std::pair<std::string, TensorType>> inputs;
   for (const ValueId input : entry.inputs())
     inputs.emplace_back(entry.value(input).name, entry.value(input).type);
@@ -127,11 +129,13 @@ class SamplingEntries {
     GraphBuilder g(model_, prefill_name(features));
     const Value tokens = g.input("tokens", DType::i64, {1, symbol("seq")}),
                 position = g.input("position", DType::i64, {}), last = g.input("last", DType::i64, {});
-    const auto take_last = [&](const Node& node, const std::vector<Value>& inputs) {
+    std::vector<Value> inputs = {tokens, position};
+    if (takes_text_length(model_)) inputs.push_back(g.input("text_length", DType::i64, {}));
+    const auto take_last = [&](const Node& node, const std::vector<Value>& of) {
       if (!takes_last_token(node)) return Value();
-      return dynamic_slice(inputs[0], last, passes::match<ops::Slice>(node)->axis, 1);
+      return dynamic_slice(of[0], last, passes::match<ops::Slice>(node)->axis, 1);
     };
-    sample(g, inlined(g.graph(), prefill_, {tokens, position}, take_last), features);
+    sample(g, inlined(g.graph(), prefill_, inputs, take_last), features);
   }
 
   // The next token of each row from logits [rows, vocabulary], and what the step behind needs.
@@ -219,6 +223,12 @@ int64_t positions_of_cache(const Model& model) {
     if (state.role == StateRole::kCache && state.type.shape.rank() == 4)
       positions = std::min(positions, state.type.shape[1].value());
   return positions;
+}
+
+bool takes_text_length(const Model& model) {
+  const Graph& prefill = found_entry(model, "prefill");
+  return std::ranges::any_of(prefill.inputs(),
+                             [&](ValueId input) { return prefill.value(input).name == "text_length"; });
 }
 
 std::shared_ptr<const Model> with_sampling_entries(const std::shared_ptr<const Model>& model) {

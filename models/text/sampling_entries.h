@@ -54,6 +54,8 @@ inline constexpr int64_t kStopsOfRow = 8;
 // `decode`.
 int64_t rows_of_cache(const Model& model);
 int64_t positions_of_cache(const Model& model);
+// Whether what reads a prompt has to know how long the whole of it is (models/decoder.h).
+bool takes_text_length(const Model& model);
 
 // A copy of the model with these entry points, which shares its weights; the model itself where it has them. Throws
 // Error where its `prefill` and `decode` are not those of models/decoder.h.

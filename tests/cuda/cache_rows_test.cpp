@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "executor/session.h"
+#include "models/text/sampling_entries.h"
 #include "models/zoo.h"
 #include "tests/cuda/on_gpu.h"
 #include "tests/cuda/tiny_qwen.h"
@@ -52,6 +53,7 @@ std::vector<std::vector<double>> run(Session& session, const Tokens& lengths, in
   };
   NamedTensors inputs = {{"tokens", Tensor::of<int64_t>({rows, width}, text)}, {"position", numbers(at)}};
   if (rows > 1) inputs["length"] = numbers(lengths);
+  if (text::takes_text_length(session.model())) inputs["text_length"] = numbers(lengths);
   std::vector<std::vector<double>> all = {session.run("prefill", inputs).at("logits").to_doubles()};
   at = lengths;
   for (int64_t step = 0; step < steps; ++step) {

@@ -12,6 +12,7 @@
 #include "models/hugging_face/config.h"
 #include "models/hugging_face/import.h"
 #include "models/text/generate.h"
+#include "models/text/sampling_entries.h"
 #include "schema/file/foreign/safetensors.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
@@ -72,9 +73,10 @@ TEST_P(HuggingFace, ComputesWhatTransformersDoes) {
   if (!expected().contains("long_logits")) return;
   expect_last(session.run("forward", {{"tokens", row_of(long_text())}}).at("logits"),
               expected()["long_logits"]);
-  const auto cached =
-      session.run("prefill", {{"tokens", row_of(long_text())}, {"position", Tensor::scalar<int64_t>(0)}});
-  expect_last(cached.at("logits"), expected()["long_logits"]);
+  NamedTensors inputs = {{"tokens", row_of(long_text())}, {"position", Tensor::scalar<int64_t>(0)}};
+  if (text::takes_text_length(*model))
+    inputs.emplace("text_length", Tensor::scalar<int64_t>(std::ssize(long_text())));
+  expect_last(session.run("prefill", inputs).at("logits"), expected()["long_logits"]);
 }
 
 TEST_P(HuggingFace, TravelsInAFile) {

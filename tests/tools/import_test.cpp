@@ -33,16 +33,6 @@ TEST_F(Import, TakesSettingsButNoSeed) {
       {"--seed", "folder"});
 }
 
-TEST_F(Import, SaysWhereAnswersDependOnHowPromptsAreRead) {
-  const auto said = [&](const std::string& model) {
-    const Process made = run_tool("genesis-build", {folder(model), "-o", path("m.genesis")});
-    expect_ok(made);
-    return made.err.find("the pieces that its prompt is read in") != std::string::npos;
-  };
-  EXPECT_TRUE(said("llama_dynamic"));
-  EXPECT_FALSE(said("llama_linear"));
-}
-
 TEST_F(Import, SaysWhenTheTokenizerIsOfAnotherModel) {
   fs::copy(folder("qwen2_tied"), path("hub"));
   fs::copy(folder("../tokenizer/qwen.json"), path("hub/tokenizer.json"));

@@ -153,10 +153,14 @@ TEST_P(Batches, TheSizeOfChunksChangesNothing) {
 
 INSTANTIATE_TEST_SUITE_P(
     Zoo, Batches,
-    ::testing::Values(Kind{"gpt2", "gpt2"}, Kind{"qwen2", "qwen2"}, Kind{"qwen3", "qwen3"},
-                      Kind{"sliding",
-                           "qwen2",
-                           {{"sliding_window", "4"}, {"layer_types", "full_attention,sliding_attention"}}}),
+    ::testing::Values(
+        Kind{"gpt2", "gpt2"}, Kind{"qwen2", "qwen2"}, Kind{"qwen3", "qwen3"},
+        Kind{"sliding",
+             "qwen2",
+             {{"sliding_window", "4"}, {"layer_types", "full_attention,sliding_attention"}}},
+        Kind{"dynamic",
+             "qwen2",
+             {{"rope_scaling", "dynamic"}, {"rope_factor", "4"}, {"rope_original_positions", "6"}}}),
     [](const auto& info) { return info.param.name; });
 
 // A row that ends by itself rests while the others go on; the host finds stop strings, the device stop tokens.
