@@ -312,6 +312,53 @@ TEST(Ranks, ManyTensorsAreSummedTogether) {
   EXPECT_EQ(collectives->failure(), "");
 }
 
+// Of 77 tensors, with so many elements of a rank in turn, each rank gets its own part of the means, and then all of them.
+// Results lie apart from what is read, or where an update of weights has them: of a sum where its input begins, of a gather
+// around this rank's part.
+void scatter_and_gather(RankGroup& group, std::span<const size_t> parts) {
+  const cuda::Stream stream = cuda::make_stream();
+  const auto size = static_cast<size_t>(group.size());
+  const auto value = [](float rank, size_t tensor, size_t i) {
+    return static_cast<float>((i + tensor) % 11) + rank;
+  };
+  std::vector<std::shared_ptr<std::byte>> memory;
+  PlannedExchange sums{{}, true}, gathers{{}, true};
+  for (size_t t = 0; t < 77; ++t) {
+    std::vector<float> values(parts[t % parts.size()] * size);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = value(static_cast<float>(group.rank()), t, i);
+    const DType dtype = t % 20 == 13 ? DType::bf16 : DType::f32;
+    Exchange sum = on_device(values, dtype, memory);
+    const Exchange all = on_device(std::vector<float>(values.size(), -1), dtype, memory);
+    sum.count /= group.size();
+    if (t % 3 == 1) sum.to = all.to;
+    if (t % 3 == 2) sum.to = static_cast<std::byte*>(all.to) + group.rank() * sum.bytes();
+    sums.tensors.push_back(sum);
+    gathers.tensors.push_back({sum.to, all.to, sum.count, dtype});
+  }
+  group.plan_exchanges(std::vector{sums, gathers});
+  group.reduce_scatter(sums.tensors, RankReduction::kMean, stream.get());
+  group.all_gather(gathers.tensors, stream.get());
+  cuda::wait_for(stream.get(), "exchanging");
+  const float mean_rank = static_cast<float>(group.size() - 1) / 2;
+  for (size_t t = 0; t < gathers.tensors.size(); ++t) {
+    Exchange all = gathers.tensors[t];
+    all.count *= group.size();
+    const std::vector<float> means = on_host(all);
+    for (size_t i = 0; i < means.size(); ++i)
+      ASSERT_EQ(means[i], value(mean_rank, t, i)) << i << " of tensor " << t;
+  }
+}
+
+TEST(Ranks, ManyTensorsAreScatteredAndGatheredBesideOtherWork) {
+  if (!ranks_have_gpus()) GTEST_SKIP() << "CPUs take in any case one tensor after the other";
+  const std::unique_ptr<RankLink> joined = gpu_link ? nullptr : join_test_ranks({});
+  const auto collectives = gpu_link->collectives(Mesh::parse("data=" + std::to_string(gpu_link->size())));
+  RankGroup& group = *collectives->group("data");
+  scatter_and_gather(group, std::vector<size_t>{64, 0, 70000, 8, 448, 5000, 16, 262144});
+  scatter_and_gather(group, std::vector<size_t>{3, 1001, 70001, 64});  // some parts begin anywhere
+  EXPECT_EQ(collectives->failure(), "");
+}
+
 }  // namespace
 
 void hang_in_peer_memory(World& world) {

@@ -15,8 +15,8 @@ namespace {
 // As much as a bucket of gradients has for a rank: a kernel beside others waits for them to make room, so one sum for all.
 constexpr int64_t kPulledBytes = int64_t{32} << 20, kMinPulled = int64_t{1} << 20;
 constexpr uint32_t kHere = 1;
-// A tensor of so many bytes is quicker added up by every rank for itself than cut, pulled and pulled back: of a layer, its
-// norms, biases, and weights of keys and values.
+// Tensors of up to so many bytes, of a layer its norms, biases, and weights of keys and values, are quicker copied by one kernel,
+// and added up by every rank for itself, than by copy engines one by one.
 constexpr int64_t kSmallBytes = int64_t{256} << 10, kSmallRoom = int64_t{4} << 20;
 
 const std::byte* bytes_of(const void* memory) { return static_cast<const std::byte*>(memory); }
@@ -38,37 +38,58 @@ int64_t padded(int64_t bytes) { return (bytes + kPeerAccessBytes - 1) / kPeerAcc
 
 float scale_of(bool is_mean, int ranks) { return is_mean ? 1.0f / static_cast<float>(ranks) : 1.0f; }
 
+// In the same way on all ranks.
 struct BySize {
   std::vector<PeerExchange> small, large;  // small: by dtype, kSmallRoom at most
 
-  explicit BySize(std::span<const PeerExchange> tensors) {
+  explicit BySize(std::span<const PeerExchange> tensors, auto&& may_be_small) {
     int64_t room = kSmallRoom;
     for (const PeerExchange& tensor : tensors) {
-      const bool is_small = tensor.own.bytes() <= kSmallBytes && padded(tensor.own.bytes()) <= room;
+      const bool is_small = tensor.own.bytes() <= kSmallBytes && padded(tensor.own.bytes()) <= room &&
+                            may_be_small(tensor);
       if (is_small) room -= padded(tensor.own.bytes());
       (is_small ? small : large).push_back(tensor);
     }
     std::stable_sort(small.begin(), small.end(),
                      [](const PeerExchange& a, const PeerExchange& b) { return a.own.dtype < b.own.dtype; });
   }
+  explicit BySize(std::span<const PeerExchange> tensors)
+      : BySize(tensors, [](const PeerExchange&) { return true; }) {}
 };
 
+// Whether ranks may write what others have into their results while their own parts are still read: these lie elsewhere, or in
+// their places.
+bool may_come_at_once(const PeerExchange& gathered, int ranks) {
+  const int64_t bytes = gathered.own.bytes();
+  bool may = bytes % kPeerAccessBytes == 0 && begins_aligned(gathered, ranks);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::byte *const from = bytes_of(gathered.at.from[rank]), *const to = bytes_of(gathered.at.to[rank]);
+    may &= from == to + rank * bytes || from + bytes <= to || from >= to + ranks * bytes;
+  }
+  return may;
+}
+
 }  // namespace
+
+bool begins_aligned(const PeerExchange& tensor, int ranks) {
+  const auto is_aligned = [](const void* memory) {
+    return reinterpret_cast<uintptr_t>(memory) % kPeerAccessBytes == 0;
+  };
+  return std::all_of(tensor.at.from, tensor.at.from + ranks, is_aligned) &&
+         std::all_of(tensor.at.to, tensor.at.to + ranks, is_aligned);
+}
 
 PeerCopies::PeerCopies(const PeerControl& peers, int device, std::span<uint32_t* const> flags)
     : peers_(peers),
       rank_(peers.rank),
       size_(peers.size),
       memory_(allocate(device, (size_ - 1) * kPulledBytes)),
-      for_small_(allocate(device, (size_ - 1) * kSmallRoom)),
+      for_small_(allocate(device, size_ * kSmallRoom)),
       release_stream_(make_stream()) {
   std::copy(flags.begin(), flags.end(), flags_);
-  std::byte *memory = memory_.get(), *for_small = for_small_.get();
-  for (int rank = 0; rank < size_; ++rank) {
-    if (rank == rank_) continue;
-    pulled_.others[rank] = std::exchange(memory, memory + kPulledBytes);
-    gathered_[rank] = std::exchange(for_small, for_small + kSmallRoom);
-  }
+  std::byte* memory = memory_.get();
+  for (int rank = 0; rank < size_; ++rank)
+    if (rank != rank_) pulled_.others[rank] = std::exchange(memory, memory + kPulledBytes);
 }
 
 void PeerCopies::note(bool is_well, const char* what) {
@@ -133,30 +154,40 @@ void PeerCopies::finish_sums(cudaStream_t stream) {
   pulled_bytes_ = 0;
 }
 
-void PeerCopies::gather(std::span<const PeerExchange> small, cudaStream_t stream) {
-  SmallTensors batch;
-  std::copy_n(gathered_, kMaxPeers, batch.to);
-  int64_t at = 0;
-  for (const PeerExchange& tensor : small) {
-    SmallTensor& next = batch.tensors[batch.count++];
-    std::copy_n(tensor.at.from, kMaxPeers, next.from);
-    next.bytes = tensor.own.bytes();
-    next.gathered = std::exchange(at, at + padded(tensor.own.bytes()));
-    if (batch.count < SmallTensors::kMaxTensors && &tensor != &small.back()) continue;
+void PeerCopies::gather(std::span<const SmallTensor> tensors, cudaStream_t stream) {
+  for (size_t begin = 0, end = 0; begin < tensors.size(); begin = end) {
+    end = std::min(tensors.size(), begin + SmallTensors::kMaxTensors);
+    SmallTensors batch;
+    batch.count = static_cast<int>(end - begin);
+    std::copy(tensors.begin() + begin, tensors.begin() + end, batch.tensors);
     start_gather(peers_, batch, stream);
-    batch.count = 0;
   }
 }
 
-void PeerCopies::add_gathered(std::span<const PeerExchange> small, bool is_mean, cudaStream_t stream) {
+void PeerCopies::bring(std::span<const PeerExchange> small, int64_t part, cudaStream_t stream) {
+  std::vector<SmallTensor> tensors;
+  std::byte* to = for_small_.get();
+  for (const auto& [own, at] : small) {
+    SmallTensor& next = tensors.emplace_back();
+    for (int rank = 0; rank < size_; ++rank)
+      if (rank != rank_) next.from[rank] = bytes_of(at.from[rank]) + part * own.bytes();
+    next.bytes = own.bytes();
+    next.to = std::exchange(to, to + padded(own.bytes()));
+    next.stride = kSmallRoom;
+  }
+  gather(tensors, stream);
+}
+
+void PeerCopies::add_brought(std::span<const PeerExchange> small, int64_t part, bool is_mean,
+                             cudaStream_t stream) {
   const float scale = scale_of(is_mean, size_);
   PulledPieces batch;
-  std::copy_n(gathered_, kMaxPeers, batch.others);
+  for (int rank = 0; rank < size_; ++rank) batch.others[rank] = for_small_.get() + rank * kSmallRoom;
   int64_t at = 0;
   for (size_t i = 0; i < small.size(); ++i) {
     const Exchange& own = small[i].own;
-    batch.pieces[batch.count++] = {bytes_of(own.from), std::exchange(at, at + padded(own.bytes())),
-                                   bytes_of(own.to), own.count};
+    batch.pieces[batch.count++] = {bytes_of(own.from) + part * own.bytes(),
+                                   std::exchange(at, at + padded(own.bytes())), bytes_of(own.to), own.count};
     const bool is_last = i + 1 == small.size() || small[i + 1].own.dtype != own.dtype;
     if (batch.count < PulledPieces::kMaxPieces && !is_last) continue;
     start_sum_of_pieces(peers_, own.dtype, scale, batch, stream);
@@ -164,17 +195,29 @@ void PeerCopies::add_gathered(std::span<const PeerExchange> small, bool is_mean,
   }
 }
 
+void PeerCopies::gather_small(std::span<const PeerExchange> small, cudaStream_t stream) {
+  std::vector<SmallTensor> tensors;
+  for (const auto& [own, at] : small) {
+    SmallTensor& next = tensors.emplace_back();
+    std::copy_n(at.from, size_, next.from);
+    next.bytes = next.stride = own.bytes();
+    next.to = bytes_of(own.to);
+    if (own.from == next.to + rank_ * next.stride) next.from[rank_] = nullptr;
+  }
+  gather(tensors, stream);
+}
+
 void PeerCopies::all_reduce(std::span<const PeerExchange> tensors, bool is_mean, cudaStream_t stream) {
   const BySize by_size(tensors);
   meet(kReady, stream);
-  gather(by_size.small, stream);
+  bring(by_size.small, 0, stream);
   for (const PeerExchange& tensor : by_size.large) {
     const auto [first, bytes] = part_of(tensor.own, rank_, size_);
     pull(tensor, first, bytes, bytes_of(tensor.own.to) + first, is_mean, stream);
   }
   finish_sums(stream);
   meet(kSummed, stream);
-  add_gathered(by_size.small, is_mean, stream);
+  add_brought(by_size.small, 0, is_mean, stream);
   for (const PeerExchange& tensor : by_size.large)
     for (int next = 1; next < size_; ++next) {
       const int peer = (rank_ + next) % size_;
@@ -190,21 +233,26 @@ void PeerCopies::reduce_scatter(std::span<const PeerExchange> tensors, bool is_m
   const auto place = [&](const Exchange& own) {
     return own.to == own.from ? bytes_of(own.to) + rank_ * own.bytes() : bytes_of(own.to);
   };
+  const BySize by_size(tensors);
   meet(kReady, stream);
-  for (const PeerExchange& tensor : tensors)
+  bring(by_size.small, rank_, stream);
+  for (const PeerExchange& tensor : by_size.large)
     pull(tensor, rank_ * tensor.own.bytes(), tensor.own.bytes(), place(tensor.own), is_mean, stream);
   finish_sums(stream);
   meet(kDone, stream);
-  for (const PeerExchange& tensor : tensors)
+  add_brought(by_size.small, rank_, is_mean, stream);
+  for (const PeerExchange& tensor : by_size.large)
     copy(tensor.own.to, place(tensor.own), tensor.own.bytes(), stream);
 }
 
-// Others pull out of the result where the part lies at its beginning, which another part will take.
+// Of large ones, others pull out of the result: where the part lies at its beginning, another part will take its place.
 void PeerCopies::all_gather(std::span<const PeerExchange> tensors, cudaStream_t stream) {
-  for (const auto& [own, at] : tensors)
+  const BySize by_size(tensors, [&](const PeerExchange& tensor) { return may_come_at_once(tensor, size_); });
+  for (const auto& [own, at] : by_size.large)
     copy(bytes_of(own.to) + rank_ * own.bytes(), own.from, own.bytes(), stream);
   meet(kReady, stream);
-  for (const auto& [own, at] : tensors)
+  gather_small(by_size.small, stream);
+  for (const auto& [own, at] : by_size.large)
     for (int next = 1; next < size_; ++next) {
       const int peer = (rank_ + next) % size_;
       const int64_t first = peer * own.bytes();

@@ -21,6 +21,9 @@ struct PeerExchange {
   PeerTensor at;
 };
 
+// All ranks' memory of it at multiples of kPeerAccessBytes. All ranks come to the same answer.
+bool begins_aligned(const PeerExchange& tensor, int ranks);
+
 class PeerCopies {
  public:
   // 32-bit words that each rank must lend to all others, zero at first.
@@ -50,17 +53,20 @@ class PeerCopies {
   void pull(const PeerExchange& tensor, int64_t first, int64_t bytes, std::byte* to, bool is_mean,
             cudaStream_t stream);
   void finish_sums(cudaStream_t stream);
-  // All ranks' tensors come here, and once no other rank reads them any more they are added up in their places.
-  void gather(std::span<const PeerExchange> small, cudaStream_t stream);
-  void add_gathered(std::span<const PeerExchange> small, bool is_mean, cudaStream_t stream);
+  void gather(std::span<const SmallTensor> tensors, cudaStream_t stream);
+  // Others' tensors, of reduce_scatter the part of this number of them, come into for_small_; once no other rank reads them any
+  // more they are added up in their places.
+  void bring(std::span<const PeerExchange> small, int64_t part, cudaStream_t stream);
+  void add_brought(std::span<const PeerExchange> small, int64_t part, bool is_mean, cudaStream_t stream);
+  // All ranks' parts come into the results.
+  void gather_small(std::span<const PeerExchange> small, cudaStream_t stream);
   void note(bool is_well, const char* what);
 
   const PeerControl& peers_;
   const int rank_, size_;
   uint32_t* flags_[kMaxPeers] = {};
   std::shared_ptr<std::byte> memory_;     // kPulledBytes for each rank but this one
-  std::shared_ptr<std::byte> for_small_;  // kSmallRoom for each rank but this one
-  std::byte* gathered_[kMaxPeers] = {};   // in it
+  std::shared_ptr<std::byte> for_small_;  // kSmallRoom for each rank
   PulledPieces pulled_;
   int64_t pulled_bytes_ = 0;  // of each rank
   DType dtype_ = DType::f32;  // and scale: of all that is pulled

@@ -26,14 +26,6 @@ bool peers_are_switched_off() {
   return text && *text && std::string_view(text) != "0";
 }
 
-bool is_aligned(const void* memory) { return reinterpret_cast<uintptr_t>(memory) % kPeerAccessBytes == 0; }
-
-// On all ranks, which so come to the same answer.
-bool begins_aligned(const PeerExchange& tensor, int ranks) {
-  return std::all_of(tensor.at.from, tensor.at.from + ranks, is_aligned) &&
-         std::all_of(tensor.at.to, tensor.at.to + ranks, is_aligned);
-}
-
 bool can_add(const PeerExchange& tensor, int ranks) {
   const DType dtype = tensor.own.dtype;
   return (dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16) &&

@@ -331,10 +331,11 @@ __global__ void __launch_bounds__(kPeerThreads)
   const SmallTensor& tensor = small.tensors[blockIdx.y];
   const int64_t first = (static_cast<int64_t>(blockIdx.x) * kPeerThreads + threadIdx.x) * kPeerAccessBytes,
                 stride = static_cast<int64_t>(gridDim.x) * kPeerThreads * kPeerAccessBytes;
-  for (int next = 1; next < ranks; ++next) {
+  for (int next = 0; next < ranks; ++next) {
     const int peer = (rank + next) % ranks;
     const auto* from = static_cast<const uint8_t*>(tensor.from[peer]);
-    auto* to = reinterpret_cast<uint8_t*>(small.to[peer] + tensor.gathered);
+    if (!from) continue;
+    auto* to = reinterpret_cast<uint8_t*>(tensor.to + peer * tensor.stride);
     for (int64_t at = first; at < tensor.bytes; at += stride)
       write_pack(to, at, tensor.bytes, read_peer(from, at, tensor.bytes));
   }

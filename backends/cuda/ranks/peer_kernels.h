@@ -58,21 +58,21 @@ struct PulledPieces {
 void start_sum_of_pieces(const PeerControl& peers, DType dtype, float scale, const PulledPieces& pieces,
                          cudaStream_t stream);
 
-// A tensor that every rank copies whole out of all others' memory.
+// What all ranks have of a tensor, which this rank copies out of their memory: rank r's to `to` + r * `stride`.
 struct SmallTensor {
-  const void* from[kMaxPeers] = {};
-  int64_t bytes = 0;
-  int64_t gathered = 0;  // where it begins, behind SmallTensors::to
+  const void* from[kMaxPeers] = {};  // null: not copied
+  int64_t bytes = 0;                 // of each rank
+  std::byte* to = nullptr;
+  int64_t stride = 0;
 };
 struct SmallTensors {
   static constexpr int kMaxTensors = 32;
-  std::byte* to[kMaxPeers] = {};  // by rank whose tensors come there; this rank's is not written
   SmallTensor tensors[kMaxTensors] = {};
   int count = 0;
 };
 
 // Copies in one kernel, which meets nobody: a copy engine takes some 6 us for each tensor, however small. All begin at
-// multiples of 16 bytes.
+// multiples of 16 bytes, strides too.
 void start_gather(const PeerControl& peers, const SmallTensors& tensors, cudaStream_t stream);
 
 }  // namespace genesis::cuda
