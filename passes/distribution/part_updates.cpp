@@ -1,6 +1,7 @@
 #include "passes/distribution/part_updates.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "passes/core/match.h"
 #include "passes/distribution/optimizer_shards.h"
@@ -14,6 +15,18 @@ namespace genesis::passes {
 namespace {
 
 size_t rounded_part(const StoredGroup& group) { return *group.format->rounded_part(); }
+
+// body(those that have one key), in the order of the first of each.
+template <class Item>
+void for_alike(std::vector<Item> left, const auto& key, const auto& body) {
+  while (!left.empty()) {
+    const auto first = key(left[0]);
+    const auto others = std::stable_partition(left.begin(), left.end(),
+                                              [&](const Item& item) { return key(item) == first; });
+    body(std::vector<Item>(left.begin(), others));
+    left.erase(left.begin(), others);
+  }
+}
 
 Value flat(Value whole) { return reshape(whole, Shape{whole.type().shape.numel()}); }
 
@@ -63,65 +76,97 @@ void PartUpdates::add_moments(const Node& node, const std::vector<Value>& moment
 
 void PartUpdates::emit(const Node& node, Value gradient) {
   const int32_t parameter = state_of(graph_, node.inputs[update_inputs(node).parameter]);
-  const auto found = stored_of_.find(parameter);
-  if (found == stored_of_.end()) {
-    emit_plain(node, gradient);
-  } else {
+  const auto adam = match<ops::AdamUpdate>(node);
+  // Those without a scale have one gradient after the other, and are done with it.
+  const bool may_wait = adam && adam->is_single() && adam->has_scale;
+  if (const auto found = stored_of_.find(parameter); found != stored_of_.end()) {
     Stored& stored = *found->second;
     stored.updates[parameter] = {&node, gradient};
     rewriter_.drop_update(parameter);
     bytes_ +=
         stored.group->format->part_bytes(rounded_part(*stored.group), graph_.type(node.outputs[0]).numel());
     if (stored.updates.size() == stored.group->members.size()) ready_.push_back(&stored);
-    // Others have one gradient after the other, and are done with it.
-    if (!SharedByUpdates(node).op.has_scale) emit_ready();
+    if (!may_wait) emit_ready();
+  } else {
+    if (may_wait)
+      plain_.push_back({&node, gradient});
+    else
+      emit_plain(node, gradient);
+    if (is_gathered(node)) bytes_ += graph_.type(node.outputs[0]).bytes();
   }
   rewriter_.replace(node, std::vector<Value>(node.outputs.size()));
   if (bytes_ >= bucket_bytes_) finish();
 }
 
+// What this rank has of the parameter, flat.
+Value PartUpdates::parameter_part(const Node& node) {
+  const ValueId parameter = node.inputs[update_inputs(node).parameter];
+  const auto shard = shards_.find(state_of(graph_, parameter));
+  return shard == shards_.end() ? part_of(rewriter_.map(parameter)) : rewriter_.graph().state(shard->second);
+}
+
+bool PartUpdates::is_gathered(const Node& node) const {
+  return !shards_.contains(state_of(graph_, node.inputs[update_inputs(node).parameter])) ||
+         !uses_.readers(node.outputs[0]).empty();
+}
+
 void PartUpdates::emit_plain(const Node& node, Value gradient) {
   const UpdateInputs at = update_inputs(node);
-  const int32_t parameter = state_of(graph_, node.inputs[at.parameter]);
-  const auto shard = shards_.find(parameter);
   std::vector<Value> inputs;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const bool is_moment = std::find(at.moments.begin(), at.moments.end(), i) != at.moments.end();
-    if (is_moment)
-      inputs.push_back(moment(node.inputs[i]));
-    else if (i == at.gradient)
-      inputs.push_back(gradient);
-    else if (i != at.parameter)
-      inputs.push_back(rewriter_.map(node.inputs[i]));
-    else
-      inputs.push_back(shard == shards_.end() ? part_of(rewriter_.map(node.inputs[i]))
-                                              : rewriter_.graph().state(shard->second));
+    inputs.push_back(is_moment           ? moment(node.inputs[i])
+                     : i == at.gradient  ? gradient
+                     : i == at.parameter ? parameter_part(node)
+                                         : rewriter_.map(node.inputs[i]));
   }
-  const std::vector<Value> results = emit_node(*node.op, node.attributes, inputs);
+  add_new_part(node, emit_node(*node.op, node.attributes, inputs));
+}
+
+void PartUpdates::emit_plain_together(const std::vector<Plain>& all) {
+  ParameterHolders holders;
+  std::vector<const Node*> nodes;
+  UpdateOperands operands;
+  for (const auto& [node, gradient] : all) {
+    const UpdateInputs at = update_inputs(*node);
+    nodes.push_back(node);
+    holders.values.push_back(parameter_part(*node));
+    operands.gradients.push_back(gradient);
+    operands.m.push_back(moment(node->inputs[at.moments[0]]));
+    operands.v.push_back(moment(node->inputs[at.moments[1]]));
+  }
+  rewriter_.from_nodes(nodes);
+  const std::vector<Value> results =
+      update_together(rewriter_, SharedByUpdates(*nodes[0]), nodes, holders, operands);
+  const size_t n = nodes.size();
+  for (size_t k = 0; k < n; ++k) add_new_part(*nodes[k], {results[k], results[n + k], results[2 * n + k]});
+}
+
+// `results` of the update of a parameter in f32, by a part.
+void PartUpdates::add_new_part(const Node& node, const std::vector<Value>& results) {
   add_moments(node, {results.begin() + 1, results.end()});
-  if (shard != shards_.end()) {
+  const int32_t parameter = state_of(graph_, node.inputs[update_inputs(node).parameter]);
+  if (const auto shard = shards_.find(parameter); shard != shards_.end()) {
     rewriter_.drop_update(parameter);
     rewriter_.graph().add_update(shard->second, results[0]);
-    if (uses_.readers(node.outputs[0]).empty()) return;
   }
-  wholes_.push_back({.update = &node, .nodes = {&node}, .parts = {results[0]}});
-  bytes_ += graph_.type(node.outputs[0]).bytes();
+  if (is_gathered(node)) wholes_.push_back({.update = &node, .nodes = {&node}, .parts = {results[0]}});
 }
 
 // Those that share what updates share, by one node.
 void PartUpdates::emit_ready() {
-  std::vector<const Stored*> left = std::move(ready_);
-  ready_.clear();
-  const auto shared = [](const Stored* stored) {
-    return std::pair(stored->group->format, SharedByUpdates(*stored->updates.begin()->second.first));
-  };
-  while (!left.empty()) {
-    const auto first = shared(left[0]);
-    const auto others = std::stable_partition(left.begin(), left.end(),
-                                              [&](const Stored* stored) { return shared(stored) == first; });
-    emit_together({left.begin(), others});
-    left.erase(left.begin(), others);
-  }
+  for_alike(
+      std::exchange(plain_, {}),
+      [&](const Plain& plain) {
+        return std::pair(graph_.type(parameter_of(*plain.node)).dtype, SharedByUpdates(*plain.node));
+      },
+      [&](const std::vector<Plain>& alike) { emit_plain_together(alike); });
+  for_alike(
+      std::exchange(ready_, {}),
+      [](const Stored* stored) {
+        return std::pair(stored->group->format, SharedByUpdates(*stored->updates.begin()->second.first));
+      },
+      [&](const std::vector<const Stored*>& alike) { emit_together(alike); });
 }
 
 void PartUpdates::emit_together(const std::vector<const Stored*>& all) {
@@ -190,10 +235,12 @@ void PartUpdates::add_new_parts(const StoredGroup& group, std::vector<const Node
 }
 
 bool PartUpdates::is_awaited_by(const Node& node) const {
-  return std::any_of(wholes_.begin(), wholes_.end(), [&](const Whole& whole) {
-    return whole.update &&
-           std::find(node.inputs.begin(), node.inputs.end(), whole.update->outputs[0]) != node.inputs.end();
-  });
+  const auto reads = [&](const Node& update) {
+    return std::find(node.inputs.begin(), node.inputs.end(), update.outputs[0]) != node.inputs.end();
+  };
+  return std::any_of(plain_.begin(), plain_.end(), [&](const Plain& plain) { return reads(*plain.node); }) ||
+         std::any_of(wholes_.begin(), wholes_.end(),
+                     [&](const Whole& whole) { return whole.update && reads(*whole.update); });
 }
 
 void PartUpdates::finish() {

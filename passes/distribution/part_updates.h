@@ -6,7 +6,7 @@
 //   stored, a part rounded    that part is whole: a rank's range of it is cut out, and the new one gathered, half the traffic
 //   stored, shards            nothing is gathered
 //
-// Stored: in the parts of a format (schema/graph/state_storage.h). Parameters travel many at a time. Updates of stored ones
+// Stored: in the parts of a format (schema/graph/state_storage.h). Parameters travel many at a time. Updates by Adam
 // that share lr, step and scale are one node as far as they travel together. Used by shard_optimizer.
 #pragma once
 
@@ -40,6 +40,11 @@ class PartUpdates {
     const StoredGroup* group;
     std::map<int32_t, std::pair<const Node*, Value>> updates = {};  // by member, with the gradient's part
   };
+  // An update of a parameter in f32 that waits for others.
+  struct Plain {
+    const Node* node;
+    Value gradient;  // its part
+  };
   // A new parameter, or the rounded part of a group, in ranges.
   struct Whole {
     const Node* update = nullptr;        // of a parameter
@@ -52,8 +57,13 @@ class PartUpdates {
   Value part_of(Value whole) const;
   Value moment(ValueId value);
   void add_moments(const Node& node, const std::vector<Value>& moments);
+  Value parameter_part(const Node& node);
+  // The new parameter, which another node reads, or every rank keeps whole.
+  bool is_gathered(const Node& node) const;
   void emit_plain(const Node& node, Value gradient);
   void emit_ready();
+  void emit_plain_together(const std::vector<Plain>& all);
+  void add_new_part(const Node& node, const std::vector<Value>& results);
   void emit_together(const std::vector<const Stored*>& groups);
   Value range_of(const StoredGroup& group, size_t part);
   void add_new_parts(const StoredGroup& group, std::vector<const Node*> nodes,
@@ -69,6 +79,7 @@ class PartUpdates {
   std::map<int32_t, Stored*> stored_of_;  // by member
   std::vector<Stored> stored_;
   std::vector<const Stored*> ready_;  // whose updates have all come
+  std::vector<Plain> plain_;          // that wait for others
   std::vector<Whole> wholes_;         // to be gathered
   int64_t bytes_ = 0;                 // of those, and of what is ready
 };
