@@ -334,7 +334,10 @@ TEST(LinearOfSeveralWeights, Layers) {
 
 TEST(LinearOfSeveralWeights, FewRowsInManyPieces) {
   check(without_gradient(merged_case("wide", {1, 256}, {500, 131, 3}, true)));
-  check(without_gradient(merged_case("rows", {9, 260}, {70, 200}, false)));
+  OpCase rows = without_gradient(merged_case("rows", {9, 260}, {70, 200}, false));
+  // 260 products added one behind the other in f32, as one of cuBLAS's algorithms does, are 4.54e-6 off for one of these numbers.
+  rows.tolerance = 5e-6;
+  check(rows);
 }
 
 TEST(LinearOfSeveralWeights, ManyRows) {
