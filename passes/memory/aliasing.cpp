@@ -234,11 +234,16 @@ class Assigner {
   }
 
   // What ranks exchange travels while the steps behind are running, until the next exchange at the latest: memory that
-  // would be used again before then would have these wait.
+  // would be used again before then would have these wait. What goes straight into states is awaited at the end alone. It takes
+  // no more than the gradients did that it was made of, which are gone by then.
   void keep_what_travels(const Node& node, int step) {
+    const bool is_for_states = std::all_of(node.outputs.begin(), node.outputs.end(),
+                                           [&](ValueId id) { return root_of(id).space == Space::kState; });
+    const int last =
+        is_for_states ? static_cast<int>(order_.size()) - 1 : next_exchange_[static_cast<size_t>(step)];
     for (ValueId input : node.inputs) {
       Root& root = root_of(input);
-      root.last = std::max(root.last, next_exchange_[static_cast<size_t>(step)]);
+      root.last = std::max(root.last, last);
     }
   }
   void find_exchanges() {
