@@ -32,10 +32,14 @@ struct Exchange {
   int64_t bytes() const { return count * static_cast<int64_t>(size_of(dtype)); }  // of `count` elements
 };
 
+// What other kernels do while an exchange runs: nothing, as they wait for it; what memory bounds, which leaves the processor
+// room; or what needs all of the processor.
+enum class WorkBeside : char { kNone, kMemoryBound, kComputeBound };
+
 // A call to come, with its tensors.
 struct PlannedExchange {
   std::vector<Exchange> tensors;
-  bool is_beside = false;  // other kernels run at the same time, and should keep the processor
+  WorkBeside beside = WorkBeside::kNone;
 };
 
 // The ranks along one axis of the mesh, this one among them. `stream`: a CUDA stream, in whose order a GPU's exchange is

@@ -217,7 +217,8 @@ class CudaRunner final : public Runner {
   }
 
   void tell_ranks(const StepStreams& streams) {
-    if (options_.collectives && options_.peer_memory) plan_exchanges(*options_.collectives, calls_, streams);
+    if (options_.collectives && options_.peer_memory)
+      plan_exchanges(*options_.collectives, calls_, streams, speeds_);
   }
 
   static cuda::Event timed(cudaStream_t stream) {

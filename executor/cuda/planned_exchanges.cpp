@@ -1,9 +1,11 @@
 #include "executor/cuda/planned_exchanges.h"
 
+#include <algorithm>
 #include <map>
 #include <string_view>
 
 #include "backends/common/collective_kernels.h"
+#include "executor/runtime/cost.h"
 #include "passes/core/match.h"
 #include "schema/ops/collective/collective.h"
 
@@ -16,15 +18,29 @@ bool is_planned(const OpDef& op) {
          passes::is<ops::AllGather>(op);
 }
 
+// Of an exchange on a stream of its own: what bounds most of the time that steps take until the next exchange.
+WorkBeside work_beside(size_t exchange, const std::vector<StepCall>& calls, const StepStreams& streams,
+                       const StreamSpeeds& speeds) {
+  if (streams.stream[exchange] != StepStreams::kExchange) return WorkBeside::kNone;
+  double memory = 0, compute = 0;  // seconds
+  for (size_t i = exchange + 1; i < calls.size() && !calls[i].step->op->info.collective; ++i) {
+    const Cost cost = cost_of(*calls[i].step);
+    const double moving = cost.bytes / speeds.bytes_per_second, computing = cost.flops / speeds.flops_per_second;
+    (moving > computing ? memory : compute) += std::max(moving, computing);
+  }
+  return memory > compute ? WorkBeside::kMemoryBound : WorkBeside::kComputeBound;
+}
+
 }  // namespace
 
-void plan_exchanges(Collectives& ranks, const std::vector<StepCall>& calls, const StepStreams& streams) {
+void plan_exchanges(Collectives& ranks, const std::vector<StepCall>& calls, const StepStreams& streams,
+                    const StreamSpeeds& speeds) {
   std::map<std::string_view, std::vector<PlannedExchange>> by_axis;  // all ranks take the axes in one order
   for (size_t i = 0; i < calls.size(); ++i) {
     const Step& step = *calls[i].step;
     if (!is_planned(*step.op)) continue;
     by_axis[axis_of(*step.op, step.attributes)].push_back(
-        {exchanges_of(calls[i].inputs, calls[i].outputs), streams.stream[i] == StepStreams::kExchange});
+        {exchanges_of(calls[i].inputs, calls[i].outputs), work_beside(i, calls, streams, speeds)});
   }
   for (const auto& [axis, exchanges] : by_axis)
     if (RankGroup* group = ranks.group(axis); group && group->size() > 1) group->plan_exchanges(exchanges);

@@ -10,6 +10,7 @@
 
 namespace genesis {
 
-void plan_exchanges(Collectives& ranks, const std::vector<StepCall>& calls, const StepStreams& streams);
+void plan_exchanges(Collectives& ranks, const std::vector<StepCall>& calls, const StepStreams& streams,
+                    const StreamSpeeds& speeds);
 
 }  // namespace genesis

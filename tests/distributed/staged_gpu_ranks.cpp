@@ -102,9 +102,10 @@ class StagedGroup final : public RankGroup {
       device.push_back(copies.back().on_device());
     }
     // By NCCL, by what GPUs of a host do at once, and by what they do beside other work.
-    const int way = all ? calls_++ % 3 : 0;
-    const PlannedExchange planned{device, way == 2};
-    if (way > 0) group_.plan_exchanges({&planned, 1});
+    constexpr std::optional<WorkBeside> kWays[] = {{}, WorkBeside::kNone, WorkBeside::kMemoryBound, WorkBeside::kComputeBound};
+    const std::optional<WorkBeside> way = all ? kWays[calls_++ % std::size(kWays)] : std::nullopt;
+    const PlannedExchange planned{device, way.value_or(WorkBeside::kNone)};
+    if (way) group_.plan_exchanges({&planned, 1});
     call(std::span<const Exchange>(device));
     for (Staged& copy : copies) copy.bring_back();
     cuda::try_wait_for(stream_.get());
@@ -166,12 +167,12 @@ static_assert(int{cuda::nccl::kSum} == ncclSum && int{cuda::nccl::kAverage} == n
 static_assert(int{cuda::nccl::kMax} == ncclMax && int{cuda::nccl::kMin} == ncclMin);
 #endif
 
-// Sums of these tensors, one after the other. Where `is_beside` says something, it is told ahead.
+// Sums of these tensors, one after the other. Where `beside` says something, it is told ahead.
 cuda::GraphExec capture_sums(RankGroup& group, const std::vector<Exchange>& tensors,
-                             std::optional<bool> is_beside, cudaStream_t stream) {
+                             std::optional<WorkBeside> beside, cudaStream_t stream) {
   std::vector<PlannedExchange> planned;
-  for (const Exchange& tensor : tensors) planned.push_back({{tensor}, is_beside.value_or(false)});
-  if (is_beside) group.plan_exchanges(planned);
+  for (const Exchange& tensor : tensors) planned.push_back({{tensor}, beside.value_or(WorkBeside::kNone)});
+  if (beside) group.plan_exchanges(planned);
   cudaGraph_t captured = nullptr;
   cuda::check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "capturing");
   for (const Exchange& tensor : tensors) group.all_reduce({&tensor, 1}, RankReduction::kSum, stream);
@@ -210,9 +211,9 @@ TEST(Ranks, CapturedExchangesAreReplayed) {
   for (const int64_t count : {int64_t{3001}, int64_t{1} << 20, (int64_t{9} << 20) + 5}) {
     const auto memory = cuda::allocate(cuda::current_device(), count * 4);
     const Exchange exchange{memory.get(), memory.get(), count, DType::f32};
-    for (const std::optional<bool> is_beside :
-         {std::optional<bool>(), std::optional(false), std::optional(true)})
-      expect_sums(group, capture_sums(group, {exchange, exchange}, is_beside, stream.get()), exchange,
+    for (const std::optional<WorkBeside> beside :
+         {std::optional<WorkBeside>(), std::optional(WorkBeside::kNone), std::optional(WorkBeside::kComputeBound)})
+      expect_sums(group, capture_sums(group, {exchange, exchange}, beside, stream.get()), exchange,
                   stream.get());
   }
   EXPECT_EQ(collectives->failure(), "");
@@ -244,7 +245,7 @@ TEST(Ranks, SumsTakeAnAddend) {
       cuda::check(cudaMemcpyAsync(addend, r.data(), bytes, cudaMemcpyHostToDevice, stream.get()), "copying");
       const Exchange exchange{memory.get(), memory.get(), count, DType::f32};
       EXPECT_FALSE(group.all_reduce_adding(exchange, addend, stream.get(), false)) << "not planned";
-      const std::vector<PlannedExchange> planned(kInARow, {{exchange}, false});
+      const std::vector<PlannedExchange> planned(kInARow, {{exchange}});
       group.plan_exchanges(planned);
       for (int sum = 0; sum < kInARow; ++sum)
         ASSERT_TRUE(group.all_reduce_adding(exchange, addend, stream.get(), sum > 0 && cuda::code_has_pdl()))
@@ -315,14 +316,14 @@ TEST(Ranks, ManyTensorsAreSummedTogether) {
 // Of 77 tensors, with so many elements of a rank in turn, each rank gets its own part of the means, and then all of them.
 // Results lie apart from what is read, or where an update of weights has them: of a sum where its input begins, of a gather
 // around this rank's part.
-void scatter_and_gather(RankGroup& group, std::span<const size_t> parts) {
+void scatter_and_gather(RankGroup& group, WorkBeside beside, std::span<const size_t> parts) {
   const cuda::Stream stream = cuda::make_stream();
   const auto size = static_cast<size_t>(group.size());
   const auto value = [](float rank, size_t tensor, size_t i) {
     return static_cast<float>((i + tensor) % 11) + rank;
   };
   std::vector<std::shared_ptr<std::byte>> memory;
-  PlannedExchange sums{{}, true}, gathers{{}, true};
+  PlannedExchange sums{{}, beside}, gathers{{}, beside};
   for (size_t t = 0; t < 77; ++t) {
     std::vector<float> values(parts[t % parts.size()] * size);
     for (size_t i = 0; i < values.size(); ++i) values[i] = value(static_cast<float>(group.rank()), t, i);
@@ -349,13 +350,15 @@ void scatter_and_gather(RankGroup& group, std::span<const size_t> parts) {
   }
 }
 
-TEST(Ranks, ManyTensorsAreScatteredAndGatheredBesideOtherWork) {
+TEST(Ranks, ManyTensorsAreScatteredAndGathered) {
   if (!ranks_have_gpus()) GTEST_SKIP() << "CPUs take in any case one tensor after the other";
   const std::unique_ptr<RankLink> joined = gpu_link ? nullptr : join_test_ranks({});
   const auto collectives = gpu_link->collectives(Mesh::parse("data=" + std::to_string(gpu_link->size())));
   RankGroup& group = *collectives->group("data");
-  scatter_and_gather(group, std::vector<size_t>{64, 0, 70000, 8, 448, 5000, 16, 262144});
-  scatter_and_gather(group, std::vector<size_t>{3, 1001, 70001, 64});  // some parts begin anywhere
+  for (const WorkBeside beside : {WorkBeside::kNone, WorkBeside::kMemoryBound, WorkBeside::kComputeBound}) {
+    scatter_and_gather(group, beside, std::vector<size_t>{64, 0, 70000, 8, 448, 5000, 16, 262144});
+    scatter_and_gather(group, beside, std::vector<size_t>{3, 1001, 70001, 64});  // some parts begin anywhere
+  }
   EXPECT_EQ(collectives->failure(), "");
 }
 
@@ -368,8 +371,8 @@ void hang_in_peer_memory(World& world) {
   RankGroup& group = *world.collectives()->group("data");
   const Exchange exchange{memory.get(), memory.get(), kCount, DType::f32};
   std::vector<cuda::GraphExec> graphs;
-  for (const bool is_beside : {false, true})
-    graphs.push_back(capture_sums(group, {exchange, exchange, exchange}, is_beside, stream.get()));
+  for (const WorkBeside beside : {WorkBeside::kNone, WorkBeside::kComputeBound})
+    graphs.push_back(capture_sums(group, {exchange, exchange, exchange}, beside, stream.get()));
   const auto run = [&](const cuda::GraphExec& graph) {
     cuda::launch(graph.get(), stream.get());
     cuda::try_wait_for(stream.get());

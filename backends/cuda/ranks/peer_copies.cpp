@@ -57,18 +57,6 @@ struct BySize {
       : BySize(tensors, [](const PeerExchange&) { return true; }) {}
 };
 
-// Whether ranks may write what others have into their results while their own parts are still read: these lie elsewhere, or in
-// their places.
-bool may_come_at_once(const PeerExchange& gathered, int ranks) {
-  const int64_t bytes = gathered.own.bytes();
-  bool may = bytes % kPeerAccessBytes == 0 && begins_aligned(gathered, ranks);
-  for (int rank = 0; rank < ranks; ++rank) {
-    const std::byte *const from = bytes_of(gathered.at.from[rank]), *const to = bytes_of(gathered.at.to[rank]);
-    may &= from == to + rank * bytes || from + bytes <= to || from >= to + ranks * bytes;
-  }
-  return may;
-}
-
 }  // namespace
 
 bool begins_aligned(const PeerExchange& tensor, int ranks) {
@@ -77,6 +65,16 @@ bool begins_aligned(const PeerExchange& tensor, int ranks) {
   };
   return std::all_of(tensor.at.from, tensor.at.from + ranks, is_aligned) &&
          std::all_of(tensor.at.to, tensor.at.to + ranks, is_aligned);
+}
+
+bool may_come_at_once(const PeerExchange& gathered, int ranks) {
+  const int64_t bytes = gathered.own.bytes();
+  bool may = bytes % kPeerAccessBytes == 0 && begins_aligned(gathered, ranks);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::byte *const from = bytes_of(gathered.at.from[rank]), *const to = bytes_of(gathered.at.to[rank]);
+    may &= from == to + rank * bytes || from + bytes <= to || from >= to + ranks * bytes;
+  }
+  return may;
 }
 
 PeerCopies::PeerCopies(const PeerControl& peers, int device, std::span<uint32_t* const> flags)

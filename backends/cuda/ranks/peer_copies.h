@@ -21,8 +21,11 @@ struct PeerExchange {
   PeerTensor at;
 };
 
-// All ranks' memory of it at multiples of kPeerAccessBytes. All ranks come to the same answer.
+// All ranks' memory of it at multiples of kPeerAccessBytes. All ranks come to the same answer, here and below.
 bool begins_aligned(const PeerExchange& tensor, int ranks);
+// Whether parts may be written into all ranks' results while ranks still read their own, in whole accesses: own parts lie
+// elsewhere, or in their places.
+bool may_come_at_once(const PeerExchange& gathered, int ranks);
 
 class PeerCopies {
  public:

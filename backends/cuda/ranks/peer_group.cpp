@@ -140,7 +140,7 @@ void PeerGroup::plan_exchanges(std::span<const PlannedExchange> exchanges) {
   std::vector<std::byte*> mine;
   std::string sizes, beside;  // of all tensors, the same on all ranks; a letter for each exchange
   for (const PlannedExchange& exchange : exchanges) {
-    planned_.push_back({{}, exchange.is_beside, true});
+    planned_.push_back({{}, exchange.beside, true});
     for (const Exchange& tensor : exchange.tensors) {
       if (tensor.count == 0) continue;
       planned_.back().tensors.push_back({tensor, {}});
@@ -149,7 +149,7 @@ void PeerGroup::plan_exchanges(std::span<const PlannedExchange> exchanges) {
       sizes += fmt::format("{} ", tensor.bytes());
     }
     sizes += ";";
-    beside += exchange.is_beside ? 'y' : 'n';
+    beside += static_cast<char>('0' + static_cast<int>(exchange.beside));
   }
   const std::vector<PeerMemory::Seen> seen = memory_->exchange(mine, beside + sizes);
   if (watch_.has_failed()) return planned_.clear();
@@ -158,7 +158,7 @@ void PeerGroup::plan_exchanges(std::span<const PlannedExchange> exchanges) {
       fail("ranks {} and {} along '{}' are about to exchange different tensors", rank(), r, axis_);
     size_t at = 0, exchange = 0;
     for (Planned& planned : planned_) {
-      planned.is_beside &= seen[r].word[exchange++] == 'y';  // all ranks take the same way
+      planned.beside = std::min(planned.beside, static_cast<WorkBeside>(seen[r].word[exchange++] - '0'));
       for (PeerExchange& tensor : planned.tensors) {
         tensor.at.from[r] = seen[r].addresses[at++];
         tensor.at.to[r] = seen[r].addresses[at++];
@@ -219,7 +219,8 @@ void PeerGroup::all_reduce_at_once(std::span<const PeerExchange> tensors, RankRe
 bool PeerGroup::next_is_at_once(RankReduction reduction) const {
   if (planned_.empty() || watch_.has_failed()) return false;
   const Planned& planned = planned_.front();
-  return planned.is_reachable && !planned.is_beside && can_add(planned.tensors, reduction, size());
+  return planned.is_reachable && planned.beside == WorkBeside::kNone &&
+         can_add(planned.tensors, reduction, size());
 }
 
 bool PeerGroup::all_reduce_adding(const Exchange& tensor, const void* addend, void* stream, bool early) {
@@ -248,7 +249,7 @@ void PeerGroup::reduce_scatter(std::span<const Exchange> tensors, RankReduction 
   const Planned planned = next(tensors);
   const bool is_here = planned.is_reachable && can_add(planned.tensors, reduction, size()) &&
                        have_aligned_parts(planned.tensors, size());
-  if (is_here && planned.is_beside) {
+  if (is_here && planned.beside != WorkBeside::kNone) {
     copies_->reduce_scatter(planned.tensors, reduction == RankReduction::kMean, on(stream));
     note_failure();
   } else if (is_here && are_written_elsewhere(planned.tensors, size())) {
@@ -261,15 +262,24 @@ void PeerGroup::reduce_scatter(std::span<const Exchange> tensors, RankReduction 
 
 void PeerGroup::all_gather(std::span<const Exchange> tensors, void* stream) {
   const Planned planned = next(tensors);
-  const bool is_alone = planned.tensors.size() == 1;  // the many weights of a layer take a copy engine each
-  if (planned.is_reachable && (planned.is_beside || (!is_alone && is_large(planned.tensors)))) {
+  const bool comes_at_once = std::all_of(planned.tensors.begin(), planned.tensors.end(),
+                                         [&](const PeerExchange& t) { return may_come_at_once(t, size()); });
+  if (planned.is_reachable && planned.beside != WorkBeside::kComputeBound && comes_at_once) {
+    push(planned.tensors, on(stream));
+  } else if (planned.is_reachable && (planned.beside != WorkBeside::kNone || is_large(planned.tensors))) {
     copies_->all_gather(planned.tensors, on(stream));
     note_failure();
-  } else if (planned.is_reachable && is_alone && have_aligned_parts(planned.tensors, size())) {
-    const PeerExchange& tensor = planned.tensors[0];
-    start_push(control_, tensor.own.bytes(), tensor.at, on(stream));
   } else {
     nccl_.all_gather(tensors, stream);
+  }
+}
+
+void PeerGroup::push(std::span<const PeerExchange> tensors, cudaStream_t stream) {
+  for (size_t begin = 0, end = 0; begin < tensors.size(); begin = end) {
+    PeerTensors together;
+    for (; end < tensors.size() && together.count < PeerTensors::kMaxTensors; ++end)
+      together.add(tensors[end].at, tensors[end].own.bytes() / kPeerAccessBytes);
+    start_push(control_, together, stream);
   }
 }
 

@@ -1,8 +1,8 @@
 // A group of GPUs: NCCL, and for GPUs of one host that reach each other's memory faster ways for planned exchanges:
 //   one shot     sums of up to 512 KiB a tensor, of which the latency is what counts
 //   two shots    larger sums that other work waits for; a sum of which each rank wants a part takes the first of them
-//   pushes       parts that each rank writes to all others, that other work waits for
-//   copies       what is exchanged beside other kernels, by copy engines
+//   pushes       parts that each rank writes to all others, that other work waits for or memory bounds
+//   copies       what is exchanged beside kernels that need the processor, by copy engines; sums beside any
 // What is not planned, and whatever these ways do not do, is NCCL's.
 #pragma once
 
@@ -38,7 +38,7 @@ class PeerGroup final : public RankGroup {
  private:
   struct Planned {
     std::vector<PeerExchange> tensors;  // those that are not empty
-    bool is_beside = false;
+    WorkBeside beside = WorkBeside::kNone;
     bool is_reachable = false;  // by all ranks
   };
 
@@ -51,6 +51,7 @@ class PeerGroup final : public RankGroup {
   void all_reduce_at_once(const PeerExchange& tensor, const PeerSum& sum, const Launch& launch);
   void all_reduce_at_once(std::span<const PeerExchange> tensors, RankReduction reduction,
                           cudaStream_t stream);
+  void push(std::span<const PeerExchange> tensors, cudaStream_t stream);
   void note_failure();
 
   nccl::Watch& watch_;

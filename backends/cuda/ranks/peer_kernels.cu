@@ -7,8 +7,8 @@ namespace genesis::cuda {
 namespace {
 
 constexpr int kInFlightOfAll = 8;  // accesses of a thread at a time, to all ranks' memory together
-constexpr int kBlocksBeside =
-    64;  // where products run beside: enough for the memory's speed, few enough for them
+// A block for each multiprocessor: products beside wait for those that a sum takes, so it had better be short.
+constexpr int kBlocksOfSum = 132;
 constexpr unsigned kPollsBetweenLooks = 4096;
 
 template <class T>
@@ -280,27 +280,33 @@ __global__ void __launch_bounds__(kPeerThreads)
   meet(peers);  // others have written here, and have read what comes next may overwrite
 }
 
-// Every rank writes its `from`, of `packs` accesses, to its place in all ranks' `to`.
+// Every rank writes its `from` of each tensor, of so many accesses as it counts, to its place in all ranks' `to`.
 template <int kRanks>
 __global__ void __launch_bounds__(kPeerThreads)
-    push_kernel(PeerControl peers, PeerTensor tensor, int64_t packs) {
+    push_kernel(PeerControl peers, const __grid_constant__ PeerTensors tensors) {
   constexpr int kInFlight = kInFlightOfAll / 2;
   if (!meet(peers)) return;  // nobody reads `to` any more
-  const auto* const from = static_cast<const uint4*>(tensor.from[peers.rank]);
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kPeerThreads;
-  for (int64_t first = static_cast<int64_t>(blockIdx.x) * kPeerThreads + threadIdx.x; first < packs;
-       first += kInFlight * stride) {
+  PackWalk own{tensors.count, [&](int t) { return PackRange{0, tensors.counts[t]}; }};
+  int64_t i = static_cast<int64_t>(blockIdx.x) * kPeerThreads + threadIdx.x;
+  for (bool has_more = true; has_more;) {
     uint4 x[kInFlight];
+    int64_t at[kInFlight];  // in its tensor's `to`
+    int tensor[kInFlight];
 #pragma unroll
-    for (int f = 0; f < kInFlight; ++f)
-      if (first + f * stride < packs) x[f] = from[first + f * stride];
+    for (int f = 0; f < kInFlight; ++f, i += stride) {
+      has_more = own.seek(i);
+      tensor[f] = has_more ? own.tensor : -1;
+      if (!has_more) continue;
+      at[f] = peers.rank * tensors.counts[own.tensor] + own.pack;
+      x[f] = static_cast<const uint4*>(tensors.at[own.tensor].from[peers.rank])[own.pack];
+    }
 #pragma unroll
-    for (int r = 0; r < kRanks; ++r) {
-      if (r >= peers.size) break;
-      uint4* const to = static_cast<uint4*>(tensor.to[r]) + peers.rank * packs;
+    for (int f = 0; f < kInFlight; ++f) {
+      if (tensor[f] < 0) break;
 #pragma unroll
-      for (int f = 0; f < kInFlight; ++f)
-        if (first + f * stride < packs) to[first + f * stride] = x[f];
+      for (int r = 0; r < kRanks; ++r)
+        if (r < peers.size) static_cast<uint4*>(tensors.at[tensor[f]].to[r])[at[f]] = x[f];
     }
   }
   meet(peers);
@@ -402,11 +408,13 @@ void start_scatter(const PeerControl& peers, const PeerSum& sum, const PeerTenso
   });
 }
 
-void start_push(const PeerControl& peers, int64_t bytes, const PeerTensor& tensor, cudaStream_t stream) {
-  const int64_t blocks = std::min<int64_t>(kMaxPeerBlocks, blocks_for(bytes, kOneShotBlockBytes));
+void start_push(const PeerControl& peers, const PeerTensors& tensors, cudaStream_t stream) {
+  int64_t accesses = 0;
+  for (int t = 0; t < tensors.count; ++t) accesses += tensors.counts[t];
+  const int64_t blocks = std::min<int64_t>(kMaxPeerBlocks, blocks_for(accesses, kPeerThreads));
   dispatch(DType::f32, peers.size, [&](auto, auto ranks) {
     push_kernel<decltype(ranks)::value>
-        <<<static_cast<unsigned>(blocks), kPeerThreads, 0, stream>>>(peers, tensor, bytes / kPeerAccessBytes);
+        <<<static_cast<unsigned>(blocks), kPeerThreads, 0, stream>>>(peers, tensors);
   });
 }
 
@@ -416,7 +424,7 @@ void start_sum_of_pieces(const PeerControl& peers, DType dtype, float scale, con
     using T = typename decltype(tag)::type;
     int64_t packs = 0;
     for (int i = 0; i < pieces.count; ++i) packs += packs_of<T>(pieces.pieces[i].count);
-    const int64_t blocks = std::min<int64_t>(kBlocksBeside, blocks_for(packs, kPeerThreads));
+    const int64_t blocks = std::min<int64_t>(kBlocksOfSum, blocks_for(packs, kPeerThreads));
     sum_of_pieces_kernel<T, decltype(ranks)::value>
         <<<static_cast<unsigned>(blocks), kPeerThreads, 0, stream>>>(pieces, peers.rank, peers.size, scale);
   });

@@ -37,8 +37,9 @@ void start_two_shot(const PeerControl& peers, const PeerSum& sum, const PeerTens
 void start_scatter(const PeerControl& peers, const PeerSum& sum, const PeerTensor& tensor,
                    cudaStream_t stream);
 
-// Every rank writes the `bytes` of its `from` to its place in all ranks' `to`. All start at multiples of 16 bytes, parts too.
-void start_push(const PeerControl& peers, int64_t bytes, const PeerTensor& tensor, cudaStream_t stream);
+// Every rank writes its `from` of each tensor to its place in all ranks' `to`, which no rank's `from` overlaps but in that place.
+// All start at multiples of 16 bytes, of which each tensor has a whole number: these are counted.
+void start_push(const PeerControl& peers, const PeerTensors& tensors, cudaStream_t stream);
 
 // Elements of one tensor, of which other ranks' have been copied here.
 struct PeerPiece {
@@ -54,7 +55,7 @@ struct PulledPieces {
   int count = 0;
 };
 
-// Each piece's sum, in one kernel of few blocks that meets nobody. All begin at multiples of 16 bytes.
+// Each piece's sum, in one kernel that meets nobody. All begin at multiples of 16 bytes.
 void start_sum_of_pieces(const PeerControl& peers, DType dtype, float scale, const PulledPieces& pieces,
                          cudaStream_t stream);
 
