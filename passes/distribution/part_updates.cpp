@@ -169,17 +169,19 @@ void PartUpdates::emit_ready() {
       [&](const std::vector<const Stored*>& alike) { emit_together(alike); });
 }
 
+// One node of the members of all groups, each with its range of every part.
 void PartUpdates::emit_together(const std::vector<const Stored*>& all) {
-  const size_t groups = all.size(), parts = all[0]->group->parts.size();
-  ParameterHolders holders{std::vector<Value>(parts * groups)};
+  std::vector<std::vector<Value>> holders(all[0]->group->parts.size());
   std::vector<const Node*> nodes;
   UpdateOperands operands;
-  for (size_t i = 0; i < groups; ++i) {
-    const StoredGroup& group = *all[i]->group;
-    for (size_t part = 0; part < parts; ++part) holders.values[part * groups + i] = range_of(group, part);
-    holders.held.push_back(static_cast<int64_t>(group.members.size()));
+  for (const Stored* stored : all) {
+    const StoredGroup& group = *stored->group;
+    for (size_t part = 0; part < holders.size(); ++part) {
+      const std::vector<Value> ranges = ranges_of(group, part);
+      holders[part].insert(holders[part].end(), ranges.begin(), ranges.end());
+    }
     for (const int32_t member : group.members) {
-      const auto& [node, gradient] = all[i]->updates.at(member);
+      const auto& [node, gradient] = stored->updates.at(member);
       const UpdateInputs at = update_inputs(*node);
       nodes.push_back(node);
       operands.gradients.push_back(gradient);
@@ -188,50 +190,47 @@ void PartUpdates::emit_together(const std::vector<const Stored*>& all) {
     }
   }
   rewriter_.from_nodes(nodes);
-  const SharedByUpdates shared(*nodes[0]);
-  const std::vector<Value> results = update_together(rewriter_, shared, nodes, holders, operands);
-  const size_t n = nodes.size();
+  const size_t n = nodes.size(), parts = holders.size();
+  ParameterHolders parameters{{}, std::vector<int64_t>(n, 1)};
+  for (const std::vector<Value>& part : holders)
+    parameters.values.insert(parameters.values.end(), part.begin(), part.end());
+  const std::vector<Value> results =
+      update_together(rewriter_, SharedByUpdates(*nodes[0]), nodes, parameters, operands);
   for (size_t k = 0; k < n; ++k)
-    add_moments(*nodes[k], {results[parts * groups + k], results[parts * groups + n + k]});
-  auto next = nodes.begin();
-  for (size_t i = 0; i < groups; ++i) {
-    const auto first = next;
-    next += std::ssize(all[i]->group->members);
-    std::vector<Value> made;
-    for (size_t part = 0; part < parts; ++part) made.push_back(results[part * groups + i]);
-    add_new_parts(*all[i]->group, {first, next}, made);
+    add_moments(*nodes[k], {results[parts * n + k], results[(parts + 1) * n + k]});
+  size_t first = 0;
+  for (const Stored* stored : all) {
+    const size_t next = first + stored->group->members.size();
+    for (size_t part = parts; part-- > 0;)
+      add_new_part(*stored->group, part, {nodes.begin() + ptrdiff_t(first), nodes.begin() + ptrdiff_t(next)},
+                   {results.begin() + ptrdiff_t(part * n + first), results.begin() + ptrdiff_t(part * n + next)});
+    first = next;
   }
 }
 
-// What this rank has of a part: of all members, one behind the other.
-Value PartUpdates::range_of(const StoredGroup& group, size_t part) {
+// What this rank has of a part, by member: in a shard one behind the other, of a whole part of each its own range.
+std::vector<Value> PartUpdates::ranges_of(const StoredGroup& group, size_t part) {
   const Value all = rewriter_.graph().state(group.parts[part]);
-  if (group.is_shard(part)) return all;
+  if (group.members.size() == 1) return {group.is_shard(part) ? all : part_of(all)};
   std::vector<Value> ranges;
-  Dim row(0);
+  Dim row(0), first(0);
   for (const int32_t member : group.members) {
-    const Dim rows = graph_.model().state(member).type.shape[0];
-    ranges.push_back(part_of(group.members.size() == 1 ? all : narrow(all, 0, row, rows)));
+    const TensorType& type = graph_.model().state(member).type;
+    const Dim rows = type.shape[0], count(type.numel() / ranks_);
+    ranges.push_back(group.is_shard(part) ? narrow(all, 0, first, count) : part_of(narrow(all, 0, row, rows)));
     row = row + rows;
+    first = first + count;
   }
-  return ranges.size() == 1 ? ranges[0] : concat(ranges, 0);
+  return ranges;
 }
 
-void PartUpdates::add_new_parts(const StoredGroup& group, std::vector<const Node*> nodes,
-                                const std::vector<Value>& parts) {
-  const size_t rounded = rounded_part(group);
-  for (size_t part = parts.size(); part-- > 0;)
-    if (group.is_shard(part)) rewriter_.graph().add_update(group.parts[part], parts[part]);
-  if (group.is_shard(rounded)) return;
-  Whole whole{.group = &group, .nodes = std::move(nodes)};
-  int64_t first = 0;
-  for (const int32_t member : group.members) {
-    const int64_t count = graph_.model().state(member).type.numel() / ranks_;
-    const Value& all = parts[rounded];
-    whole.parts.push_back(group.members.size() == 1 ? all : narrow(all, 0, Dim(first), Dim(count)));
-    first += count;
-  }
-  wholes_.push_back(std::move(whole));
+// `ranges`: new ones, by member.
+void PartUpdates::add_new_part(const StoredGroup& group, size_t part, std::vector<const Node*> nodes,
+                               std::vector<Value> ranges) {
+  if (group.is_shard(part))
+    rewriter_.graph().add_update(group.parts[part], ranges.size() == 1 ? ranges[0] : concat(ranges, 0));
+  else
+    wholes_.push_back({.group = &group, .nodes = std::move(nodes), .parts = std::move(ranges)});
 }
 
 bool PartUpdates::is_awaited_by(const Node& node) const {

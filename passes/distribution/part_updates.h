@@ -65,9 +65,9 @@ class PartUpdates {
   void emit_plain_together(const std::vector<Plain>& all);
   void add_new_part(const Node& node, const std::vector<Value>& results);
   void emit_together(const std::vector<const Stored*>& groups);
-  Value range_of(const StoredGroup& group, size_t part);
-  void add_new_parts(const StoredGroup& group, std::vector<const Node*> nodes,
-                     const std::vector<Value>& parts);
+  std::vector<Value> ranges_of(const StoredGroup& group, size_t part);
+  void add_new_part(const StoredGroup& group, size_t part, std::vector<const Node*> nodes,
+                    std::vector<Value> ranges);
   void gather();
   void put(const Whole& whole, const std::vector<Value>& values);
 

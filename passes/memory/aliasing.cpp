@@ -21,7 +21,10 @@ class Assigner {
     aliasing_.locations.resize(graph.values().size());
     for (const StateUpdate& update : updates_through_views(graph))
       updates_.emplace(update.value, update.state);
+    std::set<ValueId> new_states;
+    for (const auto& [value, state] : updates_) new_states.insert(value);
     if (in_place) pieces_ = joined_exchanges(graph);
+    if (in_place) state_parts_ = joined_parts(graph, new_states);
     for (const auto& [value, piece] : pieces_) aliasing_.wholes.emplace(piece.whole, -1);
     find_last_reads();
     find_exchanges();
@@ -147,7 +150,8 @@ class Assigner {
   }
 
   void place_output(const Node& node, ValueId id, int step) {
-    if (try_joined(id, step) || try_view(node, id, step) || try_in_place(node, id, step)) return;
+    if (try_joined(id, step) || try_joined_in_state(node, id)) return;
+    if (try_view(node, id, step) || try_in_place(node, id, step)) return;
     if (try_state(id, step)) return;
     const int32_t root =
         new_root({.bytes = graph_.type(id).bytes(), .first = step, .last = step, .value = id});
@@ -172,6 +176,25 @@ class Assigner {
     }
     settle(id, root, piece->second.offset);
     return true;
+  }
+
+  // A concatenation of parts of a state, all of which have been written where they go.
+  bool try_joined_in_state(const Node& node, ValueId id) {
+    const auto first = node.inputs.empty() ? state_parts_.end() : state_parts_.find(node.inputs[0]);
+    if (first == state_parts_.end() || first->second.whole != id) return false;
+    const int32_t root = location(node.inputs[0]).root;
+    for (const ValueId input : node.inputs) {
+      const auto part = state_parts_.find(input);
+      if (part == state_parts_.end() || !is_in_place(part->second, location(input))) return false;
+    }
+    aliasing_.wholes.emplace(id, root);
+    settle(id, root, 0);
+    return true;
+  }
+
+  bool is_in_place(const JoinedPiece& part, const Location& at) const {
+    const Root& root = aliasing_.roots[static_cast<size_t>(at.root)];
+    return root.space == Space::kState && is_update(part.whole, root.index) && at.offset == part.offset;
   }
 
   bool try_view(const Node& node, ValueId id, int) {
@@ -200,7 +223,8 @@ class Assigner {
     const Root& root = root_of(input);
     if (graph_.type(input).bytes() != graph_.type(id).bytes()) return false;
     if (root.bytes != graph_.type(id).bytes())
-      return node.op->info.collective && may_overwrite_part(id, input, step);
+      return node.op->info.collective ? may_overwrite_part(id, input, step)
+                                      : may_overwrite_in_state(id, input, step);
     if (root.space == Space::kState && target_state_[static_cast<size_t>(id.index)] != root.index)
       return false;
     if (root.space == Space::kInput || root.space == Space::kConstant) return false;
@@ -211,6 +235,21 @@ class Assigner {
     if (touched.read_until > step) return false;
     if (!touched.others.empty() || touched.by_outputs) return false;
     return node.op->info.elementwise || touched.reads == 1;
+  }
+
+  // A part of a state by the new one, where the node reads other parts besides.
+  bool may_overwrite_in_state(ValueId id, ValueId input, int step) {
+    const auto part = state_parts_.find(id);
+    const Location at = location(input);
+    if (part == state_parts_.end() || !is_in_place(part->second, at)) return false;
+    const Touched& touched = touched_[static_cast<size_t>(at.root)];
+    if (touched.read_until > step || touched.reads != static_cast<int>(touched.others.size()) + 1) return false;
+    const auto is_apart = [&](ValueId other) {
+      const int64_t begin = location(other).offset;
+      return other == input || begin >= at.offset + graph_.type(id).bytes() ||
+             begin + graph_.type(other).bytes() <= at.offset;
+    };
+    return is_apart(touched.input) && std::ranges::all_of(touched.others, is_apart);
   }
 
   // Of tensors that are exchanged each by itself, where they are all of a buffer: gradients of layers that were made
@@ -293,6 +332,7 @@ class Assigner {
   std::set<std::pair<ValueId, int32_t>> updates_;  // of states
   std::vector<int> last_read_;                     // by value: last step that reads it, -1: none
   std::map<ValueId, JoinedPiece> pieces_;          // by result of an exchange
+  std::map<ValueId, JoinedPiece> state_parts_;     // by part of a state's new value
   std::vector<int32_t> target_state_;              // by value: state whose memory it may take, -1: none
   const Node* candidates_of_ = nullptr;
   std::vector<std::vector<ValueId>> candidates_;  // of that node, by output

@@ -60,4 +60,19 @@ std::map<ValueId, JoinedPiece> joined_exchanges(const Graph& graph) {
   return all;
 }
 
+std::map<ValueId, JoinedPiece> joined_parts(const Graph& graph, const std::set<ValueId>& new_states) {
+  const Uses uses(graph);
+  std::map<ValueId, JoinedPiece> all;
+  for (const Node& node : graph.nodes()) {
+    const auto concat = match<ops::Concat>(node);
+    if (!concat || !new_states.contains(node.outputs[0]) || !joins_dense(graph, concat)) continue;
+    JoinedPiece next{node.outputs[0]};
+    for (const ValueId input : node.inputs) {
+      if (uses.single(input)) all.emplace(input, next);
+      next.offset += graph.type(input).bytes();
+    }
+  }
+  return all;
+}
+
 }  // namespace genesis::passes

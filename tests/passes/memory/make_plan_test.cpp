@@ -14,6 +14,7 @@
 #include "schema/ops/create.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/matmul.h"
+#include "schema/ops/nn/optimizer.h"
 #include "schema/ops/tensor/dynamic_slice.h"
 #include "schema/ops/tensor/reduce.h"
 #include "schema/ops/tensor/reshape.h"
@@ -69,6 +70,58 @@ TEST(MakePlan, AnUpdateWaitsWhileTheOldValueIsStillAnOutput) {
   c.graph.add_update(s, old_value + c.x);
   c.graph.add_output("old", old_value);
   EXPECT_EQ(c.plan().state_copies.size(), 1u);
+}
+
+// A state that holds two parameters, both of which one node updates. `keeps_old`: another node reads the old second one behind it.
+struct StateOfTwoParameters {
+  static constexpr int64_t kHalf = 3;
+  std::shared_ptr<Model> model = std::make_shared<Model>();
+  Graph& graph = model->add_entry("main");
+
+  explicit StateOfTwoParameters(bool keeps_old) {
+    const int32_t both = add("both", {1, 2, 3, 4, 5, 6});
+    const int32_t moments[] = {add("m0", {0, 0, 0}), add("m1", {0, 0, 0}), add("v0", {0, 0, 0}), add("v1", {0, 0, 0})};
+    const Value old[] = {narrow(graph.state(both), 0, Dim(0), Dim(kHalf)),
+                         narrow(graph.state(both), 0, Dim(kHalf), Dim(kHalf))};
+    const Value gradient = graph.add_input("gradient", {DType::f32, {kHalf}});
+    std::vector<Value> inputs = {full(graph, {}, 0.5), full(graph, {}, 1.0, DType::i64), old[0], old[1], gradient,
+                                 neg(gradient)};
+    for (const int32_t moment : moments) inputs.push_back(graph.state(moment));
+    const std::vector<Value> results = emit_node(ops::AdamUpdate{.weight_decays = {0, 0}}, inputs);
+    graph.add_update(both, concat({results[0], results[1]}, 0));
+    for (size_t i = 0; i < 4; ++i) graph.add_update(moments[i], results[2 + i]);
+    if (keeps_old) graph.add_output("old", results[0] + old[1]);
+  }
+
+  int32_t add(const std::string& name, std::vector<float> values) {
+    const auto count = static_cast<int64_t>(values.size());
+    return model->add_state(
+        {.name = name, .type = {DType::f32, {count}}, .initial = Tensor::of<float>({count}, values)});
+  }
+  Plan plan() const { return make_plan(graph, cpu::cpu_target()); }
+  static size_t count(const Plan& plan, std::string_view op) {
+    return static_cast<size_t>(
+        std::ranges::count_if(plan.steps, [&](const Step& step) { return step.op->name() == op; }));
+  }
+};
+
+TEST(MakePlan, PartsOfAStateAreWrittenOverTheOldOnes) {
+  const StateOfTwoParameters c(false);
+  const Plan plan = c.plan();
+  EXPECT_EQ(c.count(plan, "concat"), 0u);
+  EXPECT_TRUE(plan.state_copies.empty());
+  Session session(c.model);
+  session.run("main", {{"gradient", Tensor::of<float>({3}, {1, -1, 1})}});
+  EXPECT_EQ(session.state("both").to_doubles(), (std::vector<double>{0.5, 2.5, 2.5, 4.5, 4.5, 6.5}));
+}
+
+TEST(MakePlan, PartsOfAStateWaitWhileAnOldOneIsStillRead) {
+  const StateOfTwoParameters c(true);
+  EXPECT_EQ(c.count(c.plan(), "concat"), 1u);
+  Session session(c.model);
+  const NamedTensors out = session.run("main", {{"gradient", Tensor::of<float>({3}, {1, -1, 1})}});
+  EXPECT_EQ(out.at("old").to_doubles(), (std::vector<double>{4.5, 7.5, 8.5}));
+  EXPECT_EQ(session.state("both").to_doubles(), (std::vector<double>{0.5, 2.5, 2.5, 4.5, 4.5, 6.5}));
 }
 
 TEST(MakePlan, TwoStatesCanChangePlaces) {
