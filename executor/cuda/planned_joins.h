@@ -29,7 +29,7 @@ class PlannedJoins {
 
   // Before a run, when none goes on.
   void begin_run();
-  // Steps that may have been under way when a run failed, in the plan's order: a launch of many knows better where it was.
+  // Steps that may have been under way when a run failed, in the plan's order, narrowed to those that joined launches report.
   std::vector<size_t> narrowed(std::vector<size_t> steps) const;
 
  private:

@@ -2,7 +2,7 @@
 // and the device reads the host's memory; in memory of the session's own otherwise. States that are
 // kept in parts (schema/graph/state_storage.h) live there, and go in and out as the values they mean. Of a state that ranks
 // share, each has its shard: whole values come in on all ranks, and go out by an exchange in which all take part. A slice that is
-// kept in parts itself has no memory: what is asked of its state is asked of it.
+// kept in parts itself has no memory: requests for the state that it is a slice of go through it to the parts.
 #pragma once
 
 #include <array>

@@ -19,8 +19,8 @@ using Precedence = std::pair<NodeId, NodeId>;
 // `nodes` by all precedences, which may repeat; where these leave a choice, the lower number comes first.
 std::vector<NodeId> in_order(const std::vector<NodeId>& nodes, const std::vector<Precedence>& precedences);
 
-// What exchanges must not pass each other: each with the next, of nodes of all ranks, where ranks have graphs that differ, which
-// shows in nodes that have a peer. Empty where all have the same graph.
+// Each exchange of all ranks with the next one, where ranks have different graphs (one has a node with a peer): all must start
+// such exchanges in the same order. Empty where all ranks have the same graph.
 std::vector<Precedence> order_of_exchanges(const Graph& graph);
 
 // Who reads a value: live nodes (once per operand), outputs and updates.

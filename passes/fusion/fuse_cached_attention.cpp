@@ -73,8 +73,8 @@ bool is_start(const TensorType& start, const TensorType& q) {
   return start == TensorType{DType::i64, {}} || start == TensorType{DType::i64, {q.shape[0]}};
 }
 
-// Both turned by the same rope, but for what they are.
-bool turned_alike(const Rotated& q, const Rotated& k) {
+// Both rotated by ropes with equal attributes and equal frequencies.
+bool rotated_alike(const Rotated& q, const Rotated& k) {
   if (!q.rope || !k.rope || !(q.rope.node->attributes == k.rope.node->attributes)) return false;
   if (q.rope.num_inputs() != k.rope.num_inputs()) return false;
   return q.rope.num_inputs() < 3 || q.rope.input(2) == k.rope.input(2);
@@ -102,7 +102,7 @@ std::optional<Match> find_match(const Graph& graph, const Uses& uses, const Node
   found.op.scale = rules->scale;
   found.op.window = rules->window;
   const Matched<ops::Rope>& rope = found.q.rope;
-  if (!turned_alike(found.q, found.k)) {
+  if (!rotated_alike(found.q, found.k)) {
     found.q = {node.inputs[0], {}};
     found.k = {keys->inputs[1], {}};
     return found;

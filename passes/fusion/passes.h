@@ -79,7 +79,7 @@ Graph fuse_norms(const Graph& graph, const PassContext& context);
 // x * sigmoid(x) -> silu(x); silu(gate) * up -> swiglu(gate, up)
 Graph fuse_swiglu(const Graph& graph, const PassContext& context);
 
-// Products that swiglu stands beside take it in, in training steps in bf16 on a GPU:
+// Fuses swiglu and its gradient into the epilogue of the product beside them, in training steps in bf16 on a GPU:
 //   linear(x, w), then swiglu of it      -> linear with_swiglu
 //   matmul(dy, w), then swiglu_grad by it -> matmul with swiglu_grad
 // swiglu and its gradient move much memory and compute little; while a product has its tile in registers they

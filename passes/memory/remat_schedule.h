@@ -89,11 +89,10 @@ class RematSchedule {
   }
 
  private:
-  struct Val {
+  struct ScheduledValue {
     ValueId original;
     Id buffer = -1;
-    Id next =
-        -1;  // that holds the same value of the graph, in the order they were made; that value is the first
+    Id next = -1;  // the next copy of the same graph value, which is the first of the list; -1: last
   };
   struct Buffer {
     int64_t bytes = 0;
@@ -129,7 +128,7 @@ class RematSchedule {
 
   std::shared_ptr<const Nodes> nodes_;
   Items items_;
-  std::vector<Val> values_;
+  std::vector<ScheduledValue> values_;
   std::vector<Buffer> buffers_;
 };
 

@@ -4,8 +4,8 @@
 // one behind the other in one pair of states, and the concatenation is that state.
 //
 // The states of a model belong to all its entry points, so which weights are kept so is a question about the
-// model, asked where the memory is made (executor/compile), which need not know in what they are kept. passes/precision/split_weights rewrites entry
-// points for such memory.
+// model, asked where the memory is made (executor/compile), which does not depend on the storage format.
+// passes/precision/split_weights rewrites entry points for such memory.
 #pragma once
 
 #include <map>

@@ -57,7 +57,7 @@ struct StateFormat {
 // how a state is kept asks its format; docs/architecture.md lists the files that know halves by name.
 const StateFormat& bf16_halves_format();
 
-// As what they mean: for states of which this process keeps a shard. Null for dtypes that no such state has.
+// The identity format: values unencoded, of states of which a process keeps a shard. Null for dtypes that no such state has.
 const StateFormat* plain_format(DType meant);
 
 // Values in a format of states: one tensor for each part of it, in the part's dtype.

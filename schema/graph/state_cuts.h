@@ -25,9 +25,9 @@ inline Shard in_blocks(const Shard& shard, int64_t values) {
   return {shard.axis, shard.first / values, shard.count / values, shard.runs};
 }
 
-// By state of the model that ranks share: the shards that lead from all of its values to those that this process keeps, each of
-// what the one ahead leaves. The first may take a piece of each of many runs; those behind it are one piece. Of states that the model
-// has encoded every process has the file: nobody needs the others for them, so they are not here.
+// By state of the model that ranks share: its successive cuts, from all values to those that this process keeps; each applies to
+// the result of the previous one. Only the first may have several runs. States that the model has encoded are not here: every
+// process reads all of them from the file.
 inline std::map<int32_t, std::vector<Shard>> cuts_of_states(const Model& model, const StateStorage& storage) {
   std::map<int32_t, std::vector<Shard>> cuts;
   std::map<int32_t, int32_t> wholes;  // by slice: the state

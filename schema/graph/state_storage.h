@@ -16,7 +16,7 @@
 
 namespace genesis {
 
-// In which a process keeps a shard of the state; null where it keeps all of it, since the model has it encoded.
+// The format of a process's shard of the state; null: each keeps all of it, as the model has it encoded or no shard has its dtype.
 const StateFormat* shard_format(const State& state);
 
 // What a state starts from, decoded where it is encoded; zeros where it has nothing to start from.

@@ -74,8 +74,7 @@ struct Target {
   // Bytes that are exchanged by one call: so many that starting it costs little, so few that the last call, which nothing
   // hides, is over soon.
   int64_t bucket_bytes = int64_t{32} << 20;
-  // Multiply-adds by which a product must be shorter for each element that ranks exchange, so that they share it; and for each
-  // element that they gather.
+  // Ranks share a product only if it has so many multiply-adds for each element that they then exchange, or gather.
   int64_t products_per_exchanged = 64, products_per_gathered = 32;
 
   double last_tiles_seconds = 10e-6;  // partly idle at the end of a product of large tiles
