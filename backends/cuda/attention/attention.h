@@ -53,7 +53,7 @@ std::optional<std::string> plain_attention_declines(const AttentionShape& shape)
 void run_plain_attention(const AttentionShape& shape, const AttentionData& data);
 int64_t plain_gradient_scratch(const AttentionShape& shape);
 void run_plain_gradient(const AttentionShape& shape, const AttentionData& data);
-// dy . y of each row of queries, to the scratch: what softmax's gradient takes off.
+// Writes delta to the scratch: of each row of queries the sum of dy * y, which softmax's gradient subtracts.
 void write_row_products(const AttentionShape& shape, const AttentionData& data);
 
 // The rows of attention_grad that run on every chip: what a row for some chips leaves a node to on others.

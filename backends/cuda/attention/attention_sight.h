@@ -60,7 +60,7 @@ struct KeySight {
   }
 };
 
-// Reports starts that fall among the queries that a block has, by all its threads.
+// Reports a key_start that falls among the queries that a block has, by all its threads.
 __device__ __forceinline__ void check_key_starts(const AttentionShape& s, const AttentionData& d,
                                                  const KeySight& sight, int64_t first, int64_t end) {
   if (!sight.starts) return;

@@ -41,7 +41,7 @@ struct OnlineSoftmax {
     return by;
   }
 
-  // Elements value(0) to value(N - 1). Of NaN only the sum knows.
+  // Elements value(0) to value(N - 1). A NaN reaches the sum, never the maximum.
   template <int N, class Value>
   __device__ __forceinline__ void add(const Value& value) {
     W most = max;

@@ -58,7 +58,7 @@ __device__ __forceinline__ uint64_t describe(uint32_t address, uint32_t stride, 
 __device__ __forceinline__ uint64_t moved(uint64_t description, uint32_t bytes) {
   return (description & 0xFFFFFFFF00000000ull) | (static_cast<uint32_t>(description) + (bytes >> 4));
 }
-// Around multiplications that share accumulators; what was committed last counts as one.
+// Before the first wgmma, and whenever registers that one reads or adds to have changed. A commit closes a group.
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wgmma_commit_group() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
@@ -125,7 +125,7 @@ __device__ __forceinline__ void multiply(float (&d)[32], const uint32_t (&a)[4],
   // clang-format on
 }
 
-// No use of d behind this is moved ahead of what it stands behind.
+// A barrier for the compiler: accesses to d are not moved across it.
 template <int kSize>
 __device__ __forceinline__ void pin(float (&d)[kSize]) {
 #pragma unroll

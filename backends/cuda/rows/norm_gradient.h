@@ -97,7 +97,7 @@ __device__ GradientSums<float> gradient_sums(const NormArguments& a, const Share
       for (int j = 0; j < N; ++j) mean[0] += d[k][j];
   }
   if constexpr (kCenter) {
-    sum_group<RowDeal::kThreads>(mean, group, feed.round);
+    sum_group<RowDeal::kMaxThreads>(mean, group, feed.round);
     mean[0] *= each;
   }
   float sums[kCenter ? 3 : 2] = {};  // of squares, of g d, of g
@@ -116,7 +116,7 @@ __device__ GradientSums<float> gradient_sums(const NormArguments& a, const Share
       if constexpr (kCenter) sums[2] += g[j];
     }
   }
-  sum_group<RowDeal::kThreads>(sums, group, feed.round);
+  sum_group<RowDeal::kMaxThreads>(sums, group, feed.round);
   const float inverse = rsqrtf(sums[0] * each + static_cast<float>(a.eps));
   return {mean[0], inverse, kCenter ? sums[kCenter ? 2 : 0] * each : 0.0f, sums[1] * each * inverse};
 }
@@ -160,7 +160,7 @@ __device__ void finish_row(const NormArguments& a, const SharedVector<N>& weight
 }
 
 // Of a thread: a multiprocessor has some left, in which the kernel behind waits.
-constexpr int kGradientRegisters = (65536 / RowDeal::kThreads - 4) / 8 * 8;
+constexpr int kGradientRegisters = (65536 / RowDeal::kMaxThreads - 4) / 8 * 8;
 
 // GradientCall::kStages rows of every group are in shared memory, one of them in work, and the sums of
 // columns in registers.

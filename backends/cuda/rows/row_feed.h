@@ -12,8 +12,8 @@ namespace genesis::cuda {
 
 // How rows are dealt to groups of threads; of the shape alone, and with it the order of every sum.
 struct RowDeal {
-  static constexpr int kThreads = 512, kElements = 16;  // most of a block; most of a thread
-  static constexpr int64_t kLongest = kThreads * kElements;
+  static constexpr int kMaxThreads = 512, kMaxElements = 16;  // of a block; of a row, in a thread
+  static constexpr int64_t kLongest = kMaxThreads * kMaxElements;
 
   int group = 32, at_once = 1;  // threads of a row; rows of a block in work at once
   int packs_each = 1;           // packs of a row that a thread has: 1, 2 or 4
@@ -26,10 +26,10 @@ struct RowDeal {
     RowDeal b;
     b.group = 1;
     while (b.group < 32 && b.group < packs) b.group *= 2;
-    while (b.group < kThreads && b.group * (kElements / width) < packs) b.group *= 2;
+    while (b.group < kMaxThreads && b.group * (kMaxElements / width) < packs) b.group *= 2;
     b.packs_each = packs > 2 * b.group ? 4 : packs > b.group ? 2 : 1;
     b.at_once = std::max(1, 32 / b.group);
-    while (b.threads() < kThreads && b.at_once * blocks < rows) b.at_once *= 2;
+    while (b.threads() < kMaxThreads && b.at_once * blocks < rows) b.at_once *= 2;
     b.count = std::min(blocks, blocks_for(rows, b.at_once));
     return b;
   }
@@ -63,9 +63,9 @@ inline size_t shared_room() {
 }
 
 // A thread's part of the rows of its group. Groups go round: all of the chip works on neighbouring rows,
-// and what is left for a last round is spread over all blocks. kSure: so many of the tensors are there. kOnce:
+// and what is left for a last round is spread over all blocks. The first kRequired tensors are never null. kOnce:
 // rows are the first to leave the second-level cache.
-template <int K, int kStages, int kTensors, int kSure, bool kOnce>
+template <int K, int kStages, int kTensors, int kRequired, bool kOnce>
 struct RowFeed {
   const FeedCall& call;
   int64_t row, stride;  // its current row; from there to the next
@@ -128,7 +128,7 @@ struct RowFeed {
       Words* to = ring + writing * stage_packs;
 #pragma unroll
       for (int t = 0; t < kTensors; ++t)
-        if (t < kSure || call.data[t])
+        if (t < kRequired || call.data[t])
           fetch_part(to + t * K * step, static_cast<const Words*>(call.data[t]) + at);
     }
     end_batch();

@@ -15,17 +15,17 @@ struct RowPlan {
   int threads = 128;     // of a block
   int64_t blocks = 0;    // threads / group rows each
 
-  // `few`: packs of a thread, as long as there are threads for the others.
-  static RowPlan of(int64_t rows, int64_t packs, bool registers, int max_threads = 1024, int few = 4) {
+  // `max_packs`: of a thread; more only where a row cannot have more threads.
+  static RowPlan of(int64_t rows, int64_t packs, bool registers, int max_threads = 1024, int max_packs = 4) {
     constexpr int kMaxPacks = 4, kMaxThreads = 512;  // more threads would not have the registers
     constexpr int64_t kChip = 128 << 10;             // threads that keep a chip busy
     RowPlan plan;
     plan.group = 1;
     while (plan.group < 32 && plan.group < packs) plan.group *= 2;
     const auto each = [&] { return (packs + plan.group - 1) / plan.group; };
-    while (plan.group < kMaxThreads && (each() > few || (each() > 1 && rows * plan.group < kChip)))
+    while (plan.group < kMaxThreads && (each() > max_packs || (each() > 1 && rows * plan.group < kChip)))
       plan.group *= 2;
-    const bool fits = each() <= std::max(few, kMaxPacks);
+    const bool fits = each() <= std::max(max_packs, kMaxPacks);
     if (registers && fits)
       plan.in_registers = each() > 4 ? 8 : each() == 3 ? 4 : std::max(1, static_cast<int>(each()));
     if (!fits) plan.group = max_threads;
@@ -169,16 +169,16 @@ void start_shared(const KernelContext& c, RowCall call, const RowPlan& plan, int
   start_with_pdl(c, row_kernel<T, N, 0, Work>, plan.blocks, plan.threads, bytes, call, work);
 }
 
-// work over all rows of n elements of T, of which `inputs` tensors are read. kRegisters: short rows in registers.
-// `few`: as RowPlan::of().
+// work over all rows of n elements of T, of which `inputs` tensors are read. kRegisters: short rows in registers. `max_packs`: as RowPlan::of().
 template <class T, bool kRegisters = true, class Work>
-void start_rows(const KernelContext& c, int64_t rows, int64_t n, int inputs, const Work& work, int few = 4) {
+void start_rows(const KernelContext& c, int64_t rows, int64_t n, int inputs, const Work& work,
+                int max_packs = 4) {
   if (rows == 0 || n == 0) return;
   with_packs<T>(c, n, [&](auto size) {
     constexpr int N = size();
     constexpr bool kMayUseRegisters = kRegisters && !std::is_same_v<T, double> && N > 1;
     RowCall call{.rows = rows, .packs = n / N};
-    const RowPlan plan = RowPlan::of(rows, call.packs, kMayUseRegisters, 1024, few);
+    const RowPlan plan = RowPlan::of(rows, call.packs, kMayUseRegisters, 1024, max_packs);
     call.group = plan.group;
     if constexpr (kMayUseRegisters) {
       const auto in_registers = [&](auto k) {

@@ -13,8 +13,8 @@ namespace genesis::cuda {
 // In the host's pinned memory, one per plan; the runner looks at it when a run is done. Steps run in order,
 // so the first report is the first step's.
 struct DeviceFault {
-  int32_t set =
-      0;  // 1: an index out of range; 2: an integer divided by zero; 3: a logit that is NaN; 4: starts that fall
+  // 1: an index out of range; 2: an integer divided by zero; 3: a logit that is NaN; 4: a key_start that falls along its row
+  int32_t set = 0;
   int32_t step = 0;
   int64_t value = 0, limit = 0;  // value is outside [0, limit)
 };
@@ -77,7 +77,7 @@ struct PdlLaunch {
     attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[0].val.programmaticStreamSerializationAllowed = 1;
     // Kernels that want different shares of the first cache cannot meet on one multiprocessor. Those that
-    // stream through it need it: what they ask of memory has its places there.
+    // stream through it need it: their outstanding loads occupy its lines.
     attributes[1].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
     attributes[1].val.sharedMemCarveout = 100;
   }

@@ -256,8 +256,8 @@ struct LossPlan {
   int threads, in_registers;
 };
 
-LossPlan deal_rows(LossArguments& a, bool registers, int few) {
-  RowPlan rows = RowPlan::of(a.rows, a.packs, registers, kLossThreads, few);
+LossPlan deal_rows(LossArguments& a, bool registers, int max_packs) {
+  RowPlan rows = RowPlan::of(a.rows, a.packs, registers, kLossThreads, max_packs);
   if (rows.in_registers == 8 && rows.group == 32) rows.threads = 256;
   const int64_t at_once = rows.threads / rows.group;
   a.group = rows.group;

@@ -212,7 +212,7 @@ bool try_gradient(const KernelContext& c, const NormArguments& a, int64_t rows, 
   const size_t bytes = deal.shared_bytes(GradientCall::kStages, tensors, a.n);
   if (deal.packs_each == 1) start_gradient<kCenter, T, N, 1>(c, deal, call, bytes);
   if (deal.packs_each == 2) start_gradient<kCenter, T, N, 2>(c, deal, call, bytes);
-  if constexpr (4 * N <= RowDeal::kElements)
+  if constexpr (4 * N <= RowDeal::kMaxElements)
     if (deal.packs_each == 4) start_gradient<kCenter, T, N, 4>(c, deal, call, bytes);
   to.add_blocks(c, deal.count);
   return true;
