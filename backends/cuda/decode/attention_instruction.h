@@ -1,4 +1,4 @@
-// A step of attention in a megakernel: a block has one query head and one range of keys; it rotates q and the new
+// Attention as an instruction of a megakernel: a block has one query head and one range of keys; it rotates q and the new
 // key itself, and one block of a key head writes the caches. Keys and values of the caches are asked for
 // before q is there. With few keys a block has them all; with more, blocks hand on what they know of a head
 // in words, and the first of them merges. How keys are split depends on their number and the chip. Used by
@@ -212,11 +212,11 @@ struct RotatedHeads {
   Words new_k, new_v;
 };
 
-// Waits until they are there, and puts the coming step in its place.
+// Waits until they are there, and puts the next instruction into its stage.
 template <int kSize>
 __device__ __forceinline__ RotatedHeads read_heads(const Instruction& s, const CachedKeys<kSize>& keys,
                                                    int head, const MegakernelShared& shared, uint32_t tags,
-                                                   const StepFeed& coming) {
+                                                   const NextInstruction& coming) {
   constexpr int kSet = CachedKeys<kSize>::kSet;
   Words q_gain{}, k_gain{};
   if (s.q_norm) q_gain = static_cast<const Words*>(s.q_norm)[keys.lane_of_set];
@@ -238,21 +238,21 @@ __device__ __forceinline__ RotatedHeads read_heads(const Instruction& s, const C
 }
 
 template <int kSize>
-__device__ void attend(const Instruction& s, const ProducerWarp& feed, MegakernelShared& shared,
-                       const MegakernelRun& run, const StepFeed& coming) {
+__device__ void attend(const Instruction& s, const BlockShare& share, MegakernelShared& shared,
+                       const MegakernelRun& run, const NextInstruction& coming) {
   using Keys = CachedKeys<kSize>;
   constexpr int kSet = Keys::kSet;
-  const int start = run.start, thread = static_cast<int>(threadIdx.x), split = feed.split;
+  const int start = run.start, thread = static_cast<int>(threadIdx.x), split = share.split;
   const int splits = max(1, min(s.splits, (start - first_key(s, start) + kKeysOfSplit - 1) / kKeysOfSplit));
-  if (feed.head < 0 || split >= splits) {
+  if (share.head < 0 || split >= splits) {
     coming.put();
     return sync_consumers();
   }
   const int group = s.heads / s.key_heads;
-  const Keys keys(s, feed.head / group, split, splits, start);
+  const Keys keys(s, share.head / group, split, splits, start);
   Words k[2], v[2];
   keys.load(keys.begin, k, v);
-  const RotatedHeads heads = read_heads<kSize>(s, keys, feed.head, shared, run.tags, coming);
+  const RotatedHeads heads = read_heads<kSize>(s, keys, share.head, shared, run.tags, coming);
   const bool has_new = split == splits - 1;
 
   // Two rounds of keys at a time, with the last the new key; the next two are on their way.
@@ -267,7 +267,7 @@ __device__ void attend(const Instruction& s, const ProducerWarp& feed, Megakerne
     add_three_keys<kSet>(state, heads.q, now_k, now_v, seen, s.scale);
     if (last) break;
   }
-  if (has_new && keys.key == 0 && feed.head % group == 0) keys.put(start, heads.new_k, heads.new_v);
+  if (has_new && keys.key == 0 && share.head % group == 0) keys.put(start, heads.new_k, heads.new_v);
 
   const uint32_t tag = run.tags + s.tag;
   put_warp<Element, kSet>(state, shared.of_warp[thread / kLanes]);
@@ -275,14 +275,14 @@ __device__ void attend(const Instruction& s, const ProducerWarp& feed, Megakerne
   PairState whole;
   if (thread < kSize / 2) whole = merge_rows<kSize>(shared.of_warp, kConsumerWarps, thread);
   if (splits > 1) {
-    TaggedWord* words = s.split_words + int64_t{feed.head} * s.splits * (kSize + 2);
+    TaggedWord* words = s.split_words + int64_t{share.head} * s.splits * (kSize + 2);
     write_split<kSize>(words + split * (kSize + 2), whole, tag);
     if (split > 0) return;
     read_splits<kSize>(words, tag, splits, shared);
     sync_consumers();
     if (thread < kSize / 2) whole = merge_rows<kSize>(shared.of_split, splits, thread);
   }
-  put_head<kSize>(s, feed.head, whole, tag);
+  put_head<kSize>(s, share.head, whole, tag);
 }
 
 }  // namespace genesis::cuda

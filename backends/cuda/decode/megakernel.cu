@@ -50,14 +50,14 @@ struct ChunkPlaces {
 // Weights, in the order in which the other warps want them: a lane asks for a row of a chunk, lanes behind those of rows
 // for their scales.
 __device__ void run_producer(const MegakernelProgram& program, MegakernelShared& shared,
-                             const ConsumerPlaces& places) {
+                             const SharedLayout& layout) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const uint64_t policy = evict_first_policy();
   ChunkPlaces ring{program, shared};
 #pragma unroll 1
   for (int i = 0; i < program.count; ++i) {
-    const ProducerWarp f = places.feeds[i];
-    if (blockIdx.x == 0 && lane == 0 && f.first_unit < f.end_unit) program.place->fed = i + 1;
+    const BlockShare f = layout.shares[i];
+    if (blockIdx.x == 0 && lane == 0 && f.first_unit < f.end_unit) program.counter->fed = i + 1;
     const DepthCuts cuts = f.cuts();
     const int units_of_chunk = f.swiglu ? kChunkRows / 4 : kChunkRows / 2, each = cuts.pairs ? 2 : 1;
     const bool of_scales = lane >= kChunkRows;
@@ -79,7 +79,7 @@ __device__ void run_producer(const MegakernelProgram& program, MegakernelShared&
           expect_bytes(ring.full(), static_cast<uint32_t>(rows * blocks * (kBlockBytes + cuts.scale_bytes)));
         __syncwarp();
         if (asks)
-          stream_to_shared(places.ring + at + to, from + begin * (of_scales ? cuts.scale_bytes : kBlockBytes),
+          stream_to_shared(layout.ring + at + to, from + begin * (of_scales ? cuts.scale_bytes : kBlockBytes),
                            static_cast<uint32_t>(blocks * block_bytes), ring.full(), policy);
       }
     }
@@ -94,7 +94,7 @@ __device__ void ask_for_small_tensors(const MegakernelProgram& program) {
       asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<const char*>(from) + at));
   };
   for (int i = threadIdx.x; i < program.count * (1 + Instruction::kMaxLayers); i += kMegakernelThreads) {
-    const Instruction& s = program.steps[i / (1 + Instruction::kMaxLayers)];
+    const Instruction& s = program.instructions[i / (1 + Instruction::kMaxLayers)];
     const int layer = i % (1 + Instruction::kMaxLayers) - 1;
     if (static_cast<int>(blockIdx.x) != i % static_cast<int>(gridDim.x) || s.kind != Instruction::kProduct)
       continue;
@@ -130,20 +130,20 @@ __global__ void __launch_bounds__(kMegakernelThreads + kLanes, 1)
     run_megakernel(const __grid_constant__ MegakernelProgram program) {
   extern __shared__ __align__(128) unsigned char memory[];
   MegakernelShared& shared = *reinterpret_cast<MegakernelShared*>(memory);
-  const ConsumerPlaces places(program, memory);
+  const SharedLayout layout(program, memory);
   if (threadIdx.x == 0) shared.zeros = {0, 0, 0, 0};
   for (int i = threadIdx.x; i < program.count; i += blockDim.x)
-    places.feeds[i] = ProducerWarp(program.steps[i]);
+    layout.shares[i] = BlockShare(program.instructions[i]);
   if (threadIdx.x < kChunks) {
     init_barrier(&shared.full[threadIdx.x], 1);
     init_barrier(&shared.empty[threadIdx.x], kConsumerWarps);
   }
-  StepFeed next_step(program, shared, 0);
-  next_step.put();
+  NextInstruction next(program, shared, 0);
+  next.put();
   let_copies_see_barriers();
   __syncthreads();
   pdl_launch_dependents();
-  if (threadIdx.x >= kMegakernelThreads) return run_producer(program, shared, places);
+  if (threadIdx.x >= kMegakernelThreads) return run_producer(program, shared, layout);
 
   ask_for_small_tensors(program);
   pdl_wait();
@@ -156,20 +156,20 @@ __global__ void __launch_bounds__(kMegakernelThreads + kLanes, 1)
   }
   sync_consumers();
   for (int i = 0; i < program.count; ++i) {
-    const Instruction& step = shared.steps[i % kStepPlaces];
-    if (blockIdx.x == 0 && threadIdx.x == 0) program.place->computed = i + 1;  // nobody waits for the bus
-    StepFeed coming(program, shared, i + 1);
+    const Instruction& step = shared.instructions[i % kInstructionStages];
+    if (blockIdx.x == 0 && threadIdx.x == 0) program.counter->computed = i + 1;  // nobody waits for the bus
+    NextInstruction coming(program, shared, i + 1);
     if (step.kind == Instruction::kAttention)
-      attend<kSize>(step, places.feeds[i], shared, run, coming);
+      attend<kSize>(step, layout.shares[i], shared, run, coming);
     else
-      multiply(step, places.feeds[i], shared, places, run, coming);
+      multiply(step, layout.shares[i], shared, layout, run, coming);
   }
   count_run(program.run);
 }
 
 int ring_bytes(const MegakernelProgram& program, int shared) {
-  const ConsumerPlaces places(program, nullptr);
-  return (shared - static_cast<int>(places.ring - static_cast<unsigned char*>(nullptr))) / 128 * 128;
+  const SharedLayout layout(program, nullptr);
+  return (shared - static_cast<int>(layout.ring - static_cast<unsigned char*>(nullptr))) / 128 * 128;
 }
 
 template <int kSize>

@@ -1,4 +1,4 @@
-// What the parts of megakernel.cu share: what lies in shared memory, how a block knows its share of a step,
+// What the parts of megakernel.cu share: what lies in shared memory, how a block knows its share of an instruction,
 // and words with tags.
 #pragma once
 
@@ -16,19 +16,19 @@ inline constexpr int kPack = 8;                         // elements of 16 bytes
 inline constexpr int kBlockBytes = 64;                  // of a row of weights that four lanes take at once
 inline constexpr int kChunks = 32;                      // in the ring at most
 inline constexpr int kChunkRows = 16, kPassChunks = 6;  // chunks whose sums are finished together
-inline constexpr int kStepPlaces = 3;  // the step at hand, the next, and one that a late warp may still read
+inline constexpr int kInstructionStages = 3;  // at hand, next, and one that a late warp may still read
 inline constexpr int kMaxHeadSize = 128, kMaxAttentionSplits = 11;
 inline constexpr int kMinSharedBytes = 200 << 10;
 
 struct MegakernelShared {
-  Instruction steps[kStepPlaces];
+  Instruction instructions[kInstructionStages];
   uint4 zeros;
   union {
     float sums[2]
               [kPassChunks * kConsumerWarps * kChunkRows];  // [chunk][slice of k][row]; two passes alternate
     float of_split[kMaxAttentionSplits][kMaxHeadSize + 4];  // of an attention, behind its first barrier
   };
-  float squares[2][kConsumerWarps];  // of x; two steps alternate
+  float squares[2][kConsumerWarps];  // of x; two instructions alternate
   float cosines[kMaxHeadSize / 2], sines[kMaxHeadSize / 2];
   float of_warp[kConsumerWarps][kMaxHeadSize + 4];
   uint64_t full[kChunks], empty[kChunks];
@@ -67,8 +67,8 @@ struct DepthCuts {
   }
 };
 
-// A block's share of a step, and where its weights come from.
-struct ProducerWarp {
+// The part of an instruction that one block computes, and where its weights lie.
+struct BlockShare {
   const void *weight[Instruction::kMaxLayers], *scales[Instruction::kMaxLayers];
   int32_t first[Instruction::kMaxLayers];
   WeightFormat format;
@@ -76,7 +76,7 @@ struct ProducerWarp {
   int32_t row_bytes = 0, scale_row_bytes = 0;                                 // from row to row in the ring
   int32_t head = -1, split = 0;                                               // of an attention
 
-  __device__ explicit ProducerWarp(const Instruction& s)
+  __device__ explicit BlockShare(const Instruction& s)
       : format(s.format), k(s.k), layers(s.layers), swiglu(s.swiglu), log_parts(s.log_parts), ahead(s.ahead) {
     const int blocks = static_cast<int>(gridDim.x), block = (static_cast<int>(blockIdx.x) + s.shift) % blocks;
     for (int i = 0; i < Instruction::kMaxLayers; ++i)
@@ -110,22 +110,22 @@ struct ProducerWarp {
   }
 };
 
-// Behind MegakernelShared: one ProducerWarp a step, x, and the ring.
-struct ConsumerPlaces {
-  ProducerWarp* feeds;
+// Shared memory behind MegakernelShared: one BlockShare for each instruction, x, and the ring.
+struct SharedLayout {
+  BlockShare* shares;
   unsigned char *vector, *ring;
 
-  __host__ __device__ ConsumerPlaces(const MegakernelProgram& p, unsigned char* memory) {
+  __host__ __device__ SharedLayout(const MegakernelProgram& p, unsigned char* memory) {
     const auto up = [](int64_t bytes) { return (bytes + 127) / 128 * 128; };
-    feeds = reinterpret_cast<ProducerWarp*>(memory + up(sizeof(MegakernelShared)));
-    vector = memory + up(sizeof(MegakernelShared)) + up(p.count * int64_t{sizeof(ProducerWarp)});
+    shares = reinterpret_cast<BlockShare*>(memory + up(sizeof(MegakernelShared)));
+    vector = memory + up(sizeof(MegakernelShared)) + up(p.count * int64_t{sizeof(BlockShare)});
     ring = vector + up(p.vector_bytes);
   }
 };
 
 // What the warps that compute know of a run.
 struct MegakernelRun {
-  uint32_t tags = 0;          // plus a step's tag: the tag of its words
+  uint32_t tags = 0;          // plus an instruction's tag: the tag of its words
   int start = 0;              // the new token's position
   uint32_t chunk = 0;         // of the ring, the next to be used
   int sums = 0, squares = 0;  // which of the two is next
@@ -136,17 +136,17 @@ __device__ __forceinline__ void sync_consumers() {
   asm volatile("bar.sync 1, %0;" ::"n"(kMegakernelThreads) : "memory");
 }
 
-// The step after the one at hand comes while that is done: asked for first, put in its place before a barrier
-// of the step at hand, which makes it seen. Its place is that of the step two before, which nobody reads any
-// more: there was a barrier in the one between.
-class StepFeed {
+// Loads the next instruction while the one at hand is computed: into registers at its beginning, and by put() into a stage
+// of shared memory before one of its barriers, which makes it seen. The stage held the instruction two before, which nobody
+// reads any more: there was a barrier in the one between.
+class NextInstruction {
  public:
-  __device__ StepFeed(const MegakernelProgram& program, MegakernelShared& shared, int i)
+  __device__ NextInstruction(const MegakernelProgram& program, MegakernelShared& shared, int i)
       : lane_(static_cast<int>(threadIdx.x) - (kMegakernelThreads - kLanes)) {
     there_ = i < program.count && lane_ >= 0 && lane_ < kWords;
     if (!there_) return;
-    words_ = reinterpret_cast<const uint4*>(program.steps + i)[lane_];
-    to_ = reinterpret_cast<uint4*>(&shared.steps[i % kStepPlaces]) + lane_;
+    words_ = reinterpret_cast<const uint4*>(program.instructions + i)[lane_];
+    to_ = reinterpret_cast<uint4*>(&shared.instructions[i % kInstructionStages]) + lane_;
   }
   __device__ void put() const {
     if (there_) *to_ = words_;

@@ -66,7 +66,7 @@ struct ProgramCounter {
 };
 
 struct MegakernelProgram {
-  const Instruction* steps = nullptr;
+  const Instruction* instructions = nullptr;
   int32_t count = 0;
   int32_t size = 64;      // of a head
   int32_t positions = 0;  // of the caches; 0: no attention
@@ -77,7 +77,7 @@ struct MegakernelProgram {
   int32_t vector_bytes = 0;             // of the longest x in shared memory
   int32_t ring_bytes = 0;               // filled in when it starts
   FaultReport fault;                    // of a start out of range; of the first attention
-  volatile ProgramCounter* place = nullptr;
+  volatile ProgramCounter* counter = nullptr;
 };
 
 // Quantised weights are multiplied with x in bytes (device/byte_product.h). Their k is a multiple of this.

@@ -263,7 +263,7 @@ struct WarpSlice {
   }
 };
 
-// How rows of a step's chunks lie in the ring.
+// How rows of an instruction's chunks lie in the ring.
 struct ChunkRows {
   bool swiglu;
   int log_units;  // of a chunk
@@ -337,22 +337,22 @@ __device__ __forceinline__ float inverse_rms(const float* squares, float inverse
   return rsqrtf(fmaf(total, inverse_k, eps));
 }
 
-__device__ void multiply(const Instruction& s, const ProducerWarp& feed, MegakernelShared& shared,
-                         const ConsumerPlaces& places, MegakernelRun& run, const StepFeed& coming) {
-  if (feed.first_unit == feed.end_unit) {
+__device__ void multiply(const Instruction& s, const BlockShare& share, MegakernelShared& shared,
+                         const SharedLayout& layout, MegakernelRun& run, const NextInstruction& coming) {
+  if (share.first_unit == share.end_unit) {
     coming.put();
     return sync_consumers();
   }
   const int thread = static_cast<int>(threadIdx.x);
-  const DepthCuts cuts = feed.cuts();
+  const DepthCuts cuts = share.cuts();
   const WarpSlice mine(cuts, s.log_slices);
-  const int log_units = s.swiglu ? 2 : 3, units = feed.end_unit - feed.first_unit, k = s.k;
-  const ChunkRows rows{s.swiglu != 0, log_units, feed.row_bytes, feed.scale_row_bytes, cuts.scale_bytes};
+  const int log_units = s.swiglu ? 2 : 3, units = share.end_unit - share.first_unit, k = s.k;
+  const ChunkRows rows{s.swiglu != 0, log_units, share.row_bytes, share.scale_row_bytes, cuts.scale_bytes};
   const int chunks = (units + (1 << log_units) - 1) >> log_units;
   const bool normalises = s.norm != nullptr, swiglu = s.swiglu;
-  const WeightFormat format = feed.format;
+  const WeightFormat format = share.format;
   const float inverse_k = 1 / static_cast<float>(k), eps = s.eps;
-  const ConsumerLane plain(shared, places.vector, k, normalises);
+  const ConsumerLane plain(shared, layout.vector, k, normalises);
   float* squares = shared.squares[run.squares];
   run.squares ^= 1;
 
@@ -360,17 +360,17 @@ __device__ void multiply(const Instruction& s, const ProducerWarp& feed, Megaker
   for (int c0 = 0; c0 < chunks; c0 += kPassChunks) {
     const int count = min(kPassChunks, chunks - c0), first_unit = c0 << log_units;
     InstructionResult result;
-    if (const int unit = feed.first_unit + first_unit + thread;
-        thread < count << log_units && unit < feed.end_unit)
+    if (const int unit = share.first_unit + first_unit + thread;
+        thread < count << log_units && unit < share.end_unit)
       result.ask(s, unit, run.tags);
     if (c0 == 0) {
-      bring_x(s, places.vector, run.tags, squares);
+      bring_x(s, layout.vector, run.tags, squares);
       coming.put();
       sync_consumers();
     }
     float* sums_of_pass = shared.sums[run.sums];
     run.sums ^= 1;
-    multiply_pass(format, mine, plain, places.vector, k, shared, places.ring, rows,
+    multiply_pass(format, mine, plain, layout.vector, k, shared, layout.ring, rows,
                   {run.chunk, count, units - first_unit, sums_of_pass});
     run.chunk += static_cast<uint32_t>(count << mine.log_parts);
     sync_consumers();

@@ -29,12 +29,12 @@ CudaMegakernel::CudaMegakernel(MegakernelPlan megakernel, int device)
       blocks_(cuda::current_chip().multiprocessors) {
   static_assert(kMaxInstructions < cuda::kTags && InstructionShape::kMaxLayers == Instruction::kMaxLayers);
   words_ = cuda::allocate(device, plan_.slots * slot_words(plan_) * int64_t{sizeof(TaggedWord)});
-  steps_ = cuda::allocate(device, static_cast<int64_t>(plan_.instructions.size() * sizeof(Instruction)));
+  instructions_ = cuda::allocate(device, std::ssize(plan_.instructions) * int64_t{sizeof(Instruction)});
   run_ = cuda::allocate(device, 2 * sizeof(uint32_t));
-  program_.steps = reinterpret_cast<const Instruction*>(steps_.get());
+  program_.instructions = reinterpret_cast<const Instruction*>(instructions_.get());
   program_.run = reinterpret_cast<uint32_t*>(run_.get());
-  place_ = cuda::allocate_pinned(sizeof(cuda::ProgramCounter));
-  program_.place = reinterpret_cast<cuda::ProgramCounter*>(place_.get());
+  counter_ = cuda::allocate_pinned(sizeof(cuda::ProgramCounter));
+  program_.counter = reinterpret_cast<cuda::ProgramCounter*>(counter_.get());
   for (const PlannedInstruction& instruction : plan_.instructions)
     if (instruction.shape.kind != InstructionShape::Kind::kHeadNorm) plan_steps_.push_back(instruction.step);
   int64_t split_words = 0;
@@ -147,7 +147,7 @@ bool CudaMegakernel::load(std::span<const StepCall> calls, const cuda::Launch& l
   program_.count = static_cast<int32_t>(steps.size());
   for (const Instruction& step : steps)
     if (!cuda::ring_takes(program_, step)) return false;
-  cuda::check(cudaMemcpyAsync(steps_.get(), steps.data(), steps.size() * sizeof(Instruction),
+  cuda::check(cudaMemcpyAsync(instructions_.get(), steps.data(), steps.size() * sizeof(Instruction),
                               cudaMemcpyHostToDevice, launch.stream),
               "loading a megakernel");
   return true;
@@ -165,14 +165,14 @@ void CudaMegakernel::start(const cuda::Launch& launch) const {
 }
 
 void CudaMegakernel::begin_run() {
-  program_.place->computed = 0;
-  program_.place->fed = 0;
+  program_.counter->computed = 0;
+  program_.counter->fed = 0;
 }
 
 std::vector<size_t> CudaMegakernel::under_way() const {
   std::set<size_t> steps;
-  for (const int32_t place : {program_.place->computed, program_.place->fed})
-    steps.insert(plan_steps_[static_cast<size_t>(std::max(place, 1) - 1)]);
+  for (const int32_t instruction : {program_.counter->computed, program_.counter->fed})
+    steps.insert(plan_steps_[static_cast<size_t>(std::max(instruction, 1) - 1)]);
   return {steps.begin(), steps.end()};
 }
 

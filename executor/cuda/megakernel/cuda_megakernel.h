@@ -32,7 +32,7 @@ class CudaMegakernel final : public JoinedSteps {
 
   MegakernelPlan plan_;
   int blocks_;
-  std::shared_ptr<std::byte> words_, split_words_, steps_, run_, place_;
+  std::shared_ptr<std::byte> words_, split_words_, instructions_, run_, counter_;
   std::vector<size_t> plan_steps_;  // by step of the program
   cuda::MegakernelProgram program_;
 };
