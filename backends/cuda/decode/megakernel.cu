@@ -16,7 +16,7 @@ namespace {
 
 // Where in the ring the next chunk goes. Chunks keep the order in which they are asked for, and none is in
 // two pieces: where the end is too near, the room before it is left empty.
-struct ChunkPlaces {
+struct ChunkRing {
   const MegakernelProgram& program;
   MegakernelShared& shared;
   uint32_t next = 0, tail = 0, landed = 0;  // chunks: to be asked for, still in the ring, under way
@@ -53,7 +53,7 @@ __device__ void run_producer(const MegakernelProgram& program, MegakernelShared&
                              const SharedLayout& layout) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const uint64_t policy = evict_first_policy();
-  ChunkPlaces ring{program, shared};
+  ChunkRing ring{program, shared};
 #pragma unroll 1
   for (int i = 0; i < program.count; ++i) {
     const BlockShare f = layout.shares[i];

@@ -10,10 +10,10 @@ namespace genesis::cuda {
 
 #ifdef __CUDACC__
 
-// kDepth slots, one a step, of kPacks packs each. The packs of a warp's lanes lie side by side.
+// kDepth stages, one a step, of kPacks packs each. The packs of a warp's lanes lie side by side.
 template <int kPacks, int kDepth>
 struct LaneRing {
-  static constexpr int kSlots = kDepth;
+  static constexpr int kStages = kDepth;
   static constexpr int kWarpBytes = kDepth * kPacks * kLanes * 16;
   uint32_t first;  // the lane's, in shared memory
 
@@ -24,31 +24,31 @@ struct LaneRing {
     first = static_cast<uint32_t>(__cvta_generic_to_shared(shared + warp * kWarpBytes + lane * 16));
   }
 
-  __device__ __forceinline__ uint32_t at(int slot, int pack) const {
-    return first + static_cast<uint32_t>((slot * kPacks + pack) * kLanes * 16);
+  __device__ __forceinline__ uint32_t at(int stage, int pack) const {
+    return first + static_cast<uint32_t>((stage * kPacks + pack) * kLanes * 16);
   }
-  __device__ __forceinline__ Words read(int slot, int pack) const { return read_pack(at(slot, pack)); }
+  __device__ __forceinline__ Words read(int stage, int pack) const { return read_pack(at(stage, pack)); }
 
-  // Begins the copies of the first kDepth steps: ask(slot, step) begins those of one.
+  // Begins the copies of the first kDepth steps: ask(stage, step) begins those of one.
   template <class Ask>
   __device__ __forceinline__ static void fill(int step, int stride, const Ask& ask) {
 #pragma unroll
-    for (int slot = 0; slot < kDepth; ++slot) {
-      ask(slot, step + slot * stride);
+    for (int stage = 0; stage < kDepth; ++stage) {
+      ask(stage, step + stage * stride);
       end_batch();
     }
   }
-  // After fill(): use(slot, step) of each step that there is, while those behind it are on their way. Then every lane of the warp
+  // After fill(): use(stage, step) of each step that there is, while those behind it are on their way. Then every lane of the warp
   // may write where the rings were.
   template <class IsThere, class Use, class Ask>
   __device__ __forceinline__ static void drain(int step, int stride, const IsThere& is_there, const Use& use,
                                                const Ask& ask) {
-    for (int slot = 0; is_there(step); step += stride) {
+    for (int stage = 0; is_there(step); step += stride) {
       wait_for_batches<kDepth - 1>();
-      use(slot, step);
-      ask(slot, step + kDepth * stride);
+      use(stage, step);
+      ask(stage, step + kDepth * stride);
       end_batch();
-      if (++slot == kDepth) slot = 0;
+      if (++stage == kDepth) stage = 0;
     }
     wait_for_batches<0>();
     __syncwarp();

@@ -153,15 +153,14 @@ __device__ __forceinline__ void stmatrix(uint32_t address, const uint32_t (&bloc
                : "memory");
 }
 
-// Which of a ring's kCount places is next, and the parity of its phase. Who fills the ring begins with
-// parity 1.
+// Which of a ring's kCount stages is next, and the parity of its phase. The producer begins with parity 1.
 template <int kCount>
-struct RingPlace {
-  int at = 0;
+struct RingStage {
+  int index = 0;
   uint32_t parity = 0;
   __device__ void advance() {
-    if (++at < kCount) return;
-    at = 0;
+    if (++index < kCount) return;
+    index = 0;
     parity ^= 1;
   }
 };

@@ -1,7 +1,7 @@
 // A persistent, warp-specialised GEMM in bf16 for Hopper chips with a fused epilogue: C = A B in tiles of 128 x 256,
 // one block per multiprocessor, which takes tile after tile.
 //
-// One producer thread fills a ring of three slices of A and B by TMA copies. Two consumer warpgroups multiply with
+// One producer thread fills a ring of three stages, slices of A and B, by TMA copies. Two consumer warpgroups multiply with
 // wgmma, 64 rows each; they round a finished tile, store it to shared memory and start the next one. Seven epilogue
 // warps read the tile from there and compute what the epilogue defines while the next tile is multiplied, so the
 // epilogue costs no tensor core time as long as it takes no longer than the tile's product. `Epilogue` is a type with
@@ -23,16 +23,16 @@
 
 namespace genesis::cuda::hopper {
 
-constexpr int kTileRows = 128, kTileColumns = 256, kDepth = 64, kSlices = 3;
+constexpr int kTileRows = 128, kTileColumns = 256, kDepth = 64, kStages = 3;
 constexpr int kBytesOfA = kTileRows * kDepth * 2, kBytesOfB = kTileColumns * kDepth * 2,
-              kSliceBytes = kBytesOfA + kBytesOfB;
+              kStageBytes = kBytesOfA + kBytesOfB;
 // A finished tile: four chunks of 64 columns, 128 rows of 128 bytes each.
 constexpr int kChunkBytes = kTileRows * 128, kTileBytes = 4 * kChunkBytes;
 constexpr int kBlockThreads = 512, kEpilogueWarps = 7;
 constexpr int kUnits = 5;   // of an epilogue warp's work on a tile
 constexpr int kMiddle = 2;  // the unit that needs rows of both halves
 constexpr int kAlignment = 1024;
-constexpr size_t kSharedBytes = kAlignment + kSlices * kSliceBytes + kTileBytes;
+constexpr size_t kSharedBytes = kAlignment + kStages * kStageBytes + kTileBytes;
 
 // The tiles of C, in an order in which those under way at one time share slices in the second cache.
 struct TileOrder {
@@ -73,12 +73,12 @@ __device__ __forceinline__ Tile tile_at(int i, const ProductSizes& sizes) {
 }
 
 struct Barriers {
-  uint64_t filled[kSlices], free[kSlices];  // slices of the ring
+  uint64_t filled[kStages], free[kStages];  // of the ring
   uint64_t finished[2], taken[2];           // halves of the tile in shared memory
 };
 
 __device__ __forceinline__ void init(Barriers& barriers) {
-  for (int i = 0; i < kSlices; ++i) {
+  for (int i = 0; i < kStages; ++i) {
     init_barrier(&barriers.filled[i], 1);
     init_barrier(&barriers.free[i], 8);  // warps that multiply
   }
@@ -93,17 +93,17 @@ __device__ __forceinline__ void init(Barriers& barriers) {
 template <class Epilogue>
 __device__ void run_producer(const CUtensorMap* a, const CUtensorMap* b, const ProductSizes& sizes,
                              uint32_t ring, Barriers& barriers) {
-  RingPlace<kSlices> place{0, 1};
+  RingStage<kStages> stage{0, 1};
   for (int i = blockIdx.x; i < sizes.order.count(); i += gridDim.x) {
     const Tile tile = tile_at<Epilogue>(i, sizes);
     for (int depth = 0; depth < sizes.depth; depth += kDepth) {
-      const uint32_t slice = ring + place.at * kSliceBytes,
-                     filled = shared_address(&barriers.filled[place.at]);
-      wait_for_phase(&barriers.free[place.at], place.parity);
-      expect_bytes(&barriers.filled[place.at], kSliceBytes);
-      copy_box(slice, a, filled, depth, tile.row);
-      Epilogue::copy_b(slice + kBytesOfA, b, filled, tile.column, depth, sizes);
-      place.advance();
+      const uint32_t start = ring + stage.index * kStageBytes,
+                     filled = shared_address(&barriers.filled[stage.index]);
+      wait_for_phase(&barriers.free[stage.index], stage.parity);
+      expect_bytes(&barriers.filled[stage.index], kStageBytes);
+      copy_box(start, a, filled, depth, tile.row);
+      Epilogue::copy_b(start + kBytesOfA, b, filled, tile.column, depth, sizes);
+      stage.advance();
     }
   }
 }
@@ -148,20 +148,20 @@ template <class Epilogue>
 __device__ __forceinline__ void multiply_tiles(int half, const ProductSizes& sizes, uint32_t ring,
                                                uint32_t tile, Barriers& barriers) {
   float d[128];
-  RingPlace<kSlices> place;
+  RingStage<kStages> stage;
   uint32_t parity = 1;
   for (int i = blockIdx.x; i < sizes.order.count(); i += gridDim.x) {
     int before = 0;
     for (int depth = 0; depth < sizes.depth; depth += kDepth) {
-      const uint32_t slice = ring + place.at * kSliceBytes;
-      wait_for_phase(&barriers.filled[place.at], place.parity);
-      multiply_slice<Epilogue>(d, slice + half * (kBytesOfA / 2), slice + kBytesOfA, depth > 0);
+      const uint32_t start = ring + stage.index * kStageBytes;
+      wait_for_phase(&barriers.filled[stage.index], stage.parity);
+      multiply_slice<Epilogue>(d, start + half * (kBytesOfA / 2), start + kBytesOfA, depth > 0);
       if (depth > 0) {
         wgmma_wait_group<1>();
         arrive_as_warp(barriers.free[before]);
       }
-      before = place.at;
-      place.advance();
+      before = stage.index;
+      stage.advance();
     }
     wgmma_wait_group<0>();
     pin(d);
@@ -206,7 +206,7 @@ __global__ __launch_bounds__(kBlockThreads, 1) void product_kernel(const __grid_
   extern __shared__ uint8_t memory[];
   __shared__ Barriers barriers;
   const uint32_t ring = (shared_address(memory) + kAlignment - 1) / kAlignment * kAlignment,
-                 tile = ring + kSlices * kSliceBytes;
+                 tile = ring + kStages * kStageBytes;
   if (threadIdx.x == 0) init(barriers);
   __syncthreads();
   begin_in_order();

@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(Sizes<kTiles, kColumns>::kAll, 2)
   const int step = rows.rank * S::kWarps + static_cast<int>(threadIdx.x) / kLanes, stride = S::kWarps * parts;
   if (gemv.independent) {
 #pragma unroll
-    for (int d = 0; d < S::Ring::kSlots; ++d) feed.ask_weights(d, step + d * stride);
+    for (int d = 0; d < S::Ring::kStages; ++d) feed.ask_weights(d, step + d * stride);
     ask_into_cache<T, kTiles, kSwiglu>(gemv, rows, ahead);
   }
   pdl_wait();

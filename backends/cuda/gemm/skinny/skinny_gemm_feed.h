@@ -46,7 +46,7 @@ struct LaneFeed {
   }
   // Past the end of k, and instead of rows that do not exist, there are zeros; steps that begin there are never read.
   __device__ __forceinline__ bool has(int step) const { return step * kStep < k; }
-  __device__ __forceinline__ void ask_weights(int slot, int step) const {
+  __device__ __forceinline__ void ask_weights(int stage, int step) const {
     if (!has(step)) return;
     const int i = element(step);
     const bool there = i < k;
@@ -55,17 +55,17 @@ struct LaneFeed {
       const int from = tile * tile_step + i;
       const bool has_low = there && tile * kTileRows < low_rows,
                  has_high = there && tile * kTileRows < high_rows;
-      copy_or_zero(ring.at(slot, 2 * tile), low + (has_low ? from : 0), has_low);
-      copy_or_zero(ring.at(slot, 2 * tile + 1), high + (has_high ? from : 0), has_high);
+      copy_or_zero(ring.at(stage, 2 * tile), low + (has_low ? from : 0), has_low);
+      copy_or_zero(ring.at(stage, 2 * tile + 1), high + (has_high ? from : 0), has_high);
     }
   }
-  __device__ __forceinline__ void ask_x(int slot, int step) const {
+  __device__ __forceinline__ void ask_x(int stage, int step) const {
     if (!has(step)) return;
     const int i = element(step);
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) {
       const bool there = i < k && 8 * c < rows;
-      copy_or_zero(ring.at(slot, S::kWeights + c), x + (there ? c * x_step + i : 0), there);
+      copy_or_zero(ring.at(stage, S::kWeights + c), x + (there ? c * x_step + i : 0), there);
     }
   }
 };
@@ -113,15 +113,15 @@ __device__ __forceinline__ Feed feed_of(const Gemv& gemv, const T* x, const Bloc
 }
 
 template <class T, class Feed, int kTiles, int kColumns>
-__device__ __forceinline__ void multiply_step(const Feed& feed, int slot,
+__device__ __forceinline__ void multiply_step(const Feed& feed, int stage,
                                               float (&sums)[kTiles][kColumns][4]) {
   using S = typename Feed::S;
   Words x[kColumns];
 #pragma unroll
-  for (int c = 0; c < kColumns; ++c) x[c] = feed.ring.read(slot, S::kWeights + c);
+  for (int c = 0; c < kColumns; ++c) x[c] = feed.ring.read(stage, S::kWeights + c);
 #pragma unroll
   for (int tile = 0; tile < kTiles; ++tile) {
-    const Words low = feed.ring.read(slot, 2 * tile), high = feed.ring.read(slot, 2 * tile + 1);
+    const Words low = feed.ring.read(stage, 2 * tile), high = feed.ring.read(stage, 2 * tile + 1);
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) multiply_32<T>(sums[tile][c], low, high, x[c]);
   }
@@ -149,16 +149,16 @@ template <class T, class Feed, int kTiles, int kColumns>
 __device__ __forceinline__ void multiply_all(const Feed& feed, bool independent, int step, int stride,
                                              float (&sums)[kTiles][kColumns][4]) {
   using Ring = typename Feed::S::Ring;
-  Ring::fill(step, stride, [&](int slot, int i) {
-    if (!independent) feed.ask_weights(slot, i);
-    feed.ask_x(slot, i);
+  Ring::fill(step, stride, [&](int stage, int i) {
+    if (!independent) feed.ask_weights(stage, i);
+    feed.ask_x(stage, i);
   });
   Ring::drain(
       step, stride, [&](int i) { return feed.has(i); },
-      [&](int slot, int) { multiply_step<T>(feed, slot, sums); },
-      [&](int slot, int i) {
-        feed.ask_weights(slot, i);
-        feed.ask_x(slot, i);
+      [&](int stage, int) { multiply_step<T>(feed, stage, sums); },
+      [&](int stage, int i) {
+        feed.ask_weights(stage, i);
+        feed.ask_x(stage, i);
       });
 }
 

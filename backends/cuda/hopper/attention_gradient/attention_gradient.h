@@ -259,12 +259,12 @@ struct GradientRows {
 
 // A warpgroup.
 template <bool kStarts>
-struct Multiplier {
+struct GradientConsumer {
   const GradientSizes& s;
   GradientMemory memory;
   GradientBarriers& barriers;
   int half;  // of an item's rows
-  RingPlace<kGradientStages> place{};
+  RingStage<kGradientStages> stage{};
 
   // One warpgroup asks for a tile's first products while the other has its own and weighs them: left alone
   // they come to do the same at the same time, and the tensor cores wait for both. A turn is a tile.
@@ -289,10 +289,10 @@ struct Multiplier {
         if (--tiles.heads <= 0) return false;
         tiles.next = tiles.item.first_tile;
       }
-      tiles.stage = place.at;
+      tiles.stage = stage.index;
       tiles.column = tiles.next++ * kGradientTileRows;
-      wait_for_phase(&barriers.filled[place.at], place.parity);
-      place.advance();
+      wait_for_phase(&barriers.filled[stage.index], stage.parity);
+      stage.advance();
       if (!sight.none(tiles.column) || ++unseen == kGradientStages - 1) return true;
       wait_for_turn();
       pass_turn();
@@ -387,10 +387,10 @@ __global__ __launch_bounds__(kGradientThreads,
   const int group = threadIdx.x / 128;
   if (group > 0) {
     setmaxnreg_inc<232>();
-    Multiplier<kStarts>{sizes, places, barriers, group - 1}.run_all();
+    GradientConsumer<kStarts>{sizes, places, barriers, group - 1}.run_all();
   } else {
     setmaxnreg_dec<40>();
-    if (threadIdx.x == 0) Filler<kStarts>{maps, sizes, places, barriers}.run();
+    if (threadIdx.x == 0) GradientProducer<kStarts>{maps, sizes, places, barriers}.run();
   }
 #endif
 }

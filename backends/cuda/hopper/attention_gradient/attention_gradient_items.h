@@ -16,9 +16,9 @@ constexpr int kItemRows = 128, kGradientTileRows = 64, kGradientStages = 8, kGra
 constexpr int kBytesOfTile = kGradientTileRows * 128;
 constexpr int kStatisticsBytes = 2 * kGradientTileRows * 4;  // of a tile's rows: lse and delta
 constexpr int kStartsBytes = kGradientTileRows * 4;          // of a tile's rows: the keys they start at
-constexpr int kStageBytes = 2 * kBytesOfTile + 1024;
+constexpr int kGradientStageBytes = 2 * kBytesOfTile + 1024;
 constexpr int kItemBytes = 4 * kBytesOfTile + 1024, kStagingBytes = 8 * 2048;
-constexpr size_t kGradientShared = 1024 + kGradientStages * kStageBytes + kItemBytes + kStagingBytes;
+constexpr size_t kGradientShared = 1024 + kGradientStages * kGradientStageBytes + kItemBytes + kStagingBytes;
 
 struct HeadRows {
   __nv_bfloat16* data = nullptr;
@@ -114,23 +114,23 @@ __device__ __forceinline__ void init(GradientBarriers& b) {
 // Where things lie in a block's shared memory.
 struct GradientMemory {
   uint8_t* start;
-  __device__ uint8_t* stage(int i) const { return start + i * kStageBytes; }
-  __device__ uint8_t* item() const { return start + kGradientStages * kStageBytes; }
+  __device__ uint8_t* stage(int i) const { return start + i * kGradientStageBytes; }
+  __device__ uint8_t* item() const { return start + kGradientStages * kGradientStageBytes; }
   __device__ uint8_t* item_statistics(int half) const {
     return item() + 4 * kBytesOfTile + half * kGradientTileRows * 4;
   }
   __device__ uint8_t* staging(int warp) const { return item() + kItemBytes + warp * 2048; }
 };
 
-// --- the thread that fills the ring
+// --- the producer, one thread
 
 template <bool kStarts>
-struct Filler {
+struct GradientProducer {
   const GradientMaps& maps;
   const GradientSizes& s;
   GradientMemory memory;
   GradientBarriers& barriers;
-  RingPlace<kGradientStages> place{0, 1};
+  RingStage<kGradientStages> stage{0, 1};
 
   __device__ void copy_statistics(uint8_t* to, int entry, int head, int row, int rows, uint64_t* barrier) {
     const int64_t from = (static_cast<int64_t>(entry) * s.heads + head) * s.padded_queries() + row;
@@ -153,21 +153,21 @@ struct Filler {
   }
 
   __device__ void fill_stage(const GradientItem& item, int tile, int head) {
-    uint64_t* filled = &barriers.filled[place.at];
+    uint64_t* filled = &barriers.filled[stage.index];
     const CUtensorMap *first = item.of_keys ? &maps.q : &maps.k, *second = item.of_keys ? &maps.dy : &maps.v;
-    wait_for_phase(&barriers.free[place.at], place.parity);
+    wait_for_phase(&barriers.free[stage.index], stage.parity);
     expect_bytes(filled,
                  2 * kBytesOfTile + (item.of_keys ? kStatisticsBytes + (kStarts ? kStartsBytes : 0) : 0));
-    const uint32_t to = shared_address(memory.stage(place.at));
+    const uint32_t to = shared_address(memory.stage(stage.index));
     const int row = tile * kGradientTileRows;
     copy_rows(to, first, shared_address(filled), row, head, item.entry);
     copy_rows(to + kBytesOfTile, second, shared_address(filled), row, head, item.entry);
-    uint8_t* statistics = memory.stage(place.at) + 2 * kBytesOfTile;
+    uint8_t* statistics = memory.stage(stage.index) + 2 * kBytesOfTile;
     if (item.of_keys) copy_statistics(statistics, item.entry, head, row, kGradientTileRows, filled);
     if (kStarts && item.of_keys)
       copy_to_shared(statistics + kStatisticsBytes, s.first_keys + item.entry * s.padded_queries() + row,
                      kStartsBytes, filled);
-    place.advance();
+    stage.advance();
   }
 
   __device__ void run() {

@@ -31,7 +31,7 @@ struct HeadState {
   float y[S::kBlocks][8][4] = {};
   OnlineSoftmax<ScorePower<T>> softmax;
 
-  __device__ __forceinline__ void add(const LaneFeed<T, kSize>& feed, int slot,
+  __device__ __forceinline__ void add(const LaneFeed<T, kSize>& feed, int stage,
                                       const Words (&q)[S::kQuarters], int position, float scale) {
     float scores[2][4] = {};
     constexpr Words kNone{0, 0, 0, 0};
@@ -39,7 +39,7 @@ struct HeadState {
     for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int quarter = 0; quarter < S::kQuarters; ++quarter)
-        multiply_32<T>(scores[half], q[quarter], kNone, feed.key(slot, half, quarter));
+        multiply_32<T>(scores[half], q[quarter], kNone, feed.key(stage, half, quarter));
     const int t = static_cast<int>(threadIdx.x) % 4;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -52,18 +52,18 @@ struct HeadState {
     for (int block = 0; block < S::kBlocks; ++block)
 #pragma unroll
       for (int i = 0; i < 8; ++i) y[block][i][0] *= factor, y[block][i][1] *= factor;
-    add_values(feed, slot, scores);
+    add_values(feed, stage, scores);
   }
 
  private:
-  __device__ __forceinline__ void add_values(const LaneFeed<T, kSize>& feed, int slot,
+  __device__ __forceinline__ void add_values(const LaneFeed<T, kSize>& feed, int stage,
                                              const float (&weights)[2][4]) {
     const uint32_t low = pair_of<T>(weights[0][0], weights[0][1]),
                    high = pair_of<T>(weights[1][0], weights[1][1]);
 #pragma unroll
     for (int block = 0; block < S::kBlocks; ++block) {
-      const Words v[4] = {feed.value(slot, 0, block), feed.value(slot, 1, block), feed.value(slot, 2, block),
-                          feed.value(slot, 3, block)};
+      const Words v[4] = {feed.value(stage, 0, block), feed.value(stage, 1, block),
+                          feed.value(stage, 2, block), feed.value(stage, 3, block)};
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
         const uint32_t selector = i % 2 ? 0x7632 : 0x5410;  // the same feature of two keys
@@ -186,8 +186,8 @@ __device__ __forceinline__ HeadState<T, kSize> see_keys(const CachedCall& c, con
   HeadState<T, kSize> state;
   S::Ring::drain(
       at.begin + warp * kKeys, kWarps * kKeys, [&](int position) { return position < at.end; },
-      [&](int slot, int position) { state.add(feed, slot, q, position, c.scale); },
-      [&](int slot, int position) { feed.ask(slot, position); });
+      [&](int stage, int position) { state.add(feed, stage, q, position, c.scale); },
+      [&](int stage, int position) { feed.ask(stage, position); });
   return state;
 }
 
@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(kAll, kSize == 64 ? 3 : 2)
   const LaneFeed<T, kSize> feed = feed_of<T, kSize>(c, task, shared);
   const int warp = static_cast<int>(threadIdx.x) / kLanes;
   S::Ring::fill(task.begin + warp * kKeys, kWarps * kKeys,
-                [&](int slot, int position) { feed.ask(slot, position); });
+                [&](int stage, int position) { feed.ask(stage, position); });
   token.find_angles(c, task.batch, start);
   if (c.independent) pdl_wait();
   if (given != start && task.split == 0 && task.key_head == 0 && threadIdx.x == 0)

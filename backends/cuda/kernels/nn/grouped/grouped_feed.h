@@ -67,7 +67,7 @@ struct LaneFeed {
     copy_or_zero(to, from, there);
   }
   // Past the end there are zeros.
-  __device__ __forceinline__ void ask(int slot, int position) const {
+  __device__ __forceinline__ void ask(int stage, int position) const {
     const int lane = static_cast<int>(threadIdx.x) % kLanes, g = lane / 4, t = lane % 4;
     int pack = 0;
 #pragma unroll
@@ -75,21 +75,21 @@ struct LaneFeed {
       const int j = position + half * 8 + g;
 #pragma unroll
       for (int quarter = 0; quarter < S::kQuarters; ++quarter)
-        copy(ring.at(slot, pack++), keys + (j < end ? int64_t{j} * step + quarter * 32 : 0), j < end);
+        copy(ring.at(stage, pack++), keys + (j < end ? int64_t{j} * step + quarter * 32 : 0), j < end);
     }
 #pragma unroll
     for (int value = 0; value < 4; ++value) {
       const int j = position + value / 2 * 8 + t * 2 + value % 2;
 #pragma unroll
       for (int block = 0; block < S::kBlocks; ++block)
-        copy(ring.at(slot, pack++), values + (j < end ? int64_t{j} * step + block * 64 : 0), j < end);
+        copy(ring.at(stage, pack++), values + (j < end ? int64_t{j} * step + block * 64 : 0), j < end);
     }
   }
-  __device__ __forceinline__ Words key(int slot, int half, int quarter) const {
-    return ring.read(slot, half * S::kQuarters + quarter);
+  __device__ __forceinline__ Words key(int stage, int half, int quarter) const {
+    return ring.read(stage, half * S::kQuarters + quarter);
   }
-  __device__ __forceinline__ Words value(int slot, int value, int block) const {
-    return ring.read(slot, 2 * S::kQuarters + value * S::kBlocks + block);
+  __device__ __forceinline__ Words value(int stage, int value, int block) const {
+    return ring.read(stage, 2 * S::kQuarters + value * S::kBlocks + block);
   }
 };
 
