@@ -55,7 +55,7 @@ class Session {
   // that lists them.
   NamedTensors run(const std::string& entry, const NamedTensors& inputs = {});
 
-  // run() in two halves: a device goes on after start(), and result() waits for it, once. In between, stage()
+  // run() as two calls: a device goes on after start(), and result() waits for it, once. In between, stage()
   // brings the inputs of the run that comes next near; that one then starts at once. Batches are found again
   // by being the same tensors. A second run may be started before the first one's result() is taken, which
   // comes first: a device then has no pause between the two.

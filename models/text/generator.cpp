@@ -147,7 +147,7 @@ void Generator::Impl::take_request(Work& work, Row& row) {
   if (work.forgets) text.tokens.clear(), text.cached = 0;
   text.tokens.insert(text.tokens.end(), request.prompt.begin(), request.prompt.end());
   text.cached = std::min(text.cached, text.size() - 1);  // the last token is read again, at least
-  // Keys are turned by the length of the text that they were read in.
+  // Keys are rotated by the length of the text that they were read in.
   if (takes_text_length(session_.model())) text.cached = 0;
   GenerateResult& result = work.results[row.request];
   result.prefilled = text.size() - text.cached;

@@ -212,22 +212,22 @@ data::SourceOptions source_options(const TrainFlags& flags, const Graph& train_s
   return options;
 }
 
-// How a run ended that has come so far.
-struct End {
+// How a run ended.
+struct RunEnd {
   TrainMetrics last;
   int signal = 0;        // that interrupted it; 0: none did
   bool time_up = false;  // --minutes
-  bool settled = false;  // --patience
+  bool out_of_patience = false;  // --patience
 };
 
-End end_of(const TrainMetrics& last, const TrainFlags& flags, const StopVote& stop) {
+RunEnd end_of(const TrainMetrics& last, const TrainFlags& flags, const StopVote& stop) {
   if (last.step >= flags.steps) return {last};  // a signal that came too late interrupted nothing
-  if (last.out_of_patience) return {.last = last, .settled = true};
+  if (last.out_of_patience) return {.last = last, .out_of_patience = true};
   return {last, stop.signal, stop.signal == 0};
 }
 
 // ", saved as A and B", of what this run has written.
-std::string saved_as(const TrainFlags& flags, const End& end) {
+std::string saved_as(const TrainFlags& flags, const RunEnd& end) {
   std::vector<std::string> files;
   if (!end.last.checkpoint.empty()) files.push_back(end.last.checkpoint.string());
   if (!flags.output.empty()) files.push_back(flags.output);
@@ -235,12 +235,12 @@ std::string saved_as(const TrainFlags& flags, const End& end) {
                        : fmt::format(", saved as {}", fmt::join(files, " and "));
 }
 
-void print_result(const TrainFlags& flags, const End& end) {
+void print_result(const TrainFlags& flags, const RunEnd& end) {
   const TrainMetrics& last = end.last;
   if (end.time_up)
     std::cout << fmt::format("stopped at step {} of {} since the {} minutes are over{}\n", last.step,
                              flags.steps, flags.minutes, saved_as(flags, end));
-  if (end.settled)
+  if (end.out_of_patience)
     std::cout << fmt::format("stopped at step {} of {} since {} evaluations were not better{}\n", last.step,
                              flags.steps, flags.patience, saved_as(flags, end));
   if (std::isnan(last.loss))
@@ -252,7 +252,7 @@ void print_result(const TrainFlags& flags, const End& end) {
 }
 
 // Not to be taken for the end of the run, by people or by scripts.
-[[noreturn]] void leave_interrupted(const TrainFlags& flags, const End& end, const World& world) {
+[[noreturn]] void leave_interrupted(const TrainFlags& flags, const RunEnd& end, const World& world) {
   std::cout.flush();
   if (world.is_first())
     std::cerr << fmt::format("genesis-run: interrupted at step {} of {}{}\n", end.last.step, flags.steps,
@@ -297,15 +297,15 @@ void prepare_evaluation(const TrainFlags& flags, Model& model) {
         optim::PlateauLR::kName, flags.file);
 }
 
-nlohmann::ordered_json summary(const TrainFlags& flags, const End& end, const Seen& seen,
+nlohmann::ordered_json summary(const TrainFlags& flags, const RunEnd& end, const Seen& seen,
                                const MemoryStatistics& memory) {
   const TrainMetrics& last = end.last;
   nlohmann::ordered_json json{{"step", last.step},
                               {"steps", flags.steps},
-                              {"stopped", end.signal    ? signal_name(end.signal)
-                                          : end.time_up ? "minutes"
-                                          : end.settled ? "patience"
-                                                        : ""},
+                              {"stopped", end.signal            ? signal_name(end.signal)
+                                          : end.time_up         ? "minutes"
+                                          : end.out_of_patience ? "patience"
+                                                                : ""},
                               {"loss", last.loss},
                               {"seconds", last.seconds},
                               {"items_per_second", last.items_per_second},
@@ -426,7 +426,7 @@ void train_ranks(TrainFlags flags, const Command& command, const std::shared_ptr
   with_nonfinite_page(flags.run, flags.file, session,
                       [&] { last = run(flags, session, sources, signals, lock, *world, seen); });
   if (!flags.output.empty()) save_output(flags, session, *world, last);
-  const End end = end_of(last, flags, seen.stop);
+  const RunEnd end = end_of(last, flags, seen.stop);
   if (world->is_first())
     flags.out.print(summary(flags, end, seen, session.memory()), [&] {
       if (end.signal == 0) print_result(flags, end);

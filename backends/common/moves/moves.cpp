@@ -25,20 +25,20 @@ StridedCopy copy_box(std::span<const int64_t> to_dims, const Box& to, std::span<
 }
 
 void surround_with_pattern(Moves& moves, std::span<const int64_t> dims, const Box& box, int64_t element) {
-  Box slab = whole_box(dims);
+  Box side = whole_box(dims);
   const std::vector<int64_t> nowhere(dims.size(), 0);
   const auto add = [&] {
-    const Box point{nowhere, slab.length, nowhere};
-    StridedCopy copy = copy_box(dims, slab, nowhere, point, element);
+    const Box point{nowhere, side.length, nowhere};
+    StridedCopy copy = copy_box(dims, side, nowhere, point, element);
     if (!copy.empty) moves.moves.push_back({Moves::kPattern, 0, copy});
   };
   for (size_t i = 0; i < dims.size(); ++i) {
     const int64_t end = box.start[i] + box.length[i];
-    slab.start[i] = 0, slab.length[i] = box.start[i];
+    side.start[i] = 0, side.length[i] = box.start[i];
     add();
-    slab.start[i] = end, slab.length[i] = dims[i] - end;
+    side.start[i] = end, side.length[i] = dims[i] - end;
     add();
-    slab.start[i] = box.start[i], slab.length[i] = box.length[i];
+    side.start[i] = box.start[i], side.length[i] = box.length[i];
   }
 }
 

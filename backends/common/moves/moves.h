@@ -32,7 +32,7 @@ Box whole_box(std::span<const int64_t> dims);
 StridedCopy copy_box(std::span<const int64_t> to_dims, const Box& to, std::span<const int64_t> from_dims,
                      const Box& from, int64_t element);
 
-// Writes the pattern around `box` (of steps 1) in output 0: two slabs per axis.
+// Writes the pattern around `box` (of steps 1) in output 0: two boxes for each axis.
 void surround_with_pattern(Moves& moves, std::span<const int64_t> dims, const Box& box, int64_t element);
 
 // `value` as an element of `dtype`.

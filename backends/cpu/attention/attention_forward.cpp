@@ -23,7 +23,7 @@ constexpr int64_t kKeys = kForwardBlock;
 // What a task keeps in scratch. Rows of q are scaled by scale * log2(e), so that exp2 does for exp.
 struct Buffers {
   int64_t ld, v_ld;  // of q and k, of v and o
-  float *q, *o, *top, *sum, *k, *v, *scores;
+  float *q, *o, *max, *sum, *k, *v, *scores;
 };
 
 Buffers carve(const ForwardTask& task, float* scratch) {
@@ -31,8 +31,8 @@ Buffers carve(const ForwardTask& task, float* scratch) {
   const int64_t rows = padded(task.count), keys = std::min(kKeys, padded(task.head.sight.keys));
   Buffers b{ld, v_ld, scratch, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
   b.o = b.q + rows * ld;
-  b.top = b.o + rows * v_ld;
-  b.sum = b.top + rows;
+  b.max = b.o + rows * v_ld;
+  b.sum = b.max + rows;
   b.k = b.sum + rows;
   b.v = b.k + keys * ld;
   b.scores = b.v + keys * std::max(ld, v_ld);
@@ -62,16 +62,16 @@ void softmax_row(const ForwardTask& task, const Buffers& b, int64_t row, int64_t
   if (sight.mask.data) apply_mask(sight.mask, query, first, n, scores);
   hide_before(sight, query, first, n, scores);
   fill_tail(scores, n, kMinusInfinity);
-  const float before = b.top[row], here = max_of(scores, n),
-              top = here > before || here != here ? here : before;
-  if (top == kMinusInfinity) return std::fill(scores, scores + width, 0.0f);
-  if (top != before) {
-    const float factor = exp2_of(before - top);
+  const float before = b.max[row], here = max_of(scores, n),
+              max = here > before || here != here ? here : before;
+  if (max == kMinusInfinity) return std::fill(scores, scores + width, 0.0f);
+  if (max != before) {
+    const float factor = exp2_of(before - max);
     scale_row(b.o + row * b.v_ld, factor, b.v_ld);
     b.sum[row] *= factor;
-    b.top[row] = top;
+    b.max[row] = max;
   }
-  b.sum[row] += exponentials(scores, n, top);
+  b.sum[row] += exponentials(scores, n, max);
   std::fill(scores + n, scores + width, 0.0f);
 }
 
@@ -92,9 +92,9 @@ void attend(const ForwardTask& task, const Buffers& b, int64_t row, int64_t rows
 void finish(const ForwardTask& task, const Buffers& b) {
   for (int64_t row = 0; row < task.count; ++row) {
     const float sum = b.sum[row];
-    store_row(b.o + row * b.v_ld, b.top[row] == kMinusInfinity ? 0.0f : 1 / sum, task.head.v_size,
+    store_row(b.o + row * b.v_ld, b.max[row] == kMinusInfinity ? 0.0f : 1 / sum, task.head.v_size,
               task.y.from(row));
-    if (task.lse) task.lse[row] = (b.top[row] + std::log2(sum)) * kLn2;
+    if (task.lse) task.lse[row] = (b.max[row] + std::log2(sum)) * kLn2;
   }
 }
 
@@ -103,7 +103,7 @@ void forward(const ForwardTask& task, float* scratch) {
   const Buffers b = carve(task, scratch);
   load_rows(head.q.from(task.first), task.count, head.size, head.scale * kLog2E, b.q, b.ld);
   std::fill(b.o, b.o + task.count * b.v_ld, 0.0f);
-  std::fill(b.top, b.top + task.count, kMinusInfinity);
+  std::fill(b.max, b.max + task.count, kMinusInfinity);
   std::fill(b.sum, b.sum + task.count, 0.0f);
   const int64_t keys = head.sight.end(task.first + task.count - 1);
   for (int64_t first = head.sight.begin(task.first) / kKeys * kKeys; first < keys; first += kKeys) {

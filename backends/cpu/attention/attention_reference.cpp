@@ -59,15 +59,15 @@ double score(const AttentionGeometry& g, const Head& head, int64_t i, int64_t j)
 
 // Weights of one row; returns its log-sum-exp, -inf if it sees nothing.
 double softmax_row(const AttentionGeometry& g, const Head& head, int64_t i, double* p) {
-  double top = kMinusInfinity, sum = 0;
+  double max = kMinusInfinity, sum = 0;
   for (int64_t j = 0; j < g.keys; ++j) {
     p[j] = score(g, head, i, j);
-    if (p[j] > top || p[j] != p[j]) top = p[j];
+    if (p[j] > max || p[j] != p[j]) max = p[j];
   }
-  for (int64_t j = 0; j < g.keys; ++j) sum += p[j] = top == kMinusInfinity ? 0 : std::exp(p[j] - top);
-  if (top == kMinusInfinity) return top;
+  for (int64_t j = 0; j < g.keys; ++j) sum += p[j] = max == kMinusInfinity ? 0 : std::exp(p[j] - max);
+  if (max == kMinusInfinity) return max;
   for (int64_t j = 0; j < g.keys; ++j) p[j] /= sum;
-  return top + std::log(sum);
+  return max + std::log(sum);
 }
 
 int64_t forward_doubles(const AttentionGeometry& g) { return (CheckedSize(g.keys) + g.v_size).value(); }

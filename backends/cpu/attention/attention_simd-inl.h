@@ -246,16 +246,16 @@ inline bool has_nan(const float* x, int64_t n) {
 // -inf it shows.
 inline float max_of(const float* x, int64_t n) {
   const F f;
-  V top = hn::Set(f, kMinusInfinity);
-  for (int64_t j = 0; j < n; j += kLanes) top = hn::Max(top, hn::LoadU(f, x + j));
-  const float best = hn::GetLane(hn::MaxOfLanes(f, top));
+  V max = hn::Set(f, kMinusInfinity);
+  for (int64_t j = 0; j < n; j += kLanes) max = hn::Max(max, hn::LoadU(f, x + j));
+  const float best = hn::GetLane(hn::MaxOfLanes(f, max));
   return best == kMinusInfinity && has_nan(x, n) ? std::numeric_limits<float>::quiet_NaN() : best;
 }
 
-// p[0..n) = 2^(p - top) for scores whose tail is filled with -inf. Returns the sum.
-inline float exponentials(float* p, int64_t n, float top) {
+// p[0..n) = 2^(p - max) for scores whose tail is filled with -inf. Returns the sum.
+inline float exponentials(float* p, int64_t n, float max) {
   const F f;
-  const V shift = hn::Set(f, top);
+  const V shift = hn::Set(f, max);
   V sum = hn::Zero(f);
   for (int64_t j = 0; j < n; j += kLanes) {
     const V e = exp2(f, hn::Sub(hn::LoadU(f, p + j), shift));

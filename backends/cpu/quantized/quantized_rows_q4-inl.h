@@ -84,9 +84,9 @@ inline void take_step(const Step* x, int64_t steps_apart, const WeightCursor& cu
         lanes[i][v] = _mm512_dpbusd_epi32(lanes[i][v], high, _mm512_load_si512(quants[1]));
       }
     }
-    const __m256i halves = whole ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(scales))
+    const __m256i packed = whole ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(scales))
                                  : _mm256_maskz_loadu_epi16(present.scales, scales);
-    const __m512 of_w = _mm512_cvtph_ps(_mm256_permutexvar_epi16(order, halves));
+    const __m512 of_w = _mm512_cvtph_ps(_mm256_permutexvar_epi16(order, packed));
 #pragma GCC unroll 4
     for (int i = 0; i < m; ++i) {
       const Step& of_x = x[i * steps_apart];

@@ -78,38 +78,38 @@ inline Integer cut(Integer x) {
 // --- packs
 
 template <int kBytes>
-struct Word;
+struct Access;
 template <>
-struct Word<16> {
+struct Access<16> {
   using type = uint4;
 };
 template <>
-struct Word<8> {
+struct Access<8> {
   using type = uint2;
 };
 template <>
-struct Word<4> {
+struct Access<4> {
   using type = unsigned;
 };
 template <>
-struct Word<2> {
+struct Access<2> {
   using type = unsigned short;
 };
 template <>
-struct Word<1> {
+struct Access<1> {
   using type = unsigned char;
 };
 
 // N elements read or written in one access of up to 16 bytes.
 template <class T, int N>
 union Pack {
-  typename Word<sizeof(T) * N>::type word;
+  typename Access<sizeof(T) * N>::type bits;
   T at[N];
 };
 
 template <class T, int N>
 inline void fetch(Pack<T, N>& pack, const T* from) {
-  pack.word = *reinterpret_cast<const typename Word<sizeof(T) * N>::type*>(from);
+  pack.bits = *reinterpret_cast<const typename Access<sizeof(T) * N>::type*>(from);
 }
 
 // Rounds to nearest, ties to even.
@@ -162,7 +162,7 @@ template <class T, class Lane, int N>
 inline void put(T* where_to, const Lane (&x)[N]) {
   Pack<T, N> pack;
   Rounder<T>::round(pack, x);
-  *reinterpret_cast<typename Word<sizeof(T) * N>::type*>(where_to) = pack.word;
+  *reinterpret_cast<typename Access<sizeof(T) * N>::type*>(where_to) = pack.bits;
 }
 
 // --- reductions of rows: `a` joins what has been reduced so far; NaN wins where it is compared

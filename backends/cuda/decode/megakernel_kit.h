@@ -55,8 +55,8 @@ struct DepthCuts {
   __host__ __device__ int most_blocks() const {
     return ((blocks / grain + (1 << log_parts) - 1) >> log_parts) * grain;
   }
-  // From row to row of a chunk in the ring. Two rows lie in different halves of the banks, or reading eight of them at
-  // once would take twice as long; scales of eight rows in different banks, too.
+  // From row to row of a chunk in the ring. Neighbouring rows begin 16 of the 32 banks apart, or reading eight of
+  // them at once would take twice as long; scales of eight rows in different banks, too.
   __host__ __device__ int row_bytes() const {
     const int bytes = most_blocks() * kBlockBytes;
     return bytes % (2 * kBlockBytes) == 0 ? bytes + kBlockBytes : bytes;
@@ -161,8 +161,8 @@ class NextInstruction {
   uint4* to_ = nullptr;
 };
 
-// Two words. Volatile: they come from the second-level cache every time. A word is one access of 8 bytes, so
-// that a reader sees both halves or none.
+// Two tagged words. Volatile: they come from the second-level cache every time. Each is one access of 8 bytes, so
+// that a reader sees both value and tag or neither.
 __device__ __forceinline__ uint4 load_words(const TaggedWord* at) {
   uint64_t first, second;
   asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];" : "=l"(first), "=l"(second) : "l"(at) : "memory");

@@ -46,7 +46,7 @@ struct ScaleAndMin {
 };
 
 // Eight scales and eight minima of 6 bits in 12 bytes: the first four of each are the low bits of bytes 0 to 7, whose
-// upper two bits go with the others, the halves of bytes 8 to 11.
+// upper two bits go with the others, the nibbles of bytes 8 to 11.
 ScaleAndMin scale_and_min(const std::byte* packed, int group) {
   if (group < 4) return {at(packed, group) & 63, at(packed, group + 4) & 63};
   const std::byte both = packed[group + 4];
@@ -55,7 +55,7 @@ ScaleAndMin scale_and_min(const std::byte* packed, int group) {
 }
 
 // f16 scale of the scales, f16 scale of the minima, 12 bytes of both, 128 bytes: groups 2k and 2k + 1 of 32 elements are
-// the low and the high halves of 32 bytes.
+// the low and the high nibbles of 32 bytes.
 void decode_q4_k(const std::byte* block, float* elements) {
   const float scale = half_at(block), min_scale = half_at(block + 2);
   for (int group = 0; group < 8; ++group) {
@@ -69,8 +69,8 @@ void decode_q4_k(const std::byte* block, float* elements) {
   }
 }
 
-// 128 bytes of low halves, 64 bytes of upper two bits, 16 x i8 scales of 16 elements each, f16 scale. Of 128 elements,
-// quarter k has the low halves (k < 2) or the high ones of 64 bytes, and bits 2k and 2k + 1 of 32; 32 means 0.
+// 128 bytes of lower four bits, 64 bytes of upper two bits, 16 x i8 scales of 16 elements each, f16 scale. Of 128 elements,
+// quarter k has the low nibbles (k < 2) or the high ones of 64 bytes, and bits 2k and 2k + 1 of 32; 32 means 0.
 void decode_q6_k(const std::byte* block, float* elements) {
   const float scale = half_at(block + 208);
   for (int i = 0; i < 256; ++i) {

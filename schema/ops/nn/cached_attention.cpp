@@ -40,9 +40,9 @@ std::vector<TensorType> CachedAttention::infer(Types in) const {
   if (window < 0) fail("cached_attention: window must not be negative, got {}", window);
   if (in.size() > 6 && !rotates) fail("cached_attention takes frequencies only where it rotates q and k");
   if (rotates) {
-    std::vector<TensorType> turned = {in[0], {DType::i64, {1}}};
-    if (in.size() > 6) turned.push_back(in[6]);
-    rope().infer(turned);
+    std::vector<TensorType> rotated = {in[0], {DType::i64, {1}}};
+    if (in.size() > 6) rotated.push_back(in[6]);
+    rope().infer(rotated);
   }
   TensorType y = in[0];
   y.shape[3] = v[3];

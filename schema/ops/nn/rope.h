@@ -21,7 +21,7 @@ struct Rope {
   static constexpr OpInfo info{
       .name = "rope",
       .doc =
-          "Pair i of a head's first `rotary_size` elements turned by position * theta^(-2i / rotary_size), "
+          "Pair i of a head's first `rotary_size` elements rotated by position * theta^(-2i / rotary_size), "
           "or by position * frequencies[i] where these are given, or back (`inverse`). `heads`: of the first "
           "so many heads, the rest stay as they are (0: of all). Inputs x, positions [, frequencies].",
       .inputs = {2, 3},

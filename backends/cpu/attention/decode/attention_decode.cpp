@@ -76,10 +76,10 @@ void softmax_row(const Sight& sight, int64_t query, int64_t first, int64_t count
   if (sight.mask.data) apply_mask(sight.mask, query, first, n, scores);
   hide_before(sight, query, first, n, scores);
   fill_tail(scores, n, kMinusInfinity);
-  const float top = max_of(scores, n);
-  partial[0] = top;
-  partial[1] = top == kMinusInfinity ? 0 : exponentials(scores, n, top);
-  std::fill(scores + (top == kMinusInfinity ? 0 : n), scores + count, 0.0f);
+  const float max = max_of(scores, n);
+  partial[0] = max;
+  partial[1] = max == kMinusInfinity ? 0 : exponentials(scores, n, max);
+  std::fill(scores + (max == kMinusInfinity ? 0 : n), scores + count, 0.0f);
 }
 
 // Calls body(elements, stride) with rows that several query rows will read: low precision is widened once, in
@@ -138,17 +138,17 @@ void decode(const DecodeTask& task, float* scratch) {
 
 float merge(float* partials, int64_t parts, int64_t stride, int64_t v_size, const HeadRows& y) {
   const F f;
-  float top = kMinusInfinity, sum = 0;
+  float max = kMinusInfinity, sum = 0;
   for (int64_t part = 0; part < parts; ++part) {
     const float here = partials[part * stride];
-    if (here > top || here != here) top = here;
+    if (here > max || here != here) max = here;
   }
   for (int64_t part = 0; part < parts; ++part) {
     float& factor = partials[part * stride];  // takes the place of the part's maximum
-    factor = factor == kMinusInfinity ? 0.0f : exp2_of(factor - top);
+    factor = factor == kMinusInfinity ? 0.0f : exp2_of(factor - max);
     sum += partials[part * stride + 1] * factor;
   }
-  const float scale = top == kMinusInfinity ? 0 : 1 / sum;
+  const float scale = max == kMinusInfinity ? 0 : 1 / sum;
   const int64_t bytes = static_cast<int64_t>(size_of(y.dtype));
   HWY_ALIGN float total[hn::MaxLanes(F())];
   for (int64_t d = 0; d < v_size; d += kLanes) {
@@ -159,7 +159,7 @@ float merge(float* partials, int64_t parts, int64_t stride, int64_t v_size, cons
     hn::Store(acc, f, total);
     store_row(total, scale, kLanes, {y.data + d * bytes, y.dtype, y.stride});
   }
-  return (top + std::log2(sum)) * kLn2;
+  return (max + std::log2(sum)) * kLn2;
 }
 
 }  // namespace
