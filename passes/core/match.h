@@ -1,5 +1,4 @@
-// How passes recognise nodes: by the types of their ops, which stand beside the rules in schema/ops. A misspelt op does
-// not compile.
+// How passes recognise nodes: by the types of their ops, which stand beside the rules in schema/ops.
 //
 //   if (is<ops::Reshape, ops::Expand>(node)) ...                        // any of these
 //   if (const auto layer = match<ops::Linear>(node)) ...                // layer->activation, layer.input(1)
@@ -15,10 +14,7 @@
 
 namespace genesis::passes {
 
-template <class... Ops>
-bool is(const OpDef& op) {
-  return ((op.name() == Ops::info.name) || ...);
-}
+using genesis::is;
 template <class... Ops>
 bool is(const Node& node) {
   return is<Ops...>(*node.op);

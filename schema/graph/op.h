@@ -91,6 +91,12 @@ struct OpDef {
   std::string_view name() const { return info.name; }
 };
 
+// Whether it is one of these, by the structs of their rules: is<ops::Sum, ops::Mean>(op). A misspelt op does not compile.
+template <class... Ops>
+bool is(const OpDef& op) {
+  return ((op.name() == Ops::info.name) || ...);
+}
+
 // For ops without attributes.
 struct NoAttributes {
   static void fields(auto&, auto&&) {}

@@ -1,12 +1,15 @@
 #include <algorithm>
-#include <cstring>
+#include <bit>
 #include <map>
 
 #include "backends/cpu/fused/tile_program.h"
 #include "schema/core/checked_size.h"
 #include "schema/core/error.h"
+#include "schema/ops/create.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/formula_call.h"
+#include "schema/ops/tensor/layout.h"
+#include "schema/ops/tensor/reduce.h"
 
 namespace genesis::cpu {
 namespace {
@@ -18,8 +21,8 @@ constexpr int64_t kStreamBytes = 16 * 1024 * 1024;  // larger results go around 
 
 size_t index(int i) { return static_cast<size_t>(i); }
 
-Reduce reduction(std::string_view op) {
-  return op == "max" ? Reduce::kMax : op == "min" ? Reduce::kMin : Reduce::kSum;
+Reduce reduction(const OpDef& op) {
+  return is<ops::Max>(op) ? Reduce::kMax : is<ops::Min>(op) ? Reduce::kMin : Reduce::kSum;
 }
 
 class Compiler {
@@ -146,10 +149,9 @@ class Compiler {
   }
 
   Held emit(const FusedOp& line) {
-    const std::string_view name = line.op->name();
-    if (name == "full") return constant(line);
-    if (name == "expand") return values_[index(line.operands[0])];
-    if (name == "cast")
+    if (is<ops::Full>(*line.op)) return constant(line);
+    if (is<ops::Expand>(*line.op)) return values_[index(line.operands[0])];
+    if (is<ops::Cast>(*line.op))
       return cut(convert(values_[index(line.operands[0])], lane_of(line.type.dtype)), line.type.dtype);
     if (program_.has_rows && is_row_reduction(*line.op, line.attributes, program_.space.rank()))
       return reduce(line);
@@ -181,21 +183,19 @@ class Compiler {
   }
 
   Held constant(const FusedOp& line) {
-    const auto* integer = std::get_if<int64_t>(line.attributes.find("value"));
-    const auto* real = std::get_if<double>(line.attributes.find("value"));
+    const Scalar value = from_attributes<ops::Full>(line.attributes).value;
     const LaneType lane = lane_of(line.type.dtype);
     const int out = new_register(Extent::kOne, lane);
     TileStep step{.extent = Extent::kOne, .run = find_constant(lane), .out = out};
-    if (integer) std::memcpy(step.parameters.data(), integer, sizeof(*integer));
-    if (real) step.parameters[0] = *real;
-    step.parameters[1] = integer ? 1 : 0;
+    step.parameters[0] = value.is_integer() ? std::bit_cast<double>(value.as_integer()) : value.as_double();
+    step.parameters[1] = value.is_integer() ? 1 : 0;
     tiles_->body.push_back(step);
     return cut(out, line.type.dtype);
   }
 
   Held reduce(const FusedOp& line) {
     const Held value = values_[index(line.operands[0])];
-    const bool sums = line.op->name() == "sum" || line.op->name() == "mean";
+    const bool mean = is<ops::Mean>(*line.op), sums = mean || is<ops::Sum>(*line.op);
     const LaneType lane = sums ? lane_of(line.type.dtype) : value.lane;
     int source = convert(value, lane);
     if (reg(source).extent != Extent::kTile) {
@@ -204,8 +204,7 @@ class Compiler {
       source = whole;
     }
     TileStep step{.kind = TileStep::Kind::kReduce, .extent = Extent::kRow};
-    const bool mean = line.op->name() == "mean";
-    step.reduce = reduce_functions(reduction(line.op->name()), dtype_of_lane(lane));
+    step.reduce = reduce_functions(reduction(*line.op), dtype_of_lane(lane));
     step.parameters[0] = mean ? static_cast<double>(tiles_->columns) : 1;
     if (tiles_->columns == 0) fail("rows of no elements are not reduced inside a fused region");
     step.in[0] = source;

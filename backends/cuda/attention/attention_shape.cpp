@@ -45,7 +45,7 @@ AttentionShape attention_shape(const KernelQuery& query) {
   s.packed = rules.packed();
   s.own_lengths = s.has_key_length && query.inputs.back().shape.rank() == 1;
   s.window = rules.window;
-  s.gradient = query.op.name() == ops::AttentionGrad::info.name;
+  s.gradient = is<ops::AttentionGrad>(query.op);
   s.q = steps_of(s.packed ? query.inputs[0].shape.sizes() : q, s.heads_first);
   s.k = s.packed ? s.q : steps_of(k, s.heads_first);
   s.v = s.packed ? s.q : steps_of(v, s.heads_first);

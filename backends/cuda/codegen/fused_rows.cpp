@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "backends/cuda/codegen/fused_writer.h"
+#include "schema/ops/tensor/reduce.h"
 
 namespace genesis::cuda {
 namespace {
@@ -97,12 +98,8 @@ class RowsWriter : FusedWriter {
   std::string_view which_pack() const { return plan_.in_registers ? "[k]" : ""; }
 
   static std::string reducer(const FusedOp& op) {
-    const std::string_view name = op.op->name();
-    return fmt::format("{}<{}>",
-                       name == "max"   ? "Max"
-                       : name == "min" ? "Min"
-                                       : "Sum",
-                       lane_type(op.type.dtype));
+    const char* name = is<ops::Max>(*op.op) ? "Max" : is<ops::Min>(*op.op) ? "Min" : "Sum";
+    return fmt::format("{}<{}>", name, lane_type(op.type.dtype));
   }
 
   // All reductions whose operands are known after `depth - 1` others: one pass over the row.
@@ -132,7 +129,7 @@ class RowsWriter : FusedWriter {
     const std::string_view lane = lane_type(op.type.dtype);
     line("__shared__ {} partial{}[(kThreads + 31) / 32];", lane, v);
     const std::string total = fmt::format("reduce_row<{}, kThreads>(r{}, partial{})", reducer(op), v, v);
-    if (op.op->name() == "mean")
+    if (is<ops::Mean>(*op.op))
       line("const {} v{} = {} / static_cast<{}>(kColumns);", lane, v, total, lane);
     else
       line("const {} v{} = {};", lane, v, total);

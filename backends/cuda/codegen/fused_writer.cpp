@@ -3,7 +3,10 @@
 #include <cmath>
 #include <limits>
 
+#include "schema/ops/create.h"
+#include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/formula_call.h"
+#include "schema/ops/tensor/layout.h"
 
 namespace genesis::cuda {
 namespace {
@@ -72,13 +75,13 @@ void FusedWriter::write_op(int v) {
 }
 
 std::string FusedWriter::value_of(const FusedOp& op) {
-  const std::string_view name = op.op->name(), lane = lane_type(op.type.dtype);
-  if (name == "expand") return fmt::format("v{}", op.operands[0]);
-  if (name == "cast") return fmt::format("to<{}>(v{})", lane, op.operands[0]);
-  if (name == "full") {
-    const auto* integer = std::get_if<int64_t>(op.attributes.find("value"));
-    const auto* real = std::get_if<double>(op.attributes.find("value"));
-    return fmt::format("to<{}>({})", lane, integer ? literal(*integer) : literal(real ? *real : 0.0));
+  const std::string_view lane = lane_type(op.type.dtype);
+  if (is<ops::Expand>(*op.op)) return fmt::format("v{}", op.operands[0]);
+  if (is<ops::Cast>(*op.op)) return fmt::format("to<{}>(v{})", lane, op.operands[0]);
+  if (is<ops::Full>(*op.op)) {
+    const Scalar value = from_attributes<ops::Full>(op.attributes).value;
+    return fmt::format("to<{}>({})", lane,
+                       value.is_integer() ? literal(value.as_integer()) : literal(value.as_double()));
   }
   return fmt::format("to<{}>({})", lane, formula(op));
 }

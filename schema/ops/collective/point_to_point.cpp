@@ -40,9 +40,7 @@ void Recv::grad(GradientContext& g) const {
 
 std::span<const OpDef* const> point_to_point_ops() { return kOpDefs<ops::Send, ops::Recv>; }
 
-bool has_peer(const OpDef& op) {
-  return op.name() == ops::Send::info.name || op.name() == ops::Recv::info.name;
-}
+bool has_peer(const OpDef& op) { return is<ops::Send, ops::Recv>(op); }
 
 int64_t peer_of(const Attributes& attributes) {
   const AttrValue* to = attributes.find("to");

@@ -227,7 +227,7 @@ Value emit_attention(std::vector<Value> inputs, int64_t packed_key_heads, const 
 namespace ops {
 
 AttentionRules attention_rules(const OpDef& op, const Attributes& attributes) {
-  if (op.name() == Attention::info.name) return from_attributes<Attention>(attributes);
+  if (is<Attention>(op)) return from_attributes<Attention>(attributes);
   return from_attributes<AttentionGrad>(attributes);
 }
 

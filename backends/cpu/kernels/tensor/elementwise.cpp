@@ -9,7 +9,7 @@ namespace genesis::cpu {
 namespace {
 
 std::shared_ptr<const TileProgram> compile(const KernelQuery& query) {
-  const bool fused = query.op.name() == ops::Fused::info.name;
+  const bool fused = is<ops::Fused>(query.op);
   return compile_tile_program(
       fused ? parse_fused_program(from_attributes<ops::Fused>(query.attributes), query.inputs)
             : single_op_program(query.op, query.attributes, query.inputs));

@@ -22,7 +22,7 @@ struct Prepared {
 };
 
 FusedProgram program_of(const KernelQuery& query) {
-  return query.op.name() == ops::Fused::info.name
+  return is<ops::Fused>(query.op)
              ? parse_fused_program(from_attributes<ops::Fused>(query.attributes), query.inputs)
              : single_op_program(query.op, query.attributes, query.inputs);
 }
