@@ -130,19 +130,37 @@ __device__ W reduce_group(W v, int group, const Combine& combine) {
   return v;
 }
 
-// combine over a block of whole warps, where combine(a, b) and combine(b, a) may differ in the last bit, so that
-// partners may not both combine: lane 0 has what its warp gives, and every thread combines the warps in order.
-template <int kWarps, class V, class Combine>
-__device__ V reduce_in_order(V mine, const Combine& combine) {
-  __shared__ V of_warp[kWarps];
-#pragma unroll
-  for (int step = kLanes / 2; step > 0; step /= 2) mine = combine(mine, from_above(mine, step));
+// combine over what lane 0 of each of a block's warps has, in order; the same bits in every thread.
+template <int kMaxWarps, class V, class Combine>
+__device__ __forceinline__ V reduce_warps(const V& mine, int warps, const Combine& combine) {
+  __shared__ V of_warp[kMaxWarps];
   __syncthreads();
   if (threadIdx.x % kLanes == 0) of_warp[threadIdx.x / kLanes] = mine;
   __syncthreads();
   V total = of_warp[0];
-  for (int w = 1; w < kWarps; ++w) total = combine(total, of_warp[w]);
+  for (int w = 1; w < warps; ++w) total = combine(total, of_warp[w]);
   return total;
+}
+
+// combine over a block of whole warps, where combine(a, b) and combine(b, a) may differ in the last bit, so that
+// partners may not both combine.
+template <int kWarps, class V, class Combine>
+__device__ V reduce_in_order(V mine, const Combine& combine) {
+#pragma unroll
+  for (int step = kLanes / 2; step > 0; step /= 2) mine = combine(mine, from_above(mine, step));
+  return reduce_warps<kWarps>(mine, kWarps, combine);
+}
+
+// The sum over a block of kThreads threads, a power of two, in its first thread: the upper half is added to the lower one.
+template <int kThreads, class W>
+__device__ W tree_sum(W v) {
+  __shared__ W of_thread[kThreads];
+  of_thread[threadIdx.x] = v;
+  for (int half = kThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x < half) of_thread[threadIdx.x] += of_thread[threadIdx.x + half];
+  }
+  return of_thread[0];
 }
 
 // combine over the threads (x, 0) to (x, kStripes - 1) of a block of kColumns x kStripes, in order; the same bits in each.

@@ -95,18 +95,13 @@ __device__ void put_row(const LossArguments& a, int64_t row, bool counts, double
 // What the first threads of the block's groups have, added in order.
 __device__ inline void put_partial(const LossArguments& a, LossTotals mine) {
   if (a.reduction == Reduction::kNone) return;
-  __shared__ LossTotals of_warp[kLossThreads / 32];
   double sums[] = {mine.loss, mine.weight};
   sum_lanes_apart(sums, a.group);
-  mine = {sums[0], sums[1]};
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  for (unsigned warp = 1; warp < blockDim.x / 32; ++warp) {
-    mine.loss += of_warp[warp].loss;
-    mine.weight += of_warp[warp].weight;
-  }
-  a.partial[blockIdx.x] = mine;
+  const auto add = [](const LossTotals& x, const LossTotals& y) {
+    return LossTotals{x.loss + y.loss, x.weight + y.weight};
+  };
+  mine = reduce_warps<kLossThreads / kLanes>(LossTotals{sums[0], sums[1]}, blockDim.x / kLanes, add);
+  if (threadIdx.x == 0) a.partial[blockIdx.x] = mine;
 }
 
 // Of 16-bit types exp(x - max) has a factor: what rounding max * log2(e) leaves over, known exactly.

@@ -96,20 +96,9 @@ namespace {
 
 constexpr int kTotalThreads = 1024;
 
-// The sum of one number of each thread, in one order, in the first thread.
-__device__ double sum_of_block(double x, double* shared) {
-  shared[threadIdx.x] = x;
-  for (int half = kTotalThreads / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (threadIdx.x < half) shared[threadIdx.x] += shared[threadIdx.x + half];
-  }
-  return threadIdx.x == 0 ? shared[0] : 0;
-}
-
 // What a mean divides by: the rows that count. Targets that cannot be are reported here.
 __global__ void __launch_bounds__(kTotalThreads)
     count_targets(Targets targets, int64_t rows, FaultReport fault, double* denominator) {
-  __shared__ double shared[kTotalThreads];
   double count = 0;
   for (int64_t row = threadIdx.x; row < rows; row += kTotalThreads) {
     const int64_t at = targets[row];
@@ -118,17 +107,16 @@ __global__ void __launch_bounds__(kTotalThreads)
     else if (at != targets.ignore_index)
       fault(at, targets.classes);
   }
-  const double sum = sum_of_block(count, shared);
+  const double sum = tree_sum<kTotalThreads>(count);
   if (threadIdx.x == 0) *denominator = sum;
 }
 
 template <class W>
 __global__ void __launch_bounds__(kTotalThreads)
     add_losses(const double* row_loss, int64_t rows, const double* denominator, W* loss) {
-  __shared__ double shared[kTotalThreads];
   double mine = 0;
   for (int64_t row = threadIdx.x; row < rows; row += kTotalThreads) mine += row_loss[row];
-  const double sum = sum_of_block(mine, shared);
+  const double sum = tree_sum<kTotalThreads>(mine);
   if (threadIdx.x == 0) *loss = static_cast<W>(denominator ? sum / *denominator : sum);
 }
 
