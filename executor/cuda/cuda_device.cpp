@@ -7,8 +7,8 @@
 #include "executor/cuda/cuda_copies.h"
 #include "executor/cuda/cuda_downloads.h"
 #include "executor/cuda/cuda_runner.h"
-#include "executor/runtime/build_parts.h"
 #include "executor/runtime/device.h"
+#include "executor/runtime/missing_features.h"
 #include "schema/core/error.h"
 
 namespace genesis {

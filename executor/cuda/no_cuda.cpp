@@ -1,7 +1,7 @@
 // Stands for the CUDA device in a build without CUDA.
 #include "backends/cuda/ranks/gpu_ranks.h"
-#include "executor/runtime/build_parts.h"
 #include "executor/runtime/device.h"
+#include "executor/runtime/missing_features.h"
 #include "schema/core/error.h"
 
 namespace genesis {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "executor/runtime/device.h"
-#include "executor/states/stored_values.h"
+#include "executor/states/part_transfers.h"
 
 namespace genesis {
 

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "executor/compile.h"
-#include "executor/runtime/build_parts.h"
 #include "executor/runtime/device.h"
+#include "executor/runtime/missing_features.h"
 #include "executor/runtime/step_call.h"
 #include "schema/file/reader.h"
 #include "schema/graph/state_storage.h"
@@ -76,7 +76,7 @@ nlohmann::ordered_json model_json(const Flags& flags, const Model& model) {
     json["states"][role] = {{"count", t.count}, {"elements", t.elements}, {"bytes", t.bytes}};
   json["files"] = nlohmann::ordered_json::object();
   for (const auto& [name, bytes] : model.files) json["files"][name] = bytes.bytes();
-  json["missing"] = missing_parts();
+  json["missing"] = missing_features();
   if (flags.states)
     for (const State& state : model.states()) {
       json["state_table"].push_back(port(state.name, state.type));
@@ -112,7 +112,7 @@ void print_text(const Flags& flags, const Model& model) {
   for (const auto& [name, bytes] : model.files)
     std::cout << "file " << printable(name) << ": " << human_bytes(bytes.bytes()) << "\n";
   for (const auto& entry : model.entries()) print_entry(*entry);
-  for (const std::string& part : missing_parts()) std::cout << "missing: " << part << "\n";
+  for (const std::string& feature : missing_features()) std::cout << "missing: " << feature << "\n";
   if (!flags.states) return;
   for (const State& state : model.states())
     std::cout << "state " << printable(state.name) << ": " << state.type.to_string() << " "

@@ -1,4 +1,4 @@
-#include "executor/states/stored_values.h"
+#include "executor/states/part_transfers.h"
 
 #include <algorithm>
 #include <memory>
