@@ -38,7 +38,9 @@ constexpr Retired kRetired[] = {
     {R"("in_parts"|\bkInParts\b|\b(Kernel|Linear|Matmul|Cached)Parts?\b|\b(kernel_part|product_parts|cached_parts|run_parts)\b)",
      "decomposed, InnerKernel"},
     {R"(\bdisabled_passes\b)", "disabled"},
-    {R"(\bRandomSample\b)", "SampleLogits"}};
+    {R"(\bRandomSample\b)", "SampleLogits"},
+    {R"(\bRingPlace\b|\bkSlots\b)", "ring stage"},
+    {R"(\bProducerWarp\b|\bConsumerPlaces\b|\bStepFeed\b)", "BlockShare, SharedLayout, NextInstruction"}};
 
 bool is_read(const fs::path& path) {
   const std::string kind = path.extension();
