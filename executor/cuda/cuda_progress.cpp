@@ -18,6 +18,7 @@ void CudaProgress::begin_capture(const StepStreams& streams) {
   marks_.emplace(streams, std::move(microseconds));
   stream_of_ = streams.stream;
   knows_ = true;
+  reset_ = nullptr;
   for (cudaGraphNode_t& node : last_mark_) node = nullptr;
 }
 
@@ -26,10 +27,11 @@ void CudaProgress::captured(size_t first, size_t end, cudaStream_t stream) {
   const int mark = marks_->add(first, end);
   if (mark == StepMarks::kNone) return;
   cuda::CaptureEnd behind = cuda::capture_end(stream);
+  if (!reset_) reset_ = cuda::add_progress_reset(behind.graph, set(), plan_.steps.size());
   cudaGraphNode_t& last = last_mark_[stream_of_[first]];
-  if (last) behind.nodes.push_back(last);
+  if (last || reset_) behind.nodes.push_back(last ? last : reset_);
   last = cuda::add_progress_mark(behind.graph, behind.nodes, set() + mark);
-  if (!last) knows_ = false;
+  if (!last || !reset_) knows_ = false;
 }
 
 std::vector<size_t> CudaProgress::under_way() const {

@@ -37,6 +37,7 @@ class CudaProgress {
   std::optional<StepMarks> marks_;
   bool knows_ = false;              // the driver took all marks
   std::vector<uint8_t> stream_of_;  // by step
+  cudaGraphNode_t reset_ = nullptr;  // the first node: runs follow each other without the host
   cudaGraphNode_t last_mark_[StepStreams::kStreams] = {};
 };
 

@@ -157,7 +157,8 @@ class CudaRunner final : public Runner {
 
   std::string where(UnderWay lost) const {
     const std::string entry = "entry point '" + plan_.entry + "'";
-    if (lost == UnderWay::kManyRuns) return "in one of several runs of " + entry + " that follow each other";
+    if (lost == UnderWay::kManyRuns && joins_.has_some())
+      return "in one of several runs of " + entry + " that follow each other";
     if (lost == UnderWay::kSteps) return "in " + entry + ", whose nodes were started one by one";
     const std::vector<size_t> steps = joins_.narrowed(progress_.under_way());
     if (steps.empty()) return "in " + entry;

@@ -18,6 +18,8 @@ class PlannedJoins {
   // The device must be current in the calling thread.
   PlannedJoins(const Plan& plan, const KernelNames& disabled, int device);
 
+  // What joined launches tell of where they are holds for the first of several runs alone.
+  bool has_some() const { return !joins_.empty(); }
   // `kernels`, by step: what would run it alone; a way takes its place where it joins the step.
   void rename_kernels(std::vector<std::string>& kernels) const;
   // Before each capture, with the calls bound. Leaves those out whose steps do not simply follow each other, and those that

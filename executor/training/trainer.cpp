@@ -133,10 +133,14 @@ class TrainingRun {
 
   // Whether another one may follow.
   bool do_step(int64_t step, Prefetcher& batches, Files& files) {
-    const NamedTensors inputs = batches.next();
-    session_.start(options_.entry, inputs);
+    const NamedTensors inputs = next_ ? take_next() : batches.next();
+    if (!next_) session_.start(options_.entry, inputs);
+    next_.reset();
     const bool evaluates = is_evaluated(step);
-    if (!evaluates) stage_next(session_, batches, step, options_);
+    if (runs_ahead(step))
+      start_next(batches);
+    else if (!evaluates)
+      stage_next(session_, batches, step, options_);
     TrainMetrics metrics = read_metrics(session_.result(), step);
     metrics.seconds = seconds_since(start_);
     metrics.items_per_second = speed_.update(metrics.seconds, source_.items_per_batch());
@@ -148,9 +152,36 @@ class TrainingRun {
     check_skips(session_, metrics, options_, inputs);
     last_ = metrics;
     if (options_.on_step) options_.on_step(metrics);
-    const bool stop = metrics.out_of_patience || (options_.should_stop && options_.should_stop());
+    const bool stop = stopping_ || metrics.out_of_patience || (options_.should_stop && options_.should_stop());
+    stopping_ = stop && next_ && !next_->failure;
+    if (stopping_) return true;
     care_for_checkpoints(step, stop || step == options_.steps);
     return !stop;
+  }
+
+  // Whether nothing looks at the states between this step and the next.
+  bool runs_ahead(int64_t step) const {
+    const bool saves = writer_ && options_.checkpoint_every > 0 && step % options_.checkpoint_every == 0;
+    const bool scales_loss = !std::isnan(last_.loss_scale);
+    return options_.run_ahead && !stopping_ && step > first_ + 1 && step < options_.steps &&
+           !is_evaluated(step) && !saves && !scales_loss;
+  }
+
+  // What goes wrong here is the next step's business.
+  void start_next(Prefetcher& batches) {
+    next_.emplace();
+    try {
+      next_->inputs = batches.next();
+      session_.stage(options_.entry, next_->inputs);
+      session_.start(options_.entry, next_->inputs);
+    } catch (const Error&) {
+      next_->failure = std::current_exception();
+    }
+  }
+
+  NamedTensors take_next() {
+    if (next_->failure) std::rethrow_exception(next_->failure);
+    return std::move(next_->inputs);
   }
 
   bool is_evaluated(int64_t step) const {
@@ -193,6 +224,12 @@ class TrainingRun {
                                    : "; its newest checkpoint is " + newest.string());
   }
 
+  // A step that has been started while the one ahead was not over.
+  struct Next {
+    NamedTensors inputs;
+    std::exception_ptr failure;
+  };
+
   Session& session_;
   BatchSource& source_;
   const TrainerOptions& options_;
@@ -202,6 +239,8 @@ class TrainingRun {
   std::optional<Evaluator> evaluator_;
   SpeedMeter speed_;
   Clock::time_point start_;
+  std::optional<Next> next_;
+  bool stopping_ = false;  // after the step that has been started
   double stall_ = 0;  // of the checkpoint after the latest step
   TrainMetrics last_;
 };

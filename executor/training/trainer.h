@@ -36,6 +36,10 @@ struct TrainerOptions {
   std::filesystem::path tensorboard = {};                 // folder for an event file; empty: none
   std::function<void(const TrainMetrics&)> on_step = {};  // after each step
   std::function<bool()> should_stop = {};  // asked after each step: ends early, with a checkpoint
+  // A step starts before the result of the one ahead is read, so that a GPU has no pause between them; not where states are
+  // looked at in between (an evaluation, a checkpoint, a loss scale). on_step may then see states that are a step further, and
+  // a run that should stop does the step that has been started. The same on all ranks.
+  bool run_ahead = false;
 };
 
 // A metrics file that is there already keeps its rows up to the step that training goes on from.

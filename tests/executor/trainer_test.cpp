@@ -103,15 +103,16 @@ TEST(Trainer, ABatchThatCannotBeMadeEndsTrainingAfterTheStepsBefore) {
     int64_t items_per_batch() const override { return 1; }
     bool wrong = false;
   };
-  for (const bool wrong : {false, true}) {
-    const TemporaryFolder folder;
-    Session session(std::shared_ptr<const Model>(parse_text(kCountdown)));
-    FailsAtTwo source;
-    source.wrong = wrong;
-    expect_error([&] { train(session, source, {.steps = 3, .metrics = folder / "m.jsonl"}); },
-                 {wrong ? "no input 'z'" : "no batch 2"});
-    EXPECT_EQ(lines(folder / "m.jsonl").size(), wrong ? 1u : 2u);
-  }
+  for (const bool wrong : {false, true})
+    for (const bool run_ahead : {false, true}) {
+      const TemporaryFolder folder;
+      Session session(std::shared_ptr<const Model>(parse_text(kCountdown)));
+      FailsAtTwo source;
+      source.wrong = wrong;
+      const TrainerOptions options{.steps = 3, .metrics = folder / "m.jsonl", .run_ahead = run_ahead};
+      expect_error([&] { train(session, source, options); }, {wrong ? "no input 'z'" : "no batch 2"});
+      EXPECT_EQ(lines(folder / "m.jsonl").size(), wrong ? 1u : 2u);
+    }
 }
 
 TEST(Trainer, ALossThatIsNoNumberStopsWithTheStepAndTheWayToTheNode) {
@@ -253,6 +254,57 @@ TEST(Trainer, StopsWhenAskedAndRunsNothingWhenDone) {
   int asked = 0;
   EXPECT_EQ(train(session, source, {.steps = 3, .should_stop = [&] { return ++asked == 2; }}).step, 2);
   EXPECT_EQ(session.state("n").to_doubles()[0], 1);
+}
+
+// What is read of each step, and what is left behind, is the same; between a step and a checkpoint none is started.
+TEST(Trainer, AStepThatStartsEarlyIsTheSameStep) {
+  struct Left {
+    std::vector<double> losses;
+    double n;
+    std::vector<std::string> checkpoints;
+  };
+  const auto train_with = [](bool run_ahead, int64_t checkpoint_every) {
+    const TemporaryFolder folder;
+    std::string text = kCountdown;
+    text.replace(text.find("3.0"), 3, "50.0");
+    Session session(std::shared_ptr<const Model>(parse_text(text)));
+    Ones source;
+    Left left;
+    train(session, source,
+          {.steps = 11,
+           .checkpoint = folder / "run",
+           .checkpoint_every = checkpoint_every,
+           .keep_checkpoints = 9,
+           .on_step = [&](const TrainMetrics& m) { left.losses.push_back(m.loss); },
+           .run_ahead = run_ahead});
+    left.n = session.state("n").to_doubles()[0];
+    for (const auto& entry : std::filesystem::directory_iterator(folder / "run"))
+      left.checkpoints.push_back(entry.path().filename());
+    std::ranges::sort(left.checkpoints);
+    return left;
+  };
+  for (const int64_t checkpoint_every : {0, 1, 3}) {
+    const Left plain = train_with(false, checkpoint_every), ahead = train_with(true, checkpoint_every);
+    EXPECT_EQ(ahead.losses, plain.losses);
+    EXPECT_EQ(ahead.losses.size(), 11u);
+    EXPECT_EQ(ahead.n, 39);
+    EXPECT_EQ(ahead.checkpoints, plain.checkpoints);
+  }
+}
+
+TEST(Trainer, AStepThatHasBeenStartedIsDoneBeforeTheRunStops) {
+  std::string text = kCountdown;
+  text.replace(text.find("3.0"), 3, "50.0");
+  for (const bool run_ahead : {false, true}) {
+    Session session(std::shared_ptr<const Model>(parse_text(text)));
+    Ones source;
+    int asked = 0;
+    const TrainMetrics last = train(
+        session, source, {.steps = 9, .should_stop = [&] { return ++asked == 4; }, .run_ahead = run_ahead});
+    EXPECT_EQ(last.step, run_ahead ? 5 : 4);
+    EXPECT_EQ(asked, 4);
+    EXPECT_EQ(session.state("n").to_doubles()[0], static_cast<double>(50 - last.step));
+  }
 }
 
 TEST(Trainer, MistakesAreNamed) {

@@ -186,6 +186,7 @@ TrainMetrics run(const TrainFlags& flags, Session& session, Sources& sources, co
   options.evaluate_every = flags.evaluate_every;
   options.evaluation_batches = flags.evaluation_batches;
   options.patience = flags.patience;
+  options.run_ahead = session.is_asynchronous();
   const StopWhen stop_here(flags.minutes, signals);
   StopVotes votes(world);
   options.should_stop = [&] {

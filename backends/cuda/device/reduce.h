@@ -155,6 +155,7 @@ __device__ V reduce_in_order(V mine, const Combine& combine) {
 template <int kThreads, class W>
 __device__ W tree_sum(W v) {
   __shared__ W of_thread[kThreads];
+  __syncthreads();  // the first thread may still read the last sum's
   of_thread[threadIdx.x] = v;
   for (int half = kThreads / 2; half > 0; half /= 2) {
     __syncthreads();

@@ -31,4 +31,16 @@ cudaGraphNode_t add_progress_mark(cudaGraph_t graph, const std::vector<cudaGraph
   return add(&node, graph, behind.data(), behind.size(), &parameters) == CUDA_SUCCESS ? node : nullptr;
 }
 
+cudaGraphNode_t add_progress_reset(cudaGraph_t graph, int32_t* words, size_t count) {
+  cudaMemsetParams parameters{};
+  parameters.dst = words;
+  parameters.elementSize = sizeof *words;
+  parameters.width = count;
+  parameters.height = 1;
+  cudaGraphNode_t node = nullptr;
+  if (cudaGraphAddMemsetNode(&node, graph, nullptr, 0, &parameters) == cudaSuccess) return node;
+  cudaGetLastError();
+  return nullptr;
+}
+
 }  // namespace genesis::cuda

@@ -15,4 +15,7 @@ namespace genesis::cuda {
 cudaGraphNode_t add_progress_mark(cudaGraph_t graph, const std::vector<cudaGraphNode_t>& behind,
                                   int32_t* word);
 
+// Adds a node that waits for nothing and sets `count` such words to 0; null where the driver takes no such node.
+cudaGraphNode_t add_progress_reset(cudaGraph_t graph, int32_t* words, size_t count);
+
 }  // namespace genesis::cuda
