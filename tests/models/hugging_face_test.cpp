@@ -79,6 +79,18 @@ TEST_P(HuggingFace, ComputesWhatTransformersDoes) {
   expect_last(session.run("prefill", inputs).at("logits"), expected()["long_logits"]);
 }
 
+TEST_P(HuggingFace, GoesOnWithALongTextHoweverItIsRead) {
+  if (!expected().contains("long_greedy")) return;  // nothing depends on how long it is
+  const auto greedy = expected()["long_greedy"].get<std::vector<int64_t>>();
+  Session session =
+      text::open_for_generation(hf::import_model(folder(), settings_of(GetParam())), {.threads = 2});
+  for (const int64_t chunk : {2, 4, 16, 64}) {
+    text::Generator generator(session, {.prefill_chunk = chunk});
+    const text::GenerateOptions options{.max_tokens = std::ssize(greedy), .temperature = 0};
+    EXPECT_EQ(generator.continue_with(long_text(), options).tokens, greedy) << chunk << " tokens at a time";
+  }
+}
+
 TEST_P(HuggingFace, TravelsInAFile) {
   const auto model = hf::import_model(folder());
   const fs::path file = fs::temp_directory_path() / ("genesis_imported_" + GetParam() + ".genesis");

@@ -4,7 +4,7 @@
     python3 tests/models/hugging_face/make_checkpoints.py      needs torch and transformers
 
 Weights are random; logits are those of the last position of one prompt, in f32, and `greedy` the tokens behind it. Models
-whose rotations are scaled or whose attention slides have `long_logits` too, of the last position of a text longer than
+whose rotations are scaled or whose attention slides have `long_logits` and `long_greedy` too, of a text longer than
 what they were trained on. `rope` has the frequencies that transformers computes for configurations of every kind.
 """
 import json
@@ -77,18 +77,26 @@ def make(name, config, options):
     model.to(dtype).save_pretrained(folder, **options)
     (folder / "generation_config.json").unlink(missing_ok=True)
     model = model.to(torch.float32)
-    tokens = list(PROMPT)
-    with torch.no_grad():
-        logits = model(torch.tensor([tokens])).logits[0, -1]
-        step = model(torch.tensor([tokens]), use_cache=True)
-        for _ in range(12 if config.max_position_embeddings == 64 else 24):
-            tokens.append(int(step.logits[0, -1].argmax()))
-            step = model(torch.tensor([tokens[-1:]]), past_key_values=step.past_key_values, use_cache=True)
-    expected = {"logits": [float(x) for x in logits], "greedy": tokens[len(PROMPT):]}
+    count = 12 if config.max_position_embeddings == 64 else 24
+    expected = {"logits": last_logits(model, PROMPT), "greedy": greedy(model, PROMPT, count)}
     if is_special(config):
-        with torch.no_grad():
-            expected["long_logits"] = [float(x) for x in model(torch.tensor([LONG])).logits[0, -1]]
+        expected |= {"long_logits": last_logits(model, LONG), "long_greedy": greedy(model, LONG, 16)}
     return expected
+
+
+@torch.no_grad()
+def last_logits(model, tokens):
+    return [float(x) for x in model(torch.tensor([tokens])).logits[0, -1]]
+
+
+@torch.no_grad()
+def greedy(model, prompt, count):
+    tokens = list(prompt)
+    step = model(torch.tensor([tokens]), use_cache=True)
+    for _ in range(count):
+        tokens.append(int(step.logits[0, -1].argmax()))
+        step = model(torch.tensor([tokens[-1:]]), past_key_values=step.past_key_values, use_cache=True)
+    return tokens[len(prompt):]
 
 
 def is_special(config):
