@@ -11,7 +11,7 @@ import json
 import statistics
 import tempfile
 
-from ways import FUSED_CACHE, MEGAKERNEL, Bench
+from ways import FUSED_CACHE, MEGAKERNEL, Bench, in_turn
 
 CASES = {  # what is run and on which model, as in ways.py; what is switched off
     "train": ("train 8 1024", "qwen train", ()),
@@ -31,10 +31,7 @@ CASES = {  # what is run and on which model, as in ways.py; what is switched off
 
 def compare(flags, name):
     run, model, disabled = CASES[name]
-    times = {build: [] for build in flags.benches}
-    for _ in range(flags.rounds):
-        for build, bench in flags.benches.items():
-            times[build].append(bench.milliseconds(run, model, disabled))
+    times = in_turn(flags.rounds, {build: lambda bench=bench: bench.milliseconds(run, model, disabled) for build, bench in flags.benches.items()})
     old, new = (statistics.median(each) for each in times.values())
     return {"case": name, "old_ms": old, "new_ms": new, "ratio": new / old, "all": times}
 

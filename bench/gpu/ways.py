@@ -24,8 +24,8 @@ TINY = {"qwen2": dict(vocab_size=256, hidden_size=64, intermediate_size=128, num
                       max_position_embeddings=4096),
         "gpt2": dict(vocab_size=256, n_positions=1024, n_embd=64, n_layer=1, n_head=2)}
 MEGAKERNEL, FUSED_CACHE = "megakernel", "fuse_cached_attention"
-# Way: cases of (what is run, model, switched off besides). What is run: decode BATCH POSITION, prefill BATCH SEQ, or train or packed (texts in a row) BATCH SEQ; a model
-# xN has a cache for N texts.
+# Way: cases of (what is run, model, switched off besides). What is run: decode BATCH POSITION, prefill BATCH SEQ, train BATCH SEQ, or packed BATCH SEQ
+# (training on rows of several texts). A model xN has a cache for N texts.
 CASES = {
     "megakernel": [("decode 1 64", "qwen", ())],
     "gemv": [("decode 1 64", "qwen", (MEGAKERNEL,)), ("decode 4 64", "qwen x4", ())],
@@ -50,6 +50,15 @@ CASES = {
 PASSES = {"megakernel", "side_stream", "split_weights"}  # that are switched off by their own names, not as kernels
 # What goes with a way that is switched off: the kernel for some chips, which serves the same nodes.
 WITH = {"gemv": ["kernel:gemv_prefetch"], "quantized_gemv": ["kernel:quantized_gemv_stream"]}
+
+
+def in_turn(rounds, measures):
+    """What each of `measures` gives, by its name; in every round one after the other, so that all meet the same clocks."""
+    given = {name: [] for name in measures}
+    for _ in range(rounds):
+        for name, measure in measures.items():
+            given[name].append(measure())
+    return given
 
 
 def kind_of(model):
@@ -128,12 +137,10 @@ class Bench:
     def compare(self, rounds, way, run, model, beside):
         """Ms with the way and without it."""
         switches = [way if way in PASSES else "kernel:" + way, *WITH.get(way, [])]
-        times = {True: [], False: []}
-        for _ in range(rounds):
-            for on in (True, False):
-                times[on].append(self.milliseconds(run, model, list(beside) + ([] if on else switches)))
-        return {"way": way, "run": run, "model": model, "without_besides": list(beside), "ms": statistics.median(times[True]),
-                "ms_without": statistics.median(times[False]), "all": times}
+        off = {"with": list(beside), "without": [*beside, *switches]}
+        times = in_turn(rounds, {name: lambda off=each: self.milliseconds(run, model, off) for name, each in off.items()})
+        return {"way": way, "run": run, "model": model, "without_besides": list(beside), "ms": statistics.median(times["with"]),
+                "ms_without": statistics.median(times["without"]), "all": times}
 
 
 def main():
