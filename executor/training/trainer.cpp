@@ -161,8 +161,7 @@ class TrainingRun {
 
   // Whether nothing looks at the states between this step and the next.
   bool runs_ahead(int64_t step) const {
-    const bool saves = writer_ && options_.checkpoint_every > 0 && step % options_.checkpoint_every == 0;
-    const bool scales_loss = !std::isnan(last_.loss_scale);
+    const bool saves = writer_ && is_saved(step), scales_loss = !std::isnan(last_.loss_scale);
     return options_.run_ahead && !stopping_ && step > first_ + 1 && step < options_.steps &&
            !is_evaluated(step) && !saves && !scales_loss;
   }
@@ -184,6 +183,11 @@ class TrainingRun {
     return std::move(next_->inputs);
   }
 
+  // Beside the last.
+  bool is_saved(int64_t step) const {
+    return options_.checkpoint_every > 0 && step % options_.checkpoint_every == 0;
+  }
+
   bool is_evaluated(int64_t step) const {
     const int64_t every = options_.evaluate_every;
     return evaluator_ && (step == options_.steps || (every > 0 && step % every == 0));
@@ -203,7 +207,7 @@ class TrainingRun {
 
   void care_for_checkpoints(int64_t step, bool is_last) {
     const int64_t every = options_.checkpoint_every;
-    const bool is_due = is_last || (every > 0 && step % every == 0);
+    const bool is_due = is_last || is_saved(step);
     if (!writer_) return;
     if (step == first_ + 1 && !is_last && every > 0 && (step + every - 1) / every * every < options_.steps)
       writer_->prepare();
