@@ -123,17 +123,21 @@ void PartUpdates::emit_plain(const Node& node, Value gradient) {
   add_new_part(node, emit_node(*node.op, node.attributes, inputs));
 }
 
+void PartUpdates::add_operands(UpdateOperands& operands, const Node& adam, Value gradient) {
+  const UpdateInputs at = update_inputs(adam);
+  operands.gradients.push_back(gradient);
+  operands.m.push_back(moment(adam.inputs[at.moments[0]]));
+  operands.v.push_back(moment(adam.inputs[at.moments[1]]));
+}
+
 void PartUpdates::emit_plain_together(const std::vector<Plain>& all) {
   ParameterHolders holders;
   std::vector<const Node*> nodes;
   UpdateOperands operands;
   for (const auto& [node, gradient] : all) {
-    const UpdateInputs at = update_inputs(*node);
     nodes.push_back(node);
     holders.values.push_back(parameter_part(*node));
-    operands.gradients.push_back(gradient);
-    operands.m.push_back(moment(node->inputs[at.moments[0]]));
-    operands.v.push_back(moment(node->inputs[at.moments[1]]));
+    add_operands(operands, *node, gradient);
   }
   rewriter_.from_nodes(nodes);
   const std::vector<Value> results =
@@ -182,11 +186,8 @@ void PartUpdates::emit_together(const std::vector<const Stored*>& all) {
     }
     for (const int32_t member : group.members) {
       const auto& [node, gradient] = stored->updates.at(member);
-      const UpdateInputs at = update_inputs(*node);
       nodes.push_back(node);
-      operands.gradients.push_back(gradient);
-      operands.m.push_back(moment(node->inputs[at.moments[0]]));
-      operands.v.push_back(moment(node->inputs[at.moments[1]]));
+      add_operands(operands, *node, gradient);
     }
   }
   rewriter_.from_nodes(nodes);

@@ -62,6 +62,8 @@ class PartUpdates {
   bool is_gathered(const Node& node) const;
   void emit_plain(const Node& node, Value gradient);
   void emit_ready();
+  // The gradient's part, and the parts of both moments.
+  void add_operands(UpdateOperands& operands, const Node& adam, Value gradient);
   void emit_plain_together(const std::vector<Plain>& all);
   void add_new_part(const Node& node, const std::vector<Value>& results);
   void emit_together(const std::vector<const Stored*>& groups);
