@@ -67,9 +67,13 @@ bool begins_aligned(const PeerExchange& tensor, int ranks) {
          std::all_of(tensor.at.to, tensor.at.to + ranks, is_aligned);
 }
 
+bool has_aligned_parts(const PeerExchange& tensor, int ranks) {
+  return tensor.own.bytes() % kPeerAccessBytes == 0 && begins_aligned(tensor, ranks);
+}
+
 bool may_come_at_once(const PeerExchange& gathered, int ranks) {
   const int64_t bytes = gathered.own.bytes();
-  bool may = bytes % kPeerAccessBytes == 0 && begins_aligned(gathered, ranks);
+  bool may = has_aligned_parts(gathered, ranks);
   for (int rank = 0; rank < ranks; ++rank) {
     const std::byte *const from = bytes_of(gathered.at.from[rank]), *const to = bytes_of(gathered.at.to[rank]);
     may &= from == to + rank * bytes || from + bytes <= to || from >= to + ranks * bytes;

@@ -23,6 +23,8 @@ struct PeerExchange {
 
 // All ranks' memory of it at multiples of kPeerAccessBytes. All ranks come to the same answer, here and below.
 bool begins_aligned(const PeerExchange& tensor, int ranks);
+// Each rank's part too.
+bool has_aligned_parts(const PeerExchange& tensor, int ranks);
 // Whether parts may be written into all ranks' results while ranks still read their own, in whole accesses: own parts lie
 // elsewhere, or in their places.
 bool may_come_at_once(const PeerExchange& gathered, int ranks);

@@ -47,10 +47,10 @@ bool is_large(std::span<const PeerExchange> parts) {
 }
 
 bool have_aligned_parts(std::span<const PeerExchange> tensors, int ranks) {
-  return std::all_of(tensors.begin(), tensors.end(), [&](const PeerExchange& t) {
-    return t.own.bytes() % kPeerAccessBytes == 0 && begins_aligned(t, ranks);
-  });
+  return std::all_of(tensors.begin(), tensors.end(),
+                     [&](const PeerExchange& t) { return has_aligned_parts(t, ranks); });
 }
+
 // No rank has its result where others still read.
 bool are_written_elsewhere(std::span<const PeerExchange> tensors, int ranks) {
   return std::all_of(tensors.begin(), tensors.end(), [&](const PeerExchange& t) {
