@@ -7,11 +7,11 @@ One line a case: ms on the device by each build, the median of `--rounds` proces
 tuned products and compiled kernels in a folder of its own. --device cpu is a dry run on tiny models, whose figures mean nothing.
 """
 import argparse
-import json
 import statistics
 import tempfile
 
-from ways import FUSED_CACHE, MEGAKERNEL, Bench, in_turn
+from training_run import write_json
+from ways import FUSED_CACHE, MEGAKERNEL, Bench, add_flags, in_turn
 
 CASES = {  # what is run and on which model, as in ways.py; what is switched off
     "train": ("train 8 1024", "qwen train", ()),
@@ -40,11 +40,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("old")
     parser.add_argument("new")
-    parser.add_argument("--only", nargs="+", choices=list(CASES), default=list(CASES))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=1, help="how long each process measures")
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--json")
+    add_flags(parser, CASES, seconds=1)
     flags = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
@@ -53,9 +49,7 @@ def main():
         for name in flags.only:
             rows.append(compare(flags, name))
             print("{case:<18} {old_ms:9.4f} {new_ms:9.4f}  {ratio:.3f}".format(**rows[-1]), flush=True)
-            if flags.json:
-                with open(flags.json, "w") as file:
-                    json.dump(rows, file, indent=1)
+            write_json(flags.json, rows)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ import tempfile
 
 import numpy as np
 
+from training_run import write_json
+
 QWEN = dict(vocab_size=151936, hidden_size=896, intermediate_size=4864, num_hidden_layers=24, num_attention_heads=14, num_key_value_heads=2,
             max_position_embeddings=4096)
 GPT2 = dict(vocab_size=50257, n_positions=1024, n_embd=768, n_layer=12, n_head=12)
@@ -50,6 +52,15 @@ CASES = {
 PASSES = {"megakernel", "side_stream", "split_weights"}  # that are switched off by their own names, not as kernels
 # What goes with a way that is switched off: the kernel for some chips, which serves the same nodes.
 WITH = {"gemv": ["kernel:gemv_prefetch"], "quantized_gemv": ["kernel:quantized_gemv_stream"]}
+
+
+def add_flags(parser, cases, seconds):
+    """Which of the cases, and how they are timed; `seconds`: of each process, when not said."""
+    parser.add_argument("--only", nargs="+", choices=list(cases), default=list(cases))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=seconds, help="how long each process measures")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--json")
 
 
 def in_turn(rounds, measures):
@@ -146,11 +157,7 @@ class Bench:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
-    parser.add_argument("--only", nargs="+", choices=list(CASES), default=list(CASES))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=0.5, help="how long each process measures")
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--json")
+    add_flags(parser, CASES, seconds=0.5)
     flags = parser.parse_args()
     rows, failed = [], False
     with tempfile.TemporaryDirectory() as folder:
@@ -167,9 +174,7 @@ def main():
                 rows.append(row)
                 print(f"{way:<22} {row['run']:<16} {row['model']:<12} {row['ms']:9.4f} {row['ms_without']:9.4f}  {row['ms_without'] / row['ms']:.3f}x {' '.join(row['without_besides'])}",
                       flush=True)
-                if flags.json:
-                    with open(flags.json, "w") as file:
-                        json.dump(rows, file, indent=1)
+                write_json(flags.json, rows)
     sys.exit(failed)
 
 
