@@ -18,6 +18,8 @@ struct MicroKernel {
   int mr = 0, nr = 0;  // 0: this CPU has no such kernel
   int width_a = 0;     // of a panel of A, at least mr; a panel of B is nr wide
   void (*run)(int64_t depth, const void* a, const void* b, void* c, int64_t ldc, bool add) = nullptr;
+  int64_t max_tile_rows = 112;  // of C in a task that packs A
+  bool fetches_a = false;       // such a task asks for the rows that it packs next while it multiplies
 
   int64_t element_bytes() const { return packed == DType::f64 ? 8 : 4; }
   int64_t k_per_step() const { return packed == DType::bf16 ? 2 : 1; }

@@ -53,8 +53,8 @@ struct Operand {
     const int64_t offset = k_contiguous ? line * stride + p : p * stride + line;
     return static_cast<const std::byte*>(base) + (batch * batch_stride + offset) * element_bytes;
   }
-  LinesAhead ahead(const void* base, const Range& lines, const Range& k) const {
-    return {at(base, 0, lines.begin, k.begin), k_contiguous ? lines.size : k.size,
+  LinesAhead ahead(const void* base, int64_t batch, const Range& lines, const Range& k) const {
+    return {at(base, batch, lines.begin, k.begin), k_contiguous ? lines.size : k.size,
             (k_contiguous ? k.size : lines.size) * element_bytes, stride * element_bytes};
   }
 };

@@ -23,7 +23,7 @@ constexpr int64_t kMinChunkDepth = 512;
 constexpr int64_t kMaxChunkRows = 4096;  // only where k is sliced and sums wait in scratch
 constexpr int64_t kPackedA = 290 << 10;  // of A that a task packs at a time, at most, with any tile; on its stack
 constexpr int64_t kBlockBytes = 2048;  // depth of A that a task packs at a time: 512 steps of 4 bytes
-constexpr int64_t kMaxTileRows = 112, kMaxTileColumns = 512;
+constexpr int64_t kMaxTileColumns = 512;
 constexpr int64_t kPanelPadding = 16 * 17;                  // elements: 17 cache lines
 constexpr int64_t kMaxTileBytes = 130 << 10;                // sums of one tile, on the task's stack too
 constexpr int64_t kHighTileRows = 512, kManyColumns = 768;  // where tasks pack B
@@ -51,6 +51,12 @@ class PackedGemm final : public Gemm {
     Range batch, rows, columns;
     std::byte* sums;                  // buffer of tile_m_ x tile_n_
     const std::byte* bias = nullptr;  // of its columns, in the accumulator's type
+    LinesAhead next = {};             // of A, which the tile behind it packs first
+  };
+  // Part of it that the kernel computes at once: its first row and column, and its panels.
+  struct RegisterTile {
+    int64_t i, j;
+    const std::byte *a, *b;
   };
   // Panels of some of k, and what comes after them.
   struct Block {
@@ -83,6 +89,9 @@ class PackedGemm final : public Gemm {
     return p.c == accumulator() && (!p.accumulate || (p.alpha == 1 && p.activation == Activation::kNone));
   }
   int64_t block_k() const { return kBlockBytes / kernel_.element_bytes() * kernel_.k_per_step(); }
+  int64_t stride_of_a(const Block& block) const {  // bytes from panel to panel
+    return panel_stride(kernel_.width_a, block.k) * kernel_.element_bytes();
+  }
   int64_t block_a_bytes(int64_t k) const { return packed_panels(problem_.m, kernel_.mr, kernel_.width_a, k); }
   void run_high_tiles(const GemmCall& call) const;
   void pack_a(const GemmCall& call) const;
@@ -91,7 +100,10 @@ class PackedGemm final : public Gemm {
   void pack_b(const GemmCall& call, const Chunk& chunk) const;
   void compute_tile(const GemmCall& call, const Chunk& chunk, const TileGrid& grid, int64_t index) const;
   void multiply_tile(const GemmCall& call, const Chunk& chunk, const Tile& tile) const;
-  void multiply_block(const GemmCall& call, const Tile& tile, Block block) const;
+  void multiply_block(const GemmCall& call, const Tile& tile, const Block& block) const;
+  void multiply_down(const GemmCall& call, const Tile& tile, const Block& block) const;
+  void multiply_along(const GemmCall& call, const Tile& tile, const Block& block) const;
+  void multiply(const GemmCall& call, const Tile& tile, const Block& block, const RegisterTile& part) const;
   Sums sums_at(const GemmCall& call, const Tile& tile, int64_t i, int64_t j, bool stay) const;
   bool lies_in_c(const Tile& tile, int64_t i, int64_t j) const {
     return in_place_ && i + kernel_.mr <= tile.rows.size && j + kernel_.nr <= tile.columns.size;
@@ -99,6 +111,10 @@ class PackedGemm final : public Gemm {
   void copy_addend(const GemmCall& call, const Tile& tile, int64_t i, int64_t j) const;
   void prefetch_c(const GemmCall& call, const Tile& tile, int64_t i, int64_t j) const;
   LinesAhead lines_of_b(const GemmCall& call, int64_t index, int64_t k) const;
+  LinesAhead first_rows_of_a(const GemmCall& call, const Chunk& chunk, const TileGrid& grid,
+                             int64_t index) const;
+  LinesAhead rows_of_a(const GemmCall& call, int64_t batch, const Range& rows, const Range& depth,
+                       int64_t k) const;
   const std::byte* bias_of(const GemmCall& call, const Range& columns, std::byte* converted) const;
   void finish(const GemmCall& call, const Tile& tile, int64_t i, int64_t j, const Sums& sums) const;
 
@@ -164,7 +180,7 @@ double PackedGemm::cost_of_tile(int64_t tile_m, int64_t tile_n) const {
 
 void PackedGemm::choose_tile() {
   double best = 0;
-  for (int64_t tile_m = kernel_.mr; tile_m <= kMaxTileRows; tile_m *= 2) {
+  for (int64_t tile_m = kernel_.mr; tile_m <= kernel_.max_tile_rows; tile_m *= 2) {
     for (int64_t tile_n = kernel_.nr; tile_n <= kMaxTileColumns; tile_n *= 2) {
       const double cost = cost_of_tile(tile_m, tile_n);
       if (tile_m * tile_n * sum_bytes_ > kMaxTileBytes || (best != 0 && cost >= best)) continue;
@@ -273,7 +289,7 @@ void PackedGemm::compute_high_tile(const GemmCall& call, int64_t index) const {
 LinesAhead PackedGemm::lines_of_b(const GemmCall& call, int64_t index, int64_t k) const {
   const int64_t columns = ceil_div(problem_.n, tile_n_), column = index % columns * tile_n_;
   if (index >= columns * ceil_div(problem_.m, tile_m_)) return {};
-  return b_.ahead(call.b, part_at(column, tile_n_, problem_.n), part_at(k, block_k(), problem_.k));
+  return b_.ahead(call.b, 0, part_at(column, tile_n_, problem_.n), part_at(k, block_k(), problem_.k));
 }
 
 void PackedGemm::run_chunk(const GemmCall& call, const Chunk& chunk) const {
@@ -319,7 +335,23 @@ void PackedGemm::compute_tile(const GemmCall& call, const Chunk& chunk, const Ti
             cell.columns,
             plane_bytes_ ? call.scratch + plane_offset_ + index * tile_bytes : on_stack};
   tile.bias = bias_of(call, tile.columns, bias);
+  tile.next = first_rows_of_a(call, chunk, grid, index + 1);
   multiply_tile(call, chunk, tile);
+}
+
+// What tile `index` of a chunk packs of A first; none behind the last tile.
+LinesAhead PackedGemm::first_rows_of_a(const GemmCall& call, const Chunk& chunk, const TileGrid& grid,
+                                       int64_t index) const {
+  if (index >= chunk.batch.size * grid.tiles()) return {};
+  const TileGrid::Cell cell = grid.at(index);
+  return rows_of_a(call, chunk.batch.begin + cell.entry, cell.rows, chunk.depth, 0);
+}
+
+// Those that are packed when `k` of a chunk's depth is done; none where the kernel does not ask for them.
+LinesAhead PackedGemm::rows_of_a(const GemmCall& call, int64_t batch, const Range& rows, const Range& depth,
+                                 int64_t k) const {
+  if (!kernel_.fetches_a) return {};
+  return a_.ahead(call.a, batch, rows, {depth.begin + k, std::min(block_k(), depth.size - k)});
 }
 
 void PackedGemm::multiply_tile(const GemmCall& call, const Chunk& chunk, const Tile& tile) const {
@@ -335,43 +367,60 @@ void PackedGemm::multiply_tile(const GemmCall& call, const Chunk& chunk, const T
     const int64_t now = std::min(block_k(), depth.size - k);
     a_.pack(a_.at(call.a, tile.batch.begin, tile.rows.begin, depth.begin + k), a_.stride, tile.rows.size, now,
             a, panel_stride(kernel_.width_a, now));
+    const bool is_last = k + now == depth.size;
     multiply_block(call, tile,
-                   {a,
-                    b + kernel_.depth(k) * kernel_.nr * element,
-                    stride_b,
-                    now,
-                    depth.begin + k == 0,
+                   {a, b + kernel_.depth(k) * kernel_.nr * element, stride_b, now, depth.begin + k == 0,
                     depth.begin + k + now == problem_.k,
-                    {}});
+                    is_last ? tile.next : rows_of_a(call, tile.batch.begin, tile.rows, depth, k + now)});
     k += now;
   } while (k < depth.size);
 }
 
-void PackedGemm::multiply_block(const GemmCall& call, const Tile& tile, Block block) const {
-  const int64_t stride_a = panel_stride(kernel_.width_a, block.k) * kernel_.element_bytes();
-  const auto multiply = [&](int64_t i, int64_t j) {
-    const Sums to = sums_at(call, tile, i, j, !block.is_first || !block.is_last);
-    prefetch_c(call, tile, i, j);
-    const bool from_addend = call.addend && lies_in_c(tile, i, j);
-    if (from_addend && block.is_first && call.addend != call.c) copy_addend(call, tile, i, j);
-    kernel_.run(kernel_.depth(block.k), block.a + i / kernel_.mr * stride_a,
-                block.b + j / kernel_.nr * block.stride_b, to.data, to.stride,
-                !block.is_first || from_addend);
-    if (block.is_last) finish(call, tile, i, j, to);
-  };
-  const int64_t rows = tile.rows.size, columns = tile.columns.size;
-  if (!tasks_pack_b_) {
-    for (int64_t j = 0; j < columns; j += kernel_.nr)
-      for (int64_t i = 0; i < rows; i += kernel_.mr) multiply(i, j);
-    return;
+void PackedGemm::multiply_block(const GemmCall& call, const Tile& tile, const Block& block) const {
+  if (tasks_pack_b_) return multiply_along(call, tile, block);
+  multiply_down(call, tile, block);
+}
+
+// A panel of B stays in the first cache while all of A, which the second one holds, goes by.
+void PackedGemm::multiply_down(const GemmCall& call, const Tile& tile, const Block& block) const {
+  const int64_t rows = tile.rows.size, columns = tile.columns.size, stride_a = stride_of_a(block);
+  const int64_t parts = ceil_div(rows, kernel_.mr) * ceil_div(columns, kernel_.nr),
+                lines = ceil_div(block.next.lines(), parts);
+  LinesAhead next = block.next;
+  const std::byte* b = block.b;
+  for (int64_t j = 0; j < columns; j += kernel_.nr, b += block.stride_b) {
+    const std::byte* a = block.a;
+    for (int64_t i = 0; i < rows; i += kernel_.mr, a += stride_a) {
+      next.fetch(lines);
+      multiply(call, tile, block, {i, j, a, b});
+    }
   }
-  // A comes from the last cache, once. What is asked for too early would be gone again.
+}
+
+// A comes from the last cache, once. What is asked for too early would be gone again.
+void PackedGemm::multiply_along(const GemmCall& call, const Tile& tile, const Block& block) const {
+  const int64_t rows = tile.rows.size, columns = tile.columns.size, stride_a = stride_of_a(block);
   const int64_t later = rows - rows / 3,
                 lines = block.next.lines() / std::max<int64_t>(1, (rows - later) / kernel_.mr) + 1;
-  for (int64_t i = 0; i < rows; i += kernel_.mr) {
-    for (int64_t j = 0; j < columns; j += kernel_.nr) multiply(i, j);
-    if (i >= later) block.next.fetch(lines);
+  LinesAhead next = block.next;
+  const std::byte* a = block.a;
+  for (int64_t i = 0; i < rows; i += kernel_.mr, a += stride_a) {
+    const std::byte* b = block.b;
+    for (int64_t j = 0; j < columns; j += kernel_.nr, b += block.stride_b)
+      multiply(call, tile, block, {i, j, a, b});
+    if (i >= later) next.fetch(lines);
   }
+}
+
+void PackedGemm::multiply(const GemmCall& call, const Tile& tile, const Block& block,
+                          const RegisterTile& part) const {
+  const auto [i, j, a, b] = part;
+  const Sums to = sums_at(call, tile, i, j, !block.is_first || !block.is_last);
+  prefetch_c(call, tile, i, j);
+  const bool from_addend = call.addend && lies_in_c(tile, i, j);
+  if (from_addend && block.is_first && call.addend != call.c) copy_addend(call, tile, i, j);
+  kernel_.run(kernel_.depth(block.k), a, b, to.data, to.stride, !block.is_first || from_addend);
+  if (block.is_last) finish(call, tile, i, j, to);
 }
 
 // Whole register tiles are summed in C itself where its type allows; others in the tile's own buffer, where they have a place of
