@@ -100,9 +100,8 @@ class PackedGemm final : public Gemm {
   void pack_b(const GemmCall& call, const Chunk& chunk) const;
   void compute_tile(const GemmCall& call, const Chunk& chunk, const TileGrid& grid, int64_t index) const;
   void multiply_tile(const GemmCall& call, const Chunk& chunk, const Tile& tile) const;
-  void multiply_block(const GemmCall& call, const Tile& tile, const Block& block) const;
-  void multiply_down(const GemmCall& call, const Tile& tile, const Block& block) const;
-  void multiply_along(const GemmCall& call, const Tile& tile, const Block& block) const;
+  void multiply_down(const GemmCall& call, const Tile& tile, Block block) const;
+  void multiply_along(const GemmCall& call, const Tile& tile, Block block) const;
   void multiply(const GemmCall& call, const Tile& tile, const Block& block, const RegisterTile& part) const;
   Sums sums_at(const GemmCall& call, const Tile& tile, int64_t i, int64_t j, bool stay) const;
   bool lies_in_c(const Tile& tile, int64_t i, int64_t j) const {
@@ -278,7 +277,7 @@ void PackedGemm::compute_high_tile(const GemmCall& call, int64_t index) const {
     const std::byte* a = call.scratch + k / block_k() * block_a_bytes(block_k()) +
                          packed_panels(row, kernel_.mr, kernel_.width_a, now);
     const bool is_last = k + now == problem_.k;
-    multiply_block(call, tile,
+    multiply_along(call, tile,
                    {a, b, stride_b * kernel_.element_bytes(), now, k == 0, is_last,
                     is_last ? lines_of_b(call, index + 1, 0) : lines_of_b(call, index, k + now)});
     k += now;
@@ -368,7 +367,7 @@ void PackedGemm::multiply_tile(const GemmCall& call, const Chunk& chunk, const T
     a_.pack(a_.at(call.a, tile.batch.begin, tile.rows.begin, depth.begin + k), a_.stride, tile.rows.size, now,
             a, panel_stride(kernel_.width_a, now));
     const bool is_last = k + now == depth.size;
-    multiply_block(call, tile,
+    multiply_down(call, tile,
                    {a, b + kernel_.depth(k) * kernel_.nr * element, stride_b, now, depth.begin + k == 0,
                     depth.begin + k + now == problem_.k,
                     is_last ? tile.next : rows_of_a(call, tile.batch.begin, tile.rows, depth, k + now)});
@@ -376,39 +375,30 @@ void PackedGemm::multiply_tile(const GemmCall& call, const Chunk& chunk, const T
   } while (k < depth.size);
 }
 
-void PackedGemm::multiply_block(const GemmCall& call, const Tile& tile, const Block& block) const {
-  if (tasks_pack_b_) return multiply_along(call, tile, block);
-  multiply_down(call, tile, block);
-}
-
 // A panel of B stays in the first cache while all of A, which the second one holds, goes by.
-void PackedGemm::multiply_down(const GemmCall& call, const Tile& tile, const Block& block) const {
+void PackedGemm::multiply_down(const GemmCall& call, const Tile& tile, Block block) const {
   const int64_t rows = tile.rows.size, columns = tile.columns.size, stride_a = stride_of_a(block);
   const int64_t parts = ceil_div(rows, kernel_.mr) * ceil_div(columns, kernel_.nr),
                 lines = ceil_div(block.next.lines(), parts);
-  LinesAhead next = block.next;
-  const std::byte* b = block.b;
-  for (int64_t j = 0; j < columns; j += kernel_.nr, b += block.stride_b) {
+  for (int64_t j = 0; j < columns; j += kernel_.nr, block.b += block.stride_b) {
     const std::byte* a = block.a;
     for (int64_t i = 0; i < rows; i += kernel_.mr, a += stride_a) {
-      next.fetch(lines);
-      multiply(call, tile, block, {i, j, a, b});
+      block.next.fetch(lines);
+      multiply(call, tile, block, {i, j, a, block.b});
     }
   }
 }
 
 // A comes from the last cache, once. What is asked for too early would be gone again.
-void PackedGemm::multiply_along(const GemmCall& call, const Tile& tile, const Block& block) const {
+void PackedGemm::multiply_along(const GemmCall& call, const Tile& tile, Block block) const {
   const int64_t rows = tile.rows.size, columns = tile.columns.size, stride_a = stride_of_a(block);
   const int64_t later = rows - rows / 3,
                 lines = block.next.lines() / std::max<int64_t>(1, (rows - later) / kernel_.mr) + 1;
-  LinesAhead next = block.next;
-  const std::byte* a = block.a;
-  for (int64_t i = 0; i < rows; i += kernel_.mr, a += stride_a) {
+  for (int64_t i = 0; i < rows; i += kernel_.mr, block.a += stride_a) {
     const std::byte* b = block.b;
     for (int64_t j = 0; j < columns; j += kernel_.nr, b += block.stride_b)
-      multiply(call, tile, block, {i, j, a, b});
-    if (i >= later) next.fetch(lines);
+      multiply(call, tile, block, {i, j, block.a, b});
+    if (i >= later) block.next.fetch(lines);
   }
 }
 
