@@ -71,14 +71,14 @@ Variant streamed(int warps, int blocks, int rows, int ring_kib, int part_bytes) 
 Variant skinny_gemm(int tiles, int parts) {
   return {fmt::format("few rows, {} tiles, {} blocks", tiles, parts),
           [=](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
-            if (m <= cuda::kMaxGemvRows) return false;
+            if (m <= cuda::max_gemv_rows(2)) return false;
             product.run_skinny_gemm(m, copy, launch, {tiles, parts});
             return true;
           }};
 }
 Variant chosen_skinny_gemm(const std::string& name, bool asks_ahead) {
   return {name, [=](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
-            if (m <= cuda::kMaxGemvRows) return false;
+            if (m <= cuda::max_gemv_rows(2)) return false;
             cuda::SkinnyGemmCut cut = cuda::skinny_gemm_cut(product.shape().rows(), product.shape().k);
             cut.asks_ahead = asks_ahead;
             product.run_skinny_gemm(m, copy, launch, cut);
@@ -90,20 +90,20 @@ std::vector<Variant> bf16_variants() {
   std::vector<Variant> variants = {
       {"prefetched",
        [](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
-         if (m > cuda::kMaxGemvRows) return false;
+         if (m > cuda::max_gemv_rows(2)) return false;
          product.run_bf16(m, copy, launch, cuda::start_prefetched_gemv);
          return true;
        }},
       {"library, one weight",
        [](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
-         if (m <= cuda::kMaxGemvRows) return false;
+         if (m <= cuda::max_gemv_rows(2)) return false;
          product.run_library(m, copy, launch);
          return true;
        },
        false},
       {"library, each weight, swiglu",
        [](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
-         if (m <= cuda::kMaxGemvRows) return false;
+         if (m <= cuda::max_gemv_rows(2)) return false;
          if (!product.run_decomposed(m, launch, copy)) product.run_library(m, copy, launch);
          return true;
        }},

@@ -38,7 +38,7 @@ TEST(CudaProducts, TheLibrarySaysWhatIsDecidedLater) {
   const KernelChoice choice = choose_gemm(product(DType::bf16, 512, 896, 896), nullptr);
   EXPECT_EQ(choice.name, "gemm.cublas_lt");
   EXPECT_NE(choice.decided_later.find("opened where it runs"), std::string::npos);
-  EXPECT_EQ(reason_against(choice, "gemm.gemv"), "more than 8 rows");
+  EXPECT_EQ(reason_against(choice, "gemm.gemv"), "more than 4 rows");
   EXPECT_EQ(gemm_workspace_bytes(product(DType::bf16, 512, 896, 896)), int64_t{32} << 20);
 }
 
@@ -91,7 +91,7 @@ TEST(CudaProducts, ANodeNamesTheWayOfItsProduct) {
   EXPECT_EQ(choice.name, "gemm.cublas_lt");
   EXPECT_FALSE(choice.decided_later.empty());
   EXPECT_NE(reason_against(choice, "linear.skinny_gemm"), "it does not decline");
-  EXPECT_EQ(reason_against(choice, "gemm.gemv"), "more than 8 rows");
+  EXPECT_EQ(reason_against(choice, "gemm.gemv"), "more than 4 rows");
 }
 
 TEST(CudaProducts, SeveralWeightsHaveARowForEachKernel) {

@@ -154,8 +154,9 @@ template <class T, bool kSwiglu>
 void start_type(const Gemv& gemv, const void* x, cudaStream_t stream) {
   if (gemv.m <= 1) return start_rows<T, 1, kSwiglu>(gemv, x, stream);
   if (gemv.m <= 2) return start_rows<T, 2, kSwiglu>(gemv, x, stream);
-  if (gemv.m <= 4) return start_rows<T, 4, kSwiglu>(gemv, x, stream);
-  start_rows<T, 8, kSwiglu>(gemv, x, stream);
+  if constexpr (max_gemv_rows(sizeof(T)) > 4)
+    if (gemv.m > 4) return start_rows<T, 8, kSwiglu>(gemv, x, stream);
+  start_rows<T, 4, kSwiglu>(gemv, x, stream);
 }
 
 // A few rows against a weight, when the buffers allow it.
@@ -207,10 +208,11 @@ std::string gemv_declines(const GemmProblem& p) {
   if (p.in != p.out) return "the result has another dtype";
   if (p.batch != 1) return "a batch of products";
   if (p.m < 1 || p.n < 1 || p.k < 1) return "nothing to compute";
-  if (p.m > kMaxGemvRows) return "more than " + std::to_string(kMaxGemvRows) + " rows";
   if (p.transpose_a || !p.transpose_b || p.ldb != p.k) return "B is not stored as weights [n, k]";
   if (p.in != DType::bf16 && p.in != DType::f16 && p.in != DType::f32)
     return "the operands are " + std::string(name_of(p.in));
+  if (const int64_t most = max_gemv_rows(size_of(p.in)); p.m > most)
+    return "more than " + std::to_string(most) + " rows";
   const int64_t pack = 16 / static_cast<int64_t>(size_of(p.in));
   if (p.k % pack != 0 || p.lda % pack != 0) return "rows that are no multiple of 16 bytes";
   return p.k < int64_t{1} << 30 ? "" : "it counts in 32 bits";

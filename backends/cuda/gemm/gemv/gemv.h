@@ -8,7 +8,8 @@
 
 namespace genesis::cuda {
 
-constexpr int64_t kMaxGemvRows = 8;
+// Rows of x. In 16 bits more than four are faster by tensor cores (6 texts of Qwen2.5-0.5B on an H100: 1.41 ms a token, and 0.77).
+constexpr int64_t max_gemv_rows(size_t element_bytes) { return element_bytes == 4 ? 8 : 4; }
 
 struct Gemv {
   struct Layer {

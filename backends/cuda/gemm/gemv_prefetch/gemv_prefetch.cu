@@ -271,8 +271,9 @@ template <class T, bool kSwiglu>
 bool start_type(const Gemv& gemv, const void* x, const GemvStart& start) {
   if (gemv.norm) return gemv.m == 1 && start_one_row<T, kSwiglu, true>(gemv, x, start);
   if (gemv.m == 1) return start_one_row<T, kSwiglu, false>(gemv, x, start);
-  if (gemv.m <= 4) return start_kernel<T, 4, 2, kSwiglu, false>(gemv, x, start);
-  return start_kernel<T, 8, 2, kSwiglu, false>(gemv, x, start);
+  if constexpr (max_gemv_rows(sizeof(T)) > 4)
+    if (gemv.m > 4) return start_kernel<T, 8, 2, kSwiglu, false>(gemv, x, start);
+  return start_kernel<T, 4, 2, kSwiglu, false>(gemv, x, start);
 }
 
 template <class T>

@@ -34,15 +34,17 @@ __global__ void __launch_bounds__(Sizes<kTiles, kColumns>::kAll, 2)
   float sums[kTiles][kColumns][4] = {};
   multiply_all<T>(feed, gemv.independent, step, stride, sums);
 
-  const SharedSums<S> shared_sums{shared};
+  const SharedSums<S> shared_sums{shared, S::kRing};
   shared_sums.put(sums);
-  const Finish<T, S, kSwiglu> finish(gemv, rows, parts);
+  Finish<T, S, kSwiglu> finish(gemv, rows, parts);
+  finish.read_biases();
+  finish.read_addends(gemv);
   __syncthreads();
   if (parts > 1) {
     shared_sums.add_warps();
     wait_for_cluster();
   }
-  finish.run(gemv, rows, shared_sums, parts);
+  finish.run(gemv, [&](int i) { return shared_sums.all(i, parts); }, NoScale());
   if (parts > 1) wait_for_cluster();  // others read this block's sums
 }
 
@@ -84,8 +86,9 @@ void start_columns(bool swiglu, const Gemv& gemv, const void* x, const Launch& l
 template <class T, int kTiles>
 void start_tiles(bool swiglu, const Gemv& gemv, const void* x, const Launch& launch,
                  const SkinnyGemmCut& cut) {
-  gemv.m <= 16 ? start_columns<T, kTiles, 2>(swiglu, gemv, x, launch, cut)
-               : start_columns<T, kTiles, 4>(swiglu, gemv, x, launch, cut);
+  if (gemv.m <= 8) return start_columns<T, kTiles, 1>(swiglu, gemv, x, launch, cut);
+  if (gemv.m <= 16) return start_columns<T, kTiles, 2>(swiglu, gemv, x, launch, cut);
+  start_columns<T, kTiles, 4>(swiglu, gemv, x, launch, cut);
 }
 
 template <class T>
@@ -125,6 +128,14 @@ void run_skinny_gemm(DType dtype, bool swiglu, const Gemv& gemv, const void* x, 
   if (!launch.can_use_pdl) cut.parts = 1;  // older chips
   if (dtype == DType::bf16) return skinny_gemm::start_type<__nv_bfloat16>(swiglu, gemv, x, launch, cut);
   skinny_gemm::start_type<__half>(swiglu, gemv, x, launch, cut);
+}
+
+bool start_skinny_gemm(DType dtype, bool swiglu, const Gemv& gemv, const void* x, const Launch& launch) {
+  if (gemv.norm) return false;
+  int64_t n = 0;
+  for (int i = 0; i < gemv.layers; ++i) n += gemv.layer[i].n;
+  run_skinny_gemm(dtype, swiglu, gemv, x, launch, skinny_gemm_cut(n, gemv.k));
+  return true;
 }
 
 }  // namespace genesis::cuda

@@ -29,5 +29,7 @@ std::optional<std::string> skinny_gemm_decline(DType dtype, int64_t m, int64_t k
 // Everything starts at a multiple of 16 bytes.
 void run_skinny_gemm(DType dtype, bool swiglu, const Gemv& gemv, const void* x, const Launch& launch,
                      SkinnyGemmCut cut);
+// As skinny_gemm_cut() has it. False, and nothing started: there is a norm.
+bool start_skinny_gemm(DType dtype, bool swiglu, const Gemv& gemv, const void* x, const Launch& launch);
 
 }  // namespace genesis::cuda

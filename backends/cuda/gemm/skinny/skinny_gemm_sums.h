@@ -1,5 +1,6 @@
-// What becomes of the sums of skinny_gemm.cu: those of warps meet in shared memory, then those of blocks, always in one order; then
-// bias, activation or SwiGLU, and what is added. Device code, of that file alone.
+// What becomes of the sums of a skinny GEMM: those of warps meet in shared memory, then those of blocks, always in one order; then
+// bias, activation or SwiGLU, and what is added. Device code of skinny_gemm.cu and of
+// hopper/skinny, where S says how a block is cut: kWarps that share k, kAll threads, kEights of rows of x, kSums of four numbers.
 #pragma once
 
 #include "backends/cuda/device/activate.h"
@@ -9,44 +10,55 @@
 
 namespace genesis::cuda::skinny_gemm {
 
-// One lane's four numbers of a tile: rows g and g + 8 of weights, or gate and up, times two rows of x.
+// One lane's four numbers of a tile: rows g and g + 8 of weights, or gate and up, times two rows of x. What is read for them stays
+// as it came until it is added, so that nobody waits for it before the sums are there.
 template <class T, int kColumns, bool kSwiglu>
 struct Results {
-  int64_t row[2] = {};
+  T *y = nullptr, *y_high = nullptr;          // of row m of x; null: there is none, as of swiglu's second
+  const T *bias = nullptr, *bias_high = nullptr, *addend = nullptr;  // null: none. addend: as y lies
+  int64_t ldc = 0;
   int m = 0;
-  float bias[2] = {}, addend[2][2] = {};  // addend: [row][m]
+  T biases[2] = {}, addends[2][2] = {};  // addends: [row][m]
 
-  __device__ __forceinline__ void read(const Gemv& gemv, const BlockRows& rows, int sum) {
+  // Where they go.
+  __device__ __forceinline__ void find(const Gemv& gemv, const BlockRows& rows, int sum) {
     const int tile = sum / (kLanes * kColumns), lane = sum % kLanes;
-    row[0] = rows.first + tile * kResults<kSwiglu> + lane / 4;
-    row[1] = row[0] + (kSwiglu ? 0 : 8);
+    const int64_t row = rows.first + tile * kResults<kSwiglu> + lane / 4, high = row + (kSwiglu ? 0 : 8);
     m = sum / kLanes % kColumns * 8 + lane % 4 * 2;
-    const Gemv::Layer& layer = gemv.layer[rows.layer];
+    const Gemv::Layer &layer = gemv.layer[rows.layer], &second = gemv.layer[kSwiglu ? 1 : rows.layer];
+    ldc = layer.ldc;
+    if (m >= gemv.m || row >= layer.n) return;
+    y = static_cast<T*>(layer.y) + m * ldc + row;
+    if (!kSwiglu && high < layer.n) y_high = y + 8;
+    if (layer.bias) bias = static_cast<const T*>(layer.bias) + row;
+    if (second.bias && high < layer.n) bias_high = static_cast<const T*>(second.bias) + high;
+    if (layer.addend) addend = static_cast<const T*>(layer.addend) + m * ldc + row;
+  }
+  __device__ __forceinline__ void read_biases() {
+    if (bias) biases[0] = *bias;
+    if (bias_high) biases[1] = *bias_high;
+  }
+  __device__ __forceinline__ void read_addends(const Gemv& gemv) {
+    if (!addend) return;
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      if (row[r] >= layer.n) continue;
-      const void* biases = gemv.layer[kSwiglu ? r : rows.layer].bias;
-      if (biases) bias[r] = widen(static_cast<const T*>(biases)[row[r]]);
-      if (!layer.addend) continue;
-#pragma unroll
-      for (int i = 0; i < 2; ++i)
-        if (m + i < gemv.m)
-          addend[r][i] = widen(static_cast<const T*>(layer.addend)[(m + i) * layer.ldc + row[r]]);
+    for (int i = 0; i < 2; ++i) {
+      if (m + i >= gemv.m) break;
+      addends[0][i] = addend[i * ldc];
+      if (y_high) addends[1][i] = addend[i * ldc + 8];
     }
   }
-  __device__ __forceinline__ void put(const Gemv& gemv, const BlockRows& rows, const float4& sums) const {
-    const Gemv::Layer& layer = gemv.layer[rows.layer];
+  // `scale`: of what the rows of x are multiplied by behind the product.
+  __device__ __forceinline__ void put(const Gemv& gemv, const float4& sums, const float (&scale)[2]) const {
     const float of_row[2][2] = {{sums.x, sums.y}, {sums.z, sums.w}};
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      if (m + i >= gemv.m) return;
-      T* y = static_cast<T*>(layer.y) + (m + i) * layer.ldc;
-      const float a = of_row[0][i] + bias[0], b = of_row[1][i] + bias[1];
+      if (!y || m + i >= gemv.m) return;
+      const float a = of_row[0][i] * scale[i] + widen(biases[0]), b = of_row[1][i] * scale[i] + widen(biases[1]);
       if constexpr (kSwiglu) {
-        if (row[0] < layer.n) y[row[0]] = narrow<T>(gated<T>(widen(narrow<T>(a)), widen(narrow<T>(b))));
+        y[i * ldc] = narrow<T>(gated<T>(widen(narrow<T>(a)), widen(narrow<T>(b))));
       } else {
-        if (row[0] < layer.n) y[row[0]] = narrow<T>(activate(a, gemv.activation) + addend[0][i]);
-        if (row[1] < layer.n) y[row[1]] = narrow<T>(activate(b, gemv.activation) + addend[1][i]);
+        y[i * ldc] = narrow<T>(activate(a, gemv.activation) + widen(addends[0][i]));
+        if (y_high) y_high[i * ldc] = narrow<T>(activate(b, gemv.activation) + widen(addends[1][i]));
       }
     }
   }
@@ -56,13 +68,14 @@ __device__ __forceinline__ void add(float4& sum, const float4& more) {
   sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
 }
 
-// Where sums lie in shared memory: each warp's where its ring was, the block's behind them.
+// Where sums lie in shared memory: each warp's at the beginning of what it has, `apart` bytes, the block's behind all of them.
 template <class S>
 struct SharedSums {
   unsigned char* shared;
+  int apart;
 
   __device__ __forceinline__ float4* of_warp(int warp) const {
-    return reinterpret_cast<float4*>(shared + warp * S::kRing);
+    return reinterpret_cast<float4*>(shared + warp * apart);
   }
   __device__ __forceinline__ float4* of_block() const { return of_warp(S::kWarps); }
   template <int kTiles, int kColumns>
@@ -94,7 +107,12 @@ struct SharedSums {
   }
 };
 
-// A block's part of the sums: what a thread adds to them is asked for while others still multiply.
+// Rows of x that are multiplied by nothing behind the product.
+struct NoScale {
+  __device__ __forceinline__ float operator()(int) const { return 1; }
+};
+
+// A block's part of the sums.
 template <class T, class S, bool kSwiglu>
 struct Finish {
   static constexpr int kEach = (S::kSums + S::kAll - 1) / S::kAll;
@@ -105,16 +123,28 @@ struct Finish {
       : count(S::kSums / parts), first(rows.rank * count + static_cast<int>(threadIdx.x)) {
 #pragma unroll
     for (int j = 0; j < kEach; ++j)
-      if (is_there(j)) results[j].read(gemv, rows, first + j * S::kAll);
+      if (is_there(j)) results[j].find(gemv, rows, first + j * S::kAll);
   }
   __device__ __forceinline__ bool is_there(int j) const {
     return static_cast<int>(threadIdx.x) + j * S::kAll < count;
   }
-  __device__ __forceinline__ void run(const Gemv& gemv, const BlockRows& rows, const SharedSums<S>& sums,
-                                      int parts) const {
+  __device__ __forceinline__ void read_biases() {
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) results[j].read_biases();
+  }
+  __device__ __forceinline__ void read_addends(const Gemv& gemv) {
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) results[j].read_addends(gemv);
+  }
+  // sum_of(i): number i of the block's sums, with those of all parts; scale(m): of row m of x.
+  template <class SumOf, class Scale>
+  __device__ __forceinline__ void run(const Gemv& gemv, const SumOf& sum_of, const Scale& scale) const {
 #pragma unroll
     for (int j = 0; j < kEach; ++j)
-      if (is_there(j)) results[j].put(gemv, rows, sums.all(first + j * S::kAll, parts));
+      if (is_there(j)) {
+        const int m = results[j].m;
+        results[j].put(gemv, sum_of(first + j * S::kAll), {scale(m), scale(m + 1)});
+      }
   }
 };
 
