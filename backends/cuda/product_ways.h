@@ -12,6 +12,7 @@ KernelImpl linear_gemv_way();                   // gemm/gemv
 KernelImpl linear_skinny_gemm_way();            // gemm/skinny
 KernelImpl linear_quantized_gemv_stream_way();  // gemm/quantized_stream
 KernelImpl linear_quantized_gemv_way();         // gemm/quantized
+KernelImpl linear_skinny_resident_way();        // hopper/skinny
 KernelImpl linear_swiglu_epilogue_way();        // hopper/swiglu
 KernelImpl matmul_swiglu_epilogue_way();        // hopper/swiglu
 KernelImpl matmul_bias_grad_way();              // gemm/bias_grad

@@ -25,6 +25,7 @@ CASES = {  # what is run and on which model, as in ways.py; what is switched off
     "decode_q8_steps": ("decode 1 64", "q8", (MEGAKERNEL,)),
     "decode_q4_steps": ("decode 1 64", "q4", (MEGAKERNEL,)),
     "decode_4_texts": ("decode 4 64", "qwen x4", ()),
+    "decode_8_texts": ("decode 8 64", "qwen x8", ()),
     "decode_32_texts": ("decode 32 1000", "qwen x32", ()),
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backends/cuda/gemm_list.h"
+#include "backends/cuda/hopper/ways.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/runtime/chips.h"
 #include "backends/kernel_table.h"
@@ -96,11 +97,24 @@ TEST(CudaProducts, ANodeNamesTheWayOfItsProduct) {
 
 TEST(CudaProducts, SeveralWeightsHaveARowForEachKernel) {
   if (const auto why_not = why_no_early_starts_here()) GTEST_SKIP() << *why_not;
-  EXPECT_EQ(linear(3, 2, 64).choice().name, "linear.gemv_prefetch");
-  const KernelChoice without = linear(3, 2, 64).choice({"gemv_prefetch"});
+  EXPECT_EQ(linear(3, 2, 64).choice({"skinny_resident"}).name, "linear.gemv_prefetch");
+  const KernelChoice without = linear(3, 2, 64).choice({"skinny_resident", "gemv_prefetch"});
   EXPECT_EQ(without.name, "linear.gemv");
   EXPECT_EQ(reason_against(without, "linear.gemv_prefetch"), "switched off");
-  EXPECT_EQ(linear(3, 2, 64).choice({"linear.gemv_prefetch", "linear.gemv"}).name, "linear.decomposed");
+  EXPECT_EQ(linear(3, 2, 64).choice({"skinny_resident", "linear.gemv_prefetch", "linear.gemv"}).name,
+            "linear.decomposed");
+}
+
+TEST(CudaProducts, FewRowsAreSkinnyProducts) {
+  if (const auto why_not = why_no_hopper_here()) GTEST_SKIP() << *why_not;
+  for (const int64_t m : {2, 8, 32}) EXPECT_EQ(linear(3, m, 64).choice().name, "linear.skinny_resident") << m;
+  const KernelChoice large = linear(3, 8, 16384).choice();
+  EXPECT_EQ(large.name, "linear.skinny_gemm");
+  EXPECT_EQ(reason_against(large, "linear.skinny_resident"), "weights that shared memory does not hold at once");
+  EXPECT_EQ(linear(3, 4, 16384).choice().name, "linear.gemv_prefetch");
+  EXPECT_EQ(linear(2, 8, 64, true).choice().name, "linear.skinny_resident");
+  EXPECT_EQ(reason_against(linear(2, 9, 64, true).choice(), "linear.skinny_resident"),
+            "a norm of so many rows that it is faster as a step of its own");
 }
 
 TEST(CudaProducts, ANormIsOfOneKernelAlone) {

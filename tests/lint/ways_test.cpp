@@ -176,6 +176,9 @@ const std::map<Sight, std::string> kMaySee = {
      "the same, and where it does not start"},
     {{"backends/cuda/gemm/skinny", "backends/cuda/gemm/gemv"},
      "the weights of a node, described for one start"},
+    {{"backends/cuda/hopper/skinny", "backends/cuda/gemm/gemv"}, "the same"},
+    {{"backends/cuda/hopper/skinny", "backends/cuda/gemm/skinny"},
+     "what becomes of its sums, and where it does not start"},
 };
 
 // Every pair of folders of the product of which a file of the first includes one of the second.

@@ -21,6 +21,11 @@
 
 namespace genesis::cuda::hopper {
 
+// Asks for what describes a matrix, ahead of the first copy of it.
+__device__ __forceinline__ void prefetch_map(const CUtensorMap* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
 // The box at (column, row) of the matrix that `map` describes; its bytes are reported to the barrier.
 __device__ __forceinline__ void copy_box(uint32_t to, const CUtensorMap* map, uint32_t barrier, int column,
                                          int row) {

@@ -28,11 +28,12 @@ Encode encoder() {
 // `sizes` and `box` count elements, innermost first; `bytes` are the steps of all but the innermost.
 template <size_t kRank>
 bool encode(const void* data, const cuuint64_t (&sizes)[kRank], const cuuint64_t (&bytes)[kRank - 1],
-            const cuuint32_t (&box)[kRank], CUtensorMap& map) {
+            const cuuint32_t (&box)[kRank], CUtensorMap& map,
+            CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_128B) {
   cuuint32_t steps[kRank];
   std::fill(std::begin(steps), std::end(steps), 1);
   return encoder()(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, kRank, const_cast<void*>(data), sizes, bytes, box,
-                   steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                   steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
                    CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
@@ -58,6 +59,13 @@ bool make_heads_map(const HeadsInBoxes& x, CUtensorMap& map) {
   return encode<4>(x.data, {64, size(x.rows), size(x.heads), size(x.batch)},
                    {size(x.row_step) * 2, size(x.head_step) * 2, size(x.batch_step) * 2},
                    {64, static_cast<cuuint32_t>(x.box_rows), 1, 1}, map);
+}
+
+bool make_dense_map(const DenseBoxes& m, CUtensorMap& map) {
+  return encode<2>(m.data, {static_cast<cuuint64_t>(m.columns), static_cast<cuuint64_t>(m.rows)},
+                   {static_cast<cuuint64_t>(m.row_step) * 2},
+                   {static_cast<cuuint32_t>(m.box_columns), static_cast<cuuint32_t>(m.box_rows)}, map,
+                   CU_TENSOR_MAP_SWIZZLE_NONE);
 }
 
 }  // namespace genesis::cuda

@@ -28,6 +28,14 @@ struct HeadsInBoxes {
   int box_rows = 0;
 };
 
+// A row-major bf16 matrix in boxes of up to 256 rows and columns that lie in shared memory as they are, one row behind the other.
+// `columns`, `row_step` and `box_columns` are multiples of 8.
+struct DenseBoxes {
+  const void* data = nullptr;
+  int64_t rows = 0, columns = 0, row_step = 0;
+  int box_rows = 0, box_columns = 0;
+};
+
 // Whether the driver makes these descriptions, the build has `kernel` for the current device, and that lets it have its
 // shared memory. A kernel without code for the device is empty: it lacks its barriers. To be asked before the first start.
 bool has_hopper_kernel(const void* kernel, size_t shared_bytes);
@@ -35,5 +43,6 @@ bool has_hopper_kernel(const void* kernel, size_t shared_bytes);
 // What lies outside of the matrix is read as zero. False when the driver refuses.
 bool make_tensor_map(const BoxedMatrix& matrix, CUtensorMap& map);
 bool make_heads_map(const HeadsInBoxes& heads, CUtensorMap& map);
+bool make_dense_map(const DenseBoxes& matrix, CUtensorMap& map);
 
 }  // namespace genesis::cuda

@@ -103,6 +103,7 @@ std::span<const OpKernel> matmul_kernels() {
                                  {"matmul", matmul_swiglu_epilogue_way()},
                                  {"matmul", matmul_bias_grad_way()},
                                  {"matmul", decomposed<ops::Matmul, DecomposedMatmul>()},
+                                 {"linear", linear_skinny_resident_way()},
                                  {"linear", linear_skinny_gemm_way()},
                                  {"linear", gemm_way<ops::Linear>()},
                                  {"linear", linear_gemv_prefetch_way()},
