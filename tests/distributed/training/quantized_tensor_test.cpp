@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "executor/session.h"
 #include "models/zoo.h"
@@ -74,20 +75,33 @@ int64_t bytes_of_weights(const Model& model) {
   return bytes;
 }
 
-void expect_text_of_one_rank(const std::shared_ptr<const Model>& model) {
+// Logits to `tolerance`.
+void expect_same_text(const std::shared_ptr<const Model>& model, const std::set<std::string>& disabled,
+                      double tolerance) {
   std::vector<Tensor> logits;
-  Session alone(model, {.threads = 1});
+  Session alone(model, {.threads = 1, .disabled = disabled});
   const std::vector<int64_t> text = text_of(alone, &logits);
   const Mesh mesh = Mesh::parse("tensor=2");
   run_ranks(mesh, [&](int64_t rank, std::shared_ptr<Collectives> collectives) {
-    Session session(model, {.threads = 1, .mesh = mesh, .rank = rank, .collectives = collectives});
+    Session session(model, {.threads = 1,
+                            .disabled = disabled,
+                            .mesh = mesh,
+                            .rank = rank,
+                            .collectives = collectives});
     std::vector<Tensor> shared;
     EXPECT_EQ(text_of(session, &shared), text);
     for (size_t i = 0; i < logits.size(); ++i)
-      EXPECT_LT(testing::relative_difference(shared[i], logits[i]), 1e-5) << i;
+      EXPECT_LT(testing::relative_difference(shared[i], logits[i]), tolerance) << i;
     // Half of every weight, and caches, norms and biases, which are small.
     EXPECT_LT(session.memory().state_bytes, bytes_of_weights(*model) / 2 + (48 << 10));
   });
+}
+
+// The kernels that are off first make bytes of x. Ranks add up in another order, and a last bit may take a number to the next byte, a
+// step of 1/127 of the greatest in its block.
+void expect_text_of_one_rank(const std::shared_ptr<const Model>& model) {
+  expect_same_text(model, {"kernel:linear.quantized_gemv", "kernel:linear.quantized_panels"}, 1e-5);
+  expect_same_text(model, {}, 2.0 / 127);
 }
 
 // Then each rank has all blocks.
