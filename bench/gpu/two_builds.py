@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Two builds beside each other on one GPU: the same entry points of the same files, in turn, so that both meet the same clocks.
 
-    python3 bench/gpu/two_builds.py OLD_BUILD NEW_BUILD [--only train gpt2 ...] [--rounds 3] [--json FILE]
+    python3 bench/gpu/two_builds.py OLD_BUILD NEW_BUILD [--only train gpt2 ...] [--one-cache] [--rounds 3] [--json FILE]
 
 One line a case: ms on the device by each build, the median of `--rounds` processes, and new / old. The old build makes the files; each build keeps its
-tuned products and compiled kernels in a folder of its own. --device cpu is a dry run on tiny models, whose figures mean nothing.
+tuned products and compiled kernels in a folder of its own, or with --one-cache both in the same: a product that is tuned anew may take another algorithm. --device cpu is a dry run on tiny models, whose figures mean nothing.
 """
 import argparse
 import statistics
@@ -41,11 +41,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("old")
     parser.add_argument("new")
+    parser.add_argument("--one-cache", action="store_true")
     add_flags(parser, CASES, seconds=1)
     flags = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        flags.benches = {which: Bench(build, folder, flags.device, flags.seconds, cache=which) for which, build in (("old", flags.old), ("new", flags.new))}
+        flags.benches = {which: Bench(build, folder, flags.device, flags.seconds, cache="both" if flags.one_cache else which) for which, build in (("old", flags.old), ("new", flags.new))}
         print(f"{'case':<18} {'old ms':>9} {'new ms':>9}  new / old", flush=True)
         for name in flags.only:
             rows.append(compare(flags, name))
