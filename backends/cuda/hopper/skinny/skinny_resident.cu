@@ -138,8 +138,8 @@ bool make_maps(const Gemv& gemv, const Product& p, const void* x, const Cut& cut
 template <int kTiles, int kColumns, bool kSwiglu, class Norm>
 bool start_kernel(Arguments a, const Maps& maps, const Launch& launch) {
   const auto kernel = product<kTiles, kColumns, kSwiglu, Norm>;
-  static const bool is_here = has_hopper_kernel(reinterpret_cast<const void*>(kernel), kMaxSharedBytes);
-  if (!is_here) return false;
+  // Of every device: which one is current may change.
+  if (!has_hopper_kernel(reinterpret_cast<const void*>(kernel), kMaxSharedBytes)) return false;
   int64_t blocks = 0;
   for (int i = 0; i < (kSwiglu ? 1 : a.gemv.layers); ++i) {
     a.gemv.layer[i].first_block = blocks;
