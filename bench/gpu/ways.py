@@ -25,14 +25,14 @@ GPT2 = dict(vocab_size=50257, n_positions=1024, n_embd=768, n_layer=12, n_head=1
 TINY = {"qwen2": dict(vocab_size=256, hidden_size=64, intermediate_size=128, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1,
                       max_position_embeddings=4096),
         "gpt2": dict(vocab_size=256, n_positions=1024, n_embd=64, n_layer=1, n_head=2)}
-MEGAKERNEL, FUSED_CACHE = "megakernel", "fuse_cached_attention"
+MEGAKERNEL, FUSED_CACHE, RESIDENT = "megakernel", "fuse_cached_attention", "kernel:skinny_resident"
 # Way: cases of (what is run, model, switched off besides). What is run: decode BATCH POSITION, prefill BATCH SEQ, train BATCH SEQ, or packed BATCH SEQ
 # (training on rows of several texts). A model xN has a cache for N texts.
 CASES = {
     "megakernel": [("decode 1 64", "qwen", ())],
-    "gemv": [("decode 1 64", "qwen", (MEGAKERNEL,)), ("decode 4 64", "qwen x4", ())],
-    "gemv_prefetch": [("decode 1 64", "qwen", (MEGAKERNEL,)), ("decode 4 64", "qwen x4", ())],
-    "skinny_gemm": [("decode 32 1000", "qwen x32", ("kernel:skinny_resident",)), ("decode 8 64", "qwen x8", ("kernel:skinny_resident",))],
+    "gemv": [("decode 1 64", "qwen", (MEGAKERNEL,)), ("decode 4 64", "qwen x4", (RESIDENT,))],
+    "gemv_prefetch": [("decode 1 64", "qwen", (MEGAKERNEL,)), ("decode 4 64", "qwen x4", (RESIDENT,))],
+    "skinny_gemm": [("decode 32 1000", "qwen x32", (RESIDENT,)), ("decode 8 64", "qwen x8", (RESIDENT,))],
     "skinny_resident": [("decode 2 64", "qwen x2", ()), ("decode 8 64", "qwen x8", ()), ("decode 32 1000", "qwen x32", ())],
     "grouped": [("decode 32 1000", "qwen x32", ())],
     "quantized_gemv": [("decode 1 64", "q8", (MEGAKERNEL,)), ("decode 1 64", "q4", (MEGAKERNEL,))],
