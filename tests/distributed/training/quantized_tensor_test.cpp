@@ -75,9 +75,9 @@ int64_t bytes_of_weights(const Model& model) {
   return bytes;
 }
 
-// Logits to `tolerance`.
+// Logits to 1e-5, but for those of `steps_off` steps at most, which are within two steps of a byte.
 void expect_same_text(const std::shared_ptr<const Model>& model, const std::set<std::string>& disabled,
-                      double tolerance) {
+                      int steps_off) {
   std::vector<Tensor> logits;
   Session alone(model, {.threads = 1, .disabled = disabled});
   const std::vector<int64_t> text = text_of(alone, &logits);
@@ -90,8 +90,12 @@ void expect_same_text(const std::shared_ptr<const Model>& model, const std::set<
                             .collectives = collectives});
     std::vector<Tensor> shared;
     EXPECT_EQ(text_of(session, &shared), text);
-    for (size_t i = 0; i < logits.size(); ++i)
-      EXPECT_LT(testing::relative_difference(shared[i], logits[i]), tolerance) << i;
+    int off = 0;
+    for (size_t i = 0; i < logits.size(); ++i) {
+      const double apart = testing::relative_difference(shared[i], logits[i]);
+      off += !(apart < 1e-5);
+      EXPECT_LT(apart, off <= steps_off ? 2.0 / 127 : 1e-5) << i;
+    }
     // Half of every weight, and caches, norms and biases, which are small.
     EXPECT_LT(session.memory().state_bytes, bytes_of_weights(*model) / 2 + (48 << 10));
   });
@@ -100,8 +104,8 @@ void expect_same_text(const std::shared_ptr<const Model>& model, const std::set<
 // The kernels that are off first make bytes of x. Ranks add up in another order, and a last bit may take a number to the next byte, a
 // step of 1/127 of the greatest in its block.
 void expect_text_of_one_rank(const std::shared_ptr<const Model>& model) {
-  expect_same_text(model, {"kernel:linear.quantized_gemv", "kernel:linear.quantized_panels"}, 1e-5);
-  expect_same_text(model, {}, 2.0 / 127);
+  expect_same_text(model, {"kernel:linear.quantized_gemv", "kernel:linear.quantized_panels"}, 0);
+  expect_same_text(model, {}, 2);
 }
 
 // Then each rank has all blocks.
@@ -117,7 +121,8 @@ TEST(QuantizedWeights, WithoutDecodedSlicesStayWhole) {
                             .mesh = mesh,
                             .rank = rank,
                             .collectives = collectives});
-    EXPECT_EQ(text_of(session, &logits), text);
+    std::vector<Tensor> shared;
+    EXPECT_EQ(text_of(session, &shared), text);
   });
 }
 
