@@ -1,5 +1,5 @@
 // Clusters: blocks that run at the same time and read each other's shared memory (compute capability 9.0). Kernels that
-// are compiled for older chips run with one block to a cluster. Used by skinny_gemm.cu and grouped_attention.cu.
+// are compiled for older chips run with one block to a cluster. Used by skinny_gemm.cu, hopper/skinny and grouped_attention.cu.
 #pragma once
 
 #include "backends/cuda/device/bulk_copy.h"

@@ -173,7 +173,7 @@ bool start_tiles(const Product& p, const Arguments& a, const Maps& maps, const L
 }
 
 // False, and nothing started, where the driver makes no maps or the build has no code for the chip.
-bool try_to_start(bool swiglu, const Gemv& gemv, const void* x, const Launch& launch) {
+bool start(DType, bool swiglu, const Gemv& gemv, const void* x, const Launch& launch) {
   Product p{columns_of(gemv.m), swiglu, gemv.norm != nullptr, gemv.k};
   for (int i = 0; i < (swiglu ? 1 : gemv.layers); ++i) p.n.push_back(gemv.layer[i].n);
   const Cut cut = cut_of(p);
@@ -191,18 +191,14 @@ std::optional<std::string> decline(const KernelQuery& query) {
   if (const auto why = linear_skinny_gemm_declines(query, op, 2)) return why;
   if (query.inputs[0].dtype != DType::bf16) return "it takes bf16";
   if (op.has_norm() && query.inputs[1].dtype != DType::bf16) return "a norm of another dtype";
-  if (op.has_norm() && columns_of(skinny_problem(query, op, 0).m) > kMaxNormedColumns)
-    return "a norm of so many rows that it is faster as a step of its own";
   const GemmProblem first = skinny_problem(query, op, 0);
+  if (op.has_norm() && columns_of(first.m) > kMaxNormedColumns)
+    return "a norm of so many rows that it is faster as a step of its own";
   Product p{columns_of(first.m), op.epilogue == ops::LinearEpilogue::kSwiglu, op.has_norm(), first.k};
   for (size_t i = 0; i < (p.swiglu ? 1 : static_cast<size_t>(op.weights)); ++i)
     p.n.push_back(skinny_problem(query, op, i).n);
   if (cut_of(p).tiles == 0) return "weights that shared memory does not hold at once";
   return std::nullopt;
-}
-
-bool start(DType, bool swiglu, const Gemv& gemv, const void* x, const Launch& launch) {
-  return try_to_start(swiglu, gemv, x, launch);
 }
 
 }  // namespace
