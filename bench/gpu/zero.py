@@ -3,12 +3,16 @@
 
     python3 bench/gpu/zero.py BUILD_DIR [--gpus 2] [--only zero1,zero2,zero3,fsdp,...] [--layers 28] [--steps 24] [--memory-budget BYTES] [--json FILE]
 
-Parts, each with a line of its own as soon as it is done: zero0 (every GPU has all), zero1, zero2, zero3; fsdp (fully_shard of
-each layer and of the model, each layer and the loss compiled, weights and gradients exchanged in bf16), and fsdp_autocast (the same
-in f32 under bf16 autocast, the recipe of one GPU). A line gives tokens/s of all
-GPUs, the memory that was planned for each (arena and states), what a session or PyTorch's allocator held at most, and what
-nvidia-smi saw at most, with context and buffers of NCCL. Losses of the stages are compared to those of the first one run.
-Bars against fsdp: 1.4x tokens/s at 0.6x of the memory.
+Parts, each with a line of its own as soon as it is done: zero0 (every GPU has all), zero1, zero2, zero3; and three recipes of
+FSDP2, all with fully_shard of each layer and of the model and each layer compiled:
+
+    fsdp            weights and gradients exchanged in bf16, the loss compiled too
+    fsdp_own_loss   the same with the loss that transformers' model computes when it is given labels, which is not compiled
+    fsdp_autocast   as fsdp, in f32 under bf16 autocast, the recipe of one GPU
+
+A line gives tokens/s of all GPUs, the memory that was planned for each (arena and states), what a session or PyTorch's allocator
+held at most, and what nvidia-smi saw at most, with context and buffers of NCCL. Losses of the stages are compared to those of the
+first one run. Bars against FSDP2: 1.4x tokens/s at 0.6x of the memory.
 """
 import argparse
 import json
@@ -25,7 +29,7 @@ from watched_gpus import WatchedGpus
 QWEN = dict(vocab_size=151936, hidden_size=1536, intermediate_size=8960, num_attention_heads=12, num_key_value_heads=2,
             max_position_embeddings=4096)
 BATCH, SEQ, WARMUP = 4, 2048, 8
-STAGES, PEERS = ("zero0", "zero1", "zero2", "zero3"), ("fsdp", "fsdp_autocast")
+STAGES, PEERS = ("zero0", "zero1", "zero2", "zero3"), ("fsdp", "fsdp_own_loss", "fsdp_autocast")
 PARTS = STAGES + PEERS
 GIB = 1 << 30
 
@@ -123,13 +127,18 @@ def torch_worker(peer, layers, steps):
     tokens = torch.randint(QWEN["vocab_size"], (BATCH, SEQ + 1), device="cuda")
 
     @torch.compile
-    def loss_of(logits, targets):
+    def cross_entropy(logits, targets):
         return torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
+
+    def loss_of(inputs, targets):
+        if peer == "fsdp_own_loss":
+            return model(input_ids=inputs, labels=inputs).loss  # shifts the labels by itself
+        return cross_entropy(model(input_ids=inputs).logits, targets)
 
     def step():
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast("cuda", torch.bfloat16, enabled=autocast):
-            loss = loss_of(model(input_ids=tokens[:, :-1]).logits, tokens[:, 1:])
+            loss = loss_of(tokens[:, :-1], tokens[:, 1:])
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
