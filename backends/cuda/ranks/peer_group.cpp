@@ -76,13 +76,10 @@ PeerGroup::~PeerGroup() {
   if (release_) watch_.forget_release(release_);
 }
 
-// All ranks must come to the same answer, so each says what it found.
+// All ranks come to the same answer.
 void PeerGroup::reach_peers() {
   std::string why_not;
   const std::vector<PeerMemory::Seen> seen = share_control(why_not);
-  if (memory_)
-    for (const PeerMemory::Seen& other : memory_->exchange({}, why_not))
-      if (why_not.empty()) why_not = other.word;
   if (!why_not.empty() || watch_.has_failed()) {
     spdlog::debug("GPUs along '{}' exchange all by NCCL: {}", axis_, why_not);
     memory_.reset();

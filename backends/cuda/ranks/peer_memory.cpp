@@ -103,8 +103,8 @@ std::byte* PeerMemory::open(int rank, const Handle& bytes) {
       error != cudaSuccess) {
     mapped_.erase({rank, bytes});
     cudaGetLastError();
-    fail("the memory of rank {} of this host cannot be mapped: {}; --disable peer_memory does without", rank,
-         cudaGetErrorString(error));
+    fail("rank {} of this host cannot map the memory of rank {}: {}; --disable peer_memory does without",
+         group_.rank(), rank, cudaGetErrorString(error));
   }
   return memory = static_cast<std::byte*>(mapped);
 }
@@ -141,8 +141,17 @@ std::vector<PeerMemory::Seen> PeerMemory::exchange(std::span<std::byte* const> m
                                                    const std::string& word) {
   const std::vector<std::string> texts = texts_.gather(describe(mine) + word);
   std::vector<Seen> seen;
-  for (int rank = 0; rank < group_.size(); ++rank)
-    seen.push_back(read(rank, mine, texts[static_cast<size_t>(rank)]));
+  std::string why_not;
+  try {
+    for (int rank = 0; rank < group_.size(); ++rank)
+      seen.push_back(read(rank, mine, texts[static_cast<size_t>(rank)]));
+  } catch (const Error& error) {
+    why_not = error.message();
+  }
+  // Nobody goes on, and may free what it lends, before all have mapped it, nor where one of them could not.
+  for (const std::string& other : texts_.gather(why_not))
+    if (why_not.empty()) why_not = other;
+  if (!why_not.empty()) fail("{}", why_not);
   return seen;
 }
 

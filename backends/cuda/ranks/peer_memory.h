@@ -26,8 +26,9 @@ class PeerMemory {
     std::vector<std::byte*> addresses;  // as this process reaches it; null: that rank cannot lend it
     std::string word;                   // what it said beside
   };
-  // All ranks of the group call it. Mappings of what a rank has freed since the last call are closed: its memory is only
-  // then free. Throws Error where another rank's memory cannot be mapped.
+  // All ranks of the group call it, and none returns before all have mapped what they were lent. Mappings of what a rank has
+  // freed since the last call are closed: its memory is only then free. Throws the same Error on all ranks where one of them
+  // cannot map another's memory.
   std::vector<Seen> exchange(std::span<std::byte* const> mine, const std::string& word);
 
  private:
