@@ -9,14 +9,21 @@ namespace genesis::cuda {
 
 #ifdef __CUDACC__
 
-// All threads of all blocks; what they wrote before is seen behind it.
-__device__ __forceinline__ void wait_for_cluster() {
+// A barrier of all threads of all blocks, in two halves: what a thread wrote before the first is seen behind the second.
+__device__ __forceinline__ void arrive_in_cluster() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile(
-      "barrier.cluster.arrive.release.aligned;\n\t"
-      "barrier.cluster.wait.acquire.aligned;" ::
-          : "memory");
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 #endif
+}
+__device__ __forceinline__ void wait_in_cluster() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+// Both halves.
+__device__ __forceinline__ void wait_for_cluster() {
+  arrive_in_cluster();
+  wait_in_cluster();
 }
 
 #if __CUDA_ARCH__ >= 900

@@ -82,9 +82,7 @@ __global__ void __launch_bounds__(kWarps* kLanes) gemv_kernel(Gemv gemv, const T
   static_assert(M * R <= kMaxLayers * 4);
   constexpr int kResults = kSwiglu ? R / 2 : R;
   __shared__ float shares[kWarps][kMaxLayers * 4];
-  int at = 0;
-  if (!kSwiglu)
-    while (at + 1 < gemv.layers && blockIdx.x >= gemv.layer[at + 1].first_block) ++at;
+  const int at = gemv.layer_of<kSwiglu>(blockIdx.x);
   const Gemv::Layer &layer = gemv.layer[at], &up = gemv.layer[kSwiglu ? 1 : at];
   const int warp = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
   const int groups = kWarps / gemv.splits, group = warp / gemv.splits;
@@ -128,12 +126,7 @@ __global__ void __launch_bounds__(kWarps* kLanes) gemv_kernel(Gemv gemv, const T
 
 template <class T, int M, int R, bool kSwiglu>
 void start_kernel(Gemv gemv, const void* x, cudaStream_t stream) {
-  const int64_t per_block = kWarps / gemv.splits * (kSwiglu ? R / 2 : R);
-  int64_t blocks = 0;
-  for (int i = 0; i < (kSwiglu ? 1 : gemv.layers); ++i) {
-    gemv.layer[i].first_block = blocks;
-    blocks += (gemv.layer[i].n + per_block - 1) / per_block;
-  }
+  const int64_t blocks = gemv.number_blocks(kWarps / gemv.splits * (kSwiglu ? R / 2 : R), kSwiglu);
   if (blocks == 0) return;
   gemv_kernel<T, M, R, kSwiglu>
       <<<static_cast<unsigned>(blocks), kWarps * kLanes, 0, stream>>>(gemv, static_cast<const T*>(x));

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "backends/cuda/gemm/gemm_ways.h"
+#include "backends/cuda/runtime/launch.h"
 
 namespace genesis::cuda {
 
@@ -17,7 +18,7 @@ struct Gemv {
     const void* addend = nullptr;  // as y lies, which it may be; null: none
     void* y = nullptr;
     int64_t n = 0, ldc = 0;
-    int64_t first_block = 0;  // filled in when they start
+    int64_t first_block = 0;  // number_blocks()
   };
   static constexpr int kMaxLayers = 8;
 
@@ -29,6 +30,27 @@ struct Gemv {
   float eps = 0;
   Activation activation = Activation::kNone;
   Layer layer[kMaxLayers];
+
+  // One layer's blocks stand behind the other's, each with so many results of a row of x. A swiglu's gate and up share theirs. How many
+  // blocks there are.
+  int64_t number_blocks(int64_t results, bool swiglu) {
+    int64_t blocks = 0;
+    for (int i = 0; i < (swiglu ? 1 : layers); ++i) {
+      layer[i].first_block = blocks;
+      blocks += blocks_for(layer[i].n, results);
+    }
+    return blocks;
+  }
+#ifdef __CUDACC__
+  // Whose block that is; of a swiglu gate's.
+  template <bool kSwiglu>
+  __device__ __forceinline__ int layer_of(int64_t block) const {
+    int at = 0;
+    if (!kSwiglu)
+      while (at + 1 < layers && block >= layer[at + 1].first_block) ++at;
+    return at;
+  }
+#endif
 };
 
 // Depends on k alone.

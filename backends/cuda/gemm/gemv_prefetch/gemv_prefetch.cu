@@ -184,9 +184,7 @@ __global__ void __launch_bounds__(kWarps* kLanes, blocks_of(M))
   extern __shared__ __align__(128) unsigned char shared[];
   __shared__ __align__(8) uint64_t arrived[kWarps];
   __shared__ Shares<M, R, kNorm> shares;
-  int which = 0;
-  if (!kSwiglu)
-    while (which + 1 < gemv.layers && blockIdx.x >= gemv.layer[which + 1].first_block) ++which;
+  const int which = gemv.layer_of<kSwiglu>(blockIdx.x);
   const Gemv::Layer &layer = gemv.layer[which], &up = gemv.layer[kSwiglu ? 1 : which];
   const int groups = kWarps / gemv.splits, warp = threadIdx.x / kLanes;
   const int64_t first_of_block = (static_cast<int64_t>(blockIdx.x) - layer.first_block) * groups * kResults;
@@ -232,12 +230,7 @@ template <class T, int M, int R, bool kSwiglu, bool kNorm>
 bool start_kernel(Gemv gemv, const void* x, const GemvStart& start) {
   const size_t bytes = weight_bytes<T, R>(gemv);
   if (bytes > size_t{kMaxBytes}) return false;
-  const int64_t per_block = kWarps / gemv.splits * (kSwiglu ? R / 2 : R);
-  int64_t blocks = 0;
-  for (int i = 0; i < (kSwiglu ? 1 : gemv.layers); ++i) {
-    gemv.layer[i].first_block = blocks;
-    blocks += blocks_for(gemv.layer[i].n, per_block);
-  }
+  const int64_t blocks = gemv.number_blocks(kWarps / gemv.splits * (kSwiglu ? R / 2 : R), kSwiglu);
   const auto kernel = prefetched_gemv<T, M, R, kSwiglu, kNorm>;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMaxBytes);
   Launch launch;

@@ -62,11 +62,7 @@ int bytes_ahead(const Gemv& gemv, int64_t rows, const SkinnyGemmCut& cut, int64_
 template <class T, int kTiles, int kColumns, bool kSwiglu>
 void start_kernel(Gemv gemv, const void* x, const Launch& launch, const SkinnyGemmCut& cut) {
   using S = Sizes<kTiles, kColumns>;
-  int64_t blocks = 0;
-  for (int i = 0; i < (kSwiglu ? 1 : gemv.layers); ++i) {
-    gemv.layer[i].first_block = blocks;
-    blocks += blocks_for(gemv.layer[i].n, kTiles * kResults<kSwiglu>);
-  }
+  const int64_t blocks = gemv.number_blocks(kTiles * kResults<kSwiglu>, kSwiglu);
   if (blocks == 0) return;
   const auto kernel = product<T, kTiles, kColumns, kSwiglu>;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes);

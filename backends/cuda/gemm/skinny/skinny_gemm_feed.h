@@ -85,8 +85,7 @@ __device__ __forceinline__ BlockRows rows_of_block(const Gemv& gemv, int parts) 
   BlockRows rows;
   const int64_t block = static_cast<int64_t>(blockIdx.x) / parts;
   rows.rank = static_cast<int>(blockIdx.x) % parts;
-  if (!kSwiglu)
-    while (rows.layer + 1 < gemv.layers && block >= gemv.layer[rows.layer + 1].first_block) ++rows.layer;
+  rows.layer = gemv.layer_of<kSwiglu>(block);
   rows.first = (block - gemv.layer[rows.layer].first_block) * kTiles * kResults<kSwiglu>;
   return rows;
 }

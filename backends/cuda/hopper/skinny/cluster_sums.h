@@ -10,14 +10,6 @@
 
 namespace genesis::cuda::skinny_resident {
 
-// A cluster barrier in two halves: what a thread wrote before the first is seen behind the second.
-__device__ __forceinline__ void arrive_in_cluster() {
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-}
-__device__ __forceinline__ void wait_in_cluster() {
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
 // Four numbers into the memory of a block of the cluster, reported to its barrier.
 __device__ __forceinline__ void push(uint32_t to, uint32_t barrier, const float4& v) {
   asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),

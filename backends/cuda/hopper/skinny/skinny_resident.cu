@@ -140,11 +140,7 @@ bool start_kernel(Arguments a, const Maps& maps, const Launch& launch) {
   const auto kernel = product<kTiles, kColumns, kSwiglu, Norm>;
   // Of every device: which one is current may change.
   if (!has_hopper_kernel(reinterpret_cast<const void*>(kernel), kMaxSharedBytes)) return false;
-  int64_t blocks = 0;
-  for (int i = 0; i < (kSwiglu ? 1 : a.gemv.layers); ++i) {
-    a.gemv.layer[i].first_block = blocks;
-    blocks += blocks_for(a.gemv.layer[i].n, kTiles * skinny_gemm::kResults<kSwiglu>);
-  }
+  const int64_t blocks = a.gemv.number_blocks(kTiles * skinny_gemm::kResults<kSwiglu>, kSwiglu);
   const auto shared = static_cast<size_t>(shared_bytes({kTiles, a.parts}, kColumns, a.slices));
   ClusterLaunch early(launch, static_cast<unsigned>(blocks * a.parts), Sizes<kTiles, kColumns>::kAll, shared,
                       static_cast<unsigned>(a.parts));
