@@ -26,6 +26,7 @@ CASES = {  # what is run and on which model, as in ways.py; what is switched off
     "decode_q4_steps": ("decode 1 64", "q4", (MEGAKERNEL,)),
     "decode_4_texts": ("decode 4 64", "qwen x4", ()),
     "decode_8_texts": ("decode 8 64", "qwen x8", ()),
+    "decode_16_texts": ("decode 16 1000", "qwen x16", ()),
     "decode_32_texts": ("decode 32 1000", "qwen x32", ()),
 }
 
