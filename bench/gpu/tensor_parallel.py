@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """A Qwen2 of 7B's shape whose layers the GPUs of a host compute together (`--mesh tensor=N`), against one of them.
 
-    python3 bench/gpu/tensor_parallel.py BUILD_DIR [--gpus 2] [--rounds 3] [--layers 28] [--json FILE]
+    python3 bench/gpu/tensor_parallel.py BUILD_DIR [--gpus 2] [--only decode prefill] [--rounds 3] [--layers 28] [--json FILE]
 
 bf16, random weights. Decoding one text at position 64, and a prefill of 2048 tokens: one GPU and all of them in turn, `rounds`
-times; the median of each. Bars for two: 1.5x and 1.7x of one.
+times; the median of each, back to back on the device and by itself with what the host does. Bars for two: 1.5x and 1.7x of one.
 """
 import argparse
 import json
 import os
+import statistics
 import tempfile
 
 from training_run import run, write_json
@@ -18,17 +19,20 @@ QWEN_7B = dict(vocab_size=152064, hidden_size=3584, intermediate_size=18944, num
 ENTRIES = {"decode": ["--input", "position=full:64", "--input", "tokens=zeros", "--runs", 200],
            "prefill": ["--input", "position=zeros", "--input", "tokens=zeros", "--size", "seq=2048", "--runs", 20]}
 BARS = {"decode": 1.5, "prefill": 1.7}
+FIGURES = {"device_ms": "on the device", "median_ms": "with the host"}
 
 
-def milliseconds(flags, model, entry, mesh):
+def figures(flags, model, entry, mesh):
     words = ["bench", model, "--entry", entry, "--device", "cuda", "--json", *ENTRIES[entry], *mesh]
-    return json.loads(run(flags.build, "genesis-run", *words))["median_ms"]
+    found = json.loads(run(flags.build, "genesis-run", *words))
+    return [found[figure] for figure in FIGURES]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
     parser.add_argument("--gpus", type=int, default=2)
+    parser.add_argument("--only", nargs="+", choices=BARS, default=list(BARS))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--layers", type=int, default=28)
     parser.add_argument("--json")
@@ -38,14 +42,16 @@ def main():
         model = os.path.join(folder, "model.genesis")
         settings = {**QWEN_7B, "num_hidden_layers": flags.layers}
         run(flags.build, "genesis-build", "qwen2", "-o", model, *(x for k, v in settings.items() for x in ("--set", f"{k}={v}")))
-        for entry, bar in BARS.items():
-            times = {"one": [], "all": []}
+        for entry in flags.only:
+            ones, alls = [], []
             for _ in range(flags.rounds):
-                times["one"].append(milliseconds(flags, model, entry, []))
-                times["all"].append(milliseconds(flags, model, entry, ["--mesh", f"tensor={flags.gpus}"]))
-            one, together = (sorted(t)[len(t) // 2] for t in times.values())
-            results[entry] = {**times, "ratio": one / together, "bar": bar}
-            print(f"{entry}: one GPU {one:.3f} ms, tensor={flags.gpus} {together:.3f} ms, {one / together:.2f}x (two: {bar}x)", flush=True)
+                ones.append(figures(flags, model, entry, []))
+                alls.append(figures(flags, model, entry, ["--mesh", f"tensor={flags.gpus}"]))
+            results[entry] = {"bar": BARS[entry]}
+            for figure, what, of_one, of_all in zip(FIGURES, FIGURES.values(), zip(*ones), zip(*alls)):
+                one, together = statistics.median_low(of_one), statistics.median_low(of_all)
+                results[entry][figure] = {"one": of_one, "all": of_all, "ratio": one / together}
+                print(f"{entry} {what}: one GPU {one:.3f} ms, tensor={flags.gpus} {together:.3f} ms, {one / together:.2f}x (two: {BARS[entry]}x)", flush=True)
     write_json(flags.json, results)
 
 
