@@ -5,7 +5,6 @@
 #pragma once
 
 #include "backends/cuda/gemm/gemm_ways.h"
-#include "backends/cuda/runtime/launch.h"
 
 namespace genesis::cuda {
 
@@ -37,7 +36,7 @@ struct Gemv {
     int64_t blocks = 0;
     for (int i = 0; i < (swiglu ? 1 : layers); ++i) {
       layer[i].first_block = blocks;
-      blocks += blocks_for(layer[i].n, results);
+      blocks += (layer[i].n + results - 1) / results;
     }
     return blocks;
   }
