@@ -2,7 +2,7 @@
 // billions of them. Used by genesis-build.
 #pragma once
 
-#include "schema/core/progress.h"
+#include "schema/messages/progress.h"
 
 namespace genesis::init {
 

@@ -1,7 +1,5 @@
 #include "executor/session.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -20,6 +18,7 @@
 #include "executor/states/state_snapshot.h"
 #include "executor/switches.h"
 #include "schema/graph/model.h"
+#include "schema/messages/log.h"
 
 namespace genesis {
 namespace {
@@ -205,7 +204,7 @@ class Session::Impl {
     const Clock::time_point planned = Clock::now();
     device_->enter(
         [&] { compiled->runner = device_->make_runner(compiled->plan, compiled->runner_options); });
-    spdlog::debug("'{}': {} steps planned in {:.3f} s, their kernels made ready in {:.3f} s", entry,
+    log_debug("'{}': {} steps planned in {:.3f} s, their kernels made ready in {:.3f} s", entry,
                   compiled->plan.steps.size(), seconds(start, planned), seconds(planned, Clock::now()));
     return compiled;
   }
@@ -230,7 +229,7 @@ class Session::Impl {
     bind_tables(compiled);
     compiled.runner->bind(compiled.memory);
     compiled.generation = generation_;
-    spdlog::debug("'{}': memory made ready in {:.3f} s", compiled.plan.entry, seconds(start, Clock::now()));
+    log_debug("'{}': memory made ready in {:.3f} s", compiled.plan.entry, seconds(start, Clock::now()));
   }
 
   // Makes the arena large enough and the written states writable; any new address means binding again.

@@ -16,6 +16,7 @@
 #include "passes/precision/cast_precision.h"
 #include "schema/core/parse_number.h"
 #include "schema/core/type_limits.h"
+#include "schema/file/json_text.h"
 #include "schema/graph/near_names.h"
 
 namespace genesis::models {
@@ -50,7 +51,7 @@ void parse(const std::string& key, const std::string& text, DType& value) {
 void parse(const std::string& key, const std::string& text, std::vector<std::string>& values) {
   values.clear();
   if (text.starts_with("[")) {
-    const nlohmann::json list = nlohmann::json::parse(text, nullptr, false);
+    const nlohmann::json list = try_parse_json_text(text);
     const auto is_text = [](const nlohmann::json& value) { return value.is_string(); };
     if (!list.is_array() || !std::ranges::all_of(list, is_text))
       wrong_value(key, text, "names with commas between them");
@@ -177,7 +178,7 @@ namespace {
 nlohmann::json config_of(const Model& model) {
   const auto config = model.metadata.find("config");
   if (config == model.metadata.end()) return {};
-  return nlohmann::json::parse(config->second, nullptr, /*allow_exceptions=*/false);
+  return try_parse_json_text(config->second);
 }
 
 // What a model of the zoo was made with.
@@ -267,8 +268,8 @@ std::unique_ptr<Model> with_cache(const Model& model, int64_t rows, int64_t posi
   settings["initializer_range"] = "0";  // nothing is drawn that is replaced at once
   std::unique_ptr<Model> made = make_like(model, settings);
   share_weights(model, *made);
-  nlohmann::ordered_json config = nlohmann::ordered_json::parse(made->metadata.at("config"));
-  config["initializer_range"] = nlohmann::ordered_json::parse(range);
+  nlohmann::ordered_json config = parse_ordered_json_text(made->metadata.at("config"));
+  config["initializer_range"] = parse_ordered_json_text(range);
   for (const auto& [key, value] : model.metadata) made->metadata[key] = value;
   made->metadata["config"] = config.dump();
   return made;

@@ -2,15 +2,15 @@
 #include <filesystem>
 #include <iostream>
 
-#include <spdlog/spdlog.h>
-
 #include "builder/init_watcher.h"
 #include "models/gguf/import.h"
 #include "models/hugging_face/import.h"
 #include "models/tokenizer/model_files.h"
 #include "models/zoo.h"
 #include "schema/file/attached_files.h"
+#include "schema/file/json_text.h"
 #include "schema/file/writer.h"
+#include "schema/messages/log.h"
 #include "tools/build/brought_settings.h"
 #include "tools/build/build_commands.h"
 #include "tools/checks/replaced_files.h"
@@ -57,7 +57,7 @@ void list_models(const Output& out) {
   for (const auto& model : models::list_models()) {
     json[model.name]["summary"] = model.summary;
     for (const auto& [key, value] : model.settings)
-      json[model.name]["settings"][key] = nlohmann::json::parse(value);
+      json[model.name]["settings"][key] = parse_json_text(value);
   }
   out.print(json, [&] {
     for (const auto& model : models::list_models()) {
@@ -90,7 +90,7 @@ std::unique_ptr<Model> make_with_tokenizer(const std::string& name, models::Sett
 
 // Weights are of use without their tokenizer, so one that cannot be used is told of and taken along.
 void warn_of_tokenizer(const Model& model) try { brought_tokenizer(model); } catch (const Error& error) {
-  spdlog::warn("text will need another tokenizer (--tokenizer): {}", error.message());
+  log_warning("text will need another tokenizer (--tokenizer): {}", error.message());
 }
 
 // A folder whose tokenizer is none that can be read brings none.
@@ -98,7 +98,7 @@ void warn_of_no_tokenizer(const Model& model, const std::string& folder) {
   if (attached_file(model, "tokenizer.json")) return;
   for (const char* file : {"vocab.json", "tokenizer.model", "spiece.model", "vocab.txt"})
     if (std::filesystem::exists(std::filesystem::path(folder) / file))
-      return spdlog::warn(
+      return log_warning(
           "the model brings no tokenizer: {} has '{}' and no tokenizer.json, which save_pretrained() of a "
           "fast tokenizer "
           "of transformers writes; text will need one (--tokenizer)",

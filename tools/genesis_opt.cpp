@@ -1,7 +1,5 @@
 // genesis-opt: rewrites model files: adds training, optimises for inference, shows what passes do, plans
 // memory.
-#include <spdlog/spdlog.h>
-
 #include <filesystem>
 #include <iostream>
 #include <utility>
@@ -22,6 +20,7 @@
 #include "passes/training/weight_average.h"
 #include "schema/file/writer.h"
 #include "schema/graph/text.h"
+#include "schema/messages/log.h"
 #include "tools/checks/quantized_training.h"
 #include "tools/checks/replaced_files.h"
 #include "tools/common/file_progress.h"
@@ -266,7 +265,7 @@ void report(const Flags& flags, const Model& model, const std::vector<passes::Pa
 void warn(const Flags& flags, const std::vector<passes::PassReport>& reports) {
   if (!flags.print_after.empty() &&
       std::ranges::none_of(reports, [&](const auto& row) { return row.changed && flags.prints(row.name); }))
-    spdlog::warn("--print-after {}: nothing was changed, so there is nothing to print", flags.print_after);
+    log_warning("--print-after {}: nothing was changed, so there is nothing to print", flags.print_after);
 }
 
 // Everything that is given does something, and something comes of it.

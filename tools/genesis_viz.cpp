@@ -1,6 +1,4 @@
 // genesis-viz: pages and pictures of models, plans and training runs.
-#include <spdlog/spdlog.h>
-
 #include <cmath>
 #include <iostream>
 
@@ -9,6 +7,7 @@
 #include "passes/distribution/rank_sizes.h"
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/reader.h"
+#include "schema/messages/log.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
 #include "tools/common/printable.h"
@@ -125,7 +124,7 @@ std::map<std::string, double> times_of(const Graph& graph, const std::string& pa
         "without --by-op",
         path, graph.name());
   if (drawn < all)
-    spdlog::info(
+    log_info(
         "{:.0f}% of the profile's time is of nodes in the picture; the others came from optimising: draw the "
         "file that genesis-opt writes to see them",
         100 * drawn / all);

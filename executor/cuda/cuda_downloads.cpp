@@ -1,7 +1,6 @@
 #include "executor/cuda/cuda_downloads.h"
 #include "executor/runtime/host_memory.h"
-
-#include <spdlog/spdlog.h>
+#include "schema/messages/log.h"
 
 #include <algorithm>
 
@@ -39,7 +38,7 @@ bool CudaDownloads::reserve(int64_t bytes, int64_t more) {
   room_ = bytes;
   pinned_ = cuda::try_pin(host_.get(), bytes);
   if (!pinned_)
-    spdlog::warn(
+    log_warning(
         "the system pins no {} bytes of memory: checkpoints leave the GPU in small pieces, and training "
         "waits",
         bytes);

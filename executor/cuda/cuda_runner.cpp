@@ -1,7 +1,5 @@
 #include "executor/cuda/cuda_runner.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -20,6 +18,7 @@
 #include "executor/cuda/step_streams.h"
 #include "executor/runtime/step_call.h"
 #include "schema/core/error.h"
+#include "schema/messages/log.h"
 #include "schema/ops/nn/attention.h"
 
 namespace genesis {
@@ -189,7 +188,7 @@ class CudaRunner final : public Runner {
     check(cudaStreamEndCapture(stream_, &graph), "ending a capture");
     graph_ = cuda::make_graph(graph);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    spdlog::debug("'{}': captured in {:.3f} s", plan_.entry, took.count());
+    log_debug("'{}': captured in {:.3f} s", plan_.entry, took.count());
   }
 
   // A launch: of a step, or of several, whose first this is.

@@ -1,6 +1,5 @@
 #include "executor/distributed/local_launch.h"
 
-#include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +19,7 @@
 #include "executor/distributed/noted_signals.h"
 #include "executor/distributed/session_folder.h"
 #include "schema/core/error.h"
+#include "schema/messages/log.h"
 
 namespace genesis {
 namespace {
@@ -48,7 +48,7 @@ std::string find_program(const char* name) {
 void listen_on_loopback_alone() {
   const std::string module = mpi::loopback_module().string();
   if (module.find_first_of(" :") != module.npos)
-    return spdlog::warn(
+    return log_warning(
         "mpirun listens on all interfaces of this host while the run lasts: {} cannot be preloaded, as its "
         "path has a "
         "blank or a colon",

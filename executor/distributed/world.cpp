@@ -1,6 +1,5 @@
 #include "executor/distributed/world.h"
 
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include "executor/distributed/slurm_step.h"
 #include "executor/environment.h"
 #include "schema/core/error.h"
+#include "schema/messages/log.h"
 
 namespace genesis {
 namespace {
@@ -43,7 +43,7 @@ std::unique_ptr<RankLink> try_mpi(const Launch& launch, const RankLimits& limits
   return launch.mpi == MpiRanks::kExpected ? join_mpi(launch, limits) : nullptr;
 } catch (const Error& error) {
   if (launch.address.empty()) throw;
-  spdlog::debug("ranks on GPUs meet at {} without MPI: {}", launch.address, error.message());
+  log_debug("ranks on GPUs meet at {} without MPI: {}", launch.address, error.message());
   return nullptr;
 }
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "schema/core/error.h"
-#include "schema/core/human_bytes.h"
+#include "schema/messages/human_bytes.h"
 
 namespace genesis {
 

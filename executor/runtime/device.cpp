@@ -1,7 +1,5 @@
 #include "executor/runtime/device.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <iterator>
 #include <vector>
@@ -9,6 +7,7 @@
 #include "backends/cpu/kernels.h"
 #include "schema/core/error.h"
 #include "schema/core/parse_number.h"
+#include "schema/messages/log.h"
 
 namespace genesis {
 namespace {
@@ -87,7 +86,7 @@ std::string resolve_device(const std::string& name) {
       kind.open(0, 0);
       return std::string(kind.name);
     } catch (const Error& error) {
-      spdlog::debug("device 'auto' is no {}: {}", kind.name, error.message());
+      log_debug("device 'auto' is no {}: {}", kind.name, error.message());
     }
   }
   return "cpu";

@@ -1,7 +1,6 @@
 #include "executor/training/checkpoint.h"
 
 #include <fmt/ranges.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "schema/core/parse_number.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
+#include "schema/messages/log.h"
 
 namespace genesis {
 namespace fs = std::filesystem;
@@ -105,7 +105,7 @@ std::optional<Checkpoint> find_checkpoint(const fs::path& directory) {
   if (!found && !damaged.empty())
     fail("all checkpoints in {} are damaged: {}; remove them to begin at step 0, or name another folder",
          directory.string(), fmt::join(damaged, "; "));
-  for (const std::string& what : damaged) spdlog::warn("passing over the damaged checkpoint {}", what);
+  for (const std::string& what : damaged) log_warning("passing over the damaged checkpoint {}", what);
   return found;
 }
 

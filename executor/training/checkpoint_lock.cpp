@@ -1,7 +1,6 @@
 #include "executor/training/checkpoint_lock.h"
 
 #include <fcntl.h>
-#include <spdlog/spdlog.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include "executor/training/checkpoint_parts.h"
 #include "schema/core/error.h"
 #include "schema/file/io/atomic_write.h"
+#include "schema/messages/log.h"
 
 namespace genesis {
 namespace {
@@ -82,7 +82,7 @@ bool CheckpointLock::try_lock() {
         directory_.string(), owner);
   }
   if (error != 0) {
-    spdlog::warn("the checkpoint folder {} cannot be locked ({}): see that no other run writes to it",
+    log_warning("the checkpoint folder {} cannot be locked ({}): see that no other run writes to it",
                  directory_.string(), std::strerror(error));
     ::close(std::exchange(fd_, -1));
     return true;
@@ -93,7 +93,7 @@ bool CheckpointLock::try_lock() {
   }
   const std::string owner = own_description() + "\n";
   if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, owner.data(), owner.size(), 0) < 0)
-    spdlog::debug("{} could not be written: {}", file_.string(), std::strerror(errno));
+    log_debug("{} could not be written: {}", file_.string(), std::strerror(errno));
   return true;
 }
 

@@ -1,7 +1,5 @@
 #include "executor/training/checkpoint_writer.h"
 
-#include <spdlog/spdlog.h>
-
 #include <chrono>
 #include <utility>
 
@@ -9,6 +7,7 @@
 #include "executor/training/checkpoint.h"
 #include "executor/training/checkpoint_parts.h"
 #include "schema/core/parallel.h"
+#include "schema/messages/log.h"
 
 namespace genesis {
 
@@ -25,7 +24,7 @@ CheckpointWriter::~CheckpointWriter() {
   try {
     check();
   } catch (const std::exception& error) {
-    spdlog::error("{}", error.what());
+    log_error("{}", error.what());
   }
   {
     const std::lock_guard lock(mutex_);
@@ -41,10 +40,10 @@ void CheckpointWriter::prepare() {
     try {
       beside_ = snapshot_->reserve(layout);
     } catch (const std::exception& error) {
-      spdlog::debug("memory for checkpoints: {}", error.what());
+      log_debug("memory for checkpoints: {}", error.what());
     }
     if (!beside_)
-      spdlog::warn(
+      log_warning(
           "the host has no {} bytes to spare for copies of the states: training will stand still while "
           "checkpoints are written",
           layout.bytes + layout.decoded_bytes);

@@ -9,6 +9,7 @@
 #include "schema/core/error.h"
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/io/read_file.h"
+#include "schema/file/json_text.h"
 
 namespace genesis {
 namespace {
@@ -23,7 +24,7 @@ std::string rows_until(const std::filesystem::path& path, int64_t last) {
   std::string kept;
   std::istringstream in(read_whole_file(path));
   for (std::string line; std::getline(in, line);) {
-    const auto row = nlohmann::json::parse(line, nullptr, false);
+    const auto row = try_parse_json_text(line);
     if (is_row(row) && row["step"].get<int64_t>() <= last) kept += line + "\n";
   }
   if (in.bad()) fail("cannot read the metrics in {}: too little memory", path.string());
@@ -59,7 +60,7 @@ void check_holds_metrics(const std::filesystem::path& path) {
   while (std::getline(in, line) && line.find_first_not_of(" \t\r") == std::string::npos) {
   }
   if (line.find_first_not_of(" \t\r") == std::string::npos || is_cut_row(line, in)) return;
-  if (!is_row(nlohmann::json::parse(line, nullptr, false)))
+  if (!is_row(try_parse_json_text(line)))
     fail(
         "'{}' holds something else than metrics, whose lines are JSON objects with a number \"step\", and it "
         "would be lost: "

@@ -2,7 +2,7 @@
 
 #include "schema/file/attached_files.h"
 #include "schema/file/io/read_file.h"
-#include "schema/file/json_nesting.h"
+#include "schema/file/json_text.h"
 
 namespace genesis::chat {
 namespace {
@@ -13,7 +13,7 @@ constexpr uintmax_t kMaxBytes = uintmax_t{16} << 20;  // tokenizer_config.json o
 nlohmann::json parse_object(const std::string& text, const std::string& where) {
   nlohmann::json config = with_context([&] { return parse_shallow_json(text); }, [&] { return where; });
   try {
-    if (config.is_discarded()) config = nlohmann::json::parse(text);
+    if (config.is_discarded()) config = parse_json_text(text);
   } catch (const nlohmann::json::exception& problem) {
     fail("{} is no JSON: {}", where, problem.what());
   }

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "schema/core/error.h"
-#include "schema/file/json_nesting.h"
+#include "schema/file/json_text.h"
 
 namespace genesis::corpus {
 namespace {
@@ -77,7 +77,7 @@ void texts_of(const Chunk& chunk, std::string_view mark,
 
 std::string why_no_json(std::string_view line) {
   try {
-    static_cast<void>(nlohmann::json::parse(line).is_null());
+    static_cast<void>(parse_json_text(line).is_null());
   } catch (const nlohmann::json::parse_error& problem) {
     return fmt::format("something is wrong at byte {}: cut short, or not UTF-8?", problem.byte);
   } catch (const nlohmann::json::exception&) {

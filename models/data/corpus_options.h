@@ -6,7 +6,7 @@
 #include <string>
 
 #include "models/tokenizer/tokenizer.h"
-#include "schema/core/progress.h"
+#include "schema/messages/progress.h"
 
 namespace genesis::data {
 

@@ -9,6 +9,7 @@
 #include "schema/file/foreign/npy.h"
 #include "schema/file/foreign/safetensors.h"
 #include "schema/file/io/read_file.h"
+#include "schema/file/json_text.h"
 
 namespace genesis::data {
 namespace fs = std::filesystem;
@@ -90,7 +91,7 @@ class JsonLines {
   };
 
   void add(const std::string& line) {
-    const auto object = nlohmann::json::parse(line, nullptr, false);
+    const auto object = try_parse_json_text(line);
     if (object.is_discarded())
       fail("expected a JSON object, this line is not JSON (cut short, or not UTF-8)");
     if (!object.is_object()) fail("expected a JSON object, got {}", object.type_name());

@@ -15,6 +15,7 @@
 #include "schema/file/format/hash.h"
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/io/read_file.h"
+#include "schema/file/json_text.h"
 
 namespace genesis::data {
 namespace {
@@ -88,7 +89,7 @@ TokenCorpus opened(const fs::path& folder, const json& manifest, const TextToken
 
 TokenCorpus reopened(const fs::path& folder, const TextTokens& tokens) {
   try {
-    TokenCorpus corpus = opened(folder, json::parse(read_whole_file(folder / kManifest)), tokens);
+    TokenCorpus corpus = opened(folder, parse_json_text(read_whole_file(folder / kManifest)), tokens);
     corpus.was_there = true;
     return corpus;
   } catch (const json::exception& problem) {

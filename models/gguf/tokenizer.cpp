@@ -1,13 +1,12 @@
 #include "models/gguf/tokenizer.h"
 
-#include <spdlog/spdlog.h>
-
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "models/tokenizer/patterns.h"
 #include "schema/core/error.h"
 #include "schema/file/format/utf8.h"
+#include "schema/messages/log.h"
 
 namespace genesis::models::gguf {
 namespace {
@@ -46,7 +45,7 @@ std::string pattern_of(const Gguf& gguf) {
     const auto* architecture = find<std::string>(gguf, "general.architecture");
     const auto named = kArchitectures.find(architecture ? *architecture : "");
     if (named == kArchitectures.end()) return "gpt2";
-    spdlog::warn(
+    log_warning(
         "its metadata do not say how its tokenizer cuts words (tokenizer.ggml.pre): taken is {}, of {} "
         "models",
         named->second, named->first);

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "schema/core/progress.h"
 #include "schema/graph/model.h"
+#include "schema/messages/progress.h"
 
 namespace genesis::models::hugging_face {
 

@@ -7,6 +7,7 @@
 
 #include "models/hugging_face/json_file.h"
 #include "schema/core/parse_number.h"
+#include "schema/file/json_text.h"
 
 namespace genesis::models::hugging_face {
 namespace {
@@ -64,7 +65,7 @@ json parse_fact(const Model& model, const char* key) {
 
 // A setting as JSON; "1e-06" and "0.000001" are the same number.
 json value_of(const std::string& text) {
-  const json value = json::parse(text, nullptr, false);
+  const json value = try_parse_json_text(text);
   return value.is_discarded() ? json(text) : value;
 }
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "schema/file/io/read_file.h"
-#include "schema/file/json_nesting.h"
+#include "schema/file/json_text.h"
 
 namespace genesis::models::hugging_face {
 
@@ -28,10 +28,8 @@ inline void check_is_no_word_of_python(std::string_view text, size_t byte) {
 // Throws Error saying why it is none.
 inline nlohmann::json parse_json(const std::string& text) {
   try {
-    // Whoever writes a tree out, or takes it apart, uses stack for every level.
-    JsonNesting nesting(64, "lists and objects are nested more than 64 deep");
-    nlohmann::json::sax_parse(text, &nesting);
-    return nlohmann::json::parse(text);
+    check_shallow_json(text);
+    return parse_json_text(text);
   } catch (const nlohmann::json::parse_error& problem) {
     check_is_no_word_of_python(text, problem.byte);
     fail("no JSON: {}", problem.what());

@@ -1,4 +1,5 @@
 #include "models/text/vocabulary.h"
+#include "schema/file/json_text.h"
 
 #include <nlohmann/json.hpp>
 
@@ -15,7 +16,7 @@ int64_t vocabulary_of(const Graph& entry, int rank) {
 std::optional<int64_t> positions_of(const Model& model) {
   const auto written = model.metadata.find("config");
   if (written == model.metadata.end()) return std::nullopt;
-  const auto config = nlohmann::json::parse(written->second, nullptr, /*allow_exceptions=*/false);
+  const auto config = try_parse_json_text(written->second);
   if (!config.is_object()) return std::nullopt;
   const auto at = config.find("n_positions");
   if (at == config.end() || !at->is_number_integer()) return std::nullopt;

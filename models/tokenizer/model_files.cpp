@@ -7,7 +7,7 @@
 #include "schema/core/error.h"
 #include "schema/file/attached_files.h"
 #include "schema/file/io/read_file.h"
-#include "schema/file/json_nesting.h"
+#include "schema/file/json_text.h"
 
 namespace genesis::text {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "models/tokenizer/patterns.h"
 #include "schema/core/error.h"
+#include "schema/file/json_text.h"
 
 namespace genesis::text {
 namespace {
@@ -254,7 +255,7 @@ class Parser {
 
 TokenizerFile parse_tokenizer_file(std::string_view text) {
   if (text.size() > kMaxFile) fail("it has {} bytes, the limit is {}", text.size(), kMaxFile);
-  const json root = json::parse(text, nullptr, false);
+  const json root = try_parse_json_text(text);
   if (root.is_discarded()) fail("it is not valid JSON");
   return Parser().run(root);
 }

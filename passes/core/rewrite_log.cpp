@@ -1,10 +1,9 @@
 #include "passes/core/rewrite_log.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 
 #include "passes/core/analysis.h"
+#include "schema/messages/log.h"
 
 namespace genesis::passes {
 namespace {
@@ -49,7 +48,7 @@ Nodes makers_of(const Graph& graph, const std::vector<Value>& values, size_t fir
 }  // namespace
 
 LoggedPass::LoggedPass(std::string_view name) : outer_(pass_of_this_thread) {
-  pass_of_this_thread = spdlog::should_log(spdlog::level::debug) ? name : std::string_view();
+  pass_of_this_thread = is_logged(LogLevel::kDebug) ? name : std::string_view();
 }
 LoggedPass::~LoggedPass() { pass_of_this_thread = outer_; }
 
@@ -76,7 +75,7 @@ void RewriteLog::replaced(const Graph& old, const Graph& made, const Node& node,
   const auto value = std::ranges::find_if(values, [](const Value& v) { return bool(v); });
   const std::string result =
       makers.empty() && value != values.end() ? '\'' + value->name() + '\'' : ops_of(makers);
-  spdlog::debug("{}: '{}' {} -> {}", pass_, (makers.empty() ? node : *makers.back()).authored_name(),
+  log_debug("{}: '{}' {} -> {}", pass_, (makers.empty() ? node : *makers.back()).authored_name(),
                 ops_of(sources), result);
 }
 

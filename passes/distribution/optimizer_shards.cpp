@@ -1,7 +1,5 @@
 #include "passes/distribution/optimizer_shards.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <map>
 
@@ -9,6 +7,7 @@
 #include "passes/core/match.h"
 #include "passes/core/update_inputs.h"
 #include "schema/graph/state_cuts.h"
+#include "schema/messages/log.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ranks/mesh_axes.h"
 
@@ -189,7 +188,7 @@ class Storage {
       if (moments.contains(i) || (is_shared_weight(i) && !stored_.contains(i)))
         add({shard_format(state), {i}, {}});
       else if (state.role == StateRole::kOptimizer && state.type.numel() > 1)
-        spdlog::debug("zero: every rank keeps the whole of '{}', {}", state.name, state.type.to_string());
+        log_debug("zero: every rank keeps the whole of '{}', {}", state.name, state.type.to_string());
     }
     number_parts(storage_, model_.states().size());
     return std::move(storage_);

@@ -1,7 +1,6 @@
 #include "passes/distribution/tensor_shards.h"
 
 #include <fmt/ranges.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <map>
@@ -12,6 +11,7 @@
 #include "passes/core/match.h"
 #include "passes/distribution/sharding/disjoint_sets.h"
 #include "passes/distribution/sharding/factors.h"
+#include "schema/messages/log.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/tensor/index.h"
@@ -70,7 +70,7 @@ class Dimensions {
       for (int dim = 0; dim < model_.state(state).type.shape.rank(); ++dim) {
         const size_t group = group_of_state(state, dim);
         if (!reason(group).empty())
-          spdlog::debug("tensor: dimension {} of '{}' stays whole: {}", dim, model_.state(state).name,
+          log_debug("tensor: dimension {} of '{}' stays whole: {}", dim, model_.state(state).name,
                         reason(group));
         else
           groups[group].emplace_back(state, dim);

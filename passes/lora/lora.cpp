@@ -11,6 +11,7 @@
 #include "passes/core/name_patterns.h"
 #include "passes/core/rewriter.h"
 #include "schema/core/philox.h"
+#include "schema/file/json_text.h"
 #include "schema/graph/near_names.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
@@ -228,7 +229,7 @@ std::optional<LoraOptions> lora_of(const Model& model) {
   if (at == model.metadata.end()) return std::nullopt;
   LoraOptions options;
   try {
-    const auto json = nlohmann::json::parse(at->second);
+    const auto json = parse_json_text(at->second);
     LoraOptions::fields(
         options, [&](std::string_view name, auto& field) { json.at(std::string(name)).get_to(field); });
   } catch (const nlohmann::json::exception& error) {

@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "schema/core/human_bytes.h"
 #include "schema/core/parallel.h"
+#include "schema/messages/human_bytes.h"
 
 namespace genesis {
 namespace {

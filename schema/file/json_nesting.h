@@ -3,7 +3,6 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "schema/core/error.h"
 
@@ -46,13 +45,5 @@ class JsonNesting : public nlohmann::json_sax<nlohmann::json> {
   int most_, depth_ = 0;
   const char* too_deep_;
 };
-
-// What a text that is not trusted holds; discarded where it is no JSON. Throws Error where it nests deeper than 64: whoever
-// copies, writes out or takes apart a tree uses stack for every level.
-inline nlohmann::json parse_shallow_json(std::string_view text) {
-  JsonNesting nesting(64, "lists and objects are nested more than 64 deep");
-  if (!nlohmann::json::sax_parse(text, &nesting)) return nlohmann::json(nlohmann::json::value_t::discarded);
-  return nlohmann::json::parse(text, nullptr, false);
-}
 
 }  // namespace genesis

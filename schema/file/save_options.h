@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "schema/core/progress.h"
 #include "schema/core/tensor.h"
 #include "schema/file/io/mapped_file.h"
+#include "schema/messages/progress.h"
 
 namespace genesis {
 

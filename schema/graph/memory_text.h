@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "schema/core/human_bytes.h"
 #include "schema/graph/plan.h"
+#include "schema/messages/human_bytes.h"
 
 namespace genesis {
 

@@ -10,6 +10,7 @@
 #include "executor/training/metrics_file.h"
 #include "passes/training/evaluation.h"
 #include "schema/file/io/read_file.h"
+#include "schema/file/json_text.h"
 #include "schema/file/reader.h"
 #include "schema/graph/text.h"
 #include "tests/executor/overflowing_f16.h"
@@ -44,7 +45,7 @@ class Ones final : public BatchSource {
 std::vector<nlohmann::json> lines(const std::filesystem::path& path) {
   std::ifstream in(path);
   std::vector<nlohmann::json> rows;
-  for (std::string line; std::getline(in, line);) rows.push_back(nlohmann::json::parse(line));
+  for (std::string line; std::getline(in, line);) rows.push_back(parse_json_text(line));
   return rows;
 }
 

@@ -13,6 +13,8 @@
 #include "models/zoo.h"
 #include "passes/training/train_step.h"
 #include "schema/file/foreign/safetensors.h"
+#include "schema/file/io/read_file.h"
+#include "schema/file/json_text.h"
 #include "tests/op_harness.h"
 #include "tests/schema/file_models.h"
 
@@ -29,8 +31,7 @@ fs::path checkpoint(const std::string& name) {
 }
 
 json read(const fs::path& path) {
-  std::ifstream in(path);
-  return json::parse(in);
+  return parse_json_text(read_whole_file(path));
 }
 
 // Of all safetensors files of a folder.
@@ -119,7 +120,7 @@ TEST_P(ExportOfZoo, ComesInAsTheSameModel) {
   hf::export_model(*model, out());
   const auto again = hf::import_model(out());
   expect_same(state_dict(*again), state_dict(*model));
-  json before = json::parse(model->metadata.at("config")), after = json::parse(again->metadata.at("config"));
+  json before = parse_json_text(model->metadata.at("config")), after = parse_json_text(again->metadata.at("config"));
   for (json* config : {&before, &after}) config->erase("initializer_range");
   EXPECT_EQ(before, after);
 }
@@ -171,8 +172,8 @@ TEST_F(Export, OfScaledRotationsAndWindows) {
     const auto model = models::make_model("qwen2", settings, 3);
     hf::export_model(*model, out());
     const auto again = hf::import_model(out());
-    json before = json::parse(model->metadata.at("config")),
-         after = json::parse(again->metadata.at("config"));
+    json before = parse_json_text(model->metadata.at("config")),
+         after = parse_json_text(again->metadata.at("config"));
     for (json* config : {&before, &after}) config->erase("initializer_range");
     EXPECT_EQ(before, after);
     fs::remove_all(out());

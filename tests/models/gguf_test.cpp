@@ -11,6 +11,7 @@
 #include "models/gguf/import.h"
 #include "models/hugging_face/export.h"
 #include "models/hugging_face/import.h"
+#include "schema/file/json_text.h"
 #include "tests/op_harness.h"
 #include "tests/schema/file_models.h"
 #include "tests/schema/gguf_bytes.h"
@@ -45,8 +46,8 @@ class GgufModel : public ::testing::TestWithParam<std::pair<const char*, const c
 TEST_P(GgufModel, IsTheCheckpointItWasMadeOf) {
   const auto model = import_model(file()), same = models::hugging_face::import_model(checkpoint());
   EXPECT_EQ(model->metadata.at("architecture"), same->metadata.at("architecture"));
-  EXPECT_EQ(json::parse(model->metadata.at("config")), [&] {
-    json config = json::parse(same->metadata.at("config"));
+  EXPECT_EQ(parse_json_text(model->metadata.at("config")), [&] {
+    json config = parse_json_text(same->metadata.at("config"));
     const bool implied = config.contains("head_dim") && config["head_dim"] == 0;
     if (implied)
       config["head_dim"] = config["hidden_size"].get<int>() / config["num_attention_heads"].get<int>();
@@ -123,11 +124,11 @@ TEST_F(GgufImport, MakesQuantisedWeightsRealNumbers) {
   EXPECT_EQ(embedding.to_doubles()[33], -7.5);
   EXPECT_EQ(state_dict(*import_model(path, {{"dtype", "f32"}})).at("model.embed_tokens.weight").type().dtype,
             DType::f32);
-  const json config = json::parse(model->metadata.at("config"));
+  const json config = parse_json_text(model->metadata.at("config"));
   EXPECT_EQ(config["max_position_embeddings"], 100'000);
   EXPECT_EQ(config["cache_positions"], 4096);
   EXPECT_EQ(config["tie_word_embeddings"], true);
-  EXPECT_EQ(json::parse(model->metadata.at("config.json"))["max_position_embeddings"], 100'000);
+  EXPECT_EQ(parse_json_text(model->metadata.at("config.json"))["max_position_embeddings"], 100'000);
 }
 
 TEST_F(GgufImport, RefusesWeightsBeyondTheRangeOfF16) {
@@ -152,10 +153,10 @@ TEST_F(GgufImport, KeepsTheTokensThatEndAText) {
   GgufBytes g = start(11, 2);
   g.fact<uint32_t>("tokenizer.ggml.eos_token_id", 4, 7).fact<uint32_t>("tokenizer.ggml.eot_token_id", 4, 9);
   const auto model = import_model(write(quantised(g)));
-  EXPECT_EQ(json::parse(model->metadata.at("config.json"))["eos_token_id"], (json{7, 9}));
+  EXPECT_EQ(parse_json_text(model->metadata.at("config.json"))["eos_token_id"], (json{7, 9}));
 }
 
-json config_of(const Model& model) { return json::parse(model.metadata.at("config")); }
+json config_of(const Model& model) { return parse_json_text(model.metadata.at("config")); }
 
 TEST_F(GgufImport, ReadsScaledRotations) {
   GgufBytes g = start(11, 3);

@@ -4,11 +4,12 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "models/tokenizer/tokenizer.h"
+#include "schema/file/io/read_file.h"
+#include "schema/file/json_text.h"
 #include "tests/op_harness.h"
 
 namespace genesis {
@@ -20,8 +21,7 @@ using nlohmann::json;
 using testing::expect_error;
 
 json fixture(const std::string& name) {
-  std::ifstream in(std::string(GENESIS_SOURCE_ROOT) + "/tests/models/tokenizer/" + name);
-  return json::parse(in);
+  return parse_json_text(read_whole_file(std::string(GENESIS_SOURCE_ROOT) + "/tests/models/tokenizer/" + name));
 }
 
 Gguf metadata_of(const json& tokenizer, const std::string& pre) {
@@ -92,7 +92,7 @@ TEST(GgufTokenizer, PutsTheFirstTokenAheadWhereTheFileSaysSo) {
   gguf.metadata["tokenizer.ggml.add_bos_token"] = true;
   EXPECT_EQ(text::Tokenizer::parse(tokenizer_json(gguf)).encode("a").front(), last);
   gguf.metadata["tokenizer.chat_template"] = std::string("{{ messages }}");
-  EXPECT_EQ(json::parse(tokenizer_config_json(gguf)),
+  EXPECT_EQ(parse_json_text(tokenizer_config_json(gguf)),
             (json{{"chat_template", "{{ messages }}"}, {"bos_token", tokens.back()}}));
 }
 

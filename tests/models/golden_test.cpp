@@ -3,13 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "executor/session.h"
 #include "models/zoo.h"
 #include "passes/training/autodiff.h"
 #include "passes/training/train_step.h"
+#include "schema/file/io/read_file.h"
+#include "schema/file/json_text.h"
 
 namespace genesis {
 namespace {
@@ -61,8 +62,7 @@ NamedTensors vector_batch(int64_t step, int64_t features, int64_t classes) {
 class Golden : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    std::ifstream in(std::string(GENESIS_SOURCE_ROOT) + "/tests/models/golden.json");
-    golden_ = json::parse(in).at(GetParam());
+    golden_ = parse_json_text(read_whole_file(std::string(GENESIS_SOURCE_ROOT) + "/tests/models/golden.json")).at(GetParam());
     models::Settings settings;
     for (const auto& [key, value] : golden_["settings"].items())
       settings[key] = value.is_string() ? value.get<std::string>() : value.dump();

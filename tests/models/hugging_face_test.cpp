@@ -14,6 +14,8 @@
 #include "models/text/generate.h"
 #include "models/text/sampling_entries.h"
 #include "schema/file/foreign/safetensors.h"
+#include "schema/file/io/read_file.h"
+#include "schema/file/json_text.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
 #include "tests/op_harness.h"
@@ -30,8 +32,7 @@ using testing::expect_error;
 fs::path checkpoints() { return fs::path(GENESIS_SOURCE_ROOT) / "tests/models/hugging_face"; }
 
 json read(const fs::path& path) {
-  std::ifstream in(path);
-  return json::parse(in);
+  return parse_json_text(read_whole_file(path));
 }
 
 class HuggingFace : public ::testing::TestWithParam<std::string> {
@@ -97,7 +98,7 @@ TEST_P(HuggingFace, TravelsInAFile) {
   save_model(*model, file);
   const auto loaded = load_model(file);
   fs::remove(file);
-  EXPECT_EQ(json::parse(loaded->metadata.at("config.json")), read(folder() / "config.json"));
+  EXPECT_EQ(parse_json_text(loaded->metadata.at("config.json")), read(folder() / "config.json"));
   const NamedTensors before = state_dict(*model), after = state_dict(*loaded);
   ASSERT_EQ(before.size(), after.size());
   for (const auto& [name, tensor] : before) {

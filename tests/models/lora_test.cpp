@@ -17,6 +17,8 @@
 #include "passes/precision/quantize.h"
 #include "passes/training/train_step.h"
 #include "schema/file/foreign/safetensors.h"
+#include "schema/file/io/read_file.h"
+#include "schema/file/json_text.h"
 #include "schema/graph/state_storage.h"
 #include "tests/op_harness.h"
 #include "tests/schema/file_models.h"
@@ -33,8 +35,7 @@ using testing::TemporaryFolder;
 fs::path checkpoints() { return fs::path(GENESIS_SOURCE_ROOT) / "tests/models/hugging_face"; }
 
 json golden() {
-  std::ifstream in(checkpoints() / "lora.json");
-  return json::parse(in);
+  return parse_json_text(read_whole_file(checkpoints() / "lora.json"));
 }
 
 std::shared_ptr<Model> base(const char* dtype = "f32") {

@@ -8,6 +8,7 @@
 #include "executor/session.h"
 #include "passes/pipelines.h"
 #include "passes/training/train_step.h"
+#include "schema/file/json_text.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
 #include "tests/op_harness.h"
@@ -51,7 +52,7 @@ TEST_P(Zoo, TheConfigRebuildsTheModel) {
   const TemporaryFolder folder;
   const auto model = make_model(GetParam(), small(GetParam()), 4);
   Settings again;
-  const auto config = nlohmann::json::parse(model->metadata.at("config"));
+  const auto config = parse_json_text(model->metadata.at("config"));
   for (const auto& [key, value] : config.items())
     again[key] = value.is_string() ? value.get<std::string>() : value.dump();
   for (const auto& [key, value] : small(GetParam())) EXPECT_EQ(again.at(key), value);
@@ -66,7 +67,7 @@ TEST_P(Zoo, TheConfigRebuildsTheModel) {
 
 TEST_P(Zoo, BuildsWithItsDefaults) {
   const auto model = make_model(GetParam(), {});
-  const auto config = nlohmann::json::parse(model->metadata.at("config"));
+  const auto config = parse_json_text(model->metadata.at("config"));
   for (const ZooModel& row : list_models()) {
     if (row.name != GetParam()) continue;
     EXPECT_EQ(row.settings.size(), config.size());

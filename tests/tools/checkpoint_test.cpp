@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 
+#include "schema/file/json_text.h"
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -51,7 +52,7 @@ TEST_P(Killed, AndResumedGivesTheSameBits) {
   EXPECT_EQ(read_text(path("whole.genesis")), read_text(path("parts.genesis")));
   int step = 0;
   std::istringstream metrics(read_text(path("m.jsonl")));
-  for (std::string line; std::getline(metrics, line);) EXPECT_EQ(nlohmann::json::parse(line)["step"], ++step);
+  for (std::string line; std::getline(metrics, line);) EXPECT_EQ(parse_json_text(line)["step"], ++step);
   EXPECT_EQ(step, steps);
   for (const std::string& file : files_in(folder())) EXPECT_EQ(file.find(".tmp-"), std::string::npos) << file;
 }
@@ -70,7 +71,7 @@ TEST_F(Checkpoints, ADamagedOneIsPassedOver) {
       {"--checkpoint", path("run"), "--resume", "-o", path("parts.genesis"), "--metrics", path("m.jsonl")});
   expect_ok(resumed);
   EXPECT_NE(resumed.err.find("step-000000012.genesis"), std::string::npos) << resumed.err;
-  EXPECT_EQ(nlohmann::json::parse(
+  EXPECT_EQ(parse_json_text(
                 read_text(path("m.jsonl")).substr(0, read_text(path("m.jsonl")).find('\n')))["step"],
             9);
   EXPECT_EQ(read_text(path("whole.genesis")), read_text(path("parts.genesis")));
@@ -144,7 +145,7 @@ TEST_F(Checkpoints, AreWrittenWhenSomeoneAsksToStop) {
         train("qwen2", 4000, {"--checkpoint", path("run"), "--resume", "--json"}, options);
     EXPECT_EQ(process.code, 128 + signal) << process.err;
     EXPECT_NE(newest(), before);
-    const auto json = nlohmann::json::parse(process.out);
+    const auto json = parse_json_text(process.out);
     EXPECT_NE(process.err.find("interrupted at step " + json["step"].dump() + " of 4000, saved as " +
                                path(newest())),
               std::string::npos)
@@ -248,7 +249,7 @@ TEST_F(Checkpoints, OfAFinishedScheduleBeginAnotherTraining) {
   const auto last_rate = [&] {
     std::istringstream rows(read_text(path("m.jsonl")));
     double rate = -1;
-    for (std::string line; std::getline(rows, line);) rate = nlohmann::json::parse(line)["lr"];
+    for (std::string line; std::getline(rows, line);) rate = parse_json_text(line)["lr"];
     fs::remove(path("m.jsonl"));
     return rate;
   };

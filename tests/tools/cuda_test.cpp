@@ -2,6 +2,7 @@
 // device's memory and limits. Skipped where there is no GPU; what needs none of it runs anywhere.
 #include <fstream>
 
+#include "schema/file/json_text.h"
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -28,7 +29,7 @@ class CudaTools : public ToolTest {
                  {.timeout_seconds = kPatience, .environment = {"XDG_CACHE_HOME=" + cache}}));
     std::vector<double> losses;
     std::ifstream in(path("metrics.jsonl"));
-    for (std::string line; std::getline(in, line);) losses.push_back(nlohmann::json::parse(line)["loss"]);
+    for (std::string line; std::getline(in, line);) losses.push_back(parse_json_text(line)["loss"]);
     return losses;
   }
 };
@@ -99,7 +100,7 @@ TEST_F(CudaTools, TheFirstNodeThatDiffersIsNamed) {
        "cpu", "--b", "cuda", "--tolerance", "0", "--repro", path("repro.safetensors"), "--json"},
       {.timeout_seconds = kPatience});
   EXPECT_EQ(strict.code, 1);
-  const auto json = nlohmann::json::parse(strict.out);
+  const auto json = parse_json_text(strict.out);
   EXPECT_EQ(json["differs"], true);
   EXPECT_NE(json["first"]["a"], json["first"]["b"]);
   EXPECT_TRUE(fs::exists(path("repro.safetensors")));
@@ -126,7 +127,7 @@ TEST_F(CudaTools, ProfileAndBenchKnowTheLimitsOfTheGpu) {
     EXPECT_GT(json["peaks"]["low_gflops"], json["peaks"]["f32_gflops"]);
   }
   for (const auto& row : profile["rows"]) EXPECT_LT(row["roofline"], 1.5) << row.dump();
-  const auto trace = nlohmann::json::parse(read_text(path("t.json")));
+  const auto trace = parse_json_text(read_text(path("t.json")));
   EXPECT_GE(trace["traceEvents"].size(), 2 * profile["steps"].get<size_t>());  // on streams, and one by one
   EXPECT_GT(bench["share_of_peak"], 0);
   EXPECT_LT(bench["share_of_peak"], 1.1);

@@ -1,4 +1,5 @@
 // genesis-build of a folder that transformers saved.
+#include "schema/file/json_text.h"
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -58,7 +59,7 @@ TEST_F(Import, MakesATokenizerOfAVocabularyAndItsMerges) {
         std::tuple("qwen2_tied", "qwen.json", "Qwen2Tokenizer", true),
         std::tuple("qwen2_tied", "qwen.json", "Qwen2Tokenizer", false)}) {
     fs::copy(folder(model), path("hub"));
-    const auto tokenizer = nlohmann::json::parse(read_text(folder(std::string("../tokenizer/") + name)));
+    const auto tokenizer = parse_json_text(read_text(folder(std::string("../tokenizer/") + name)));
     nlohmann::json vocabulary = tokenizer["model"]["vocab"], names;
     std::string merges = "#version: 0.2\n";
     for (const auto& merge : tokenizer["model"]["merges"])
@@ -127,8 +128,8 @@ TEST_F(Import, SaysWhatIsLostWithSettingsThatCannotBeRead) {
     EXPECT_NE(said.find("this setting is left out, and the others of the file are kept"), std::string::npos)
         << said;
     expect_ok(run_tool("genesis-run", {"export", path("m.genesis"), "-o", path("out")}));
-    EXPECT_EQ(nlohmann::json::parse(read_text(path("out/generation_config.json"))),
-              nlohmann::json::parse(kept));
+    EXPECT_EQ(parse_json_text(read_text(path("out/generation_config.json"))),
+              parse_json_text(kept));
     fs::remove_all(path("out"));
   }
   expect_left_out("tokenizer_config.json", "{\"eos_token\": \"</s>\"", "line 1", names);
@@ -178,7 +179,7 @@ TEST_F(Import, RefusesNumbersThatF32CannotHold) {
   const std::string config = read_text(folder("qwen2_yarn") + "/config.json");
   fs::copy(folder("qwen2_yarn"), path("hub"));
   const auto refused = [&](const std::string& key, const Words& at, const Words& parts) {
-    nlohmann::json changed = nlohmann::json::parse(config);
+    nlohmann::json changed = parse_json_text(config);
     nlohmann::json* of = &changed;
     for (const std::string& name : at) of = &(*of)[name];
     (*of)[key] = 1e39;
@@ -187,12 +188,12 @@ TEST_F(Import, RefusesNumbersThatF32CannotHold) {
   };
   refused("rms_norm_eps", {}, {"rms_norm_eps", "f32"});
   for (const char* scaling : {"rope_parameters", "rope_scaling"})
-    if (nlohmann::json::parse(config).contains(scaling)) refused("beta_fast", {scaling}, {"beta_fast"});
+    if (parse_json_text(config).contains(scaling)) refused("beta_fast", {scaling}, {"beta_fast"});
 }
 
 TEST_F(Import, OfWeightsThatAreNotTheConfigurationsSaysWhatToDo) {
   fs::copy(folder("qwen2_tied"), path("hub"));
-  nlohmann::json config = nlohmann::json::parse(read_text(path("hub/config.json")));
+  nlohmann::json config = parse_json_text(read_text(path("hub/config.json")));
   config["intermediate_size"] = 32;
   write_text(path("hub/config.json"), config.dump());
   const Process refused = run_tool("genesis-build", {path("hub"), "-o", path("m.genesis")});
@@ -202,7 +203,7 @@ TEST_F(Import, OfWeightsThatAreNotTheConfigurationsSaysWhatToDo) {
 
 TEST_F(Import, NamesNumbersThatPythonWritesAsWords) {
   fs::copy(folder("qwen2_tied"), path("hub"));
-  const auto config = nlohmann::json::parse(read_text(path("hub/config.json")));
+  const auto config = parse_json_text(read_text(path("hub/config.json")));
   for (const char* word : {"NaN", "Infinity", "-Infinity"}) {
     std::string text = config.dump();
     const std::string name = "\"rms_norm_eps\":";

@@ -2,6 +2,7 @@
 #include "backends/mpi/mpi_ranks.h"
 #include "executor/distributed/local_launch.h"
 #include "schema/core/error.h"
+#include "schema/file/json_text.h"
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -23,7 +24,7 @@ class SharingRanks : public ToolTest {
     expect_ok(run_tool("genesis-run", train_words("qwen2", 6, more + Words{"--metrics", metrics})));
     std::vector<double> losses;
     std::istringstream rows(read_text(metrics));
-    for (std::string line; std::getline(rows, line);) losses.push_back(nlohmann::json::parse(line)["loss"]);
+    for (std::string line; std::getline(rows, line);) losses.push_back(parse_json_text(line)["loss"]);
     std::filesystem::remove(metrics);
     return losses;
   }

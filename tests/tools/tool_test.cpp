@@ -1,3 +1,4 @@
+#include "schema/file/json_text.h"
 #include "tests/tools/tool_test.h"
 
 #include <algorithm>
@@ -74,7 +75,7 @@ std::string expect_ok(const Process& process) {
 }
 
 nlohmann::json expect_json(const Process& process) {
-  const auto json = nlohmann::json::parse(expect_ok(process), nullptr, false);
+  const auto json = try_parse_json_text(expect_ok(process));
   EXPECT_TRUE(json.is_object()) << process.out << process.err;
   return json;
 }

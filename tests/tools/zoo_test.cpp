@@ -4,6 +4,7 @@
 
 #include "schema/file/foreign/npy.h"
 #include "schema/file/foreign/safetensors.h"
+#include "schema/file/json_text.h"
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -54,7 +55,7 @@ TEST_P(Zoo, TrainsWithMetricsAndCheckpointsAndGoesOn) {
   int step = 0;
   std::istringstream metrics(read_text(path("m.jsonl")));
   for (std::string line; std::getline(metrics, line);) {
-    const auto row = nlohmann::json::parse(line);
+    const auto row = parse_json_text(line);
     EXPECT_EQ(row["step"], ++step);
     for (const char* key : {"loss", "grad_norm", "lr", "seconds", "items_per_second"})
       EXPECT_TRUE(row[key].is_number()) << key;
@@ -189,7 +190,7 @@ TEST_F(Tools, ProfileTracesEveryStep) {
   const auto json =
       expect_json(run_tool("genesis-run", {"profile", tiny("qwen2.genesis"), "--size", "batch=2", "--size",
                                            "seq=8", "--runs", "2", "--trace", path("trace.json"), "--json"}));
-  const auto trace = nlohmann::json::parse(read_text(path("trace.json")));
+  const auto trace = parse_json_text(read_text(path("trace.json")));
   std::map<std::string, int64_t> kinds;  // steps, the memory after each, names of tracks
   int64_t alone = -1, beside = 0;        // the process of the steps one after the other; steps as a run goes
   for (const auto& event : trace["traceEvents"]) {
@@ -243,7 +244,7 @@ TEST_F(Tools, CompareNamesTheFirstNodeThatDiffersAndSavesIt) {
                        "batch=4", "--size",          "seq=16",  "--repro", path("repro.safetensors")};
   const Process strict = run_tool("genesis-run", words + Words{"--tolerance", "0", "--json"});
   EXPECT_EQ(strict.code, 1);
-  const auto json = nlohmann::json::parse(strict.out);
+  const auto json = parse_json_text(strict.out);
   EXPECT_EQ(json["differs"], true);
   const SafeTensors repro = read_safetensors(path("repro.safetensors"));
   EXPECT_EQ(repro.metadata.at("node"), json["first"]["node"].get<std::string>());

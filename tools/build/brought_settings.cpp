@@ -1,10 +1,9 @@
 #include "tools/build/brought_settings.h"
 
-#include <spdlog/spdlog.h>
-
 #include "models/chat/chat_template.h"
 #include "models/chat/generation_config.h"
 #include "schema/file/attached_files.h"
+#include "schema/messages/log.h"
 
 namespace genesis::tools {
 namespace {
@@ -55,7 +54,7 @@ void keep_usable_generation(Model& model, const std::string& source) {
   } catch (const Error& error) {
     const nlohmann::json usable = usable_part(generation_settings(files));
     if (!usable.contains(kEnds)) return;
-    spdlog::warn("{}: this setting is left out, and the others of the file are kept", error.message());
+    log_warning("{}: this setting is left out, and the others of the file are kept", error.message());
     attach_file(model, kGeneration, usable.dump(2) + "\n");
   }
 }
@@ -69,7 +68,7 @@ void check(Model& model, const std::string& source, const char* name, void (*rea
   try {
     read(chat::ConfigFiles::of_model(alone, source));
   } catch (const Error& error) {
-    spdlog::warn("{}: the file is left out, and with it {}", error.message(), lost);
+    log_warning("{}: the file is left out, and with it {}", error.message(), lost);
     model.files.erase(name);
   }
 }
@@ -91,7 +90,7 @@ void leave_out_broken_settings(Model& model, const std::string& source) {
   try {
     chat::ChatTemplate::from(files);
   } catch (const Error& error) {
-    spdlog::warn("conversations will need another chat template (--template): {}", error.message());
+    log_warning("conversations will need another chat template (--template): {}", error.message());
   }
 }
 

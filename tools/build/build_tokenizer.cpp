@@ -1,6 +1,4 @@
 // genesis-build tokenizer: byte-level BPE learnt from text.
-#include <spdlog/spdlog.h>
-
 #include <chrono>
 #include <iostream>
 
@@ -8,6 +6,7 @@
 #include "models/tokenizer/training/tokenizer_config.h"
 #include "models/tokenizer/training/train_tokenizer.h"
 #include "schema/file/io/atomic_write.h"
+#include "schema/messages/log.h"
 #include "tools/build/build_commands.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/numbers.h"
@@ -78,7 +77,7 @@ void build_tokenizer(const Flags& flags) {
   write(flags, made.json);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (made.tokens < flags.options.bpe.vocab_size)
-    spdlog::warn("the text gives {} tokens, fewer than --vocab-size {}", made.tokens,
+    log_warning("the text gives {} tokens, fewer than --vocab-size {}", made.tokens,
                  flags.options.bpe.vocab_size);
   flags.out.print({{"output", flags.output},
                    {"tokens", made.tokens},

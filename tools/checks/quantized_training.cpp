@@ -1,9 +1,8 @@
 #include "tools/checks/quantized_training.h"
 
-#include <spdlog/spdlog.h>
-
 #include "passes/lora/lora.h"
 #include "schema/core/error.h"
+#include "schema/messages/log.h"
 
 namespace genesis::tools {
 
@@ -25,7 +24,7 @@ void check_quantized_training(const Model& model) {
         "{} weights are kept as q8 or q4, which no training changes, and only {} norms and biases would be "
         "trained: {}",
         frozen, vectors, kRemedy);
-  spdlog::warn(
+  log_warning(
       "{} weights are kept as q8 or q4 and stay as they are: only {} other matrices (embedding, head) and {} "
       "norms and biases are trained; {}",
       frozen, matrices, vectors, kRemedy);

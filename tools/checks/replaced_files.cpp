@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "schema/core/error.h"
+#include "schema/file/json_text.h"
 #include "schema/file/model_file.h"
 
 namespace genesis::tools {
@@ -26,7 +27,7 @@ bool is_conversation(const fs::path& path) {
   std::ifstream in(path);
   std::string line, next;
   if (!std::getline(in, line) || line.empty() || line[0] != '{' || std::getline(in, next)) return false;
-  const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
+  const nlohmann::json json = try_parse_json_text(line);
   return json.is_object() && json.contains("messages");
 }
 

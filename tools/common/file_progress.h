@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "schema/core/progress.h"
+#include "schema/messages/progress.h"
 
 namespace genesis::tools {
 

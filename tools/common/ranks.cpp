@@ -1,7 +1,5 @@
 #include "tools/common/ranks.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
@@ -13,6 +11,7 @@
 #include "executor/environment.h"
 #include "executor/runtime/device.h"
 #include "schema/file/format/hash.h"
+#include "schema/messages/log.h"
 #include "schema/ranks/mesh_axes.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
@@ -26,7 +25,7 @@ namespace {
 void warn_of_copies(SharedWork work) try {
   const Launch launch = find_ranks();
   if (launch.by != Launcher::kNone && launch.size > 1 && launch.rank == 0)
-    spdlog::warn(
+    log_warning(
         "{} started {} ranks, and without --mesh each of them works for itself: --mesh {}={} shares the "
         "work",
         name_of(launch.by), launch.size, work == SharedWork::kBatches ? kDataAxis : kTensorAxis, launch.size);
@@ -78,7 +77,7 @@ std::shared_ptr<World> join_ranks(const std::string& mesh, const std::string& de
 
 void warn_of_useless_zero(const std::string& mesh, int zero) {
   if (zero > 0 && Mesh::parse(mesh).size(kDataAxis) <= 1)
-    spdlog::warn(
+    log_warning(
         "--zero {} does nothing with --mesh {}: what it shares, the ranks along 'data' share (data=N)", zero,
         mesh);
 }

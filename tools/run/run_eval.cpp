@@ -1,6 +1,4 @@
 // genesis-run eval: how well a language model foretells a text.
-#include <spdlog/spdlog.h>
-
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -16,6 +14,7 @@
 #include "models/tokenizer/byte_alphabet.h"
 #include "models/tokenizer/tokenizer.h"
 #include "schema/file/format/utf8.h"
+#include "schema/messages/log.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
 #include "tools/common/printable.h"
@@ -68,7 +67,7 @@ std::vector<std::string> texts_of_lines(const std::string& path, const std::stri
       ++skipped;
     }
   });
-  if (skipped > 0) spdlog::warn("{} lines without a document were left out", skipped);
+  if (skipped > 0) log_warning("{} lines without a document were left out", skipped);
   return texts;
 }
 

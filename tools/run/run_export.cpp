@@ -1,10 +1,9 @@
 // genesis-run export: a model, or the newest checkpoint of a folder, as a folder that transformers opens.
-#include <spdlog/spdlog.h>
-
 #include <iostream>
 
 #include "models/hugging_face/export.h"
 #include "passes/training/weight_average.h"
+#include "schema/messages/log.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
@@ -47,7 +46,7 @@ void check_output(const Flags& flags) {
 void tell_of_averages(const Flags& flags, const Model& model) {
   for (size_t i = 0; i < model.states().size(); ++i)
     if (passes::average_of(model, static_cast<int32_t>(i)) >= 0)
-      return spdlog::info(
+      return log_info(
           "{} has averages of its weights too (ema): `genesis-opt {} --averages -o FILE` makes a model of "
           "those",
           flags.file, flags.file);

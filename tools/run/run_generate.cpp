@@ -5,6 +5,7 @@
 #include "models/text/generator.h"
 #include "models/text/sampling_entries.h"
 #include "models/zoo.h"
+#include "schema/file/json_text.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
 #include "tools/common/printable.h"
@@ -233,7 +234,7 @@ void check_flags(const Flags& flags, const Command& app) {
 std::vector<std::string> read_prompts(const PromptFlags& flags, World& world) {
   if (world.size() == 1) return flags.read();
   const nlohmann::json mine = world.is_first() ? nlohmann::json(flags.read()) : nlohmann::json();
-  return nlohmann::json::parse(said_by_first(world, mine.dump())).get<std::vector<std::string>>();
+  return parse_json_text(said_by_first(world, mine.dump())).get<std::vector<std::string>>();
 }
 
 void generate_together(Flags& flags, const std::shared_ptr<World>& world) {

@@ -1,12 +1,11 @@
 // genesis-run infer: one run of an entry point, inputs from files, outputs to files.
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <iostream>
 
 #include "schema/file/foreign/npy.h"
 #include "schema/file/foreign/safetensors.h"
 #include "schema/file/reader.h"
+#include "schema/messages/log.h"
 #include "tools/common/json_values.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
@@ -74,7 +73,7 @@ void infer(const Flags& flags) {
                 << preview(tensor, most(kValuesInText)) << "\n";
   });
   for (const std::string& name : invented)  // who reads the results must know
-    spdlog::warn("input '{}' was not given and is {}: give it with --input {}=FILE", name,
+    log_warning("input '{}' was not given and is {}: give it with --input {}=FILE", name,
                  inputs.at(name).type().shape.rank() == 0 ? "0" : "random", name);
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "executor/runtime/roofline.h"
+#include "schema/file/json_text.h"
 #include "schema/file/reader.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
@@ -73,7 +74,7 @@ viz::Json best_timeline(Session& session, const Flags& flags, const NamedTensors
     const Timeline mine = session.timeline(flags.entry, inputs);
     std::vector<viz::Json> ranks;
     for (const std::string& text : world.gather(viz::timeline_data(mine, world.rank()).dump()))
-      ranks.push_back(viz::Json::parse(text));
+      ranks.push_back(parse_ordered_json_text(text));
     const viz::Json all = viz::joined_timelines(ranks);
     if (all["tracks"].empty()) return nullptr;
     if (best.is_null() || all["total_us"].get<double>() < best["total_us"].get<double>()) best = all;

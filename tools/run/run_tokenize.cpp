@@ -7,6 +7,7 @@
 #include "models/chat/chat_template.h"
 #include "schema/core/parse_number.h"
 #include "schema/file/io/read_file.h"
+#include "schema/file/json_text.h"
 #include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/common/usage.h"
@@ -23,7 +24,7 @@ struct Flags {
 };
 
 std::vector<int64_t> ids_in_json(const std::string& text) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const auto json = try_parse_json_text(text);
   const auto& list = json.is_object() && json.contains("ids") ? json["ids"] : json;
   std::vector<int64_t> ids;
   if (!list.is_array())

@@ -1,6 +1,5 @@
 // genesis-run train: the training loop with a progress bar, metrics and checkpoints.
 #include <fmt/ranges.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +20,7 @@
 #include "passes/training/train_step.h"
 #include "schema/file/reader.h"
 #include "schema/graph/text.h"
+#include "schema/messages/log.h"
 #include "schema/version.h"
 #include "tools/checks/quantized_training.h"
 #include "tools/common/numbers.h"
@@ -69,7 +69,7 @@ Loaded resume(const TrainFlags& flags, const Checkpoint& checkpoint) {
   Loaded loaded{load_model(checkpoint.path), inspect_file(checkpoint.path).hash};
   const Model& model = *loaded.model;
   if (train_step_text(model) != train_step_text(*load_prepared(flags)))
-    spdlog::warn(
+    log_warning(
         "the checkpoint {} was made with another model or other training options than {}: going on with "
         "those of the checkpoint",
         checkpoint.path.string(), flags.file);
@@ -94,7 +94,7 @@ Loaded load(TrainFlags& flags, World& world) {
   if (flags.resume)
     if (const auto checkpoint = checkpoint_to_resume(flags, world)) return resume(flags, *checkpoint);
   if (world.is_first() && flags.file != named)
-    spdlog::info(
+    log_info(
         "{}: {} its newest checkpoint, {}", named,
         flags.begins_training() ? "another training begins with the weights of" : "the training goes on from",
         flags.file);
@@ -139,7 +139,7 @@ void warn_of_rate(const TrainMetrics& step, const std::string& file, Seen& seen)
   if (seen.rates_of_zero < 0 || step.skipped_steps > 0) return;
   seen.rates_of_zero = step.learning_rate == 0 ? seen.rates_of_zero + 1 : -1;
   if (seen.rates_of_zero == 2)
-    spdlog::warn(
+    log_warning(
         "the learning rate is 0, so nothing is learnt: the schedule of the training that {} brings has come "
         "to its end; "
         "--optimizer NAME,lr=RATE begins another training with these weights",

@@ -1,7 +1,5 @@
 #include "tools/run/train_data.h"
 
-#include <spdlog/spdlog.h>
-
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -15,6 +13,8 @@
 #include "models/tokenizer/model_files.h"
 #include "schema/core/parse_number.h"
 #include "schema/file/attached_files.h"
+#include "schema/file/json_text.h"
+#include "schema/messages/log.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/printable.h"
 #include "tools/common/tool.h"
@@ -33,7 +33,7 @@ bool is_lines(const fs::path& file) { return file.extension() == ".jsonl"; }
 nlohmann::json first_object(const fs::path& file) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);)
-    if (auto object = nlohmann::json::parse(line, nullptr, false); object.is_object()) return object;
+    if (auto object = try_parse_json_text(line); object.is_object()) return object;
   return nlohmann::json(nlohmann::json::value_t::discarded);
 }
 
@@ -105,10 +105,10 @@ data::TextTokens tokens_of(const Model& model, const text::Tokenizer& tokenizer)
 }
 
 void say_where(const data::TokenCorpus& corpus, bool quiet) {
-  if (corpus.bad_lines > 0) spdlog::warn("{} lines without a document were left out", corpus.bad_lines);
+  if (corpus.bad_lines > 0) log_warning("{} lines without a document were left out", corpus.bad_lines);
   if (!corpus.first_repaired.empty()) warn_of_repaired(corpus.first_repaired);
   if (quiet) return;
-  spdlog::info("{} tokens to train on and {} held out, {} {}", corpus.training.size(), corpus.held_out.size(),
+  log_info("{} tokens to train on and {} held out, {} {}", corpus.training.size(), corpus.held_out.size(),
                corpus.was_there ? "kept in" : "made and kept in", printable(corpus.folder.string()));
 }
 
@@ -124,7 +124,7 @@ void check_held_out(const data::TokenCorpus& corpus, double asked) {
         100 * asked, all);
   const double share = static_cast<double>(held_out) / static_cast<double>(all);
   if (share > 5 * asked)
-    spdlog::warn(
+    log_warning(
         "--holdout {:g}% holds out {:.0f}% of the tokens, {} of {}, as documents are held out whole and the "
         "text has few of "
         "them: --eval-data names another text to evaluate with",
@@ -153,7 +153,7 @@ TrainData token_data(const std::vector<std::string>& names, const data::TextToke
 
 void say_rows(const data::ConversationSource& source) {
   const auto& seen = source.statistics();
-  spdlog::info(
+  log_info(
       "{} samples in {} rows, {} tokens, {} of them to learn; {} samples were cut, {} have nothing to learn",
       seen.samples, seen.rows, seen.tokens, seen.targets, seen.cut, seen.without_targets);
 }
@@ -166,7 +166,7 @@ void warn_of_padding(const data::ConversationSource& source, const Model& model,
   if (entry.name() != "train_step" || has_input(entry, "segments") || !model.find_entry("loss_packed") ||
       share > 0.75)
     return;
-  spdlog::warn(
+  log_warning(
       "each row holds one conversation, and {:.0f}% of all rows is padding, which takes as long as text: the "
       "training step of this file was made of 'loss'. Packed rows hold several: give --optimizer here, or make the "
       "step with `genesis-opt --train OPTIMIZER,entry=loss_packed`",
@@ -217,7 +217,7 @@ double share_in(const std::string& text) {
 }  // namespace
 
 void warn_of_repaired(const std::string& where) {
-  spdlog::warn(
+  log_warning(
       "{} is no UTF-8, and others may follow: U+FFFD stands for what is not (a text in another encoding is "
       "made UTF-8 "
       "by iconv)",
@@ -226,7 +226,7 @@ void warn_of_repaired(const std::string& where) {
 
 void warn_of_skipped(const data::Conversations& read) {
   if (read.skipped > 0)
-    spdlog::warn("{} lines were left out, the first because of {}", read.skipped, read.first_skipped);
+    log_warning("{} lines were left out, the first because of {}", read.skipped, read.first_skipped);
 }
 
 void TextFlags::add_to(Command& command) {

@@ -1,7 +1,6 @@
 #include "tools/run/train_flags.h"
 
 #include <fmt/ranges.h>
-#include <spdlog/spdlog.h>
 #include <sys/statvfs.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include "executor/training/checkpoint.h"
 #include "executor/training/metrics_file.h"
 #include "models/corpus/text_files.h"
+#include "schema/messages/log.h"
 #include "tools/checks/replaced_files.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
@@ -44,7 +44,7 @@ void warn_of_full_disk(const std::string& path, const std::filesystem::path& fol
   if (::statvfs(folder.empty() ? "." : folder.c_str(), &disk) != 0) return;
   const uint64_t free = static_cast<uint64_t>(disk.f_bavail) * disk.f_frsize;
   if (free < needed)
-    spdlog::warn("{} will need {} and its disk has {} left: make room before the run ends", path,
+    log_warning("{} will need {} and its disk has {} left: make room before the run ends", path,
                  human_bytes(needed), human_bytes(free));
 }
 
@@ -190,7 +190,7 @@ void TrainFlags::check_useful(const Command& command, const Model& model) const 
 
 void TrainFlags::warn_of_what_will_be_lost(const Model& model) const {
   if (output.empty() && checkpoint.empty())
-    spdlog::warn("nothing of this run will be kept: neither -o FILE nor --checkpoint DIR is given");
+    log_warning("nothing of this run will be kept: neither -o FILE nor --checkpoint DIR is given");
   if (!output.empty())
     warn_of_full_disk(output, std::filesystem::path(output).parent_path(), file_bytes(model));
   if (!checkpoint.empty()) warn_of_full_disk("a checkpoint in " + checkpoint, checkpoint, file_bytes(model));
@@ -201,12 +201,12 @@ void TrainFlags::remember_data(const std::string& content, Model& model) const {
               &content_before = model.metadata[kDataContentKey];
   const std::string order = data_order();
   if (resume && !order_before.empty() && order_before != order)
-    spdlog::warn(
+    log_warning(
         "the checkpoints in {} took their data with {}, this run does with {}: it will not be the run that "
         "goes on",
         checkpoint, order_before, order);
   else if (resume && !content_before.empty() && content_before != content)
-    spdlog::warn("the checkpoints in {} were made of other data than {}: it will not be the run that goes on",
+    log_warning("the checkpoints in {} were made of other data than {}: it will not be the run that goes on",
                  checkpoint, fmt::join(data, " "));
   order_before = order;
   content_before = content;

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "schema/file/io/read_file.h"
+#include "schema/file/json_text.h"
 #include "tools/common/printable.h"
 #include "tools/common/usage.h"
 
@@ -17,7 +18,7 @@ std::string read_prompts(const std::string& path) {
 }
 
 std::string prompt_in(const std::string& line) {
-  const auto json = nlohmann::json::parse(line, nullptr, false);
+  const auto json = try_parse_json_text(line);
   const auto& prompt = json.is_object() && json.contains("prompt") ? json["prompt"] : json;
   if (!prompt.is_string())
     fail("expected a JSON string, or an object with a string 'prompt', got {}", shortened(line));

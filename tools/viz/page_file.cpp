@@ -1,10 +1,10 @@
 #include "tools/viz/page_file.h"
 
-#include <spdlog/spdlog.h>
 #include <zlib.h>
 
 #include "schema/core/error.h"
 #include "schema/file/io/atomic_write.h"
+#include "schema/messages/log.h"
 #include "tools/common/printable.h"
 
 namespace genesis::viz {
@@ -37,7 +37,7 @@ std::string page_html(const Json& data, bool live) {
 
 void write_page(const std::string& output, const Json& data) {
   if (!output.ends_with(".json") && page_template().find(kNoPage) != std::string::npos)
-    spdlog::warn(
+    log_warning(
         "this Genesis was built without the visualizer's page, so {} holds the data and shows nothing: "
         "install esbuild and python3-xstatic-dagre and build again",
         tools::printable(output));

@@ -1,7 +1,6 @@
 #include "backends/cuda/ranks/peer_group.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,6 +8,7 @@
 #include <string_view>
 
 #include "schema/core/error.h"
+#include "schema/messages/log.h"
 
 namespace genesis::cuda {
 namespace {
@@ -81,7 +81,7 @@ void PeerGroup::reach_peers() {
   std::string why_not;
   const std::vector<PeerMemory::Seen> seen = share_control(why_not);
   if (!why_not.empty() || watch_.has_failed()) {
-    spdlog::debug("GPUs along '{}' exchange all by NCCL: {}", axis_, why_not);
+    log_debug("GPUs along '{}' exchange all by NCCL: {}", axis_, why_not);
     memory_.reset();
     control_memory_.reset();
     return;

@@ -10,7 +10,7 @@
 
 #include "backends/cuda/runtime/allocated.h"
 #include "schema/core/error.h"
-#include "schema/core/human_bytes.h"
+#include "schema/messages/human_bytes.h"
 
 namespace genesis::cuda {
 namespace {

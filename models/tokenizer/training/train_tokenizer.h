@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "models/tokenizer/training/bpe_trainer.h"
-#include "schema/core/progress.h"
+#include "schema/messages/progress.h"
 
 namespace genesis::text {
 

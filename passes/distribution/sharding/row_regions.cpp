@@ -1,7 +1,5 @@
 #include "passes/distribution/sharding/row_regions.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -9,6 +7,7 @@
 #include "passes/core/match.h"
 #include "passes/core/seconds.h"
 #include "passes/distribution/sharding/same_values.h"
+#include "schema/messages/log.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/nn/norm.h"
 #include "schema/ops/tensor/reshape.h"
@@ -116,7 +115,7 @@ void RowRegions::begin(const Node& node) {
   const ValueId sum = node.outputs[0];
   const Shape& shape = graph_.type(sum).shape;
   if (!divides_rows(shape, shape.rank() - 1, part_.ranks)) {
-    spdlog::debug("{}: {} ranks do not divide the tokens of {}, all of which stay on each", node.name,
+    log_debug("{}: {} ranks do not divide the tokens of {}, all of which stay on each", node.name,
                   part_.ranks, shape.to_string());
     return;
   }
@@ -185,7 +184,7 @@ void RowRegions::drop_regions_that_do_not_pay(const PassContext& context) {
   const auto pays = [&](size_t region) { return regions.at(region).why_not(target, most).empty(); };
   for (const auto& [set, region] : regions)
     if (const std::string why = region.why_not(target, most); !why.empty())
-      spdlog::debug("all tokens stay on each rank behind {}: {}", region.first, why);
+      log_debug("all tokens stay on each rank behind {}: {}", region.first, why);
   for (size_t i = 0; i < rules_.size(); ++i) {
     const Node& node = graph_.nodes()[i];
     begins_[i] = begins_[i] && pays(region_of(node.outputs[0]));

@@ -12,6 +12,7 @@
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/io/mapped_file.h"
 #include "schema/file/json_nesting.h"
+#include "schema/file/json_text.h"
 
 namespace genesis {
 namespace {
@@ -52,7 +53,7 @@ json parse_header(const std::string& text) {
   HeaderCheck check;
   if (!json::sax_parse(text, &check)) fail("its header is not valid JSON");
   try {
-    json header = json::parse(text);
+    json header = parse_json_text(text);
     if (!header.is_object()) fail("its header is not a JSON object");
     return header;
   } catch (const json::exception&) {

@@ -8,6 +8,8 @@
 
 #include "models/chat/generation_config.h"
 #include "models/chat/jinja/values/json_value.h"
+#include "schema/file/io/read_file.h"
+#include "schema/file/json_text.h"
 #include "tests/error_of.h"
 #include "tests/schema/file_models.h"
 
@@ -20,8 +22,7 @@ using jinja::Value;
 const std::string kTests = GENESIS_SOURCE_ROOT "/tests/models/";
 
 nlohmann::ordered_json stored(const char* file) {
-  std::ifstream in(kTests + "chat/" + file);
-  return nlohmann::ordered_json::parse(in);
+  return parse_ordered_json_text(read_whole_file(kTests + "chat/" + file));
 }
 
 std::string source_of(const char* name) { return stored("templates.json")["templates"][name]; }

@@ -4,18 +4,18 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "models/chat/jinja/values/json_value.h"
 #include "schema/core/error.h"
+#include "schema/file/io/read_file.h"
+#include "schema/file/json_text.h"
 
 namespace genesis::jinja {
 namespace {
 
 nlohmann::ordered_json stored() {
-  std::ifstream file(GENESIS_SOURCE_ROOT "/tests/models/chat/templates.json");
-  return nlohmann::ordered_json::parse(file);
+  return parse_ordered_json_text(read_whole_file(GENESIS_SOURCE_ROOT "/tests/models/chat/templates.json"));
 }
 
 Rendered render(const std::string& source, const std::string& variables = "{}", const Limits& limits = {}) {

@@ -1,13 +1,14 @@
 // The choice of a token against transformers' logits processors: which tokens are left (sampling.json, made by
 // make_sampling.py), and that they come as often as their probabilities say.
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "builder/genesis.h"
 #include "models/text/penalties.h"
+#include "schema/file/io/read_file.h"
+#include "schema/file/json_text.h"
 #include "tests/op_harness.h"
 
 namespace genesis::text {
@@ -19,8 +20,7 @@ using Named = std::vector<std::pair<std::string, Value>>;
 
 const json& expected() {
   static const json all = [] {
-    std::ifstream in(GENESIS_SOURCE_ROOT "/tests/models/text/sampling.json");
-    return json::parse(in);
+    return parse_json_text(read_whole_file(GENESIS_SOURCE_ROOT "/tests/models/text/sampling.json"));
   }();
   return all;
 }

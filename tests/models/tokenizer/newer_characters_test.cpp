@@ -11,6 +11,7 @@
 #include "models/tokenizer/unicode.h"
 #include "schema/file/format/utf8.h"
 #include "schema/file/io/read_file.h"
+#include "schema/file/json_text.h"
 
 namespace genesis::text {
 namespace {
@@ -19,7 +20,7 @@ using nlohmann::json;
 
 const json& expected() {
   static const json file =
-      json::parse(read_whole_file(GENESIS_SOURCE_ROOT "/tests/models/tokenizer/newer.json"));
+      parse_json_text(read_whole_file(GENESIS_SOURCE_ROOT "/tests/models/tokenizer/newer.json"));
   return file;
 }
 

@@ -11,6 +11,7 @@
 #include "schema/core/error.h"
 #include "schema/file/format/utf8.h"
 #include "schema/file/io/read_file.h"
+#include "schema/file/json_text.h"
 
 namespace genesis::text {
 namespace {
@@ -20,7 +21,7 @@ using nlohmann::json;
 const std::string kFolder = GENESIS_SOURCE_ROOT "/tests/models/tokenizer/";
 const std::vector<std::string> kKinds = {"gpt2", "qwen", "llama"};
 
-json fixture(const std::string& name) { return json::parse(read_whole_file(kFolder + name + ".json")); }
+json fixture(const std::string& name) { return parse_json_text(read_whole_file(kFolder + name + ".json")); }
 Tokenizer load(const std::string& kind) { return Tokenizer::load(kFolder + kind + ".json"); }
 
 // What parsing `file` is refused with.

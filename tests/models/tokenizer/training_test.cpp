@@ -12,6 +12,7 @@
 #include "models/tokenizer/training/train_tokenizer.h"
 #include "schema/core/error.h"
 #include "schema/file/io/read_file.h"
+#include "schema/file/json_text.h"
 
 namespace genesis::text {
 namespace {
@@ -49,13 +50,13 @@ TokenizerOptions options_of(const json& one) {
 
 TEST_F(TokenizerTraining, LearnsWhatTokenizersLearns) {
   const json cases =
-      json::parse(read_whole_file(GENESIS_SOURCE_ROOT "/tests/models/tokenizer/training.json"));
+      parse_json_text(read_whole_file(GENESIS_SOURCE_ROOT "/tests/models/tokenizer/training.json"));
   ASSERT_GT(cases.size(), 30u);
   for (const json& one : cases) {
     std::vector<fs::path> files;
     for (const json& text : one["texts"])
       files.push_back(write(std::to_string(files.size()), text.get<std::string>()));
-    const json made = json::parse(train_tokenizer(files, options_of(one)).json);
+    const json made = parse_json_text(train_tokenizer(files, options_of(one)).json);
     const std::string name = one["name"].get<std::string>() + ", " + one["pattern"].get<std::string>();
     EXPECT_EQ(made["model"]["merges"], one["expected"]["merges"]) << name;
     EXPECT_EQ(made["added_tokens"], one["expected"]["added"]) << name;
@@ -123,10 +124,10 @@ TEST_F(TokenizerTraining, RefusesWhatCannotBeLearnt) {
 }
 
 TEST(ChatTemplate, StandsBesideATokenizerThatHasItsTokens) {
-  const auto config = json::parse(tokenizer_config_json({"<|endoftext|>", "<|im_start|>", "<|im_end|>"}));
+  const auto config = parse_json_text(tokenizer_config_json({"<|endoftext|>", "<|im_start|>", "<|im_end|>"}));
   EXPECT_EQ(config["eos_token"], "<|im_end|>");
   EXPECT_TRUE(config["chat_template"].is_string());
-  const auto plain = json::parse(tokenizer_config_json({"<|endoftext|>"}));
+  const auto plain = parse_json_text(tokenizer_config_json({"<|endoftext|>"}));
   EXPECT_EQ(plain["eos_token"], "<|endoftext|>");
   EXPECT_FALSE(plain.contains("chat_template"));
 }

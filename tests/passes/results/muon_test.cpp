@@ -2,12 +2,13 @@
 #include "passes/training/muon.h"
 
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "executor/session.h"
 #include "passes/training/train_step.h"
+#include "schema/file/io/read_file.h"
+#include "schema/file/json_text.h"
 #include "schema/graph/text.h"
 #include "tests/op_harness.h"
 
@@ -62,8 +63,7 @@ void expect_curve(const std::string& options, const std::vector<double>& expecte
 }
 
 nlohmann::json golden() {
-  std::ifstream in(std::string(GENESIS_SOURCE_ROOT) + "/tests/passes/results/muon.json");
-  return nlohmann::json::parse(in);
+  return parse_json_text(read_whole_file(std::string(GENESIS_SOURCE_ROOT) + "/tests/passes/results/muon.json"));
 }
 
 TEST(Muon, IsThatOfPyTorch) {

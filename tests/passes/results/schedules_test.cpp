@@ -3,13 +3,14 @@
 #include "passes/training/schedules.h"
 
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numbers>
 
 #include "executor/snapshot.h"
 #include "passes/training/plateau.h"
 #include "passes/training/train_step.h"
+#include "schema/file/io/read_file.h"
+#include "schema/file/json_text.h"
 #include "schema/graph/text.h"
 #include "tests/op_harness.h"
 
@@ -97,8 +98,7 @@ TEST(Schedules, OneCycleLR) {
 }
 
 nlohmann::json golden() {
-  std::ifstream in(std::string(GENESIS_SOURCE_ROOT) + "/tests/passes/results/schedules.json");
-  return nlohmann::json::parse(in);
+  return parse_json_text(read_whole_file(std::string(GENESIS_SOURCE_ROOT) + "/tests/passes/results/schedules.json"));
 }
 
 TEST(Schedules, AreThoseOfPyTorch) {

@@ -1,5 +1,6 @@
 // genesis-run chat and tokenize --chat, over a pipe.
 #include "backends/mpi/mpi_ranks.h"
+#include "schema/file/json_text.h"
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -53,7 +54,7 @@ class Chat : public ToolTest {
   static std::vector<nlohmann::json> answers(const Process& process) {
     std::vector<nlohmann::json> all;
     std::istringstream lines(expect_ok(process));
-    for (std::string line; std::getline(lines, line);) all.push_back(nlohmann::json::parse(line));
+    for (std::string line; std::getline(lines, line);) all.push_back(parse_json_text(line));
     return all;
   }
   // What `generate` writes behind a conversation, with nothing in its cache.
@@ -101,7 +102,7 @@ TEST_F(Chat, CommandsBeginWithASlash) {
   ASSERT_EQ(said.size(), 3u);
   EXPECT_EQ(said[0]["text"], said[1]["text"]);
   EXPECT_NE(process.err.find("/save FILE"), std::string::npos);
-  const auto saved = nlohmann::json::parse(read_text(path("talk.jsonl")));
+  const auto saved = parse_json_text(read_text(path("talk.jsonl")));
   EXPECT_EQ(saved["messages"].size(), 2u);
   EXPECT_EQ(saved["messages"][1]["content"], said[0]["text"]);
 }
@@ -111,7 +112,7 @@ TEST_F(Chat, WrongLinesAreNamedAndTheRestIsAnswered) {
   EXPECT_EQ(process.code, 1);
   for (const char* part : {"no command \"/nosuch\"", "/save needs", "no/such/folder"})
     EXPECT_NE(process.err.find(part), std::string::npos) << process.err;
-  EXPECT_EQ(nlohmann::json::parse(process.out)["prompt_tokens"].is_number(), true);
+  EXPECT_EQ(parse_json_text(process.out)["prompt_tokens"].is_number(), true);
 }
 
 TEST_F(Chat, SavesOverNothingButAConversation) {
@@ -129,7 +130,7 @@ TEST_F(Chat, SavesOverNothingButAConversation) {
   EXPECT_EQ(read_text(path("m.genesis")), model);
   EXPECT_EQ(read_text(path("folder/tokenizer.json")), tokenizer);
   EXPECT_EQ(read_text(path("notes.txt")), "notes\n");
-  EXPECT_EQ(nlohmann::json::parse(read_text(talk))["messages"].size(), 4u);
+  EXPECT_EQ(parse_json_text(read_text(talk))["messages"].size(), 4u);
 }
 
 TEST_F(Chat, AnswersStreamAsText) {
@@ -161,7 +162,7 @@ TEST_F(Chat, ALongConversationEndsWithWhatToDo) {
   std::istringstream all(process.out);
   std::string line, last;
   while (std::getline(all, line)) last = line;
-  EXPECT_EQ(nlohmann::json::parse(last)["text"], answers(chat("a\n"))[0]["text"]);
+  EXPECT_EQ(parse_json_text(last)["text"], answers(chat("a\n"))[0]["text"]);
 }
 
 // What a long cache would have said, whether one grew to it or was asked for; and a text that is longer than the file's.

@@ -1,6 +1,7 @@
 // genesis-run generate: prompts from everywhere, and options of the choice.
 #include <sstream>
 
+#include "schema/file/json_text.h"
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -15,7 +16,7 @@ Process run(const Words& more) { return run_tool("genesis-run", generate() + mor
 std::vector<nlohmann::json> objects(const Process& process) {
   std::istringstream lines(expect_ok(process));
   std::vector<nlohmann::json> all;
-  for (std::string line; std::getline(lines, line);) all.push_back(nlohmann::json::parse(line));
+  for (std::string line; std::getline(lines, line);) all.push_back(parse_json_text(line));
   return all;
 }
 

@@ -1,5 +1,6 @@
 // Files of other programs as pages: an .onnx file against what ONNX's own library wrote into it, and damaged ones.
 #include "schema/core/error.h"
+#include "schema/file/json_text.h"
 #include "tests/tools/tool_test.h"
 #include "tests/tools/viz/page.h"
 #include "tools/viz/foreign/onnx_file.h"
@@ -61,7 +62,7 @@ using VizForeign = ToolTest;
 TEST_F(VizForeign, ShowsAnOnnxFile) {
   write_text(path("m.onnx"), std::string(reinterpret_cast<const char*>(fixture().data()), fixture().size()));
   expect_ok(run_tool("genesis-viz", {path("m.onnx"), "-o", path("m.json")}));
-  const PageReader page(nlohmann::json::parse(read_text(path("m.json"))));
+  const PageReader page(parse_json_text(read_text(path("m.json"))));
   EXPECT_EQ(page.data["models"][0]["format"], "onnx");
   const nlohmann::json& graph = page.entry("small")["snapshots"][0]["graph"];
   EXPECT_EQ(page.node_names(graph), (std::vector<std::string>{"fc.Gemm", "twist", "y"}));
@@ -75,7 +76,7 @@ TEST_F(VizForeign, ShowsTensorsOfASafetensorsFile) {
   expect_ok(run_tool("genesis-run", {"export", tiny("qwen2.genesis"), "-o", path("folder")}));
   const std::string file = path("folder/model.safetensors");
   expect_ok(run_tool("genesis-viz", {file, "-o", path("m.json")}));
-  const PageReader page(nlohmann::json::parse(read_text(path("m.json"))));
+  const PageReader page(parse_json_text(read_text(path("m.json"))));
   EXPECT_EQ(page.data["models"][0]["format"], "safetensors");
   EXPECT_GT(page.data["models"][0]["tensors"]["name"].size(), 10u);
 }

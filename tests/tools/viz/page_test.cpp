@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 
+#include "schema/file/json_text.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
 #include "schema/ops/elementwise/elementwise.h"
@@ -18,7 +19,7 @@ class VizPage : public ToolTest {
  protected:
   PageReader page_of(const Words& words) const {
     expect_ok(run_tool("genesis-viz", words + Words{"-o", path("page.json")}));
-    return PageReader(nlohmann::json::parse(read_text(path("page.json"))));
+    return PageReader(parse_json_text(read_text(path("page.json"))));
   }
 };
 
@@ -285,7 +286,7 @@ TEST_F(VizPage, HoldsTwoModelsAgainstEachOther) {
 TEST_F(VizPage, ShowsWhatAProfileMeasured) {
   expect_ok(run_tool("genesis-run",
                      Words{"profile", tiny("qwen2.genesis"), "--runs", "1", "-o", path("p.json")} + kSizes));
-  const PageReader page(nlohmann::json::parse(read_text(path("p.json"))));
+  const PageReader page(parse_json_text(read_text(path("p.json"))));
   const nlohmann::json& entry = page.entry("forward");
   const nlohmann::json& steps = entry.at("measured").at("steps");
   ASSERT_EQ(steps["start_us"].size(), entry["plan"]["steps"]["node"].size());
@@ -299,7 +300,7 @@ TEST_F(VizPage, ShowsWhatAProfileMeasured) {
   EXPECT_EQ(page.data["view"], "time");
   expect_ok(run_tool("genesis-run",
                      Words{"profile", tiny("qwen2.genesis"), "--runs", "1", "-o", path("p.html")} + kSizes));
-  EXPECT_TRUE(nlohmann::json::parse(data_of_page(read_text(path("p.html")))).contains("models"));
+  EXPECT_TRUE(parse_json_text(data_of_page(read_text(path("p.html")))).contains("models"));
 }
 
 TEST_F(VizPage, RefusesWhatItCannotShow) {

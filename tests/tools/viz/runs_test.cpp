@@ -6,6 +6,7 @@
 #include "backends/mpi/mpi_ranks.h"
 #include "executor/distributed/local_launch.h"
 #include "schema/core/error.h"
+#include "schema/file/json_text.h"
 #include "schema/file/reader.h"
 #include "tests/tools/tool_test.h"
 #include "tests/tools/viz/page.h"
@@ -19,7 +20,7 @@ class VizRuns : public ToolTest {
  protected:
   PageReader page_of(const std::string& tool, const Words& words) const {
     expect_ok(run_tool(tool, words + Words{"-o", path("page.json")}));
-    return PageReader(Json::parse(read_text(path("page.json"))));
+    return PageReader(parse_json_text(read_text(path("page.json"))));
   }
   Words train() const { return {tiny("qwen2.train.genesis"), "--entry", "train_step"}; }
 };
@@ -134,7 +135,7 @@ TEST_F(VizRuns, RanksAreProfiledTogether) {
   EXPECT_EQ(entry["mesh"]["ranks"].size(), 2u);
   std::set<std::string> processes;
   size_t exchanges = 0;
-  const Json trace = Json::parse(read_text(path("t.json")));
+  const Json trace = parse_json_text(read_text(path("t.json")));
   for (const Json& event : trace["traceEvents"]) {
     if (event["name"] == "process_name") processes.insert(event["args"]["name"]);
     exchanges += event.value("cat", "") == "communication";
@@ -147,7 +148,7 @@ TEST_F(VizRuns, TheFirstValueThatIsNotFiniteHasAPage) {
   const Process process = run_tool("genesis-run", {"infer", tiny("mlp.genesis"), "--input", "x=full:nan",
                                                    "--find-nonfinite", "--nonfinite-page", path("n.json")});
   EXPECT_EQ(process.code, 1);
-  const PageReader page(Json::parse(read_text(path("n.json"))));
+  const PageReader page(parse_json_text(read_text(path("n.json"))));
   EXPECT_EQ(page.data["view"], "numerics");
   const Json& first = page.data["numerics"]["first"];
   EXPECT_EQ(page.data["numerics"]["kind"], "nonfinite");
@@ -174,7 +175,7 @@ TEST_F(VizRuns, ATrainingStepThatIsNotFiniteHasAPage) {
   expect_error(run_tool("genesis-run", {"train", hot, "--quiet", "--data", TinyModels::get().text(), "--seq",
                                         "16", "--find-nonfinite", "--nonfinite-page", path("n.html")}),
                {"is the first to produce"});
-  const Json data = Json::parse(data_of_page(read_text(path("n.html"))));
+  const Json data = parse_json_text(data_of_page(read_text(path("n.html"))));
   EXPECT_EQ(data["numerics"]["entry"], "train_step");
   EXPECT_EQ(data["models"][0]["entries"][0]["name"], "train_step");
 }

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <thread>
 
+#include "schema/file/json_text.h"
 #include "tests/tools/tool_test.h"
 #include "tests/tools/viz/page.h"
 
@@ -52,7 +53,7 @@ class VizWatch : public ToolTest {
       text = fs::exists(said) ? read_text(said) : "";
     }
     const std::string url =
-        nlohmann::json::parse(text, nullptr, false).value("url", "http://127.0.0.1:1/none/");
+        try_parse_json_text(text).value("url", "http://127.0.0.1:1/none/");
     const size_t port = url.rfind(':'), slash = url.find('/', port);
     EXPECT_EQ(url.substr(0, port), "http://127.0.0.1");
     test(std::stoi(url.substr(port + 1, slash - port - 1)), url.substr(slash));
@@ -74,19 +75,19 @@ TEST_F(VizWatch, ServesAPageAndTheRowsThatCome) {
     const std::string page = get(port, root);
     EXPECT_EQ(status(page), "HTTP/1.1 200 OK");
     EXPECT_NE(page.find("connect-src 'self'"), std::string::npos);
-    const nlohmann::json data = nlohmann::json::parse(data_of_page(body(page)));
+    const nlohmann::json data = parse_json_text(data_of_page(body(page)));
     EXPECT_EQ(data["runs"][0]["name"], "run");
     EXPECT_EQ(data["runs"][0]["rows"], 2);
     EXPECT_EQ(data["live"]["path"].get<std::string>() + "/", root);
     std::ofstream(path("run/metrics.jsonl"), std::ios::app) << "ss\":2.5}\n";
-    const nlohmann::json rows = nlohmann::json::parse(body(get(port, root + "rows?run=0&from=2")));
-    EXPECT_EQ(rows["rows"], nlohmann::json::parse("[{\"step\":3,\"loss\":2.5}]"));
+    const nlohmann::json rows = parse_json_text(body(get(port, root + "rows?run=0&from=2")));
+    EXPECT_EQ(rows["rows"], parse_json_text("[{\"step\":3,\"loss\":2.5}]"));
     EXPECT_EQ(rows["next"], 3);
     EXPECT_EQ(rows["reset"], false);
     // A run that goes on after a checkpoint writes a new file.
     write_text(path("new"), "{\"step\":1,\"loss\":7}\n");
     fs::rename(path("new"), path("run/metrics.jsonl"));
-    const nlohmann::json again = nlohmann::json::parse(body(get(port, root + "rows?run=0&from=3")));
+    const nlohmann::json again = parse_json_text(body(get(port, root + "rows?run=0&from=3")));
     EXPECT_EQ(again["reset"], true);
     EXPECT_EQ(again["rows"][0]["loss"], 7);
   });

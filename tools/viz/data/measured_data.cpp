@@ -1,7 +1,7 @@
 #include "tools/viz/data/measured_data.h"
 
 #include "executor/runtime/roofline.h"
-#include "schema/core/human_bytes.h"
+#include "schema/messages/human_bytes.h"
 
 namespace genesis::viz {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "models/data/sources.h"
 #include "schema/core/error.h"
+#include "schema/file/json_text.h"
 
 namespace genesis::viz {
 namespace {
@@ -58,7 +59,7 @@ void add_row(const Json& row, const std::string& where, Losses& losses) {
 Json parse_json(const std::string& path, const char* what, const char* advice) {
   const std::string text = data::read_file(path);
   try {
-    return Json::parse(text);
+    return parse_json_text(text);
   } catch (const Json::parse_error& error) {
     const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(error.byte, text.size()));
     fail("{}, line {}: not a {}, this is not JSON: {}", path, 1 + std::count(text.begin(), end, '\n'), what,
@@ -170,7 +171,7 @@ Losses read_losses(const std::string& path) {
   for (std::string line; std::getline(in, line);) {
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const Json row = Json::parse(line, nullptr, false);
+    const Json row = try_parse_json_text(line);
     if (row.is_discarded() && in.eof()) break;
     const std::string where = fmt::format("{}, line {}", path, number);
     if (row.is_discarded()) fail("{}: expected a JSON object, this line is not JSON: {}", where, kMetrics);

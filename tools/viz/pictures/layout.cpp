@@ -1,7 +1,6 @@
 #include "tools/viz/pictures/layout.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "schema/core/error.h"
+#include "schema/messages/log.h"
 
 namespace genesis::viz {
 namespace {
@@ -106,7 +106,7 @@ std::string with_dark_colours(std::string svg) {
 
 std::string lay_out(const std::string& dot, const LayoutOptions& options) {
   if (options.boxes > kManyBoxes)
-    spdlog::info("laying out {} boxes with Graphviz, which may take minutes; it is stopped after {:g} s",
+    log_info("laying out {} boxes with Graphviz, which may take minutes; it is stopped after {:g} s",
                  options.boxes, options.seconds);
   const Scratch in(dot), out, errors;
   int status = 0;

@@ -1,4 +1,4 @@
-#include "schema/core/human_bytes.h"
+#include "schema/messages/human_bytes.h"
 
 #include <fmt/format.h>
 
