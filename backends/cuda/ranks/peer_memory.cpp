@@ -149,9 +149,8 @@ std::vector<PeerMemory::Seen> PeerMemory::exchange(std::span<std::byte* const> m
     why_not = error.message();
   }
   // Nobody goes on, and may free what it lends, before all have mapped it, nor where one of them could not.
-  for (const std::string& other : texts_.gather(why_not))
-    if (why_not.empty()) why_not = other;
-  if (!why_not.empty()) fail("{}", why_not);
+  for (const std::string& failure : texts_.gather(why_not))
+    if (!failure.empty()) fail("{}", failure);
   return seen;
 }
 
