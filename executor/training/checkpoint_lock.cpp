@@ -83,7 +83,7 @@ bool CheckpointLock::try_lock() {
   }
   if (error != 0) {
     log_warning("the checkpoint folder {} cannot be locked ({}): see that no other run writes to it",
-                 directory_.string(), std::strerror(error));
+                directory_.string(), std::strerror(error));
     ::close(std::exchange(fd_, -1));
     return true;
   }

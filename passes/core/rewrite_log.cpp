@@ -76,7 +76,7 @@ void RewriteLog::replaced(const Graph& old, const Graph& made, const Node& node,
   const std::string result =
       makers.empty() && value != values.end() ? '\'' + value->name() + '\'' : ops_of(makers);
   log_debug("{}: '{}' {} -> {}", pass_, (makers.empty() ? node : *makers.back()).authored_name(),
-                ops_of(sources), result);
+            ops_of(sources), result);
 }
 
 }  // namespace genesis::passes

@@ -71,7 +71,7 @@ class Dimensions {
         const size_t group = group_of_state(state, dim);
         if (!reason(group).empty())
           log_debug("tensor: dimension {} of '{}' stays whole: {}", dim, model_.state(state).name,
-                        reason(group));
+                    reason(group));
         else
           groups[group].emplace_back(state, dim);
       }

@@ -6,8 +6,8 @@ namespace genesis {
 namespace {
 
 spdlog::level::level_enum level_of(LogLevel level) {
-  constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
-                                                   spdlog::level::err};
+  constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info,
+                                                   spdlog::level::warn, spdlog::level::err};
   return kLevels[static_cast<int>(level)];
 }
 

@@ -30,9 +30,7 @@ fs::path checkpoint(const std::string& name) {
   return fs::path(GENESIS_SOURCE_ROOT) / "tests/models/hugging_face" / name;
 }
 
-json read(const fs::path& path) {
-  return parse_json_text(read_whole_file(path));
-}
+json read(const fs::path& path) { return parse_json_text(read_whole_file(path)); }
 
 // Of all safetensors files of a folder.
 std::map<std::string, Tensor> tensors_in(const fs::path& folder) {
@@ -120,7 +118,8 @@ TEST_P(ExportOfZoo, ComesInAsTheSameModel) {
   hf::export_model(*model, out());
   const auto again = hf::import_model(out());
   expect_same(state_dict(*again), state_dict(*model));
-  json before = parse_json_text(model->metadata.at("config")), after = parse_json_text(again->metadata.at("config"));
+  json before = parse_json_text(model->metadata.at("config")),
+       after = parse_json_text(again->metadata.at("config"));
   for (json* config : {&before, &after}) config->erase("initializer_range");
   EXPECT_EQ(before, after);
 }

@@ -21,7 +21,8 @@ using nlohmann::json;
 using testing::expect_error;
 
 json fixture(const std::string& name) {
-  return parse_json_text(read_whole_file(std::string(GENESIS_SOURCE_ROOT) + "/tests/models/tokenizer/" + name));
+  return parse_json_text(
+      read_whole_file(std::string(GENESIS_SOURCE_ROOT) + "/tests/models/tokenizer/" + name));
 }
 
 Gguf metadata_of(const json& tokenizer, const std::string& pre) {

@@ -62,7 +62,8 @@ NamedTensors vector_batch(int64_t step, int64_t features, int64_t classes) {
 class Golden : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    golden_ = parse_json_text(read_whole_file(std::string(GENESIS_SOURCE_ROOT) + "/tests/models/golden.json")).at(GetParam());
+    golden_ = parse_json_text(read_whole_file(std::string(GENESIS_SOURCE_ROOT) + "/tests/models/golden.json"))
+                  .at(GetParam());
     models::Settings settings;
     for (const auto& [key, value] : golden_["settings"].items())
       settings[key] = value.is_string() ? value.get<std::string>() : value.dump();

@@ -31,9 +31,7 @@ using testing::expect_error;
 
 fs::path checkpoints() { return fs::path(GENESIS_SOURCE_ROOT) / "tests/models/hugging_face"; }
 
-json read(const fs::path& path) {
-  return parse_json_text(read_whole_file(path));
-}
+json read(const fs::path& path) { return parse_json_text(read_whole_file(path)); }
 
 class HuggingFace : public ::testing::TestWithParam<std::string> {
  protected:

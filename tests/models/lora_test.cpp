@@ -34,9 +34,7 @@ using testing::TemporaryFolder;
 
 fs::path checkpoints() { return fs::path(GENESIS_SOURCE_ROOT) / "tests/models/hugging_face"; }
 
-json golden() {
-  return parse_json_text(read_whole_file(checkpoints() / "lora.json"));
-}
+json golden() { return parse_json_text(read_whole_file(checkpoints() / "lora.json")); }
 
 std::shared_ptr<Model> base(const char* dtype = "f32") {
   return hf::import_model(checkpoints() / "qwen2_tied", {{"dtype", dtype}});

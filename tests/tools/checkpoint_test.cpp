@@ -71,9 +71,9 @@ TEST_F(Checkpoints, ADamagedOneIsPassedOver) {
       {"--checkpoint", path("run"), "--resume", "-o", path("parts.genesis"), "--metrics", path("m.jsonl")});
   expect_ok(resumed);
   EXPECT_NE(resumed.err.find("step-000000012.genesis"), std::string::npos) << resumed.err;
-  EXPECT_EQ(parse_json_text(
-                read_text(path("m.jsonl")).substr(0, read_text(path("m.jsonl")).find('\n')))["step"],
-            9);
+  EXPECT_EQ(
+      parse_json_text(read_text(path("m.jsonl")).substr(0, read_text(path("m.jsonl")).find('\n')))["step"],
+      9);
   EXPECT_EQ(read_text(path("whole.genesis")), read_text(path("parts.genesis")));
 }
 

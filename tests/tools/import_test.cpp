@@ -128,8 +128,7 @@ TEST_F(Import, SaysWhatIsLostWithSettingsThatCannotBeRead) {
     EXPECT_NE(said.find("this setting is left out, and the others of the file are kept"), std::string::npos)
         << said;
     expect_ok(run_tool("genesis-run", {"export", path("m.genesis"), "-o", path("out")}));
-    EXPECT_EQ(parse_json_text(read_text(path("out/generation_config.json"))),
-              parse_json_text(kept));
+    EXPECT_EQ(parse_json_text(read_text(path("out/generation_config.json"))), parse_json_text(kept));
     fs::remove_all(path("out"));
   }
   expect_left_out("tokenizer_config.json", "{\"eos_token\": \"</s>\"", "line 1", names);

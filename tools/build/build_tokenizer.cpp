@@ -78,7 +78,7 @@ void build_tokenizer(const Flags& flags) {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (made.tokens < flags.options.bpe.vocab_size)
     log_warning("the text gives {} tokens, fewer than --vocab-size {}", made.tokens,
-                 flags.options.bpe.vocab_size);
+                flags.options.bpe.vocab_size);
   flags.out.print({{"output", flags.output},
                    {"tokens", made.tokens},
                    {"merges", made.merges},

@@ -74,7 +74,7 @@ void infer(const Flags& flags) {
   });
   for (const std::string& name : invented)  // who reads the results must know
     log_warning("input '{}' was not given and is {}: give it with --input {}=FILE", name,
-                 inputs.at(name).type().shape.rank() == 0 ? "0" : "random", name);
+                inputs.at(name).type().shape.rank() == 0 ? "0" : "random", name);
 }
 
 }  // namespace

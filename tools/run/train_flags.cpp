@@ -45,7 +45,7 @@ void warn_of_full_disk(const std::string& path, const std::filesystem::path& fol
   const uint64_t free = static_cast<uint64_t>(disk.f_bavail) * disk.f_frsize;
   if (free < needed)
     log_warning("{} will need {} and its disk has {} left: make room before the run ends", path,
-                 human_bytes(needed), human_bytes(free));
+                human_bytes(needed), human_bytes(free));
 }
 
 }  // namespace
@@ -207,7 +207,7 @@ void TrainFlags::remember_data(const std::string& content, Model& model) const {
         checkpoint, order_before, order);
   else if (resume && !content_before.empty() && content_before != content)
     log_warning("the checkpoints in {} were made of other data than {}: it will not be the run that goes on",
-                 checkpoint, fmt::join(data, " "));
+                checkpoint, fmt::join(data, " "));
   order_before = order;
   content_before = content;
 }

@@ -116,7 +116,7 @@ void RowRegions::begin(const Node& node) {
   const Shape& shape = graph_.type(sum).shape;
   if (!divides_rows(shape, shape.rank() - 1, part_.ranks)) {
     log_debug("{}: {} ranks do not divide the tokens of {}, all of which stay on each", node.name,
-                  part_.ranks, shape.to_string());
+              part_.ranks, shape.to_string());
     return;
   }
   dims(sum) = shape.rank() - 1;

@@ -63,7 +63,8 @@ void expect_curve(const std::string& options, const std::vector<double>& expecte
 }
 
 nlohmann::json golden() {
-  return parse_json_text(read_whole_file(std::string(GENESIS_SOURCE_ROOT) + "/tests/passes/results/muon.json"));
+  return parse_json_text(
+      read_whole_file(std::string(GENESIS_SOURCE_ROOT) + "/tests/passes/results/muon.json"));
 }
 
 TEST(Muon, IsThatOfPyTorch) {

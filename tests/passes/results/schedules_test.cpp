@@ -98,7 +98,8 @@ TEST(Schedules, OneCycleLR) {
 }
 
 nlohmann::json golden() {
-  return parse_json_text(read_whole_file(std::string(GENESIS_SOURCE_ROOT) + "/tests/passes/results/schedules.json"));
+  return parse_json_text(
+      read_whole_file(std::string(GENESIS_SOURCE_ROOT) + "/tests/passes/results/schedules.json"));
 }
 
 TEST(Schedules, AreThoseOfPyTorch) {

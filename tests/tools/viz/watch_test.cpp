@@ -52,8 +52,7 @@ class VizWatch : public ToolTest {
       ::usleep(50000);
       text = fs::exists(said) ? read_text(said) : "";
     }
-    const std::string url =
-        try_parse_json_text(text).value("url", "http://127.0.0.1:1/none/");
+    const std::string url = try_parse_json_text(text).value("url", "http://127.0.0.1:1/none/");
     const size_t port = url.rfind(':'), slash = url.find('/', port);
     EXPECT_EQ(url.substr(0, port), "http://127.0.0.1");
     test(std::stoi(url.substr(port + 1, slash - port - 1)), url.substr(slash));

@@ -107,7 +107,7 @@ std::string with_dark_colours(std::string svg) {
 std::string lay_out(const std::string& dot, const LayoutOptions& options) {
   if (options.boxes > kManyBoxes)
     log_info("laying out {} boxes with Graphviz, which may take minutes; it is stopped after {:g} s",
-                 options.boxes, options.seconds);
+             options.boxes, options.seconds);
   const Scratch in(dot), out, errors;
   int status = 0;
   if (!wait_for(start_dot(options, in, out, errors), options.seconds, status))
