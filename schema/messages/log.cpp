@@ -2,6 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include <cstdio>
+#include <exception>
+
 namespace genesis {
 namespace {
 
@@ -15,6 +18,13 @@ spdlog::level::level_enum level_of(LogLevel level) {
 
 bool is_logged(LogLevel level) { return spdlog::should_log(level_of(level)); }
 
-void log_line(LogLevel level, std::string_view line) { spdlog::log(level_of(level), line); }
+void log_text(LogLevel level, fmt::string_view text, fmt::format_args args) {
+  if (!is_logged(level)) return;
+  try {
+    spdlog::log(level_of(level), fmt::vformat(text, args));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "a line of the log is lost: %s\n", error.what());
+  }
+}
 
 }  // namespace genesis

@@ -4,36 +4,30 @@
 
 #include <fmt/core.h>
 
-#include <string_view>
-#include <utility>
-
 namespace genesis {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
 bool is_logged(LogLevel level);
-void log_line(LogLevel level, std::string_view line);
 
-// `text` and its arguments as fmt::format() has them; they are put together only where somebody listens.
-template <class... Args>
-void log_text(LogLevel level, fmt::format_string<Args...> text, Args&&... args) {
-  if (is_logged(level)) log_line(level, fmt::format(text, std::forward<Args>(args)...));
-}
+// `text` with its arguments, put together only where somebody listens. Throws nothing: who logs may be a destructor.
+void log_text(LogLevel level, fmt::string_view text, fmt::format_args args);
+
 template <class... Args>
 void log_debug(fmt::format_string<Args...> text, Args&&... args) {
-  log_text(LogLevel::kDebug, text, std::forward<Args>(args)...);
+  log_text(LogLevel::kDebug, text, fmt::make_format_args(args...));
 }
 template <class... Args>
 void log_info(fmt::format_string<Args...> text, Args&&... args) {
-  log_text(LogLevel::kInfo, text, std::forward<Args>(args)...);
+  log_text(LogLevel::kInfo, text, fmt::make_format_args(args...));
 }
 template <class... Args>
 void log_warning(fmt::format_string<Args...> text, Args&&... args) {
-  log_text(LogLevel::kWarning, text, std::forward<Args>(args)...);
+  log_text(LogLevel::kWarning, text, fmt::make_format_args(args...));
 }
 template <class... Args>
 void log_error(fmt::format_string<Args...> text, Args&&... args) {
-  log_text(LogLevel::kError, text, std::forward<Args>(args)...);
+  log_text(LogLevel::kError, text, fmt::make_format_args(args...));
 }
 
 }  // namespace genesis

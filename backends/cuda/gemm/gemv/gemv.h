@@ -30,8 +30,8 @@ struct Gemv {
   Activation activation = Activation::kNone;
   Layer layer[kMaxLayers];
 
-  // One layer's blocks stand behind the other's, each with so many results of a row of x. A swiglu's gate and up share theirs. How many
-  // blocks there are.
+  // One layer's blocks stand behind the other's, each with so many results of a row of x; a swiglu's gate and up share theirs. Returns
+  // how many blocks there are.
   int64_t number_blocks(int64_t results, bool swiglu) {
     int64_t blocks = 0;
     for (int i = 0; i < (swiglu ? 1 : layers); ++i) {
