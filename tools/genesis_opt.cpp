@@ -50,8 +50,7 @@ constexpr const char* kExamples = R"(Examples:
   genesis-opt --plan-csv buffers.csv --json)";
 
 struct Flags {
-  std::string input, output, train, cast, plan_csv, print_after, dump, target = "cpu", quantize, adapter,
-                                                                       save_adapter;
+  std::string input, output, train, cast, plan_csv, print_after, dump, target, quantize, adapter, save_adapter;
   std::vector<std::string> passes, disable, entries, keep_f32, groups;
   bool quantize_embedding = false, quantize_head = false;
   bool list_passes = false, list_ops = false, inference = false, averages = false, merge_lora = false,
@@ -60,6 +59,10 @@ struct Flags {
   BudgetFlags memory;
   Output out;
 
+  // A file runs on any device and on ranks, and every session runs the passes of its own device on it again. What is only looked
+  // at is what one device would run.
+  bool for_any_device() const { return target == "any" || (target.empty() && !output.empty()); }
+  Target device() const { return target_of(target.empty() || target == "any" ? "cpu" : target); }
   bool prints(std::string_view pass) const { return print_after == "all" || print_after == pass; }
   // Edits a file is made for; without one of them, or with a flag that is about passes, the passes run too.
   bool edits() const {
@@ -161,11 +164,11 @@ passes::PipelineOptions pipeline_options(const Flags& flags, const Switches& swi
 
 // Runs the pipeline of each chosen entry point and keeps what comes out.
 void optimise(Model& model, const Flags& flags, std::vector<passes::PassReport>& reports) {
-  Target target = target_of(flags.target);
+  Target target = flags.device();
   const Switches switches = switches_of(flags, target);
   target.disabled_kernels = switches.runner.disabled_kernels;
   passes::PassContext context;
-  context.target = &target;
+  if (!flags.for_any_device()) context.target = &target;
   passes::PipelineOptions options = pipeline_options(flags, switches);
   options.reports = &reports;
   // A file's states are what its author made them; what a session would do to them is only looked at.
@@ -192,7 +195,7 @@ void add_training(Model& model, const Flags& flags, std::vector<passes::PassRepo
         parse_cast(flags) == DType::bf16 ? passes::TrainPrecision::kBf16 : passes::TrainPrecision::kF16;
   train.keep_f32.insert(train.keep_f32.end(), flags.keep_f32.begin(), flags.keep_f32.end());
   for (const std::string& group : flags.groups) train.groups.push_back(passes::parse_group(group));
-  passes::PipelineOptions options = pipeline_options(flags, switches_of(flags, target_of(flags.target)));
+  passes::PipelineOptions options = pipeline_options(flags, switches_of(flags, flags.device()));
   options.reports = &reports;
   if (!flags.keep_f32.empty() && train.precision == passes::TrainPrecision::kF32)
     fail_usage("--keep-f32 {}: all nodes are f32 without --cast bf16 or f16", flags.keep_f32[0]);
@@ -344,7 +347,7 @@ void run(Flags& flags, const Command& app) {
   if (answers_question(flags, app)) return;
   check_rewrite(flags, app);
   passes::check_pass_names({flags.passes.begin(), flags.passes.end()});
-  switches_of(flags, target_of(flags.target));  // names that are none end here
+  switches_of(flags, flags.device());  // names that are none end here
   if (!flags.print_after.empty() && flags.print_after != "all") passes::check_pass_names({flags.print_after});
   if (!flags.keep_f32.empty() && flags.cast.empty() && flags.train.empty())
     fail_usage("--keep-f32 {}: it goes with --cast bf16 or f16", flags.keep_f32[0]);
@@ -411,8 +414,9 @@ void add_pass_flags(Command& app, Flags& flags) {
   app.add_option("--print-after", flags.print_after, "print the graph after this pass, or 'all'");
   app.add_flag("--text", flags.text, "print the resulting graphs");
   app.add_option("--dump", flags.dump, "write the graph after every pass that changed it to this folder");
-  app.add_option("--target", flags.target, "device to optimise for: cpu, cuda or auto")
-      ->capture_default_str();
+  app.add_option("--target", flags.target,
+                 "what the passes rewrite for: cpu, cuda, auto, or any: what suits every device, as sessions run the passes of "
+                 "theirs again; any for -o and cpu for what is only looked at, when not given");
   flags.check.add_to(app);
   app.add_option("--plan-csv", flags.plan_csv, "plan the buffers given as id,lower,upper,size lines");
   app.add_flag("--quiet", flags.quiet, "no word about progress");

@@ -95,6 +95,21 @@ TEST_F(Opt, RefusesAnAxisThatNothingIsSharedAlong) {
                {"'rows'", "data, tensor and pipeline"});
 }
 
+// A file is for every device: layers that one device computes as one step would be whole on all ranks.
+TEST_F(Opt, WhatServesIsSharedAsWhatItWasMadeOf) {
+  expect_ok(run_tool("genesis-opt", {tiny("qwen2.genesis"), "--inference", "-o", path("serve.genesis")}));
+  const auto on_two_ranks = [&](const std::string& file) {
+    return expect_json(run_tool("genesis-opt", {file, "--entry", "decode", "--mesh", "tensor=2", "--json",
+                                                "--check", "cpu"}))["entries"][0];
+  };
+  const auto whole = on_two_ranks(tiny("qwen2.genesis")), serving = on_two_ranks(path("serve.genesis"));
+  EXPECT_EQ(serving["state_bytes"], whole["state_bytes"]);
+  EXPECT_EQ(serving["exchanged"], whole["exchanged"]);
+  expect_ok(run_tool("genesis-opt", {tiny("qwen2.genesis"), "--inference", "--target", "cpu", "-o", path("cpu.genesis")}));
+  expect_error(run_tool("genesis-opt", {path("cpu.genesis"), "--entry", "decode", "--mesh", "tensor=2", "--check", "cpu"}),
+               {"cannot share any layer"});
+}
+
 TEST_F(Opt, CastsForInference) {
   expect_ok(run_tool("genesis-opt",
                      {tiny("qwen2.genesis"), "--inference", "--cast", "bf16", "-o", path("b.genesis")}));
