@@ -23,7 +23,7 @@ namespace genesis::passes {
 namespace {
 
 constexpr const char* kMetadata = "lora";
-constexpr std::string_view kWeight = ".weight";
+constexpr std::string_view kWeight = ".weight", kA = ".lora_A.weight", kB = ".lora_B.weight";
 // Beyond the streams that a model's own dropouts have.
 constexpr int64_t kFirstStream = 1 << 20;
 
@@ -114,8 +114,9 @@ Adapter add_states(Model& model, int32_t weight, const LoraOptions& options) {
   const State state = model.state(weight);  // by copy: the table grows
   const Shape& shape = state.type.shape;
   const std::string layer = layer_of(state.name);
-  if (options.rank > std::min(shape[0].value(), shape[1].value()))
-    fail("LoRA's rank {} is more than '{}' of {} has", options.rank, state.name, state.type.to_string());
+  // One rank serves matrices of many shapes, some of which have less.
+  if (options.rank > std::max(shape[0].value(), shape[1].value()))
+    fail("LoRA's rank {} is more than '{}' of {} has rows or columns", options.rank, state.name, state.type.to_string());
   const auto add = [&](const std::string& name, Dim rows, Dim columns, bool is_a) {
     const TensorType type{DType::f32, {rows, columns}};
     return model.add_state({.name = name,
@@ -124,8 +125,8 @@ Adapter add_states(Model& model, int32_t weight, const LoraOptions& options) {
                             .trainable = true,
                             .initial = is_a ? initial_a(type, options.seed, name) : Tensor()});
   };
-  const int32_t a = add(layer + ".lora_A.weight", Dim(options.rank), shape[1], true);
-  return {a, add(layer + ".lora_B.weight", shape[0], Dim(options.rank), false)};
+  const int32_t a = add(layer + std::string(kA), Dim(options.rank), shape[1], true);
+  return {a, add(layer + std::string(kB), shape[0], Dim(options.rank), false)};
 }
 
 int32_t random_state(Model& model, uint64_t seed) {
@@ -239,12 +240,15 @@ std::optional<LoraOptions> lora_of(const Model& model) {
   return options;
 }
 
+bool is_adapter(const State& state) {
+  return state.role == StateRole::kParameter && (state.name.ends_with(kA) || state.name.ends_with(kB));
+}
+
 std::vector<std::string> lora_layers(const Model& model) {
-  constexpr std::string_view kEnd = ".lora_A.weight";
   std::vector<std::string> layers;
   for (const State& state : model.states())
-    if (state.name.ends_with(kEnd) && state.role == StateRole::kParameter)
-      layers.push_back(state.name.substr(0, state.name.size() - kEnd.size()));
+    if (is_adapter(state) && state.name.ends_with(kA))
+      layers.push_back(state.name.substr(0, state.name.size() - kA.size()));
   return layers;
 }
 

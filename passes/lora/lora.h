@@ -43,11 +43,14 @@ void add_lora(Model& model, const LoraOptions& options);
 
 // The settings of a model with adapters; empty: it has none.
 std::optional<LoraOptions> lora_of(const Model& model);
+// Whether a state is an A or a B.
+bool is_adapter(const State& state);
 // Its layers with adapters, in the order of their states: "model.layers.0.self_attn.q_proj".
 std::vector<std::string> lora_layers(const Model& model);
 
 // The model without adapters, whose weights are W + alpha / rank B A (added in f32, rounded to W's dtype), all of them
-// trainable; without entry points that train. Throws Error when the model has no adapters.
+// trainable but those that stay quantized; without entry points that train. Throws Error when the model has no adapters, and when
+// passes have made something of them that this does not know.
 std::unique_ptr<Model> merge_lora(const Model& model);
 
 }  // namespace genesis::passes

@@ -14,18 +14,45 @@
 namespace genesis::passes {
 namespace {
 
-constexpr std::string_view kB = ".lora_B.weight";
+constexpr std::string_view kA = ".lora_A.weight", kB = ".lora_B.weight";
 
-// The sum of a layer and its adapter is the layer alone.
+bool is_state(const Graph& graph, ValueId id, std::string_view end) {
+  const ValueInfo& value = graph.value(id);
+  return value.kind == ValueKind::kState && graph.model().state(value.index).name.ends_with(end);
+}
+
+// Those of the products of one step whose weights are an A, or those whose are not; `values` gets them at their places.
+void emit_part(Rewriter& rewriter, const Node& node, bool of_a, std::vector<Value>& values) {
+  ops::Linear op = from_attributes<ops::Linear>(node.attributes);
+  const std::vector<Value> inputs = rewriter.map(node.inputs);
+  const size_t biases = op.has_bias(inputs.size()) ? op.first_bias() : 0;
+  LinearOperands operands{.x = inputs[0], .weights = {}};
+  if (op.has_norm()) operands.norm = inputs[1];
+  std::vector<size_t> places;
+  for (size_t i = 0; i < static_cast<size_t>(op.weights); ++i) {
+    if (is_state(rewriter.old(), node.inputs[op.first_weight() + i], kA) != of_a) continue;
+    operands.weights.push_back(inputs[op.first_weight() + i]);
+    if (biases) operands.biases.push_back(inputs[biases + i]);
+    places.push_back(i);
+  }
+  if (places.empty()) return;
+  const std::vector<Value> part = linear(op, operands);
+  for (size_t i = 0; i < places.size(); ++i) values[places[i]] = part[i];
+}
+
+// The sum of a layer and its adapter is the layer alone. Products that merge_linear has made one step are two again, that of
+// every A apart, which nobody reads then.
 Graph without_adapters(const Graph& graph) {
   return rewrite(graph, [](Rewriter& rewriter, const Node& node) -> Replacement {
     const auto layer = match<ops::Linear>(node);
-    if (!layer || !layer->is_plain() || !layer->has_addend) return std::nullopt;
+    if (!layer || layer->is_quantized() || layer->epilogue != ops::LinearEpilogue::kNone) return std::nullopt;
     const Graph& old = rewriter.old();
-    const ValueInfo& weight = old.value(node.inputs[1]);
-    if (weight.kind != ValueKind::kState || !old.model().state(weight.index).name.ends_with(kB))
-      return std::nullopt;
-    return std::vector<Value>{rewriter.map(node.inputs.back())};
+    if (layer->is_plain() && layer->has_addend && is_state(old, node.inputs[1], kB))
+      return std::vector<Value>{rewriter.map(node.inputs.back())};
+    if (layer->weights == 1) return std::nullopt;
+    std::vector<Value> values(node.outputs.size());
+    for (const bool of_a : {false, true}) emit_part(rewriter, node, of_a, values);
+    return values;
   });
 }
 
@@ -37,7 +64,7 @@ std::span<const float> f32_of(const Model& model, const std::string& name, Tenso
 Tensor merged(const Model& model, const std::string& layer, double scale) {
   Tensor w_holder, a_holder, b_holder;
   const std::span<const float> w = f32_of(model, layer + ".weight", w_holder),
-                               a = f32_of(model, layer + ".lora_A.weight", a_holder),
+                               a = f32_of(model, layer + std::string(kA), a_holder),
                                b = f32_of(model, layer + std::string(kB), b_holder);
   const TensorType& type = model.state(model.find_state(layer + ".weight")).type;
   const auto rows = type.shape[0].value(), columns = type.shape[1].value();
@@ -76,7 +103,10 @@ std::unique_ptr<Model> merge_lora(const Model& model) {
     whole.replace_entry(without_adapters(std::as_const(whole).entry(name)));
   std::unique_ptr<Model> result = extract_entries(whole, names);
   for (int32_t i = 0; i < static_cast<int32_t>(result->states().size()); ++i)
-    if (result->state(i).role == StateRole::kParameter) result->set_trainable(i, true);
+    if (result->state(i).role == StateRole::kParameter) result->set_trainable(i, !result->state(i).encoded);
+  for (const State& state : result->states())
+    if (is_adapter(state))
+      fail("'{}' is read by more than its layer: merge the adapters before other passes change the model", state.name);
   for (const char* key : {"lora", "training"}) result->metadata.erase(key);
   return result;
 }

@@ -8,6 +8,7 @@
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/io/temporary_name.h"
 #include "schema/file/layout.h"
+#include "schema/graph/verify.h"
 
 namespace genesis {
 namespace {
@@ -73,6 +74,7 @@ std::vector<LinkedFile> links_of(const SaveOptions& options, const std::filesyst
 void save_model(const Model& model, const std::filesystem::path& path, const SaveOptions& options) {
   with_context(
       [&] {
+        verify(model);  // what no reader would open is never written over what was there
         const Layout layout = lay_out(model, options, links_of(options, path));
         check_records(layout.record, layout.data_bytes);
         const std::vector<std::byte> graph = encode_graph(layout.record);

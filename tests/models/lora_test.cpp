@@ -8,12 +8,14 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "executor/runtime/device.h"
 #include "executor/session.h"
 #include "executor/snapshot.h"
 #include "models/hugging_face/adapter.h"
 #include "models/hugging_face/import.h"
 #include "models/zoo.h"
 #include "passes/core/bind.h"
+#include "passes/pipelines.h"
 #include "passes/precision/quantize.h"
 #include "passes/training/train_step.h"
 #include "schema/file/foreign/safetensors.h"
@@ -44,6 +46,16 @@ std::shared_ptr<Model> adapted() {
   std::shared_ptr<Model> model = base();
   hf::load_adapter(*model, checkpoints() / "qwen2_lora");
   return model;
+}
+
+// A model whose weights have whole blocks of 32 values, as q8 and q4 keep them.
+std::unique_ptr<Model> in_blocks() {
+  return models::make_model("qwen2", {{"hidden_size", "64"},
+                                      {"intermediate_size", "64"},
+                                      {"num_hidden_layers", "1"},
+                                      {"num_attention_heads", "2"},
+                                      {"num_key_value_heads", "1"},
+                                      {"vocab_size", "64"}});
 }
 
 std::vector<double> last_logits(std::shared_ptr<const Model> model) {
@@ -194,12 +206,7 @@ TEST(Lora, MergesIntoTheWeights) {
 
 // What a quantized weight means is what the product of B, zeros at first, is added to.
 TEST(Lora, MergesIntoQuantizedWeights) {
-  const auto model = models::make_model("qwen2", {{"hidden_size", "64"},
-                                                  {"intermediate_size", "64"},
-                                                  {"num_hidden_layers", "1"},
-                                                  {"num_attention_heads", "2"},
-                                                  {"num_key_value_heads", "1"},
-                                                  {"vocab_size", "64"}});
+  const auto model = in_blocks();
   passes::quantize(*model, {});
   passes::add_lora(*model, {.rank = 4});
   const auto merged = passes::merge_lora(*model);
@@ -210,6 +217,44 @@ TEST(Lora, MergesIntoQuantizedWeights) {
   const State& plain = merged->state(merged->find_state("model.layers.0.self_attn.q_proj.weight"));
   EXPECT_FALSE(plain.encoded);
   EXPECT_EQ(plain.initial.to_doubles(), expected);
+}
+
+// What has no adapter stays as it is kept, and may not be trained; what is written can be read.
+TEST(Lora, WeightsWithoutAdaptersStayQuantized) {
+  const auto model = in_blocks();
+  passes::quantize(*model, {.embedding = true, .head = true});
+  passes::add_lora(*model, {.rank = 4, .targets = {"q_proj"}});
+  const auto merged = passes::merge_lora(*model);
+  const State& other = merged->state(merged->find_state("model.layers.0.self_attn.o_proj.weight"));
+  EXPECT_TRUE(other.encoded);
+  EXPECT_FALSE(other.trainable);
+  EXPECT_TRUE(merged->state(merged->find_state("model.layers.0.self_attn.q_proj.weight")).trainable);
+  const TemporaryFolder folder;
+  save_model(*merged, folder / "merged.genesis");
+  EXPECT_EQ(load_model(folder / "merged.genesis")->states().size(), merged->states().size());
+}
+
+TEST(Lora, AdaptersAreNotQuantized) {
+  const auto model = in_blocks();
+  passes::add_lora(*model, {.rank = 32});
+  passes::quantize(*model, {});
+  for (const State& state : model->states()) {
+    if (!passes::is_adapter(state)) continue;
+    EXPECT_FALSE(state.encoded) << state.name;
+    EXPECT_TRUE(state.trainable) << state.name;
+  }
+}
+
+// Where products of A stand in one step with those of other layers.
+TEST(Lora, MergesAfterPassesForInference) {
+  const auto model = adapted();
+  const Target target = target_of("cpu");
+  for (const char* name : {"forward", "prefill", "decode"})
+    model->replace_entry(
+        passes::run_passes(std::as_const(*model).entry(name), passes::inference_pipeline(), {.target = &target}, {}));
+  const std::shared_ptr<Model> merged = passes::merge_lora(*model);
+  EXPECT_EQ(merged->states().size(), base()->states().size());
+  expect_logits(last_logits(merged), golden()["logits"].get<std::vector<double>>(), 1e-5);
 }
 
 TEST(Lora, AdaptersOfBf16WeightsAreF32) {
@@ -286,6 +331,7 @@ TEST(Lora, SettingsThatCannotBeAreRefusedInWords) {
   };
   refused({.rank = 0}, {"rank is 0"});
   refused({.rank = 17}, {"rank 17 is more than", "f32["});
+  passes::add_lora(*base(), {.rank = 16});  // k and v have 8 rows
   refused({.alpha = 0}, {"alpha is 0"});
   refused({.dropout = 1}, {"dropout is 1"});
   refused({.targets = {"q_porj"}}, {"'q_porj' names no linear layer", "q_proj"});
