@@ -1,6 +1,10 @@
 #include "tools/common/ranks.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <sstream>
@@ -52,6 +56,35 @@ void check_shares(const Mesh& mesh, SharedWork work) {
       mesh.to_string(), ranks * mesh.size(kTensorAxis));
 }
 
+// A launcher asks the other ranks to end (SIGTERM) as soon as one has failed, and they learn of it within a second or so: as long
+// as this lives they end two seconds later, so that they can say which rank it was.
+class TimeToSayWhy {
+ public:
+  explicit TimeToSayWhy(const World& world) : listens_(world.size() > 1) {
+    if (!listens_) return;
+    struct sigaction asked {}, over {};
+    asked.sa_handler = [](int) { ::alarm(2); };
+    over.sa_handler = [](int) {
+      ::signal(SIGTERM, SIG_DFL);
+      ::raise(SIGTERM);
+    };
+    asked.sa_flags = over.sa_flags = SA_RESTART;
+    sigaction(SIGTERM, &asked, &before_[0]);
+    sigaction(SIGALRM, &over, &before_[1]);
+  }
+  ~TimeToSayWhy() {
+    if (!listens_) return;
+    sigaction(SIGTERM, &before_[0], nullptr);
+    sigaction(SIGALRM, &before_[1], nullptr);
+  }
+  TimeToSayWhy(const TimeToSayWhy&) = delete;
+  TimeToSayWhy& operator=(const TimeToSayWhy&) = delete;
+
+ private:
+  const bool listens_;
+  std::array<struct sigaction, 2> before_{};
+};
+
 // Does not return where rank 0 has said the same for all.
 void end_others(World& world, const std::string& why, int code) {
   world.abort(why);
@@ -94,6 +127,7 @@ SessionOptions session_options(const RunFlags& flags, const std::shared_ptr<Worl
 }
 
 void as_rank(World& world, const std::function<void()>& body) {
+  const TimeToSayWhy time(world);
   try {
     body();
   } catch (const std::bad_alloc&) {

@@ -84,6 +84,8 @@ class ChatLoop {
           break;
       }
     }
+    // The input ends, too, where the launcher has lost a rank that had come here: it is missing where all meet once more.
+    said_by_first(world_, "");
     if (is_terminal_) std::cerr << "\n";
     return failures_ == 0 || is_terminal_;
   }

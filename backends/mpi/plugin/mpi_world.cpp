@@ -281,6 +281,7 @@ bool MpiWorld::is_late() const {
 bool MpiWorld::wait_for_leaving() {
   for (;;) {
     listen();
+    look_at_neighbours();  // one that was ended does not say that it leaves
     if (have_all_left()) return true;
     if (is_late()) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

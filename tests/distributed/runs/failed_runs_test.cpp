@@ -70,6 +70,21 @@ TEST_F(FailedRuns, ARankThatIsKilledIsNamedByTheOthers) {
   EXPECT_NE(process.err.find(") has ended without a word"), std::string::npos) << process.err;
 }
 
+// While rank 0 waits for a line, of an input that stays open, the other one is long where they meet next.
+TEST_F(FailedRuns, ARankThatIsKilledIsNamedAtThePrompt) {
+  expect_ok(run_tool("genesis-build", {"tokenizer", TinyModels::get().text(), "-o", path("tokens"), "--vocab-size", "300", "--chat"}));
+  expect_ok(run_tool("genesis-build", {"qwen2", "-o", path("m.genesis"), "--set", "vocab_size=300", "--set", "hidden_size=64",
+                                       "--set", "num_hidden_layers=1", "--set", "num_attention_heads=2", "--set",
+                                       "num_key_value_heads=2", "--set", "intermediate_size=64"}));
+  const std::string open_input = on_rank(0, "mkfifo " + path("lines") + "; exec <>" + path("lines"));
+  const Process process = run_ranks(2, {"chat", path("m.genesis"), "--tokenizer", path("tokens"), "--mesh", "tensor=2"},
+                                    open_input + "\n" + signal_to(1, "9", 3), {.timeout_seconds = 60});
+  EXPECT_NE(process.code, 0);
+  EXPECT_FALSE(process.timed_out);
+  EXPECT_NE(process.err.find("rank 1 (host "), std::string::npos) << process.err;
+  EXPECT_NE(process.err.find(") has ended without a word"), std::string::npos) << process.err;
+}
+
 // Of a rank that may have a few hundred MiB, where a step takes more.
 TEST_F(FailedRuns, ARankWithoutMemoryIsNamed) {
   std::string text;
