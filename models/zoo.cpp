@@ -270,7 +270,7 @@ std::unique_ptr<Model> with_cache(const Model& model, int64_t rows, int64_t posi
   share_weights(model, *made);
   nlohmann::ordered_json config = parse_ordered_json_text(made->metadata.at("config"));
   config["initializer_range"] = parse_ordered_json_text(range);
-  for (const auto& [key, value] : model.metadata) made->metadata[key] = value;
+  made->describe_as(model);
   made->metadata["config"] = config.dump();
   return made;
 }

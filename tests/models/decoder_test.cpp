@@ -10,6 +10,7 @@
 #include "passes/lora/lora.h"
 #include "passes/precision/cast_precision.h"
 #include "passes/precision/quantize.h"
+#include "schema/file/attached_files.h"
 #include "tests/op_harness.h"
 
 namespace genesis::models {
@@ -254,7 +255,11 @@ TEST_P(Decoders, GrowWithTheText) {
 }
 
 TEST_P(Decoders, ShareTheirWeights) {
-  const auto other = with_cache(*model_, 4, 7);
+  Model model = *model_;
+  attach_file(model, "tokenizer.json", "{}");
+  const auto other = with_cache(model, 4, 7);
+  EXPECT_EQ(attached_file(*other, "tokenizer.json"), "{}")
+      << "what travels with a model does so with another cache";
   EXPECT_EQ(other->metadata.at("architecture"), model_->metadata.at("architecture"));
   int caches = 0;
   for (const State& state : other->states()) {
