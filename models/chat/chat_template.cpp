@@ -2,6 +2,7 @@
 
 #include "models/chat/jinja/values/json_value.h"
 #include "models/chat/json_config.h"
+#include "schema/file/io/file_ending.h"
 
 namespace genesis::chat {
 namespace {
@@ -107,7 +108,7 @@ ChatTemplate ChatTemplate::load(const fs::path& path) {
       ConfigFiles::in_folder(path.parent_path()).object("tokenizer_config.json").value_or(json::object());
   return with_context(
       [&] {
-        return parse(path.extension() == ".jinja" ? read_limited(path) : source_in(config),
+        return parse(file_ending(path) == ".jinja" ? read_limited(path) : source_in(config),
                      special_tokens(config));
       },
       [&] { return path.string(); });

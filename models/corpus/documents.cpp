@@ -100,7 +100,7 @@ std::string document_in(std::string_view line) {
 
 std::vector<Chunk> chunks_of(const std::filesystem::path& path, std::string_view file, size_t bytes,
                              std::string_view mark) {
-  if (path.extension() == ".jsonl") return chunks_of_lines(path, file, bytes);
+  if (is_json_lines(path)) return chunks_of_lines(path, file, bytes);
   check_is_text(path, file);
   std::vector<Chunk> chunks;
   for (size_t at = 0; at < file.size(); at = chunks.back().end) {

@@ -17,8 +17,8 @@ constexpr size_t kMappedBytes = size_t{1} << 30;  // and so many bytes, unless o
 constexpr size_t kLookedAt = 64 << 10;            // bytes of a file where a NUL is looked for
 
 bool is_text_file(const fs::directory_entry& entry) {
-  const std::string kind = entry.path().extension().string();
-  return entry.is_regular_file() && (kind == ".txt" || kind == ".md" || kind == ".jsonl");
+  const std::string kind = file_ending(entry.path());
+  return entry.is_regular_file() && (kind == ".txt" || kind == ".md" || is_json_lines(entry.path()));
 }
 
 std::vector<fs::path> files_below(const fs::path& folder) {

@@ -9,9 +9,11 @@
 #include <string_view>
 #include <vector>
 
+#include "schema/file/io/file_ending.h"
+
 namespace genesis::corpus {
 
-// Files as they are named, folders as the .txt, .md and .jsonl files below them, by name. Throws Error for what is not there
+// Files as they are named, folders as the .txt, .md and .jsonl (or .ndjson) files below them, by name. Throws Error for what is not there
 // and for a folder without any such file.
 std::vector<std::filesystem::path> text_files(const std::vector<std::string>& names);
 
@@ -22,7 +24,7 @@ struct Chunk {
   size_t begin = 0, end = 0;
 
   std::string_view text() const { return file.substr(begin, end - begin); }
-  bool is_jsonl() const { return path.extension() == ".jsonl"; }
+  bool is_jsonl() const { return is_json_lines(path); }
 };
 
 // Throws Error, with the first wrong byte, for what is no text: a file that begins as a compressed one or a model does, or has

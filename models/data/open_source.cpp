@@ -8,6 +8,7 @@
 #include "models/data/sources.h"
 #include "schema/file/foreign/npy.h"
 #include "schema/file/foreign/safetensors.h"
+#include "schema/file/io/file_ending.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
 
@@ -174,13 +175,13 @@ std::unique_ptr<BatchSource> open_source(const std::vector<std::string>& files,
   NamedTensors arrays;
   for (const std::string& file : files) {
     const auto [name, path] = split_name(file);
-    const std::string kind = path.extension().string();
+    const std::string kind = file_ending(path);
     if (kind == ".npy") {
       if (name.empty()) fail("which input is {} for? write --data NAME={}", path.string(), path.string());
       add_arrays(arrays, {{name, read_npy(path)}}, path);
     } else if (kind == ".safetensors") {
       add_arrays(arrays, read_safetensors(path).tensors, path);
-    } else if (kind == ".jsonl") {
+    } else if (is_json_lines(path)) {
       JsonLines lines;
       lines.read(path);
       if (lines.is_text())

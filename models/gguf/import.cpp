@@ -13,6 +13,7 @@
 #include "models/hugging_face/export_config.h"
 #include "models/hugging_face/import.h"
 #include "schema/file/attached_files.h"
+#include "schema/file/io/file_ending.h"
 
 namespace genesis::models::gguf {
 namespace {
@@ -133,7 +134,7 @@ std::unique_ptr<Model> make(const Gguf& file, const Settings& changes) {
 
 }  // namespace
 
-bool is_gguf_file(const std::filesystem::path& path) { return path.extension() == ".gguf"; }
+bool is_gguf_file(const std::filesystem::path& path) { return file_ending(path) == ".gguf"; }
 
 std::unique_ptr<Model> import_model(const std::filesystem::path& path, const Settings& changes,
                                     MappedFiles* files) {

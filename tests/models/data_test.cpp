@@ -201,6 +201,13 @@ TEST_F(OpenSource, JsonLinesOfText) {
   EXPECT_EQ(ints(batch, "targets")[5], '\n');
 }
 
+TEST_F(OpenSource, JsonLinesHaveTwoNamesInAnyCase) {
+  for (const char* name : {"a.ndjson", "a.JSONL", "a.NdJson"}) {
+    const std::string file = write(name, "{\"text\": \"abc\"}\n");
+    EXPECT_EQ(ints(first({file}, 1), "tokens"), (Ints{'a', 'b', 'c'})) << name;
+  }
+}
+
 TEST_F(OpenSource, JsonLinesOfNumbers) {
   const NamedTensors batch = first(
       {write("a.jsonl",

@@ -14,6 +14,7 @@
 #include "models/tokenizer/byte_alphabet.h"
 #include "models/tokenizer/tokenizer.h"
 #include "schema/file/format/utf8.h"
+#include "schema/file/io/file_ending.h"
 #include "schema/messages/log.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
@@ -73,8 +74,7 @@ std::vector<std::string> texts_of_lines(const std::string& path, const std::stri
 
 std::vector<std::string> read_texts(const Flags& flags, bool as_bytes) {
   std::string all = data::read_text(flags.data);
-  if (std::filesystem::path(flags.data).extension() == ".jsonl")
-    return texts_of_lines(flags.data, all, flags.skip_bad);
+  if (is_json_lines(flags.data)) return texts_of_lines(flags.data, all, flags.skip_bad);
   if (const size_t valid = utf8::valid_bytes(all); !as_bytes && valid < all.size())
     warn_of_repaired(fmt::format("byte {} of '{}'", valid, flags.data));
   return {std::move(all)};

@@ -4,6 +4,7 @@
 
 #include "schema/file/foreign/npy.h"
 #include "schema/file/foreign/safetensors.h"
+#include "schema/file/io/file_ending.h"
 #include "schema/file/reader.h"
 #include "schema/messages/log.h"
 #include "tools/common/json_values.h"
@@ -28,7 +29,7 @@ struct Flags {
 };
 
 void write_outputs(const NamedTensors& outputs, const std::string& path) {
-  if (path.ends_with(".npy")) {
+  if (file_ending(path) == ".npy") {
     if (outputs.size() != 1)
       fail("{} holds one array, the entry point gives {}: write a .safetensors file", path, outputs.size());
     return write_npy(path, outputs.begin()->second);
@@ -47,7 +48,7 @@ std::string preview(const Tensor& tensor, int64_t most) {
 }
 
 void check_output(const std::string& path) {
-  if (!path.empty() && !path.ends_with(".npy") && !path.ends_with(".safetensors"))
+  if (!path.empty() && file_ending(path) != ".npy" && file_ending(path) != ".safetensors")
     fail_usage("--output {}: expected a .npy or .safetensors file", path);
   check_can_write(path);
 }

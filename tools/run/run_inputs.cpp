@@ -13,6 +13,7 @@
 #include "schema/core/philox.h"
 #include "schema/file/foreign/npy.h"
 #include "schema/file/foreign/safetensors.h"
+#include "schema/file/io/file_ending.h"
 #include "schema/graph/near_names.h"
 #include "tools/common/numbers.h"
 
@@ -98,16 +99,16 @@ class InputMaker {
   }
 
   void read(const std::string& input) {
-    if (input.ends_with(".safetensors") && input.find('=') == std::string::npos) {
+    if (file_ending(input) == ".safetensors" && input.find('=') == std::string::npos) {
       return read_all(input);
     }
     const auto [name, value] = split("--input", input);
     if (tensors_.contains(name) || made_.contains(name)) fail("--input {}: '{}' is given twice", input, name);
     if (!find_input(graph_, name)) {
       tensors_[name] = Tensor::zeros({DType::f32, {}});  // the session names what there is
-    } else if (value.ends_with(".npy")) {
+    } else if (file_ending(value) == ".npy") {
       tensors_[name] = read_npy(value);
-    } else if (value.ends_with(".safetensors")) {
+    } else if (file_ending(value) == ".safetensors") {
       const auto contents = read_safetensors(value);
       const auto at = contents.tensors.find(name);
       if (at == contents.tensors.end()) fail("{} has no tensor '{}'", value, name);

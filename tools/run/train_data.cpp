@@ -1,5 +1,6 @@
 #include "tools/run/train_data.h"
 
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -11,8 +12,11 @@
 #include "models/data/token_corpus.h"
 #include "models/text/vocabulary.h"
 #include "models/tokenizer/model_files.h"
+#include "models/zoo.h"
 #include "schema/core/parse_number.h"
 #include "schema/file/attached_files.h"
+#include "schema/file/io/file_ending.h"
+#include "schema/file/io/mapped_file.h"
 #include "schema/file/json_text.h"
 #include "schema/messages/log.h"
 #include "tools/common/file_progress.h"
@@ -25,8 +29,6 @@ namespace genesis::tools {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_lines(const fs::path& file) { return file.extension() == ".jsonl"; }
 
 // The first line that is an object, which says what the lines are; discarded where none is. Those before it are wrong, and
 // whoever reads the lines says so.
@@ -43,11 +45,25 @@ bool has_text_lines(const fs::path& file) {
   return object.is_discarded() || object.contains("text");
 }
 
+// Whether any line is a conversation: plain text may stand ahead of it. Only lines that name messages are parsed, for a file of
+// text may be large.
 bool has_conversations(const std::string& name) {
-  const fs::path path = name;
-  if (!is_lines(path)) return false;
-  const auto object = first_object(path);
-  return object.is_object() && object.contains("messages");
+  constexpr std::string_view kKey = "\"messages\"";
+  std::error_code error;  // who reads the file says why it cannot be
+  if (!is_json_lines(name) || !fs::is_regular_file(name, error) || fs::is_empty(name, error)) return false;
+  const auto file = MappedFile::open(name);
+  const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+  for (size_t end = 0; end < text.size();) {
+    const auto* key =
+        static_cast<const char*>(::memmem(text.data() + end, text.size() - end, kKey.data(), kKey.size()));
+    if (!key) return false;
+    const auto at = static_cast<size_t>(key - text.data());
+    const size_t begin = text.rfind('\n', at) + 1;  // of the line; behind no line feed it is that of the file
+    end = std::min(text.find('\n', at), text.size());
+    const auto object = try_parse_json_text(text.substr(begin, end - begin));
+    if (object.is_object() && object.contains("messages")) return true;
+  }
+  return false;
 }
 
 bool is_blank(const fs::path& file) {
@@ -58,7 +74,7 @@ bool is_blank(const fs::path& file) {
 
 // Conversations in one array of JSON are not read, and as text they would be learnt with their brackets.
 void check_is_no_json_of_conversations(const fs::path& file) {
-  if (file.extension() != ".json") return;
+  if (file_ending(file) != ".json") return;
   std::ifstream in(file);
   std::string begin(64 << 10, '\0');
   in.read(begin.data(), static_cast<std::streamsize>(begin.size()));
@@ -77,9 +93,9 @@ void check_is_no_json_of_conversations(const fs::path& file) {
 bool is_text(const std::string& name) {
   const fs::path path = name;
   if (fs::is_directory(path)) return true;
-  const std::string kind = path.extension().string();
+  const std::string kind = file_ending(path);
   if (kind == ".npy" || kind == ".safetensors") return false;
-  return kind != ".jsonl" || has_text_lines(path);
+  return !is_json_lines(path) || has_text_lines(path);
 }
 
 // Folders become the files in them.
@@ -248,14 +264,14 @@ std::vector<std::string> conversation_files(const std::vector<std::string>& name
   for (const std::string& name : names) {
     std::vector<std::string> more = without_folders({name});
     if (fs::is_directory(name) && std::any_of(more.begin(), more.end(), has_conversations))
-      std::erase_if(more, [](const std::string& file) { return !is_lines(file); });
+      std::erase_if(more, [](const std::string& file) { return !is_json_lines(file); });
     files.insert(files.end(), more.begin(), more.end());
   }
   for (const std::string& file : files) check_is_no_json_of_conversations(file);
   const auto first = std::find_if(files.begin(), files.end(), has_conversations);
   if (first == files.end()) return {};
   const std::string with = *first;
-  std::erase_if(files, [](const std::string& file) { return is_lines(file) && is_blank(file); });
+  std::erase_if(files, [](const std::string& file) { return is_json_lines(file) && is_blank(file); });
   if (const auto other = std::find_if_not(files.begin(), files.end(), has_conversations);
       other != files.end())
     fail(

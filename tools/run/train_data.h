@@ -28,8 +28,8 @@ struct TrainData {
   std::unique_ptr<BatchSource> held_out;  // null where nothing is held out; in its own order
 };
 
-// The files that `names` (files and folders) are, where their lines are conversations: {"messages": [...]}; empty where they
-// are none. Of a folder with conversations they are the .jsonl files; those with nothing in them are left out. Throws Error
+// The files that `names` (files and folders) are, where some of their lines are conversations: {"messages": [...]}; empty where
+// none is; between them lines may be {"text": ...}. Of a folder with conversations they are the .jsonl files; those with nothing in them are left out. Throws Error
 // where only some are, and for a .json of conversations.
 std::vector<std::string> conversation_files(const std::vector<std::string>& names);
 

@@ -10,6 +10,7 @@
 #include "executor/training/checkpoint.h"
 #include "executor/training/metrics_file.h"
 #include "models/corpus/text_files.h"
+#include "schema/file/io/file_ending.h"
 #include "schema/messages/log.h"
 #include "tools/checks/replaced_files.h"
 #include "tools/common/numbers.h"
@@ -74,9 +75,9 @@ void TrainFlags::add_data(Command& command) {
                   ", of which the training goes on, or with --optimizer or --lora another one begins"))
       ->required();
   command
-      .add_option(
-          "--data", data,
-          "FILE.txt, FILE.jsonl, a folder of them, FILE.safetensors or NAME=FILE.npy; may be given again")
+      .add_option("--data", data,
+                  "FILE.txt, FILE.jsonl (or .ndjson), a folder of them, FILE.safetensors or NAME=FILE.npy; "
+                  "may be given again")
       ->required()
       ->take_all();
   add_number(command, "--steps", steps, "steps in total, those before a resume included",
@@ -174,7 +175,8 @@ std::string TrainFlags::data_order() const {
 void TrainFlags::check_useful(const Command& command, const Model& model) const {
   const bool tokens = has_input(model.entry("train_step"), "tokens");
   const auto is_array = [&](const std::string& file) {
-    return file.ends_with(".npy") || file.ends_with(".safetensors") || (!tokens && file.ends_with(".jsonl"));
+    const std::string ending = file_ending(file);
+    return ending == ".npy" || ending == ".safetensors" || (!tokens && is_json_lines(file));
   };
   if (std::ranges::all_of(data, is_array))
     check_not_given(command, "--seq", "with arrays, whose shape says how long a sample is");

@@ -43,6 +43,39 @@ TEST_F(Conversations, AFolderOfThemIsLearntAndMeasured) {
   EXPECT_EQ(of_folder["loss"], of_file["loss"]);
 }
 
+// Every target counts alike in an evaluation, whatever the batch is, and also where there are fewer rows than one.
+TEST_F(Conversations, AreAllEvaluatedWithAnyBatch) {
+  const auto evaluated = [&](const std::string& data, int batch) {
+    const auto json = expect_json(run_tool(
+        "genesis-run", {"train", path("m.genesis"), "--optimizer", "adamw,lr=0,weight_decay=0", "--seq", "64",
+                        "--steps", "1", "-o", path("out.genesis"), "--json", "--batch", std::to_string(batch),
+                        "--data", path("many.jsonl"), "--eval-data", data}));
+    return json["evaluation_loss"].get<double>();
+  };
+  write_text(path("many.jsonl"), good(20));
+  std::string uneven = good(2);
+  for (int i = 1; i < 4; ++i)
+    uneven +=
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"Where?\"}, {\"role\": \"assistant\", "
+        "\"content\": \"" +
+        std::string(static_cast<size_t>(8 * i), 'a') + "\"}]}\n";
+  write_text(path("uneven.jsonl"), uneven);
+  for (const std::string& data : {path("uneven.jsonl"), TinyModels::get().text()}) {
+    const double one = evaluated(data, 1);
+    for (const int batch : {2, 3, 4})
+      EXPECT_NEAR(evaluated(data, batch), one, 1e-6 * one) << data << " " << batch;
+  }
+}
+
+TEST_F(Conversations, AreReadFromLinesOfAnyName) {
+  for (const char* name : {"talks.ndjson", "talks.JSONL"}) {
+    write_text(path(name), good(6));
+    const Process trained = train({"--data", path(name)});
+    expect_ok(trained);
+    EXPECT_NE(trained.err.find("6 samples in"), std::string::npos) << name << trained.err;
+  }
+}
+
 TEST_F(Conversations, OneARowSayHowToPackThem) {
   const auto trained_as = [&](const std::string& optimizer, const Words& more) {
     expect_ok(run_tool("genesis-opt",
@@ -112,6 +145,41 @@ TEST_F(Conversations, BringWhatTheirTemplateReads) {
   write_text(path("more.jsonl"), "{\"chat_template_kwargs\": [1], " + messages + "}\n");
   expect_error(train({"--data", path("more.jsonl")}),
                {"more.jsonl:1: ", "'chat_template_kwargs' is no object, but list"});
+}
+
+// Plain text among them is learnt too, wherever it stands.
+TEST_F(Conversations, StandAmongLinesOfText) {
+  const std::string text = "{\"text\": \"In the beginning, as \\\"messages\\\" have it.\"}\n";
+  std::vector<nlohmann::json> losses;
+  for (const std::string& lines : {text + good(5), good(5) + text}) {
+    write_text(path("mixed.jsonl"), lines);
+    const Process trained = train({"--data", path("mixed.jsonl")});
+    expect_ok(trained);
+    EXPECT_NE(trained.err.find("6 samples in"), std::string::npos) << trained.err;
+    losses.push_back(expect_json(run_tool(
+        "genesis-run", {"eval", path("m.genesis"), "--data", path("mixed.jsonl"), "--json"}))["tokens"]);
+  }
+  EXPECT_EQ(losses[0], losses[1]);
+}
+
+// An entry point that is named is the one that is trained, or said to be missing.
+TEST_F(Conversations, AreTrainedByTheEntryPointThatIsNamed) {
+  const auto trained = [&](const std::string& optimizer) {
+    return run_tool("genesis-run",
+                    {"train", path("m.genesis"), "--optimizer", optimizer, "--batch", "1", "--seq", "64",
+                     "--steps", "1", "--data", path("talks"), "-o", path("out.genesis")});
+  };
+  expect_error(trained("adamw,entry=los"), {"'los'", "did you mean 'loss'"});
+  EXPECT_NE(trained("adamw,entry=loss").err.find("6 samples in 6 rows"), std::string::npos);
+  EXPECT_EQ(trained("adamw").err.find("6 samples in 6 rows"), std::string::npos);
+}
+
+TEST_F(Conversations, SayWhichDataIsTooShort) {
+  write_text(path("none.jsonl"), "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}\n");
+  expect_error(train({"--data", path("talks"), "--eval-data", path("none.jsonl"), "--quiet"}),
+               {"none.jsonl:1: ", "--eval-data"});
+  expect_error(train({"--data", path("none.jsonl"), "--quiet"}),
+               {"none.jsonl:1: ", "in the data to train on"});
 }
 
 TEST_F(Conversations, GoNotTogetherWithText) {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "schema/core/error.h"
+#include "schema/file/io/file_ending.h"
 
 namespace genesis::viz {
 namespace {
@@ -31,7 +32,7 @@ std::string name_of_run(const std::filesystem::path& file) {
 }
 
 bool is_metrics(const std::filesystem::directory_entry& entry) {
-  return entry.is_regular_file() && entry.path().extension() == ".jsonl";
+  return entry.is_regular_file() && is_json_lines(entry.path());
 }
 
 }  // namespace

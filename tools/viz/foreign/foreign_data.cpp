@@ -4,6 +4,7 @@
 
 #include "schema/core/error.h"
 #include "schema/file/foreign/safetensors.h"
+#include "schema/file/io/file_ending.h"
 #include "tools/viz/data/model_data.h"
 
 namespace genesis::viz {
@@ -154,7 +155,7 @@ Json safetensors_data(const std::filesystem::path& path, Tables& tables) {
 }  // namespace
 
 bool is_foreign(const std::filesystem::path& path) {
-  return path.extension() == ".onnx" || path.extension() == ".safetensors";
+  return file_ending(path) == ".onnx" || file_ending(path) == ".safetensors";
 }
 
 Json onnx_data(const OnnxFile& file, Tables& tables) {
@@ -181,7 +182,7 @@ Json onnx_data(const OnnxFile& file, Tables& tables) {
 }
 
 Json foreign_data(const std::filesystem::path& path, Tables& tables) {
-  const bool is_onnx = path.extension() == ".onnx";
+  const bool is_onnx = file_ending(path) == ".onnx";
   Json data{{"format", is_onnx ? "onnx" : "safetensors"},
             {"file", path.string()},
             {"file_bytes", size_of_file(path)}};
