@@ -4,11 +4,10 @@
 
 #include "models/data/packing.h"
 #include "models/data/permutation.h"
+#include "models/data/sources.h"
 
 namespace genesis::data {
 namespace {
-
-constexpr int64_t kNotLearnt = -100;
 
 // Positions that a sample takes: its last token is only a target.
 int64_t length_of(const chat::Sample& sample) { return static_cast<int64_t>(sample.tokens.size()) - 1; }
@@ -41,17 +40,17 @@ ConversationSource::ConversationSource(std::vector<chat::Sample> samples, const 
          options.sequence_length);
   take(std::move(samples));
   make_rows();
-  batches_ = static_cast<int64_t>(rows_.size()) / options.batch_size;
+  const auto rows = static_cast<int64_t>(rows_.size());
+  batches_ = (rows + (options.fill_last ? options.batch_size - 1 : 0)) / options.batch_size;
   if (batches_ < 1)
-    fail(
-        "the conversations fill {} rows of {} tokens, one batch needs {}: give more conversations or smaller "
-        "batches{}",
-        rows_.size(), options.sequence_length, options.batch_size,
-        statistics_.without_targets == 0
-            ? ""
-            : fmt::format(
-                  "; {} samples have nothing to learn in their first {} tokens: give longer rows (--seq)",
-                  statistics_.without_targets, options.sequence_length));
+    fail("the conversations fill {} rows of {} tokens, one batch needs {}: give more conversations{}{}", rows,
+         options.sequence_length, options.fill_last ? 1 : options.batch_size,
+         options.fill_last ? "" : " or smaller batches",
+         statistics_.without_targets == 0
+             ? ""
+             : fmt::format(
+                   "; {} samples have nothing to learn in their first {} tokens: give longer rows (--seq)",
+                   statistics_.without_targets, options.sequence_length));
 }
 
 void ConversationSource::take(std::vector<chat::Sample> samples) {
@@ -110,17 +109,17 @@ void ConversationSource::write_row(const std::vector<size_t>& samples, const Row
 
 NamedTensors ConversationSource::batch(int64_t position) {
   const int64_t epoch = position / batches_, first = position % batches_ * options_.batch_size;
-  const Permutation order(static_cast<int64_t>(rows_.size()), options_.seed,
-                          static_cast<uint64_t>(epoch) + 1);
+  const auto count = static_cast<int64_t>(rows_.size());
+  const Permutation order(count, options_.seed, static_cast<uint64_t>(epoch) + 1);
   const TensorType type{DType::i64, {options_.batch_size, options_.sequence_length}};
   NamedTensors batch;
-  Row row{rows_of(batch, "tokens", type, options_.pad_token), rows_of(batch, "targets", type, kNotLearnt),
+  Row row{rows_of(batch, "tokens", type, options_.pad_token), rows_of(batch, "targets", type, kIgnoredTarget),
           nullptr, nullptr};
   if (options_.pack) {
     row.positions = rows_of(batch, "positions", type, 0);
     row.segments = rows_of(batch, "segments", type, -1);
   }
-  for (int64_t i = 0; i < options_.batch_size; ++i) {
+  for (int64_t i = 0; i < std::min(options_.batch_size, count - first); ++i) {
     write_row(rows_[static_cast<size_t>(options_.shuffle ? order[first + i] : first + i)], row);
     for (int64_t** column : {&row.tokens, &row.targets, &row.positions, &row.segments})
       if (*column) *column += options_.sequence_length;

@@ -20,14 +20,16 @@ struct ConversationOptions {
   bool shuffle = true;
   bool pack = false;
   int64_t pad_token = 0;  // behind the last sample of a row
+  // Whether the last rows of an epoch that do not fill a batch come in one that is filled up with rows without targets.
+  bool fill_last = false;
 };
 
 // Rows are made once, of samples in an order by seed; which rows a batch has is a new order every epoch. The last rows of an
-// epoch that do not fill a batch are left out.
+// epoch that do not fill a batch are left out where `fill_last` does not keep them.
 class ConversationSource : public BatchSource {
  public:
   // Samples that are longer than a row lose their end, and those without targets are left out. Throws Error where what is left
-  // does not fill a batch.
+  // does not fill a batch, or with `fill_last` where nothing is.
   ConversationSource(std::vector<chat::Sample> samples, const ConversationOptions& options);
 
   NamedTensors batch(int64_t position) override;

@@ -1,6 +1,8 @@
 // Rows of tokens that do not overlap, from one long stream, as batches: what text and token shards have in common.
 #pragma once
 
+#include <algorithm>
+
 #include "models/data/permutation.h"
 #include "models/data/sources.h"
 
@@ -14,8 +16,9 @@ class RowSource final : public BatchSource {
   RowSource(Stream stream, const SourceOptions& options)
       : stream_(std::move(stream)),
         options_(options),
-        rows_((stream_.size() - 1) / options.sequence_length),
-        batches_(rows_ / options.batch_size) {}
+        rows_(rows_in(stream_.size(), options)),
+        batches_(options.fill_last ? (rows_ + options.batch_size - 1) / options.batch_size
+                                   : rows_ / options.batch_size) {}
 
   NamedTensors batch(int64_t position) override {
     const int64_t first = position % batches_ * options_.batch_size, length = options_.sequence_length;
@@ -25,9 +28,10 @@ class RowSource final : public BatchSource {
     Tensor tokens = Tensor::uninitialized(type, &tokens_data),
            targets = Tensor::uninitialized(type, &targets_data);
     for (int64_t i = 0; i < options_.batch_size; ++i) {
-      const int64_t begin = (options_.shuffle ? order[first + i] : first + i) * length;
-      stream_.read(begin, length, reinterpret_cast<int64_t*>(tokens_data) + i * length);
-      stream_.read(begin + 1, length, reinterpret_cast<int64_t*>(targets_data) + i * length);
+      const int64_t begin =
+          first + i >= rows_ ? stream_.size() : (options_.shuffle ? order[first + i] : first + i) * length;
+      read_row(begin, 0, reinterpret_cast<int64_t*>(tokens_data) + i * length);
+      read_row(begin + 1, kIgnoredTarget, reinterpret_cast<int64_t*>(targets_data) + i * length);
     }
     return {{"tokens", tokens}, {"targets", targets}};
   }
@@ -36,21 +40,35 @@ class RowSource final : public BatchSource {
   int64_t batches_per_epoch() const override { return batches_; }
 
  private:
+  // Each token but the last stands before a target.
+  static int64_t rows_in(int64_t tokens, const SourceOptions& options) {
+    const int64_t length = options.sequence_length;
+    return (tokens - 1 + (options.fill_last ? length - 1 : 0)) / length;
+  }
+
+  // What the stream has from `begin` on, and `filling` behind its end.
+  void read_row(int64_t begin, int64_t filling, int64_t* row) const {
+    const int64_t there = std::clamp<int64_t>(stream_.size() - begin, 0, options_.sequence_length);
+    if (there > 0) stream_.read(begin, there, row);
+    std::fill(row + there, row + options_.sequence_length, filling);
+  }
+
   Stream stream_;
   SourceOptions options_;
   int64_t rows_, batches_;
 };
 
-// Throws Error for sizes that are not positive, and where the stream does not fill one batch; `what` says how much there
+// Throws Error for sizes that are not positive, and where the stream has not what one batch needs; `what` says how much there
 // is: "the text has 8 bytes".
 template <class Stream>
 std::unique_ptr<BatchSource> make_row_source(Stream stream, const SourceOptions& options,
                                              const std::string& what) {
   const int64_t batch = options.batch_size, length = options.sequence_length;
   if (batch < 1 || length < 1) fail("batch size {} and sequence length {} must be positive", batch, length);
-  if ((stream.size() - 1) / length < batch)
-    fail("{}, one batch of {} x {} tokens needs {}: give more text or smaller batches", what, batch, length,
-         batch * length + 1);
+  const int64_t needed = options.fill_last ? 2 : batch * length + 1;
+  if (stream.size() < needed)
+    fail("{}, one batch of {} x {} tokens needs {}: give more text{}", what, batch, length, needed,
+         options.fill_last ? "" : " or smaller batches");
   return std::make_unique<RowSource<Stream>>(std::move(stream), options);
 }
 

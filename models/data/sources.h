@@ -1,5 +1,6 @@
 // Batch sources over files. All shuffle by seed, a new order every epoch, and give the same batch for the
-// same position. The last samples of an epoch that do not fill a batch are left out.
+// same position. The last samples of an epoch that do not fill a batch are left out, or come in a batch that is filled up with
+// what does not count.
 #pragma once
 
 #include <filesystem>
@@ -13,11 +14,17 @@
 
 namespace genesis::data {
 
+// A target that the losses of language models leave out (schema/ops/nn/loss.h).
+constexpr int64_t kIgnoredTarget = -100;
+
 struct SourceOptions {
   int64_t batch_size = 8;
   int64_t sequence_length = 256;  // text only
   uint64_t seed = 0;
   bool shuffle = true;
+  // Of text: whether once through it is all of it, for an evaluation, where every target counts alike whatever the batch is:
+  // what is missing in the last row and in the last batch is filled up with targets that are ignored. Arrays name no targets.
+  bool fill_last = false;
   // What numbers in JSON lines become, by field; fields not named here are i64, or f32 when one of their
   // numbers is not whole.
   std::map<std::string, DType> dtypes = {};

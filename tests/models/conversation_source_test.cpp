@@ -78,6 +78,24 @@ TEST(ConversationSource, PadsARowPerSample) {
   EXPECT_EQ(source.items_per_batch(), 6);
 }
 
+// For an evaluation: a row that is filled up has no targets, and fewer rows than a batch are enough.
+TEST(ConversationSource, FillsUpTheLastBatch) {
+  for (const bool pack : {false, true}) {
+    ConversationSource source(
+        {sample_of(10, 5), sample_of(20, 5), sample_of(30, 5)},
+        {.batch_size = 2, .sequence_length = 5, .shuffle = false, .pack = pack, .fill_last = true});
+    ASSERT_EQ(source.batches_per_epoch(), 2);
+    const NamedTensors last = source.batch(1);
+    EXPECT_EQ(row_of(last, "tokens", 0, 5), (Ids{30, 31, 32, 33, 0}));
+    EXPECT_EQ(row_of(last, "targets", 1, 5), Ids(5, -100));
+    if (pack) EXPECT_EQ(row_of(last, "segments", 1, 5), Ids(5, -1));
+    EXPECT_EQ(row_of(source.batch(2), "tokens", 0, 5)[0], 10);
+  }
+  ConversationSource few({sample_of(10, 5)}, {.batch_size = 8, .sequence_length = 5, .fill_last = true});
+  EXPECT_EQ(few.batches_per_epoch(), 1);
+  EXPECT_EQ(few.batch(0).at("tokens").numel(), 40);
+}
+
 TEST(ConversationSource, PacksSeveralIntoARow) {
   ConversationSource source({sample_of(10, 4), sample_of(20, 3), sample_of(30, 2)},
                             {.batch_size = 1, .sequence_length = 7, .shuffle = false, .pack = true});

@@ -122,6 +122,19 @@ TEST(TextSource, AnEpochReadsEveryWindowOnceAndTheNextInAnotherOrder) {
   EXPECT_EQ(ints(source->batch(int64_t{4} << 40), "tokens").size(), 12u);
 }
 
+// For an evaluation: of 11 tokens each but the first is a target once, and what is filled up has none.
+TEST(TextSource, TheLastBatchIsFilledUp) {
+  const SourceOptions options{.batch_size = 2, .sequence_length = 4, .shuffle = false, .fill_last = true};
+  const auto source = text_source(alphabet(11), options);
+  ASSERT_EQ(source->batches_per_epoch(), 2);
+  EXPECT_EQ(ints(source->batch(0), "targets"), (Ints{1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(ints(source->batch(1), "tokens"), (Ints{8, 9, 10, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(ints(source->batch(1), "targets"), (Ints{9, 10, -100, -100, -100, -100, -100, -100}));
+  EXPECT_EQ(ints(source->batch(2), "tokens"), ints(source->batch(0), "tokens"));
+  EXPECT_EQ(ints(text_source(alphabet(2), options)->batch(0), "targets")[0], 1);
+  expect_error([&] { text_source("a", options); }, {"1 bytes", "needs 2"});
+}
+
 TEST(TextSource, TooShortTextIsRefusedAndTheShortestAccepted) {
   const SourceOptions options{.batch_size = 2, .sequence_length = 4};
   expect_error([&] { text_source(alphabet(8), options); }, {"8 bytes", "2 x 4", "needs 9"});

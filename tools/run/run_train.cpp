@@ -264,15 +264,22 @@ void print_result(const TrainFlags& flags, const RunEnd& end) {
 // What is evaluated is taken in its own order, so that every evaluation takes the same.
 Sources open_all_data(const TrainFlags& flags, const Model& model) {
   data::SourceOptions options = source_options(flags, model.entry("train_step"));
-  TrainData data = open_train_data(flags.data, model, "train_step", options, flags.text, flags.quiet);
+  TrainData data = with_context(
+      [&] { return open_train_data(flags.data, model, "train_step", options, flags.text, flags.quiet); },
+      [] { return "in the data to train on"; });
   Sources sources{std::move(data.training), std::move(data.held_out)};
   if (flags.evaluation_data.empty()) return sources;
   options.shuffle = false;
+  options.fill_last = true;
   TextFlags text = flags.text;
   text.held_out = 0;
-  sources.evaluation =
-      open_train_data(flags.evaluation_data, model, passes::kEvaluationEntry, options, text, flags.quiet)
-          .training;
+  sources.evaluation = with_context(
+      [&] {
+        return open_train_data(flags.evaluation_data, model, passes::kEvaluationEntry, options, text,
+                               flags.quiet)
+            .training;
+      },
+      [] { return "in the data of --eval-data"; });
   return sources;
 }
 

@@ -158,9 +158,9 @@ TrainData token_data(const std::vector<std::string>& names, const data::TextToke
   check_held_out(corpus, flags.held_out);
   say_where(corpus, quiet);
   TrainData data;
-  data.training = with_context([&] { return data::token_source(std::move(corpus.training), options); },
-                               [] { return "in the data to train on"; });
+  data.training = data::token_source(std::move(corpus.training), options);
   options.shuffle = false;
+  options.fill_last = true;
   if (flags.held_out > 0)
     data.held_out = with_context([&] { return data::token_source(std::move(corpus.held_out), options); },
                                  [] { return "in the data that is held out"; });
@@ -208,7 +208,8 @@ TrainData conversation_data(const std::vector<std::string>& names, const Model& 
                                                          .sequence_length = options.sequence_length,
                                                          .seed = options.seed,
                                                          .shuffle = options.shuffle,
-                                                         .pack = has_input(entry, "segments")});
+                                                         .pack = has_input(entry, "segments"),
+                                                         .fill_last = options.fill_last});
   if (!quiet) say_rows(*source);
   warn_of_padding(*source, model, entry, options.sequence_length);
   return {std::move(source), nullptr};
