@@ -10,6 +10,7 @@
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
+#include "schema/messages/log.h"
 
 namespace genesis {
 namespace {
@@ -44,6 +45,10 @@ nlohmann::ordered_json row_of(const TrainMetrics& m) {
   return row;
 }
 
+void warn_of_no_more(int64_t step, const std::string& why) {
+  log_warning("{} (at step {}): training goes on, and no more metrics are written there", why, step);
+}
+
 // A row that a full disk or a kill has cut short, behind which nothing stands.
 bool is_cut_row(const std::string& line, std::istream& in) {
   const std::string begin = R"({"step":)";
@@ -68,7 +73,7 @@ void check_holds_metrics(const std::filesystem::path& path) {
         path.string());
 }
 
-MetricsFile::MetricsFile(const std::filesystem::path& path, int64_t first) {
+MetricsFile::MetricsFile(const std::filesystem::path& path, int64_t first) : path_(path) {
   if (path.empty()) return;
   check_holds_metrics(path);
   if (std::filesystem::is_regular_file(path)) write_file_atomically(path, rows_until(path, first));
@@ -79,7 +84,9 @@ MetricsFile::MetricsFile(const std::filesystem::path& path, int64_t first) {
 void MetricsFile::write(const TrainMetrics& m) {
   if (!file_.is_open()) return;
   file_ << row_of(m).dump() << std::endl;
-  if (!file_) fail("writing metrics stopped at step {}: {}", m.step, std::strerror(errno));
+  if (file_) return;
+  warn_of_no_more(m.step, fmt::format("writing {} stopped: {}", path_.string(), std::strerror(errno)));
+  file_.close();
 }
 
 TensorBoardFile::TensorBoardFile(const std::filesystem::path& folder) {
@@ -88,11 +95,16 @@ TensorBoardFile::TensorBoardFile(const std::filesystem::path& folder) {
 
 void TensorBoardFile::write(const TrainMetrics& m) {
   if (!file_) return;
-  file_->write(m.step, {{"loss/train", m.loss},
-                        {"loss/evaluation", m.evaluation_loss},
-                        {"grad_norm", m.grad_norm},
-                        {"lr", m.learning_rate},
-                        {"items_per_second", m.items_per_second}});
+  try {
+    file_->write(m.step, {{"loss/train", m.loss},
+                          {"loss/evaluation", m.evaluation_loss},
+                          {"grad_norm", m.grad_norm},
+                          {"lr", m.learning_rate},
+                          {"items_per_second", m.items_per_second}});
+  } catch (const Error& error) {
+    warn_of_no_more(m.step, error.message());
+    file_.reset();
+  }
 }
 
 }  // namespace genesis

@@ -18,10 +18,12 @@ class MetricsFile {
   // Keeps the rows of a file that is there up to step `first`, from which training goes on. Empty path: nothing. Throws Error
   // as check_holds_metrics does, before anything is written.
   MetricsFile(const std::filesystem::path& path, int64_t first);
-  // Flushed, so that a killed run keeps its curve. Throws Error when the disk is full.
+  // Flushed, so that a killed run keeps its curve. Warns, once, where that cannot be, as when the disk is full, and writes no
+  // more: the work is worth more than its curve.
   void write(const TrainMetrics& m);
 
  private:
+  std::filesystem::path path_;
   std::ofstream file_;
 };
 
@@ -29,6 +31,7 @@ class MetricsFile {
 class TensorBoardFile {
  public:
   explicit TensorBoardFile(const std::filesystem::path& folder);  // empty: nothing
+  // Warns as a MetricsFile does.
   void write(const TrainMetrics& m);
 
  private:

@@ -146,23 +146,25 @@ class TrainingRun {
     metrics.items_per_second = speed_.update(metrics.seconds, source_.items_per_batch());
     metrics.checkpoint_stall_seconds = std::exchange(stall_, 0);
     if (writer_) metrics.checkpoint = writer_->newest();
-    if (evaluates && std::isfinite(metrics.loss)) evaluate(metrics);
+    if (stop_ == Stop::kNo && options_.should_stop) stop_ = options_.should_stop();
+    // A step that has been started is done before the run stops.
+    const bool stops = stop_ != Stop::kNo && (!next_ || next_->failure);
+    const bool ends_in_order = evaluator_ && stops && stop_ == Stop::kInOrder;
+    if ((evaluates || ends_in_order) && std::isfinite(metrics.loss)) evaluate(metrics);
     files.write(metrics);
     check_loss(metrics);
     check_skips(session_, metrics, options_, inputs);
     last_ = metrics;
     if (options_.on_step) options_.on_step(metrics);
-    const bool stop = stopping_ || metrics.out_of_patience || (options_.should_stop && options_.should_stop());
-    stopping_ = stop && next_ && !next_->failure;
-    if (stopping_) return true;
-    care_for_checkpoints(step, stop || step == options_.steps);
-    return !stop;
+    const bool is_last = stops || metrics.out_of_patience || step == options_.steps;
+    care_for_checkpoints(step, is_last);
+    return !is_last;
   }
 
   // Whether nothing looks at the states between this step and the next.
   bool runs_ahead(int64_t step) const {
     const bool saves = writer_ && is_saved(step), scales_loss = !std::isnan(last_.loss_scale);
-    return options_.run_ahead && !stopping_ && step > first_ + 1 && step < options_.steps &&
+    return options_.run_ahead && stop_ == Stop::kNo && step > first_ + 1 && step < options_.steps &&
            !is_evaluated(step) && !saves && !scales_loss;
   }
 
@@ -244,8 +246,8 @@ class TrainingRun {
   SpeedMeter speed_;
   Clock::time_point start_;
   std::optional<Next> next_;
-  bool stopping_ = false;  // after the step that has been started
-  double stall_ = 0;  // of the checkpoint after the latest step
+  Stop stop_ = Stop::kNo;  // what was asked for
+  double stall_ = 0;       // of the checkpoint after the latest step
   TrainMetrics last_;
 };
 

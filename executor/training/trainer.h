@@ -12,6 +12,9 @@
 
 namespace genesis {
 
+// Whether a run ends ahead of its steps, with a checkpoint: soon, or as it would after all of them, with an evaluation too.
+enum class Stop { kNo, kSoon, kInOrder };
+
 struct TrainerOptions {
   std::string entry = "train_step";
   int64_t steps = 0;                      // total, those before a resume included
@@ -35,7 +38,7 @@ struct TrainerOptions {
   std::filesystem::path metrics = {};                     // a JSON object a line per step; empty: none
   std::filesystem::path tensorboard = {};                 // folder for an event file; empty: none
   std::function<void(const TrainMetrics&)> on_step = {};  // after each step
-  std::function<bool()> should_stop = {};  // asked after each step: ends early, with a checkpoint
+  std::function<Stop()> should_stop = {};                 // asked after each step
   // A step starts before the result of the one ahead is read, so that a GPU has no pause between them; not where states are
   // looked at in between (an evaluation, a checkpoint, a loss scale). on_step may then see states that are a step further, and
   // a run that should stop does the step that has been started. The same on all ranks.

@@ -69,7 +69,7 @@ TEST_P(CheckpointsBeside, ResumeAsTheRunThatWentOn) {
   TinyBatches source;
   Session whole = session_of(model), first = session_of(model);
   const TrainMetrics expected = train(whole, source, {.steps = kSteps});
-  const auto stop = [&, n = 0]() mutable { return ++n == 7; };
+  const auto stop = [&, n = 0]() mutable { return ++n == 7 ? Stop::kSoon : Stop::kNo; };
   train(first, source,
         {.steps = kSteps, .checkpoint = folder.path(), .checkpoint_every = kEvery, .should_stop = stop});
   const auto found = find_checkpoint(folder.path());

@@ -94,6 +94,19 @@ TEST(Trainer, WritesALineAStep) {
 }
 
 // The batch after the one in work is asked for early; what is wrong with it comes when it is due.
+// The work is worth more than its curve.
+TEST(Trainer, GoesOnWhereMetricsCannotBeWritten) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full";
+  Session session(std::shared_ptr<const Model>(parse_text(kCountdown)));
+  Ones source;
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(train(session, source, {.steps = 3, .metrics = "/dev/full"}).step, 3);
+  const std::string said = ::testing::internal::GetCapturedStdout();
+  EXPECT_NE(said.find("/dev/full"), std::string::npos) << said;
+  EXPECT_NE(said.find("at step 1"), std::string::npos) << said;
+  EXPECT_EQ(said.find("at step 2"), std::string::npos) << said;
+}
+
 TEST(Trainer, ABatchThatCannotBeMadeEndsTrainingAfterTheStepsBefore) {
   class FailsAtTwo final : public BatchSource {
    public:
@@ -185,6 +198,30 @@ TEST(Trainer, StopsWhenPatienceIsOverAndKeepsTheBest) {
   EXPECT_EQ(find_checkpoint(folder / "run")->step, 5);
 }
 
+// A run whose time is over is evaluated as after its last step; one that somebody wants to end is not.
+TEST(Trainer, EvaluatesAtTheEndWhereverThatIs) {
+  for (const Stop stop : {Stop::kSoon, Stop::kInOrder})
+    for (const bool run_ahead : {false, true}) {
+      const TemporaryFolder folder;
+      Ones source;
+      Threes evaluation;
+      Session session(rising_again());
+      int asked = 0;
+      const TrainMetrics last = train(session, source,
+                                      {.steps = 20,
+                                       .checkpoint = folder / "run",
+                                       .evaluation = &evaluation,
+                                       .metrics = folder / "m.jsonl",
+                                       .should_stop = [&] { return ++asked == 3 ? stop : Stop::kNo; },
+                                       .run_ahead = run_ahead});
+      const bool evaluated = stop == Stop::kInOrder;
+      EXPECT_EQ(last.step, run_ahead ? 4 : 3);
+      EXPECT_EQ(!std::isnan(last.evaluation_loss), evaluated);
+      EXPECT_EQ(lines(folder / "m.jsonl").back().contains("evaluation_loss"), evaluated);
+      EXPECT_EQ(std::filesystem::exists(folder / "run" / kBestModel), evaluated);
+    }
+}
+
 // What the evaluations so far have shown is part of a checkpoint.
 TEST(Trainer, PatienceGoesOnAfterAResume) {
   const TemporaryFolder folder;
@@ -253,7 +290,10 @@ TEST(Trainer, StopsWhenAskedAndRunsNothingWhenDone) {
   Ones source;
   EXPECT_EQ(train(session, source, {.steps = 0}).step, 0);
   int asked = 0;
-  EXPECT_EQ(train(session, source, {.steps = 3, .should_stop = [&] { return ++asked == 2; }}).step, 2);
+  EXPECT_EQ(train(session, source,
+                  {.steps = 3, .should_stop = [&] { return ++asked == 2 ? Stop::kSoon : Stop::kNo; }})
+                .step,
+            2);
   EXPECT_EQ(session.state("n").to_doubles()[0], 1);
 }
 
@@ -300,8 +340,10 @@ TEST(Trainer, AStepThatHasBeenStartedIsDoneBeforeTheRunStops) {
     Session session(std::shared_ptr<const Model>(parse_text(text)));
     Ones source;
     int asked = 0;
-    const TrainMetrics last = train(
-        session, source, {.steps = 9, .should_stop = [&] { return ++asked == 4; }, .run_ahead = run_ahead});
+    const TrainMetrics last = train(session, source,
+                                    {.steps = 9,
+                                     .should_stop = [&] { return ++asked == 4 ? Stop::kSoon : Stop::kNo; },
+                                     .run_ahead = run_ahead});
     EXPECT_EQ(last.step, run_ahead ? 5 : 4);
     EXPECT_EQ(asked, 4);
     EXPECT_EQ(session.state("n").to_doubles()[0], static_cast<double>(50 - last.step));

@@ -191,7 +191,8 @@ TrainMetrics run(const TrainFlags& flags, Session& session, Sources& sources, co
   StopVotes votes(world);
   options.should_stop = [&] {
     seen.stop = votes.after_step(stop_here.vote());
-    return seen.stop.stops();
+    if (seen.stop.signal != 0) return Stop::kSoon;  // who asks for it does not wait for an evaluation
+    return seen.stop.time_up ? Stop::kInOrder : Stop::kNo;
   };
   options.on_step = [&](const TrainMetrics& m) {
     seen.longest_stall = std::max(seen.longest_stall, m.checkpoint_stall_seconds);
@@ -459,7 +460,7 @@ void add_train(Command& app) {
       "Example:\n  genesis-run train train.genesis --data text.txt --batch 8 --seq 256 --steps 500 "
       "--checkpoint run --resume\n"
       "Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 end a run after its step, with a checkpoint and the output "
-      "written, "
+      "written, without another evaluation, "
       "and exit code 130, 143, 129 or 138; a second of them, but for SIGHUP, ends it at once. One run at a "
       "time "
       "writes to a folder of checkpoints.");

@@ -82,7 +82,8 @@ void TrainFlags::add_data(Command& command) {
       ->take_all();
   add_number(command, "--steps", steps, "steps in total, those before a resume included",
              at_least<int64_t>(0));
-  add_number(command, "--minutes", minutes, "stop after this much time, with exit code 0; 0: never",
+  add_number(command, "--minutes", minutes,
+             "stop after this much time, with the evaluation of a last step and exit code 0; 0: never",
              at_least<double>(0));
   add_number(command, "--batch", source.batch_size, "samples per step, of all ranks together",
              at_least<int64_t>(1));
@@ -162,6 +163,8 @@ void TrainFlags::check_files() const {
     for (const auto* names : {&data, &evaluation_data})
       for (const std::string& name : *names) check_is_not_data(option, file, name);
   }
+  if (!metrics.empty() && fs::weakly_canonical(metrics, error) == fs::weakly_canonical(output, error))
+    fail_usage("--metrics and -o are both '{}', and one would write over the other: name two files", output);
   check_holds_metrics(metrics);
   check_replaces_model("-o", output);
 }
