@@ -234,7 +234,7 @@ void check_train_options(const TrainOptions& options) {
   }
 }
 
-TrainOptions parse_train_options(const std::string& text) {
+TrainOptions parse_train_options(const std::string& text, const TrainOptions& standard) {
   std::vector<std::string> items = split_list(text, ',');
   if (!items.empty() && items[0].find('=') == std::string::npos) items[0] = "optimizer=" + items[0];
   std::vector<std::pair<std::string, std::string>> given;
@@ -249,7 +249,7 @@ TrainOptions parse_train_options(const std::string& text) {
   // Choices first, since they decide which others there are.
   std::ranges::stable_partition(
       given, [](const auto& pair) { return pair.first == "optimizer" || pair.first == "schedule"; });
-  TrainOptions options;
+  TrainOptions options = standard;
   for (const auto& [key, value] : given) set_option(options, key, value);
   check_train_options(options);
   return options;

@@ -74,7 +74,8 @@ void check_train_options(const TrainOptions& options);
 // Pairs key=value separated by ','; the first word alone may name the optimizer. Lists are separated by ';'
 // (freeze=embed*;*.bias), a group stands in braces (group={*.bias:lr=0.5x}) and may be given again. Throws Error that names the key and lists the known ones, and for a key that this
 // optimizer or this schedule does not read.
-TrainOptions parse_train_options(const std::string& text);
+// What the text does not name is as `standard` has it.
+TrainOptions parse_train_options(const std::string& text, const TrainOptions& standard = {});
 // What differs from the defaults; parse_train_options reads it back.
 std::string to_string(const TrainOptions& options);
 

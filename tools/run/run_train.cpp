@@ -48,11 +48,10 @@ std::shared_ptr<Model> load_prepared(const TrainFlags& flags, const LoadOptions&
   if (flags.begins_training() && model->find_entry("train_step")) model = to_train_anew(*model);
   if (flags.lora.rank > 0) passes::add_lora(*model, flags.lora);
   if (flags.begins_training()) {
-    passes::TrainOptions options = passes::parse_train_options(flags.optimizer);
-    if (model->find_entry("loss_packed") && !conversation_files(flags.data).empty())
-      options.entry = "loss_packed";
+    const bool packs = model->find_entry("loss_packed") && !conversation_files(flags.data).empty();
+    const passes::TrainOptions standard{.entry = packs ? "loss_packed" : "loss"};
     check_quantized_training(*model);
-    passes::add_training(*model, options);
+    passes::add_training(*model, passes::parse_train_options(flags.optimizer, standard));
   }
   return model;
 }
