@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/chat/jinja/values/json_value.h"
 #include "models/tokenizer/byte_alphabet.h"
 #include "models/tokenizer/unicode.h"
 #include "schema/file/format/utf8.h"
@@ -54,6 +55,36 @@ void keep_learnt(Rendered& rendered, const Value& messages, const std::vector<bo
   rendered.generations = std::move(kept);
 }
 
+// What the model reads before an answer that nothing is said before, in the text that ends with it. Templates need not render an
+// empty list: then it ends with what the template asks for an answer with behind any message.
+std::string before_first_answer(const ChatTemplate& chat, const jinja::Dict& variables,
+                                const std::string& after) {
+  static const Value kAny = jinja::parse_json(R"([{"role": "user", "content": "a"}])");
+  const std::string asked = chat.render(kAny, {.variables = variables}).text,
+                    prompted =
+                        chat.render(kAny, {.add_generation_prompt = true, .variables = variables}).text;
+  const std::string prompt = prompted.starts_with(asked) ? prompted.substr(asked.size()) : "";
+  const size_t at = prompt.empty() ? std::string::npos : after.find(prompt);
+  if (at == std::string::npos)
+    fail(
+        "the conversation begins with a message of the assistant, and the chat template does not show where "
+        "that begins: put a message of the user or the system ahead of it, give it a 'weight' of 0, or mark "
+        "answers in the template with {{% generation %}}");
+  return after.substr(0, at + prompt.size());
+}
+
+std::string before_answer(const ChatTemplate& chat, const Value& messages, size_t index,
+                          const jinja::Dict& variables, const std::string& after) {
+  try {
+    return chat
+        .render(first_messages(messages, index), {.add_generation_prompt = true, .variables = variables})
+        .text;
+  } catch (const Error&) {
+    if (index > 0) throw;
+    return before_first_answer(chat, variables, after);
+  }
+}
+
 // What the model is to write where, found by rendering the messages up to each answer. An answer is learnt in the text that
 // ends with it, as the model will read it, or in that of a later answer where this begins with it.
 std::vector<Rendered> texts_by_prefixes(const ChatTemplate& chat, const Value& messages, const std::vector<bool>& learnt,
@@ -61,9 +92,8 @@ std::vector<Rendered> texts_by_prefixes(const ChatTemplate& chat, const Value& m
   std::vector<Rendered> texts;  // the last first
   for (size_t i = messages.sequence()->items.size(); i-- > 0;) {
     if (!learnt[i]) continue;
-    const std::string before =
-        chat.render(first_messages(messages, i), {.add_generation_prompt = true, .variables = variables}).text;
     std::string after = chat.render(first_messages(messages, i + 1), {.variables = variables}).text;
+    const std::string before = before_answer(chat, messages, i, variables, after);
     if (!after.starts_with(before))
       fail(
           "the chat template renders what stands before message {} in another way with it, so that what the "

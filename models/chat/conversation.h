@@ -23,6 +23,9 @@ class SampleMaker {
   // each answer is learnt in a sample of its own, behind what the model will have read when it is to write it; samples are
   // in the order of their last answers. Answers that stay as they were share a sample.
   //
+  // An answer that a conversation begins with is found where the template renders no empty list, too: behind the first generation
+  // prompt.
+  //
   // An answer whose message has "weight": 0 is read and not learnt, as in OpenAI's files. `variables` is what else the template
   // sees: tools.
   //

@@ -85,6 +85,19 @@ TEST(SampleMaker, FindsAnswersByPrefixes) {
   EXPECT_EQ(learnt(ended), "one<|endoftext|>|two<|endoftext|>|");
 }
 
+// Qwen2.5's template looks at the first message, and puts a system message ahead of it.
+TEST(SampleMaker, AConversationMayBeginWithAnAnswer) {
+  const std::string begin =
+      "{% if messages[0].role != 'system' %}{{ '<|im_start|>system\nBe.<|im_end|>\n' }}{% endif %}"
+      "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}";
+  const std::string prompt = "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+  const auto talk = parse_messages(
+      R"([{"role": "assistant", "content": "one"}, {"role": "user", "content": "a"}, {"role": "assistant", "content": "two"}])");
+  EXPECT_EQ(learnt(maker(begin + prompt).of_messages(talk).at(0)), "one<|im_end|>\n|two<|im_end|>\n|");
+  EXPECT_NE(error_of([&] { maker(begin).of_messages(talk); }).find("begins with a message of the assistant"),
+            std::string::npos);
+}
+
 // As OpenAI's files say it. Both ways to find answers know it.
 TEST(SampleMaker, AnAnswerOfNoWeightIsReadAndNotLearnt) {
   const auto talk = [](const char* first, const char* second) {
