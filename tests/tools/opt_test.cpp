@@ -179,6 +179,27 @@ TEST_F(Opt, SaysThatTrainingLeavesQuantisedWeightsAsTheyAre) {
   EXPECT_EQ(adapters.err.find("stay as they are"), std::string::npos) << adapters.err;
 }
 
+TEST_F(Opt, SaysThatWeightsOf16BitsLoseSmallUpdates) {
+  const Words build{
+      "qwen2", "--set", "hidden_size=32", "--set", "intermediate_size=64", "--set", "num_hidden_layers=1"};
+  expect_ok(run_tool("genesis-build", build + Words{"--set", "dtype=bf16", "-o", path("short.genesis")}));
+  expect_ok(run_tool("genesis-build", build + Words{"-o", path("full.genesis")}));
+  const auto said = [&](const std::string& file, const Words& how) {
+    const Process process =
+        run_tool("genesis-run", Words{"train", path(file), "--data", TinyModels::get().text(), "--batch", "1",
+                                      "--seq", "16", "--steps", "1", "-o", path("t.genesis")} +
+                                    how);
+    expect_ok(process);
+    return process.err;
+  };
+  const std::string warned = said("short.genesis", {"--optimizer", "adamw"});
+  for (const char* part : {"weights are bf16", "--set dtype=f32", "precision=bf16"})
+    EXPECT_NE(warned.find(part), std::string::npos) << warned;
+  EXPECT_EQ(said("short.genesis", {"--lora", "2"}).find("weights are bf16"), std::string::npos);
+  EXPECT_EQ(said("full.genesis", {"--optimizer", "adamw,precision=bf16"}).find("weights are"),
+            std::string::npos);
+}
+
 TEST_F(Opt, PlansBuffersFromCsv) {
   write_text(path("buffers.csv"), "id,lower,upper,size\na,0,2,10\nb,1,3,20\nc,2,4,10\n");
   const auto json = expect_json(run_tool("genesis-opt", {"--plan-csv", path("buffers.csv"), "--json"}));

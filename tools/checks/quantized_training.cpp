@@ -1,13 +1,35 @@
 #include "tools/checks/quantized_training.h"
 
+#include <algorithm>
+
 #include "passes/lora/lora.h"
 #include "schema/core/error.h"
 #include "schema/messages/log.h"
 
 namespace genesis::tools {
 
+namespace {
+
+// No f32 stands behind them: what an update changes by less than half of the last bit, it does not change.
+void warn_of_short_weights(const Model& model) {
+  const auto is_short = [](const State& state) {
+    return state.role == StateRole::kParameter && state.trainable && !state.encoded &&
+           is_float(state.type.dtype) && size_of(state.type.dtype) == 2;
+  };
+  const auto first = std::ranges::find_if(model.states(), is_short);
+  if (first == model.states().end()) return;
+  log_warning(
+      "{} weights are {}, in which small updates of a training are lost: keep them in f32 (`genesis-build "
+      "... --set "
+      "dtype=f32`) and compute in bf16 with precision=bf16 among the training options",
+      std::ranges::count_if(model.states(), is_short), name_of(first->type.dtype));
+}
+
+}  // namespace
+
 void check_quantized_training(const Model& model) {
   if (passes::lora_of(model)) return;
+  warn_of_short_weights(model);
   size_t frozen = 0, matrices = 0, vectors = 0;
   for (const State& state : model.states()) {
     if (state.role != StateRole::kParameter) continue;
