@@ -261,7 +261,11 @@ TEST_F(Checkpoints, OfAFinishedScheduleBeginAnotherTraining) {
   last_rate();
   const Process over = run(path("a.genesis"), "3", {"-o", path("b.genesis")});
   expect_ok(over);
-  EXPECT_NE(over.err.find("the learning rate is 0"), std::string::npos) << over.err;
+  EXPECT_NE(over.err.find("the learning rate is 0, so"), std::string::npos) << over.err;
+  EXPECT_NE(over.err.find("has come to its end"), std::string::npos) << over.err;
+  const Process none = run(tiny("qwen2.genesis"), "3", {"--optimizer", "sgd,lr=0", "-o", path("b.genesis")});
+  EXPECT_NE(none.err.find("the learning rate is 0 from the first step on"), std::string::npos) << none.err;
+  EXPECT_EQ(none.err.find("come to its end"), std::string::npos) << none.err;
   EXPECT_EQ(last_rate(), 0);
   for (const std::string& from : {path("a.genesis"), path(newest())}) {
     const Process anew = run(from, "3", {"--optimizer", "sgd,lr=0.5", "-o", path("c.genesis")});

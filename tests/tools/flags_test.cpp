@@ -78,6 +78,25 @@ TEST(Flags, TextsBeyondTheModelsPositionsAreRefused) {
                  {"--seq", "2000", "n_positions"});
 }
 
+TEST(Flags, TextsLongerThanTheModelWasMadeForAreToldOf) {
+  for (const Words& words :
+       {Words{"eval", tiny("qwen2.genesis"), "--data", TinyModels::get().text(), "--seq"},
+        Words{"train", tiny("qwen2.train.genesis"), "--data", TinyModels::get().text(), "--steps", "1",
+              "--batch", "1", "--quiet", "--seq"}}) {
+    const Process longer = run_tool("genesis-run", words + Words{"49"});
+    expect_ok(longer);
+    EXPECT_NE(longer.err.find("made for 48 at most"), std::string::npos) << longer.err;
+    EXPECT_EQ(run_tool("genesis-run", words + Words{"48"}).err.find("at most"), std::string::npos);
+  }
+}
+
+TEST(Flags, ARunsMetricsAreNotItsModel) {
+  const std::string file = tiny("both.out"), other = fs::path(file).parent_path() / "." / "both.out";
+  expect_usage_error(run_tool("genesis-run", {"train", tiny("qwen2.train.genesis"), "--data",
+                                              TinyModels::get().text(), "--metrics", file, "-o", other}),
+                     {"--metrics and -o", "both.out"});
+}
+
 TEST(Flags, NumbersOutOfRangeAreNamed) {
   for (const Words& words : {Words{"--keep", "0"}, Words{"--minutes", "-1"}, Words{"--steps", "-1"},
                              Words{"--checkpoint-every", "-1"}})

@@ -147,7 +147,9 @@ Result evaluate(const std::string& file, const std::shared_ptr<const Model>& mod
   check_vocabulary(*model, file, tokenizer);
   size_t longest = 1;
   for (const auto& tokens : texts.tokens) longest = std::max(longest, tokens.size());
-  text::check_positions(*model, std::min(flags.options.seq, static_cast<int64_t>(longest) - 1));
+  const int64_t window = std::min(flags.options.seq, static_cast<int64_t>(longest) - 1);
+  text::check_positions(*model, window);
+  warn_of_positions(*model, window);
   Session session(model, session_options(flags.run, world));
   Result result{.bytes = texts.bytes};
   const auto start = Clock::now();

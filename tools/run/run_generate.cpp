@@ -4,6 +4,7 @@
 
 #include "models/text/generator.h"
 #include "models/text/sampling_entries.h"
+#include "models/text/vocabulary.h"
 #include "models/zoo.h"
 #include "schema/file/json_text.h"
 #include "tools/common/numbers.h"
@@ -53,13 +54,13 @@ std::vector<int64_t> truncated(std::vector<int64_t> prompt, int64_t context, con
 
 // A text to make: which one of a prompt's.
 struct Sample {
-  std::string prompt;
+  Prompt prompt;
   size_t index;  // of the prompt
   int64_t number;
 };
 
 // Those of a prompt stand together.
-std::vector<Sample> samples_of(const std::vector<std::string>& prompts, const Flags& flags) {
+std::vector<Sample> samples_of(const std::vector<Prompt>& prompts, const Flags& flags) {
   std::vector<Sample> samples;
   for (size_t i = 0; i < prompts.size(); ++i)
     for (int64_t number = 0; number < flags.samples; ++number) samples.push_back({prompts[i], i, number});
@@ -75,7 +76,7 @@ text::GenerateOptions options_of(const Sample& sample, const Flags& flags) {
 
 nlohmann::ordered_json sample_json(const Sample& sample, const text::GenerateResult& result,
                                    const Flags& flags) {
-  nlohmann::ordered_json json = answer_json(sample.prompt, result);
+  nlohmann::ordered_json json = answer_json(sample.prompt.text, result);
   if (flags.samples > 1) json["sample"] = sample.number;
   return json;
 }
@@ -98,10 +99,10 @@ void print_rates(const text::GenerateResult& result) {
       result.stop_reason == text::StopReason::kCacheFull ? "; stopped: the KV cache is full" : "");
 }
 
-void check(const text::Generator& generator, const std::string& prompt, const std::vector<int64_t>& tokens,
+void check(const text::Generator& generator, const Prompt& prompt, const std::vector<int64_t>& tokens,
            const Flags& flags) {
   with_context([&] { generator.check(tokens, flags.options); },
-               [&] { return "prompt " + shortened(prompt); });
+               [&] { return fmt::format("prompt {}{}", shortened(prompt.text), printable(prompt.place)); });
 }
 
 void write_text(text::Generator& generator, const Sample& sample, const text::Request& request,
@@ -113,7 +114,7 @@ void write_text(text::Generator& generator, const Sample& sample, const text::Re
     result = generator.continue_with(request.prompt, request.options);
   } else {
     TextWriter writer;
-    writer.write(sample.prompt);
+    writer.write(sample.prompt.text);
     result = generator.continue_with(request.prompt, request.options, [&](const text::Piece& piece) {
       writer.write(piece.text);
       return true;
@@ -187,7 +188,8 @@ std::vector<text::Request> requests_of(const Model& model, const TextCodec& code
   std::vector<text::Request> requests;
   const int64_t context = longest_context(model, flags);
   for (const Sample& sample : samples)
-    requests.push_back({truncated(codec.encode(sample.prompt), context, flags), options_of(sample, flags)});
+    requests.push_back(
+        {truncated(codec.encode(sample.prompt.text), context, flags), options_of(sample, flags)});
   return requests;
 }
 
@@ -231,10 +233,24 @@ void check_flags(const Flags& flags, const Command& app) {
 }
 
 // All ranks have rank 0's: stdin is its own.
-std::vector<std::string> read_prompts(const PromptFlags& flags, World& world) {
+std::vector<Prompt> read_prompts(const PromptFlags& flags, World& world) {
   if (world.size() == 1) return flags.read();
-  const nlohmann::json mine = world.is_first() ? nlohmann::json(flags.read()) : nlohmann::json();
-  return parse_json_text(said_by_first(world, mine.dump())).get<std::vector<std::string>>();
+  nlohmann::json mine = nlohmann::json::array();
+  if (world.is_first())
+    for (const Prompt& prompt : flags.read()) mine.push_back({prompt.text, prompt.place});
+  std::vector<Prompt> prompts;
+  for (const auto& prompt : parse_json_text(said_by_first(world, mine.dump())))
+    prompts.push_back({prompt[0], prompt[1]});
+  return prompts;
+}
+
+// Of those that were asked for: a tokenizer may end texts with tokens that a smaller model never writes.
+void check_stop_tokens(const Model& model, const Flags& flags) {
+  const int64_t vocabulary = text::vocabulary_of(model.entry("decode"), 2);
+  for (const int64_t token : flags.options.stop_tokens)
+    if (token < 0 || token >= vocabulary)
+      fail("--stop-token {} is none of the model's tokens: its vocabulary has {}, from 0 to {}", token,
+           vocabulary, vocabulary - 1);
 }
 
 void generate_together(Flags& flags, const std::shared_ptr<World>& world) {
@@ -245,6 +261,7 @@ void generate_together(Flags& flags, const std::shared_ptr<World>& world) {
   flags.file = model_file_of_first(*world, flags.file);
   const std::shared_ptr<const Model> model = load_model(flags.file);
   const TextCodec codec(*model, flags.file, flags.tokenizer);
+  check_stop_tokens(*model, flags);
   const auto& ends = codec.end_tokens();
   flags.options.stop_tokens.insert(flags.options.stop_tokens.end(), ends.begin(), ends.end());
   const SessionOptions options = session_options(flags.run, world);

@@ -134,15 +134,19 @@ struct Seen {
 };
 
 // A warm-up begins with a rate of 0, and goes on from there.
-void warn_of_rate(const TrainMetrics& step, const std::string& file, Seen& seen) {
+void warn_of_rate(const TrainMetrics& step, const TrainFlags& flags, Seen& seen) {
   if (seen.rates_of_zero < 0 || step.skipped_steps > 0) return;
   seen.rates_of_zero = step.learning_rate == 0 ? seen.rates_of_zero + 1 : -1;
-  if (seen.rates_of_zero == 2)
-    log_warning(
-        "the learning rate is 0, so nothing is learnt: the schedule of the training that {} brings has come "
-        "to its end; "
-        "--optimizer NAME,lr=RATE begins another training with these weights",
-        file);
+  if (seen.rates_of_zero != 2) return;
+  if (flags.begins_training() && step.step == 2)
+    return log_warning(
+        "the learning rate is 0 from the first step on, so nothing is learnt: --optimizer NAME,lr=RATE gives "
+        "another");
+  log_warning(
+      "the learning rate is 0, so nothing is learnt: the schedule of the training that {} brings has come "
+      "to its end; "
+      "--optimizer NAME,lr=RATE begins another training with these weights",
+      flags.file);
 }
 
 // Where somebody sees it, or asked for it: measuring the device takes a second or two.
@@ -196,7 +200,7 @@ TrainMetrics run(const TrainFlags& flags, Session& session, Sources& sources, co
   options.on_step = [&](const TrainMetrics& m) {
     seen.longest_stall = std::max(seen.longest_stall, m.checkpoint_stall_seconds);
     if (!std::isnan(m.evaluation_loss)) seen.evaluation_loss = m.evaluation_loss;
-    if (world.is_first()) warn_of_rate(m, flags.file, seen);
+    if (world.is_first()) warn_of_rate(m, flags, seen);
     if (m.is_best) seen.best_step = m.step, seen.best_loss = m.evaluation_loss;
     progress.update(
         m.step, progress_text(m, seen.evaluation_loss, unit,

@@ -189,6 +189,13 @@ void warn_of_padding(const data::ConversationSource& source, const Model& model,
       100 * (1 - share));
 }
 
+// Tokens that the longest sample takes of a row.
+int64_t longest_of(const std::vector<chat::Sample>& samples, int64_t row) {
+  int64_t longest = 0;
+  for (const chat::Sample& sample : samples) longest = std::max(longest, std::ssize(sample.tokens) - 1);
+  return std::min(longest, row);
+}
+
 TrainData conversation_data(const std::vector<std::string>& names, const Model& model, const Graph& entry,
                             const data::SourceOptions& options, const TextFlags& flags, bool quiet) {
   if (flags.held_out > 0)
@@ -203,6 +210,7 @@ TrainData conversation_data(const std::vector<std::string>& names, const Model& 
                                 *tokenizer);
   data::Conversations read = data::read_conversations({names.begin(), names.end()}, maker, flags.skip_bad);
   warn_of_skipped(read);
+  warn_of_positions(model, longest_of(read.samples, options.sequence_length));
   auto source = std::make_unique<data::ConversationSource>(
       std::move(read.samples), data::ConversationOptions{.batch_size = options.batch_size,
                                                          .sequence_length = options.sequence_length,
@@ -239,6 +247,15 @@ void warn_of_repaired(const std::string& where) {
       "made UTF-8 "
       "by iconv)",
       where);
+}
+
+void warn_of_positions(const Model& model, int64_t tokens) {
+  if (const int64_t longest = models::longest_text(model); longest > 0 && tokens > longest)
+    log_warning(
+        "texts of {} tokens (--seq), and the model was made for {} at most (its max_position_embeddings): "
+        "what it says behind them "
+        "may mean little",
+        tokens, longest);
 }
 
 void warn_of_skipped(const data::Conversations& read) {
@@ -294,6 +311,7 @@ TrainData open_train_data(const std::vector<std::string>& names, const Model& mo
     return {data::open_source(names, options), nullptr};
   }
   text::check_positions(model, options.sequence_length);
+  warn_of_positions(model, options.sequence_length);
   if (const auto tokenizer = brought_tokenizer(model))
     return token_data(names, tokens_of(model, *tokenizer), options, flags, quiet);
   check_no_flags(flags, "with a model that brings no tokenizer (genesis-build --tokenizer)");

@@ -33,6 +33,9 @@ struct TrainData {
 // where only some are, and for a .json of conversations.
 std::vector<std::string> conversation_files(const std::vector<std::string>& names);
 
+// Of texts of so many tokens, where the model says that it was made for shorter ones.
+void warn_of_positions(const Model& model, int64_t tokens);
+
 // Lines that were left out; `where`, such as "byte 3 of 'a.txt'": what is no UTF-8.
 void warn_of_skipped(const data::Conversations& read);
 void warn_of_repaired(const std::string& where);

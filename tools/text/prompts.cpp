@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "schema/file/io/file_ending.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
 #include "tools/common/printable.h"
@@ -25,9 +26,9 @@ std::string prompt_in(const std::string& line) {
   return prompt.get<std::string>();
 }
 
-void read_lines(const std::string& path, std::vector<std::string>& prompts) {
+void read_lines(const std::string& path, std::vector<Prompt>& prompts) {
   const std::string text = read_prompts(path);
-  const bool is_text = path.ends_with(".txt");
+  const bool is_text = file_ending(path) == ".txt";
   size_t number = 0;
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
@@ -36,8 +37,12 @@ void read_lines(const std::string& path, std::vector<std::string>& prompts) {
     at = end + 1;
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    with_context([&] { prompts.push_back(is_text ? line : prompt_in(line)); },
-                 [&] { return fmt::format("{}, line {}", path, number); });
+    const std::string place = fmt::format("{}, line {}", path, number);
+    with_context(
+        [&] {
+          prompts.push_back({is_text ? line : prompt_in(line), " of " + place});
+        },
+        [&] { return place; });
   }
 }
 
@@ -54,11 +59,12 @@ void PromptFlags::add_to(Command& app) {
       "line");
 }
 
-std::vector<std::string> PromptFlags::read() const {
+std::vector<Prompt> PromptFlags::read() const {
   if (texts.empty() && files.empty() && lines.empty())
     fail_usage("there is nothing to go on from: give --prompt, --prompt-file or --prompts");
-  std::vector<std::string> prompts = texts;
-  for (const std::string& file : files) prompts.push_back(read_prompts(file));
+  std::vector<Prompt> prompts;
+  for (const std::string& text : texts) prompts.push_back({text});
+  for (const std::string& file : files) prompts.push_back({read_prompts(file), " of " + file});
   if (!lines.empty()) read_lines(lines, prompts);
   if (prompts.empty()) fail("{} has no prompts", lines);
   return prompts;

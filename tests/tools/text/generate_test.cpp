@@ -122,6 +122,23 @@ TEST_F(Generate, MistakesInPromptsAreNamedByFileAndLine) {
   expect_usage_error(run({}), {"--prompt"});
 }
 
+TEST_F(Generate, PromptsThatCannotBeReadAreNamedByFileAndLine) {
+  write_text(path("p.jsonl"), "\"a\"\n\n\"\"\n");
+  for (const Words& how : {Words{}, Words{"--batch", "2"}}) {
+    const Process process = run(Words{"--prompts", path("p.jsonl")} + how);
+    EXPECT_EQ(process.code, 1);
+    EXPECT_NE(process.err.find("the prompt is empty"), std::string::npos) << process.err;
+    EXPECT_NE(process.err.find("p.jsonl, line 3"), std::string::npos) << process.err;
+  }
+  write_text(path("empty.txt"), "");
+  expect_error(run({"--prompt-file", path("empty.txt")}), {"the prompt is empty", "of " + path("empty.txt")});
+}
+
+TEST_F(Generate, StopTokensAreTheModels) {
+  expect_error(run({"--prompt", "a", "--stop-token", "256"}), {"--stop-token 256", "its vocabulary has 256"});
+  EXPECT_EQ(run({"--prompt", "a", "--stop-token", "255"}).code, 0);
+}
+
 TEST_F(Generate, AByteOrderMarkIsNoPartOfAPrompt) {
   write_text(path("marked.txt"),
              "\xef\xbb\xbf"
