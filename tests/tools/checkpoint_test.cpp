@@ -175,7 +175,9 @@ TEST_F(Ends, OfAnInterruptedRunSayWhatIsKept) {
 }
 
 TEST_F(Ends, OfTheTimeGivenAreSaid) {
-  const Words minutes = {"--minutes", "0.005", "--checkpoint", path("run")};
+  const Words minutes = {
+      "--minutes",      "0.005", "--checkpoint", path("run"), "--eval-data", TinyModels::get().text(),
+      "--eval-batches", "2"};
   const std::string said = expect_ok(train("qwen2", 100000, minutes));
   EXPECT_EQ(said.find("stopped at step "), 0u) << said;
   EXPECT_NE(said.find(" of 100000 since the 0.005 minutes are over, saved as " + path(newest())),
@@ -184,6 +186,8 @@ TEST_F(Ends, OfTheTimeGivenAreSaid) {
   const auto json = expect_json(train("qwen2", 100000, minutes + Words{"--resume", "--json"}));
   EXPECT_EQ(json["stopped"], "minutes");
   EXPECT_LT(json["step"], json["steps"]);
+  EXPECT_TRUE(json.contains("evaluation_loss")) << json;
+  EXPECT_TRUE(fs::exists(path("run/best.genesis")));
 }
 
 TEST_F(Ends, OfFewerStepsThanAreDoneAreRefused) {

@@ -140,12 +140,10 @@ void warn_of_rate(const TrainMetrics& step, const TrainFlags& flags, Seen& seen)
   if (seen.rates_of_zero != 2) return;
   if (flags.begins_training() && step.step == 2)
     return log_warning(
-        "the learning rate is 0 from the first step on, so nothing is learnt: --optimizer NAME,lr=RATE gives "
-        "another");
+        "the learning rate is 0 from the first step on, so nothing is learnt: give --optimizer NAME,lr=RATE");
   log_warning(
       "the learning rate is 0, so nothing is learnt: the schedule of the training that {} brings has come "
-      "to its end; "
-      "--optimizer NAME,lr=RATE begins another training with these weights",
+      "to its end; --optimizer NAME,lr=RATE begins another training with these weights",
       flags.file);
 }
 

@@ -45,25 +45,36 @@ TEST_F(Conversations, AFolderOfThemIsLearntAndMeasured) {
 
 // Every target counts alike in an evaluation, whatever the batch is, and also where there are fewer rows than one.
 TEST_F(Conversations, AreAllEvaluatedWithAnyBatch) {
-  const auto evaluated = [&](const std::string& data, int batch) {
-    const auto json = expect_json(run_tool(
-        "genesis-run", {"train", path("m.genesis"), "--optimizer", "adamw,lr=0,weight_decay=0", "--seq", "64",
-                        "--steps", "1", "-o", path("out.genesis"), "--json", "--batch", std::to_string(batch),
-                        "--data", path("many.jsonl"), "--eval-data", data}));
-    return json["evaluation_loss"].get<double>();
+  const auto evaluated = [&](const Words& data, int batch) {
+    const Words train{"train",
+                      path("m.genesis"),
+                      "--optimizer",
+                      "adamw,lr=0,weight_decay=0",
+                      "--seq",
+                      "64",
+                      "--steps",
+                      "1",
+                      "-o",
+                      path("out.genesis"),
+                      "--json",
+                      "--batch",
+                      std::to_string(batch)};
+    return expect_json(run_tool("genesis-run", train + data))["evaluation_loss"].get<double>();
   };
   write_text(path("many.jsonl"), good(20));
   std::string uneven = good(2);
-  for (int i = 1; i < 4; ++i)
+  for (size_t i = 1; i < 4; ++i)
     uneven +=
         "{\"messages\": [{\"role\": \"user\", \"content\": \"Where?\"}, {\"role\": \"assistant\", "
         "\"content\": \"" +
-        std::string(static_cast<size_t>(8 * i), 'a') + "\"}]}\n";
+        std::string(8 * i, 'a') + "\"}]}\n";
   write_text(path("uneven.jsonl"), uneven);
-  for (const std::string& data : {path("uneven.jsonl"), TinyModels::get().text()}) {
+  const std::string text = TinyModels::get().text();
+  for (const Words& data : {Words{"--data", path("many.jsonl"), "--eval-data", path("uneven.jsonl")},
+                            Words{"--data", text, "--eval-data", text, "--token-cache", path("tokens")}}) {
     const double one = evaluated(data, 1);
     for (const int batch : {2, 3, 4})
-      EXPECT_NEAR(evaluated(data, batch), one, 1e-6 * one) << data << " " << batch;
+      EXPECT_NEAR(evaluated(data, batch), one, 1e-6 * one) << data[1] << " " << batch;
   }
 }
 
