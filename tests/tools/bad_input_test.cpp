@@ -227,8 +227,11 @@ TEST_F(BadInput, AFullDisk) {
                         {"infer", tiny("mlp.genesis"), "--size", "batch=90", "-o", path("y.npy")}, full),
                {"y.npy", "too low"});
   EXPECT_EQ(files_in(folder()), std::set<std::string>{});
-  expect_error(run_tool("genesis-run", train_words("qwen2", 30, {"--metrics", path("m.jsonl")}), full),
-               {"metrics", "at step "});
+  const Process trained =
+      run_tool("genesis-run", train_words("qwen2", 30, {"--metrics", path("m.jsonl")}), full);
+  expect_ok(trained);  // the work is worth more than its curve
+  for (const char* part : {"m.jsonl stopped: ", "at step ", "training goes on"})
+    EXPECT_NE(trained.err.find(part), std::string::npos) << trained.err;
   const Process standard = run_process({"sh", "-c", tool_path("genesis-build") + " --list > /dev/full"});
   expect_error(standard, {"output could not be written"});
 }
