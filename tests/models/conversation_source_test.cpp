@@ -88,7 +88,9 @@ TEST(ConversationSource, FillsUpTheLastBatch) {
     const NamedTensors last = source.batch(1);
     EXPECT_EQ(row_of(last, "tokens", 0, 5), (Ids{30, 31, 32, 33, 0}));
     EXPECT_EQ(row_of(last, "targets", 1, 5), Ids(5, -100));
-    if (pack) EXPECT_EQ(row_of(last, "segments", 1, 5), Ids(5, -1));
+    if (pack) {
+      EXPECT_EQ(row_of(last, "segments", 1, 5), Ids(5, -1));
+    }
     EXPECT_EQ(row_of(source.batch(2), "tokens", 0, 5)[0], 10);
   }
   ConversationSource few({sample_of(10, 5)}, {.batch_size = 8, .sequence_length = 5, .fill_last = true});
