@@ -21,12 +21,16 @@ nlohmann::json parse_object(const std::string& text, const std::string& where) {
   return config;
 }
 
-}  // namespace
-
-std::string read_limited(const std::filesystem::path& path) {
+void check_size(const std::filesystem::path& path) {
   std::error_code error;
   if (const uintmax_t bytes = std::filesystem::file_size(path, error); !error && bytes > kMaxBytes)
     fail("{} has {} bytes, the limit is {}", path.string(), bytes, kMaxBytes);
+}
+
+}  // namespace
+
+std::string read_limited(const std::filesystem::path& path) {
+  check_size(path);
   return read_whole_file(path);
 }
 
@@ -35,7 +39,8 @@ ConfigFiles ConfigFiles::in_folder(const std::filesystem::path& folder) {
   files.place_ = folder.string();
   files.read_ = [folder](const std::string& name) -> std::optional<std::string> {
     if (!std::filesystem::exists(folder / name)) return std::nullopt;
-    return read_limited(folder / name);
+    check_size(folder / name);
+    return read_regular_file(folder / name);
   };
   return files;
 }

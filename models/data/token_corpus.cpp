@@ -89,7 +89,7 @@ TokenCorpus opened(const fs::path& folder, const json& manifest, const TextToken
 
 TokenCorpus reopened(const fs::path& folder, const TextTokens& tokens) {
   try {
-    TokenCorpus corpus = opened(folder, parse_json_text(read_whole_file(folder / kManifest)), tokens);
+    TokenCorpus corpus = opened(folder, parse_json_text(read_regular_file(folder / kManifest)), tokens);
     corpus.was_there = true;
     return corpus;
   } catch (const json::exception& problem) {

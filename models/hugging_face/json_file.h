@@ -44,7 +44,7 @@ inline nlohmann::json read_json(const std::filesystem::path& path) {
   std::error_code error;
   if (const uintmax_t bytes = std::filesystem::file_size(path, error); !error && bytes > kMaxBytes)
     fail("{}: {} bytes are more than the limit of {}", path.string(), bytes, kMaxBytes);
-  const std::string text = read_whole_file(path);
+  const std::string text = read_regular_file(path);
   try {
     return parse_json(text);
   } catch (const Error& problem) {

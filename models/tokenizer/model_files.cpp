@@ -21,11 +21,12 @@ constexpr const char* kConfig = "tokenizer_config.json";
 constexpr const char* kNames[] = {kTokenizer, kConfig, "chat_template.jinja", "special_tokens_map.json",
                                   "generation_config.json"};
 
-void attach(Model& model, const fs::path& file, const std::string& name) {
+void attach(Model& model, const fs::path& file, const std::string& name,
+            std::string (*read)(const fs::path& path)) {
   std::error_code error;
   if (const uintmax_t bytes = fs::file_size(file, error); !error && bytes > kMaxFile)
     fail("{}: {} bytes are more than the limit of {}", file.string(), bytes, kMaxFile);
-  attach_file(model, name, read_whole_file(file));
+  attach_file(model, name, read(file));
 }
 
 // A member of an object that stands in a text of this name; null where there is none, or it is no JSON.
@@ -55,9 +56,9 @@ std::optional<int64_t> token_named(const json& value, const Tokenizer& tokenizer
 }  // namespace
 
 void attach_tokenizer_files(Model& model, const fs::path& folder) {
-  if (!fs::is_directory(folder)) return attach(model, folder, kTokenizer);
+  if (!fs::is_directory(folder)) return attach(model, folder, kTokenizer, read_whole_file);
   for (const char* name : kNames)
-    if (fs::exists(folder / name)) attach(model, folder / name, name);
+    if (fs::exists(folder / name)) attach(model, folder / name, name, read_regular_file);
   if (attached_file(model, kTokenizer)) return;
   if (const std::string made = tokenizer_json_of_vocabulary(folder); !made.empty())
     attach_file(model, kTokenizer, made);

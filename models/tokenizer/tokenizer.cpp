@@ -135,8 +135,9 @@ void Tokenizer::Impl::encode_words(std::string_view text, size_t split, Workspac
 }
 
 Tokenizer Tokenizer::load(const std::filesystem::path& path) {
-  const auto file = std::filesystem::is_directory(path) ? path / "tokenizer.json" : path;
-  const std::string json = read_whole_file(file);
+  const bool is_folder = std::filesystem::is_directory(path);
+  const auto file = is_folder ? path / "tokenizer.json" : path;
+  const std::string json = is_folder ? read_regular_file(file) : read_whole_file(file);
   return with_context([&] { return parse(json); }, [&] { return "in tokenizer " + file.string(); });
 }
 

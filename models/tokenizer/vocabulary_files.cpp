@@ -22,7 +22,7 @@ std::string read_limited(const fs::path& file) {
   std::error_code error;
   if (const uintmax_t bytes = fs::file_size(file, error); !error && bytes > kMaxFile)
     fail("{}: {} bytes are more than the limit of {}", file.string(), bytes, kMaxFile);
-  return read_whole_file(file);
+  return read_regular_file(file);
 }
 
 // An empty one where there is no such file.

@@ -49,6 +49,21 @@ TEST(ReadFile, ReadsPipesAndFilesOfTheKernel) {
   EXPECT_FALSE(read_whole_file("/proc/self/status").empty());
 }
 
+TEST(ReadFile, RefusesAPipeWhereARegularFileHasToBe) {
+  const TemporaryFolder folder;
+  const std::filesystem::path pipe = folder / "pipe", file = folder / "file", link = folder / "link";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  try {
+    read_regular_file(pipe);
+    ADD_FAILURE() << "it was read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "cannot read '" + pipe.string() + "': it is not a regular file");
+  }
+  write_bytes(file, "abc");
+  std::filesystem::create_symlink(file, link);
+  EXPECT_EQ(read_regular_file(link), "abc");
+}
+
 TEST(ReadFile, SaysWhyItCannot) {
   EXPECT_EQ(refusal("/nowhere/a"), "cannot open '/nowhere/a': No such file or directory");
   EXPECT_EQ(refusal("/tmp"), "cannot read '/tmp': it is a folder");

@@ -20,11 +20,20 @@ namespace {
   fail("cannot read '{}': {}", path.string(), why);
 }
 
-// What is there, by its own account; pipes and some files of the kernel say 0.
-size_t size_hint(int fd, const std::filesystem::path& path) {
+struct stat facts_of(int fd, const std::filesystem::path& path) {
   struct stat facts;
   if (::fstat(fd, &facts) != 0) fail_to_read(path, std::strerror(errno));
   if (S_ISDIR(facts.st_mode)) fail_to_read(path, "it is a folder");
+  return facts;
+}
+
+void check_is_regular(int fd, const std::filesystem::path& path) {
+  if (!S_ISREG(facts_of(fd, path).st_mode)) fail_to_read(path, "it is not a regular file");
+}
+
+// What is there, by its own account; pipes and some files of the kernel say 0.
+size_t size_hint(int fd, const std::filesystem::path& path) {
+  const struct stat facts = facts_of(fd, path);
   return S_ISREG(facts.st_mode) ? static_cast<size_t>(facts.st_size) : 0;
 }
 
@@ -45,11 +54,11 @@ std::string read_to_end(const Descriptor& file, const std::filesystem::path& pat
   }
 }
 
-}  // namespace
-
-std::string read_whole_file(const std::filesystem::path& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+std::string read_opened(const std::filesystem::path& path, int more_flags,
+                        void (*check)(int fd, const std::filesystem::path& path)) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | more_flags));
   if (file.fd < 0) fail("cannot open '{}': {}", path.string(), std::strerror(errno));
+  check(file.fd, path);
   try {
     return read_to_end(file, path);
   } catch (const std::bad_alloc&) {
@@ -57,6 +66,16 @@ std::string read_whole_file(const std::filesystem::path& path) {
   } catch (const std::length_error&) {
     fail_to_read(path, "it does not fit into the memory this process may have");
   }
+}
+
+}  // namespace
+
+std::string read_whole_file(const std::filesystem::path& path) {
+  return read_opened(path, 0, [](int, const std::filesystem::path&) {});
+}
+
+std::string read_regular_file(const std::filesystem::path& path) {
+  return read_opened(path, O_NONBLOCK, check_is_regular);
 }
 
 }  // namespace genesis

@@ -10,4 +10,8 @@ namespace genesis {
 // Throws Error naming the path and the reason. Reads pipes to their end, too.
 std::string read_whole_file(const std::filesystem::path& path);
 
+// Of a regular file, as those in a folder that somebody else made have to be: a pipe among them is refused instead of
+// waited for.
+std::string read_regular_file(const std::filesystem::path& path);
+
 }  // namespace genesis
