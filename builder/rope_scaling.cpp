@@ -22,7 +22,15 @@ bool needs_original_positions(Kind kind) {
   return kind == Kind::kDynamic || kind == Kind::kLlama3 || kind == Kind::kYarn;
 }
 
+// Far more than any model has; a table for what a damaged configuration says would fill the memory.
+constexpr int64_t kMaxRotarySize = 1 << 20;
+
 void check(int64_t rotary_size, const RopeScaling& s) {
+  if (rotary_size > kMaxRotarySize)
+    fail(
+        "heads of {} elements (head_dim, or hidden_size / num_attention_heads): rope scaling takes at most "
+        "{}",
+        rotary_size, kMaxRotarySize);
   check_positive("rope_factor", s.factor);
   check_positive("rope_attention_factor", s.attention_factor);
   if (needs_original_positions(s.kind) && s.original_positions <= 0)

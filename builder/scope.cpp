@@ -1,5 +1,7 @@
 #include "builder/scope.h"
 
+#include "builder/undrawn.h"
+
 namespace genesis {
 
 Value Parameter::in(Graph& graph) const {
@@ -58,7 +60,7 @@ Parameter Scope::add(State state, const init::Init& init) const {
   for (const Dim& size : state.type.shape)
     if (size.constant() && *size.constant() < 0)
       fail("state '{}' has shape {}: sizes cannot be negative", state.name, state.type.shape.to_string());
-  if (state.type.shape.is_constant() && init.kind != init::Kind::kUnset)
+  if (state.type.shape.is_constant() && init.kind != init::Kind::kUnset && !init::Undrawn::here())
     state.initial = init::make(init, state.type, seed_, state.name);
   return {model_, model_->add_state(std::move(state))};  // refuses symbolic sizes, naming the state
 }

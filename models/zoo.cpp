@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "builder/undrawn.h"
 #include "executor/state_dict.h"
 #include "models/gpt2.h"
 #include "models/mlp.h"
@@ -172,6 +173,11 @@ std::unique_ptr<Model> make_model(const std::string& name, const Settings& setti
   fail("no model '{}' in the zoo{}; there are: {}", name, did_you_mean(name, known), fmt::join(known, ", "));
 }
 
+std::unique_ptr<Model> make_undrawn_model(const std::string& name, const Settings& settings) {
+  const init::Undrawn undrawn;
+  return make_model(name, settings);
+}
+
 namespace {
 
 // No object where the model has none, or none that can be read.
@@ -207,12 +213,9 @@ std::optional<DType> cast_to(const Model& model, const Model& made) {
 
 // The model that the settings say, in the precision of `model` and with its adapters.
 std::unique_ptr<Model> make_like(const Model& model, const Settings& settings) {
-  std::unique_ptr<Model> made = make_model(model.metadata.at("architecture"), settings);
-  if (const auto dtype = cast_to(model, *made); dtype && size_of(*dtype) == 2) {
-    for (const State& state : made->states())  // what is replaced at once is not cast
-      made->set_initial(made->find_state(state.name), {});
+  std::unique_ptr<Model> made = make_undrawn_model(model.metadata.at("architecture"), settings);
+  if (const auto dtype = cast_to(model, *made); dtype && size_of(*dtype) == 2)
     made = passes::cast_precision(*made, *dtype);
-  }
   if (const auto adapters = passes::lora_of(model)) passes::add_lora(*made, *adapters);
   return made;
 }
@@ -264,14 +267,11 @@ std::unique_ptr<Model> with_cache(const Model& model, int64_t rows, int64_t posi
   Settings settings = settings_of(model);
   settings["batch"] = std::to_string(rows);
   settings["cache_positions"] = std::to_string(positions);
-  const std::string range = settings["initializer_range"];
-  settings["initializer_range"] = "0";  // nothing is drawn that is replaced at once
   std::unique_ptr<Model> made = make_like(model, settings);
   share_weights(model, *made);
-  nlohmann::ordered_json config = parse_ordered_json_text(made->metadata.at("config"));
-  config["initializer_range"] = parse_ordered_json_text(range);
+  const std::string config = made->metadata.at("config");
   made->describe_as(model);
-  made->metadata["config"] = config.dump();
+  made->metadata["config"] = config;
   return made;
 }
 

@@ -29,6 +29,9 @@ std::vector<ZooModel> list_models();
 // setting, or a value of the wrong kind, with what is known.
 std::unique_ptr<Model> make_model(const std::string& name, const Settings& settings, uint64_t seed = 0);
 
+// The same with states that hold no values and take no memory, for who gives all of them theirs.
+std::unique_ptr<Model> make_undrawn_model(const std::string& name, const Settings& settings);
+
 // The same language model with a KV cache of `rows` texts of `positions` tokens each: the entry points are made anew
 // (models/decoder.h says how they differ with rows > 1), weights are shared and not copied, metadata is kept but for what
 // the config says of the cache. Throws Error where the model is no decoder of the zoo, or has other states than the zoo

@@ -124,8 +124,8 @@ std::unique_ptr<Model> make(const Gguf& file, const Settings& changes) {
   const std::string longest = positions == zoo.settings.end() ? "" : positions->second;
   hugging_face::limit_cache(zoo.settings, changes);
   for (const auto& [key, value] : changes) zoo.settings[key] = value;
-  zoo.settings["initializer_range"] = "0";  // nothing is drawn that is replaced at once
-  std::unique_ptr<Model> model = make_model(zoo.model, zoo.settings);
+  std::unique_ptr<Model> model = with_context([&] { return make_undrawn_model(zoo.model, zoo.settings); },
+                                              [] { return "in the model that the metadata say"; });
   load_whole_state_dict(*model, weights_of(file, *model, zoo.model, head_size), kRemedy);
   model->metadata["config.json"] = config_of(file, *model, longest);
   attach_tokenizer(*model, file);

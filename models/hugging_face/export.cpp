@@ -52,9 +52,7 @@ void check_layers(const Model& model, const Settings& settings) {
 // The architecture as the metadata say it, without values.
 std::unique_ptr<Model> empty_model(const Model& model, const ZooSettings& zoo) {
   check_layers(model, zoo.settings);
-  Settings settings = zoo.settings;
-  settings["initializer_range"] = "0";
-  return make_model(zoo.model, settings);
+  return make_undrawn_model(zoo.model, zoo.settings);
 }
 
 // What the model's states are not, compared with what its architecture has.

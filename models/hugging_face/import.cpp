@@ -43,7 +43,6 @@ std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const S
   auto [name, settings] = read_config(config, config_file);
   limit_cache(settings, changes);
   for (const auto& [key, value] : changes) settings[key] = value;
-  settings["initializer_range"] = "0";  // nothing is drawn that is replaced at once
   const bool tied = settings.at("tie_word_embeddings") == "true",
              asked_for = changes.contains("tie_word_embeddings");
   const Head head = !tied ? Head::kOwn : asked_for ? Head::kTiedAnyway : Head::kTied;
@@ -51,7 +50,9 @@ std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const S
   std::unique_ptr<Model> model = with_context(
       [&] {
         check_layers(settings, weights);
-        auto made = make_model(name, settings);
+        // Its shapes are compared with those of the weights before there is memory for any of them.
+        auto made = with_context([&] { return make_undrawn_model(name, settings); },
+                                 [] { return "in the model that config.json says"; });
         load_whole_state_dict(*made, weights, kRemedy);
         return made;
       },

@@ -128,6 +128,7 @@ TEST_F(GgufImport, MakesQuantisedWeightsRealNumbers) {
   EXPECT_EQ(config["max_position_embeddings"], 100'000);
   EXPECT_EQ(config["cache_positions"], 4096);
   EXPECT_EQ(config["tie_word_embeddings"], true);
+  EXPECT_EQ(parse_json_text(model->metadata.at("config.json"))["initializer_range"], 0.02);
   EXPECT_EQ(parse_json_text(model->metadata.at("config.json"))["max_position_embeddings"], 100'000);
 }
 

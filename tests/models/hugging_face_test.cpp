@@ -1,11 +1,13 @@
 // Checkpoints that transformers made (hugging_face/make_checkpoints.py) compute what transformers computed from them;
 // folders that are damaged, or hold what is not supported, are refused in words.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "builder/init_watcher.h"
 #include "builder/rope_scaling.h"
 #include "executor/session.h"
 #include "executor/state_dict.h"
@@ -174,6 +176,34 @@ TEST_F(SpoiltFolder, WithAConfigurationOfManyMembers) {
   const double start = testing::processor_seconds();
   refused({"model_type is \"mamba\""});
   EXPECT_LT(testing::processor_seconds() - start, 5);
+}
+
+// Gigabytes of norms once, before anything was compared.
+TEST_F(SpoiltFolder, WithSizesThatLieIsRefusedBeforeMemoryIsTaken) {
+  uint64_t drawn = 0;
+  const init::Watcher watcher([&](std::string_view, uint64_t bytes, uint64_t) { drawn = bytes; });
+  copy("qwen2_tied");
+  change("config.json", [](json& c) { c["hidden_size"] = 1 << 24; });
+  refused({"model.norm.weight is f32[16], expected f32[16777216]", "config.json and the weights"});
+  change("config.json", [](json& c) { c["hidden_size"] = int64_t{1} << 40; });
+  refused({"q_proj.weight", "in the model that config.json says"});
+  copy("qwen2_yarn");
+  change("config.json", [](json& c) { c["head_dim"] = int64_t{1} << 30; });
+  refused({"1073741824", "head_dim", "at most 1048576"});
+  copy("gpt2");
+  change("config.json", [](json& c) { c["n_embd"] = 1 << 24; });
+  refused({"transformer.ln_f.bias is f32[", "expected f32[16777216]"});
+  EXPECT_EQ(drawn, 0u);
+}
+
+TEST_F(SpoiltFolder, WithAPipeForAFileIsRefusedAndNotWaitedFor) {
+  copy("qwen2_tied");
+  for (const char* file : {"generation_config.json", "config.json"}) {
+    fs::remove(folder_ / file);
+    ASSERT_EQ(::mkfifo((folder_ / file).c_str(), 0600), 0);
+    refused({file, "not a regular file"});
+    fs::remove(folder_ / file);
+  }
 }
 
 TEST_F(SpoiltFolder, WithSettingsThatAreNotSupportedNamesThemAll) {
