@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "schema/core/dtype.h"
@@ -31,8 +32,9 @@ class Reader {
   }
   bool has(const char* name) const { return !get(name).is_null(); }
 
-  void copy_size(const char* name) {
-    const json& value = get(name);
+  // `where_absent` is what transformers takes where a configuration does not have it; null: something else says it.
+  void copy_size(const char* name, const json& where_absent = {}) {
+    const json& value = given(name, where_absent);
     if (!value.is_number_integer() || value < 1 || value > (int64_t{1} << 40)) return refuse(name, "a size");
     settings[name] = std::to_string(value.get<int64_t>());
   }
@@ -51,9 +53,14 @@ class Reader {
     if (has(name) && get(name) != one && get(name) != other)
       problems.push_back(fmt::format("{}: {}", name, shown(get(name))));
   }
-  bool is_null(const char* name) const {
-    const auto at = config_.find(name);
-    return at != config_.end() && at->is_null();
+  const json& given(const char* name, const json& where_absent) const {
+    return config_.contains(name) ? get(name) : where_absent;
+  }
+  bool is_null(const char* name) const { return config_.contains(name) && get(name).is_null(); }
+  // What copy_size() took; 0 where it was refused.
+  int64_t size(const char* name) const {
+    const auto at = settings.find(name);
+    return at == settings.end() ? 0 : std::stoll(at->second);
   }
   // Where it is no whole number it is refused elsewhere.
   int64_t whole(const char* name, int64_t where_absent) const {
@@ -84,10 +91,12 @@ void read_dtype(Reader& r) {
 }
 
 void read_gpt2(Reader& r) {
-  for (const char* size : {"vocab_size", "n_positions", "n_embd", "n_layer", "n_head"}) r.copy_size(size);
+  r.copy_size("vocab_size", 50257);
+  r.copy_size("n_positions", 1024);
+  r.copy_size("n_embd", 768);
+  for (const char* size : {"n_layer", "n_head"}) r.copy_size(size, 12);
   if (r.has("layer_norm_epsilon")) r.copy_number("layer_norm_epsilon", r.get("layer_norm_epsilon"));
-  if (r.has("n_inner") && r.get("n_embd").is_number_integer() &&
-      r.get("n_inner") != 4 * r.get("n_embd").get<int64_t>())
+  if (r.has("n_inner") && r.settings.contains("n_embd") && r.get("n_inner") != 4 * r.size("n_embd"))
     r.refuse("n_inner", "4 * n_embd");
   r.must_be("activation_function", "gelu_new");
   r.must_be("scale_attn_weights", true);
@@ -157,10 +166,7 @@ class RopeReader {
     set(setting, number(key, where_absent));
   }
 
-  int64_t longest() const {
-    const json& positions = r_.get("max_position_embeddings");
-    return positions.is_number_integer() ? positions.get<int64_t>() : 0;  // refused where it is read
-  }
+  int64_t longest() const { return r_.size("max_position_embeddings"); }
   int64_t original() {
     const char* key = "original_max_position_embeddings";
     const json& value = r_.has(key) ? r_.get(key) : get(key);
@@ -220,7 +226,7 @@ std::vector<std::string> layer_types(Reader& r, bool slides) {
   std::vector<std::string> types;
   const json& listed = r.get("layer_types");
   if (listed.is_null()) {
-    const int64_t layers = std::min(r.whole("num_hidden_layers", 0), kMaxLayers),
+    const int64_t layers = std::min(r.size("num_hidden_layers"), kMaxLayers),
                   full = r.whole("max_window_layers", kFirstToSlide);
     for (int64_t i = 0; slides && i < layers; ++i)
       types.emplace_back(i < full ? "full_attention" : "sliding_attention");
@@ -252,23 +258,41 @@ void read_windows(Reader& r, bool has_windows) {
   r.settings["layer_types"] = fmt::format("{}", fmt::join(types, ","));
 }
 
-void read_decoder(Reader& r, bool attention_bias, bool has_windows) {
-  for (const char* size : {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
-                           "num_attention_heads", "max_position_embeddings"})
-    r.copy_size(size);
-  if (r.has("num_key_value_heads"))
-    r.copy_size("num_key_value_heads");
-  else
+// How the decoders differ, in what their classes of transformers take where a configuration says nothing, too. Null: as many
+// heads of keys as of queries; of the size hidden_size / num_attention_heads.
+struct DecoderKind {
+  bool attention_bias, has_windows;
+  int64_t vocab_size, intermediate_size, positions;
+  json key_value_heads, head_dim;
+};
+
+const std::map<std::string, DecoderKind>& decoder_kinds() {
+  static const std::map<std::string, DecoderKind> kinds = {
+      {"llama", {false, false, 32000, 11008, 2048, nullptr, nullptr}},
+      {"qwen2", {true, true, 151936, 22016, 32768, 32, nullptr}},
+      {"qwen3", {false, true, 151936, 22016, 32768, 32, 128}}};
+  return kinds;
+}
+
+void read_decoder(Reader& r, const DecoderKind& kind) {
+  r.copy_size("vocab_size", kind.vocab_size);
+  r.copy_size("hidden_size", 4096);
+  r.copy_size("intermediate_size", kind.intermediate_size);
+  for (const char* size : {"num_hidden_layers", "num_attention_heads"}) r.copy_size(size, 32);
+  r.copy_size("max_position_embeddings", kind.positions);
+  if (r.given("num_key_value_heads", kind.key_value_heads).is_null())
     r.settings["num_key_value_heads"] = r.settings["num_attention_heads"];
-  if (r.has("head_dim")) r.copy_size("head_dim");
+  else
+    r.copy_size("num_key_value_heads", kind.key_value_heads);
+  if (!r.given("head_dim", kind.head_dim).is_null()) r.copy_size("head_dim", kind.head_dim);
   r.copy_number("rms_norm_eps", r.has("rms_norm_eps") ? r.get("rms_norm_eps") : json(1e-6));
   r.copy_flag("tie_word_embeddings", false);
   r.must_be("hidden_act", "silu");
-  r.must_be("attention_bias", attention_bias);
+  r.must_be("attention_bias", kind.attention_bias);
   r.must_be("mlp_bias", false);
   r.must_be("quantization_config", nullptr);
   RopeReader(r).read();
-  read_windows(r, has_windows);
+  read_windows(r, kind.has_windows);
 }
 
 }  // namespace
@@ -279,8 +303,8 @@ ZooSettings read_config(const json& config, const std::filesystem::path& path) {
   const json& type = r.get("model_type");
   if (type == "gpt2")
     read_gpt2(r);
-  else if (type == "llama" || type == "qwen2" || type == "qwen3")
-    read_decoder(r, type == "qwen2", type != "llama");
+  else if (type.is_string() && decoder_kinds().contains(type.get<std::string>()))
+    read_decoder(r, decoder_kinds().at(type.get<std::string>()));
   else
     r.refuse("model_type", "gpt2, llama, qwen2 or qwen3");
   read_dtype(r);

@@ -350,6 +350,39 @@ TEST(HuggingFaceConfig, RotatesWholeHeadsOnly) {
   expect_error([&] { hf::read_config(config, "config.json"); }, {"partial_rotary_factor"});
 }
 
+// The defaults of the configurations' classes in transformers 5.24.
+TEST(HuggingFaceConfig, TakesWhatTransformersTakesWhereAFieldIsMissing) {
+  const auto settings_of = [](const json& config) { return hf::read_config(config, "config.json").settings; };
+  const models::Settings decoder = {{"hidden_size", "4096"},       {"num_hidden_layers", "32"},
+                                    {"num_attention_heads", "32"}, {"rope_theta", "10000"},
+                                    {"rms_norm_eps", "1e-06"},     {"tie_word_embeddings", "false"},
+                                    {"num_key_value_heads", "32"}};
+  const auto with = [&](models::Settings more) { return more.insert(decoder.begin(), decoder.end()), more; };
+  EXPECT_EQ(
+      settings_of({{"model_type", "llama"}}),
+      with({{"vocab_size", "32000"}, {"intermediate_size", "11008"}, {"max_position_embeddings", "2048"}}));
+  const models::Settings qwen =
+      with({{"vocab_size", "151936"}, {"intermediate_size", "22016"}, {"max_position_embeddings", "32768"}});
+  EXPECT_EQ(settings_of({{"model_type", "qwen2"}}), qwen);
+  models::Settings qwen3 = qwen;
+  qwen3["head_dim"] = "128";
+  EXPECT_EQ(settings_of({{"model_type", "qwen3"}}), qwen3);
+  EXPECT_EQ(settings_of({{"model_type", "gpt2"}}), (models::Settings{{"vocab_size", "50257"},
+                                                                     {"n_positions", "1024"},
+                                                                     {"n_embd", "768"},
+                                                                     {"n_layer", "12"},
+                                                                     {"n_head", "12"},
+                                                                     {"tie_word_embeddings", "true"}}));
+  EXPECT_EQ(settings_of({{"model_type", "llama"}, {"num_attention_heads", 8}}).at("num_key_value_heads"),
+            "8");
+  EXPECT_EQ(settings_of({{"model_type", "qwen2"}, {"num_attention_heads", 64}}).at("num_key_value_heads"),
+            "32");
+  EXPECT_EQ(
+      settings_of({{"model_type", "qwen2"}, {"num_attention_heads", 8}, {"num_key_value_heads", nullptr}})
+          .at("num_key_value_heads"),
+      "8");
+}
+
 // As version 4 of transformers wrote them.
 TEST(HuggingFaceConfig, OlderSpellings) {
   json config = read(checkpoints() / "qwen2_tied/config.json");
