@@ -55,8 +55,10 @@ struct RopeScaling {
     visit("rope_attention_factor", self.attention_factor);
     visit("rope_proportion", self.proportion);
   }
-  // Both q and k carry attention_factor: what scores are to be multiplied with.
-  double of_scores() const { return attention_factor * attention_factor; }
+  // Both q and k carry attention_factor where there is one: what scores are to be multiplied with.
+  double of_scores() const {
+    return kind == RopeScalingKind::kYarn ? attention_factor * attention_factor : 1;
+  }
 };
 
 // Radians a position of each of the rotary_size / 2 pairs; of kDynamic those of a text of `length` tokens. Throws Error

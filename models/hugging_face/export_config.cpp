@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -108,12 +109,6 @@ const char* dtype_name(DType dtype) {
   }
 }
 
-void put(json& config, const std::string& name, const std::string& text) {
-  const auto rope = config.find("rope_parameters");
-  const bool inside = name.starts_with("rope_") && rope != config.end() && rope->is_object();
-  (inside ? *rope : config)[name] = value_of(text);
-}
-
 // Of rope_scaling, by kind: what it is called there, and as a setting.
 using Parameters = std::vector<std::pair<const char*, const char*>>;
 const std::map<std::string, Parameters>& scaled_rotations() {
@@ -159,6 +154,18 @@ void put_windows(json& config, const Settings& settings) {
   for (std::string type; std::getline(types, type, ',');) config["layer_types"].push_back(type);
 }
 
+// What rotations of the kind at hand are made of, beside theta; others mean nothing to it.
+bool is_of_rotations(const std::string& name, const Settings& settings) {
+  const auto kind = settings.find("rope_scaling");
+  if (name == "rope_scaling" || kind == settings.end()) return name == "rope_scaling";
+  const auto parameters = scaled_rotations().find(kind->second);
+  if (parameters == scaled_rotations().end()) return false;
+  if (kind->second == "dynamic" && name == "rope_original_positions") return true;
+  return std::ranges::any_of(parameters->second, [&](const auto& row) { return row.second == name; });
+}
+
+bool is_of_windows(const std::string& name) { return name == "sliding_window" || name == "layer_types"; }
+
 // Whether transformers has a setting of this name and meaning.
 bool is_plain(const std::string& name) {
   for (const char* other : {"dtype", "dropout", "batch", "cache_positions", "sliding_window", "layer_types"})
@@ -180,11 +187,11 @@ json config_from(const Family& family, const Settings& settings) {
 }
 
 // What says how long the cache is, how weights are kept and how they were drawn, and nothing of what a model computes.
-bool is_compared(const std::string& name) {
+bool is_compared(const std::string& name, const Settings& settings) {
   for (const char* other :
        {"max_position_embeddings", "cache_positions", "batch", "dtype", "initializer_range", "dropout"})
     if (name == other) return false;
-  return true;
+  return name == "rope_theta" || !name.starts_with("rope_") || is_of_rotations(name, settings);
 }
 
 // Settings of the model that a config.json gives otherwise.
@@ -192,13 +199,44 @@ std::vector<std::string> changed(const json& config, const ZooSettings& zoo) {
   const Settings read = completed(zoo.model, read_config(config, "config.json").settings);
   std::vector<std::string> names;
   for (const auto& [name, text] : zoo.settings)
-    if (is_compared(name) && !(read.contains(name) && same(read.at(name), text))) names.push_back(name);
+    if (is_compared(name, zoo.settings) && !(read.contains(name) && same(read.at(name), text)))
+      names.push_back(name);
   return names;
 }
 
-json original_config(const Model& model, const ZooSettings& zoo) {
+// Where read_config() looks for it: version 5 of transformers keeps theta with what scales the rotations.
+void put_theta(json& config, const std::string& text) {
+  const auto rope = config.find("rope_parameters");
+  const bool inside = rope != config.end() && rope->is_object() && !rope->empty();
+  (inside ? *rope : config)["rope_theta"] = value_of(text);
+}
+
+// Of rotations that were changed nothing stays as it was, and theta goes out of what is taken away.
+void replace_rotations(json& config, const Settings& settings) {
+  for (const char* name : {"rope_scaling", "rope_parameters", "original_max_position_embeddings"})
+    config.erase(name);
+  put_theta(config, settings.at("rope_theta"));
+  put_rotations(config, settings);
+}
+
+void replace_windows(json& config, const Settings& settings) {
+  for (const char* name : {"sliding_window", "layer_types", "max_window_layers"}) config.erase(name);
+  config["use_sliding_window"] = false;
+  put_windows(config, settings);
+}
+
+// As the model came, with what was changed since.
+json original_config(const Model& model, const Family& family, const ZooSettings& zoo) {
   json config = parse_fact(model, "config.json");
-  for (const std::string& name : changed(config, zoo)) put(config, name, zoo.settings.at(name));
+  const std::vector<std::string> names = changed(config, zoo);
+  const auto any = [&](const auto& is_one) { return std::ranges::any_of(names, is_one); };
+  for (const std::string& name : names)
+    if (is_plain(name) && name != "rope_theta") config[name] = value_of(zoo.settings.at(name));
+  if (std::ranges::find(names, "rope_theta") != names.end()) put_theta(config, zoo.settings.at("rope_theta"));
+  if (any([&](const std::string& name) { return is_of_rotations(name, zoo.settings); }))
+    replace_rotations(config, zoo.settings);
+  if (family.others.contains("use_sliding_window") && any(is_of_windows))
+    replace_windows(config, zoo.settings);
   return config;
 }
 
@@ -222,7 +260,7 @@ ZooSettings zoo_settings(const Model& model) {
 json config_for_export(const Model& model, const ZooSettings& zoo, DType dtype) {
   const Family& family = family_of(zoo.model);
   const bool imported = model.metadata.contains("config.json");
-  json config = imported ? original_config(model, zoo) : config_from(family, zoo.settings);
+  json config = imported ? original_config(model, family, zoo) : config_from(family, zoo.settings);
   config["architectures"] = json::array({family.class_name});
   put_dtype(config, dtype);
   if (const auto lost = changed(config, zoo); !lost.empty())

@@ -190,6 +190,35 @@ TEST_F(Export, SaysWhatWasChangedSinceTheImport) {
   EXPECT_EQ(config["max_position_embeddings"], 64);
 }
 
+// What a model of the zoo with the same settings says of its rotations and windows.
+TEST_F(Export, OfRotationsAndWindowsThatWereChangedSinceTheImport) {
+  const std::vector<std::pair<const char*, models::Settings>> changes = {
+      {"qwen2_tied", {{"rope_scaling", "yarn"}, {"rope_factor", "4"}, {"rope_original_positions", "16"}}},
+      {"qwen2_tied", {{"rope_scaling", "dynamic"}, {"rope_factor", "2"}, {"rope_original_positions", "32"}}},
+      {"qwen2_tied", {{"sliding_window", "5"}}},
+      {"qwen2_sliding", {{"sliding_window", "3"}, {"rope_theta", "5e5"}}},
+      {"qwen2_sliding", {{"sliding_window", "0"}, {"layer_types", ""}}},
+      {"llama_llama3", {{"rope_factor", "4"}}},
+      {"llama_llama3", {{"rope_scaling", "linear"}, {"rope_theta", "777"}}},
+      {"llama_dynamic", {{"rope_scaling", "none"}}},
+      {"qwen2_yarn", {{"rope_attention_factor", "1.5"}}},
+      {"qwen2_yarn", {{"rope_scaling", "none"}}}};
+  for (const auto& [name, settings] : changes) {
+    SCOPED_TRACE(std::string(name) + " " + settings.begin()->first + " " + settings.begin()->second);
+    const auto model = hf::import_model(checkpoint(name), settings);
+    hf::export_model(*model, out());
+    const auto again = hf::import_model(out());
+    const json before = parse_json_text(model->metadata.at("config")),
+               after = parse_json_text(again->metadata.at("config"));
+    std::vector<std::string> said = {"rope_theta", "rope_scaling", "sliding_window"};
+    if (!before["layer_types"].empty()) said.emplace_back("layer_types");  // else all layers are alike
+    if (before["rope_scaling"] != "none") said.emplace_back("rope_factor");
+    if (before["rope_scaling"] == "yarn") said.emplace_back("rope_attention_factor");
+    for (const std::string& key : said) EXPECT_EQ(before[key], after[key]) << key;
+    fs::remove_all(out());
+  }
+}
+
 TEST_F(Export, KeepsTheLengthThatTheModelReadsNotTheCaches) {
   hf::export_model(*hf::import_model(checkpoint("qwen3"), {{"max_position_embeddings", "16"}}), out());
   EXPECT_EQ(read(out() / "config.json")["max_position_embeddings"], 64);
