@@ -23,18 +23,21 @@ Pattern pattern_named(const std::string& name) {
   return {.expression = name};
 }
 
-ordered_json byte_level_json(bool use_regex) {
-  return {
-      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", use_regex}};
+ordered_json byte_level_json(bool use_regex, bool add_prefix_space) {
+  return {{"type", "ByteLevel"},
+          {"add_prefix_space", add_prefix_space},
+          {"trim_offsets", true},
+          {"use_regex", use_regex}};
 }
 
 ordered_json pre_tokenizer_json(const Pattern& pattern) {
-  if (pattern.byte_level) return byte_level_json(true);
+  if (pattern.byte_level) return byte_level_json(true, pattern.adds_space);
   const ordered_json split = {{"type", "Split"},
                               {"pattern", {{"Regex", pattern.expression}}},
                               {"behavior", "Isolated"},
                               {"invert", false}};
-  return {{"type", "Sequence"}, {"pretokenizers", ordered_json::array({split, byte_level_json(false)})}};
+  return {{"type", "Sequence"},
+          {"pretokenizers", ordered_json::array({split, byte_level_json(false, pattern.adds_space)})}};
 }
 
 ordered_json added_token_json(int64_t id, const std::string& content, bool special) {

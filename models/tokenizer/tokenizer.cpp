@@ -119,16 +119,16 @@ void Tokenizer::Impl::encode_between(std::string_view text, Workspace& workspace
   for (const AddedTokenFinder::Piece& piece : normalized_.split(text)) {
     if (piece.token)
       ids.push_back(piece.token->id);
-    else if (file.add_prefix_space && !piece.text.starts_with(' '))
-      encode_words(" " + std::string(piece.text), 0, workspace, ids);
     else
       encode_words(piece.text, 0, workspace, ids);
   }
 }
 
-// Cuts with the expressions from `split` on.
+// Cuts with the expressions from `split` on. A piece that gets a space in front begins with one when it comes here again.
 void Tokenizer::Impl::encode_words(std::string_view text, size_t split, Workspace& workspace,
                                    std::vector<int64_t>& ids) const {
+  if (split == file.prefix_space && !text.starts_with(' '))
+    return encode_words(" " + std::string(text), split, workspace, ids);
   if (split == file.splits.size()) return bpe_.encode(text, workspace.words, ids);
   file.splits[split].split(text, workspace.matches,
                            [&](std::string_view word) { encode_words(word, split + 1, workspace, ids); });

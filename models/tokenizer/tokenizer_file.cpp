@@ -132,9 +132,8 @@ class Parser {
   }
 
   void byte_level(const json& part) {
-    file_.add_prefix_space = bool_of(member(part, "add_prefix_space"), false, "add_prefix_space");
-    if (file_.add_prefix_space && !file_.splits.empty())
-      unsupported("pre_tokenizer ByteLevel with add_prefix_space behind a Split");
+    if (bool_of(member(part, "add_prefix_space"), false, "add_prefix_space"))
+      file_.prefix_space = file_.splits.size();
     if (bool_of(member(part, "use_regex"), true, "use_regex")) expression(std::string(kGpt2Pattern));
   }
 

@@ -1,6 +1,7 @@
 // What a tokenizer.json of Hugging Face's `tokenizers` says, as far as byte-level BPE goes.
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -12,9 +13,10 @@ namespace genesis::text {
 
 struct TokenizerFile {
   bool normalizes = false;              // to NFC
-  bool add_prefix_space = false;        // before every text between added tokens that begins with none
   std::vector<SplitExpression> splits;  // one after the other
-  Vocabulary vocabulary;                // without the added tokens that are only that
+  std::optional<size_t>
+      prefix_space;       // in front of which of `splits` a piece that begins with no space gets one
+  Vocabulary vocabulary;  // without the added tokens that are only that
   std::vector<Merge> merges;
   bool whole_words_first = false;
   std::vector<AddedToken> added;        // in the order of the file

@@ -35,7 +35,7 @@ json object_in(const fs::path& file) {
 }
 
 // As pattern_named() calls it; empty for others than these two.
-std::string pattern_of(const fs::path& folder) {
+std::string kind_of(const fs::path& folder) {
   static const std::map<std::string, std::string> kKnown = {{"GPT2Tokenizer", "gpt2"},
                                                             {"GPT2TokenizerFast", "gpt2"},
                                                             {"Qwen2Tokenizer", "qwen2"},
@@ -110,16 +110,60 @@ ordered_json added_tokens(const fs::path& folder, const json& vocabulary) {
   return list;
 }
 
+// What stands in tokenizer_config.json, else what the tokenizer's class has. Of folders from before that file listed the added
+// tokens, special_tokens_map.json stands over it.
+json token_of(const char* role, const fs::path& folder, const json& of_class) {
+  json settings = object_in(folder / "tokenizer_config.json");
+  if (!settings.contains("added_tokens_decoder"))
+    settings.update(object_in(folder / "special_tokens_map.json"));
+  const json token = settings.value(role, of_class);
+  return token.is_object() ? token.value("content", json()) : token;
+}
+
+bool is_set(const json& settings, const char* name) { return settings.value(name, json()) == true; }
+
+// The id of a token of the vocabulary or beside it; null where there is none.
+json id_of(const json& text, const json& vocabulary, const ordered_json& added) {
+  for (const ordered_json& row : added)
+    if (row["content"] == text) return row["id"];
+  const auto at = text.is_string() ? vocabulary.find(text.get<std::string>()) : vocabulary.end();
+  return at == vocabulary.end() ? json() : *at;
+}
+
+// add_bos_token and add_eos_token put tokens around every text; one that has no id is left out, as transformers does it.
+ordered_json post_processor(const fs::path& folder, const std::string& kind, const json& vocabulary,
+                            const ordered_json& added) {
+  const json settings = object_in(folder / "tokenizer_config.json");
+  ordered_json single = ordered_json::array(), tokens = ordered_json::object();
+  const auto add = [&](const char* flag, const char* role, const json& of_class) {
+    const json text = token_of(role, folder, of_class), id = id_of(text, vocabulary, added);
+    if (!is_set(settings, flag) || id.is_null()) return;
+    single.push_back({{"SpecialToken", {{"id", text}, {"type_id", 0}}}});
+    tokens[text.get<std::string>()] = {{"id", text}, {"ids", {id}}, {"tokens", {text}}};
+  };
+  add("add_bos_token", "bos_token", kind == "gpt2" ? json("<|endoftext|>") : json());
+  single.push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
+  add("add_eos_token", "eos_token", "<|endoftext|>");
+  if (tokens.empty()) return byte_level_json(false);
+  return {{"type", "TemplateProcessing"},
+          {"single", std::move(single)},
+          {"pair", ordered_json::array({{{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
+                                        {{"Sequence", {{"id", "B"}, {"type_id", 1}}}}})},
+          {"special_tokens", std::move(tokens)}};
+}
+
 }  // namespace
 
 std::string tokenizer_json_of_vocabulary(const fs::path& folder) {
   const fs::path vocabulary = folder / "vocab.json", merges = folder / "merges.txt";
   if (!fs::exists(vocabulary) || !fs::exists(merges)) return "";
-  const std::string name = pattern_of(folder);
-  if (name.empty()) return "";
+  const std::string kind = kind_of(folder);
+  if (kind.empty()) return "";
+  Pattern pattern = pattern_named(kind);
+  pattern.adds_space = is_set(object_in(folder / "tokenizer_config.json"), "add_prefix_space");
   const json tokens = object_in(vocabulary);
-  ordered_json root =
-      pipeline_json(added_tokens(folder, tokens), pattern_named(name), byte_level_json(false));
+  const ordered_json added = added_tokens(folder, tokens);
+  ordered_json root = pipeline_json(added, pattern, post_processor(folder, kind, tokens, added));
   root["model"] = bpe_json(false);
   root["model"]["vocab"] = tokens;
   root["model"]["merges"] = merges_in(merges);

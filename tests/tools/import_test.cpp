@@ -95,6 +95,44 @@ TEST_F(Import, MakesATokenizerOfAVocabularyAndItsMerges) {
   }
 }
 
+// As transformers 5 reads them; the ids are its own, too.
+TEST_F(Import, MakesATokenizerOfAVocabularyWithTheSettingsBesideIt) {
+  fs::copy(folder("gpt2"), path("hub"));
+  const auto tokenizer = parse_json_text(read_text(folder("../tokenizer/gpt2.json")));
+  std::string merges;
+  for (const auto& merge : tokenizer["model"]["merges"])
+    merges += (merge.is_string() ? merge.get<std::string>()
+                                 : merge[0].get<std::string>() + " " + merge[1].get<std::string>()) +
+              "\n";
+  write_text(path("hub/merges.txt"), merges);
+  nlohmann::json vocabulary = tokenizer["model"]["vocab"];
+  for (const auto& added : tokenizer["added_tokens"])
+    vocabulary[added["content"].get<std::string>()] = added["id"];
+  write_text(path("hub/vocab.json"), vocabulary.dump());
+  const auto ids_with = [&](nlohmann::json config, const std::string& text) {
+    config["tokenizer_class"] = "GPT2Tokenizer";
+    write_text(path("hub/tokenizer_config.json"), config.dump());
+    expect_ok(run_tool("genesis-build", {path("hub"), "-o", path("m.genesis")}));
+    return expect_json(
+        run_tool("genesis-run", {"tokenize", path("m.genesis"), "--text", text, "--json"}))["ids"];
+  };
+  const auto plain = ids_with({{"add_bos_token", false}}, "the"), spaced = ids_with({}, " the");
+  const nlohmann::json end = vocabulary["<|endoftext|>"];
+  const auto around = [&](nlohmann::json ids, bool first, bool last) {
+    if (first) ids.insert(ids.begin(), end);
+    if (last) ids.push_back(end);
+    return ids;
+  };
+  EXPECT_NE(plain, spaced);
+  EXPECT_EQ(ids_with({{"add_prefix_space", true}}, "the"), spaced);
+  EXPECT_EQ(ids_with({{"add_bos_token", true}}, "the"), around(plain, true, false));
+  EXPECT_EQ(ids_with({{"add_bos_token", true}, {"bos_token", nullptr}}, "the"), plain);
+  EXPECT_EQ(ids_with({{"add_eos_token", true}, {"eos_token", {{"content", "<|endoftext|>"}}}}, "the"),
+            around(plain, false, true));
+  EXPECT_EQ(ids_with({{"add_bos_token", true}, {"add_eos_token", true}, {"add_prefix_space", true}}, "the"),
+            around(spaced, true, true));
+}
+
 TEST_F(Import, SaysWhatIsLostWithSettingsThatCannotBeRead) {
   fs::copy(folder("qwen2_tied"), path("hub"));
   const auto build = [&](const std::string& file, const std::string& text) {
