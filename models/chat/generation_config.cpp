@@ -21,14 +21,17 @@ double number(const json& config, const char* name, double otherwise) {
   return found->get<double>();
 }
 
-void add_stop_tokens(const json& config, std::vector<int64_t>& tokens) {
-  const auto found = config.find("eos_token_id");
-  if (found == config.end() || found->is_null()) return;
-  for (const json& id : found->is_array() ? *found : json::array({*found})) {
+// Whether the configuration names any.
+bool add_stop_tokens(const json& config, std::vector<int64_t>& tokens) {
+  const json named = config.value("eos_token_id", json());
+  if (named.is_null()) return false;
+  const json ids = named.is_array() ? named : json::array({named});
+  for (const json& id : ids) {
     if (!id.is_number_unsigned() || id.get<uint64_t>() > INT32_MAX)
       fail("'eos_token_id' is not a token's number");
     if (std::ranges::find(tokens, id.get<int64_t>()) == tokens.end()) tokens.push_back(id.get<int64_t>());
   }
+  return !ids.empty();
 }
 
 void add_sampling(const json& config, text::GenerateOptions& options) {
@@ -50,12 +53,13 @@ void add_sampling(const json& config, text::GenerateOptions& options) {
 text::GenerateOptions read_generation_config(const ConfigFiles& files,
                                              const text::GenerateOptions& without_file) {
   text::GenerateOptions options = without_file;
+  bool stops = false;
   for (const char* name : {"generation_config.json", "config.json"}) {
     const auto config = files.object(name);
     if (!config) continue;
     with_context(
         [&] {
-          add_stop_tokens(*config, options.stop_tokens);
+          stops = stops || add_stop_tokens(*config, options.stop_tokens);
           if (std::string_view(name) == "generation_config.json") add_sampling(*config, options);
         },
         [&] { return files.where(name); });

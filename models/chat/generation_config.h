@@ -7,8 +7,8 @@
 namespace genesis::chat {
 
 // Options with what generation_config.json asks for: without "do_sample" the likeliest token, else temperature,
-// top_k (50 where it is not there), top_p and min_p; repetition_penalty. Stop tokens are "eos_token_id" of it and
-// of config.json, as far as these files are there. Throws Error naming a file that is no JSON
+// top_k (50 where it is not there), top_p and min_p; repetition_penalty. Stop tokens are "eos_token_id" of it,
+// where it names none those of config.json, beside what `without_file` has. Throws Error naming a file that is no JSON
 // and a setting that is no number, or out of range.
 text::GenerateOptions read_generation_config(const ConfigFiles& files,
                                              const text::GenerateOptions& without_file);

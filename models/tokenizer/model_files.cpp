@@ -1,6 +1,5 @@
 #include "models/tokenizer/model_files.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "models/tokenizer/vocabulary_files.h"
@@ -78,11 +77,14 @@ std::optional<int64_t> end_of_text_token(const Model& model, const Tokenizer& to
 }
 
 std::vector<int64_t> end_tokens(const Model& model, const Tokenizer& tokenizer) {
-  std::vector<int64_t> ends = ids_in(member_of_file(model, "generation_config.json", "eos_token_id"));
+  if (const auto ends = ids_in(member_of_file(model, "generation_config.json", "eos_token_id"));
+      !ends.empty())
+    return ends;
   if (const auto config = model.metadata.find("config.json"); config != model.metadata.end())
-    for (const int64_t id : ids_in(member_in(config->second, "the metadata config.json", "eos_token_id")))
-      if (std::ranges::find(ends, id) == ends.end()) ends.push_back(id);
-  if (!ends.empty()) return ends;
+    if (const auto ends = ids_in(member_in(config->second, "the metadata config.json", "eos_token_id"));
+        !ends.empty())
+      return ends;
+  std::vector<int64_t> ends;
   if (const auto named = token_named(member_of_file(model, kConfig, "eos_token"), tokenizer))
     ends.push_back(*named);
   return ends;

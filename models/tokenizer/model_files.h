@@ -22,8 +22,8 @@ std::optional<Tokenizer> tokenizer_of(const Model& model);
 // The token that stands between texts: <|endoftext|>, <|end_of_text|>, </s> or what tokenizer_config.json calls eos_token.
 std::optional<int64_t> end_of_text_token(const Model& model, const Tokenizer& tokenizer);
 
-// Tokens that end an answer, as generation_config.json and the metadata "config.json" name them; where they name none,
-// eos_token of tokenizer_config.json.
+// Tokens that end an answer: those that generation_config.json names, as in transformers; where it names none, those of the
+// metadata "config.json", else eos_token of tokenizer_config.json.
 std::vector<int64_t> end_tokens(const Model& model, const Tokenizer& tokenizer);
 
 }  // namespace genesis::text

@@ -280,7 +280,7 @@ TEST(GenerationConfig, IsReadAsTransformersReadsIt) {
   const text::GenerateOptions none =
       read_generation_config(ConfigFiles::in_folder(folder.path()), {.temperature = 0.5});
   EXPECT_EQ(none.temperature, 0.5);
-  write(folder / "config.json", R"({"eos_token_id": 7, "temperature": 9})");
+  write(folder / "config.json", R"({"eos_token_id": 9, "temperature": 9})");
   write(
       folder / "generation_config.json",
       R"({"do_sample": true, "temperature": 0.6, "top_p": 0.95, "eos_token_id": [5, 7], "repetition_penalty": 1.1})");
@@ -292,6 +292,8 @@ TEST(GenerationConfig, IsReadAsTransformersReadsIt) {
   EXPECT_EQ(options.stop_tokens, (std::vector<int64_t>{5, 7}));
   write(folder / "generation_config.json", R"({"temperature": 0.6})");
   EXPECT_EQ(read_generation_config(ConfigFiles::in_folder(folder.path()), {}).temperature, 0);
+  EXPECT_EQ(read_generation_config(ConfigFiles::in_folder(folder.path()), {}).stop_tokens,
+            (std::vector<int64_t>{9}));
   write(folder / "generation_config.json", R"({"do_sample": true, "temperature": "hot"})");
   EXPECT_NE(error_of([&] {
               read_generation_config(ConfigFiles::in_folder(folder.path()), {});

@@ -7,8 +7,10 @@
 #include <random>
 #include <thread>
 
+#include "models/tokenizer/model_files.h"
 #include "models/tokenizer/split_expression.h"
 #include "schema/core/error.h"
+#include "schema/file/attached_files.h"
 #include "schema/file/format/utf8.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
@@ -178,6 +180,33 @@ TEST(Tokenizer, CutsDigitsAsTokenizersDoes) {
   using Words = std::vector<std::string>;
   EXPECT_EQ(words_of(true, "12 12"), (Words{"1", "2", "\u0120", "1", "2"}));
   EXPECT_EQ(words_of(false, "12 12"), (Words{"12", "\u0120", "12"}));
+}
+
+// Each piece of a Split that begins with no space gets one, as ByteLevel of `tokenizers` does it.
+TEST(Tokenizer, PutsASpaceBeforeWhatByteLevelGets) {
+  json file = fixture("qwen");
+  file["pre_tokenizer"]["pretokenizers"].back()["add_prefix_space"] = true;
+  const Tokenizer with = Tokenizer::parse(file.dump()), without = load("qwen");
+  EXPECT_EQ(with.encode("the word"), without.encode(" the word"));
+  EXPECT_EQ(with.encode(" the"), without.encode(" the"));
+  std::vector<int64_t> ids;
+  file["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}};
+  const Tokenizer uncut = Tokenizer::parse(file.dump());
+  for (const char* piece : {" the", " 1", " 2"})
+    for (const int64_t id : uncut.encode(piece)) ids.push_back(id);
+  EXPECT_EQ(with.encode("the12"), ids);
+}
+
+// As transformers' generate() takes them, and config.json where generation_config.json names none.
+TEST(ModelFiles, TokensThatEndAnAnswerAreThoseOfOneFile) {
+  const Tokenizer tokenizer = load("gpt2");
+  Model model;
+  model.metadata["config.json"] = R"({"eos_token_id": 7})";
+  EXPECT_EQ(end_tokens(model, tokenizer), (std::vector<int64_t>{7}));
+  attach_file(model, "generation_config.json", R"({"temperature": 0.5})");
+  EXPECT_EQ(end_tokens(model, tokenizer), (std::vector<int64_t>{7}));
+  attach_file(model, "generation_config.json", R"({"eos_token_id": [3, 4]})");
+  EXPECT_EQ(end_tokens(model, tokenizer), (std::vector<int64_t>{3, 4}));
 }
 
 TEST(Tokenizer, SaysWhatIsWrongWithAFile) {
