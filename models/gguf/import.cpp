@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "executor/state_dict.h"
@@ -134,7 +135,13 @@ std::unique_ptr<Model> make(const Gguf& file, const Settings& changes) {
 
 }  // namespace
 
-bool is_gguf_file(const std::filesystem::path& path) { return file_ending(path) == ".gguf"; }
+bool is_gguf_file(const std::filesystem::path& path) {
+  if (file_ending(path) == ".gguf") return true;
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;
+  std::string first(4, '\0');
+  return std::ifstream(path, std::ios::binary).read(first.data(), std::ssize(first)) && first == "GGUF";
+}
 
 std::unique_ptr<Model> import_model(const std::filesystem::path& path, const Settings& changes,
                                     MappedFiles* files) {

@@ -9,7 +9,8 @@
 
 namespace genesis::models::gguf {
 
-bool is_gguf_file(const std::filesystem::path& path);  // by the name's end
+// By its first bytes, or by the name's end, so that a damaged file is told what is wrong with it.
+bool is_gguf_file(const std::filesystem::path& path);
 
 // `changes` are settings of the zoo that stand over those of the file, such as {"dtype", "f32"} or
 // {"cache_positions", "32768"}. Read are weights in F32, F16, BF16, Q8_0, Q4_0, Q4_K and Q6_K. They become the dtype

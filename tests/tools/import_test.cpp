@@ -210,6 +210,10 @@ TEST_F(Import, TakesAGgufFile) {
   expect_usage_error(run_tool("genesis-build", {file, "--seed", "3", "-o", path("n.genesis")}),
                      {"--seed", "GGUF"});
   expect_error(run_tool("genesis-build", {path("none.gguf"), "-o", path("n.genesis")}), {"none.gguf"});
+  for (const char* name : {"a b.GGUF", "sha256-0123"}) {
+    fs::copy_file(file, path(name));
+    expect_ok(run_tool("genesis-build", {path(name), "-o", path("n.genesis")}));
+  }
 }
 
 TEST_F(Import, RefusesNumbersThatF32CannotHold) {
