@@ -54,7 +54,7 @@ struct Flags {
   std::vector<std::string> passes, disable, entries, keep_f32, groups;
   bool quantize_embedding = false, quantize_head = false;
   bool list_passes = false, list_ops = false, inference = false, averages = false, merge_lora = false,
-       text = false, quiet = false;
+       text = false, force = false, quiet = false;
   CheckFlags check;
   BudgetFlags memory;
   Output out;
@@ -271,6 +271,15 @@ void warn(const Flags& flags, const std::vector<passes::PassReport>& reports) {
     log_warning("--print-after {}: nothing was changed, so there is nothing to print", flags.print_after);
 }
 
+// Known before the model is read.
+void check_adapter_folder(const Flags& flags) {
+  std::error_code error;
+  if (!flags.force && std::filesystem::is_directory(flags.save_adapter, error) &&
+      !std::filesystem::is_empty(flags.save_adapter, error))
+    fail("the folder '{}' is there already: name another one, or give --force to replace an older adapter",
+         flags.save_adapter);
+}
+
 // Everything that is given does something, and something comes of it.
 void check_rewrite(const Flags& flags, const Command& app) {
   for (const char* option : {"--size", "--mesh", "--zero", "--chip", "--links"})
@@ -288,6 +297,8 @@ void check_rewrite(const Flags& flags, const Command& app) {
   if (!flags.runs_passes() && flags.train.empty())
     check_not_given(app, "--disable",
                     "with --cast, --quantize or --memory-budget alone, which run no passes");
+  if (flags.save_adapter.empty()) check_not_given(app, "--force", "without --save-adapter FOLDER");
+  check_adapter_folder(flags);
   if (flags.quantize.empty())
     for (const char* option : {"--quantize-embedding", "--quantize-head"})
       check_not_given(app, option, "without --quantize q8 or q4");
@@ -306,7 +317,8 @@ void edit(std::unique_ptr<Model>& model, const Flags& flags, std::vector<passes:
     add_training(*model, flags, reports);
   }
   if (flags.merge_lora) model = passes::merge_lora(*model);
-  if (!flags.save_adapter.empty()) models::hugging_face::save_adapter(*model, flags.save_adapter);
+  if (!flags.save_adapter.empty())
+    models::hugging_face::save_adapter(*model, flags.save_adapter, "", flags.force);
   if (flags.inference) model = for_inference(*model);
 }
 
@@ -394,6 +406,7 @@ void add_model_flags(Command& app, Flags& flags) {
   app.add_option("--adapter", flags.adapter, "add the LoRA adapter in this folder, as PEFT saves one");
   app.add_option("--save-adapter", flags.save_adapter,
                  "write the model's LoRA adapter to this folder, as PEFT saves one");
+  app.add_flag("--force", flags.force, "with --save-adapter: replace an older adapter in its folder");
   app.add_flag("--merge-lora", flags.merge_lora, "add the LoRA adapter to the weights, and take it away");
   app.add_flag("--averages", flags.averages,
                "give the weights the values of their averages (training with ema=0.999)");

@@ -9,6 +9,7 @@
 #include "models/hugging_face/json_file.h"
 #include "schema/core/type_limits.h"
 #include "schema/file/foreign/safetensors.h"
+#include "schema/file/io/atomic_folder.h"
 #include "schema/file/io/atomic_write.h"
 #include "schema/graph/state_storage.h"
 
@@ -126,13 +127,24 @@ void set_values(Model& model, const SafeTensors& file, const fs::path& path) {
   if (!wrong.empty()) fail("{} does not fit: {}", path.string(), fmt::join(wrong, "; "));
 }
 
+// As transformers 4 wrote into config.json where a model came from; PEFT has null where nobody knows.
+nlohmann::json base_of(const Model& model, const std::string& given) {
+  if (!given.empty()) return given;
+  const auto config = model.metadata.find("config.json");
+  const nlohmann::json origin =
+      config == model.metadata.end()
+          ? nlohmann::json()
+          : try_parse_json_text(config->second).value("_name_or_path", nlohmann::json());
+  return origin.is_string() && origin != "" ? origin : nlohmann::json();
+}
+
 nlohmann::ordered_json config_of(const passes::LoraOptions& options, const Model& model,
                                  const std::string& base) {
   std::set<std::string> targets;
   for (const std::string& layer : passes::lora_layers(model)) targets.insert(layer);
   nlohmann::ordered_json config{{"peft_type", "LORA"},
                                 {"task_type", "CAUSAL_LM"},
-                                {"base_model_name_or_path", base},
+                                {"base_model_name_or_path", base_of(model, base)},
                                 {"inference_mode", true},
                                 {"r", options.rank},
                                 {"lora_alpha", options.alpha},
@@ -161,7 +173,7 @@ void load_adapter(Model& model, const fs::path& folder) {
   model = with_adapter;
 }
 
-void save_adapter(const Model& model, const fs::path& folder, const std::string& base) {
+void save_adapter(const Model& model, const fs::path& folder, const std::string& base, bool replace) {
   const std::optional<passes::LoraOptions> options = passes::lora_of(model);
   if (!options) fail("the model has no LoRA adapters to write");
   SafeTensors file{.tensors = {}, .metadata = {{"format", "pt"}}};
@@ -171,10 +183,13 @@ void save_adapter(const Model& model, const fs::path& folder, const std::string&
                            initial_value(model.state(model.find_state(layer + part))));
     }
   std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) fail("cannot make the folder {}: {}", folder.string(), error.message());
-  write_safetensors(folder / kTensors, file);
-  write_file_atomically(folder / kConfig, config_of(*options, model, base).dump(2) + "\n");
+  fs::create_directories(fs::absolute(folder).parent_path(), error);
+  if (error) fail("cannot make the folders around {}: {}", folder.string(), error.message());
+  AtomicFolder written(folder, replace,
+                       [](const fs::path& name) { return name == kConfig || name == kTensors; });
+  write_safetensors(written.files() / kTensors, file);
+  write_file_atomically(written.files() / kConfig, config_of(*options, model, base).dump(2) + "\n");
+  written.commit();
 }
 
 }  // namespace genesis::models::hugging_face

@@ -17,7 +17,10 @@ bool is_adapter_folder(const std::filesystem::path& path);
 void load_adapter(Model& model, const std::filesystem::path& folder);
 
 // Writes the adapters of the model, which are its states' initial values (with_values() of a session, or a loaded
-// checkpoint). `base` is what peft loads the base model from. Throws Error when the model has none.
-void save_adapter(const Model& model, const std::filesystem::path& folder, const std::string& base = "");
+// checkpoint). `base` is what peft loads the base model from; where it is empty, what the model's own configuration calls it,
+// if it does. A folder is there as a whole or not at all, and one with an adapter is replaced only where `replace` says so.
+// Throws Error when the model has no adapters.
+void save_adapter(const Model& model, const std::filesystem::path& folder, const std::string& base = "",
+                  bool replace = false);
 
 }  // namespace genesis::models::hugging_face

@@ -281,6 +281,29 @@ TEST(Lora, AdaptersTravelInPeftsFormat) {
   expect_error([&] { hf::save_adapter(*base(), folder / "none"); }, {"no LoRA adapters"});
 }
 
+TEST(Lora, AnAdaptersFolderIsReplacedAsAWholeAndOnlyWhereThatIsAskedFor) {
+  const TemporaryFolder folder;
+  const auto base_of = [&] {
+    return parse_json_text(
+        read_whole_file(folder / "adapter/adapter_config.json"))["base_model_name_or_path"];
+  };
+  hf::save_adapter(*adapted(), folder / "adapter", "base");
+  EXPECT_EQ(base_of(), "base");
+  expect_error([&] { hf::save_adapter(*adapted(), folder / "adapter"); }, {"there already"});
+  EXPECT_EQ(base_of(), "base");
+  hf::save_adapter(*adapted(), folder / "adapter", "", true);
+  EXPECT_EQ(base_of(), nullptr);
+  const auto named = adapted();
+  json config = parse_json_text(named->metadata.at("config.json"));
+  config["_name_or_path"] = "Qwen/Qwen2-0.5B";
+  named->metadata["config.json"] = config.dump();
+  hf::save_adapter(*named, folder / "adapter", "", true);
+  hf::save_adapter(*named, folder / "new/around/adapter");
+  EXPECT_EQ(base_of(), "Qwen/Qwen2-0.5B");
+  std::ofstream(folder / "adapter/notes.txt") << "mine";
+  expect_error([&] { hf::save_adapter(*adapted(), folder / "adapter", "", true); }, {"notes.txt"});
+}
+
 void write_config(const fs::path& folder, const json& config) {
   fs::create_directories(folder);
   std::ofstream(folder / "adapter_config.json") << config.dump();

@@ -39,6 +39,12 @@ TEST_F(ExportTool, AddsAdaptersToTheWeights) {
                       "--seq", "16", "--steps", "3", "--lora", "4", "--quiet", "--checkpoint", path("run")}));
   EXPECT_GT(expect_json(run_export(path("run"), {"--json"}))["merged_adapters"], 0);
   const std::string trained = path("run/" + *files_in(path("run")).begin());
+  const Words save = {trained, "--save-adapter", path("adapter")};
+  expect_ok(run_tool("genesis-opt", save));
+  expect_error(run_tool("genesis-opt", save), {path("adapter"), "is there already", "--force"});
+  expect_ok(run_tool("genesis-opt", save + Words{"--force"}));
+  expect_usage_error(run_tool("genesis-opt", {trained, "--merge-lora", "--force", "-o", path("m.genesis")}),
+                     {"--force", "--save-adapter"});
   expect_ok(run_tool("genesis-opt", {trained, "--merge-lora", "--inference", "-o", path("m.genesis")}));
   const auto same =
       expect_json(run_tool("genesis-run", {"export", path("m.genesis"), "-o", path("same"), "--json"}));
