@@ -1,10 +1,12 @@
 // genesis-build tokenizer: byte-level BPE learnt from text.
 #include <chrono>
 #include <iostream>
+#include <set>
 
 #include "models/corpus/text_files.h"
 #include "models/tokenizer/training/tokenizer_config.h"
 #include "models/tokenizer/training/train_tokenizer.h"
+#include "schema/file/io/atomic_folder.h"
 #include "schema/file/io/atomic_write.h"
 #include "schema/messages/log.h"
 #include "tools/build/build_commands.h"
@@ -47,15 +49,27 @@ text::TrainedTokenizer train(const Flags& flags) {
                                 }});
 }
 
+// What --force may take away with an older tokenizer.
+bool is_of_tokenizer(const fs::path& name) {
+  static const std::set<std::string> names = {"tokenizer.json",      "tokenizer_config.json",
+                                              "chat_template.jinja", "special_tokens_map.json",
+                                              "added_tokens.json",   "vocab.json",
+                                              "merges.txt"};
+  return names.contains(name.string());
+}
+
 // A file with another name gets no settings beside it.
 void write(const Flags& flags, const std::string& json) {
   const fs::path output = flags.output;
   if (output.extension() == ".json") return write_file_atomically(output, json);
   std::error_code error;
-  fs::create_directories(output, error);
-  if (error) fail("cannot make the folder '{}': {}", flags.output, error.message());
-  write_file_atomically(output / "tokenizer_config.json", text::tokenizer_config_json(special_tokens(flags)));
-  write_file_atomically(output / "tokenizer.json", json);
+  fs::create_directories(fs::absolute(output).parent_path(), error);
+  if (error) fail("cannot make the folders around '{}': {}", flags.output, error.message());
+  AtomicFolder folder(output, flags.force, is_of_tokenizer);
+  write_file_atomically(folder.files() / "tokenizer_config.json",
+                        text::tokenizer_config_json(special_tokens(flags)));
+  write_file_atomically(folder.files() / "tokenizer.json", json);
+  folder.commit();
 }
 
 // A folder may hold the tokenizer that models were trained with. A file is replaced, as -o does everywhere.

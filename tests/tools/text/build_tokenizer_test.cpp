@@ -35,6 +35,7 @@ TEST_F(BuildTokenizer, WarnsOfAVocabularyThatTheTextCannotFill) {
 TEST_F(BuildTokenizer, ReplacesOneInAFolderOnlyWhereThatIsAskedFor) {
   fs::create_directory(path("tok"));
   expect_ok(run_tool("genesis-build", command("tok")));
+  expect_ok(run_tool("genesis-build", command("new/around/tok")));
   const std::string before = read_text(path("tok/tokenizer.json"));
   expect_error(run_tool("genesis-build", command("tok", {}, "265")),
                {path("tok"), "there already", "--force"});
@@ -43,6 +44,12 @@ TEST_F(BuildTokenizer, ReplacesOneInAFolderOnlyWhereThatIsAskedFor) {
   EXPECT_NE(read_text(path("tok/tokenizer.json")), before);
   expect_ok(run_tool("genesis-build", command("tok.json")));
   expect_ok(run_tool("genesis-build", command("tok.json", {}, "265")));
+}
+
+TEST_F(BuildTokenizer, ThatDoesNotFitOnTheDiskLeavesNothing) {
+  const Process full = run_tool("genesis-build", command("tok", {"--quiet"}), {.largest_file_bytes = 1000});
+  expect_error(full, {"tokenizer.json"});
+  EXPECT_EQ(files_in(folder()), (std::set<std::string>{"corpus.txt"}));
 }
 
 TEST_F(BuildTokenizer, SaysWhatIsWrong) {
