@@ -49,12 +49,13 @@ std::vector<int64_t> ids_in(const std::string& text) {
   return ids;
 }
 
-void decode(const text::Tokenizer& tokenizer, const std::string& input, const Flags& flags) {
+// An id of the vocabulary without a token, as a model with a padded one gives, is no text.
+void decode(const NamedTokenizer& named, const std::string& input, const Flags& flags) {
+  const auto& [tokenizer, count] = named;
   const std::vector<int64_t> ids = ids_in(input);
   for (const int64_t id : ids)
-    if (!tokenizer.id_to_token(id))
-      fail("there is no token {}: the ids of {} are 0 to {}", id, flags.tokenizer,
-           tokenizer.vocab_size() - 1);
+    if (id < 0 || id >= count)
+      fail("there is no token {}: the ids of {} are 0 to {}", id, flags.tokenizer, count - 1);
   const std::string text = tokenizer.decode(ids, flags.no_special);
   flags.out.print({{"text", text}}, [&] {
     if (writes_to_terminal())
@@ -95,10 +96,10 @@ void tokenize(const Flags& flags, const Command& app) {
   check_not_given(app, "--generation-prompt", "without --chat FILE");
   if (app.is_given("--file") == app.is_given("--text"))
     fail_usage("expected one of --file TEXT and --text STRING");
-  const text::Tokenizer tokenizer = load_tokenizer(flags.tokenizer);
+  const NamedTokenizer named = load_named_tokenizer(flags.tokenizer);
   const std::string input = flags.file.empty() ? flags.text : read_whole_file(flags.file);
-  if (flags.decode) return decode(tokenizer, input, flags);
-  const std::vector<int64_t> ids = tokenizer.encode(input, !flags.no_special);
+  if (flags.decode) return decode(named, input, flags);
+  const std::vector<int64_t> ids = named.tokenizer.encode(input, !flags.no_special);
   flags.out.print({{"ids", ids}}, [&] { std::cout << fmt::format("{}\n", fmt::join(ids, " ")); });
 }
 

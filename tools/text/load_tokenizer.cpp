@@ -1,6 +1,7 @@
 #include "tools/text/load_tokenizer.h"
 #include "tools/common/open_model.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "executor/training/checkpoint.h"
@@ -16,11 +17,24 @@ bool names_model(const std::string& path) {
          (!std::filesystem::exists(named / "tokenizer.json") && has_checkpoints(named));
 }
 
-text::Tokenizer load_tokenizer(const std::string& path) {
-  if (!names_model(path)) return text::Tokenizer::load(path);
-  if (auto tokenizer = text::tokenizer_of(*open_model(path))) return *std::move(tokenizer);
+namespace {
+
+NamedTokenizer named(text::Tokenizer tokenizer, int64_t ids) {
+  return {tokenizer, std::max(tokenizer.vocab_size(), ids)};
+}
+
+}  // namespace
+
+NamedTokenizer load_named_tokenizer(const std::string& path) {
+  if (!names_model(path)) return named(text::Tokenizer::load(path), 0);
+  const auto model = open_model(path);
+  const Graph* forward = model->find_entry("forward");
+  if (auto tokenizer = text::tokenizer_of(*model))
+    return named(*std::move(tokenizer), forward ? text::vocabulary_of(*forward, 3) : 0);
   fail("{} brings no tokenizer: build it from a folder with a tokenizer.json, or with --tokenizer", path);
 }
+
+text::Tokenizer load_tokenizer(const std::string& path) { return load_named_tokenizer(path).tokenizer; }
 
 std::optional<text::Tokenizer> load_tokenizer(const std::string& path, const Model& model) {
   if (path.empty()) return text::tokenizer_of(model);

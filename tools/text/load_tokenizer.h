@@ -13,6 +13,11 @@ namespace genesis::tools {
 // Whether the path is that of a model: a .genesis file, or a folder of checkpoints.
 bool names_model(const std::string& path);
 
+struct NamedTokenizer {
+  text::Tokenizer tokenizer;
+  int64_t ids;  // how many there are: a model may give more than the tokenizer that it brings has tokens
+};
+NamedTokenizer load_named_tokenizer(const std::string& path);
 text::Tokenizer load_tokenizer(const std::string& path);
 
 // The one that `path` names; where that is empty, the one that the model brings, if it does.

@@ -102,6 +102,12 @@ TEST_F(BroughtTokenizer, NeedsAModelWithRoomForIt) {
   expect_error(run_tool("genesis-build", build("m.genesis", {"--set", "vocab_size=300"})),
                {"vocab_size=300", "tokens"});
   expect_ok(run_tool("genesis-build", build("m.genesis", {"--set", "vocab_size=1024"})));
+  // Of a padded vocabulary the last ids are none of the tokenizer's, and no text.
+  EXPECT_EQ(
+      expect_ok(run_tool("genesis-run", {"tokenize", path("m.genesis"), "--decode", "--text", "1023 1022"})),
+      "");
+  expect_error(run_tool("genesis-run", {"tokenize", path("m.genesis"), "--decode", "--text", "1024"}),
+               {"no token 1024", "0 to 1023"});
   expect_error(run_tool("genesis-build", {"mlp", "-o", path("mlp.genesis"), "--tokenizer", path("tok")}),
                {"vocab_size"});
   expect_error(run_tool("genesis-build", {"qwen2", "-o", path("m.genesis"), "--tokenizer", path("nowhere")}),
