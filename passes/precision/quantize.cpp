@@ -4,7 +4,7 @@
 #include <map>
 
 #include "passes/core/match.h"
-#include "passes/lora/lora.h"
+#include "passes/core/name_patterns.h"
 #include "schema/encoding/quantized_formats.h"
 #include "schema/graph/state_storage.h"
 #include "schema/ops/elementwise/cast.h"
@@ -69,7 +69,7 @@ std::string why_kept(const State& state, const ReadAs& read, const QuantizeOptio
   if (state.role != StateRole::kParameter)
     return fmt::format("it is no parameter but a {}", name_of(state.role));
   if (state.encoded) return fmt::format("it is kept as {} already", state.encoded.format->name);
-  if (is_adapter(state)) return "it is a LoRA adapter's, which are f32";
+  if (matches_any(options.keep, state.name)) return "its name is one of those that stay";
   if (state.type.shape.rank() != 2) return "it is no matrix";
   if (read.embedding && !options.embedding)
     return "rows are looked up in it, and --quantize-embedding is not given";

@@ -15,6 +15,8 @@ struct QuantizeOptions {
   WeightFormat format = WeightFormat::kQ8;
   bool embedding = false;  // tables that rows are looked up in, too
   bool head = false;       // products that no other product follows, too: the logits
+  // Patterns of names (passes/core/name_patterns.h) that stay as they are: those of LoRA's adapters, which are f32 and trained.
+  std::vector<std::string> keep = {"*.lora_A.weight", "*.lora_B.weight"};
 };
 
 struct QuantizeReport {
