@@ -50,7 +50,8 @@ constexpr const char* kExamples = R"(Examples:
   genesis-opt --plan-csv buffers.csv --json)";
 
 struct Flags {
-  std::string input, output, train, cast, plan_csv, print_after, dump, target, quantize, adapter, save_adapter;
+  std::string input, output, train, cast, plan_csv, print_after, dump, target, quantize, adapter,
+      save_adapter;
   std::vector<std::string> passes, disable, entries, keep_f32, groups;
   bool quantize_embedding = false, quantize_head = false;
   bool list_passes = false, list_ops = false, inference = false, averages = false, merge_lora = false,
@@ -428,7 +429,8 @@ void add_pass_flags(Command& app, Flags& flags) {
   app.add_flag("--text", flags.text, "print the resulting graphs");
   app.add_option("--dump", flags.dump, "write the graph after every pass that changed it to this folder");
   app.add_option("--target", flags.target,
-                 "what the passes rewrite for: cpu, cuda, auto, or any: what suits every device, as sessions run the passes of "
+                 "what the passes rewrite for: cpu, cuda, auto, or any: what suits every device, as sessions "
+                 "run the passes of "
                  "theirs again; any for -o and cpu for what is only looked at, when not given");
   flags.check.add_to(app);
   app.add_option("--plan-csv", flags.plan_csv, "plan the buffers given as id,lower,upper,size lines");

@@ -19,7 +19,8 @@ bool is_assistant(const Value& message) { return *message.dict()->find("role")->
 bool has_weight(const Value& message, size_t index) {
   const Value* weight = message.dict()->find("weight");
   if (!weight || weight->is_none()) return true;
-  if (const int64_t* number = weight->integer(); number && (*number == 0 || *number == 1)) return *number == 1;
+  if (const int64_t* number = weight->integer(); number && (*number == 0 || *number == 1))
+    return *number == 1;
   if (const double* number = weight->real(); number && (*number == 0 || *number == 1)) return *number == 1;
   fail("the 'weight' of message {} is neither 0 nor 1", index);
 }
@@ -42,9 +43,11 @@ void keep_learnt(Rendered& rendered, const Value& messages, const std::vector<bo
   const auto answers = static_cast<size_t>(std::count_if(all.begin(), all.end(), is_assistant));
   if (static_cast<size_t>(std::count(learnt.begin(), learnt.end(), true)) == answers) return;
   if (rendered.generations.size() != answers)
-    fail("a message has a 'weight' of 0, and the chat template marks {} texts of {} answers with {{% generation %}}, so that it "
-         "cannot be told which is its",
-         rendered.generations.size(), answers);
+    fail(
+        "a message has a 'weight' of 0, and the chat template marks {} texts of {} answers with {{% "
+        "generation %}}, so that it "
+        "cannot be told which is its",
+        rendered.generations.size(), answers);
   std::vector<Span> kept;
   size_t answer = 0;
   for (size_t i = 0; i < all.size(); ++i)
@@ -87,8 +90,9 @@ std::string before_answer(const ChatTemplate& chat, const Value& messages, size_
 
 // What the model is to write where, found by rendering the messages up to each answer. An answer is learnt in the text that
 // ends with it, as the model will read it, or in that of a later answer where this begins with it.
-std::vector<Rendered> texts_by_prefixes(const ChatTemplate& chat, const Value& messages, const std::vector<bool>& learnt,
-                                        const jinja::Dict& variables, const std::string& whole) {
+std::vector<Rendered> texts_by_prefixes(const ChatTemplate& chat, const Value& messages,
+                                        const std::vector<bool>& learnt, const jinja::Dict& variables,
+                                        const std::string& whole) {
   std::vector<Rendered> texts;  // the last first
   for (size_t i = messages.sequence()->items.size(); i-- > 0;) {
     if (!learnt[i]) continue;

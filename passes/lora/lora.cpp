@@ -116,7 +116,8 @@ Adapter add_states(Model& model, int32_t weight, const LoraOptions& options) {
   const std::string layer = layer_of(state.name);
   // One rank serves matrices of many shapes, some of which have less.
   if (options.rank > std::max(shape[0].value(), shape[1].value()))
-    fail("LoRA's rank {} is more than '{}' of {} has rows or columns", options.rank, state.name, state.type.to_string());
+    fail("LoRA's rank {} is more than '{}' of {} has rows or columns", options.rank, state.name,
+         state.type.to_string());
   const auto add = [&](const std::string& name, Dim rows, Dim columns, bool is_a) {
     const TensorType type{DType::f32, {rows, columns}};
     return model.add_state({.name = name,

@@ -106,7 +106,8 @@ std::unique_ptr<Model> merge_lora(const Model& model) {
     if (result->state(i).role == StateRole::kParameter) result->set_trainable(i, !result->state(i).encoded);
   for (const State& state : result->states())
     if (is_adapter(state))
-      fail("'{}' is read by more than its layer: merge the adapters before other passes change the model", state.name);
+      fail("'{}' is read by more than its layer: merge the adapters before other passes change the model",
+           state.name);
   for (const char* key : {"lora", "training"}) result->metadata.erase(key);
   return result;
 }

@@ -61,7 +61,9 @@ std::vector<LinkedFile> links_of(const SaveOptions& options, const std::filesyst
   for (const auto& file : options.links) {
     std::error_code none;
     if (std::filesystem::equivalent(path, file->path(), none))
-      fail("the weights are in this very file, which the new one would only be linked to: name another file, or save without links");
+      fail(
+          "the weights are in this very file, which the new one would only be linked to: name another file, "
+          "or save without links");
     links.push_back({file,
                      {path_from(path, file->path()), file->stamp().bytes, file->stamp().written},
                      segments_in(*file)});

@@ -22,7 +22,8 @@ MeshAxis parse_axis(std::string_view part, std::string_view whole) {
   const std::string_view number = equals == part.npos ? "" : part.substr(equals + 1);
   const auto size = parse_number<int64_t>(number);
   if (!is_name(name) || !size || *size < 1)
-    fail("mesh '{}': expected AXIS=RANKS,... such as data=2,tensor=4, with one rank or more, got '{}'", whole, part);
+    fail("mesh '{}': expected AXIS=RANKS,... such as data=2,tensor=4, with one rank or more, got '{}'", whole,
+         part);
   if (*size > kMaxRanks) fail("mesh '{}': more than {} ranks", whole, kMaxRanks);
   return {std::string(name), *size};
 }

@@ -250,8 +250,8 @@ TEST(Lora, MergesAfterPassesForInference) {
   const auto model = adapted();
   const Target target = target_of("cpu");
   for (const char* name : {"forward", "prefill", "decode"})
-    model->replace_entry(
-        passes::run_passes(std::as_const(*model).entry(name), passes::inference_pipeline(), {.target = &target}, {}));
+    model->replace_entry(passes::run_passes(std::as_const(*model).entry(name), passes::inference_pipeline(),
+                                            {.target = &target}, {}));
   const std::shared_ptr<Model> merged = passes::merge_lora(*model);
   EXPECT_EQ(merged->states().size(), base()->states().size());
   expect_logits(last_logits(merged), golden()["logits"].get<std::vector<double>>(), 1e-5);

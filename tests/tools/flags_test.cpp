@@ -72,8 +72,8 @@ TEST(Flags, ALogLevelThatIsNoneIsNamed) {
 }
 
 TEST(Flags, TextsBeyondTheModelsPositionsAreRefused) {
-  for (const Words& words :
-       {Words{"train", tiny("gpt2.train.genesis"), "--steps", "1", "--batch", "1"}, Words{"eval", tiny("gpt2.genesis")}})
+  for (const Words& words : {Words{"train", tiny("gpt2.train.genesis"), "--steps", "1", "--batch", "1"},
+                             Words{"eval", tiny("gpt2.genesis")}})
     expect_error(run_tool("genesis-run", words + Words{"--data", TinyModels::get().text(), "--seq", "2000"}),
                  {"--seq", "2000", "n_positions"});
 }

@@ -105,8 +105,10 @@ TEST_F(Opt, WhatServesIsSharedAsWhatItWasMadeOf) {
   const auto whole = on_two_ranks(tiny("qwen2.genesis")), serving = on_two_ranks(path("serve.genesis"));
   EXPECT_EQ(serving["state_bytes"], whole["state_bytes"]);
   EXPECT_EQ(serving["exchanged"], whole["exchanged"]);
-  expect_ok(run_tool("genesis-opt", {tiny("qwen2.genesis"), "--inference", "--target", "cpu", "-o", path("cpu.genesis")}));
-  expect_error(run_tool("genesis-opt", {path("cpu.genesis"), "--entry", "decode", "--mesh", "tensor=2", "--check", "cpu"}),
+  expect_ok(run_tool("genesis-opt",
+                     {tiny("qwen2.genesis"), "--inference", "--target", "cpu", "-o", path("cpu.genesis")}));
+  expect_error(run_tool("genesis-opt",
+                        {path("cpu.genesis"), "--entry", "decode", "--mesh", "tensor=2", "--check", "cpu"}),
                {"cannot share any layer"});
 }
 

@@ -62,7 +62,8 @@ class TimeToSayWhy {
  public:
   explicit TimeToSayWhy(const World& world) : listens_(world.size() > 1) {
     if (!listens_) return;
-    struct sigaction asked {}, over {};
+    struct sigaction asked {
+    }, over{};
     asked.sa_handler = [](int) { ::alarm(2); };
     over.sa_handler = [](int) {
       ::signal(SIGTERM, SIG_DFL);

@@ -301,7 +301,8 @@ void add_generate(Command& app) {
   add_prefill_chunk(*command, flags->prefill_chunk);
   add_context(*command, flags->context);
   add_number(*command, "--batch", flags->batch,
-             "make so many texts at a time, each as it would be alone (to rounding, where weights are q8 or q4), and print a line of JSON for each",
+             "make so many texts at a time, each as it would be alone (to rounding, where weights are q8 or "
+             "q4), and print a line of JSON for each",
              Range<int64_t>{1, 4096});
   add_number(*command, "--samples", flags->samples,
              "texts of each prompt: the second is that of the next --seed, and so on",

@@ -218,8 +218,8 @@ data::SourceOptions source_options(const TrainFlags& flags, const Graph& train_s
 // How a run ended.
 struct RunEnd {
   TrainMetrics last;
-  int signal = 0;        // that interrupted it; 0: none did
-  bool time_up = false;  // --minutes
+  int signal = 0;                // that interrupted it; 0: none did
+  bool time_up = false;          // --minutes
   bool out_of_patience = false;  // --patience
 };
 

@@ -125,7 +125,7 @@ void say_where(const data::TokenCorpus& corpus, bool quiet) {
   if (!corpus.first_repaired.empty()) warn_of_repaired(corpus.first_repaired);
   if (quiet) return;
   log_info("{} tokens to train on and {} held out, {} {}", corpus.training.size(), corpus.held_out.size(),
-               corpus.was_there ? "kept in" : "made and kept in", printable(corpus.folder.string()));
+           corpus.was_there ? "kept in" : "made and kept in", printable(corpus.folder.string()));
 }
 
 // Documents are held out whole, so that of a few long ones it may be much more than was asked for, or all.
@@ -184,7 +184,8 @@ void warn_of_padding(const data::ConversationSource& source, const Model& model,
     return;
   log_warning(
       "each row holds one conversation, and {:.0f}% of all rows is padding, which takes as long as text: the "
-      "training step of this file was made of 'loss'. Packed rows hold several: give --optimizer here, or make the "
+      "training step of this file was made of 'loss'. Packed rows hold several: give --optimizer here, or "
+      "make the "
       "step with `genesis-opt --train OPTIMIZER,entry=loss_packed`",
       100 * (1 - share));
 }

@@ -72,13 +72,16 @@ TEST_F(FailedRuns, ARankThatIsKilledIsNamedByTheOthers) {
 
 // While rank 0 waits for a line, of an input that stays open, the other one is long where they meet next.
 TEST_F(FailedRuns, ARankThatIsKilledIsNamedAtThePrompt) {
-  expect_ok(run_tool("genesis-build", {"tokenizer", TinyModels::get().text(), "-o", path("tokens"), "--vocab-size", "300", "--chat"}));
-  expect_ok(run_tool("genesis-build", {"qwen2", "-o", path("m.genesis"), "--set", "vocab_size=300", "--set", "hidden_size=64",
-                                       "--set", "num_hidden_layers=1", "--set", "num_attention_heads=2", "--set",
-                                       "num_key_value_heads=2", "--set", "intermediate_size=64"}));
+  expect_ok(run_tool("genesis-build", {"tokenizer", TinyModels::get().text(), "-o", path("tokens"),
+                                       "--vocab-size", "300", "--chat"}));
+  expect_ok(run_tool("genesis-build",
+                     {"qwen2", "-o", path("m.genesis"), "--set", "vocab_size=300", "--set", "hidden_size=64",
+                      "--set", "num_hidden_layers=1", "--set", "num_attention_heads=2", "--set",
+                      "num_key_value_heads=2", "--set", "intermediate_size=64"}));
   const std::string open_input = on_rank(0, "mkfifo " + path("lines") + "; exec <>" + path("lines"));
-  const Process process = run_ranks(2, {"chat", path("m.genesis"), "--tokenizer", path("tokens"), "--mesh", "tensor=2"},
-                                    open_input + "\n" + signal_to(1, "9", 3), {.timeout_seconds = 60});
+  const Process process =
+      run_ranks(2, {"chat", path("m.genesis"), "--tokenizer", path("tokens"), "--mesh", "tensor=2"},
+                open_input + "\n" + signal_to(1, "9", 3), {.timeout_seconds = 60});
   EXPECT_NE(process.code, 0);
   EXPECT_FALSE(process.timed_out);
   EXPECT_NE(process.err.find("rank 1 (host "), std::string::npos) << process.err;
@@ -130,9 +133,9 @@ TEST_F(FailedRuns, WhatDiffersIsNamedByRank) {
 // The first rank's name is the one that all read.
 TEST_F(FailedRuns, FilesOfOtherNamesAreNamedByRank) {
   const Words words = train_words("qwen2", 2, {"--mesh", "data=2"});
-  const Process process = run_ranks(
-      2, words, on_rank(1, "tool=$1\nshift 3\nset -- \"$tool\" train /nonexistent.genesis \"$@\""),
-      {.timeout_seconds = 60});
+  const Process process =
+      run_ranks(2, words, on_rank(1, "tool=$1\nshift 3\nset -- \"$tool\" train /nonexistent.genesis \"$@\""),
+                {.timeout_seconds = 60});
   EXPECT_NE(process.code, 0);
   EXPECT_NE(process.err.find("the name of the model file differs between ranks"), std::string::npos)
       << process.err;
