@@ -62,11 +62,13 @@ std::string meeting_address(const Launch& launch) {
 // Ranks on GPUs have NCCL, and MPI for what they say to each other where MPI started them.
 std::unique_ptr<RankLink> join_gpus(const Launch& launch, const RankLimits& limits) {
   std::unique_ptr<RankLink> host_link = try_mpi(launch, limits);
+  // Ahead of the call, whose last argument may be made first and takes the link away.
+  const std::string address = host_link ? "" : meeting_address(launch);
   return cuda::join_gpu_ranks({.rank = launch.rank,
                                .size = launch.size,
                                .device = launch.gpu,
                                .host = host_name(),
-                               .address = host_link ? "" : meeting_address(launch),
+                               .address = address,
                                .is_one_host = launch.is_one_host},
                               limits, std::move(host_link));
 }

@@ -12,6 +12,14 @@ TEST_F(LaunchersOfOneRank, MpirunLeavesTheRanksToTheTool) {
   EXPECT_EQ(newest_step(), 2);
 }
 
+// Ranks on GPUs meet over MPI, and need no address. Without GPUs that is what they end with.
+TEST_F(LaunchersOfOneRank, RanksOfMpirunOnGpusNeedNoAddress) {
+  const Process process = run_ranks(2, sharing(2, {"--device", "cuda"}), "", {.timeout_seconds = 60});
+  EXPECT_FALSE(process.timed_out);
+  EXPECT_EQ(process.err.find("MASTER_ADDR"), std::string::npos) << process.err;
+  EXPECT_TRUE(process.code == 0 || process.err.find("no device 'cuda") != std::string::npos) << process.err;
+}
+
 // There is no srun here, which is what Open MPI's mpirun would start its ranks with.
 TEST_F(LaunchersOfOneRank, SrunLeavesTheRanksToTheTool) {
   const ProcessOptions shell = {.environment = {"SLURM_JOB_ID=77", "SLURM_JOBID=77", "SLURM_STEP_ID=0",
