@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 constexpr const char* kConfig = "adapter_config.json";
 constexpr const char* kTensors = "adapter_model.safetensors";
 constexpr std::string_view kPrefix = "base_model.model.";
-constexpr const char* kParts[] = {".lora_A.weight", ".lora_B.weight"};
+const std::string kParts[] = {std::string(passes::kLoraA), std::string(passes::kLoraB)};
 
 // Settings that change what an adapter computes, with the values that leave it plain LoRA.
 // Some ways to begin an adapter take its share out of the weights beside it, so that those of the base model do not go with it.
@@ -112,7 +112,7 @@ std::vector<std::string> layers_of(const SafeTensors& file, const fs::path& path
 void set_values(Model& model, const SafeTensors& file, const fs::path& path) {
   std::vector<std::string> wrong;
   for (const std::string& layer : passes::lora_layers(model))
-    for (const char* part : kParts) {
+    for (const std::string& part : kParts) {
       const int32_t state = model.find_state(layer + part);
       const TensorType& type = model.state(state).type;
       const auto at = file.tensors.find(std::string(kPrefix) + layer + part);
@@ -178,13 +178,11 @@ void save_adapter(const Model& model, const fs::path& folder, const std::string&
   if (!options) fail("the model has no LoRA adapters to write");
   SafeTensors file{.tensors = {}, .metadata = {{"format", "pt"}}};
   for (const std::string& layer : passes::lora_layers(model))
-    for (const char* part : kParts) {
+    for (const std::string& part : kParts) {
       file.tensors.emplace(std::string(kPrefix) + layer + part,
                            initial_value(model.state(model.find_state(layer + part))));
     }
-  std::error_code error;
-  fs::create_directories(fs::absolute(folder).parent_path(), error);
-  if (error) fail("cannot make the folders around {}: {}", folder.string(), error.message());
+  make_folders_around(folder);
   AtomicFolder written(folder, replace,
                        [](const fs::path& name) { return name == kConfig || name == kTensors; });
   write_safetensors(written.files() / kTensors, file);

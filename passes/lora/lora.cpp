@@ -23,7 +23,7 @@ namespace genesis::passes {
 namespace {
 
 constexpr const char* kMetadata = "lora";
-constexpr std::string_view kWeight = ".weight", kA = ".lora_A.weight", kB = ".lora_B.weight";
+constexpr std::string_view kWeight = ".weight";
 // Beyond the streams that a model's own dropouts have.
 constexpr int64_t kFirstStream = 1 << 20;
 
@@ -126,8 +126,8 @@ Adapter add_states(Model& model, int32_t weight, const LoraOptions& options) {
                             .trainable = true,
                             .initial = is_a ? initial_a(type, options.seed, name) : Tensor()});
   };
-  const int32_t a = add(layer + std::string(kA), Dim(options.rank), shape[1], true);
-  return {a, add(layer + std::string(kB), shape[0], Dim(options.rank), false)};
+  const int32_t a = add(layer + std::string(kLoraA), Dim(options.rank), shape[1], true);
+  return {a, add(layer + std::string(kLoraB), shape[0], Dim(options.rank), false)};
 }
 
 int32_t random_state(Model& model, uint64_t seed) {
@@ -242,14 +242,15 @@ std::optional<LoraOptions> lora_of(const Model& model) {
 }
 
 bool is_adapter(const State& state) {
-  return state.role == StateRole::kParameter && (state.name.ends_with(kA) || state.name.ends_with(kB));
+  return state.role == StateRole::kParameter &&
+         (state.name.ends_with(kLoraA) || state.name.ends_with(kLoraB));
 }
 
 std::vector<std::string> lora_layers(const Model& model) {
   std::vector<std::string> layers;
   for (const State& state : model.states())
-    if (is_adapter(state) && state.name.ends_with(kA))
-      layers.push_back(state.name.substr(0, state.name.size() - kA.size()));
+    if (is_adapter(state) && state.name.ends_with(kLoraA))
+      layers.push_back(state.name.substr(0, state.name.size() - kLoraA.size()));
   return layers;
 }
 

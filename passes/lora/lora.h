@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "schema/graph/model.h"
@@ -43,6 +44,8 @@ void add_lora(Model& model, const LoraOptions& options);
 
 // The settings of a model with adapters; empty: it has none.
 std::optional<LoraOptions> lora_of(const Model& model);
+// How the names of A and B end, behind that of their layer.
+inline constexpr std::string_view kLoraA = ".lora_A.weight", kLoraB = ".lora_B.weight";
 // Whether a state is an A or a B.
 bool is_adapter(const State& state);
 // Its layers with adapters, in the order of their states: "model.layers.0.self_attn.q_proj".

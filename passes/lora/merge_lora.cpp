@@ -2,6 +2,7 @@
 #include <set>
 #include <utility>
 
+#include "passes/core/analysis.h"
 #include "passes/core/extract.h"
 #include "passes/core/match.h"
 #include "passes/core/rewriter.h"
@@ -14,11 +15,9 @@
 namespace genesis::passes {
 namespace {
 
-constexpr std::string_view kA = ".lora_A.weight", kB = ".lora_B.weight";
-
 bool is_state(const Graph& graph, ValueId id, std::string_view end) {
-  const ValueInfo& value = graph.value(id);
-  return value.kind == ValueKind::kState && graph.model().state(value.index).name.ends_with(end);
+  const int32_t state = state_of(graph, id);
+  return state >= 0 && graph.model().state(state).name.ends_with(end);
 }
 
 // Those of the products of one step whose weights are an A, or those whose are not; `values` gets them at their places.
@@ -30,7 +29,7 @@ void emit_part(Rewriter& rewriter, const Node& node, bool of_a, std::vector<Valu
   if (op.has_norm()) operands.norm = inputs[1];
   std::vector<size_t> places;
   for (size_t i = 0; i < static_cast<size_t>(op.weights); ++i) {
-    if (is_state(rewriter.old(), node.inputs[op.first_weight() + i], kA) != of_a) continue;
+    if (is_state(rewriter.old(), node.inputs[op.first_weight() + i], kLoraA) != of_a) continue;
     operands.weights.push_back(inputs[op.first_weight() + i]);
     if (biases) operands.biases.push_back(inputs[biases + i]);
     places.push_back(i);
@@ -47,7 +46,7 @@ Graph without_adapters(const Graph& graph) {
     const auto layer = match<ops::Linear>(node);
     if (!layer || layer->is_quantized() || layer->epilogue != ops::LinearEpilogue::kNone) return std::nullopt;
     const Graph& old = rewriter.old();
-    if (layer->is_plain() && layer->has_addend && is_state(old, node.inputs[1], kB))
+    if (layer->is_plain() && layer->has_addend && is_state(old, node.inputs[1], kLoraB))
       return std::vector<Value>{rewriter.map(node.inputs.back())};
     if (layer->weights == 1) return std::nullopt;
     std::vector<Value> values(node.outputs.size());
@@ -64,8 +63,8 @@ std::span<const float> f32_of(const Model& model, const std::string& name, Tenso
 Tensor merged(const Model& model, const std::string& layer, double scale) {
   Tensor w_holder, a_holder, b_holder;
   const std::span<const float> w = f32_of(model, layer + ".weight", w_holder),
-                               a = f32_of(model, layer + std::string(kA), a_holder),
-                               b = f32_of(model, layer + std::string(kB), b_holder);
+                               a = f32_of(model, layer + std::string(kLoraA), a_holder),
+                               b = f32_of(model, layer + std::string(kLoraB), b_holder);
   const TensorType& type = model.state(model.find_state(layer + ".weight")).type;
   const auto rows = type.shape[0].value(), columns = type.shape[1].value();
   const auto rank = static_cast<int64_t>(b.size()) / rows;

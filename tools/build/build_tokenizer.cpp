@@ -62,9 +62,7 @@ bool is_of_tokenizer(const fs::path& name) {
 void write(const Flags& flags, const std::string& json) {
   const fs::path output = flags.output;
   if (output.extension() == ".json") return write_file_atomically(output, json);
-  std::error_code error;
-  fs::create_directories(fs::absolute(output).parent_path(), error);
-  if (error) fail("cannot make the folders around '{}': {}", flags.output, error.message());
+  make_folders_around(output);
   AtomicFolder folder(output, flags.force, is_of_tokenizer);
   write_file_atomically(folder.files() / "tokenizer_config.json",
                         text::tokenizer_config_json(special_tokens(flags)));

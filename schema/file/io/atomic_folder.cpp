@@ -50,6 +50,12 @@ std::vector<std::string> names_in(const fs::path& folder) {
 
 }  // namespace
 
+void make_folders_around(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(fs::absolute(path).parent_path(), error);
+  if (error) fail("cannot make the folders around '{}': {}", path.string(), error.message());
+}
+
 AtomicFolder::AtomicFolder(const fs::path& path, bool replace, MayGo may_go)
     : path_(real_path(path)), replace_(replace), may_go_(std::move(may_go)) {
   if (!path_.has_filename()) fail("cannot write the folder '{}': it has no name", path.string());
@@ -68,8 +74,10 @@ AtomicFolder::~AtomicFolder() {
 void AtomicFolder::check_replaceable() const {
   std::error_code error;
   if (fs::equivalent(path_, fs::current_path(error), error))
-    fail("cannot write the folder '{}': it is the current folder, which would be replaced under the shell: name another one",
-         path_.string());
+    fail(
+        "cannot write the folder '{}': it is the current folder, which would be replaced under the shell: "
+        "name another one",
+        path_.string());
   if (!fs::exists(path_, error)) return;
   if (!fs::is_directory(path_, error))
     fail("cannot write the folder '{}': a file has that name", path_.string());

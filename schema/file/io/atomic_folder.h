@@ -9,6 +9,9 @@
 
 namespace genesis {
 
+// The folders that `path` is to stand in, where they are not there. Throws Error.
+void make_folders_around(const std::filesystem::path& path);
+
 class AtomicFolder {
  public:
   // Whether a file of this name may go when the folder is replaced.
