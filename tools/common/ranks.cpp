@@ -62,16 +62,15 @@ class TimeToSayWhy {
  public:
   explicit TimeToSayWhy(const World& world) : listens_(world.size() > 1) {
     if (!listens_) return;
-    struct sigaction asked {
-    }, over{};
-    asked.sa_handler = [](int) { ::alarm(2); };
-    over.sa_handler = [](int) {
+    struct sigaction handle {};
+    handle.sa_flags = SA_RESTART;
+    handle.sa_handler = [](int) { ::alarm(2); };
+    sigaction(SIGTERM, &handle, &before_[0]);
+    handle.sa_handler = [](int) {
       ::signal(SIGTERM, SIG_DFL);
       ::raise(SIGTERM);
     };
-    asked.sa_flags = over.sa_flags = SA_RESTART;
-    sigaction(SIGTERM, &asked, &before_[0]);
-    sigaction(SIGALRM, &over, &before_[1]);
+    sigaction(SIGALRM, &handle, &before_[1]);
   }
   ~TimeToSayWhy() {
     if (!listens_) return;

@@ -286,18 +286,17 @@ std::vector<std::string> conversation_files(const std::vector<std::string>& name
     files.insert(files.end(), more.begin(), more.end());
   }
   for (const std::string& file : files) check_is_no_json_of_conversations(file);
-  const auto first = std::find_if(files.begin(), files.end(), has_conversations);
-  if (first == files.end()) return {};
-  const std::string with = *first;
-  std::erase_if(files, [](const std::string& file) { return is_json_lines(file) && is_blank(file); });
-  if (const auto other = std::find_if_not(files.begin(), files.end(), has_conversations);
-      other != files.end())
+  // None is read through twice here: it may be large.
+  std::vector<std::string> with, without;
+  for (const std::string& file : files) (has_conversations(file) ? with : without).push_back(file);
+  std::erase_if(without, [](const std::string& file) { return is_json_lines(file) && is_blank(file); });
+  if (!with.empty() && !without.empty())
     fail(
         "'{}' has conversations and '{}' has none: one run takes either: name the files that have "
         "conversations, each by "
         "itself, or those of text",
-        with, *other);
-  return files;
+        with[0], without[0]);
+  return with;
 }
 
 TrainData open_train_data(const std::vector<std::string>& names, const Model& model, const std::string& entry,

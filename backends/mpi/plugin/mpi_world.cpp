@@ -279,9 +279,12 @@ bool MpiWorld::is_late() const {
 }
 
 bool MpiWorld::wait_for_leaving() {
-  for (;;) {
+  for (auto next_look = Clock::now();;) {
     listen();
-    look_at_neighbours();  // one that was ended does not say that it leaves
+    if (Clock::now() >= next_look) {
+      look_at_neighbours();  // one that was ended does not say that it leaves
+      next_look = Clock::now() + kLook;
+    }
     if (have_all_left()) return true;
     if (is_late()) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
