@@ -93,6 +93,11 @@ std::string document_in(std::string_view line) {
   if (object.is_discarded()) fail("expected a JSON object, this line is not JSON ({})", why_no_json(line));
   if (!object.is_object()) fail("expected a JSON object, got {}", object.type_name());
   const auto text = object.find("text");
+  if (text == object.end() && object.contains("messages"))
+    fail(
+        "the object has 'messages' and no field 'text': text is read here, and a file is taken for "
+        "conversations where one "
+        "stands among its first lines");
   if (text == object.end()) fail("the object has no field 'text'");
   if (!text->is_string()) fail("field 'text' is not a text but {}", text->type_name());
   return text->get<std::string>();

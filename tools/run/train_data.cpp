@@ -45,17 +45,19 @@ bool has_text_lines(const fs::path& file) {
   return object.is_discarded() || object.contains("text");
 }
 
-// Whether any line is a conversation: plain text may stand ahead of it. Only lines that name messages are parsed, for a file of
-// text may be large.
+// Whether a line is a conversation: plain text may stand ahead of it. Looks at the beginning of the file alone, for a file of text
+// may be larger than memory, and parses lines alone that name messages. What reads text says so of a conversation further on.
 bool has_conversations(const std::string& name) {
   constexpr std::string_view kKey = "\"messages\"";
-  std::error_code error;  // who reads the file says why it cannot be
+  constexpr size_t kLooked = 16 << 20;  // bytes
+  std::error_code error;                // who reads the file says why it cannot be
   if (!is_json_lines(name) || !fs::is_regular_file(name, error) || fs::is_empty(name, error)) return false;
   const auto file = MappedFile::open(name);
   const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
-  for (size_t end = 0; end < text.size();) {
+  const size_t looked = std::min(text.size(), kLooked);
+  for (size_t end = 0; end < looked;) {
     const auto* key =
-        static_cast<const char*>(::memmem(text.data() + end, text.size() - end, kKey.data(), kKey.size()));
+        static_cast<const char*>(::memmem(text.data() + end, looked - end, kKey.data(), kKey.size()));
     if (!key) return false;
     const auto at = static_cast<size_t>(key - text.data());
     const size_t begin = text.rfind('\n', at) + 1;  // of the line; behind no line feed it is that of the file

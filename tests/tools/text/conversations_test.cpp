@@ -173,6 +173,16 @@ TEST_F(Conversations, StandAmongLinesOfText) {
   EXPECT_EQ(losses[0], losses[1]);
 }
 
+// Where one stands far behind text, the file is text, and it is a wrong line of it.
+TEST_F(Conversations, FarBehindTextAreNamed) {
+  std::string lines;
+  for (const std::string text = "{\"text\": \"" + std::string(1 << 20, 'a') + "\"}\n";
+       lines.size() < (17u << 20);)
+    lines += text;
+  write_text(path("late.jsonl"), lines + good(1));
+  expect_error(train({"--data", path("late.jsonl")}), {"late.jsonl:18: ", "where one stands among its first lines"});
+}
+
 // An entry point that is named is the one that is trained, or said to be missing.
 TEST_F(Conversations, AreTrainedByTheEntryPointThatIsNamed) {
   const auto trained = [&](const std::string& optimizer) {
