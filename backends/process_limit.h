@@ -3,6 +3,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -10,9 +11,10 @@
 namespace genesis {
 
 // While one lives longer than `seconds`, the process ends with status 1, after a line on stderr: "error: " and what `why` says.
+// It does so at once with what `look` says, which a thread of its own asks several times a second, until it says something.
 class ProcessLimit {
  public:
-  ProcessLimit(double seconds, std::string why);
+  ProcessLimit(double seconds, std::string why, std::function<std::string()> look = {});
   ~ProcessLimit();
   ProcessLimit(const ProcessLimit&) = delete;
   ProcessLimit& operator=(const ProcessLimit&) = delete;
@@ -22,6 +24,7 @@ class ProcessLimit {
 
   const double seconds_;
   const std::string why_;
+  const std::function<std::string()> look_;
   bool over_ = false;
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -1,7 +1,5 @@
 #include "executor/distributed/world.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "backends/cuda/ranks/gpu_ranks.h"
@@ -9,15 +7,11 @@
 #include "executor/distributed/slurm_step.h"
 #include "executor/environment.h"
 #include "schema/core/error.h"
+#include "schema/core/host_name.h"
 #include "schema/messages/log.h"
 
 namespace genesis {
 namespace {
-
-std::string host_name() {
-  char name[256] = "";
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
-}
 
 void check_size(const Mesh& mesh, const Launch& launch) {
   if (mesh.ranks() == launch.size) return;

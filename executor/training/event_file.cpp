@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "schema/core/error.h"
+#include "schema/core/host_name.h"
 
 namespace genesis {
 namespace {
@@ -55,12 +56,6 @@ std::string bytes_field(uint64_t field, std::string_view bytes) {
 
 double wall_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-std::string host_name() {
-  char name[256] = "host";
-  ::gethostname(name, sizeof name - 1);
-  return name;
 }
 
 }  // namespace

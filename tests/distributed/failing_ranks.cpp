@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "backends/joining_ranks.h"
 #include "executor/distributed/world.h"
 #include "schema/core/error.h"
 #include "tests/distributed/rank_main.h"
@@ -88,8 +89,25 @@ void stay(const std::string& how) {
   std::this_thread::sleep_for(std::chrono::seconds(600));
 }
 
+void look_for_who_is_stopped() {
+  JoiningRanks others("here", 1);
+  for (int i = 0; i < 1000; ++i) {
+    if (const std::string why = others.who_is_stopped(); !why.empty()) fail("{}", why);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+// Before it says anything to the others.
+void stop_early(const std::string& how) {
+  if (find_launch().rank == 1) ::raise(SIGSTOP);
+  if (how == "stops_and_others_look") return look_for_who_is_stopped();
+  start_world(Mesh::parse("data=" + std::to_string(find_launch().size)), "cpu",
+              {.limits = {.call = 60, .silence = 2}});
+}
+
 void run(const std::string& how) {
   if (how == "stays" || how == "one_stops") return stay(how);
+  if (how == "stops_early" || how == "stops_and_others_look") return stop_early(how);
   const int size = find_launch().size;
   const std::shared_ptr<World> world =
       start_world(Mesh::parse("data=" + std::to_string(size)), ranks_have_gpus() ? "cuda" : "cpu",

@@ -96,6 +96,25 @@ INSTANTIATE_TEST_SUITE_P(
                       Failure{"differs", "the model file differs between ranks: rank 0 (host "}),
     [](const auto& info) { return std::string(info.param.how); });
 
+TEST(StoppedRanks, AreNamedByOneOfTheOthersBeforeTheyJoin) {
+  if (const std::string why = why_no_ranks(); !why.empty()) GTEST_SKIP() << why;
+  const auto start = std::chrono::steady_clock::now();
+  const Process process = run_ranks(3, "stops_early");
+  EXPECT_NE(process.code, 0);
+  EXPECT_LT(seconds_since(start), 30);
+  const std::string named = "has been stopped for";
+  const size_t at = process.err.find(named);
+  ASSERT_NE(at, std::string::npos) << process.err;
+  EXPECT_NE(process.err.find("error: rank 1 (host "), std::string::npos) << process.err;
+  EXPECT_EQ(process.err.find(named, at + 1), std::string::npos) << process.err;
+}
+
+TEST(StoppedRanks, OfVariablesAreFoundToo) {
+  const Process process = run_launcher("stops_and_others_look");
+  EXPECT_NE(process.err.find("rank 0 says: rank 1 (host here) has been stopped for"), std::string::npos)
+      << process.err;
+}
+
 TEST(WaitingRanks, AreToldOfByTheFirstRankThatWaits) {
   if (const std::string why = why_no_ranks(); !why.empty()) GTEST_SKIP() << why;
   const Process process = run_ranks(3, "hangs");

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -14,6 +15,7 @@
 #include "backends/cuda/ranks/rank_texts.h"
 #include "backends/cuda/runtime/runtime.h"
 #include "backends/host_ranks.h"
+#include "backends/joining_ranks.h"
 #include "schema/core/error.h"
 
 namespace genesis::cuda {
@@ -103,6 +105,7 @@ class GpuLink final : public RankLink {
                                : HostRanks::open({self.rank, self.size, self.host, self.address,
                                                   name_of_gpu(self.device)},
                                                  limits.silence)),
+        joining_(self.host, limits.silence),
         watch_(rank_name(self.rank, self.host), self.device, limits, [this] { return failure_of_others(); }) {
     open_chip(self.device);
     set_nccl_environment(self, host_link_ != nullptr);
@@ -110,6 +113,7 @@ class GpuLink final : public RankLink {
     const UniqueId id = common_id(self, host_link_.get());
     if (!watch_.call("ncclCommInitRank", [&] { return api().init_rank(&world_, self.size, id, self.rank); }))
       fail("{}", why_not_joined());
+    has_joined_ = true;
     watch_.add(world_);
     if (host_link_) return;
     group_.emplace(watch_, world_, "world", self.rank, self.size);
@@ -158,12 +162,16 @@ class GpuLink final : public RankLink {
     return why.empty() ? watch_.failure() : why;
   }
   std::string failure_of_others() {
-    return host_link_ ? host_link_->failure() : neighbours_ ? neighbours_->failure() : "";
+    if (host_link_) return host_link_->failure();
+    if (!has_joined_) return joining_.who_is_stopped();
+    return neighbours_ ? neighbours_->failure() : "";
   }
 
   GpuRank self_;
   std::unique_ptr<RankLink> host_link_;    // outlives what watches it
   std::unique_ptr<HostRanks> neighbours_;  // where there is no such link: the ranks of this host
+  std::atomic<bool> has_joined_ = false;
+  JoiningRanks joining_;
   Watch watch_;
   Comm* world_ = nullptr;
   std::optional<NcclGroup> group_;

@@ -10,8 +10,10 @@
 #include <thread>
 #include <utility>
 
+#include "backends/joining_ranks.h"
 #include "backends/process_limit.h"
 #include "schema/core/error.h"
+#include "schema/core/host_name.h"
 #include "schema/core/parallel.h"
 
 namespace genesis::mpi {
@@ -61,7 +63,8 @@ void listen_nowhere_on_one_host() {
 
 MpiWorld::MpiWorld(const RankLimits& limits) : limits_(limits) {
   const double longest = std::min(limits.start, limits.call);
-  const ProcessLimit limit(longest, why_not_joined(longest));
+  JoiningRanks others(host_name(), limits.silence);
+  const ProcessLimit limit(longest, why_not_joined(longest), [&] { return others.who_is_stopped(); });
   int has_started = 0, threads = 0;
   listen_nowhere_on_one_host();
   MPI_Initialized(&has_started);

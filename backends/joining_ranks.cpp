@@ -1,0 +1,129 @@
+#include "backends/joining_ranks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "backends/rank_link.h"
+
+namespace genesis {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A look that comes late (this process was stopped itself, or had no core) counts as so many seconds of another's stop.
+constexpr double kLongestLook = 2;
+constexpr double kLookEvery = 1;
+constexpr double kTimeToSay = 4;  // seconds that a rank leaves to those before it
+
+struct Variables {
+  std::vector<const char*>
+      run;  // of the same value in all ranks of a run, and in those of no other on the host
+  const char* rank;
+};
+
+const std::vector<Variables>& variables_of_launchers() {
+  static const std::vector<Variables> all = {{{"PMIX_NAMESPACE="}, "PMIX_RANK="},
+                                             {{"SLURM_JOB_ID=", "SLURM_STEP_ID="}, "SLURM_PROCID="},
+                                             {{"MASTER_ADDR=", "MASTER_PORT="}, "RANK="}};
+  return all;
+}
+
+using Environment = std::vector<std::string>;
+
+// As the process was started; empty where it has ended or is another user's.
+Environment environment_of(const fs::path& process) {
+  std::ifstream in(process / "environ", std::ios::binary);
+  Environment environment;
+  for (std::string variable; std::getline(in, variable, '\0');) environment.push_back(variable);
+  return environment;
+}
+
+// The whole variable; null: it is not set.
+const std::string* find_variable(const Environment& environment, std::string_view name) {
+  const auto at = std::ranges::find_if(environment, [&](const auto& text) { return text.starts_with(name); });
+  return at == environment.end() ? nullptr : &*at;
+}
+
+std::optional<int> rank_in(const Environment& environment, std::string_view name) {
+  const std::string* variable = find_variable(environment, name);
+  if (!variable) return std::nullopt;
+  const char *begin = variable->data() + name.size(), *end = variable->data() + variable->size();
+  int rank = -1;
+  const auto [last, error] = std::from_chars(begin, end, rank);
+  return error == std::errc() && last == end && rank >= 0 ? std::optional(rank) : std::nullopt;
+}
+
+// "PID (NAME) STATE ...", where the name may hold anything.
+bool is_stopped(const fs::path& process) {
+  std::ifstream in(process / "stat");
+  std::string line;
+  std::getline(in, line);
+  const size_t name_end = line.rfind(") ");
+  return name_end != line.npos && line.compare(name_end + 2, 1, "T") == 0;
+}
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+JoiningRanks::JoiningRanks(std::string host, double silence)
+    : host_(std::move(host)), silence_(silence), looked_at_(now()) {
+  const Environment environment = environment_of("/proc/self");
+  for (const auto& [run, rank] : variables_of_launchers()) {
+    const std::optional<int> own = rank_in(environment, rank);
+    std::vector<std::string> same;
+    for (const char* name : run)
+      if (const std::string* variable = find_variable(environment, name)) same.push_back(*variable);
+    if (!own || same.size() != run.size()) continue;
+    rank_ = *own, rank_variable_ = rank, same_ = std::move(same);
+    return;
+  }
+}
+
+// Of the other ranks. A rank may be several processes, as behind a script: the launcher's variables reach them all.
+std::vector<JoiningRanks::Process> JoiningRanks::processes() const {
+  std::vector<Process> found;
+  std::error_code error;
+  for (fs::directory_iterator at("/proc", error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename();
+    if (!std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; })) continue;
+    const Environment environment = environment_of(at->path());
+    const std::optional<int> rank = rank_in(environment, rank_variable_);
+    const auto has = [&](const std::string& variable) {
+      return std::ranges::find(environment, variable) != environment.end();
+    };
+    if (rank && *rank != rank_ && std::ranges::all_of(same_, has))
+      found.push_back({*rank, is_stopped(at->path())});
+  }
+  return found;
+}
+
+std::string JoiningRanks::who_is_stopped() {
+  if (rank_variable_.empty()) return "";
+  const double at = now();
+  if (at - looked_at_ < kLookEvery) return "";
+  const double passed = std::min(at - std::exchange(looked_at_, at), kLongestLook);
+  std::map<int, double> stopped;
+  for (const Process& process : processes()) {
+    if (process.is_stopped) stopped[process.rank] = stopped_[process.rank] + passed;
+    if (!process.is_stopped && process.rank < rank_) is_first_ = false;
+  }
+  stopped_ = std::move(stopped);
+  for (const auto& [rank, seconds] : stopped_)
+    if (seconds >= silence_ + (is_first_ ? 0 : kTimeToSay))
+      return fmt::format("{} has been stopped for {:.0f} s and has not joined the run",
+                         rank_name(rank, host_), seconds);
+  return "";
+}
+
+}  // namespace genesis
