@@ -7,7 +7,7 @@ namespace genesis::nn {
 
 struct CrossEntropyLoss {
   Value weight = {};
-  int64_t ignore_index = -100;
+  int64_t ignore_index = kIgnoredTarget;
   double label_smoothing = 0;
   Reduction reduction = Reduction::kMean;
   Value operator()(Value logits, Value target) const {
@@ -16,7 +16,7 @@ struct CrossEntropyLoss {
 };
 struct NLLLoss {
   Value weight = {};
-  int64_t ignore_index = -100;
+  int64_t ignore_index = kIgnoredTarget;
   Reduction reduction = Reduction::kMean;
   Value operator()(Value log_probabilities, Value target) const {
     return nll_loss(log_probabilities, target, weight, ignore_index, reduction);

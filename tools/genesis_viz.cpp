@@ -272,9 +272,8 @@ void add_graph_flags(Command& app, Flags& flags) {
   app.add_option("--disable", flags.disable,
                  "for pages and --memory: leave out these passes, and kernels as kernel:NAME")
       ->delimiter(',');
-  Option* mesh = app.add_option(
-      "--mesh", flags.mesh,
-      "AXIS=RANKS,... such as data=8: what each rank of it takes and sends; --size is of all ranks");
+  Option* mesh = add_mesh(app, flags.mesh,
+                          "such as data=8: what each rank of it takes and sends; --size is of all ranks");
   add_number(
       app, "--zero", flags.zero,
       "with --mesh: the ranks along data share 1: the optimizer's states, 2: gradients too, 3: weights too",

@@ -7,7 +7,7 @@
 namespace genesis::chat {
 namespace {
 
-constexpr uintmax_t kMaxBytes = uintmax_t{16} << 20;  // tokenizer_config.json of Llama 3 has 50 KB
+constexpr uint64_t kMaxBytes = 16 << 20;  // tokenizer_config.json of Llama 3 has 50 KB
 
 // Throws Error with the line and column at which a text is no JSON.
 nlohmann::json parse_object(const std::string& text, const std::string& where) {
@@ -21,26 +21,16 @@ nlohmann::json parse_object(const std::string& text, const std::string& where) {
   return config;
 }
 
-void check_size(const std::filesystem::path& path) {
-  std::error_code error;
-  if (const uintmax_t bytes = std::filesystem::file_size(path, error); !error && bytes > kMaxBytes)
-    fail("{} has {} bytes, the limit is {}", path.string(), bytes, kMaxBytes);
-}
-
 }  // namespace
 
-std::string read_limited(const std::filesystem::path& path) {
-  check_size(path);
-  return read_whole_file(path);
-}
+std::string read_limited(const std::filesystem::path& path) { return read_whole_file(path, kMaxBytes); }
 
 ConfigFiles ConfigFiles::in_folder(const std::filesystem::path& folder) {
   ConfigFiles files;
   files.place_ = folder.string();
   files.read_ = [folder](const std::string& name) -> std::optional<std::string> {
     if (!std::filesystem::exists(folder / name)) return std::nullopt;
-    check_size(folder / name);
-    return read_regular_file(folder / name);
+    return read_regular_file(folder / name, kMaxBytes);
   };
   return files;
 }

@@ -5,6 +5,7 @@
 #include "models/data/packing.h"
 #include "models/data/permutation.h"
 #include "models/data/sources.h"
+#include "schema/ops/nn/loss.h"
 
 namespace genesis::data {
 namespace {

@@ -14,9 +14,6 @@
 
 namespace genesis::data {
 
-// A target that the losses of language models leave out (schema/ops/nn/loss.h).
-constexpr int64_t kIgnoredTarget = -100;
-
 struct SourceOptions {
   int64_t batch_size = 8;
   int64_t sequence_length = 256;  // text only

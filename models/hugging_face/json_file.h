@@ -40,11 +40,8 @@ inline nlohmann::json parse_json(const std::string& text) {
 
 // Throws Error naming the path.
 inline nlohmann::json read_json(const std::filesystem::path& path) {
-  constexpr uintmax_t kMaxBytes = uintmax_t{64} << 20;
-  std::error_code error;
-  if (const uintmax_t bytes = std::filesystem::file_size(path, error); !error && bytes > kMaxBytes)
-    fail("{}: {} bytes are more than the limit of {}", path.string(), bytes, kMaxBytes);
-  const std::string text = read_regular_file(path);
+  constexpr uint64_t kMaxBytes = 64 << 20;
+  const std::string text = read_regular_file(path, kMaxBytes);
   try {
     return parse_json(text);
   } catch (const Error& problem) {

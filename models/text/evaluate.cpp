@@ -4,11 +4,10 @@
 #include <cmath>
 
 #include "models/text/vocabulary.h"
+#include "schema/ops/nn/loss.h"
 
 namespace genesis::text {
 namespace {
-
-constexpr int64_t kNotCounted = -100;  // a target that cross_entropy leaves out
 
 // Whether the entry point `loss` can be asked: a mean in 16 bits is no measure, and dropout is for training.
 bool has_exact_loss(const Model& model) {
@@ -47,7 +46,7 @@ class Windows {
     for (int64_t done = 0; done < targets; ++total.windows) {
       const int64_t end = done == 0 ? length_ : std::min(done + stride_, targets), first = end - length_;
       std::vector<int64_t> wanted = targets_of(first, done - first);
-      const auto counted = length_ - std::ranges::count(wanted, kNotCounted);
+      const auto counted = length_ - std::ranges::count(wanted, kIgnoredTarget);
       if (counted > 0) total.nats += window(first, wanted, counted);
       total.tokens += counted;
       done = end;
@@ -61,9 +60,9 @@ class Windows {
   std::vector<int64_t> targets_of(int64_t first, int64_t skipped) const {
     const auto from = tokens_.begin() + first + 1;
     std::vector<int64_t> targets(from, from + length_);
-    std::fill_n(targets.begin(), skipped, kNotCounted);
+    std::fill_n(targets.begin(), skipped, kIgnoredTarget);
     for (size_t i = 0; i < targets.size() && !counts_.empty(); ++i)
-      if (!counts_[static_cast<size_t>(first) + 1 + i]) targets[i] = kNotCounted;
+      if (!counts_[static_cast<size_t>(first) + 1 + i]) targets[i] = kIgnoredTarget;
     return targets;
   }
 
@@ -82,7 +81,7 @@ class Windows {
     dispatch(logits.type().dtype, [&](auto tag) {
       const auto all = logits.as<typename decltype(tag)::type>();
       for (size_t i = 0; i < targets.size(); ++i)
-        if (targets[i] != kNotCounted) sum += nats_of(all.subspan(i * classes, classes), targets[i]);
+        if (targets[i] != kIgnoredTarget) sum += nats_of(all.subspan(i * classes, classes), targets[i]);
     });
     return sum;
   }

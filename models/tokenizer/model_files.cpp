@@ -14,19 +14,11 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr uintmax_t kMaxFile = 64 << 20;  // bytes
+constexpr uint64_t kMaxBytes = 64 << 20;
 constexpr const char* kTokenizer = "tokenizer.json";
 constexpr const char* kConfig = "tokenizer_config.json";
 constexpr const char* kNames[] = {kTokenizer, kConfig, "chat_template.jinja", "special_tokens_map.json",
                                   "generation_config.json"};
-
-void attach(Model& model, const fs::path& file, const std::string& name,
-            std::string (*read)(const fs::path& path)) {
-  std::error_code error;
-  if (const uintmax_t bytes = fs::file_size(file, error); !error && bytes > kMaxFile)
-    fail("{}: {} bytes are more than the limit of {}", file.string(), bytes, kMaxFile);
-  attach_file(model, name, read(file));
-}
 
 // A member of an object that stands in a text of this name; null where there is none, or it is no JSON.
 json member_in(std::string_view text, const std::string& what, const char* name) {
@@ -55,9 +47,9 @@ std::optional<int64_t> token_named(const json& value, const Tokenizer& tokenizer
 }  // namespace
 
 void attach_tokenizer_files(Model& model, const fs::path& folder) {
-  if (!fs::is_directory(folder)) return attach(model, folder, kTokenizer, read_whole_file);
+  if (!fs::is_directory(folder)) return attach_file(model, kTokenizer, read_whole_file(folder, kMaxBytes));
   for (const char* name : kNames)
-    if (fs::exists(folder / name)) attach(model, folder / name, name, read_regular_file);
+    if (fs::exists(folder / name)) attach_file(model, name, read_regular_file(folder / name, kMaxBytes));
   if (attached_file(model, kTokenizer)) return;
   if (const std::string made = tokenizer_json_of_vocabulary(folder); !made.empty())
     attach_file(model, kTokenizer, made);

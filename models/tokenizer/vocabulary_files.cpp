@@ -16,13 +16,9 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr uintmax_t kMaxFile = 64 << 20;  // bytes
-
 std::string read_limited(const fs::path& file) {
-  std::error_code error;
-  if (const uintmax_t bytes = fs::file_size(file, error); !error && bytes > kMaxFile)
-    fail("{}: {} bytes are more than the limit of {}", file.string(), bytes, kMaxFile);
-  return read_regular_file(file);
+  constexpr uint64_t kMaxBytes = 64 << 20;
+  return read_regular_file(file, kMaxBytes);
 }
 
 // An empty one where there is no such file.

@@ -7,6 +7,7 @@
 #include "schema/ops/create.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/nn/loss.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/tensor/reduce.h"
 #include "schema/ops/tensor/reshape.h"
@@ -19,7 +20,7 @@ namespace {
 // What does not depend on rows.
 struct Classes {
   ops::IndexRange range;
-  int64_t own = 0, ranks = 1, ignore_index = -100;
+  int64_t own = 0, ranks = 1, ignore_index = kIgnoredTarget;
   double label_smoothing = 0;
 };
 

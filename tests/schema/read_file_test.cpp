@@ -64,6 +64,25 @@ TEST(ReadFile, RefusesAPipeWhereARegularFileHasToBe) {
   EXPECT_EQ(read_regular_file(link), "abc");
 }
 
+// Also of a pipe, which does not say how much comes.
+TEST(ReadFile, RefusesMoreThanItsLimit) {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder / "file", pipe = folder / "pipe";
+  write_bytes(file, "abcd");
+  EXPECT_EQ(read_whole_file(file, 4), "abcd");
+  EXPECT_EQ(read_regular_file(file, 4), "abcd");
+  for (const auto& read : {read_whole_file, read_regular_file}) try {
+      read(file, 3);
+      ADD_FAILURE() << "it was read";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.message(), "cannot read '" + file.string() + "': 4 bytes are more than the limit of 3");
+    }
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  std::thread writer([&] { write_bytes(pipe, "abcd"); });
+  EXPECT_THROW(read_whole_file(pipe, 3), Error);
+  writer.join();
+}
+
 TEST(ReadFile, SaysWhyItCannot) {
   EXPECT_EQ(refusal("/nowhere/a"), "cannot open '/nowhere/a': No such file or directory");
   EXPECT_EQ(refusal("/tmp"), "cannot read '/tmp': it is a folder");

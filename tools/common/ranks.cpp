@@ -159,11 +159,23 @@ std::string model_file_of_first(World& world, const std::string& name) {
 bool agreed_by_first(World& world, bool mine) { return said_by_first(world, mine ? "yes" : "no") == "yes"; }
 
 Option* add_mesh(Command& app, std::string& mesh) {
-  return app.add_option(
-      "--mesh", mesh,
+  return add_mesh(
+      app, mesh,
       "the ranks that compute the layers together, as tensor=2: those that a launcher started (mpirun, srun "
       "with MPI; on GPUs also srun without and torchrun's variables), or as many processes of this host, one "
       "for each GPU");
+}
+
+Option* add_mesh(Command& app, std::string& mesh, const std::string& what) {
+  const auto read = [&mesh](const std::vector<std::string>& words) {
+    mesh = words.back();
+    try {
+      if (!mesh.empty()) Mesh::parse(mesh);
+    } catch (const Error& error) {
+      fail_usage("{}", error.message());
+    }
+  };
+  return app.add_option("--mesh", read, what)->type_name("AXIS=RANKS,...");
 }
 
 void add_zero(Command& app, Option* mesh, int& zero) {

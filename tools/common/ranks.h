@@ -36,8 +36,10 @@ bool agreed_by_first(World& world, bool mine);
 // Throws Error where ranks were given other names than rank 0.
 std::string model_file_of_first(World& world, const std::string& name);
 
-// Adds --mesh for commands whose layers the ranks along `tensor` compute together.
+// Adds --mesh, whose text is wrong usage where it is none: for commands whose layers the ranks along `tensor` compute together, or
+// with help of their own.
 Option* add_mesh(Command& app, std::string& mesh);
+Option* add_mesh(Command& app, std::string& mesh, const std::string& what);
 // Adds --zero, what the ranks along `data` share, beside the --mesh that says how many there are.
 void add_zero(Command& app, Option* mesh, int& zero);
 

@@ -151,8 +151,8 @@ void CheckFlags::add_to(Command& app) {
   app.add_option("--size", sizes,
                  "SYMBOL=SIZE, for --check; batch=8 for each rank along data and seq=256 when not given")
       ->take_all();
-  Option* with_mesh = app.add_option(
-      "--mesh", mesh, "AXIS=RANKS,... such as data=8: with --check what each rank of it takes and sends");
+  Option* with_mesh =
+      add_mesh(app, mesh, "such as data=8: with --check what each rank of it takes and sends");
   add_zero(app, with_mesh, zero);
   app.add_option("--chip", chip, "with --check: predict how long a run takes on such chips: h100 or h200");
   app.add_option("--links", links,

@@ -294,9 +294,8 @@ void add_profile(Command& app) {
       "write a page for a browser with the times on it: FILE.html, or FILE.json for its data alone");
   command->add_option("--compare", flags->compare,
                       "with -o: profile this model too; the page shows both, memory and time side by side");
-  Option* with_mesh = command->add_option(
-      "--mesh", flags->mesh,
-      "AXIS=RANKS such as data=2: the ranks run together, and the page and the trace show all");
+  Option* with_mesh = add_mesh(*command, flags->mesh,
+                               "such as data=2: the ranks run together, and the page and the trace show all");
   add_zero(*command, with_mesh, flags->zero);
   flags->inputs.add_to(*command);
   flags->run.add_to(*command);

@@ -58,8 +58,8 @@ void TrainFlags::add_to(Command& command) {
   add_training(command);
   add_evaluation(command);
   run.add_to(command);
-  Option* with_mesh = command.add_option(
-      "--mesh", mesh,
+  Option* with_mesh = add_mesh(
+      command, mesh,
       "the ranks that train together: data=N shares each batch between N of them; started by mpirun or srun "
       "with MPI, on GPUs also by srun without or torchrun's variables, else by this command on this host");
   add_zero(command, with_mesh, zero);

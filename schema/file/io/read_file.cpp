@@ -37,15 +37,23 @@ size_t size_hint(int fd, const std::filesystem::path& path) {
   return S_ISREG(facts.st_mode) ? static_cast<size_t>(facts.st_size) : 0;
 }
 
-std::string read_to_end(const Descriptor& file, const std::filesystem::path& path) {
+void check_limit(size_t bytes, uint64_t limit, const std::filesystem::path& path) {
+  if (bytes > limit)
+    fail("cannot read '{}': {} bytes are more than the limit of {}", path.string(), bytes, limit);
+}
+
+std::string read_to_end(const Descriptor& file, const std::filesystem::path& path, uint64_t limit) {
   constexpr size_t kMin = 64 << 10;
+  const size_t hint = size_hint(file.fd, path);
+  check_limit(hint, limit, path);
   std::string text;
-  text.resize(std::max(size_hint(file.fd, path) + 1, kMin));
+  text.resize(std::max(hint + 1, kMin));
   for (size_t held = 0;;) {
     const ssize_t more = ::read(file.fd, text.data() + held, text.size() - held);
     if (more < 0 && errno == EINTR) continue;
     if (more < 0) fail_to_read(path, std::strerror(errno));
     held += static_cast<size_t>(more);
+    check_limit(held, limit, path);
     if (more == 0) {
       text.resize(held);
       return text;
@@ -54,13 +62,13 @@ std::string read_to_end(const Descriptor& file, const std::filesystem::path& pat
   }
 }
 
-std::string read_opened(const std::filesystem::path& path, int more_flags,
+std::string read_opened(const std::filesystem::path& path, uint64_t limit, int more_flags,
                         void (*check)(int fd, const std::filesystem::path& path)) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | more_flags));
   if (file.fd < 0) fail("cannot open '{}': {}", path.string(), std::strerror(errno));
   check(file.fd, path);
   try {
-    return read_to_end(file, path);
+    return read_to_end(file, path, limit);
   } catch (const std::bad_alloc&) {
     fail_to_read(path, "it does not fit into the memory this process may have");
   } catch (const std::length_error&) {
@@ -70,12 +78,12 @@ std::string read_opened(const std::filesystem::path& path, int more_flags,
 
 }  // namespace
 
-std::string read_whole_file(const std::filesystem::path& path) {
-  return read_opened(path, 0, [](int, const std::filesystem::path&) {});
+std::string read_whole_file(const std::filesystem::path& path, uint64_t limit) {
+  return read_opened(path, limit, 0, [](int, const std::filesystem::path&) {});
 }
 
-std::string read_regular_file(const std::filesystem::path& path) {
-  return read_opened(path, O_NONBLOCK, check_is_regular);
+std::string read_regular_file(const std::filesystem::path& path, uint64_t limit) {
+  return read_opened(path, limit, O_NONBLOCK, check_is_regular);
 }
 
 }  // namespace genesis

@@ -8,6 +8,9 @@
 
 namespace genesis {
 
+// A target that counts neither in the sum nor in the mean, where options name no other.
+inline constexpr int64_t kIgnoredTarget = -100;
+
 enum class Reduction : uint8_t { kNone, kMean, kSum };
 
 template <>
@@ -16,7 +19,7 @@ struct EnumNames<Reduction> {
 };
 
 struct CrossEntropyOptions {
-  int64_t ignore_index = -100;  // targets with this value count neither in the sum nor in the mean
+  int64_t ignore_index = kIgnoredTarget;
   double label_smoothing = 0;
   Reduction reduction = Reduction::kMean;  // divides by the sum of the weights of the targets that count
   static void fields(auto& self, auto&& visit) {
@@ -122,7 +125,7 @@ Value cross_entropy(Value logits, Value target, const CrossEntropyOptions& optio
 // memory.
 Value linear_cross_entropy(Value x, Value weight, Value target, const CrossEntropyOptions& options = {});
 // log_probabilities [..., classes], target i32/i64 [...].
-Value nll_loss(Value log_probabilities, Value target, Value weight = {}, int64_t ignore_index = -100,
+Value nll_loss(Value log_probabilities, Value target, Value weight = {}, int64_t ignore_index = kIgnoredTarget,
                Reduction reduction = Reduction::kMean);
 Value mse_loss(Value x, Value target, Reduction reduction = Reduction::kMean);
 Value l1_loss(Value x, Value target, Reduction reduction = Reduction::kMean);

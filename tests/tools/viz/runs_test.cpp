@@ -110,7 +110,8 @@ TEST_F(VizRuns, AMeshShowsWhatEachRankTakes) {
 TEST_F(VizRuns, AMeshThatNothingIsSharedAlongIsRefused) {
   expect_error(run_tool("genesis-viz", {tiny("mlp.genesis"), "--mesh", "data=2", "-o", path("p.html")}),
                {"--mesh data=2", "exchanges"});
-  expect_error(run_tool("genesis-viz", train() + Words{"--mesh", "data", "-o", path("p.html")}), {"data"});
+  expect_usage_error(run_tool("genesis-viz", train() + Words{"--mesh", "data", "-o", path("p.html")}),
+                     {"mesh 'data'", "expected AXIS=RANKS"});
   for (const char* picture : {"p.html", "p.svg"})
     expect_error(run_tool("genesis-viz", train() + Words{"--size", "batch=15", "--size", "seq=8", "--mesh",
                                                          "data=4", "--memory", "-o", path(picture)}),
