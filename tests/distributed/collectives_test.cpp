@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -32,11 +33,14 @@ struct Line {
   ~Line() { EXPECT_EQ(collectives->failure(), ""); }
 };
 
+constexpr int64_t kPeriod =
+    199;  // of values, in elements; no power of two, of which parts of a tensor are made
+
 // An element of what a rank has: integers that differ from rank to rank, and fractions where the type has them. Sums of f16
 // stay finite.
 template <class T>
 T value(int rank, int64_t i) {
-  const int64_t whole = (i * 37 + rank * 101) % 199 - 80;
+  const int64_t whole = (i * 37 + rank * 101) % kPeriod - 80;
   if constexpr (std::is_same_v<T, bool>)
     return whole % 3 == 0;
   else if constexpr (std::is_integral_v<T>)
@@ -46,25 +50,25 @@ T value(int rank, int64_t i) {
 }
 
 template <class T>
-std::vector<T> values(int rank, int64_t count) {
-  std::vector<T> result(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) result[static_cast<size_t>(i)] = value<T>(rank, i);
-  return result;
-}
-
-template <class T>
 struct Buffer {  // std::vector<bool> has no elements
   std::unique_ptr<T[]> data;
   int64_t count;
 
   explicit Buffer(int64_t n) : data(new T[static_cast<size_t>(n)]()), count(n) {}
-  explicit Buffer(const std::vector<T>& from) : Buffer(static_cast<int64_t>(from.size())) {
-    std::copy(from.begin(), from.end(), data.get());
-  }
   std::string bytes() const {
     return {reinterpret_cast<const char*>(data.get()), sizeof(T) * static_cast<size_t>(count)};
   }
 };
+
+// What a rank has from its element `first` on.
+template <class T>
+Buffer<T> values(int rank, int64_t count, int64_t first = 0) {
+  Buffer<T> buffer(count);
+  T* const x = buffer.data.get();
+  for (int64_t i = 0; i < std::min(count, kPeriod); ++i) x[i] = value<T>(rank, first + i);
+  for (int64_t i = kPeriod; i < count; ++i) x[i] = x[i - kPeriod];
+  return buffer;
+}
 
 // In double precision, or in the integer's own arithmetic.
 template <class T>
@@ -142,7 +146,7 @@ TYPED_TEST(RanksOf, AllReduceReducesOnAllRanks) {
   Line line;
   for (const int64_t count : kCounts)
     for (const RankReduction reduction : reductions<T>()) {
-      Buffer<T> mine(values<T>(line.rank, count)), apart(count);
+      Buffer<T> mine = values<T>(line.rank, count), apart(count);
       const Exchange exchange{mine.data.get(), apart.data.get(), count, dtype_of<T>()};
       line.group.all_reduce({&exchange, 1}, reduction, nullptr);
       expect_reduced(apart, reduction, line.size, count, 0);
@@ -158,7 +162,7 @@ TYPED_TEST(RanksOf, ReduceScatterAndAllGatherGiveTheBitsOfAllReduce) {
   for (const int64_t part : kCounts)
     for (const RankReduction reduction : reductions<T>()) {
       const int64_t count = part * line.size;
-      Buffer<T> mine(values<T>(line.rank, count)), sum(count), own(part), gathered(count);
+      Buffer<T> mine = values<T>(line.rank, count), sum(count), own(part), gathered(count);
       const Exchange whole{mine.data.get(), sum.data.get(), count, dtype_of<T>()};
       line.group.all_reduce({&whole, 1}, reduction, nullptr);
       const Exchange scattered{mine.data.get(), own.data.get(), part, dtype_of<T>()};
@@ -180,8 +184,8 @@ TYPED_TEST(RanksOf, AllGatherPutsPartsInTheOrderOfRanks) {
   Line line;
   for (const int64_t part : kCounts) {
     std::string expected;
-    for (int rank = 0; rank < line.size; ++rank) expected += Buffer<T>(values<T>(rank, part)).bytes();
-    const Buffer<T> mine(values<T>(line.rank, part));
+    for (int rank = 0; rank < line.size; ++rank) expected += values<T>(rank, part).bytes();
+    const Buffer<T> mine = values<T>(line.rank, part);
     // From memory of its own, from this rank's part of the result, and from the result's beginning.
     for (const int64_t at : {int64_t{-1}, part * line.rank, int64_t{0}}) {
       Buffer<T> all(part * line.size);
@@ -199,12 +203,8 @@ TYPED_TEST(RanksOf, AllToAllTransposesPartsAndRanks) {
   Line line;
   for (const int64_t part : kCounts) {
     std::string expected;
-    const size_t bytes = static_cast<size_t>(part) * sizeof(T);
-    for (int rank = 0; rank < line.size; ++rank)
-      expected += Buffer<T>(values<T>(rank, part * line.size))
-                      .bytes()
-                      .substr(bytes * static_cast<size_t>(line.rank), bytes);
-    const Buffer<T> mine(values<T>(line.rank, part * line.size));
+    for (int rank = 0; rank < line.size; ++rank) expected += values<T>(rank, part, part * line.rank).bytes();
+    const Buffer<T> mine = values<T>(line.rank, part * line.size);
     Buffer<T> turned(part * line.size);
     const Exchange exchange{mine.data.get(), turned.data.get(), part, dtype_of<T>()};
     line.group.all_to_all({&exchange, 1}, nullptr);
@@ -217,8 +217,8 @@ TYPED_TEST(RanksOf, BroadcastSendAndReceiveMoveWhatOneRankHas) {
   Line line;
   for (const int64_t count : kCounts)
     for (int root = 0; root < line.size; ++root) {
-      const Buffer<T> mine(values<T>(line.rank, count));
-      const std::string expected = Buffer<T>(values<T>(root, count)).bytes();
+      const Buffer<T> mine = values<T>(line.rank, count);
+      const std::string expected = values<T>(root, count).bytes();
       Buffer<T> got(count);
       const Exchange exchange{mine.data.get(), got.data.get(), count, dtype_of<T>()};
       line.group.broadcast({&exchange, 1}, root, nullptr);
@@ -236,7 +236,7 @@ TYPED_TEST(RanksOf, BroadcastSendAndReceiveMoveWhatOneRankHas) {
         line.group.receive({&receive, 1}, before, nullptr);
         line.group.send({&exchange, 1}, next, nullptr);
       }
-      ASSERT_EQ(passed.bytes(), Buffer<T>(values<T>(before, count)).bytes()) << count << " elements";
+      ASSERT_EQ(passed.bytes(), values<T>(before, count).bytes()) << count << " elements";
     }
 }
 
@@ -245,7 +245,10 @@ TEST(Ranks, SumsHaveTheSameBitsHoweverTheyAreAsked) {
   Line line;
   const std::vector<int64_t> counts = {7, 0, 400001, 3, 2500000, 1};
   std::vector<std::vector<float>> inputs;
-  for (const int64_t count : counts) inputs.push_back(values<float>(line.rank, count));
+  for (const int64_t count : counts) {
+    const Buffer<float> x = values<float>(line.rank, count);
+    inputs.emplace_back(x.data.get(), x.data.get() + count);
+  }
   std::vector<std::vector<float>> alone = inputs;
   for (std::vector<float>& tensor : alone) {
     const Exchange exchange{tensor.data(), tensor.data(), static_cast<int64_t>(tensor.size()), DType::f32};

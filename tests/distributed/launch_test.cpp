@@ -60,7 +60,7 @@ TEST_P(Launched, RanksExchangeData) {
   EXPECT_NE(process.out.find("PASSED"), std::string::npos) << process.out << process.err;
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, Launched, ::testing::Values(1, 2, 3, 4, 6));
+INSTANTIATE_TEST_SUITE_P(Ranks, Launched, ::testing::Range(1, 9));
 
 // One way in which the second of three ranks fails, and what others must say.
 struct Failure {
