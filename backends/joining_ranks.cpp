@@ -24,8 +24,8 @@ constexpr double kLookEvery = 1;
 constexpr double kTimeToSay = 4;  // seconds that a rank leaves to those before it
 
 struct Variables {
-  std::vector<const char*>
-      run;  // of the same value in all ranks of a run, and in those of no other on the host
+  // Of the same value in all ranks of a run, and in those of no other on the host.
+  std::vector<const char*> run;
   const char* rank;
 };
 

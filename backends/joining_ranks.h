@@ -15,9 +15,9 @@ class JoiningRanks {
   // launcher's, nobody is ever found. A rank is lost when it is stopped for `silence` seconds.
   JoiningRanks(std::string host, double silence);
 
-  // Names a lost rank; empty: none is. It looks once a second, however often one thread calls it. The first rank that runs finds it, and
-  // the others some seconds later, so that of ranks that end together one alone says why. A process that a debugger holds is
-  // not lost.
+  // Names a lost rank; empty: none is. It looks once a second, however often one thread calls it. The first rank that runs finds
+  // it, and the others some seconds later, so that of ranks that end together one alone says why. A process that a debugger
+  // holds is not lost.
   std::string who_is_stopped();
 
  private:
