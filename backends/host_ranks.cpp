@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <utility>
@@ -24,10 +23,6 @@ constexpr size_t kLongestDevice = 79;
 constexpr double kLongestLook = 4;
 
 enum State : int { kAbsent = 0, kHere = 1, kLeft = 2, kFailed = 3 };
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::string name_of_memory(const HostRanks::Self& self) {
   std::string name = fmt::format("genesis-{}-{}-{}", ::geteuid(), self.address, self.size).substr(0, 200);
@@ -112,13 +107,13 @@ void HostRanks::watch(const std::vector<std::string>& places) {
   const bool is_first = std::ranges::none_of(others_, [&](const Other& o) { return o.rank < self_.rank; });
   if (is_first) ::shm_unlink(name_.c_str());
   is_nameless_ = true;
-  looked_at_ = now();
+  looked_at_ = steady_seconds();
 }
 
 std::string HostRanks::failure() {
   const std::lock_guard lock(mutex_);
   ++slots_[self_.rank].beats;
-  const double at = now(), passed = std::min(at - std::exchange(looked_at_, at), kLongestLook);
+  const double at = steady_seconds(), passed = std::min(at - std::exchange(looked_at_, at), kLongestLook);
   for (Other& other : others_)
     if (std::string why = failure_of(other, passed); !why.empty()) {
       failed_rank_ = other.rank;

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -12,6 +10,7 @@
 #include <utility>
 
 #include "backends/rank_link.h"
+#include "schema/core/parse_number.h"
 
 namespace genesis {
 namespace {
@@ -55,10 +54,8 @@ const std::string* find_variable(const Environment& environment, std::string_vie
 std::optional<int> rank_in(const Environment& environment, std::string_view name) {
   const std::string* variable = find_variable(environment, name);
   if (!variable) return std::nullopt;
-  const char *begin = variable->data() + name.size(), *end = variable->data() + variable->size();
-  int rank = -1;
-  const auto [last, error] = std::from_chars(begin, end, rank);
-  return error == std::errc() && last == end && rank >= 0 ? std::optional(rank) : std::nullopt;
+  const auto rank = parse_number<int>(std::string_view(*variable).substr(name.size()));
+  return rank && *rank >= 0 ? rank : std::nullopt;
 }
 
 // "PID (NAME) STATE ...", where the name may hold anything.
@@ -70,14 +67,10 @@ bool is_stopped(const fs::path& process) {
   return name_end != line.npos && line.compare(name_end + 2, 1, "T") == 0;
 }
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 }  // namespace
 
 JoiningRanks::JoiningRanks(std::string host, double silence)
-    : host_(std::move(host)), silence_(silence), looked_at_(now()) {
+    : host_(std::move(host)), silence_(silence), looked_at_(steady_seconds()) {
   const Environment environment = environment_of("/proc/self");
   for (const auto& [run, rank] : variables_of_launchers()) {
     const std::optional<int> own = rank_in(environment, rank);
@@ -110,7 +103,7 @@ std::vector<JoiningRanks::Process> JoiningRanks::processes() const {
 
 std::string JoiningRanks::who_is_stopped() {
   if (rank_variable_.empty()) return "";
-  const double at = now();
+  const double at = steady_seconds();
   if (at - looked_at_ < kLookEvery) return "";
   const double passed = std::min(at - std::exchange(looked_at_, at), kLongestLook);
   std::map<int, double> stopped;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 
 namespace genesis {
 
@@ -24,6 +25,10 @@ std::string who_share_a_device(std::span<const std::string> devices, std::span<c
           rank_name(static_cast<int>(rank), hosts[rank]), devices[rank]);
   }
   return "";
+}
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 std::string rank_name(int rank, const std::string& host) {

@@ -72,6 +72,9 @@ bool are_on_one_host(std::span<const int64_t> ranks, std::span<const std::string
 // Names two ranks that have one device, and it; empty where no two have. Both by rank; no device is said by "".
 std::string who_share_a_device(std::span<const std::string> devices, std::span<const std::string> hosts);
 
+// Of a clock that goes on at one pace and is never set, for how long ranks are waited for.
+double steady_seconds();
+
 // "rank 3 (host gpu7)", as messages name a rank.
 std::string rank_name(int rank, const std::string& host);
 

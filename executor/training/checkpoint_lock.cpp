@@ -16,6 +16,7 @@
 #include "executor/training/checkpoint.h"
 #include "executor/training/checkpoint_parts.h"
 #include "schema/core/error.h"
+#include "schema/core/host_name.h"
 #include "schema/file/io/atomic_write.h"
 #include "schema/messages/log.h"
 
@@ -26,13 +27,12 @@ namespace fs = std::filesystem;
 
 // What stands in the file while a run holds it, for the one who finds the folder in use.
 std::string own_description() {
-  std::array<char, 256> host{}, time{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) std::strcpy(host.data(), "unknown");
+  std::array<char, 256> time{};
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
   ::gmtime_r(&now, &utc);
   std::strftime(time.data(), time.size(), "%Y-%m-%d %H:%M:%S UTC", &utc);
-  return fmt::format("process {} on host {} since {}", ::getpid(), host.data(), time.data());
+  return fmt::format("process {} on host {} since {}", ::getpid(), host_name(), time.data());
 }
 
 std::string read_owner(int fd) {

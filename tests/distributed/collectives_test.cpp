@@ -33,8 +33,8 @@ struct Line {
   ~Line() { EXPECT_EQ(collectives->failure(), ""); }
 };
 
-constexpr int64_t kPeriod =
-    199;  // of values, in elements; no power of two, of which parts of a tensor are made
+// Of values, in elements; no power of two, of which parts of a tensor are made.
+constexpr int64_t kPeriod = 199;
 
 // An element of what a rank has: integers that differ from rank to rank, and fractions where the type has them. Sums of f16
 // stay finite.

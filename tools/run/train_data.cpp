@@ -288,7 +288,6 @@ std::vector<std::string> conversation_files(const std::vector<std::string>& name
     files.insert(files.end(), more.begin(), more.end());
   }
   for (const std::string& file : files) check_is_no_json_of_conversations(file);
-  // None is read through twice here: it may be large.
   std::vector<std::string> with, without;
   for (const std::string& file : files) (has_conversations(file) ? with : without).push_back(file);
   std::erase_if(without, [](const std::string& file) { return is_json_lines(file) && is_blank(file); });

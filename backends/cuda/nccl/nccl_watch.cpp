@@ -13,12 +13,8 @@ namespace {
 
 constexpr auto kLookEvery = std::chrono::milliseconds(100);
 constexpr auto kReleaseEvery = std::chrono::milliseconds(1);  // a run may have hundreds of waits ahead
-constexpr int kReleasesBeforeAbort = 500;                      // which may itself wait for what they let go on
-constexpr double kAbortWithin = 10;  // seconds
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+constexpr int kReleasesBeforeAbort = 500;                     // which may itself wait for what they let go on
+constexpr double kAbortWithin = 10;                           // seconds
 
 }  // namespace
 
@@ -63,7 +59,7 @@ void Watch::fail(const std::string& why) {
 bool Watch::call(const char* what, const std::function<Result()>& body) {
   const std::lock_guard lock(calls_);
   if (has_failed_) return false;
-  call_begun_ = now();
+  call_begun_ = steady_seconds();
   const Result result = body();
   call_begun_ = 0;
   if (result == kSuccess || result == kInProgress) return true;
@@ -110,7 +106,7 @@ void Watch::look() {
   if (waited > limits_.call)
     fail(fmt::format("{} has waited for its GPU for {:.0f} s: another rank does not answer", name_, waited));
   const double begun = call_begun_;
-  if (begun > 0 && now() - begun > limits_.call)
+  if (begun > 0 && steady_seconds() - begun > limits_.call)
     fail(
         fmt::format("{} has waited in NCCL for {:.0f} s: another rank does not answer", name_, limits_.call));
   const std::unique_lock lock(calls_, std::try_to_lock);
