@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kFilesOfAFolder = 26;
+constexpr int kFilesOfAFolder = 40;
 constexpr int kLinesOfAFile = 471;
 constexpr int kLinesOfAFunction = 45;
 // Files with longer functions, and how long they may be.
