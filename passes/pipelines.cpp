@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "passes/core/match.h"
 #include "passes/distribution/passes.h"
 #include "passes/distribution/pipeline/split_stages.h"
 #include "passes/fusion/elementwise/fuse_elementwise.h"
@@ -15,106 +16,174 @@
 #include "passes/simplify/passes.h"
 #include "schema/graph/model.h"
 #include "schema/graph/near_names.h"
+#include "schema/graph/state_storage.h"
+#include "schema/ops/collective/collective.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/nn/attention.h"
+#include "schema/ops/nn/loss.h"
+#include "schema/ops/nn/matmul.h"
+#include "schema/ops/nn/norm.h"
+#include "schema/ops/nn/optimizer.h"
+#include "schema/ops/nn/swiglu.h"
+#include "schema/ops/tensor/index.h"
+#include "schema/ops/tensor/reduce.h"
 
 namespace genesis::passes {
 namespace {
+
+// --- what passes look for: a graph without it is left as it is
+
+template <class... Ops>
+bool has(const Graph& graph, const PassContext&) {
+  return std::ranges::any_of(graph.nodes(), [](const Node& node) { return is<Ops...>(node); });
+}
+
+bool has_collectives(const Graph& graph, const PassContext&) {
+  return std::ranges::any_of(graph.nodes(), [](const Node& node) { return node.op->info.collective; });
+}
+
+bool has_ranks(const Graph&, const PassContext& context) { return context.mesh.ranks() > 1; }
+
+bool has_storage(const Graph&, const PassContext& context) {
+  return context.storage && !context.storage->empty();
+}
+
+bool has_budget(const Graph&, const PassContext& context) { return context.memory_budget.has_value(); }
+
+// ---
 
 constexpr Pass kPreparation[] = {
     {"simplify", "first, so that patterns are not hidden by needless reshapes and transposes", simplify},
     {"cse", "patterns look for values with one reader: equal values must be one before they are counted",
      eliminate_common_subexpressions},
     {"fuse_attention", "before fuse_linear, which would take products by a shared matrix apart",
-     fuse_attention},
-    {"fuse_norms", "their gradients by hand read x once; those of the parts many times", fuse_norms},
-    {"fuse_swiglu", "its gradient needs gate and up only, not the activation between them", fuse_swiglu},
+     fuse_attention, has<ops::Matmul>},
+    {"fuse_norms", "their gradients by hand read x once; those of the parts many times", fuse_norms,
+     has<ops::Mean>},
+    {"fuse_swiglu", "its gradient needs gate and up only, not the activation between them", fuse_swiglu,
+     has<ops::Silu, ops::Sigmoid>},
     {"fuse_linear", "the bias's gradient is the same, and the next pass sees one kind of product",
-     fuse_linear},
+     fuse_linear, has<ops::Matmul, ops::Linear>},
     {"fuse_linear_cross_entropy", "before autodiff, which would read the logits a second time",
-     fuse_linear_cross_entropy},
+     fuse_linear_cross_entropy, has<ops::CrossEntropy>},
     {"simplify", "again: attention in another layout leaves permutes that now meet their inverse", simplify},
     {"pack_attention",
-     "after simplify: it knows one layout; before autodiff, so that gradients are packed too",
-     pack_attention},
+     "after simplify: it knows one layout; before autodiff, so that gradients are packed too", pack_attention,
+     has<ops::Attention>},
     {"dce", "last: nothing unread is differentiated", eliminate_dead_code},
 };
 
 constexpr Pass kLowPrecision[] = {
-    {"merge_projections", "weights are casts now, and nothing is differentiated yet", merge_projections},
+    {"merge_projections", "weights are casts now, and nothing is differentiated yet", merge_projections,
+     has<ops::Linear>},
 };
 
 constexpr Pass kInference[] = {
-    {"split_stages", "first: it knows steps as they were written, and leaves the work of one stage", split_stages},
-    {"fuse_linear_cross_entropy", "before partition, which cuts it: the logits of a rank are not whole either", fuse_linear_cross_entropy},
-    {"partition", "early: it knows layers as they were written, and what they exchange goes the way of all that ranks exchange", partition},
-    {"decode_slices", "behind partition, which knows weights and not their blocks", decode_slices},
-    {"gather_weights", "early: every pass after it sees whole weights", gather_weights},
-    {"distribute", "early: what ranks exchange ends here where there is one rank, and no pattern may meet it", distribute},
-    {"split_weights", "early: it knows casts and updates as they were written", split_weights},
+    {"split_stages", "first: it knows steps as they were written, and leaves the work of one stage",
+     split_stages, has_ranks},
+    {"fuse_linear_cross_entropy",
+     "before partition, which cuts it: the logits of a rank are not whole either", fuse_linear_cross_entropy,
+     has<ops::CrossEntropy>},
+    {"partition",
+     "early: it knows layers as they were written, and what they exchange goes the way of all that ranks "
+     "exchange",
+     partition, has_ranks},
+    {"decode_slices", "behind partition, which knows weights and not their blocks", decode_slices,
+     has_storage},
+    {"gather_weights", "early: every pass after it sees whole weights", gather_weights, has_storage},
+    {"distribute", "early: what ranks exchange ends here where there is one rank, and no pattern may meet it",
+     distribute, has_collectives},
+    {"split_weights", "early: it knows casts and updates as they were written", split_weights, has_storage},
     {"simplify", "first: binding has made sizes known, and every later pass sees less", simplify},
     {"fold_constants", "what needs no input is computed once, at compile time", fold_constants},
     {"cse", "layers make the same masks and positions; now they are one", eliminate_common_subexpressions},
     {"fuse_attention", "before fuse_linear, which would take products by a shared matrix apart",
-     fuse_attention},
-    {"fuse_norms", "one pass over memory instead of seven", fuse_norms},
-    {"fuse_swiglu", "before fuse_activation, so that the gate's silu goes here", fuse_swiglu},
-    {"fuse_linear", "biases are added while the product is in registers", fuse_linear},
+     fuse_attention, has<ops::Matmul>},
+    {"fuse_norms", "one pass over memory instead of seven", fuse_norms, has<ops::Mean>},
+    {"fuse_swiglu", "before fuse_activation, so that the gate's silu goes here", fuse_swiglu,
+     has<ops::Silu, ops::Sigmoid>},
+    {"fuse_linear", "biases are added while the product is in registers", fuse_linear,
+     has<ops::Matmul, ops::Linear>},
     {"fuse_linear_cross_entropy", "again: products by a transposed matrix are layers now",
-     fuse_linear_cross_entropy},
-    {"fuse_activation", "after fuse_linear: the activation comes after the bias", fuse_activation},
+     fuse_linear_cross_entropy, has<ops::CrossEntropy>},
+    {"fuse_activation", "after fuse_linear: the activation comes after the bias", fuse_activation,
+     has<ops::Linear>},
     {"simplify", "again: attention in another layout leaves permutes that now meet their inverse", simplify},
-    {"fuse_cached_attention", "before pack_attention, whose operands it does not know",
-     fuse_cached_attention},
-    {"pack_attention", "after simplify: it knows one layout", pack_attention},
+    {"fuse_cached_attention", "before pack_attention, whose operands it does not know", fuse_cached_attention,
+     has<ops::Attention>},
+    {"pack_attention", "after simplify: it knows one layout", pack_attention, has<ops::Attention>},
     {"merge_linear",
      "after the passes that change single layers: those alike in all but weights become one step",
-     merge_linear},
+     merge_linear, has<ops::Linear>},
     {"fuse_addend",
      "after merge_linear, which takes plain layers; before fuse_elementwise, which would take the addition",
-     fuse_addend},
+     fuse_addend, has<ops::Matmul, ops::Linear, ops::AllReduce>},
     {"fuse_norm_linear", "after merge_linear: layers that are one step read their norm once",
-     fuse_norm_linear},
+     fuse_norm_linear, has<ops::Linear>},
     {"read_quantized",
      "after the passes that make one layer of several, which know layers as they were written",
      read_quantized},
     {"fuse_elementwise", "after every named pattern: it takes what is left", fuse_elementwise},
     {"dce", "nothing unread is run, nor gathered", eliminate_dead_code},
-    {"place_gathers", "last: the order of the nodes says when a weight is needed", place_gathers},
+    {"place_gathers", "last: the order of the nodes says when a weight is needed", place_gathers,
+     has_storage},
 };
 
 constexpr Pass kTraining[] = {
-    {"split_stages", "first: it knows steps as they were written, and leaves the work of one stage", split_stages},
-    {"partition", "early: it knows layers as they were written, and what they exchange goes the way of all that ranks exchange", partition},
-    {"decode_slices", "behind partition, which knows weights and not their blocks", decode_slices},
-    {"shard_sequence", "behind partition, which says what ranks add up; early, as it knows norms and residual sums as they were written", shard_sequence},
-    {"shard_optimizer", "before distribute, which cuts what ranks exchange into buckets: here all gradients are one node", shard_optimizer},
-    {"gather_weights", "behind shard_optimizer, whose updates read the parts of weights", gather_weights},
-    {"distribute", "early: what ranks exchange ends here where there is one rank, and no pattern may meet it", distribute},
-    {"split_weights", "early: it knows casts and updates as they were written", split_weights},
+    {"split_stages", "first: it knows steps as they were written, and leaves the work of one stage",
+     split_stages, has_ranks},
+    {"partition",
+     "early: it knows layers as they were written, and what they exchange goes the way of all that ranks "
+     "exchange",
+     partition, has_ranks},
+    {"decode_slices", "behind partition, which knows weights and not their blocks", decode_slices,
+     has_storage},
+    {"shard_sequence",
+     "behind partition, which says what ranks add up; early, as it knows norms and residual sums as they "
+     "were written",
+     shard_sequence, has_ranks},
+    {"shard_optimizer",
+     "before distribute, which cuts what ranks exchange into buckets: here all gradients are one node",
+     shard_optimizer, has_ranks},
+    {"gather_weights", "behind shard_optimizer, whose updates read the parts of weights", gather_weights,
+     has_storage},
+    {"distribute", "early: what ranks exchange ends here where there is one rank, and no pattern may meet it",
+     distribute, has_collectives},
+    {"split_weights", "early: it knows casts and updates as they were written", split_weights, has_storage},
     {"simplify", "first: gradient rules leave expansions, casts and products with one", simplify},
     {"fold_constants", "what needs no input is computed once, at compile time", fold_constants},
     {"cse", "gradient rules compute again what the forward pass has", eliminate_common_subexpressions},
-    {"fuse_linear", "biases are added while the product is in registers", fuse_linear},
+    {"fuse_linear", "biases are added while the product is in registers", fuse_linear,
+     has<ops::Matmul, ops::Linear>},
     {"fuse_embedding_grad", "the head's gradient takes the embedding's rows: one table less, one pass less",
-     fuse_embedding_grad},
-    {"fuse_activation", "only where no gradient reads the pre-activation: frozen layers", fuse_activation},
-    {"merge_linear", "layers alike in all but weights become one step, where rows are few", merge_linear},
+     fuse_embedding_grad, has<ops::EmbeddingGrad>},
+    {"fuse_activation", "only where no gradient reads the pre-activation: frozen layers", fuse_activation,
+     has<ops::Linear>},
+    {"merge_linear", "layers alike in all but weights become one step, where rows are few", merge_linear,
+     has<ops::Linear>},
     {"dce", "gradients nobody asked for are not run, nor do they hold regions apart", eliminate_dead_code},
     {"recompute_outputs", "after dce: gradients that nobody asked for do not count as readers",
-     recompute_outputs},
-    {"fuse_norm_residual", "before fuse_elementwise, which would take the addition", fuse_norm_residual},
+     recompute_outputs, has<ops::SwigluGrad, ops::RmsNormGrad, ops::LayerNormGrad>},
+    {"fuse_norm_residual", "before fuse_elementwise, which would take the addition", fuse_norm_residual,
+     has<ops::RmsNormGrad, ops::LayerNormGrad>},
     {"fuse_addend", "after fuse_norm_residual: a norm's gradient is the better place for what goes past it",
-     fuse_addend},
+     fuse_addend, has<ops::Matmul, ops::Linear, ops::AllReduce>},
     {"fuse_bias_gradient", "after fuse_addend: a product that adds to a gradient gains more from that",
-     fuse_bias_gradient},
-    {"group_updates", "any place will do: nothing reads what an update makes", group_updates},
-    {"read_quantized", "after the passes that change layers: frozen ones may be quantized", read_quantized},
+     fuse_bias_gradient, has<ops::Matmul>},
+    {"group_updates", "any place will do: nothing reads what an update makes", group_updates,
+     has<ops::AdamUpdate>},
+    {"read_quantized", "after the passes that change layers: frozen ones may be quantized",
+     read_quantized},
     {"fuse_elementwise", "it takes what no named pattern took", fuse_elementwise},
-    {"place_gathers", "behind every pass that looks for equal nodes; before remat, which sees what weights take", place_gathers},
-    {"remat", "behind every pass that looks for equal nodes: they would undo it", rematerialise},
+    {"place_gathers",
+     "behind every pass that looks for equal nodes; before remat, which sees what weights take",
+     place_gathers, has_storage},
+    {"remat", "behind every pass that looks for equal nodes: they would undo it", rematerialise, has_budget},
     {"fuse_swiglu_products", "behind remat, which makes a product again without what reads it",
-     fuse_swiglu_products},
+     fuse_swiglu_products, has<ops::Linear, ops::Swiglu, ops::SwigluGrad>},
     {"group_casts", "last: casts that fusion took are gone, and those made again to save memory stay",
-     group_casts},
+     group_casts, has<ops::Cast>},
 };
 
 }  // namespace

@@ -33,9 +33,12 @@ Graph run_passes(const Graph& graph, std::span<const Pass> pipeline, const PassC
   for (const Pass& pass : pipeline) {
     ++number;
     if (options.disabled.contains(pass.name)) continue;
-    PassReport report{.name = std::string(pass.name), .nodes_before = current.nodes().size()};
-    current = with_context([&] { return run_one(current, pass, context, options, report); },
-                           [&] { return fmt::format("in pass '{}'", pass.name); });
+    PassReport report{.name = std::string(pass.name),
+                      .nodes_before = current.nodes().size(),
+                      .nodes_after = current.nodes().size()};
+    if (!pass.may_change || pass.may_change(current, context))
+      current = with_context([&] { return run_one(current, pass, context, options, report); },
+                             [&] { return fmt::format("in pass '{}'", pass.name); });
     if (report.changed && options.on_change) options.on_change(number, pass, current);
     if (options.reports) options.reports->push_back(std::move(report));
   }

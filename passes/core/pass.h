@@ -42,6 +42,9 @@ struct Pass {
   std::string_view name;
   std::string_view why;  // one line: why it stands where it stands in the pipeline
   Graph (*run)(const Graph&, const PassContext&);
+  // Says cheaply that the pass would leave the graph as it is: then the graph is neither rebuilt nor verified. Null: it always
+  // runs.
+  bool (*may_change)(const Graph&, const PassContext&) = nullptr;
 };
 
 struct PassReport {

@@ -40,6 +40,18 @@ TEST(RunPasses, ReportsAndCallsBackOnlyWhenTheGraphChanged) {
   EXPECT_EQ(numbers, std::vector<int>{1});
 }
 
+// Such a pass is reported like one that changed nothing.
+TEST(RunPasses, DoesNotRunWhatCannotChangeTheGraph) {
+  const auto model = parse_text(kText);
+  const Pass failing{"fails", "", fails, [](const Graph&, const PassContext&) { return false; }};
+  std::vector<PassReport> reports;
+  const Graph result = run_passes(model->entry("f"), {&failing, 1}, {}, {.reports = &reports});
+  EXPECT_EQ(result.nodes().size(), 2u);
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_FALSE(reports[0].changed);
+  EXPECT_EQ(reports[0].nodes_after, 2u);
+}
+
 TEST(RunPasses, LeavesOutDisabledPasses) {
   const auto model = parse_text(kText);
   PipelineOptions options;

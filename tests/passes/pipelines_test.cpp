@@ -3,6 +3,10 @@
 #include <fstream>
 #include <sstream>
 
+#include "passes/core/bind.h"
+#include "passes/core/rewriter.h"
+#include "passes/training/train_step.h"
+#include "tests/passes/large_graphs.h"
 #include "tests/passes/passes_test_util.h"
 
 namespace genesis::passes {
@@ -35,6 +39,33 @@ entry train() {
 )");
   EXPECT_EQ(pipeline_for(model->entry("infer")).data(), inference_pipeline().data());
   EXPECT_EQ(pipeline_for(model->entry("train")).data(), training_pipeline().data());
+}
+
+// A pass that is not run because it could change nothing would indeed have changed nothing. Returns how many were not run.
+int expect_skipped_passes_change_nothing(const Graph& graph) {
+  int skipped = 0;
+  Graph current = bind(graph, {});
+  for (const Pass& pass : pipeline_for(current)) {
+    Graph next = pass.run(current, {});
+    if (pass.may_change && !pass.may_change(current, {})) {
+      ++skipped;
+      EXPECT_TRUE(same_graph(current, next)) << pass.name;
+    }
+    current = std::move(next);
+  }
+  return skipped;
+}
+
+TEST(Pipelines, PassesThatAreSkippedWouldChangeNothing) {
+  int skipped = 0;
+  for (const auto& large : testing::large_graphs()) {
+    SCOPED_TRACE(large.name);
+    skipped += expect_skipped_passes_change_nothing(large.make(1500)->entry("main"));
+  }
+  const auto layers = testing::make_layers(60);
+  add_training(*layers, parse_train_options("adamw,clip=1.0"));
+  for (const auto& entry : layers->entries()) skipped += expect_skipped_passes_change_nothing(*entry);
+  EXPECT_GT(skipped, 100);
 }
 
 TEST(Pipelines, UnknownNamesAreErrors) {
