@@ -64,7 +64,11 @@ Linear::Linear(const Scope& scope, int64_t in_features, int64_t out_features, co
   if (options.bias) bias = scope.parameter("bias", {out_features}, options.init ? init::zeros() : standard);
 }
 
-Value Linear::forward(Value x) const { return linear(x, weight.in(*x.graph), optional(bias, x)); }
+Value Linear::forward(Value x, bool wide) const {
+  LinearOperands operands{.x = x, .weights = {weight.in(*x.graph)}};
+  if (bias) operands.biases.push_back(bias.in(*x.graph));
+  return linear({.wide = wide}, operands)[0];
+}
 
 Embedding::Embedding(const Scope& scope, int64_t num_embeddings, int64_t embedding_dim,
                      const Options& options)

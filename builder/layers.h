@@ -22,7 +22,9 @@ class Linear : public Module<Linear> {
   Linear(const Scope& scope, int64_t in_features, int64_t out_features, const Options& options);
   Linear(const Scope& scope, int64_t in_features, int64_t out_features)
       : Linear(scope, in_features, out_features, Options{}) {}
-  Value forward(Value x) const;  // [..., in_features] -> [..., out_features]
+  // [..., in_features] -> [..., out_features]. With `wide` the result is f32 where weight and x have 16 bits, which the head of
+  // a language model wants for logits that tokens are chosen from.
+  Value forward(Value x, bool wide = false) const;
   Parameter weight, bias;
 };
 

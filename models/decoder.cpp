@@ -27,7 +27,7 @@ void add_cached(Model& model, const Decoder& decoder, const std::string& entry, 
   Positions positions{.ids = arange(g.graph(), length) + position, .start = position};
   if (!length.is_constant()) positions.text_length = text_length(g, decoder, {});
   const Value x = decoder.hidden(tokens, positions);
-  g.output("logits", decoder.logits(reshape(narrow(x, 1, length - 1, 1), {1, x.dim(2)})));
+  g.output("logits", decoder.logits(reshape(narrow(x, 1, length - 1, 1), {1, x.dim(2)}), true));
 }
 
 // Of x [rows, seq, features] the features of each row's last token that is no padding, [rows, features].
@@ -51,7 +51,7 @@ void add_ragged(Model& model, const Decoder& decoder, const std::string& entry, 
   Positions positions{.ids = maximum(ids, 0), .start = position, .count = count, .row = row};
   positions.text_length = whole;
   const Value x = decoder.hidden(tokens, positions);
-  g.output("logits", decoder.logits(last_tokens(x, count)));
+  g.output("logits", decoder.logits(last_tokens(x, count), true));
 }
 
 void add_cached_rows(Model& model, const Decoder& decoder, int64_t rows) {
@@ -61,7 +61,7 @@ void add_cached_rows(Model& model, const Decoder& decoder, int64_t rows) {
   const Value tokens = g.input("tokens", DType::i64, {rows, 1}),
               position = g.input("position", DType::i64, {rows});
   const Value x = decoder.hidden(tokens, {.ids = unsqueeze(position, 1), .start = position});
-  g.output("logits", decoder.logits(reshape(x, {rows, x.dim(2)})));
+  g.output("logits", decoder.logits(reshape(x, {rows, x.dim(2)}), true));
 }
 
 // `positions_of` may ask for more inputs, behind tokens and targets.
@@ -71,7 +71,7 @@ void add_loss(Model& model, const Decoder& decoder, const std::string& entry,
   const Shape shape = {symbol("batch"), symbol("seq")};
   const Value tokens = g.input("tokens", DType::i64, shape), targets = g.input("targets", DType::i64, shape);
   const Value x = decoder.hidden(tokens, positions_of(g, shape));
-  g.output("loss", cross_entropy(decoder.logits(x), targets));
+  g.output("loss", cross_entropy(decoder.logits(x, false), targets));
 }
 
 // i64[batch, seq]: of each token the first one of its segment.
@@ -118,7 +118,7 @@ void add_decoder_entries(Model& model, const Decoder& decoder, int64_t rows_of_c
   {
     GraphBuilder g(model, "forward");
     const Value tokens = g.input("tokens", DType::i64, {batch, seq});
-    g.output("logits", decoder.logits(decoder.hidden(tokens, {.ids = arange(g.graph(), seq)})));
+    g.output("logits", decoder.logits(decoder.hidden(tokens, {.ids = arange(g.graph(), seq)}), true));
   }
   if (rows_of_cache > 1) return add_cached_rows(model, decoder, rows_of_cache);
   add_cached(model, decoder, "prefill", seq);

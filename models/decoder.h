@@ -68,7 +68,9 @@ inline init::Init weights_init(double deviation) {
 
 struct Decoder {
   std::function<Value(Value tokens, const Positions& positions)> hidden;  // -> [batch, seq, hidden]
-  std::function<Value(Value hidden)> logits;                              // -> [..., vocab]
+  // -> [..., vocab]. With `wide` f32 also where weights have 16 bits: tokens are chosen from them, and rounded logits would tie.
+  // A loss asks for them without, in the dtype of its computation.
+  std::function<Value(Value hidden, bool wide)> logits;
   bool depends_on_length = false;  // on that of the whole text, beside the tokens in front
 };
 void add_decoder_entries(Model& model, const Decoder& decoder, int64_t rows_of_cache = 1);

@@ -87,7 +87,7 @@ class Gpt2 {
     for (const Block& block : h_) x = block(x, positions);
     return ln_f_(x);
   }
-  Value logits(Value hidden) const { return lm_head_(hidden); }
+  Value logits(Value hidden, bool wide) const { return lm_head_(hidden, wide); }
 
  private:
   nn::Embedding wte_, wpe_;
@@ -128,7 +128,7 @@ std::unique_ptr<Model> make_gpt2(const Gpt2Config& config, uint64_t seed) {
   const Gpt2 net(Scope(*model, seed, config.dtype), config, weights_init(config.initializer_range), out_init);
   add_decoder_entries(*model,
                       {.hidden = [&](Value tokens, const Positions& p) { return net.hidden(tokens, p); },
-                       .logits = [&](Value hidden) { return net.logits(hidden); }},
+                       .logits = [&](Value hidden, bool wide) { return net.logits(hidden, wide); }},
                       config.batch);
   return model;
 }

@@ -101,7 +101,7 @@ class Qwen {
     for (const DecoderLayer& layer : layers_) x = layer(x, positions, frequencies);
     return norm_(x);
   }
-  Value logits(Value hidden) const { return lm_head_(hidden); }
+  Value logits(Value hidden, bool wide) const { return lm_head_(hidden, wide); }
   bool depends_on_length() const { return frequencies_.depend_on_length(); }
 
  private:
@@ -171,7 +171,7 @@ std::unique_ptr<Model> make_qwen(const QwenConfig& config, uint64_t seed) {
   const Qwen net(Scope(*model, seed, config.dtype), config, weights_init(config.initializer_range));
   add_decoder_entries(*model,
                       {.hidden = [&](Value tokens, const Positions& p) { return net.hidden(tokens, p); },
-                       .logits = [&](Value hidden) { return net.logits(hidden); },
+                       .logits = [&](Value hidden, bool wide) { return net.logits(hidden, wide); },
                        .depends_on_length = net.depends_on_length()},
                       config.batch);
   return model;

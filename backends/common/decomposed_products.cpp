@@ -31,7 +31,7 @@ DecomposedLinear::DecomposedLinear(KernelsOf kernels, bool ready, const KernelQu
     std::vector<TensorType> inputs = {x, query.inputs[op_.first_weight() + i]};
     if (op_.is_quantized()) inputs.push_back(query.inputs[op_.first_scale() + i]);
     if (has_bias_) inputs.push_back(query.inputs[op_.first_bias() + i]);
-    const ops::Linear one{.activation = op_.activation, .weight_format = op_.weight_format};
+    const ops::Linear one{.activation = op_.activation, .weight_format = op_.weight_format, .wide = op_.wide};
     products_.push_back(part(one, inputs, {outputs[gated ? 0 : i]}));
   }
   if (gated) swiglu_ = part(ops::Swiglu{}, {y, y}, {y});

@@ -71,8 +71,10 @@ std::vector<BatchOffsets> describe_linear(const KernelQuery& query, Problem& pro
 template <class Op>
 std::optional<std::string> decline_all_but_plain(const KernelQuery& query) {
   const auto op = from_attributes<Op>(query.attributes);
-  if (op.is_plain() || (std::is_same_v<Op, ops::Matmul> && op.is_one_product())) return std::nullopt;
-  return op.is_one_product() ? "quantized weights" : "more than one product";
+  if (!op.is_one_product()) return "more than one product";
+  if constexpr (std::is_same_v<Op, ops::Linear>)
+    if (op.is_quantized()) return "quantized weights";
+  return std::nullopt;
 }
 template <class Op>
 std::optional<std::string> decline_one_product(const KernelQuery& query) {

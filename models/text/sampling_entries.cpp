@@ -83,9 +83,35 @@ class SamplingEntries {
 
   Value inlined(Graph& graph, const Graph& from, const std::vector<Value>& inputs,
                 const passes::ReplaceNode& replace = {}) const {
-    const passes::InlinedGraph part = passes::inline_graph(graph, from, inputs, {}, replace);
+    const Node* head = rounding_head(from);
+    const auto replace_or_widen = [&](const Node& node, const std::vector<Value>& operands) {
+      if (&node == head) return widened(node, operands);
+      return replace ? replace(node, operands) : Value();
+    };
+    const passes::InlinedGraph part = passes::inline_graph(graph, from, inputs, {}, replace_or_widen);
     for (const auto& [state, value] : part.updates) graph.add_update(state, value);
     return part.outputs.at("logits");
+  }
+
+  // The product that makes the logits, if it rounds them to 16 bits: near logits tie then, and the lower token wins. Models are
+  // built with a wide head now; older files were not.
+  static const Node* rounding_head(const Graph& from) {
+    for (const NamedValue& output : from.outputs()) {
+      if (output.name != "logits") continue;
+      const auto widening = passes::match<ops::Cast>(from, output.value);
+      const ValueId product = widening ? widening.input(0) : output.value;
+      const auto layer = passes::match<ops::Linear>(from, product);
+      const bool rounds = is_low_precision(from.type(product).dtype);
+      if (rounds && layer && layer->is_plain() && layer->activation == Activation::kNone &&
+          !layer->has_addend)
+        return layer.node;
+    }
+    return nullptr;
+  }
+  static Value widened(const Node& head, const std::vector<Value>& operands) {
+    auto op = from_attributes<ops::Linear>(head.attributes);
+    op.wide = true;
+    return emit(op, operands);
   }
 
   // What `from` does, without its logits.
@@ -97,14 +123,6 @@ class SamplingEntries {
       inputs.push_back(g.input(value.name, value.type.dtype, value.type.shape));
     }
     inlined(g.graph(), from, inputs);
-  }
-
-  // What the model computed, without a cast that only widens it for whoever asks for `logits`.
-  static Value without_widening(Value logits) {
-    const auto widening = passes::match<ops::Cast>(*logits.graph, logits.id);
-    if (!widening) return logits;
-    const Value source = logits.graph->handle(widening.input(0));
-    return is_low_precision(source.dtype()) ? source : logits;
   }
 
   void add_decode(const SamplingFeatures& features) const {
@@ -142,7 +160,7 @@ class SamplingEntries {
   void sample(GraphBuilder& g, Value logits, const SamplingFeatures& features) const {
     const NameScope scope(g.graph(), "sampling");
     const Value rng = g.value(rng_);
-    Value to_sample = without_widening(logits);
+    Value to_sample = logits;
     // Counts as rows, like the logits, so that all of it is one fused region.
     const auto rows = [&](const Parameter& counts) { return reshape(g.value(counts), {rows_, vocabulary_}); };
     if (features.penalties)

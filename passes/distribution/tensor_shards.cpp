@@ -38,7 +38,7 @@ Cuts cuts_of(const FactorMember& member, int64_t size) {
 // The weight of a layer whose results may be gathered, whatever has been done to its dtype; -1: it is no state.
 int32_t weight_of(const Graph& graph, const Node& node) {
   const auto layer = match<ops::Linear>(node);
-  if (!layer || !layer->is_plain() || layer.num_inputs() != 2) return -1;
+  if (!layer || !layer->is_unquantized_product() || layer.num_inputs() != 2) return -1;
   ValueId weight = layer.input(1);
   while (const auto cast = match<ops::Cast>(graph, weight)) weight = cast.input(0);
   return state_of(graph, weight);

@@ -11,11 +11,14 @@ namespace {
 
 constexpr int64_t kMinClasses = 1024;  // below, the logits are no larger than other activations
 
-// The product that makes the logits: linear without bias and activation, or matmul by a transposed matrix.
+// The product that makes the logits: linear without bias and activation, or matmul by a transposed matrix. The fused loss has
+// them in f32, as a wide linear does.
 const Node* projection(const Graph& graph, const Uses& uses, ValueId logits) {
   if (const auto layer = match_sole<ops::Linear>(graph, uses, logits))
-    return layer->is_plain() && layer.num_inputs() == 2 && layer->activation == Activation::kNone ? layer.node
-                                                                                                  : nullptr;
+    return layer->is_unquantized_product() && layer.num_inputs() == 2 &&
+                   layer->activation == Activation::kNone
+               ? layer.node
+               : nullptr;
   const auto matmul = match_sole<ops::Matmul>(graph, uses, logits);
   if (!matmul || !matmul->is_plain() || matmul.num_inputs() > 2 ||
       graph.type(matmul.input(1)).shape.rank() != 2)

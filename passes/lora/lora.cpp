@@ -156,25 +156,27 @@ class Adder {
     const auto at = adapters_.find(weight_of(rewriter.old(), node));
     if (at == adapters_.end()) return std::nullopt;
     auto layer = match<ops::Linear>(node);
-    if (!layer->is_plain())
+    if (!layer->is_unquantized_product())
       fail("layer '{}' was merged with others by passes: add LoRA to the model as it was built",
            node.authored_name());
     std::vector<Value> inputs = rewriter.map(node.inputs);
     const Activation activation = std::exchange(layer.attributes.activation, Activation::kNone);
     const Value base = emit_node(*node.op, to_attributes(layer.attributes), inputs)[0];
-    const Value sum = with_adapter(inputs[0], base, at->second);
+    const Value sum = with_adapter(inputs[0], base, layer->wide, at->second);
     return std::vector<Value>{activation == Activation::kNone ? sum : activate(sum, activation)};
   }
 
   // The sum is the second product's addend, so it costs no pass of its own; merging finds it there again.
-  Value with_adapter(Value x, Value base, const Adapter& adapter) {
+  Value with_adapter(Value x, Value base, bool wide, const Adapter& adapter) {
     Graph& graph = *x.graph;
     const NameScope scope(graph, "lora");
     Value read = cast(x, DType::f32);
     if (rng_ >= 0) read = dropped(graph.state(rng_), read);
     const Value down =
         linear(read, graph.state(adapter.a)) * (options_.alpha / static_cast<double>(options_.rank));
-    const Value sum = linear(down, graph.state(adapter.b), {}, Activation::kNone, cast(base, DType::f32));
+    const Value sum =
+        linear({.wide = wide},
+               {.x = down, .weights = {graph.state(adapter.b)}, .addend = cast(base, DType::f32)})[0];
     return cast(sum, base.dtype());
   }
 

@@ -46,7 +46,7 @@ Graph without_adapters(const Graph& graph) {
     const auto layer = match<ops::Linear>(node);
     if (!layer || layer->is_quantized() || layer->epilogue != ops::LinearEpilogue::kNone) return std::nullopt;
     const Graph& old = rewriter.old();
-    if (layer->is_plain() && layer->has_addend && is_state(old, node.inputs[1], kLoraB))
+    if (layer->is_unquantized_product() && layer->has_addend && is_state(old, node.inputs[1], kLoraB))
       return std::vector<Value>{rewriter.map(node.inputs.back())};
     if (layer->weights == 1) return std::nullopt;
     std::vector<Value> values(node.outputs.size());

@@ -7,8 +7,18 @@
 #include "schema/core/type_limits.h"
 #include "schema/graph/model.h"
 #include "schema/ops/elementwise/cast.h"
+#include "schema/ops/nn/matmul.h"
 
 namespace genesis::passes {
+namespace {
+
+// The input that is added to a wide linear, whose type is that of its result: f32. No input has the returned index otherwise.
+size_t wide_addend(const Node& node) {
+  const auto layer = match<ops::Linear>(node);
+  return layer && layer->wide && layer->has_addend ? node.inputs.size() - 1 : node.inputs.size();
+}
+
+}  // namespace
 
 bool keeps_f32(const Node& node, const std::vector<std::string>& patterns) {
   return matches_any(patterns, node.name) || std::ranges::any_of(node.origins, [&](const std::string& name) {
@@ -109,8 +119,13 @@ bool PrecisionCaster::reads_parameters_as_they_are(const Node& node) const {
 
 std::vector<Value> PrecisionCaster::operands(const Node& node, bool wide) {
   const bool leave_parameters = !wide && reads_parameters_as_they_are(node);
+  const size_t addend = wide_addend(node);
   std::vector<Value> values;
   for (ValueId id : node.inputs) {
+    if (values.size() == addend) {
+      values.push_back(in_dtype(id, DType::f32));
+      continue;
+    }
     const bool as_is =
         !is_real(id) || (leave_parameters && at(id).kind == Kind::kParameter) || (!wide && !is_tensor(id));
     values.push_back(as_is ? at(id).value : in_dtype(id, wide ? DType::f32 : low_));

@@ -152,7 +152,8 @@ class Reader {
 
   // Of one weight alone: forms beyond that are decomposed where no kernel does them at once.
   bool has_kernel(const Product& product, const Matched<ops::Dequantize>& weight) const {
-    const ops::Linear op{.activation = product.op.activation, .weight_format = weight->format};
+    const ops::Linear op{
+        .activation = product.op.activation, .weight_format = weight->format, .wide = product.op.wide};
     return runs_natively(
         context_, op_def<ops::Linear>(), to_attributes(op),
         {graph_.type(product.before[0]), graph_.type(weight.input(0)), graph_.type(weight.input(1))});

@@ -142,7 +142,7 @@ bool has_quantized_panels() {
 
 QuantizedPanels::QuantizedPanels(const PanelProblem& problem)
     : p_(problem),
-      epilogue_(epilogue_function(DType::f32, problem.dtype)),
+      epilogue_(epilogue_function(DType::f32, problem.out)),
       row_chunks_(ceil_div(problem.m, kRowsOfTask)),
       column_chunks_(ceil_div(problem.n, kColumnsOfTask)) {}
 
@@ -186,7 +186,7 @@ void QuantizedPanels::run(const PanelOperands& operands, std::byte* scratch) con
 void QuantizedPanels::compute(const PanelOperands& operands, const std::byte* x, const Task& task,
                               std::byte* panels) const {
   const int64_t blocks = p_.k / kQuantBlock, count = ceil_div(task.columns, kColumns),
-                width = static_cast<int64_t>(size_of(p_.dtype));
+                width = static_cast<int64_t>(size_of(p_.out));
   for (int64_t i = 0; i < count; ++i)
     make_panel(p_, operands, task.first_column + i * kColumns, task.columns - i * kColumns,
                Panel(panels + i * bytes_of_panel(blocks), blocks));

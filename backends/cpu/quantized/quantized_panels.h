@@ -12,9 +12,10 @@
 
 namespace genesis::cpu {
 
-// C [m, n] = act(x [m, k] weights [n, k]^T + bias) + addend. C, bias, addend and x are of `dtype`: f32, bf16 or f16.
+// C [m, n] = act(x [m, k] weights [n, k]^T + bias) + addend. x and bias are of `dtype`: f32, bf16 or f16. C and addend are of
+// `out`: the same, or f32.
 struct PanelProblem {
-  DType dtype = DType::f32;
+  DType dtype = DType::f32, out = DType::f32;
   WeightFormat format = WeightFormat::kQ8;
   int64_t m = 0, n = 0, k = 0;  // k is a multiple of 32
   Activation activation = Activation::kNone;

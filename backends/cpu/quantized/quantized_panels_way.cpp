@@ -19,6 +19,7 @@ std::shared_ptr<const Prepared> made(const KernelQuery& query) {
   const auto op = from_attributes<ops::Linear>(query.attributes);
   const TensorType& x = query.inputs[0];
   const PanelProblem problem{.dtype = x.dtype,
+                             .out = query.outputs[0].dtype,
                              .format = op.weight_format,
                              .m = rows_of_x(x.shape),
                              .n = query.inputs[1].shape[0].value(),

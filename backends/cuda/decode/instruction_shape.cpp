@@ -46,6 +46,7 @@ std::string describe_linear(const KernelQuery& query, InstructionShape& shape) {
   if (op.activation != Activation::kNone) return "an activation";
   if (op.epilogue == ops::LinearEpilogue::kWithSwiglu) return "gate and up are one weight";
   shape.swiglu = op.epilogue == ops::LinearEpilogue::kSwiglu;
+  shape.wide = op.wide;
   shape.format = op.weight_format;
   shape.weight = static_cast<int>(op.first_weight());
   if (op.is_quantized()) shape.scales = static_cast<int>(op.first_scale());

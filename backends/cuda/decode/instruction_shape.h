@@ -24,6 +24,7 @@ struct InstructionShape {
   int64_t k = 0;
   std::vector<int64_t> n;  // rows of each weight
   bool swiglu = false;
+  bool wide = false;  // y is f32: it is written to memory, and no instruction reads it
   float eps = 0;  // of kHeadNorm too
   int norm = kNone, weight = kNone, scales = kNone, bias = kNone, addend = kNone;
   WeightFormat format = WeightFormat::kPlain;  // of the weights; plain ones have no scales

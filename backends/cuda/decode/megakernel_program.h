@@ -39,7 +39,7 @@ struct alignas(16) Instruction {
 
   // Products. A unit is two elements of y; the rows of a chunk, at most 16 (8 of gate and 8 of up), lie in
   // the ring together, cut into 1 << log_parts ranges of k.
-  int32_t n = 0, k = 0, layers = 0, swiglu = 0;
+  int32_t n = 0, k = 0, layers = 0, swiglu = 0, wide = 0;       // wide: y is f32, and there is no `out`
   WeightFormat format = WeightFormat::kPlain;                   // kPlain: bf16
   int32_t units = 0, log_slices = 0, log_parts = 0, ahead = 1;  // warps that share a chunk; chunks under way
   float eps = 0;

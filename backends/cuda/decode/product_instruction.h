@@ -189,16 +189,17 @@ struct QuantizedLane {
 
 // Two elements of y, which one thread finishes, and what it needs for that: asked for before x is waited for.
 struct InstructionResult {
-  bool there = false, has_bias = false, swiglu = false, has_addend = false;
+  bool there = false, has_bias = false, swiglu = false, has_addend = false, wide = false;
   uint32_t bias = 0, up_bias = 0, tag = 0, addend_tag = 0;
   TaggedWord addend{};
   TaggedWord* out = nullptr;
   const TaggedWord* addend_at = nullptr;  // null: it came from memory
-  uint32_t* y = nullptr;
+  void* y = nullptr;
 
   __device__ void ask(const Instruction& s, int unit, uint32_t tags) {
     there = true;
     swiglu = s.swiglu;
+    wide = s.wide;
     if (s.out) out = s.out + unit;
     tag = tags + s.tag;
     if (s.addend.words) {
@@ -213,7 +214,7 @@ struct InstructionResult {
     while (!swiglu && which + 1 < s.layers && 2 * unit >= s.layer[which + 1].first) ++which;
     const LayerOperand& layer = s.layer[which];
     const int of_layer = unit - layer.first / 2;
-    if (layer.y) y = static_cast<uint32_t*>(layer.y) + of_layer;
+    if (layer.y) y = static_cast<char*>(layer.y) + of_layer * (wide ? sizeof(float2) : sizeof(uint32_t));
     has_bias = layer.bias;
     if (has_bias) bias = static_cast<const uint32_t*>(layer.bias)[of_layer];
     if (has_bias && swiglu) up_bias = static_cast<const uint32_t*>(s.layer[1].bias)[unit];
@@ -232,7 +233,11 @@ struct InstructionResult {
     if (has_addend) sums.x += low_of(addend.x), sums.y += high_of(addend.x);
     const uint32_t both = pair_of(sums.x, sums.y);
     if (out) store_word(out, both, tag);
-    if (y) *y = both;
+    if (!y) return;
+    if (wide)
+      *static_cast<float2*>(y) = sums;
+    else
+      *static_cast<uint32_t*>(y) = both;
   }
 };
 

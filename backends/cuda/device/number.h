@@ -129,4 +129,18 @@ decltype(auto) dispatch_size(DType dtype, Body&& body) {
   }
 }
 
+// One element of a product's result, which is f32 with `wide` and has the operands' type T otherwise.
+template <class T>
+__device__ __forceinline__ void put_result(void* y, int64_t at, bool wide, float x) {
+  if (wide)
+    static_cast<float*>(y)[at] = x;
+  else
+    static_cast<T*>(y)[at] = narrow<T>(x);
+}
+// An addend lies as the result does.
+template <class T>
+__device__ __forceinline__ float addend_at(const void* addend, int64_t at, bool wide) {
+  return wide ? static_cast<const float*>(addend)[at] : widen(static_cast<const T*>(addend)[at]);
+}
+
 }  // namespace genesis::cuda

@@ -68,6 +68,7 @@ void CudaMegakernel::describe_product(const PlannedInstruction& instruction, con
   step.kind = Instruction::kProduct;
   step.k = static_cast<int32_t>(shape.k);
   step.swiglu = shape.swiglu;
+  step.wide = shape.wide;
   step.format = shape.format;
   step.layers = static_cast<int32_t>(shape.n.size());
   step.eps = shape.eps;

@@ -183,7 +183,7 @@ class Growing {
       const Step& step = plan_.steps[instructions_[i].step];
       int64_t element = 0;
       for (size_t o = 0; o < step.outputs.size(); ++o) {
-        const bool is_given = o < instructions_[i].shape.elements.size();
+        const bool is_given = !instructions_[i].shape.wide && o < instructions_[i].shape.elements.size();
         if (is_given && step.outputs[o] == buffer) return OperandSource{static_cast<int>(i), element};
         if (overlap(step.outputs[o], buffer)) return std::nullopt;
         if (is_given) element += instructions_[i].shape.elements[o];

@@ -24,7 +24,7 @@ std::vector<size_t> first_numbers(size_t count) {
 // `in`, since the activation needs the whole sum.
 void list_linear(RuleContext& context) {
   const auto op = context.op<ops::Linear>();
-  if (!op.is_plain()) return;
+  if (!op.is_unquantized_product()) return;
   const size_t count = context.num_operands();
   const int last = context.result(0).rank() - 1;
   std::vector<size_t> rows = {0};

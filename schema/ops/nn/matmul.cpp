@@ -160,10 +160,12 @@ TensorType Linear::result(Types in, size_t index) const {
     fail("linear with an activation needs a floating-point dtype, got {}", name_of(x.dtype));
   Shape shape = leading_axes(x.shape, 1);
   shape.push_back(weight.shape[0]);
-  return {x.dtype, shape};
+  return {wide && is_low_precision(x.dtype) ? DType::f32 : x.dtype, shape};
 }
 
 void Linear::check_epilogue(Types in) const {
+  if (wide && (weights != 1 || activation != Activation::kNone || epilogue != LinearEpilogue::kNone))
+    fail("linear: `wide` goes with one weight, no activation and no epilogue");
   if (epilogue == LinearEpilogue::kNone) return;
   if (activation != Activation::kNone)
     fail("linear: an epilogue with swiglu goes with no activation of its own");
@@ -267,8 +269,9 @@ void Linear::grad(GradientContext& g) const {
     dx = linear_grad(g, layer(0), g.dy() * weigh(g, layer(1)) * silu_slope(gate), Activation::kNone);
     add_to(dx, linear_grad(g, layer(1), g.dy() * silu(gate), Activation::kNone));
   } else {
+    // The gradient of a wide result is f32, and the products of it are those of the operands' dtype.
     for (int i = 0; i < static_cast<int>(weights); ++i)
-      if (g.dy(i)) add_to(dx, linear_grad(g, layer(i), g.dy(i), activation));
+      if (g.dy(i)) add_to(dx, linear_grad(g, layer(i), cast(g.dy(i), g.input(0).dtype()), activation));
   }
   if (has_addend) g.set(static_cast<int>(count) - 1, g.dy());
   if (dx) g.set(0, dx);
@@ -323,13 +326,14 @@ std::vector<Value> linear(ops::Linear op, const LinearOperands& operands) {
   DType dtype = operands.x.dtype();
   if (!op.is_quantized())
     for (Value weight : operands.weights) dtype = promote(dtype, weight.dtype());
-  if (operands.addend) dtype = promote(dtype, operands.addend.dtype());
+  if (operands.addend && !op.wide) dtype = promote(dtype, operands.addend.dtype());
   std::vector<Value> inputs = {cast(operands.x, dtype)};
   if (operands.norm) inputs.push_back(operands.norm);
   for (Value weight : operands.weights) inputs.push_back(op.is_quantized() ? weight : cast(weight, dtype));
   inputs.insert(inputs.end(), operands.scales.begin(), operands.scales.end());
   for (Value bias : operands.biases) inputs.push_back(cast(bias, dtype));
-  if (operands.addend) inputs.push_back(cast(operands.addend, dtype));
+  if (operands.addend)
+    inputs.push_back(cast(operands.addend, op.wide && is_low_precision(dtype) ? DType::f32 : dtype));
   return emit_node(op, inputs);
 }
 

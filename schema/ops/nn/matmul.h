@@ -81,6 +81,8 @@ struct Matmul {
 //   prologue rms_norm     x is rms_norm(x, norm) with `eps`; at most 8 weights. No gradient.
 //   epilogue swiglu       of two weights, gate and up: one result, silu(x gate^T + b) * (x up^T + b).
 //   epilogue with_swiglu  of one weight, gate and up side by side: its product, and swiglu of that. No gradient.
+//   wide                  With 16-bit operands the result is f32, and so is an addend: logits that a token is chosen from are sums
+//                         of products which nothing rounds. It goes with one weight, no activation and no epilogue.
 //   weight_format         q8 or q4: behind the weights' quants, i8 [out_i, in] or u8 [out_i, in/2], come as many scales,
 //                         f16 [out_i, in/32] (schema/encoding/weight_format.h). x is f32, bf16 or f16. No gradient.
 struct Linear {
@@ -92,7 +94,8 @@ struct Linear {
           "which goes with one weight and no activation, what is added [..., out]. `epilogue`: swiglu gives "
           "silu(gate) * up of two weights; with_swiglu adds swiglu of a result that holds gate and up side "
           "by side. `weight_format` q8 or q4: the weights' quants, then as many scales, instead of the "
-          "weights (see dequantize).",
+          "weights (see dequantize). `wide`: one product whose result is f32 where the operands have 16 "
+          "bits.",
       .inputs = {2, kVariadic},
       .precision = Precision::kMatmul};
   static constexpr int64_t kMaxNormedWeights = 8;
@@ -103,6 +106,7 @@ struct Linear {
   double eps = 1e-6;
   LinearEpilogue epilogue = LinearEpilogue::kNone;
   WeightFormat weight_format = WeightFormat::kPlain;
+  bool wide = false;
   static void fields(auto& self, auto&& visit) {
     visit("activation", self.activation);
     visit("has_addend", self.has_addend);
@@ -111,13 +115,16 @@ struct Linear {
     visit("eps", self.eps);
     visit("epilogue", self.epilogue);
     visit("weight_format", self.weight_format);
+    visit("wide", self.wide);
   }
   // One weight, without prologue and epilogue.
   bool is_one_product() const {
     return weights == 1 && prologue == LinearPrologue::kNone && epilogue == LinearEpilogue::kNone;
   }
-  // That of a weight as it is.
-  bool is_plain() const { return is_one_product() && !is_quantized(); }
+  // One product of a weight as it is.
+  bool is_unquantized_product() const { return is_one_product() && !is_quantized(); }
+  // One product of a weight as it is, and the result has the operands' dtype.
+  bool is_plain() const { return is_unquantized_product() && !wide; }
   bool is_quantized() const { return weight_format != WeightFormat::kPlain; }
   bool has_norm() const { return prologue != LinearPrologue::kNone; }
   // Where inputs stand: weight, scale and bias i are i behind the first, the norm is input 1, an addend the last.

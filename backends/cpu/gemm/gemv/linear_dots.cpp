@@ -36,7 +36,8 @@ std::shared_ptr<const SeveralWeights> make(const KernelQuery& query, const GemvK
 std::vector<GemmProblem> problems_of(const KernelQuery& query, const ops::Linear& op) {
   std::vector<GemmProblem> problems(static_cast<size_t>(op.weights));
   for (size_t i = 0; i < problems.size(); ++i) {
-    problems[i].a = problems[i].b = problems[i].c = problems[i].bias = query.inputs[0].dtype;
+    problems[i].a = problems[i].b = problems[i].bias = query.inputs[0].dtype;
+    problems[i].c = query.outputs[0].dtype;
     describe_weight(query, op, i, problems[i]);
     problems[i].b_format = op.weight_format;
     problems[i].accumulate = op.has_addend;

@@ -111,15 +111,14 @@ __global__ void __launch_bounds__(kWarps* kLanes) gemv_kernel(Gemv gemv, const T
     if (m >= gemv.m || row >= layer.n) continue;
     const int from = g * gemv.splits;
     const int64_t at_y = m * layer.ldc + row;
-    T* y = static_cast<T*>(layer.y) + at_y;
     if constexpr (kSwiglu) {
       const float a = finished<T>(shares, from, gemv.splits, m * R + 2 * r, layer.bias, row);
       const float b = finished<T>(shares, from, gemv.splits, m * R + 2 * r + 1, up.bias, row);
-      *y = narrow<T>(gated<T>(widen(narrow<T>(a)), widen(narrow<T>(b))));
+      static_cast<T*>(layer.y)[at_y] = narrow<T>(gated<T>(widen(narrow<T>(a)), widen(narrow<T>(b))));
     } else {
       float a = activate(finished<T>(shares, from, gemv.splits, m * R + r, layer.bias, row), gemv.activation);
-      if (layer.addend) a += widen(static_cast<const T*>(layer.addend)[at_y]);
-      *y = narrow<T>(a);
+      if (layer.addend) a += addend_at<T>(layer.addend, at_y, gemv.wide);
+      put_result<T>(layer.y, at_y, gemv.wide, a);
     }
   }
 }
@@ -163,6 +162,7 @@ class GemvGemm final : public Gemm {
     Gemv gemv{
         .m = p.m, .k = p.k, .lda = p.lda, .splits = gemv_splits(p.in, p.k), .independent = d.independent};
     gemv.activation = p.activation;
+    gemv.wide = p.in != p.out;
     gemv.layer[0] = {d.b, p.has_bias ? d.bias : nullptr, addend_of(p, d), d.c, p.n, p.ldc, 0};
     const GemvStart start{d.stream, d.can_use_pdl, d.early};
     if (!start_(p.in, false, gemv, d.a, start)) start_gemv(p.in, false, gemv, d.a, start);
@@ -198,12 +198,12 @@ bool start_gemv(DType dtype, bool swiglu, const Gemv& gemv, const void* x, const
 }
 
 std::string gemv_declines(const GemmProblem& p) {
-  if (p.in != p.out) return "the result has another dtype";
   if (p.batch != 1) return "a batch of products";
   if (p.m < 1 || p.n < 1 || p.k < 1) return "nothing to compute";
   if (p.transpose_a || !p.transpose_b || p.ldb != p.k) return "B is not stored as weights [n, k]";
   if (p.in != DType::bf16 && p.in != DType::f16 && p.in != DType::f32)
     return "the operands are " + std::string(name_of(p.in));
+  if (p.out != p.in && p.out != DType::f32) return "the result is " + std::string(name_of(p.out));
   if (const int64_t most = max_gemv_rows(size_of(p.in)); p.m > most)
     return "more than " + std::to_string(most) + " rows";
   const int64_t pack = 16 / static_cast<int64_t>(size_of(p.in));

@@ -25,6 +25,7 @@ struct Gemv {
   int splits = 1;              // warps that share a group of weight rows: gemv_splits()
   int layers = 1;              // of a swiglu: gate and up
   bool independent = false;    // all weights are there before the kernels ahead have ended
+  bool wide = false;           // y and addends are f32, whatever x and the weights are; not of a swiglu
   const void* norm = nullptr;  // x is normalised first (rms_norm) with this weight [k]; null: as it is
   float eps = 0;
   Activation activation = Activation::kNone;

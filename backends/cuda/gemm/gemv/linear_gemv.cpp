@@ -24,6 +24,7 @@ Gemv gemv_of(const KernelContext& c, const Prepared& p, size_t first, size_t cou
             .splits = gemv_splits(problem.in, problem.k),
             .layers = static_cast<int>(count),
             .independent = true,
+            .wide = problem.in != problem.out,
             .norm = p.op.has_norm() ? c.input(1).data : nullptr,
             .eps = static_cast<float>(p.op.eps),
             .activation = problem.activation,
@@ -60,7 +61,8 @@ bool try_to_start(const KernelContext& c, const Prepared& p, StartGemv kernel) {
 
 GemmProblem gemv_problem(const KernelQuery& query, const ops::Linear& op, size_t weight) {
   GemmProblem problem;
-  problem.in = problem.out = query.inputs[0].dtype;
+  problem.in = query.inputs[0].dtype;
+  problem.out = query.outputs[0].dtype;
   describe_weight(query, op, weight, problem);
   return problem;
 }

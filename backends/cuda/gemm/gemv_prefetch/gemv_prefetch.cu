@@ -97,10 +97,10 @@ struct Result {
   int64_t at = 0;  // in y
   float bias = 0, up_bias = 0, addend = 0;
 
-  __device__ void read(const Gemv::Layer& layer, const Gemv::Layer& up, int64_t row) {
+  __device__ void read(const Gemv::Layer& layer, const Gemv::Layer& up, int64_t row, bool wide) {
     if (layer.bias) bias = widen(static_cast<const T*>(layer.bias)[row]);
     if (up.bias) up_bias = widen(static_cast<const T*>(up.bias)[row]);
-    if (layer.addend) addend = widen(static_cast<const T*>(layer.addend)[at]);
+    if (layer.addend) addend = addend_at<T>(layer.addend, at, wide);
   }
 };
 
@@ -128,7 +128,7 @@ __device__ __forceinline__ Result<T> result_of(const Gemv& gemv, const Gemv::Lay
   const int64_t row = first_of_block + result.group * kResults + result.r;
   result.there = result.m < gemv.m && row < layer.n;
   result.at = result.m * layer.ldc + row;
-  if (result.there) result.read(layer, up, row);
+  if (result.there) result.read(layer, up, row, gemv.wide);
   return result;
 }
 
@@ -162,17 +162,16 @@ __device__ __forceinline__ void finish(const Gemv& gemv, const Gemv::Layer& laye
   float scale = 1;
   if constexpr (kNorm) scale /= sqrtf(in_all(M * R + result.m) / static_cast<float>(gemv.k) + gemv.eps);
   const auto total = [&](int r) { return in_all(result.m * R + r) * scale; };
-  T* y = static_cast<T*>(layer.y) + result.at;
   float a = total(result.r);
   if (layer.bias) a += result.bias;
   if constexpr (kSwiglu) {
     float b = total(R / 2 + result.r);
     if (up.bias) b += result.up_bias;
-    *y = narrow<T>(gated<T>(widen(narrow<T>(a)), widen(narrow<T>(b))));
+    static_cast<T*>(layer.y)[result.at] = narrow<T>(gated<T>(widen(narrow<T>(a)), widen(narrow<T>(b))));
   } else {
     a = activate(a, gemv.activation);
     if (layer.addend) a += result.addend;
-    *y = narrow<T>(a);
+    put_result<T>(layer.y, result.at, gemv.wide, a);
   }
 }
 

@@ -110,7 +110,7 @@ struct QuantizedResult {
     at = m * layer.n + row;
     if (layer.bias) bias = widen(static_cast<const T*>(layer.bias)[row]);
     if (gemv.swiglu && gemv.layer[1].bias) up_bias = widen(static_cast<const T*>(gemv.layer[1].bias)[row]);
-    if (layer.addend) addend = widen(static_cast<const T*>(layer.addend)[at]);
+    if (layer.addend) addend = addend_at<T>(layer.addend, at, gemv.wide);
   }
   // From its sum, or from those of gate and up.
   __device__ __forceinline__ void finish(const QuantizedGemv& gemv, const QuantizedGemv::Layer& layer,
@@ -124,7 +124,7 @@ struct QuantizedResult {
       y = activate(y, gemv.activation);
       if (layer.addend) y += addend;
     }
-    static_cast<T*>(layer.y)[at] = narrow<T>(y);
+    put_result<T>(layer.y, at, gemv.wide, y);
   }
 };
 

@@ -22,6 +22,7 @@ struct QuantizedGemv {
   int m = 0, layers = 1;       // of a swiglu: gate and up
   int64_t k = 0;               // a multiple of 32
   bool swiglu = false;         // one result, of the two layers
+  bool wide = false;           // y and the addend are f32, whatever x is; not of a swiglu
   bool aligned = false;        // x and the norm are read eight elements at once; filled in when they start
   bool independent = false;    // all weights are there before the kernels ahead have ended
   const void* norm = nullptr;  // x is normalised first (rms_norm) with this weight [k]; null: as it is

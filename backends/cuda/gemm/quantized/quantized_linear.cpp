@@ -26,6 +26,7 @@ QuantizedGemv described_gemv(const ops::Linear& op, int64_t rows, int64_t k) {
           .layers = static_cast<int>(op.weights),
           .k = k,
           .swiglu = op.epilogue == ops::LinearEpilogue::kSwiglu,
+          .wide = op.wide,
           .eps = static_cast<float>(op.eps),
           .activation = op.activation,
           .layer = {}};

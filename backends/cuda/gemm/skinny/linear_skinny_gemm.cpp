@@ -83,6 +83,7 @@ std::optional<std::string> linear_skinny_gemm_declines(const KernelQuery& query,
                                                        int64_t fewest_rows) {
   if (op.epilogue == ops::LinearEpilogue::kWithSwiglu) return "gate and up are one weight";
   if (op.is_quantized()) return "quantized weights";
+  if (op.wide) return "a result of another dtype";
   if (op.weights > Gemv::kMaxLayers) return "more weights than a start takes";
   const GemmProblem problem = skinny_problem(query, op, 0);
   if (query.outputs[0].numel() == 0) return "nothing to compute";
@@ -103,7 +104,7 @@ std::shared_ptr<const void> prepare_linear_skinny_gemm(const KernelQuery& query)
   made->gemv.layers = static_cast<int>(made->op.weights);
   made->gemv.eps = static_cast<float>(made->op.eps);
   made->gemv.activation = made->op.activation;
-  if (made->op.is_plain())
+  if (made->op.is_unquantized_product())
     made->one = Gemm::create_plain(p);
   else
     made->parts = std::make_unique<DecomposedLinear>(kernels_for, true, query);
@@ -111,7 +112,7 @@ std::shared_ptr<const void> prepare_linear_skinny_gemm(const KernelQuery& query)
 }
 
 int64_t linear_skinny_gemm_scratch(const KernelQuery& query) {
-  if (from_attributes<ops::Linear>(query.attributes).is_plain()) return 0;
+  if (from_attributes<ops::Linear>(query.attributes).is_unquantized_product()) return 0;
   return DecomposedLinear(kernels_for, false, query).scratch_bytes();
 }
 
