@@ -14,7 +14,6 @@
 #include "passes/pipelines.h"
 #include "passes/precision/cast_precision.h"
 #include "passes/precision/passes.h"
-#include "passes/precision/quantize.h"
 #include "passes/training/evaluation.h"
 #include "passes/training/train_step.h"
 #include "passes/training/weight_average.h"
@@ -30,6 +29,7 @@
 #include "tools/common/tool.h"
 #include "tools/common/usage.h"
 #include "tools/opt/check.h"
+#include "tools/opt/quantize.h"
 
 namespace genesis::tools {
 namespace {
@@ -41,7 +41,7 @@ constexpr const char* kExamples = R"(Examples:
   genesis-opt trained.genesis --inference -o model.genesis
   genesis-opt trained.genesis --inference --cast bf16 -o model.genesis
   genesis-opt model.genesis --quantize q8 -o model.q8.genesis
-  genesis-opt model.genesis --quantize q4 --quantize-embedding --quantize-head -o model.q4.genesis
+  genesis-opt model.genesis --quantize q4 --data text.txt -o model.q4.genesis
   genesis-opt model.genesis --print-after all --entry decode
   genesis-opt train.genesis --check cpu --entry train_step --size batch=8 --size seq=256
   genesis-opt train.genesis --check cuda --entry train_step --size batch=8 --size seq=256 --memory-budget 4GiB
@@ -50,10 +50,9 @@ constexpr const char* kExamples = R"(Examples:
   genesis-opt --plan-csv buffers.csv --json)";
 
 struct Flags {
-  std::string input, output, train, cast, plan_csv, print_after, dump, target, quantize, adapter,
-      save_adapter;
+  std::string input, output, train, cast, plan_csv, print_after, dump, target, adapter, save_adapter;
   std::vector<std::string> passes, disable, entries, keep_f32, groups;
-  bool quantize_embedding = false, quantize_head = false;
+  QuantizeFlags quantize;
   bool list_passes = false, list_ops = false, inference = false, averages = false, merge_lora = false,
        text = false, force = false, quiet = false;
   CheckFlags check;
@@ -67,7 +66,7 @@ struct Flags {
   bool prints(std::string_view pass) const { return print_after == "all" || print_after == pass; }
   // Edits a file is made for; without one of them, or with a flag that is about passes, the passes run too.
   bool edits() const {
-    return !train.empty() || !cast.empty() || !quantize.empty() || averages || merge_lora ||
+    return !train.empty() || !cast.empty() || !quantize.format.empty() || averages || merge_lora ||
            !adapter.empty() || !save_adapter.empty() || memory.is_given();
   }
   bool runs_passes() const { return !edits() || !passes.empty() || !print_after.empty() || !dump.empty(); }
@@ -204,26 +203,6 @@ void add_training(Model& model, const Flags& flags, std::vector<passes::PassRepo
   passes::add_training(model, train, options);
 }
 
-void quantize(Model& model, const Flags& flags) {
-  passes::QuantizeOptions options{.embedding = flags.quantize_embedding, .head = flags.quantize_head};
-  if (flags.quantize == "q4")
-    options.format = WeightFormat::kQ4;
-  else if (flags.quantize != "q8")
-    fail_usage("--quantize {}: expected q8 or q4", flags.quantize);
-  const passes::QuantizeReport report = passes::quantize(model, options);
-  std::cerr << fmt::format("{}: {} weights, {} instead of {}\n", flags.quantize, report.quantized.size(),
-                           human_bytes(report.bytes_after), human_bytes(report.bytes_before));
-  for (const auto& kept : report.kept)
-    std::cerr << fmt::format("stays as it is: {}: {}\n", printable(kept.name), kept.reason);
-}
-
-void add_quantize_flags(Command& app, Flags& flags) {
-  app.add_option("--quantize", flags.quantize,
-                 "keep the weights of products as q8 or q4: a half or a quarter of 16 bits");
-  app.add_flag("--quantize-embedding", flags.quantize_embedding, "with --quantize: embedding tables, too");
-  app.add_flag("--quantize-head", flags.quantize_head, "with --quantize: what the logits come from, too");
-}
-
 // What serves: the entry points that do not train, and the states they read.
 std::unique_ptr<Model> for_inference(const Model& model) {
   std::set<std::string> names = passes::lasting_entries(model);
@@ -300,9 +279,7 @@ void check_rewrite(const Flags& flags, const Command& app) {
                     "with --cast, --quantize or --memory-budget alone, which run no passes");
   if (flags.save_adapter.empty()) check_not_given(app, "--force", "without --save-adapter FOLDER");
   check_adapter_folder(flags);
-  if (flags.quantize.empty())
-    for (const char* option : {"--quantize-embedding", "--quantize-head"})
-      check_not_given(app, option, "without --quantize q8 or q4");
+  flags.quantize.check(app);
   if (!flags.gives_something())
     fail_usage(
         "nothing would come of this: save the result with -o FILE, look at it with --text, --json, "
@@ -376,7 +353,7 @@ void run(Flags& flags, const Command& app) {
     progress->update("casting to " + flags.cast, 0, 0);
     model = passes::cast_precision(*model, parse_cast(flags), flags.keep_f32);
   }
-  if (!flags.quantize.empty()) quantize(*model, flags);
+  if (!flags.quantize.format.empty()) quantize(*model, flags.quantize);
   if (flags.runs_passes()) optimise(*model, flags, reports);
   if (const auto budget = flags.memory.bytes()) model->metadata["memory_budget"] = std::to_string(*budget);
   if (!flags.output.empty()) save_model(*model, flags.output, {.progress = progress->hook()});
@@ -411,7 +388,7 @@ void add_model_flags(Command& app, Flags& flags) {
   app.add_flag("--merge-lora", flags.merge_lora, "add the LoRA adapter to the weights, and take it away");
   app.add_flag("--averages", flags.averages,
                "give the weights the values of their averages (training with ema=0.999)");
-  add_quantize_flags(app, flags);
+  flags.quantize.add_to(app);
   app.add_flag("--inference", flags.inference,
                "keep only what serves: no training entry points, no optimizer states");
 }

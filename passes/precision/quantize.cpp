@@ -65,18 +65,26 @@ void add_uses(const Graph& graph, std::map<int32_t, ReadAs>& states) {
   }
 }
 
-std::string why_kept(const State& state, const ReadAs& read, const QuantizeOptions& options) {
+// The format that a state with these readers gets; empty: none, with the reason in `why`.
+std::optional<WeightFormat> format_for(const ReadAs& read, const QuantizeOptions& options, std::string& why) {
+  const bool stays_table = read.embedding && !options.embedding, stays_head = read.head && !options.head;
+  if (!stays_table && !stays_head) return options.format;
+  if (options.tables_as_q8) return WeightFormat::kQ8;
+  why = stays_table ? "rows are looked up in it, and --quantize-embedding is not given"
+                    : "the logits come from it, and --quantize-head is not given";
+  return std::nullopt;
+}
+
+// Empty where the state can be encoded.
+std::string why_kept(const State& state, const QuantizeOptions& options) {
   if (state.role != StateRole::kParameter)
     return fmt::format("it is no parameter but a {}", name_of(state.role));
   if (state.encoded) return fmt::format("it is kept as {} already", state.encoded.format->name);
   if (matches_any(options.keep, state.name)) return "its name is one of those that stay";
   if (state.type.shape.rank() != 2) return "it is no matrix";
-  if (read.embedding && !options.embedding)
-    return "rows are looked up in it, and --quantize-embedding is not given";
-  if (read.head && !options.head) return "the logits come from it, and --quantize-head is not given";
   if (state.type.dtype != DType::f32 && !is_low_precision(state.type.dtype))
     return fmt::format("it is {}", name_of(state.type.dtype));
-  return quantized_format(options.format, state.type.dtype).why_not(state.type).value_or("");
+  return "";
 }
 
 void check_not_trained(const Model& model, int32_t state) {
@@ -98,13 +106,17 @@ QuantizeReport quantize(Model& model, const QuantizeOptions& options) {
   std::map<int32_t, EncodedValues> encoded;
   for (const auto& [index, read] : states) {
     const State& state = model.state(index);
-    if (!read.product && !(read.embedding && options.embedding)) continue;
-    if (std::string why = why_kept(state, read, options); !why.empty()) {
+    if (!read.product && !(read.embedding && (options.embedding || options.tables_as_q8))) continue;
+    std::string why = why_kept(state, options);
+    const auto wanted = why.empty() ? format_for(read, options, why) : std::nullopt;
+    if (wanted) why = quantized_format(*wanted, state.type.dtype).why_not(state.type).value_or("");
+    if (!why.empty()) {
       report.kept.push_back({state.name, std::move(why)});
       continue;
     }
     check_not_trained(model, index);
-    const StateFormat& format = quantized_format(options.format, state.type.dtype);
+    const StateFormat& format = quantized_format(*wanted, state.type.dtype);
+    if (*wanted != options.format) report.in_q8.push_back(state.name);
     encoded[index] = with_context([&] { return encode_tensor(format, initial_value(state)); },
                                   [&] { return "in state '" + state.name + "'"; });
     report.quantized.push_back(state.name);

@@ -13,8 +13,11 @@ namespace genesis::passes {
 
 struct QuantizeOptions {
   WeightFormat format = WeightFormat::kQ8;
-  bool embedding = false;  // tables that rows are looked up in, too
+  bool embedding = false;  // tables that rows are looked up in get this format, too
   bool head = false;       // products that no other product follows, too: the logits
+  // Tables and heads that do not get `format` are kept as q8 instead of as they are. Their rounding reaches the logits directly,
+  // and in q8 it is hardly seen.
+  bool tables_as_q8 = false;
   // Patterns of names (passes/core/name_patterns.h) that stay as they are: those of LoRA's adapters, which are f32 and trained.
   std::vector<std::string> keep = {"*.lora_A.weight", "*.lora_B.weight"};
 };
@@ -24,6 +27,7 @@ struct QuantizeReport {
     std::string name, reason;
   };
   std::vector<std::string> quantized;         // states
+  std::vector<std::string> in_q8;  // those of them that `tables_as_q8` gave another format than the rest
   std::vector<Kept> kept;                     // other weights of products, and why they stay as they are
   int64_t bytes_before = 0, bytes_after = 0;  // of those that are quantized
 };

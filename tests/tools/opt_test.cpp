@@ -156,6 +156,28 @@ TEST_F(Opt, TrainsGroupsOfParameters) {
       {"--group", "--train"});
 }
 
+TEST_F(Opt, SaysWhatQuantizingCostsOnASample) {
+  const auto opt = [&](const Words& words) { return run_tool("genesis-opt", words); };
+  expect_ok(run_tool("genesis-build", {"qwen2", "--set", "hidden_size=32", "--set", "intermediate_size=64", "--set",
+                                       "num_hidden_layers=1", "--set", "initializer_range=0.3", "-o", path("m.genesis")}));
+  const std::string text = TinyModels::get().text();
+  for (const char* format : {"q8", "q4"}) {
+    const Process said =
+        opt({path("m.genesis"), "--quantize", format, "--data", text, "-o", path("q.genesis")});
+    expect_ok(said);
+    EXPECT_NE(said.err.find("perplexity on "), std::string::npos) << said.err;
+    EXPECT_NE(said.err.find(" before, "), std::string::npos) << said.err;
+    EXPECT_EQ(said.err.find("kept as q8: model.embed_tokens.weight") != std::string::npos,
+              std::string(format) == "q4")
+        << said.err;
+  }
+  const Process unmeasured = opt({path("m.genesis"), "--quantize", "q4", "-o", path("q.genesis")});
+  EXPECT_NE(unmeasured.err.find("--data TEXT measures it"), std::string::npos) << unmeasured.err;
+  expect_usage_error(opt({path("m.genesis"), "--data", text, "-o", path("q.genesis")}), {"--data", "--quantize"});
+  expect_error(opt({path("m.genesis"), "--quantize", "q4", "--data", path("none.txt"), "-o", path("q.genesis")}),
+               {"none.txt"});
+}
+
 TEST_F(Opt, SaysThatTrainingLeavesQuantisedWeightsAsTheyAre) {
   const auto opt = [&](const Words& words) { return run_tool("genesis-opt", words); };
   const std::string q8 = path("q8.genesis"), all = path("all.genesis"), out = path("t.genesis");

@@ -44,6 +44,21 @@ std::string error_of(Model& model, const QuantizeOptions& options) {
   return "";
 }
 
+// Tables and heads that do not get the format of the rest can have q8.
+TEST(Quantize, KeepsTablesAndHeadsInQ8) {
+  auto model = parse_text(kModel);
+  const QuantizeReport report = quantize(*model, {.format = WeightFormat::kQ4, .tables_as_q8 = true});
+  EXPECT_EQ(names(report), "table up odd head ");
+  EXPECT_EQ(report.in_q8, (std::vector<std::string>{"table", "head"}));
+  for (const State& state : model->states())
+    if (state.encoded)
+      EXPECT_EQ(state.encoded.format->name, state.name == "table" || state.name == "head" ? "q8" : "q4") << state.name;
+  verify(*model);
+  auto all = parse_text(kModel);
+  EXPECT_TRUE(
+      quantize(*all, {.format = WeightFormat::kQ4, .embedding = true, .head = true, .tables_as_q8 = true}).in_q8.empty());
+}
+
 TEST(Quantize, TakesWeightsOfProducts) {
   auto model = parse_text(kModel);
   const QuantizeReport report = quantize(*model, {});
