@@ -8,6 +8,7 @@
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/reader.h"
 #include "schema/messages/log.h"
+#include "tools/common/long_work.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
 #include "tools/common/printable.h"
@@ -47,7 +48,7 @@ struct Flags {
   double baseline = std::nan(""), layout_seconds = 300;
   std::string mesh;
   int zero = 0;
-  bool memory = false, no_fold = false, graph_only = false, values = false;
+  bool memory = false, no_fold = false, graph_only = false, values = false, quiet = false;
   Output out;
 };
 
@@ -180,7 +181,7 @@ nlohmann::ordered_json draw_model(const Flags& flags) {
   return nullptr;
 }
 
-void make_page(const Flags& flags) {
+void make_page(const Flags& flags, const OnProgress& progress) {
   if (flags.input.empty() && flags.loss.empty()) fail_missing("a model file, or --loss FILE");
   viz::write_page(flags.output, viz::make_page({.input = flags.input,
                                                 .compare = flags.diff,
@@ -193,13 +194,14 @@ void make_page(const Flags& flags) {
                                                 .mesh = flags.mesh,
                                                 .zero = flags.zero,
                                                 .graph_only = flags.graph_only,
-                                                .values = flags.values}));
+                                                .values = flags.values,
+                                                .progress = progress}));
 }
 
 void check_page_flags(const Flags& flags, const Command& app) {
   check_only(app,
              {"input", "--output", "--entry", "--size", "--device", "--mesh", "--zero", "--memory",
-              "--compare", "--loss", "--graph-only", "--values", "--disable", "--json"},
+              "--compare", "--loss", "--graph-only", "--values", "--disable", "--json", "--quiet"},
              "in a page");
   if (flags.graph_only)
     for (const char* option : {"--mesh", "--disable"})
@@ -218,19 +220,38 @@ void check_flags(const Flags& flags, const Command& app) {
     if (!flags.memory || flags.mesh.empty())
       check_not_given(app, option, "in a picture, but with --memory --mesh");
   if (!flags.memory) check_not_given(app, "--disable", "in a picture, but with --memory");
-  if (!flags.trace.empty()) return check_only(app, {"--trace", "--output", "--json"}, "with --trace");
+  if (!flags.trace.empty())
+    return check_only(app, {"--trace", "--output", "--json", "--quiet"}, "with --trace");
   if (flags.loss.size() > 1) fail_usage("a picture shows one --loss; a page (-o FILE.html) shows several");
   if (std::isnan(flags.baseline)) check_not_given(app, "--baseline-name", "without --baseline");
   if (!flags.loss.empty())
-    return check_only(app, {"--loss", "--output", "--baseline", "--baseline-name", "--json"}, "with --loss");
+    return check_only(app, {"--loss", "--output", "--baseline", "--baseline-name", "--json", "--quiet"},
+                      "with --loss");
   for (const char* option : {"--baseline", "--baseline-name"}) check_not_given(app, option, "without --loss");
   if (flags.memory)
     return check_only(app,
                       {"input", "--output", "--entry", "--memory", "--size", "--mesh", "--zero", "--device",
-                       "--disable", "--json"},
+                       "--disable", "--json", "--quiet"},
                       "with --memory");
   if (flags.color != "memory") check_not_given(app, "--size", "without --memory or --color memory");
   if (flags.color != "time") check_not_given(app, "--profile", "without --color time");
+}
+
+// The page or the picture. Returns how many nodes of --compare differ, if a picture shows that.
+nlohmann::ordered_json make(const Flags& flags) {
+  LongWork work(flags.quiet);
+  if (is_page(flags)) {
+    make_page(flags, work.hook());
+    return nullptr;
+  }
+  work.say("drawing " + printable(flags.output));
+  if (!flags.trace.empty())
+    draw_trace(flags);
+  else if (flags.loss.empty())
+    return draw_model(flags);
+  else
+    draw_loss(flags);
+  return nullptr;
 }
 
 void run(Flags flags) {
@@ -239,15 +260,7 @@ void run(Flags flags) {
   check_kind(flags);
   warn_of_useless_zero(flags.mesh, flags.zero);
   for (std::string* name : {&flags.input, &flags.diff}) *name = model_file(*name);
-  nlohmann::ordered_json counts;  // of --diff
-  if (is_page(flags))
-    make_page(flags);
-  else if (!flags.trace.empty())
-    draw_trace(flags);
-  else if (flags.loss.empty())
-    counts = draw_model(flags);
-  else
-    draw_loss(flags);
+  const nlohmann::ordered_json counts = make(flags);
   nlohmann::ordered_json said{{"output", flags.output}};
   if (!counts.is_null()) said["nodes"] = counts;
   flags.out.print(said, [&] {
@@ -328,22 +341,23 @@ void add_watch(Command& app) {
 int main(int argc, char** argv) {
   using namespace genesis::tools;
   Flags flags;
-  return run_tool(argc, argv, "genesis-viz",
-                  "Shows models, memory plans and training runs: as pages for a browser and as pictures.",
-                  kExamples, [&](Command& app) {
-                    app.add_option("input", flags.input,
-                                   kModelName + std::string("; for a page also .onnx and .safetensors"));
-                    app.add_option(
-                        "-o,--output", flags.output,
-                        "FILE.html: a page; .svg, .png, .pdf or .dot: a picture; .json: a page's data");
-                    add_graph_flags(app, flags);
-                    add_loss_flags(app, flags);
-                    flags.out.add_to(app);
-                    add_watch(app);
-                    app.callback([&] {
-                      if (app.has_given_subcommand()) return;
-                      check_flags(flags, app);
-                      run(flags);
-                    });
-                  });
+  return run_tool(
+      argc, argv, "genesis-viz",
+      "Shows models, memory plans and training runs: as pages for a browser and as pictures.", kExamples,
+      [&](Command& app) {
+        app.add_option("input", flags.input,
+                       kModelName + std::string("; for a page also .onnx, .safetensors and .gguf"));
+        app.add_option("-o,--output", flags.output,
+                       "FILE.html: a page; .svg, .png, .pdf or .dot: a picture; .json: a page's data");
+        add_graph_flags(app, flags);
+        add_loss_flags(app, flags);
+        app.add_flag("--quiet", flags.quiet, "no word about progress");
+        flags.out.add_to(app);
+        add_watch(app);
+        app.callback([&] {
+          if (app.has_given_subcommand()) return;
+          check_flags(flags, app);
+          run(flags);
+        });
+      });
 }

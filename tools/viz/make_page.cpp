@@ -25,6 +25,7 @@ class PageMaker {
            request.compare);
     if (is_foreign(request.input) && !(request.entry.empty() && request.sizes.empty()))
       fail("{}: --entry and --size are for .genesis files", request.input);
+    tell("reading " + file_name(request.input));
     if (!request.input.empty() && !is_foreign(request.input)) model_ = load_model(request.input);
     if (!model_ && !request.compare.empty()) fail("{}: only .genesis files are compared", request.input);
     if (!request.compare.empty()) other_ = load_model(request.compare);
@@ -39,7 +40,8 @@ class PageMaker {
     if (is_foreign(request_.input)) parts.models.push_back(foreign_data(request_.input, tables));
     if (other_) {
       parts.models.push_back(model_data(*other_, request_.compare, options(), tables));
-      parts.difference = difference_data(*model_, parts.models[0], *other_, parts.models[1], tables);
+      parts.difference =
+          difference_data(*model_, parts.models[0], *other_, parts.models[1], tables, request_.progress);
     }
     for (const std::string& path : request_.metrics)
       for (const auto& file : metrics_files(path)) parts.runs.push_back(run_data(file));
@@ -55,6 +57,10 @@ class PageMaker {
   std::string view() const {
     if (!request_.view.empty()) return request_.view;
     return request_.input.empty() ? "training" : other_ ? "difference" : "";
+  }
+
+  void tell(const std::string& what) const {
+    if (request_.progress) request_.progress(what, 0, 0);
   }
 
   static Json run_data(const std::filesystem::path& file) {
@@ -104,6 +110,7 @@ class PageMaker {
     options.entry.session.zero = request_.zero;
     options.entry.passes = !request_.graph_only;
     options.values = request_.values;
+    options.entry.progress = request_.progress;
     return options;
   }
 

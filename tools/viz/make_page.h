@@ -23,6 +23,7 @@ struct PageRequest {
   int zero = 0;                   // SessionOptions::zero
   bool graph_only = false;        // no passes, kernels and plans
   bool values = false;            // of weights
+  OnProgress progress = {};       // is told what is being done
 };
 
 // Throws Error for a file that cannot be read, and for an entry point or a size that no model has.

@@ -5,6 +5,7 @@
 
 #include "schema/graph/state_storage.h"
 #include "tools/viz/data/graph_data.h"
+#include "tools/viz/data/model_data.h"
 #include "tools/viz/data/value_summary.h"
 
 namespace genesis::viz {
@@ -24,8 +25,8 @@ struct StateColumns {
     status.push_back(static_cast<int32_t>(what));
     max_abs.push_back(is_compared ? values.max_abs : std::nan(""));
     cosine.push_back(is_compared ? values.cosine : std::nan(""));
-    bytes_before.push_back(before ? before->type.bytes() : 0);
-    bytes_after.push_back(after ? after->type.bytes() : 0);
+    bytes_before.push_back(before ? kept_bytes(*before) : 0);
+    bytes_after.push_back(after ? kept_bytes(*after) : 0);
   }
 };
 
@@ -37,9 +38,13 @@ ValueDifference compare_states(const State& before, const State& after) {
   return compare_values(initial_value(before), initial_value(after));
 }
 
-Json states_difference(const Model& before, const Model& after, Tables& tables) {
+Json states_difference(const Model& before, const Model& after, Tables& tables, const OnProgress& progress) {
   StateColumns columns;
+  uint64_t done = 0, total = 0;
+  for (const State& state : before.states()) total += static_cast<uint64_t>(kept_bytes(state));
   for (const State& state : before.states()) {
+    if (progress) progress("comparing states", done, total);
+    done += static_cast<uint64_t>(kept_bytes(state));
     const int32_t path = tables.path(state.name), at = after.find_state(state.name);
     if (at < 0) {
       columns.add(path, Status::kGone, &state, nullptr, {});
@@ -74,7 +79,7 @@ int place_of(const Json& model, const std::string& entry) {
 }  // namespace
 
 Json difference_data(const Model& before, const Json& before_page, const Model& after, const Json& after_page,
-                     Tables& tables) {
+                     Tables& tables, const OnProgress& progress) {
   Json entries = Json::array();
   for (const auto& entry : before.entries()) {
     const int a = place_of(before_page, entry->name()), b = place_of(after_page, entry->name());
@@ -92,7 +97,7 @@ Json difference_data(const Model& before, const Json& before_page, const Model& 
            {"before", -1},
            {"after", place_of(after_page, entry->name())},
            {"change", {{"added", Json::array()}, {"gone", Json::array()}, {"changed", Json::array()}}}});
-  return {{"entries", entries}, {"states", states_difference(before, after, tables)}};
+  return {{"entries", entries}, {"states", states_difference(before, after, tables, progress)}};
 }
 
 ValueDifference compare_values(const Tensor& a, const Tensor& b) {

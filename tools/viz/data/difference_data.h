@@ -2,13 +2,14 @@
 #pragma once
 
 #include "schema/graph/model.h"
+#include "schema/messages/progress.h"
 #include "tools/viz/data/tables.h"
 
 namespace genesis::viz {
 
 // `before_page` and `after_page`: the models as model_data() made them, for the places of their entries.
 Json difference_data(const Model& before, const Json& before_page, const Model& after, const Json& after_page,
-                     Tables& tables);
+                     Tables& tables, const OnProgress& progress = {});
 
 // How two tensors of one type differ.
 struct ValueDifference {

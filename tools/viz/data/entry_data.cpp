@@ -143,6 +143,10 @@ EntryData entry_data(const Model& model, const Graph& entry, const EntryOptions&
                {"device", options.session.device},
                {"snapshots", nullptr},
                {"budgets", Json::array()}};
+  const auto tell = [&](const std::string& what) {
+    if (options.progress) options.progress(what, 0, 0);
+  };
+  tell(fmt::format("reading '{}'", entry.name()));
   Snapshots snapshots(entry, tables);
   if (!options.passes) {
     data.json["snapshots"] = snapshots.finish(false);
@@ -156,12 +160,17 @@ EntryData entry_data(const Model& model, const Graph& entry, const EntryOptions&
     const Target target = target_of(options.session.device);
     data.json["sizes"] = sizes_data(entry, options, sizes);
     const CompiledEntry made = compile_entry(model, entry.name(), sizes, target, options.session, false,
-                                             [&](const GraphSnapshot& snapshot) { snapshots.add(snapshot); });
+                                             [&](const GraphSnapshot& snapshot) {
+                                               snapshots.add(snapshot);
+                                               tell(fmt::format("compiling '{}'", entry.name()));
+                                             });
     data.json["plan"] = plan_data(made.plan, snapshots.last(), tables);
     snapshots.set_kernels(kernels_by_node(made.plan, snapshots.last(), target, made.runner, tables));
     data.plan = made.plan;
     if (options.measured && options.measured->timings.size() == made.plan.steps.size())
       data.json["measured"] = measured_data(made.plan, *options.measured, tables);
+    if (options.budgets && is_training(entry))
+      tell(fmt::format("planning '{}' with less memory", entry.name()));
     if (options.budgets && is_training(entry))
       data.json["budgets"] = budgets_data(model, entry, options, sizes, made.plan, tables);
     if (options.session.mesh.ranks() > 1)

@@ -5,6 +5,7 @@
 #include "executor/session_options.h"
 #include "schema/graph/model.h"
 #include "schema/graph/plan.h"
+#include "schema/messages/progress.h"
 #include "tools/viz/data/measured_data.h"
 #include "tools/viz/data/tables.h"
 
@@ -18,6 +19,7 @@ struct EntryOptions {
   bool sizes_are_of_rank = false;  // with a mesh: else they are of all ranks together
   bool passes = true;              // off: the author's graph alone
   bool budgets = true;  // plans of training steps under less memory, which take some seconds for large ones
+  OnProgress progress = {};               // is told what is being done
   const Measurement* measured = nullptr;  // of the plan; null: nothing was
 };
 

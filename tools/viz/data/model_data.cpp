@@ -8,14 +8,6 @@
 namespace genesis::viz {
 namespace {
 
-// What the values of a state take in the file.
-int64_t kept_bytes(const State& state) {
-  if (!state.encoded) return state.type.bytes();
-  int64_t bytes = 0;
-  for (const Tensor& part : state.encoded.parts) bytes += part.bytes();
-  return bytes;
-}
-
 Json states_data(const Model& model, Tables& tables) {
   std::vector<int32_t> name, type, role, trainable, format;
   std::vector<int64_t> bytes;
@@ -32,9 +24,13 @@ Json states_data(const Model& model, Tables& tables) {
 }
 
 // null: zeros that nobody has given values yet (optimizer states before training).
-Json values_of_states(const Model& model) {
+Json values_of_states(const Model& model, const OnProgress& progress) {
   Json values = Json::array();
+  uint64_t done = 0, total = 0;
+  for (const State& state : model.states()) total += static_cast<uint64_t>(kept_bytes(state));
   for (const State& state : model.states()) {
+    if (progress) progress("looking at the values of states", done, total);
+    done += static_cast<uint64_t>(kept_bytes(state));
     const bool has_values = state.encoded || !state.initial.empty_handle();
     values.push_back(has_values ? value_summary(initial_value(state)) : Json(nullptr));
   }
@@ -74,7 +70,7 @@ Json model_data(const Model& model, const std::filesystem::path& file, const Mod
   data["states"] = states_data(model, tables);
   data["tensors"] = tensors_data(model, tables);
   if (options.values) {
-    data["states"]["values"] = values_of_states(model);
+    data["states"]["values"] = values_of_states(model, options.entry.progress);
     data["tensors"]["values"] = values_of_tensors(model);
   }
   EntryOptions entry = options.entry;
@@ -85,6 +81,13 @@ Json model_data(const Model& model, const std::filesystem::path& file, const Mod
     if (is_wanted(options, graph->name()))
       data["entries"].push_back(entry_data(model, *graph, entry, tables).json);
   return data;
+}
+
+int64_t kept_bytes(const State& state) {
+  if (!state.encoded) return state.type.bytes();
+  int64_t bytes = 0;
+  for (const Tensor& part : state.encoded.parts) bytes += part.bytes();
+  return bytes;
 }
 
 int64_t size_of_file(const std::filesystem::path& file) {

@@ -19,6 +19,9 @@ struct ModelOptions {
 Json model_data(const Model& model, const std::filesystem::path& file, const ModelOptions& options,
                 Tables& tables);
 
+// Bytes of a state's values as the file keeps them: fewer than its type says if they are quantized.
+int64_t kept_bytes(const State& state);
+
 // 0: it cannot be told.
 int64_t size_of_file(const std::filesystem::path& file);
 

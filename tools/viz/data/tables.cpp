@@ -38,14 +38,24 @@ int32_t Tables::path(std::string_view dotted) {
   int32_t at = -1;
   for (size_t begin = 0; begin <= dotted.size();) {
     const size_t end = std::min(dotted.find('.', begin), dotted.size());
-    const Path path{at, string(dotted.substr(begin, end - begin))};
-    const auto [child, is_new] = path_children_.try_emplace(path, next_index(paths_));
-    if (is_new) paths_.push_back(path);
-    at = child->second;
+    at = child(at, dotted.substr(begin, end - begin));
     begin = end + 1;
   }
   path_index_[std::string(dotted)] = at;
   return at;
+}
+
+int32_t Tables::path(const std::vector<std::string>& parts) {
+  int32_t at = -1;
+  for (const std::string& part : parts) at = child(at, part);
+  return at;
+}
+
+int32_t Tables::child(int32_t parent, std::string_view segment) {
+  const Path path{parent, string(segment)};
+  const auto [child, is_new] = path_children_.try_emplace(path, next_index(paths_));
+  if (is_new) paths_.push_back(path);
+  return child->second;
 }
 
 // One map for all tables: a row's key begins with what it is.

@@ -21,6 +21,8 @@ class Tables {
 
   int32_t string(std::string_view text);
   int32_t path(std::string_view dotted);  // -1: ""
+  // The same of a name whose parts may have dots of their own.
+  int32_t path(const std::vector<std::string>& parts);
   int32_t type(const TensorType& type);
   // A type of another program's file: `dtype` is its name there, and a dimension that is no number has no size.
   int32_t foreign_type(const std::string& dtype, const std::vector<std::string>& shape, int64_t bits);
@@ -40,6 +42,7 @@ class Tables {
     int32_t parent, segment;
     auto operator<=>(const Path&) const = default;
   };
+  int32_t child(int32_t parent, std::string_view segment);
   int32_t add(Json& table, const std::string& key, const Json& row);
   Json paths_json() const;
 

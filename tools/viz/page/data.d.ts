@@ -60,7 +60,7 @@ export interface Kernel {
 }
 
 export interface Model {
-  format: "genesis" | "onnx" | "safetensors";
+  format: "genesis" | "onnx" | "safetensors" | "gguf";
   file: string; // as given on the command line
   file_bytes: number;
   metadata: [key: string, value: string][]; // sorted by key; a value may be long (JSON)
@@ -93,7 +93,7 @@ export interface ValueSummary {
   counts: number[]; // of finite values, in cells of one width from low to high
 }
 
-// Constants of the model; of a .safetensors file, all it has.
+// Constants of the model; of a .safetensors or .gguf file, all it has.
 export interface Tensors {
   name: Deltas; // Path
   type: Column;
@@ -131,7 +131,7 @@ export interface Graph {
     kind: Column; // 0 input, 1 state, 2 constant
     index: Column; // number of the input; index into States or Tensors (-1: a constant that a pass has folded)
     name: Deltas; // Path
-    type: Column; // index into PageData.types
+    type: Column; // index into PageData.types; -1: not known
   };
   nodes: {
     op: Column; // Str
@@ -146,7 +146,7 @@ export interface Graph {
   // All nodes' inputs, one node behind the other. `r` of node n, whose first result is value f: value f - r for r > 0,
   // value -1 - r of the table for r < 0.
   input: number[];
-  // Types of all nodes' results, one node behind the other: index into PageData.types.
+  // Types of all nodes' results, one node behind the other: index into PageData.types; -1: not known.
   output_type: Column;
   outputs: [name: string, value: number][]; // of the graph
   updates: [state: number, value: number][]; // index into States (beyond them: a part that the plan keeps), the new value
@@ -199,13 +199,14 @@ export interface Budget {
 
 export interface Measured {
   device: string; // "cpu", a GPU's name
-  runs: number; // this is the fastest of them
+  runs: number; // `steps` are the fastest of them, and so is the timeline of its own
   total_us: number;
   tracks: string[]; // of `steps`: one, as a profile runs them one after the other
   steps: {
     // by step of the plan, in its order
     start_us: Column;
     end_us: Column;
+    median_us: Column; // how long it takes in the middle one of all runs
     track: Column;
     kernel: Column; // Str
     least_us: Column; // that the device's limits allow; 0: not known
@@ -225,6 +226,7 @@ export interface Timeline {
     start_us: Column; // since the run began, on all ranks together
     end_us: Column;
   };
+  median_us: Column; // by step of the plan, of the first rank: from its first span to its last, in the middle one of all runs
 }
 
 // What `--mesh` makes of an entry point.
@@ -257,10 +259,11 @@ export interface TrainingRun {
   columns: { name: string; values: (number | null)[] }[];
   rows: number;
   skipped_lines: number; // that were no JSON objects
+  generation: number; // grows when rows gave way to others: the run was started again
 }
 
-// The page of `watch` asks for more rows: GET <path>/rows?run=N&from=ROW gives { rows: {name: value}[], next: number,
-// reset: boolean }. `reset`: the run was started again, so these rows are its first.
+// The page of `watch` asks for more rows: GET <path>/rows?run=N&from=ROW&generation=G gives { rows: {name: value}[],
+// next: number, reset: boolean, generation: number }. `reset`: the run was started again, so these rows are its first.
 export interface Live {
   path: string; // "/<token>"
   interval_ms: number;
