@@ -35,6 +35,14 @@ std::string page_html(const Json& data, bool live) {
   return page;
 }
 
+std::string content_security_policy(const std::string& html) {
+  constexpr std::string_view kBegin = "<meta http-equiv=\"Content-Security-Policy\" content=\"";
+  const size_t begin = html.find(kBegin);
+  if (begin == std::string::npos) return "default-src 'none'";
+  const size_t from = begin + kBegin.size();
+  return html.substr(from, html.find('"', from) - from);
+}
+
 void write_page(const std::string& output, const Json& data) {
   if (!output.ends_with(".json") && page_template().find(kNoPage) != std::string::npos)
     log_warning(

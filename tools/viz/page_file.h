@@ -14,6 +14,9 @@ std::string data_text(const Json& data);
 // `live`: for a page that may ask the server it came from.
 std::string page_html(const Json& data, bool live = false);
 
+// The Content-Security-Policy that a page names in its <meta>, for the header of a server.
+std::string content_security_policy(const std::string& html);
+
 // Writes a page, or its data alone where the name ends in .json.
 void write_page(const std::string& output, const Json& data);
 

@@ -2,8 +2,10 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 #include <thread>
 
@@ -14,15 +16,23 @@
 namespace genesis::testing {
 namespace {
 
-// What a server says to `request`, head and body.
-std::string ask(int port, const std::string& request) {
+// A connection to a server on this machine; -1: it takes none.
+int connected(int port) {
   const int connection = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (::connect(connection, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) return connection;
+  ::close(connection);
+  return -1;
+}
+
+// Returns the answer of a server to `request`, head and body.
+std::string ask(int port, const std::string& request) {
+  const int connection = connected(port);
   std::string answer;
-  if (::connect(connection, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
+  if (connection >= 0) {
     EXPECT_EQ(::send(connection, request.data(), request.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(request.size()));
     char piece[4096];
@@ -109,6 +119,92 @@ TEST_F(VizWatch, ShowsNobodyElseAnything) {
     EXPECT_EQ(status(get(port, root + "rows?run=99")), "HTTP/1.1 500 Internal Server Error");
     EXPECT_EQ(status(get(port, root + "rows?run=-1&from=99999999999999999999")), "HTTP/1.1 200 OK");
     EXPECT_EQ(status(get(port, root)), "HTTP/1.1 200 OK");
+  });
+}
+
+// Slow clients are served beside each other: a hundred that send half a request keep nobody waiting. One after the other
+// they would take minutes.
+TEST_F(VizWatch, SlowClientsKeepNobodyWaiting) {
+  write_text(path("m.jsonl"), "{\"step\":1,\"loss\":3}\n");
+  watch(path("m.jsonl"), [&](int port, const std::string& root) {
+    std::vector<int> slow;
+    for (int i = 0; i < 100; ++i) {
+      slow.push_back(connected(port));
+      ::send(slow.back(), "GET / HT", 8, MSG_NOSIGNAL);
+    }
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(status(get(port, root)), "HTTP/1.1 200 OK");
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(15));
+    for (const int connection : slow) ::close(connection);
+  });
+}
+
+// The header says what the page's own <meta> says, so that a browser holds to it before it reads the page.
+TEST_F(VizWatch, NamesAContentSecurityPolicy) {
+  write_text(path("m.jsonl"), "{\"step\":1,\"loss\":3}\n");
+  watch(path("m.jsonl"), [&](int port, const std::string& root) {
+    const std::string page = get(port, root), head = page.substr(0, page.find("\r\n\r\n"));
+    const std::string mark = "Content-Security-Policy: ";
+    ASSERT_NE(head.find(mark), std::string::npos);
+    const size_t from = head.find(mark) + mark.size();
+    const std::string policy = head.substr(from, head.find("\r\n", from) - from);
+    EXPECT_TRUE(policy.starts_with("default-src 'none'; ")) << policy;
+    EXPECT_NE(policy.find("connect-src 'self'"), std::string::npos) << policy;
+    EXPECT_TRUE(policy.ends_with("frame-ancestors 'none'")) << policy;
+    EXPECT_NE(body(page).find(policy.substr(0, policy.rfind(';'))), std::string::npos);
+    for (const std::string& path : {root, root + "rows?run=0", std::string("/none")}) {
+      const std::string answer = get(port, path);
+      EXPECT_NE(answer.find("X-Content-Type-Options: nosniff"), std::string::npos) << path;
+      EXPECT_NE(answer.find("Content-Security-Policy: default-src 'none'"), std::string::npos) << path;
+    }
+  });
+}
+
+std::string rows_of(int from, int to, double loss) {
+  std::string text;
+  for (int step = from; step <= to; ++step)
+    text += "{\"step\":" + std::to_string(step) + ",\"loss\":" + std::to_string(loss) + "}\n";
+  return text;
+}
+
+// A run that begins anew in the same file is another run, however long the file has become in the meantime.
+TEST_F(VizWatch, ARestartedFileIsAnotherRun) {
+  write_text(path("m.jsonl"), rows_of(1, 3, 3));
+  watch(path("m.jsonl"), [&](int port, const std::string& root) {
+    const auto rows = [&](const std::string& query) {
+      return parse_json_text(body(get(port, root + "rows?run=0&" + query)));
+    };
+    EXPECT_EQ(rows("from=0&generation=0")["next"], 3);
+    write_text(path("m.jsonl"), rows_of(1, 9, 5));
+    const nlohmann::json again = rows("from=3&generation=0");
+    EXPECT_EQ(again["reset"], true);
+    EXPECT_EQ(again["rows"].size(), 9u);
+    EXPECT_EQ(again["rows"][2]["loss"], 5);
+    EXPECT_EQ(again["generation"], 1);
+    EXPECT_EQ(rows("from=9&generation=1")["reset"], false);
+    // Another program goes on from a checkpoint and writes behind what it wrote before.
+    std::ofstream(path("m.jsonl"), std::ios::app) << rows_of(5, 6, 7);
+    const nlohmann::json resumed = rows("from=9&generation=1");
+    EXPECT_EQ(resumed["reset"], true);
+    EXPECT_EQ(resumed["rows"].size(), 6u);
+    EXPECT_EQ(resumed["rows"][3]["loss"], 5);
+    EXPECT_EQ(resumed["rows"][4]["loss"], 7);
+  });
+}
+
+// A pipe in the place of the file would wait for a writer that never comes.
+TEST_F(VizWatch, RefusesWhatIsNoRegularFile) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  expect_error(run_tool("genesis-viz", {"watch", path("pipe")}), {"pipe", "not a regular file"});
+  expect_error(run_tool("genesis-viz", {"--loss", path("pipe"), "-o", path("x.html")}),
+               {"pipe", "not a regular file"});
+  write_text(path("m.jsonl"), rows_of(1, 2, 3));
+  watch(path("m.jsonl"), [&](int port, const std::string& root) {
+    fs::remove(path("m.jsonl"));
+    ASSERT_EQ(::mkfifo(path("m.jsonl").c_str(), 0600), 0);
+    const std::string answer = get(port, root + "rows?run=0&from=2");
+    EXPECT_EQ(status(answer), "HTTP/1.1 500 Internal Server Error");
+    EXPECT_NE(body(answer).find("not a regular file"), std::string::npos) << answer;
   });
 }
 

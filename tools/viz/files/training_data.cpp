@@ -1,12 +1,16 @@
 #include "tools/viz/files/training_data.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
+#include <cerrno>
+#include <cstring>
 #include <limits>
 
 #include "schema/core/error.h"
+#include "schema/file/io/descriptor.h"
 #include "schema/file/io/file_ending.h"
 
 namespace genesis::viz {
@@ -15,14 +19,32 @@ namespace {
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr size_t kMaxColumns = 100;  // more are not metrics
 
-struct FileState {
-  uint64_t inode = 0, bytes = 0;
-};
+constexpr size_t kMarkBytes = 256;
 
-FileState state_of(const std::filesystem::path& file) {
+// Only a regular file is read: a pipe in its place would wait for a writer that may never come.
+Descriptor open_metrics(const std::filesystem::path& file) {
+  Descriptor descriptor{::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   struct stat info {};
-  if (::stat(file.c_str(), &info) != 0) return {};
-  return {info.st_ino, static_cast<uint64_t>(info.st_size)};
+  if (descriptor.fd < 0 || ::fstat(descriptor.fd, &info) != 0)
+    fail("cannot read the metrics in {}: {}", file.string(),
+         errno == ENOENT ? "there is no such file" : std::strerror(errno));
+  if (!S_ISREG(info.st_mode)) fail("cannot read the metrics in {}: it is not a regular file", file.string());
+  return descriptor;
+}
+
+// Up to `bytes` bytes from `offset` on; fewer where the file ends.
+std::string read_piece(const Descriptor& file, uint64_t offset, size_t bytes) {
+  std::string piece(bytes, '\0');
+  size_t held = 0;
+  while (held < bytes) {
+    const ssize_t more =
+        ::pread(file.fd, piece.data() + held, bytes - held, static_cast<off_t>(offset + held));
+    if (more < 0 && errno == EINTR) continue;
+    if (more <= 0) break;
+    held += static_cast<size_t>(more);
+  }
+  piece.resize(held);
+  return piece;
 }
 
 // "run" for run/metrics.jsonl, else the file's own name.
@@ -37,25 +59,59 @@ bool is_metrics(const std::filesystem::directory_entry& entry) {
 
 }  // namespace
 
-// A training that goes on after a checkpoint writes a new file without the rows that it will write again.
+// A training that begins anew writes another file, or into the same one from its beginning. The first bytes and the last
+// ones that were read tell even if the new file is longer than the old one was.
 void MetricsTail::update() {
-  const FileState state = state_of(file_);
-  if (state.inode != inode_ || state.bytes < read_) start_over();
-  inode_ = state.inode;
-  std::ifstream in(file_);
-  if (!in) fail("cannot read the metrics in {}", file_.string());
-  in.seekg(static_cast<std::streamoff>(read_));
-  for (std::string line; std::getline(in, line);) {
-    if (in.eof() && !Json::accept(line)) break;  // still being written
-    read_ += line.size() + (in.eof() ? 0 : 1);
-    add_line(line);
+  const Descriptor file = open_metrics(file_);
+  if (read_piece(file, 0, head_.size()) != head_ ||
+      read_piece(file, read_ - tail_.size(), tail_.size()) != tail_)
+    start_over();
+  constexpr size_t kPiece = 1 << 20;
+  std::string text;  // from read_ on
+  for (bool is_end = false; !is_end;) {
+    const std::string piece = read_piece(file, read_ + text.size(), kPiece);
+    is_end = piece.size() < kPiece;
+    text += piece;
+    add_lines(text, is_end);
   }
+  head_ = read_piece(file, 0, std::min<uint64_t>(read_, kMarkBytes));
+  const uint64_t last = std::min<uint64_t>(read_, kMarkBytes);
+  tail_ = read_piece(file, read_ - last, last);
+}
+
+// Takes the whole lines off `text`. The last line of the file needs no end if it is whole JSON.
+void MetricsTail::add_lines(std::string& text, bool is_end) {
+  size_t begin = 0;
+  for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
+    add_line(text.substr(begin, end - begin));
+  const std::string rest = text.substr(begin);
+  if (is_end && !rest.empty() && Json::accept(rest)) {
+    add_line(rest);
+    begin = text.size();
+  }
+  read_ += begin;
+  text.erase(0, begin);
 }
 
 void MetricsTail::start_over() {
+  if (read_ > 0) ++generation_;
   read_ = rows_ = skipped_ = 0;
+  head_.clear();
+  tail_.clear();
   columns_.clear();
   places_.clear();
+}
+
+// A step that is less than the one before it was computed a second time, by a training that went on from a checkpoint or
+// began anew. The rows of the first time give way.
+void MetricsTail::drop_rows_from(double step) {
+  const auto known = places_.find("step");
+  if (known == places_.end() || rows_ == 0) return;
+  const std::vector<double>& steps = columns_[known->second].values;
+  if (!(steps[rows_ - 1] > step)) return;
+  while (rows_ > 0 && !(steps[rows_ - 1] < step)) --rows_;
+  for (Column& each : columns_) each.values.resize(rows_);
+  ++generation_;
 }
 
 MetricsTail::Column& MetricsTail::column(const std::string& name) {
@@ -68,6 +124,8 @@ void MetricsTail::add_line(const std::string& line) {
   if (line.find_first_not_of(" \t\r") == std::string::npos) return;
   const Json row = Json::parse(line, nullptr, false);
   if (!row.is_object()) return void(++skipped_);
+  if (const auto step = row.find("step"); step != row.end() && step->is_number())
+    drop_rows_from(step->get<double>());
   for (const auto& [name, value] : row.items()) {
     if (!value.is_number() && !value.is_null()) continue;
     if (columns_.size() >= kMaxColumns && !places_.contains(name)) continue;
@@ -91,14 +149,14 @@ Json MetricsTail::run_data() const {
     json["columns"].push_back({{"name", each.name}, {"values", finite(each.values)}});
   json["rows"] = rows_;
   json["skipped_lines"] = skipped_;
+  json["generation"] = generation_;
   return json;
 }
 
 std::vector<std::filesystem::path> metrics_files(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) {
-    if (state_of(path).inode == 0)
-      fail("cannot read the metrics in {}: there is no such file", path.string());
+    static_cast<void>(open_metrics(path));
     return {path};
   }
   std::vector<std::filesystem::path> files;

@@ -16,11 +16,13 @@ class MetricsTail {
  public:
   explicit MetricsTail(std::filesystem::path file) : file_(std::move(file)) {}
 
-  // Reads whole lines that are new. Throws Error when the file cannot be read.
+  // Reads whole lines that are new. Throws Error when the file cannot be read, or is no regular file.
   void update();
 
   const std::filesystem::path& file() const { return file_; }
   size_t rows() const { return rows_; }
+  // Grows when rows that were there gave way to others: the run was started again, or went on from a checkpoint.
+  size_t generation() const { return generation_; }
   // The numbers of row `i` by name; null: not finite.
   Json row(size_t i) const;
   Json run_data() const;
@@ -30,13 +32,16 @@ class MetricsTail {
     std::string name;
     std::vector<double> values;  // NaN: none
   };
+  void add_lines(std::string& text, bool is_end);
   void add_line(const std::string& line);
+  void drop_rows_from(double step);
   Column& column(const std::string& name);
   void start_over();
 
   std::filesystem::path file_;
-  uint64_t read_ = 0, inode_ = 0;  // bytes of whole lines that were read, and of which file
-  size_t rows_ = 0, skipped_ = 0;
+  uint64_t read_ = 0;        // bytes of whole lines that were read
+  std::string head_, tail_;  // the first and the last of them: another file has others
+  size_t rows_ = 0, skipped_ = 0, generation_ = 0;
   std::vector<Column> columns_;
   std::map<std::string, size_t> places_;  // of columns
 };

@@ -2,15 +2,14 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
+#include <vector>
 
 #include "schema/core/error.h"
 #include "schema/core/parse_number.h"
@@ -18,53 +17,21 @@
 namespace genesis::viz {
 namespace {
 
-constexpr size_t kLongestRequest = 16384;
-constexpr auto kPatience =
-    std::chrono::seconds(5);  // with a browser that does not finish its request, or read
+constexpr size_t kMaxConnections = 64;
 
-using Clock = std::chrono::steady_clock;
-
-// Whether `connection` can be read or written in time.
-bool wait_for(int connection, short what, Clock::time_point until) {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
-  pollfd waiting{connection, what, 0};
-  return left > 0 && ::poll(&waiting, 1, static_cast<int>(left)) == 1;
-}
-
-// The head of a request; empty when it does not come in time or is too long.
-std::string read_request(int connection) {
-  const auto until = Clock::now() + kPatience;
-  std::string request;
-  char piece[2048];
-  while (request.find("\r\n\r\n") == std::string::npos) {
-    if (request.size() > kLongestRequest || !wait_for(connection, POLLIN, until)) return "";
-    const ssize_t count = ::recv(connection, piece, sizeof piece, 0);
-    if (count <= 0) return "";
-    request.append(piece, static_cast<size_t>(count));
-  }
-  return request;
-}
-
-void write_all(int connection, std::string_view text) {
-  const auto until = Clock::now() + kPatience;
-  while (!text.empty() && wait_for(connection, POLLOUT, until)) {
-    const ssize_t count = ::send(connection, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (count < 0 && errno != EAGAIN && errno != EINTR) return;
-    if (count > 0) text.remove_prefix(static_cast<size_t>(count));
-  }
-}
-
-std::string response(const char* status, const std::string& type, const std::string& body) {
+std::string response(const char* status, const HttpAnswer& answer) {
   return fmt::format(
       "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\nCache-Control: "
-      "no-store\r\n"
+      "no-store\r\nContent-Security-Policy: {}; frame-ancestors 'none'\r\n"
       "X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\nX-Frame-Options: DENY\r\n\r\n{}",
-      status, type, body.size(), body);
+      status, answer.type, answer.body.size(), answer.policy, answer.body);
 }
 
-std::string plain(const char* status) {
-  return response(status, "text/plain; charset=utf-8", std::string(status) + "\n");
+std::string plain(const char* status, const std::string& text) {
+  return response(status, {"text/plain; charset=utf-8", text + "\n"});
 }
+
+std::string plain(const char* status) { return plain(status, status); }
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
   return std::ranges::equal(
@@ -86,7 +53,7 @@ std::string_view header(std::string_view request, std::string_view name) {
 
 }  // namespace
 
-HttpServer::HttpServer(int port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+HttpServer::HttpServer(int port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
   const int yes = 1;
   ::setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   sockaddr_in address{};
@@ -95,7 +62,7 @@ HttpServer::HttpServer(int port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
   const bool is_open = socket_ >= 0 && ::bind(socket_, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
-                       ::listen(socket_, 16) == 0 &&
+                       ::listen(socket_, 128) == 0 &&
                        ::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size) == 0;
   if (!is_open) {
     const int error = errno;
@@ -110,20 +77,51 @@ HttpServer::~HttpServer() { ::close(socket_); }
 
 void HttpServer::serve(const HttpHandler& handler) {
   for (;;) {
-    const int connection = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
-    if (connection < 0) {
-      ::poll(nullptr, 0, 100);  // too many open files, say: they will be closed
-      continue;
+    wait_for_any();
+    accept_waiting();
+    for (Connection& connection : connections_) {
+      if (connection.is_answered())
+        connection.write();
+      else if (connection.read())
+        connection.answer(response_to(connection.request(), handler));
     }
-    answer(connection, handler);
-    ::shutdown(connection, SHUT_RDWR);
-    ::close(connection);
+    std::erase_if(connections_, [](const Connection& connection) { return connection.is_over(); });
   }
 }
 
-void HttpServer::answer(int connection, const HttpHandler& handler) const {
-  const std::string request = read_request(connection);
-  write_all(connection, request.empty() ? plain("400 Bad Request") : response_to(request, handler));
+// Until a client comes, one of those that are here can go on, or the first of their deadlines is over.
+void HttpServer::wait_for_any() {
+  std::vector<pollfd> waiting{{socket_, POLLIN, 0}};
+  auto next = Connection::Clock::time_point::max();
+  for (const Connection& connection : connections_) {
+    waiting.push_back(connection.waits_for());
+    next = std::min(next, connection.deadline());
+  }
+  int milliseconds = -1;
+  if (!connections_.empty()) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(next - Connection::Clock::now()).count();
+    milliseconds = static_cast<int>(std::clamp<int64_t>(left + 1, 0, 60000));
+  }
+  ::poll(waiting.data(), waiting.size(), milliseconds);
+}
+
+void HttpServer::accept_waiting() {
+  for (;;) {
+    const int descriptor = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (descriptor < 0 && (errno == EMFILE || errno == ENFILE)) make_room();
+    if (descriptor < 0) return;
+    if (connections_.size() >= kMaxConnections) make_room();
+    connections_.emplace_back(descriptor);
+  }
+}
+
+// The client that has been here longest without a whole request goes first: a new one is never kept waiting by clients
+// that say nothing.
+void HttpServer::make_room() {
+  if (connections_.empty()) return void(::poll(nullptr, 0, 100));
+  const auto silent = std::ranges::find_if(connections_, [](const auto& one) { return !one.is_answered(); });
+  connections_.erase(silent == connections_.end() ? connections_.begin() : silent);
 }
 
 bool HttpServer::is_our_name(std::string_view host) const {
@@ -131,6 +129,7 @@ bool HttpServer::is_our_name(std::string_view host) const {
 }
 
 std::string HttpServer::response_to(std::string_view request, const HttpHandler& handler) const {
+  if (request.empty()) return plain("400 Bad Request");
   const std::string_view line = request.substr(0, request.find("\r\n"));
   const size_t first = line.find(' '), last = line.rfind(' ');
   if (first == std::string_view::npos || first == last) return plain("400 Bad Request");
@@ -141,10 +140,9 @@ std::string HttpServer::response_to(std::string_view request, const HttpHandler&
   const std::string_view query = mark == std::string_view::npos ? "" : target.substr(mark + 1);
   try {
     const std::optional<HttpAnswer> found = handler(target.substr(0, mark), query);
-    return found ? response("200 OK", found->type, found->body) : plain("404 Not Found");
+    return found ? response("200 OK", *found) : plain("404 Not Found");
   } catch (const Error& error) {
-    return response("500 Internal Server Error", "text/plain; charset=utf-8",
-                    std::string(error.what()) + "\n");
+    return plain("500 Internal Server Error", error.what());
   }
 }
 

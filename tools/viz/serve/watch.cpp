@@ -21,7 +21,11 @@ class LiveRuns {
   }
 
   std::optional<HttpAnswer> answer(std::string_view path, std::string_view query) {
-    if (path == root_ || path == root_ + "/") return HttpAnswer{"text/html; charset=utf-8", page()};
+    if (path == root_ || path == root_ + "/") {
+      std::string html = page();
+      std::string policy = content_security_policy(html);
+      return HttpAnswer{"text/html; charset=utf-8", std::move(html), std::move(policy)};
+    }
     if (path == root_ + "/rows") return HttpAnswer{"application/json", data_text(rows(query))};
     return std::nullopt;
   }
@@ -37,15 +41,16 @@ class LiveRuns {
     return page_html(page_data(std::move(parts), Tables({})), true);
   }
 
-  // `reset`: the run was started again, so these are its first rows.
+  // `reset`: the run is another than the one that the page knows rows of, so these are its first.
   Json rows(std::string_view query) {
     const size_t number = number_in(query, "run").value_or(0);
     if (number >= runs_.size()) fail("there is no run {}: there are {}", number, runs_.size());
     MetricsTail& run = runs_[number];
     run.update();
     const size_t from = number_in(query, "from").value_or(0);
-    const bool reset = from > run.rows();
-    Json json{{"rows", Json::array()}, {"reset", reset}};
+    const bool reset =
+        from > run.rows() || number_in(query, "generation").value_or(run.generation()) != run.generation();
+    Json json{{"rows", Json::array()}, {"reset", reset}, {"generation", run.generation()}};
     size_t at = reset ? 0 : from;
     for (; at < run.rows() && json["rows"].size() < kMaxRows; ++at) json["rows"].push_back(run.row(at));
     json["next"] = at;

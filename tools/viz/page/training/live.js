@@ -21,8 +21,9 @@ export function follow(json, view, ask = async (url) => (await fetch(url)).json(
 }
 
 async function more(path, run, i, next, ask) {
-  const answer = await ask(`${path}/rows?run=${i}&from=${next[i]}`);
+  const answer = await ask(`${path}/rows?run=${i}&from=${next[i]}&generation=${run.generation ?? 0}`);
   if (answer.reset) Object.assign(run, { columns: [], rows: 0 });
+  run.generation = answer.generation ?? 0;
   for (const row of answer.rows) addRow(run, row);
   next[i] = answer.next;
   return answer.rows.length + (answer.reset ? 1 : 0);
