@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { byteTicks, logTicks, roundTicks } from "../../tools/viz/page/charts/ticks.js";
-import { smoothed } from "../../tools/viz/page/charts/smooth.js";
+import { isSchedule, smoothed } from "../../tools/viz/page/charts/smooth.js";
 import { bytes, digits, duration, quantity } from "../../tools/viz/page/core/format.js";
 import { Graph, Page, undelta } from "../../tools/viz/page/core/page_data.js";
 import { depths, gridLayout } from "../../tools/viz/page/graph/grid_layout.js";
@@ -12,8 +12,9 @@ import { drawnEdges, eachEdge, kIn, kOut, visibleLevels } from "../../tools/viz/
 import { timesByNode } from "../../tools/viz/page/graph/node_facts.js";
 import { search } from "../../tools/viz/page/graph/search.js";
 import { SpatialIndex } from "../../tools/viz/page/graph/spatial_index.js";
+import { largest } from "../../tools/viz/page/memory/bars.js";
 import { aliveAt, blockRows, layerOf, shortName } from "../../tools/viz/page/memory/memory_data.js";
-import { chromeTrace, grouped, timeRows } from "../../tools/viz/page/time/time_data.js";
+import { chromeTrace, grouped, runRows, timeRows } from "../../tools/viz/page/time/time_data.js";
 import { communicationRows, trackNames, trackRows, spanRows, union } from "../../tools/viz/page/time/timeline_data.js";
 import { runsAsCsv } from "../../tools/viz/page/training/csv.js";
 import { addRow, follow } from "../../tools/viz/page/training/live.js";
@@ -204,9 +205,10 @@ test("live rows go behind the columns", async () => {
   await new Promise((resolve) => {
     const { setTimeout: real } = globalThis;
     globalThis.setTimeout = (turn) => { globalThis.setTimeout = (again) => { globalThis.setTimeout = real; resolve(again); }; turn(); };
-    follow(json, view, async (url) => { asked.push(url); return { rows: [{ step: 3 }], next: 3 }; });
+    follow(json, view, async (url) => { asked.push(url); return { rows: [{ step: 3 }], next: 3, generation: 7 }; });
   });
-  assert.deepEqual(asked, ["/token/rows?run=0&from=2"]);
+  assert.deepEqual(asked, ["/token/rows?run=0&from=2&generation=0"]);
+  assert.equal(run.generation, 7);
   assert.ok(view.updated && run.rows === 3);
 });
 
@@ -218,6 +220,30 @@ test("a run that was started again begins anew", async () => {
   });
   globalThis.setTimeout = real;
   assert.deepEqual([run.rows, run.columns], [1, [{ name: "loss", values: [5] }]]);
+});
+
+test("the learning rate is not smoothed, whatever its name is", () => {
+  for (const name of ["lr", "learning_rate", "train/learning_rate", "lr-AdamW", "optimizer.lr", "Learning Rate"]) assert.ok(isSchedule(name), name);
+  for (const name of ["loss", "grad_norm", "items_per_second", "clr_loss", "blur"]) assert.ok(!isSchedule(name), name);
+});
+
+test("the table is of the run that the timeline shows, with medians of all runs", () => {
+  const page = new Page(ranks()), { timeline } = page.json.models[0].entries[0].measured, alone = timeRows(page, 0, 0), rows = runRows(timeline, alone);
+  assert.deepEqual(rows.map((row) => row.median), timeline.median_us);
+  assert.deepEqual(alone.map((row) => row.median), page.json.models[0].entries[0].measured.steps.median_us);
+  rows.forEach((row, i) => {
+    const mine = spanRows(timeline, alone).filter((span) => span.step === i && timeline.tracks[span.track].rank === 0);
+    assert.equal(row.start, Math.min(...mine.map((span) => span.start)));
+    assert.equal(row.us, Math.max(...mine.map((span) => span.end)) - row.start);
+  });
+  assert.equal(grouped(rows, "op").reduce((sum, row) => sum + row.median, 0), timeline.median_us.reduce((sum, us) => sum + us, 0));
+});
+
+test("lists that are cut say how many more there are", () => {
+  const rows = Array.from({ length: 20 }, (_, i) => ({ name: `n${i}`, value: 20 - i, text: `${20 - i}` }));
+  assert.deepEqual(largest(rows, 18, (value) => `${value} B`).slice(17), [rows[17], { name: "2 more", value: 0, text: "3 B" }]);
+  assert.equal(largest(rows, 19, String).length, 20);
+  assert.equal(largest(rows, 40, String), rows);
 });
 
 test("hostile names are kept as they are", () => {

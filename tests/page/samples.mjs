@@ -86,17 +86,18 @@ function planOf(build, graph, net) {
 // Steps one after the other, and the same run as two threads share it: long steps are cut in two.
 function measuredOf(build, net) {
   let now = 0;
-  const steps = { start_us: [], end_us: [], track: [], kernel: [], least_us: [] }, spans = { step: [], track: [], start_us: [], end_us: [] }, ends = [0, 0];
+  const steps = { start_us: [], end_us: [], median_us: [], track: [], kernel: [], least_us: [] }, medians = [], spans = { step: [], track: [], start_us: [], end_us: [] }, ends = [0, 0];
   const span = (step, track, start, time) => Object.entries({ step, track, start_us: start, end_us: (ends[track] = start + time) }).forEach(([key, value]) => spans[key].push(value));
   net.nodes.forEach((node, i) => {
     const time = node.flops > 0 ? 180 + (i % 7) * 10 : 25 + (i % 5) * 4, start = Math.max(...ends);
-    Object.entries({ start_us: now, end_us: now + time, track: 0, kernel: build.string(node.kernel?.name ?? `cpu.${node.op}`), least_us: time * 0.6 }).forEach(([key, value]) => steps[key].push(value));
+    Object.entries({ start_us: now, end_us: now + time, median_us: time + 1, track: 0, kernel: build.string(node.kernel?.name ?? `cpu.${node.op}`), least_us: time * 0.6 }).forEach(([key, value]) => steps[key].push(value));
+    medians.push(time + 2);
     now += time;
     if (node.flops > 0) [0, 1].forEach((track) => span(i, track, start, time / 2));
     else span(i, i % 2, ends[i % 2], time);
   });
   return { device: "cpu", runs: 5, total_us: now, tracks: ["cpu, one step after the other"], steps, peaks: [{ name: "f32 products", value: 1.2e12, unit: "FLOP/s" }, { name: "memory", value: 4e10, unit: "B/s" }],
-    timeline: { total_us: Math.max(...ends), tracks: [{ name: "thread 0", rank: 0 }, { name: "thread 1", rank: 0 }], spans } };
+    timeline: { total_us: Math.max(...ends), tracks: [{ name: "thread 0", rank: 0 }, { name: "thread 1", rank: 0 }], spans, median_us: medians } };
 }
 
 function budgetsOf(build, plan, net) {
@@ -108,8 +109,8 @@ function budgetsOf(build, plan, net) {
 function runOf(name, rows, noise) {
   const step = Array.from({ length: rows }, (_, i) => i + 1), wave = (i) => Math.sin(i * 12.9898 + noise) * 43758.5453 % 1;
   return { name, file: `${name}/metrics.jsonl`, rows, skipped_lines: 0, columns: [{ name: "step", values: step }, { name: "loss", values: step.map((i) => 1.2 + 4 * Math.exp(-i / (rows / 4)) + 0.15 * wave(i)) },
-    { name: "learning_rate", values: step.map((i) => 2e-3 * Math.min(1, i / 20) * (0.5 + 0.5 * Math.cos((Math.PI * i) / rows))) }, { name: "grad_norm", values: step.map((i) => 1 + 3 * Math.exp(-i / 60) + 0.3 * Math.abs(wave(i + 5))) },
-    { name: "tokens_per_second", values: step.map((i) => 18000 + 300 * wave(i + 9)) }, { name: "eval_loss", values: step.map((i) => (i % 25 === 0 ? 1.25 + 4 * Math.exp(-i / (rows / 4)) : null)) }] };
+    { name: "lr", values: step.map((i) => 2e-3 * Math.min(1, i / 20) * (0.5 + 0.5 * Math.cos((Math.PI * i) / rows))) }, { name: "grad_norm", values: step.map((i) => 1 + 3 * Math.exp(-i / 60) + 0.3 * Math.abs(wave(i + 5))) },
+    { name: "items_per_second", values: step.map((i) => 18000 + 300 * wave(i + 9)) }, { name: "evaluation_loss", values: step.map((i) => (i % 25 === 0 ? 1.25 + 4 * Math.exp(-i / (rows / 4)) : null)) }] };
 }
 
 function numericsOf(build, net) {
@@ -152,7 +153,7 @@ export function ranks(layers = 4) {
       else main += time;
     });
   }
-  measured.timeline = { total_us: Math.max(main, aside), tracks: [0, 1].flatMap((rank) => [{ name: "main stream", rank }, { name: "stream of exchanges", rank }]), spans };
+  measured.timeline = { total_us: Math.max(main, aside), tracks: [0, 1].flatMap((rank) => [{ name: "main stream", rank }, { name: "stream of exchanges", rank }]), spans, median_us: net.nodes.map(() => 60) };
   const part = (arena) => ({ arena_bytes: arena, state_bytes: [["parameter", 4e7], ["optimizer", 4e7]] });
   const mesh = { axes: "data=2", zero: 1, rank_count: 2, ranks: [part(plan.arena_bytes), part(plan.arena_bytes)], traffic: [{ axis: "data", calls: gradients.length, bytes: 123456789 }] };
   build.json.models.push(model(build, net, [entry(build, "train_step", net, [{ kind: "author", name: "author", why: "", graph }], { plan, measured: { ...measured, device: "cuda:0" }, mesh })]));

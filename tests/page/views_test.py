@@ -168,7 +168,7 @@ class Views(PageCase):
     def test_training_smooths_compares_and_exports(self):
         self.open("training")
         self.browser.tab("training")
-        self.assertEqual([text.split()[0] for text in self.browser.texts("figcaption")], ["loss", "eval_loss", "learning_rate", "grad_norm", "tokens_per_second"])
+        self.assertEqual([text.split()[0] for text in self.browser.texts("figcaption")], ["loss", "evaluation_loss", "lr", "grad_norm", "items_per_second"])
         curves = "[...document.querySelector('figure svg').querySelectorAll('path.line')].map((path) => path.getAttribute('d'))"
         before = self.browser.wait(curves)
         self.assertEqual(len(before), 2)
@@ -325,6 +325,31 @@ class EveryControl(PageCase):
             self.browser.tab(view)
             nameless = self.browser.run("return [...document.querySelectorAll('button, input, select, canvas:not([aria-hidden]), svg[role=img]')].filter((at) => !(at.getAttribute('aria-label') || at.textContent.trim() || at.closest('label'))).map((at) => at.outerHTML.slice(0, 80))")
             self.assertEqual(nameless, [], view)
+
+
+class PhoneViews(PageCase):
+    """A narrow screen: what is on it can be read, and tables scroll within themselves."""
+    width, height = 390, 844
+
+    def test_labels_of_the_graph_are_drawn(self):
+        self.open("training")
+        self.browser.drawn()
+        self.assertGreaterEqual(self.browser.run("return genesis.graph.view.camera.scale"), 0.55)
+        first = self.browser.run("const {view} = genesis.graph, block = view.scene.blocks.reduce((high, one) => (one.y < high.y ? one : high)); return view.camera.toScreen(block.x + block.width / 2, block.y)")
+        self.assertTrue(0 < first[0] < 390, first)
+
+    def test_words_in_tables_are_whole(self):
+        for sample, view in (("training", "time"), ("training", "model"), ("difference", "difference")):
+            with self.subTest(view):
+                self.open(sample)
+                self.browser.tab(view)
+                self.assertLessEqual(self.browser.run("return document.documentElement.scrollWidth"), 390)
+                lines = self.browser.run("""
+                    const lines = (cell) => { const range = document.createRange(); range.selectNodeContents(cell); return new Set([...range.getClientRects()].map((box) => Math.round(box.top))).size; };
+                    return Math.max(...[...document.querySelectorAll('.table td:not(.wide)')].filter((cell) => !/\\s/.test(cell.textContent.trim())).map(lines))""")
+                self.assertLessEqual(lines, 2)  # a mark around a word has a top of its own
+                tab = self.browser.run("const {left, right} = document.getElementById(arguments[0]).getBoundingClientRect(); return [left, right]", f"tab-{view}")
+                self.assertTrue(0 <= tab[0] and tab[1] <= 390, tab)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ struct Row {
   std::string name, op;
   int64_t count = 0;
   std::map<std::string, int> kernels;  // that ran it, and how many steps each
-  double us = 0, bytes = 0, flops = 0;
+  double us = 0, median_us = 0, bytes = 0, flops = 0;
   double judged_us = 0, least_us = 0;  // of the steps whose share of the device's limits can be told
 
   double gbps() const { return us > 0 ? bytes / us / 1e3 : 0; }
@@ -55,23 +55,35 @@ struct Row {
 
 constexpr double kShortestJudged = 2;  // microseconds: below, starting a step takes as long as its work
 
-// The fastest of several runs: what disturbs a run only ever makes it slower.
-std::vector<StepTiming> best_timings(Session& session, const Flags& flags, const NamedTensors& inputs) {
+// The measurements of a plan by step, and the timeline of all ranks.
+struct Measured {
+  std::vector<StepTiming> timings;  // of the fastest run: what disturbs a run only ever makes it slower
+  std::vector<double> median_us;    // of each step, over all runs
+  std::vector<std::string> kernels;
+  viz::Json timeline;
+};
+
+void time_steps(Session& session, const Flags& flags, const NamedTensors& inputs, Measured& measured) {
   session.run(flags.entry, inputs);
-  std::vector<StepTiming> best = session.profile(flags.entry, inputs);
-  for (int64_t i = 1; i < flags.runs; ++i) {
+  std::vector<std::vector<double>> runs;
+  for (int64_t i = 0; i < flags.runs; ++i) {
     const std::vector<StepTiming> next = session.profile(flags.entry, inputs);
-    if (next.back().end_us < best.back().end_us) best = next;
+    runs.emplace_back();
+    for (const StepTiming& timing : next) runs.back().push_back(timing.end_us - timing.start_us);
+    if (i == 0 || next.back().end_us < measured.timings.back().end_us) measured.timings = next;
   }
-  return best;
+  measured.median_us = viz::median_times(runs);
 }
 
-// Of the shortest run, all ranks together. Null for a device that tells nothing.
-viz::Json best_timeline(Session& session, const Flags& flags, const NamedTensors& inputs, World& world) {
+// The shortest run, all ranks together, with the median of each step of this rank. Null for a device that tells nothing.
+viz::Json best_timeline(Session& session, const Flags& flags, const NamedTensors& inputs, World& world,
+                        size_t steps) {
   viz::Json best;
+  std::vector<std::vector<double>> runs;
   for (int64_t i = 0; i < flags.runs; ++i) {
     world.barrier();
     const Timeline mine = session.timeline(flags.entry, inputs);
+    runs.push_back(viz::step_times(mine, steps));
     std::vector<viz::Json> ranks;
     for (const std::string& text : world.gather(viz::timeline_data(mine, world.rank()).dump()))
       ranks.push_back(parse_ordered_json_text(text));
@@ -79,6 +91,7 @@ viz::Json best_timeline(Session& session, const Flags& flags, const NamedTensors
     if (all["tracks"].empty()) return nullptr;
     if (best.is_null() || all["total_us"].get<double>() < best["total_us"].get<double>()) best = all;
   }
+  best["median_us"] = viz::median_times(runs);
   return best;
 }
 
@@ -88,13 +101,6 @@ std::string kernels_text(const Row& row) {
   for (const auto& [kernel, count] : row.kernels) texts.push_back(fmt::format("{} x{}", kernel, count));
   return fmt::format("{}", fmt::join(texts, ", "));
 }
-
-// What was measured of a plan, by step; and how all ranks went, steps beside each other.
-struct Measured {
-  std::vector<StepTiming> timings;
-  std::vector<std::string> kernels;
-  viz::Json timeline;
-};
 
 std::vector<Row> make_rows(const Plan& plan, const Measured& measured, const DevicePeaks& peaks, bool by_op) {
   const std::vector<double> least = least_microseconds(plan, peaks);
@@ -110,6 +116,7 @@ std::vector<Row> make_rows(const Plan& plan, const Measured& measured, const Dev
     ++row.kernels[measured.kernels[i]];
     const double us = measured.timings[i].end_us - measured.timings[i].start_us;
     row.us += us;
+    row.median_us += measured.median_us[i];
     if (us >= kShortestJudged && least[i] > 0) {
       row.judged_us += us;
       row.least_us += least[i];
@@ -139,13 +146,13 @@ void print_notes(const std::vector<Row>& rows) {
 }
 
 void print_table(const Flags& flags, const std::vector<Row>& rows, const DevicePeaks& peaks, double total) {
-  std::cout << fmt::format("{:>10} {:>6} {:>10} {:>8} {:>9} {:>9}  {}\n", "us", "share", "bytes", "GB/s",
-                           "GFLOP/s", "roofline", flags.by_op ? "op" : "node");
+  std::cout << fmt::format("{:>10} {:>10} {:>6} {:>10} {:>8} {:>9} {:>9}  {}\n", "us", "median", "share",
+                           "bytes", "GB/s", "GFLOP/s", "roofline", flags.by_op ? "op" : "node");
   for (size_t i = 0; i < rows.size() && static_cast<int64_t>(i) < flags.top; ++i) {
     const Row& row = rows[i];
     std::cout << fmt::format(
-        "{:10.1f} {:5.1f}% {:>10} {:8.1f} {:9.1f} {:>9}  {}\n", row.us, 100 * row.us / total,
-        human_bytes(row.bytes), row.gbps(), row.gflops(), share_text(row),
+        "{:10.1f} {:10.1f} {:5.1f}% {:>10} {:8.1f} {:9.1f} {:>9}  {}\n", row.us, row.median_us,
+        100 * row.us / total, human_bytes(row.bytes), row.gbps(), row.gflops(), share_text(row),
         flags.by_op ? fmt::format("{} x{} ({})", row.name, row.count, kernels_text(row))
                     : fmt::format("{} ({}, {})", printable(row.name), row.op, kernels_text(row)));
   }
@@ -170,6 +177,7 @@ nlohmann::ordered_json rows_json(const Plan& plan, const std::vector<Row>& rows,
                             {"count", row.count},
                             {"kernels", row.kernels},
                             {"us", row.us},
+                            {"median_us", row.median_us},
                             {"bytes", row.bytes},
                             {"flops", row.flops},
                             {"roofline", row.judged() ? nlohmann::ordered_json(row.roofline()) : nullptr}});
@@ -211,10 +219,17 @@ void write_page(const Flags& flags, const SessionOptions& session, const std::ve
 Measured measure(Session& session, const Flags& flags, const NamedTensors& inputs, World& world) {
   Measured measured;
   with_nonfinite_page(flags.run, flags.file, session, [&] {
-    measured = {best_timings(session, flags, inputs), session.kernels(flags.entry, inputs),
-                best_timeline(session, flags, inputs, world)};
+    time_steps(session, flags, inputs, measured);
+    measured.kernels = session.kernels(flags.entry, inputs);
+    measured.timeline = best_timeline(session, flags, inputs, world, measured.timings.size());
   });
   return measured;
+}
+
+viz::Measurement measurement_of(const Session& session, const Flags& flags, const Measured& measured,
+                                const DevicePeaks& peaks) {
+  return {session.device(), flags.runs, measured.timings, measured.median_us,
+          measured.kernels, peaks,      measured.timeline};
 }
 
 // The model of --compare, with the limits that were measured for the other.
@@ -224,10 +239,8 @@ Profiled profile_other(const Flags& flags, const SessionOptions& options, const 
   Session session(model, options);
   const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry));
   const Measured measured = measure(session, flags, inputs, world);
-  return {flags.compare,
-          model,
-          session.plan(flags.entry, inputs),
-          {session.device(), flags.runs, measured.timings, measured.kernels, peaks, measured.timeline}};
+  return {flags.compare, model, session.plan(flags.entry, inputs),
+          measurement_of(session, flags, measured, peaks)};
 }
 
 void profile_rank(const Flags& flags, const std::shared_ptr<World>& world) {
@@ -252,11 +265,7 @@ void profile_rank(const Flags& flags, const std::shared_ptr<World>& world) {
   const std::vector<Row> rows = make_rows(plan, measured, peaks, flags.by_op);
   const double total = measured.timings.back().end_us;
   if (!flags.page.empty()) {
-    std::vector<Profiled> sides{
-        {flags.file,
-         model,
-         plan,
-         {session.device(), flags.runs, measured.timings, measured.kernels, peaks, measured.timeline}}};
+    std::vector<Profiled> sides{{flags.file, model, plan, measurement_of(session, flags, measured, peaks)}};
     if (!flags.compare.empty()) sides.push_back(profile_other(flags, options, peaks, *world));
     write_page(flags, options, sides);
   }
@@ -284,7 +293,8 @@ void add_profile(Command& app) {
       "profile", "time and kernel per node, bytes, share of the device's limits; Chrome trace");
   command->add_option("file", flags->file, kModelName)->required();
   command->add_option("--entry", flags->entry, "entry point")->capture_default_str();
-  add_number(*command, "--runs", flags->runs, "runs; the fastest is shown", at_least<int64_t>(1));
+  add_number(*command, "--runs", flags->runs,
+             "runs; the fastest is shown, with the median of each step over all", at_least<int64_t>(1));
   add_number(*command, "--top", flags->top, "rows to print", at_least<int64_t>(1));
   command->add_flag("--by-op", flags->by_op, "sum up nodes of the same op");
   command->add_option("--trace", flags->trace,
@@ -304,6 +314,7 @@ void add_profile(Command& app) {
       "Example:\n  genesis-run profile train.genesis --entry train_step --size batch=8 --size seq=256 "
       "--by-op\n"
       "  genesis-run profile train.genesis --entry train_step --size batch=8 --size seq=256 -o run.html\n"
+      "us and everything behind it are of the fastest run, median is each step's over all runs.\n"
       "roofline is the part of the time that the device's limits, measured now, would need: products at the "
       "full\n"
       "rate, bytes at the speed of memory or of the cache that can hold them. It is - (null in JSON) for "

@@ -283,6 +283,21 @@ TEST_F(VizPage, HoldsTwoModelsAgainstEachOther) {
   for (const auto& status : same.data["difference"]["states"]["status"]) EXPECT_EQ(status, 0);
 }
 
+// The bytes of a state are those that are kept, not those of its type.
+TEST_F(VizPage, ComparesTheBytesOfQuantizedStates) {
+  expect_ok(run_tool("genesis-opt", {tiny("qwen2.genesis"), "--quantize", "q8", "-o", path("q8.genesis")}));
+  const PageReader page = page_of({tiny("qwen2.genesis"), "--compare", path("q8.genesis")});
+  const nlohmann::json &states = page.data["difference"]["states"], &models = page.data["models"];
+  const auto sum = [](const nlohmann::json& bytes) {
+    int64_t all = 0;
+    for (const auto& one : bytes) all += one.get<int64_t>();
+    return all;
+  };
+  EXPECT_EQ(sum(states["bytes_before"]), sum(models[0]["states"]["bytes"]));
+  EXPECT_EQ(sum(states["bytes_after"]), sum(models[1]["states"]["bytes"]));
+  EXPECT_LT(sum(states["bytes_after"]), sum(states["bytes_before"]) * 3 / 4);
+}
+
 TEST_F(VizPage, ShowsWhatAProfileMeasured) {
   expect_ok(run_tool("genesis-run",
                      Words{"profile", tiny("qwen2.genesis"), "--runs", "1", "-o", path("p.json")} + kSizes));
@@ -297,6 +312,11 @@ TEST_F(VizPage, ShowsWhatAProfileMeasured) {
     last = steps["end_us"][i];
   }
   EXPECT_EQ(entry["measured"]["total_us"], last);
+  // The median of a single run is the time of that run.
+  for (size_t i = 0; i < steps["start_us"].size(); ++i)
+    EXPECT_NEAR(steps["median_us"][i].get<double>(),
+                steps["end_us"][i].get<double>() - steps["start_us"][i].get<double>(), 0.03);
+  EXPECT_EQ(entry["measured"]["timeline"]["median_us"].size(), steps["start_us"].size());
   EXPECT_EQ(page.data["view"], "time");
   expect_ok(run_tool("genesis-run",
                      Words{"profile", tiny("qwen2.genesis"), "--runs", "1", "-o", path("p.html")} + kSizes));

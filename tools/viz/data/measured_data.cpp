@@ -1,5 +1,9 @@
 #include "tools/viz/data/measured_data.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "executor/runtime/roofline.h"
 #include "schema/messages/human_bytes.h"
 
@@ -64,6 +68,33 @@ Json joined_timelines(const std::vector<Json>& timelines) {
   return joined;
 }
 
+std::vector<double> step_times(const Timeline& timeline, size_t steps) {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  std::vector<double> start(steps, kNever), end(steps, -kNever);
+  for (const Timeline::Track& track : timeline.tracks)
+    for (const Timeline::Span& span : track.spans) {
+      const auto step = static_cast<size_t>(span.step);
+      if (step >= steps) continue;
+      start[step] = std::min(start[step], span.start_us);
+      end[step] = std::max(end[step], span.end_us);
+    }
+  for (size_t i = 0; i < steps; ++i) end[i] = std::max(0.0, end[i] - start[i]);
+  return end;
+}
+
+std::vector<double> median_times(const std::vector<std::vector<double>>& runs) {
+  std::vector<double> medians;
+  for (size_t step = 0; !runs.empty() && step < runs.front().size(); ++step) {
+    std::vector<double> times;
+    for (const std::vector<double>& run : runs) times.push_back(run[step]);
+    std::ranges::sort(times);
+    const size_t middle = times.size() / 2;
+    medians.push_back(
+        rounded(times.size() % 2 == 1 ? times[middle] : (times[middle - 1] + times[middle]) / 2));
+  }
+  return medians;
+}
+
 Json measured_data(const Plan& plan, const Measurement& measured, Tables& tables) {
   const std::vector<double> least = least_microseconds(plan, measured.peaks);
   std::vector<double> start, end, least_us;
@@ -78,14 +109,18 @@ Json measured_data(const Plan& plan, const Measurement& measured, Tables& tables
     total = std::max(total, end.back());
   }
   // A profile runs the steps one after the other.
-  Json data{
-      {"device", measured.device},
-      {"runs", measured.runs},
-      {"total_us", total},
-      {"tracks", Json::array({measured.device + ", one step after the other"})},
-      {"steps",
-       {{"start_us", start}, {"end_us", end}, {"track", track}, {"kernel", kernel}, {"least_us", least_us}}},
-      {"peaks", peaks_data(measured.peaks)}};
+  Json data{{"device", measured.device},
+            {"runs", measured.runs},
+            {"total_us", total},
+            {"tracks", Json::array({measured.device + ", one step after the other"})},
+            {"steps",
+             {{"start_us", start},
+              {"end_us", end},
+              {"median_us", measured.median_us},
+              {"track", track},
+              {"kernel", kernel},
+              {"least_us", least_us}}},
+            {"peaks", peaks_data(measured.peaks)}};
   if (!measured.timeline.is_null()) data["timeline"] = measured.timeline;
   return data;
 }

@@ -80,6 +80,7 @@ class App {
   showTabs() {
     fill(this.tabs, this.views.map((view) => button(view.title, () => this.show(view.name), {
       role: "tab", id: `tab-${view.name}`, tabIndex: view.name === this.current ? 0 : -1, "aria-selected": String(view.name === this.current), "aria-controls": "main" })));
+    document.getElementById(`tab-${this.current}`)?.scrollIntoView({ block: "nearest", inline: "nearest" }); // a phone shows some of them
   }
 
   // Which model and entry point, where there is a choice.

@@ -15,3 +15,8 @@ export function smoothed(values, weight) {
     return sum / weighed;
   });
 }
+
+/** True for the learning rate, however a program names it: it follows a schedule and has no noise for smoothing to remove. */
+export function isSchedule(name) {
+  return /(^|[^a-z])(lr|learning[ _-]?rate)([^a-z]|$)/i.test(name);
+}

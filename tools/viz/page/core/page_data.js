@@ -165,6 +165,11 @@ export class Graph {
     return this.page.json.types[this.type[value]] ?? null;
   }
 
+  /** Bytes of a state as they are kept: fewer than its type says if it is quantized. */
+  keptBytes(value) {
+    return this.model.states.bytes[this.columns.values.index[value]] ?? this.typeOf(value)?.bytes ?? 0;
+  }
+
   /** The dtype of a node's first result. */
   dtype(node) {
     const first = this.firstResult(node);

@@ -90,7 +90,7 @@ export class Colouring {
   dtypes() {
     const { graph } = this.hierarchy, found = new Set();
     for (let node = 0; node < graph.size; ++node) found.add(graph.dtype(node));
-    return [...found].filter((name) => name).slice(0, 12);
+    return [...found].filter((name) => name);
   }
 }
 

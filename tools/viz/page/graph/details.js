@@ -29,7 +29,7 @@ export class Details {
       element("h2", {}, shortened(entry.name)),
       element("p", { class: "muted" }, snapshot.why ? `${snapshot.name}: ${snapshot.why}` : { author: "The author's graph.", bound: "With sizes for its symbols.", final: "The graph that runs." }[snapshot.kind] ?? snapshot.name),
       entry.problem && element("p", { class: "problem" }, entry.problem),
-      table([["nodes", count(this.graph.size, "node")], ...entry.sizes.map((size) => [size.symbol, `${size.size}${size.assumed ? " (an example)" : ""}`]), ["device", entry.device], ...this.sums(hierarchy.root)]),
+      table([["nodes", count(this.graph.size, "node")], ...entry.sizes.map((size) => [size.symbol, `${size.size}${size.assumed ? " (an example)" : ""}`]), entry.device && ["device", entry.device], ...this.sums(hierarchy.root)]),
       this.changes(), this.ops(hierarchy.root),
     ];
   }
@@ -62,15 +62,17 @@ export class Details {
     if (known.includes("flops")) rows.push(["FLOPs", quantity(colouring.amount(item, "flops"), "FLOP")], ["bytes moved", bytes(colouring.amount(item, "bytes"))]);
     if (known.includes("time")) rows.push(["time", duration(colouring.amount(item, "time"))]);
     const states = new Set(nodes.flatMap((node) => [...this.graph.inputs(node)].filter((value) => this.graph.kind(value) === 1)));
-    if (states.size > 0) rows.push(["states read", `${states.size}, ${bytes([...states].reduce((sum, value) => sum + (this.graph.typeOf(value)?.bytes ?? 0), 0))}`]);
+    if (states.size > 0) rows.push(["states read", `${states.size}, ${bytes([...states].reduce((sum, value) => sum + this.graph.keptBytes(value), 0))}`]);
     return rows;
   }
 
   ops(item) {
     const counts = new Map();
     for (const node of this.hierarchy.nodesBelow(item)) counts.set(this.graph.op(node), (counts.get(this.graph.op(node)) ?? 0) + 1);
-    const rows = [...counts].sort((a, b) => b[1] - a[1]).slice(0, kMaxRows);
-    return rows.length > 0 && section("Ops", table(rows.map(([op, number]) => [shortened(op, 60), number.toLocaleString("en")])));
+    const rows = [...counts].sort((a, b) => b[1] - a[1]), rest = rows.slice(kMaxRows);
+    const shown = rows.slice(0, kMaxRows).map(([op, number]) => [shortened(op, 60), number.toLocaleString("en")]);
+    if (rest.length > 0) shown.push([`${rest.length.toLocaleString("en")} more`, rest.reduce((sum, [, number]) => sum + number, 0).toLocaleString("en")]);
+    return rows.length > 0 && section("Ops", table(shown));
   }
 
   node(node) {

@@ -55,13 +55,15 @@ export class GraphView {
     this.draw();
   }
 
-  /** Everything, if it can be read then; else the top of it. */
+  /** Everything, if it can be read then; else the top of it, large enough for its labels, where its first item is. */
   begin() {
-    const readable = 0.72, [left, top, right] = this.scene.bounds;
+    const readable = 0.72, least = 0.6, [left, top, right] = this.scene.bounds;
     this.fit();
     if (this.camera.scale >= readable * 0.8) return;
-    this.camera.scale = Math.max(0.35, Math.min(readable, (this.width - 40) / (right - left)));
-    this.camera.x = this.width / 2 - ((left + right) / 2) * this.camera.scale;
+    this.camera.scale = Math.max(least, Math.min(readable, (this.width - 40) / (right - left)));
+    const isWider = (right - left) * this.camera.scale > this.width, first = this.scene.blocks.reduce((high, block) => (block.y < high.y ? block : high), this.scene.blocks[0]);
+    const middle = isWider && first ? first.x + first.width / 2 : (left + right) / 2;
+    this.camera.x = this.width / 2 - middle * this.camera.scale;
     this.camera.y = 20 - top * this.camera.scale;
   }
 

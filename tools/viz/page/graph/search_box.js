@@ -46,7 +46,7 @@ export class SearchBox {
       const name = this.hierarchy.isNode(item) ? graph.nodeName(item) : this.hierarchy.label(item);
       return element("li", { role: "option", "aria-selected": String(i === this.at), onclick: () => this.go(i) },
         element("b", {}, shortened(op, 40)), " ", element("span", {}, shortened(name)));
-    }));
+    }), this.items.length > kMaxShown && element("li", { class: "muted", role: "presentation" }, `and ${(this.items.length - kMaxShown).toLocaleString("en")} more: a longer word finds fewer`));
   }
 
   key(event) {

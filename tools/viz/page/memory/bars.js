@@ -1,6 +1,16 @@
 // A short list of amounts as bars: name, bar, value in words.
 import { element } from "../core/dom.js";
 
+/**
+ * The first `most` amounts of a sorted list; behind them, without a bar, how many more there are and what they are together.
+ */
+export function largest(rows, most, format) {
+  const rest = rows.slice(most);
+  if (rest.length < 2) return rows;
+  const value = rest.reduce((sum, row) => sum + row.value, 0);
+  return [...rows.slice(0, most), { name: `${rest.length.toLocaleString("en")} more`, value: 0, text: format(value) }];
+}
+
 /** @param {{name: string, value: number, text: string}[]} rows */
 export function bars(rows) {
   const most = rows.reduce((largest, row) => Math.max(largest, row.value), 0) || 1;

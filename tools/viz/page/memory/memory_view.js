@@ -6,7 +6,7 @@ import { button, element, fill, shortened } from "../core/dom.js";
 import { bytes, count, percent, roundBytes } from "../core/format.js";
 import { Table } from "../core/table.js";
 import { blockColours } from "../core/theme.js";
-import { bars } from "./bars.js";
+import { bars, largest } from "./bars.js";
 import { BudgetPanel } from "./budget_panel.js";
 import { ranksPanel } from "./ranks_panel.js";
 import { aliveAt, blockRows, shortName, sums } from "./memory_data.js";
@@ -92,7 +92,7 @@ class Memory {
     }
     fill(this.moment, this.atStep(step, alive));
     this.aliveTitle.textContent = `${count(alive.length, "tensor")} alive at step ${step}${step === this.plan.peak_step ? ", the peak" : ""}`;
-    const column = (title, key) => element("div", {}, element("h3", {}, title), bars(sums(alive, key).slice(0, 14).map(([name, value]) => ({ name: shortened(name, 60), value, text: bytes(value) }))));
+    const column = (title, key) => element("div", {}, element("h3", {}, title), bars(largest(sums(alive, key).map(([name, value]) => ({ name: shortened(name, 60), value, text: bytes(value) })), 14, bytes)));
     fill(this.sums, column("By kind", (row) => row.kind), column("By layer", (row) => row.layer));
     this.table.use(alive);
   }

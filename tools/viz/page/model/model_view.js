@@ -5,7 +5,7 @@ import { bytes, count, digits } from "../core/format.js";
 import { lenientMatcher } from "../core/matcher.js";
 import { undelta } from "../core/page_data.js";
 import { Table } from "../core/table.js";
-import { bars } from "../memory/bars.js";
+import { bars, largest } from "../memory/bars.js";
 import { layerOf, sums } from "../memory/memory_data.js";
 
 export function modelView(app) {
@@ -60,7 +60,7 @@ class ModelPage {
 
   sums(title, key) {
     const found = sums(this.rows, key);
-    return found.length > 0 && element("div", {}, element("h3", {}, title), bars(found.slice(0, 12).map(([name, value]) => ({ name: shortened(name, 50), value, text: bytes(value) }))));
+    return found.length > 0 && element("div", {}, element("h3", {}, title), bars(largest(found.map(([name, value]) => ({ name: shortened(name, 50), value, text: bytes(value) })), 12, bytes)));
   }
 
   pairs(title, rows) {

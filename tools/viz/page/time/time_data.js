@@ -7,14 +7,32 @@ import { isCommunication } from "./timeline_data.js";
 export function timeRows(page, model, entryIndex) {
   const entry = page.json.models[model].entries[entryIndex], { steps } = entry.measured;
   const graph = page.graph(model, entryIndex, entry.snapshots.length - 1), nodes = undelta(entry.plan.steps.node);
-  return steps.start_us.map((start, i) => stepRow(page, graph, nodes[i], { i, start, end: steps.end_us[i], track: steps.track[i], kernel: page.string(steps.kernel[i]), least: steps.least_us[i] }));
+  return steps.start_us.map((start, i) => stepRow(page, graph, nodes[i], { i, start, end: steps.end_us[i], us: steps.end_us[i] - start, median: steps.median_us[i], track: steps.track[i], kernel: page.string(steps.kernel[i]), least: steps.least_us[i] }));
+}
+
+/**
+ * The same steps as the run of the timeline had them, on the first rank: from where a step began on any track to where it
+ * ended on all.
+ */
+export function runRows(timeline, rows) {
+  const start = rows.map(() => Infinity), end = rows.map(() => 0), { step, track, start_us, end_us } = timeline.spans;
+  step.forEach((at, i) => {
+    if (timeline.tracks[track[i]].rank > 0) return;
+    start[at] = Math.min(start[at], start_us[i]);
+    end[at] = Math.max(end[at], end_us[i]);
+  });
+  return rows.map((row, i) => withRates({ ...row, start: Math.min(start[i], end[i]), end: end[i], us: Math.max(0, end[i] - start[i]), median: timeline.median_us[i] }));
 }
 
 function stepRow(page, graph, node, step) {
   const known = node >= 0 && node < graph.size, cost = known ? graph.cost(node) : null, name = known ? graph.nodeName(node) : "";
-  const us = step.end - step.start, flops = cost?.flops ?? 0, bytes = cost?.bytes ?? 0;
-  return { ...step, node, name, us, flops, bytes, path: known ? graph.name[node] : -1, op: known ? graph.op(node) : "", layer: layerOf(name), share: step.least > 0 && us > 0 ? step.least / us : null,
-    flopRate: us > 0 && flops > 0 ? (flops / us) * 1e6 : null, byteRate: us > 0 && bytes > 0 ? (bytes / us) * 1e6 : null, count: 1 };
+  return withRates({ ...step, node, name, flops: cost?.flops ?? 0, bytes: cost?.bytes ?? 0, path: known ? graph.name[node] : -1, op: known ? graph.op(node) : "", layer: layerOf(name), count: 1 });
+}
+
+// Adds rates to a row: the share of its time that the device's limits would need, FLOP/s and bytes/s.
+function withRates(row) {
+  const { us, least, flops, bytes } = row;
+  return { ...row, share: least > 0 && us > 0 ? least / us : null, flopRate: us > 0 && flops > 0 ? (flops / us) * 1e6 : null, byteRate: us > 0 && bytes > 0 ? (bytes / us) * 1e6 : null };
 }
 
 /** Rows with the same key made one. */
@@ -22,12 +40,11 @@ export function grouped(rows, key) {
   const found = new Map();
   for (const row of rows) {
     const name = row[key];
-    const sum = found.get(name) ?? { name, op: key === "op" ? name : "", kernel: key === "kernel" ? name : "", us: 0, least: 0, flops: 0, bytes: 0, count: 0, path: -1 };
-    for (const field of ["us", "least", "flops", "bytes", "count"]) sum[field] += row[field];
+    const sum = found.get(name) ?? { name, op: key === "op" ? name : "", kernel: key === "kernel" ? name : "", us: 0, median: 0, least: 0, flops: 0, bytes: 0, count: 0, path: -1 };
+    for (const field of ["us", "median", "least", "flops", "bytes", "count"]) sum[field] += row[field];
     found.set(name, sum);
   }
-  return [...found.values()].map((sum) => ({ ...sum, share: sum.least > 0 && sum.us > 0 ? sum.least / sum.us : null,
-    flopRate: sum.us > 0 && sum.flops > 0 ? (sum.flops / sum.us) * 1e6 : null, byteRate: sum.us > 0 && sum.bytes > 0 ? (sum.bytes / sum.us) * 1e6 : null }));
+  return [...found.values()].map(withRates);
 }
 
 /**

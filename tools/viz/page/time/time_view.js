@@ -7,9 +7,9 @@ import { bytes, count, duration, percent, quantity } from "../core/format.js";
 import { lenientMatcher } from "../core/matcher.js";
 import { Table } from "../core/table.js";
 import { blockColours, kindOf, opColours, scaleColours } from "../core/theme.js";
-import { bars } from "../memory/bars.js";
+import { bars, largest } from "../memory/bars.js";
 import { shortName } from "../memory/memory_data.js";
-import { chromeTrace, grouped, timeRows } from "./time_data.js";
+import { chromeTrace, grouped, runRows, timeRows } from "./time_data.js";
 import { communicationRows, trackNames, trackRows, spanRows } from "./timeline_data.js";
 
 const kBy = { step: "step", op: "op", kernel: "kernel", layer: "layer" };
@@ -32,40 +32,55 @@ export function timeView(app) {
 class Time {
   constructor(app, entry) {
     Object.assign(this, { app, entry, by: "step", colour: "op", timeline: entry.measured.timeline ?? null });
-    this.rows = timeRows(app.page, app.model, app.entry);
-    this.spans = this.timeline ? spanRows(this.timeline, this.rows) : [];
+    this.alone = timeRows(app.page, app.model, app.entry);
+    this.inRun = this.timeline ? runRows(this.timeline, this.alone) : [];
+    this.spans = this.timeline ? spanRows(this.timeline, this.alone) : [];
     this.shown = this.timeline ? "run" : "alone";
-    this.total = this.rows.reduce((sum, row) => sum + row.us, 0);
     this.chosen = element("div", { class: "chosen", "aria-live": "polite" }, element("span", { class: "muted" }, "A click shows a step; the wheel zooms, a drag pans; a drag with Shift sums up. Keys: , and . step along a track, f looks closer, w a s d move, 0 shows all."));
     this.fits = () => true;
-    [this.tableBox, this.chartBox] = [element("div"), element("div")];
+    [this.tableBox, this.chartBox, this.sumBox] = [element("div"), element("div"), element("div")];
+  }
+
+  /** The steps of the run that the timeline shows: table and timeline are of one run. */
+  get rows() {
+    return this.shown === "run" ? this.inRun : this.alone;
+  }
+
+  get total() {
+    return this.rows.reduce((sum, row) => sum + row.us, 0);
   }
 
   parts() {
+    this.show(this.shown);
+    return [this.head(), this.toolbar(), this.legend(), this.chartBox, this.chosen, this.sumBox, this.tableBox];
+  }
+
+  show(shown) {
+    this.shown = shown;
     this.showChart();
+    fill(this.sumBox, this.tracks(), this.kinds());
     this.showTable();
-    return [this.head(), this.toolbar(), this.legend(), this.chartBox, this.chosen, this.tracks(), this.kinds(), this.tableBox];
   }
 
   showChart() {
-    this.chart = this.shown === "run" ? this.blocks(this.spans, trackNames(this.timeline)) : this.blocks(this.rows, this.entry.measured.tracks);
+    this.chart = this.shown === "run" ? this.blocks(this.spans, trackNames(this.timeline)) : this.blocks(this.alone, this.entry.measured.tracks);
     fill(this.chartBox, this.chart.root);
   }
 
   head() {
-    const { measured } = this.entry, least = this.rows.reduce((sum, row) => sum + row.least, 0);
+    const { measured } = this.entry, least = this.alone.reduce((sum, row) => sum + row.least, 0);
     return element("div", {}, element("h2", {}, `${duration(this.timeline?.total_us ?? measured.total_us)} on ${measured.device}`),
-      element("p", { class: "muted" }, `${count(this.rows.length, "step")}, the fastest of ${count(measured.runs, "run")}${this.timeline ? `; one after the other they take ${duration(measured.total_us)}` : ""}${least > 0 ? `; the device's limits allow ${duration(least)} for the same, ${percent(least / (this.total || 1))} of the time in steps` : ""}.`),
+      element("p", { class: "muted" }, `${count(this.alone.length, "step")}, the fastest of ${count(measured.runs, "run")}; the table is of the run that the timeline shows, and its medians are of all runs${this.timeline ? `; one after the other they take ${duration(measured.total_us)}` : ""}${least > 0 ? `; the device's limits allow ${duration(least)} for the same, ${percent(least / (this.alone.reduce((sum, row) => sum + row.us, 0) || 1))} of the time in steps` : ""}.`),
       measured.peaks.length > 0 && element("details", {}, element("summary", {}, "What this device can do"), bars(measured.peaks.map(({ name, value, unit }) => ({ name: shortened(name, 80), value: 0, text: quantity(value, unit) })))));
   }
 
   toolbar() {
-    return element("div", { class: "toolbar" }, this.timeline && choice("Show", [["run", "the run, as it goes"], ["alone", "one step after the other"]], this.shown, (shown) => { this.shown = shown; this.showChart(); }),
+    return element("div", { class: "toolbar" }, this.timeline && choice("Show", [["run", "the run, as it goes"], ["alone", "one step after the other"]], this.shown, (shown) => this.show(shown)),
       choice("Table by", Object.entries(kBy), this.by, (by) => { this.by = by; this.showTable(); }),
       choice("Colour", [["op", "kind of op"], ["roofline", "share of the roofline"]], this.colour, (colour) => { this.colour = colour; this.chart.draw(); }),
       element("input", { type: "search", placeholder: "Filter by name, op or kernel", "aria-label": "Filter by name, op or kernel", oninput: (event) => this.useFilter(event.target.value) }),
       button("All", () => this.chart.show(0, this.chart.end), { title: "The whole run (0)" }),
-      button("Export trace", () => download("trace.json", "application/json", chromeTrace(this.entry, this.rows, this.spans)), { title: "For Perfetto and chrome://tracing" }),
+      button("Export trace", () => download("trace.json", "application/json", chromeTrace(this.entry, this.alone, this.spans)), { title: "For Perfetto and chrome://tracing" }),
       button("Show in the graph", () => this.app.showGraphBy("time")));
   }
 
@@ -89,7 +104,7 @@ class Time {
 
   // How busy threads and streams were, and what was hidden behind what.
   tracks() {
-    if (!this.timeline) return null;
+    if (this.shown !== "run") return null;
     const rows = trackRows(this.timeline, this.spans), exchanged = communicationRows(this.timeline, this.spans);
     return element("div", { class: "columns" }, element("div", {}, element("h3", {}, "How busy each track was"), bars(rows.map((row) => ({ name: row.name, value: row.us, text: `${duration(row.us)}, ${percent(row.share)}` })))),
       exchanged.length > 0 && element("div", {}, element("h3", {}, "Communication, and how much of it computation hides"), bars(exchanged.map((row) => ({ name: `rank ${row.rank}`, value: row.us, text: `${duration(row.us)}, ${percent(row.hidden / row.us)} hidden` })))));
@@ -105,12 +120,13 @@ class Time {
   // What ran between two times, by op.
   sum(rows, from, to) {
     const inside = rows.map((row) => ({ ...row, us: Math.min(row.end, to) - Math.max(row.start, from) })).filter((row) => row.us > 0), all = inside.reduce((sum, row) => sum + row.us, 0);
-    const ops = grouped(inside, "op").sort((a, b) => b.us - a.us).slice(0, 8).map((row) => `${row.name} ${duration(row.us)} in ${row.count}`);
+    const most = 8, found = grouped(inside, "op").sort((a, b) => b.us - a.us), ops = found.slice(0, most).map((row) => `${row.name} ${duration(row.us)} in ${row.count}`);
+    if (found.length > most) ops.push(`and ${count(found.length - most, "more op")}`);
     fill(this.chosen, element("b", {}, `${duration(to - from)} from ${duration(from)}`), ` ${count(inside.length, "piece")} of work, ${duration(all)} together: ${ops.join(", ")}`);
   }
 
   get current() {
-    return this.shown === "run" ? this.spans : this.rows;
+    return this.shown === "run" ? this.spans : this.alone;
   }
 
   /** Keys of the whole page while this view is shown. */
@@ -151,20 +167,22 @@ class Time {
   }
 
   kinds() {
-    const byKind = new Map();
+    const byKind = new Map(), { total } = this;
     for (const row of this.rows) byKind.set(kindOf(row.op).name, (byKind.get(kindOf(row.op).name) ?? 0) + row.us);
-    const list = (title, sums) => element("div", {}, element("h3", {}, title), bars(sums.sort((a, b) => b[1] - a[1]).slice(0, 12).map(([name, us]) => ({ name: shortened(name, 50), value: us, text: `${duration(us)}, ${percent(us / this.total)}` }))));
+    const text = (us) => `${duration(us)}, ${percent(us / total)}`;
+    const list = (title, sums) => element("div", {}, element("h3", {}, title), bars(largest(sums.sort((a, b) => b[1] - a[1]).map(([name, us]) => ({ name: shortened(name, 50), value: us, text: text(us) })), 12, text)));
     return element("div", { class: "columns" }, list("By kind of op", [...byKind]), list("By layer", grouped(this.rows, "layer").map((row) => [row.name, row.us])));
   }
 
   showTable() {
-    const steps = this.by === "step";
+    const steps = this.by === "step", { total } = this;
     const columns = [{ title: steps ? "Step" : this.by, value: (row) => row.name || row.op, text: (row) => shortened(row.name || row.op, 80), wide: true },
-      steps ? { title: "Op", value: (row) => row.op } : { title: "Steps", value: (row) => row.count, number: true }, steps && { title: "Kernel", value: (row) => row.kernel },
-      { title: "Time", value: (row) => row.us, text: (row) => duration(row.us), number: true }, { title: "Share", value: (row) => row.us, text: (row) => percent(row.us / this.total), number: true },
-      { title: "Roofline", value: (row) => row.share, text: (row) => percent(row.share), number: true }, { title: "FLOP/s", value: (row) => row.flopRate, text: (row) => (row.flopRate ? quantity(row.flopRate) : "–"), number: true },
+      !steps && { title: "Steps", value: (row) => row.count, number: true },
+      { title: "Time", value: (row) => row.us, text: (row) => duration(row.us), number: true }, { title: "Median", value: (row) => row.median, text: (row) => duration(row.median), number: true }, { title: "Share", value: (row) => row.us, text: (row) => percent(row.us / total), number: true },
+      { title: "Roofline", value: (row) => row.share, text: (row) => percent(row.share), number: true }, steps && { title: "Op", value: (row) => row.op }, steps && { title: "Kernel", value: (row) => row.kernel },
+      { title: "FLOP/s", value: (row) => row.flopRate, text: (row) => (row.flopRate ? quantity(row.flopRate) : "–"), number: true },
       { title: "Bytes/s", value: (row) => row.byteRate, text: (row) => (row.byteRate ? `${bytes(row.byteRate)}/s` : "–"), number: true }].filter(Boolean);
-    const table = new Table(`Time by ${this.by}`, columns, { sortBy: steps ? 3 : 2, select: steps ? (row) => this.reveal(row) : undefined });
+    const table = new Table(`Time by ${this.by}`, columns, { sortBy: steps ? 1 : 2, select: steps ? (row) => this.reveal(row) : undefined });
     const kept = this.rows.filter((row) => this.fits(row));
     fill(this.tableBox, table.use(steps ? kept : grouped(kept, this.by)).root);
   }

@@ -1,14 +1,14 @@
 // The view "Training": every column of the runs' metrics.jsonl as curves, several runs over each other, smoothed as the
 // slider says; values under the pointer, and everything as CSV.
 import { LineChart } from "../charts/line_chart.js";
-import { smoothed } from "../charts/smooth.js";
+import { isSchedule, smoothed } from "../charts/smooth.js";
 import { button, choice, download, element, fill, shortened } from "../core/dom.js";
 import { digits, quantity } from "../core/format.js";
 import { lenientMatcher } from "../core/matcher.js";
 import { lineColour } from "../core/theme.js";
 import { runsAsCsv } from "./csv.js";
 
-const kFirst = ["loss", "eval_loss", "learning_rate", "grad_norm", "tokens_per_second"];
+const kFirst = ["loss", "evaluation_loss", "eval_loss", "lr", "learning_rate", "grad_norm", "items_per_second", "tokens_per_second"];
 const kXColumns = ["step", "seconds", "elapsed_seconds", "tokens", "time"];
 const kSparse = 60; // points that are far apart are shown as dots
 
@@ -93,7 +93,7 @@ export class TrainingView {
 
   show(name) {
     const chart = this.charts.get(name) ?? this.make(name), { settings } = this;
-    Object.assign(chart.options, { xLog: settings.xLog, yLog: settings.yLog && name !== "learning_rate", xTitle: settings.x });
+    Object.assign(chart.options, { xLog: settings.xLog, yLog: settings.yLog && !isSchedule(name), xTitle: settings.x });
     chart.use(this.runs.flatMap((run, i) => (this.hidden.has(i) ? [] : this.series(run, i, name))));
   }
 
@@ -102,7 +102,7 @@ export class TrainingView {
     const column = columnOf(run, name);
     if (!column) return [];
     const x = columnOf(run, this.settings.x)?.values ?? column.values.map((_, i) => i), known = column.values.filter((value) => value !== null).length;
-    const sparse = known <= kSparse || known < column.values.length / 2, weight = sparse || name === "learning_rate" ? 0 : this.settings.smoothing;
+    const sparse = known <= kSparse || known < column.values.length / 2, weight = sparse || isSchedule(name) ? 0 : this.settings.smoothing;
     const line = { name: run.name, x, y: smoothed(column.values, weight), colour, dots: sparse && known <= kSparse };
     return weight > 0 ? [{ ...line, y: column.values, faint: true }, line] : [line];
   }
