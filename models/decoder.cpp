@@ -60,8 +60,11 @@ void add_cached_rows(Model& model, const Decoder& decoder, int64_t rows) {
   GraphBuilder g(model, "decode");
   const Value tokens = g.input("tokens", DType::i64, {rows, 1}),
               position = g.input("position", DType::i64, {rows});
-  const Value x = decoder.hidden(tokens, {.ids = unsqueeze(position, 1), .start = position});
-  g.output("logits", decoder.logits(reshape(x, {rows, x.dim(2)}), true));
+  // The head, too, gets [rows, 1, hidden]: rows of another axis would belong together, and their number would choose how
+  // the CPU adds them up (backends/cpu/product_ways.h).
+  const Value logits =
+      decoder.logits(decoder.hidden(tokens, {.ids = unsqueeze(position, 1), .start = position}), true);
+  g.output("logits", reshape(logits, {rows, logits.dim(2)}));
 }
 
 // `positions_of` may ask for more inputs, behind tokens and targets.

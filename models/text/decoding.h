@@ -15,8 +15,10 @@ namespace genesis::text {
 // A row of the cache.
 struct Row {
   TextSoFar text;
+  Request request;    // of the answer, which refers to it and to the result
+  size_t number = 0;  // of the request
+  GenerateResult result;
   std::optional<Answer> answer;  // empty, or done: the row rests
-  size_t request = 0;            // that the answer is of
   bool goes_on() const { return answer && !answer->is_done(); }
 };
 

@@ -19,7 +19,7 @@ size_t checked_rows(const Model& model) {
   return static_cast<size_t>(rows_of_cache(model));
 }
 
-using OnResult = std::function<void(size_t, const GenerateResult&)>;
+using OnResult = std::function<void(size_t, GenerateResult)>;
 
 }  // namespace
 
@@ -38,16 +38,38 @@ class Generator::Impl {
   void check(const std::vector<int64_t>& prompt, const GenerateOptions& options) const {
     check(prompt, options, text().size());
   }
-  GenerateResult continue_with(const Request& request) {
+  GenerateResult continue_with(Request request) {
     check(request.prompt, request.options);
-    return run({&request, 1}, false, {})[0];
+    GenerateResult result;
+    std::optional<Request> only = std::move(request);
+    run([&] { return std::exchange(only, std::nullopt); }, false,
+        [&](size_t, GenerateResult made) { result = std::move(made); });
+    return result;
   }
-  std::vector<GenerateResult> generate_all(std::span<const Request> requests, const OnResult& on_result) {
-    for (size_t i = 0; i < requests.size(); ++i)
-      with_context([&] { check(requests[i].prompt, requests[i].options, 0); },
-                   [&] { return fmt::format("request {}", i); });
+  void generate_each(const NextRequest& next, const OnResult& on_result) {
     rewind(0);
-    return run(requests, true, on_result);
+    size_t number = 0;
+    const auto checked_next = [&] {
+      std::optional<Request> request = next();
+      if (request) check_request(*request, number++);
+      return request;
+    };
+    run(checked_next, true, on_result);
+  }
+  std::vector<GenerateResult> generate_all(
+      std::span<const Request> requests,
+      const std::function<void(size_t, const GenerateResult&)>& on_result) {
+    for (size_t i = 0; i < requests.size(); ++i) check_request(requests[i], i);
+    rewind(0);
+    std::vector<GenerateResult> results(requests.size());
+    const auto next = [at = requests.begin(), requests]() mutable {
+      return at == requests.end() ? std::nullopt : std::optional<Request>(*at++);
+    };
+    run(next, true, [&](size_t i, GenerateResult result) {
+      results[i] = std::move(result);
+      if (on_result) on_result(i, results[i]);
+    });
+    return results;
   }
   void rewind(int64_t length) {
     TextSoFar& text = rows_[0].text;
@@ -64,17 +86,28 @@ class Generator::Impl {
  private:
   // What one call makes.
   struct Work {
-    std::span<const Request> requests;
+    const NextRequest& next;
     bool forgets;  // the texts so far
     const OnResult& on_result;
-    std::vector<GenerateResult> results = std::vector<GenerateResult>(requests.size());
-    size_t next = 0;  // request that has no row yet
+    std::optional<Request> waiting = {};  // for a row
+    bool is_over = false;                 // there are no more requests
+    size_t taken = 0;                     // requests that have, or had, a row
     WorkClock clock = {};
+
+    bool has_next() {
+      if (!waiting && !is_over) waiting = next();
+      is_over = !waiting;
+      return !is_over;
+    }
   };
 
   bool runs_ahead() const { return options_.run_ahead.value_or(session_.is_asynchronous()); }
   void check(const std::vector<int64_t>& prompt, const GenerateOptions& options, int64_t behind) const;
-  std::vector<GenerateResult> run(std::span<const Request> requests, bool forgets, const OnResult& on_result);
+  void check_request(const Request& request, size_t number) const {
+    with_context([&] { check(request.prompt, request.options, 0); },
+                 [&] { return fmt::format("request {}", number); });
+  }
+  void run(const NextRequest& next, bool forgets, const OnResult& on_result);
   void begin(Work& work, Decoding& decoding);
   void take_request(Work& work, Row& row);
   void collect(Work& work);
@@ -87,12 +120,12 @@ class Generator::Impl {
   std::set<std::pair<std::string, Bindings>> compiled_;
 };
 
-std::vector<GenerateResult> Generator::Impl::run(std::span<const Request> requests, bool forgets,
-                                                 const OnResult& on_result) {
-  Work work{requests, forgets, on_result};
+void Generator::Impl::run(const NextRequest& next, bool forgets, const OnResult& on_result) {
+  Work work{next, forgets, on_result};
   const auto leave = [forgets](std::vector<Row>* rows) {
     for (Row& row : *rows) {
       row.answer.reset();
+      row.request = {};
       if (forgets) row.text.tokens.clear(), row.text.cached = 0;
     }
   };
@@ -101,13 +134,12 @@ std::vector<GenerateResult> Generator::Impl::run(std::span<const Request> reques
   const auto rests = [](const Row& row) { return !row.answer; };
   do {
     collect(work);
-    if (work.next == requests.size() || std::ranges::none_of(rows_, rests)) continue;
+    if (std::ranges::none_of(rows_, rests) || !work.has_next()) continue;
     decoding.drain();
     collect(work);
     begin(work, decoding);
-  } while (decoding.step() || work.next < requests.size());
+  } while (decoding.step() || work.has_next());
   collect(work);
-  return std::move(work.results);
 }
 
 // Answers that are done leave their rows.
@@ -115,20 +147,20 @@ void Generator::Impl::collect(Work& work) {
   for (Row& row : rows_) {
     if (!row.answer || row.goes_on()) continue;
     row.answer.reset();
-    if (work.on_result) work.on_result(row.request, work.results[row.request]);
+    work.on_result(row.number, std::move(row.result));
   }
 }
 
 // Rows that rest take requests and read their prompts.
 void Generator::Impl::begin(Work& work, Decoding& decoding) {
   std::vector<size_t> fresh;
-  for (size_t r = 0; r < rows_.size() && work.next < work.requests.size(); ++r) {
-    if (rows_[r].answer) continue;
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    if (rows_[r].answer || !work.has_next()) continue;
     take_request(work, rows_[r]);
     fresh.push_back(r);
   }
   PromptReader reader(session_, rows_, fresh, options_.prefill_chunk);
-  double& compile_seconds = work.results[rows_[fresh[0]].request].compile_seconds;
+  double& compile_seconds = rows_[fresh[0]].result.compile_seconds;
   {
     const Stopwatch watch(compile_seconds);
     for (const auto& [entry, size] : reader.plans()) compile(entry, {{"seq", size}});
@@ -141,19 +173,21 @@ void Generator::Impl::begin(Work& work, Decoding& decoding) {
 }
 
 void Generator::Impl::take_request(Work& work, Row& row) {
-  row.request = work.next++;
-  const Request& request = work.requests[row.request];
+  row.request = std::move(*work.waiting);
+  work.waiting.reset();
+  row.number = work.taken++;
+  const Request& request = row.request;
   TextSoFar& text = row.text;
   if (work.forgets) text.tokens.clear(), text.cached = 0;
   text.tokens.insert(text.tokens.end(), request.prompt.begin(), request.prompt.end());
   text.cached = std::min(text.cached, text.size() - 1);  // the last token is read again, at least
   // Keys are rotated by the length of the text that they were read in.
   if (takes_text_length(session_.model())) text.cached = 0;
-  GenerateResult& result = work.results[row.request];
-  result.prefilled = text.size() - text.cached;
+  row.result = {};
+  row.result.prefilled = text.size() - text.cached;
   row.answer.emplace(text, request,
                      Answer::Way{options_.text ? options_.text() : TokenText(), work.clock, runs_ahead()},
-                     result);
+                     row.result);
 }
 
 void Generator::Impl::check(const std::vector<int64_t>& prompt, const GenerateOptions& options,
@@ -193,8 +227,11 @@ GenerateResult Generator::continue_with(const std::vector<int64_t>& prompt, cons
                                         const std::function<bool(const Piece&)>& on_piece) {
   return impl_->continue_with({prompt, options, on_piece});
 }
-std::vector<GenerateResult> Generator::generate_all(std::span<const Request> requests,
-                                                    const OnResult& on_result) {
+void Generator::generate_each(const NextRequest& next, const OnResult& on_result) {
+  impl_->generate_each(next, on_result);
+}
+std::vector<GenerateResult> Generator::generate_all(
+    std::span<const Request> requests, const std::function<void(size_t, const GenerateResult&)>& on_result) {
   return impl_->generate_all(requests, on_result);
 }
 void Generator::check(const std::vector<int64_t>& prompt, const GenerateOptions& options) const {

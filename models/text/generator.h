@@ -8,6 +8,10 @@
 //
 //   auto answers = generator.generate_all({{.prompt = first}, {.prompt = second, .options = {.seed = 3}}});
 //
+// On the CPU a text has the same tokens for every number of rows, size of the cache and neighbour, bit for bit: each prompt is
+// read by itself, and a row of a product is added up as if it were alone. On a GPU products of more rows add in
+// another order, so that a text is that of its prompt alone up to rounding.
+//
 // Each token is chosen on the device (models/text/sampling_entries.h) and is the next step's input there. Where
 // steps go on by themselves (on a GPU), the host starts a step before it reads the token of the one before. A
 // step that was started and is not wanted any more is forgotten: all that later calls see is as if it had not run.
@@ -26,7 +30,7 @@ namespace genesis::text {
 
 struct GeneratorOptions {
   std::function<TokenText()> text = {};  // a new one for each answer; empty: answers are tokens only
-  int64_t prefill_chunk = 512;           // tokens that one run reads at most, of all rows; a power of two
+  int64_t prefill_chunk = 512;           // tokens of a prompt that one run reads at most; a power of two
   std::optional<bool> run_ahead = {};    // empty: where the device runs by itself
 };
 
@@ -52,12 +56,23 @@ class Generator {
   GenerateResult continue_with(const std::vector<int64_t>& prompt, const GenerateOptions& options,
                                const std::function<bool(const Piece&)>& on_piece = {});
 
-  // The text of each request, in their order. As many are made at a time as the cache has rows; when one ends, the next
-  // prompt takes its row. A text is the one that continue_with() makes of its prompt alone, up to rounding: products of
-  // more rows add in another order. `on_result` is told of each as it ends. The texts so far are forgotten.
+  // The next request, or nothing where there are no more.
+  using NextRequest = std::function<std::optional<Request>()>;
+
+  // The text of each request. As many are made at a time as the cache has rows; when one ends, the next prompt takes its row.
+  // A text is the one that continue_with() makes of its prompt alone, as said above. `on_result` is given each as it
+  // ends, with the number of its request, and nothing is kept: memory does not grow with the number of requests. The texts so far are
+  // forgotten.
   //
-  // Throws Error before the first step, naming the request by its place, where one is not fit for continue_with();
-  // callbacks may not call this generator.
+  // Throws Error, naming the request by its number, where one is not fit for continue_with(); whatever is thrown, results
+  // that were given are whole. Callbacks may not call this generator.
+  void generate_each(const NextRequest& next,
+                     const std::function<void(size_t request, GenerateResult result)>& on_result);
+
+  // The same with requests that are there already, all of which are checked first: the results, in their order.
+  // `on_result` is told of each as it ends.
+  //
+  // Throws Error before the first step, naming the request by its place, where one is not fit for continue_with().
   std::vector<GenerateResult> generate_all(
       std::span<const Request> requests,
       const std::function<void(size_t request, const GenerateResult& result)>& on_result = {});

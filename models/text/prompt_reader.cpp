@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 #include <numeric>
 
 #include "models/text/sampling_entries.h"
@@ -15,23 +14,45 @@ constexpr int64_t kCheapRows = 32;
 
 }  // namespace
 
-int64_t next_chunk(int64_t unread, int64_t room, int64_t most) {
-  if (unread >= most) return most;
-  const auto padded = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(unread)));
-  const bool is_waste = padded > kCheapRows && 4 * (padded - unread) > padded;
-  if (padded <= room && padded <= most && !is_waste) return padded;
-  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(unread)));
+ChunkSize next_chunk(int64_t unread, int64_t read, int64_t room, const ChunkLimits& limits) {
+  if (unread >= limits.most) return {limits.most};
+  const auto whole = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(unread))),
+             missing = whole - unread;
+  const bool is_cheap = whole <= kCheapRows;
+  if (is_cheap || 4 * missing <= whole) {
+    if (missing <= read) return {whole, missing};
+    if (whole <= room && (is_cheap || !limits.by_length_alone)) return {whole};
+    // A context of a few tokens. Kernels give up to kCheapRows rows the bits that they have padded to a power of two.
+    if (is_cheap && limits.by_length_alone) return {unread};
+  }
+  return {static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(unread)))};
 }
 
 PromptReader::PromptReader(Session& session, std::vector<Row>& rows, std::vector<size_t> fresh, int64_t most)
-    : session_(session), rows_(rows), fresh_(std::move(fresh)) {
+    : session_(session), rows_(rows), fresh_(std::move(fresh)), by_length_alone_(!session.is_asynchronous()) {
+  if (by_length_alone_)
+    cut_by_length_alone(most);
+  else
+    cut_for_speed(most);
+}
+
+void PromptReader::cut_by_length_alone(int64_t most) {
+  if (rows_.size() == 1)
+    chunks_ = cut_one_by_one(kFillCache, most);
+  else if (session_.model().find_entry(kFillRow))
+    chunks_ = cut_one_by_one(kFillRow, most);
+  else
+    chunks_ = cut_together(most);
+}
+
+void PromptReader::cut_for_speed(int64_t most) {
   const Answer& first = *rows_[fresh_[0]].answer;
   const std::string entry = prefill_name(features_of(first.options()));
   if (rows_.size() == 1 && first.remaining() > 0 && session_.model().find_entry(entry))
     sampling_entry_ = entry;
   chunks_ = cut_together(most);
   if (session_.model().find_entry(kFillRow))
-    if (auto one_by_one = cut_one_by_one(most); cost_of(one_by_one) < cost_of(chunks_))
+    if (auto one_by_one = cut_one_by_one(kFillRow, most); cost_of(one_by_one) < cost_of(chunks_))
       chunks_ = std::move(one_by_one);
   if (sampling_entry_.empty()) return;
   chunks_.back().entry = sampling_entry_;
@@ -54,10 +75,10 @@ std::vector<PromptReader::Chunk> PromptReader::cut_together(int64_t most) const 
   return cut(kFillCache, all, static_cast<int64_t>(std::bit_floor(each)));
 }
 
-std::vector<PromptReader::Chunk> PromptReader::cut_one_by_one(int64_t most) const {
+std::vector<PromptReader::Chunk> PromptReader::cut_one_by_one(const char* entry, int64_t most) const {
   std::vector<Chunk> chunks;
   for (const size_t row : fresh_)
-    for (Chunk& chunk : cut(kFillRow, {row}, most)) chunks.push_back(std::move(chunk));
+    for (Chunk& chunk : cut(entry, {row}, most)) chunks.push_back(std::move(chunk));
   return chunks;
 }
 
@@ -72,13 +93,18 @@ std::vector<PromptReader::Chunk> PromptReader::cut(const char* entry, const std:
     return is_fresh(rows[i]) ? end_of(rows_[rows[i]]) - read[i].at : int64_t{0};
   };
   for (;;) {
-    int64_t longest = 0, room = std::numeric_limits<int64_t>::max();
+    int64_t longest = 0;
     for (size_t i = 0; i < rows.size(); ++i) longest = std::max(longest, unread(i));
     if (longest == 0) return chunks;
-    // Of several rows padding is not written.
-    if (rows_.size() == 1) room = rows_[0].text.capacity - read[0].at;
-    const int64_t size = next_chunk(longest, room, most);
-    for (size_t i = 0; i < rows.size(); ++i) read[i].count = std::min(size, unread(i));
+    // Rows that read side by side begin where each of them is.
+    const int64_t before = rows.size() == 1 ? read[0].at : 0;
+    // The padding of one of several rows is not written, but no chunk may be longer than the cache.
+    const int64_t room = rows_[0].text.capacity - (rows_.size() == 1 ? before : 0);
+    const auto [size, repeated] = next_chunk(longest, before, room, {most, by_length_alone_});
+    for (size_t i = 0; i < rows.size(); ++i) {
+      read[i].at -= repeated;
+      read[i].count = std::min(size, unread(i));
+    }
     chunks.push_back({entry, size, rows, read});
     for (Part& part : read) part.at += part.count;
   }

@@ -1,6 +1,9 @@
 // genesis-run generate: text from a language model.
+#include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <map>
+#include <optional>
 
 #include "models/text/generator.h"
 #include "models/text/sampling_entries.h"
@@ -46,33 +49,87 @@ std::vector<int64_t> truncated(std::vector<int64_t> prompt, int64_t context, con
   const int64_t room = std::min(flags.options.max_tokens, context / 2),
                 most = std::max<int64_t>(1, context - std::max<int64_t>(room - 1, 0)),
                 size = static_cast<int64_t>(prompt.size());
-  if (!flags.truncate || size <= context) return prompt;
-  std::cerr << fmt::format("the prompt has {} tokens: its last {} are read\n", size, most);
-  prompt.erase(prompt.begin(), prompt.end() - most);
+  if (flags.truncate && size > context) prompt.erase(prompt.begin(), prompt.end() - most);
   return prompt;
 }
 
-// A text to make: which one of a prompt's.
+// A text to make: which one of a prompt's. Each draws by its own seed, the next after that of the one before: with that seed it is
+// the same text alone.
 struct Sample {
   Prompt prompt;
   size_t index;  // of the prompt
   int64_t number;
+  text::Request request;
 };
 
-// Those of a prompt stand together.
-std::vector<Sample> samples_of(const std::vector<Prompt>& prompts, const Flags& flags) {
-  std::vector<Sample> samples;
-  for (size_t i = 0; i < prompts.size(); ++i)
-    for (int64_t number = 0; number < flags.samples; ++number) samples.push_back({prompts[i], i, number});
-  return samples;
-}
+// The texts to make, one after the other; those of a prompt stand together. Prompts are encoded when their turn has come.
+class Samples {
+ public:
+  Samples(const Model& model, const TextCodec& codec, Prompts prompts, const Flags& flags)
+      : context_(longest_context(model, flags)),
+        vocabulary_(text::vocabulary_of(model.entry("decode"), 2)),
+        codec_(codec),
+        prompts_(std::move(prompts)),
+        flags_(flags) {
+    survey();
+  }
 
-// Each draws by its own seed, the next after that of the one before: with that seed it is the same text alone.
-text::GenerateOptions options_of(const Sample& sample, const Flags& flags) {
-  text::GenerateOptions options = flags.options;
-  options.seed += static_cast<uint64_t>(sample.number);
-  return options;
-}
+  std::optional<Sample> next() {
+    if (number_ == flags_.samples && !next_prompt()) return std::nullopt;
+    Sample sample{prompt_, index_, number_++, {tokens_, flags_.options}};
+    sample.request.options.seed += static_cast<uint64_t>(sample.number);
+    return sample;
+  }
+
+  int64_t count() const { return count_; }
+  int64_t longest() const { return longest_; }  // tokens of a prompt, 1 at least
+  // The first that no text can be made of; empty: there is none.
+  const std::optional<Sample>& unfit() const { return unfit_; }
+
+ private:
+  bool next_prompt() {
+    std::optional<Prompt> prompt = prompts_.next();
+    if (!prompt) return false;
+    prompt_ = std::move(*prompt);
+    const std::vector<int64_t> whole = codec_.encode(prompt_.text);
+    read_ = std::ssize(whole);
+    tokens_ = truncated(whole, context_, flags_);
+    ++index_;
+    number_ = 0;
+    return true;
+  }
+
+  // Goes through all prompts once, for the size of the cache and for mistakes that are better told before the work.
+  void survey() {
+    while (next_prompt()) {
+      const int64_t size = std::ssize(tokens_);
+      if (size < read_)
+        std::cerr << fmt::format("the prompt has {} tokens: its last {} are read\n", read_, size);
+      longest_ = std::max(longest_, size);
+      const auto is_unknown = [&](int64_t token) { return token < 0 || token >= vocabulary_; };
+      if (!unfit_ && (size == 0 || size > context_ || std::ranges::any_of(tokens_, is_unknown)))
+        unfit_ = Sample{prompt_, index_, 0, {tokens_, flags_.options}};
+    }
+    count_ = static_cast<int64_t>(index_ + 1) * flags_.samples;
+    if (count_ == 0) fail("{} has no prompts", flags_.prompts.lines);
+    prompts_.rewind();
+    index_ = kNone, number_ = flags_.samples;
+  }
+
+  static constexpr size_t kNone = -1;
+  const int64_t context_, vocabulary_;
+  const TextCodec& codec_;
+  Prompts prompts_;
+  const Flags& flags_;
+  // The prompt at hand.
+  Prompt prompt_;
+  std::vector<int64_t> tokens_;
+  int64_t read_ = 0;  // tokens before it was truncated
+  size_t index_ = kNone;
+  int64_t number_ = flags_.samples;  // of the text to be made next
+  int64_t count_ = 0, longest_ = 1;
+  std::optional<Sample> unfit_;
+};
 
 nlohmann::ordered_json sample_json(const Sample& sample, const text::GenerateResult& result,
                                    const Flags& flags) {
@@ -99,16 +156,18 @@ void print_rates(const text::GenerateResult& result) {
       result.stop_reason == text::StopReason::kCacheFull ? "; stopped: the KV cache is full" : "");
 }
 
-void check(const text::Generator& generator, const Prompt& prompt, const std::vector<int64_t>& tokens,
-           const Flags& flags) {
-  with_context([&] { generator.check(tokens, flags.options); },
-               [&] { return fmt::format("prompt {}{}", shortened(prompt.text), printable(prompt.place)); });
+void check(const text::Generator& generator, const Sample& sample) {
+  with_context([&] { generator.check(sample.request.prompt, sample.request.options); },
+               [&] {
+                 return fmt::format("prompt {}{}", shortened(sample.prompt.text),
+                                    printable(sample.prompt.place));
+               });
 }
 
-void write_text(text::Generator& generator, const Sample& sample, const text::Request& request,
-                const Flags& flags) {
+void write_text(text::Generator& generator, const Sample& sample, const Flags& flags) {
   generator.rewind(0);
-  check(generator, sample.prompt, request.prompt, flags);
+  check(generator, sample);
+  const text::Request& request = sample.request;
   text::GenerateResult result;
   if (flags.out.json) {
     result = generator.continue_with(request.prompt, request.options);
@@ -126,101 +185,107 @@ void write_text(text::Generator& generator, const Sample& sample, const text::Re
 }
 
 // Positions that the longest of these prompts takes with its answer.
-int64_t wanted_positions(const Model& model, const std::vector<text::Request>& requests, const Flags& flags) {
-  const int64_t context = longest_context(model, flags);
-  size_t longest = 1;
-  for (const text::Request& request : requests) longest = std::max(longest, request.prompt.size());
-  const auto prompt = std::min(static_cast<int64_t>(longest), context);
+int64_t wanted_positions(const Model& model, const Samples& samples, const Flags& flags) {
+  const int64_t context = longest_context(model, flags), prompt = std::min(samples.longest(), context);
   return prompt + std::min(flags.options.max_tokens, context - prompt);
 }
 
 // The model with a cache of `rows` texts, no longer than these prompts and their answers need.
-std::shared_ptr<const Model> with_rows(const Model& model, const std::vector<text::Request>& requests,
-                                       const Flags& flags) {
+std::shared_ptr<const Model> with_rows(const Model& model, const Samples& samples, const Flags& flags) {
   constexpr int64_t kStep = 64;
-  const int64_t context = longest_context(model, flags), wanted = wanted_positions(model, requests, flags);
+  const int64_t context = longest_context(model, flags), wanted = wanted_positions(model, samples, flags);
   return with_context(
       [&] {
         return std::shared_ptr<const Model>(
-            models::with_cache(model, std::min(flags.batch, std::ssize(requests)),
+            models::with_cache(model, std::min(flags.batch, samples.count()),
                                std::min(context, (wanted + kStep - 1) / kStep * kStep)));
       },
       [&] { return fmt::format("--batch {}", flags.batch); });
 }
 
-// Answers as lines of JSON, as they end or in the order of the prompts.
+// Answers as lines of JSON, as they end or in the order of the prompts. What was written is let go; what waits for an earlier
+// answer is written at the end, also where an error is the end.
 class AnswerLines {
  public:
-  AnswerLines(const std::vector<Sample>& samples, const Flags& flags)
-      : samples_(samples), flags_(flags), lines_(samples.size()) {}
+  explicit AnswerLines(const Flags& flags) : flags_(flags) {}
+  AnswerLines(const AnswerLines&) = delete;
+  AnswerLines& operator=(const AnswerLines&) = delete;
+  ~AnswerLines() {
+    for (const auto& [number, line] : waiting_) std::cout << line << std::flush;
+  }
 
-  void add(size_t index, const text::GenerateResult& result) {
-    nlohmann::ordered_json json = sample_json(samples_[index], result, flags_);
-    if (flags_.unordered) json["index"] = samples_[index].index;
-    lines_[index] = json_text(json) + "\n";
-    if (flags_.unordered) std::cout << lines_[index] << std::flush;
-    for (; !flags_.unordered && next_ < lines_.size() && !lines_[next_].empty(); ++next_)
-      std::cout << lines_[next_] << std::flush;
+  void add(size_t number, const Sample& sample, const text::GenerateResult& result) {
+    nlohmann::ordered_json json = sample_json(sample, result, flags_);
+    if (flags_.unordered) json["index"] = sample.index;
+    waiting_[number] = json_text(json) + "\n";
+    if (flags_.unordered) next_ = number;
+    for (auto line = waiting_.begin(); line != waiting_.end() && line->first == next_; ++next_) {
+      std::cout << line->second << std::flush;
+      line = waiting_.erase(line);
+    }
   }
 
  private:
-  const std::vector<Sample>& samples_;
   const Flags& flags_;
-  std::vector<std::string> lines_;  // empty: not there yet
-  size_t next_ = 0;
+  std::map<size_t, std::string> waiting_;  // by number of the text
+  size_t next_ = 0;                        // to be written
 };
 
-void print_totals(const std::vector<text::GenerateResult>& results, double seconds) {
-  int64_t read = 0, written = 0;
+struct Totals {
+  int64_t texts = 0, read = 0, written = 0;
   double compile_seconds = 0;
-  for (const text::GenerateResult& result : results) {
-    read += result.prefilled, written += std::ssize(result.tokens);
+
+  void add(const text::GenerateResult& result) {
+    ++texts, read += result.prefilled, written += std::ssize(result.tokens);
     compile_seconds += result.compile_seconds;
   }
-  seconds -= compile_seconds;
-  std::cerr << fmt::format(
-      "compile {:.2f} s\n{} texts: {} tokens read and {} written in {:.3f} s, {:.1f} tok/s\n",
-      compile_seconds, results.size(), read, written, seconds, per_second(written, seconds));
-}
-
-std::vector<text::Request> requests_of(const Model& model, const TextCodec& codec,
-                                       const std::vector<Sample>& samples, const Flags& flags) {
-  std::vector<text::Request> requests;
-  const int64_t context = longest_context(model, flags);
-  for (const Sample& sample : samples)
-    requests.push_back(
-        {truncated(codec.encode(sample.prompt.text), context, flags), options_of(sample, flags)});
-  return requests;
-}
+  void print(double seconds) const {
+    seconds -= compile_seconds;
+    std::cerr << fmt::format(
+        "compile {:.2f} s\n{} texts: {} tokens read and {} written in {:.3f} s, {:.1f} tok/s\n",
+        compile_seconds, texts, read, written, seconds, per_second(written, seconds));
+  }
+};
 
 // One text after the other, in the file's cache or one that is long enough for all of them.
-void write_one_by_one(const std::shared_ptr<const Model>& model, const TextCodec& codec,
-                      const std::vector<Sample>& samples, const Flags& flags, const SessionOptions& options) {
-  const std::vector<text::Request> requests = requests_of(*model, codec, samples, flags);
+void write_one_by_one(const std::shared_ptr<const Model>& model, const TextCodec& codec, Samples samples,
+                      const Flags& flags, const SessionOptions& options) {
   const std::shared_ptr<const Model> with_cache =
       flags.context > 0 ? models::with_cache(*model, text::rows_of_cache(*model), flags.context)
-                        : models::with_room(model, wanted_positions(*model, requests, flags));
+                        : models::with_room(model, wanted_positions(*model, samples, flags));
   Session session = text::open_for_generation(with_cache, options);
   text::Generator generator(session, {.text = codec.token_text(), .prefill_chunk = flags.prefill_chunk});
   with_nonfinite_page(flags.run, flags.file, session, [&] {
-    for (size_t i = 0; i < samples.size(); ++i) write_text(generator, samples[i], requests[i], flags);
+    while (const std::optional<Sample> sample = samples.next()) write_text(generator, *sample, flags);
   });
 }
 
-void write_batch(const Model& model, const TextCodec& codec, const std::vector<Sample>& samples,
-                 const Flags& flags, const SessionOptions& options) {
-  const std::vector<text::Request> requests = requests_of(model, codec, samples, flags);
-  Session session = text::open_for_generation(with_rows(model, requests, flags), options);
+void write_batch(const Model& model, const TextCodec& codec, Samples samples, const Flags& flags,
+                 const SessionOptions& options) {
+  Session session = text::open_for_generation(with_rows(model, samples, flags), options);
   text::Generator generator(session, {.text = codec.token_text(), .prefill_chunk = flags.prefill_chunk});
-  for (size_t i = 0; i < samples.size(); ++i) check(generator, samples[i].prompt, requests[i].prompt, flags);
-  AnswerLines lines(samples, flags);
+  if (samples.unfit()) check(generator, *samples.unfit());
   const auto begin = std::chrono::steady_clock::now();
-  std::vector<text::GenerateResult> results;
+  std::map<size_t, Sample> under_way;  // by number of the text
+  size_t taken = 0;
+  const auto next = [&]() -> std::optional<text::Request> {
+    std::optional<Sample> sample = samples.next();
+    if (!sample) return std::nullopt;
+    check(generator, *sample);
+    text::Request request = std::move(sample->request);
+    under_way.emplace(taken++, std::move(*sample));
+    return request;
+  };
+  AnswerLines lines(flags);
+  Totals totals;
   with_nonfinite_page(flags.run, flags.file, session, [&] {
-    results = generator.generate_all(
-        requests, [&](size_t index, const text::GenerateResult& result) { lines.add(index, result); });
+    generator.generate_each(next, [&](size_t number, const text::GenerateResult& result) {
+      lines.add(number, under_way.at(number), result);
+      under_way.erase(number);
+      totals.add(result);
+    });
   });
-  print_totals(results, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  totals.print(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
 }
 
 void check_flags(const Flags& flags, const Command& app) {
@@ -233,15 +298,10 @@ void check_flags(const Flags& flags, const Command& app) {
 }
 
 // All ranks have rank 0's: stdin is its own.
-std::vector<Prompt> read_prompts(const PromptFlags& flags, World& world) {
+Prompts read_prompts(const PromptFlags& flags, World& world) {
   if (world.size() == 1) return flags.read();
-  nlohmann::json mine = nlohmann::json::array();
-  if (world.is_first())
-    for (const Prompt& prompt : flags.read()) mine.push_back({prompt.text, prompt.place});
-  std::vector<Prompt> prompts;
-  for (const auto& prompt : parse_json_text(said_by_first(world, mine.dump())))
-    prompts.push_back({prompt[0], prompt[1]});
-  return prompts;
+  const std::string mine = world.is_first() ? flags.read().to_json().dump() : "";
+  return Prompts::from_json(parse_json_text(said_by_first(world, mine)));
 }
 
 // Of those that were asked for: a tokenizer may end texts with tokens that a smaller model never writes.
@@ -257,7 +317,7 @@ void generate_together(Flags& flags, const std::shared_ptr<World>& world) {
   const FirstRankSpeaks quiet(*world);
   flags.options.logprobs = flags.logprobs >= 0;
   flags.options.top_logprobs = std::max<int64_t>(flags.logprobs, 0);
-  const std::vector<Sample> samples = samples_of(read_prompts(flags.prompts, *world), flags);
+  Prompts prompts = read_prompts(flags.prompts, *world);
   flags.file = model_file_of_first(*world, flags.file);
   const std::shared_ptr<const Model> model = load_model(flags.file);
   const TextCodec codec(*model, flags.file, flags.tokenizer);
@@ -265,8 +325,9 @@ void generate_together(Flags& flags, const std::shared_ptr<World>& world) {
   const auto& ends = codec.end_tokens();
   flags.options.stop_tokens.insert(flags.options.stop_tokens.end(), ends.begin(), ends.end());
   const SessionOptions options = session_options(flags.run, world);
-  if (flags.batch > 0) return write_batch(*model, codec, samples, flags, options);
-  write_one_by_one(model, codec, samples, flags, options);
+  Samples samples(*model, codec, std::move(prompts), flags);
+  if (flags.batch > 0) return write_batch(*model, codec, std::move(samples), flags, options);
+  write_one_by_one(model, codec, std::move(samples), flags, options);
 }
 
 void generate_command(Flags& flags, const Command& app) {
@@ -300,10 +361,11 @@ void add_generate(Command& app) {
              Range<int64_t>{0, text::kMaxTopLogprobs});
   add_prefill_chunk(*command, flags->prefill_chunk);
   add_context(*command, flags->context);
-  add_number(*command, "--batch", flags->batch,
-             "make so many texts at a time, each as it would be alone (to rounding, where weights are q8 or "
-             "q4), and print a line of JSON for each",
-             Range<int64_t>{1, 4096});
+  add_number(
+      *command, "--batch", flags->batch,
+      "make so many texts at a time and print a line of JSON for each; on the CPU each text is the one "
+      "that its prompt gives alone, on a GPU it is that up to rounding: larger products add in another order",
+      Range<int64_t>{1, 4096});
   add_number(*command, "--samples", flags->samples,
              "texts of each prompt: the second is that of the next --seed, and so on",
              Range<int64_t>{1, 65536});

@@ -26,27 +26,46 @@ std::string prompt_in(const std::string& line) {
   return prompt.get<std::string>();
 }
 
-void read_lines(const std::string& path, std::vector<Prompt>& prompts) {
-  const std::string text = read_prompts(path);
-  const bool is_text = file_ending(path) == ".txt";
-  size_t number = 0;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    std::string line = text.substr(at, end - at);
+}  // namespace
+
+std::optional<std::string> Prompts::next_line() {
+  while (at_ < lines_.size()) {
+    const size_t end = std::min(lines_.find('\n', at_), lines_.size());
+    std::string line = lines_.substr(at_, end - at_);
     if (line.ends_with('\r')) line.pop_back();
-    at = end + 1;
-    ++number;
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const std::string place = fmt::format("{}, line {}", path, number);
-    with_context(
-        [&] {
-          prompts.push_back({is_text ? line : prompt_in(line), " of " + place});
-        },
-        [&] { return place; });
+    at_ = end + 1;
+    ++line_;
+    if (line.find_first_not_of(" \t\r") != std::string::npos) return line;
   }
+  return std::nullopt;
 }
 
-}  // namespace
+std::optional<Prompt> Prompts::next() {
+  if (whole_taken_ < whole_.size()) return whole_[whole_taken_++];
+  std::optional<std::string> line = next_line();
+  if (!line) return std::nullopt;
+  const std::string place = fmt::format("{}, line {}", path_, line_);
+  const bool is_text = file_ending(path_) == ".txt";
+  return with_context(
+      [&] {
+        return Prompt{is_text ? std::move(*line) : prompt_in(*line), " of " + place};
+      },
+      [&] { return place; });
+}
+
+void Prompts::rewind() { whole_taken_ = at_ = line_ = 0; }
+
+nlohmann::json Prompts::to_json() const {
+  auto whole = nlohmann::json::array();
+  for (const Prompt& prompt : whole_) whole.push_back({prompt.text, prompt.place});
+  return {whole, path_, lines_};
+}
+
+Prompts Prompts::from_json(const nlohmann::json& json) {
+  std::vector<Prompt> whole;
+  for (const auto& prompt : json[0]) whole.push_back({prompt[0], prompt[1]});
+  return {std::move(whole), json[1], json[2]};
+}
 
 void PromptFlags::add_to(Command& app) {
   app.add_option("--prompt", texts, "text to go on from; may be given again, for more texts")
@@ -59,15 +78,13 @@ void PromptFlags::add_to(Command& app) {
       "line");
 }
 
-std::vector<Prompt> PromptFlags::read() const {
+Prompts PromptFlags::read() const {
   if (texts.empty() && files.empty() && lines.empty())
     fail_usage("there is nothing to go on from: give --prompt, --prompt-file or --prompts");
-  std::vector<Prompt> prompts;
-  for (const std::string& text : texts) prompts.push_back({text});
-  for (const std::string& file : files) prompts.push_back({read_prompts(file), " of " + file});
-  if (!lines.empty()) read_lines(lines, prompts);
-  if (prompts.empty()) fail("{} has no prompts", lines);
-  return prompts;
+  std::vector<Prompt> whole;
+  for (const std::string& text : texts) whole.push_back({text});
+  for (const std::string& file : files) whole.push_back({read_prompts(file), " of " + file});
+  return {std::move(whole), lines, lines.empty() ? "" : read_prompts(lines)};
 }
 
 }  // namespace genesis::tools

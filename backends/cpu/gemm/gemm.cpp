@@ -18,13 +18,24 @@ constexpr GemmImplementation kImplementations[] = {
 };
 
 // A batch that only stacks rows of A and C is one taller product.
+bool is_stacked(const GemmProblem& p) {
+  return p.batch > 1 && p.m > 0 && p.stride_b == 0 && !p.transpose_a && p.stride_a == p.m * p.lda &&
+         p.stride_c == p.m * p.ldc;
+}
+
 GemmProblem fold_batch(GemmProblem p) {
-  const bool stacked =
-      p.stride_b == 0 && !p.transpose_a && p.stride_a == p.m * p.lda && p.stride_c == p.m * p.ldc;
-  if (p.batch > 1 && stacked && p.m > 0) {
+  if (is_stacked(p)) {
     p.m *= p.batch;
     p.batch = 1;
   }
+  return p;
+}
+
+// What the choice among the implementations looks at. A stack of single rows is done as one of them is, for any number of rows, so
+// that each has the bits that it has alone. (Where B is stored [k, n], the implementation for one row takes only a few.)
+GemmProblem problem_to_choose_by(GemmProblem p) {
+  if (!is_stacked(p) || p.m != 1 || !p.transpose_b) return fold_batch(p);
+  p.batch = 1;
   return p;
 }
 
@@ -39,11 +50,11 @@ std::span<const GemmImplementation> gemm_implementations() { return kImplementat
 
 std::shared_ptr<const Gemm> Gemm::create(const GemmProblem& problem, const KernelNames* disabled) {
   const GemmProblem folded = fold_batch(problem);
-  return first_way("gemm", gemm_implementations(), folded, disabled).create(folded);
+  return first_way("gemm", gemm_implementations(), problem_to_choose_by(problem), disabled).create(folded);
 }
 
 KernelChoice choose_gemm(const GemmProblem& problem, const KernelNames* disabled) {
-  return choose_way("gemm", gemm_implementations(), fold_batch(problem), disabled);
+  return choose_way("gemm", gemm_implementations(), problem_to_choose_by(problem), disabled);
 }
 
 double activate(double x, Activation activation) {

@@ -33,6 +33,7 @@ std::optional<std::string> decline(const KernelQuery& query) {
   if (auto why = decline_all_but_quantized(query)) return why;
   if (!has_quantized_panels()) return "a CPU without AVX512-VNNI";
   if (query.inputs[0].numel() == 0 || query.outputs[0].numel() == 0) return "no elements";
+  if (rows_are_alone(query.inputs[0].shape)) return "rows that are alone";
   if (rows_of_x(query.inputs[0].shape) < kFewestRows) return fmt::format("fewer than {} rows", kFewestRows);
   return std::nullopt;
 }

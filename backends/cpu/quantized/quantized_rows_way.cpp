@@ -17,7 +17,7 @@ std::optional<std::string> decline(const KernelQuery& query) {
   if (!op.is_quantized()) return "weights as they are";
   if (op.has_norm()) return "a norm ahead of the weights";
   if (query.inputs[0].dtype == DType::f64) return "x is f64";
-  if (rows_of_x(query.inputs[0].shape) > kMaxQuantizedRows)
+  if (rows_of_x(query.inputs[0].shape) > kMaxQuantizedRows && !rows_are_alone(query.inputs[0].shape))
     return fmt::format("more than {} rows", kMaxQuantizedRows);
   if (query.inputs[0].numel() == 0 || query.outputs[0].numel() == 0) return "no elements";
   return std::nullopt;

@@ -58,18 +58,49 @@ TEST(StopStrings, NoneIsNoStop) {
 }
 
 TEST(PrefillChunks, ArePowersOfTwoThatFit) {
-  for (int64_t most = 1; most <= 64; most *= 2)
-    for (int64_t room = 1; room <= 150; ++room)
-      for (int64_t unread = 1; unread <= room; ++unread) {
-        const int64_t size = next_chunk(unread, room, most);
-        ASSERT_TRUE(size > 0 && (size & (size - 1)) == 0 && size <= most && size <= room) << size;
-        ASSERT_LE(3 * size, std::max<int64_t>(4 * unread, 96)) << "too much of it is for nothing";
-      }
-  EXPECT_EQ(next_chunk(1000, 1000, 512), 512);
-  EXPECT_EQ(next_chunk(5, 100, 512), 8);
-  EXPECT_EQ(next_chunk(5, 7, 512), 4);
-  EXPECT_EQ(next_chunk(33, 100, 512), 32);
-  EXPECT_EQ(next_chunk(60, 100, 512), 64);
+  for (const bool alone : {false, true})
+    for (int64_t most = 1; most <= 64; most *= 2)
+      for (int64_t room = 1; room <= 150; room += room < 40 ? 1 : 7)
+        for (int64_t unread = 1; unread <= room; ++unread)
+          for (const int64_t read : {0, 3, 40}) {
+            const auto [size, repeated] = next_chunk(unread, read, room, {most, alone});
+            const bool is_power = (size & (size - 1)) == 0;
+            ASSERT_TRUE(size > 0 && size <= most && size <= room + repeated) << size;
+            ASSERT_TRUE(is_power || (alone && size == unread && size < 32)) << size;
+            ASSERT_TRUE(repeated >= 0 && repeated <= read && repeated < size) << repeated;
+            ASSERT_TRUE(repeated == 0 || size - repeated == unread) << repeated;
+            ASSERT_LE(3 * size, std::max<int64_t>(4 * unread, 96)) << "too much of it is for nothing";
+          }
+  const auto size = [](int64_t unread, int64_t room, bool alone) {
+    return next_chunk(unread, 0, room, {512, alone}).size;
+  };
+  EXPECT_EQ(size(1000, 1000, true), 512);
+  EXPECT_EQ(size(5, 100, true), 8);
+  EXPECT_EQ(size(5, 7, false), 4);
+  EXPECT_EQ(size(5, 7, true), 5);
+  EXPECT_EQ(size(33, 100, true), 32);
+  EXPECT_EQ(size(60, 100, false), 64);
+  EXPECT_EQ(size(400, 448, false), 256);
+}
+
+// With 32 positions or more, whatever they are.
+TEST(PrefillChunks, FollowFromTheLengthOfTheText) {
+  const auto cut = [](int64_t length, int64_t positions) {
+    std::vector<std::pair<int64_t, int64_t>> chunks;
+    for (int64_t at = 0; at < length;) {
+      const auto [size, repeated] = next_chunk(length - at, at, positions - at, {64, true});
+      chunks.emplace_back(at - repeated, size);
+      at = std::min(length, at - repeated + size);
+    }
+    return chunks;
+  };
+  for (int64_t length = 1; length <= 300; ++length)
+    for (const int64_t positions : {std::max<int64_t>(length, 32), length + 35, int64_t{1024}})
+      ASSERT_EQ(cut(length, positions), cut(length, 4096)) << length << " of " << positions;
+  using Chunks = std::vector<std::pair<int64_t, int64_t>>;
+  EXPECT_EQ(cut(31, 40), (Chunks{{0, 32}}));
+  EXPECT_EQ(cut(60, 1024), (Chunks{{0, 32}, {28, 32}}));
+  EXPECT_EQ(cut(190, 1024), (Chunks{{0, 64}, {64, 64}, {126, 64}}));
 }
 
 }  // namespace

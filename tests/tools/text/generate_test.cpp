@@ -1,7 +1,10 @@
 // genesis-run generate: prompts from everywhere, and options of the choice.
+#include <cmath>
 #include <sstream>
 
+#include "executor/session.h"
 #include "schema/file/json_text.h"
+#include "schema/file/reader.h"
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -109,6 +112,45 @@ TEST_F(Generate, MistakesOfABatchAreNamed) {
   expect_error(run({"--prompts", path("empty.txt"), "--batch", "2"}), {"empty.txt has no prompts"});
   expect_usage_error(run({"--prompt", "a", "--batch", "0"}), {"--batch 0"});
   expect_usage_error(run({"--prompt", "a", "--unordered"}), {"--unordered", "--batch"});
+}
+
+// The second text ends beside the first, which goes on; what comes in its place cannot be computed.
+TEST_F(Generate, AnErrorOfOnePromptLosesNoTextThatIsDone) {
+  expect_ok(run_tool("genesis-build", {"qwen2",
+                                       "--set",
+                                       "hidden_size=16",
+                                       "--set",
+                                       "intermediate_size=16",
+                                       "--set",
+                                       "num_hidden_layers=1",
+                                       "--set",
+                                       "num_attention_heads=1",
+                                       "--set",
+                                       "num_key_value_heads=1",
+                                       "--set",
+                                       "vocab_size=256",
+                                       "--set",
+                                       "max_position_embeddings=48",
+                                       "--set",
+                                       "tie_word_embeddings=false",
+                                       "--quiet",
+                                       "-o",
+                                       path("m.genesis")}));
+  {
+    Session session(load_model(path("m.genesis")));
+    const std::string name = "model.embed_tokens.weight";
+    const Tensor table = session.state(name);
+    std::vector<float> values(table.as<float>().begin(), table.as<float>().end());
+    values[16 * 'z'] = NAN;
+    session.set_state(name, Tensor::of<float>({256, 16}, values));
+    session.save(path("nan.genesis"));
+  }
+  write_text(path("p.txt"), "a\n" + std::string(47, 'x') + "\nz\nb\n");
+  const Process process =
+      run_tool("genesis-run", {"generate", path("nan.genesis"), "--prompts", path("p.txt"), "--batch", "2",
+                               "--max-tokens", "20", "--temperature", "0"});
+  expect_error(process, {"not a number"});
+  EXPECT_EQ(process.out.find("{\"prompt\":\"xxx"), 0u) << process.out;
 }
 
 TEST_F(Generate, MistakesInPromptsAreNamedByFileAndLine) {

@@ -23,6 +23,8 @@ constexpr int64_t kPieceBytes = 32 << 10, kMaxPieceBytes = 512 << 10;
 constexpr int64_t kPiecesOfThread = 4;
 constexpr int64_t kMaxSums = 4 << 10;     // of a piece, on the stack: half of L1
 constexpr int64_t kMaxColumns = 1 << 10;  // of a piece
+// With more rows of x at once, a piece would have too few columns to read in long streams.
+constexpr int64_t kMaxRowsAtOnce = 64;
 
 // Above so many rows, packing pays: the sooner the fewer bytes a weight has, and the shorter a sum is.
 int64_t max_rows(const GemmProblem& p) {
@@ -70,11 +72,13 @@ Dots::Member Dots::member_of(const GemmProblem& p, int64_t first) const {
   const int64_t all = p.batch * p.n * row_bytes(p),
                 wanted = kPiecesOfThread * tbb::this_task_arena::max_concurrency(),
                 bytes = std::clamp(all / wanted, kPieceBytes, kMaxPieceBytes),
-                most = std::min(kMaxColumns, kMaxSums / padded_rows(p.m)) / kernel_.streams;
+                most = std::min(kMaxColumns, kMaxSums / padded_rows(rows_at_once())) / kernel_.streams;
   member.piece_rows = std::clamp<int64_t>(bytes / row_bytes(p) / kernel_.streams, 1, most);
   member.pieces = std::max<int64_t>(1, ceil_div(member.stream_rows, member.piece_rows));
   return member;
 }
+
+int64_t Dots::rows_at_once() const { return std::min(x_.m, kMaxRowsAtOnce); }
 
 int64_t Dots::scratch_bytes() const {
   return (CheckedSize(batches_of_x()) * x_floats() * 4).rounded_up(kAlignment).value();
@@ -82,24 +86,31 @@ int64_t Dots::scratch_bytes() const {
 
 void Dots::run(const void* x, std::span<const Operands> operands, std::byte* scratch) const {
   float* packed = reinterpret_cast<float*>(scratch);
-  pack(x, packed);
-  const auto work = [&](int64_t piece) { compute(packed, operands, piece); };
-  if (bytes_ * ceil_div(x_.m, 4) > kInlineBytes) return parallel_runs(pieces_, work);
-  for (int64_t piece = 0; piece < pieces_; ++piece) work(piece);
+  for (Rows rows = {0, 0}; rows.first < x_.m; rows.first += rows.count) {
+    rows.count = std::min(rows_at_once(), x_.m - rows.first);
+    pack(x, rows, packed);
+    const auto work = [&](int64_t piece) { compute(packed, rows, operands, piece); };
+    if (bytes_ * ceil_div(rows.count, 4) > kInlineBytes)
+      parallel_runs(pieces_, work);
+    else
+      for (int64_t piece = 0; piece < pieces_; ++piece) work(piece);
+  }
 }
 
-void Dots::pack(const void* x, float* packed) const {
+void Dots::pack(const void* x, const Rows& rows, float* packed) const {
   const GemmProblem& p = x_;
-  const int64_t grain = std::max<int64_t>(1, kInlineBytes / std::max<int64_t>(1, p.m * p.k));
+  const int64_t row_step = p.transpose_a ? 1 : p.lda;
+  const int64_t grain = std::max<int64_t>(1, kInlineBytes / std::max<int64_t>(1, rows.count * p.k));
   parallel_ranges(batches_of_x(), grain, [&](int64_t first, int64_t last) {
     for (int64_t batch = first; batch < last; ++batch)
-      kernel_.pack({advance(x, batch * p.stride_a, p.a), p.transpose_a ? 1 : p.lda, p.transpose_a ? p.lda : 1,
-                    p.m, p.k},
+      kernel_.pack({advance(x, batch * p.stride_a + rows.first * row_step, p.a), row_step,
+                    p.transpose_a ? p.lda : 1, rows.count, p.k},
                    packed + batch * x_floats());
   });
 }
 
-void Dots::compute(const float* x, std::span<const Operands> operands, int64_t piece) const {
+void Dots::compute(const float* x, const Rows& rows, std::span<const Operands> operands,
+                   int64_t piece) const {
   size_t at = combine_ ? 0 : members_.size() - 1;
   while (members_[at].first > piece) --at;
   const Member& member = members_[at];
@@ -107,26 +118,28 @@ void Dots::compute(const float* x, std::span<const Operands> operands, int64_t p
   const int64_t batch = (piece - member.first) / member.pieces,
                 of_batch = (piece - member.first) % member.pieces;
   if (p.stride_a != 0) x += batch * x_floats();
+  const int64_t in_c = batch * p.stride_c + rows.first * p.ldc;
   Operands matrix[2];
   for (size_t i = 0; i < (combine_ ? 2 : 1); ++i)
     matrix[i] = {advance(operands[at + i].weights, batch * p.stride_b, p.b), operands[at + i].bias,
-                 const_cast<std::byte*>(advance(operands[at + i].c, batch * p.stride_c, p.c)),
-                 advance(addend_of(p, operands[at + i].c, operands[at + i].addend), batch * p.stride_c, p.c),
+                 const_cast<std::byte*>(advance(operands[at + i].c, in_c, p.c)),
+                 advance(addend_of(p, operands[at + i].c, operands[at + i].addend), in_c, p.c),
                  operands[at + i].scales};
   const int64_t first = of_batch * member.piece_rows,
-                rows = std::min(member.piece_rows, member.stream_rows - first);
-  if (rows > 0) compute_columns(at, x, matrix, {first, rows, kernel_.streams, member.stream_rows});
+                count = std::min(member.piece_rows, member.stream_rows - first);
+  if (count > 0)
+    compute_columns(at, x, rows.count, matrix, {first, count, kernel_.streams, member.stream_rows});
   const int64_t in_streams = kernel_.streams * member.stream_rows;
   if (of_batch == member.pieces - 1 && in_streams < p.n)
-    compute_columns(at, x, matrix, {in_streams, p.n - in_streams, 1, 0});
+    compute_columns(at, x, rows.count, matrix, {in_streams, p.n - in_streams, 1, 0});
 }
 
-void Dots::sum_up(const Member& member, const float* x, const Operands& operands, const Columns& columns,
-                  float* sums) const {
+void Dots::sum_up(const Member& member, const float* x, int64_t rows, const Operands& operands,
+                  const Columns& columns, float* sums) const {
   const GemmProblem& p = member.problem;
   kernel_.run({.x = x,
                .stride_x = row_x_,
-               .m = p.m,
+               .m = rows,
                .weights = advance(operands.weights, columns.first * p.ldb, p.b),
                .scales = advance(operands.scales, columns.first * (p.k / kQuantBlock), DType::f16),
                .stride_w = p.ldb,
@@ -149,13 +162,13 @@ void each_stream(const Columns& columns, const Body& body) {
 }  // namespace
 
 // The columns of a piece lie side by side in sums, bias and results; only C has them where they belong.
-void Dots::compute_columns(size_t at, const float* x, const Operands* operands,
+void Dots::compute_columns(size_t at, const float* x, int64_t rows, const Operands* operands,
                            const Columns& columns) const {
   alignas(kAlignment) float sums[2][kMaxSums], bias[2][kMaxColumns], results[2][kMaxColumns];
   const size_t products = combine_ ? 2 : 1;
   for (size_t i = 0; i < products; ++i) {
     const Member& member = members_[at + i];
-    sum_up(member, x, operands[i], columns, sums[i]);
+    sum_up(member, x, rows, operands[i], columns, sums[i]);
     if (member.problem.has_bias)
       each_stream(columns, [&](int64_t column, int64_t place) {
         convert_bias(operands[i].bias, member.problem.bias, column, columns.count, DType::f32,
@@ -166,7 +179,7 @@ void Dots::compute_columns(size_t at, const float* x, const Operands* operands,
   const int64_t all = columns.streams * columns.count, element = static_cast<int64_t>(size_of(p.c));
   const auto bytes = static_cast<size_t>(columns.count * element);
   auto* result = reinterpret_cast<std::byte*>(results[0]);
-  for (int64_t row = 0; row < p.m; ++row) {
+  for (int64_t row = 0; row < rows; ++row) {
     std::byte* c = static_cast<std::byte*>(operands[0].c) + row * p.ldc * element;
     if (const std::byte* addend = advance(operands[0].addend, row * p.ldc, p.c))
       each_stream(columns, [&](int64_t column, int64_t place) {

@@ -1,6 +1,7 @@
 // Few rows of x times the transposes of one or several weights [n, k]: each weight is read once, from where
 // it lies, by all threads together. Used by gemv.cpp for one weight and by linear_dots.cpp
-// for layers that share x. Every element is one sum in one order, whatever the pieces and the threads.
+// for layers that share x. Every element is one sum in one order, whatever the pieces, the threads and the other rows of x.
+// Many rows of x are taken in blocks, so that the sums of a piece stay in L1; each block reads the weights again.
 #pragma once
 
 #include <memory>
@@ -48,16 +49,21 @@ class Dots {
   struct Columns {
     int64_t first, count, streams, apart;
   };
+  struct Rows {  // of x and C: a block
+    int64_t first, count;
+  };
 
   Member member_of(const GemmProblem& problem, int64_t first) const;
-  void pack(const void* x, float* packed) const;
-  void compute(const float* x, std::span<const Operands> operands, int64_t piece) const;
-  // Of one matrix of the batch of member `at`, from x to C.
-  void compute_columns(size_t at, const float* x, const Operands* operands, const Columns& columns) const;
-  void sum_up(const Member& member, const float* x, const Operands& operands, const Columns& columns,
-              float* sums) const;
+  int64_t rows_at_once() const;
+  void pack(const void* x, const Rows& rows, float* packed) const;
+  void compute(const float* x, const Rows& rows, std::span<const Operands> operands, int64_t piece) const;
+  // Computes columns of C for one matrix of the batch of member `at`. The operands begin at the block's rows.
+  void compute_columns(size_t at, const float* x, int64_t rows, const Operands* operands,
+                       const Columns& columns) const;
+  void sum_up(const Member& member, const float* x, int64_t rows, const Operands& operands,
+              const Columns& columns, float* sums) const;
   int64_t batches_of_x() const { return x_.stride_a == 0 ? 1 : x_.batch; }
-  int64_t x_floats() const { return padded_rows(x_.m) * row_x_; }  // of one matrix of the batch
+  int64_t x_floats() const { return padded_rows(rows_at_once()) * row_x_; }  // of one matrix of the batch
 
   GemmProblem x_;  // the first problem
   Combine combine_;

@@ -28,15 +28,25 @@ struct Described {
   std::vector<BatchOffsets> offsets;
 };
 
+// x [rows, 1, k]: so many products of one row each.
+void make_batch_of_rows(GemmProblem& problem) {
+  problem.batch = problem.m;
+  problem.m = 1;
+  problem.stride_a = problem.lda;
+  problem.stride_c = problem.ldc;
+}
+
 template <class Op>
 Described describe(const KernelQuery& query) {
   Described made;
   made.problem.a = made.problem.b = made.problem.bias = query.inputs[0].dtype;
   made.problem.c = query.outputs[0].dtype;
-  if constexpr (std::is_same_v<Op, ops::Matmul>)
+  if constexpr (std::is_same_v<Op, ops::Matmul>) {
     made.offsets = describe_matmul(query, made.problem);
-  else
+  } else {
     made.offsets = describe_linear(query, made.problem);
+    if (rows_are_alone(query.inputs[0].shape)) make_batch_of_rows(made.problem);
+  }
   return made;
 }
 
