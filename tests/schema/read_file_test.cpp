@@ -11,6 +11,9 @@
 #include <thread>
 
 #include "schema/core/error.h"
+#include "schema/file/io/lfs_pointer.h"
+#include "schema/file/io/mapped_file.h"
+#include "tests/error_of.h"
 #include "tests/schema/file_models.h"
 
 namespace genesis {
@@ -87,6 +90,32 @@ TEST(ReadFile, SaysWhyItCannot) {
   EXPECT_EQ(refusal("/nowhere/a"), "cannot open '/nowhere/a': No such file or directory");
   EXPECT_EQ(refusal("/tmp"), "cannot read '/tmp': it is a folder");
   EXPECT_EQ(refusal("/proc/self/mem"), "cannot read '/proc/self/mem': Input/output error");
+}
+
+// A clone without git-lfs has three lines of text in the place of a large file.
+TEST(ReadFile, NamesAPointerOfGitLfsHoweverItIsRead) {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder / "model.safetensors";
+  const std::string start = "version https://git-lfs.github.com/spec/v1\noid sha256:", oid(64, '0'),
+                    pointer = start + oid + "\nsize 123456\n";
+  write_bytes(file, pointer);
+  const auto readers = {+[](const std::filesystem::path& path) { read_whole_file(path); },
+                        +[](const std::filesystem::path& path) { read_regular_file(path); },
+                        +[](const std::filesystem::path& path) { MappedFile::open(path); },
+                        +[](const std::filesystem::path& path) { check_is_no_lfs_pointer(path); }};
+  const std::string expected = "'" + file.string() + "' is a pointer of git-lfs that stands for a file of 123456 bytes";
+  for (const auto& read : readers) {
+    const std::string message = error_of([&] { read(file); });
+    EXPECT_TRUE(message.starts_with(expected)) << message;
+    EXPECT_NE(message.find("git lfs pull"), std::string::npos) << message;
+  }
+  write_bytes(file, start + oid);
+  EXPECT_NE(refusal(file).find("stands for a file:"), std::string::npos);
+  write_bytes(file, "about pointers: " + pointer);
+  EXPECT_EQ(refusal(file), "");
+  write_bytes(file, pointer + std::string(1024, 'x'));  // longer than a pointer may be
+  EXPECT_EQ(refusal(file), "");
+  check_is_no_lfs_pointer(folder / "nothing");
 }
 
 // A file larger than the memory the process may have is an error, not a shorter file.

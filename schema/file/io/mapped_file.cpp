@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "schema/core/error.h"
+#include "schema/file/io/lfs_pointer.h"
 
 namespace genesis {
 
@@ -27,8 +28,10 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
   if (data == MAP_FAILED)
     fail("cannot map the {} bytes of '{}' into memory: {}", size, path.string(), std::strerror(errno));
-  return std::shared_ptr<const MappedFile>(
+  const std::shared_ptr<const MappedFile> mapped(
       new MappedFile(std::move(file), path, stamp, static_cast<const std::byte*>(data)));
+  check_is_no_lfs_pointer(path, {static_cast<const char*>(data), size});
+  return mapped;
 }
 
 std::vector<std::byte> MappedFile::copy(size_t offset, size_t count) const {

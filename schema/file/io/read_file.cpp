@@ -12,6 +12,7 @@
 
 #include "schema/core/error.h"
 #include "schema/file/io/descriptor.h"
+#include "schema/file/io/lfs_pointer.h"
 
 namespace genesis {
 namespace {
@@ -56,6 +57,7 @@ std::string read_to_end(const Descriptor& file, const std::filesystem::path& pat
     check_limit(held, limit, path);
     if (more == 0) {
       text.resize(held);
+      check_is_no_lfs_pointer(path, text);
       return text;
     }
     if (held == text.size()) text.resize(2 * text.size());
