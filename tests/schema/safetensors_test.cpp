@@ -99,9 +99,38 @@ TEST(Safetensors, RefusesInWords) {
                    ""),
        "names 'a' twice"},
       {safetensors(R"({"__metadata__":{"k":3}})", ""), "not an object of texts"},
+      {safetensors(R"({"__metadata__":{"k":null}})", ""), "not an object of texts"},
+      {safetensors("\xEF\xBB\xBF{}", ""), "byte order mark"},
   };
   for (const auto& [bytes, expected] : cases)
     EXPECT_NE(error_of(bytes).find(expected), std::string::npos) << expected << " / " << error_of(bytes);
+}
+
+// The rules of the safetensors library 0.8.
+TEST(Safetensors, MetadataMayBeNull) {
+  EXPECT_TRUE(read(safetensors(R"({"__metadata__":null})", "")).metadata.empty());
+}
+
+// A file may hold tensors that its reader has no use for.
+TEST(Safetensors, TensorsOfOtherDtypesAreListedWhereThatIsAskedFor) {
+  const auto read_all = [](const std::string& rows, DtypeNames& unsupported) {
+    const auto owner = std::make_shared<const std::string>(
+        safetensors("{" + rows + R"("b":{"dtype":"U8","shape":[2],"data_offsets":[6,8]}})", "12345678"));
+    return read_safetensors_from(owner, std::as_bytes(std::span(*owner)), &unsupported);
+  };
+  DtypeNames unsupported;
+  const SafeTensors contents = read_all(R"("a":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[0,2]},)"
+                                        R"("c":{"dtype":"U32","shape":[],"data_offsets":[2,6]},)",
+                                        unsupported);
+  EXPECT_EQ(unsupported, (DtypeNames{{"a", "F8_E4M3"}, {"c", "U32"}}));
+  EXPECT_EQ(contents.tensors.size(), 1u);
+  EXPECT_TRUE(contents.tensors.contains("b"));
+  const std::string lies = testing::error_of(
+      [&] { read_all(R"("a":{"dtype":"F8_E4M3","shape":[3],"data_offsets":[0,6]},)", unsupported); });
+  EXPECT_NE(lies.find("3 elements of F8_E4M3 do not take 6 bytes"), std::string::npos) << lies;
+  const std::string unknown = testing::error_of(
+      [&] { read_all(R"("a":{"dtype":"F9","shape":[6],"data_offsets":[0,6]},)", unsupported); });
+  EXPECT_NE(unknown.find("'F9' is not supported"), std::string::npos) << unknown;
 }
 
 // Reading takes time in proportion to the number of tensors: 100,000 took minutes once.

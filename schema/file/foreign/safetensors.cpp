@@ -24,10 +24,20 @@ using nlohmann::json;
 constexpr size_t kLengthBytes = 8;
 constexpr uint64_t kMaxHeader = 100'000'000;  // the format's own limit
 constexpr int kMaxDepth = 3;                  // lists in an object in the object
+constexpr int64_t kMaxBits = int64_t{1} << 62;
 
 // By number of DType.
 constexpr std::array<std::string_view, kNumDTypes> kNames = {"F32", "F64", "F16", "BF16", "I8",
                                                              "U8",  "I16", "I32", "I64",  "BOOL"};
+
+// Dtypes of the format that this library does not compute with, and their bits.
+struct OtherDtype {
+  std::string_view name;
+  int64_t bits;
+};
+constexpr OtherDtype kOthers[] = {{"F4", 4},          {"F6_E2M3", 6}, {"F6_E3M2", 6},     {"F8_E4M3", 8},
+                                  {"F8_E4M3FNUZ", 8}, {"F8_E5M2", 8}, {"F8_E5M2FNUZ", 8}, {"F8_E8M0", 8},
+                                  {"U16", 16},        {"U32", 32},    {"U64", 64},        {"C64", 64}};
 
 DType dtype_named(const std::string& name) {
   const auto at = std::ranges::find(kNames, name);
@@ -50,6 +60,8 @@ class HeaderCheck final : public JsonNesting {
 };
 
 json parse_header(const std::string& text) {
+  // JSON's parser passes over a byte order mark; the format wants a brace in that place.
+  if (text.starts_with("\xEF\xBB\xBF")) fail("its header begins with a byte order mark, expected '{{'");
   HeaderCheck check;
   if (!json::sax_parse(text, &check)) fail("its header is not valid JSON");
   try {
@@ -79,7 +91,8 @@ std::vector<int64_t> sizes_in(const json& list, const char* what, size_t limit) 
 
 struct Entry {
   std::string name;
-  TensorType type;
+  std::string dtype;  // as the file spells it
+  Shape shape;
   uint64_t begin, end;  // in the data
 };
 
@@ -88,14 +101,28 @@ Entry parse_entry(const std::string& name, const json& row) {
   if (name.size() > kMaxName) fail("a name of {} bytes, the limit is {}", name.size(), kMaxName);
   const json& dtype = field(row, "dtype");
   if (!dtype.is_string()) fail("'dtype' is not a text");
-  const TensorType type{dtype_named(dtype.get<std::string>()),
-                        Shape::of(sizes_in(field(row, "shape"), "shape", kMaxRank))};
+  const Shape shape = Shape::of(sizes_in(field(row, "shape"), "shape", kMaxRank));
   const std::vector<int64_t> place = sizes_in(field(row, "data_offsets"), "data_offsets", 2);
   if (place.size() != 2 || place[0] > place[1]) fail("'data_offsets' is not a begin and an end");
-  return {name, type, static_cast<uint64_t>(place[0]), static_cast<uint64_t>(place[1])};
+  return {name, dtype.get<std::string>(), shape, static_cast<uint64_t>(place[0]),
+          static_cast<uint64_t>(place[1])};
 }
 
+// Whether the tensor is of a dtype that the format has and this library does not. Throws Error where its bytes are not those
+// of its shape.
+bool is_unsupported(const Entry& entry) {
+  const auto* const other = std::ranges::find(kOthers, entry.dtype, &OtherDtype::name);
+  if (other == std::end(kOthers)) return false;
+  const auto bytes = static_cast<int64_t>(entry.end - entry.begin);
+  const int64_t elements = entry.shape.numel().value();
+  if (elements > kMaxBits / other->bits || elements * other->bits != bytes * 8)
+    fail("{} elements of {} do not take {} bytes", elements, entry.dtype, bytes);
+  return true;
+}
+
+// Null is none, as the safetensors library has it.
 std::map<std::string, std::string> parse_metadata(const json& object) {
+  if (object.is_null()) return {};
   if (!object.is_object()) fail("its '__metadata__' is not an object of texts");
   std::map<std::string, std::string> metadata;
   for (const auto& [key, value] : object.items()) {
@@ -175,8 +202,23 @@ void write_contents(const std::filesystem::path& path, const TensorsToWrite& ten
 
 }  // namespace
 
-SafeTensors read_safetensors_from(const std::shared_ptr<const void>& owner,
-                                  std::span<const std::byte> bytes) {
+namespace {
+
+void take_entry(const Entry& entry, const std::shared_ptr<const void>& owner, std::span<const std::byte> data,
+                SafeTensors& contents, DtypeNames* unsupported) {
+  if (unsupported && is_unsupported(entry)) {
+    unsupported->emplace(entry.name, entry.dtype);
+    return;
+  }
+  const TensorType type{dtype_named(entry.dtype), entry.shape};
+  contents.tensors.emplace(entry.name,
+                           foreign_tensor(type, owner, data.subspan(entry.begin, entry.end - entry.begin)));
+}
+
+}  // namespace
+
+SafeTensors read_safetensors_from(const std::shared_ptr<const void>& owner, std::span<const std::byte> bytes,
+                                  DtypeNames* unsupported) {
   uint64_t length = 0;
   if (bytes.size() < kLengthBytes) fail("it is not a .safetensors file: {} bytes long", bytes.size());
   std::memcpy(&length, bytes.data(), kLengthBytes);
@@ -197,20 +239,16 @@ SafeTensors read_safetensors_from(const std::shared_ptr<const void>& owner,
   }
   check_cover(entries, data.size());
   for (const Entry& entry : entries)
-    with_context(
-        [&] {
-          contents.tensors.emplace(
-              entry.name,
-              foreign_tensor(entry.type, owner, data.subspan(entry.begin, entry.end - entry.begin)));
-        },
-        [&] { return "in tensor '" + entry.name + "'"; });
+    with_context([&] { take_entry(entry, owner, data, contents, unsupported); },
+                 [&] { return "in tensor '" + entry.name + "'"; });
   return contents;
 }
 
-SafeTensors read_safetensors(const std::filesystem::path& path) {
+SafeTensors read_safetensors(const std::filesystem::path& path, DtypeNames* unsupported) {
   const auto mapping = MappedFile::open(path);
-  SafeTensors contents = with_context([&] { return read_safetensors_from(mapping, mapping->bytes()); },
-                                      [&] { return "while reading '" + path.string() + "'"; });
+  SafeTensors contents =
+      with_context([&] { return read_safetensors_from(mapping, mapping->bytes(), unsupported); },
+                   [&] { return "while reading '" + path.string() + "'"; });
   contents.file = mapping;
   return contents;
 }

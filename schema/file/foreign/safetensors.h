@@ -18,8 +18,13 @@ struct SafeTensors {
   std::shared_ptr<const MappedFile> file = {};  // that tensors are views into; null: it was not a file
 };
 
+// Names of dtypes as the format spells them, by the name of a tensor.
+using DtypeNames = std::map<std::string, std::string>;
+
 // Tensors are views into the mapped file (copies where it does not align them). Throws Error naming the path.
-SafeTensors read_safetensors(const std::filesystem::path& path);
+// `unsupported` gets the tensors whose dtype the format has and this library does not (F8_E4M3, U32, ...), which the result
+// then lacks; null: the first of them is an Error.
+SafeTensors read_safetensors(const std::filesystem::path& path, DtypeNames* unsupported = nullptr);
 
 // Atomic; the same tensors give the same bytes.
 void write_safetensors(const std::filesystem::path& path, const SafeTensors& contents);
@@ -36,6 +41,7 @@ void write_safetensors(const std::filesystem::path& path, const std::map<std::st
                        const std::function<void(uint64_t written)>& on_written = {});
 
 // The same from bytes in memory, which `owner` keeps alive.
-SafeTensors read_safetensors_from(const std::shared_ptr<const void>& owner, std::span<const std::byte> bytes);
+SafeTensors read_safetensors_from(const std::shared_ptr<const void>& owner, std::span<const std::byte> bytes,
+                                  DtypeNames* unsupported = nullptr);
 
 }  // namespace genesis
