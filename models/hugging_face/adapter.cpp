@@ -2,16 +2,15 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <cmath>
 #include <set>
 
-#include "models/hugging_face/json_file.h"
-#include "schema/core/type_limits.h"
+#include "models/hugging_face/adapter_config.h"
 #include "schema/file/foreign/safetensors.h"
 #include "schema/file/io/atomic_folder.h"
 #include "schema/file/io/atomic_write.h"
+#include "schema/file/json_text.h"
 #include "schema/graph/state_storage.h"
+#include "schema/messages/log.h"
 
 namespace genesis::models::hugging_face {
 namespace {
@@ -23,71 +22,6 @@ constexpr const char* kTensors = "adapter_model.safetensors";
 constexpr std::string_view kPrefix = "base_model.model.";
 const std::string kParts[] = {std::string(passes::kLoraA), std::string(passes::kLoraB)};
 
-// Settings that change what an adapter computes, with the values that leave it plain LoRA.
-// Some ways to begin an adapter take its share out of the weights beside it, so that those of the base model do not go with it.
-// Empty where that is not so.
-std::string changes_weights(const nlohmann::json& config) {
-  constexpr std::string_view kPlain[] = {"gaussian", "eva", "orthogonal"};
-  const auto at = config.find("init_lora_weights");
-  if (at == config.end() || !at->is_string() ||
-      std::ranges::find(kPlain, at->get<std::string>()) != std::end(kPlain))
-    return "";
-  return fmt::format(
-      "init_lora_weights = {}, which has changed the weights of the base model (PEFT writes a plain adapter "
-      "with "
-      "save_pretrained(path_initial_model_for_weight_conversion=...))",
-      at->dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
-}
-
-std::vector<std::string> unsupported(const nlohmann::json& config) {
-  std::vector<std::string> found;
-  const auto expect = [&](const char* key, const nlohmann::json& plain) {
-    const auto at = config.find(key);
-    if (at == config.end() || at->is_null() || *at == plain) return;
-    if ((at->is_object() || at->is_array()) && at->empty()) return;
-    found.push_back(fmt::format("{} = {}", key, at->dump()));
-  };
-  expect("peft_type", "LORA");
-  expect("bias", "none");
-  expect("use_dora", false);
-  for (const char* key : {"lora_bias", "use_qalora", "use_bdlora"}) expect(key, false);
-  for (const char* key : {"rank_pattern", "alpha_pattern", "modules_to_save", "layer_replication",
-                          "alora_invocation_tokens", "trainable_token_indices", "target_parameters"})
-    expect(key, nullptr);
-  if (const std::string how = changes_weights(config); !how.empty()) found.push_back(how);
-  return found;
-}
-
-double number(const nlohmann::json& config, const char* key, double standard) {
-  const auto at = config.find(key);
-  if (at == config.end() || at->is_null()) return standard;
-  if (!at->is_number() || !fits_f32(at->get<double>()))
-    fail("'{}' is {}, expected a number that f32 can hold", key, at->dump());
-  return at->get<double>();
-}
-
-passes::LoraOptions read_config(const fs::path& folder) {
-  const nlohmann::json config = read_json(folder / kConfig);
-  return with_context(
-      [&] {
-        if (!config.is_object()) fail("expected an object");
-        if (const auto found = unsupported(config); !found.empty())
-          fail("this adapter is more than plain LoRA, which is what is supported: {}",
-               fmt::join(found, ", "));
-        const double rank = number(config, "r", 8);
-        if (!(rank >= 1 && rank <= 65536 && rank == std::floor(rank)))
-          fail("'r' is {}, expected a rank", rank);
-        passes::LoraOptions options{.rank = static_cast<int64_t>(rank),
-                                    .alpha = number(config, "lora_alpha", 8),
-                                    .dropout = number(config, "lora_dropout", 0)};
-        // Rank-stabilised LoRA divides by the root of the rank; with another alpha it is the same.
-        const auto stable = config.find("use_rslora");
-        if (stable != config.end() && *stable == true) options.alpha *= std::sqrt(rank);
-        return options;
-      },
-      [&] { return "in " + (folder / kConfig).string(); });
-}
-
 // "model.layers.0.self_attn.q_proj" of "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight".
 std::string layer_of(const std::string& tensor) {
   if (!tensor.starts_with(kPrefix)) return "";
@@ -97,14 +31,63 @@ std::string layer_of(const std::string& tensor) {
   return "";
 }
 
-std::vector<std::string> layers_of(const SafeTensors& file, const fs::path& path) {
+// Tensors of a layer with an adapter, by what PEFT calls them.
+struct OtherTensor {
+  std::string_view part;  // of its name
+  const char* meaning;
+};
+constexpr OtherTensor kOthers[] = {
+    {".lora_magnitude_vector", "it is of DoRA, which is not supported"},
+    {".lora_embedding_", "it adapts an embedding, which is not supported"},
+    {".lora_B.bias", "it is a bias of LoRA (lora_bias), which is not supported"},
+    {".modules_to_save", "it is a module that was trained whole (modules_to_save), which is not supported"},
+    {".token_adapter", "it holds trained tokens (trainable_token_indices), which are not supported"},
+    {".bias", "it is a trained bias (bias), which is not supported"}};
+
+// The state that a tensor beside an adapter is the weight of, as PEFT saves embeddings and heads that the adapter is on or that
+// were resized; -1: it is no weight.
+int32_t weight_of(const Model& model, const std::string& tensor) {
+  constexpr std::string_view kBase = ".base_layer.weight", kWeight = ".weight";
+  if (!tensor.starts_with(kPrefix) || !tensor.ends_with(kWeight)) return -1;
+  const std::string name = tensor.substr(kPrefix.size());
+  if (!name.ends_with(kBase)) return model.find_state(name);
+  return model.find_state(name.substr(0, name.size() - kBase.size()) + std::string(kWeight));
+}
+
+bool is_same(const Model& model, int32_t weight, const Tensor& tensor) {
+  const State& state = model.state(weight);
+  return !state.encoded && state.type.shape == tensor.type().shape && is_float(tensor.type().dtype) &&
+         initial_value(state).to_doubles() == tensor.to(state.type.dtype).to_doubles();
+}
+
+// Says what a tensor is that is no A and no B; empty where the model has the same numbers, so that nothing is lost without it.
+std::string problem_of(const Model& model, const std::string& name, const Tensor& tensor) {
+  const int32_t weight = weight_of(model, name);
+  if (weight >= 0 && is_same(model, weight, tensor)) return "";
+  if (weight >= 0 || name.ends_with(".base_layer.weight"))
+    return fmt::format(
+        "{}: it is a weight of the base model that PEFT has saved beside the adapter, as it does with "
+        "embeddings and heads that were trained or resized, and it is another than the model's: merge the "
+        "adapter with PEFT (merge_and_unload) and import that model, or, where those weights were not "
+        "trained, save the adapter with save_embedding_layers=False",
+        name);
+  for (const auto& [part, meaning] : kOthers)
+    if (name.find(part) != std::string::npos)
+      return fmt::format("{}: {}: merge the adapter with PEFT (merge_and_unload) and import that model", name,
+                         meaning);
+  return name;
+}
+
+std::vector<std::string> layers_of(const Model& model, const SafeTensors& file, const fs::path& path) {
   std::set<std::string> layers;
   std::vector<std::string> others;
   for (const auto& [name, tensor] : file.tensors) {
-    const std::string layer = layer_of(name);
-    layer.empty() ? others.push_back(name) : void(layers.insert(layer));
+    if (const std::string layer = layer_of(name); !layer.empty())
+      layers.insert(layer);
+    else if (std::string problem = problem_of(model, name, tensor); !problem.empty())
+      others.push_back(std::move(problem));
   }
-  if (!others.empty()) fail("{}: no tensors of LoRA: {}", path.string(), fmt::join(others, ", "));
+  if (!others.empty()) fail("{}: no tensors of LoRA: {}", path.string(), fmt::join(others, "; "));
   if (layers.empty()) fail("{}: there is no tensor in it", path.string());
   return {layers.begin(), layers.end()};
 }
@@ -127,6 +110,16 @@ void set_values(Model& model, const SafeTensors& file, const fs::path& path) {
   if (!wrong.empty()) fail("{} does not fit: {}", path.string(), fmt::join(wrong, "; "));
 }
 
+// PEFT saves adapters as files of pickle, too, which can run code and are not read.
+void check_format(const fs::path& folder) {
+  constexpr const char* kPickle = "adapter_model.bin";
+  if (fs::exists(folder / kTensors) || !fs::exists(folder / kPickle)) return;
+  fail(
+      "{}: there is no {}, and {} is a format of PyTorch that is not read: save the adapter as safetensors, "
+      "with PeftModel.from_pretrained(BASE, FOLDER).save_pretrained(OTHER) of PEFT",
+      folder.string(), kTensors, kPickle);
+}
+
 // As transformers 4 wrote into config.json where a model came from; PEFT has null where nobody knows.
 nlohmann::json base_of(const Model& model, const std::string& given) {
   if (!given.empty()) return given;
@@ -138,34 +131,20 @@ nlohmann::json base_of(const Model& model, const std::string& given) {
   return origin.is_string() && origin != "" ? origin : nlohmann::json();
 }
 
-nlohmann::ordered_json config_of(const passes::LoraOptions& options, const Model& model,
-                                 const std::string& base) {
-  std::set<std::string> targets;
-  for (const std::string& layer : passes::lora_layers(model)) targets.insert(layer);
-  nlohmann::ordered_json config{{"peft_type", "LORA"},
-                                {"task_type", "CAUSAL_LM"},
-                                {"base_model_name_or_path", base_of(model, base)},
-                                {"inference_mode", true},
-                                {"r", options.rank},
-                                {"lora_alpha", options.alpha},
-                                {"lora_dropout", options.dropout},
-                                {"bias", "none"},
-                                {"use_rslora", false},
-                                {"use_dora", false},
-                                {"fan_in_fan_out", model.find_state("transformer.wte.weight") >= 0}};
-  config["target_modules"] = targets;
-  return config;
-}
-
 }  // namespace
 
 bool is_adapter_folder(const fs::path& path) { return fs::is_regular_file(path / kConfig); }
 
 void load_adapter(Model& model, const fs::path& folder) {
-  passes::LoraOptions options = read_config(folder);
+  const AdapterConfig config(folder / kConfig);
   const fs::path path = folder / kTensors;
+  check_format(folder);
   const SafeTensors file = read_safetensors(path);
-  options.targets = layers_of(file, path);
+  const passes::LoraOptions options = config.options_for(layers_of(model, file, path));
+  if (config.is_fan_in_fan_out() && !is_gpt2(model))
+    log_warning(
+        "{}: fan_in_fan_out is passed over, as PEFT does: no weight of this model is stored [in, out]",
+        (folder / kConfig).string());
   Model with_adapter(model);
   with_context([&] { passes::add_lora(with_adapter, options); },
                [&] { return "while adding the adapter " + folder.string(); });
@@ -186,7 +165,8 @@ void save_adapter(const Model& model, const fs::path& folder, const std::string&
   AtomicFolder written(folder, replace,
                        [](const fs::path& name) { return name == kConfig || name == kTensors; });
   write_safetensors(written.files() / kTensors, file);
-  write_file_atomically(written.files() / kConfig, config_of(*options, model, base).dump(2) + "\n");
+  write_file_atomically(written.files() / kConfig,
+                        adapter_config_of(model, *options, base_of(model, base)).dump(2) + "\n");
   written.commit();
 }
 

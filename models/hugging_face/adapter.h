@@ -11,9 +11,10 @@ namespace genesis::models::hugging_face {
 // Whether the folder holds an adapter.
 bool is_adapter_folder(const std::filesystem::path& path);
 
-// Adds the adapter to a model without one (passes::add_lora), with the values in the file. Throws Error that lists all that
-// is not supported (other methods, DoRA, trained biases, ranks by layer), or all tensors that are missing, unexpected or of
-// another shape.
+// Adds the adapter to a model without one (passes::add_lora), with the values in the file; ranks and alphas by layer
+// (rank_pattern, alpha_pattern) are PEFT's. Weights of the base model that the file has too are left out where the model has
+// the same. Throws Error that lists all that is not supported (other methods, DoRA, trained biases, heads that were trained),
+// or all tensors that are missing, unexpected or of another shape.
 void load_adapter(Model& model, const std::filesystem::path& folder);
 
 // Writes the adapters of the model, which are its states' initial values (with_values() of a session, or a loaded

@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <type_traits>
 #include <utility>
 
 #include "passes/core/match.h"
@@ -108,15 +109,17 @@ Tensor initial_a(const TensorType& type, uint64_t seed, const std::string& name)
 
 struct Adapter {
   int32_t a, b;
+  double scale;  // alpha / rank
 };
 
 Adapter add_states(Model& model, int32_t weight, const LoraOptions& options) {
   const State state = model.state(weight);  // by copy: the table grows
   const Shape& shape = state.type.shape;
   const std::string layer = layer_of(state.name);
+  const int64_t rank = options.rank_of(layer);
   // One rank serves matrices of many shapes, some of which have less.
-  if (options.rank > std::max(shape[0].value(), shape[1].value()))
-    fail("LoRA's rank {} is more than '{}' of {} has rows or columns", options.rank, state.name,
+  if (rank > std::max(shape[0].value(), shape[1].value()))
+    fail("LoRA's rank {} is more than '{}' of {} has rows or columns", rank, state.name,
          state.type.to_string());
   const auto add = [&](const std::string& name, Dim rows, Dim columns, bool is_a) {
     const TensorType type{DType::f32, {rows, columns}};
@@ -126,8 +129,8 @@ Adapter add_states(Model& model, int32_t weight, const LoraOptions& options) {
                             .trainable = true,
                             .initial = is_a ? initial_a(type, options.seed, name) : Tensor()});
   };
-  const int32_t a = add(layer + std::string(kLoraA), Dim(options.rank), shape[1], true);
-  return {a, add(layer + std::string(kLoraB), shape[0], Dim(options.rank), false)};
+  const int32_t a = add(layer + std::string(kLoraA), Dim(rank), shape[1], true);
+  return {a, add(layer + std::string(kLoraB), shape[0], Dim(rank), false), options.scale_of(layer)};
 }
 
 int32_t random_state(Model& model, uint64_t seed) {
@@ -172,8 +175,7 @@ class Adder {
     const NameScope scope(graph, "lora");
     Value read = cast(x, DType::f32);
     if (rng_ >= 0) read = dropped(graph.state(rng_), read);
-    const Value down =
-        linear(read, graph.state(adapter.a)) * (options_.alpha / static_cast<double>(options_.rank));
+    const Value down = linear(read, graph.state(adapter.a)) * adapter.scale;
     const Value sum =
         linear({.wide = wide},
                {.x = down, .weights = {graph.state(adapter.b)}, .addend = cast(base, DType::f32)})[0];
@@ -197,18 +199,54 @@ class Adder {
   int64_t streams_ = 0;
 };
 
+void check_settings(int64_t rank, double alpha) {
+  if (rank < 1) fail("LoRA's rank is {}, expected 1 or more", rank);
+  if (!(alpha > 0)) fail("LoRA's alpha is {}, expected more than 0", alpha);
+}
+
 void check_can_add(const Model& model, const LoraOptions& options) {
   if (lora_of(model)) fail("the model has LoRA adapters already: merge them first, or train those");
   for (const State& state : model.states())
     if (state.role == StateRole::kOptimizer || state.role == StateRole::kStep)
       fail("the model has a training step already ('{}'): add LoRA before training", state.name);
-  if (options.rank < 1) fail("LoRA's rank is {}, expected 1 or more", options.rank);
-  if (!(options.alpha > 0)) fail("LoRA's alpha is {}, expected more than 0", options.alpha);
+  check_settings(options.rank, options.alpha);
+  for (const auto& [layer, rank] : options.ranks) check_settings(rank, options.alpha);
+  for (const auto& [layer, alpha] : options.alphas) check_settings(options.rank, alpha);
   if (!(options.dropout >= 0 && options.dropout < 1))
     fail("LoRA's dropout is {}, expected at least 0 and less than 1", options.dropout);
 }
 
+// Layers with settings of their own; files without any such layer, as all were once, say nothing of them.
+template <class Field>
+concept IsByLayer = requires {
+  typename std::remove_cvref_t<Field>::mapped_type;
+};
+
+nlohmann::ordered_json json_of(const LoraOptions& options) {
+  nlohmann::ordered_json json;
+  LoraOptions::fields(options, [&](std::string_view name, const auto& field) {
+    if constexpr (IsByLayer<decltype(field)>)
+      if (field.empty()) return;
+    json[std::string(name)] = field;
+  });
+  return json;
+}
+
 }  // namespace
+
+int64_t LoraOptions::rank_of(const std::string& layer) const {
+  const auto at = ranks.find(layer);
+  return at == ranks.end() ? rank : at->second;
+}
+
+double LoraOptions::alpha_of(const std::string& layer) const {
+  const auto at = alphas.find(layer);
+  return at == alphas.end() ? alpha : at->second;
+}
+
+double LoraOptions::scale_of(const std::string& layer) const {
+  return alpha_of(layer) / static_cast<double>(rank_of(layer));
+}
 
 void add_lora(Model& model, const LoraOptions& options) {
   check_can_add(model, options);
@@ -222,10 +260,7 @@ void add_lora(Model& model, const LoraOptions& options) {
   for (const std::string& name : entries)
     model.replace_entry(
         Adder(adapters, options, name.starts_with("loss") ? rng : -1).run(std::as_const(model).entry(name)));
-  nlohmann::ordered_json json;
-  LoraOptions::fields(options,
-                      [&](std::string_view name, const auto& field) { json[std::string(name)] = field; });
-  model.metadata[kMetadata] = json.dump();
+  model.metadata[kMetadata] = json_of(options).dump();
 }
 
 std::optional<LoraOptions> lora_of(const Model& model) {
@@ -234,8 +269,11 @@ std::optional<LoraOptions> lora_of(const Model& model) {
   LoraOptions options;
   try {
     const auto json = parse_json_text(at->second);
-    LoraOptions::fields(
-        options, [&](std::string_view name, auto& field) { json.at(std::string(name)).get_to(field); });
+    LoraOptions::fields(options, [&](std::string_view name, auto& field) {
+      if constexpr (IsByLayer<decltype(field)>)
+        if (!json.contains(std::string(name))) return;
+      json.at(std::string(name)).get_to(field);
+    });
   } catch (const nlohmann::json::exception& error) {
     fail("the model's metadata '{}' is '{}', expected the settings of LoRA: {}", kMetadata, at->second,
          error.what());

@@ -10,6 +10,7 @@
 // resume without a second file that could have changed. To hand on the adapters alone there is models/hugging_face/adapter.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +29,14 @@ struct LoraOptions {
   // whose weight is an embedding's too and those named lm_head.
   std::vector<std::string> targets = {};
   uint64_t seed = 0;  // of A
+  // Layers whose rank or alpha is another, by their whole name.
+  std::map<std::string, int64_t> ranks = {};
+  std::map<std::string, double> alphas = {};
+
+  int64_t rank_of(const std::string& layer) const;
+  double alpha_of(const std::string& layer) const;
+  // alpha / rank of the layer.
+  double scale_of(const std::string& layer) const;
 
   static void fields(auto& self, auto&& visit) {
     visit("rank", self.rank);
@@ -35,6 +44,8 @@ struct LoraOptions {
     visit("dropout", self.dropout);
     visit("targets", self.targets);
     visit("seed", self.seed);
+    visit("ranks", self.ranks);
+    visit("alphas", self.alphas);
   }
 };
 

@@ -95,8 +95,7 @@ std::unique_ptr<Model> merge_lora(const Model& model) {
   if (!options) fail("the model has no LoRA adapters to merge");
   Model whole(model);
   for (const std::string& layer : lora_layers(model))
-    whole.set_initial(whole.find_state(layer + ".weight"),
-                      merged(model, layer, options->alpha / static_cast<double>(options->rank)));
+    whole.set_initial(whole.find_state(layer + ".weight"), merged(model, layer, options->scale_of(layer)));
   const std::set<std::string> names = lasting_entries(model);
   for (const std::string& name : names)
     whole.replace_entry(without_adapters(std::as_const(whole).entry(name)));

@@ -12,6 +12,7 @@
 #include "executor/session.h"
 #include "executor/snapshot.h"
 #include "models/hugging_face/adapter.h"
+#include "models/hugging_face/adapter_config.h"
 #include "models/hugging_face/import.h"
 #include "models/zoo.h"
 #include "passes/core/bind.h"
@@ -304,6 +305,87 @@ TEST(Lora, AnAdaptersFolderIsReplacedAsAWholeAndOnlyWhereThatIsAskedFor) {
   expect_error([&] { hf::save_adapter(*adapted(), folder / "adapter", "", true); }, {"notes.txt"});
 }
 
+// Ranks, alphas and the root of the rank by layer; merged, and in PEFT's format again.
+TEST(Lora, RanksAndAlphasByLayerAreThoseOfPeft) {
+  const auto expected = golden()["patterns"].get<std::vector<double>>();
+  const auto model = base();
+  hf::load_adapter(*model, checkpoints() / "qwen2_lora_patterns");
+  expect_logits(last_logits(model), expected, 1e-5);
+  expect_logits(last_logits(passes::merge_lora(*model)), expected, 1e-5);
+  const TemporaryFolder folder;
+  hf::save_adapter(*model, folder / "adapter");
+  const auto again = base();
+  hf::load_adapter(*again, folder / "adapter");
+  EXPECT_EQ(last_logits(again), last_logits(model));
+}
+
+// The rules of re.match(rf"(.*\.)?({key})$", layer) in Python, with the first key that matches.
+TEST(Lora, ExpressionsOfLayersAreReadAsPythonReadsThem) {
+  const TemporaryFolder folder;
+  const auto ranks = [&](const std::string& pattern, const std::vector<std::string>& layers) {
+    std::ofstream(folder / "c.json") << R"({"r": 1, "rank_pattern": )" << pattern << "}";
+    const passes::LoraOptions options = hf::AdapterConfig(folder / "c.json").options_for(layers);
+    std::vector<int64_t> found;
+    for (const std::string& layer : layers) found.push_back(options.rank_of(layer));
+    return found;
+  };
+  using Ranks = std::vector<int64_t>;
+  EXPECT_EQ(ranks(R"({"q_proj": 2})", {"q_proj", "a.q_proj", "a.xq_proj", "a.q_proj.b"}),
+            (Ranks{2, 2, 1, 1}));
+  EXPECT_EQ(ranks(R"({"z": 2, "a.z": 3})", {"a.z"}), Ranks{2});  // in the order of the file
+  EXPECT_EQ(ranks(R"({"a.z": 3, "z": 2})", {"a.z", "b.z"}), (Ranks{3, 2}));
+  EXPECT_EQ(ranks(R"({"^a.z": 3})", {"a.z", "b.a.z"}), (Ranks{3, 1}));
+  EXPECT_EQ(ranks(R"({"q|v": 2})", {"a.q", "a.v", "a.k"}), (Ranks{2, 2, 1}));
+  EXPECT_EQ(ranks(R"x({"(?P<n>[kq])\\.(?P=n)": 2})x", {"k.k", "k.q"}), (Ranks{2, 1}));
+  EXPECT_EQ(ranks(R"({"layers\\.\\d+\\.q": 2})", {"m.layers.12.q", "m.layers.x.q"}), (Ranks{2, 1}));
+  EXPECT_EQ(ranks("{}", {"q"}), Ranks{1});
+  EXPECT_EQ(ranks("null", {"q"}), Ranks{1});
+  const auto refused = [&](const std::string& pattern, const std::vector<std::string>& parts) {
+    expect_error([&] { ranks(pattern, {std::string(200, 'a') + "c"}); }, parts);
+  };
+  refused(R"({"q(": 2})", {"c.json", "rank_pattern", "'q('"});
+  refused(R"({"(a+)+[bd]": 2})", {"c.json", "'(a+)+[bd]'", "limit"});
+  refused(R"({"q": 0})", {"'rank_pattern' is 0"});
+  refused(R"({"q": 1.5})", {"'rank_pattern' is 1.5"});
+  refused(R"({"q": "2"})", {"'q' is \"2\""});
+  refused(R"([2])", {"'rank_pattern' is [2], expected an object"});
+}
+
+// PEFT saves the weights of embeddings and heads beside an adapter that is on them.
+TEST(Lora, WeightsBesideAnAdapterAreTakenWhereTheyAreTheModels) {
+  const TemporaryFolder folder;
+  const fs::path adapter = folder / "a", tensors = adapter / "adapter_model.safetensors";
+  fs::copy(checkpoints() / "qwen2_lora", adapter);
+  SafeTensors file = read_safetensors(tensors);
+  const auto model = base();
+  const std::string embedding = "base_model.model.model.embed_tokens.weight";
+  const Tensor same = initial_value(model->state(model->find_state("model.embed_tokens.weight")));
+  for (const std::string& name :
+       {embedding, std::string("base_model.model.model.embed_tokens.base_layer.weight")}) {
+    file.tensors[name] = same;
+    write_safetensors(tensors, file);
+    hf::load_adapter(*base(), adapter);
+    file.tensors[name] = Tensor::zeros(same.type());
+    write_safetensors(tensors, file);
+    expect_error([&] { hf::load_adapter(*base(), adapter); },
+                 {name, "PEFT has saved beside the adapter", "merge", "save_embedding_layers=False"});
+    file.tensors.erase(name);
+  }
+  for (const auto& [name, word] :
+       {std::pair("q_proj.lora_magnitude_vector", "DoRA"), std::pair("lora_embedding_A", "embedding"),
+        std::pair("lm_head.modules_to_save.weight", "modules_to_save"),
+        std::pair("q_proj.lora_B.bias", "lora_bias"), std::pair("q_proj.bias", "bias")}) {
+    const std::string whole = std::string("base_model.model.x.") + name;
+    file.tensors[whole] = same;
+    write_safetensors(tensors, file);
+    expect_error([&] { hf::load_adapter(*base(), adapter); }, {whole, word, "merge_and_unload"});
+    file.tensors.erase(whole);
+  }
+  fs::rename(tensors, adapter / "adapter_model.bin");
+  expect_error([&] { hf::load_adapter(*base(), adapter); },
+               {"adapter_model.bin", "as safetensors", "save_pretrained"});
+}
+
 void write_config(const fs::path& folder, const json& config) {
   fs::create_directories(folder);
   std::ofstream(folder / "adapter_config.json") << config.dump();
@@ -319,8 +401,13 @@ TEST(Lora, AdaptersThatDoNotFitAreRefusedInWords) {
   };
   write_config(
       adapter,
-      {{"peft_type", "LORA"}, {"use_dora", true}, {"bias", "all"}, {"rank_pattern", {{"q_proj", 2}}}});
-  expect_error(load, {"adapter_config.json", "use_dora = true", "bias = \"all\"", "rank_pattern"});
+      {{"peft_type", "LORA"}, {"use_dora", true}, {"bias", "all"}, {"modules_to_save", {"lm_head"}}});
+  expect_error(
+      load, {"adapter_config.json", "use_dora = true", "bias = \"all\"", "modules_to_save = [\"lm_head\"]"});
+  for (const char* flag : {"use_rslora", "fan_in_fan_out"}) {
+    write_config(adapter, {{"r", 4}, {flag, 1}});
+    expect_error(load, {"adapter_config.json", std::string("'") + flag + "' is 1, expected true or false"});
+  }
   for (const char* how : {"pissa", "pissa_niter_16", "olora", "corda", "loftq"}) {
     write_config(adapter, {{"r", 4}, {"init_lora_weights", how}});
     expect_error(load, {"init_lora_weights = \"" + std::string(how) + "\"", "base model"});

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Makes qwen2_lora/, an adapter for qwen2_tied as PEFT saves it, and lora.json with what PEFT computes from the two.
+"""Makes qwen2_lora/ and qwen2_lora_patterns/, adapters for qwen2_tied as PEFT saves them, and lora.json with what PEFT computes.
 
     python3 tests/models/hugging_face/make_lora.py                  needs torch, transformers and peft
     python3 tests/models/hugging_face/make_lora.py ADAPTER          prints how far the logits of an adapter that genesis-opt
                                                                     wrote are from qwen2_lora's
 
-`logits` are those of the last position of a prompt, in f32; `curve` the losses of 20 steps of AdamW on the adapter.
+`logits` are those of the last position of a prompt, in f32; `curve` the losses of 20 steps of AdamW on the adapter. The layers
+of the second adapter have ranks and alphas of their own, by expressions of which several match a layer; `patterns` has its logits.
 """
 import json
 import shutil
@@ -36,6 +37,26 @@ def logits(model):
         return model(torch.tensor([PROMPT])).logits[0, -1]
 
 
+def patterns():
+    """Logits of the adapter that it writes."""
+    torch.manual_seed(4)
+    config = LoraConfig(r=4, lora_alpha=6, lora_dropout=0.0, target_modules=["q_proj", "v_proj", "down_proj"], task_type="CAUSAL_LM",
+                        use_rslora=True,
+                        rank_pattern={r"layers\.1\.self_attn\..*_proj": 2, "q_proj": 3, "model.layers.0.mlp.down_proj": 5, "no_such_layer": 7},
+                        alpha_pattern={"v_proj": 10, r"(q|down)_proj": 2.5, "layers.1.self_attn.q_proj": 100})
+    model = get_peft_model(base(), config).eval()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "lora_" in name:
+                weight.copy_(torch.randn_like(weight) * 0.2)
+    folder = HERE / "qwen2_lora_patterns"
+    shutil.rmtree(folder, ignore_errors=True)
+    model.peft_config["default"].base_model_name_or_path = "qwen2_tied"
+    model.save_pretrained(folder)
+    (folder / "README.md").unlink(missing_ok=True)
+    return logits(model).tolist()
+
+
 def main():
     torch.manual_seed(3)
     torch.set_num_threads(1)
@@ -59,6 +80,7 @@ def main():
         loss.backward()
         optimizer.step()
         expected["curve"].append(loss.item())
+    expected["patterns"] = patterns()
     (HERE / "lora.json").write_text(json.dumps(expected, indent=1) + "\n")
 
 
