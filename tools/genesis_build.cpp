@@ -8,6 +8,7 @@
 #include "models/tokenizer/model_files.h"
 #include "models/zoo.h"
 #include "schema/file/attached_files.h"
+#include "schema/file/io/lfs_pointer.h"
 #include "schema/file/json_text.h"
 #include "schema/file/writer.h"
 #include "schema/messages/log.h"
@@ -35,7 +36,7 @@ constexpr const char* kExamples = R"(Examples:
 
 struct Flags {
   std::string name, output, tokenizer;
-  std::vector<std::string> settings;
+  std::vector<std::string> settings, ignored;
   uint64_t seed = 0;
   bool list = false, quiet = false, link = false;
   Output out;
@@ -89,7 +90,9 @@ std::unique_ptr<Model> make_with_tokenizer(const std::string& name, models::Sett
 }
 
 // Weights are of use without their tokenizer, so one that cannot be used is told of and taken along.
-void warn_of_tokenizer(const Model& model) try { brought_tokenizer(model); } catch (const Error& error) {
+void warn_of_tokenizer(const Model& model, const std::string& source) try {
+  brought_tokenizer(model, source);
+} catch (const Error& error) {
   log_warning("text will need another tokenizer (--tokenizer): {}", error.message());
 }
 
@@ -112,12 +115,12 @@ std::unique_ptr<Model> make_file(const Flags& flags) {
   const models::Settings settings = parse_settings(flags.settings);
   MappedFiles files;
   auto model = models::hugging_face::is_model_folder(flags.name)
-                   ? models::hugging_face::import_model(flags.name, settings, &files)
+                   ? models::hugging_face::import_model(flags.name, settings, &files, flags.ignored)
                : models::gguf::is_gguf_file(flags.name)
                    ? models::gguf::import_model(flags.name, settings, &files)
                    : make_with_tokenizer(flags.name, settings, flags.seed, flags.tokenizer);
   if (!flags.link) files.clear();
-  warn_of_tokenizer(*model);
+  warn_of_tokenizer(*model, flags.name);
   warn_of_no_tokenizer(*model, flags.name);
   leave_out_broken_settings(*model, flags.tokenizer.empty() ? flags.name : flags.tokenizer);
   save_model(*model, flags.output, {.progress = progress.hook(), .links = files});
@@ -128,6 +131,7 @@ std::unique_ptr<Model> make_file(const Flags& flags) {
 void check_is_no_other_file(const std::string& name) {
   for (const auto& model : models::list_models())
     if (model.name == name) return;
+  check_is_no_lfs_pointer(name);
   if (std::filesystem::exists(name))
     fail(
         "'{}' is a file that no model is made of: expected a model of the zoo (--list), a folder that "
@@ -147,8 +151,11 @@ void build(const Flags& flags, const Command& app) {
   if (models::hugging_face::is_model_folder(flags.name) || models::gguf::is_gguf_file(flags.name)) {
     for (const char* option : {"--seed", "--tokenizer"})
       check_not_given(app, option, "with a folder or a GGUF file, whose weights and tokenizer are there");
+    if (!models::hugging_face::is_model_folder(flags.name))
+      check_not_given(app, "--ignore-extra", "with a GGUF file");
   } else {
-    check_not_given(app, "--link", "with a model of the zoo, which has no files of weights yet");
+    for (const char* option : {"--link", "--ignore-extra"})
+      check_not_given(app, option, "with a model of the zoo, which has no files of weights yet");
     check_is_no_other_file(flags.name);
   }
   check_can_write(flags.output);
@@ -179,6 +186,11 @@ int main(int argc, char** argv) {
             "a model of the zoo (--list), a folder with config.json and safetensors, or a .gguf file");
         app.add_option("-o,--output", flags.output, "file to write");
         app.add_option("--set", flags.settings, "key=value setting; may be given again")->take_all();
+        app.add_option(
+               "--ignore-extra", flags.ignored,
+               "of a folder: leave out the weights of such names (* is any text, ? any character) that "
+               "the model has no place for; may be given again")
+            ->allow_extra_args(false);
         add_number(app, "--seed", flags.seed, "decides every initial value");
         app.add_flag("--link", flags.link,
                      "leave the weights in their files, which then have to stay where they are, seen from "

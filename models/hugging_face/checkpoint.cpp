@@ -11,6 +11,7 @@
 #include "models/hugging_face/conv1d.h"
 #include "models/hugging_face/json_file.h"
 #include "schema/file/foreign/safetensors.h"
+#include "schema/messages/log.h"
 
 namespace genesis::models::hugging_face {
 namespace {
@@ -48,35 +49,67 @@ void check_there(const fs::path& folder, const std::set<std::string>& files) {
          kIndex, fmt::join(missing, ", "));
 }
 
-SafeTensors read_one(const fs::path& path, MappedFiles* read) {
-  SafeTensors contents = read_safetensors(path);
+// What is read of a folder, and where: names in the file as they are.
+struct FolderTensors {
+  std::map<std::string, Tensor> tensors;
+  DtypeNames unsupported;
+  std::map<std::string, std::string> files;  // by the name of a tensor
+};
+
+void read_one(const fs::path& path, MappedFiles* read, FolderTensors& all) {
+  DtypeNames unsupported;
+  SafeTensors contents = read_safetensors(path, &unsupported);
   if (read) read->push_back(contents.file);
-  return contents;
+  const auto add = [&](const std::string& name) {
+    const auto [at, is_new] = all.files.emplace(name, path.filename().string());
+    if (!is_new) fail("{}: tensor '{}' is in {} too", path.string(), name, at->second);
+  };
+  for (auto& [name, tensor] : contents.tensors) {
+    add(name);
+    all.tensors.emplace(name, std::move(tensor));
+  }
+  for (auto& [name, dtype] : unsupported) {
+    add(name);
+    all.unsupported.emplace(name, std::move(dtype));
+  }
 }
 
-std::map<std::string, Tensor> read_shards(const fs::path& folder, MappedFiles* read) {
+// An index that was written for other files than those beside it. What the files have is what counts, for transformers too.
+void warn_of_stale_index(const fs::path& index, const std::map<std::string, std::string>& listed_files,
+                         const FolderTensors& found) {
+  std::vector<std::string> absent, elsewhere;
+  for (const auto& [name, file] : listed_files) {
+    const auto at = found.files.find(name);
+    if (at == found.files.end())
+      absent.push_back(name);
+    else if (at->second != file)
+      elsewhere.push_back(name);
+  }
+  for (const auto& [name, file] : found.files)
+    if (!listed_files.contains(name)) elsewhere.push_back(name);
+  if (!absent.empty()) log_warning("{} lists tensors that no file has: {}", index.string(), listed(absent));
+  if (!elsewhere.empty())
+    log_warning("{} does not say in which files these tensors are: {}", index.string(), listed(elsewhere));
+}
+
+FolderTensors read_shards(const fs::path& folder, MappedFiles* read) {
   const auto shards = shards_of(folder / kIndex);
   std::set<std::string> files;
   for (const auto& [tensor, file] : shards) files.insert(file);
   check_there(folder, files);
-  std::map<std::string, Tensor> tensors;
-  for (const std::string& file : files) {
-    SafeTensors shard = read_one(folder / file, read);
-    for (auto& [name, tensor] : shard.tensors) {
-      const auto listed = shards.find(name);
-      if (listed == shards.end() || listed->second != file)
-        fail("{}: tensor '{}' is not where {} says", (folder / file).string(), name, kIndex);
-      tensors.emplace(name, std::move(tensor));
-    }
-  }
-  for (const auto& [name, file] : shards)
-    if (!tensors.contains(name)) fail("{}: tensor '{}' is missing", (folder / file).string(), name);
-  return tensors;
+  FolderTensors all;
+  for (const std::string& file : files) read_one(folder / file, read, all);
+  warn_of_stale_index(folder / kIndex, shards, all);
+  return all;
 }
 
 // Where a folder has both, transformers reads the single file.
-std::map<std::string, Tensor> read_tensors(const fs::path& folder, MappedFiles* read) {
-  if (fs::exists(folder / kSingle)) return read_one(folder / kSingle, read).tensors;
+FolderTensors read_tensors(const fs::path& folder, MappedFiles* read) {
+  if (fs::exists(folder / kSingle)) {
+    FolderTensors all;
+    read_one(folder / kSingle, read, all);
+    return all;
+  }
   if (fs::exists(folder / kIndex)) return read_shards(folder, read);
   fail(
       "{}: there is neither {} nor {}; weights in other formats (pytorch_model.bin) are saved anew by "
@@ -88,16 +121,18 @@ bool ends_with_any(const std::string& name, std::initializer_list<const char*> e
   return std::ranges::any_of(ends, [&](const char* end) { return name.ends_with(end); });
 }
 
-// Buffers that older versions of transformers saved.
+// Buffers that older versions of transformers saved, in whatever dtype.
 bool is_no_weight(const std::string& name) {
-  return ends_with_any(name, {".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"});
+  return ends_with_any("." + name,
+                       {".attn.bias", ".attn.masked_bias", ".crossattention.bias", ".rotary_emb.inv_freq",
+                        ".rotary_emb.original_inv_freq", ".position_ids"});
 }
 
 // What checkpoints of the model without its head lack at the front of every name: GPT2Model's, the hub's first ones, and
 // Qwen2Model's, as models that embed texts come.
-std::string missing_prefix(const std::map<std::string, Tensor>& tensors, const std::string& model) {
-  if (model == "gpt2") return tensors.contains("wte.weight") ? "transformer." : "";
-  return tensors.contains("embed_tokens.weight") ? "model." : "";
+std::string missing_prefix(const FolderTensors& folder, const std::string& model) {
+  if (model == "gpt2") return folder.files.contains("wte.weight") ? "transformer." : "";
+  return folder.files.contains("embed_tokens.weight") ? "model." : "";
 }
 
 bool is_head(const std::string& name) { return name.starts_with("lm_head."); }
@@ -125,21 +160,33 @@ void check_tied(const NamedTensors& weights, const Tensor& head, const std::stri
 
 }  // namespace
 
-NamedTensors read_weights(const fs::path& folder, const std::string& model, Head head, MappedFiles* files) {
-  NamedTensors weights;
-  std::map<std::string, Tensor> tensors = read_tensors(folder, files);
-  const std::string prefix = missing_prefix(tensors, model);
+std::string listed(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 10;
+  const size_t shown = std::min(names.size(), kShown);
+  const auto begin = names.begin();
+  const std::string list = fmt::format("{}", fmt::join(begin, begin + static_cast<ptrdiff_t>(shown), ", "));
+  return shown == names.size() ? list : fmt::format("{} and {} more", list, names.size() - shown);
+}
+
+CheckpointWeights read_weights(const fs::path& folder, const std::string& model, Head head,
+                               MappedFiles* files) {
+  CheckpointWeights weights;
+  FolderTensors found = read_tensors(folder, files);
+  const std::string prefix = missing_prefix(found, model);
+  const auto known_name = [&](const std::string& name) { return is_head(name) ? name : prefix + name; };
   std::optional<Tensor> left_out;
-  for (auto& [name, tensor] : tensors) {
-    const std::string known = is_head(name) ? name : prefix + name;
-    if (is_no_weight(known)) continue;
+  for (auto& [name, tensor] : found.tensors) {
+    if (is_no_weight(name)) continue;
     if (head != Head::kOwn && name == "lm_head.weight")
       left_out = std::move(tensor);
     else
-      weights.emplace(known, is_conv1d(model, name, tensor.type()) ? transposed(tensor) : std::move(tensor));
+      weights.tensors.emplace(known_name(name),
+                              is_conv1d(model, name, tensor.type()) ? transposed(tensor) : std::move(tensor));
   }
+  for (const auto& [name, dtype] : found.unsupported)
+    if (!is_no_weight(name)) weights.unsupported.emplace(known_name(name), dtype);
   if (left_out && head == Head::kTied)
-    with_context([&] { check_tied(weights, *left_out, model); }, [&] { return folder.string(); });
+    with_context([&] { check_tied(weights.tensors, *left_out, model); }, [&] { return folder.string(); });
   return weights;
 }
 

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "executor/named_tensors.h"
 #include "schema/file/io/mapped_file.h"
@@ -15,10 +17,20 @@ namespace genesis::models::hugging_face {
 // embedding is an Error; kTiedAnyway goes without it.
 enum class Head : uint8_t { kOwn, kTied, kTiedAnyway };
 
+struct CheckpointWeights {
+  NamedTensors tensors;
+  // Tensors that are there in a dtype that cannot be read (F8_E4M3, ...), with its name; `tensors` lacks them.
+  std::map<std::string, std::string> unsupported;
+};
+
 // Views into the mapped files, but for GPT-2's Conv1D weights, which are stored [in, out] and come back transposed.
 // Left out is what a model of the zoo has no state for and needs none: masks, frequencies, and a head that is tied.
-// `files` gets the files that were read. Throws Error naming the file.
-NamedTensors read_weights(const std::filesystem::path& folder, const std::string& model, Head head,
-                          MappedFiles* files = nullptr);
+// An index says which files there are, as for transformers; a tensor that it lists and no file has costs a warning, and so does
+// one in another file than it says. `files` gets the files that were read. Throws Error naming the file.
+CheckpointWeights read_weights(const std::filesystem::path& folder, const std::string& model, Head head,
+                               MappedFiles* files = nullptr);
+
+// Names in a message, 10 at most: "a, b and 3 more".
+std::string listed(const std::vector<std::string>& names);
 
 }  // namespace genesis::models::hugging_face

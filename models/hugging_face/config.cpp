@@ -48,9 +48,9 @@ class Reader {
     settings[name] = (has(name) ? get(name).get<bool>() : where_absent) ? "true" : "false";
   }
   // What is computed differently otherwise; absent is as `only`.
-  void must_be(const char* name, const json& only) { must_be(name, only, only); }
-  void must_be(const char* name, const json& one, const json& other) {
-    if (has(name) && get(name) != one && get(name) != other)
+  void must_be(const char* name, const json& only) { must_be_one_of(name, {only}); }
+  void must_be_one_of(const char* name, const std::vector<json>& values) {
+    if (has(name) && std::ranges::find(values, get(name)) == values.end())
       problems.push_back(fmt::format("{}: {}", name, shown(get(name))));
   }
   const json& given(const char* name, const json& where_absent) const {
@@ -90,6 +90,17 @@ void read_dtype(Reader& r) {
     r.refuse(name, "float32, bfloat16 or float16");
 }
 
+// Names that transformers (ACT2FN) has for one function: x * sigmoid(x), and GELU by tanh.
+const std::vector<json>& names_of_silu() {
+  static const std::vector<json> names = {"silu", "swish"};
+  return names;
+}
+const std::vector<json>& names_of_gelu_tanh() {
+  static const std::vector<json> names = {"gelu_new", "gelu_pytorch_tanh", "gelu_python_tanh", "gelu_fast",
+                                          "gelu_accurate"};
+  return names;
+}
+
 void read_gpt2(Reader& r) {
   r.copy_size("vocab_size", 50257);
   r.copy_size("n_positions", 1024);
@@ -98,7 +109,7 @@ void read_gpt2(Reader& r) {
   if (r.has("layer_norm_epsilon")) r.copy_number("layer_norm_epsilon", r.get("layer_norm_epsilon"));
   if (r.has("n_inner") && r.settings.contains("n_embd") && r.get("n_inner") != 4 * r.size("n_embd"))
     r.refuse("n_inner", "4 * n_embd");
-  r.must_be("activation_function", "gelu_new");
+  r.must_be_one_of("activation_function", names_of_gelu_tanh());
   r.must_be("scale_attn_weights", true);
   r.must_be("scale_attn_by_inverse_layer_idx", false);
   r.must_be("add_cross_attention", false);
@@ -246,7 +257,7 @@ std::vector<std::string> layer_types(Reader& r, bool slides) {
 // Windows may be declared and not used; Llama has none.
 void read_windows(Reader& r, bool has_windows) {
   constexpr int64_t kWindow = 4096;  // of transformers, where a configuration names none
-  r.must_be("use_sliding_window", false, has_windows ? json(true) : json(false));
+  r.must_be_one_of("use_sliding_window", {false, has_windows});
   const bool slides = has_windows && r.get("use_sliding_window") == true && !r.is_null("sliding_window");
   const std::vector<std::string> types = layer_types(r, slides);
   if (std::ranges::find(types, "sliding_attention") == types.end()) return;
@@ -287,7 +298,7 @@ void read_decoder(Reader& r, const DecoderKind& kind) {
   if (!r.given("head_dim", kind.head_dim).is_null()) r.copy_size("head_dim", kind.head_dim);
   r.copy_number("rms_norm_eps", r.has("rms_norm_eps") ? r.get("rms_norm_eps") : json(1e-6));
   r.copy_flag("tie_word_embeddings", false);
-  r.must_be("hidden_act", "silu");
+  r.must_be_one_of("hidden_act", names_of_silu());
   r.must_be("attention_bias", kind.attention_bias);
   r.must_be("mlp_bias", false);
   r.must_be("quantization_config", nullptr);

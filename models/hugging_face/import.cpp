@@ -3,6 +3,7 @@
 #include "executor/state_dict.h"
 #include "models/hugging_face/checkpoint.h"
 #include "models/hugging_face/config.h"
+#include "models/hugging_face/extra_tensors.h"
 #include "models/hugging_face/json_file.h"
 #include "models/tokenizer/model_files.h"
 #include "schema/core/parse_number.h"
@@ -14,13 +15,23 @@ namespace {
 constexpr std::string_view kRemedy =
     "config.json and the weights must be of one model: get both again, or say with settings what config.json "
     "says wrong (genesis-build --set NAME=VALUE)";
+constexpr std::string_view kRemedyOfExtra =
+    "; weights that the model does not have are left out with --ignore-extra PATTERN, such as "
+    "--ignore-extra '{}'";
+
+// Names one of the weights that the model does not have, if there are any.
+std::string remedy_for(const Model& model, const NamedTensors& weights) {
+  for (const auto& [name, tensor] : weights)
+    if (model.find_state(name) < 0) return std::string(kRemedy) + fmt::format(kRemedyOfExtra, name);
+  return std::string(kRemedy);
+}
 
 // Making a model of more layers than there are tensors would take forever.
-void check_layers(const Settings& settings, const NamedTensors& weights) {
+void check_layers(const Settings& settings, size_t weights) {
   for (const char* name : {"num_hidden_layers", "n_layer"})
     if (const auto at = settings.find(name); at != settings.end())
-      if (const auto layers = parse_number<uint64_t>(at->second); layers && *layers > weights.size())
-        fail("config.json says {} {}, and the weights are {} tensors", name, *layers, weights.size());
+      if (const auto layers = parse_number<uint64_t>(at->second); layers && *layers > weights)
+        fail("config.json says {} {}, and the weights are {} tensors", name, *layers, weights);
 }
 
 }  // namespace
@@ -35,7 +46,7 @@ void limit_cache(Settings& settings, const Settings& changes) {
 bool is_model_folder(const std::filesystem::path& path) { return std::filesystem::is_directory(path); }
 
 std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const Settings& changes,
-                                    MappedFiles* files) {
+                                    MappedFiles* files, const std::vector<std::string>& ignored) {
   const std::filesystem::path config_file = folder / "config.json";
   if (!std::filesystem::exists(config_file))
     fail("{}: there is no config.json: expected a folder as transformers saves a model", folder.string());
@@ -46,14 +57,15 @@ std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const S
   const bool tied = settings.at("tie_word_embeddings") == "true",
              asked_for = changes.contains("tie_word_embeddings");
   const Head head = !tied ? Head::kOwn : asked_for ? Head::kTiedAnyway : Head::kTied;
-  const NamedTensors weights = read_weights(folder, name, head, files);
+  CheckpointWeights weights = read_weights(folder, name, head, files);
   std::unique_ptr<Model> model = with_context(
       [&] {
-        check_layers(settings, weights);
+        check_layers(settings, weights.tensors.size() + weights.unsupported.size());
         // Its shapes are compared with those of the weights before there is memory for any of them.
         auto made = with_context([&] { return make_undrawn_model(name, settings); },
                                  [] { return "in the model that config.json says"; });
-        load_whole_state_dict(*made, weights, kRemedy);
+        leave_out_extra_tensors(*made, weights, ignored);
+        load_whole_state_dict(*made, weights.tensors, remedy_for(*made, weights.tensors));
         return made;
       },
       [&] { return folder.string(); });

@@ -17,6 +17,8 @@ constexpr int64_t kDefaultPositions = 4096;
 // Says so in `settings`, which have the longest text that the model can read as max_position_embeddings, if at all.
 void limit_cache(Settings& settings, const Settings& changes);
 
+// Tensors that the model has no place for are treated as extra_tensors.h says; `ignored` are patterns of names that are left out.
+//
 // `changes` are settings of the zoo that stand over those of the configuration, such as {"dtype", "f32"} or
 // {"cache_positions", "32768"}. Weights stay in the mapped files until the model is saved; the tokenizer's files
 // are attached to the model (models/tokenizer/model_files.h). One Error lists all
@@ -24,6 +26,7 @@ void limit_cache(Settings& settings, const Settings& changes);
 //
 // `files` gets the files that weights are views into: with them as SaveOptions::links, they stay there for good.
 std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const Settings& changes = {},
-                                    MappedFiles* files = nullptr);
+                                    MappedFiles* files = nullptr,
+                                    const std::vector<std::string>& ignored = {});
 
 }  // namespace genesis::models::hugging_face

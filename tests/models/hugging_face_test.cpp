@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -231,7 +232,80 @@ TEST_F(SpoiltFolder, WithOtherTensors) {
   weights.tensors.erase(norm);
   write_safetensors(folder_ / "model.safetensors", weights);
   refused({"1 missing: model.norm.weight", "model.layers.7.extra",
-           "model.layers.0.mlp.up_proj.weight is f32[16]"});
+           "model.layers.0.mlp.up_proj.weight is f32[16]", "--ignore-extra 'model.layers.7.extra'"});
+}
+
+// transformers leaves out all that its class does not have. What stands in the layers would change what they compute.
+TEST_F(SpoiltFolder, WithMoreTensorsThanTheModelHas) {
+  copy("qwen2_tied");
+  const NamedTensors whole = state_dict(*hf::import_model(folder_));
+  const auto add = [&](const std::vector<std::string>& names) {
+    copy("qwen2_tied");
+    SafeTensors weights = read_safetensors(folder_ / "model.safetensors");
+    for (const std::string& name : names) weights.tensors[name] = weights.tensors.at("model.norm.weight");
+    write_safetensors(folder_ / "model.safetensors", weights);
+  };
+  const auto expect_whole = [&](const std::vector<std::string>& ignored) {
+    const NamedTensors values = state_dict(*hf::import_model(folder_, {}, nullptr, ignored));
+    ASSERT_EQ(values.size(), whole.size());
+    for (const auto& [name, tensor] : whole) EXPECT_EQ(values.at(name).to_doubles(), tensor.to_doubles());
+  };
+  add({"mtp.fc.weight", "model.visual.patch_embed.weight", "score.weight"});
+  expect_whole({});
+  add({"model.layers.0.self_attn.q_norm.weight", "model.layers.2.mtp.weight"});
+  refused({"2 that the model does not have", "--ignore-extra 'model.layers.0.self_attn.q_norm.weight'"});
+  expect_whole({"*.q_norm.weight", "model.layers.2.*"});
+  const auto ignoring_one = [&] { hf::import_model(folder_, {}, nullptr, {"model.layers.2.*"}); };
+  expect_error(ignoring_one, {"1 that the model does not have: model.layers.0.self_attn.q_norm.weight"});
+  expect_whole({"*"});  // what the model has is never left out
+}
+
+// The header of a .safetensors with one tensor more, of a dtype that write_safetensors() does not know.
+void add_tensor(const fs::path& path, const std::string& name, const std::string& dtype, uint64_t bytes) {
+  const std::string file = read_whole_file(path);
+  uint64_t length = 0;
+  std::memcpy(&length, file.data(), 8);
+  json header = parse_json_text(file.substr(8, length));
+  const std::string data = file.substr(8 + length) + std::string(bytes, '\1');
+  header[name] = {{"dtype", dtype}, {"shape", {2}}, {"data_offsets", {data.size() - bytes, data.size()}}};
+  const std::string text = header.dump();
+  length = text.size();
+  std::ofstream(path, std::ios::binary)
+      << std::string(reinterpret_cast<const char*>(&length), 8) << text << data;
+}
+
+TEST_F(SpoiltFolder, WithExtraTensorsOfOtherDtypes) {
+  copy("qwen2_tied");
+  const fs::path file = folder_ / "model.safetensors";
+  add_tensor(file, "model.layers.0.self_attn.rotary_emb.inv_freq", "U32", 8);
+  add_tensor(file, "model.layers.1.attn.bias", "F8_E4M3", 2);
+  add_tensor(file, "mtp.fc.weight", "F8_E5M2", 2);
+  EXPECT_NO_THROW(hf::import_model(folder_));
+  add_tensor(file, "model.layers.0.mlp.up_proj.weight_scale_inv", "F8_E8M0", 2);
+  refused({"weight_scale_inv (F8_E8M0)", "--ignore-extra PATTERN"});
+  EXPECT_NO_THROW(hf::import_model(folder_, {}, nullptr, {"*_scale_inv"}));
+  SafeTensors weights = read_safetensors(checkpoints() / "qwen2_tied/model.safetensors");
+  weights.tensors.erase("model.norm.weight");
+  write_safetensors(file, weights);
+  add_tensor(file, "model.norm.weight", "F8_E4M3", 2);
+  refused({"model.norm.weight (F8_E4M3)", "save the weights as"});
+}
+
+// ACT2FN of transformers has several names for a function.
+TEST_F(SpoiltFolder, WithOtherNamesOfTheSameActivation) {
+  copy("qwen2_tied");
+  change("config.json", [](json& c) { c["hidden_act"] = "swish"; });
+  EXPECT_NO_THROW(hf::import_model(folder_));
+  change("config.json", [](json& c) { c["hidden_act"] = "gelu_new"; });
+  refused({"hidden_act: \"gelu_new\""});
+  for (const char* name :
+       {"gelu_new", "gelu_pytorch_tanh", "gelu_python_tanh", "gelu_fast", "gelu_accurate"}) {
+    copy("gpt2");
+    change("config.json", [&](json& c) { c["activation_function"] = name; });
+    EXPECT_NO_THROW(hf::import_model(folder_)) << name;
+  }
+  change("config.json", [](json& c) { c["activation_function"] = "gelu"; });
+  refused({"activation_function: \"gelu\""});
 }
 
 TEST_F(SpoiltFolder, WithAnIndexThatLies) {
@@ -243,10 +317,21 @@ TEST_F(SpoiltFolder, WithAnIndexThatLies) {
   }
   change(index, [&](json& i) { i["weight_map"]["lm_head.weight"] = 3; });
   refused({index, "is no text"});
-  change(index, [&](json& i) { i["weight_map"]["lm_head.weight"] = "model-00001-of-00003.safetensors"; });
-  refused({"lm_head.weight", "is not where"});
   write(index, "{}");
   refused({index, "weight_map"});
+}
+
+// transformers asks an index for the names of files, and reads what is in them.
+TEST_F(SpoiltFolder, WithAStaleIndexReadsWhatTheFilesHave) {
+  copy("qwen2_sharded");
+  const NamedTensors whole = state_dict(*hf::import_model(folder_));
+  change("model.safetensors.index.json", [&](json& i) {
+    i["weight_map"]["mtp.fc.weight"] = "model-00001-of-00003.safetensors";
+    i["weight_map"]["lm_head.weight"] = "model-00001-of-00003.safetensors";
+    i["weight_map"].erase("model.norm.weight");
+  });
+  const NamedTensors same = state_dict(*hf::import_model(folder_));
+  for (const auto& [key, tensor] : whole) EXPECT_EQ(same.at(key).to_doubles(), tensor.to_doubles()) << key;
 }
 
 TEST_F(SpoiltFolder, WithATensorInTwoShards) {
@@ -257,10 +342,11 @@ TEST_F(SpoiltFolder, WithATensorInTwoShards) {
   const auto other = read_safetensors(first).tensors;
   shard.tensors.insert(*other.begin());
   write_safetensors(last, shard);
-  refused({"model-00003-of-00003.safetensors", other.begin()->first, "is not where"});
+  refused({"model-00003-of-00003.safetensors", other.begin()->first,
+           "is in model-00001-of-00003.safetensors too"});
   shard.tensors.clear();
   write_safetensors(last, shard);
-  refused({"model-00003-of-00003.safetensors", "is missing"});
+  refused({"5 missing: ", "config.json and the weights"});
 }
 
 TEST_F(SpoiltFolder, WithMoreLayersThanAnyoneCouldMake) {
