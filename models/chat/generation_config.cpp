@@ -67,4 +67,12 @@ text::GenerateOptions read_generation_config(const ConfigFiles& files,
   return options;
 }
 
+std::optional<std::string> sampling_origin(const ConfigFiles& files) {
+  const auto config = files.object("generation_config.json");
+  if (!config) return std::nullopt;
+  const json defaults = config->value("_defaults_of", json());
+  if (!defaults.is_string()) return files.where("generation_config.json");
+  return "the defaults of " + defaults.get<std::string>();
+}
+
 }  // namespace genesis::chat

@@ -1,6 +1,9 @@
 // generation_config.json, which says how a model's makers sample from it, as transformers reads it.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "models/chat/json_config.h"
 #include "models/text/generate_options.h"
 
@@ -12,5 +15,9 @@ namespace genesis::chat {
 // and a setting that is no number, or out of range.
 text::GenerateOptions read_generation_config(const ConfigFiles& files,
                                              const text::GenerateOptions& without_file);
+
+// Where those options come from, in words: the place of generation_config.json; "the defaults of llama.cpp" where it says that
+// they are nobody's choice for this model (models/gguf/sampling.h). Nothing where there is no such file. Throws Error as above.
+std::optional<std::string> sampling_origin(const ConfigFiles& files);
 
 }  // namespace genesis::chat

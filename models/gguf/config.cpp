@@ -52,7 +52,7 @@ class Reader {
     if (settings.contains(setting) && std::stoull(settings[setting]) > gguf_.tensors.size())
       refuse("block_count", "no more than there are tensors");
   }
-  void refuse(const std::string& name, const char* expected) {
+  void refuse(const std::string& name, const std::string& expected) {
     problems.push_back(fmt::format("{}.{} is {}, expected {}", architecture, name,
                                    get(name) ? shown(*get(name)) : "not there", expected));
   }
@@ -71,6 +71,13 @@ class Reader {
     return matrix->shape[0].value();
   }
 
+  // Items of a list of texts; nothing if there is none.
+  std::optional<int64_t> count_of(const char* name) const {
+    const GgufValue* value = find(name);
+    const auto* list = value ? std::get_if<std::vector<std::string>>(value) : nullptr;
+    return list ? std::optional(std::ssize(*list)) : std::nullopt;
+  }
+
   std::string architecture;
   Settings settings;
   std::vector<std::string> problems;
@@ -83,11 +90,23 @@ class Reader {
   const Gguf& gguf_;
 };
 
+void must_be(Reader& r, const std::string& name, const std::string& setting, const char* expected) {
+  const GgufValue* value = r.get(name);
+  if (!value) return;
+  const int64_t* size = std::get_if<int64_t>(value);
+  if (!size || std::to_string(*size) != r.settings[setting])
+    r.refuse(name, fmt::format("{}, {}", expected, r.settings[setting]));
+}
+
+// Tokens are as many as the embedding has rows, and where the file says that again it must say the same.
 void read_vocabulary(Reader& r) {
-  if (const auto rows = r.rows_of("token_embd.weight"))
-    r.settings["vocab_size"] = std::to_string(*rows);
-  else
-    r.problems.push_back("there is no matrix token_embd.weight");
+  const auto rows = r.rows_of("token_embd.weight");
+  if (!rows) return r.problems.push_back("there is no matrix token_embd.weight");
+  r.settings["vocab_size"] = std::to_string(*rows);
+  must_be(r, "vocab_size", "vocab_size", "the rows of token_embd.weight");
+  if (const auto tokens = r.count_of("tokenizer.ggml.tokens"); tokens && *tokens != *rows)
+    r.problems.push_back(fmt::format(
+        "tokenizer.ggml.tokens are {}, expected the {} rows of token_embd.weight", *tokens, *rows));
 }
 
 void read_gpt2(Reader& r) {
@@ -96,13 +115,6 @@ void read_gpt2(Reader& r) {
   r.copy_blocks("n_layer");
   r.copy_size("attention.head_count", "n_head");
   r.copy_number("attention.layer_norm_epsilon", "layer_norm_epsilon");
-}
-
-void must_be(Reader& r, const std::string& name, const std::string& setting) {
-  const GgufValue* value = r.get(name);
-  if (!value) return;
-  const int64_t* size = std::get_if<int64_t>(value);
-  if (!size || std::to_string(*size) != r.settings[setting]) r.refuse(name, "the size of a head");
 }
 
 // As llama.cpp does it where a file names neither.
@@ -161,8 +173,21 @@ void read_rope(Reader& r) {
     r.copy_number("rope.freq_base", "rope_theta");
   else
     r.settings["rope_theta"] = "10000";
-  must_be(r, "rope.dimension_count", "head_dim");
+  must_be(r, "rope.dimension_count", "head_dim", "the size of a head");
   read_scaling(r);
+}
+
+void read_head_size(Reader& r) {
+  const int64_t hidden = std::stoll(r.settings["hidden_size"]),
+                heads = std::stoll(r.settings["num_attention_heads"]);
+  if (r.get("attention.key_length"))
+    r.copy_size("attention.key_length", "head_dim");
+  else if (hidden % heads != 0)
+    r.refuse("attention.head_count", fmt::format("a divisor of embedding_length, {}", hidden));
+  else
+    r.settings["head_dim"] = std::to_string(hidden / heads);
+  if (heads % std::stoll(r.settings["num_key_value_heads"]) != 0)
+    r.refuse("attention.head_count_kv", fmt::format("a divisor of attention.head_count, {}", heads));
 }
 
 void read_decoder(Reader& r) {
@@ -175,12 +200,8 @@ void read_decoder(Reader& r) {
               "num_key_value_heads");
   r.copy_number("attention.layer_norm_rms_epsilon", "rms_norm_eps");
   if (!r.problems.empty()) return;
-  if (r.get("attention.key_length"))
-    r.copy_size("attention.key_length", "head_dim");
-  else
-    r.settings["head_dim"] =
-        std::to_string(std::stoll(r.settings["hidden_size"]) / std::stoll(r.settings["num_attention_heads"]));
-  must_be(r, "attention.value_length", "head_dim");
+  read_head_size(r);
+  must_be(r, "attention.value_length", "head_dim", "the size of a head");
   read_rope(r);
   r.settings["tie_word_embeddings"] = r.has_tensor("output.weight") ? "false" : "true";
   if (r.get("attention.sliding_window")) r.refuse("attention.sliding_window", "none");

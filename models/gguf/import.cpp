@@ -6,15 +6,20 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "executor/state_dict.h"
 #include "models/gguf/config.h"
 #include "models/gguf/names.h"
+#include "models/gguf/sampling.h"
 #include "models/gguf/tokenizer.h"
 #include "models/hugging_face/export_config.h"
 #include "models/hugging_face/import.h"
 #include "schema/file/attached_files.h"
+#include "schema/file/foreign/gguf_split.h"
 #include "schema/file/io/file_ending.h"
+#include "schema/messages/human_bytes.h"
+#include "schema/messages/log.h"
 
 namespace genesis::models::gguf {
 namespace {
@@ -26,8 +31,30 @@ void check_types(const Gguf& file) {
   std::vector<std::string> lines;
   for (const auto& [type, count] : unread) lines.push_back(fmt::format("{} ({} tensors)", type, count));
   if (!lines.empty())
-    fail("its weights are in types that are not read: {}; read are F32, F16, BF16, Q8_0, Q4_0, Q4_K and Q6_K",
-         fmt::join(lines, ", "));
+    fail("its weights are in types that are not read: {}; read are {}", fmt::join(lines, ", "),
+         fmt::join(readable_gguf_types(), ", "));
+}
+
+// Numbers of quantized types have up to 20 significant bits, of which bf16 keeps 8 and f16 11, and take more room than in the
+// file: that is said, since who chose a file of 4 bits counts on its size.
+void tell_what_quantized_become(const Gguf& file, const Model& model, DType dtype) {
+  std::map<std::string, int> quantized;
+  uint64_t bytes = 0;
+  for (const auto& [name, tensor] : file.tensors) {
+    bytes += tensor.bytes.size();
+    if (!tensor.type->plain) ++quantized[tensor.type->name];
+  }
+  if (quantized.empty()) return;
+  std::vector<std::string> types;
+  for (const auto& [type, count] : quantized) types.push_back(fmt::format("{} ({} tensors)", type, count));
+  int64_t taken = 0;
+  for (const State& state : model.states())
+    if (state.role == StateRole::kParameter) taken += state.type.bytes();
+  log_info("weights in {} become {}, {} of them where the file has {}{}", fmt::join(types, ", "),
+           name_of(dtype), human_bytes(taken), human_bytes(static_cast<int64_t>(bytes)),
+           dtype == DType::f32
+               ? ""
+               : "; each is rounded once, and --set dtype=f32 keeps them as the file means them");
 }
 
 // Head by head from pairs (0, h/2, 1, h/2 + 1, ...) to (0, 1, 2, ...).
@@ -77,15 +104,36 @@ NamedTensors weights_of(const Gguf& file, const Model& model, const std::string&
   return weights;
 }
 
-void attach_tokenizer(Model& model, const Gguf& file) {
-  for (const auto& [name, text] : {std::pair{"tokenizer.json", tokenizer_json(file)},
-                                   std::pair{"tokenizer_config.json", tokenizer_config_json(file)}})
+// Weights are of use without their tokenizer, so one that cannot be expressed costs a warning.
+void attach_tokenizer(Model& model, const Gguf& file, bool has_other_tokenizer) {
+  const auto attach = [&](const char* name, const std::string& text) {
     if (!text.empty()) attach_file(model, name, text);
+  };
+  try {
+    if (!has_other_tokenizer) attach("tokenizer.json", tokenizer_json(file));
+  } catch (const Error& error) {
+    log_warning(
+        "{}; the weights are taken, and text will need another tokenizer (--tokenizer FOLDER, here or with "
+        "later "
+        "commands)",
+        error.message());
+  }
+  try {
+    attach("tokenizer_config.json", tokenizer_config_json(file));
+  } catch (const Error& error) {
+    log_warning("{}; conversations will need another chat template (--template)", error.message());
+  }
 }
 
-const int64_t* integer(const Gguf& file, const char* name) {
+// The id of a special token: "bos" of tokenizer.ggml.bos_token_id. One that is no token's is told of and left out.
+std::optional<int64_t> special_token(const Gguf& file, const char* which, int64_t tokens) {
+  const std::string name = fmt::format("tokenizer.ggml.{}_token_id", which);
   const auto at = file.metadata.find(name);
-  return at == file.metadata.end() ? nullptr : std::get_if<int64_t>(&at->second);
+  if (at == file.metadata.end()) return std::nullopt;
+  const int64_t* id = std::get_if<int64_t>(&at->second);
+  if (id && *id >= 0 && *id < tokens) return *id;
+  log_warning("its metadata '{}' are not the number of one of its {} tokens, and are left out", name, tokens);
+  return std::nullopt;
 }
 
 // A config.json as the model would have come with one: what ends a text is looked up there, and export begins with it.
@@ -93,31 +141,24 @@ std::string config_of(const Gguf& file, const Model& model, const std::string& p
   const ZooSettings zoo = hugging_face::zoo_settings(model);
   nlohmann::json config = hugging_face::config_for_export(model, zoo, *parse_dtype(zoo.settings.at("dtype")));
   if (!positions.empty()) config["max_position_embeddings"] = std::stoll(positions);
-  if (const int64_t* id = integer(file, "tokenizer.ggml.bos_token_id")) config["bos_token_id"] = *id;
-  const int64_t *eos = integer(file, "tokenizer.ggml.eos_token_id"),
-                *eot = integer(file, "tokenizer.ggml.eot_token_id");
-  if (eos && eot && *eos != *eot)
-    config["eos_token_id"] = {*eos, *eot};
-  else if (eos || eot)
-    config["eos_token_id"] = eos ? *eos : *eot;
+  const int64_t tokens = std::stoll(zoo.settings.at("vocab_size"));
+  if (const auto id = special_token(file, "bos", tokens)) config["bos_token_id"] = *id;
+  std::vector<int64_t> ends;
+  for (const char* which : {"eos", "eot", "eom"})
+    if (const auto id = special_token(file, which, tokens); id && std::ranges::find(ends, *id) == ends.end())
+      ends.push_back(*id);
+  if (ends.size() == 1)
+    config["eos_token_id"] = ends[0];
+  else if (!ends.empty())
+    config["eos_token_id"] = ends;
   return config.dump();
-}
-
-// llama.cpp cuts large files, and each part has some of the tensors.
-void check_is_whole(const Gguf& file) {
-  if (const int64_t* parts = integer(file, "split.count"); parts && *parts > 1)
-    fail(
-        "it is one of {} parts of a model: join them first, as with `llama-gguf-split --merge FIRST.gguf "
-        "WHOLE.gguf`",
-        *parts);
 }
 
 constexpr std::string_view kRemedy =
     "the file's metadata and its tensors must be of one model: get or convert it again, or say with settings "
     "what the metadata says wrong (genesis-build --set NAME=VALUE)";
 
-std::unique_ptr<Model> make(const Gguf& file, const Settings& changes) {
-  check_is_whole(file);
+std::unique_ptr<Model> make(const Gguf& file, const Settings& changes, bool has_other_tokenizer) {
   ZooSettings zoo = read_config(file);
   check_types(file);
   const auto head = zoo.settings.find("head_dim"), positions = zoo.settings.find("max_position_embeddings");
@@ -129,7 +170,9 @@ std::unique_ptr<Model> make(const Gguf& file, const Settings& changes) {
                                               [] { return "in the model that the metadata say"; });
   load_whole_state_dict(*model, weights_of(file, *model, zoo.model, head_size), kRemedy);
   model->metadata["config.json"] = config_of(file, *model, longest);
-  attach_tokenizer(*model, file);
+  attach_tokenizer(*model, file, has_other_tokenizer);
+  attach_file(*model, "generation_config.json", generation_config_json(file));
+  tell_what_quantized_become(file, *model, *parse_dtype(zoo.settings.at("dtype")));
   return model;
 }
 
@@ -144,10 +187,11 @@ bool is_gguf_file(const std::filesystem::path& path) {
 }
 
 std::unique_ptr<Model> import_model(const std::filesystem::path& path, const Settings& changes,
-                                    MappedFiles* files) {
-  const Gguf file = read_gguf(path);
-  if (files) files->push_back(file.file);
-  return with_context([&] { return make(file, changes); }, [&] { return path.string(); });
+                                    MappedFiles* files, bool has_other_tokenizer) {
+  const Gguf file = read_gguf_model(path);
+  if (files) files->insert(files->end(), file.files.begin(), file.files.end());
+  return with_context([&] { return make(file, changes, has_other_tokenizer); },
+                      [&] { return path.string(); });
 }
 
 }  // namespace genesis::models::gguf

@@ -1,8 +1,11 @@
 #include "models/gguf/tokenizer.h"
 
+#include <fmt/ranges.h>
+
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "models/gguf/pre_tokenizers.h"
 #include "models/tokenizer/patterns.h"
 #include "schema/core/error.h"
 #include "schema/file/format/utf8.h"
@@ -33,28 +36,27 @@ const T& get(const Gguf& gguf, const char* name) {
   return *value;
 }
 
-// How it cuts words, as text::pattern_named() calls it. Files that are older than this key say it by their architecture alone.
-std::string pattern_of(const Gguf& gguf) {
-  static const std::map<std::string, std::string> kNames = {
-      {"gpt-2", "gpt2"},      {"llama-bpe", "llama3"}, {"llama3", "llama3"},
-      {"llama-v3", "llama3"}, {"qwen2", "qwen2"},      {"deepseek-r1-qwen", "qwen2"}};
+// How it cuts words. Files that are older than this key say it by their architecture alone.
+const PreTokenizer& pre_tokenizer_of(const Gguf& gguf) {
   static const std::map<std::string, std::string> kArchitectures = {
       {"llama", "llama-bpe"}, {"qwen2", "qwen2"}, {"qwen3", "qwen2"}};
   const auto* pre = find<std::string>(gguf, "tokenizer.ggml.pre");
   if (!pre) {
     const auto* architecture = find<std::string>(gguf, "general.architecture");
     const auto named = kArchitectures.find(architecture ? *architecture : "");
-    if (named == kArchitectures.end()) return "gpt2";
+    if (named == kArchitectures.end()) return *find_pre_tokenizer("gpt-2");
     log_warning(
-        "its metadata do not say how its tokenizer cuts words (tokenizer.ggml.pre): taken is {}, of {} "
+        "its metadata do not say how its tokenizer cuts words (tokenizer.ggml.pre): it is taken to be {}, as "
+        "in {} "
         "models",
         named->second, named->first);
-    return kNames.at(named->second);
+    return *find_pre_tokenizer(named->second);
   }
-  const auto known = kNames.find(*pre);
-  if (known == kNames.end())
-    fail("its tokenizer cuts words as '{}' does; known are gpt-2, llama-bpe and qwen2", pre->substr(0, 60));
-  return known->second;
+  const PreTokenizer* known = find_pre_tokenizer(*pre);
+  if (!known)
+    fail("its tokenizer cuts words as '{}' does (tokenizer.ggml.pre), which is not known; known are {}",
+         pre->substr(0, 60), fmt::join(pre_tokenizer_names(), ", "));
+  return *known;
 }
 
 // Its tokens in the order of their ids, checked: they become keys of an object.
@@ -107,26 +109,25 @@ json merges(const Gguf& gguf) {
   return merges;
 }
 
-// The token with the id of this name; nothing where the file names none.
+// The token with the id of this name; nothing where the file names none, or one that is no token's.
 const std::string* token_named(const Gguf& gguf, const Tokens& tokens, const char* name) {
   const int64_t* id = find<int64_t>(gguf, name);
-  if (!id) return nullptr;
-  if (*id < 0 || static_cast<uint64_t>(*id) >= tokens.count())
-    fail("its '{}' is {}, and it has {} tokens", name, *id, tokens.count());
+  if (!id || *id < 0 || static_cast<uint64_t>(*id) >= tokens.count()) return nullptr;
   return &tokens.text(static_cast<size_t>(*id));
 }
 
-// What stands ahead of every text. Where the file does not say, Llama 3 has its first token there, as llama.cpp does it.
-json post_processor(const Gguf& gguf, const Tokens& tokens, bool is_llama3) {
+// The token ahead of every text. A file that does not say whether there is one follows its kind of tokenizer, as in llama.cpp.
+json post_processor(const Gguf& gguf, const Tokens& tokens, bool begins_text) {
   const bool* said = find<bool>(gguf, "tokenizer.ggml.add_bos_token");
-  const bool adds = said ? *said : is_llama3;
-  const std::string* begin = token_named(gguf, tokens, "tokenizer.ggml.bos_token_id");
-  if (!adds || !begin) return text::byte_level_json(false);
+  const bool adds = said ? *said : begins_text;
+  const char* name = "tokenizer.ggml.bos_token_id";
+  const int64_t* id = find<int64_t>(gguf, name);
+  if (!adds || !id) return text::byte_level_json(false);
+  const std::string* begin = token_named(gguf, tokens, name);
+  if (!begin) fail("its '{}' is {}, and it has {} tokens", name, *id, tokens.count());
   const json piece = {{"SpecialToken", {{"id", *begin}, {"type_id", 0}}}};
   const json text = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
-  const json token = {{"id", *begin},
-                      {"ids", json::array({get<int64_t>(gguf, "tokenizer.ggml.bos_token_id")})},
-                      {"tokens", json::array({*begin})}};
+  const json token = {{"id", *begin}, {"ids", json::array({*id})}, {"tokens", json::array({*begin})}};
   return {{"type", "TemplateProcessing"},
           {"single", json::array({piece, text})},
           {"pair", json::array({piece, text})},
@@ -138,15 +139,19 @@ json post_processor(const Gguf& gguf, const Tokens& tokens, bool is_llama3) {
 std::string tokenizer_json(const Gguf& gguf) {
   const auto* kind = find<std::string>(gguf, "tokenizer.ggml.model");
   if (!kind) return "";
-  if (*kind != "gpt2") fail("its tokenizer is a '{}', expected byte-level BPE ('gpt2')", kind->substr(0, 60));
-  const std::string name = pattern_of(gguf);
-  const text::Pattern pattern = text::pattern_named(name);
+  if (*kind != "gpt2")
+    fail("its tokenizer is a '{}' (tokenizer.ggml.model), expected byte-level BPE ('gpt2')",
+         kind->substr(0, 60));
+  const PreTokenizer& pre_tokenizer = pre_tokenizer_of(gguf);
   const Tokens tokens(gguf);
-  const bool is_llama3 = name == "llama3";
-  json model = text::bpe_json(is_llama3);
+  json model = text::bpe_json(pre_tokenizer.whole_words_first);
   model["vocab"] = vocabulary(tokens);
   model["merges"] = merges(gguf);
-  json root = text::pipeline_json(added_tokens(tokens), pattern, post_processor(gguf, tokens, is_llama3));
+  text::Pattern pattern;
+  pattern.normalizes = pre_tokenizer.normalizes;
+  json root = text::pipeline_json(added_tokens(tokens), pattern,
+                                  post_processor(gguf, tokens, pre_tokenizer.begins_text));
+  root["pre_tokenizer"] = pre_tokenizer_json(pre_tokenizer);
   root["model"] = std::move(model);
   return root.dump() + "\n";
 }

@@ -7,10 +7,10 @@
 
 namespace genesis::models::gguf {
 
-// A tokenizer.json: byte-level BPE (tokenizer.ggml.model is "gpt2") that cuts words as GPT-2, Llama 3 or Qwen2 do
-// (tokenizer.ggml.pre; without it as the models of its architecture do, with a warning). Where the file does not say
-// whether a text begins with its first token, that of Llama 3 does. Empty for a file without a tokenizer. Throws Error for one of another kind, and for one whose
-// lists do not go together.
+// A tokenizer.json: byte-level BPE (tokenizer.ggml.model is "gpt2") that cuts words in one of the ways of pre_tokenizers.h
+// (tokenizer.ggml.pre; without it as the models of its architecture do, with a warning). Where the file does not say whether a
+// text begins with its first token, its kind of tokenizer decides. Empty for a file without a tokenizer. Throws Error for one
+// of another kind, and for one whose lists do not go together.
 std::string tokenizer_json(const Gguf& gguf);
 
 // A tokenizer_config.json: the template of conversations, and the tokens that begin and end a text. Empty for a file

@@ -8,9 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "executor/state_dict.h"
+#include "models/chat/generation_config.h"
 #include "models/gguf/import.h"
 #include "models/hugging_face/export.h"
 #include "models/hugging_face/import.h"
+#include "schema/file/attached_files.h"
 #include "schema/file/json_text.h"
 #include "tests/op_harness.h"
 #include "tests/schema/file_models.h"
@@ -209,18 +211,113 @@ TEST_F(GgufImport, NamesEverythingThatIsNotSupported) {
       {"block_count"});
   refused(start(2)
               .tensor("token_embd.weight", {32, 1}, 0, 0)
-              .tensor("x", {32}, 6, 128)
-              .with_data(std::string(150, '\0')),
-          {"Q5_0 (1 tensors)"});
+              .tensor("x", {256}, 16, 128)
+              .with_data(std::string(128 + 66, '\0')),
+          {"IQ2_XXS (1 tensors)", "read are F32", "Q4_1, Q5_0", "IQ4_XS"});
 }
 
-TEST_F(GgufImport, SaysThatItIsAPartOfAModel) {
+// The second part has the last tensor, which the first would have to have without it.
+TEST_F(GgufImport, ReadsTheOtherPartsOfAModel) {
+  GgufBytes g = start(11, 2);
+  g.fact<uint16_t>("split.no", 2, 0).fact<uint16_t>("split.count", 2, 2);
+  const fs::path first = folder_ / "m-00001-of-00002.gguf", second = folder_ / "m-00002-of-00002.gguf";
+  testing::write_bytes(first, quantised(g));
+  GgufBytes head;
+  head.start(1, 2).fact<uint16_t>("split.no", 2, 1).fact<uint16_t>("split.count", 2, 2);
+  testing::write_bytes(
+      second, head.tensor("output.weight", {32, 61}, 0, 0).with_data(std::string(4 * 32 * 61, '\0')));
+  MappedFiles files;
+  const auto model = import_model(first, {}, &files);
+  EXPECT_EQ(files.size(), 2U);
+  EXPECT_EQ(state_dict(*model).at("lm_head.weight").to_doubles()[5], 0);
+  EXPECT_EQ(config_of(*model)["tie_word_embeddings"], false);
+  fs::remove(second);
+  expect_error([&] { import_model(first); }, {"part 2 of 2 is missing", "m-00002-of-00002.gguf"});
+}
+
+TEST_F(GgufImport, RefusesMetadataThatContradictTheTensors) {
+  const auto with = [&](const char* name, uint32_t value) {
+    GgufBytes g = start(11, 1);
+    g.fact<uint32_t>(name, 4, value);
+    return quantised(g);
+  };
+  import_model(write(with("llama.vocab_size", 61)));
+  refused(with("llama.vocab_size", 62), {"llama.vocab_size is 62", "the rows of token_embd.weight, 61"});
+  refused(with("llama.attention.value_length", 16), {"value_length is 16", "the size of a head, 8"});
   GgufBytes g = start(11, 1);
-  g.fact<uint32_t>("split.count", 4, 3);
-  refused(quantised(g), {"m.gguf", "one of 3 parts", "--merge"});
-  g = start(11, 1);
-  g.fact<uint32_t>("split.count", 4, 1);
-  import_model(write(quantised(g)));
+  g.text("tokenizer.ggml.tokens")
+      .number<uint32_t>(9)
+      .number<uint32_t>(8)
+      .number<uint64_t>(2)
+      .text("a")
+      .text("b");
+  refused(quantised(g), {"tokenizer.ggml.tokens are 2", "the 61 rows"});
+}
+
+TEST_F(GgufImport, RefusesHeadsThatDoNotDivide) {
+  const auto with = [&](uint32_t heads, uint32_t kv_heads) {
+    GgufBytes g;
+    g.start(11, 8).fact("general.architecture", "llama");
+    g.fact<uint32_t>("llama.context_length", 4, 64).fact<uint32_t>("llama.embedding_length", 4, 32);
+    g.fact<uint32_t>("llama.block_count", 4, 1).fact<uint32_t>("llama.feed_forward_length", 4, 64);
+    g.fact<uint32_t>("llama.attention.head_count", 4, heads)
+        .fact<uint32_t>("llama.attention.head_count_kv", 4, kv_heads);
+    return quantised((g.fact<float>("llama.attention.layer_norm_rms_epsilon", 6, 1e-5f), g));
+  };
+  refused(with(5, 5), {"head_count is 5", "a divisor of embedding_length, 32"});
+  refused(with(4, 3), {"head_count_kv is 3", "a divisor of attention.head_count, 4"});
+}
+
+// A tokenizer of SentencePiece: the weights are taken, and the log says what is missing.
+TEST_F(GgufImport, TakesTheWeightsBesideATokenizerItDoesNotKnow) {
+  GgufBytes g = start(11, 1);
+  g.fact("tokenizer.ggml.model", "llama");
+  const auto model = import_model(write(quantised(g)));
+  EXPECT_FALSE(attached_file(*model, "tokenizer.json"));
+  EXPECT_EQ(state_dict(*model).size(), 11U);
+}
+
+TEST_F(GgufImport, LeavesOutSpecialTokensBeyondTheVocabulary) {
+  GgufBytes g = start(11, 2);
+  g.fact<uint32_t>("tokenizer.ggml.eos_token_id", 4, 61).fact<uint32_t>("tokenizer.ggml.eot_token_id", 4, 60);
+  EXPECT_EQ(parse_json_text(import_model(write(quantised(g)))->metadata.at("config.json"))["eos_token_id"],
+            60);
+}
+
+json sampling_of(const Model& model) {
+  return parse_json_text(std::string(*attached_file(model, "generation_config.json")));
+}
+
+std::string origin_of(const Model& model) {
+  return chat::sampling_origin(chat::ConfigFiles::of_model(model, "m.genesis")).value_or("nowhere");
+}
+
+TEST_F(GgufImport, SamplesAsLlamaCppDoesWhereTheFileSaysNothing) {
+  const auto model = import_model(write(quantised(start(11))));
+  EXPECT_EQ(origin_of(*model), "the defaults of llama.cpp");
+  json expected = {{"do_sample", true}, {"temperature", 0.8}, {"top_k", 40}, {"top_p", 0.95}};
+  expected.update({{"min_p", 0.05}, {"repetition_penalty", 1.0}, {"_defaults_of", "llama.cpp"}});
+  EXPECT_EQ(sampling_of(*model), expected);
+}
+
+TEST_F(GgufImport, SamplesAsTheFileSays) {
+  GgufBytes g = start(11, 2);
+  g.fact<float>("general.sampling.temp", 6, 0.6F).fact<int32_t>("general.sampling.top_k", 5, 20);
+  const auto model = import_model(write(quantised(g)));
+  EXPECT_NE(origin_of(*model).find("generation_config.json"), std::string::npos) << origin_of(*model);
+  const json config = sampling_of(*model);
+  EXPECT_EQ(config["temperature"], 0.6);
+  EXPECT_EQ(config["top_k"], 20);
+  EXPECT_EQ(config["top_p"], 0.95);
+  EXPECT_FALSE(config.contains("_defaults_of"));
+  GgufBytes odd = start(11, 2);
+  odd.fact("general.sampling.temp", "warm").fact<int32_t>("general.sampling.top_k", 5, -1);
+  const json kept = sampling_of(*import_model(write(quantised(odd))));
+  EXPECT_EQ(kept["temperature"], 0.8);
+  EXPECT_EQ(kept["top_k"], 0);
+  GgufBytes greedy = start(11, 1);
+  greedy.fact<float>("general.sampling.temp", 6, 0);
+  EXPECT_EQ(sampling_of(*import_model(write(quantised(greedy))))["do_sample"], false);
 }
 
 TEST_F(GgufImport, NamesTensorsThatAreMissingUnexpectedOrMisshapen) {
@@ -230,7 +327,8 @@ TEST_F(GgufImport, NamesTensorsThatAreMissingUnexpectedOrMisshapen) {
               .with_data(std::string(132, '\0')),
           {"model.norm.weight", "missing", "blk.0.extra.weight"});
   GgufBytes g = start(12);
-  refused(quantised(g.tensor("blk.1.attn_norm.weight", {1}, 0, 1 << 20)), {"behind the end"});
+  refused(quantised(g.tensor("blk.1.attn_norm.weight", {1}, 0, 1 << 20)),
+          {"begins at 1048576 of the data, expected 0"});
 }
 
 }  // namespace

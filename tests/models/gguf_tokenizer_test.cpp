@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <tuple>
 
+#include "models/gguf/pre_tokenizers.h"
 #include "models/tokenizer/tokenizer.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
@@ -127,6 +129,35 @@ TEST(GgufTokenizer, CutsWordsByTheArchitectureWhereTheFileSaysNothing) {
   }
 }
 
+// tests/models/gguf/make_tokenizers.py has the references: pre-tokenizers of the package tokenizers.
+TEST(GgufTokenizer, CutsWordsAsTheModelsOfEachKindDo) {
+  const json golden = parse_json_text(
+      read_whole_file(std::string(GENESIS_SOURCE_ROOT) + "/tests/models/gguf/tokenizers.json"));
+  Gguf gguf;
+  gguf.metadata = {{"tokenizer.ggml.model", std::string("gpt2")},
+                   {"tokenizer.ggml.tokens", golden["tokens"].get<std::vector<std::string>>()},
+                   {"tokenizer.ggml.merges", golden["merges"].get<std::vector<std::string>>()}};
+  for (const auto& [pre, ids] : golden["ids"].items()) {
+    gguf.metadata["tokenizer.ggml.pre"] = pre;
+    const auto tokenizer = text::Tokenizer::parse(tokenizer_json(gguf));
+    EXPECT_EQ(tokenizer.encode(golden["text"].get<std::string>(), false), ids.get<std::vector<int64_t>>())
+        << pre;
+  }
+}
+
+TEST(GgufTokenizer, EveryKindThatIsNamedCanBeRead) {
+  Gguf gguf = metadata_of(fixture("gpt2.json"), "gpt-2");
+  std::set<std::string> seen;
+  for (const std::string& pre : models::gguf::pre_tokenizer_names()) {
+    const models::gguf::PreTokenizer& way = *models::gguf::find_pre_tokenizer(pre);
+    if (!seen.insert(models::gguf::pre_tokenizer_json(way).dump()).second) continue;
+    gguf.metadata["tokenizer.ggml.pre"] = pre;
+    const auto tokenizer = text::Tokenizer::parse(tokenizer_json(gguf));
+    const std::string text = "Hello, World 12345!\n  \xe4\xbd\xa0";
+    EXPECT_EQ(tokenizer.decode(tokenizer.encode(text, false)), text) << pre;
+  }
+}
+
 TEST(GgufTokenizer, OfOtherKindsIsRefused) {
   EXPECT_EQ(tokenizer_json({}), "");
   EXPECT_EQ(tokenizer_config_json({}), "");
@@ -138,7 +169,7 @@ TEST(GgufTokenizer, OfOtherKindsIsRefused) {
     expect_error([&] { tokenizer_json(gguf); }, parts);
   };
   refused("tokenizer.ggml.model", std::string("llama"), {"'llama'", "byte-level BPE"});
-  refused("tokenizer.ggml.pre", std::string("tekken"), {"'tekken'", "gpt-2, llama-bpe and qwen2"});
+  refused("tokenizer.ggml.pre", std::string("nobody"), {"'nobody'", "llama-bpe", "qwen2", "smollm"});
   refused("tokenizer.ggml.tokens", std::vector<std::string>{"a"}, {"1 tokens and types of"});
   refused("tokenizer.ggml.tokens", int64_t{3}, {"tokenizer.ggml.tokens", "another kind"});
   refused("tokenizer.ggml.merges", std::vector<std::string>{"ab"}, {"two tokens with a space"});

@@ -1,4 +1,4 @@
-// GGUF files: what the package gguf wrote and reads (tests/models/gguf/make_gguf.py), and refusals in words.
+// GGUF files: what the package gguf wrote and reads (tests/models/gguf/make_blocks.py), and refusals in words.
 #include "schema/file/foreign/gguf.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ TEST(Gguf, ReadsTheNumbersThatItsOwnPackageReads) {
   const std::string folder = std::string(GENESIS_SOURCE_ROOT) + "/tests/models/gguf/";
   const Gguf file = read_gguf(folder + "blocks.gguf");
   const auto expected = read_safetensors(folder + "blocks.safetensors").tensors;
-  ASSERT_EQ(file.tensors.size(), 7U);
+  ASSERT_EQ(file.tensors.size(), readable_gguf_types().size() - 1);  // all but F64, which models do not have
   for (const auto& [name, tensor] : file.tensors) {
     ASSERT_EQ(name, tensor.type->name);
     EXPECT_EQ(tensor.shape, expected.at(name).type().shape);
@@ -77,17 +77,42 @@ TEST(Gguf, RefusesInWords) {
       {facts(2).fact<uint8_t>("a", 0, 1).fact<uint8_t>("a", 0, 1).with_data(data), "stand twice"},
       {facts(1).fact<uint32_t>("general.alignment", 4, 0).with_data(data), "general.alignment"},
       {facts(1).fact<uint32_t>("general.alignment", 4, 12).with_data(data), "general.alignment"},
+      {facts(1).fact<uint32_t>("general.alignment", 4, 24).with_data(data), "general.alignment"},
       {tensors(1).tensor("t", {4}, 99, 0).with_data(data), "type 99"},
       {tensors(1).tensor("t", {1, 1, 1, 1, 1}, 0, 0).with_data(data), "5 sizes"},
       {tensors(1).tensor("t", {~uint64_t{0}}, 0, 0).with_data(data), "a size of -1"},
       {tensors(1).tensor("t", {huge, huge}, 0, 0).with_data(data), "t"},
       {tensors(1).tensor("t", {31}, 8, 0).with_data(data), "no whole blocks"},
       {tensors(1).tensor("t", {17}, 0, 0).with_data(data), "behind the end"},
-      {tensors(1).tensor("t", {4}, 0, 96).with_data(data), "behind the end"},
-      {tensors(1).tensor("t", {4}, 0, uint64_t{0} - 32).with_data(data), "behind the end"},
-      {tensors(1).tensor("t", {4}, 0, 8).with_data(data), "no multiple of 32"},
-      {tensors(2).tensor("t", {16}, 0, 0).tensor("u", {4}, 0, 32).with_data(data), "the one before it ends"},
+      {tensors(2).tensor("t", {8}, 0, 0).tensor("u", {4}, 0, 32).with_data(std::string(32, '\1')),
+       "behind the end"},
+      {tensors(1).tensor("t", {4}, 0, 96).with_data(data), "begins at 96 of the data, expected 0"},
+      {tensors(1).tensor("t", {4}, 0, uint64_t{0} - 32).with_data(data), "begins at 1844"},
+      {tensors(1).tensor("t", {4}, 0, 8).with_data(data), "begins at 8"},
       {tensors(2).tensor("t", {4}, 0, 0).tensor("t", {4}, 0, 32).with_data(data), "two of its tensors"},
+  };
+  for (const auto& [bytes, part] : cases)
+    EXPECT_NE(error_of(bytes).find(part), std::string::npos) << part << " / " << error_of(bytes);
+}
+
+// llama.cpp demands the same: a damaged type or size changes where the next tensor would have to begin.
+TEST(Gguf, TensorsLieOneBehindTheOther) {
+  const auto two = [](uint64_t first_size, uint32_t first_type, uint64_t second_size, uint32_t second_type,
+                      uint64_t second_offset) {
+    return GgufBytes()
+        .start(2, 0)
+        .tensor("t", {first_size}, first_type, 0)
+        .tensor("u", {second_size}, second_type, second_offset)
+        .with_data(std::string(128, '\1'));
+  };
+  EXPECT_EQ(error_of(two(16, 0, 16, 0, 64)), "");
+  EXPECT_EQ(error_of(two(9, 0, 16, 0, 64)), "");  // only padding lies between them
+  const std::pair<std::string, const char*> cases[] = {
+      {two(16, 1, 16, 0, 64), "'u' begins at 64 of the data, expected 32"},    // F32 became F16
+      {two(16, 28, 16, 0, 64), "'u' begins at 64 of the data, expected 128"},  // F64: they overlap
+      {two(16, 0, 16, 1, 64), "32 bytes behind its last tensor"},
+      {two(16, 0, 8, 0, 64), "32 bytes behind its last tensor"},
+      {two(16, 0, 16, 0, 0), "'u' begins at 0 of the data, expected 64"},
   };
   for (const auto& [bytes, part] : cases)
     EXPECT_NE(error_of(bytes).find(part), std::string::npos) << part << " / " << error_of(bytes);

@@ -1,6 +1,7 @@
 #include "schema/file/foreign/gguf.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <limits>
 
@@ -212,29 +213,34 @@ Row row_in(Cursor& cursor) {
   return row;
 }
 
-void check_places(std::vector<Row>& rows, uint64_t alignment, uint64_t data_bytes) {
-  std::ranges::sort(rows, [](const Row& a, const Row& b) {
-    return std::tie(a.offset, a.bytes, a.name) < std::tie(b.offset, b.bytes, b.name);
-  });
+constexpr std::string_view kDamaged =
+    "the file is damaged, or was not written to its end: get or convert it again";
+
+// `rows` are in the order of the header, which is that of the data.
+void check_places(const std::vector<Row>& rows, uint64_t alignment, uint64_t data_bytes) {
   uint64_t end = 0;
   for (const Row& row : rows) {
-    if (row.offset % alignment != 0)
-      fail("tensor '{}' begins at {}, which is no multiple of {}", row.name, row.offset, alignment);
-    if (row.offset < end)
-      fail("tensor '{}' begins at {}, the one before it ends at {}", row.name, row.offset, end);
+    const uint64_t expected = file::align_up(end, alignment);
+    if (row.offset != expected)
+      fail("tensor '{}' begins at {} of the data, expected {}, where the one before it ends: {}", row.name,
+           row.offset, expected, kDamaged);
     if (row.offset > data_bytes || row.bytes > data_bytes - row.offset)
-      fail("tensor '{}' ends behind the end of the file: {} bytes at {}, in data of {}", row.name, row.bytes,
-           row.offset, data_bytes);
+      fail("tensor '{}' ends behind the end of the file: {} bytes at {}, in data of {}: {}", row.name,
+           row.bytes, row.offset, data_bytes, kDamaged);
     end = row.offset + row.bytes;
   }
+  if (data_bytes - end >= alignment)
+    fail("{} bytes behind its last tensor belong to none, expected less than {}: {}", data_bytes - end,
+         alignment, kDamaged);
 }
 
 uint64_t alignment_of(const Gguf& gguf) {
   const auto at = gguf.metadata.find("general.alignment");
   if (at == gguf.metadata.end()) return 32;
   const int64_t* alignment = std::get_if<int64_t>(&at->second);
-  if (!alignment || *alignment < 8 || *alignment % 8 != 0 || *alignment > static_cast<int64_t>(kMaxAlignment))
-    fail("its general.alignment is no multiple of 8 up to {}", kMaxAlignment);
+  if (!alignment || *alignment < 8 || *alignment > static_cast<int64_t>(kMaxAlignment) ||
+      !std::has_single_bit(static_cast<uint64_t>(*alignment)))
+    fail("its general.alignment is no power of two from 8 to {}", kMaxAlignment);
   return static_cast<uint64_t>(*alignment);
 }
 
@@ -270,7 +276,7 @@ Gguf read_gguf(const std::filesystem::path& path) {
   const auto mapping = MappedFile::open(path);
   Gguf file = with_context([&] { return read_gguf_from(mapping, mapping->bytes()); },
                            [&] { return "while reading '" + path.string() + "'"; });
-  file.file = mapping;
+  file.files = {mapping};
   return file;
 }
 

@@ -32,11 +32,13 @@ struct GgufTensor {
 struct Gguf {
   std::map<std::string, GgufValue> metadata;
   std::map<std::string, GgufTensor> tensors;
-  std::shared_ptr<const void> owner;            // keeps the bytes alive
-  std::shared_ptr<const MappedFile> file = {};  // that tensors are views into; null: it was not a file
+  std::shared_ptr<const void> owner;  // keeps the bytes alive
+  MappedFiles files = {};             // that tensors are views into; none: it was not a file
 };
 
-// Tensors are views into the mapped file. Throws Error naming the path.
+// Tensors are views into the mapped file, which is one of the parts of a model if the metadata say so (gguf_split.h). As in
+// llama.cpp, tensors lie one behind the other in the order of the header, aligned, with nothing between or behind them: a
+// size or a type that was damaged leaves a gap or an overlap. Throws Error naming the path.
 Gguf read_gguf(const std::filesystem::path& path);
 
 // The same from bytes in memory, which `owner` keeps alive.

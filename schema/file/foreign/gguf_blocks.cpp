@@ -32,12 +32,96 @@ void decode_q8_0(const std::byte* block, float* elements) {
     elements[i] = scale * static_cast<float>(static_cast<int8_t>(at(block + 2, i)));
 }
 
-// f16 scale, 16 bytes: element i in the low half of byte i, element 16 + i in its high half; 8 means 0.
+// Element i of 32 whose four bits are in 16 bytes: the first 16 in the low halves, the others in the high halves.
+int nibble_at(const std::byte* bytes, int i) {
+  return i < 16 ? low_nibble(bytes[i]) : high_nibble(bytes[i - 16]);
+}
+
+// f16 scale, 16 bytes of nibbles; 8 means 0.
 void decode_q4_0(const std::byte* block, float* elements) {
   const float scale = half_at(block);
-  for (int i = 0; i < 16; ++i) {
-    elements[i] = scale * static_cast<float>(low_nibble(block[2 + i]) - 8);
-    elements[16 + i] = scale * static_cast<float>(high_nibble(block[2 + i]) - 8);
+  for (int i = 0; i < 32; ++i) elements[i] = scale * static_cast<float>(nibble_at(block + 2, i) - 8);
+}
+
+// f16 scale, f16 minimum, 16 bytes of nibbles.
+void decode_q4_1(const std::byte* block, float* elements) {
+  const float scale = half_at(block), min = half_at(block + 2);
+  for (int i = 0; i < 32; ++i) elements[i] = scale * static_cast<float>(nibble_at(block + 4, i)) + min;
+}
+
+// Element i of 32 with five bits: bit i of four bytes is the highest, and 16 bytes of nibbles follow.
+int five_bits_at(const std::byte* bytes, int i) {
+  return nibble_at(bytes + 4, i) | (at(bytes, i / 8) >> (i % 8) & 1) << 4;
+}
+
+// f16 scale, five bits each; 16 means 0.
+void decode_q5_0(const std::byte* block, float* elements) {
+  const float scale = half_at(block);
+  for (int i = 0; i < 32; ++i) elements[i] = scale * static_cast<float>(five_bits_at(block + 2, i) - 16);
+}
+
+// f16 scale, f16 minimum, five bits each.
+void decode_q5_1(const std::byte* block, float* elements) {
+  const float scale = half_at(block), min = half_at(block + 2);
+  for (int i = 0; i < 32; ++i) elements[i] = scale * static_cast<float>(five_bits_at(block + 4, i)) + min;
+}
+
+// The values of IQ4's four bits, denser around 0; the table belongs to the format.
+constexpr std::array<int8_t, 16> kIq4Values = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                               1,    13,   25,  38,  53,  69,  89,  113};
+
+float iq4_value(const std::byte* nibbles, int i) {
+  return static_cast<float>(kIq4Values[static_cast<size_t>(nibble_at(nibbles, i))]);
+}
+
+// f16 scale, 16 bytes of nibbles.
+void decode_iq4_nl(const std::byte* block, float* elements) {
+  const float scale = half_at(block);
+  for (int i = 0; i < 32; ++i) elements[i] = scale * iq4_value(block + 2, i);
+}
+
+// f16 scale, then the scales of eight groups of 32 in six bits, 32 means 0: two bytes with the upper two bits of each, four
+// bytes with the lower four; then each group's 16 bytes of nibbles.
+void decode_iq4_xs(const std::byte* block, float* elements) {
+  const float scale = half_at(block);
+  for (int group = 0; group < 8; ++group) {
+    const std::byte low = block[4 + group / 2];
+    const int high = at(block, 2 + group / 4) >> (group % 4 * 2) & 3;
+    const int s = ((group % 2 == 0 ? low_nibble(low) : high_nibble(low)) | high << 4) - 32;
+    const float d = scale * static_cast<float>(s);
+    for (int i = 0; i < 32; ++i) elements[group * 32 + i] = d * iq4_value(block + 8 + group * 16, i);
+  }
+}
+
+// Two bits of element i of 256: of 128 elements, quarter k has bits 2k and 2k + 1 of the same 32 bytes.
+int two_bits_at(const std::byte* bytes, int i) {
+  return at(bytes, i / 128 * 32 + i % 32) >> (i % 128 / 32 * 2) & 3;
+}
+
+// 16 bytes of scales and minima of 16 elements each, in the low and the high nibbles; 64 bytes of two bits each; f16 scale of
+// the scales, f16 scale of the minima.
+void decode_q2_k(const std::byte* block, float* elements) {
+  const float scale = half_at(block + 80), min_scale = half_at(block + 82);
+  for (int i = 0; i < 256; ++i) {
+    const float d = scale * static_cast<float>(low_nibble(block[i / 16]));
+    const float min = min_scale * static_cast<float>(high_nibble(block[i / 16]));
+    elements[i] = d * static_cast<float>(two_bits_at(block + 16, i)) - min;
+  }
+}
+
+// 32 bytes whose bit k is that of element 32k + i of 256, and adds nothing where it is set and -4 where it is not; 64 bytes of
+// two bits each; 12 bytes with the scales of 16 elements each in six bits, 32 means 0; f16 scale. The first eight bytes of the
+// scales have the lower four bits, the last four the upper two.
+void decode_q3_k(const std::byte* block, float* elements) {
+  const std::byte* scales = block + 96;
+  const float scale = half_at(block + 108);
+  for (int i = 0; i < 256; ++i) {
+    const int group = i / 16;
+    const int low = at(scales, group % 8) >> (group / 8 * 4) & 15,
+              high = at(scales, 8 + group % 4) >> (group / 4 * 2) & 3;
+    const float d = scale * static_cast<float>((low | high << 4) - 32);
+    const int less = (at(block, i % 32) >> (i / 32) & 1) != 0 ? 0 : 4;
+    elements[i] = d * static_cast<float>(two_bits_at(block + 32, i) - less);
   }
 }
 
@@ -54,19 +138,30 @@ ScaleAndMin scale_and_min(const std::byte* packed, int group) {
           high_nibble(both) | (at(packed, group) >> 6 << 4)};
 }
 
-// f16 scale of the scales, f16 scale of the minima, 12 bytes of both, 128 bytes: groups 2k and 2k + 1 of 32 elements are
-// the low and the high nibbles of 32 bytes.
-void decode_q4_k(const std::byte* block, float* elements) {
+// f16 scale of the scales, f16 scale of the minima, 12 bytes of both. Groups 2k and 2k + 1 of 32 elements are the low and the
+// high nibbles of 32 of the 128 bytes `nibbles`. Bit k of byte i of the 32 bytes `fifth_bits`, if there are any, belongs to
+// element i of group k.
+void decode_groups(const std::byte* block, const std::byte* nibbles, const std::byte* fifth_bits,
+                   float* elements) {
   const float scale = half_at(block), min_scale = half_at(block + 2);
   for (int group = 0; group < 8; ++group) {
     const auto [s, m] = scale_and_min(block + 4, group);
     const float d = scale * static_cast<float>(s), min = min_scale * static_cast<float>(m);
-    const std::byte* bytes = block + 16 + group / 2 * 32;
+    const std::byte* bytes = nibbles + group / 2 * 32;
     for (int i = 0; i < 32; ++i) {
-      const int q = group % 2 == 0 ? low_nibble(bytes[i]) : high_nibble(bytes[i]);
+      int q = group % 2 == 0 ? low_nibble(bytes[i]) : high_nibble(bytes[i]);
+      if (fifth_bits) q |= (at(fifth_bits, i) >> group & 1) << 4;
       elements[group * 32 + i] = d * static_cast<float>(q) - min;
     }
   }
+}
+
+void decode_q4_k(const std::byte* block, float* elements) {
+  decode_groups(block, block + 16, nullptr, elements);
+}
+
+void decode_q5_k(const std::byte* block, float* elements) {
+  decode_groups(block, block + 48, block + 16, elements);
 }
 
 // 128 bytes of lower four bits, 64 bytes of upper two bits, 16 x i8 scales of 16 elements each, f16 scale. Of 128 elements,
@@ -87,25 +182,25 @@ constexpr std::array kTypes = {
     GgufType{0, "F32", 1, 4, DType::f32},
     GgufType{1, "F16", 1, 2, DType::f16},
     GgufType{2, "Q4_0", 32, 18, {}, decode_q4_0},
-    GgufType{3, "Q4_1", 32, 20, {}},
-    GgufType{6, "Q5_0", 32, 22, {}},
-    GgufType{7, "Q5_1", 32, 24, {}},
+    GgufType{3, "Q4_1", 32, 20, {}, decode_q4_1},
+    GgufType{6, "Q5_0", 32, 22, {}, decode_q5_0},
+    GgufType{7, "Q5_1", 32, 24, {}, decode_q5_1},
     GgufType{8, "Q8_0", 32, 34, {}, decode_q8_0},
     GgufType{9, "Q8_1", 32, 40, {}},
-    GgufType{10, "Q2_K", 256, 84, {}},
-    GgufType{11, "Q3_K", 256, 110, {}},
+    GgufType{10, "Q2_K", 256, 84, {}, decode_q2_k},
+    GgufType{11, "Q3_K", 256, 110, {}, decode_q3_k},
     GgufType{12, "Q4_K", 256, 144, {}, decode_q4_k},
-    GgufType{13, "Q5_K", 256, 176, {}},
+    GgufType{13, "Q5_K", 256, 176, {}, decode_q5_k},
     GgufType{14, "Q6_K", 256, 210, {}, decode_q6_k},
     GgufType{15, "Q8_K", 256, 292, {}},
     GgufType{16, "IQ2_XXS", 256, 66, {}},
     GgufType{17, "IQ2_XS", 256, 74, {}},
     GgufType{18, "IQ3_XXS", 256, 98, {}},
     GgufType{19, "IQ1_S", 256, 50, {}},
-    GgufType{20, "IQ4_NL", 32, 18, {}},
+    GgufType{20, "IQ4_NL", 32, 18, {}, decode_iq4_nl},
     GgufType{21, "IQ3_S", 256, 110, {}},
     GgufType{22, "IQ2_S", 256, 82, {}},
-    GgufType{23, "IQ4_XS", 256, 136, {}},
+    GgufType{23, "IQ4_XS", 256, 136, {}, decode_iq4_xs},
     GgufType{24, "I8", 1, 1, {}},
     GgufType{25, "I16", 1, 2, {}},
     GgufType{26, "I32", 1, 4, {}},
@@ -113,6 +208,11 @@ constexpr std::array kTypes = {
     GgufType{28, "F64", 1, 8, DType::f64},
     GgufType{29, "IQ1_M", 256, 56, {}},
     GgufType{30, "BF16", 1, 2, DType::bf16},
+    GgufType{34, "TQ1_0", 256, 54, {}},
+    GgufType{35, "TQ2_0", 256, 66, {}},
+    GgufType{39, "MXFP4", 32, 17, {}},
+    GgufType{40, "NVFP4", 64, 36, {}},
+    GgufType{41, "Q1_0", 128, 18, {}},
 };
 
 constexpr std::string_view kRemedy = "take bf16 or f32 as the model's dtype";
@@ -143,6 +243,13 @@ void decode_blocks(const GgufType& type, const std::byte* from, int64_t blocks, 
 const GgufType* find_gguf_type(uint32_t number) {
   const auto found = std::ranges::find(kTypes, number, &GgufType::number);
   return found == kTypes.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> readable_gguf_types() {
+  std::vector<std::string> names;
+  for (const GgufType& type : kTypes)
+    if (type.is_readable()) names.emplace_back(type.name);
+  return names;
 }
 
 Tensor gguf_tensor(const GgufType& type, const Shape& shape, const std::shared_ptr<const void>& owner,

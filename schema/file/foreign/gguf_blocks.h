@@ -6,6 +6,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "schema/core/tensor.h"
 
@@ -23,6 +25,7 @@ struct GgufType {
 };
 
 const GgufType* find_gguf_type(uint32_t number);  // null: there is none
+std::vector<std::string> readable_gguf_types();   // their names
 
 // The numbers as a real dtype, computed in f32 and rounded once, by all cores; a view where they are stored as that, aligned.
 // `bytes` are whole blocks of exactly the shape's elements, kept alive by `owner`. Throws Error for a type that is not readable.

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the GGUF files beside this file with the package gguf, from the checkpoints in ../hugging_face, and blocks.safetensors
-with the numbers that the package reads from blocks.gguf.
+"""Makes the GGUF files of models beside this file with the package gguf, from the checkpoints in ../hugging_face.
 
     python3 tests/models/gguf/make_gguf.py      needs torch, transformers, accelerate and gguf
 
@@ -13,7 +12,6 @@ import gguf
 import numpy as np
 import torch
 from gguf import GGMLQuantizationType as Type
-from safetensors.numpy import save_file
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -90,29 +88,7 @@ def check_with_transformers(key, source):
     print(key, "transformers differs by", float((logits(opened) - expected).abs().max()))
 
 
-def make_blocks():
-    random = np.random.default_rng(7)
-    values = random.standard_normal((6, 256)).astype(np.float32)
-    writer, expected = gguf.GGUFWriter(HERE / "blocks.gguf", "blocks"), {}
-    for kind in (Type.F32, Type.F16, Type.BF16, Type.Q8_0, Type.Q4_0):
-        rows = gguf.quantize(values, kind)
-        writer.add_tensor(kind.name, rows, raw_dtype=kind)
-        expected[kind.name] = gguf.dequantize(rows, kind).astype(np.float32)
-    for kind in (Type.Q4_K, Type.Q6_K):  # any bytes are blocks, as long as their scales are finite
-        rows = random.integers(0, 256, (6, gguf.GGML_QUANT_SIZES[kind][1]), dtype=np.uint8)
-        scales = random.standard_normal((6, 2)).astype(np.float16).view(np.uint8)
-        if kind == Type.Q4_K:
-            rows[:, :4] = scales
-        else:
-            rows[:, -2:] = scales[:, :2]
-        writer.add_tensor(kind.name, rows, raw_dtype=kind)
-        expected[kind.name] = gguf.dequantize(rows, kind).astype(np.float32)
-    finish(writer)
-    save_file(expected, HERE / "blocks.safetensors")
-
-
 def main():
-    make_blocks()
     for key, (source, arch) in MODELS.items():
         make_model(key, source, arch)
         check_with_transformers(key, source)

@@ -1,0 +1,149 @@
+#include "models/gguf/pre_tokenizers.h"
+
+#include <map>
+
+#include "models/tokenizer/patterns.h"
+
+namespace genesis::models::gguf {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* kContractions = R"((?i:'s|'t|'re|'ve|'m|'ll|'d))";
+constexpr const char* kSpaces = R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// Punctuation and ASCII's signs, in runs; `more` are signs that only some count.
+std::string punctuation(const std::string& more) { return R"([\p{P}\$\+<=>\^~\|)" + more + "]+"; }
+
+// The expression of Llama 3, of which many are variants: words, numbers, signs with the ends of lines behind them, spaces.
+std::string words(const std::string& letters, const std::string& number, const std::string& signs) {
+  return std::string(kContractions) + R"(|[^\r\n\p{L}\p{N}]?)" + letters + "+|" + number + "| ?" + signs +
+         kSpaces;
+}
+std::string llama3_words(const std::string& number) {
+  return words(R"(\p{L})", number, R"([^\s\p{L}\p{N}]+[\r\n]*)");
+}
+
+// Words begin where a lower-case letter is followed by an upper-case one, too. `behind` each: contractions, or nothing.
+std::string cased_words(const std::string& behind, const std::string& number) {
+  const std::string upper = R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])", lower = R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])",
+                    sign = R"([^\r\n\p{L}\p{N}]?)";
+  return sign + upper + "*" + lower + "+" + behind + "|" + sign + upper + "+" + lower + "*" + behind + "|" +
+         number + R"(| ?[^\s\p{L}\p{N}]+[\r\n/]*)" + kSpaces;
+}
+
+// Scripts with upper and lower case, as DeepSeek LLM lists them.
+// clang-format off
+constexpr const char* kCasedScripts =
+    "A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u01ba\u01bc-\u01bf\u01c4-\u0293\u0295-\u02af"
+    "\u0370-\u0373\u0376\u0377\u037b-\u037d\u037f\u0386\u0388-\u038a\u038c\u038e-\u03a1\u03a3-\u03f5"
+    "\u03f7-\u0481\u048a-\u052f\u0531-\u0556\u10a0-\u10c5\u13a0-\u13f5\u13f8-\u13fd\u1c90-\u1cba"
+    "\u1cbd-\u1cbf\u1d00-\u1d2b\u1d6b-\u1d77\u1d79-\u1d9a\u1e00-\u1f15\u1f18-\u1f1d\u1f20-\u1f45"
+    "\u1f48-\u1f4d\u1f50-\u1f57\u1f59\u1f5b\u1f5d\u1f5f-\u1f7d\u1f80-\u1fb4\u1fb6-\u1fbc\u1fbe"
+    "\u1fc2-\u1fc4\u1fc6-\u1fcc\u1fd0-\u1fd3\u1fd6-\u1fdb\u1fe0-\u1fec\u1ff2-\u1ff4\u1ff6-\u1ffc"
+    "\u2102\u2107\u210a-\u2113\u2115\u2119-\u211d\u2124\u2126\u2128\u212a-\u212d\u212f-\u2134\u2139"
+    "\u213c-\u213f\u2145-\u2149\u214e\u2183\u2184\u2c00-\u2c7b\u2c7e-\u2ce4\u2ceb-\u2cee\u2cf2\u2cf3"
+    "\ua640-\ua66d\ua680-\ua69b\ua722-\ua76f\ua771-\ua787\ua78b-\ua78e\uab70-\uabbf\ufb00-\ufb06"
+    "\ufb13-\ufb17\uff21-\uff3a\uff41-\uff5a\U00010400-\U0001044f\U000104b0-\U000104d3"
+    "\U000104d8-\U000104fb\U00010c80-\U00010cb2\U00010cc0-\U00010cf2\U000118a0-\U000118df"
+    "\U0001e900-\U0001e943";
+// clang-format on
+
+constexpr const char* kChineseAndKorean = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+";
+// Words of BLOOM and the models that followed it.
+constexpr const char* kNotPunctuation = " ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+";
+
+PreTokenizer deepseek_llm() {
+  // The class ends at a piece's end: `$` in the original, where no piece has an end of line and more.
+  return {{R"([\r\n])", R"(\s?[)" + std::string(kCasedScripts) + "]+",
+           "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+", R"(\s+(?!\s|\S))",
+           kChineseAndKorean, R"(\p{N}+)"}};
+}
+
+PreTokenizer deepseek_coder() {
+  return {{R"([\r\n])", R"(\s?\p{L}+)", R"(\s?\p{P}+)", kChineseAndKorean, kDigits}};
+}
+
+PreTokenizer deepseek_v3() {
+  return {{R"(\p{N}{1,3})", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+           R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+)"
+           R"(| ?[\p{P}\p{S}]+[\r\n]*)" +
+               std::string(kSpaces)}};
+}
+
+using Table = std::map<std::string, PreTokenizer>;
+
+void add(Table& table, std::initializer_list<const char*> names, const PreTokenizer& one) {
+  for (const char* name : names) table.emplace(name, one);
+}
+
+Table make_table() {
+  const std::string threes = R"(\p{N}{1,3})", one = R"(\p{N})";
+  const PreTokenizer llama3 = {{llama3_words(threes)}}, qwen2 = {{llama3_words(one)}};
+  PreTokenizer whole = llama3, normalized = qwen2;
+  whole.whole_words_first = whole.begins_text = normalized.normalizes = true;
+  Table table;
+  add(table,
+      {"gpt-2", "phi-2", "gigachat", "a.x-4.0", "mellum", "mpt", "olmo", "jais", "trillion",
+       "granite-docling", "exaone4"},
+      {{kGpt2}});
+  add(table, {"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"},
+      {{kDigits, kGpt2}});
+  add(table, {"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"},
+      whole);
+  add(table, {"dbrx", "smaug-bpe", "glm4", "chatglm-bpe"}, llama3);
+  add(table, {"qwen2", "deepseek-r1-qwen"}, normalized);
+  add(table, {"kormo", "f2llmv2", "megrez", "stablelm2", "hunyuan", "solar-open", "grok-2"}, qwen2);
+  add(table, {"qwen35"},
+      {.steps = {words(R"([\p{L}\p{M}])", one, R"([^\s\p{L}\p{M}\p{N}]+[\r\n]*)")}, .normalizes = true});
+  add(table, {"seed-coder"}, {{words(R"(\p{L})", one, R"([^\s\p{L}\p{N}\r\n]+)")}});
+  add(table, {"minicpm5"}, {.steps = {threes, llama3_words(R"(\p{N}+)")}, .whole_words_first = true});
+  add(table, {"tekken"}, {.steps = {cased_words("", one)}, .whole_words_first = true, .begins_text = true});
+  add(table, {"gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2"},
+      {{cased_words(std::string(kContractions) + "?", threes)}});
+  add(table, {"deepseek-llm"}, deepseek_llm());
+  add(table, {"deepseek-coder"}, deepseek_coder());
+  add(table, {"deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"}, deepseek_v3());
+  add(table, {"poro-chat", "bloom", "gpt3-finnish"}, {{kNotPunctuation}});
+  add(table, {"viking"}, {{kNotPunctuation, one}});
+  add(table, {"falcon"}, {{punctuation("`"), kGpt2, "[0-9][0-9][0-9]"}});
+  add(table, {"default"}, {{punctuation(""), kGpt2, R"(\p{N}+)", "[0-9][0-9][0-9]"}});
+  return table;
+}
+
+const Table& table() {
+  static const Table made = make_table();
+  return made;
+}
+
+ordered_json step_json(const std::string& step) {
+  if (step == kDigits) return {{"type", "Digits"}, {"individual_digits", true}};
+  const std::string expression = step == kGpt2 ? std::string(text::kGpt2Pattern) : step;
+  return {
+      {"type", "Split"}, {"pattern", {{"Regex", expression}}}, {"behavior", "Isolated"}, {"invert", false}};
+}
+
+}  // namespace
+
+const PreTokenizer* find_pre_tokenizer(const std::string& name) {
+  const auto found = table().find(name);
+  return found == table().end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> pre_tokenizer_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, pre_tokenizer] : table()) names.push_back(name);
+  return names;
+}
+
+ordered_json pre_tokenizer_json(const PreTokenizer& pre_tokenizer) {
+  const auto& steps = pre_tokenizer.steps;
+  const bool ends_as_gpt2 = steps.back() == kGpt2;
+  const ordered_json bytes = text::byte_level_json(ends_as_gpt2);
+  if (ends_as_gpt2 && steps.size() == 1) return bytes;
+  ordered_json parts = ordered_json::array();
+  for (size_t i = 0; i + (ends_as_gpt2 ? 1 : 0) < steps.size(); ++i) parts.push_back(step_json(steps[i]));
+  parts.push_back(bytes);
+  return {{"type", "Sequence"}, {"pretokenizers", std::move(parts)}};
+}
+
+}  // namespace genesis::models::gguf

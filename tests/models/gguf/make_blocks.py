@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""Makes blocks.gguf, with rows of every type of tensor that Genesis reads, and blocks.safetensors with the numbers that the
+package gguf reads from them.
+
+    python3 tests/models/gguf/make_blocks.py      needs numpy, gguf and safetensors
+
+Blocks are random bytes, for any are blocks. Their scales are ordinary numbers in the first rows, then the largest that f16
+has, the least above zero, and zero of either sign.
+"""
+from pathlib import Path
+
+import gguf
+import numpy as np
+from gguf import GGMLQuantizationType as Type
+from safetensors.numpy import save_file
+
+HERE = Path(__file__).parent
+ROWS, COLUMNS = 6, 256
+# Where a block has its scales, each an f16.
+SCALES = {Type.Q4_0: (0,), Type.Q4_1: (0, 2), Type.Q5_0: (0,), Type.Q5_1: (0, 2), Type.Q8_0: (0,), Type.IQ4_NL: (0,),
+          Type.Q2_K: (80, 82), Type.Q3_K: (108,), Type.Q4_K: (0, 2), Type.Q5_K: (0, 2), Type.Q6_K: (208,), Type.IQ4_XS: (0,)}
+
+
+def random_rows(kind, random):
+    elements, size = gguf.GGML_QUANT_SIZES[kind]
+    blocks = random.integers(0, 256, (ROWS, COLUMNS // elements, size), dtype=np.uint8)
+    extremes = np.array([65504, -65504, 6e-8, 0.0, -0.0], dtype=np.float16)
+    for at in SCALES[kind]:
+        scales = random.standard_normal((ROWS, COLUMNS // elements)).astype(np.float16)
+        for row in range(3, ROWS):
+            scales[row] = random.choice(extremes, COLUMNS // elements)
+        blocks[:, :, at:at + 2] = scales[:, :, None].view(np.uint8)
+    return blocks.reshape(ROWS, -1)
+
+
+def main():
+    random = np.random.default_rng(7)
+    values = random.standard_normal((ROWS, COLUMNS)).astype(np.float32)
+    writer, expected = gguf.GGUFWriter(HERE / "blocks.gguf", "blocks"), {}
+    for kind in (Type.F32, Type.F16, Type.BF16, *SCALES):
+        rows = random_rows(kind, random) if kind in SCALES else gguf.quantize(values, kind)
+        writer.add_tensor(kind.name, rows, raw_dtype=kind)
+        expected[kind.name] = gguf.dequantize(rows, kind).astype(np.float32)
+        assert np.isfinite(expected[kind.name]).all()
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    save_file(expected, HERE / "blocks.safetensors")
+
+
+if __name__ == "__main__":
+    main()
