@@ -14,6 +14,7 @@
 #include "schema/messages/log.h"
 #include "tools/build/brought_settings.h"
 #include "tools/build/build_commands.h"
+#include "tools/build/other_tokenizer.h"
 #include "tools/checks/replaced_files.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/numbers.h"
@@ -30,7 +31,8 @@ constexpr const char* kExamples = R"(Examples:
   genesis-build mlp -o mlp.genesis
   genesis-build ~/Qwen2.5-0.5B-Instruct -o qwen.genesis
   genesis-build ~/Qwen2.5-0.5B-Instruct --link -o qwen.genesis
-  genesis-build qwen2.5-0.5b-q8_0.gguf --set dtype=bf16 -o qwen.genesis
+  genesis-build qwen2.5-0.5b-q4_k_m.gguf --set dtype=f32 -o qwen.genesis
+  genesis-build qwen2.5-7b-q8_0-00001-of-00003.gguf --tokenizer ~/Qwen2.5-7B-Instruct -o qwen.genesis
   genesis-build tokenizer corpus/ -o tokenizer --vocab-size 32000
   genesis-build qwen2 --set hidden_size=256 --set num_hidden_layers=6 --seed 1 -o qwen2.genesis)";
 
@@ -82,10 +84,7 @@ std::unique_ptr<Model> make_with_tokenizer(const std::string& name, models::Sett
   if (tokenizer.empty()) return models::make_model(name, settings, seed);
   set_vocabulary(settings, tokenizer);
   auto model = models::make_model(name, settings, seed);
-  if (names_model(tokenizer))
-    model->files = open_model(tokenizer)->files;
-  else
-    text::attach_tokenizer_files(*model, tokenizer);
+  take_tokenizer(*model, tokenizer);
   return model;
 }
 
@@ -108,20 +107,35 @@ void warn_of_no_tokenizer(const Model& model, const std::string& folder) {
           folder, file);
 }
 
+// The weights of a folder or of a GGUF file, with its tokenizer or the one that the command line names.
+std::unique_ptr<Model> import_named(const Flags& flags, const models::Settings& settings,
+                                    MappedFiles& files) {
+  const bool is_folder = models::hugging_face::is_model_folder(flags.name);
+  auto model = is_folder ? models::hugging_face::import_model(flags.name, settings, &files, flags.ignored)
+                         : models::gguf::import_model(flags.name, settings, &files, !flags.tokenizer.empty());
+  if (!flags.tokenizer.empty()) {
+    take_tokenizer(*model, flags.tokenizer);
+    return model;
+  }
+  warn_of_tokenizer(*model, flags.name);
+  if (is_folder) warn_of_no_tokenizer(*model, flags.name);
+  return model;
+}
+
+bool is_imported(const std::string& name) {
+  return models::hugging_face::is_model_folder(name) || models::gguf::is_gguf_file(name);
+}
+
 // A folder is read, a model of the zoo drawn by all cores. Says how far it is where that takes a while.
 std::unique_ptr<Model> make_file(const Flags& flags) {
   FileProgress progress(flags.quiet);
   const init::Watcher watcher([&](auto... about) { progress.update(about...); });
   const models::Settings settings = parse_settings(flags.settings);
   MappedFiles files;
-  auto model = models::hugging_face::is_model_folder(flags.name)
-                   ? models::hugging_face::import_model(flags.name, settings, &files, flags.ignored)
-               : models::gguf::is_gguf_file(flags.name)
-                   ? models::gguf::import_model(flags.name, settings, &files)
+  auto model = is_imported(flags.name)
+                   ? import_named(flags, settings, files)
                    : make_with_tokenizer(flags.name, settings, flags.seed, flags.tokenizer);
   if (!flags.link) files.clear();
-  warn_of_tokenizer(*model, flags.name);
-  warn_of_no_tokenizer(*model, flags.name);
   leave_out_broken_settings(*model, flags.tokenizer.empty() ? flags.name : flags.tokenizer);
   save_model(*model, flags.output, {.progress = progress.hook(), .links = files});
   return model;
@@ -148,9 +162,8 @@ void build(const Flags& flags, const Command& app) {
   }
   if (flags.name.empty()) fail_missing("a model's name (`genesis-build --list` shows what there is)");
   if (flags.output.empty()) fail_missing("-o FILE.genesis");
-  if (models::hugging_face::is_model_folder(flags.name) || models::gguf::is_gguf_file(flags.name)) {
-    for (const char* option : {"--seed", "--tokenizer"})
-      check_not_given(app, option, "with a folder or a GGUF file, whose weights and tokenizer are there");
+  if (is_imported(flags.name)) {
+    check_not_given(app, "--seed", "with a folder or a GGUF file, whose weights are there");
     if (!models::hugging_face::is_model_folder(flags.name))
       check_not_given(app, "--ignore-extra", "with a GGUF file");
   } else {
@@ -181,9 +194,10 @@ int main(int argc, char** argv) {
       argc, argv, "genesis-build",
       "Makes a .genesis file: of a model of the zoo, of a folder that transformers saved, or of a GGUF file.",
       kExamples, [&](Command& app) {
-        app.add_option(
-            "model", flags.name,
-            "a model of the zoo (--list), a folder with config.json and safetensors, or a .gguf file");
+        app.add_option("model", flags.name,
+                       "a model of the zoo (--list), a folder with config.json and safetensors, or a .gguf "
+                       "file, of several "
+                       "parts the first");
         app.add_option("-o,--output", flags.output, "file to write");
         app.add_option("--set", flags.settings, "key=value setting; may be given again")->take_all();
         app.add_option(
@@ -195,9 +209,11 @@ int main(int argc, char** argv) {
         app.add_flag("--link", flags.link,
                      "leave the weights in their files, which then have to stay where they are, seen from "
                      "the new file");
-        app.add_option("--tokenizer", flags.tokenizer,
-                       "a tokenizer.json, a folder with one or a model that brings one: the file brings it "
-                       "too; decides vocab_size");
+        app.add_option(
+            "--tokenizer", flags.tokenizer,
+            "a tokenizer.json, a folder with one or a model that brings one: the file brings it "
+            "too; decides vocab_size of a model of the zoo, and takes the place of the tokenizer that "
+            "a folder or a GGUF file has");
         app.add_flag("--list", flags.list, "list the models and their settings");
         app.add_flag("--quiet", flags.quiet, "no word about progress");
         flags.out.add_to(app);

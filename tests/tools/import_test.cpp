@@ -216,6 +216,20 @@ TEST_F(Import, TakesAGgufFile) {
   }
 }
 
+TEST_F(Import, GivesAGgufFileTheTokenizerThatIsNamed) {
+  const std::string file = std::string(GENESIS_SOURCE_ROOT) + "/tests/models/gguf/llama.gguf";
+  const std::string tokenizer = std::string(GENESIS_SOURCE_ROOT) + "/tests/models/tokenizer/gpt2.json";
+  expect_error(run_tool("genesis-build", {file, "--tokenizer", tokenizer, "-o", path("m.genesis")}),
+               {"--tokenizer", "gpt2.json", "tokens, more than the model has"});
+  write_text(path("tokenizer.json"),
+             R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]},
+                 "pre_tokenizer": {"type": "ByteLevel"}, "decoder": {"type": "ByteLevel"}})");
+  expect_ok(
+      run_tool("genesis-build", {file, "--tokenizer", path("tokenizer.json"), "-o", path("m.genesis")}));
+  const auto files = expect_json(run_tool("genesis-run", {"info", path("m.genesis"), "--json"}))["files"];
+  EXPECT_TRUE(files.contains("tokenizer.json")) << files.dump();
+}
+
 TEST_F(Import, RefusesNumbersThatF32CannotHold) {
   const std::string config = read_text(folder("qwen2_yarn") + "/config.json");
   fs::copy(folder("qwen2_yarn"), path("hub"));
