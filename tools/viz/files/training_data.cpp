@@ -12,6 +12,7 @@
 #include "schema/core/error.h"
 #include "schema/file/io/descriptor.h"
 #include "schema/file/io/file_ending.h"
+#include "schema/messages/human_bytes.h"
 
 namespace genesis::viz {
 namespace {
@@ -20,6 +21,7 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr size_t kMaxColumns = 100;  // more are not metrics
 
 constexpr size_t kMarkBytes = 256;
+constexpr size_t kLongestLine = 64 << 20;
 
 // Only a regular file is read: a pipe in its place would wait for a writer that may never come.
 Descriptor open_metrics(const std::filesystem::path& file) {
@@ -72,6 +74,8 @@ void MetricsTail::update() {
     const std::string piece = read_piece(file, read_ + text.size(), kPiece);
     is_end = piece.size() < kPiece;
     text += piece;
+    if (text.size() > kLongestLine)
+      fail("{} has a line of more than {}: these are no metrics", file_.string(), human_bytes(kLongestLine));
     add_lines(text, is_end);
   }
   head_ = read_piece(file, 0, std::min<uint64_t>(read_, kMarkBytes));

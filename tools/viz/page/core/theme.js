@@ -2,13 +2,13 @@
 
 const kKinds = [
   { name: "communication", hue: 190, pattern: /^(all_reduce|all_gather|reduce_scatter|all_to_all|broadcast)$/ },
-  { name: "product", hue: 215, pattern: /linear|matmul|gemm|conv|einsum|logits/i },
+  { name: "product", hue: 215, pattern: /linear|matmul|gemm|conv|einsum|logits|^(lstm|gru|rnn)$/i },
   { name: "attention", hue: 275, pattern: /attention|rope|rotary/i },
   { name: "norm", hue: 165, pattern: /norm/i },
-  { name: "loss and reduction", hue: 355, pattern: /softmax|entropy|loss|reduce|sum|mean|max|min|arg|topk|sort/i },
+  { name: "loss and reduction", hue: 355, pattern: /softmax|entropy|loss|reduce|sum|mean|max|min|arg|topk|sort|pool/i },
   { name: "lookup", hue: 110, pattern: /embedding|gather|scatter|index|one_hot/i },
-  { name: "update", hue: 325, pattern: /update|adam|sgd|lion|muon|clip/i },
-  { name: "movement", hue: null, pattern: /reshape|transpose|slice|concat|expand|broadcast|cast|pad|split|squeeze|flatten|permute|identity|copy/i },
+  { name: "update", hue: 325, pattern: /update|adam|sgd|lion|muon|clip_/i },
+  { name: "movement", hue: null, pattern: /reshape|transpose|slice|concat|expand|broadcast|cast|pad|split|squeeze|flatten|permute|identity|copy|resize|tile|depthtospace|spacetodepth/i },
   { name: "constant", hue: 60, pattern: /^(full|arange|constant|random|dim_value|shape|uniform|normal|bernoulli|dropout_mask)/i },
   { name: "elementwise", hue: 32, pattern: /./ },
 ];
