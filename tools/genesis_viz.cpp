@@ -16,6 +16,7 @@
 #include "tools/common/tool.h"
 #include "tools/viz/data/mesh_data.h"
 #include "tools/viz/files/inputs.h"
+#include "tools/viz/foreign/foreign_data.h"
 #include "tools/viz/make_page.h"
 #include "tools/viz/page_file.h"
 #include "tools/viz/pictures/charts.h"
@@ -169,6 +170,9 @@ nlohmann::ordered_json draw_difference(const Flags& flags, const Model& model, c
 
 nlohmann::ordered_json draw_model(const Flags& flags) {
   if (flags.input.empty()) fail_missing("a model file");
+  if (viz::is_foreign(flags.input))
+    fail("{}: files of other programs are shown in a page: name -o FILE.html instead of {}", flags.input,
+         flags.output);
   if (flags.color == "time" && flags.profile.empty()) fail_missing("--color time: --profile FILE");
   const std::shared_ptr<const Model> model = load_model(flags.input);
   if (model->entries().empty()) fail("{} has no entry points to draw", flags.input);
@@ -244,7 +248,7 @@ nlohmann::ordered_json make(const Flags& flags) {
     make_page(flags, work.hook());
     return nullptr;
   }
-  work.say("drawing " + printable(flags.output));
+  work.say("drawing " + flags.output);
   if (!flags.trace.empty())
     draw_trace(flags);
   else if (flags.loss.empty())

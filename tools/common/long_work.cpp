@@ -1,5 +1,7 @@
 #include "tools/common/long_work.h"
 
+#include "tools/common/printable.h"
+
 namespace genesis::tools {
 
 LongWork::LongWork(bool quiet) : quiet_(quiet), progress_(quiet) {
@@ -18,7 +20,7 @@ LongWork::~LongWork() {
 
 void LongWork::say(std::string_view what, uint64_t done, uint64_t total) {
   const std::lock_guard lock(mutex_);
-  what_ = what;
+  what_ = printable(std::string(what));  // names in it come from files
   done_ = done;
   total_ = total;
 }

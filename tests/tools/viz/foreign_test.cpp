@@ -186,6 +186,10 @@ TEST_F(VizForeign, RefusesWhatIsNone) {
   expect_error(run_tool("genesis-viz", {path("m.onnx"), "-o", path("m.html")}), {"m.onnx", "ONNX"});
   write_text(path("m.safetensors"), "this is text");
   expect_error(run_tool("genesis-viz", {path("m.safetensors"), "-o", path("m.html")}), {"m.safetensors"});
+  for (const char* name : {"m.onnx", "m.safetensors", "m.gguf"}) {
+    write_text(path(name), "");
+    expect_error(run_tool("genesis-viz", {path(name), "-o", path("m.svg")}), {name, "-o FILE.html"});
+  }
   expect_error(
       run_tool("genesis-viz", {tiny("mlp.genesis"), "--compare", path("m.onnx"), "-o", path("m.html")}),
       {"m.onnx", ".genesis"});
