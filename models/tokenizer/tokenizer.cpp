@@ -172,6 +172,10 @@ std::optional<std::string> Tokenizer::id_to_token(int64_t id) const {
   return token ? std::optional(token->text) : std::nullopt;
 }
 
+bool Tokenizer::is_added(int64_t id) const {
+  return std::ranges::any_of(impl_->file.added, [&](const AddedToken& token) { return token.id == id; });
+}
+
 std::string StreamDecoder::add(int64_t id) {
   pending_ += tokenizer_.impl_->bytes(id, skip_special_tokens_);
   const size_t whole = utf8::whole_characters(pending_);

@@ -188,7 +188,7 @@ void eval_together(Flags& flags, const std::shared_ptr<World>& world) {
   for (std::string* name : {&flags.file, &flags.other})
     if (!name->empty()) *name = model_file_of_first(*world, *name);
   const std::shared_ptr<const Model> model = load_model(flags.file);
-  const std::optional<text::Tokenizer> tokenizer = load_tokenizer(flags.tokenizer, *model);
+  const std::optional<text::Tokenizer> tokenizer = load_tokenizer(flags.tokenizer, *model, flags.file);
   const Texts texts = read_data(flags, *model, tokenizer);
   const Result result = evaluate(flags.file, model, texts, tokenizer, flags, world);
   nlohmann::ordered_json json = json_of(flags.file, result);

@@ -267,7 +267,9 @@ void print_result(const TrainFlags& flags, const RunEnd& end) {
 Sources open_all_data(const TrainFlags& flags, const Model& model) {
   data::SourceOptions options = source_options(flags, model.entry("train_step"));
   TrainData data = with_context(
-      [&] { return open_train_data(flags.data, model, "train_step", options, flags.text, flags.quiet); },
+      [&] {
+        return open_train_data(flags.data, model, flags.file, "train_step", options, flags.text, flags.quiet);
+      },
       [] { return "in the data to train on"; });
   Sources sources{std::move(data.training), std::move(data.held_out)};
   if (flags.evaluation_data.empty()) return sources;
@@ -277,8 +279,8 @@ Sources open_all_data(const TrainFlags& flags, const Model& model) {
   text.held_out = 0;
   sources.evaluation = with_context(
       [&] {
-        return open_train_data(flags.evaluation_data, model, passes::kEvaluationEntry, options, text,
-                               flags.quiet)
+        return open_train_data(flags.evaluation_data, model, flags.file, passes::kEvaluationEntry, options,
+                               text, flags.quiet)
             .training;
       },
       [] { return "in the data of --eval-data"; });

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "executor/inputs.h"
@@ -24,6 +25,7 @@
 #include "tools/common/tool.h"
 #include "tools/common/usage.h"
 #include "tools/text/load_tokenizer.h"
+#include "tools/text/token_rows.h"
 
 namespace genesis::tools {
 namespace {
@@ -113,12 +115,38 @@ std::vector<std::string> without_folders(const std::vector<std::string>& names) 
   return files;
 }
 
-data::TextTokens tokens_of(const Model& model, const text::Tokenizer& tokenizer) {
-  const auto end = text::end_of_text_token(model, tokenizer);
+// How many tokens the model knows; none is too much for one without an entry point that says it.
+int64_t rows_of(const Model& model) {
+  const Graph* forward = model.find_entry("forward");
+  return forward ? text::vocabulary_of(*forward, 3) : std::numeric_limits<int64_t>::max();
+}
+
+// A token without a row would end the training where a step reads it. Looked for where the tokenizer has such tokens alone.
+void check_corpus(const data::TokenStream& tokens, const text::Tokenizer& tokenizer, int64_t rows) {
+  constexpr int64_t kPiece = 1 << 16;
+  if (tokenizer.vocab_size() <= rows) return;
+  std::vector<int64_t> piece(kPiece);
+  for (int64_t first = 0; first < tokens.size(); first += kPiece) {
+    const int64_t count = std::min(kPiece, tokens.size() - first);
+    tokens.read(first, count, piece.data());
+    check_have_rows(std::span(piece).first(static_cast<size_t>(count)), rows, tokenizer);
+  }
+}
+
+void check_samples(const std::vector<chat::Sample>& samples, const text::Tokenizer& tokenizer, int64_t rows) {
+  if (tokenizer.vocab_size() <= rows) return;
+  for (const chat::Sample& sample : samples)
+    check_have_rows(std::vector<int64_t>(sample.tokens.begin(), sample.tokens.end()), rows, tokenizer);
+}
+
+data::TextTokens tokens_of(const Model& model, const text::Tokenizer& tokenizer, const std::string& file) {
+  const auto end =
+      with_context([&] { return text::end_of_text_token(model, tokenizer); }, [&] { return file; });
   if (!end)
     fail(
-        "the tokenizer that the model brings has no token that ends a text: expected <|endoftext|>, "
-        "<|end_of_text|>, </s>, or an eos_token in its tokenizer_config.json");
+        "the tokenizer that the model {} brings has no token that ends a text: expected <|endoftext|>, "
+        "<|end_of_text|>, </s>, or an eos_token in its tokenizer_config.json",
+        file);
   return {tokenizer, std::string(attached_file(model, "tokenizer.json").value()), *end};
 }
 
@@ -149,7 +177,7 @@ void check_held_out(const data::TokenCorpus& corpus, double asked) {
         100 * asked, 100 * share, held_out, all);
 }
 
-TrainData token_data(const std::vector<std::string>& names, const data::TextTokens& tokens,
+TrainData token_data(const std::vector<std::string>& names, const data::TextTokens& tokens, int64_t rows,
                      data::SourceOptions options, const TextFlags& flags, bool quiet) {
   FileProgress progress(quiet);
   data::TokenCorpus corpus = data::open_token_corpus(corpus::text_files(names), tokens,
@@ -158,6 +186,8 @@ TrainData token_data(const std::vector<std::string>& names, const data::TextToke
                                                       .cache = flags.token_cache,
                                                       .progress = progress.hook()});
   check_held_out(corpus, flags.held_out);
+  for (const data::TokenStream* stream : {&corpus.training, &corpus.held_out})
+    check_corpus(*stream, tokens.tokenizer, rows);
   say_where(corpus, quiet);
   TrainData data;
   data.training = data::token_source(std::move(corpus.training), options);
@@ -199,20 +229,22 @@ int64_t longest_of(const std::vector<chat::Sample>& samples, int64_t row) {
   return std::min(longest, row);
 }
 
-TrainData conversation_data(const std::vector<std::string>& names, const Model& model, const Graph& entry,
-                            const data::SourceOptions& options, const TextFlags& flags, bool quiet) {
+TrainData conversation_data(const std::vector<std::string>& names, const Model& model,
+                            const std::string& file, const Graph& entry, const data::SourceOptions& options,
+                            const TextFlags& flags, bool quiet) {
   if (flags.held_out > 0)
     fail_usage("--holdout does nothing with conversations: name a file with --eval-data");
   if (!flags.token_cache.empty()) fail_usage("--token-cache does nothing with conversations");
-  const auto tokenizer = brought_tokenizer(model);
+  const auto tokenizer = brought_tokenizer(model, file);
   if (!tokenizer)
     fail(
         "conversations need the model's tokenizer and chat template, and it brings none (genesis-build "
         "--tokenizer)");
-  const chat::SampleMaker maker(chat::ChatTemplate::from(chat::ConfigFiles::of_model(model, "the model")),
+  const chat::SampleMaker maker(chat::ChatTemplate::from(chat::ConfigFiles::of_model(model, file)),
                                 *tokenizer);
   data::Conversations read = data::read_conversations({names.begin(), names.end()}, maker, flags.skip_bad);
   warn_of_skipped(read);
+  check_samples(read.samples, *tokenizer, rows_of(model));
   warn_of_positions(model, longest_of(read.samples, options.sequence_length));
   auto source = std::make_unique<data::ConversationSource>(
       std::move(read.samples), data::ConversationOptions{.batch_size = options.batch_size,
@@ -300,11 +332,12 @@ std::vector<std::string> conversation_files(const std::vector<std::string>& name
   return with;
 }
 
-TrainData open_train_data(const std::vector<std::string>& names, const Model& model, const std::string& entry,
-                          const data::SourceOptions& options, const TextFlags& flags, bool quiet) {
+TrainData open_train_data(const std::vector<std::string>& names, const Model& model, const std::string& file,
+                          const std::string& entry, const data::SourceOptions& options,
+                          const TextFlags& flags, bool quiet) {
   if (const auto files = conversation_files(names); !files.empty()) {
     text::check_positions(model, options.sequence_length);
-    return conversation_data(files, model, model.entry(entry), options, flags, quiet);
+    return conversation_data(files, model, file, model.entry(entry), options, flags, quiet);
   }
   if (names.empty() || !std::all_of(names.begin(), names.end(), is_text)) {
     check_no_flags(flags, "with arrays");
@@ -312,8 +345,8 @@ TrainData open_train_data(const std::vector<std::string>& names, const Model& mo
   }
   text::check_positions(model, options.sequence_length);
   warn_of_positions(model, options.sequence_length);
-  if (const auto tokenizer = brought_tokenizer(model))
-    return token_data(names, tokens_of(model, *tokenizer), options, flags, quiet);
+  if (const auto tokenizer = brought_tokenizer(model, file))
+    return token_data(names, tokens_of(model, *tokenizer, file), rows_of(model), options, flags, quiet);
   check_no_flags(flags, "with a model that brings no tokenizer (genesis-build --tokenizer)");
   return {data::open_source(without_folders(names), options), nullptr};
 }

@@ -41,8 +41,9 @@ void warn_of_skipped(const data::Conversations& read);
 void warn_of_repaired(const std::string& where);
 
 // `names` are files, NAME=FILE.npy, or folders of text or of conversations. Throws UsageError for flags that do nothing with such data.
-// Batches are what the entry point `entry` takes.
-TrainData open_train_data(const std::vector<std::string>& names, const Model& model, const std::string& entry,
-                          const data::SourceOptions& options, const TextFlags& flags, bool quiet);
+// Batches are what the entry point `entry` takes. `file`: the model's, for messages about what it brings.
+TrainData open_train_data(const std::vector<std::string>& names, const Model& model, const std::string& file,
+                          const std::string& entry, const data::SourceOptions& options,
+                          const TextFlags& flags, bool quiet);
 
 }  // namespace genesis::tools

@@ -8,6 +8,7 @@
 #include "models/text/vocabulary.h"
 #include "models/tokenizer/model_files.h"
 #include "schema/file/reader.h"
+#include "tools/text/token_rows.h"
 
 namespace genesis::tools {
 
@@ -19,6 +20,11 @@ bool names_model(const std::string& path) {
 
 namespace {
 
+// What a model brings is wrong in the model's file.
+std::optional<text::Tokenizer> own_tokenizer(const Model& model, const std::string& file) {
+  return with_context([&] { return text::tokenizer_of(model); }, [&] { return file; });
+}
+
 NamedTokenizer named(text::Tokenizer tokenizer, int64_t ids) {
   return {tokenizer, std::max(tokenizer.vocab_size(), ids)};
 }
@@ -29,25 +35,24 @@ NamedTokenizer load_named_tokenizer(const std::string& path) {
   if (!names_model(path)) return named(text::Tokenizer::load(path), 0);
   const auto model = open_model(path);
   const Graph* forward = model->find_entry("forward");
-  if (auto tokenizer = text::tokenizer_of(*model))
+  if (auto tokenizer = own_tokenizer(*model, path))
     return named(*std::move(tokenizer), forward ? text::vocabulary_of(*forward, 3) : 0);
   fail("{} brings no tokenizer: build it from a folder with a tokenizer.json, or with --tokenizer", path);
 }
 
 text::Tokenizer load_tokenizer(const std::string& path) { return load_named_tokenizer(path).tokenizer; }
 
-std::optional<text::Tokenizer> load_tokenizer(const std::string& path, const Model& model) {
-  if (path.empty()) return text::tokenizer_of(model);
+std::optional<text::Tokenizer> load_tokenizer(const std::string& path, const Model& model,
+                                              const std::string& file) {
+  if (path.empty()) return own_tokenizer(model, file);
   return load_tokenizer(path);
 }
 
-std::optional<text::Tokenizer> brought_tokenizer(const Model& model) {
-  auto tokenizer = text::tokenizer_of(model);
-  const Graph* forward = model.find_entry("forward");
-  if (!tokenizer || !forward) return tokenizer;
-  if (const int64_t known = text::vocabulary_of(*forward, 3); tokenizer->vocab_size() > known)
-    fail("the tokenizer that the model brings has {} tokens, more than the model has: {}",
-         tokenizer->vocab_size(), known);
+std::optional<text::Tokenizer> brought_tokenizer(const Model& model, const std::string& file) {
+  auto tokenizer = own_tokenizer(model, file);
+  if (const Graph* forward = model.find_entry("forward"); tokenizer && forward)
+    check_token_rows(*tokenizer, text::vocabulary_of(*forward, 3), "the tokenizer that the model brings",
+                     file);
   return tokenizer;
 }
 

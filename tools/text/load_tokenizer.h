@@ -20,12 +20,13 @@ struct NamedTokenizer {
 NamedTokenizer load_named_tokenizer(const std::string& path);
 text::Tokenizer load_tokenizer(const std::string& path);
 
-// The one that `path` names; where that is empty, the one that the model brings, if it does.
-std::optional<text::Tokenizer> load_tokenizer(const std::string& path, const Model& model);
+// The one that `path` names; where that is empty, the one that the model brings, if it does. `file`: the model's, for messages.
+std::optional<text::Tokenizer> load_tokenizer(const std::string& path, const Model& model,
+                                              const std::string& file);
 
-// The one that the model brings, if it does, before anything is made ready with it. Throws Error where it cannot be used, also
-// because it knows more tokens than the entry point `forward`.
-std::optional<text::Tokenizer> brought_tokenizer(const Model& model);
+// The one that the model brings, if it does, before anything is made ready with it. Warns of added tokens that the entry point
+// `forward` has no rows for. Throws Error where it cannot be used, also because ordinary tokens have none (token_rows.h).
+std::optional<text::Tokenizer> brought_tokenizer(const Model& model, const std::string& file);
 
 // The settings beside it: those in the folder `path`, beside the file `path` or of the model `path`; where that is empty, of
 // `model`, which was read from `file` and outlives them.

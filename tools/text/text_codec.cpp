@@ -4,21 +4,20 @@
 #include "models/text/vocabulary.h"
 #include "models/tokenizer/model_files.h"
 #include "tools/text/load_tokenizer.h"
+#include "tools/text/token_rows.h"
 
 namespace genesis::tools {
 TextCodec::TextCodec(const Model& model, const std::string& file, const std::string& tokenizer) {
   const int64_t vocabulary = text::vocabulary_of(model.entry("decode"), 2);
-  tokenizer_ = load_tokenizer(tokenizer, model);
+  tokenizer_ = load_tokenizer(tokenizer, model, file);
   if (!tokenizer_) {
     if (vocabulary != 256)
       fail("{} has a vocabulary of {}: name its tokenizer with --tokenizer (text without one is bytes, 256)",
            file, vocabulary);
     return;
   }
-  if (tokenizer_->vocab_size() > vocabulary)
-    fail("{} has {} tokens, more than {} has: {}", tokenizer.empty() ? "its tokenizer" : tokenizer,
-         tokenizer_->vocab_size(), file, vocabulary);
-  end_tokens_ = text::end_tokens(model, *tokenizer_);
+  check_token_rows(*tokenizer_, vocabulary, tokenizer.empty() ? "its tokenizer" : tokenizer, file);
+  end_tokens_ = with_context([&] { return text::end_tokens(model, *tokenizer_); }, [&] { return file; });
 }
 
 std::vector<int64_t> TextCodec::encode(const std::string& text) const {

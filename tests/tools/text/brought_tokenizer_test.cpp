@@ -118,6 +118,60 @@ TEST_F(BroughtTokenizer, NeedsAModelWithRoomForIt) {
                {"brings no tokenizer"});
 }
 
+// Many fine-tunes add a token for padding, and leave the embedding as it was.
+TEST_F(BroughtTokenizer, MayHaveAnAddedTokenWithoutARow) {
+  auto tokenizer = nlohmann::json::parse(read_text(kTokenizer));
+  int64_t rows = 0;
+  for (const auto& [token, id] : tokenizer["model"]["vocab"].items())
+    rows = std::max(rows, id.get<int64_t>() + 1);
+  for (const auto& token : tokenizer["added_tokens"])
+    rows = std::max<int64_t>(rows, token["id"].get<int64_t>() + 1);
+  expect_ok(run_tool("genesis-build", build("base.genesis")));
+  expect_ok(run_tool("genesis-run", {"export", path("base.genesis"), "-o", path("hub")}));
+  auto added = tokenizer["added_tokens"][0];
+  added["id"] = rows, added["content"] = "[PAD]";
+  tokenizer["added_tokens"].push_back(added);
+  write_text(path("hub/tokenizer.json"), tokenizer.dump());
+  const std::string about = "'[PAD]' (" + std::to_string(rows) + ")";
+  const auto expect_told = [&](const Process& process, const std::string& what) {
+    expect_ok(process);
+    EXPECT_NE(process.err.find(what), std::string::npos) << process.err;
+  };
+  expect_told(run_tool("genesis-build", {path("hub"), "-o", path("m.genesis")}), about);
+  const Words generate = {"generate", path("m.genesis"), "--max-tokens", "2", "--prompt"};
+  expect_told(run_tool("genesis-run", generate + Words{"hello"}), about);
+  expect_error(run_tool("genesis-run", generate + Words{"a [PAD]"}), {"token " + std::to_string(rows)});
+  write_text(path("good.jsonl"), "{\"text\": \"In the beginning was a verse of many words\"}\n");
+  write_text(path("bad.jsonl"), "{\"text\": \"In the beginning [PAD] was a verse of many words\"}\n");
+  const auto train = [&](const std::string& data) {
+    return run_tool("genesis-run",
+                    {"train", path("m.genesis"), "--data", path(data), "--optimizer", "adamw", "--batch", "1",
+                     "--seq", "4", "--steps", "1", "--token-cache", path("cache")});
+  };
+  expect_told(train("good.jsonl"), about);
+  expect_error(train("bad.jsonl"), {about, "no row"});
+  expect_ok(run_tool("genesis-run", {"eval", path("m.genesis"), "--data", path("good.jsonl")}));
+  expect_error(run_tool("genesis-run", {"eval", path("m.genesis"), "--data", path("bad.jsonl")}),
+               {"token " + std::to_string(rows)});
+}
+
+// What is wrong in a file that the model brings is wrong in the model's file.
+TEST_F(BroughtTokenizer, ThatIsDamagedIsToldOfWithTheModelsFile) {
+  write_text(path("tok/tokenizer.json"), "[]");
+  fs::copy(GENESIS_SOURCE_ROOT "/tests/models/hugging_face/qwen2_tied", path("model"));
+  fs::copy(path("tok/tokenizer.json"), path("model/tokenizer.json"));
+  expect_ok(run_tool("genesis-build", {path("model"), "-o", path("m.genesis")}));
+  write_text(path("a.jsonl"), "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}\n");
+  write_text(path("a.txt"), "some text");
+  for (const Words& words :
+       {Words{"generate", path("m.genesis"), "--prompt", "a"}, Words{"chat", path("m.genesis")},
+        Words{"tokenize", path("m.genesis"), "--text", "a"},
+        Words{"eval", path("m.genesis"), "--data", path("a.txt")},
+        Words{"train", path("m.genesis"), "--data", path("a.txt"), "--optimizer", "adamw"},
+        Words{"train", path("m.genesis"), "--data", path("a.jsonl"), "--optimizer", "adamw"}})
+    expect_error(run_tool("genesis-run", words), {"tokenizer.json", path("m.genesis")});
+}
+
 TEST_F(BroughtTokenizer, AnImportedFolderBringsItsOwn) {
   fs::copy(GENESIS_SOURCE_ROOT "/tests/models/hugging_face/qwen2_tied", path("model"));
   fs::copy(kTokenizer, path("model/tokenizer.json"));
