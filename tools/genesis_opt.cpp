@@ -353,7 +353,7 @@ void run(Flags& flags, const Command& app) {
     progress->update("casting to " + flags.cast, 0, 0);
     model = passes::cast_precision(*model, parse_cast(flags), flags.keep_f32);
   }
-  if (!flags.quantize.format.empty()) quantize(*model, flags.quantize);
+  if (!flags.quantize.format.empty()) quantize(*model, flags.input, flags.quantize);
   if (flags.runs_passes()) optimise(*model, flags, reports);
   if (const auto budget = flags.memory.bytes()) model->metadata["memory_budget"] = std::to_string(*budget);
   if (!flags.output.empty()) save_model(*model, flags.output, {.progress = progress->hook()});

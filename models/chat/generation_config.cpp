@@ -1,7 +1,10 @@
 #include "models/chat/generation_config.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "models/chat/json_config.h"
 #include "schema/core/error.h"
@@ -21,6 +24,85 @@ double number(const json& config, const char* name, double otherwise) {
   return found->get<double>();
 }
 
+// Settings that are applied, and those of GenerationConfig that say how transformers computes or what it gives back beside the
+// text. How long a text may be is the caller's choice, and speculative decoding gives the same texts sooner.
+const std::set<std::string>& known_settings() {
+  static const std::set<std::string> names = {"_defaults_of",
+                                              "_from_model_config",
+                                              "assistant_confidence_threshold",
+                                              "assistant_early_exit",
+                                              "assistant_ensemble_weight",
+                                              "assistant_lookbehind",
+                                              "bos_token_id",
+                                              "cache_config",
+                                              "cache_implementation",
+                                              "compile_config",
+                                              "continuous_batching_config",
+                                              "decoder_start_token_id",
+                                              "disable_compile",
+                                              "do_sample",
+                                              "early_stopping",
+                                              "eos_token_id",
+                                              "is_assistant",
+                                              "length_penalty",
+                                              "low_memory",
+                                              "max_cache_len",
+                                              "max_length",
+                                              "max_matching_ngram_size",
+                                              "max_new_tokens",
+                                              "max_time",
+                                              "min_p",
+                                              "num_assistant_tokens",
+                                              "num_assistant_tokens_schedule",
+                                              "num_return_sequences",
+                                              "output_attentions",
+                                              "output_hidden_states",
+                                              "output_logits",
+                                              "output_scores",
+                                              "pad_token_id",
+                                              "prefill_chunk_size",
+                                              "prompt_lookup_num_tokens",
+                                              "remove_invalid_values",
+                                              "renormalize_logits",
+                                              "repetition_penalty",
+                                              "return_dict_in_generate",
+                                              "speculation_type",
+                                              "stop_strings",
+                                              "target_lookbehind",
+                                              "temperature",
+                                              "top_k",
+                                              "top_p",
+                                              "transformers_version",
+                                              "trust_remote_code",
+                                              "use_cache",
+                                              "use_mtp"};
+  return names;
+}
+
+// Settings that choose among tokens by chance, which a greedy model never does.
+constexpr const char* kOfChance[] = {"typical_p", "epsilon_cutoff", "eta_cutoff", "top_h"};
+// Settings that change nothing at 1.
+constexpr const char* kNeutralAtOne[] = {"typical_p", "num_beams", "num_beam_groups", "guidance_scale",
+                                         "encoder_repetition_penalty"};
+
+bool is_neutral(const std::string& name, const json& value) {
+  if (value.is_null() || value == false || value == 0 || value == "") return true;
+  if (value.is_structured()) return value.empty();
+  return value == 1 && std::ranges::find(kNeutralAtOne, name) != std::end(kNeutralAtOne);
+}
+
+std::vector<std::string> settings_not_applied(const json& config) {
+  std::vector<std::string> found;
+  const bool samples = config.value("do_sample", json()) == true;
+  for (const auto& [name, value] : config.items()) {
+    if (known_settings().contains(name) || is_neutral(name, value)) continue;
+    if (!samples && std::ranges::find(kOfChance, name) != std::end(kOfChance)) continue;
+    const std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
+    found.push_back(name + " = " + (text.size() > 40 ? text.substr(0, 40) + "..." : text));
+  }
+  return found;
+}
+
 // Whether the configuration names any.
 bool add_stop_tokens(const json& config, std::vector<int64_t>& tokens) {
   const json named = config.value("eos_token_id", json());
@@ -34,6 +116,16 @@ bool add_stop_tokens(const json& config, std::vector<int64_t>& tokens) {
   return !ids.empty();
 }
 
+// Texts that end an answer.
+void add_stop_strings(const json& config, std::vector<std::string>& strings) {
+  const json named = config.value("stop_strings", json());
+  if (named.is_null()) return;
+  for (const json& text : named.is_array() ? named : json::array({named})) {
+    if (!text.is_string() || text == "") fail("'stop_strings' is no text, nor a list of texts");
+    strings.push_back(text.get<std::string>());
+  }
+}
+
 void add_sampling(const json& config, text::GenerateOptions& options) {
   const auto samples = config.find("do_sample");
   if (samples == config.end() || *samples != true) {
@@ -45,6 +137,7 @@ void add_sampling(const json& config, text::GenerateOptions& options) {
     options.min_p = number(config, "min_p", 0);
   }
   options.repetition_penalty = number(config, "repetition_penalty", 1);
+  add_stop_strings(config, options.stop_strings);
   text::check_options(options);
 }
 
@@ -73,6 +166,25 @@ std::optional<std::string> sampling_origin(const ConfigFiles& files) {
   const json defaults = config->value("_defaults_of", json());
   if (!defaults.is_string()) return files.where("generation_config.json");
   return "the defaults of " + defaults.get<std::string>();
+}
+
+std::vector<std::string> generation_warnings(const ConfigFiles& files, int64_t vocabulary) {
+  constexpr const char* kFile = "generation_config.json";
+  std::vector<std::string> warnings;
+  std::vector<int64_t> ends = read_generation_config(files, {}).stop_tokens;
+  std::erase_if(ends, [&](int64_t token) { return token < vocabulary; });
+  const auto config = files.object(kFile);
+  const bool named_there = config && !config->value("eos_token_id", json()).is_null();
+  if (!ends.empty())
+    warnings.push_back(
+        fmt::format("{}: eos_token_id {}: the model has {} tokens and never writes {}, so no text ends there",
+                    files.where(named_there ? kFile : "config.json"), fmt::join(ends, ", "), vocabulary,
+                    ends.size() == 1 ? "that one" : "those"));
+  if (!config) return warnings;
+  if (const auto settings = settings_not_applied(*config); !settings.empty())
+    warnings.push_back(
+        fmt::format("{}: these settings are not applied: {}", files.where(kFile), fmt::join(settings, ", ")));
+  return warnings;
 }
 
 }  // namespace genesis::chat

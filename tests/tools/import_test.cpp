@@ -178,6 +178,83 @@ TEST_F(Import, SaysWhatIsLostWithSettingsThatCannotBeRead) {
   EXPECT_EQ(build("tokenizer_config.json", "{\"eos_token\": null, \"chat_template\": null}"), "");
 }
 
+// Settings of the makers that are not applied, and ends of texts that the model never writes, are told of once; values that
+// change nothing are not, be they those that transformers writes.
+TEST_F(Import, TellsOfGenerationSettingsThatAreNotApplied) {
+  fs::copy(folder("qwen2_tied"), path("hub"));
+  const auto build = [&](const std::string& text) {
+    write_text(path("hub/generation_config.json"), text);
+    const Process made = run_tool("genesis-build", {path("hub"), "-o", path("m.genesis")});
+    expect_ok(made);
+    return made.err;
+  };
+  const std::string said = build(
+      R"({"eos_token_id": [3, 61], "no_repeat_ngram_size": 2, "suppress_tokens": [1], "bad_words_ids": [[5]], "num_beams": 4,)"
+      R"( "typical_p": 0.5, "something_new": true, "min_new_tokens": 3, "repetition_penalty": 1.1})");
+  EXPECT_NE(said.find("generation_config.json: these settings are not applied: bad_words_ids = [[5]], "
+                      "min_new_tokens = 3, no_repeat_ngram_size = 2, num_beams = 4, something_new = true, "
+                      "suppress_tokens = [1]\n"),
+            std::string::npos)
+      << said;
+  EXPECT_NE(said.find("eos_token_id 61: the model has 61 tokens and never writes that one"),
+            std::string::npos)
+      << said;
+  EXPECT_NE(build(R"({"do_sample": true, "typical_p": 0.5})").find("typical_p = 0.5"), std::string::npos);
+  EXPECT_EQ(
+      build(
+          R"({"do_sample": true, "no_repeat_ngram_size": 0, "suppress_tokens": null, "bad_words_ids": [], "num_beams": 1,)"
+          R"( "typical_p": 1.0, "guidance_scale": null, "max_length": 20, "use_cache": true, "pad_token_id": 0,)"
+          R"( "bos_token_id": 60, "transformers_version": "5.24.0", "stop_strings": ["\n\n"], "min_length": 0})"),
+      "");
+  write_text(path("hub/config.json"), [&] {
+    auto config = parse_json_text(read_text(path("hub/config.json")));
+    config["eos_token_id"] = 700;
+    return config.dump();
+  }());
+  EXPECT_NE(build("{}").find("config.json: eos_token_id 700"), std::string::npos);
+}
+
+TEST_F(Import, LeavesOutWhatTheModelHasNoPlaceFor) {
+  fs::copy(folder("qwen2_sharded"), path("hub"), fs::copy_options::recursive);
+  const std::string index = path("hub/model.safetensors.index.json");
+  auto contents = parse_json_text(read_text(index));
+  contents["weight_map"]["mtp.fc.weight"] = "model-00001-of-00003.safetensors";
+  write_text(index, contents.dump());
+  const Process stale = run_tool("genesis-build", {path("hub"), "-o", path("m.genesis"), "--ignore-extra",
+                                                   "mtp.*", "--ignore-extra", "x"});
+  expect_ok(stale);
+  for (const char* part : {"lists tensors that no file has: mtp.fc.weight", "--ignore-extra 'x' matches no"})
+    EXPECT_NE(stale.err.find(part), std::string::npos) << stale.err;
+  expect_usage_error(run_tool("genesis-build", {"qwen2", "-o", path("m.genesis"), "--ignore-extra", "x"}),
+                     {"--ignore-extra", "model of the zoo"});
+}
+
+// Whatever file of a folder git-lfs has left in the place of a large one.
+TEST_F(Import, NamesPointersOfGitLfs) {
+  const std::string pointer =
+      "version https://git-lfs.github.com/spec/v1\noid sha256:" + std::string(64, '0') + "\nsize 123456\n";
+  for (const char* file : {"model.safetensors", "config.json", "tokenizer.json", "generation_config.json"}) {
+    fs::remove_all(path("hub"));
+    fs::copy(folder("qwen2_tied"), path("hub"));
+    write_text(path("hub/") + file, pointer);
+    expect_refused(run_tool("genesis-build", {path("hub"), "-o", path("m.genesis")}),
+                   {file, "pointer of git-lfs", "git lfs pull"});
+  }
+  for (const char* file : {"m.gguf", "m.genesis", "m.safetensors"}) {
+    write_text(path(file), pointer);
+    expect_error(run_tool("genesis-build", {path(file), "-o", path("n.genesis")}),
+                 {file, "pointer of git-lfs"});
+  }
+  expect_error(run_tool("genesis-run", {"info", path("m.genesis")}), {"m.genesis", "pointer of git-lfs"});
+  for (const char* file : {"text.jsonl", "text.txt"}) {
+    write_text(path(file), pointer);
+    expect_error(run_tool("genesis-run", {"eval", tiny("qwen2.genesis"), "--data", path(file)}),
+                 {file, "pointer of git-lfs"});
+    expect_error(run_tool("genesis-run", {"train", tiny("qwen2.train.genesis"), "--data", path(file)}),
+                 {file, "pointer of git-lfs"});
+  }
+}
+
 TEST_F(Import, WithLinksIsTheSameModel) {
   fs::copy(folder("qwen2_sharded"), path("hub"), fs::copy_options::recursive);
   expect_ok(run_tool("genesis-build", {path("hub"), "--link", "-o", path("linked.genesis")}));

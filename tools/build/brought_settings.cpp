@@ -2,6 +2,7 @@
 
 #include "models/chat/chat_template.h"
 #include "models/chat/generation_config.h"
+#include "models/text/vocabulary.h"
 #include "schema/file/attached_files.h"
 #include "schema/messages/log.h"
 
@@ -79,12 +80,26 @@ bool has_template(const Model& model, const chat::ConfigFiles& files) {
   return config && !config->value("chat_template", nlohmann::json()).is_null();
 }
 
+// Once, where the model is made: whoever reads the file later is told at use.
+void tell_of_generation(const Model& model, const std::string& source) {
+  const Graph* forward = model.find_entry("forward");
+  if (!forward) return;
+  const auto files = chat::ConfigFiles::of_model(model, source);
+  try {
+    for (const std::string& warning : chat::generation_warnings(files, text::vocabulary_of(*forward, 3)))
+      log_warning("{}", warning);
+  } catch (const Error&) {
+    // config.json alone is left then, and it has no settings that could be left out.
+  }
+}
+
 }  // namespace
 
 void leave_out_broken_settings(Model& model, const std::string& source) {
   keep_usable_generation(model, source);
   check(model, source, kGeneration, check_generation, "how the makers sample and which tokens end a text");
   check(model, source, kTokenizer, check_tokenizer, "the names of special tokens and the chat template");
+  tell_of_generation(model, source);
   const chat::ConfigFiles files = chat::ConfigFiles::of_model(model, source);
   if (!has_template(model, files)) return;
   try {

@@ -33,8 +33,8 @@ std::string sample_text(const std::string& path) {
 }
 
 // The first tokens of the text, as the model reads it.
-std::vector<int64_t> sample_tokens(const Model& model, const QuantizeFlags& flags) {
-  const auto tokenizer = load_tokenizer(flags.tokenizer, model);
+std::vector<int64_t> sample_tokens(const Model& model, const std::string& file, const QuantizeFlags& flags) {
+  const auto tokenizer = load_tokenizer(flags.tokenizer, model, file);
   const int64_t vocabulary = text::vocabulary_of(model.entry("forward"), 3);
   if (!tokenizer && vocabulary != 256)
     fail("the model has a vocabulary of {}: name its tokenizer with --tokenizer (text without one is bytes, 256)",
@@ -100,12 +100,12 @@ void QuantizeFlags::check(const Command& app) const {
   if (data.empty()) check_not_given(app, "--tokenizer", "without --data TEXT");
 }
 
-void quantize(Model& model, const QuantizeFlags& flags) {
+void quantize(Model& model, const std::string& file, const QuantizeFlags& flags) {
   const passes::QuantizeOptions options = options_of(flags);
   std::vector<int64_t> tokens;
   double before = 0;
   if (!flags.data.empty()) {
-    tokens = sample_tokens(model, flags);
+    tokens = sample_tokens(model, file, flags);
     before = perplexity_of(model, tokens);
   }
   const passes::QuantizeReport report = passes::quantize(model, options);

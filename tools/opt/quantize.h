@@ -20,7 +20,8 @@ struct QuantizeFlags {
 };
 
 // Encodes the weights of `model` and says on stderr how many bytes that saves, which weights stay, and, with `data`, the
-// perplexity before and after. Throws Error where the text or its tokenizer does not go with the model; then nothing is encoded.
-void quantize(Model& model, const QuantizeFlags& flags);
+// perplexity before and after. `file`: the model's, for messages about what it brings. Throws
+// Error where the text or its tokenizer does not go with the model; then nothing is encoded.
+void quantize(Model& model, const std::string& file, const QuantizeFlags& flags);
 
 }  // namespace genesis::tools

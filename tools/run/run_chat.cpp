@@ -8,8 +8,10 @@
 #include "models/chat/generation_config.h"
 #include "models/chat/jinja/values/json_value.h"
 #include "models/text/sampling_entries.h"
+#include "models/text/vocabulary.h"
 #include "models/zoo.h"
 #include "schema/file/io/atomic_write.h"
+#include "schema/messages/log.h"
 #include "tools/checks/replaced_files.h"
 #include "tools/common/line_input.h"
 #include "tools/common/numbers.h"
@@ -190,8 +192,9 @@ void add_stop_token(text::GenerateOptions& options, int64_t token) {
 }
 
 text::GenerateOptions generate_options(const Flags& flags, const Command& app, const TextCodec& codec,
-                                       const chat::ConfigFiles& files) {
+                                       const chat::ConfigFiles& files, int64_t vocabulary) {
   text::GenerateOptions options = chat::read_generation_config(files, flags.options);
+  for (const std::string& warning : chat::generation_warnings(files, vocabulary)) log_warning("{}", warning);
   take_given_sampling(app, flags.options, options);
   check_sampling(app, options);
   for (const int64_t end : codec.end_tokens()) add_stop_token(options, end);
@@ -270,8 +273,9 @@ void chat_command(const Flags& flags, const Command& app, const std::shared_ptr<
     fail("{} brings no tokenizer: name the folder that it came from with --tokenizer", flags.file);
   const text::Tokenizer& tokenizer = *codec.tokenizer();
   const chat::ChatTemplate chat = load_template(flags, files);
-  chat::DialogueOptions options = {flags.system, variables_of(flags),
-                                   generate_options(flags, app, codec, files)};
+  chat::DialogueOptions options = {
+      flags.system, variables_of(flags),
+      generate_options(flags, app, codec, files, text::vocabulary_of(model->entry("decode"), 2))};
   add_end_of_turn(chat, tokenizer, options.generate);
   GrowingContext context(model, session_options(flags.run, world),
                          {.text = codec.token_text(), .prefill_chunk = flags.prefill_chunk});

@@ -10,6 +10,7 @@
 #include "models/text/vocabulary.h"
 #include "models/zoo.h"
 #include "schema/file/json_text.h"
+#include "schema/messages/log.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
 #include "tools/common/printable.h"
@@ -313,6 +314,15 @@ void check_stop_tokens(const Model& model, const Flags& flags) {
            vocabulary, vocabulary - 1);
 }
 
+// A text ends at other tokens, or where there are enough.
+void warn_of_ends(const Model& model, const std::string& file, const std::vector<int64_t>& ends) {
+  const int64_t vocabulary = text::vocabulary_of(model.entry("decode"), 2);
+  for (const int64_t token : ends)
+    if (token >= vocabulary)
+      log_warning("{}: the token {} that should end a text is none of the model's {}: no text ends there",
+                  file, token, vocabulary);
+}
+
 void generate_together(Flags& flags, const std::shared_ptr<World>& world) {
   const FirstRankSpeaks quiet(*world);
   flags.options.logprobs = flags.logprobs >= 0;
@@ -323,6 +333,7 @@ void generate_together(Flags& flags, const std::shared_ptr<World>& world) {
   const TextCodec codec(*model, flags.file, flags.tokenizer);
   check_stop_tokens(*model, flags);
   const auto& ends = codec.end_tokens();
+  warn_of_ends(*model, flags.file, ends);
   flags.options.stop_tokens.insert(flags.options.stop_tokens.end(), ends.begin(), ends.end());
   const SessionOptions options = session_options(flags.run, world);
   Samples samples(*model, codec, std::move(prompts), flags);

@@ -301,6 +301,11 @@ TEST(GenerationConfig, IsReadAsTransformersReadsIt) {
             std::string::npos);
   write(folder / "generation_config.json", R"({"eos_token_id": [-1]})");
   EXPECT_THROW(read_generation_config(ConfigFiles::in_folder(folder.path()), {}), Error);
+  write(folder / "generation_config.json", R"({"stop_strings": ["###", "\n\n"]})");
+  EXPECT_EQ(read_generation_config(ConfigFiles::in_folder(folder.path()), {}).stop_strings,
+            (std::vector<std::string>{"###", "\n\n"}));
+  write(folder / "generation_config.json", R"({"stop_strings": [3]})");
+  EXPECT_THROW(read_generation_config(ConfigFiles::in_folder(folder.path()), {}), Error);
 }
 
 }  // namespace
