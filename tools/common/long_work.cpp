@@ -20,7 +20,7 @@ LongWork::~LongWork() {
 
 void LongWork::say(std::string_view what, uint64_t done, uint64_t total) {
   const std::lock_guard lock(mutex_);
-  what_ = printable(std::string(what));  // names in it come from files
+  what_ = printable(what);  // names in it come from files
   done_ = done;
   total_ = total;
 }
