@@ -288,6 +288,8 @@ void check_rewrite(const Flags& flags, const Command& app) {
 
 // What the weights and entry points become before anything is cast or optimised.
 void edit(std::unique_ptr<Model>& model, const Flags& flags, std::vector<passes::PassReport>& reports) {
+  // Read here, so that an error in what the file says of its adapters names the file.
+  with_context([&] { passes::lora_of(*model); }, [&] { return flags.input; });
   if (!flags.adapter.empty()) models::hugging_face::load_adapter(*model, flags.adapter);
   if (flags.averages) take_averages(*model, flags);
   if (!flags.train.empty()) {

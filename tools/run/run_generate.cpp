@@ -251,9 +251,12 @@ struct Totals {
 // One text after the other, in the file's cache or one that is long enough for all of them.
 void write_one_by_one(const std::shared_ptr<const Model>& model, const TextCodec& codec, Samples samples,
                       const Flags& flags, const SessionOptions& options) {
-  const std::shared_ptr<const Model> with_cache =
-      flags.context > 0 ? models::with_cache(*model, text::rows_of_cache(*model), flags.context)
-                        : models::with_room(model, wanted_positions(*model, samples, flags));
+  const std::shared_ptr<const Model> with_cache = with_context(
+      [&]() -> std::shared_ptr<const Model> {
+        if (flags.context > 0) return models::with_cache(*model, text::rows_of_cache(*model), flags.context);
+        return models::with_room(model, wanted_positions(*model, samples, flags));
+      },
+      [&] { return flags.file; });
   Session session = text::open_for_generation(with_cache, options);
   text::Generator generator(session, {.text = codec.token_text(), .prefill_chunk = flags.prefill_chunk});
   with_nonfinite_page(flags.run, flags.file, session, [&] {

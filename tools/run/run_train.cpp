@@ -45,6 +45,8 @@ std::string train_step_text(const Model& model) {
 // The file, made ready for training where the flags say how, instead of as it was before.
 std::shared_ptr<Model> load_prepared(const TrainFlags& flags, const LoadOptions& options = {}) {
   std::shared_ptr<Model> model = load_model(flags.file, options);
+  // Read here, so that an error in what the file says of its adapters names the file.
+  with_context([&] { passes::lora_of(*model); }, [&] { return flags.file; });
   if (flags.begins_training() && model->find_entry("train_step")) model = to_train_anew(*model);
   if (flags.lora.rank > 0) passes::add_lora(*model, flags.lora);
   if (flags.begins_training()) {
