@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "models/chat/json_config.h"
 #include "schema/core/error.h"
@@ -26,58 +25,55 @@ double number(const json& config, const char* name, double otherwise) {
 
 // Settings that are applied, and those of GenerationConfig that say how transformers computes or what it gives back beside the
 // text. How long a text may be is the caller's choice, and speculative decoding gives the same texts sooner.
-const std::set<std::string>& known_settings() {
-  static const std::set<std::string> names = {"_defaults_of",
-                                              "_from_model_config",
-                                              "assistant_confidence_threshold",
-                                              "assistant_early_exit",
-                                              "assistant_ensemble_weight",
-                                              "assistant_lookbehind",
-                                              "bos_token_id",
-                                              "cache_config",
-                                              "cache_implementation",
-                                              "compile_config",
-                                              "continuous_batching_config",
-                                              "decoder_start_token_id",
-                                              "disable_compile",
-                                              "do_sample",
-                                              "early_stopping",
-                                              "eos_token_id",
-                                              "is_assistant",
-                                              "length_penalty",
-                                              "low_memory",
-                                              "max_cache_len",
-                                              "max_length",
-                                              "max_matching_ngram_size",
-                                              "max_new_tokens",
-                                              "max_time",
-                                              "min_p",
-                                              "num_assistant_tokens",
-                                              "num_assistant_tokens_schedule",
-                                              "num_return_sequences",
-                                              "output_attentions",
-                                              "output_hidden_states",
-                                              "output_logits",
-                                              "output_scores",
-                                              "pad_token_id",
-                                              "prefill_chunk_size",
-                                              "prompt_lookup_num_tokens",
-                                              "remove_invalid_values",
-                                              "renormalize_logits",
-                                              "repetition_penalty",
-                                              "return_dict_in_generate",
-                                              "speculation_type",
-                                              "stop_strings",
-                                              "target_lookbehind",
-                                              "temperature",
-                                              "top_k",
-                                              "top_p",
-                                              "transformers_version",
-                                              "trust_remote_code",
-                                              "use_cache",
-                                              "use_mtp"};
-  return names;
-}
+constexpr std::string_view kKnownSettings[] = {"_defaults_of",
+                                               "_from_model_config",
+                                               "assistant_confidence_threshold",
+                                               "assistant_early_exit",
+                                               "assistant_ensemble_weight",
+                                               "assistant_lookbehind",
+                                               "bos_token_id",
+                                               "cache_config",
+                                               "cache_implementation",
+                                               "compile_config",
+                                               "continuous_batching_config",
+                                               "decoder_start_token_id",
+                                               "disable_compile",
+                                               "do_sample",
+                                               "early_stopping",
+                                               "eos_token_id",
+                                               "is_assistant",
+                                               "length_penalty",
+                                               "low_memory",
+                                               "max_cache_len",
+                                               "max_length",
+                                               "max_matching_ngram_size",
+                                               "max_new_tokens",
+                                               "max_time",
+                                               "min_p",
+                                               "num_assistant_tokens",
+                                               "num_assistant_tokens_schedule",
+                                               "num_return_sequences",
+                                               "output_attentions",
+                                               "output_hidden_states",
+                                               "output_logits",
+                                               "output_scores",
+                                               "pad_token_id",
+                                               "prefill_chunk_size",
+                                               "prompt_lookup_num_tokens",
+                                               "remove_invalid_values",
+                                               "renormalize_logits",
+                                               "repetition_penalty",
+                                               "return_dict_in_generate",
+                                               "speculation_type",
+                                               "stop_strings",
+                                               "target_lookbehind",
+                                               "temperature",
+                                               "top_k",
+                                               "top_p",
+                                               "transformers_version",
+                                               "trust_remote_code",
+                                               "use_cache",
+                                               "use_mtp"};
 
 // Settings that choose among tokens by chance, which a greedy model never does.
 constexpr const char* kOfChance[] = {"typical_p", "epsilon_cutoff", "eta_cutoff", "top_h"};
@@ -95,7 +91,8 @@ std::vector<std::string> settings_not_applied(const json& config) {
   std::vector<std::string> found;
   const bool samples = config.value("do_sample", json()) == true;
   for (const auto& [name, value] : config.items()) {
-    if (known_settings().contains(name) || is_neutral(name, value)) continue;
+    if (std::ranges::find(kKnownSettings, name) != std::end(kKnownSettings) || is_neutral(name, value))
+      continue;
     if (!samples && std::ranges::find(kOfChance, name) != std::end(kOfChance)) continue;
     const std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
     found.push_back(name + " = " + (text.size() > 40 ? text.substr(0, 40) + "..." : text));

@@ -20,7 +20,7 @@ text::GenerateOptions read_generation_config(const ConfigFiles& files,
 // they are nobody's choice for this model (models/gguf/sampling.h). Nothing where there is no such file. Throws Error as above.
 std::optional<std::string> sampling_origin(const ConfigFiles& files);
 
-// What a user should know of the makers' settings, a sentence each that names the file: settings of generation_config.json that
+// Warnings about the makers' settings, a sentence each that names the file: settings of generation_config.json that
 // would change a text and are not applied (no_repeat_ngram_size, suppress_tokens, num_beams, ...), where they are not at values
 // that change nothing; and tokens of "eos_token_id" that a model of `vocabulary` tokens never writes. Throws Error as
 // read_generation_config() does.

@@ -23,7 +23,7 @@ class AdapterConfig {
   // decides, as for PEFT. Throws Error naming the file where a key is no expression.
   passes::LoraOptions options_for(const std::vector<std::string>& layers) const;
 
-  // Whether weights are said to be stored [in, out], as GPT-2's are.
+  // True where the file says that weights are stored [in, out], as GPT-2's are.
   bool is_fan_in_fan_out() const { return fan_in_fan_out_; }
 
  private:
@@ -41,7 +41,7 @@ class AdapterConfig {
   Pattern ranks_, alphas_;
 };
 
-// Whether the model is a GPT-2, whose layers are Conv1D in transformers.
+// True for a GPT-2, whose layers are Conv1D in transformers.
 bool is_gpt2(const Model& model);
 
 // The settings of a model's adapters, to be written. `base`: what PEFT loads the base model from; null where nobody knows.

@@ -49,7 +49,7 @@ void check_there(const fs::path& folder, const std::set<std::string>& files) {
          kIndex, fmt::join(missing, ", "));
 }
 
-// What is read of a folder, and where: names in the file as they are.
+// The tensors of a folder and the files that they are in, by their names in the files.
 struct FolderTensors {
   std::map<std::string, Tensor> tensors;
   DtypeNames unsupported;

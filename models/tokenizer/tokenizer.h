@@ -35,7 +35,7 @@ class Tokenizer {
   // Tokens as the file writes them: "\u0120the" is " the" (models/tokenizer/byte_alphabet.h).
   std::optional<int64_t> token_to_id(std::string_view token) const;
   std::optional<std::string> id_to_token(int64_t id) const;
-  // Whether it is one of the file's added tokens, which a text is searched for before it is cut into words.
+  // True for the file's added tokens, which a text is searched for before it is cut into words.
   bool is_added(int64_t id) const;
 
  private:

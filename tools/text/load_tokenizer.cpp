@@ -20,7 +20,7 @@ bool names_model(const std::string& path) {
 
 namespace {
 
-// What a model brings is wrong in the model's file.
+// Errors in the tokenizer that a model brings name the model's file.
 std::optional<text::Tokenizer> own_tokenizer(const Model& model, const std::string& file) {
   return with_context([&] { return text::tokenizer_of(model); }, [&] { return file; });
 }

@@ -108,7 +108,7 @@ Entry parse_entry(const std::string& name, const json& row) {
           static_cast<uint64_t>(place[1])};
 }
 
-// Whether the tensor is of a dtype that the format has and this library does not. Throws Error where its bytes are not those
+// True for a dtype that the format has and this library does not. Throws Error where the tensor's bytes are not those
 // of its shape.
 bool is_unsupported(const Entry& entry) {
   const auto* const other = std::ranges::find(kOthers, entry.dtype, &OtherDtype::name);

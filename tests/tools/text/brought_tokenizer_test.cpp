@@ -155,7 +155,7 @@ TEST_F(BroughtTokenizer, MayHaveAnAddedTokenWithoutARow) {
                {"token " + std::to_string(rows)});
 }
 
-// What is wrong in a file that the model brings is wrong in the model's file.
+// An error in a file that the model brings names the model's file.
 TEST_F(BroughtTokenizer, ThatIsDamagedIsToldOfWithTheModelsFile) {
   write_text(path("tok/tokenizer.json"), "[]");
   fs::copy(GENESIS_SOURCE_ROOT "/tests/models/hugging_face/qwen2_tied", path("model"));
