@@ -1,5 +1,6 @@
 #include "builder/graph_builder.h"
 
+#include "schema/graph/inactive_layers.h"
 #include "schema/graph/model.h"
 
 namespace genesis {
@@ -7,6 +8,7 @@ namespace genesis {
 GraphBuilder::GraphBuilder(Model& model, const std::string& entry, Mode mode)
     : graph_(&model.add_entry(entry)) {
   graph_->set_training(mode == Mode::kTrain);
+  forget_inactive_layers(model, entry);
 }
 
 Value GraphBuilder::constant(const std::string& name, const Tensor& tensor) {

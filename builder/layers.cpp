@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "schema/graph/inactive_layers.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/norm.h"
 #include "schema/ops/nn/softmax.h"
@@ -151,6 +152,7 @@ Value BatchNorm1d::forward(Value x) const {
   const BatchNormResult result = batch_norm(
       x, optional(weight, x), optional(bias, x), tracked ? latest(graph, running_mean) : Value{},
       tracked ? latest(graph, running_var) : Value{}, graph.training() || !tracked, momentum_, eps_);
+  if (!graph.training() && tracked) note_inactive_layer(graph, "batch norm '" + path() + "'");
   if (graph.training() && tracked) {
     graph.add_update(running_mean.index, result.running_mean);
     graph.add_update(running_var.index, result.running_var);
@@ -164,7 +166,11 @@ Dropout::Dropout(const Scope& scope, double p)
 }
 
 Value Dropout::forward(Value x) const {
-  if (!x.graph->training() || p_ == 0) return x;
+  if (p_ == 0) return x;
+  if (!x.graph->training()) {
+    note_inactive_layer(*x.graph, "dropout '" + path() + "'");
+    return x;
+  }
   return dropout(rng_.in(*x.graph), x, p_);
 }
 

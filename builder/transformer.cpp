@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "builder/containers.h"
+#include "schema/graph/inactive_layers.h"
 #include "schema/ops/create.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/nn/matmul.h"
@@ -79,6 +80,7 @@ Value seen_by_causality(Value scores) {
 
 // Where dropout wants the weights of attention they are values of the graph; the op keeps them to itself.
 Value MultiheadAttention::attend(Value q, Value k, Value v, bool causal, Value mask) const {
+  if (!q.graph->training() && dropout_p_ > 0) note_inactive_layer(*q.graph, "dropout of '" + path() + "'");
   if (!q.graph->training() || dropout_p_ == 0) return attention(q, k, v, {.causal = causal}, mask);
   const auto heads_first = [](Value x) { return transpose(x, 1, 2); };
   const int64_t head_size = embed_dim_ / num_heads_;

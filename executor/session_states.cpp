@@ -2,6 +2,7 @@
 #include "executor/session.h"
 #include "executor/snapshot.h"
 #include "executor/state_dict.h"
+#include "passes/training/schedules.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
 #include "schema/graph/state_storage.h"
@@ -43,6 +44,9 @@ void Session::take_states(const Model& file) {
     if (is_alike) encoded[index] = state.encoded;
     values.emplace(state.name, is_alike ? stand_in(state) : initial_value(state));
   }
+  // A training step that an earlier version made has its learning rate as a constant.
+  if (model().find_state(optim::kBaseRate) >= 0)
+    values.try_emplace(optim::kBaseRate, state(optim::kBaseRate));
   check_fit(model(), values);
   for (const auto& [index, value] : encoded) values.erase(model().state(index).name);
   put_states(values);

@@ -12,7 +12,7 @@ Evaluator::Evaluator(Session& session, BatchSource& source, int64_t batches)
 }
 
 Evaluation Evaluator::run() {
-  Evaluation evaluation{.loss = mean_loss()};
+  Evaluation evaluation = over_data();
   const NamedTensors loss = {{"loss", Tensor::scalar(static_cast<float>(evaluation.loss))}};
   evaluation.since_best = session_.run(passes::kEvaluatedEntry, loss).at("since_best").item<int64_t>();
   if (session_.model().find_entry(optim::kPlateauEntry)) session_.run(optim::kPlateauEntry, loss);
@@ -20,18 +20,26 @@ Evaluation Evaluator::run() {
 }
 
 // As genesis-run eval has it: the sum over all that counts by how much there is of it. Batches of which nothing counts have
-// no mean.
-double Evaluator::mean_loss() {
-  double sum = 0, weights = 0;
+// no mean. Counts are added up.
+Evaluation Evaluator::over_data() {
+  std::map<std::string, double> means, counts;
+  double weights = 0;
   for (int64_t i = 0; i < batches_; ++i) {
     const NamedTensors outputs = session_.run(passes::kEvaluationEntry, source_.batch(i));
     const auto of_batch = outputs.find(passes::kEvaluationWeight);
     const double weight = of_batch == outputs.end() ? 1 : of_batch->second.item<double>();
-    if (weight == 0) continue;
-    sum += weight * outputs.at("loss").item<double>();
     weights += weight;
+    for (const auto& [name, value] : outputs) {
+      if (!is_float(value.type().dtype))
+        counts[name] += value.item<double>();
+      else if (double& mean = means[name]; weight > 0 && name != passes::kEvaluationWeight)
+        mean += weight * value.item<double>();
+    }
   }
-  return sum / weights;
+  Evaluation evaluation{.loss = means.at("loss") / weights, .outputs = std::move(counts)};
+  for (const auto& [name, sum] : means)
+    if (name != "loss" && name != passes::kEvaluationWeight) evaluation.outputs[name] = sum / weights;
+  return evaluation;
 }
 
 }  // namespace genesis

@@ -2,6 +2,9 @@
 // and what a schedule makes of it. Used by the trainer.
 #pragma once
 
+#include <map>
+#include <string>
+
 #include "executor/session.h"
 #include "executor/training/batch_source.h"
 
@@ -9,6 +12,8 @@ namespace genesis {
 
 struct Evaluation {
   double loss = 0;
+  // What the entry point of the loss gives beside it (passes/training/evaluation.h).
+  std::map<std::string, double> outputs;
   int64_t since_best = 0;  // evaluations since the least loss; 0: this is it
 };
 
@@ -21,7 +26,7 @@ class Evaluator {
   Evaluation run();
 
  private:
-  double mean_loss();
+  Evaluation over_data();
 
   Session& session_;
   BatchSource& source_;

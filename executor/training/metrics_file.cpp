@@ -32,6 +32,16 @@ std::string rows_until(const std::filesystem::path& path, int64_t last) {
   return kept;
 }
 
+// A name that a row has already gets a line behind it.
+void add_numbers(const std::string& prefix, const std::map<std::string, double>& numbers,
+                 nlohmann::ordered_json& row) {
+  for (const auto& [name, number] : numbers) {
+    std::string key = prefix + name;
+    while (row.contains(key)) key += "_";
+    if (!std::isnan(number)) row[key] = number;
+  }
+}
+
 nlohmann::ordered_json row_of(const TrainMetrics& m) {
   nlohmann::ordered_json row{{"step", m.step}, {"loss", m.loss}};
   if (!std::isnan(m.evaluation_loss)) row["evaluation_loss"] = m.evaluation_loss;
@@ -42,6 +52,8 @@ nlohmann::ordered_json row_of(const TrainMetrics& m) {
   row["seconds"] = m.seconds;
   row["items_per_second"] = m.items_per_second;
   if (m.checkpoint_stall_seconds > 0) row["checkpoint_stall_seconds"] = m.checkpoint_stall_seconds;
+  add_numbers("", m.outputs, row);
+  add_numbers("evaluation_", m.evaluation_outputs, row);
   return row;
 }
 
@@ -96,11 +108,15 @@ TensorBoardFile::TensorBoardFile(const std::filesystem::path& folder) {
 void TensorBoardFile::write(const TrainMetrics& m) {
   if (!file_) return;
   try {
-    file_->write(m.step, {{"loss/train", m.loss},
-                          {"loss/evaluation", m.evaluation_loss},
-                          {"grad_norm", m.grad_norm},
-                          {"lr", m.learning_rate},
-                          {"items_per_second", m.items_per_second}});
+    std::vector<std::pair<std::string, double>> scalars = {{"loss/train", m.loss},
+                                                           {"loss/evaluation", m.evaluation_loss},
+                                                           {"grad_norm", m.grad_norm},
+                                                           {"lr", m.learning_rate},
+                                                           {"items_per_second", m.items_per_second}};
+    for (const auto& [name, number] : m.outputs) scalars.emplace_back(name + "/train", number);
+    for (const auto& [name, number] : m.evaluation_outputs)
+      scalars.emplace_back(name + "/evaluation", number);
+    file_->write(m.step, scalars);
   } catch (const Error& error) {
     warn_of_no_more(m.step, error.message());
     file_.reset();

@@ -1,4 +1,5 @@
-// The metrics of a run as files: a JSON object a line per step, and TensorBoard's event files. Used by the trainer.
+// The metrics of a run as files: a JSON object a line per step, and TensorBoard's event files. What the step gives beside its
+// own numbers stands there by name, what an evaluation gives as evaluation_NAME. Used by the trainer.
 #pragma once
 
 #include <filesystem>

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <string>
 
 namespace genesis {
 
@@ -11,6 +13,9 @@ struct TrainMetrics {
   int64_t step = 0;  // steps done, this one included
   double loss = 0;
   double evaluation_loss = std::nan("");  // NaN when this step had no evaluation
+  // The numbers [] that the step gives beside the ones that stand here, such as an accuracy, by name; and those of the
+  // evaluation, where this step had one.
+  std::map<std::string, double> outputs, evaluation_outputs;
   double grad_norm = 0;                   // NaN when the step does not give it
   double learning_rate = 0;               // likewise
   double loss_scale = 0;                  // likewise: only training in f16 has one

@@ -3,12 +3,14 @@
 #include <chrono>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "executor/training/checkpoint.h"
 #include "executor/training/checkpoint_parts.h"
 #include "executor/training/checkpoint_writer.h"
 #include "executor/training/evaluator.h"
+#include "executor/training/learning_rate.h"
 #include "executor/training/metrics_file.h"
 
 namespace genesis {
@@ -50,6 +52,9 @@ TrainMetrics read_metrics(const NamedTensors& outputs, int64_t step) {
   metrics.loss_scale = scalar_or_nan(outputs, "loss_scale");
   if (outputs.contains("skipped_steps"))
     metrics.skipped_steps = static_cast<int64_t>(scalar_or_nan(outputs, "skipped_steps"));
+  const std::set<std::string> own = {"loss", "grad_norm", "lr", "loss_scale", "skipped_steps"};
+  for (const auto& [name, value] : outputs)
+    if (value.numel() == 1 && !own.contains(name)) metrics.outputs[name] = value.item<double>();
   return metrics;
 }
 
@@ -156,6 +161,8 @@ class TrainingRun {
     check_skips(session_, metrics, options_, inputs);
     last_ = metrics;
     if (options_.on_step) options_.on_step(metrics);
+    if (options_.learning_rate)
+      if (const auto rate = options_.learning_rate(metrics)) set_learning_rate(session_, *rate);
     const bool is_last = stops || metrics.out_of_patience || step == options_.steps;
     care_for_checkpoints(step, is_last);
     return !is_last;
@@ -164,8 +171,8 @@ class TrainingRun {
   // Whether nothing looks at the states between this step and the next.
   bool runs_ahead(int64_t step) const {
     const bool saves = writer_ && is_saved(step), scales_loss = !std::isnan(last_.loss_scale);
-    return options_.run_ahead && stop_ == Stop::kNo && step > first_ + 1 && step < options_.steps &&
-           !is_evaluated(step) && !saves && !scales_loss;
+    return options_.run_ahead && !options_.learning_rate && stop_ == Stop::kNo && step > first_ + 1 &&
+           step < options_.steps && !is_evaluated(step) && !saves && !scales_loss;
   }
 
   // What goes wrong here is the next step's business.
@@ -198,6 +205,7 @@ class TrainingRun {
   void evaluate(TrainMetrics& metrics) {
     const Evaluation evaluation = evaluator_->run();
     metrics.evaluation_loss = evaluation.loss;
+    metrics.evaluation_outputs = evaluation.outputs;
     metrics.is_best = evaluation.since_best == 0;
     metrics.out_of_patience = options_.patience > 0 && evaluation.since_best >= options_.patience;
     if (!metrics.is_best || !writer_) return;

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "executor/session.h"
@@ -39,6 +40,9 @@ struct TrainerOptions {
   std::filesystem::path tensorboard = {};                 // folder for an event file; empty: none
   std::function<void(const TrainMetrics&)> on_step = {};  // after each step
   std::function<Stop()> should_stop = {};                 // asked after each step
+  // Asked after each step, behind on_step: the rate that the schedule starts from in the steps to come
+  // (executor/training/learning_rate.h), or nothing where it stays. All ranks give the same. Steps then never run ahead.
+  std::function<std::optional<double>(const TrainMetrics&)> learning_rate = {};
   // A step starts before the result of the one ahead is read, so that a GPU has no pause between them; not where states are
   // looked at in between (an evaluation, a checkpoint, a loss scale). on_step may then see states that are a step further, and
   // a run that should stop does the step that has been started. The same on all ranks.

@@ -7,6 +7,7 @@
 #include "passes/core/inline_graph.h"
 #include "passes/core/match.h"
 #include "passes/core/rewriter.h"
+#include "passes/training/step_outputs.h"
 #include "passes/training/training_loss.h"
 #include "passes/training/weight_average.h"
 #include "schema/ops/collective/collective.h"
@@ -40,17 +41,49 @@ bool counts_targets(const Graph& evaluation) {
   return !outputs.empty() && evaluation.type(outputs[0].value).dtype == DType::f64;
 }
 
-// The mean of all ranks' batches, whose targets count alike; where it is not known how many a loss is the mean of, the
-// ranks count alike.
-void add_outputs(Graph& graph, Value loss) {
-  loss = cast(loss, DType::f64);
-  const std::vector<MeanOverTargets> means = means_in(graph, loss);
-  if (means.size() != 1) return graph.add_output("loss", all_reduce(loss, kDataAxis, RankReduction::kMean));
+// By name: a number of this rank's batch.
+using Numbers = std::vector<std::pair<std::string, Value>>;
+
+// The means over all ranks' batches of numbers that are means over a batch, the loss first. Targets count alike; where it is not
+// known how many the loss is the mean of, ranks count alike.
+void add_means(Graph& graph, const Numbers& numbers) {
+  const std::vector<MeanOverTargets> means = means_in(graph, numbers[0].second);
+  std::vector<Value> parts;
+  if (means.size() != 1) {
+    for (const auto& [name, value] : numbers) parts.push_back(value);
+    const std::vector<Value> all = all_reduce(parts, kDataAxis, RankReduction::kMean);
+    for (size_t i = 0; i < all.size(); ++i) graph.add_output(numbers[i].first, all[i]);
+    return;
+  }
   const Value weight = weight_of(means[0]), zero = scalar_like(weight, 0);
-  const Value part = where(gt(weight, zero), loss * weight, zero);  // a mean of nothing is NaN
-  const std::vector<Value> all = all_reduce(std::vector{part, weight}, kDataAxis, RankReduction::kSum);
-  graph.add_output("loss", all[0] / all[1]);
-  graph.add_output(kEvaluationWeight, all[1]);
+  for (const auto& [name, value] : numbers)
+    parts.push_back(where(gt(weight, zero), value * weight, zero));  // a mean of nothing is NaN
+  parts.push_back(weight);
+  const std::vector<Value> all = all_reduce(parts, kDataAxis, RankReduction::kSum);
+  for (size_t i = 0; i < numbers.size(); ++i) graph.add_output(numbers[i].first, all[i] / all.back());
+  graph.add_output(kEvaluationWeight, all.back());
+}
+
+void add_sums(Graph& graph, const Numbers& numbers) {
+  std::vector<Value> parts;
+  for (const auto& [name, value] : numbers) parts.push_back(value);
+  if (parts.empty()) return;
+  const std::vector<Value> all = all_reduce(parts, kDataAxis, RankReduction::kSum);
+  for (size_t i = 0; i < all.size(); ++i) graph.add_output(numbers[i].first, all[i]);
+}
+
+// `names`: of the outputs beside the loss. Those that are no single numbers stay out.
+void add_outputs(Graph& graph, const InlinedGraph& part, const std::string& loss,
+                 const std::vector<std::string>& names) {
+  Numbers means = {{"loss", cast(part.outputs.at(loss), DType::f64)}}, sums;
+  for (const std::string& name : names) {
+    const Value value = part.outputs.at(name);
+    if (value.rank() != 0) continue;
+    const bool is_real = is_float(value.dtype());
+    (is_real ? means : sums).emplace_back(name, cast(value, is_real ? DType::f64 : DType::i64));
+  }
+  add_means(graph, means);
+  add_sums(graph, sums);
 }
 
 int32_t add_number(Model& model, const char* name, Tensor initial) {
@@ -92,7 +125,7 @@ void add_evaluation(Model& model) {
   for (const ValueId id : loss.inputs())
     inputs.push_back(graph.add_input(loss.value(id).name, loss.type(id)));
   const InlinedGraph part = inline_graph(graph, loss, inputs, averages(model, graph));
-  add_outputs(graph, part.outputs.at(options.output));
+  add_outputs(graph, part, options.output, further_outputs(loss, options));
   model.replace_entry(without_dead_nodes(graph));
   if (!model.find_entry(kEvaluatedEntry)) add_memory(model);
 }

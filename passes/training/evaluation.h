@@ -13,7 +13,9 @@ namespace genesis::passes {
 // With the inputs of one micro-batch, of which ranks along "data" have a part each. Outputs, the same on all ranks: loss
 // f64[], the mean over the batch; and where it is one cross-entropy's mean over targets, what it divides by, f64[]: the
 // number of targets that are not ignored, each as much as the weight of its class. So batches of which few targets count
-// are not taken for as much as others. Where there is none, batches count alike.
+// are not taken for as much as others. Where there is none, batches count alike. Further outputs are the numbers [] that the loss's entry point
+// gives beside the loss and the training step keeps (step_outputs.h), such as an accuracy: f64[] for real
+// numbers, whose mean is taken as the loss's is, i64[] for whole numbers and booleans, which are added up.
 inline constexpr const char* kEvaluationEntry = "evaluate";
 inline constexpr const char* kEvaluationWeight = "weight";
 // Remembers, as states, the least of the losses that came so far ("evaluation.best") and how many came since

@@ -32,6 +32,8 @@ struct PlateauLR {
 
 // Of the entry point: input "loss" f32[], an evaluation loss; output "lr" f32[], the rate from now on.
 inline constexpr const char* kPlateauEntry = "plateau";
+// The state f64[] that has the rate as it is now.
+inline constexpr const char* kPlateauRate = "optimizer.plateau.lr";
 
 // Adds the states "optimizer.plateau.{lr,best,bad,cooldown}" and the entry point. Throws Error when an entry point of
 // this name is there.

@@ -13,11 +13,15 @@
 namespace genesis::optim {
 namespace {
 
-// All in f64, as Python computes it; `t` is the number of steps done, behind the warm-up where a schedule has one.
+// All in f64, as Python computes it: `t` is the number of steps done, behind the warm-up where a schedule has one, and `lr` the
+// rate that the schedule starts from.
 
 // From `start` at progress 0 to `end` at 1, along half a cosine.
-Value along_cosine(double start, double end, Value progress) {
-  return (cos(progress * std::numbers::pi) + 1.0) * ((start - end) / 2) + end;
+Value along_cosine(Value start, Value end, Value progress) {
+  return (cos(progress * std::numbers::pi) + 1.0) * ((start - end) / 2.0) + end;
+}
+Value along_cosine(Value start, double end, Value progress) {
+  return along_cosine(start, scalar_like(start, end), progress);
 }
 
 Value power(double base, Value exponent) { return pow(scalar_like(exponent, base), exponent); }
@@ -29,37 +33,35 @@ Value progress_of(const S& s, Value t) {
   return minimum(t, length) / length;
 }
 
-Value rate(const FixedLR&, double lr, Value t) { return scalar_like(t, lr); }
+Value rate(const FixedLR&, Value lr, Value) { return lr; }
 
-Value rate(const LinearLR& s, double lr, Value t) {
+Value rate(const LinearLR& s, Value lr, Value t) {
   return (progress_of(s, t) * (s.end_factor - s.start_factor) + s.start_factor) * lr;
 }
 
-Value rate(const StepLR& s, double lr, Value t) {
-  return power(s.gamma, floor(t / double(s.step_size))) * lr;
-}
+Value rate(const StepLR& s, Value lr, Value t) { return power(s.gamma, floor(t / double(s.step_size))) * lr; }
 
-Value rate(const MultiStepLR& s, double lr, Value t) {
+Value rate(const MultiStepLR& s, Value lr, Value t) {
   Value reached = scalar_like(t, 0);
   for (const int64_t milestone : s.milestones)
     reached = reached + cast(ge(t, scalar_like(t, double(milestone))), DType::f64);
   return power(s.gamma, reached) * lr;
 }
 
-Value rate(const ExponentialLR& s, double lr, Value t) { return power(s.gamma, t) * lr; }
+Value rate(const ExponentialLR& s, Value lr, Value t) { return power(s.gamma, t) * lr; }
 
-Value rate(const PolynomialLR& s, double lr, Value t) {
+Value rate(const PolynomialLR& s, Value lr, Value t) {
   const Value left = 1.0 - progress_of(s, t);
   return pow(left, scalar_like(t, s.power)) * (lr - s.min_lr) + s.min_lr;
 }
 
-Value rate(const CosineAnnealingLR& s, double lr, Value t) {
+Value rate(const CosineAnnealingLR& s, Value lr, Value t) {
   return along_cosine(lr, s.min_lr, progress_of(s, t));
 }
 
 // Periods of T, T m, T m^2, ... steps: the n first of them take T (m^n - 1) / (m - 1). At a restart the logarithm may
 // come out below the whole number that it is, by less than any step makes.
-Value rate(const CosineRestartsLR& s, double lr, Value t) {
+Value rate(const CosineRestartsLR& s, Value lr, Value t) {
   const double first = double(s.period), m = double(s.period_factor);
   if (s.period_factor == 1) {
     const Value periods = t / first;
@@ -70,7 +72,7 @@ Value rate(const CosineRestartsLR& s, double lr, Value t) {
   return along_cosine(lr, s.min_lr, (t - begin) / (scale * first));
 }
 
-Value rate(const WarmupCosineLR& s, double lr, Value t) {
+Value rate(const WarmupCosineLR& s, Value lr, Value t) {
   const double rise = std::max<double>(1, double(s.warmup)),
                fall = std::max<double>(1, double(s.total - s.warmup));
   const Value progress = (minimum(t, double(s.total)) - double(s.warmup)) / fall;
@@ -78,8 +80,8 @@ Value rate(const WarmupCosineLR& s, double lr, Value t) {
                along_cosine(lr, s.min_lr, progress));
 }
 
-Value rate(const OneCycleLR& s, double lr, Value t) {
-  const double first = lr / s.div_factor, last = first / s.final_div_factor;
+Value rate(const OneCycleLR& s, Value lr, Value t) {
+  const Value first = lr / s.div_factor, last = first / s.final_div_factor;
   const double top = s.pct_start * double(s.total) - 1, end = double(s.total) - 1;
   const Value clamped = minimum(t, end);
   const Value rising = along_cosine(first, lr, clamped / top);
@@ -87,14 +89,14 @@ Value rate(const OneCycleLR& s, double lr, Value t) {
   return where(le(t, scalar_like(t, top)), rising, falling);
 }
 
-Value rate(const WSD& s, double lr, Value t) {
+Value rate(const WSD& s, Value lr, Value t) {
   const double stable = double(s.total - s.warmup - s.decay), length = std::max<double>(1, double(s.decay));
   const Value p = clamp((t - stable) / length, 0.0, 1.0);
   if (s.decay_shape == DecayShape::kCosine) return along_cosine(lr, s.min_lr, p);
   return (s.decay_shape == DecayShape::kSqrt ? sqrt(p) : p) * (s.min_lr - lr) + lr;
 }
 
-Value rate(const PlateauLR&, double, Value t) { return plateau_lr(*t.graph); }
+Value rate(const PlateauLR&, Value, Value t) { return plateau_lr(*t.graph); }
 
 // Schedules whose formulas hold their own rise.
 template <class S>
@@ -102,7 +104,7 @@ constexpr bool kRisesItself = std::is_same_v<S, WarmupCosineLR> || std::is_same_
 
 // Before the end of the warm-up `behind` is 0, where the schedule begins.
 template <class S>
-Value rate_after_warmup(const S& s, double lr, Value t) {
+Value rate_after_warmup(const S& s, Value lr, Value t) {
   if constexpr (kRisesItself<S>) {
     return rate(s, lr, t);
   } else {
@@ -180,10 +182,18 @@ void check_schedule(const Schedule& schedule) {
       schedule);
 }
 
-Value scheduled_lr(const Schedule& schedule, double lr, Value step) {
+int32_t add_base_lr(Model& model, double lr) {
+  return model.add_state({.name = kBaseRate,
+                          .type = {DType::f64, {}},
+                          .role = StateRole::kOptimizer,
+                          .trainable = false,
+                          .initial = Tensor::scalar<double>(lr)});
+}
+
+Value scheduled_lr(const Schedule& schedule, Value lr, Value step) {
   check_schedule(schedule);
   const auto* fixed = std::get_if<FixedLR>(&schedule);
-  if (fixed && fixed->warmup == 0) return full(*step.graph, {}, lr, DType::f32);
+  if (fixed && fixed->warmup == 0) return cast(lr, DType::f32);
   const Value done = cast(step, DType::f64);
   return cast(std::visit([&](const auto& s) { return rate_after_warmup(s, lr, done); }, schedule),
               DType::f32);

@@ -169,9 +169,14 @@ using Schedule =
 // Throws Error that names what is missing for this schedule.
 void check_schedule(const Schedule& schedule);
 
-// The rate of the run for which `step` (i64 scalar) steps are already done, as an f32 scalar. With PlateauLR the model
-// has to hold the states of add_plateau().
-Value scheduled_lr(const Schedule& schedule, double lr, Value step);
+// The state f64[] that has the rate which a schedule starts from: the optimizer's lr, until another is set between two
+// steps (executor/training/learning_rate.h). PlateauLR has its rate in a state of its own.
+inline constexpr const char* kBaseRate = "optimizer.lr";
+int32_t add_base_lr(Model& model, double lr);
+
+// The rate of the run for which `step` (i64 scalar) steps are already done, as an f32 scalar. `lr`: the rate that the schedule
+// starts from, an f64 scalar. PlateauLR does not read it: the model has to hold the states of add_plateau().
+Value scheduled_lr(const Schedule& schedule, Value lr, Value step);
 
 }  // namespace genesis::optim
 

@@ -43,6 +43,8 @@ struct TrainOptions {
   double loss_scale = 65536;
   int64_t scale_interval = 2000;
   std::string entry = "loss", output = "loss";  // the number to minimise
+  // Outputs of the entry point beside it, such as an accuracy, that the step gives too (step_outputs.h): names, with * and ?.
+  std::vector<std::string> outputs = {"*"};
   std::string name = "train_step";              // of the entry point to make
 
   static void fields(auto& self, auto&& visit) {
@@ -64,6 +66,7 @@ struct TrainOptions {
     visit("scale_interval", self.scale_interval);
     visit("entry", self.entry);
     visit("output", self.output);
+    visit("outputs", self.outputs);
     visit("name", self.name);
   }
 };

@@ -10,8 +10,11 @@
 #include "passes/training/loss_scale.h"
 #include "passes/training/parameter_updates.h"
 #include "passes/training/plateau.h"
+#include "passes/training/step_outputs.h"
 #include "passes/training/training_loss.h"
 #include "passes/training/weight_average.h"
+#include "schema/graph/inactive_layers.h"
+#include "schema/messages/log.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
@@ -45,7 +48,8 @@ class TrainStep {
         options_(options),
         loss_graph_(training_loss(model, options)),
         graph_(model, options.name),
-        live_states_(read_states()) {}
+        live_states_(read_states()),
+        outputs_(loss_graph_, options) {}
 
   Graph build() {
     if (options_.precision == TrainPrecision::kF16) loss_scale_.emplace(model_, graph_, options_);
@@ -157,6 +161,7 @@ class TrainStep {
     if (options_.accumulate > 1) loss = loss * (1.0 / double(options_.accumulate));
     add_gradients(loss_scale_ ? loss * loss_scale_->scale() : loss, first_node);
     loss_ = loss_ ? loss_ + loss : loss;
+    outputs_.add(part);
     advance_states(part);
   }
 
@@ -205,9 +210,11 @@ class TrainStep {
     graph_.add_output("loss", loss_);
     graph_.add_output("grad_norm", norm);
     graph_.add_output("lr", lr);
-    if (!loss_scale_) return;
-    for (const auto& [state, value] : loss_scale_->updates()) current_[state] = value;
-    loss_scale_->add_outputs(graph_);
+    if (loss_scale_) {
+      for (const auto& [state, value] : loss_scale_->updates()) current_[state] = value;
+      loss_scale_->add_outputs(graph_);
+    }
+    outputs_.add_to(graph_);
   }
 
   // Each rank of the mesh axis "data" has a part of the batch: losses and gradients are means over them, and so are the
@@ -220,6 +227,7 @@ class TrainStep {
     }
     average(values);
     values = {&loss_};
+    for (Value* mean : outputs_.means()) values.push_back(mean);
     for (auto& [state, value] : current_)
       if (model_.state(state).role == StateRole::kBuffer && is_float(value.dtype())) values.push_back(&value);
     average(values);
@@ -233,9 +241,12 @@ class TrainStep {
   }
 
   Value learning_rate(Value steps_done) {
+    Value lr;
     if (const auto* plateau = std::get_if<optim::PlateauLR>(&options_.schedule))
       optim::add_plateau(model_, *plateau, base_lr());
-    return optim::scheduled_lr(options_.schedule, base_lr(), steps_done);
+    else
+      lr = graph_.state(optim::add_base_lr(model_, base_lr()));
+    return optim::scheduled_lr(options_.schedule, lr, steps_done);
   }
 
   // Clips each element where asked to; the norm of what comes out, and the factor that clips by norm and
@@ -312,6 +323,7 @@ class TrainStep {
   std::map<int32_t, Value> current_;     // by state: its newest value
   std::optional<LossScale> loss_scale_;  // for f16
   Value loss_;
+  StepOutputs outputs_;
 };
 
 // What can be seen to go wrong before anything is added.
@@ -326,10 +338,22 @@ void check_can_train(const Model& model, const TrainOptions& options) {
     fail("the model already holds the states of an optimizer ('optimizer.step')");
 }
 
+// A loss that was built for evaluation is trained as it stands, which is seldom meant.
+void warn_of_inactive_layers(const Model& model, const TrainOptions& options) {
+  const std::string layer = inactive_layer(model, options.entry);
+  if (layer.empty()) return;
+  log_warning(
+      "entry point '{0}' was built for evaluation, so {1} (and what is like it) does nothing in training: "
+      "build it "
+      "with GraphBuilder(model, \"{0}\", Mode::kTrain)",
+      options.entry, layer);
+}
+
 }  // namespace
 
 void add_train_step(Model& model, const TrainOptions& options) {
   check_can_train(model, options);
+  warn_of_inactive_layers(model, options);
   Graph graph =
       with_context([&] { return TrainStep(model, options).build(); },
                    [&] { return "while making '" + options.name + "' of '" + options.entry + "'"; });

@@ -4,7 +4,9 @@
 //
 // Outputs: loss (before the step), grad_norm (of all gradients together, before clipping by norm), lr; for
 // f16 also loss_scale and skipped_steps (in a row, this one included; a skipped step changes no parameter,
-// no optimizer state and no buffer, and does not count).
+// no optimizer state and no buffer, and does not count); and the outputs of `loss` beside the loss, such as an
+// accuracy, also before the step (step_outputs.h says what becomes of them over micro-batches and ranks).
+// The rate that the schedule starts from is a state too ("optimizer.lr", schedules.h), so that it can be set between steps.
 // Updates: the trained parameters, the optimizer's states ("optimizer.<parameter>.m", "optimizer.step"),
 // every state that the loss updates (running statistics), and the RNG. Parameters that the loss does not
 // depend on are left alone.

@@ -7,8 +7,10 @@
 
 #include "executor/training/checkpoint.h"
 #include "executor/training/event_file.h"
+#include "executor/training/learning_rate.h"
 #include "executor/training/metrics_file.h"
 #include "passes/training/evaluation.h"
+#include "passes/training/train_step.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
 #include "schema/file/reader.h"
@@ -95,6 +97,26 @@ TEST(Trainer, WritesALineAStep) {
 
 // The batch after the one in work is asked for early; what is wrong with it comes when it is due.
 // The work is worth more than its curve.
+// What a step gives beside its own numbers, and what is no number.
+TEST(Trainer, OutputsOfTheLossStandInTheMetricsByName) {
+  std::string text = kCountdown;
+  text.replace(text.find("  return lr"), 0,
+               "  %scaled = mul(x, @n)\n  return accuracy = %lr\n  return seconds = %scaled\n");
+  const TemporaryFolder folder;
+  Session session(std::shared_ptr<const Model>(parse_text(text)));
+  Ones source;
+  const TrainMetrics last =
+      train(session, source, {.steps = 2, .metrics = folder / "m.jsonl", .tensorboard = folder / "tb"});
+  EXPECT_EQ(last.outputs, (std::map<std::string, double>{{"accuracy", 2}, {"seconds", 2}}));
+  const auto rows = lines(folder / "m.jsonl");
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0]["accuracy"], 3);
+  EXPECT_EQ(rows[1]["accuracy"], 2);
+  EXPECT_EQ(rows[1]["seconds_"], 2) << "the trainer's own seconds keep their name";
+  const auto events = std::filesystem::directory_iterator(folder / "tb")->path();
+  EXPECT_NE(read_whole_file(events).find("accuracy/train"), std::string::npos);
+}
+
 TEST(Trainer, GoesOnWhereMetricsCannotBeWritten) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full";
   Session session(std::shared_ptr<const Model>(parse_text(kCountdown)));
@@ -220,6 +242,87 @@ TEST(Trainer, EvaluatesAtTheEndWhereverThatIs) {
       EXPECT_EQ(lines(folder / "m.jsonl").back().contains("evaluation_loss"), evaluated);
       EXPECT_EQ(std::filesystem::exists(folder / "run" / kBestModel), evaluated);
     }
+}
+
+constexpr const char* kConstantRate = R"(
+state @w: f32[] parameter trainable = (8.0)
+entry loss(x: f32[]) {
+  %loss = mul(x, @w)
+  %double = add(%loss, %loss)
+  %count = cast(%loss) {dtype=i64}
+  return loss = %loss
+  return double = %double
+  return count = %count
+}
+)";
+
+std::shared_ptr<Model> with_rate(const std::string& options) {
+  std::shared_ptr<Model> model = parse_text(kConstantRate);
+  passes::add_train_step(*model, passes::parse_train_options(options));
+  passes::add_evaluation(*model);
+  return model;
+}
+
+TEST(Trainer, EvaluatesTheOutputsOfTheLossToo) {
+  const TemporaryFolder folder;
+  Ones source;
+  Threes evaluation;
+  Session session(with_rate("sgd,lr=1"));
+  const TrainMetrics last =
+      train(session, source,
+            {.steps = 1, .evaluation = &evaluation, .evaluation_batches = 2, .metrics = folder / "m.jsonl"});
+  EXPECT_EQ(last.evaluation_loss, 21) << "3 times the weight, which is 7 by now";
+  EXPECT_EQ(last.evaluation_outputs, (std::map<std::string, double>{{"double", 42}, {"count", 42}}))
+      << "the mean of a real number, the sum of counts";
+  EXPECT_EQ(lines(folder / "m.jsonl")[0]["evaluation_double"], 42);
+}
+
+TEST(Trainer, TheLearningRateIsSetBetweenSteps) {
+  Ones source;
+  Session session(with_rate("sgd,lr=0.5"));
+  EXPECT_EQ(learning_rate(session), 0.5);
+  std::vector<double> rates;
+  const TrainMetrics last =
+      train(session, source,
+            {.steps = 4,
+             .on_step = [&](const TrainMetrics& m) { rates.push_back(m.learning_rate); },
+             .learning_rate = [](const TrainMetrics& m) -> std::optional<double> {
+               if (m.step == 2) return 0.25;
+               return std::nullopt;
+             },
+             .run_ahead = true});
+  EXPECT_EQ(rates, (std::vector<double>{0.5, 0.5, 0.25, 0.25}));
+  EXPECT_EQ(last.step, 4);
+  EXPECT_EQ(session.state("w").item<double>(), 8 - 1.5);
+  set_learning_rate(session, 2);
+  session.run("train_step", source.batch(0));
+  EXPECT_EQ(session.state("w").item<double>(), 4.5);
+  for (const double wrong : {-1.0, std::nan(""), 1e300})
+    expect_error([&] { set_learning_rate(session, wrong); }, {"a learning rate of"});
+}
+
+// The schedule goes on from the new beginning, and so does a plateau's; a checkpoint has the rate.
+TEST(Trainer, ASetLearningRateIsTheSchedulesAndLastsInCheckpoints) {
+  const TemporaryFolder folder;
+  Ones source;
+  const std::string halving = "sgd,lr=1,schedule=step,step_size=1,gamma=0.5";
+  Session session(with_rate(halving));
+  const auto set_at_2 = [](const TrainMetrics& m) {
+    return m.step == 2 ? std::optional<double>(16) : std::nullopt;
+  };
+  train(session, source, {.steps = 2, .checkpoint = folder / "run", .learning_rate = set_at_2});
+  Session resumed(load_model(find_checkpoint(folder / "run")->path));
+  EXPECT_EQ(learning_rate(resumed), 16);
+  EXPECT_EQ(train(resumed, source, {.steps = 3}).learning_rate, 4) << "16 / 2^2";
+  Session loaded(with_rate(halving));
+  loaded.load(find_checkpoint(folder / "run")->path);
+  EXPECT_EQ(learning_rate(loaded), 16);
+
+  Session plateau(with_rate("sgd,lr=1,schedule=plateau"));
+  set_learning_rate(plateau, 0.125);
+  EXPECT_EQ(plateau.run("train_step", source.batch(0)).at("lr").item<double>(), 0.125);
+  Session none(std::shared_ptr<const Model>(parse_text(kCountdown)));
+  expect_error([&] { set_learning_rate(none, 1); }, {"'optimizer.lr'", "--train"});
 }
 
 // What the evaluations so far have shown is part of a checkpoint.

@@ -67,10 +67,51 @@ TEST(TrainStep, UpdatesParametersOptimizerStatesAndWhatTheLossUpdates) {
   for (const NamedValue& output : step.outputs()) outputs.push_back(output.name);
   EXPECT_EQ(updated, (std::vector<std::string>{"w", "b", "mean", "optimizer.step", "optimizer.w.m",
                                                "optimizer.w.v", "optimizer.b.m", "optimizer.b.v"}));
-  EXPECT_EQ(outputs, (std::vector<std::string>{"loss", "grad_norm", "lr"}));
+  EXPECT_EQ(outputs, (std::vector<std::string>{"loss", "grad_norm", "lr", "q"}));
   EXPECT_EQ(model->state(model->find_state("optimizer.step")).role, StateRole::kStep);
   EXPECT_EQ(model->state(model->find_state("optimizer.w.m")).role, StateRole::kOptimizer);
   EXPECT_EQ(model->metadata.at("training"), "adamw,lr=0.5,weight_decay=0.1,clip=1,no_decay=1d");
+}
+
+std::vector<std::string> outputs_of(const std::string& options, const char* text) {
+  const auto model = parse_text(text);
+  add_train_step(*model, parse_train_options(options));
+  verify(*model);
+  std::vector<std::string> outputs;
+  for (const NamedValue& output : model->entry("train_step").outputs()) outputs.push_back(output.name);
+  return outputs;
+}
+
+constexpr const char* kManyOutputs = R"(
+state @w: f32[3] parameter trainable = (0.5, -1.0, 2.0)
+entry loss(x: f32[batch,3]) {
+  %p = mul(x, @w)
+  %loss = mean(%p)
+  %accuracy = max(%p)
+  %lr = min(%p)
+  return loss = %loss
+  return accuracy = %accuracy
+  return products = %p
+  return lr = %lr
+}
+)";
+
+TEST(TrainStep, OutputsBesideTheLossAreChosenByName) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(outputs_of("sgd", kManyOutputs), (Names{"loss", "grad_norm", "lr", "accuracy", "products"}));
+  EXPECT_EQ(outputs_of("sgd,outputs=acc*", kManyOutputs), (Names{"loss", "grad_norm", "lr", "accuracy"}));
+  EXPECT_EQ(outputs_of("sgd,output=accuracy,outputs=products", kManyOutputs),
+            (Names{"loss", "grad_norm", "lr", "products"}));
+  const auto message = [](const std::string& options) -> std::string {
+    try {
+      outputs_of(options, kManyOutputs);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "";
+  };
+  EXPECT_NE(message("sgd,outputs=acuracy").find("which has: loss, accuracy, products, lr"), std::string::npos);
+  EXPECT_NE(message("sgd,outputs=lr;accuracy").find("rename"), std::string::npos);
 }
 
 TEST(TrainStep, IsTheSameTwice) {
@@ -109,7 +150,7 @@ TEST(TrainStep, GroupsSetRateDecayAndWhatIsTrained) {
 // Updates of one rate stay alike, so that they can be one node.
 TEST(TrainStep, ParametersOfOneRateShareIt) {
   const std::string text = train_text("adamw,group={w:lr=0.5x},group={b:lr=0.5x,weight_decay=0}");
-  EXPECT_EQ(lines_with(text, " = mul(%optimizer.full").size(), 1u) << text;
+  EXPECT_EQ(lines_with(text, " = mul(%optimizer.cast").size(), 1u) << text;
   EXPECT_EQ(train_text("adamw,group={w:lr=1x,weight_decay=0.01}"), train_text("adamw"));
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fstream>
 #include <iostream>
+#include <map>
 
 #include "executor/distributed/traffic.h"
 #include "executor/inputs.h"
@@ -25,6 +26,7 @@
 #include "tools/checks/quantized_training.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
+#include "tools/common/printable.h"
 #include "tools/common/progress.h"
 #include "tools/common/ranks.h"
 #include "tools/common/stop_signals.h"
@@ -130,6 +132,7 @@ struct Sources {
 struct Seen {
   StopVote stop;  // why all ranks stopped, where somebody asked for it
   double longest_stall = 0, evaluation_loss = std::nan(""), best_loss = std::nan("");
+  std::map<std::string, double> evaluation_outputs;  // of the latest evaluation
   int64_t best_step = 0;
   int64_t rates_of_zero =
       0;  // how many steps the run began with whose learning rate was 0; -1: it has not been since
@@ -158,8 +161,10 @@ std::optional<Utilisation> utilisation_of(const TrainFlags& flags, Session& sess
 std::string progress_text(const TrainMetrics& m, double evaluation_loss, const char* unit, double mfu) {
   const std::string evaluation =
       std::isnan(evaluation_loss) ? "" : fmt::format("evaluation {:.4f}  ", evaluation_loss);
-  return fmt::format("loss {:.4f}  {}{} {}{}", m.loss, evaluation, human_count(m.items_per_second), unit,
-                     std::isnan(mfu) ? "" : fmt::format("  MFU {:.0f}%", 100 * mfu));
+  std::string outputs;
+  for (const auto& [name, number] : m.outputs) outputs += fmt::format("{} {:.4g}  ", printable(name), number);
+  return fmt::format("loss {:.4f}  {}{}{} {}{}", m.loss, outputs, evaluation, human_count(m.items_per_second),
+                     unit, std::isnan(mfu) ? "" : fmt::format("  MFU {:.0f}%", 100 * mfu));
 }
 
 // Another for every run, the same on all its ranks.
@@ -199,7 +204,8 @@ TrainMetrics run(const TrainFlags& flags, Session& session, Sources& sources, co
   };
   options.on_step = [&](const TrainMetrics& m) {
     seen.longest_stall = std::max(seen.longest_stall, m.checkpoint_stall_seconds);
-    if (!std::isnan(m.evaluation_loss)) seen.evaluation_loss = m.evaluation_loss;
+    if (!std::isnan(m.evaluation_loss))
+      seen.evaluation_loss = m.evaluation_loss, seen.evaluation_outputs = m.evaluation_outputs;
     if (world.is_first()) warn_of_rate(m, flags, seen);
     if (m.is_best) seen.best_step = m.step, seen.best_loss = m.evaluation_loss;
     progress.update(
@@ -329,8 +335,10 @@ nlohmann::ordered_json summary(const TrainFlags& flags, const RunEnd& end, const
                               {"arena_bytes", memory.arena_bytes},
                               {"state_bytes", memory.state_bytes}};
   if (memory.device_peak_bytes > 0) json["device_peak_bytes"] = memory.device_peak_bytes;
+  if (!last.outputs.empty()) json["outputs"] = last.outputs;
   if (std::isnan(seen.evaluation_loss)) return json;
   json["evaluation_loss"] = seen.evaluation_loss;
+  if (!seen.evaluation_outputs.empty()) json["evaluation_outputs"] = seen.evaluation_outputs;
   if (seen.best_step > 0) json["best"] = {{"step", seen.best_step}, {"evaluation_loss", seen.best_loss}};
   return json;
 }

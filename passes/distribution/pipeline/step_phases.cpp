@@ -53,12 +53,15 @@ StepPhases phases_of(const Graph& graph) {
   if (average < 0) return phases;
   auto updates = static_cast<size_t>(average);
   while (updates > 0 && is_average(graph.nodes()[updates - 1])) --updates;
-  std::vector<NodeId> losses;  // what is averaged: that of this rank
-  for (const NamedValue& output : graph.outputs())
-    if (output.name == "loss") {
-      const auto number = static_cast<size_t>(graph.value(output.value).index);
-      losses.push_back(graph.value(graph.nodes()[static_cast<size_t>(average)].inputs[number]).producer);
-    }
+  // Averaged outputs, the loss among them, as this rank has them: what makes them is the forward pass.
+  std::vector<NodeId> losses;
+  for (const NamedValue& output : graph.outputs()) {
+    const ValueInfo& value = graph.value(output.value);
+    if (value.producer.index != average) continue;
+    const auto& own = graph.nodes()[static_cast<size_t>(average)].inputs;
+    const NodeId maker = graph.value(own[static_cast<size_t>(value.index)]).producer;
+    if (maker.index >= 0) losses.push_back(maker);
+  }
   const std::vector<bool> is_forward = needed_by(graph, losses);
   const std::vector<size_t> starts = micro_batch_starts(graph);
   phases.micro_batches = std::ssize(starts);

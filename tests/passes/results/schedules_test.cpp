@@ -21,7 +21,7 @@ std::vector<double> rates(const Schedule& schedule, double lr, int64_t steps) {
   auto model = std::make_shared<Model>();
   Graph& graph = model->add_entry("main");
   const Value step = graph.add_input("step", {DType::i64, {}});
-  graph.add_output("lr", scheduled_lr(schedule, lr, step));
+  graph.add_output("lr", scheduled_lr(schedule, full(graph, {}, lr, DType::f64), step));
   Session session(model);
   std::vector<double> result;
   for (int64_t i = 0; i < steps; ++i)

@@ -218,6 +218,50 @@ TEST(TrainStepResults, Accumulation) {
   expect_steps("adamw,lr=0.1,accumulate=8,clip=0.5", adam(0.1, 0.01, true), 0.5);
 }
 
+// One feature, and all that may stand beside a loss: a mean, a count, a truth, a row each.
+constexpr const char* kOutputs = R"(
+state @w: f32[] parameter trainable = (0.5)
+state @limit: f32[] buffer = (0.1)
+entry loss(x: f32[batch], y: f32[batch]) {
+  %guess = mul(x, @w)
+  %error = sub(%guess, y)
+  %squares = square(%error)
+  %loss = mean(%squares)
+  %right = lt(%squares, @limit)
+  %ones = cast(%right) {dtype=f32}
+  %accuracy = mean(%ones)
+  %counts = cast(%right) {dtype=i64}
+  %count = sum(%counts)
+  %any = any(%right)
+  return loss = %loss
+  return accuracy = %accuracy
+  return right = %count
+  return any_right = %any
+  return guess = %guess
+}
+)";
+
+TEST(TrainStepResults, OutputsBesideTheLossAreThoseOfTheWholeBatch) {
+  const std::vector<float> x = {1, 2, 3, 4, 5, 6, 7, 8}, y = {0.6f, 9, 9, 9, 2.4f, 2.9f, 9, 9};
+  for (const int64_t parts : {1, 2, 4}) {
+    std::shared_ptr<Model> model = parse_text(kOutputs);
+    add_train_step(*model, parse_train_options(fmt::format("sgd,lr=0,accumulate={}", parts)));
+    add_evaluation(*model);
+    Session session(model);
+    const NamedTensors batch = {{"x", Tensor::of<float>({8}, x)}, {"y", Tensor::of<float>({8}, y)}};
+    const NamedTensors step = session.run("train_step", batch), measured = session.run("evaluate", batch);
+    EXPECT_FLOAT_EQ(step.at("accuracy").item<float>(), 0.375f) << parts;
+    EXPECT_EQ(step.at("right").item<int64_t>(), 3);
+    EXPECT_TRUE(step.at("any_right").item<bool>());
+    const std::vector<double> guesses = step.at("guess").to_doubles();
+    EXPECT_EQ(guesses, (std::vector<double>{0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4}));
+    EXPECT_FLOAT_EQ(measured.at("accuracy").item<double>(), 0.375);
+    EXPECT_EQ(measured.at("right").item<int64_t>(), 3);
+    EXPECT_EQ(measured.at("any_right").item<int64_t>(), 1);
+    EXPECT_FALSE(measured.contains("guess")) << "an evaluation has numbers alone";
+  }
+}
+
 TEST(TrainStepResults, TheScheduleFollowsTheStepState) {
   std::shared_ptr<Model> model = parse_text(kRegression);
   add_train_step(*model, parse_train_options("sgd,lr=0.4,schedule=step,step_size=2,gamma=0.5"));
