@@ -182,10 +182,11 @@ void check_schedule(const Schedule& schedule) {
       schedule);
 }
 
+// Like the number of steps it belongs to no parameter: what optimizers keep is counted without it.
 int32_t add_base_lr(Model& model, double lr) {
   return model.add_state({.name = kBaseRate,
                           .type = {DType::f64, {}},
-                          .role = StateRole::kOptimizer,
+                          .role = StateRole::kStep,
                           .trainable = false,
                           .initial = Tensor::scalar<double>(lr)});
 }
