@@ -61,7 +61,7 @@ jinja::Dict template_variables(const jinja::Dict& object) {
     if (const Value* value = object.find(name)) variables.set(name, *value);
   if (const Value* more = object.find("chat_template_kwargs"); more && !more->is_none()) {
     if (!more->dict()) fail("'chat_template_kwargs' is no object, but {}", type_name(*more));
-    for (const auto& [name, value] : more->dict()->entries) variables.set(name, value);
+    for (const auto& [name, value] : more->dict()->entries()) variables.set(name, value);
   }
   return variables;
 }
@@ -87,6 +87,45 @@ void check_messages(const Value& messages) {
     if (!message->find("content") && !message->find("tool_calls"))
       fail("message {}, of the {}, has no 'content'", i, *role->text());
   }
+}
+
+namespace {
+
+// APIs and templates have several names for what was thought before a message. The first that is there counts.
+constexpr const char* kThoughts[] = {"reasoning_content", "thinking", "reasoning"};
+
+// Without the keys whose value is null, and with the thoughts under all of their names, as transformers passes messages on.
+Value normalized(const Value& message) {
+  const jinja::Dict& given = *message.dict();
+  const Value* thoughts = nullptr;
+  bool has_null = false, lacks_name = false;
+  for (const char* name : kThoughts) {
+    const Value* found = given.find(name);
+    lacks_name = lacks_name || !found;
+    if (!thoughts && found && !found->is_none()) thoughts = found;
+  }
+  for (const auto& [key, value] : given.entries()) has_null = has_null || value.is_none();
+  if (!has_null && (!thoughts || !lacks_name)) return message;
+  jinja::Dict result;
+  if (thoughts) result.set("thinking", *thoughts);
+  for (const auto& [key, value] : given.entries())
+    if (!value.is_none()) result.set(key, value);
+  if (thoughts)
+    for (const char* name : kThoughts)
+      if (!result.find(name)) result.set(name, *thoughts);
+  return Value::dict(std::move(result));
+}
+
+}  // namespace
+
+Value normalized_messages(const Value& messages) {
+  std::vector<Value> all;
+  bool changed = false;
+  for (const Value& message : messages.sequence()->items) {
+    all.push_back(message.dict() ? normalized(message) : message);
+    changed = changed || all.back().dict() != message.dict();
+  }
+  return changed ? Value::list(std::move(all)) : messages;
 }
 
 Value make_message(const std::string& role, const std::string& content) {
@@ -129,12 +168,12 @@ ChatTemplate ChatTemplate::parse(std::string_view source, std::map<std::string, 
 
 jinja::Rendered ChatTemplate::render(const Value& messages, const RenderOptions& options) const {
   jinja::Dict variables;
-  variables.set("messages", messages);
+  variables.set("messages", normalized_messages(messages));
   variables.set("tools", jinja::None{});
   variables.set("documents", jinja::None{});
   variables.set("add_generation_prompt", options.add_generation_prompt);
   for (const auto& [name, token] : special_tokens_) variables.set(name, token);
-  for (const auto& [name, value] : options.variables.entries) variables.set(name, value);
+  for (const auto& [name, value] : options.variables.entries()) variables.set(name, value);
   return with_context([&] { return template_.render(variables, options.now); },
                       [] { return "in the chat template"; });
 }

@@ -32,6 +32,10 @@ Conversation parse_conversation(std::string_view json);
 jinja::Dict template_variables(const jinja::Dict& object);
 
 void check_messages(const jinja::Value& messages);
+// Prepares messages as transformers does: keys whose value is null are left out ("content" beside "tool_calls"), and
+// what was thought stands under each of "reasoning_content", "thinking" and "reasoning", since templates read one and data has
+// another. The same list where nothing changes.
+jinja::Value normalized_messages(const jinja::Value& messages);
 jinja::Value make_message(const std::string& role, const std::string& content);
 // The first `count` of them.
 jinja::Value first_messages(const jinja::Value& messages, size_t count);

@@ -8,7 +8,7 @@ Value Interpreter::evaluate(const Expression& expression) {
   const Budget::Level level(budget());
   line_ = expression.line;
   Value value = std::visit([this](const auto& node) { return this->node(node); }, expression.node);
-  budget().step(value.text() ? value.text()->size() : 0);  // whoever goes over a list counts its items
+  budget().step();  // what an operation reads and makes is counted where it does
   return value;
 }
 
@@ -21,6 +21,17 @@ Arguments Interpreter::evaluate(const std::string& function, const ArgumentList&
   for (const ExpressionPtr& one : list.positional) positional.push_back(evaluate(*one));
   std::vector<std::pair<std::string, Value>> named;
   for (const auto& [name, one] : list.named) named.emplace_back(name, evaluate(*one));
+  if (list.more_positional) {
+    const std::vector<Value> more = items_of(budget(), evaluate(*list.more_positional));
+    positional.insert(positional.end(), more.begin(), more.end());
+  }
+  if (list.more_named) {
+    const Value more = evaluate(*list.more_named);
+    if (!more.dict()) fail_type("** among arguments", "a mapping", more);
+    budget().make_entries(more.dict()->size());
+    for (const auto& [name, value] : more.dict()->entries())
+      named.emplace_back(text_in(name, "** among arguments"), value);
+  }
   return {function, std::move(positional), std::move(named)};
 }
 
@@ -35,7 +46,7 @@ Value Interpreter::node(const Name& name) {
 Value Interpreter::node(const ListDisplay& list) {
   std::vector<Value> items;
   for (const ExpressionPtr& item : list.items) items.push_back(evaluate(*item));
-  budget().make(items.size() * sizeof(Value));
+  budget().make_items(items.size());
   return list.is_tuple ? Value::tuple(std::move(items)) : Value::list(std::move(items));
 }
 
@@ -43,11 +54,9 @@ Value Interpreter::node(const DictDisplay& display) {
   Dict dict;
   for (const auto& [key, value] : display.entries) {
     const Value name = evaluate(*key);
-    if (!name.text() && !name.is_number() && !name.is_none())
-      fail_type("a mapping", "texts and numbers as keys", name);
     dict.set(name, evaluate(*value));
   }
-  budget().make(dict.entries.size() * 4 * sizeof(Value));
+  budget().make_entries(dict.size());
   return Value::dict(std::move(dict));
 }
 

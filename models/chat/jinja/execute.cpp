@@ -18,7 +18,7 @@ Interpreter::Flow Interpreter::run(const Statement& statement) {
 }
 
 void Interpreter::write(std::string_view text) {
-  budget().step(text.size());
+  budget().read(text.size());
   budget().check_text(out_->size() + text.size());
   *out_ += text;
 }
@@ -39,33 +39,41 @@ Interpreter::Flow Interpreter::node(const If& condition) {
   return run(condition.otherwise);
 }
 
-std::vector<Value> Interpreter::chosen_items(const For& loop) {
-  std::vector<Value> items = items_of(budget(), evaluate(*loop.items)), chosen;
-  budget().make(items.size() * sizeof(Value));
-  if (!loop.condition) return items;
-  for (Value& item : items) {
+std::shared_ptr<const Sequence> Interpreter::chosen_items(const For& loop, const Value& value) {
+  auto sequence = sequence_of(budget(), value);
+  if (!loop.condition) return sequence;
+  auto chosen = std::make_shared<Sequence>();
+  for (const Value& item : sequence->items) {
     const Inside inside(*this);
     assign(loop.target, item);
-    if (is_true(evaluate(*loop.condition))) chosen.push_back(std::move(item));
+    if (is_true(evaluate(*loop.condition))) chosen->items.push_back(item);
   }
+  budget().make_items(chosen->items.size());
   return chosen;
 }
 
-Interpreter::Flow Interpreter::node(const For& loop) {
-  std::vector<Value> items = chosen_items(loop);
-  if (!items.empty()) return repeat(loop, std::move(items));
-  const Inside inside(*this);
-  return run(loop.otherwise);
-}
+Interpreter::Flow Interpreter::node(const For& loop) { return repeat(loop, evaluate(*loop.items), 0); }
 
-Interpreter::Flow Interpreter::repeat(const For& loop, std::vector<Value> items) {
-  const int depth = depth_of(Value::list(items));
-  const auto state = std::make_shared<Loop>(Loop{std::move(items), 0, depth});
-  for (; state->index < state->items.size(); ++state->index) {
+Interpreter::Flow Interpreter::repeat(const For& loop, const Value& value, int level) {
+  const Budget::Level deeper(budget());
+  auto sequence = chosen_items(loop, value);
+  if (sequence->items.empty()) {
+    const Inside inside(*this);
+    return run(loop.otherwise);
+  }
+  const int depth = depth_of(value) + 1;
+  const auto state = std::make_shared<Loop>(
+      Loop{std::move(sequence), 0, depth, level, {}, std::make_shared<std::optional<std::vector<Value>>>()});
+  if (loop.is_recursive)
+    state->recurse = [this, &loop, around = scope_, level](const Value& items) {
+      const Inside inside(*this, around);
+      return Value(captured([&] { repeat(loop, items, level + 1); }));
+    };
+  for (; state->index < state->items().size(); ++state->index) {
     budget().step();
     const Inside inside(*this);
     scope_->names["loop"] = std::shared_ptr<const Loop>(state);
-    assign(loop.target, state->items[state->index]);
+    assign(loop.target, state->items()[state->index]);
     if (run(loop.body) == Flow::kBreak) break;
   }
   return Flow::kNext;
@@ -73,7 +81,8 @@ Interpreter::Flow Interpreter::repeat(const For& loop, std::vector<Value> items)
 
 void Interpreter::assign(const Target& target, const Value& value) {
   if (!target.parts.empty()) {
-    const std::vector<Value> items = items_of(budget(), defined(value));
+    const auto sequence = sequence_of(budget(), defined(value));
+    const std::vector<Value>& items = sequence->items;
     if (items.size() != target.parts.size())
       fail("{} names for {} values", target.parts.size(), items.size());
     for (size_t i = 0; i < items.size(); ++i) assign(target.parts[i], items[i]);
@@ -84,6 +93,7 @@ void Interpreter::assign(const Target& target, const Value& value) {
     if (!space.space()) fail_type("an assignment to an attribute", "a namespace", space);
     if (target.attribute[0] == '_')
       fail("'{}' cannot be an attribute of a namespace: it begins with _", target.attribute);
+    budget().make_entries(1);
     space.space()->attributes[target.attribute] = value;
   }
 }
@@ -93,14 +103,18 @@ Interpreter::Flow Interpreter::node(const Set& set) {
   return Flow::kNext;
 }
 
-std::string Interpreter::rendered(const Block& block) {
-  const Inside inside(*this);
+std::string Interpreter::captured(const std::function<void()>& write_all) {
   std::string text;
   std::string* const before = std::exchange(out_, &text);
-  run(block);
+  write_all();
   out_ = before;
-  budget().make(text.size());
+  budget().make(text.size() + kTextBytes);
   return text;
+}
+
+std::string Interpreter::rendered(const Block& block) {
+  const Inside inside(*this);
+  return captured([&] { run(block); });
 }
 
 Value Interpreter::filtered(const ExpressionPtr& filter, std::string text) {

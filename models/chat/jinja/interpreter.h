@@ -16,6 +16,9 @@ struct Scope {
 class Interpreter : public Rendering {
  public:
   Interpreter(const Limits& limits, std::time_t now) : Rendering(limits, now) {}
+  ~Interpreter() { empty_namespaces(); }
+  Interpreter(const Interpreter&) = delete;
+  Interpreter& operator=(const Interpreter&) = delete;
 
   // Throws Error with the line of the template.
   Rendered run(const Block& block, const Dict& variables);
@@ -77,11 +80,13 @@ class Interpreter : public Rendering {
 
   void write(std::string_view text);
   std::string rendered(const Block& block);  // in a scope of its own
-  std::vector<Value> chosen_items(const For& loop);
-  Flow repeat(const For& loop, std::vector<Value> items);
+  std::string captured(const std::function<void()>& write_all);
+  std::shared_ptr<const Sequence> chosen_items(const For& loop, const Value& value);
+  Flow repeat(const For& loop, const Value& value, int level);
   void assign(const Target& target, const Value& value);
   Value filtered(const ExpressionPtr& filter, std::string text);
   Value make_macro(std::shared_ptr<Macro> macro);
+  void bind_parameters(const Macro& macro, Arguments& arguments);
   Value run_macro(const Macro& macro, std::shared_ptr<Scope> scope, Arguments& arguments);
   Value call(const Value& callee, Arguments& arguments);
 

@@ -1,8 +1,8 @@
 // Chat templates are written in Jinja, a language of its own. This is a strict interpreter of what they use of it: what it
 // renders is what Jinja (3.1) renders with the settings of transformers, and anything beyond is one Error that says where.
 //
-// It lacks templates that include or extend others, recursive loops, arguments out of lists (*args), and integers beyond 64
-// bits. Lists and mappings cannot be changed, as in transformers. Templates are not trusted: see budget.h.
+// It lacks templates that include or extend others, integers beyond 64 bits, and the filters pprint, random, striptags, urlize,
+// wordwrap and xmlattr. Lists and mappings cannot be changed, as in transformers. Templates are not trusted: see budget.h.
 #pragma once
 
 #include <ctime>

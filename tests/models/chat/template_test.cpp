@@ -76,7 +76,8 @@ TEST_F(Templates, ErrorsNameTheLine) {
             std::string::npos);
   EXPECT_NE(error_of("\n{{ 'a' | nosuch }}").find("line 2: the filter 'nosuch' is not supported"),
             std::string::npos);
-  EXPECT_NE(error_of("\n\n{% include 'x' %}").find("line 3: the statement 'include' is not supported"),
+  EXPECT_NE(error_of("\n\n{% include 'x' %}")
+                .find("line 3: the statement 'include' is not supported: a chat template is one file"),
             std::string::npos);
   EXPECT_NE(error_of("{% if true %}\n\n").find("endif"), std::string::npos);
   EXPECT_NE(error_of("{{ raise_exception('no ' ~ 'tools') }}").find("refuses: no tools"), std::string::npos);
@@ -105,7 +106,7 @@ TEST_F(Templates, TakeNoMoreThanTheirLimits) {
       {"{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}", "deep"},
       {"{{ '" + std::string(50'000, 'a') + "'.replace('a', '" + std::string(1000, 'b') + "') }}", "bytes"},
       {"{{ '" + std::string(50'000, 'a') + "'.replace('', '" + std::string(1000, 'b') + "') }}", "bytes"},
-      {"{{ range(100001) }}", "100000"},
+      {"{{ range(100001) }}", "steps"},
       {"{{ range(100) | join('" + std::string(9000, 'x') + "') }}", "bytes"},
       {"{{ 'a\na\na'|indent('" + std::string(60'000, 'x') + "') }}", "bytes"},
       {std::string(5000, '(') + "1" + std::string(5000, ')'), ""},
@@ -159,6 +160,115 @@ TEST_F(Templates, TakeNoMoreThanTheirLimits) {
   }
 }
 
+TEST_F(Templates, DifferFromJinjaInNoSmallTemplate) {
+  const auto file =
+      parse_ordered_json_text(read_whole_file(GENESIS_SOURCE_ROOT "/tests/models/chat/jinja_golden.json"));
+  const std::string variables = file["VARIABLES"].dump();
+  for (const auto& one : file["cases"]) {
+    const auto source = one[0].get<std::string>();
+    SCOPED_TRACE(source);
+    if (one[1].is_null())
+      EXPECT_NE(error_of(source, variables), "");
+    else
+      EXPECT_EQ(text(source, variables), one[1].get<std::string>());
+  }
+}
+
+// Operations on large values, of which each took minutes or gigabytes in a loop while its work was not counted.
+TEST_F(Templates, ChargeEachOperationForItsWork) {
+  std::string texts, numbers;
+  for (int i = 0; i < 1000; ++i) {
+    texts += fmt::format("'k{0}':{0},", i);
+    numbers += fmt::format("{0}:{0},", i);
+  }
+  const auto error = [&](const std::string& expression) {
+    return error_of("{% set d = {" + texts + "} %}{% set e = {" + numbers + "} %}{% set t = 'a' * 10000 %}" +
+                        "{% for i in range(1000) %}{% set x = " + expression + " %}{% endfor %}",
+                    "{}", {.steps = 130'000});
+  };
+  for (const char* cheap :
+       {"i", "d", "t", "d.k5", "d['k7']", "e[999]", "e.get(5)", "dict(d)", "'k5' in d", "7 in e"})
+    EXPECT_EQ(error(cheap), "") << cheap;
+  for (const char* expression : {"d.values()",
+                                 "e.values()",
+                                 "d.items()",
+                                 "d|items",
+                                 "d.keys()",
+                                 "dict(d, x=1)",
+                                 "namespace(d)",
+                                 "d|list",
+                                 "d|dictsort",
+                                 "d == dict(d, x=1)",
+                                 "d|tojson",
+                                 "d ~ ''",
+                                 "t.upper()",
+                                 "t|upper",
+                                 "t.find('b')",
+                                 "t.rfind('b')",
+                                 "t.count('b')",
+                                 "'b' in t",
+                                 "t.replace('a', 'b')",
+                                 "t|replace('b', 'c')",
+                                 "t.strip(t)",
+                                 "t.split('b')",
+                                 "t.title()",
+                                 "t[::-1]",
+                                 "t[5000]",
+                                 "t|list",
+                                 "t|reverse",
+                                 "t ~ 'b'",
+                                 "t + 'b'",
+                                 "t == t ~ ''",
+                                 "t|wordcount",
+                                 "t.isalpha()",
+                                 "t|e",
+                                 "t|trim('a')",
+                                 "'%s' % t",
+                                 "'{}'.format(t)",
+                                 "t.zfill(20000)",
+                                 "t|tojson",
+                                 "t|indent",
+                                 "[t]|join",
+                                 "t|truncate",
+                                 "t|urlencode",
+                                 "t.splitlines()",
+                                 "t|length",
+                                 "t.casefold()",
+                                 "t is upper",
+                                 "range(1000)",
+                                 "[0] * 1000",
+                                 "t|int"})
+    EXPECT_NE(error(expression).find("130000 steps, the limit of one rendering"), std::string::npos)
+        << expression << ": " << error(expression);
+}
+
+TEST_F(Templates, EndWithinTheirLimits) {
+  EXPECT_EQ(text("{{ ('a'*2000000).find('a'*1000000 ~ 'b') }}"), "-1");
+  EXPECT_EQ(text("{{ ('a'*2000000).rfind('b' ~ 'a'*1000000) }}"), "-1");
+  EXPECT_EQ(text("{{ ('a'*2000000).count('a'*1000 ~ 'b') }}{{ 'a'*1000 ~ 'b' in 'a'*2000000 }}"), "0False");
+  EXPECT_EQ(text("{{ ('a'*2000000).strip('b'*2000000 ~ 'a')|length }}"), "0");
+  EXPECT_EQ(text("{{ 1e999 }}{{ -1e999 }}{{ '1e999'|float }}"), "inf-infinf");
+  EXPECT_NE(error_of("{{ 1e300|int > 5 }}").find("64 bits"), std::string::npos);
+  EXPECT_NE(error_of("{% for i in range(1000) %}{{ 'a'*60000 }}{% endfor %}").find("bytes"),
+            std::string::npos);
+  const std::string end = "{% endfor %}";
+  const Limits few = {.steps = 1'000'000, .made_bytes = 4 << 20};
+  EXPECT_NE(error_of("{% for i in range(100000) %}{% set x = namespace(a=1,b=2,c=3) %}" + end, "{}", few)
+                .find("more than 4194304 bytes of values, the limit of one rendering"),
+            std::string::npos);
+}
+
+// Namespaces that hold each other, or a long chain of them, end without recursion.
+TEST_F(Templates, FreeNamespaces) {
+  EXPECT_EQ(text("{% set ns = namespace() %}{% set ns.me = ns %}{% set ns.all = [ns, {'a': ns}] %}{{ "
+                 "ns.me.all|length }}"),
+            "2");
+  EXPECT_EQ(text("{% set ns = namespace(last=0) %}{% for i in range(50000) %}{% set ns.last = "
+                 "namespace(last=ns.last) %}"
+                 "{% endfor %}{% set ns.last = 0 %}{{ ns.last }}"),
+            "0");
+}
+
 TEST_F(Templates, CannotReachBeyondTheirValues) {
   for (const char* source :
        {"{{ ''.__class__.__mro__ }}", "{{ x.__init__.__globals__ }}", "{{ [].append(1) }}",
@@ -192,6 +302,27 @@ TEST(JsonValue, KeepsOrderAndHasLimits) {
   EXPECT_THROW(parse_json("18446744073709551615"), Error);
   for (const char* json : {"", "{", "[1,", "{\"a\" 1}", "nul", "\"\xff\"", "[1] 2"})
     EXPECT_THROW(parse_json(json), Error) << json;
+}
+
+TEST(JsonValue, SaysWhatIsNoJson) {
+  for (const auto& [json, words] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"score": NaN})", "NaN at byte 11 is no JSON"},
+           {R"({"score": [1, -Infinity]})", "Infinity at byte"},
+           {R"({"score": Infinity})", "Infinity at byte 11 is no JSON"},
+           {R"({"a": "\ud83d"})", "lone surrogate"},
+           {R"({"a": "\udc00 x"})", "lone surrogate"},
+           {R"({'a': 1})", "single quote"},
+           {R"({"a": 1)", "too early"},
+           {R"({"a": 1e999})", "too large"},
+           {"{\"a\": \"x\ny\"}", "control character"},
+           {"{\"a\": \"\xff\"}", "no UTF-8"}}) {
+    try {
+      parse_json(json);
+      ADD_FAILURE() << json;
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find(words), std::string::npos) << json << ": " << error.message();
+    }
+  }
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 #include "models/chat/jinja/library/library.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
+#include "models/chat/jinja/values/number_text.h"
 #include "models/chat/jinja/values/python_text.h"
 #include "models/chat/jinja/values/write_value.h"
 
@@ -25,7 +25,10 @@ Value otherwise(Rendering&, const Value& input, Arguments& a) {
   return input.is_undefined() || (also_false && !is_true(input)) ? value : input;
 }
 
-Value length_of_value(Rendering&, const Value& input, Arguments&) { return length(input); }
+Value length_of_value(Rendering& i, const Value& input, Arguments&) {
+  if (input.text()) i.budget().read(input.text()->size());
+  return length(input);
+}
 
 Value as_json(Rendering& i, const Value& input, Arguments& a) {
   JsonStyle style;
@@ -47,37 +50,26 @@ Value as_json(Rendering& i, const Value& input, Arguments& a) {
   return to_json(i.budget(), input, style);
 }
 
-// Of a text, as int() and float() of Python read it but for the spellings of infinity; `otherwise` where it is no number.
-template <class T>
-Value number_in_text(const std::string& text, const Value& otherwise) {
-  std::string digits(strip(text, Side::kBoth));
-  if (digits.starts_with('+') && !digits.starts_with("+-")) digits.erase(0, 1);
-  T value{};
-  const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  const bool whole = end.ec == std::errc() && end.ptr == digits.data() + digits.size() && !digits.empty();
-  return whole ? Value(value) : otherwise;
-}
-
-Value truncated(double value, const Value& otherwise) {
-  return std::fabs(value) < 9e18 ? Value(static_cast<int64_t>(value)) : otherwise;
-}
-
-Value as_integer(Rendering&, const Value& input, Arguments& a) {
+Value as_integer(Rendering& i, const Value& input, Arguments& a) {
   Value otherwise = a.take("default", int64_t{0});
-  if (a.take_integer("base", 10) != 10) fail("the filter int takes numbers to the base 10 only");
-  if (input.real()) return truncated(*input.real(), otherwise);
+  const int64_t base = a.take_integer("base", 10);
+  if (base != 0 && (base < 2 || base > 36)) fail("the filter int takes the base 0 or 2 to 36, got {}", base);
+  if (input.real()) return std::isnan(*input.real()) ? otherwise : Value(whole_part(*input.real()));
   if (input.is_number()) return integer_in(input, "int");
-  if (!input.text()) return otherwise;
-  Value whole = number_in_text<int64_t>(*input.text(), None{});
-  if (whole.integer()) return whole;
-  const Value real = number_in_text<double>(*input.text(), None{});
-  return real.real() ? truncated(*real.real(), otherwise) : otherwise;
+  if (!defined(input).text()) return otherwise;
+  i.budget().characters(input.text()->size());
+  if (const auto whole = integer_in_text(*input.text(), static_cast<int>(base))) return *whole;
+  const auto real = float_in(*input.text());
+  return real && std::isfinite(*real) ? Value(whole_part(*real)) : otherwise;
 }
 
-Value as_float(Rendering&, const Value& input, Arguments& a) {
+Value as_float(Rendering& i, const Value& input, Arguments& a) {
   Value otherwise = a.take("default", 0.0);
   if (input.is_number()) return number_in(input, "float");
-  return input.text() ? number_in_text<double>(*input.text(), otherwise) : otherwise;
+  if (!defined(input).text()) return otherwise;
+  i.budget().characters(input.text()->size());
+  const auto value = float_in(*input.text());
+  return value ? Value(*value) : otherwise;
 }
 
 Value absolute(Rendering&, const Value& input, Arguments&) {
@@ -86,48 +78,65 @@ Value absolute(Rendering&, const Value& input, Arguments&) {
   return value < 0 ? negative(value) : Value(value);
 }
 
-// Half to even, as Python rounds.
+// round() of Python for a float, which rounds its exact decimal value, half to even.
+double rounded_to(double value, int64_t digits) {
+  if (!std::isfinite(value)) fail("round takes finite numbers, got {}", float_text(value));
+  if (digits >= 0) return float_in(fmt::format("{:.{}f}", value, static_cast<int>(digits))).value_or(value);
+  const double scale = std::pow(10.0, static_cast<double>(-digits));
+  return std::nearbyint(value / scale) * scale;
+}
+
+int64_t rounded_to(int64_t value, int64_t digits) {
+  if (digits >= 0) return value;
+  if (digits < -18) return 0;
+  int64_t scale = 1;
+  for (; digits < 0; ++digits) scale *= 10;
+  const int64_t rest = (value % scale + scale) % scale, below = value - rest;
+  const bool up = rest * 2 > scale || (rest * 2 == scale && (below / scale) % 2 != 0);
+  return below + (up ? scale : 0);
+}
+
 Value rounded(Rendering&, const Value& input, Arguments& a) {
   const int64_t digits = a.take_integer("precision", 0);
   const std::string method = text_in(a.take("method", "common"), "round");
-  if (digits < 0 || digits > 15) fail("round takes 0 to 15 digits, got {}", digits);
+  if (digits < -300 || digits > 300) fail("round takes -300 to 300 digits, got {}", digits);
   const double scale = std::pow(10.0, static_cast<double>(digits)), value = number_in(input, "round");
   if (method == "ceil") return std::ceil(value * scale) / scale;
   if (method == "floor") return std::floor(value * scale) / scale;
   if (method != "common") fail("round takes the methods common, ceil and floor, got '{}'", method);
-  if (!input.real()) return integer_in(input, "round");
-  double result = 0;
-  const std::string text = fmt::format("{:.{}f}", value, static_cast<int>(digits));
-  std::from_chars(text.data(), text.data() + text.size(), result);
-  return result;
+  return input.real() ? Value(rounded_to(value, digits))
+                      : Value(rounded_to(integer_in(input, "round"), digits));
 }
 
 Value entries(Rendering& i, const Value& input, Arguments&) {
   if (input.is_undefined()) return Value::generator({});
   if (!input.dict()) fail_type("items", "a mapping", input);
-  i.budget().make(input.dict()->entries.size() * 4 * sizeof(Value));
+  i.budget().make_entries(input.dict()->size());
   std::vector<Value> pairs;
-  for (const auto& [key, value] : input.dict()->entries) pairs.push_back(Value::tuple({key, value}));
+  for (const auto& [key, value] : input.dict()->entries()) pairs.push_back(Value::tuple({key, value}));
   return Value::generator(std::move(pairs));
 }
 
 Value attribute_of(Rendering& i, const Value& input, Arguments& a) {
-  return i.attribute(input, a.need_text("name"));
+  const std::string name = a.need_text("name");
+  if (!input.dict()) return i.attribute(input, name);
+  return find_method(i, input, name).value_or(Value::undefined("the attribute '" + name + "' of a dict"));
 }
 
-const std::map<std::string, Filter, std::less<>>& value_filters() {
-  static const std::map<std::string, Filter, std::less<>> kFilters = {
-      {"abs", absolute},           {"attr", attribute_of}, {"count", length_of_value}, {"d", otherwise},
-      {"default", otherwise},      {"float", as_float},    {"int", as_integer},        {"items", entries},
-      {"length", length_of_value}, {"round", rounded},     {"safe", as_markup},        {"string", as_text},
-      {"tojson", as_json}};
+const Filters& value_filters() {
+  static const Filters kFilters = {{"abs", absolute},   {"attr", attribute_of}, {"count", length_of_value},
+                                   {"d", otherwise},    {"default", otherwise}, {"float", as_float},
+                                   {"int", as_integer}, {"items", entries},     {"length", length_of_value},
+                                   {"round", rounded},  {"safe", as_markup},    {"string", as_text},
+                                   {"tojson", as_json}};
   return kFilters;
 }
 
 }  // namespace
 
 Filter find_filter(std::string_view name) {
-  for (const auto* table : {&value_filters(), &item_filters(), &text_filters()})
+  for (const auto* table :
+       {&value_filters(), &item_filters(), &group_filters(), &text_filters(), &layout_filters()})
     if (const auto found = table->find(name); found != table->end()) return found->second;
   return nullptr;
 }

@@ -18,30 +18,88 @@ Value range(Rendering& i, Arguments& a) {
   std::vector<Value> numbers;
   for (int64_t n = start; step > 0 ? n < stop : n > stop;) {
     numbers.emplace_back(n);
+    i.budget().step();
     if (static_cast<int64_t>(numbers.size()) > kMaxRange) fail("range gives at most {} numbers", kMaxRange);
     if (__builtin_add_overflow(n, step, &n)) break;
   }
-  i.budget().make(numbers.size() * sizeof(Value));
-  return Value::list(std::move(numbers));
+  i.budget().make_items(numbers.size());
+  std::string label = step == 1 ? fmt::format("range({}, {})", start, stop)
+                                : fmt::format("range({}, {}, {})", start, stop, step);
+  return Value::sequence(std::move(numbers), SequenceKind::kRange, std::move(label));
 }
 
-Dict merged(Arguments& a) {
+// The entries of the mapping or the pairs that come first, and then those that are given by name.
+Value make_dict(Rendering& i, Arguments& a) {
+  const Value first = a.has_next() ? a.need("mapping") : Value::dict({});
+  const auto named = a.take_named();
+  if (first.dict() && named.empty()) return first;
   Dict dict;
-  if (const auto first = a.has_next() ? a.take("mapping") : std::nullopt) {
-    if (!first->dict()) fail_type(a.function(), "a mapping", *first);
-    dict = *first->dict();
+  if (first.dict()) {
+    i.budget().make_entries(first.dict()->size());
+    dict = *first.dict();
+  } else {
+    const auto pairs = sequence_of(i.budget(), first);
+    i.budget().make_entries(pairs->items.size());
+    for (const Value& pair : pairs->items) {
+      const auto two = sequence_of(i.budget(), pair);
+      if (two->items.size() != 2) fail("dict takes pairs, got {} items", two->items.size());
+      dict.set(two->items[0], two->items[1]);
+    }
   }
-  for (auto& [name, value] : a.take_named()) dict.set(name, std::move(value));
-  return dict;
+  i.budget().make_entries(named.size());
+  for (const auto& [name, value] : named) dict.set(name, value);
+  return Value::dict(std::move(dict));
 }
 
 Value make_namespace(Rendering& i, Arguments& a) {
-  Namespace* space = i.new_namespace();
-  for (auto& [name, value] : merged(a).entries) space->attributes[text_in(name, "namespace")] = value;
+  const Value all = make_dict(i, a);
+  i.budget().make_entries(all.dict()->size());
+  auto space = i.new_namespace();
+  for (const auto& [key, value] : all.dict()->entries()) {
+    const std::string& name = text_in(key, "namespace");
+    if (name.starts_with('_')) fail("'{}' cannot be an attribute of a namespace: it begins with _", name);
+    space->attributes[name] = value;
+  }
   return space;
 }
 
-Value make_dict(Rendering&, Arguments& a) { return Value::dict(merged(a)); }
+Value function(const char* name, std::function<Value(Arguments&)> call) {
+  return std::make_shared<const Callable>(Callable{name, std::move(call)});
+}
+
+// Gives its texts in turn: c.next(), c.current, c.reset().
+Value make_cycler(Rendering& i, Arguments& a) {
+  const std::vector<Value> items = a.take_positional();
+  if (items.empty()) fail("cycler needs items to go through");
+  i.budget().make_items(items.size());
+  const auto space = i.new_namespace();
+  const auto at = std::make_shared<size_t>(0);
+  // The functions of the namespace hold it, which ends with the rendering.
+  const auto go = [space = std::weak_ptr(space), at, items](size_t to) {
+    *at = to % items.size();
+    if (const auto alive = space.lock()) alive->attributes["current"] = items[*at];
+  };
+  go(0);
+  space->attributes["reset"] = function("cycler.reset", [go](Arguments&) {
+    go(0);
+    return Value(None{});
+  });
+  const auto next = function("cycler.next", [go, at, items](Arguments&) {
+    const Value now = items[*at];
+    go(*at + 1);
+    return now;
+  });
+  space->attributes["next"] = next;
+  return space;
+}
+
+// A function that gives nothing at its first call, and then the separator.
+Value make_joiner(Rendering&, Arguments& a) {
+  const Value separator = a.take("sep", ", ");
+  const auto used = std::make_shared<bool>(false);
+  return function(
+      "joiner", [separator, used](Arguments&) { return std::exchange(*used, true) ? separator : Value(""); });
+}
 
 Value raise_exception(Rendering& i, Arguments& a) {
   fail("the template refuses: {}", to_text(i.budget(), a.need("message")));
@@ -66,7 +124,9 @@ std::map<std::string, Value, std::less<>> globals(Rendering& rendering) {
                                                                   return function(rendering, a);
                                                                 }}));
   };
+  add("cycler", make_cycler);
   add("dict", make_dict);
+  add("joiner", make_joiner);
   add("namespace", make_namespace);
   add("raise_exception", raise_exception);
   add("range", range);

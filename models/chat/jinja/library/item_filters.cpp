@@ -2,24 +2,19 @@
 #include <algorithm>
 
 #include "models/chat/jinja/library/library.h"
+#include "models/chat/jinja/values/casing.h"
 #include "models/chat/jinja/values/python_text.h"
 #include "models/chat/jinja/values/write_value.h"
 
 namespace genesis::jinja {
 namespace {
 
-// "a.b.0" of an item, as map, sort and selectattr name what they look at.
-Value path_in(Rendering& i, Value value, const Value& path) {
-  if (!path.text()) return i.item(value, path);
-  for (const std::string& part : split_by(*path.text(), ".", -1)) {
-    const bool is_index =
-        !part.empty() && std::ranges::all_of(part, [](char c) { return c >= '0' && c <= '9'; });
-    value = is_index && part.size() < 10 ? i.item(value, int64_t{std::stoll(part)}) : i.item(value, part);
-  }
-  return value;
+Value lower_if_text(Rendering& i, const Value& value) {
+  if (!value.text()) return value;
+  i.budget().characters(value.text()->size());
+  i.budget().make(value.text()->size() + kTextBytes);
+  return lower(*value.text());
 }
-
-std::string lower_if_text(const Value& value) { return value.text() ? lower(*value.text()) : ""; }
 
 // What sort, unique and their kin compare an item by.
 class Key {
@@ -29,11 +24,22 @@ class Key {
         case_sensitive_(arguments.take_flag("case_sensitive", false)),
         attribute_(arguments.take("attribute", None{})) {}
   Value operator()(const Value& item) const {
-    Value value = attribute_.is_none() ? item : path_in(rendering_, item, attribute_);
-    return value.text() && !case_sensitive_ ? Value(lower_if_text(value)) : value;
+    return attribute_.is_none() ? compared(item) : compared(path_in(rendering_, item, attribute_));
+  }
+  // By several, which commas separate, as a list.
+  Value by_all(const Value& item) const {
+    if (!attribute_.text()) return (*this)(item);
+    std::vector<Value> all;
+    for (const std::string& one : split_by(*attribute_.text(), ",", -1))
+      all.push_back(compared(path_in(rendering_, item, one)));
+    return Value::list(std::move(all));
   }
 
  private:
+  Value compared(const Value& value) const {
+    return case_sensitive_ ? value : lower_if_text(rendering_, value);
+  }
+
   Rendering& rendering_;
   bool case_sensitive_;
   Value attribute_;
@@ -54,7 +60,8 @@ std::vector<Value> sorted(Rendering& i, std::vector<Value> items,
 Value sort(Rendering& i, const Value& input, Arguments& a) {
   const bool reverse = a.take_flag("reverse", false);
   const Key key(i, a);
-  return Value::list(sorted(i, items_of(i.budget(), input), key, reverse));
+  return Value::list(sorted(
+      i, items_of(i.budget(), input), [&](const Value& item) { return key.by_all(item); }, reverse));
 }
 
 Value sort_dict(Rendering& i, const Value& input, Arguments& a) {
@@ -63,13 +70,14 @@ Value sort_dict(Rendering& i, const Value& input, Arguments& a) {
   const bool reverse = a.take_flag("reverse", false);
   if (!input.dict()) fail_type("dictsort", "a mapping", input);
   if (by != "key" && by != "value") fail("dictsort sorts by key or value, got '{}'", by);
+  i.budget().make_entries(input.dict()->size());
   std::vector<Value> pairs;
-  for (const auto& [key, value] : input.dict()->entries) pairs.push_back(Value::tuple({key, value}));
+  for (const auto& [key, value] : input.dict()->entries()) pairs.push_back(Value::tuple({key, value}));
   return Value::list(sorted(
       i, std::move(pairs),
       [&](const Value& pair) {
         const Value& value = pair.sequence()->items[by == "key" ? 0 : 1];
-        return value.text() && !case_sensitive ? Value(lower_if_text(value)) : value;
+        return case_sensitive ? value : lower_if_text(i, value);
       },
       reverse));
 }
@@ -77,7 +85,8 @@ Value sort_dict(Rendering& i, const Value& input, Arguments& a) {
 Value unique(Rendering& i, const Value& input, Arguments& a) {
   const Key key(i, a);
   std::vector<Value> seen, items;
-  for (const Value& item : items_of(i.budget(), input)) {
+  const auto sequence = sequence_of(i.budget(), input);
+  for (const Value& item : sequence->items) {
     Value by = key(item);
     if (std::ranges::any_of(seen, [&](const Value& one) { return equal(i.budget(), one, by); })) continue;
     seen.push_back(std::move(by));
@@ -89,25 +98,26 @@ Value unique(Rendering& i, const Value& input, Arguments& a) {
 template <bool largest>
 Value extreme(Rendering& i, const Value& input, Arguments& a) {
   const Key key(i, a);
-  const std::vector<Value> items = items_of(i.budget(), input);
-  if (items.empty()) return Value::undefined("the extreme item of nothing");
+  const auto sequence = sequence_of(i.budget(), input);
+  if (sequence->items.empty()) return Value::undefined("the extreme item of nothing");
   const auto before = [&](const Value& x, const Value& y) {
     return largest ? less(i.budget(), key(y), key(x)) : less(i.budget(), key(x), key(y));
   };
-  return *std::ranges::min_element(items, before);
+  return *std::ranges::min_element(sequence->items, before);
 }
 
 Value first(Rendering& i, const Value& input, Arguments&) {
-  const std::vector<Value> items = items_of(i.budget(), input);
-  return items.empty() ? Value::undefined("the first item of nothing") : items.front();
+  const auto sequence = sequence_of(i.budget(), input);
+  return sequence->items.empty() ? Value::undefined("the first item of nothing") : sequence->items.front();
 }
 
 Value last(Rendering& i, const Value& input, Arguments&) {
-  const std::vector<Value> items = items_of(i.budget(), input);
-  return items.empty() ? Value::undefined("the last item of nothing") : items.back();
+  const auto sequence = sequence_of(i.budget(), input);
+  return sequence->items.empty() ? Value::undefined("the last item of nothing") : sequence->items.back();
 }
 
 Value list(Rendering& i, const Value& input, Arguments&) {
+  if (input.sequence() && input.sequence()->kind == SequenceKind::kList) return input;
   return Value::list(items_of(i.budget(), input));
 }
 
@@ -121,7 +131,8 @@ Value reversed(Rendering& i, const Value& input, Arguments&) {
 Value sum(Rendering& i, const Value& input, Arguments& a) {
   const Value attribute = a.take("attribute", None{});
   Value total = a.take("start", int64_t{0});
-  for (const Value& item : items_of(i.budget(), input))
+  const auto sequence = sequence_of(i.budget(), input);
+  for (const Value& item : sequence->items)
     total =
         binary(i.budget(), BinaryOp::kAdd, total, attribute.is_none() ? item : path_in(i, item, attribute));
   return total;
@@ -146,8 +157,7 @@ Value mapped(Rendering& i, const Value& input, Arguments& a) {
     const Value attribute = a.need("attribute");
     const auto otherwise = a.take("default");
     for (Value& item : items) {
-      item = path_in(i, item, attribute);
-      if (item.is_undefined() && otherwise) item = *otherwise;
+      item = path_in(i, item, attribute, otherwise);
     }
   }
   return Value::generator(std::move(items));
@@ -170,22 +180,40 @@ Value chosen(Rendering& i, const Value& input, Arguments& a) {
 
 }  // namespace
 
-const std::map<std::string, Filter, std::less<>>& item_filters() {
-  static const std::map<std::string, Filter, std::less<>> kFilters = {{"dictsort", sort_dict},
-                                                                      {"first", first},
-                                                                      {"last", last},
-                                                                      {"list", list},
-                                                                      {"map", mapped},
-                                                                      {"max", extreme<true>},
-                                                                      {"min", extreme<false>},
-                                                                      {"reject", chosen<false, false>},
-                                                                      {"rejectattr", chosen<false, true>},
-                                                                      {"reverse", reversed},
-                                                                      {"select", chosen<true, false>},
-                                                                      {"selectattr", chosen<true, true>},
-                                                                      {"sort", sort},
-                                                                      {"sum", sum},
-                                                                      {"unique", unique}};
+// A path's part may be missing: `otherwise` takes its place.
+Value path_in(Rendering& i, Value value, const Value& path, const std::optional<Value>& otherwise) {
+  const auto one = [&](const Value& key) {
+    value = i.item(value, key);
+    if (otherwise && value.is_undefined()) value = *otherwise;
+  };
+  if (!path.text()) {
+    one(path);
+    return value;
+  }
+  for (const std::string& part : split_by(*path.text(), ".", -1)) {
+    const bool is_index =
+        !part.empty() && std::ranges::all_of(part, [](char c) { return c >= '0' && c <= '9'; });
+    one(is_index && part.size() < 10 ? Value(int64_t{std::stoll(part)}) : Value(part));
+  }
+  return value;
+}
+
+const Filters& item_filters() {
+  static const Filters kFilters = {{"dictsort", sort_dict},
+                                   {"first", first},
+                                   {"last", last},
+                                   {"list", list},
+                                   {"map", mapped},
+                                   {"max", extreme<true>},
+                                   {"min", extreme<false>},
+                                   {"reject", chosen<false, false>},
+                                   {"rejectattr", chosen<false, true>},
+                                   {"reverse", reversed},
+                                   {"select", chosen<true, false>},
+                                   {"selectattr", chosen<true, true>},
+                                   {"sort", sort},
+                                   {"sum", sum},
+                                   {"unique", unique}};
   return kFilters;
 }
 

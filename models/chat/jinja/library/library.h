@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <unordered_set>
 
 #include "models/chat/jinja/values/arguments.h"
 #include "models/chat/jinja/values/budget.h"
@@ -19,7 +20,7 @@ class Rendering {
 
   Budget& budget() { return budget_; }
   std::time_t now() const { return now_; }
-  Namespace* new_namespace();
+  std::shared_ptr<Namespace> new_namespace();
   Value filter(const std::string& name, const Value& input, Arguments& arguments);
   bool test(const std::string& name, const Value& input, Arguments& arguments);
   // object.name, undefined where there is none.
@@ -27,22 +28,44 @@ class Rendering {
   // object[key], likewise.
   Value item(const Value& object, const Value& key);
 
+ protected:
+  // Namespaces may hold each other, so that they are not freed by themselves.
+  void empty_namespaces();
+
  private:
   Budget budget_;
   std::time_t now_;
-  std::vector<std::unique_ptr<Namespace>> namespaces_;
+  // Namespaces that are alive, and those that wait for their end. They end one at a time, as they may be a long chain.
+  struct Namespaces {
+    std::unordered_set<Namespace*> alive;
+    std::vector<std::unique_ptr<Namespace>> dead;
+    bool is_freeing = false;
+
+    void free(Namespace* space);
+  };
+  std::shared_ptr<Namespaces> namespaces_ = std::make_shared<Namespaces>();
 };
 
-// Jinja's filters, those that templates of conversations use: {{ messages | length }}.
+// Jinja's filters: {{ messages | length }}.
 using Filter = Value (*)(Rendering& rendering, const Value& input, Arguments& arguments);
+using Filters = std::map<std::string, Filter, std::less<>>;
 Filter find_filter(std::string_view name);  // null where there is none
 
-// Those that go over items, and those that make text of text; filters.cpp has the others.
-const std::map<std::string, Filter, std::less<>>& item_filters();
-const std::map<std::string, Filter, std::less<>>& text_filters();
+// Filters that go over items, that group items, that make a text of a text, and that write a value for people; filters.cpp has the
+// others.
+const Filters& item_filters();
+const Filters& group_filters();
+const Filters& text_filters();
+const Filters& layout_filters();
 
-// The functions that every template can call: range, namespace, dict, raise_exception, strftime_now.
+// "a.b.0" of an item, as map, sort and groupby name what they look at.
+Value path_in(Rendering& rendering, Value value, const Value& path,
+              const std::optional<Value>& otherwise = {});
+
+// The functions that every template can call: range, namespace, dict, cycler, joiner, raise_exception, strftime_now.
 std::map<std::string, Value, std::less<>> globals(Rendering& rendering);
+
+const std::map<std::string, Value (*)(Rendering&, const Value&, Arguments&), std::less<>>& text_methods();
 
 // Methods of Python's str, dict and list, and of `loop`: message.content.strip(). Those that would change a list or a
 // mapping are not there: templates may not, in transformers either.
@@ -50,9 +73,7 @@ std::map<std::string, Value, std::less<>> globals(Rendering& rendering);
 // object.name as a function that is bound to `object`.
 std::optional<Value> find_method(Rendering& rendering, const Value& object, std::string_view name);
 
-// str.format of Python, as far as chat templates go: {}, {0} and {name}, without a format behind a colon.
-//
-// Throws Error for anything else between { and }.
+// str.format of Python: {}, {0}, {name}, {0.attribute}, {0[item]}, with !r or !s and a format behind a colon.
 std::string format_text(Rendering& rendering, std::string_view format,
                         const std::vector<Value>& positional,
                         const std::vector<std::pair<std::string, Value>>& named);

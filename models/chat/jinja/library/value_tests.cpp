@@ -1,5 +1,6 @@
 #include "models/chat/jinja/library/library.h"
 
+#include "models/chat/jinja/values/casing.h"
 #include "models/chat/jinja/values/python_text.h"
 #include "models/chat/jinja/values/write_value.h"
 
@@ -30,17 +31,26 @@ bool rest_of_two(Rendering& i, const Value& v, Arguments&) {
 
 template <bool (*is)(std::string_view)>
 bool text_is(Rendering& i, const Value& v, Arguments&) {
-  return is(to_text(i.budget(), v));
+  const std::string text = to_text(i.budget(), v);
+  i.budget().characters(text.size());
+  return is(text);
 }
 
 const std::map<std::string, Test, std::less<>>& tests() {
   static const std::map<std::string, Test, std::less<>> kTests = {
+      {"!=", {nullptr, compares<CompareOp::kNotEqual>}},
+      {"<", {nullptr, compares<CompareOp::kLess>}},
+      {"<=", {nullptr, compares<CompareOp::kLessEqual>}},
+      {"==", {nullptr, compares<CompareOp::kEqual>}},
+      {">", {nullptr, compares<CompareOp::kGreater>}},
+      {">=", {nullptr, compares<CompareOp::kGreaterEqual>}},
       {"boolean", {[](const Value& v) { return v.boolean() != nullptr; }, nullptr}},
       {"callable", {[](const Value& v) { return v.callable() || v.is_undefined(); }, nullptr}},
       {"defined", {[](const Value& v) { return !v.is_undefined(); }, nullptr}},
       {"divisibleby", {nullptr, is_divisible}},
       {"eq", {nullptr, compares<CompareOp::kEqual>}},
       {"equalto", {nullptr, compares<CompareOp::kEqual>}},
+      {"escaped", {[](const Value& v) { return v.is_markup(); }, nullptr}},
       {"even", {nullptr, rest_of_two<0>}},
       {"false", {[](const Value& v) { return v.boolean() && !*v.boolean(); }, nullptr}},
       {"filter", {[](const Value& v) { return v.text() && find_filter(*v.text()); }, nullptr}},

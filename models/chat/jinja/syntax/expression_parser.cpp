@@ -1,9 +1,9 @@
 #include "models/chat/jinja/syntax/expression_parser.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "models/chat/jinja/syntax/tree_depth.h"
+#include "models/chat/jinja/values/number_text.h"
 
 namespace genesis::jinja {
 namespace {
@@ -186,22 +186,18 @@ ExpressionPtr ExpressionParser::primary() {
   if (name == "true" || name == "True") return make(line, Literal{true});
   if (name == "false" || name == "False") return make(line, Literal{false});
   if (name == "none" || name == "None") return make(line, Literal{None{}});
+  if (name == "varargs") macro_uses_.positional = true;
+  if (name == "kwargs") macro_uses_.named = true;
+  if (name == "caller") macro_uses_.caller = true;
   return make(line, Name{name});
 }
 
 ExpressionPtr ExpressionParser::number() {
   const Token& token = tokens_.next();
-  const char *begin = token.text.data(), *end = begin + token.text.size();
-  if (token.kind == TokenKind::kFloat) {
-    double value = 0;
-    std::from_chars(begin, end, value);
-    return make(token.line, Literal{value});
-  }
-  int64_t value = 0;
-  const bool leading_zero = token.text[0] == '0' && token.text.find_first_not_of('0') != std::string::npos;
-  if (std::from_chars(begin, end, value).ec != std::errc() || leading_zero)
-    fail("line {}: {} is no int of 64 bits", token.line, token.text);
-  return make(token.line, Literal{value});
+  if (token.kind == TokenKind::kFloat) return make(token.line, Literal{float_in(token.text).value_or(0.0)});
+  const auto value = integer_in_text(token.text, 0);
+  if (!value) fail("line {}: {} is no int of 64 bits", token.line, token.text);
+  return make(token.line, Literal{*value});
 }
 
 ExpressionPtr ExpressionParser::list_display() {
@@ -330,23 +326,33 @@ bool ExpressionParser::begins_test_argument() const {
          tokens_.is_sign("[") || tokens_.is_sign("{");
 }
 
+// Jinja's order: arguments by place, *list, arguments by name, **mapping. Names may stand ahead of *list.
+void ExpressionParser::argument(ArgumentList& list) {
+  const int line = tokens_.line();
+  if (tokens_.skip_sign("*")) {
+    if (list.more_positional || list.more_named) fail("line {}: a second * among the arguments", line);
+    list.more_positional = expression();
+  } else if (tokens_.skip_sign("**")) {
+    if (list.more_named) fail("line {}: a second ** among the arguments", line);
+    list.more_named = expression();
+  } else if (tokens_.is(TokenKind::kName) && tokens_.peek(1).kind == TokenKind::kOperator &&
+             tokens_.peek(1).text == "=") {
+    if (list.more_named) fail("line {}: an argument stands behind ** among the arguments", line);
+    std::string name = tokens_.next().text;
+    tokens_.next();
+    list.named.emplace_back(std::move(name), expression());
+  } else {
+    if (list.more_positional || list.more_named || !list.named.empty())
+      fail("line {}: an argument without a name stands behind one with a name, or behind *", line);
+    list.positional.push_back(expression());
+  }
+}
+
 ArgumentList ExpressionParser::arguments() {
   tokens_.expect_sign("(");
   ArgumentList list;
   while (!tokens_.is_sign(")")) {
-    if (tokens_.is_sign("*") || tokens_.is_sign("**"))
-      fail("line {}: arguments out of a list or a mapping ({}) are not supported", tokens_.line(),
-           tokens_.peek().text);
-    if (tokens_.is(TokenKind::kName) && tokens_.peek(1).kind == TokenKind::kOperator &&
-        tokens_.peek(1).text == "=") {
-      std::string name = tokens_.next().text;
-      tokens_.next();
-      list.named.emplace_back(std::move(name), expression());
-    } else {
-      if (!list.named.empty())
-        fail("line {}: an argument without a name stands behind one with a name", tokens_.line());
-      list.positional.push_back(expression());
-    }
+    argument(list);
     if (!tokens_.skip_sign(",")) break;
   }
   tokens_.expect_sign(")");
@@ -354,22 +360,31 @@ ArgumentList ExpressionParser::arguments() {
 }
 
 Target ExpressionParser::target(bool allow_attribute) {
+  const Level level(depth_, tokens_.line());
   Target all;
   bool is_tuple = false;
-  const bool brackets = tokens_.skip_sign("(");
   do {
-    if (is_tuple && !tokens_.is(TokenKind::kName)) break;
-    Target one{tokens_.any_name("a name to assign to"), "", {}};
-    if (allow_attribute && tokens_.skip_sign("."))
-      one.attribute = tokens_.any_name("the name of an attribute");
-    if (one.name == "true" || one.name == "false" || one.name == "none" || one.name == "loop")
-      fail("line {}: '{}' cannot be assigned to", tokens_.line(), one.name);
-    all.parts.push_back(std::move(one));
+    if (is_tuple && !tokens_.is(TokenKind::kName) && !tokens_.is_sign("(")) break;
+    all.parts.push_back(one_target(allow_attribute));
     is_tuple = tokens_.is_sign(",") || is_tuple;
   } while (tokens_.skip_sign(","));
-  if (brackets) tokens_.expect_sign(")");
   if (is_tuple) return all;
   Target one = std::move(all.parts[0]);
+  return one;
+}
+
+// A name, an attribute, or a tuple in brackets.
+Target ExpressionParser::one_target(bool allow_attribute) {
+  if (tokens_.skip_sign("(")) {
+    Target inside = target(false);
+    tokens_.expect_sign(")");
+    return inside;
+  }
+  Target one{tokens_.any_name("a name to assign to"), "", {}};
+  if (allow_attribute && tokens_.skip_sign(".")) one.attribute = tokens_.any_name("the name of an attribute");
+  static constexpr std::string_view kConstants[] = {"true", "false", "none", "True", "False", "None", "loop"};
+  if (std::ranges::find(kConstants, one.name) != std::end(kConstants))
+    fail("line {}: '{}' cannot be assigned to", tokens_.line(), one.name);
   return one;
 }
 

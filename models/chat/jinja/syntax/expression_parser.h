@@ -22,6 +22,12 @@ class ExpressionParser {
   void enter_condition() { ++conditions_; }
   void leave_condition() { --conditions_; }
 
+  // Which of the names that stand for a macro's other arguments the text so far has.
+  struct MacroUses {
+    bool positional = false, named = false, caller = false;
+  };
+  MacroUses& macro_uses() { return macro_uses_; }
+
   ExpressionPtr expression();   // a if b else c, and all that binds tighter
   ExpressionPtr or_tuple();     // one, or several between commas
   ExpressionPtr plain_tuple();  // the same without `if`, which stands behind what `for` goes over
@@ -52,12 +58,15 @@ class ExpressionParser {
   ExpressionPtr subscript_item(ExpressionPtr object);
   ExpressionPtr filter(ExpressionPtr input);
   ExpressionPtr test(ExpressionPtr input);
+  void argument(ArgumentList& list);
   ArgumentList arguments();
+  Target one_target(bool allow_attribute);
   ArgumentList test_arguments();
   bool begins_test_argument() const;
 
   TokenStream& tokens_;
   Vocabulary vocabulary_;
+  MacroUses macro_uses_;
   int depth_ = 0, conditions_ = 0;
 };
 

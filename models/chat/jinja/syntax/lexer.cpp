@@ -34,6 +34,7 @@ constexpr std::array<std::string_view, 25> kOperators = {"==", "!=", "<=", ">=",
 class NumberScanner {
  public:
   NumberScanner(std::string_view text, bool after_dot) : text_(text) {
+    if (prefixed()) return;
     digits();
     if (after_dot) return;
     const size_t whole = at_;
@@ -45,6 +46,19 @@ class NumberScanner {
   bool is_float() const { return is_float_; }
 
  private:
+  // 0x1f, 0o17 or 0b1.
+  bool prefixed() {
+    if (text_.size() < 3 || text_[0] != '0') return false;
+    const auto value = [](char c) {
+      return is_digit(c) ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : 99;
+    };
+    const char kind = static_cast<char>(text_[1] | 0x20);
+    const int base = kind == 'x' ? 16 : kind == 'o' ? 8 : kind == 'b' ? 2 : 0;
+    size_t end = 2;
+    while (end < text_.size() && value(text_[end]) < base) ++end;
+    if (end > 2) at_ = end;
+    return end > 2;
+  }
   bool digits() {
     const size_t begin = at_;
     while (at_ < text_.size() &&

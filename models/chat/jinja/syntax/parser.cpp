@@ -75,8 +75,16 @@ class Parser {
     const int line = line_;
     const std::string name = tokens_.any_name("the name of a statement");
     const auto found = kStatements.find(name);
-    if (found == kStatements.end()) fail("line {}: the statement '{}' is not supported here", line, name);
+    if (found == kStatements.end()) fail_statement(line, name);
     (this->*found->second)(all);
+  }
+
+  [[noreturn]] static void fail_statement(int line, const std::string& name) {
+    static constexpr std::string_view kOtherFiles[] = {"include", "import", "from", "extends"};
+    if (std::ranges::find(kOtherFiles, name) != std::end(kOtherFiles))
+      fail("line {}: the statement '{}' is not supported: a chat template is one file and reads no other",
+           line, name);
+    fail("line {}: the statement '{}' is not supported here", line, name);
   }
 
   void condition(Block& all) {
@@ -107,7 +115,7 @@ class Parser {
     tokens_.expect_name("in");
     result.items = expressions_.plain_tuple();
     if (tokens_.skip_name("if")) result.condition = expressions_.expression();
-    if (tokens_.is_name("recursive")) fail("line {}: recursive loops are not supported", line);
+    result.is_recursive = tokens_.skip_name("recursive");
     end_tag();
     ++loops_;
     result.body = block({"else", "endfor"});
@@ -174,11 +182,21 @@ class Parser {
     return inside;
   }
 
+  void macro_body(Macro& macro, std::string_view end) {
+    auto& uses = expressions_.macro_uses();
+    const auto around = std::exchange(uses, {});
+    macro.body = body_without_jumps(end);
+    macro.takes_positional = uses.positional;
+    macro.takes_named = uses.named;
+    macro.takes_caller = uses.caller;
+    uses = {uses.positional || around.positional, uses.named || around.named, uses.caller || around.caller};
+  }
+
   void macro(Block& all) {
     auto macro = std::make_shared<Macro>();
     macro->name = tokens_.any_name("the name of a macro");
     parameters(*macro);
-    macro->body = body_without_jumps("endmacro");
+    macro_body(*macro, "endmacro");
     add(all, std::move(macro));
   }
 
@@ -188,7 +206,7 @@ class Parser {
     if (tokens_.is_sign("(")) parameters(*caller);
     ExpressionPtr call = expressions_.postfix_of_name();
     if (!std::holds_alternative<CallOf>(call->node)) fail("line {}: expected a call behind 'call'", line_);
-    caller->body = body_without_jumps("endcall");
+    macro_body(*caller, "endcall");
     add(all, CallBlock{std::move(call), std::move(caller)});
   }
 

@@ -42,6 +42,7 @@ struct SliceOf {
 struct ArgumentList {
   std::vector<ExpressionPtr> positional;
   std::vector<std::pair<std::string, ExpressionPtr>> named;
+  ExpressionPtr more_positional, more_named;  // *list and **mapping; empty where left out
 };
 struct CallOf {
   ExpressionPtr callee;
@@ -108,6 +109,7 @@ struct For {
   Target target;
   ExpressionPtr items, condition;  // condition: may be empty
   Block body, otherwise;
+  bool is_recursive = false;
 };
 struct Set {
   Target target;
@@ -126,6 +128,8 @@ struct Macro {
   std::string name;
   std::vector<std::pair<std::string, ExpressionPtr>> parameters;  // with defaults, which may be empty
   Block body;
+  // Each is true where the body names `varargs`, `kwargs` or `caller`. Only then may there be such arguments.
+  bool takes_positional = false, takes_named = false, takes_caller = false;
 };
 struct CallBlock {
   ExpressionPtr call;

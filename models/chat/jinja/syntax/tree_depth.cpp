@@ -22,9 +22,14 @@ template <class First, class Second>
 int depth_under(const std::pair<First, Second>& pair) {
   return std::max(depth_under(pair.first), depth_under(pair.second));
 }
+int depth_under(const ArgumentList& list);
 template <class... Parts>
 int deepest(const Parts&... parts) {
   return std::max({0, depth_under(parts)...});
+}
+
+int depth_under(const ArgumentList& list) {
+  return deepest(list.positional, list.named, list.more_positional, list.more_named);
 }
 
 int depth_of(const Literal&) { return 0; }
@@ -34,9 +39,9 @@ int depth_of(const DictDisplay& n) { return deepest(n.entries); }
 int depth_of(const AttributeOf& n) { return deepest(n.object); }
 int depth_of(const ItemOf& n) { return deepest(n.object, n.key); }
 int depth_of(const SliceOf& n) { return deepest(n.object, n.start, n.stop, n.step); }
-int depth_of(const CallOf& n) { return deepest(n.callee, n.arguments.positional, n.arguments.named); }
-int depth_of(const FilterOf& n) { return deepest(n.input, n.arguments.positional, n.arguments.named); }
-int depth_of(const TestOf& n) { return deepest(n.input, n.arguments.positional, n.arguments.named); }
+int depth_of(const CallOf& n) { return deepest(n.callee, n.arguments); }
+int depth_of(const FilterOf& n) { return deepest(n.input, n.arguments); }
+int depth_of(const TestOf& n) { return deepest(n.input, n.arguments); }
 int depth_of(const Unary& n) { return deepest(n.operand); }
 int depth_of(const Binary& n) { return deepest(n.left, n.right); }
 int depth_of(const Concat& n) { return deepest(n.parts); }

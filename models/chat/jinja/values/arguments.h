@@ -23,6 +23,10 @@ class Arguments {
 
   std::optional<Value> take(std::string_view name) {
     if (has_next()) return positional_[next_++];
+    return take_named(name);
+  }
+  // By its name alone.
+  std::optional<Value> take_named(std::string_view name) {
     for (size_t i = 0; i < named_.size(); ++i)
       if (named_[i].first == name) {
         Value value = std::move(named_[i].second);
@@ -40,6 +44,10 @@ class Arguments {
   int64_t take_integer(std::string_view name, int64_t otherwise) {
     const auto value = take(name);
     return value ? integer_in(*value, function_) : otherwise;
+  }
+  std::optional<int64_t> take_index(std::string_view name) {
+    const auto value = take(name);
+    return value && !value->is_none() ? std::optional(integer_in(*value, function_)) : std::nullopt;
   }
   bool take_flag(std::string_view name, bool otherwise) {
     const auto value = take(name);

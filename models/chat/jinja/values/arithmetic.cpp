@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "models/chat/jinja/values/operators.h"
+#include "models/chat/jinja/values/percent_format.h"
 #include "models/chat/jinja/values/python_text.h"
 
 namespace genesis::jinja {
@@ -108,21 +109,26 @@ Value arithmetic(BinaryOp op, const Value& a, const Value& b) {
   return result;
 }
 
+bool can_be_added(const Value& a, const Value& b) {
+  return are_alike(a, b) && a.sequence()->kind != SequenceKind::kRange;
+}
+
 Value repeated(Budget& budget, const Value& what, int64_t times) {
   times = std::max<int64_t>(times, 0);
-  const size_t size = size_of(what);
+  const size_t size = what.text() ? what.text()->size() : what.sequence()->items.size();
   if (times > 0 && size > 0 && static_cast<size_t>(times) > (size_t{1} << 40) / size)
-    fail("* makes a value that is too large");
-  budget.make(size * static_cast<size_t>(times));
+    fail("* makes a value of more than {} bytes", size_t{1} << 40);
   if (const std::string* text = what.text()) {
+    budget.make(size * static_cast<size_t>(times));
     std::string result;
-    for (int64_t i = 0; i < times; ++i) result += *text;
-    return result;
+    result.reserve(size * static_cast<size_t>(times));
+    for (int64_t i = 0; i < times && size > 0; ++i) result += *text;
+    return what.is_markup() ? Value::markup(std::move(result)) : Value(std::move(result));
   }
+  budget.make_items(size * static_cast<size_t>(times));
   std::vector<Value> items;
   const std::vector<Value>& each = what.sequence()->items;
-  if (!each.empty())
-    for (int64_t i = 0; i < times; ++i) items.insert(items.end(), each.begin(), each.end());
+  for (int64_t i = 0; i < times && size > 0; ++i) items.insert(items.end(), each.begin(), each.end());
   return Value::sequence(std::move(items), what.sequence()->kind);
 }
 
@@ -137,8 +143,8 @@ std::optional<Value> joined(Budget& budget, const Value& a, const Value& b) {
     if (!a.is_markup() && !b.is_markup()) return *a.text() + *b.text();
     return Value::markup(escaped(a) + escaped(b));
   }
-  if (!are_alike(a, b)) return {};
-  budget.make(size_of(a) + size_of(b));
+  if (!can_be_added(a, b)) return {};
+  budget.make_items(a.sequence()->items.size() + b.sequence()->items.size());
   std::vector<Value> items = a.sequence()->items;
   items.insert(items.end(), b.sequence()->items.begin(), b.sequence()->items.end());
   return Value::sequence(std::move(items), a.sequence()->kind);
@@ -150,9 +156,10 @@ Value binary(Budget& budget, BinaryOp op, const Value& a, const Value& b) {
   if (op == BinaryOp::kAdd)
     if (auto value = joined(budget, a, b)) return *value;
   if (op == BinaryOp::kMultiply) {
-    if ((a.text() || are_alike(a, a)) && whole_number(b)) return repeated(budget, a, *whole_number(b));
-    if ((b.text() || are_alike(b, b)) && whole_number(a)) return repeated(budget, b, *whole_number(a));
+    if ((a.text() || can_be_added(a, a)) && whole_number(b)) return repeated(budget, a, *whole_number(b));
+    if ((b.text() || can_be_added(b, b)) && whole_number(a)) return repeated(budget, b, *whole_number(a));
   }
+  if (op == BinaryOp::kModulo && a.text()) return percent_format(budget, a, b);
   if (!a.is_number() || !b.is_number()) fail_operands(sign_of(op), a, b);
   return arithmetic(op, a, b);
 }

@@ -9,26 +9,42 @@
 namespace genesis::jinja {
 
 struct Limits {
-  uint64_t steps = 100'000'000;          // expressions evaluated, and 64 bytes looked at each count as one
-  size_t text_bytes = size_t{64} << 20;  // of one text, the output among them
-  size_t made_bytes = size_t{1} << 30;   // of all values that one rendering makes
+  uint64_t steps = 40'000'000;            // evaluated expressions, and the work that they do: see Budget
+  size_t text_bytes = size_t{16} << 20;   // of one text, the output among them
+  size_t made_bytes = size_t{512} << 20;  // of all values that one rendering makes
   int depth = 500;  // of expressions and blocks inside each other, macros that call macros
 };
 
-// What is left of it. Throws Error once something is used up.
+// Approximate bytes that a text and an entry of a mapping take beside what they hold.
+constexpr size_t kTextBytes = 80, kEntryBytes = 176;
+
+// Counts what a rendering uses. Throws Error that names the limit once something is used up. Each operation charges its work
+// before it does it. A step is some 50 ns.
 class Budget {
  public:
   explicit Budget(const Limits& limits) : limits_(limits) {}
 
-  void step(size_t bytes_read = 0) {
-    steps_ += 1 + bytes_read / 64;
-    if (steps_ > limits_.steps) fail("it takes more than {} steps", limits_.steps);
-  }
-  // Ahead of an allocation of a text or a list of this size.
+  void step() { work(1); }
+  // Bytes that are copied or compared as a whole.
+  void read(size_t bytes) { work(1 + bytes / 64); }
+  // Bytes that are looked at character by character.
+  void characters(size_t bytes) { work(1 + bytes / 4); }
+  // A search for `what` bytes in a text of `bytes`, in time linear in both.
+  void search(size_t bytes, size_t what) { work(1 + (bytes + what) / 8); }
+  // Ahead of an allocation of a text of this size.
   void make(size_t bytes) {
     check_text(bytes);
-    made_ += bytes;
-    if (made_ > limits_.made_bytes) fail("it makes more than {} bytes of values", limits_.made_bytes);
+    allocate(bytes);
+    read(bytes);
+  }
+  // Ahead of a list of so many items; what the items hold is not counted.
+  void make_items(size_t count) {
+    allocate(count * kItemBytes);
+    work(1 + count);
+  }
+  void make_entries(size_t count) {
+    allocate(count * kEntryBytes);
+    work(1 + 4 * count);
   }
   void check_text(size_t bytes) const {
     if (bytes > limits_.text_bytes) fail("it makes a value of more than {} bytes", limits_.text_bytes);
@@ -52,6 +68,19 @@ class Budget {
   };
 
  private:
+  static constexpr size_t kItemBytes = 32;
+
+  void work(uint64_t steps) {
+    steps_ += steps;
+    if (steps_ > limits_.steps)
+      fail("it takes more than {} steps, the limit of one rendering", limits_.steps);
+  }
+  void allocate(size_t bytes) {
+    made_ += bytes;
+    if (bytes > limits_.made_bytes || made_ > limits_.made_bytes)
+      fail("it makes more than {} bytes of values, the limit of one rendering", limits_.made_bytes);
+  }
+
   Limits limits_;
   uint64_t steps_ = 0;
   size_t made_ = 0;

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "schema/core/error.h"
+#include "schema/file/json_problem.h"
 
 namespace genesis::jinja {
 namespace {
@@ -12,6 +13,8 @@ constexpr size_t kMaxDepth = 64;
 // Takes the parser's events; lists and objects that are open stand on a stack.
 class Builder : public nlohmann::json_sax<nlohmann::json> {
  public:
+  explicit Builder(std::string_view text) : text_(text) {}
+
   bool null() override { return add(None{}); }
   bool boolean(bool value) override { return add(value); }
   bool number_integer(number_integer_t value) override { return add(value); }
@@ -30,8 +33,8 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   bool end_object() override { return close(); }
   bool start_array(size_t) override { return open(false); }
   bool end_array() override { return close(); }
-  bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception&) override {
-    fail("it is not JSON: something is wrong at byte {}", position);
+  bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception& problem) override {
+    fail("it is not JSON: {}", json_problem(text_, position, problem.what()));
   }
   Value take() { return std::move(root_); }
 
@@ -63,6 +66,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     return add(done.is_object ? Value::dict(std::move(done.object)) : Value::list(std::move(done.list)));
   }
 
+  std::string_view text_;
   std::vector<Open> open_;
   Value root_;
 };
@@ -70,7 +74,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
 }  // namespace
 
 Value parse_json(std::string_view text) {
-  Builder builder;
+  Builder builder(text);
   nlohmann::json::sax_parse(text, &builder);
   return builder.take();
 }

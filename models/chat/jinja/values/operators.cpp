@@ -1,9 +1,11 @@
 #include "models/chat/jinja/values/operators.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "models/chat/jinja/values/python_text.h"
 #include "models/chat/jinja/values/write_value.h"
+#include "schema/file/format/utf8.h"
 
 namespace genesis::jinja {
 namespace {
@@ -12,17 +14,9 @@ bool equal_items(Budget& budget, const std::vector<Value>& a, const std::vector<
   return std::ranges::equal(a, b, [&](const Value& x, const Value& y) { return equal(budget, x, y); });
 }
 
-const Value* find_in(Budget& budget, const Dict& dict, const Value& key) {
-  if (key.text()) return dict.find(*key.text());
-  const Value* found = nullptr;
-  for (const auto& [name, item] : dict.entries)
-    if (!name.text() && equal(budget, name, key)) found = &item;
-  return found;
-}
-
 bool equal_dicts(Budget& budget, const Dict& a, const Dict& b) {
-  return a.entries.size() == b.entries.size() && std::ranges::all_of(a.entries, [&](const auto& entry) {
-           const Value* found = find_in(budget, b, entry.first);
+  return a.size() == b.size() && std::ranges::all_of(a.entries(), [&](const auto& entry) {
+           const Value* found = b.find_key(entry.first);
            return found && equal(budget, entry.second, *found);
          });
 }
@@ -39,12 +33,13 @@ std::optional<Value> at_index(const std::vector<Value>& items, int64_t index) {
   return items[static_cast<size_t>(index)];
 }
 
-std::optional<Value> character_at(const std::string& text, int64_t index) {
-  const std::vector<uint32_t> all = characters(text);
-  const auto size = static_cast<int64_t>(all.size());
-  if (index < 0) index += size;
-  if (index < 0 || index >= size) return {};
-  return Value(text_of({all[static_cast<size_t>(index)]}));
+std::optional<Value> character_at(Budget& budget, const std::string& text, int64_t index) {
+  budget.read(text.size());
+  if (index < 0) index += length_of(text);
+  if (index < 0 || static_cast<size_t>(index) >= text.size()) return {};
+  const std::string_view rest = std::string_view(text).substr(byte_of(text, index));
+  if (rest.empty()) return {};
+  return Value(rest.substr(0, utf8::first_character(rest).bytes));
 }
 
 // One end of a slice of `size` items, as Python's slice.indices() has it.
@@ -72,12 +67,26 @@ std::vector<T> sliced(const std::vector<T>& all, const Value& start, const Value
   return items;
 }
 
+// A range that is cut is a range still.
+std::string label_of_range(const std::vector<Value>& items) {
+  if (items.empty()) return "range(0, 0)";
+  const int64_t first = *items[0].integer(), step = items.size() > 1 ? *items[1].integer() - first : 1,
+                last = *items.back().integer();
+  return step == 1 ? fmt::format("range({}, {})", first, last + 1)
+                   : fmt::format("range({}, {}, {})", first, last + step, step);
+}
+
 }  // namespace
 
 std::optional<int64_t> whole_number(const Value& value) {
   if (const bool* boolean = value.boolean()) return *boolean;
   if (const int64_t* integer = value.integer()) return *integer;
   return {};
+}
+
+int64_t whole_part(double value) {
+  if (!(std::fabs(value) < 9.2e18)) fail("{} is no int of 64 bits", float_text(value));
+  return static_cast<int64_t>(value);
 }
 
 bool are_alike(const Value& a, const Value& b) {
@@ -98,7 +107,7 @@ double number_in(const Value& value, std::string_view what) {
 }
 
 bool equal(Budget& budget, const Value& a, const Value& b) {
-  budget.step(std::min(size_of(a), size_of(b)));
+  budget.read(std::min(size_of(a), size_of(b)));
   if (a.is_number() && b.is_number()) return equal_numbers(a, b);
   if (a.text() && b.text()) return *a.text() == *b.text();
   if (a.data().index() != b.data().index()) return false;
@@ -111,7 +120,7 @@ bool equal(Budget& budget, const Value& a, const Value& b) {
 }
 
 bool less(Budget& budget, const Value& a, const Value& b) {
-  budget.step(std::min(size_of(a), size_of(b)));
+  budget.read(std::min(size_of(a), size_of(b)));
   const auto left = whole_number(a), right = whole_number(b);
   if (left && right) return *left < *right;
   if (a.is_number() && b.is_number()) return number_in(a, "<") < number_in(b, "<");
@@ -125,14 +134,15 @@ bool less(Budget& budget, const Value& a, const Value& b) {
 }
 
 bool contains(Budget& budget, const Value& container, const Value& item) {
-  budget.step(size_of(container));
   if (container.is_undefined()) return false;
-  if (const std::string* text = container.text())
-    return text->find(text_in(item, "'in' with a str")) != std::string::npos;
-  if (container.dict()) return find_item(container, item).has_value();
-  if (!container.sequence()) fail_type("'in'", "a list, a mapping or a str", container);
-  const auto& items = container.sequence()->items;
-  return std::ranges::any_of(items, [&](const Value& one) { return equal(budget, one, item); });
+  if (const std::string* text = container.text()) {
+    const std::string& what = text_in(item, "'in' with a str");
+    budget.search(text->size(), what.size());
+    return find_text(*text, what) != std::string::npos;
+  }
+  if (container.dict()) return find_item(budget, container, item).has_value();
+  const auto sequence = sequence_of(budget, container);
+  return std::ranges::any_of(sequence->items, [&](const Value& one) { return equal(budget, one, item); });
 }
 
 bool compare(Budget& budget, CompareOp op, const Value& a, const Value& b) {
@@ -160,51 +170,64 @@ bool compare(Budget& budget, CompareOp op, const Value& a, const Value& b) {
 int64_t length(const Value& value) {
   if (value.is_undefined()) return 0;
   if (const std::string* text = value.text()) return length_of(*text);
-  if (const Dict* dict = value.dict()) return static_cast<int64_t>(dict->entries.size());
-  if (const Loop* loop = value.loop()) return static_cast<int64_t>(loop->items.size());
+  if (const Dict* dict = value.dict()) return static_cast<int64_t>(dict->size());
+  if (const Loop* loop = value.loop()) return static_cast<int64_t>(loop->items().size());
   if (!value.sequence() || value.sequence()->kind == SequenceKind::kGenerator)
     fail_type("length", "a list, a mapping or a str", value);
   return static_cast<int64_t>(value.sequence()->items.size());
 }
 
-std::vector<Value> items_of(Budget& budget, const Value& value) {
-  budget.step(size_of(value));
-  if (value.is_undefined()) return {};
-  if (const Sequence* sequence = value.sequence()) return sequence->items;
-  std::vector<Value> items;
+std::shared_ptr<const Sequence> sequence_of(Budget& budget, const Value& value) {
+  budget.step();
+  if (auto sequence = value.shared_sequence()) return sequence;
+  Sequence made;
   if (const Dict* dict = value.dict()) {
-    for (const auto& [key, item] : dict->entries) items.push_back(key);
+    budget.make_items(dict->size());
+    for (const auto& [key, item] : dict->entries()) made.items.push_back(key);
   } else if (const std::string* text = value.text()) {
-    budget.make(text->size() * sizeof(Value));
-    for (const uint32_t code : characters(*text)) items.emplace_back(text_of({code}));
-  } else {
+    const auto count = static_cast<size_t>(length_of(*text));
+    budget.make_items(count);
+    budget.make(count * kTextBytes);
+    for (const uint32_t code : characters(*text)) made.items.emplace_back(text_of({code}));
+  } else if (!value.is_undefined()) {
     fail("a {} has no items to go over", type_name(value));
   }
-  return items;
+  return std::make_shared<const Sequence>(std::move(made));
 }
 
-std::optional<Value> find_item(const Value& container, const Value& key) {
+std::vector<Value> items_of(Budget& budget, const Value& value) {
+  const auto sequence = sequence_of(budget, value);
+  budget.make_items(sequence->items.size());
+  return sequence->items;
+}
+
+std::optional<Value> find_item(Budget& budget, const Value& container, const Value& key) {
   if (const Dict* dict = container.dict()) {
-    Budget any({});
-    const Value* found = find_in(any, *dict, key);
+    const Value* found = dict->find_key(key);
     return found ? std::optional(*found) : std::nullopt;
   }
   const auto index = whole_number(key);
   if (!index) return {};
   if (container.sequence() && container.sequence()->has_numbers())
     return at_index(container.sequence()->items, *index);
-  return container.text() ? character_at(*container.text(), *index) : std::nullopt;
+  return container.text() ? character_at(budget, *container.text(), *index) : std::nullopt;
 }
 
 Value slice(Budget& budget, const Value& container, const Value& start, const Value& stop,
             const Value& step) {
   const int64_t by = step.is_none() ? 1 : integer_in(step, "a slice");
   if (by == 0) fail("the step of a slice is 0");
-  budget.make(size_of(container));
-  if (const std::string* text = container.text()) return text_of(sliced(characters(*text), start, stop, by));
+  if (const std::string* text = container.text()) {
+    budget.characters(text->size());
+    budget.make(text->size());
+    return text_of(sliced(characters(*text), start, stop, by));
+  }
   if (!are_alike(container, container)) fail_type("a slice", "a list or a str", container);
   std::vector<Value> items = sliced(container.sequence()->items, start, stop, by);
-  return Value::sequence(std::move(items), container.sequence()->kind);
+  budget.make_items(items.size());
+  const SequenceKind kind = container.sequence()->kind;
+  std::string label = kind == SequenceKind::kRange ? label_of_range(items) : "";
+  return Value::sequence(std::move(items), kind, std::move(label));
 }
 
 }  // namespace genesis::jinja

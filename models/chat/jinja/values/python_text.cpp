@@ -1,42 +1,14 @@
 #include "models/chat/jinja/values/python_text.h"
 
-#include <utf8proc.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <utility>
+#include <cstring>
 
 #include "schema/file/format/utf8.h"
 
 namespace genesis::jinja {
 namespace {
-
-utf8proc_category_t category(uint32_t code) { return utf8proc_category(static_cast<utf8proc_int32_t>(code)); }
-
-bool is_cased(uint32_t code) {
-  const auto type = category(code);
-  return type == UTF8PROC_CATEGORY_LU || type == UTF8PROC_CATEGORY_LL || type == UTF8PROC_CATEGORY_LT;
-}
-
-uint32_t lower_of(uint32_t code) {
-  return static_cast<uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code)));
-}
-uint32_t upper_of(uint32_t code) {
-  return static_cast<uint32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(code)));
-}
-uint32_t title_of(uint32_t code) {
-  return static_cast<uint32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(code)));
-}
-
-// Each character through `change(code)`.
-template <class Change>
-std::string changed(std::string_view text, Change&& change) {
-  std::string result;
-  result.reserve(text.size());
-  for (const uint32_t code : characters(text)) utf8::append(result, change(code));
-  return result;
-}
 
 // The bytes of the last character.
 size_t last_character(std::string_view text) {
@@ -46,26 +18,39 @@ size_t last_character(std::string_view text) {
   return bytes;
 }
 
-bool is_unwanted(std::string_view character, const std::optional<std::string>& unwanted) {
-  return unwanted ? unwanted->find(character) != std::string::npos
-                  : is_python_space(utf8::first_character(character).code);
-}
+// The characters that strip() takes away.
+class Unwanted {
+ public:
+  explicit Unwanted(const std::optional<std::string>& chosen) : is_space_(!chosen) {
+    if (!chosen) return;
+    codes_ = characters(*chosen);
+    std::ranges::sort(codes_);
+    codes_.erase(std::unique(codes_.begin(), codes_.end()), codes_.end());
+  }
+  bool has(std::string_view character) const {
+    const uint32_t code = utf8::first_character(character).code;
+    return is_space_ ? is_python_space(code) : std::ranges::binary_search(codes_, code);
+  }
+
+ private:
+  bool is_space_;
+  std::vector<uint32_t> codes_;
+};
 
 bool ends_line(uint32_t code) {
   return (code >= 0x0a && code <= 0x0d) || (code >= 0x1c && code <= 0x1e) || code == 0x85 || code == 0x2028 ||
          code == 0x2029;
 }
 
-// Whether all cased characters satisfy `is_right`, and there is one.
-template <class IsRight>
-bool all_cased(std::string_view text, IsRight&& is_right) {
-  bool any = false;
-  for (const uint32_t code : characters(text)) {
-    if (!is_cased(code)) continue;
-    if (!is_right(category(code))) return false;
-    any = true;
+// The length of the longest proper beginning of what[0..i] that is its end, too, for each i: Knuth, Morris and Pratt's table.
+std::vector<size_t> borders_of(std::string_view what) {
+  std::vector<size_t> borders(what.size(), 0);
+  for (size_t i = 1, length = 0; i < what.size(); ++i) {
+    while (length > 0 && what[i] != what[length]) length = borders[length - 1];
+    if (what[i] == what[length]) ++length;
+    borders[i] = length;
   }
-  return any;
+  return borders;
 }
 
 }  // namespace
@@ -97,15 +82,44 @@ int64_t length_of(std::string_view text) {
   return std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; });
 }
 
-std::string_view strip(std::string_view text, Side side, const std::optional<std::string>& unwanted) {
+size_t byte_of(std::string_view text, int64_t index) {
+  size_t at = 0;
+  for (; at < text.size(); ++at)
+    if ((static_cast<unsigned char>(text[at]) & 0xc0) != 0x80 && index-- == 0) break;
+  return at;
+}
+
+// memmem() is linear, unlike std::string_view::find.
+size_t find_text(std::string_view text, std::string_view what, size_t from) {
+  if (from > text.size()) return std::string_view::npos;
+  if (what.empty()) return from;
+  const void* found = memmem(text.data() + from, text.size() - from, what.data(), what.size());
+  return found ? static_cast<size_t>(static_cast<const char*>(found) - text.data()) : std::string_view::npos;
+}
+
+size_t rfind_text(std::string_view text, std::string_view what) {
+  if (what.size() > text.size()) return std::string_view::npos;
+  if (what.empty()) return text.size();
+  const std::string backward(what.rbegin(), what.rend());
+  const std::vector<size_t> borders = borders_of(backward);
+  for (size_t at = text.size(), length = 0; at-- > 0;) {
+    while (length > 0 && text[at] != backward[length]) length = borders[length - 1];
+    if (text[at] == backward[length]) ++length;
+    if (length == what.size()) return at;
+  }
+  return std::string_view::npos;
+}
+
+std::string_view strip(std::string_view text, Side side, const std::optional<std::string>& chosen) {
+  const Unwanted unwanted(chosen);
   while (side != Side::kRight && !text.empty()) {
     const size_t bytes = utf8::first_character(text).bytes;
-    if (!is_unwanted(text.substr(0, bytes), unwanted)) break;
+    if (!unwanted.has(text.substr(0, bytes))) break;
     text.remove_prefix(bytes);
   }
   while (side != Side::kLeft && !text.empty()) {
     const size_t bytes = last_character(text);
-    if (!is_unwanted(text.substr(text.size() - bytes), unwanted)) break;
+    if (!unwanted.has(text.substr(text.size() - bytes))) break;
     text.remove_suffix(bytes);
   }
   return text;
@@ -115,7 +129,7 @@ std::vector<std::string> split_by_space(std::string_view text, int64_t most) {
   std::vector<std::string> parts;
   for (text = strip(text, Side::kLeft); !text.empty(); text = strip(text, Side::kLeft)) {
     if (most >= 0 && static_cast<int64_t>(parts.size()) == most) {
-      parts.emplace_back(strip(text, Side::kRight));
+      parts.emplace_back(text);
       break;
     }
     size_t end = 0;
@@ -130,11 +144,31 @@ std::vector<std::string> split_by_space(std::string_view text, int64_t most) {
   return parts;
 }
 
+std::vector<std::string> split_by_space_from_right(std::string_view text, int64_t most) {
+  std::vector<std::string> parts;
+  for (text = strip(text, Side::kRight); !text.empty(); text = strip(text, Side::kRight)) {
+    if (most >= 0 && static_cast<int64_t>(parts.size()) == most) {
+      parts.emplace_back(text);
+      break;
+    }
+    size_t begin = text.size();
+    while (begin > 0) {
+      const size_t bytes = last_character(text.substr(0, begin));
+      if (is_python_space(utf8::first_character(text.substr(begin - bytes)).code)) break;
+      begin -= bytes;
+    }
+    parts.emplace_back(text.substr(begin));
+    text = text.substr(0, begin);
+  }
+  std::ranges::reverse(parts);
+  return parts;
+}
+
 std::vector<std::string> split_by(std::string_view text, std::string_view separator, int64_t most) {
   std::vector<std::string> parts;
   size_t at = 0;
   while (most < 0 || static_cast<int64_t>(parts.size()) < most) {
-    const size_t end = text.find(separator, at);
+    const size_t end = find_text(text, separator, at);
     if (end == std::string_view::npos) break;
     parts.emplace_back(text.substr(at, end - at));
     at = end + separator.size();
@@ -145,26 +179,21 @@ std::vector<std::string> split_by(std::string_view text, std::string_view separa
 
 std::vector<std::string> split_by_from_right(std::string_view text, std::string_view separator,
                                              int64_t most) {
-  std::vector<std::string> parts;
-  while (most < 0 || static_cast<int64_t>(parts.size()) < most) {
-    const size_t at = text.rfind(separator);
-    if (at == std::string_view::npos) break;
-    parts.emplace_back(text.substr(at + separator.size()));
-    text = text.substr(0, at);
-  }
-  parts.emplace_back(text);
+  const std::string backward(text.rbegin(), text.rend()), by(separator.rbegin(), separator.rend());
+  std::vector<std::string> parts = split_by(backward, by, most);
+  for (std::string& part : parts) std::ranges::reverse(part);
   std::ranges::reverse(parts);
   return parts;
 }
 
-std::vector<std::string> split_lines(std::string_view text) {
+std::vector<std::string> split_lines(std::string_view text, bool keep_ends) {
   std::vector<std::string> lines;
   size_t begin = 0;
   for (size_t at = 0; at < text.size();) {
     const utf8::Character next = utf8::first_character(text.substr(at));
     const size_t bytes = text.substr(at, 2) == "\r\n" ? 2 : next.bytes;
     if (ends_line(next.code)) {
-      lines.emplace_back(text.substr(begin, at - begin));
+      lines.emplace_back(text.substr(begin, at - begin + (keep_ends ? bytes : 0)));
       begin = at + bytes;
     }
     at += bytes;
@@ -186,7 +215,7 @@ std::string replaced(std::string_view text, std::string_view what, std::string_v
   while (most < 0 || done < most) {
     // An empty text stands before every character and at the end.
     const size_t from = what.empty() && done > 0 ? at + utf8::first_character(text.substr(at)).bytes : at;
-    const size_t found = text.find(what, from);
+    const size_t found = find_text(text, what, from);
     if (found == std::string_view::npos) break;
     replace_here(found);
     at = found + what.size();
@@ -194,52 +223,6 @@ std::string replaced(std::string_view text, std::string_view what, std::string_v
   }
   check(result.size() + (text.size() - at));
   return result.append(text.substr(at));
-}
-
-std::string lower(std::string_view text) { return changed(text, lower_of); }
-std::string upper(std::string_view text) { return changed(text, upper_of); }
-
-std::string capitalized(std::string_view text) {
-  bool first = true;
-  return changed(
-      text, [&](uint32_t code) { return std::exchange(first, false) ? title_of(code) : lower_of(code); });
-}
-
-std::string title(std::string_view text) {
-  bool in_word = false;
-  return changed(text, [&](uint32_t code) {
-    return std::exchange(in_word, is_cased(code)) ? lower_of(code) : title_of(code);
-  });
-}
-
-std::string title_of_words(std::string_view text) {
-  bool begins = true;
-  return changed(text, [&](uint32_t code) {
-    const bool separates =
-        is_python_space(code) ||
-        (code < 0x80 && std::string_view("-({[<").find(static_cast<char>(code)) != std::string_view::npos);
-    return std::exchange(begins, separates) ? upper_of(code) : lower_of(code);
-  });
-}
-
-bool is_lower(std::string_view text) {
-  return all_cased(text, [](auto type) { return type == UTF8PROC_CATEGORY_LL; });
-}
-bool is_upper(std::string_view text) {
-  return all_cased(text, [](auto type) { return type == UTF8PROC_CATEGORY_LU; });
-}
-bool is_decimal(uint32_t code) { return category(code) == UTF8PROC_CATEGORY_ND; }
-bool is_letter(uint32_t code) {
-  const auto type = category(code);
-  return is_cased(code) || type == UTF8PROC_CATEGORY_LM || type == UTF8PROC_CATEGORY_LO;
-}
-
-bool is_printable(uint32_t code) {
-  if (code == ' ') return true;
-  const auto type = category(code);
-  return type != UTF8PROC_CATEGORY_CC && type != UTF8PROC_CATEGORY_CF && type != UTF8PROC_CATEGORY_CS &&
-         type != UTF8PROC_CATEGORY_CO && type != UTF8PROC_CATEGORY_CN && type != UTF8PROC_CATEGORY_ZL &&
-         type != UTF8PROC_CATEGORY_ZP && type != UTF8PROC_CATEGORY_ZS;
 }
 
 std::string escaped_html(std::string_view text) {

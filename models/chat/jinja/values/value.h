@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,14 +23,17 @@ struct Namespace;
 struct Loop;
 struct Callable;
 
-struct None {};
+struct None {
+  auto operator<=>(const None&) const = default;
+};
 // What the filter `safe` gives: a text that escapes what is added to it.
 struct Markup {
   std::shared_ptr<const std::string> text;
 };
-// A view is what items() and keys() give; a generator, what map and select give, is true even when nothing is in it. Both
+// A range, the result of range(), is a list that writes itself as Python's range does. A view is the result of keys(), values()
+// and items(). A generator, the result of map, select and their kin, is true even when nothing is in it. Views and generators
 // have no items by number. (Python's generators can be gone over once; these can be again.)
-enum class SequenceKind { kList, kTuple, kView, kGenerator };
+enum class SequenceKind { kList, kTuple, kRange, kView, kGenerator };
 // A name, an attribute or an item that is not there: nothing when it is written, an error when it is used.
 struct Undefined {
   std::shared_ptr<const std::string> what;  // for messages
@@ -37,9 +41,10 @@ struct Undefined {
 
 class Value {
  public:
-  using Data = std::variant<Undefined, None, bool, int64_t, double, std::shared_ptr<const std::string>,
-                            std::shared_ptr<const Sequence>, std::shared_ptr<const Dict>, Namespace*,
-                            std::shared_ptr<const Loop>, std::shared_ptr<const Callable>, Markup>;
+  using Data =
+      std::variant<Undefined, None, bool, int64_t, double, std::shared_ptr<const std::string>,
+                   std::shared_ptr<const Sequence>, std::shared_ptr<const Dict>, std::shared_ptr<Namespace>,
+                   std::shared_ptr<const Loop>, std::shared_ptr<const Callable>, Markup>;
 
   Value() = default;
   Value(None none) : data_(none) {}
@@ -49,15 +54,15 @@ class Value {
   Value(std::string text) : data_(std::make_shared<const std::string>(std::move(text))) {}
   Value(std::string_view text) : Value(std::string(text)) {}
   Value(const char* text) : Value(std::string(text)) {}
-  Value(Namespace* space) : data_(space) {}
+  Value(std::shared_ptr<Namespace> space) : data_(std::move(space)) {}
   Value(std::shared_ptr<const Loop> loop) : data_(std::move(loop)) {}
   Value(std::shared_ptr<const Callable> callable) : data_(std::move(callable)) {}
   // These throw Error where values nest deeper than 128.
   static Value list(std::vector<Value> items);
   static Value tuple(std::vector<Value> items);
-  static Value view(std::vector<Value> items);
+  static Value view(std::vector<Value> items, std::string label);
   static Value generator(std::vector<Value> items);
-  static Value sequence(std::vector<Value> items, SequenceKind kind);
+  static Value sequence(std::vector<Value> items, SequenceKind kind, std::string label = {});
   static Value markup(std::string text);
   static Value dict(Dict entries);
   static Value undefined(std::string what);
@@ -74,12 +79,17 @@ class Value {
   }
   bool is_markup() const { return std::holds_alternative<Markup>(data_); }
   const Sequence* sequence() const { return pointee<Sequence>(); }
+  // The same, to be kept without a copy of the items.
+  std::shared_ptr<const Sequence> shared_sequence() const {
+    const auto* held = std::get_if<std::shared_ptr<const Sequence>>(&data_);
+    return held ? *held : nullptr;
+  }
   const Dict* dict() const { return pointee<Dict>(); }
   const Loop* loop() const { return pointee<Loop>(); }
   const Callable* callable() const { return pointee<Callable>(); }
   Namespace* space() const {
-    const auto* held = std::get_if<Namespace*>(&data_);
-    return held ? *held : nullptr;
+    const auto* held = std::get_if<std::shared_ptr<Namespace>>(&data_);
+    return held ? held->get() : nullptr;
   }
   bool is_number() const { return boolean() || integer() || real(); }
 
@@ -97,29 +107,53 @@ struct Sequence {
   std::vector<Value> items;
   SequenceKind kind = SequenceKind::kList;
   int depth = 1;
-  bool has_numbers() const { return kind == SequenceKind::kList || kind == SequenceKind::kTuple; }
+  // A range has here how it is written, a view the name of its type, and a tuple that groupby made "group".
+  std::string label = {};
+  bool has_numbers() const { return kind != SequenceKind::kView && kind != SequenceKind::kGenerator; }
 };
 
-// Keeps the order in which its keys came. Keys are texts, but for those that a template writes.
-struct Dict {
-  std::vector<std::pair<Value, Value>> entries;
-  std::map<std::string, size_t, std::less<>> names;  // where the keys stand that are texts
-  int depth = 1;
-
+// Keeps the order in which its keys came. A key is a text, a number, a boolean or none. As in Python, 1, 1.0 and true are one
+// key.
+class Dict {
+ public:
+  // Throws Error where the key is of another type.
   void set(const Value& key, Value value);
   const Value* find(std::string_view name) const;
+  const Value* find_key(const Value& key) const;  // null, too, where no key is of this type
+
+  const std::vector<std::pair<Value, Value>>& entries() const { return entries_; }
+  size_t size() const { return entries_.size(); }
+  int depth() const { return depth_; }
+
+ private:
+  friend class Value;
+  using OtherKey = std::variant<None, int64_t, double>;
+  static std::optional<OtherKey> other_key(const Value& key);
+
+  std::vector<std::pair<Value, Value>> entries_;
+  // Places of the keys in the entries. The names are the texts of the keys, which copies share.
+  std::map<std::string_view, size_t> names_;
+  std::map<OtherKey, size_t> others_;
+  int depth_ = 1;
 };
 
-// The one thing that a template can change. The interpreter owns it, so that it may hold itself.
+// The one value that a template can change, so that it may hold itself: the rendering empties all namespaces when it ends.
 struct Namespace {
   std::map<std::string, Value, std::less<>> attributes;
 };
 
 // `loop` inside of for.
 struct Loop {
-  std::vector<Value> items;
+  std::shared_ptr<const Sequence> sequence;
   size_t index = 0;
   int depth = 1;
+  int level = 0;  // how many calls of loop() this one stands in
+  std::function<Value(const Value& items)> recurse =
+      {};  // loop(items); empty where the loop is not recursive
+  // The arguments of the last loop.changed(), which the method changes.
+  std::shared_ptr<std::optional<std::vector<Value>>> last_changed = {};
+
+  const std::vector<Value>& items() const { return sequence->items; }
 };
 
 struct Callable {
@@ -131,6 +165,8 @@ struct Callable {
 int depth_of(const Value& value);
 // As Python names it: "str", "list".
 std::string type_name(const Value& value);
+// Lists, tuples and ranges are of different types, as in Python.
+bool is_tuple(const Value& value);
 bool is_true(const Value& value);
 // About what it takes to look at all of it once.
 size_t size_of(const Value& value);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "models/chat/jinja/values/casing.h"
 #include "models/chat/jinja/values/python_text.h"
 #include "schema/file/format/utf8.h"
 
@@ -44,10 +45,12 @@ class CountedText {
  protected:
   explicit CountedText(Budget& budget) : budget_(budget) {}
   void append(std::string_view more) {
-    budget_.step(more.size());
+    budget_.read(more.size());
     budget_.check_text(text_.size() + more.size());
     text_ += more;
   }
+  // Charges a text that is written with escapes, ahead of the work.
+  void charge(const std::string& text) { budget_.characters(text.size()); }
 
   Budget& budget_;
 
@@ -60,9 +63,11 @@ class ReprWriter : public CountedText {
   explicit ReprWriter(Budget& budget) : CountedText(budget) {}
 
   void write(const Value& value) {
-    if (const std::string* text = value.text())
+    if (const std::string* text = value.text()) {
+      charge(*text);
       return append(value.is_markup() ? "Markup(" + quoted(*text) + ")" : quoted(*text));
-    if (const Sequence* sequence = value.sequence(); sequence && sequence->has_numbers())
+    }
+    if (const Sequence* sequence = value.sequence(); sequence && sequence->kind != SequenceKind::kGenerator)
       return write(*sequence);
     if (const Dict* dict = value.dict()) return write(*dict);
     append(value.is_undefined() ? "Undefined" : to_text(budget_, value));
@@ -70,7 +75,10 @@ class ReprWriter : public CountedText {
 
  private:
   void write(const Sequence& sequence) {
-    const bool is_tuple = sequence.kind == SequenceKind::kTuple;
+    if (sequence.kind == SequenceKind::kRange) return append(sequence.label);
+    const bool is_tuple = sequence.kind == SequenceKind::kTuple,
+               is_view = sequence.kind == SequenceKind::kView;
+    if (is_view) append(sequence.label + "(");
     append(is_tuple ? "(" : "[");
     for (size_t i = 0; i < sequence.items.size(); ++i) {
       if (i > 0) append(", ");
@@ -78,15 +86,16 @@ class ReprWriter : public CountedText {
     }
     if (is_tuple && sequence.items.size() == 1) append(",");
     append(is_tuple ? ")" : "]");
+    if (is_view) append(")");
   }
 
   void write(const Dict& dict) {
     append("{");
-    for (size_t i = 0; i < dict.entries.size(); ++i) {
+    for (size_t i = 0; i < dict.size(); ++i) {
       if (i > 0) append(", ");
-      write(dict.entries[i].first);
+      write(dict.entries()[i].first);
       append(": ");
-      write(dict.entries[i].second);
+      write(dict.entries()[i].second);
     }
     append("}");
   }
@@ -120,9 +129,11 @@ class JsonWriter : public CountedText {
   JsonWriter(Budget& budget, const JsonStyle& style) : CountedText(budget), style_(style) {}
 
   void write(const Value& value) {
-    if (const Sequence* sequence = value.sequence(); sequence && sequence->has_numbers())
+    if (const Sequence* sequence = value.sequence();
+        sequence && (sequence->kind == SequenceKind::kList || sequence->kind == SequenceKind::kTuple))
       return write(*sequence);
     if (const Dict* dict = value.dict()) return write(*dict);
+    if (value.text()) charge(*value.text());
     append(scalar(value));
   }
 
@@ -168,7 +179,7 @@ class JsonWriter : public CountedText {
 
   void write(const Dict& dict) {
     std::vector<const std::pair<Value, Value>*> entries;
-    for (const auto& entry : dict.entries) entries.push_back(&entry);
+    for (const auto& entry : dict.entries()) entries.push_back(&entry);
     if (style_.sort_keys)
       std::ranges::stable_sort(entries, [](auto* a, auto* b) {
         return text_in(a->first, "a sorted key") < text_in(b->first, "a sorted key");
@@ -187,13 +198,18 @@ class JsonWriter : public CountedText {
 }  // namespace
 
 std::string to_text(Budget& budget, const Value& value) {
-  if (const std::string* text = value.text()) return *text;
+  if (const std::string* text = value.text()) {
+    budget.read(text->size());
+    return *text;
+  }
   if (value.is_undefined()) return "";
   if (value.is_none()) return "None";
   if (const bool* boolean = value.boolean()) return *boolean ? "True" : "False";
   if (const int64_t* integer = value.integer()) return std::to_string(*integer);
   if (const double* real = value.real()) return float_text(*real);
-  if ((value.sequence() && value.sequence()->has_numbers()) || value.dict()) return to_repr(budget, value);
+  if (const Sequence* sequence = value.sequence();
+      value.dict() || (sequence && sequence->kind != SequenceKind::kGenerator))
+    return to_repr(budget, value);
   fail("a {} cannot be written out: make a list of it with `| list`", type_name(value));
 }
 
