@@ -16,8 +16,12 @@ using jinja::Value;
 
 bool is_assistant(const Value& message) { return *message.dict()->find("role")->text() == "assistant"; }
 
-bool has_weight(const Value& message, size_t index) {
-  const Value* weight = message.dict()->find("weight");
+// "weight" is OpenAI's name, "train" axolotl's.
+bool counts(const Value& message, size_t index) {
+  const Value *weight = message.dict()->find("weight"), *train = message.dict()->find("train");
+  if (train && !train->is_none() && !train->boolean())
+    fail("the 'train' of message {} is neither true nor false", index);
+  if (train && train->boolean() && !*train->boolean()) return false;
   if (!weight || weight->is_none()) return true;
   if (const int64_t* number = weight->integer(); number && (*number == 0 || *number == 1))
     return *number == 1;
@@ -31,9 +35,9 @@ std::vector<bool> learnt_messages(const Value& messages) {
   if (std::none_of(all.begin(), all.end(), is_assistant))
     fail("no message is the assistant's: there is nothing to learn");
   std::vector<bool> learnt;
-  for (size_t i = 0; i < all.size(); ++i) learnt.push_back(has_weight(all[i], i) && is_assistant(all[i]));
+  for (size_t i = 0; i < all.size(); ++i) learnt.push_back(counts(all[i], i) && is_assistant(all[i]));
   if (std::find(learnt.begin(), learnt.end(), true) == learnt.end())
-    fail("every message of the assistant has a 'weight' of 0: there is nothing to learn");
+    fail("every message of the assistant has a 'weight' of 0 or 'train' false: there is nothing to learn");
   return learnt;
 }
 
@@ -44,7 +48,8 @@ void keep_learnt(Rendered& rendered, const Value& messages, const std::vector<bo
   if (static_cast<size_t>(std::count(learnt.begin(), learnt.end(), true)) == answers) return;
   if (rendered.generations.size() != answers)
     fail(
-        "a message has a 'weight' of 0, and the chat template marks {} texts of {} answers with {{% "
+        "a message has a 'weight' of 0 or 'train' false, and the chat template marks {} texts of {} answers "
+        "with {{% "
         "generation %}}, so that it "
         "cannot be told which is its",
         rendered.generations.size(), answers);
@@ -88,16 +93,41 @@ std::string before_answer(const ChatTemplate& chat, const Value& messages, size_
   }
 }
 
+// Bounds what finding answers by prefixes renders: work that grows with the square of a conversation's length.
+class PrefixWork {
+ public:
+  explicit PrefixWork(size_t messages) : messages_(messages) {}
+  void add(size_t units) {
+    units_ += units;
+    if (units_ > kMax)
+      fail(
+          "finding the answers of a conversation of {} messages takes too long, as it is rendered up to each "
+          "of "
+          "them: split it, or mark answers in the chat template with {{% generation %}}",
+          messages_);
+  }
+  void add_text(size_t bytes) { add(bytes / kBytesOfUnit); }
+
+ private:
+  static constexpr size_t kMax = 8'000'000;    // rendered messages: some seconds
+  static constexpr size_t kBytesOfUnit = 1024;  // text that takes as long as a message
+  size_t messages_, units_ = 0;
+};
+
 // What the model is to write where, found by rendering the messages up to each answer. An answer is learnt in the text that
 // ends with it, as the model will read it, or in that of a later answer where this begins with it.
 std::vector<Rendered> texts_by_prefixes(const ChatTemplate& chat, const Value& messages,
                                         const std::vector<bool>& learnt, const jinja::Dict& variables,
                                         const std::string& whole) {
   std::vector<Rendered> texts;  // the last first
+  PrefixWork work(learnt.size());
+  for (size_t i = 0; i < learnt.size(); ++i)
+    if (learnt[i]) work.add(2 * i + 1);
   for (size_t i = messages.sequence()->items.size(); i-- > 0;) {
     if (!learnt[i]) continue;
     std::string after = chat.render(first_messages(messages, i + 1), {.variables = variables}).text;
     const std::string before = before_answer(chat, messages, i, variables, after);
+    work.add_text(before.size() + after.size());
     if (!after.starts_with(before))
       fail(
           "the chat template renders what stands before message {} in another way with it, so that what the "
@@ -106,8 +136,9 @@ std::vector<Rendered> texts_by_prefixes(const ChatTemplate& chat, const Value& m
     const Span answer{before.size(), after.size()};
     if (texts.empty() && whole.starts_with(after)) after = whole;
     if (texts.empty() || !texts.back().text.starts_with(after)) texts.push_back({.text = std::move(after)});
-    texts.back().generations.insert(texts.back().generations.begin(), answer);
+    texts.back().generations.push_back(answer);
   }
+  for (Rendered& text : texts) std::ranges::reverse(text.generations);
   std::ranges::reverse(texts);
   return texts;
 }
@@ -153,10 +184,11 @@ Sample sample_of(const text::Tokenizer& tokenizer, const Rendered& rendered, boo
   const std::vector<Span> places = token_spans(tokenizer, rendered.text, ids);
   Sample sample{{ids.begin(), ids.end()}, std::vector<bool>(ids.size())};
   for (const Span& span : rendered.generations) {
+    // Places are in order.
     const auto first =
-        std::ranges::find_if(places, [&](const Span& place) { return place.end > span.begin; });
+        std::ranges::partition_point(places, [&](const Span& place) { return place.end <= span.begin; });
     const auto last =
-        std::find_if(first, places.end(), [&](const Span& place) { return place.begin >= span.end; });
+        std::partition_point(first, places.end(), [&](const Span& place) { return place.begin < span.end; });
     const auto begin = static_cast<size_t>(first - places.begin()),
                end = static_cast<size_t>(last - places.begin());
     std::fill(sample.is_target.begin() + (first - places.begin()),
@@ -193,8 +225,9 @@ std::vector<Span> token_spans(const text::Tokenizer& tokenizer, std::string_view
   return spans;
 }
 
-std::vector<Sample> SampleMaker::of_messages(const Value& messages, const jinja::Dict& variables) const {
-  check_messages(messages);
+std::vector<Sample> SampleMaker::of_messages(const Value& given, const jinja::Dict& variables) const {
+  check_messages(given);
+  const Value messages = normalized_messages(given);
   const std::vector<bool> learnt = learnt_messages(messages);
   Rendered whole = chat_.render(messages, {.variables = variables});
   if (whole.lost_generation)

@@ -26,11 +26,13 @@ class SampleMaker {
   // An answer that a conversation begins with is found where the template renders no empty list, too: behind the first generation
   // prompt.
   //
-  // An answer whose message has "weight": 0 is read and not learnt, as in OpenAI's files. `variables` is what else the template
-  // sees: tools.
+  // An answer whose message has "weight": 0, as in OpenAI's files, or "train": false, as in axolotl's, is read and not learnt.
+  // `variables` is what else the template sees: tools.
   //
-  // Throws Error where no answer is to be learnt, where a weight is neither 0 nor 1, and where an answer does not begin with the
-  // generation prompt.
+  // Without {% generation %}, the conversation is rendered up to each answer, which takes time with the square of its length.
+  //
+  // Throws Error where no answer is to be learnt, where a weight is neither 0 nor 1 or "train" is no boolean, where an answer does not
+  // begin with the generation prompt, and where rendering up to each answer would take too long.
   std::vector<Sample> of_messages(const jinja::Value& messages, const jinja::Dict& variables = {}) const;
   // Plain text: all of it is learnt, and the end of it where the folder names an eos_token.
   Sample of_text(std::string_view text) const;

@@ -193,6 +193,81 @@ TEST(SampleMaker, AnswersThatLaterTurnsRewriteHaveSamplesOfTheirOwn) {
              "<think>\n\n</think>\n\ne<|im_end|>\n|"}));
 }
 
+// axolotl's name of a weight of 0.
+TEST(SampleMaker, AnAnswerWithTrainFalseIsReadAndNotLearnt) {
+  const SampleMaker any = maker(
+      "{% for m in messages %}{{ m.role + ':' + m.content }}{% endfor %}{% if add_generation_prompt "
+      "%}assistant:{% "
+      "endif %}");
+  const auto learnt_of = [&](const char* first, const char* second) {
+    return learnt(any.of_messages(jinja::parse_json(fmt::format(
+                                      R"([{{"role": "user", "content": "a", "train": false}},
+      {{"role": "assistant", "content": "one"{}}}, {{"role": "user", "content": "b"}}, {{"role": "assistant", "content": "two"{}}}])",
+                                      first, second)))
+                      .at(0));
+  };
+  EXPECT_EQ(learnt_of(R"(, "train": false)", ""), "two|");
+  EXPECT_EQ(learnt_of(R"(, "train": true)", R"(, "train": null)"), "one|two|");
+  EXPECT_EQ(learnt_of(R"(, "train": true, "weight": 0)", ""), "two|");
+  EXPECT_EQ(learnt_of(R"(, "train": false, "weight": 1)", ""), "two|");
+  EXPECT_NE(error_of([&] { learnt_of(R"(, "train": "no")", ""); }).find("'train' of message 1"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { learnt_of(R"(, "train": false)", R"(, "train": false)"); }).find("'train' false"),
+            std::string::npos);
+}
+
+// The rules of transformers 5.24: keys without a value are left out, and thoughts stand under all of their names.
+TEST(ChatTemplate, PassesMessagesOnAsTransformersDoes) {
+  const auto render = [](const std::string& source, const std::string& message) {
+    return ChatTemplate::parse(source).render(parse_messages("[" + message + "]")).text;
+  };
+  const std::string call =
+      R"({"role": "assistant", "content": null, "tool_calls": [{"function": {"arguments": null}}]})";
+  EXPECT_EQ(
+      render("[{{ messages[0].content }}]{{ messages[0].content is defined }}{{ messages[0]|length }}", call),
+      "[]False2");
+  EXPECT_EQ(render("{{ messages[0].tool_calls[0] }}", call), "{'function': {'arguments': None}}");
+  EXPECT_EQ(render("{{ messages[0].tool_calls is defined }}",
+                   R"({"role": "user", "content": "a", "tool_calls": null})"),
+            "False");
+  const std::string all =
+      "{% set m = messages[0] %}{{ m.thinking }}|{{ m.reasoning_content }}|{{ m.reasoning }}";
+  for (const char* name : {"thinking", "reasoning_content", "reasoning"})
+    EXPECT_EQ(render(all, fmt::format(R"({{"role": "assistant", "content": "a", "{}": "why"}})", name)),
+              "why|why|why");
+  EXPECT_EQ(
+      render(all, R"({"role": "assistant", "content": "a", "thinking": "x", "reasoning_content": null})"),
+      "x|x|x");
+  EXPECT_EQ(
+      render(all, R"({"role": "assistant", "content": "a", "thinking": "x", "reasoning_content": "y"})"),
+      "x|y|y");
+  EXPECT_EQ(render(all, R"({"role": "assistant", "content": "a"})"), "||");
+}
+
+TEST(SampleMaker, LearnsThoughtsUnderAnyName) {
+  const SampleMaker any = maker(
+      "{% for m in messages %}{{ m.role + ':' }}{% if m.thinking %}({{ m.thinking }}){% endif %}{{ m.content "
+      "}}{% endfor %}"
+      "{% if add_generation_prompt %}assistant:{% endif %}");
+  EXPECT_EQ(learnt(any.of_messages(jinja::parse_json(R"([{"role": "user", "content": "a"},
+      {"role": "assistant", "content": "b", "reasoning_content": "why"}])"))
+                       .at(0)),
+            "(why)b|");
+}
+
+// Rendering up to each answer takes time with the square of a conversation's length.
+TEST(SampleMaker, RefusesConversationsThatTakeTooLong) {
+  std::vector<Value> talk;
+  for (int i = 0; i < 20'000; ++i) talk.push_back(make_message(i % 2 == 0 ? "user" : "assistant", "a"));
+  const auto error = [&](const char* answer) {
+    const SampleMaker any = maker(fmt::format(
+        "{{% for m in messages %}}{}{{% endfor %}}{{% if add_generation_prompt %}}b{{% endif %}}", answer));
+    return error_of([&] { any.of_messages(Value::list(talk)); });
+  };
+  EXPECT_NE(error("{{ m.content }}").find("generation %}"), std::string::npos);
+  EXPECT_EQ(error("{% if m.role == 'user' %}a{% else %}{% generation %}a{% endgeneration %}{% endif %}"), "");
+}
+
 TEST(SampleMaker, RefusesTemplatesThatHideWhatIsSaid) {
   const auto error = [](const std::string& source) {
     return error_of([&] { maker(source).of_messages(parse_messages(kTalk)); });
