@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "schema/core/error.h"
+#include "schema/file/json_problem.h"
 #include "schema/file/json_text.h"
 
 namespace genesis::corpus {
@@ -75,14 +76,13 @@ void texts_of(const Chunk& chunk, std::string_view mark,
   }
 }
 
-std::string why_no_json(std::string_view line) {
-  try {
-    static_cast<void>(parse_json_text(line).is_null());
-  } catch (const nlohmann::json::parse_error& problem) {
-    return fmt::format("something is wrong at byte {}: cut short, or not UTF-8?", problem.byte);
-  } catch (const nlohmann::json::exception&) {
+std::string fields_of(const nlohmann::json& object) {
+  std::string names;
+  for (const auto& [name, value] : object.items()) {
+    if (names.size() > 100) return names + ", ...";
+    names += fmt::format("{}'{}'", names.empty() ? "" : ", ", name);
   }
-  return "a number is too large";
+  return names.empty() ? "none" : names;
 }
 
 }  // namespace
@@ -98,7 +98,12 @@ std::string document_in(std::string_view line) {
         "the object has 'messages' and no field 'text': text is read here, and a file is taken for "
         "conversations where one "
         "stands among its first lines");
-  if (text == object.end()) fail("the object has no field 'text'");
+  if (text == object.end() && object.contains("conversations")) fail("{}", kShareGptRow);
+  if (text == object.end())
+    fail(
+        "the object has no field 'text' (its fields: {}): text is {{\"text\": ...}}, a conversation "
+        "{{\"messages\": [...]}}",
+        fields_of(object));
   if (!text->is_string()) fail("field 'text' is not a text but {}", text->type_name());
   return text->get<std::string>();
 }

@@ -13,6 +13,13 @@
 
 namespace genesis::corpus {
 
+// Why a row with "conversations" is refused.
+inline constexpr std::string_view kShareGptRow =
+    "this is a row of ShareGPT ('conversations' with 'from' and 'value'), which is not read: write it as "
+    "{\"messages\": [{\"role\": ..., \"content\": ...}]}, where 'value' becomes 'content', 'from' becomes "
+    "'role', and "
+    "its 'human' becomes 'user', 'gpt' becomes 'assistant'";
+
 // The document of a line, which is JSON with a text "text"; "" for an empty line. Throws Error for any other.
 std::string document_in(std::string_view line);
 

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "models/chat/jinja/values/json_value.h"
+#include "models/corpus/documents.h"
 #include "models/corpus/text_files.h"
 #include "schema/core/parallel.h"
 #include "schema/file/io/read_file.h"
@@ -35,6 +36,7 @@ std::vector<chat::Sample> samples_of(std::string_view line, const chat::SampleMa
   const Value value = jinja::parse_json(line);
   if (!value.dict()) fail("expected an object with 'messages' or 'text', got {}", type_name(value));
   const Value *messages = value.dict()->find("messages"), *text = value.dict()->find("text");
+  if (!messages && !text && value.dict()->find("conversations")) fail("{}", corpus::kShareGptRow);
   if ((messages != nullptr) == (text != nullptr)) fail("expected an object with either 'messages' or 'text'");
   if (messages) return maker.of_messages(*messages, chat::template_variables(*value.dict()));
   if (!text->text()) fail("'text' is not a text");

@@ -4,12 +4,14 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "models/corpus/documents.h"
 #include "models/corpus/text_files.h"
 #include "models/data/sources.h"
 #include "schema/file/foreign/npy.h"
 #include "schema/file/foreign/safetensors.h"
 #include "schema/file/io/file_ending.h"
 #include "schema/file/io/read_file.h"
+#include "schema/file/json_problem.h"
 #include "schema/file/json_text.h"
 
 namespace genesis::data {
@@ -93,10 +95,12 @@ class JsonLines {
 
   void add(const std::string& line) {
     const auto object = try_parse_json_text(line);
-    if (object.is_discarded())
-      fail("expected a JSON object, this line is not JSON (cut short, or not UTF-8)");
+    if (object.is_discarded()) fail("expected a JSON object, this line is not JSON ({})", why_no_json(line));
     if (!object.is_object()) fail("expected a JSON object, got {}", object.type_name());
     if (object.contains("text")) return add_text(object["text"]);
+    if (object.contains("conversations") && object["conversations"].is_array() &&
+        !object["conversations"].empty() && object["conversations"][0].is_object())
+      fail("{}", corpus::kShareGptRow);
     if (is_text()) fail("earlier lines have a field 'text', this one has none");
     for (const auto& [name, value] : object.items()) add_value(name, value);
     ++rows_;
