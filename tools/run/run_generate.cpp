@@ -275,7 +275,6 @@ void write_batch(const Model& model, const TextCodec& codec, Samples samples, co
   const auto next = [&]() -> std::optional<text::Request> {
     std::optional<Sample> sample = samples.next();
     if (!sample) return std::nullopt;
-    check(generator, *sample);
     text::Request request = std::move(sample->request);
     under_way.emplace(taken++, std::move(*sample));
     return request;
