@@ -19,27 +19,44 @@ struct AddedToken {
   bool special = false;      // left out of decoded text when that is asked for
 };
 
-// Finds some of them: of those that begin first, the longest.
+// Finds added tokens: the leftmost match, and the longest of several that begin there. The search is an Aho-Corasick automaton
+// (1975) that runs from the end of the text to its beginning, so that it yields the longest token that begins at each
+// position. It takes time proportional to the text, whatever the tokens are.
 class AddedTokenFinder {
  public:
-  // Throws Error when two tokens have the same content.
-  void add(const AddedToken& token);
+  AddedTokenFinder() = default;
+  // Finds the first of several tokens with equal content, and none with empty content. Throws Error if the contents are too
+  // long in total.
+  explicit AddedTokenFinder(std::vector<AddedToken> tokens);
 
   struct Piece {
     std::string_view text;
     const AddedToken* token = nullptr;  // null: text between tokens
   };
-  // All of `text`, in its order.
+  // Returns all of `text`, in order. A token is left out if an earlier token's `rstrip` has consumed all of it.
   std::vector<Piece> split(std::string_view text) const;
 
  private:
-  // The longest token that `text` begins with.
-  const AddedToken* longest_at(std::string_view text) const;
+  struct Match {
+    size_t begin;
+    const AddedToken* token;
+  };
+  struct Node {
+    uint32_t parent = 0, fallback = 0;
+    int64_t token = -1;  // the longest that is read here, from its end
+    unsigned char byte = 0;
+  };
+
+  void add(size_t token);
+  void link();
+  uint32_t next(uint32_t node, unsigned char byte) const;
+  // Returns the longest token at each position that begins one, last position first.
+  std::vector<Match> matches_in(std::string_view text) const;
 
   std::vector<AddedToken> tokens_;
-  std::unordered_map<uint64_t, uint32_t> steps_;  // a tree: node, byte -> node; 0 is the root
-  std::vector<int64_t> token_at_ = {-1};          // by node; -1: no token ends here
-  bool begins_[256] = {};
+  std::vector<Node> nodes_;                       // a tree; 0 is the root
+  std::unordered_map<uint64_t, uint32_t> steps_;  // node, byte -> node
+  bool ends_[256] = {};                           // bytes that tokens end with
 };
 
 }  // namespace genesis::text

@@ -4,9 +4,12 @@
 #include <bit>
 #include <cstring>
 #include <queue>
+#include <utility>
 
 #include "models/tokenizer/byte_alphabet.h"
 #include "models/tokenizer/word_hash.h"
+#include "schema/core/error.h"
+#include "schema/file/format/utf8.h"
 
 namespace genesis::text {
 namespace {
@@ -32,19 +35,34 @@ void WordCache::keep(Entry& entry, std::string_view word, const int64_t* ids, si
   std::copy_n(ids, count, entry.ids);
 }
 
-Bpe::Bpe(const Vocabulary& vocabulary, const std::vector<Merge>& merges, bool whole_words_first)
-    : rules_(std::bit_ceil(2 * merges.size() + 2)) {
+Bpe::Bpe(const BpeModel& model, bool is_byte_level)
+    : is_byte_level_(is_byte_level),
+      fuses_unknown_(model.fuse_unk),
+      unknown_token_(model.unk_token),
+      rules_(std::bit_ceil(2 * model.merges.size() + 2)) {
+  const auto id_of = [&](const std::string& token) {
+    const auto found = model.vocabulary.find(token);
+    return found == model.vocabulary.end() ? -1 : int64_t{found->second};
+  };
+  if (!unknown_token_.empty()) unknown_ = id_of(unknown_token_);
   for (size_t byte = 0; byte < 256; ++byte) {
-    const auto found = vocabulary.find(alphabet_text(std::string(1, static_cast<char>(byte))));
-    id_of_byte_[byte] = found == vocabulary.end() ? -1 : int64_t{found->second};
+    id_of_byte_[byte] = id_of(alphabet_text(std::string(1, static_cast<char>(byte))));
+    fallback_[byte] = model.byte_fallback ? id_of(fmt::format("<0x{:02X}>", byte)) : -1;
   }
-  for (size_t rank = 0; rank < merges.size(); ++rank) {
-    const uint64_t pair = pair_of(merges[rank].left, merges[rank].right);
-    rules_[slot_of(pair)] = {pair, static_cast<uint32_t>(rank), merges[rank].result};
+  for (size_t rank = 0; rank < model.merges.size(); ++rank) {
+    const Merge& merge = model.merges[rank];
+    const uint64_t pair = pair_of(merge.left, merge.right);
+    rules_[slot_of(pair)] = {pair, static_cast<uint32_t>(rank), merge.result};
   }
-  if (!whole_words_first) return;
-  for (const auto& [token, id] : vocabulary)
-    if (const auto bytes = alphabet_bytes(token)) whole_words_.emplace(*bytes, id);
+  for (const auto& [token, id] : model.vocabulary) {
+    const utf8::Character first = utf8::first_character(token);
+    if (!is_byte_level && first.bytes == token.size()) id_of_code_.emplace(first.code, id);
+    if (!model.whole_words_first) continue;
+    if (!is_byte_level)
+      whole_words_.emplace(token, id);
+    else if (const auto bytes = alphabet_bytes(token))
+      whole_words_.emplace(*bytes, id);
+  }
 }
 
 size_t Bpe::slot_of(uint64_t pair) const {
@@ -68,17 +86,76 @@ void Bpe::encode(std::string_view word, WordCache& cache, std::vector<int64_t>& 
   if (entry) WordCache::keep(*entry, word, ids.data() + before, ids.size() - before);
 }
 
+// Collects the symbols that a word starts with. An unknown token is written when the next known character arrives, as in
+// `tokenizers`: byte tokens that come in between are written before it.
+class Bpe::SymbolWriter {
+ public:
+  explicit SymbolWriter(const Bpe& bpe) : bpe_(bpe) {}
+
+  // `text` is how the vocabulary would have the character.
+  void add(int64_t id, std::string_view text) {
+    if (id >= 0) {
+      flush();
+      symbols_.push_back(static_cast<uint32_t>(id));
+    } else if (!falls_back(text) && !bpe_.unknown_token_.empty()) {
+      add_unknown(text);
+    }
+  }
+  Symbols finish() {
+    flush();
+    return std::move(symbols_);
+  }
+
+ private:
+  bool falls_back(std::string_view text) {
+    const auto id_of = [&](char byte) { return bpe_.fallback_[static_cast<unsigned char>(byte)]; };
+    if (std::ranges::any_of(text, [&](char byte) { return id_of(byte) < 0; })) return false;
+    for (const char byte : text) symbols_.push_back(static_cast<uint32_t>(id_of(byte)));
+    return true;
+  }
+  void add_unknown(std::string_view text) {
+    if (bpe_.unknown_ < 0)
+      fail("the text has '{}', which is no token, and neither is model.unk_token '{}'", text,
+           bpe_.unknown_token_);
+    if (!bpe_.fuses_unknown_) flush();
+    waits_ = true;
+  }
+  void flush() {
+    if (std::exchange(waits_, false)) symbols_.push_back(static_cast<uint32_t>(bpe_.unknown_));
+  }
+
+  const Bpe& bpe_;
+  Symbols symbols_;
+  bool waits_ = false;
+};
+
+Bpe::Symbols Bpe::symbols_of(std::string_view word) const {
+  SymbolWriter writer(*this);
+  if (is_byte_level_) {
+    for (const char byte : word) {
+      const int64_t id = id_of_byte_[static_cast<unsigned char>(byte)];
+      writer.add(id, id >= 0 ? std::string() : alphabet_text(std::string(1, byte)));
+    }
+    return writer.finish();
+  }
+  for (size_t at = 0; at < word.size();) {
+    const utf8::Character character = utf8::first_character(word.substr(at));
+    const auto found = id_of_code_.find(character.code);
+    writer.add(found == id_of_code_.end() ? -1 : int64_t{found->second}, word.substr(at, character.bytes));
+    at += character.bytes;
+  }
+  return writer.finish();
+}
+
 void Bpe::encode_new(std::string_view word, std::vector<int64_t>& ids) const {
   if (const auto whole = whole_words_.find(word); whole != whole_words_.end())
     return ids.push_back(whole->second);
-  std::vector<uint32_t> symbols;
-  for (const unsigned char byte : word)
-    if (id_of_byte_[byte] >= 0) symbols.push_back(static_cast<uint32_t>(id_of_byte_[byte]));
+  Symbols symbols = symbols_of(word);
   symbols.size() <= kShort ? merge_short(symbols) : merge_long(symbols);
   ids.insert(ids.end(), symbols.begin(), symbols.end());
 }
 
-void Bpe::merge_short(std::vector<uint32_t>& symbols) const {
+void Bpe::merge_short(Symbols& symbols) const {
   std::array<uint32_t, kShort> ranks;  // of each symbol with the one behind it
   const auto rank_at = [&](size_t i) {
     ranks[i] = i + 1 < symbols.size() ? rule(symbols[i], symbols[i + 1]).rank : kNoRank;
@@ -97,7 +174,7 @@ void Bpe::merge_short(std::vector<uint32_t>& symbols) const {
 }
 
 // A heap of merges that were possible when they were pushed, over a list of symbols.
-void Bpe::merge_long(std::vector<uint32_t>& symbols) const {
+void Bpe::merge_long(Symbols& symbols) const {
   struct Neighbours {
     uint32_t before, behind;
   };

@@ -58,8 +58,7 @@ void attach_tokenizer_files(Model& model, const fs::path& folder) {
 std::optional<Tokenizer> tokenizer_of(const Model& model) {
   const auto file = attached_file(model, kTokenizer);
   if (!file) return std::nullopt;
-  return with_context([&] { return Tokenizer::parse(*file); },
-                      [] { return "in the tokenizer.json that the model brings"; });
+  return Tokenizer::parse(*file, "the tokenizer.json that the model brings");
 }
 
 std::optional<int64_t> end_of_text_token(const Model& model, const Tokenizer& tokenizer) {

@@ -65,6 +65,19 @@ bool has_newer_form(uint32_t code) {
   return find_row(std::span<const CharacterRange>(kNewerForms), code) != nullptr;
 }
 
+bool has_newer_compatible_form(uint32_t code) {
+  return find_row(std::span<const CharacterRange>(kNewerCompatible), code) != nullptr;
+}
+
+bool is_punctuation(uint32_t code) {
+  return find_row(std::span<const CharacterRange>(kPunctuation), code) != nullptr;
+}
+
+uint32_t newer_lower_case(uint32_t code) {
+  const StandIn* row = find_row(std::span<const StandIn>(kNewerLower), code);
+  return row ? row->code + (code - row->first) : code;
+}
+
 StandIns::StandIns(std::string_view expression) {
   const std::vector<CharacterRange> named = named_in(expression);
   for (const StandIn& row : kStandIns)

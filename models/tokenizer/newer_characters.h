@@ -17,6 +17,15 @@ uint32_t stand_in(uint32_t code);
 // Whether normalization is to take `code` for a character that neither moves nor composes, though it does since.
 bool has_newer_form(uint32_t code);
 
+// The same for compatibility decompositions.
+bool has_newer_compatible_form(uint32_t code);
+
+// Punctuation of `tokenizers`, with all signs of ASCII.
+bool is_punctuation(uint32_t code);
+
+// The lower case of a character that has one only since Unicode 15; else `code` itself.
+uint32_t newer_lower_case(uint32_t code);
+
 // For texts that an expression is matched with.
 class StandIns {
  public:

@@ -5,6 +5,9 @@ What characters are decides how `tokenizers` cuts text; PCRE2 and utf8proc decid
 made with. Everything that is newer than 14.0, the oldest of them, is therefore written down, as is what is newer than the
 NFC of `tokenizers`.
 
+Punctuation and lower case are those of other libraries in `tokenizers`, with a Unicode of their own each: written down is all of
+the former, and of the latter what is newer than 14.0.
+
 Facts come from three places: classes and NFC from `tokenizers` itself (0.23.3, which has classes of Unicode 16.0 and the
 NFC of 9.0), what was there already from a Python with Unicode 14.0 (3.11), and what came later from the newest Unicode at
 hand, that of Node.js (17.0). When one of them changes, this is to be run again.
@@ -18,12 +21,13 @@ from tokenizers import Regex, normalizers, pre_tokenizers
 CATEGORIES = ("Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co").split()
 CODES = [code for code in range(0x110000) if not 0xd800 <= code < 0xe000]
 NEWEST = r"""
-const newest = {version: process.versions.unicode, assigned: [], moves: [], composed: []};
+const newest = {version: process.versions.unicode, assigned: [], moves: [], composed: [], compatible: []};
 for (let code = 0; code < 0x110000; ++code) {
   if (code >= 0xd800 && code < 0xe000) continue;
   const text = String.fromCodePoint(code), parts = text.normalize("NFD");
   if (!/\p{Cn}/u.test(text)) newest.assigned.push(code);
   if (parts !== text) newest.composed.push([code, parts]);
+  if (text.normalize("NFKD") !== parts) newest.compatible.push(code);
   if ((text + "\u0334").normalize("NFD") !== parts + "\u0334" || ("\u0345" + text).normalize("NFD") !== "\u0345" + parts)
     newest.moves.push(code);
 }
@@ -86,6 +90,28 @@ def newer_forms(newest):
     return ranges((code, None) for code in sorted(newer))
 
 
+def newer_compatible(newest):
+    """Characters with a compatibility decomposition in the newest Unicode that `tokenizers` does not know."""
+    canonical, compatible = normalizers.NFD().normalize_str, normalizers.NFKD().normalize_str
+    return ranges((code, None) for code in newest["compatible"] if compatible(chr(code)) == canonical(chr(code)))
+
+
+def punctuation():
+    split = pre_tokenizers.Punctuation("removed")
+    found = []
+    for code in CODES:
+        if not split.pre_tokenize_str(chr(code)):
+            found.append((code, None))
+    return ranges(found)
+
+
+def newer_lower():
+    """Rows [first, last, lower case of the first] of what has a lower case in `tokenizers`, of one character, and had none."""
+    lower = normalizers.Lowercase().normalize_str
+    newer = [(code, ord(lower(chr(code)))) for code in CODES if lower(chr(code)) not in (chr(code), chr(code).lower())]
+    return [[first, last, first + shift] for first, last, shift in ranges((code, to - code) for code, to in newer)]
+
+
 def write(row_type, name, rows):
     print(f"inline constexpr {row_type} {name}[] = {{\n    // clang-format off")
     rows = ["{" + ", ".join(f"{code:#x}" for code in row) + "}" for row in rows]
@@ -107,6 +133,12 @@ def main():
     write("StandIn", "kStandIns", newer_classes(newest))
     print("// What normalization does not know yet, though it moves or composes it since Unicode 10: the first and the last.")
     write("CharacterRange", "kNewerForms", [row[:2] for row in newer_forms(newest)])
+    print("// Characters that have no compatibility decomposition in `tokenizers` yet: the first and the last.")
+    write("CharacterRange", "kNewerCompatible", [row[:2] for row in newer_compatible(newest)])
+    print("// Punctuation, with all signs of ASCII: the first and the last.")
+    write("CharacterRange", "kPunctuation", [row[:2] for row in punctuation()])
+    print("// Upper case since Unicode 15: the first and the last, and the lower case of the first; the others follow in their order.")
+    write("StandIn", "kNewerLower", newer_lower())
     print("}  // namespace genesis::text")
 
 

@@ -14,13 +14,67 @@ std::string words_and_numbers(const std::string& number) {
          R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 }
 
+const char* name_of(SplitBehavior behavior) {
+  switch (behavior) {
+    case SplitBehavior::kRemoved:
+      return "Removed";
+    case SplitBehavior::kMergedWithPrevious:
+      return "MergedWithPrevious";
+    case SplitBehavior::kMergedWithNext:
+      return "MergedWithNext";
+    case SplitBehavior::kContiguous:
+      return "Contiguous";
+    case SplitBehavior::kIsolated:
+      break;
+  }
+  return "Isolated";
+}
+
+ordered_json split_json(const PreTokenizerStep& step) {
+  const bool is_literal = step.kind == PreTokenizerStep::Kind::kLiteral;
+  return {{"type", "Split"},
+          {"pattern", {{is_literal ? "String" : "Regex", step.pattern}}},
+          {"behavior", name_of(step.behavior)},
+          {"invert", step.invert}};
+}
+
+ordered_json step_json(const PreTokenizerStep& step) {
+  using Kind = PreTokenizerStep::Kind;
+  switch (step.kind) {
+    case Kind::kDigits:
+      return {{"type", "Digits"}, {"individual_digits", step.behavior == SplitBehavior::kIsolated}};
+    case Kind::kPunctuation:
+      return {{"type", "Punctuation"}, {"behavior", name_of(step.behavior)}};
+    case Kind::kWords:
+      return {{"type", "Whitespace"}};
+    case Kind::kWhiteSpace:
+      return {{"type", "WhitespaceSplit"}};
+    case Kind::kByteLevel:
+      return byte_level_json(step.use_regex, step.add_prefix_space);
+    case Kind::kExpression:
+    case Kind::kLiteral:
+      break;
+  }
+  return split_json(step);
+}
+
 }  // namespace
 
 Pattern pattern_named(const std::string& name) {
-  if (name == "gpt2") return {.expression = std::string(kGpt2Pattern), .byte_level = true};
-  if (name == "llama3") return {.expression = words_and_numbers(R"(\p{N}{1,3})")};
-  if (name == "qwen2") return {.expression = words_and_numbers(R"(\p{N})"), .normalizes = true};
-  return {.expression = name};
+  if (name == "gpt2") return {.steps = {byte_level_step(true)}};
+  if (name == "smollm") return {.steps = {digits_step(true), byte_level_step(true)}};
+  if (name == "llama3") return pattern_of({split_step(words_and_numbers(R"(\p{N}{1,3})"))});
+  if (name == "qwen2") {
+    Pattern pattern = pattern_of({split_step(words_and_numbers(R"(\p{N})"))});
+    pattern.normalizes = true;
+    return pattern;
+  }
+  return pattern_of({split_step(name)});
+}
+
+Pattern pattern_of(std::vector<PreTokenizerStep> steps) {
+  steps.push_back(byte_level_step(false));
+  return {.steps = std::move(steps)};
 }
 
 ordered_json byte_level_json(bool use_regex, bool add_prefix_space) {
@@ -30,14 +84,11 @@ ordered_json byte_level_json(bool use_regex, bool add_prefix_space) {
           {"use_regex", use_regex}};
 }
 
-ordered_json pre_tokenizer_json(const Pattern& pattern) {
-  if (pattern.byte_level) return byte_level_json(true, pattern.adds_space);
-  const ordered_json split = {{"type", "Split"},
-                              {"pattern", {{"Regex", pattern.expression}}},
-                              {"behavior", "Isolated"},
-                              {"invert", false}};
-  return {{"type", "Sequence"},
-          {"pretokenizers", ordered_json::array({split, byte_level_json(false, pattern.adds_space)})}};
+ordered_json pre_tokenizer_json(const std::vector<PreTokenizerStep>& steps) {
+  if (steps.size() == 1) return step_json(steps[0]);
+  ordered_json parts = ordered_json::array();
+  for (const PreTokenizerStep& step : steps) parts.push_back(step_json(step));
+  return {{"type", "Sequence"}, {"pretokenizers", std::move(parts)}};
 }
 
 ordered_json added_token_json(int64_t id, const std::string& content, bool special) {
@@ -52,7 +103,7 @@ ordered_json pipeline_json(ordered_json added_tokens, const Pattern& pattern, or
           {"padding", nullptr},
           {"added_tokens", std::move(added_tokens)},
           {"normalizer", normalizer},
-          {"pre_tokenizer", pre_tokenizer_json(pattern)},
+          {"pre_tokenizer", pre_tokenizer_json(pattern.steps)},
           {"post_processor", std::move(post_processor)},
           {"decoder", byte_level_json(true)}};
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <new>
+#include <utility>
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
@@ -14,6 +15,12 @@ namespace {
 
 constexpr size_t kMaxExpression = 16 << 10;  // bytes
 constexpr size_t kMatchStack = 8 << 20;      // bytes, taken as they are needed
+constexpr uint32_t kMatchHeap = 64 << 10;    // KiB, where PCRE2 has no compiler for this machine
+// A match is first sought in a small window, with few backtracking steps. This costs at most their product and is enough for
+// nearly all words. Larger windows, and steps beyond the limit, are charged to the budget.
+constexpr size_t kWindow = 64;   // bytes
+constexpr uint32_t kSteps = 96;  // as PCRE2 counts them, which is not every character that it goes back over
+constexpr uint64_t kStepOfACall = 32;  // the cost of a counted step, in characters that are compared
 
 // White_Space, for brackets. PCRE2's own \s has U+180E as well, which left that property with Unicode 6.3. A class stands
 // last (Zl is U+2028), so that a hyphen behind it begins no range.
@@ -124,7 +131,7 @@ class Translator {
   }
 
   void group() {
-    for (const std::string_view start : {"(?:", "(?i:", "(?=", "(?!"})
+    for (const std::string_view start : {"(?:", "(?i:", "(?=", "(?!", "(?>"})
       if (rest_.starts_with(start)) return keep(start.size());
     if (rest_.starts_with("(?") || rest_.starts_with("(*")) refuse(std::min<size_t>(rest_.size(), 4));
     keep(1);
@@ -164,39 +171,105 @@ struct MatchState::Parts {
   }
 };
 
-MatchState::MatchState() : parts_(std::make_unique<Parts>()) {
-  if (!parts_->match || !parts_->context) throw std::bad_alloc();
-  pcre2_jit_stack_assign(parts_->context, nullptr, parts_->stack);
-}
-
+MatchState::MatchState() = default;
 MatchState::~MatchState() = default;
 
-SplitExpression::SplitExpression(const std::string& expression) : stand_ins_(expression) {
-  const std::string translated = Translator(expression).run();
+MatchState::Parts& MatchState::parts() {
+  if (parts_) return *parts_;
+  parts_ = std::make_unique<Parts>();
+  if (!parts_->match || !parts_->context) throw std::bad_alloc();
+  pcre2_jit_stack_assign(parts_->context, nullptr, parts_->stack);
+  pcre2_set_heap_limit(parts_->context, kMatchHeap);
+  return *parts_;
+}
+
+namespace {
+
+std::shared_ptr<pcre2_code> compiled(const std::string& expression, uint32_t options) {
   int error = 0;
   size_t at = 0;
-  code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
-                            PCRE2_UTF | PCRE2_UCP | PCRE2_NO_AUTO_CAPTURE, &error, &at, nullptr),
-              pcre2_code_free);
-  if (!code_) fail("a split expression that cannot be read: {}", message_of(error));
+  std::shared_ptr<pcre2_code> code(
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(expression.data()), expression.size(),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_NO_AUTO_CAPTURE | options, &error, &at, nullptr),
+      pcre2_code_free);
+  if (!code) fail("a split expression that cannot be read: {}", message_of(error));
+  // Without a compiler for this machine, PCRE2 interprets the expression, which is slower.
+  pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
+  return code;
+}
+
+struct StepCount {
+  WorkBudget& budget;
+  size_t position = 0;
+};
+
+// PCRE2 calls it before each item of an expression that it tries. Charges the characters that it has moved over since.
+int count_step(pcre2_callout_block* block, void* data) {
+  auto& count = *static_cast<StepCount*>(data);
+  const size_t from = std::exchange(count.position, block->current_position), to = count.position;
+  return count.budget.spend_steps(kStepOfACall + (to > from ? to - from : from - to)) ? 0
+                                                                                      : PCRE2_ERROR_CALLOUT;
+}
+
+}  // namespace
+
+SplitExpression::SplitExpression(const std::string& expression)
+    : expression_(expression), stand_ins_(expression) {
+  const std::string translated = Translator(expression).run();
+  code_ = compiled(translated, 0);
   uint32_t matches_nothing = 0;
   pcre2_pattern_info(code_.get(), PCRE2_INFO_MATCHEMPTY, &matches_nothing);
   if (matches_nothing != 0) fail("a split expression that may match nothing");
-  pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);  // where there is no JIT, it is matched more slowly
+  counted_code_ = compiled(translated, PCRE2_AUTO_CALLOUT);
 }
 
+int SplitExpression::match(std::string_view text, bool is_whole, bool is_counted, MatchState& state) const {
+  MatchState::Parts& parts = state.parts();
+  StepCount count{state.budget};
+  pcre2_set_match_limit(parts.context, is_counted ? UINT32_MAX : kSteps);
+  pcre2_set_callout(parts.context, is_counted ? count_step : nullptr, &count);
+  return pcre2_match((is_counted ? counted_code_ : code_).get(), reinterpret_cast<PCRE2_SPTR>(text.data()),
+                     text.size(), 0, PCRE2_NO_UTF_CHECK | (is_whole ? 0 : PCRE2_PARTIAL_HARD), parts.match,
+                     parts.context);
+}
+
+void SplitExpression::refuse(std::string_view text, const std::string& why) const {
+  fail(
+      "the expression '{}' cannot be matched with a text of {} bytes ({}): it tries too many ways where the "
+      "text "
+      "repeats itself; simplify the expression, or give the text in shorter pieces",
+      expression_.substr(0, 200), text.size(), why);
+}
+
+// No match depends on the text before it, since expressions with lookbehind are refused. An attempt that reaches the end of
+// the window is a partial match, and is repeated with a window twice as large.
 std::pair<size_t, size_t> SplitExpression::find(std::string_view text, size_t from, MatchState& state) const {
-  MatchState::Parts& parts = *state.parts_;
-  // A run of white space may be walked back over once; what takes many times the text is without end.
-  pcre2_set_match_limit(parts.context,
-                        static_cast<uint32_t>(std::clamp<size_t>(4 * text.size(), 10'000'000, UINT32_MAX)));
-  const int found = pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
-                                PCRE2_NO_UTF_CHECK, parts.match, parts.context);
-  if (found == PCRE2_ERROR_NOMATCH) return {text.size(), text.size()};
-  if (found < 0)
-    fail("a split expression cannot be matched with a text of {} bytes: {}", text.size(), message_of(found));
-  const size_t* place = pcre2_get_ovector_pointer(parts.match);
-  return {place[0], place[1]};
+  const size_t* place = pcre2_get_ovector_pointer(state.parts().match);
+  size_t window = kWindow;
+  bool is_counted = false;
+  while (from < text.size()) {
+    size_t end = std::min(text.size(), from + window);
+    while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) ++end;
+    const bool is_affordable = window == kWindow || state.budget.spend_steps(uint64_t{end - from} * kSteps);
+    const int found = is_affordable
+                          ? match(text.substr(from, end - from), end == text.size(), is_counted, state)
+                          : PCRE2_ERROR_CALLOUT;
+    if (found >= 0) return {from + place[0], from + place[1]};
+    if (found == PCRE2_ERROR_CALLOUT) refuse(text, "more steps than its size allows");
+    if (found == PCRE2_ERROR_MATCHLIMIT && !is_counted) {
+      is_counted = true;
+    } else if (found == PCRE2_ERROR_PARTIAL) {
+      window *= place[0] == 0 ? 2 : 1;
+      from += place[0];
+    } else if (found == PCRE2_ERROR_NOMATCH) {
+      from = end;
+      window = kWindow;
+      is_counted = false;
+    } else {
+      refuse(text, message_of(found));
+    }
+  }
+  return {text.size(), text.size()};
 }
 
 }  // namespace genesis::text

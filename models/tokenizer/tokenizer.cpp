@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <mutex>
+#include <unordered_set>
+#include <utility>
 
-#include "models/tokenizer/byte_alphabet.h"
+#include "models/tokenizer/pre_tokenizer.h"
 #include "models/tokenizer/tokenizer_file.h"
-#include "models/tokenizer/unicode.h"
 #include "schema/core/error.h"
 #include "schema/file/format/utf8.h"
 #include "schema/file/io/read_file.h"
@@ -39,77 +40,127 @@ class Workspaces {
 };
 
 struct Token {
-  std::string text;   // as the file writes it
-  std::string bytes;  // what it decodes to
-  bool exists = false, special = false;
+  std::string text;        // as the file writes it
+  std::string normalized;  // what it decodes from, where that differs
+  bool special = false;
+
+  std::string_view shown() const { return normalized.empty() ? text : normalized; }
+};
+
+// By id, which may be far from each other.
+class Tokens {
+ public:
+  // Throws Error where the id is another token's. A token that is there already becomes this one.
+  void put(uint32_t id, Token token) {
+    if (id >= place_of_id_.size()) place_of_id_.resize(id + 1);
+    uint32_t& place = place_of_id_[id];
+    if (place != 0 && tokens_[place - 1].text != token.text) fail("two tokens have the id {}", id);
+    if (place == 0) {
+      tokens_.emplace_back();
+      place = static_cast<uint32_t>(tokens_.size());
+    }
+    tokens_[place - 1] = std::move(token);
+  }
+  const Token* find(int64_t id) const {
+    if (id < 0 || id >= end()) return nullptr;
+    const uint32_t place = place_of_id_[static_cast<size_t>(id)];
+    return place == 0 ? nullptr : &tokens_[place - 1];
+  }
+  int64_t end() const { return static_cast<int64_t>(place_of_id_.size()); }
+
+ private:
+  std::vector<Token> tokens_;
+  std::vector<uint32_t> place_of_id_;  // counted from 1; 0: there is none
 };
 
 }  // namespace
 
 struct Tokenizer::Impl {
-  explicit Impl(TokenizerFile parts);
+  Impl(TokenizerFile parts, std::string name);
 
-  const Token* token(int64_t id) const {
-    const bool known =
-        id >= 0 && id < static_cast<int64_t>(tokens.size()) && tokens[static_cast<size_t>(id)].exists;
-    return known ? &tokens[static_cast<size_t>(id)] : nullptr;
-  }
-  std::string_view bytes(int64_t id, bool skip_special_tokens) const {
-    const Token* found = token(id);
-    return !found || (skip_special_tokens && found->special) ? std::string_view() : found->bytes;
-  }
   void encode(std::string_view text, std::vector<int64_t>& ids) const;
+  // Returns the token that the decoder gets for an id, or nothing if the id contributes no text.
+  std::optional<std::string_view> shown(int64_t id, bool skip_special_tokens) const {
+    const Token* token = tokens.find(id);
+    if (!token || (skip_special_tokens && token->special)) return std::nullopt;
+    return token->shown();
+  }
+  // Runs `body`; an Error that rises through it names the tokenizer.
+  template <class Body>
+  decltype(auto) named(const Body& body) const {
+    try {
+      return body();
+    } catch (Error& error) {
+      if (!name_.empty()) error.add_context("in " + name_);
+      throw;
+    }
+  }
 
  private:
-  void add(const AddedToken& added);
-  void put(uint32_t id, const std::string& text, const std::string& decoded, bool special);
+  AddedTokenFinder add_tokens(bool normalized);
   void encode_between(std::string_view text, Workspace& workspace, std::vector<int64_t>& ids) const;
-  void encode_words(std::string_view text, size_t split, Workspace& workspace,
-                    std::vector<int64_t>& ids) const;
 
  public:
   TokenizerFile file;
-  std::vector<Token> tokens;  // by id
+  Tokens tokens;
+  Decoder decoder;
 
  private:
+  std::string name_;
+  Normalizer normalizer_;
+  PreTokenizer pre_tokenizer_;
   Bpe bpe_;
   AddedTokenFinder raw_, normalized_;
   mutable Workspaces workspaces_;
 };
 
-Tokenizer::Impl::Impl(TokenizerFile parts)
-    : file(std::move(parts)), bpe_(file.vocabulary, file.merges, file.whole_words_first) {
-  for (const auto& [text, id] : file.vocabulary) put(id, text, text, false);
-  for (const AddedToken& added : file.added) add(added);
+Tokenizer::Impl::Impl(TokenizerFile parts, std::string name)
+    : file(std::move(parts)),
+      decoder(file.decoder, !file.has_decoder),
+      name_(std::move(name)),
+      normalizer_(file.normalizer),
+      pre_tokenizer_(file.pre_tokenizer),
+      bpe_(file.model, pre_tokenizer_.is_byte_level()) {
+  for (const auto& [text, id] : file.model.vocabulary) tokens.put(id, {text, "", false});
+  raw_ = add_tokens(false);
+  normalized_ = add_tokens(true);
   for (const auto* around : {&file.prefix, &file.suffix})
     for (const int64_t id : *around)
-      if (!token(id)) fail("the id {} in 'post_processor' has no token", id);
+      if (!tokens.find(id)) fail("the id {} in 'post_processor' has no token", id);
 }
 
-void Tokenizer::Impl::put(uint32_t id, const std::string& text, const std::string& decoded, bool special) {
-  if (id >= tokens.size()) tokens.resize(id + 1);
-  if (tokens[id].exists && tokens[id].text != text) fail("two tokens have the id {}", id);
-  tokens[id] = {text, alphabet_bytes(decoded).value_or(decoded), true, special};
-}
-
-// A token that is looked for in normalized text is normalized itself, and decodes to that.
-void Tokenizer::Impl::add(const AddedToken& added) {
+// A token that is looked for in normalized text is normalized itself, and decodes to that: it is left out as a special one if
+// that text is one's content. Special ones come first: of two that are the same text by then, the first is found.
+AddedTokenFinder Tokenizer::Impl::add_tokens(bool normalized) {
+  std::vector<AddedToken> sought;
+  std::unordered_set<std::string> special_contents;
+  for (const AddedToken& added : file.added)
+    if (added.special) special_contents.insert(added.content);
+  MatchState matches;
   std::string storage;
-  AddedToken sought = added;
-  if (added.normalized && file.normalizes) sought.content = nfc(added.content, storage);
-  put(added.id, added.content, sought.content, added.special);
-  file.vocabulary.emplace(added.content, added.id);
-  (added.normalized ? normalized_ : raw_).add(sought);
+  for (const bool special : {true, false})
+    for (const AddedToken& added : file.added) {
+      if (added.normalized != normalized || added.special != special) continue;
+      sought.push_back(added);
+      matches.budget.begin(added.content.size());
+      if (normalized) sought.back().content = normalizer_.normalize(added.content, matches, storage);
+      const std::string& shown = sought.back().content;
+      tokens.put(added.id,
+                 {added.content, shown == added.content ? "" : shown, special_contents.contains(shown)});
+      file.model.vocabulary.emplace(added.content, added.id);
+    }
+  return AddedTokenFinder(std::move(sought));
 }
 
 void Tokenizer::Impl::encode(std::string_view text, std::vector<int64_t>& ids) const {
   auto workspace = workspaces_.take();
+  workspace->matches.budget.begin(text.size());
   std::string storage;
   for (const AddedTokenFinder::Piece& piece : raw_.split(text)) {
     if (piece.token)
       ids.push_back(piece.token->id);
     else
-      encode_between(file.normalizes ? nfc(piece.text, storage) : piece.text, *workspace, ids);
+      encode_between(normalizer_.normalize(piece.text, workspace->matches, storage), *workspace, ids);
   }
   workspaces_.give_back(std::move(workspace));
 }
@@ -120,55 +171,54 @@ void Tokenizer::Impl::encode_between(std::string_view text, Workspace& workspace
     if (piece.token)
       ids.push_back(piece.token->id);
     else
-      encode_words(piece.text, 0, workspace, ids);
+      pre_tokenizer_.for_each_word(piece.text, workspace.matches,
+                                   [&](std::string_view word) { bpe_.encode(word, workspace.words, ids); });
   }
-}
-
-// Cuts with the expressions from `split` on. A piece that gets a space in front begins with one when it comes here again.
-void Tokenizer::Impl::encode_words(std::string_view text, size_t split, Workspace& workspace,
-                                   std::vector<int64_t>& ids) const {
-  if (split == file.prefix_space && !text.starts_with(' '))
-    return encode_words(" " + std::string(text), split, workspace, ids);
-  if (split == file.splits.size()) return bpe_.encode(text, workspace.words, ids);
-  file.splits[split].split(text, workspace.matches,
-                           [&](std::string_view word) { encode_words(word, split + 1, workspace, ids); });
 }
 
 Tokenizer Tokenizer::load(const std::filesystem::path& path) {
   const bool is_folder = std::filesystem::is_directory(path);
   const auto file = is_folder ? path / "tokenizer.json" : path;
   const std::string json = is_folder ? read_regular_file(file) : read_whole_file(file);
-  return with_context([&] { return parse(json); }, [&] { return "in tokenizer " + file.string(); });
+  return parse(json, "tokenizer " + file.string());
 }
 
-Tokenizer Tokenizer::parse(std::string_view json) {
-  return Tokenizer(std::make_shared<const Impl>(parse_tokenizer_file(json)));
+Tokenizer Tokenizer::parse(std::string_view json, const std::string& name) {
+  const auto make = [&] { return std::make_shared<const Impl>(parse_tokenizer_file(json), name); };
+  if (name.empty()) return Tokenizer(make());
+  return Tokenizer(with_context(make, [&] { return "in " + name; }));
 }
 
 std::vector<int64_t> Tokenizer::encode(std::string_view text, bool add_special_tokens) const {
   std::vector<int64_t> ids;
   ids.reserve(text.size() / 3);
   if (add_special_tokens) ids = impl_->file.prefix;
-  utf8::is_valid(text) ? impl_->encode(text, ids) : impl_->encode(utf8::repaired(text), ids);
+  impl_->named(
+      [&] { utf8::is_valid(text) ? impl_->encode(text, ids) : impl_->encode(utf8::repaired(text), ids); });
   if (add_special_tokens) ids.insert(ids.end(), impl_->file.suffix.begin(), impl_->file.suffix.end());
   return ids;
 }
 
 std::string Tokenizer::decode(std::span<const int64_t> ids, bool skip_special_tokens) const {
-  std::string bytes;
-  for (const int64_t id : ids) bytes += impl_->bytes(id, skip_special_tokens);
-  return utf8::repaired(bytes);
+  std::string text;
+  Decoder::State state;
+  impl_->named([&] {
+    for (const int64_t id : ids)
+      if (const auto token = impl_->shown(id, skip_special_tokens)) impl_->decoder.add(*token, state, text);
+    impl_->decoder.finish(state, text);
+  });
+  return text;
 }
 
-int64_t Tokenizer::vocab_size() const { return static_cast<int64_t>(impl_->tokens.size()); }
+int64_t Tokenizer::vocab_size() const { return impl_->tokens.end(); }
 
 std::optional<int64_t> Tokenizer::token_to_id(std::string_view token) const {
-  const auto found = impl_->file.vocabulary.find(token);
-  return found == impl_->file.vocabulary.end() ? std::nullopt : std::optional<int64_t>(found->second);
+  const auto found = impl_->file.model.vocabulary.find(token);
+  return found == impl_->file.model.vocabulary.end() ? std::nullopt : std::optional<int64_t>(found->second);
 }
 
 std::optional<std::string> Tokenizer::id_to_token(int64_t id) const {
-  const Token* token = impl_->token(id);
+  const Token* token = impl_->tokens.find(id);
   return token ? std::optional(token->text) : std::nullopt;
 }
 
@@ -177,13 +227,16 @@ bool Tokenizer::is_added(int64_t id) const {
 }
 
 std::string StreamDecoder::add(int64_t id) {
-  pending_ += tokenizer_.impl_->bytes(id, skip_special_tokens_);
-  const size_t whole = utf8::whole_characters(pending_);
-  std::string text = utf8::repaired(std::string_view(pending_).substr(0, whole));
-  pending_.erase(0, whole);
+  std::string text;
+  const auto token = tokenizer_.impl_->shown(id, skip_special_tokens_);
+  if (token) tokenizer_.impl_->named([&] { tokenizer_.impl_->decoder.add(*token, state_, text); });
   return text;
 }
 
-std::string StreamDecoder::finish() { return utf8::repaired(std::exchange(pending_, {})); }
+std::string StreamDecoder::finish() {
+  std::string text;
+  tokenizer_.impl_->named([&] { tokenizer_.impl_->decoder.finish(state_, text); });
+  return text;
+}
 
 }  // namespace genesis::text

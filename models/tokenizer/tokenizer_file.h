@@ -1,26 +1,26 @@
-// What a tokenizer.json of Hugging Face's `tokenizers` says, as far as byte-level BPE goes.
+// The contents of a tokenizer.json of Hugging Face's `tokenizers`, for BPE models.
 #pragma once
 
-#include <optional>
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
 #include "models/tokenizer/added_tokens.h"
 #include "models/tokenizer/bpe.h"
-#include "models/tokenizer/split_expression.h"
+#include "models/tokenizer/decoder.h"
+#include "models/tokenizer/normalizer.h"
+#include "models/tokenizer/pre_tokenizer_step.h"
 
 namespace genesis::text {
 
 struct TokenizerFile {
-  bool normalizes = false;              // to NFC
-  std::vector<SplitExpression> splits;  // one after the other
-  std::optional<size_t>
-      prefix_space;       // in front of which of `splits` a piece that begins with no space gets one
-  Vocabulary vocabulary;  // without the added tokens that are only that
-  std::vector<Merge> merges;
-  bool whole_words_first = false;
-  std::vector<AddedToken> added;        // in the order of the file
+  std::vector<NormalizerStep> normalizer;
+  std::vector<PreTokenizerStep> pre_tokenizer;
+  BpeModel model;                       // its vocabulary without the added tokens that are only that
+  std::vector<AddedToken> added;        // in the order of the file, each content once
   std::vector<int64_t> prefix, suffix;  // special tokens around every text
+  std::vector<DecoderStep> decoder;
+  bool has_decoder = false;  // without one, decoded tokens have a space between them
 };
 
 // "truncation" and "padding" are passed over, as transformers does: they are what a text was last prepared for, by whoever

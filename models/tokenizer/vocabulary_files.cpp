@@ -156,7 +156,8 @@ std::string tokenizer_json_of_vocabulary(const fs::path& folder) {
   const std::string kind = kind_of(folder);
   if (kind.empty()) return "";
   Pattern pattern = pattern_named(kind);
-  pattern.adds_space = is_set(object_in(folder / "tokenizer_config.json"), "add_prefix_space");
+  pattern.steps.back().add_prefix_space =
+      is_set(object_in(folder / "tokenizer_config.json"), "add_prefix_space");
   const json tokens = object_in(vocabulary);
   const ordered_json added = added_tokens(folder, tokens);
   ordered_json root = pipeline_json(added, pattern, post_processor(folder, kind, tokens, added));

@@ -123,7 +123,8 @@ void add_tokenizer(Command& app) {
                     "the special tokens of ChatML, and a template of conversations beside the tokenizer");
   command
       ->add_option("--pattern", flags->options.pattern,
-                   "how text is cut into words: gpt2, llama3, qwen2, or an expression")
+                   "how text is cut into words: gpt2, llama3, qwen2, smollm (gpt2 with single digits), or an "
+                   "expression")
       ->capture_default_str();
   add_number(*command, "--min-frequency", flags->options.bpe.min_frequency,
              "how often a pair must stand in the text to become a token", at_least<int64_t>(0));

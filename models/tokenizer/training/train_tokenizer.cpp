@@ -6,7 +6,7 @@
 
 #include "models/corpus/documents.h"
 #include "models/tokenizer/patterns.h"
-#include "models/tokenizer/split_expression.h"
+#include "models/tokenizer/pre_tokenizer.h"
 #include "models/tokenizer/training/write_tokenizer.h"
 #include "models/tokenizer/unicode.h"
 #include "schema/core/error.h"
@@ -29,7 +29,7 @@ void check_special_tokens(const std::vector<std::string>& tokens) {
 // Counts the words of texts, each thread in a table of its own.
 class WordCounter {
  public:
-  explicit WordCounter(const Pattern& pattern) : pattern_(pattern), split_(pattern.expression) {}
+  explicit WordCounter(const Pattern& pattern) : pattern_(pattern), pre_tokenizer_(pattern.steps) {}
 
   // Threads may call it at the same time.
   void add(const corpus::Chunk& chunk) {
@@ -77,11 +77,13 @@ class WordCounter {
 
   void add_text(std::string_view text, Table& table) const {
     const std::string_view normal = pattern_.normalizes ? nfc(text, table.storage) : text;
-    split_.split(normal, table.matches, [&](std::string_view word) { table.words.add(word); });
+    table.matches.budget.begin(normal.size());
+    pre_tokenizer_.for_each_word(normal, table.matches,
+                                 [&](std::string_view word) { table.words.add(word); });
   }
 
   const Pattern& pattern_;
-  SplitExpression split_;
+  PreTokenizer pre_tokenizer_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Table>> idle_;
 };

@@ -37,16 +37,14 @@ std::string character(uint32_t code) {
   return text;
 }
 
-// The characters of all that `expression` matches; `member` is one of them. Matches and what lies between take turns.
+// The characters of all that `expression` matches; `member` is one of them.
 std::string matched_by(const std::string& expression, uint32_t member) {
   std::string all = character(member), matched;
   for (uint32_t code = 0; code < 0x110000; ++code)
     if (code < 0xd800 || code > 0xdfff) utf8::append(all, code);
   MatchState state;
-  bool is_match = true;
-  SplitExpression(expression).split(all, state, [&](std::string_view word) {
+  SplitExpression(expression).split(all, state, [&](std::string_view word, bool is_match) {
     if (is_match) matched += word;
-    is_match = !is_match;
   });
   return matched.substr(character(member).size());
 }
@@ -84,7 +82,7 @@ TEST(NewerCharacters, AreThemselvesWhereAnExpressionNamesThem) {
   for (const auto& [expression, words] : cases) {
     MatchState state;
     std::string got;
-    SplitExpression(expression).split(text, state, [&](std::string_view word) {
+    SplitExpression(expression).split(text, state, [&](std::string_view word, bool) {
       got += word;
       got += '|';
     });

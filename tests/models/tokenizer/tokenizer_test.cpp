@@ -129,17 +129,21 @@ TEST(Tokenizer, LongTextsComeBack) {
     }
 }
 
+// Each with its place in the file.
 TEST(Tokenizer, SaysAllThatIsNotSupported) {
   json file = fixture("qwen");
-  file["normalizer"] = {{"type", "NFKC"}};
+  file["normalizer"] = {{"type", "Sequence"},
+                        {"normalizers", {{{"type", "NFC"}}, {{"type", "Precompiled"}}}}};
   file["decoder"] = {{"type", "Metaspace"}};
-  file["model"]["byte_fallback"] = true;
-  file["model"]["unk_token"] = "<unk>";
+  file["model"]["end_of_word_suffix"] = "</w>";
+  file["model"]["dropout"] = 0.1;
   file["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "(?<=a)b";
-  file["post_processor"] = {{"type", "BertProcessing"}};
+  file["post_processor"] = {{"type", "Unheard"}};
   const std::string said = refusal(file);
-  for (const char* part : {"normalizer NFKC", "decoder Metaspace", "model.byte_fallback", "model.unk_token",
-                           "'(?<=' in a split expression", "post_processor BertProcessing"})
+  for (const char* part :
+       {"normalizer.normalizers[1] Precompiled", "decoder Metaspace", "model.end_of_word_suffix",
+        "model.dropout", "pre_tokenizer.pretokenizers[0]: '(?<=' in a split expression",
+        "post_processor Unheard"})
     EXPECT_NE(said.find(part), std::string::npos) << part << " is not in: " << said;
   file = fixture("gpt2");
   file["model"]["type"] = "Unigram";
@@ -230,6 +234,14 @@ TEST(Tokenizer, SaysWhatIsWrongWithAFile) {
             "the added token '<|begin_of_text|>' has the id 3, by its place it is 901");
   EXPECT_EQ(said([](json& f) { f["added_tokens"][0]["lstrip"] = "x"; }),
             "'lstrip' is neither true nor false");
+  EXPECT_EQ(said([](json& f) {
+              f["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Both";
+            }).find("'pre_tokenizer.pretokenizers[0].behavior' is 'Both', expected Isolated"),
+            0u);
+  EXPECT_EQ(said([](json& f) {
+              f["normalizer"] = {{"type", "Replace"}, {"pattern", "a"}, {"content", "b"}};
+            }),
+            "'normalizer.pattern' is neither {\"String\": ...} nor {\"Regex\": ...}");
   EXPECT_EQ(said([](json& f) { f.erase("model"); }), "it has no 'model': it is not a tokenizer.json");
   EXPECT_THROW(Tokenizer::parse("{"), Error);
   EXPECT_THROW(Tokenizer::parse(std::string(1000, '[')), Error);
@@ -261,7 +273,7 @@ std::string split(const std::string& expression, const std::string& text) {
   MatchState state;
   std::string words;
   try {
-    SplitExpression(expression).split(text, state, [&](std::string_view word) {
+    SplitExpression(expression).split(text, state, [&](std::string_view word, bool) {
       words += std::string(word) + "|";
     });
   } catch (const Error& error) {
@@ -286,8 +298,18 @@ TEST(SplitExpression, RefusesWhatIsReadInTwoWays) {
     EXPECT_NE(split(expression, "a").find("split expression"), std::string::npos) << expression;
 }
 
-TEST(SplitExpression, GivesUpWhereMatchingHasNoEnd) {
-  EXPECT_NE(split("(?:(?:a+)+)+b|c", std::string(60, 'a')).find("match limit"), std::string::npos);
+// Beyond the first window that a match is looked for in, at places where characters of several bytes are cut.
+TEST(SplitExpression, FindsLongMatchesAndFarOnes) {
+  for (const std::string letter : {"a", "\u00e9", "\u4e00", "\U00010400"}) {
+    for (size_t count : {15, 16, 17, 63, 64, 65, 500}) {
+      std::string word;
+      for (size_t i = 0; i < count; ++i) word += letter;
+      EXPECT_EQ(split(R"(\p{L}+)", word + " " + word), word + "| |" + word + "|") << count;
+      EXPECT_EQ(split(R"(\d+)", word + "12" + word), word + "|12|" + word + "|") << count;
+      EXPECT_EQ(split(R"(\s+(?!\S)|\s)", std::string(count, ' ') + "x"),
+                (count > 1 ? std::string(count - 1, ' ') + "| |" : " |") + "x|");
+    }
+  }
 }
 
 }  // namespace

@@ -1,0 +1,44 @@
+// Members of a tokenizer.json, checked as they are taken. Each is named in messages by its place: "pre_tokenizer.pattern".
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "schema/core/error.h"
+
+namespace genesis::text {
+
+inline constexpr size_t kMaxToken = 64 << 10;  // bytes of a text that becomes a token, or an expression
+
+// A member of an object; null where it is missing.
+inline const nlohmann::json& member(const nlohmann::json& object, const char* name) {
+  static const nlohmann::json kNull;
+  const auto found = object.is_object() ? object.find(name) : object.end();
+  return found == object.end() ? kNull : *found;
+}
+
+inline std::string text_of(const nlohmann::json& value, const std::string& what, size_t limit = kMaxToken) {
+  if (!value.is_string()) fail("'{}' is not a text", what);
+  auto text = value.get<std::string>();
+  if (text.size() > limit) fail("'{}' has {} bytes, the limit is {}", what, text.size(), limit);
+  return text;
+}
+
+inline bool bool_of(const nlohmann::json& value, bool otherwise, const std::string& what) {
+  if (value.is_null()) return otherwise;
+  if (!value.is_boolean()) fail("'{}' is neither true nor false", what);
+  return value.get<bool>();
+}
+
+inline const nlohmann::json& list_of(const nlohmann::json& value, const std::string& what) {
+  if (!value.is_array()) fail("'{}' is not a list", what);
+  return value;
+}
+
+// A name of the file for messages; "null" where there is nothing.
+inline std::string type_of(const nlohmann::json& part, const std::string& where) {
+  if (part.is_null()) return "null";
+  return text_of(member(part, "type"), where + ".type").substr(0, 40);
+}
+
+}  // namespace genesis::text

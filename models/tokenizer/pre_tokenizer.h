@@ -1,0 +1,150 @@
+// Cuts a text into the words that byte-pair merges stay within: the steps of pre_tokenizer_step.h, ready to run. Used by
+// the tokenizer and by its training.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "models/tokenizer/byte_alphabet.h"
+#include "models/tokenizer/literal.h"
+#include "models/tokenizer/pre_tokenizer_step.h"
+#include "models/tokenizer/split_expression.h"
+#include "schema/file/format/utf8.h"
+
+namespace genesis::text {
+
+// Matches by character: neighbours of one class are one match where `joins`, else each character is one. Class 0 matches
+// nothing.
+struct CharacterMatcher {
+  int (*class_of)(uint32_t code) = nullptr;
+  bool joins = false;
+
+  template <class OnPiece>
+  void split(std::string_view text, const OnPiece& on_piece) const {
+    size_t begin = 0;
+    int last = 0;
+    for (size_t at = 0; at < text.size();) {
+      const utf8::Character character = utf8::first_character(text.substr(at));
+      const int now = class_of(character.code);
+      if (at > begin && (now != last || (now != 0 && !joins))) {
+        on_piece(text.substr(begin, at - begin), last != 0);
+        begin = at;
+      }
+      last = now;
+      at += character.bytes;
+    }
+    if (begin < text.size()) on_piece(text.substr(begin), last != 0);
+  }
+};
+
+// Joins pieces that lie side by side as a behavior says.
+template <class OnPiece>
+class PieceMerger {
+ public:
+  PieceMerger(SplitBehavior behavior, const OnPiece& on_piece) : behavior_(behavior), on_piece_(on_piece) {}
+
+  void add(std::string_view piece, bool is_match) {
+    if (behavior_ == SplitBehavior::kRemoved) {
+      if (!is_match) on_piece_(piece);
+    } else if (!held_.empty() && joins(is_match)) {
+      held_ = {held_.data(), held_.size() + piece.size()};
+      if (behavior_ == SplitBehavior::kMergedWithNext) finish();
+    } else {
+      finish();
+      held_ = piece;
+    }
+    was_match_ = is_match;
+  }
+
+  void finish() {
+    if (!held_.empty()) on_piece_(held_);
+    held_ = {};
+  }
+
+ private:
+  bool joins(bool is_match) const {
+    switch (behavior_) {
+      case SplitBehavior::kContiguous:
+        return is_match == was_match_;
+      case SplitBehavior::kMergedWithPrevious:
+        return is_match && !was_match_;
+      case SplitBehavior::kMergedWithNext:
+        return !is_match && was_match_;
+      default:
+        return false;
+    }
+  }
+
+  SplitBehavior behavior_;
+  const OnPiece& on_piece_;
+  std::string_view held_;
+  bool was_match_ = false;
+};
+
+class PreTokenizer {
+ public:
+  // Throws Error for an expression that is not supported, and for too many steps.
+  explicit PreTokenizer(const std::vector<PreTokenizerStep>& steps);
+
+  // True if words are raw bytes, which the vocabulary writes in the byte alphabet; false if they are UTF-8 text.
+  bool is_byte_level() const { return is_byte_level_; }
+
+  // Calls `on_word` with each word, in their order. `text` must be UTF-8. Throws Error where that takes more than the budget
+  // of `state` allows.
+  template <class OnWord>
+  void for_each_word(std::string_view text, MatchState& state, const OnWord& on_word) const {
+    run(0, text, state, on_word);
+  }
+
+ private:
+  struct AddSpace {};
+  struct WriteBytes {};
+  struct Cut {
+    std::variant<SplitExpression, Literal, CharacterMatcher> matcher;
+    SplitBehavior behavior = SplitBehavior::kIsolated;
+    bool invert = false;
+  };
+  using Step = std::variant<AddSpace, WriteBytes, Cut>;
+
+  void add_byte_level(const PreTokenizerStep& step, bool is_last);
+
+  template <class OnWord>
+  void run(size_t at, std::string_view text, MatchState& state, const OnWord& on_word) const {
+    if (text.empty()) return;
+    if (at == steps_.size()) return on_word(text);
+    if (const Cut* step = std::get_if<Cut>(&steps_[at]))
+      return cut(*step, text, state, [&](std::string_view piece) { run(at + 1, piece, state, on_word); });
+    const bool adds_space = std::holds_alternative<AddSpace>(steps_[at]);
+    if (adds_space && text.starts_with(' ')) return run(at + 1, text, state, on_word);
+    const std::string changed = adds_space ? " " + std::string(text) : alphabet_text(text);
+    state.budget.spend_bytes(changed.size());
+    run(at + 1, changed, state, on_word);
+  }
+
+  template <class OnPiece>
+  static void cut(const Cut& step, std::string_view text, MatchState& state, const OnPiece& on_piece) {
+    if (step.behavior == SplitBehavior::kIsolated)
+      return split(step, text, state, [&](std::string_view piece, bool) { on_piece(piece); });
+    PieceMerger<OnPiece> merger(step.behavior, on_piece);
+    split(step, text, state,
+          [&](std::string_view piece, bool is_match) { merger.add(piece, is_match != step.invert); });
+    merger.finish();
+  }
+
+  template <class OnPiece>
+  static void split(const Cut& step, std::string_view text, MatchState& state, const OnPiece& on_piece) {
+    if (const auto* expression = std::get_if<SplitExpression>(&step.matcher))
+      expression->split(text, state, on_piece);
+    else if (const auto* literal = std::get_if<Literal>(&step.matcher))
+      literal->split(text, on_piece);
+    else
+      std::get<CharacterMatcher>(step.matcher).split(text, on_piece);
+  }
+
+  std::vector<Step> steps_;
+  bool is_byte_level_ = false;
+};
+
+}  // namespace genesis::text

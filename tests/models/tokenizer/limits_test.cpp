@@ -1,0 +1,183 @@
+// Small files and texts that ask for much work or memory take time proportional to their size, or are refused by an error.
+// The sizes are chosen so that quadratic time would be minutes.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "models/tokenizer/added_tokens.h"
+#include "models/tokenizer/literal.h"
+#include "models/tokenizer/split_expression.h"
+#include "models/tokenizer/tokenizer.h"
+#include "models/tokenizer/unicode.h"
+#include "schema/core/error.h"
+#include "schema/file/io/read_file.h"
+#include "schema/file/json_text.h"
+
+namespace genesis::text {
+namespace {
+
+using nlohmann::json;
+
+json fixture() {
+  return parse_json_text(read_whole_file(GENESIS_SOURCE_ROOT "/tests/models/tokenizer/gpt2.json"));
+}
+
+std::string repeated(const std::string& piece, size_t count) {
+  std::string text;
+  for (size_t i = 0; i < count; ++i) text += piece;
+  return text;
+}
+
+template <class Body>
+std::string error_of(const Body& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "";
+}
+
+void expect_said(const std::string& said, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts)
+    EXPECT_NE(said.find(part), std::string::npos) << part << " is not in: " << said.substr(0, 600);
+}
+
+json split_by(const std::string& expression) {
+  return {
+      {"type", "Split"}, {"pattern", {{"Regex", expression}}}, {"behavior", "Isolated"}, {"invert", false}};
+}
+
+TEST(Limits, MarksAreSortedInTimeThatGrowsWithTheText) {
+  const std::string marks = repeated("\u0301\u0323", 60'000);
+  std::string storage;
+  const std::string composed(nfc("e" + marks, storage));
+  EXPECT_EQ(composed.substr(0, 9), "\u1eb9\u0323\u0323\u0323");
+  EXPECT_EQ(composed.size(), 3 + 4 * 60'000u - 2);
+  for (const auto form : {NormalizationForm::kD, NormalizationForm::kKC, NormalizationForm::kKD})
+    EXPECT_GT(normalized("e" + marks, form, storage).size(), 200'000u);
+}
+
+// The file, the expression and what helps are in the message.
+TEST(Limits, ExpressionsThatTryTooManyWaysAreRefused) {
+  json file = fixture();
+  const std::string text(4400, 'a');
+  for (const char* expression : {"a*a*a*b|a", "(?:(?:a+)+)+b|a", "(?:a|a)*b|a", "(?:a*)*b|a"}) {
+    file["pre_tokenizer"] = split_by(expression);
+    const std::string said =
+        error_of([&] { Tokenizer::parse(file.dump(), "tokenizer here.json").encode(text); });
+    expect_said(said, {expression, "4400 bytes", "simplify the expression", "in tokenizer here.json"});
+  }
+}
+
+// Each attempt is short, or looks once at what is far; all of them together take too much.
+TEST(Limits, ExpressionsThatLookAtTheRestOfTheTextAgainAndAgainAreRefused) {
+  MatchState state;
+  const std::string text(300'000, 'a');
+  for (const char* expression : {"a++b|a", "(?>a+)b|a", "a(?!a*b)", "a*+b|a"}) {
+    state.budget.begin(text.size());
+    expect_said(
+        error_of([&] { SplitExpression(expression).split(text, state, [](std::string_view, bool) {}); }),
+        {expression, "more steps than its size allows"});
+  }
+}
+
+TEST(Limits, RunsOfAMillionCharactersAreNoTrouble) {
+  const std::string qwen =
+      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+  json file = fixture();
+  file["pre_tokenizer"] = {
+      {"type", "Sequence"},
+      {"pretokenizers",
+       {split_by(qwen), {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
+  const Tokenizer tokenizer = Tokenizer::parse(file.dump());
+  for (const std::string piece : {" ", "a", "1", "!", "\n", "\u4e00", " a", "'s", "th"}) {
+    const std::string text = repeated(piece, 300'000 / piece.size());
+    EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), text) << json(piece);
+  }
+}
+
+TEST(Limits, LiteralsAreFoundInTimeThatGrowsWithTheText) {
+  const Literal literal(std::string(20'000, 'a') + "b");
+  size_t pieces = 0;
+  literal.split(std::string(300'000, 'a'), [&](std::string_view, bool is_match) {
+    EXPECT_FALSE(is_match);
+    ++pieces;
+  });
+  EXPECT_EQ(pieces, 1u);
+}
+
+TEST(Limits, AddedTokensAreFoundInTimeThatGrowsWithTheText) {
+  const std::string text(300'000, 'a');
+  const AddedTokenFinder finder({{.id = 1, .content = std::string(20'000, 'a') + "b"},
+                                 {.id = 2, .content = "a"},
+                                 {.id = 3, .content = std::string(10'000, 'a') + "ca"}});
+  EXPECT_EQ(finder.split(text).size(), text.size());
+  // White space that each of many tokens takes with it.
+  for (const bool left : {false, true}) {
+    const AddedTokenFinder spaces(
+        {{.id = 1, .content = " ", .single_word = left, .lstrip = left, .rstrip = !left}});
+    EXPECT_LE(spaces.split(std::string(300'000, ' ')).size(), 300'000u);
+  }
+}
+
+TEST(Limits, TokensAroundATextAreFew) {
+  json file = fixture();
+  const json token = {{"SpecialToken", {{"id", "z"}, {"type_id", 0}}}};
+  json pieces = json::array();
+  for (int i = 0; i < 3000; ++i) pieces.push_back(token);
+  pieces.push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
+  const json ids = json::array({json::array({1, 2, 3})});
+  file["post_processor"] = {{"type", "TemplateProcessing"},
+                            {"single", pieces},
+                            {"pair", json::array()},
+                            {"special_tokens", {{"z", {{"id", "z"}, {"ids", ids[0]}, {"tokens", {"z"}}}}}}};
+  expect_said(error_of([&] { Tokenizer::parse(file.dump()); }), {"post_processor", "more than 1024 tokens"});
+}
+
+// Steps that each add a little, or double a text, one after the other.
+TEST(Limits, TextsDoNotGrowWithoutEnd) {
+  json file = fixture();
+  json steps = json::array();
+  for (int i = 0; i < 40; ++i)
+    steps.push_back({{"type", "ByteLevel"}, {"add_prefix_space", true}, {"use_regex", false}});
+  file["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", steps}};
+  expect_said(error_of([&] { Tokenizer::parse(file.dump()).encode(" \u00e9"); }),
+              {"more than 64 bytes of each byte"});
+  steps = json::array();
+  for (int i = 0; i < 40; ++i)
+    steps.push_back({{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}});
+  file = fixture();
+  file["decoder"] = {{"type", "Sequence"}, {"decoders", steps}};
+  expect_said(error_of([&] {
+                Tokenizer::parse(file.dump())
+                    .decode(std::vector<int64_t>{*Tokenizer::parse(file.dump()).token_to_id("a")});
+              }),
+              {"more than 64 bytes of each byte"});
+  file = fixture();
+  file["normalizer"] = {{"type", "Sequence"}, {"normalizers", steps}};
+  expect_said(error_of([&] { Tokenizer::parse(file.dump()).encode("aaa"); }),
+              {"more than 64 bytes of each byte"});
+  while (steps.size() < 65) steps.push_back(steps[0]);
+  file["normalizer"]["normalizers"] = steps;
+  expect_said(error_of([&] { Tokenizer::parse(file.dump()); }),
+              {"normalizer.normalizers[64]", "more than 64 steps"});
+}
+
+TEST(Limits, ListsInListsAreRefused) {
+  expect_said(error_of([] { Tokenizer::parse(std::string(1'000'000, '[')); }), {"more than 64 deep"});
+}
+
+// One id far from all others takes no more than a number for each between them.
+TEST(Limits, IdsMayBeFarFromEachOther) {
+  json file = fixture();
+  file["model"]["vocab"]["zyzzyva"] = 4'194'303;
+  file["added_tokens"] = json::array();
+  const Tokenizer tokenizer = Tokenizer::parse(file.dump());
+  EXPECT_EQ(tokenizer.vocab_size(), 4'194'304);
+  EXPECT_EQ(tokenizer.id_to_token(4'194'303), "zyzzyva");
+  EXPECT_EQ(tokenizer.id_to_token(4'000'000), std::nullopt);
+}
+
+}  // namespace
+}  // namespace genesis::text
