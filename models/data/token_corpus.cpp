@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -16,6 +17,7 @@
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
+#include "schema/messages/log.h"
 
 namespace genesis::data {
 namespace {
@@ -34,6 +36,41 @@ fs::path default_cache() {
       "there is no folder to keep tokens in: neither HOME nor XDG_CACHE_HOME is set; name one with "
       "--token-cache");
 }
+
+// Empty where files can be made there. The folder is made where it can be.
+std::string why_not_writable(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return error.message();
+  return ::access(folder.c_str(), W_OK | X_OK) == 0 ? "" : std::strerror(errno);
+}
+
+// A folder that goes when the process ends.
+class TemporaryFolder {
+ public:
+  static const TemporaryFolder& of_process() {
+    static const TemporaryFolder folder;
+    return folder;
+  }
+  ~TemporaryFolder() {
+    std::error_code error;  // nobody is left to tell
+    fs::remove_all(path_, error);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  TemporaryFolder() {
+    std::string name = (fs::temp_directory_path() / "genesis_tokens_XXXXXX").string();
+    if (!::mkdtemp(name.data()))
+      fail("cannot make a folder for tokens in '{}': {}", fs::temp_directory_path().string(),
+           std::strerror(errno));
+    path_ = name;
+  }
+
+  fs::path path_;
+};
 
 int64_t nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
 
@@ -125,9 +162,17 @@ TokenCorpus open_token_corpus(const std::vector<fs::path>& files, const TextToke
   for (const fs::path& path : files)
     if (!fs::is_regular_file(path)) fail("cannot read '{}': it is not a file", path.string());
   const json identity = identity_of(files, tokens, options);
-  const fs::path folder = (options.cache.empty() ? default_cache() : options.cache) / key_of(identity);
-  return fs::exists(folder / kManifest) ? reopened(folder, tokens)
-                                        : made(folder, files, tokens, options, identity);
+  const fs::path cache = options.cache.empty() ? default_cache() : options.cache,
+                 folder = cache / key_of(identity);
+  if (fs::exists(folder / kManifest)) return reopened(folder, tokens);
+  const std::string problem = options.cache.empty() ? why_not_writable(cache) : "";
+  if (problem.empty()) return made(folder, files, tokens, options, identity);
+  const fs::path here = TemporaryFolder::of_process().path() / key_of(identity);
+  log_warning(
+      "tokens are kept for this run alone, in '{}': cannot write '{}': {}; --token-cache names another "
+      "folder",
+      here.string(), cache.string(), problem);
+  return fs::exists(here / kManifest) ? reopened(here, tokens) : made(here, files, tokens, options, identity);
 }
 
 }  // namespace genesis::data

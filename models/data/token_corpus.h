@@ -21,7 +21,8 @@ struct TokenCorpus {
 };
 
 // `files` are text, or .jsonl with objects that have a "text". A file that was changed makes another corpus, also
-// where its size and its time of change are what they had been. Documents are held out by their place; where the share of
+// where its size and its time of change are what they had been. Where the usual folder of caches cannot be written, a warning
+// says so, and the tokens are kept for the process alone. Documents are held out by their place; where the share of
 // none falls on one, the last part is. Throws Error for the first bad line (FILE:LINE), for a text without tokens, and for
 // what cannot be read or written; nothing half-written is ever taken for a corpus.
 TokenCorpus open_token_corpus(const std::vector<std::filesystem::path>& files, const TextTokens& tokens,

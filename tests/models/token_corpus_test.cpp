@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <tbb/task_arena.h>
 
+#include <cstdlib>
 #include <fstream>
 
 #include "models/corpus/documents.h"
@@ -68,6 +69,19 @@ std::string long_text(size_t bytes) {
     text += "verse " + std::to_string(state >> 22) + (state % 5 == 0 ? ",\n\n  and \u4f60" : " begat\n");
   }
   return text;
+}
+
+// The usual folder of caches may be of somebody else, or on a disk that cannot be written.
+TEST_F(TokenCorpusTest, ACacheThatCannotBeWrittenIsDoneWithout) {
+  const fs::path text = write("a.txt", "In the beginning");
+  options_.cache.clear();
+  const char* before = std::getenv("XDG_CACHE_HOME");
+  const std::string kept = before ? before : "";
+  setenv("XDG_CACHE_HOME", write("file", "").c_str(), 1);
+  const TokenCorpus corpus = open({text});
+  EXPECT_EQ(all(corpus.training), expected({"In the beginning"}));
+  EXPECT_TRUE(open({text}).was_there);
+  before ? setenv("XDG_CACHE_HOME", kept.c_str(), 1) : unsetenv("XDG_CACHE_HOME");
 }
 
 TEST_F(TokenCorpusTest, HoldsEveryDocumentWithItsEnd) {

@@ -3,15 +3,21 @@
 // shortcut.
 #pragma once
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <system_error>
+
+#include "schema/messages/log.h"
 
 namespace genesis::cuda {
 
 // $XDG_CACHE_HOME/genesis, or ~/.cache/genesis; made if it is not there. Empty when there is no such place,
-// and then nothing is kept.
+// and then nothing is kept. One that cannot be written is told of once.
 inline std::optional<std::filesystem::path> cache_folder() {
   const char *base = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
   std::filesystem::path folder;
@@ -23,7 +29,18 @@ inline std::optional<std::filesystem::path> cache_folder() {
     return std::nullopt;
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) return std::nullopt;
+  if (!error && ::access(folder.c_str(), W_OK | X_OK) != 0) error = {errno, std::generic_category()};
+  if (error) {
+    static std::once_flag told;
+    std::call_once(told, [&] {
+      log_warning(
+          "compiled kernels and tuned products are not kept, so that every start makes them anew: cannot "
+          "write '{}': {}",
+          folder.string(), error.message());
+    });
+  }
+  // What lies in a folder that cannot be written can be read still.
+  if (!std::filesystem::is_directory(folder, error)) return std::nullopt;
   return folder;
 }
 
