@@ -1,8 +1,11 @@
 // Text from a language model: reads prompts into the KV cache and makes token after token.
 //
 //   Session session = open_for_generation(load_model("qwen.genesis"), {.device = "auto"});
-//   Generator generator(session, {.text = [&] { return answer_text(tokenizer); }});  // a StreamDecoder's functions
-//   auto answer = generator.continue_with(tokens, {.temperature = 0.7, .stop_tokens = {2}}, print);
+//   Generator generator(session, {.text = byte_text});  // models/text/generate.h; a tokenizer has a StreamDecoder for it
+//   auto answer = generator.continue_with(tokens, {.temperature = 0.7, .stop_tokens = {2}}, [](const Piece& piece) {
+//     std::cout << piece.text;
+//     return true;
+//   });
 //
 // Where the cache has several rows (models::with_cache), as many texts are made at a time, and each is what it is alone:
 //
