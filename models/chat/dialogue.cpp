@@ -15,6 +15,31 @@ Value with(const Value& messages, const std::string& role, const std::string& co
   return Value::list(std::move(all));
 }
 
+std::string role_of(const Value& message) { return *message.dict()->find("role")->text(); }
+
+bool begins_with_system(const Value& messages) {
+  const std::vector<Value>& all = messages.sequence()->items;
+  return !all.empty() && role_of(all[0]) == "system";
+}
+
+// The place behind the last message with this role; 0: there is none.
+size_t behind_last(const Value& messages, const std::string& role) {
+  const std::vector<Value>& all = messages.sequence()->items;
+  size_t count = all.size();
+  while (count > 0 && role_of(all[count - 1]) != role) --count;
+  return count;
+}
+
+// The place behind what was asked last: a message of the user with what tools gave since then; 0: nothing was.
+size_t behind_question(const Value& messages) {
+  const std::vector<Value>& all = messages.sequence()->items;
+  const size_t asked = behind_last(messages, "user");
+  if (asked == 0) return 0;
+  size_t count = all.size();
+  while (count > asked && role_of(all[count - 1]) == "assistant") --count;
+  return count;
+}
+
 }  // namespace
 
 Dialogue::Dialogue(ChatTemplate chat, text::Tokenizer tokenizer, text::Generator& generator,
@@ -41,7 +66,44 @@ std::vector<int64_t> Dialogue::prompt_tokens(const Value& messages) const {
 
 Dialogue::Answer Dialogue::reply(const std::string& message,
                                  const std::function<bool(const text::Piece&)>& on_piece) {
-  const Value asked = with(messages_, "user", message);
+  return answer(with(messages_, "user", message), on_piece);
+}
+
+Dialogue::Answer Dialogue::answer_again(const std::function<bool(const text::Piece&)>& on_piece) {
+  const size_t asked = behind_question(messages_);
+  if (asked == 0) fail("there is nothing to answer: the conversation has no message of the user yet");
+  return answer(first_messages(messages_, asked), on_piece);
+}
+
+bool Dialogue::waits_for_answer() const {
+  const size_t asked = behind_question(messages_);
+  return asked > 0 && asked == messages_.sequence()->items.size();
+}
+
+bool Dialogue::undo() {
+  const size_t asked = behind_last(messages_, "user");
+  if (asked > 0) messages_ = first_messages(messages_, asked - 1);
+  return asked > 0;
+}
+
+void Dialogue::set_system(const std::string& system) {
+  options_.system = system;
+  std::vector<Value> all = messages_.sequence()->items;
+  if (begins_with_system(messages_)) all.erase(all.begin());
+  if (!system.empty()) all.insert(all.begin(), make_message("system", system));
+  messages_ = Value::list(std::move(all));
+}
+
+void Dialogue::set_conversation(const Conversation& conversation) {
+  messages_ = conversation.messages;
+  for (const auto& [name, value] : conversation.variables.entries) options_.variables.set(name, value);
+  if (!begins_with_system(messages_)) return;
+  const Value* system = messages_.sequence()->items[0].dict()->find("content");
+  if (system && system->text()) options_.system = *system->text();
+}
+
+Dialogue::Answer Dialogue::answer(const Value& asked,
+                                  const std::function<bool(const text::Piece&)>& on_piece) {
   const std::vector<int64_t> prompt = prompt_tokens(asked);
   Answer answer;
   answer.prompt_tokens = static_cast<int64_t>(prompt.size());

@@ -31,10 +31,29 @@ class Dialogue {
   // longer than the context. An answer that `on_piece` ended is part of the conversation.
   Answer reply(const std::string& message, const std::function<bool(const text::Piece&)>& on_piece = {});
 
+  // Answers the last message of the user once more, in place of what was answered before. Throws Error where the user has said
+  // nothing yet, and as reply() does.
+  Answer answer_again(const std::function<bool(const text::Piece&)>& on_piece = {});
+  // Whether the conversation ends with a message that is not answered yet, as one that was given may.
+  bool waits_for_answer() const;
+
+  // Forgets the last message of the user and all behind it. False where there is none.
+  bool undo();
   void reset();  // forgets all but the system prompt
+  // What the model is told ahead of this conversation and of those after a reset; empty: nothing.
+  void set_system(const std::string& system);
+  const std::string& system() const { return options_.system; }
+  // Goes on from a conversation of somebody else: its messages, and the variables that it brings in place of those of the same name.
+  // A system prompt that it begins with stays after a reset.
+  void set_conversation(const Conversation& conversation);
+
   const jinja::Value& messages() const { return messages_; }
+  const text::GenerateOptions& generate_options() const { return options_.generate; }
+  void set_generate_options(const text::GenerateOptions& options) { options_.generate = options; }
 
  private:
+  // `asked` ends with a message of the user, or with what a tool gave.
+  Answer answer(const jinja::Value& asked, const std::function<bool(const text::Piece&)>& on_piece);
   std::vector<int64_t> prompt_tokens(const jinja::Value& messages) const;
 
   ChatTemplate chat_;

@@ -26,13 +26,19 @@ size_t edits(const std::string& a, const std::string& b) {
 
 constexpr size_t kLongestName = 256;  // nobody means something by a longer one, and the table would be large
 
+// A third of the letters, dashes of an option not counted: more edits make any short word of any other.
+size_t most_edits(const std::string& name) {
+  const size_t dashes = std::min(name.find_first_not_of('-'), name.size()), letters = name.size() - dashes;
+  return letters < 3 ? 0 : (letters + 1) / 3;
+}
+
 }  // namespace
 
 std::string near_names(const std::string& name, const std::vector<std::string>& names, size_t most) {
   std::vector<std::pair<size_t, std::string>> near;
   if (name.size() > kLongestName) return "";
   for (const std::string& candidate : names)
-    if (const size_t distance = edits(name, candidate); distance <= name.size() / 2)
+    if (const size_t distance = edits(name, candidate); distance <= most_edits(name))
       near.emplace_back(distance, candidate);
   std::ranges::sort(near);
   std::vector<std::string> found;

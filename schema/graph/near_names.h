@@ -7,8 +7,8 @@
 namespace genesis {
 
 // Up to `most` of `names`, the nearest by edits (insertions, deletions, replacements) first, as a list for a
-// message: "fc.weight, fc.bias". Names that need more edits than half of `name` are left out; empty when all
-// are.
+// message: "fc.weight, fc.bias". Names that need more edits than a third of the letters of `name` are left out;
+// empty when all are.
 std::string near_names(const std::string& name, const std::vector<std::string>& names, size_t most = 3);
 
 // The one of `names` that `name` was most likely meant to be; empty when none is near. What `name` is the

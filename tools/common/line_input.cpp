@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cerrno>
+#include <iostream>
 
 #include "schema/core/error.h"
 #include "schema/file/format/utf8.h"
@@ -13,8 +14,7 @@ namespace genesis::tools {
 namespace {
 
 constexpr size_t kMaxLine = size_t{16} << 20;  // bytes
-// A Ctrl-C that comes just ahead of the wait is seen after this.
-constexpr int kPollMilliseconds = 100;
+constexpr size_t kLongestOfKernel = 4095;      // bytes of a line that a terminal driver edits
 
 constexpr std::array kSignals = {SIGINT, SIGUSR1};
 volatile std::sig_atomic_t interrupts = 0;
@@ -37,14 +37,18 @@ int InterruptCount::count() const { return interrupts; }
 
 void InterruptCount::reset() { interrupts = 0; }
 
-LineInput::Event LineInput::next(const InterruptCount& count, std::string& line, bool returns_often) {
+LineReader::Event LineInput::next(const InterruptCount& count, const std::string& prompt, std::string& line,
+                                  bool returns_often) {
   const int before = count.count();
   int polls = 0;
   line.clear();
+  if (!was_waiting_) std::cerr << prompt << std::flush;
+  was_waiting_ = false;
   while (!take_line(line)) {
     if (at_end_) return Event::kEnd;
     if (count.count() != before) return Event::kInterrupt;
-    if (returns_often && ++polls * kPollMilliseconds > 1000) return Event::kWaiting;
+    was_waiting_ = returns_often && ++polls * kPollMilliseconds > 1000;
+    if (was_waiting_) return Event::kWaiting;
     pollfd input{STDIN_FILENO, POLLIN, 0};
     if (poll(&input, 1, kPollMilliseconds) <= 0) continue;
     std::array<char, 1 << 16> bytes;
@@ -61,9 +65,16 @@ LineInput::Event LineInput::next(const InterruptCount& count, std::string& line,
 bool LineInput::take_line(std::string& line) {
   const size_t end = waiting_.find('\n');
   if (end == std::string::npos && (!at_end_ || waiting_.empty())) return false;
-  line = utf8::repaired(std::string_view(waiting_).substr(0, end));
-  if (line.ends_with('\r')) line.pop_back();
+  const std::string bytes = waiting_.substr(0, end);
   waiting_.erase(0, end == std::string::npos ? end : end + 1);
+  if (bytes.size() == kLongestOfKernel && isatty(STDIN_FILENO))
+    fail(
+        "the terminal cuts a line at {} bytes, and this one has as many: put the text into a file, and name "
+        "it "
+        "with /load",
+        kLongestOfKernel);
+  line = utf8::repaired(bytes);
+  if (line.ends_with('\r')) line.pop_back();
   return true;
 }
 

@@ -1,44 +1,86 @@
 #include "tools/common/sampling_flags.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <bit>
 
+#include "schema/graph/near_names.h"
+#include "schema/messages/log.h"
 #include "tools/common/numbers.h"
+#include "tools/common/printable.h"
 
 namespace genesis::tools {
+namespace {
 
-void add_sampling(Command& command, text::GenerateOptions& options) {
-  add_number(command, "--temperature", options.temperature, "0: always the likeliest token",
-             Range<double>{0, 1e6});
-  add_number(command, "--top-k", options.top_k, "choose among the k likeliest; 0: off", at_least<int64_t>(0));
-  add_number(command, "--top-p", options.top_p, "choose among the likeliest that make up p; 1: off",
-             Range<double>{0, 1, true});
-  add_number(command, "--min-p", options.min_p,
-             "choose among those whose probability is p times the likeliest's or more; 0: off",
-             Range<double>{0, 1});
-  add_number(command, "--repetition-penalty", options.repetition_penalty,
-             "logits of tokens of the text so far are divided by it, or multiplied below 0; 1: off",
-             Range<double>{0, 1e6, true});
-  add_number(command, "--presence-penalty", options.presence_penalty,
-             "taken from the logits of tokens that were written already; 0: off", Range<double>{-100, 100});
-  add_number(command, "--frequency-penalty", options.frequency_penalty,
-             "the same for every time that a token was written; 0: off", Range<double>{-100, 100});
-  add_number(command, "--seed", options.seed, "of the choices");
+using Options = text::GenerateOptions;
+
+// Calls visit(flag, field, range, value that changes nothing, help) for each setting. Every value of a seed means something.
+template <class Visit>
+void visit_sampling(Visit&& visit) {
+  visit("--temperature", &Options::temperature, Range<double>{0, 1e6}, 1.0, "0: always the likeliest token");
+  visit("--top-k", &Options::top_k, at_least<int64_t>(0), 0, "choose among the k likeliest; 0: off");
+  visit("--top-p", &Options::top_p, Range<double>{0, 1, true}, 1.0,
+        "choose among the likeliest that make up p; 1: off");
+  visit("--min-p", &Options::min_p, Range<double>{0, 1}, 0.0,
+        "choose among those whose probability is p times the likeliest's or more; 0: off");
+  visit("--repetition-penalty", &Options::repetition_penalty, Range<double>{0, 1e6, true}, 1.0,
+        "logits of tokens of the text so far are divided by it, or multiplied below 0; 1: off");
+  visit("--presence-penalty", &Options::presence_penalty, Range<double>{-100, 100}, 0.0,
+        "taken from the logits of tokens that were written already; 0: off");
+  visit("--frequency-penalty", &Options::frequency_penalty, Range<double>{-100, 100}, 0.0,
+        "the same for every time that a token was written; 0: off");
+  visit("--seed", &Options::seed, Range<uint64_t>{}, -1, "of the choices");
 }
 
-void take_given_sampling(const Command& command, const text::GenerateOptions& given,
-                         text::GenerateOptions& options) {
-  const auto take = [&](const char* option, auto field) {
-    if (command.is_given(option)) options.*field = given.*field;
+constexpr const char* kDrawing[] = {"--top-k", "--top-p", "--min-p", "--seed"};
+
+}  // namespace
+
+std::string setting_name(const std::string& flag) {
+  std::string name = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
+std::vector<SamplingSetting> sampling_settings(const Options& options) {
+  std::vector<SamplingSetting> settings;
+  visit_sampling([&](const char* flag, auto field, const auto&, auto off, const char*) {
+    const auto value = options.*field;
+    settings.push_back(
+        {setting_name(flag), fmt::format("{}", value), value == static_cast<decltype(value)>(off)});
+  });
+  return settings;
+}
+
+void set_sampling(Options& options, const std::string& name, const std::string& value) {
+  const std::string wanted = setting_name(name);
+  bool is_set = false;
+  std::vector<std::string> known;
+  const auto try_setting = [&](const char* flag, auto field, const auto& range, auto, const char*) {
+    known.push_back(setting_name(flag));
+    if (known.back() != wanted) return;
+    using Value = std::decay_t<decltype(options.*field)>;
+    options.*field = number_or_fail<Value>(wanted + " " + value, value, range);
+    is_set = true;
   };
-  using Options = text::GenerateOptions;
-  take("--temperature", &Options::temperature);
-  take("--top-k", &Options::top_k);
-  take("--top-p", &Options::top_p);
-  take("--min-p", &Options::min_p);
-  take("--repetition-penalty", &Options::repetition_penalty);
-  take("--presence-penalty", &Options::presence_penalty);
-  take("--frequency-penalty", &Options::frequency_penalty);
-  take("--seed", &Options::seed);
+  visit_sampling(try_setting);
+  try_setting("--max-tokens", &Options::max_tokens, at_least<int64_t>(1), 0, "");
+  if (!is_set)
+    fail("there is no setting {}{}; there are: {}", shortened(name), did_you_mean(wanted, known),
+         fmt::join(known, ", "));
+}
+
+void add_sampling(Command& command, Options& options) {
+  visit_sampling([&](const char* flag, auto field, const auto& range, auto, const char* help) {
+    add_number(command, flag, options.*field, help, range);
+  });
+}
+
+void take_given_sampling(const Command& command, const Options& given, Options& options) {
+  visit_sampling([&](const char* flag, auto field, const auto&, auto, const char*) {
+    if (command.is_given(flag)) options.*field = given.*field;
+  });
 }
 
 void add_prefill_chunk(Command& command, int64_t& tokens) {
@@ -59,10 +101,21 @@ void check_prefill_chunk(int64_t tokens) {
     fail_usage("--prefill-chunk {}: expected a power of two", tokens);
 }
 
-void check_sampling(const Command& command, const text::GenerateOptions& options) {
-  if (options.temperature != 0) return;
-  for (const char* option : {"--top-k", "--top-p", "--min-p", "--seed"})
+void check_sampling(const Command& command, const Options& given) {
+  if (given.temperature != 0) return;
+  for (const char* option : kDrawing)
     check_not_given(command, option, "with --temperature 0, which always takes the likeliest token");
+}
+
+void warn_of_greedy_settings(const Command& command, const Options& options, const std::string& place) {
+  if (options.temperature != 0 || command.is_given("--temperature")) return;
+  std::vector<std::string> idle;
+  for (const char* option : kDrawing)
+    if (command.is_given(option)) idle.emplace_back(option);
+  if (!idle.empty())
+    log_warning(
+        "{} {} nothing: {} says that the likeliest token is always taken; --temperature 0.7 draws one",
+        fmt::join(idle, ", "), idle.size() == 1 ? "does" : "do", place);
 }
 
 }  // namespace genesis::tools

@@ -22,8 +22,11 @@
 #include "passes/pipelines.h"
 #include "schema/file/io/noted_temporaries.h"
 #include "schema/graph/near_names.h"
+#include "tools/common/meant_words.h"
 #include "tools/common/numbers.h"
+#include "tools/common/option_values.h"
 #include "tools/common/printable.h"
+#include "tools/common/terminal_style.h"
 #include "tools/common/usage.h"
 
 namespace genesis::tools {
@@ -40,7 +43,8 @@ class PrintableText : public spdlog::custom_flag_formatter {
 };
 
 void set_up_logging(const std::string& name) {
-  auto logger = spdlog::stderr_color_mt(name);
+  auto logger = spdlog::stderr_color_mt(
+      name, no_color_is_wanted() ? spdlog::color_mode::never : spdlog::color_mode::automatic);
   auto formatter = std::make_unique<spdlog::pattern_formatter>();
   formatter->add_flag<PrintableText>('*').set_pattern("%n: %^%l%$: %*");
   logger->set_formatter(std::move(formatter));
@@ -54,6 +58,13 @@ void set_up_logging(const std::string& name) {
 
 void say_error(const std::string& name, std::string_view message) {
   std::cerr << name << ": error: " << error_line(message) << "\n";
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  return names;
 }
 
 void end_without_leftovers(int number) {
@@ -88,6 +99,7 @@ int run_tool(int argc, char** argv, const std::string& name, const std::string& 
     set_up_logging(name);
     check_no_empty_values(argc, argv);
     body(command);
+    if (argc > 1 && name != "genesis-run") check_first_word(name, argv[1], command_names(app));
     app.parse(argc, argv);
     if (!std::cout.flush()) fail("the output could not be written: is the disk full?");
     return 0;
@@ -111,9 +123,8 @@ int run_tool(int argc, char** argv, const std::string& name, const std::string& 
 }
 
 void RunFlags::add_to(Command& app) {
-  app.add_option("--device", device,
-                 "where to run: cpu, cuda, cuda:N, or auto (cuda where a GPU can be used, else cpu)")
-      ->capture_default_str();
+  add_device(app, "--device", device,
+             "where to run: cpu, cuda, cuda:N, or auto (cuda where a GPU can be used, else cpu)");
   add_number(app, "--threads", threads, "number of threads; 0: all cores", at_least<int>(0));
   app.add_flag("--no-optimise,--no-optimize", no_optimise, "run the graph as it is in the file");
   app.add_option("--disable", disable,
@@ -155,6 +166,7 @@ void check_passes_run(const SessionOptions& options) {
 }  // namespace
 
 void check_options(const SessionOptions& options) {
+  check_disabled(options.disabled, options.device);
   check_passes_run(options);
   const DeviceKind* kind = find_device_kind(options.device);
   if (options.threads > 0 && kind && !kind->takes_threads)

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "schema/graph/near_names.h"
+#include "tools/common/meant_words.h"
 #include "tools/common/printable.h"
 
 namespace genesis::tools {
@@ -43,11 +43,6 @@ Names command_names(const CLI::App& app) {
   return names;
 }
 
-std::string meant(const std::string& name, const Names& names) {
-  const std::string near = nearest_name(name, names);
-  return near.empty() ? "" : ": did you mean '" + near + "'?";
-}
-
 std::string no_option(const CLI::App& app, const std::string& word) {
   const CLI::App& command = given_command(app);
   const std::string name = word.substr(0, word.find('='));
@@ -55,7 +50,7 @@ std::string no_option(const CLI::App& app, const std::string& word) {
   if (&command != &app && std::ranges::find(known, name) != known.end())
     return fmt::format("option '{}' stands before the command: write it behind '{}'", name,
                        command.get_name());
-  return fmt::format("there is no option '{}'{}", name, meant(name, known));
+  return fmt::format("there is no option '{}'{}", name, meant_option(full_name(app), name, known));
 }
 
 }  // namespace
@@ -69,7 +64,7 @@ std::string usage_text(const CLI::App& app, const CLI::ParseError& error) {
       !app.get_options([](const CLI::Option* option) { return option->get_positional(); }).empty();
   if (!commands.empty() && !takes_words && app.get_subcommands().empty())
     if (const auto word = std::ranges::find_if_not(left, looks_like_option); word != left.end())
-      return fmt::format("there is no command '{}'{}", *word, meant(*word, commands));
+      return fmt::format("there is no command '{}'{}", *word, meant_command(app.get_name(), *word, commands));
   if (const auto word = std::ranges::find_if(left, looks_like_option); word != left.end())
     return no_option(app, *word);
   if (!left.empty()) return fmt::format("'{}' is one word too many", left.front());

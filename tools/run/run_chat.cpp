@@ -1,6 +1,5 @@
 // genesis-run chat: a conversation with a language model.
-#include <fmt/ranges.h>
-#include <unistd.h>
+#include <fmt/core.h>
 
 #include <iostream>
 
@@ -10,175 +9,36 @@
 #include "models/text/sampling_entries.h"
 #include "models/text/vocabulary.h"
 #include "models/zoo.h"
-#include "schema/file/io/atomic_write.h"
 #include "schema/messages/log.h"
-#include "tools/checks/replaced_files.h"
-#include "tools/common/line_input.h"
+#include "tools/chat/banner.h"
+#include "tools/chat/chat_loop.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
+#include "tools/common/option_values.h"
 #include "tools/common/printable.h"
 #include "tools/common/ranks.h"
 #include "tools/common/sampling_flags.h"
 #include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
-#include "tools/text/answer_json.h"
 #include "tools/text/load_tokenizer.h"
 #include "tools/text/text_codec.h"
-#include "tools/text/text_writer.h"
 
 namespace genesis::tools {
 namespace {
-
-constexpr const char* kHelp =
-    "/reset        begin a new conversation, with the same system prompt\n"
-    "/save FILE    write the conversation as a line of JSON, as `genesis-run train` reads it\n"
-    "/help         this list\n"
-    "/exit         leave; so do Ctrl-D, and Ctrl-C at an empty prompt, twice\n"
-    "Ctrl-C stops an answer. A message that begins with / is written with //.\n";
 
 struct Flags {
   std::string file, tokenizer, chat_template, system, variables, mesh;
   text::GenerateOptions options = {.max_tokens = 1024};
   int64_t prefill_chunk = 512, context = 0;
+  bool quiet = false;
   RunFlags run;
   Output out;
 };
 
-nlohmann::ordered_json as_json(const chat::Dialogue::Answer& answer, bool interrupted) {
-  const text::GenerateResult& result = answer.result;
-  return {{"text", result.text},
-          {"stop", interrupted ? "interrupted" : name_of(result.stop_reason)},
-          {"tokens", result.tokens},
-          {"prompt_tokens", answer.prompt_tokens},
-          {"reused_tokens", answer.reused_tokens},
-          {"compile_seconds", result.compile_seconds},
-          {"prefill_seconds", result.prefill_seconds},
-          {"decode_seconds", result.decode_seconds},
-          {"decode_tokens_per_second", per_second(result.decoded, result.decode_seconds)}};
+std::string template_place(const Flags& flags, const chat::ConfigFiles& files) {
+  if (!flags.chat_template.empty()) return flags.chat_template;
+  return files.where(files.find("chat_template.jinja") ? "chat_template.jinja" : "tokenizer_config.json");
 }
-
-// Reads lines and answers them until the input ends. All ranks answer what rank 0 reads.
-class ChatLoop {
- public:
-  ChatLoop(chat::Dialogue& dialogue, const Session& session, const Flags& flags, World& world)
-      : dialogue_(dialogue),
-        session_(session),
-        flags_(flags),
-        world_(world),
-        is_terminal_(isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) {}
-
-  // Whether every line of a pipe could be answered.
-  bool run() {
-    if (is_terminal_) std::cerr << "/help lists the commands\n";
-    for (std::string line; !done_;) {
-      if (is_terminal_ && !waits_) std::cerr << "> " << std::flush;
-      switch (next(line)) {
-        case LineInput::Event::kWaiting:
-          break;
-        case LineInput::Event::kEnd:
-          done_ = true;
-          break;
-        case LineInput::Event::kInterrupt:
-          at_prompt_interrupted();
-          break;
-        case LineInput::Event::kLine:
-          take(line);
-          break;
-      }
-    }
-    // The input ends, too, where the launcher has lost a rank that had come here: it is missing where all meet once more.
-    said_by_first(world_, "");
-    if (is_terminal_) std::cerr << "\n";
-    return failures_ == 0 || is_terminal_;
-  }
-
- private:
-  // What rank 0 waits for can take long: the others hear from it meanwhile.
-  LineInput::Event next(std::string& line) {
-    std::string said;
-    if (world_.is_first()) {
-      const LineInput::Event event = input_.next(interrupts_, line, world_.size() > 1);
-      said = std::to_string(static_cast<int>(event)) + line;
-    }
-    said = said_by_first(world_, said);
-    line = said.substr(1);
-    const auto event = static_cast<LineInput::Event>(said[0] - '0');
-    waits_ = event == LineInput::Event::kWaiting;
-    return event;
-  }
-
-  // Asked now and then where others have to answer too.
-  bool is_interrupted() {
-    constexpr int kPieces = 8;
-    if (world_.size() > 1 && ++pieces_ % kPieces != 0) return false;
-    return agreed_by_first(world_, interrupts_.count() > 0);
-  }
-
-  void at_prompt_interrupted() {
-    if (agreed_by_first(world_, interrupts_.count() > 1)) throw ExitCode(128 + SIGINT);
-    std::cerr << "\nCtrl-C again leaves\n";
-  }
-
-  void take(const std::string& line) {
-    interrupts_.reset();
-    try {
-      with_nonfinite_page(flags_.run, flags_.file, session_, [&] { answer_or_do(line); });
-    } catch (const Error& error) {
-      ++failures_;
-      std::cerr << "genesis-run: " << error_line(error.message()) << "\n";
-    }
-  }
-
-  void answer_or_do(const std::string& line) {
-    if (line.empty()) return;
-    if (line[0] != '/') return answer(line);
-    if (line.starts_with("//")) return answer(line.substr(1));
-    command(line);
-  }
-
-  void answer(const std::string& message) {
-    TextWriter writer;
-    bool interrupted = false;
-    pieces_ = 0;
-    const auto answer = dialogue_.reply(message, [&](const text::Piece& piece) {
-      if (!flags_.out.json) writer.write(piece.text);
-      return !(interrupted = is_interrupted());
-    });
-    if (flags_.out.json)
-      flags_.out.print(as_json(answer, interrupted), [] {});
-    else
-      writer.write("\n");
-    if (answer.result.stop_reason == text::StopReason::kCacheFull)
-      std::cerr << "the context is full: /reset begins a new conversation\n";
-  }
-
-  void command(const std::string& line) {
-    const size_t space = line.find(' ');
-    const std::string name = line.substr(0, space),
-                      rest = space == std::string::npos ? "" : line.substr(space + 1);
-    if (name == "/reset") return dialogue_.reset();
-    if (name == "/help") return void(std::cerr << kHelp);
-    if (name == "/exit") return void(done_ = true);
-    if (name != "/save")
-      fail("there is no command {}: /help lists them, and // begins a message with /", shortened(name));
-    if (rest.empty()) fail("/save needs the name of a file");
-    if (world_.is_first()) check_replaces_conversation("/save", rest);
-    if (world_.is_first()) write_file_atomically(rest, chat::messages_line(dialogue_.messages()) + "\n");
-    std::cerr << "saved " << printable(rest) << "\n";
-  }
-
-  chat::Dialogue& dialogue_;
-  const Session& session_;
-  const Flags& flags_;
-  World& world_;
-  const bool is_terminal_;
-  bool waits_ = false;  // for the rest of a line
-  int pieces_ = 0;      // of this answer
-  LineInput input_;
-  InterruptCount interrupts_;
-  bool done_ = false;
-  int failures_ = 0;
-};
 
 chat::ChatTemplate load_template(const Flags& flags, const chat::ConfigFiles& files) {
   if (!flags.chat_template.empty()) return chat::ChatTemplate::load(flags.chat_template);
@@ -196,7 +56,8 @@ text::GenerateOptions generate_options(const Flags& flags, const Command& app, c
   text::GenerateOptions options = chat::read_generation_config(files, flags.options);
   for (const std::string& warning : chat::generation_warnings(files, vocabulary)) log_warning("{}", warning);
   take_given_sampling(app, flags.options, options);
-  check_sampling(app, options);
+  check_sampling(app, flags.options);
+  warn_of_greedy_settings(app, options, files.where("generation_config.json"));
   for (const int64_t end : codec.end_tokens()) add_stop_token(options, end);
   return options;
 }
@@ -209,9 +70,8 @@ void add_end_of_turn(const chat::ChatTemplate& chat, const text::Tokenizer& toke
 
 jinja::Dict variables_of(const Flags& flags) {
   if (flags.variables.empty()) return {};
-  const jinja::Value value =
-      with_context([&] { return jinja::parse_json(flags.variables); }, [] { return "in --variables"; });
-  if (!value.dict()) fail("--variables: expected a JSON object, got {}", type_name(value));
+  const jinja::Value value = read_value("--variables", [&] { return jinja::parse_json(flags.variables); });
+  if (!value.dict()) fail_usage("--variables: expected a JSON object, got {}", type_name(value));
   return *value.dict();
 }
 
@@ -263,6 +123,34 @@ std::shared_ptr<const Model> chat_model(const Flags& flags, World& world) {
   return models::with_cache(*model, text::rows_of_cache(*model), flags.context);
 }
 
+// genesis-build writes the defaults of llama.cpp for a GGUF file that has no settings, and says so in the file.
+SettingSources sources_of(const Command& app, const chat::ConfigFiles& files) {
+  constexpr const char* kSettings = "generation_config.json";
+  const auto config = files.object(kSettings);
+  if (!config) return setting_sources(app, "defaults of this tool");
+  const auto defaults = config->find("_defaults_of");
+  if (defaults != config->end() && defaults->is_string())
+    return setting_sources(app, "defaults of " + defaults->get<std::string>() + ", as the model came without settings");
+  return setting_sources(app, files.where(kSettings));
+}
+
+std::string banner(const Flags& flags, const Model& model, const chat::Dialogue& dialogue, int64_t positions,
+                   const std::string& template_place, const SettingSources& sources) {
+  const int64_t longest = flags.context == 0 ? models::longest_text(model) : 0;
+  std::string system = dialogue.system();
+  if (!system.empty()) system = "\nsystem    " + printable(shortened(system));
+  return fmt::format("model     {}\ntemplate  {}\ncontext   {}\nsampling  {}{}",
+                     model_text(model, flags.file), printable(template_place),
+                     context_text(positions, longest), sampling_text(dialogue.generate_options(), sources),
+                     system);
+}
+
+ChatLoopOptions loop_options(const Flags& flags, const GrowingContext& context) {
+  return {.out = flags.out, .is_quiet = flags.quiet, .around_answer = [&](const std::function<void()>& work) {
+            with_nonfinite_page(flags.run, flags.file, context.session(), work);
+          }};
+}
+
 void chat_command(const Flags& flags, const Command& app, const std::shared_ptr<World>& world) {
   const FirstRankSpeaks quiet(*world);
   check_prefill_chunk(flags.prefill_chunk);
@@ -282,7 +170,11 @@ void chat_command(const Flags& flags, const Command& app, const std::shared_ptr<
   if (flags.context == 0)
     options.make_room = [&](int64_t tokens) -> text::Generator& { return context.make_room(tokens); };
   chat::Dialogue dialogue(chat, tokenizer, context.generator(), std::move(options));
-  if (!ChatLoop(dialogue, context.session(), flags, *world).run()) throw ExitCode(1);
+  ChatLoopOptions looping = loop_options(flags, context);
+  looping.sources = sources_of(app, files);
+  looping.banner = banner(flags, *model, dialogue, context.generator().capacity(),
+                          template_place(flags, files), looping.sources);
+  if (!ChatLoop(dialogue, *world, std::move(looping)).run()) throw ExitCode(1);
 }
 
 }  // namespace
@@ -307,8 +199,11 @@ void add_chat(Command& app) {
   add_mesh(*command, flags->mesh);
   flags->run.add_to(*command);
   command->add_flag("--json", flags->out.json, "print one JSON object on stdout for each answer");
+  command->add_flag(
+      "--quiet", flags->quiet,
+      "say nothing of the model ahead, and nothing of tokens behind an answer, on a terminal either");
   command->footer(
-      std::string("Each line of stdin is a message, or a command:\n") + kHelp +
+      "Each line of stdin is a message, or a command:\n" + chat_help() +
       "Example:\n  genesis-run chat qwen.genesis --tokenizer Qwen2.5-0.5B-Instruct --system \"Be brief.\"");
   command->callback([flags, command] {
     const std::shared_ptr<World> world = join_ranks(flags->mesh, flags->run.device, SharedWork::kLayers);

@@ -1,0 +1,70 @@
+// A conversation at a terminal or over a pipe: reads messages and commands, and writes answers. Used by `genesis-run chat`.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "executor/distributed/world.h"
+#include "models/chat/dialogue.h"
+#include "tools/chat/banner.h"
+#include "tools/chat/chat_commands.h"
+#include "tools/chat/message_lines.h"
+#include "tools/common/line_input.h"
+#include "tools/common/terminal_style.h"
+#include "tools/common/tool.h"
+
+namespace genesis::tools {
+
+struct ChatLoopOptions {
+  Output out;
+  bool is_quiet = false;
+  std::string banner = {};  // lines that a terminal shows first
+  SettingSources sources = {};
+  // Runs the work of an answer: with the page of a value that is not finite, where one is wanted.
+  std::function<void(const std::function<void()>& work)> around_answer = [](const auto& work) { work(); };
+};
+
+// All ranks answer what rank 0 reads.
+class ChatLoop {
+ public:
+  ChatLoop(chat::Dialogue& dialogue, World& world, ChatLoopOptions options);
+
+  // Until the input ends or somebody leaves. Whether every line of a pipe could be answered.
+  bool run();
+
+ private:
+  using Reply = std::function<chat::Dialogue::Answer(const std::function<bool(const text::Piece&)>&)>;
+
+  LineReader::Event next(std::string& line);
+  std::string prompt() const;
+  void take(const std::string& line);
+  void take_end();
+  void attempt(const std::function<void()>& work);
+  void answer_or_do(const Message& message);
+  void command(const std::string& line);
+  void answer(const std::string& message);
+  void answer_again();
+  void write_answer(const Reply& reply);
+  void print_numbers(const text::GenerateResult& result, bool interrupted) const;
+  bool is_interrupted();
+  void at_prompt_interrupted(const std::string& discarded);
+  ChatCommands::Files files();
+
+  chat::Dialogue& dialogue_;
+  World& world_;
+  const ChatLoopOptions options_;
+  const bool is_terminal_;  // of rank 0, for what is read and said beside the answers
+  const bool shows_more_;   // banner and numbers, for a person who sees the answers too
+  const TerminalStyle style_;
+  ChatCommands commands_;
+  MessageLines lines_;
+  std::unique_ptr<LineReader> reader_;
+  InterruptCount interrupts_;
+  bool done_ = false;
+  int pieces_ = 0;  // of this answer
+  int failures_ = 0;
+  uint64_t regenerated_ = 0;  // how often the last message was answered again
+};
+
+}  // namespace genesis::tools

@@ -1,0 +1,24 @@
+// What words of other programs (PyTorch, transformers, llama.cpp, vLLM) are called here: for messages on a command line that these
+// tools do not understand. Used by tools/common/usage.cpp and where an option's value is read.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace genesis::tools {
+
+// ": did you mean '--prompt'?", or a sentence that begins with ": ", for an option that `tool` ("genesis-run train") has not. Words
+// that mean the same come first, then those of `known` that are written alike; empty where none is.
+std::string meant_option(const std::string& tool, const std::string& option,
+                         const std::vector<std::string>& known);
+// The same for a command of `tool`.
+std::string meant_command(const std::string& tool, const std::string& command,
+                          const std::vector<std::string>& known);
+// Throws UsageError where the first word of a tool that takes a file's name there, and has these commands, is a command of another
+// program, such as "serve" or "help", and no file.
+void check_first_word(const std::string& tool, const std::string& word,
+                      const std::vector<std::string>& commands);
+// For a value that is one of `known`: " (did you mean 'bf16'?)" for "bfloat16" or a word written like one of them.
+std::string meant_value(const std::string& value, const std::vector<std::string>& known);
+
+}  // namespace genesis::tools
