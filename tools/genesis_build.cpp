@@ -8,6 +8,7 @@
 #include "models/tokenizer/model_files.h"
 #include "models/zoo.h"
 #include "schema/file/attached_files.h"
+#include "schema/file/io/file_ending.h"
 #include "schema/file/io/lfs_pointer.h"
 #include "schema/file/json_text.h"
 #include "schema/file/writer.h"
@@ -17,8 +18,10 @@
 #include "tools/build/other_tokenizer.h"
 #include "tools/checks/replaced_files.h"
 #include "tools/common/file_progress.h"
+#include "tools/common/meant_words.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
+#include "tools/common/option_values.h"
 #include "tools/common/printable.h"
 #include "tools/common/tool.h"
 #include "tools/text/load_tokenizer.h"
@@ -51,6 +54,10 @@ models::Settings parse_settings(const std::vector<std::string>& settings) {
     if (equals == std::string::npos || equals == 0) fail_usage("--set {}: expected key=value", setting);
     if (!parsed.emplace(setting.substr(0, equals), setting.substr(equals + 1)).second)
       fail_usage("--set {}: '{}' is set twice", setting, setting.substr(0, equals));
+    const std::string value = setting.substr(equals + 1);
+    if (setting.substr(0, equals) == "dtype" && !parse_dtype(value))
+      fail_usage("--set {}: expected f32, bf16 or f16{}", setting,
+                 meant_value(value, {"f32", "bf16", "f16"}));
   }
   return parsed;
 }
@@ -141,6 +148,15 @@ std::unique_ptr<Model> make_file(const Flags& flags) {
   return model;
 }
 
+// Whether it looks like OWNER/NAME of Hugging Face.
+bool names_repository(const std::string& name) {
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+  const size_t slash = name.find('/');
+  if (slash == std::string::npos || slash == 0 || slash + 1 == name.size() || name[0] == '.') return false;
+  return name.find_first_not_of(kLetters) == slash &&
+         name.find_first_not_of(kLetters, slash + 1) == std::string::npos;
+}
+
 // A path that is neither a folder nor a GGUF file was not meant for a model of the zoo.
 void check_is_no_other_file(const std::string& name) {
   for (const auto& model : models::list_models())
@@ -152,7 +168,23 @@ void check_is_no_other_file(const std::string& name) {
         "transformers saved, or a "
         ".gguf file",
         name);
+  if (names_repository(name))
+    fail(
+        "there is no folder '{0}'. If that is a name on Hugging Face: Genesis downloads nothing; `hf "
+        "download {0} --local-dir {1}` "
+        "(of the Python package huggingface_hub) brings the folder, and `genesis-build {1} -o {1}.genesis` "
+        "makes a model file "
+        "of it",
+        name, name.substr(name.find('/') + 1));
   if (name.find('/') != std::string::npos) fail("there is no folder '{}'", name);
+  for (const char* ending : {".gguf", ".genesis", ".safetensors", ".onnx", ".bin", ".pt", ".json"})
+    if (file_ending(name) == ending) fail("there is no file '{}'", name);
+}
+
+// The graph alone is made, which takes no time and no memory to speak of.
+void check_settings(const Flags& flags) {
+  const models::Settings settings = parse_settings(flags.settings);
+  if (!settings.empty()) read_value("--set", [&] { models::make_undrawn_model(flags.name, settings); });
 }
 
 void build(const Flags& flags, const Command& app) {
@@ -170,6 +202,7 @@ void build(const Flags& flags, const Command& app) {
     for (const char* option : {"--link", "--ignore-extra"})
       check_not_given(app, option, "with a model of the zoo, which has no files of weights yet");
     check_is_no_other_file(flags.name);
+    check_settings(flags);
   }
   check_can_write(flags.output);
   check_replaces_model("-o", flags.output);

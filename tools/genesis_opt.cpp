@@ -25,11 +25,13 @@
 #include "tools/common/file_progress.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
+#include "tools/common/option_values.h"
 #include "tools/common/printable.h"
 #include "tools/common/tool.h"
 #include "tools/common/usage.h"
 #include "tools/opt/check.h"
 #include "tools/opt/quantize.h"
+#include "tools/opt/rewrite_values.h"
 
 namespace genesis::tools {
 namespace {
@@ -142,6 +144,8 @@ Switches switches_of(const Flags& flags, const Target& target) {
   for (const std::string& name : flags.disable)
     if (std::ranges::find(steps, name) != steps.end())
       fail_usage("--disable {}: it is of planning and running, as --check and genesis-run do it", name);
+  for (const std::string& name : flags.disable)
+    read_value("--disable " + name, [&] { parse_switches({name}, target); });
   return parse_switches_and_environment({flags.disable.begin(), flags.disable.end()}, target);
 }
 
@@ -182,19 +186,23 @@ void optimise(Model& model, const Flags& flags, std::vector<passes::PassReport>&
   }
 }
 
-DType parse_cast(const Flags& flags) {
-  const auto dtype = parse_dtype(flags.cast);
-  if (!dtype || !is_low_precision(*dtype)) fail("--cast {}: expected bf16 or f16", flags.cast);
-  return *dtype;
+// Values of options that mean nothing are found before the file is read.
+void check_values(const Flags& flags) {
+  check_pass_option("--passes", flags.passes);
+  if (!flags.print_after.empty() && flags.print_after != "all")
+    check_pass_option("--print-after", {flags.print_after});
+  if (!flags.target.empty() && flags.target != "any") check_device("--target", flags.target);
+  if (!flags.cast.empty()) parse_cast(flags.cast);
+  if (!flags.quantize.format.empty()) parse_quantize(flags.quantize.format);
+  if (!flags.train.empty()) parse_train(flags.train, flags.groups);
 }
 
 void add_training(Model& model, const Flags& flags, std::vector<passes::PassReport>& reports) {
-  passes::TrainOptions train = passes::parse_train_options(flags.train);
+  passes::TrainOptions train = parse_train(flags.train, flags.groups);
   if (!flags.cast.empty())
     train.precision =
-        parse_cast(flags) == DType::bf16 ? passes::TrainPrecision::kBf16 : passes::TrainPrecision::kF16;
+        parse_cast(flags.cast) == DType::bf16 ? passes::TrainPrecision::kBf16 : passes::TrainPrecision::kF16;
   train.keep_f32.insert(train.keep_f32.end(), flags.keep_f32.begin(), flags.keep_f32.end());
-  for (const std::string& group : flags.groups) train.groups.push_back(passes::parse_group(group));
   passes::PipelineOptions options = pipeline_options(flags, switches_of(flags, flags.device()));
   options.reports = &reports;
   if (!flags.keep_f32.empty() && train.precision == passes::TrainPrecision::kF32)
@@ -217,6 +225,8 @@ void take_averages(Model& model, const Flags& flags) {
 }
 
 void check(const Flags& flags) {
+  check_device("--check", flags.check.device);
+  check_disabled({flags.disable.begin(), flags.disable.end()}, flags.check.device);
   const std::shared_ptr<const Model> model = open_model(flags.input);
   check_entries(*model, chosen_entries(flags, *model), flags.check,
                 {flags.disable, flags.memory.bytes(), flags.out});
@@ -338,9 +348,8 @@ void run(Flags& flags, const Command& app) {
   tell_file_from_device(flags);
   if (answers_question(flags, app)) return;
   check_rewrite(flags, app);
-  passes::check_pass_names({flags.passes.begin(), flags.passes.end()});
+  check_values(flags);
   switches_of(flags, flags.device());  // names that are none end here
-  if (!flags.print_after.empty() && flags.print_after != "all") passes::check_pass_names({flags.print_after});
   if (!flags.keep_f32.empty() && flags.cast.empty() && flags.train.empty())
     fail_usage("--keep-f32 {}: it goes with --cast bf16 or f16", flags.keep_f32[0]);
   check_can_write(flags.output);
@@ -353,7 +362,7 @@ void run(Flags& flags, const Command& app) {
   edit(model, flags, reports);
   if (!flags.cast.empty() && flags.train.empty()) {
     progress->update("casting to " + flags.cast, 0, 0);
-    model = passes::cast_precision(*model, parse_cast(flags), flags.keep_f32);
+    model = passes::cast_precision(*model, parse_cast(flags.cast), flags.keep_f32);
   }
   if (!flags.quantize.format.empty()) quantize(*model, flags.input, flags.quantize);
   if (flags.runs_passes()) optimise(*model, flags, reports);

@@ -1,5 +1,6 @@
 // genesis-viz: pages and pictures of models, plans and training runs.
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 
 #include "executor/compile.h"
@@ -11,6 +12,7 @@
 #include "tools/common/long_work.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
+#include "tools/common/option_values.h"
 #include "tools/common/printable.h"
 #include "tools/common/ranks.h"
 #include "tools/common/tool.h"
@@ -68,9 +70,9 @@ void check_kind(const Flags& flags) {
   const std::string kind = extension(flags.output);
   if (kind == "svg" || is_page(flags)) return;
   if (flags.memory || !flags.loss.empty() || !flags.trace.empty())
-    fail("-o {}: this picture is written as .svg or .html", flags.output);
+    fail_usage("-o {}: this picture is written as .svg or .html", flags.output);
   if (kind != "png" && kind != "pdf" && kind != "dot")
-    fail("-o {}: expected a name that ends in .html, .svg, .png, .pdf, .dot or .json", flags.output);
+    fail_usage("-o {}: expected a name that ends in .html, .svg, .png, .pdf, .dot or .json", flags.output);
 }
 
 viz::Color parse_color(const std::string& name) {
@@ -78,7 +80,7 @@ viz::Color parse_color(const std::string& name) {
   if (name == "dtype") return viz::Color::kDtype;
   if (name == "memory") return viz::Color::kMemory;
   if (name == "time") return viz::Color::kTime;
-  fail("--color {}: expected op, dtype, memory or time", name);
+  fail_usage("--color {}: expected op, dtype, memory or time", name);
 }
 
 void draw_loss(const Flags& flags) {
@@ -262,8 +264,11 @@ void run(Flags flags) {
   if (flags.output.empty()) fail_missing("-o FILE.html|.svg|.png|.pdf|.dot");
   check_can_write(flags.output);
   check_kind(flags);
+  parse_color(flags.color);
+  check_disabled({flags.disable.begin(), flags.disable.end()}, flags.device);
   warn_of_useless_zero(flags.mesh, flags.zero);
-  for (std::string* name : {&flags.input, &flags.diff}) *name = model_file(*name);
+  for (std::string* name : {&flags.input, &flags.diff})
+    if (std::filesystem::is_directory(*name)) *name = model_file(*name);
   const nlohmann::ordered_json counts = make(flags);
   nlohmann::ordered_json said{{"output", flags.output}};
   if (!counts.is_null()) said["nodes"] = counts;
@@ -282,10 +287,8 @@ void add_graph_flags(Command& app, Flags& flags) {
   Option* color = app.add_option("--color", flags.color, "op, dtype, memory or time")->capture_default_str();
   app.add_option("--size", flags.sizes, "SYMBOL=SIZE, for pages, --color memory and --memory")->take_all();
   app.add_option("--profile", flags.profile, "output of `genesis-run profile --json`, for --color time");
-  app.add_option(
-         "--device", flags.device,
-         "cpu, cuda, cuda:N (which need not be there) or auto: what a page's plans and kernels are for")
-      ->capture_default_str();
+  add_device(app, "--device", flags.device,
+             "cpu, cuda, cuda:N (which need not be there) or auto: what a page's plans and kernels are for");
   app.add_option("--disable", flags.disable,
                  "for pages and --memory: leave out these passes, and kernels as kernel:NAME")
       ->delimiter(',');

@@ -161,6 +161,39 @@ Names known_keys() {
   return known;
 }
 
+// What the same settings are called elsewhere; empty: nothing of this name is known.
+std::string name_here(const std::string& key) {
+  static constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
+      {"learning_rate", "lr"},
+      {"lr_max", "lr"},
+      {"max_lr", "lr"},
+      {"wd", "weight_decay"},
+      {"decay", "weight_decay"},
+      {"grad_clip", "clip"},
+      {"clip_norm", "clip"},
+      {"max_grad_norm", "clip"},
+      {"clip_grad_norm", "clip"},
+      {"gradient_clipping", "clip"},
+      {"warmup_steps", "warmup"},
+      {"num_warmup_steps", "warmup"},
+      {"warmup_ratio", "warmup"},
+      {"scheduler", "schedule"},
+      {"lr_scheduler", "schedule"},
+      {"lr_scheduler_type", "schedule"},
+      {"steps", "total"},
+      {"total_steps", "total"},
+      {"max_steps", "total"},
+      {"grad_accum", "accumulate"},
+      {"epsilon", "eps"},
+      {"gradient_accumulation_steps", "accumulate"},
+      {"adam_beta1", "beta1"},
+      {"adam_beta2", "beta2"},
+      {"ema_decay", "ema"}};
+  for (const auto& [other, name] : kOtherNames)
+    if (key == other) return std::string(name);
+  return "";
+}
+
 void set_option(TrainOptions& options, const std::string& key, const std::string& text) {
   bool found = false;
   for_each_option(options, [&](std::string_view name, auto& field) {
@@ -171,7 +204,9 @@ void set_option(TrainOptions& options, const std::string& key, const std::string
   if (found) return;
   if (const std::string readers = readers_of(key); !readers.empty())
     fail("training option '{}' would do nothing: it goes with {}", key, readers);
-  fail("there is no training option '{}'{}; the options are: {}", key, did_you_mean(key, known_keys()),
+  const std::string meant = name_here(key);
+  fail("there is no training option '{}'{}; the options are: {}", key,
+       meant.empty() ? did_you_mean(key, known_keys()) : fmt::format(" (did you mean '{}'?)", meant),
        fmt::join(known_keys(), ", "));
 }
 

@@ -168,8 +168,8 @@ TEST_F(AnyTools, InfoTellsWhatRunsWouldTakeOfADevice) {
       expect_json(run_tool("genesis-run", {"info", tiny("mlp.genesis"), "--device", "auto", "--size",
                                            "batch=2", "--json"}))["memory"]["device"];
   EXPECT_TRUE(chosen == "cpu" || chosen == "cuda") << chosen;
-  expect_error(run_tool("genesis-run", {"info", tiny("mlp.genesis"), "--device", "tpu"}),
-               {"no device 'tpu'"});
+  expect_usage_error(run_tool("genesis-run", {"info", tiny("mlp.genesis"), "--device", "tpu"}),
+                     {"no device 'tpu'"});
   const Process sizeless = run_tool("genesis-run", {"info", tiny("mlp.genesis"), "--device", "cpu"});
   expect_error(sizeless, {"--size"});
 }

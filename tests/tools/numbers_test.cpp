@@ -66,11 +66,13 @@ TEST(Numbers, BeyondF32AreRefusedByName) {
       run_tool("genesis-run", {"train", tiny("qwen2.genesis"), "--data", TinyModels::get().text(), "--lora",
                                "2", "--lora-alpha", "1e39"}),
       {"--lora-alpha 1e39", "at most 3.4"});
-  expect_error(run_tool("genesis-opt", {mlp, "--text", "--train", "adamw,lr=1e39"}), {"'lr'", "1e39", "f32"});
-  expect_error(run_tool("genesis-opt", {mlp, "--text", "--train", "adamw,group={*.bias:lr=1e39x}"}),
-               {"'lr'", "1e39", "f32"});
-  expect_error(run_tool("genesis-build", {"qwen2", "--set", "rope_theta=1e39", "-o", tiny("never.genesis")}),
-               {"rope_theta=1e39", "f32"});
+  expect_usage_error(run_tool("genesis-opt", {mlp, "--text", "--train", "adamw,lr=1e39"}),
+                     {"'lr'", "1e39", "f32"});
+  expect_usage_error(run_tool("genesis-opt", {mlp, "--text", "--train", "adamw,group={*.bias:lr=1e39x}"}),
+                     {"'lr'", "1e39", "f32"});
+  expect_usage_error(
+      run_tool("genesis-build", {"qwen2", "--set", "rope_theta=1e39", "-o", tiny("never.genesis")}),
+      {"rope_theta=1e39", "f32"});
   expect_error(run_tool("genesis-run", {"infer", mlp, "--size", "batch=1", "--input", "x=full:1e39"}),
                {"1e+39", "f32"});
   write_text(rows, R"({"x":[1,2,3,1e39],"target":1})");
@@ -83,21 +85,21 @@ TEST(Numbers, InsideOtherTextToo) {
   for (const std::string bad : {"99999999999999999999", "5x", " 5", "1e3", "-1", "", "nan"}) {
     expect_usage_error(run_tool("genesis-run", {"infer", mlp, "--size", "batch=" + bad}), {"--size batch="});
     expect_usage_error(run_tool("genesis-run", {"compare", mlp, "--a", "threads=" + bad}), {"threads="});
-    expect_error(
+    expect_usage_error(
         run_tool("genesis-build", {"mlp", "--set", "num_classes=" + bad, "-o", tiny("never.genesis")}),
         {"num_classes"});
     if (bad != "-1")
-      expect_error(run_tool("genesis-opt", {mlp, "--text", "--train", "adamw,accumulate=" + bad}),
-                   {"'accumulate' is '" + bad + "'", "integer"});
+      expect_usage_error(run_tool("genesis-opt", {mlp, "--text", "--train", "adamw,accumulate=" + bad}),
+                         {"'accumulate' is '" + bad + "'", "integer"});
   }
   for (const std::string bad :
        {"99999999999TB", "1e999", "5x", " 5", "-1", "0", "nan", "inf", "0.1", "MB", "1.2.3MB"})
     expect_usage_error(run_tool("genesis-run", {"infer", mlp, "--memory-budget", bad}), {"--memory-budget"});
   for (const std::string bad : {"1e999", "nan", "inf", "5x", " 5", "", "-inf"})
-    expect_error(run_tool("genesis-opt", {mlp, "--text", "--train", "adamw,lr=" + bad}),
-                 {"'lr' is '" + bad + "'"});
-  expect_error(run_tool("genesis-run", {"infer", mlp, "--device", "cuda:99999999999999999999"}),
-               {"no device"});
+    expect_usage_error(run_tool("genesis-opt", {mlp, "--text", "--train", "adamw,lr=" + bad}),
+                       {"'lr' is '" + bad + "'"});
+  expect_usage_error(run_tool("genesis-run", {"infer", mlp, "--device", "cuda:99999999999999999999"}),
+                     {"no device"});
 }
 
 }  // namespace

@@ -72,8 +72,8 @@ TEST_F(Opt, ChecksADeviceAndItsMemory) {
     EXPECT_LE(entry["ratio"], 1.001) << entry;
     EXPECT_GT(entry["steps"], 0) << entry;
   }
-  expect_error(run_tool("genesis-opt", {tiny("mlp.genesis"), "--check", "tpu"}),
-               {"no device 'tpu'", "cpu, cuda or cuda:N"});
+  expect_usage_error(run_tool("genesis-opt", {tiny("mlp.genesis"), "--check", "tpu"}),
+                     {"no device 'tpu'", "cpu, cuda or cuda:N"});
 }
 
 TEST_F(Opt, ChecksWithUsualSizesWhereNoneAreGiven) {
@@ -149,8 +149,8 @@ TEST_F(Opt, TrainsGroupsOfParameters) {
   EXPECT_NE(text.find("weight_decays=(0.0)"), std::string::npos);
   expect_error(run_tool("genesis-opt", train + Words{"*nrm.weight: lr=2x", "-o", path("t.genesis")}),
                {"'*nrm.weight'", "names no parameter", "norm.weight"});
-  expect_error(run_tool("genesis-opt", train + Words{"*norm*: lr=2", "-o", path("t.genesis")}),
-               {"'*norm*: lr=2'", "lr=0.5x"});
+  expect_usage_error(run_tool("genesis-opt", train + Words{"*norm*: lr=2", "-o", path("t.genesis")}),
+                     {"'*norm*: lr=2'", "lr=0.5x"});
   expect_usage_error(
       run_tool("genesis-opt", {tiny("mlp.genesis"), "--group", "*: freeze", "-o", path("t.genesis")}),
       {"--group", "--train"});
@@ -248,20 +248,21 @@ TEST_F(Opt, MayWriteOverItsInput) {
 TEST_F(Opt, RefusesWhatItDoesNotKnow) {
   const std::string model = tiny("qwen2.genesis");
   for (const char* flag : {"--passes", "--disable", "--print-after"})
-    expect_error(run_tool("genesis-opt", {model, flag, "nopass", "-o", path("x.genesis")}),
-                 {"'nopass'", "cse"});
-  expect_error(run_tool("genesis-opt", {model, "--train", "newton", "-o", path("x.genesis")}),
-               {"'newton'", "adamw"});
-  expect_error(run_tool("genesis-opt", {model, "--train", "adamw,speed=3", "-o", path("x.genesis")}),
-               {"'speed'", "lr"});
-  expect_error(run_tool("genesis-opt", {model, "--train", "adamw,lr=fast", "-o", path("x.genesis")}),
-               {"'fast'", "number"});
+    expect_usage_error(run_tool("genesis-opt", {model, flag, "nopass", "-o", path("x.genesis")}),
+                       {"'nopass'", "cse"});
+  expect_usage_error(run_tool("genesis-opt", {model, "--train", "newton", "-o", path("x.genesis")}),
+                     {"'newton'", "adamw"});
+  expect_usage_error(run_tool("genesis-opt", {model, "--train", "adamw,speed=3", "-o", path("x.genesis")}),
+                     {"'speed'", "lr"});
+  expect_usage_error(run_tool("genesis-opt", {model, "--train", "adamw,lr=fast", "-o", path("x.genesis")}),
+                     {"'fast'", "number"});
   expect_error(
       run_tool("genesis-opt", {tiny("qwen2.train.genesis"), "--train", "adamw,name=other", "--text"}),
       {"optimizer.step"});
-  expect_error(run_tool("genesis-opt", {model, "--cast", "i8", "-o", path("x.genesis")}), {"i8", "bf16"});
-  expect_error(run_tool("genesis-opt", {model, "--target", "tpu", "--text"}),
-               {"no device 'tpu'", "cpu, cuda or cuda:N"});
+  expect_usage_error(run_tool("genesis-opt", {model, "--cast", "i8", "-o", path("x.genesis")}),
+                     {"i8", "bf16"});
+  expect_usage_error(run_tool("genesis-opt", {model, "--target", "tpu", "--text"}),
+                     {"no device 'tpu'", "cpu, cuda or cuda:N"});
   expect_error(run_tool("genesis-opt", {model, "--entry", "nope", "--text"}),
                {"'nope'", "loss, loss_packed, forward"});
   expect_error(run_tool("genesis-opt", {model, "--dump", "/dev/null/x"}), {"/dev/null/x"});

@@ -32,19 +32,135 @@ TEST_F(Usage, NamesTheLikeliestWord) {
       {"genesis-viz", {mlp, "--no-flod"}, {"did you mean '--no-fold'?"}},
   };
   for (const Case& c : cases) expect_usage_error(run_tool(c.tool, c.words), c.said);
-  // What only the file or the library knows: exit code 1.
+  // What only the file knows: exit code 1.
   const std::vector<Case> names = {
       {"genesis-run", {"infer", mlp, "--entry", "foward"}, {"did you mean 'forward'?"}},
-      {"genesis-run", {"infer", mlp, "--disable", "simplfy"}, {"did you mean 'simplify'?"}},
       {"genesis-run", {"infer", tiny("qwen2.genesis"), "--input", "tokns=zeros"}, {"did you mean 'tokens'?"}},
       {"genesis-build", {"qwen", "-o", path("m.genesis")}, {"did you mean 'qwen2'?"}},
-      {"genesis-build",
-       {"mlp", "--set", "num_clases=3", "-o", path("m.genesis")},
-       {"did you mean 'num_classes'?"}},
-      {"genesis-opt", {mlp, "--train", "adamw,warmpu=3", "--text"}, {"did you mean 'warmup'?"}},
-      {"genesis-opt", {mlp, "--passes", "simplfy", "--text"}, {"did you mean 'simplify'?"}},
   };
   for (const Case& c : names) expect_error(run_tool(c.tool, c.words), c.said);
+}
+
+TEST_F(Usage, ValuesThatMeanNothingAreWrongUsage) {
+  const std::string mlp = tiny("mlp.genesis"), train = tiny("mlp.train.genesis"),
+                    qwen = tiny("qwen2.genesis"), rows = TinyModels::get().rows(), out = path("o.genesis");
+  const std::vector<Case> cases = {
+      {"genesis-run",
+       {"infer", mlp, "--disable", "simplfy"},
+       {"--disable simplfy", "did you mean 'simplify'?"}},
+      {"genesis-run", {"infer", mlp, "--device", "gpu"}, {"--device gpu", "did you mean 'cuda'?"}},
+      {"genesis-run", {"infer", mlp, "--device", "cpu:0"}, {"did you mean 'cpu'?"}},
+      {"genesis-run", {"infer", mlp, "--device", "cuda:x"}, {"--device cuda:x"}},
+      {"genesis-run", {"info", mlp, "--device", "tpu"}, {"--device tpu"}},
+      {"genesis-run", {"compare", mlp, "--b", "device=gpu"}, {"device gpu"}},
+      {"genesis-run", {"chat", qwen, "--variables", "{"}, {"--variables"}},
+      {"genesis-run", {"export", mlp, "-o", path("f"), "--dtype", "float16"}, {"did you mean 'f16'?"}},
+      {"genesis-run",
+       {"train", train, "--data", rows, "--optimizer", "adamw,learning_rate=1"},
+       {"did you mean 'lr'?"}},
+      {"genesis-run",
+       {"train", train, "--data", rows, "--optimizer", "adamw,lr=-1"},
+       {"--optimizer", "'lr' is -1"}},
+      {"genesis-build", {"mlp", "--set", "num_clases=3", "-o", out}, {"did you mean 'num_classes'?"}},
+      {"genesis-build", {"mlp", "--set", "hidden_features=many", "-o", out}, {"hidden_features", "many"}},
+      {"genesis-build", {"qwen2", "--set", "dtype=bfloat16", "-o", out}, {"did you mean 'bf16'?"}},
+      {"genesis-opt", {mlp, "--train", "adamw,warmpu=3", "--text"}, {"did you mean 'warmup'?"}},
+      {"genesis-opt", {mlp, "--train", "adamw,max_grad_norm=1", "--text"}, {"did you mean 'clip'?"}},
+      {"genesis-opt", {mlp, "--train", "adamw", "--group", "x", "--text"}, {"--group x"}},
+      {"genesis-opt", {mlp, "--passes", "simplfy", "--text"}, {"did you mean 'simplify'?"}},
+      {"genesis-opt", {mlp, "--print-after", "simplfy"}, {"did you mean 'simplify'?"}},
+      {"genesis-opt", {mlp, "--disable", "simplfy", "-o", out}, {"did you mean 'simplify'?"}},
+      {"genesis-opt", {mlp, "--cast", "fp16", "-o", out}, {"--cast fp16", "did you mean 'f16'?"}},
+      {"genesis-opt", {mlp, "--cast", "nonsense", "-o", out}, {"--cast nonsense: expected bf16 or f16; see"}},
+      {"genesis-opt", {mlp, "--quantize", "int8", "-o", out}, {"did you mean 'q8'?"}},
+      {"genesis-opt", {mlp, "--quantize", "Q4_K_M", "-o", out}, {"did you mean 'q4'?"}},
+      {"genesis-opt", {mlp, "--target", "gpu", "--text"}, {"--target gpu", "did you mean 'cuda'?"}},
+      {"genesis-opt", {mlp, "--check", "gpu"}, {"--check gpu", "did you mean 'cuda'?"}},
+      {"genesis-viz", {mlp, "--color", "red", "-o", path("m.svg")}, {"--color red: expected op"}},
+      {"genesis-viz", {mlp, "--device", "gpu", "-o", path("m.html")}, {"--device gpu"}},
+      {"genesis-viz", {mlp, "-o", path("m.txt")}, {"expected a name that ends in .html"}},
+  };
+  for (const Case& c : cases) expect_usage_error(run_tool(c.tool, c.words), c.said);
+  EXPECT_EQ(files_in(folder()), std::set<std::string>{});
+}
+
+// Words of PyTorch, transformers, llama.cpp and vLLM.
+TEST_F(Usage, WordsOfOtherProgramsAreUnderstood) {
+  const std::string mlp = tiny("mlp.genesis"), qwen = tiny("qwen2.genesis");
+  const std::vector<Case> cases = {
+      {"genesis-run", {"train", mlp, "--lr", "1"}, {"--optimizer adamw,lr="}},
+      {"genesis-run", {"train", mlp, "--learning_rate", "1"}, {"--optimizer adamw,lr="}},
+      {"genesis-run", {"train", mlp, "--epochs", "3"}, {"--steps N"}},
+      {"genesis-run", {"train", mlp, "--max-steps", "3"}, {"did you mean '--steps'?"}},
+      {"genesis-run", {"train", mlp, "--batch_size", "3"}, {"did you mean '--batch'?"}},
+      {"genesis-run", {"train", mlp, "--fp16"}, {"--cast bf16"}},
+      {"genesis-run", {"generate", qwen, "-p", "a"}, {"did you mean '--prompt'?"}},
+      {"genesis-run", {"generate", qwen, "-n", "3"}, {"did you mean '--max-tokens'?"}},
+      {"genesis-run", {"generate", qwen, "--max_new_tokens", "3"}, {"did you mean '--max-tokens'?"}},
+      {"genesis-run", {"generate", qwen, "--top_k", "3"}, {"did you mean '--top-k'?"}},
+      {"genesis-run", {"generate", qwen, "--temp", "3"}, {"did you mean '--temperature'?"}},
+      {"genesis-run", {"generate", qwen, "--ctx-size", "3"}, {"did you mean '--context'?"}},
+      {"genesis-run", {"generate", qwen, "--gpu-layers", "3"}, {"--device cuda"}},
+      {"genesis-run", {"generate", "-m", qwen}, {"named behind the command without an option"}},
+      {"genesis-run", {"serve", qwen}, {"'serve': Genesis has no server", "genesis-run chat"}},
+      {"genesis-run", {"quantize", qwen}, {"'quantize'", "genesis-opt MODEL --quantize q8"}},
+      {"genesis-run", {"help"}, {"'help'", "--help"}},
+      {"genesis-run", {"evaluate", qwen}, {"did you mean 'eval'?"}},
+      {"genesis-run", {"finetune", qwen}, {"did you mean 'train'?"}},
+      {"genesis-build", {"help"}, {"'help'", "--help"}},
+      {"genesis-build", {"qwen2", "--outtype", "q8_0"}, {"--set dtype"}},
+      {"genesis-build", {"qwen2", "--hidden-size", "8"}, {"--set hidden_size"}},
+      {"genesis-opt", {"quantize", mlp}, {"'quantize'", "--quantize q8"}},
+      {"genesis-opt", {mlp, "--bf16"}, {"did you mean '--cast'?"}},
+      {"genesis-opt", {mlp, "--load-in-8bit"}, {"did you mean '--quantize'?"}},
+      {"genesis-viz", {"help"}, {"--help"}},
+  };
+  for (const Case& c : cases) expect_usage_error(run_tool(c.tool, c.words), c.said);
+  // And nothing is made up where nothing is near.
+  for (const Words& words : {Words{"zzzzz", mlp}, Words{"infer", mlp, "--frobnicate"},
+                             Words{"infer", mlp, "-x"}, Words{"qux"}, Words{"infer", mlp, "--xyz", "3"}}) {
+    const Process process = run_tool("genesis-run", words);
+    expect_usage_error(process, {});
+    EXPECT_EQ(process.err.find("did you mean"), std::string::npos) << process.err;
+  }
+}
+
+// With a command that can be pasted, whatever the name has in it.
+TEST_F(Usage, FilesOfOtherProgramsAreToldHowToBecomeModels) {
+  fs::create_directory(path("my model"));
+  const std::string folder = path("my model"), quoted = "`genesis-build '" + folder + "' -o FILE.genesis`";
+  write_text(folder + "/config.json", "{}");
+  write_text(folder + "/model.safetensors", "");
+  write_text(path("it's.gguf"), "GGUF");
+  write_text(path("alone.safetensors"), "");
+  write_text(path("net.onnx"), "");
+  write_text(path("pytorch_model.bin"), "PK");
+  const std::vector<Case> cases = {
+      {"genesis-run", {"info", folder}, {"a folder of transformers", quoted}},
+      {"genesis-run", {"generate", folder + "/model.safetensors", "--prompt", "a"}, {quoted}},
+      {"genesis-run",
+       {"infer", path("it's.gguf")},
+       {"a GGUF file: `genesis-build '", "it'\\''s.gguf' -o FILE.genesis`"}},
+      {"genesis-opt", {path("alone.safetensors"), "--text"}, {"there is no config.json beside it"}},
+      {"genesis-run", {"bench", path("net.onnx")}, {"an ONNX file", "genesis-viz " + path("net.onnx")}},
+      {"genesis-run", {"train", path("pytorch_model.bin"), "--data", "x"}, {"save_pretrained"}},
+      {"genesis-build",
+       {"Qwen/Qwen2.5-0.5B", "-o", path("m.genesis")},
+       {"downloads nothing", "hf download Qwen/Qwen2.5-0.5B --local-dir Qwen2.5-0.5B"}},
+      {"genesis-build", {"./no/such", "-o", path("m.genesis")}, {"there is no folder './no/such'"}},
+      {"genesis-build", {"nosuch.gguf", "-o", path("m.genesis")}, {"there is no file 'nosuch.gguf'"}},
+  };
+  for (const Case& c : cases) expect_error(run_tool(c.tool, c.words), c.said);
+}
+
+TEST_F(Usage, MeasurementsNameTheirSizes) {
+  const std::string mlp = tiny("mlp.genesis");
+  for (const Words& words : {Words{"bench", mlp, "--runs", "1"}, Words{"profile", mlp, "--runs", "1"}}) {
+    const std::string text = expect_ok(run_tool("genesis-run", words));
+    EXPECT_NE(text.find("forward with batch=1 (--size batch=N gives others)"), std::string::npos) << text;
+    const auto json = expect_json(run_tool("genesis-run", words + Words{"--size", "batch=3", "--json"}));
+    EXPECT_EQ(json["sizes"], (nlohmann::json{{"batch", 3}}));
+  }
 }
 
 TEST_F(Usage, OptionsThatWouldDoNothingAreNamed) {
@@ -118,8 +234,8 @@ TEST_F(Usage, KernelsAreNamedAndCanBeSwitchedOff) {
   EXPECT_NE(text.find("not attention.blocks: switched off"), std::string::npos) << text;
   expect_usage_error(run_tool("genesis-run", {"info", qwen, "--kernels"}),
                      {"--kernels does nothing without --device"});
-  expect_error(run_tool("genesis-run", info + Words{"--disable", "kernel:attention.block"}),
-               {"no kernel 'attention.block'", "did you mean 'attention.blocks'"});
+  expect_usage_error(run_tool("genesis-run", info + Words{"--disable", "kernel:attention.block"}),
+                     {"no kernel 'attention.block'", "did you mean 'attention.blocks'"});
   const auto profile = expect_json(
       run_tool("genesis-run", {"profile", qwen, "--entry", "forward", "--size", "batch=2", "--size", "seq=16",
                                "--disable", "kernel:attention.blocks", "--json"}));
@@ -131,15 +247,15 @@ TEST_F(Usage, KernelsAreNamedAndCanBeSwitchedOff) {
 TEST_F(Usage, EveryToolKnowsWhatCanBeSwitchedOff) {
   const std::string qwen = tiny("qwen2.genesis"), opt = path("opt.genesis"), page = path("page.json");
   expect_ok(run_tool("genesis-opt", {qwen, "--disable", "kernel:attention.blocks,cse", "-o", opt}));
-  expect_error(run_tool("genesis-opt", {qwen, "--disable", "kernel:attention.block", "-o", opt}),
-               {"no kernel 'attention.block'", "did you mean 'attention.blocks'"});
+  expect_usage_error(run_tool("genesis-opt", {qwen, "--disable", "kernel:attention.block", "-o", opt}),
+                     {"no kernel 'attention.block'", "did you mean 'attention.blocks'"});
   const Words viz = {qwen, "--entry", "forward", "--size", "batch=2", "--size", "seq=16", "-o", page};
   expect_ok(run_tool("genesis-viz", viz));
   EXPECT_NE(read_text(page).find("attention.blocks"), std::string::npos);
   expect_ok(run_tool("genesis-viz", viz + Words{"--disable", "kernel:attention.blocks,kernel:megakernel"}));
   EXPECT_NE(read_text(page).find("attention.reference"), std::string::npos);
   for (const char* name : {"kernel:attention.block", "cee"})
-    expect_error(run_tool("genesis-viz", viz + Words{"--disable", name}), {"did you mean"});
+    expect_usage_error(run_tool("genesis-viz", viz + Words{"--disable", name}), {"did you mean"});
 }
 
 TEST_F(Usage, AnEmptyValueIsNotOneThatWasNotGiven) {

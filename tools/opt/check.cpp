@@ -14,6 +14,7 @@
 #include "passes/distribution/rank_sizes.h"
 #include "schema/ranks/mesh_axes.h"
 #include "tools/common/numbers.h"
+#include "tools/common/option_values.h"
 #include "tools/common/printable.h"
 #include "tools/common/ranks.h"
 
@@ -53,8 +54,9 @@ RankLinks parse_links(const std::string& text) {
     const auto [stop, error] = std::from_chars(at, end, numbers[i]);
     const bool is_next = i == 2 ? stop == end : stop != end && *stop == ',';
     if (error != std::errc() || numbers[i] < 1 || !is_next)
-      fail("--links {}: expected GB/s beside each other, GB/s between hosts and ranks of a host, as 310,50,8",
-           text);
+      fail_usage(
+          "--links {}: expected GB/s beside each other, GB/s between hosts and ranks of a host, as 310,50,8",
+          text);
     at = stop + 1;
   }
   links.same_host = 1e9 * static_cast<double>(numbers[0]);
@@ -67,7 +69,9 @@ RankLinks parse_links(const std::string& text) {
 std::string prediction_line(const Plan& plan, const Mesh& mesh, const CheckFlags& flags,
                             nlohmann::ordered_json& row) {
   if (flags.chip.empty()) return "";
-  const Prediction predicted = predict(plan, mesh, chip_rates(flags.chip), parse_links(flags.links));
+  const Prediction predicted =
+      predict(plan, mesh, read_value("--chip " + flags.chip, [&] { return chip_rates(flags.chip); }),
+              parse_links(flags.links));
   row["predicted"] = {{"chip", flags.chip},
                       {"ms", 1e-3 * predicted.step_us},
                       {"compute_ms", 1e-3 * predicted.compute_us},

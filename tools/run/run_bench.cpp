@@ -13,6 +13,7 @@
 #include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
 #include "tools/run/run_inputs.h"
+#include "tools/run/sizes_text.h"
 
 namespace genesis::tools {
 namespace {
@@ -88,6 +89,7 @@ struct Measured {
 
 nlohmann::ordered_json as_json(const Flags& flags, const Measured& m, const Plan& plan) {
   return {{"entry", flags.entry},
+          {"sizes", plan.bindings},
           {"runs", m.runs},
           {"first_ms", m.first},
           {"median_ms", m.median},
@@ -106,7 +108,8 @@ nlohmann::ordered_json as_json(const Flags& flags, const Measured& m, const Plan
           {"share_of_peak", m.share()}};
 }
 
-void print_measured(const Flags& flags, const Measured& m) {
+void print_measured(const Flags& flags, const Measured& m, const Bindings& sizes) {
+  std::cout << sizes_line(flags.entry, sizes);
   std::cout << fmt::format(
       "{}: median {:.3f} ms, min {:.3f}, p99 {:.3f} over {} runs, {:.3f} back to back on the "
       "device; first run (with compiling) {:.1f} ms\n",
@@ -154,7 +157,7 @@ void bench(const Flags& flags, const std::shared_ptr<World>& world) {
                                   }));
   const Measured measured{first,        median, times.front(),    p99,   device_ms,
                           times.size(), rate,   session.memory(), limits};
-  flags.out.print(as_json(flags, measured, plan), [&] { print_measured(flags, measured); });
+  flags.out.print(as_json(flags, measured, plan), [&] { print_measured(flags, measured, plan.bindings); });
 }
 
 }  // namespace

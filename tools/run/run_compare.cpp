@@ -12,10 +12,11 @@
 #include "executor/switches.h"
 #include "schema/file/foreign/safetensors.h"
 #include "schema/file/reader.h"
-#include "schema/graph/near_names.h"
 #include "tools/common/json_values.h"
+#include "tools/common/meant_words.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
+#include "tools/common/option_values.h"
 #include "tools/common/printable.h"
 #include "tools/run/rounding.h"
 #include "tools/run/run_commands.h"
@@ -49,9 +50,9 @@ SessionOptions parse_options(const std::string& text) {
     if (key != "device" && key != "threads" && key != "disable" && value != "on" && value != "off")
       fail_usage(
           "option '{}'{}: expected cpu, cuda, auto, threads=, disable=PASS+kernel:NAME, optimise=on|off",
-          item, did_you_mean(key, {"device", "threads", "disable", "optimise", "cpu", "cuda", "auto"}));
+          item, meant_value(key, {"device", "threads", "disable", "optimise", "cpu", "cuda", "auto"}));
     if (key == "device")
-      options.device = value;
+      check_device("option device", value), options.device = value;
     else if (key == "threads")
       options.threads = number_or_fail<int>("option 'threads=" + value + "'", value, at_least<int>(0));
     else if (key == "optimise" || key == "optimize")

@@ -4,7 +4,9 @@
 #include "models/hugging_face/export.h"
 #include "passes/training/weight_average.h"
 #include "schema/messages/log.h"
+#include "schema/messages/shell_word.h"
 #include "tools/common/file_progress.h"
+#include "tools/common/meant_words.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
 #include "tools/common/printable.h"
@@ -27,7 +29,9 @@ models::hugging_face::ExportOptions options_of(const Flags& flags) {
   options.dtype = parse_dtype(flags.dtype);
   const bool known =
       options.dtype == DType::f32 || options.dtype == DType::bf16 || options.dtype == DType::f16;
-  if (!known) fail_usage("--dtype {}: expected bf16, f16 or f32", flags.dtype);
+  if (!known)
+    fail_usage("--dtype {}: expected bf16, f16 or f32{}", flags.dtype,
+               meant_value(flags.dtype, {"bf16", "f16", "f32"}));
   return options;
 }
 
@@ -49,7 +53,7 @@ void tell_of_averages(const Flags& flags, const Model& model) {
       return log_info(
           "{} has averages of its weights too (ema): `genesis-opt {} --averages -o FILE` makes a model of "
           "those",
-          flags.file, flags.file);
+          flags.file, shell_word(flags.file));
 }
 
 void export_command(const Flags& flags) {

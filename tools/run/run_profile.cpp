@@ -16,6 +16,7 @@
 #include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
 #include "tools/run/run_inputs.h"
+#include "tools/run/sizes_text.h"
 #include "tools/viz/data/difference_data.h"
 #include "tools/viz/data/measured_data.h"
 #include "tools/viz/data/model_data.h"
@@ -145,7 +146,9 @@ void print_notes(const std::vector<Row>& rows) {
     std::cout << ">100%" << kFasterThanLimits << "\n";
 }
 
-void print_table(const Flags& flags, const std::vector<Row>& rows, const DevicePeaks& peaks, double total) {
+void print_table(const Flags& flags, const Plan& plan, const std::vector<Row>& rows, const DevicePeaks& peaks,
+                 double total) {
+  std::cout << sizes_line(plan.entry, plan.bindings);
   std::cout << fmt::format("{:>10} {:>10} {:>6} {:>10} {:>8} {:>9} {:>9}  {}\n", "us", "median", "share",
                            "bytes", "GB/s", "GFLOP/s", "roofline", flags.by_op ? "op" : "node");
   for (size_t i = 0; i < rows.size() && static_cast<int64_t>(i) < flags.top; ++i) {
@@ -166,6 +169,7 @@ void print_table(const Flags& flags, const std::vector<Row>& rows, const DeviceP
 nlohmann::ordered_json rows_json(const Plan& plan, const std::vector<Row>& rows, const DevicePeaks& peaks,
                                  double total) {
   nlohmann::ordered_json json{{"entry", plan.entry},
+                              {"sizes", plan.bindings},
                               {"total_us", total},
                               {"steps", plan.steps.size()},
                               {"arena_bytes", plan.arena_bytes},
@@ -269,7 +273,7 @@ void profile_rank(const Flags& flags, const std::shared_ptr<World>& world) {
     if (!flags.compare.empty()) sides.push_back(profile_other(flags, options, peaks, *world));
     write_page(flags, options, sides);
   }
-  flags.out.print(rows_json(plan, rows, peaks, total), [&] { print_table(flags, rows, peaks, total); });
+  flags.out.print(rows_json(plan, rows, peaks, total), [&] { print_table(flags, plan, rows, peaks, total); });
 }
 
 void profile(Flags flags, const Command& app) {

@@ -10,11 +10,13 @@
 #include "executor/training/checkpoint.h"
 #include "executor/training/metrics_file.h"
 #include "models/corpus/text_files.h"
+#include "passes/training/train_options.h"
 #include "schema/file/io/file_ending.h"
 #include "schema/messages/log.h"
 #include "tools/checks/replaced_files.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
+#include "tools/common/option_values.h"
 #include "tools/common/ranks.h"
 #include "tools/common/usage.h"
 
@@ -151,6 +153,9 @@ void TrainFlags::add_evaluation(Command& command) {
 }
 
 void TrainFlags::check_needs() const {
+  if (!optimizer.empty())
+    read_value("--optimizer " + optimizer,
+               [&] { passes::check_train_options(passes::parse_train_options(optimizer)); });
   if (checkpoint_every > 0 && checkpoint.empty())
     fail_missing("--checkpoint-every needs --checkpoint DIR, which");
   if (resume && checkpoint.empty()) fail_missing("--resume needs --checkpoint DIR, which");

@@ -336,7 +336,7 @@ TEST_F(VizPage, RefusesWhatItCannotShow) {
   expect_error(run_tool("genesis-viz", {"--loss", path("no.jsonl"), "-o", out}), {"no.jsonl"});
   expect_error(run_tool("genesis-viz", {"--loss", folder().string(), "-o", out}),
                {"no metrics", "--metrics"});
-  expect_error(run_tool("genesis-viz", {model, "--device", "tpu", "-o", out}), {"tpu", "cpu"});
+  expect_usage_error(run_tool("genesis-viz", {model, "--device", "tpu", "-o", out}), {"tpu", "cpu"});
   expect_usage_error(run_tool("genesis-viz", {model, "--color", "time", "-o", out}),
                      {"--color", "in a page"});
   expect_usage_error(run_tool("genesis-viz", {"--loss", "m.jsonl", "--entry", "x", "-o", out}),

@@ -226,10 +226,11 @@ TEST_F(Viz, DrawsLossCurves) {
 
 TEST_F(Viz, RefusesWhatItCannotDraw) {
   const std::string model = tiny("qwen2.genesis");
-  expect_error(run_tool("genesis-viz", {model, "-o", path("x.jpg")}), {"x.jpg", ".svg"});
+  expect_usage_error(run_tool("genesis-viz", {model, "-o", path("x.jpg")}), {"x.jpg", ".svg"});
   expect_error(run_tool("genesis-viz", {model, "--entry", "nope", "-o", path("x.dot")}),
                {"'nope'", "forward"});
-  expect_error(run_tool("genesis-viz", {model, "--color", "mauve", "-o", path("x.dot")}), {"mauve", "dtype"});
+  expect_usage_error(run_tool("genesis-viz", {model, "--color", "mauve", "-o", path("x.dot")}),
+                     {"mauve", "dtype"});
   for (const char* file : {"no/x.dot", "no/x.svg", "no/x.html"})
     expect_error(run_tool("genesis-viz", {model, "-o", path(file)}), {file, "no folder"});
   expect_error(run_tool("genesis-viz", {"--loss", TinyModels::get().text(), "-o", path("x.svg")}),

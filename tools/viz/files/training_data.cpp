@@ -13,6 +13,7 @@
 #include "schema/file/io/descriptor.h"
 #include "schema/file/io/file_ending.h"
 #include "schema/messages/human_bytes.h"
+#include "schema/messages/shell_word.h"
 
 namespace genesis::viz {
 namespace {
@@ -171,7 +172,7 @@ std::vector<std::filesystem::path> metrics_files(const std::filesystem::path& pa
   }
   if (files.empty())
     fail("{} has no metrics: `genesis-run train --metrics {}` writes them", path.string(),
-         (path / "metrics.jsonl").string());
+         shell_word((path / "metrics.jsonl").string()));
   std::ranges::sort(files);
   return files;
 }
