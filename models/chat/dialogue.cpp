@@ -96,7 +96,7 @@ void Dialogue::set_system(const std::string& system) {
 
 void Dialogue::set_conversation(const Conversation& conversation) {
   messages_ = conversation.messages;
-  for (const auto& [name, value] : conversation.variables.entries) options_.variables.set(name, value);
+  for (const auto& [name, value] : conversation.variables.entries()) options_.variables.set(name, value);
   if (!begins_with_system(messages_)) return;
   const Value* system = messages_.sequence()->items[0].dict()->find("content");
   if (system && system->text()) options_.system = *system->text();
