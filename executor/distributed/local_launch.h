@@ -15,8 +15,8 @@ namespace genesis {
 bool must_launch_ranks(const Mesh& mesh);
 
 // Runs this program with its arguments once a rank, and waits for all: 0 when all ended well, else what the first that did
-// not ended with (128 + N after signal N). Ranks but the first have their stdout closed. SIGINT, SIGTERM and SIGHUP are passed
-// on, through mpirun as SIGUSR1; when a rank fails, the others have kGraceSeconds (child_ranks.h) to end by themselves, and mpirun's 4. Throws
+// not ended with (128 + N after signal N). Ranks but the first have their stdout closed. SIGINT, SIGTERM, SIGHUP and SIGUSR1 are
+// passed on, through mpirun as SIGUSR1; when a rank fails, the others have kGraceSeconds (child_ranks.h) to end by themselves, and mpirun's 4. Throws
 // Error where there is no MPI, no mpirun, or a process cannot be started.
 int launch_ranks(const Mesh& mesh, std::string_view device_kind);
 

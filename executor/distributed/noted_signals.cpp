@@ -5,7 +5,7 @@
 namespace genesis {
 namespace {
 
-constexpr std::array kNoted = {SIGINT, SIGTERM, SIGHUP};
+constexpr std::array kNoted = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 volatile std::sig_atomic_t noted[kNoted.size()];
 
 void note(int number, siginfo_t*, void*) {
@@ -43,7 +43,8 @@ int NotedSignals::take() {
 void block_noted_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int number : kNoted) sigaddset(&set, number);
+  for (const int number : kNoted)
+    if (number != SIGUSR1) sigaddset(&set, number);
   sigprocmask(SIG_BLOCK, &set, nullptr);
 }
 

@@ -6,8 +6,8 @@
 
 namespace genesis {
 
-// Ctrl-C (SIGINT), SIGTERM and SIGHUP, noted as they come instead of ending the process, for a program that passes them on to
-// ranks. What is ignored (nohup) stays so. One lives at a time.
+// Ctrl-C (SIGINT), SIGTERM, SIGHUP and SIGUSR1, noted as they come instead of ending the process, for a program that passes them on
+// to ranks. A signal that is ignored (nohup) stays ignored. One object lives at a time.
 class NotedSignals {
  public:
   // Whose are those that a terminal sends, to all processes in its foreground: the ranks have them already, or nobody else.
@@ -21,10 +21,10 @@ class NotedSignals {
   int take();  // one that has come since; 0: none
 
  private:
-  std::array<struct sigaction, 3> before_;
+  std::array<struct sigaction, 4> before_;
 };
 
-// Keeps the same signals from what the calling process becomes by exec.
+// Blocks SIGINT, SIGTERM and SIGHUP in the program that the calling process becomes by exec. SIGUSR1 stays open: mpirun passes it on.
 void block_noted_signals();
 
 }  // namespace genesis
