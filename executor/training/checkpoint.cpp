@@ -85,7 +85,7 @@ Checkpoint write_checkpoint(Model& model, const fs::path& directory, int64_t ste
   if (write)
     write(model, written.path);
   else
-    save_model(model, written.path);
+    save_model(model, written.path, {.link = LinkAtName::kReplaced});
   remember_intact(written.path);
   remove_all_but(keep, list_checkpoints(directory), step);
   return written;

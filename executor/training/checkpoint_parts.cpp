@@ -80,26 +80,30 @@ JoinedValues joined(const State& state, const StateOwners& owners, const std::ve
 
 // A tensor a segment: so large ones begin with a page, and can be mapped side by side.
 void write_part(Model& part, const fs::path& checkpoint, int64_t rank, const std::string& run) {
-  const fs::path file = part_file(checkpoint, rank);
+  const fs::path file = part_file(checkpoint, rank), folder = file.parent_path();
   std::error_code error;
-  fs::create_directories(file.parent_path(), error);
-  if (error) fail("cannot make the folder {}: {}", file.parent_path().string(), error.message());
+  if (fs::is_symlink(folder, error))
+    fail(
+        "cannot write the parts of {}: {} is a symbolic link, and they would land outside of the folder: "
+        "remove it",
+        checkpoint.string(), folder.string());
+  fs::create_directories(folder, error);
+  if (error) fail("cannot make the folder {}: {}", folder.string(), error.message());
   part.metadata[kRunKey] = run;
-  save_model(part, file, {.segment_bytes = 1, .deduplicate = false});
+  save_model(part, file, {.segment_bytes = 1, .deduplicate = false, .link = LinkAtName::kReplaced});
 }
 
 namespace {
 
-// As join_parts(), to the file `saved`: with links to the parts of `checkpoint`, or with their values.
+// As join_parts(), to the file `saved`: linked to the parts of `checkpoint` where `options` keep pieces, else with their values.
 void join_parts_into(Model& model, const StateParts& parts, const fs::path& checkpoint,
-                     const PartsToCome& expected, const fs::path& saved, bool links) {
+                     const PartsToCome& expected, const fs::path& saved, SaveOptions options) {
   const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                         std::chrono::duration<double>(expected.seconds));
   std::vector<Part> of_ranks;
-  SaveOptions options{.keeps_pieces = links};
   for (int64_t rank = 0; rank < parts.ranks; ++rank) {
     of_ranks.push_back(wait_for_part(part_file(checkpoint, rank), rank, expected, until));
-    if (links) options.links.push_back(of_ranks.back().file);
+    if (options.keeps_pieces) options.links.push_back(of_ranks.back().file);
   }
   for (int32_t i = 0; i < static_cast<int32_t>(model.states().size()); ++i) {
     const State& state = model.state(i);
@@ -144,10 +148,10 @@ class PassingParts {
 
 void join_parts(Model& model, const StateParts& parts, const fs::path& checkpoint,
                 const PartsToCome& expected) {
-  join_parts_into(model, parts, checkpoint, expected, checkpoint, true);
+  join_parts_into(model, parts, checkpoint, expected, checkpoint, {.link = LinkAtName::kReplaced});
 }
 
-void save_together(Session& session, const fs::path& path, const std::string& run) {
+void save_together(Session& session, const fs::path& path, const std::string& run, LinkAtName link) {
   const std::unique_ptr<StateSnapshot> snapshot = session.make_state_snapshot();
   const StateParts& parts = snapshot->parts();
   const PassingParts passing(path, parts);
@@ -158,7 +162,7 @@ void save_together(Session& session, const fs::path& path, const std::string& ru
   const PartsToCome expected{.run = run,
                              .given_up = [&] { return snapshot->failure_of_ranks(); },
                              .seconds = environment().collective_timeout};
-  join_parts_into(model, parts, passing.checkpoint(), expected, path, false);
+  join_parts_into(model, parts, passing.checkpoint(), expected, path, {.keeps_pieces = false, .link = link});
 }
 
 void remove_abandoned_parts(const fs::path& directory) {

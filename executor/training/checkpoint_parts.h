@@ -17,6 +17,7 @@
 #include "executor/session.h"
 #include "executor/states/state_parts.h"
 #include "executor/training/checkpoint_names.h"
+#include "schema/file/io/atomic_write.h"
 #include "schema/graph/model.h"
 
 namespace genesis {
@@ -39,7 +40,8 @@ void join_parts(Model& model, const StateParts& parts, const std::filesystem::pa
 // One file with the states of all ranks, for which they write parts beside it that are gone when it is there; so no rank has
 // more in memory than its own. All ranks of a session that shares states call it, between two runs, and see the file's folder;
 // the first comes back when the file is in its place. Throws Error; a file that was there stays then.
-void save_together(Session& session, const std::filesystem::path& path, const std::string& run);
+void save_together(Session& session, const std::filesystem::path& path, const std::string& run,
+                   LinkAtName link = LinkAtName::kFollowed);
 
 // Removes parts whose checkpoint is not there: of one that was not finished, or was removed.
 void remove_abandoned_parts(const std::filesystem::path& directory);

@@ -11,6 +11,7 @@
 
 #include "schema/core/error.h"
 #include "schema/core/host_name.h"
+#include "schema/file/io/atomic_write.h"
 
 namespace genesis {
 namespace {
@@ -73,6 +74,7 @@ EventFile::EventFile(const std::filesystem::path& folder) {
   if (error) fail("cannot make the folder {} for TensorBoard: {}", folder.string(), error.message());
   path_ = folder / fmt::format("events.out.tfevents.{:010}.{}.{}", static_cast<int64_t>(wall_time()),
                                host_name(), ::getpid());
+  check_leads_somewhere(path_);
   file_.open(path_, std::ios::binary | std::ios::app);
   if (!file_) fail("cannot write {}: {}", path_.string(), std::strerror(errno));
   write_record(number_field(1, wall_time()) + bytes_field(3, "brain.Event:2"));

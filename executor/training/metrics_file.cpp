@@ -70,6 +70,7 @@ bool is_cut_row(const std::string& line, std::istream& in) {
 }  // namespace
 
 void check_holds_metrics(const std::filesystem::path& path) {
+  check_leads_somewhere(path);
   if (!std::filesystem::is_regular_file(path)) return;
   std::ifstream in(path);
   if (!in) fail("cannot read the metrics in {}: {}", path.string(), std::strerror(errno));

@@ -6,12 +6,14 @@
 #include <set>
 #include <utility>
 
+#include "executor/snapshot.h"
 #include "executor/training/checkpoint.h"
 #include "executor/training/checkpoint_parts.h"
 #include "executor/training/checkpoint_writer.h"
 #include "executor/training/evaluator.h"
 #include "executor/training/learning_rate.h"
 #include "executor/training/metrics_file.h"
+#include "schema/file/writer.h"
 
 namespace genesis {
 namespace {
@@ -209,10 +211,11 @@ class TrainingRun {
     metrics.is_best = evaluation.since_best == 0;
     metrics.out_of_patience = options_.patience > 0 && evaluation.since_best >= options_.patience;
     if (!metrics.is_best || !writer_) return;
+    const std::filesystem::path best = options_.checkpoint / kBestModel;
     if (session_.shares_states())
-      save_together(session_, options_.checkpoint / kBestModel, options_.run_id);
+      save_together(session_, best, options_.run_id, LinkAtName::kReplaced);
     else if (options_.is_first_rank)
-      session_.save(options_.checkpoint / kBestModel);
+      save_model(*snapshot(session_), best, {.link = LinkAtName::kReplaced});
   }
 
   void care_for_checkpoints(int64_t step, bool is_last) {

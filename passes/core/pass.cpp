@@ -2,10 +2,10 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 
 #include "passes/core/rewrite_log.h"
 #include "passes/core/rewriter.h"
+#include "schema/file/io/atomic_write.h"
 #include "schema/graph/text.h"
 #include "schema/graph/verify.h"
 
@@ -51,9 +51,7 @@ std::function<void(int, const Pass&, const Graph&)> dump_to_folder(const std::st
   if (error) fail("cannot make the folder '{}' for dumps: {}", folder, error.message());
   return [folder](int number, const Pass& pass, const Graph& graph) {
     const std::string path = fmt::format("{}/{}.{:02}-{}.txt", folder, graph.name(), number, pass.name);
-    std::ofstream file(path);
-    file << to_text(graph, {.origins = true});
-    if (!file) fail("cannot write the dump '{}'", path);
+    write_file_atomically(path, to_text(graph, {.origins = true}), LinkAtName::kReplaced);
   };
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "schema/core/tensor.h"
+#include "schema/file/io/atomic_write.h"
 #include "schema/file/io/mapped_file.h"
 #include "schema/messages/progress.h"
 
@@ -32,6 +33,7 @@ struct SaveOptions {
   bool keeps_pieces = true;
   // Whether tensors with equal bytes are stored once.
   bool deduplicate = true;
+  LinkAtName link = LinkAtName::kFollowed;  // what becomes of one that has the new file's name
 };
 
 }  // namespace genesis

@@ -24,14 +24,15 @@ uint16_t minor_of(const ModelRecord& record) {
 }
 
 void write_file(const std::filesystem::path& path, const Layout& layout, std::span<const std::byte> graph,
-                const OnProgress& progress) {
+                const SaveOptions& options) {
+  const OnProgress& progress = options.progress;
   Header header;
   header.major = layout.record.major();
   header.minor = minor_of(layout.record);
   header.graph_bytes = graph.size();
   header.data_offset = data_offset_for(graph.size(), layout.data_bytes > 0);
   header.file_bytes = header.data_offset + layout.data_bytes;
-  AtomicFile out(path, header.file_bytes);
+  AtomicFile out(path, header.file_bytes, options.link);
   out.write(encode_header(header, graph));
   out.write(graph);
   uint64_t at = kHeaderBytes + graph.size();
@@ -48,10 +49,13 @@ void write_file(const std::filesystem::path& path, const Layout& layout, std::sp
   out.commit();
 }
 
-// The path of a file from the folder of the new one, where that really is. The file may itself be a symbolic link.
-std::string path_from(const std::filesystem::path& saved, const std::filesystem::path& file) {
+// The path of a file from the folder of the new one, where that really is. The file may itself be a symbolic link, and so may the
+// name of the new one.
+std::string path_from(const std::filesystem::path& saved, const std::filesystem::path& file,
+                      LinkAtName link) {
   namespace fs = std::filesystem;
-  const fs::path from = folder_of(fs::weakly_canonical(fs::absolute(saved))),
+  const fs::path from = link == LinkAtName::kFollowed ? folder_of(fs::weakly_canonical(fs::absolute(saved)))
+                                                      : fs::weakly_canonical(folder_of(fs::absolute(saved))),
                  to = fs::weakly_canonical(fs::absolute(folder_of(file)));
   return (to.lexically_relative(from) / file.filename()).lexically_normal().string();
 }
@@ -64,9 +68,10 @@ std::vector<LinkedFile> links_of(const SaveOptions& options, const std::filesyst
       fail(
           "the weights are in this very file, which the new one would only be linked to: name another file, "
           "or save without links");
-    links.push_back({file,
-                     {path_from(path, file->path()), file->stamp().bytes, file->stamp().written},
-                     segments_in(*file)});
+    links.push_back(
+        {file,
+         {path_from(path, file->path(), options.link), file->stamp().bytes, file->stamp().written},
+         segments_in(*file)});
   }
   return links;
 }
@@ -83,7 +88,7 @@ void save_model(const Model& model, const std::filesystem::path& path, const Sav
         if (graph.size() > kMaxGraphBytes)
           fail("the graph takes {} bytes, the limit is {}: move large texts out of the metadata",
                graph.size(), kMaxGraphBytes);
-        write_file(path, layout, graph, options.progress);
+        write_file(path, layout, graph, options);
       },
       [&] { return "while saving '" + path.string() + "'"; });
 }

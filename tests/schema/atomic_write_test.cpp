@@ -105,6 +105,45 @@ TEST(AtomicWrite, KeepsLinksAndPermissions) {
             std::filesystem::perms::owner_all);
 }
 
+TEST(AtomicWrite, DoesNotFollowALinkToNothing) {
+  const TemporaryFolder folder, other;
+  std::filesystem::create_symlink(other / "outside", folder / "link");
+  expect_says(error_of([&] { save_model(*uniform_model(1, 4), folder / "link"); }),
+              {"link", "symbolic link", "outside", "remove the link"});
+  expect_says(error_of([&] { check_can_write_atomically(folder / "link"); }), {"symbolic link"});
+  expect_says(error_of([&] { AtomicFolder(folder / "link", true, [](const auto&) { return true; }); }),
+              {"symbolic link"});
+  EXPECT_EQ(other.count_files(), 0U);
+  EXPECT_EQ(folder.count_files(), 1U);
+}
+
+// Names that Genesis makes up lead nowhere else, whatever stands there.
+TEST(AtomicWrite, ReplacesALinkWhereItIsTold) {
+  const TemporaryFolder folder, other;
+  write_bytes(other / "file", "of another");
+  std::filesystem::create_symlink(other / "file", folder / "live");
+  std::filesystem::create_symlink(other / "nothing", folder / "dangling");
+  for (const char* name : {"live", "dangling"}) {
+    write_file_atomically(folder / name, "mine", LinkAtName::kReplaced);
+    EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::symlink_status(folder / name))) << name;
+    EXPECT_EQ(read_bytes(folder / name), "mine");
+  }
+  EXPECT_EQ(read_bytes(other / "file"), "of another");
+  EXPECT_EQ(other.count_files(), 1U);
+}
+
+TEST(AtomicWrite, CanBeAskedForAheadOfTheWork) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "old", "old");
+  check_can_write_atomically(folder / "old");
+  check_can_write_atomically(folder / "new");
+  EXPECT_EQ(read_bytes(folder / "old"), "old");
+  EXPECT_EQ(folder.count_files(), 1U);
+  expect_says(error_of([&] { check_can_write_atomically("/dev/null"); }), {"/dev/null", "a device"});
+  expect_says(error_of([&] { check_can_write_atomically(folder / "none" / "x"); }), {"none", "No such file"});
+  expect_says(error_of([&] { check_can_write_atomically("/proc/self/x"); }), {"/proc/self/x"});
+}
+
 TEST(AtomicWrite, RemovesWhatAKilledWriterLeftButNotALivingOnes) {
   const TemporaryFolder folder;
   write_bytes(folder / ".m.genesis.tmp-dead", "left behind");

@@ -31,7 +31,7 @@ std::optional<std::string> read_kept(const std::filesystem::path& path) {
 
 void keep(const std::filesystem::path& path, const std::string& bytes) {
   try {
-    write_file_atomically(path, hash_text(bytes) + bytes);
+    write_file_atomically(path, hash_text(bytes) + bytes, LinkAtName::kReplaced);
   } catch (const Error&) {
   }
 }

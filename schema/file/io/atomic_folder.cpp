@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "schema/core/error.h"
+#include "schema/file/io/atomic_write.h"
 #include "schema/file/io/descriptor.h"
 #include "schema/file/io/temporary_name.h"
 
@@ -78,6 +79,7 @@ void AtomicFolder::check_replaceable() const {
         "cannot write the folder '{}': it is the current folder, which would be replaced under the shell: "
         "name another one",
         path_.string());
+  check_leads_somewhere(path_);
   if (!fs::exists(path_, error)) return;
   if (!fs::is_directory(path_, error))
     fail("cannot write the folder '{}': a file has that name", path_.string());

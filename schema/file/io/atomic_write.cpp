@@ -31,6 +31,20 @@ fs::path through_links(fs::path path) {
   return path;
 }
 
+// Where a file of this name is written: beside which the temporary one stands.
+fs::path place_of(const fs::path& path, LinkAtName link) {
+  const fs::path place = link == LinkAtName::kFollowed ? through_links(path) : path;
+  if (link == LinkAtName::kFollowed) check_leads_somewhere(path);
+  std::error_code error;
+  const fs::file_status there = fs::symlink_status(place, error);
+  if (place.filename().empty() || fs::is_directory(there))
+    fail("cannot write '{}': it is a folder, give a file name", path.string());
+  const bool may_go = fs::is_regular_file(there) || (link == LinkAtName::kReplaced && fs::is_symlink(there));
+  if (fs::exists(there) && !may_go)
+    fail("cannot write '{}': it is a device or a pipe, which a file would replace", path.string());
+  return place;
+}
+
 // A writer holds a lock on its temporary file, so one that can be locked belongs to nobody alive.
 void remove_if_abandoned(const fs::path& temporary) {
   const int fd = ::open(temporary.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -45,13 +59,8 @@ void remove_abandoned(const fs::path& path) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(const fs::path& path, uint64_t total_bytes)
-    : path_(through_links(path)), total_bytes_(total_bytes) {
-  std::error_code error;
-  if (path_.filename().empty() || fs::is_directory(path_, error))
-    fail("cannot write '{}': it is a folder, give a file name", path.string());
-  if (fs::exists(path_, error) && !fs::is_regular_file(path_, error))
-    fail("cannot write '{}': it is a device or a pipe, which a file would replace", path.string());
+AtomicFile::AtomicFile(const fs::path& path, uint64_t total_bytes, LinkAtName link)
+    : path_(place_of(path, link)), total_bytes_(total_bytes) {
   remove_abandoned(path_);
   create_temporary();
   try {
@@ -84,7 +93,7 @@ void AtomicFile::create_temporary() {
     fd_ = -1;
   }
   struct stat old;
-  if (::stat(path_.c_str(), &old) == 0) ::fchmod(fd_, old.st_mode & 0777);
+  if (::lstat(path_.c_str(), &old) == 0 && S_ISREG(old.st_mode)) ::fchmod(fd_, old.st_mode & 0777);
 }
 
 // Finds out about a full disk before gigabytes are written.
@@ -152,10 +161,21 @@ void remove_abandoned_files(const fs::path& folder, const std::function<bool(con
   }
 }
 
-void write_file_atomically(const fs::path& path, std::string_view text) {
-  AtomicFile file(path, text.size());
+void write_file_atomically(const fs::path& path, std::string_view text, LinkAtName link) {
+  AtomicFile file(path, text.size(), link);
   file.write(std::as_bytes(std::span(text)));
   file.commit();
+}
+
+void check_can_write_atomically(const fs::path& path) { const AtomicFile file(path, 0); }
+
+void check_leads_somewhere(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_symlink(path, error) || fs::exists(path, error)) return;
+  fail(
+      "cannot write '{}': it is a symbolic link to '{}', and there is no such file: remove the link, or make "
+      "the file that it leads to",
+      path.string(), fs::read_symlink(path, error).string());
 }
 
 }  // namespace genesis

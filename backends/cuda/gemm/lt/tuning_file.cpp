@@ -50,7 +50,7 @@ void TuningFile::write() const {
     text += checksum(entry) + '\t' + entry + '\n';
   }
   try {
-    write_file_atomically(*path_, text);
+    write_file_atomically(*path_, text, LinkAtName::kReplaced);
   } catch (const Error&) {
   }
 }
