@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "builder/genesis.h"
+#include "models/config_sizes.h"
 #include "models/decoder.h"
 
 namespace genesis::models {
@@ -98,15 +99,12 @@ class Gpt2 {
 };
 
 void check(const Gpt2Config& c) {
-  const auto positive = [](const char* name, int64_t value) {
-    if (value <= 0) fail("gpt2: {} is {}, it must be positive", name, value);
-  };
-  positive("vocab_size", c.vocab_size);
-  positive("n_positions", c.n_positions);
-  positive("n_embd", c.n_embd);
-  positive("n_layer", c.n_layer);
-  positive("n_head", c.n_head);
-  positive("batch", c.batch);
+  check_size("gpt2", "vocab_size", c.vocab_size);
+  check_size("gpt2", "n_positions", c.n_positions);
+  check_size("gpt2", "n_embd", c.n_embd);
+  check_size("gpt2", "n_layer", c.n_layer, kMostLayers);
+  check_size("gpt2", "n_head", c.n_head, kMostHeads);
+  check_size("gpt2", "batch", c.batch);
   if (c.cache_positions < 0 || c.cache_positions > c.n_positions)
     fail("gpt2: cache_positions is {}, it must be at most n_positions {}, or 0 for these", c.cache_positions,
          c.n_positions);

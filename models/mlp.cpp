@@ -1,6 +1,7 @@
 #include "models/mlp.h"
 
 #include "builder/genesis.h"
+#include "models/config_sizes.h"
 
 namespace genesis::models {
 namespace {
@@ -35,10 +36,11 @@ nn::Sequential make_network(const Scope& scope, const MlpConfig& c) {
 }  // namespace
 
 std::unique_ptr<Model> make_mlp(const MlpConfig& config, uint64_t seed) {
-  if (config.in_features <= 0 || config.hidden_features <= 0 || config.num_classes <= 0 ||
-      config.num_hidden_layers < 0)
-    fail(
-        "mlp: in_features, hidden_features and num_classes must be positive, num_hidden_layers not negative");
+  check_size("mlp", "in_features", config.in_features);
+  check_size("mlp", "hidden_features", config.hidden_features);
+  check_size("mlp", "num_classes", config.num_classes);
+  if (config.num_hidden_layers != 0)
+    check_size("mlp", "num_hidden_layers", config.num_hidden_layers, kMostLayers);
   if (!(config.dropout >= 0 && config.dropout <= 1))
     fail("mlp: dropout {} is not between 0 and 1", config.dropout);
   auto model = std::make_unique<Model>();

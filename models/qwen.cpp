@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "builder/genesis.h"
+#include "models/config_sizes.h"
 #include "models/decoder.h"
 
 namespace genesis::models {
@@ -135,16 +136,13 @@ void check_windows(const QwenConfig& c) {
 }
 
 void check(const QwenConfig& c) {
-  const auto positive = [](const char* name, int64_t value) {
-    if (value <= 0) fail("qwen: {} is {}, it must be positive", name, value);
-  };
-  positive("vocab_size", c.vocab_size);
-  positive("hidden_size", c.hidden_size);
-  positive("intermediate_size", c.intermediate_size);
-  positive("num_hidden_layers", c.num_hidden_layers);
-  positive("num_attention_heads", c.num_attention_heads);
-  positive("num_key_value_heads", c.num_key_value_heads);
-  positive("max_position_embeddings", c.max_position_embeddings);
+  check_size("qwen", "vocab_size", c.vocab_size);
+  check_size("qwen", "hidden_size", c.hidden_size);
+  check_size("qwen", "intermediate_size", c.intermediate_size);
+  check_size("qwen", "num_hidden_layers", c.num_hidden_layers, kMostLayers);
+  check_size("qwen", "num_attention_heads", c.num_attention_heads, kMostHeads);
+  check_size("qwen", "num_key_value_heads", c.num_key_value_heads, kMostHeads);
+  check_size("qwen", "max_position_embeddings", c.max_position_embeddings);
   check_cache(c);
   check_windows(c);
   if (c.head_dim < 0)
@@ -159,6 +157,8 @@ void check(const QwenConfig& c) {
   if (c.head_dim == 0 && c.hidden_size % c.num_attention_heads != 0)
     fail("qwen: hidden_size {} is not a multiple of num_attention_heads {}: set head_dim", c.hidden_size,
          c.num_attention_heads);
+  check_size("qwen", c.head_dim ? "head_dim" : "hidden_size / num_attention_heads", c.head_size(),
+             kMostHeads);
   if (c.head_size() % 2 != 0)
     fail("qwen: the head size {} is odd; rotary embedding rotates pairs", c.head_size());
 }

@@ -1,11 +1,16 @@
 #include "executor/runtime/host_memory.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <string>
 
 #include "executor/runtime/aligned_memory.h"
+#include "schema/core/error.h"
+#include "schema/messages/human_bytes.h"
 
 namespace genesis {
 namespace {
@@ -31,6 +36,15 @@ std::optional<int64_t> free_in(const char* limit, const char* usage, const char*
   return std::max<int64_t>(0, *most - taken);
 }
 
+// The limit on address space, less what is mapped.
+std::optional<int64_t> free_address_space() {
+  struct rlimit limit;
+  const auto pages = number_in("/proc/self/statm", "");
+  if (!pages || ::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  const auto most = static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, int64_t{1} << 60));
+  return std::max<int64_t>(0, most - *pages * ::sysconf(_SC_PAGESIZE));
+}
+
 }  // namespace
 
 std::optional<int64_t> free_host_bytes() {
@@ -43,7 +57,14 @@ std::optional<int64_t> free_host_bytes() {
         free_in("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes",
                 "/sys/fs/cgroup/memory/memory.stat", "total_cache")})
     if (container) free = std::min(free, *container);
-  return free;
+  return std::min(free, free_address_space().value_or(free));
+}
+
+void check_host_has(int64_t bytes, std::string_view what) {
+  const auto free = free_host_bytes();
+  if (free && bytes > *free)
+    fail("{} takes {} of memory, and this machine has {} left: use smaller sizes", what, human_bytes(bytes),
+         human_bytes(*free));
 }
 
 std::shared_ptr<std::byte> try_allocate_touched(int64_t bytes, int64_t more) {

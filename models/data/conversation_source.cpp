@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/data/batch_size.h"
 #include "models/data/packing.h"
 #include "models/data/permutation.h"
 #include "models/data/sources.h"
@@ -36,13 +37,11 @@ struct ConversationSource::Row {
 
 ConversationSource::ConversationSource(std::vector<chat::Sample> samples, const ConversationOptions& options)
     : options_(options) {
-  if (options.batch_size < 1 || options.sequence_length < 1)
-    fail("batch size {} and sequence length {} must be positive", options.batch_size,
-         options.sequence_length);
+  tokens_in_batch(options.batch_size, options.sequence_length, options.pack ? 4 : 2);
   take(std::move(samples));
   make_rows();
   const auto rows = static_cast<int64_t>(rows_.size());
-  batches_ = (rows + (options.fill_last ? options.batch_size - 1 : 0)) / options.batch_size;
+  batches_ = options.fill_last ? divided_up(rows, options.batch_size) : rows / options.batch_size;
   if (batches_ < 1)
     fail("the conversations fill {} rows of {} tokens, one batch needs {}: give more conversations{}{}", rows,
          options.sequence_length, options.fill_last ? 1 : options.batch_size,
@@ -129,7 +128,9 @@ NamedTensors ConversationSource::batch(int64_t position) {
 }
 
 int64_t ConversationSource::items_per_batch() const {
-  return statistics_.tokens * options_.batch_size / std::max<int64_t>(statistics_.rows, 1);
+  const double tokens_of_row =
+      static_cast<double>(statistics_.tokens) / static_cast<double>(std::max<int64_t>(statistics_.rows, 1));
+  return static_cast<int64_t>(tokens_of_row * static_cast<double>(options_.batch_size));
 }
 
 }  // namespace genesis::data

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "models/data/batch_size.h"
 #include "models/data/permutation.h"
 #include "models/data/sources.h"
 #include "schema/ops/nn/loss.h"
@@ -18,8 +19,7 @@ class RowSource final : public BatchSource {
       : stream_(std::move(stream)),
         options_(options),
         rows_(rows_in(stream_.size(), options)),
-        batches_(options.fill_last ? (rows_ + options.batch_size - 1) / options.batch_size
-                                   : rows_ / options.batch_size) {}
+        batches_(options.fill_last ? divided_up(rows_, options.batch_size) : rows_ / options.batch_size) {}
 
   NamedTensors batch(int64_t position) override {
     const int64_t first = position % batches_ * options_.batch_size, length = options_.sequence_length;
@@ -44,7 +44,7 @@ class RowSource final : public BatchSource {
   // Each token but the last stands before a target.
   static int64_t rows_in(int64_t tokens, const SourceOptions& options) {
     const int64_t length = options.sequence_length;
-    return (tokens - 1 + (options.fill_last ? length - 1 : 0)) / length;
+    return options.fill_last ? divided_up(tokens - 1, length) : (tokens - 1) / length;
   }
 
   // What the stream has from `begin` on, and `filling` behind its end.
@@ -59,14 +59,13 @@ class RowSource final : public BatchSource {
   int64_t rows_, batches_;
 };
 
-// Throws Error for sizes that are not positive, and where the stream has not what one batch needs; `what` says how much there
-// is: "the text has 8 bytes".
+// Throws Error for sizes that are not positive or too large (batch_size.h), and where the stream has not what one batch needs; `what`
+// says how much there is: "the text has 8 bytes".
 template <class Stream>
 std::unique_ptr<BatchSource> make_row_source(Stream stream, const SourceOptions& options,
                                              const std::string& what) {
   const int64_t batch = options.batch_size, length = options.sequence_length;
-  if (batch < 1 || length < 1) fail("batch size {} and sequence length {} must be positive", batch, length);
-  const int64_t needed = options.fill_last ? 2 : batch * length + 1;
+  const int64_t tokens = tokens_in_batch(batch, length, 2), needed = options.fill_last ? 2 : tokens + 1;
   if (stream.size() < needed)
     fail("{}, one batch of {} x {} tokens needs {}: give more text{}", what, batch, length, needed,
          options.fill_last ? "" : " or smaller batches");

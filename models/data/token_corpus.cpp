@@ -114,14 +114,27 @@ std::string key_of(const json& identity) {
   return file::hash_of(std::as_bytes(std::span(text))).to_string();
 }
 
+// Whether hashes stand behind the tokens. Older versions of Genesis wrote none.
+bool hashes_blocks(const json& manifest) {
+  const auto bytes = manifest.value("hashed_bytes", int64_t{0});
+  if (bytes != 0 && bytes != static_cast<int64_t>(ShardWriter::kHashedBytes))
+    fail("its shards have a hash for every {} bytes, expected {}: another version of Genesis made them",
+         bytes, ShardWriter::kHashedBytes);
+  return bytes != 0;
+}
+
 TokenCorpus opened(const fs::path& folder, const json& manifest, const TextTokens& tokens) {
-  const bool wide = !fits_u16(tokens.tokenizer.vocab_size());
-  return {.training = {folder, "training", wide, manifest.at("training").get<std::vector<int64_t>>()},
-          .held_out = {folder, "held-out", wide, manifest.at("held_out").get<std::vector<int64_t>>()},
+  const bool wide = !fits_u16(tokens.tokenizer.vocab_size()), has_hashes = hashes_blocks(manifest);
+  const auto stream = [&](const char* name, const char* counts) {
+    return TokenStream(folder, name, wide, manifest.at(counts).get<std::vector<int64_t>>(), has_hashes);
+  };
+  return {.training = stream("training", "training"),
+          .held_out = stream("held-out", "held_out"),
           .folder = folder,
           .bytes = manifest.at("bytes"),
           .bad_lines = manifest.at("bad_lines"),
-          .first_repaired = manifest.value("first_repaired", "")};
+          .first_repaired = manifest.value("first_repaired", ""),
+          .has_hashes = has_hashes};
 }
 
 TokenCorpus reopened(const fs::path& folder, const TextTokens& tokens) {
@@ -144,12 +157,17 @@ TokenCorpus made(const fs::path& folder, const std::vector<fs::path>& files, con
   const bool wide = !fits_u16(tokens.tokenizer.vocab_size());
   ShardWriter training(folder, "training", wide), held_out(folder, "held-out", wide);
   const TokenizedText text = tokenize_files(files, tokens, options, training, held_out);
-  const json manifest = {{"made_of", identity},           {"training", training.finish()},
-                         {"held_out", held_out.finish()}, {"bytes", text.bytes},
-                         {"bad_lines", text.bad_lines},   {"first_repaired", text.first_repaired}};
+  const json manifest = {{"made_of", identity},
+                         {"training", training.finish()},
+                         {"held_out", held_out.finish()},
+                         {"bytes", text.bytes},
+                         {"bad_lines", text.bad_lines},
+                         {"first_repaired", text.first_repaired},
+                         {"hashed_bytes", ShardWriter::kHashedBytes}};
   // Last: a folder with it is whole.
   write_file_atomically(folder / kManifest,
-                        manifest.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+                        manifest.dump(2, ' ', false, json::error_handler_t::replace) + "\n",
+                        LinkAtName::kReplaced);
   return opened(folder, manifest, tokens);
 }
 

@@ -18,6 +18,7 @@ struct TokenCorpus {
   int64_t bad_lines = 0;  // that were left out
   std::string first_repaired = {};  // where the first byte is that U+FFFD stands for; empty: nowhere
   bool was_there = false;
+  bool has_hashes = true;  // of its tokens; an older version of Genesis wrote none
 };
 
 // `files` are text, or .jsonl with objects that have a "text". A file that was changed makes another corpus, also

@@ -44,7 +44,8 @@ class Windows {
     Evaluation total;
     const auto targets = static_cast<int64_t>(tokens_.size()) - 1;
     for (int64_t done = 0; done < targets; ++total.windows) {
-      const int64_t end = done == 0 ? length_ : std::min(done + stride_, targets), first = end - length_;
+      const int64_t next = targets - done > stride_ ? done + stride_ : targets;  // strides may be near 2^63
+      const int64_t end = done == 0 ? length_ : next, first = end - length_;
       std::vector<int64_t> wanted = targets_of(first, done - first);
       const auto counted = length_ - std::ranges::count(wanted, kIgnoredTarget);
       if (counted > 0) total.nats += window(first, wanted, counted);

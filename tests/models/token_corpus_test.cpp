@@ -221,6 +221,67 @@ TEST_F(TokenCorpusTest, SaysWhatIsDamagedAndMakesAnewWhatIsNotWhole) {
   EXPECT_EQ(all(open({file}).training), expected({"In the beginning"}));
 }
 
+// A block is hashed when it is first read, so rows elsewhere stay good.
+TEST_F(TokenCorpusTest, FindsTokensThatWereChanged) {
+  const auto file = write("a.txt", long_text(200'000));
+  const TokenCorpus corpus = open({file});
+  EXPECT_TRUE(corpus.has_hashes);
+  const int64_t size = corpus.training.size();
+  ASSERT_GT(size * 2, 2 * int64_t{ShardWriter::kHashedBytes});
+  const fs::path shard = corpus.folder / "training-00000.tokens";
+  const auto bytes = fs::file_size(shard);
+  const auto change = [&](std::streamoff at) {
+    std::fstream changed(shard, std::ios::in | std::ios::out | std::ios::binary);
+    changed.seekg(at);
+    const int byte = changed.get();
+    changed.seekp(at);
+    changed.put(static_cast<char>(byte ^ 1));
+  };
+  Ids tokens(static_cast<size_t>(size));
+  change(2 * (size - 1));
+  const TokenStream stream = open({file}).training;
+  stream.read(0, 100, tokens.data());
+  const std::string message = testing::error_of([&] { stream.read(size - 1, 1, tokens.data()); });
+  for (const std::string part : {shard.string(), std::string("is damaged"), std::string("tokenized anew")})
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  change(2 * (size - 1));
+  all(open({file}).training);
+  std::ofstream(shard, std::ios::binary) << std::string(bytes, '\0');
+  EXPECT_NE(testing::error_of([&] { all(open({file}).training); }).find("is damaged"), std::string::npos);
+}
+
+TEST_F(TokenCorpusTest, OpensShardsWithoutHashes) {
+  const auto file = write("a.txt", "In the beginning");
+  const TokenCorpus made = open({file});
+  const Ids tokens = all(made.training);
+  fs::resize_file(made.folder / "training-00000.tokens", 2 * tokens.size());
+  const std::string manifest = read_whole_file(made.folder / "corpus.json"), key = "\"hashed_bytes\"";
+  ASSERT_NE(manifest.find(key), std::string::npos);
+  std::ofstream(made.folder / "corpus.json") << manifest.substr(0, manifest.find(key)) << "\"older\""
+                                             << manifest.substr(manifest.find(key) + key.size());
+  const TokenCorpus old = open({file});
+  EXPECT_FALSE(old.has_hashes);
+  EXPECT_EQ(all(old.training), tokens);
+}
+
+// Sizes near 2^63 are refused where they are multiplied.
+TEST_F(TokenCorpusTest, RefusesBatchesThatNoMachineHolds) {
+  const TokenStream tokens = open({write("a.txt", "In the beginning")}).training;
+  const int64_t huge = int64_t{1} << 62;
+  for (const bool fill : {false, true})
+    for (const auto& [batch, length] :
+         {std::pair(huge, int64_t{16}), std::pair(int64_t{2}, huge), std::pair(huge, huge),
+          std::pair(int64_t{1} << 50, int64_t{4}), std::pair(int64_t{1}, huge)}) {
+      const std::string message = testing::error_of([&, batch = batch, length = length] {
+        token_source(tokens, {.batch_size = batch, .sequence_length = length, .fill_last = fill})->batch(0);
+      });
+      EXPECT_NE(message.find(std::to_string(batch)), std::string::npos) << message;
+      EXPECT_NE(message.find("--batch"), std::string::npos) << message;
+    }
+  const auto all = token_source(tokens, {.batch_size = 1000, .sequence_length = 1000, .fill_last = true});
+  EXPECT_EQ(all->batches_per_epoch(), 1);
+}
+
 TEST_F(TokenCorpusTest, RefusesWhatIsNotThere) {
   EXPECT_NE(testing::error_of([&] { open({folder_ / "nothing.txt"}); }).find("nothing.txt"),
             std::string::npos);
