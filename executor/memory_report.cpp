@@ -15,4 +15,11 @@ void fail_too_little_memory(const std::string& device, const MemoryNeed& need, i
       human_bytes(need.constants), human_bytes(free_bytes), memory_lines(plan.peak));
 }
 
+std::string sizes_text(const Bindings& bindings) {
+  std::string text;
+  for (const auto& [symbol, size] : bindings)
+    text += fmt::format("{} {}={}", text.empty() ? " with" : ",", symbol, size);
+  return text;
+}
+
 }  // namespace genesis

@@ -19,4 +19,7 @@ struct MemoryNeed {
 [[noreturn]] void fail_too_little_memory(const std::string& device, const MemoryNeed& need,
                                          int64_t free_bytes, const Plan& plan);
 
+// " with batch=8, seq=256": messages about sizes name them, since they are what the user gave. Empty where there are none.
+std::string sizes_text(const Bindings& bindings);
+
 }  // namespace genesis

@@ -54,8 +54,9 @@ class Session::Impl {
   CompiledPtr compile(const std::string& entry, const Bindings& bindings) {
     const std::pair key{entry, bindings};
     if (CompiledPtr found = compiled_.find(key)) return found;
-    CompiledPtr made = with_context([&] { return make(entry, bindings); },
-                                    [&] { return "while compiling entry point '" + entry + "'"; });
+    CompiledPtr made =
+        with_context([&] { return make(entry, bindings); },
+                     [&] { return "while compiling entry point '" + entry + "'" + sizes_text(bindings); });
     compiled_.add(key, made);
     return made;
   }

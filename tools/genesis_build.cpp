@@ -3,10 +3,12 @@
 #include <iostream>
 
 #include "builder/init_watcher.h"
+#include "executor/runtime/host_memory.h"
 #include "models/gguf/import.h"
 #include "models/hugging_face/import.h"
 #include "models/tokenizer/model_files.h"
 #include "models/zoo.h"
+#include "schema/core/checked_size.h"
 #include "schema/file/attached_files.h"
 #include "schema/file/io/file_ending.h"
 #include "schema/file/io/lfs_pointer.h"
@@ -85,12 +87,40 @@ void set_vocabulary(models::Settings& settings, const std::string& tokenizer) {
          tokenizer, tokens);
 }
 
+// "--set n_layer=12 --set n_embd=768"
+std::string text_of(const models::Settings& settings) {
+  std::string text;
+  for (const auto& [key, value] : settings)
+    text += fmt::format("{}--set {}={}", text.empty() ? "" : " ", key, value);
+  return text;
+}
+
+// A model whose weights this machine cannot hold is refused before any is drawn.
+void check_fits(const std::string& name, const models::Settings& settings) {
+  const auto undrawn = models::make_undrawn_model(name, settings);
+  CheckedSize bytes = 0;
+  for (const State& state : undrawn->states())
+    if (state.role != StateRole::kCache) bytes += state.type.bytes();
+  check_host_has(bytes.value(), "a model of this size");
+}
+
+std::unique_ptr<Model> make_checked(const std::string& name, const models::Settings& settings,
+                                    uint64_t seed) {
+  const auto make = [&] {
+    check_fits(name, settings);
+    return models::make_model(name, settings, seed);
+  };
+  if (settings.empty()) return make();
+  return with_context(make,
+                      [&] { return fmt::format("in the model '{}' with {}", name, text_of(settings)); });
+}
+
 // The vocabulary is the tokenizer's, or the larger one that `settings` ask for. Without a tokenizer ("") the model alone.
 std::unique_ptr<Model> make_with_tokenizer(const std::string& name, models::Settings settings, uint64_t seed,
                                            const std::string& tokenizer) {
-  if (tokenizer.empty()) return models::make_model(name, settings, seed);
+  if (tokenizer.empty()) return make_checked(name, settings, seed);
   set_vocabulary(settings, tokenizer);
-  auto model = models::make_model(name, settings, seed);
+  auto model = make_checked(name, settings, seed);
   take_tokenizer(*model, tokenizer);
   return model;
 }

@@ -22,6 +22,8 @@
 #include "schema/messages/log.h"
 #include "tools/checks/quantized_training.h"
 #include "tools/checks/replaced_files.h"
+#include "tools/checks/trainable.h"
+#include "tools/checks/writable.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
@@ -207,6 +209,7 @@ void add_training(Model& model, const Flags& flags, std::vector<passes::PassRepo
   options.reports = &reports;
   if (!flags.keep_f32.empty() && train.precision == passes::TrainPrecision::kF32)
     fail_usage("--keep-f32 {}: all nodes are f32 without --cast bf16 or f16", flags.keep_f32[0]);
+  check_has_loss({model, flags.input}, train.entry);
   check_quantized_training(model);
   passes::add_training(model, train, options);
 }
@@ -268,6 +271,7 @@ void check_adapter_folder(const Flags& flags) {
       !std::filesystem::is_empty(flags.save_adapter, error))
     fail("the folder '{}' is there already: name another one, or give --force to replace an older adapter",
          flags.save_adapter);
+  check_can_make_folder(flags.save_adapter);
 }
 
 // Everything that is given does something, and something comes of it.

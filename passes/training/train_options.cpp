@@ -220,7 +220,8 @@ void check_number(std::string_view key, double value) {
   if (key == "ema_warmup") expect(value >= 0, "0 or more");
   if (key == "beta1" || key == "beta2" || key == "ema" || key == "adamw_beta1" || key == "adamw_beta2")
     expect(value >= 0 && value < 1, "at least 0 and less than 1");
-  if (key == "accumulate" || key == "scale_interval") expect(value >= 1, "1 or more");
+  if (key == "scale_interval") expect(value >= 1, "1 or more");
+  if (key == "accumulate") expect(value >= 1 && value <= 4096, "between 1 and 4096");
   if (key == "ns_steps") expect(value >= 1 && value <= 100, "between 1 and 100");
   if (key == "loss_scale") expect(value > 0 && value <= 0x1p100, "more than 0, at most 2^100");
 }

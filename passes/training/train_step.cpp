@@ -78,7 +78,17 @@ class TrainStep {
     return states;
   }
 
+  // Each micro-batch has nodes of its own in the step, and their gradients have some more.
+  void check_size_of_step() const {
+    constexpr int64_t kMostNodes = 96 << 10;  // about as many as the graph of a file may have
+    const auto nodes = static_cast<int64_t>(loss_graph_.nodes().size());
+    if (options_.accumulate > 1 && options_.accumulate * nodes > kMostNodes)
+      fail("accumulate={} micro-batches of {} nodes each make a step that is too large: give {} or fewer",
+           options_.accumulate, nodes, std::max<int64_t>(1, kMostNodes / nodes));
+  }
+
   void add_inputs() {
+    check_size_of_step();
     if (options_.accumulate > 1 && loss_graph_.inputs().empty())
       fail("entry point '{}' has no inputs to cut into micro-batches", loss_graph_.name());
     for (ValueId id : loss_graph_.inputs()) {

@@ -10,6 +10,7 @@
 #include "schema/file/io/atomic_write.h"
 #include "schema/messages/log.h"
 #include "tools/build/build_commands.h"
+#include "tools/checks/writable.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
@@ -76,10 +77,12 @@ void check_output(const Flags& flags) {
   if (fs::path(flags.output).extension() == ".json") {
     if (flags.chat) fail_usage("--chat writes a template beside the tokenizer: give a folder with -o");
     if (flags.force) fail_usage("--force does nothing with -o FILE.json, which is replaced without it");
-  } else if (!flags.force && fs::is_directory(flags.output, error) && !fs::is_empty(flags.output, error)) {
+    return check_can_write(flags.output);
+  }
+  if (!flags.force && fs::is_directory(flags.output, error) && !fs::is_empty(flags.output, error))
     fail("the folder '{}' is there already: name another one, or give --force to replace the tokenizer in it",
          flags.output);
-  }
+  check_can_make_folder(flags.output);
 }
 
 void build_tokenizer(const Flags& flags) {

@@ -26,6 +26,7 @@
 #include "tools/common/numbers.h"
 #include "tools/common/option_values.h"
 #include "tools/common/printable.h"
+#include "tools/common/standard_streams.h"
 #include "tools/common/terminal_style.h"
 #include "tools/common/usage.h"
 
@@ -79,7 +80,7 @@ void remove_leftovers_at_signals() {
   }, before{};
   end.sa_handler = end_without_leftovers;
   end.sa_flags = static_cast<int>(SA_RESETHAND);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP})
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1})
     if (::sigaction(number, nullptr, &before) == 0 && before.sa_handler == SIG_DFL)
       ::sigaction(number, &end, nullptr);
 }
@@ -96,12 +97,14 @@ int run_tool(int argc, char** argv, const std::string& name, const std::string& 
   app.set_version_flag("--version", std::string(GENESIS_VERSION));
   Command command(app);
   try {
+    open_closed_streams();  // before anything else is opened
     set_up_logging(name);
     check_no_empty_values(argc, argv);
     body(command);
     if (argc > 1 && name != "genesis-run") check_first_word(name, argv[1], command_names(app));
     app.parse(argc, argv);
-    if (!std::cout.flush()) fail("the output could not be written: is the disk full?");
+    if (!std::cout.flush())
+      fail("the output could not be written: is the disk full, or standard output closed?");
     return 0;
   } catch (const ExitCode& end) {
     return end.code();
@@ -219,18 +222,6 @@ void check_sizes_known(const Graph& entry, const Bindings& sizes) {
     if (!sizes.contains(symbol)) missing += " --size " + symbol + "=N";
   if (!missing.empty())
     fail("entry point '{}' has sizes that are not known yet: give{}", entry.name(), missing);
-}
-
-void check_can_write(const std::string& path) {
-  namespace fs = std::filesystem;
-  if (path.empty()) return;
-  std::error_code error;
-  const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
-  if (fs::is_directory(path, error)) fail("cannot write '{}': it is a folder, give a file name", path);
-  if (!fs::is_directory(folder, error))
-    fail("cannot write '{}': there is no folder '{}': make it first", path, folder.string());
-  if (::access(folder.c_str(), W_OK | X_OK) != 0)
-    fail("cannot write '{}': folder '{}': {}", path, folder.string(), std::strerror(errno));
 }
 
 std::string json_text(const nlohmann::ordered_json& object) {

@@ -168,8 +168,8 @@ void add_bench(Command& app) {
   command->add_option("file", flags->file, kModelName)->required();
   command->add_option("--entry", flags->entry, "entry point")->capture_default_str();
   add_number(*command, "--runs", flags->runs, "number of runs; 0: as many as fit in --seconds",
-             at_least<int64_t>(0));
-  add_number(*command, "--seconds", flags->seconds, "how long to measure", at_least<double>(0));
+             Range<int64_t>{0, 1000000});
+  add_number(*command, "--seconds", flags->seconds, "how long to measure", Range<double>{0, 86400});
   flags->inputs.add_to(*command);
   add_zero(*command, add_mesh(*command, flags->mesh), flags->zero);
   flags->run.add_to(*command);

@@ -12,6 +12,7 @@
 #include "schema/messages/log.h"
 #include "tools/chat/banner.h"
 #include "tools/chat/chat_loop.h"
+#include "tools/checks/cache_room.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
 #include "tools/common/option_values.h"
@@ -120,7 +121,9 @@ class GrowingContext {
 std::shared_ptr<const Model> chat_model(const Flags& flags, World& world) {
   const std::shared_ptr<const Model> model = load_model(model_file_of_first(world, flags.file));
   if (flags.context == 0) return model;
-  return models::with_cache(*model, text::rows_of_cache(*model), flags.context);
+  auto larger = models::with_cache(*model, text::rows_of_cache(*model), flags.context);
+  check_cache_fits(*larger, flags.run.device, fmt::format("--context {}", flags.context));
+  return larger;
 }
 
 // genesis-build writes the defaults of llama.cpp for a GGUF file that has no settings, and says so in the file.

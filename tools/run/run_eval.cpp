@@ -134,6 +134,25 @@ void check_vocabulary(const Model& model, const std::string& file,
          file, vocabulary);
 }
 
+// All that can be seen to go wrong ahead of the work.
+void check_can_evaluate(const std::string& file, const Model& model, const Texts& texts,
+                        const std::optional<text::Tokenizer>& tokenizer, const Flags& flags) {
+  check_vocabulary(model, file, tokenizer);
+  const int64_t vocabulary = text::vocabulary_of(model.entry("forward"), 3);
+  size_t longest = 1;
+  int64_t highest = 0;
+  for (const auto& tokens : texts.tokens) {
+    longest = std::max(longest, tokens.size());
+    for (const int64_t token : tokens) highest = std::max(highest, token);
+  }
+  if (highest >= vocabulary)
+    fail("the text has the token {}, and {} has a vocabulary of {}: it goes with another tokenizer", highest,
+         file, vocabulary);
+  const int64_t window = std::min(flags.options.seq, static_cast<int64_t>(longest) - 1);
+  text::check_positions(model, window);
+  warn_of_positions(model, window);
+}
+
 // Numbers of no meaning are no result.
 void check_finite(const std::string& file, const text::Evaluation& evaluation) {
   if (!std::isfinite(evaluation.nats))
@@ -142,14 +161,7 @@ void check_finite(const std::string& file, const text::Evaluation& evaluation) {
 }
 
 Result evaluate(const std::string& file, const std::shared_ptr<const Model>& model, const Texts& texts,
-                const std::optional<text::Tokenizer>& tokenizer, const Flags& flags,
-                const std::shared_ptr<World>& world) {
-  check_vocabulary(*model, file, tokenizer);
-  size_t longest = 1;
-  for (const auto& tokens : texts.tokens) longest = std::max(longest, tokens.size());
-  const int64_t window = std::min(flags.options.seq, static_cast<int64_t>(longest) - 1);
-  text::check_positions(*model, window);
-  warn_of_positions(*model, window);
+                const Flags& flags, const std::shared_ptr<World>& world) {
   Session session(model, session_options(flags.run, world));
   Result result{.bytes = texts.bytes};
   const auto start = Clock::now();
@@ -187,14 +199,17 @@ void eval_together(Flags& flags, const std::shared_ptr<World>& world) {
   const FirstRankSpeaks quiet(*world);
   for (std::string* name : {&flags.file, &flags.other})
     if (!name->empty()) *name = model_file_of_first(*world, *name);
-  const std::shared_ptr<const Model> model = load_model(flags.file);
+  const std::shared_ptr<const Model> model = load_model(flags.file),
+                                     compared = flags.other.empty() ? nullptr : load_model(flags.other);
   const std::optional<text::Tokenizer> tokenizer = load_tokenizer(flags.tokenizer, *model, flags.file);
   const Texts texts = read_data(flags, *model, tokenizer);
-  const Result result = evaluate(flags.file, model, texts, tokenizer, flags, world);
+  check_can_evaluate(flags.file, *model, texts, tokenizer, flags);
+  if (compared) check_can_evaluate(flags.other, *compared, texts, tokenizer, flags);
+  const Result result = evaluate(flags.file, model, texts, flags, world);
   nlohmann::ordered_json json = json_of(flags.file, result);
   std::string lines = line_of(flags.file, result);
-  if (!flags.other.empty()) {
-    const Result other = evaluate(flags.other, load_model(flags.other), texts, tokenizer, flags, world);
+  if (compared) {
+    const Result other = evaluate(flags.other, compared, texts, flags, world);
     const double more = other.evaluation.loss() - result.evaluation.loss();
     json["compare"] = json_of(flags.other, other);
     json["loss_difference"] = more;

@@ -5,6 +5,7 @@
 #include "passes/training/weight_average.h"
 #include "schema/messages/log.h"
 #include "schema/messages/shell_word.h"
+#include "tools/checks/writable.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/meant_words.h"
 #include "tools/common/numbers.h"
@@ -44,6 +45,7 @@ void check_output(const Flags& flags) {
       !std::filesystem::is_empty(flags.output, error))
     fail("the folder '{}' is there already: name another one, or give --force to replace an older export",
          flags.output);
+  check_can_make_folder(flags.output);
 }
 
 // Whoever trained with averages may want them to go out.

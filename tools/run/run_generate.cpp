@@ -11,6 +11,7 @@
 #include "models/zoo.h"
 #include "schema/file/json_text.h"
 #include "schema/messages/log.h"
+#include "tools/checks/cache_room.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
 #include "tools/common/printable.h"
@@ -194,12 +195,15 @@ int64_t wanted_positions(const Model& model, const Samples& samples, const Flags
 // The model with a cache of `rows` texts, no longer than these prompts and their answers need.
 std::shared_ptr<const Model> with_rows(const Model& model, const Samples& samples, const Flags& flags) {
   constexpr int64_t kStep = 64;
-  const int64_t context = longest_context(model, flags), wanted = wanted_positions(model, samples, flags);
+  const int64_t context = longest_context(model, flags), wanted = wanted_positions(model, samples, flags),
+                whole_steps = (wanted - 1) / kStep,
+                positions = whole_steps < (context - 1) / kStep ? (whole_steps + 1) * kStep : context;
   return with_context(
       [&] {
-        return std::shared_ptr<const Model>(
-            models::with_cache(model, std::min(flags.batch, samples.count()),
-                               std::min(context, (wanted + kStep - 1) / kStep * kStep)));
+        std::shared_ptr<const Model> made =
+            models::with_cache(model, std::min(flags.batch, samples.count()), positions);
+        check_cache_fits(*made, flags.run.device, "the batch");
+        return made;
       },
       [&] { return fmt::format("--batch {}", flags.batch); });
 }
@@ -257,6 +261,8 @@ void write_one_by_one(const std::shared_ptr<const Model>& model, const TextCodec
         return models::with_room(model, wanted_positions(*model, samples, flags));
       },
       [&] { return flags.file; });
+  if (flags.context > 0)
+    check_cache_fits(*with_cache, flags.run.device, fmt::format("--context {}", flags.context));
   Session session = text::open_for_generation(with_cache, options);
   text::Generator generator(session, {.text = codec.token_text(), .prefill_chunk = flags.prefill_chunk});
   with_nonfinite_page(flags.run, flags.file, session, [&] {

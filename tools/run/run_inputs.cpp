@@ -7,10 +7,12 @@
 #include <limits>
 #include <optional>
 
+#include "executor/runtime/host_memory.h"
 #include "passes/core/bind.h"
 #include "passes/distribution/rank_sizes.h"
 #include "schema/core/parse_number.h"
 #include "schema/core/philox.h"
+#include "schema/core/type_limits.h"
 #include "schema/file/foreign/npy.h"
 #include "schema/file/foreign/safetensors.h"
 #include "schema/file/io/file_ending.h"
@@ -158,16 +160,35 @@ class InputMaker {
     std::vector<std::string> symbols;
     for (const Dim& dim : input.type.shape) dim.collect_symbols(symbols);
     for (const std::string& symbol : symbols) bindings_.try_emplace(symbol, 1);
-    const TensorType type{input.type.dtype, input.type.shape.substitute(bindings_)};
     const std::string how = made_.contains(input.name)     ? made_[input.name]
                             : input.type.shape.rank() == 0 ? "zeros"
                                                            : "random";
     random_ = random_ || how == "random";
-    if (how == "random")
-      tensors_[input.name] = random(type, flags_.seed, stream);
-    else
-      tensors_[input.name] =
-          filled(type, how == "zeros" ? 0 : parse_value("--input " + input.name, how.substr(5)));
+    tensors_[input.name] = with_context([&] { return made(type_of(input, how), input.name, how, stream); },
+                                        [&] { return "for input '" + input.name + "'" + sizes_of(symbols); });
+  }
+
+  // Refused here where this machine has no room for it. Random values are drawn as f32.
+  TensorType type_of(const ValueInfo& input, const std::string& how) const {
+    const TensorType type{input.type.dtype, input.type.shape.substitute(bindings_)};
+    check_type(type);
+    check_host_has(type.bytes() + (how == "random" ? 4 * type.numel() : 0), type.to_string());
+    return type;
+  }
+
+  Tensor made(const TensorType& type, const std::string& name, const std::string& how,
+              uint64_t stream) const {
+    if (how == "random") return random(type, flags_.seed, stream);
+    return filled(type, how == "zeros" ? 0 : parse_value("--input " + name, how.substr(5)));
+  }
+
+  // " with --size batch=8"
+  std::string sizes_of(const std::vector<std::string>& symbols) const {
+    std::string text;
+    for (const std::string& symbol : symbols)
+      if (sizes_.contains(symbol))
+        text += fmt::format("{} --size {}={}", text.empty() ? " with" : "", symbol, sizes_.at(symbol));
+    return text;
   }
 
   const Graph& graph_;

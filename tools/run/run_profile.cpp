@@ -237,9 +237,8 @@ viz::Measurement measurement_of(const Session& session, const Flags& flags, cons
 }
 
 // The model of --compare, with the limits that were measured for the other.
-Profiled profile_other(const Flags& flags, const SessionOptions& options, const DevicePeaks& peaks,
-                       World& world) {
-  const std::shared_ptr<const Model> model = load_model(flags.compare);
+Profiled profile_other(const Flags& flags, const std::shared_ptr<const Model>& model,
+                       const SessionOptions& options, const DevicePeaks& peaks, World& world) {
   Session session(model, options);
   const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry));
   const Measured measured = measure(session, flags, inputs, world);
@@ -249,7 +248,10 @@ Profiled profile_other(const Flags& flags, const SessionOptions& options, const 
 
 void profile_rank(const Flags& flags, const std::shared_ptr<World>& world) {
   const FirstRankSpeaks quiet(*world);
-  const std::shared_ptr<const Model> model = load_model(flags.file);
+  const std::shared_ptr<const Model> model = load_model(flags.file),
+                                     other = flags.compare.empty() ? nullptr : load_model(flags.compare);
+  if (other)  // a wrong one is found ahead of the work with the first
+    with_context([&] { flags.inputs.make(other->entry(flags.entry)); }, [&] { return "in " + flags.compare; });
   const NamedTensors inputs = flags.inputs.make_of_rank(model->entry(flags.entry), world->mesh());
   SessionOptions options = session_options(flags.run, world);
   options.zero = flags.zero;
@@ -270,7 +272,7 @@ void profile_rank(const Flags& flags, const std::shared_ptr<World>& world) {
   const double total = measured.timings.back().end_us;
   if (!flags.page.empty()) {
     std::vector<Profiled> sides{{flags.file, model, plan, measurement_of(session, flags, measured, peaks)}};
-    if (!flags.compare.empty()) sides.push_back(profile_other(flags, options, peaks, *world));
+    if (other) sides.push_back(profile_other(flags, other, options, peaks, *world));
     write_page(flags, options, sides);
   }
   flags.out.print(rows_json(plan, rows, peaks, total), [&] { print_table(flags, plan, rows, peaks, total); });
@@ -298,7 +300,7 @@ void add_profile(Command& app) {
   command->add_option("file", flags->file, kModelName)->required();
   command->add_option("--entry", flags->entry, "entry point")->capture_default_str();
   add_number(*command, "--runs", flags->runs,
-             "runs; the fastest is shown, with the median of each step over all", at_least<int64_t>(1));
+             "runs; the fastest is shown, with the median of each step over all", Range<int64_t>{1, 1000000});
   add_number(*command, "--top", flags->top, "rows to print", at_least<int64_t>(1));
   command->add_flag("--by-op", flags->by_op, "sum up nodes of the same op");
   command->add_option("--trace", flags->trace,

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <iostream>
 #include <map>
 
@@ -24,6 +23,8 @@
 #include "schema/messages/log.h"
 #include "schema/version.h"
 #include "tools/checks/quantized_training.h"
+#include "tools/checks/trainable.h"
+#include "tools/checks/writable.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
 #include "tools/common/printable.h"
@@ -32,6 +33,7 @@
 #include "tools/common/stop_signals.h"
 #include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
+#include "tools/run/shared_folder.h"
 #include "tools/run/train_data.h"
 #include "tools/run/train_flags.h"
 #include "tools/run/utilisation.h"
@@ -49,6 +51,7 @@ std::shared_ptr<Model> load_prepared(const TrainFlags& flags, const LoadOptions&
   std::shared_ptr<Model> model = load_model(flags.file, options);
   // Read here, so that an error in what the file says of its adapters names the file.
   with_context([&] { passes::lora_of(*model); }, [&] { return flags.file; });
+  if (flags.begins_training()) check_has_loss({*model, flags.file}, "loss");
   if (flags.begins_training() && model->find_entry("train_step")) model = to_train_anew(*model);
   if (flags.lora.rank > 0) passes::add_lora(*model, flags.lora);
   if (flags.begins_training()) {
@@ -70,11 +73,12 @@ struct Loaded {
 // values stand, tells whether another rank sees the same.
 Loaded resume(const TrainFlags& flags, const Checkpoint& checkpoint) {
   Loaded loaded{load_model(checkpoint.path), inspect_file(checkpoint.path).hash};
-  const Model& model = *loaded.model;
-  if (train_step_text(model) != train_step_text(*load_prepared(flags)))
+  const auto named = load_prepared(flags);
+  check_goes_on({*loaded.model, checkpoint.path.string()}, {*named, flags.file});
+  if (train_step_text(*loaded.model) != train_step_text(*named))
     log_warning(
-        "the checkpoint {} was made with another model or other training options than {}: going on with "
-        "those of the checkpoint",
+        "the checkpoint {} was made with other training options than {}: going on with those of the "
+        "checkpoint",
         checkpoint.path.string(), flags.file);
   return loaded;
 }
@@ -104,14 +108,6 @@ Loaded load(TrainFlags& flags, World& world) {
   Loaded loaded{load_prepared(flags, {.verify = Verify::kFull}), ""};  // every weight is read anyway
   if (world.size() > 1) loaded.digest = digest_of_states(*loaded.model);
   return loaded;
-}
-
-void check_trainable(const Model& model, const std::string& file) {
-  if (!model.find_entry("train_step"))
-    fail(
-        "{} has no entry point 'train_step': add training with --optimizer adamw, or with `genesis-opt {} "
-        "--train adamw -o FILE`",
-        file, file);
 }
 
 // Fewer steps than are done cannot be asked for: what came out would be the model of more.
@@ -343,18 +339,6 @@ nlohmann::ordered_json summary(const TrainFlags& flags, const RunEnd& end, const
   return json;
 }
 
-// Whether all ranks see what the first one makes beside the file.
-bool all_see_folder_of(const std::filesystem::path& file, World& world) {
-  std::filesystem::path mark = file;
-  mark += said_by_first(world, fmt::format(".seen-{}", ::getpid()));
-  if (world.is_first()) std::ofstream(mark).put('\n');
-  world.barrier();
-  const std::vector<std::string> votes = world.gather(std::filesystem::exists(mark) ? "yes" : "no");
-  std::error_code error;  // what cannot be removed stays
-  if (world.is_first()) std::filesystem::remove(mark, error);
-  return std::ranges::count(votes, "yes") == world.size();
-}
-
 // All ranks call it. Where they cannot write parts beside the file, the first gathers what they share.
 void write_output(const std::filesystem::path& file, Session& session, World& world) {
   if (session.shares_states() && all_see_folder_of(file, world))
@@ -424,13 +408,14 @@ void check_start(World& world, const TrainFlags& flags) {
 
 void train_ranks(TrainFlags flags, const Command& command, const std::shared_ptr<World>& world) {
   if (world->is_first()) check_can_write(flags.output);
-  check_can_write(flags.metrics);
+  check_can_append(flags.metrics);
+  check_can_make_folder(flags.tensorboard);
   std::shared_ptr<const CheckpointLock> lock;  // before looking what is there
   if (!flags.checkpoint.empty() && world->is_first())
     lock = std::make_shared<CheckpointLock>(flags.checkpoint);
   check_start(*world, flags);
   const auto [model, digest] = load(flags, *world);
-  check_trainable(*model, flags.file);
+  check_trainable({*model, flags.file});
   flags.check_useful(command, *model);
   check_steps(*model, flags);
   prepare_evaluation(flags, *model);

@@ -153,6 +153,12 @@ data::TextTokens tokens_of(const Model& model, const text::Tokenizer& tokenizer,
 void say_where(const data::TokenCorpus& corpus, bool quiet) {
   if (corpus.bad_lines > 0) log_warning("{} lines without a document were left out", corpus.bad_lines);
   if (!corpus.first_repaired.empty()) warn_of_repaired(corpus.first_repaired);
+  if (!corpus.has_hashes)
+    log_warning(
+        "the tokens in {0} were kept by an older version of Genesis, without hashes, so damage to them is "
+        "not "
+        "found: remove {0}, and the text is tokenized anew",
+        printable(corpus.folder.string()));
   if (quiet) return;
   log_info("{} tokens to train on and {} held out, {} {}", corpus.training.size(), corpus.held_out.size(),
            corpus.was_there ? "kept in" : "made and kept in", printable(corpus.folder.string()));

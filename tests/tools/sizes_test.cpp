@@ -1,0 +1,69 @@
+// Sizes that no machine has memory for, or that overflow where they are multiplied: refused before the work begins, with the name of what
+// asked for them.
+#include "tests/tools/tool_test.h"
+
+namespace genesis::testing {
+namespace {
+
+using Sizes = ToolTest;
+
+const std::string kHuge = "4611686018427387904";  // 2^62: four of them are 0
+
+TEST_F(Sizes, OfBatchesAreNamed) {
+  const Words train = {
+      "train",          tiny("qwen2.train.genesis"), "--data", TinyModels::get().text(), "--steps", "2", "-o",
+      path("m.genesis")};
+  const auto run = [&](const Words& more) { return run_tool("genesis-run", train + more); };
+  expect_error(run({"--batch", kHuge, "--seq", "16"}), {"--batch", kHuge});
+  expect_error(run({"--batch", "2", "--seq", kHuge}), {"--seq", kHuge});
+  expect_error(run({"--batch", kHuge, "--seq", kHuge}), {"--batch", kHuge});
+  write_text(path("talk.jsonl"),
+             R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]})");
+}
+
+TEST_F(Sizes, OfInputsAreNamed) {
+  const auto infer = [&](const std::string& size) {
+    return run_tool("genesis-run",
+                    {"infer", tiny("mlp.genesis"), "--input", "x=random", "--size", "batch=" + size});
+  };
+  for (const std::string size : {"1000000000000", "36028797018963968", kHuge.c_str(), "9223372036854775807"})
+    expect_error(infer(size), {"'x'", "batch=" + size});
+}
+
+// Every size of every model of the zoo.
+TEST_F(Sizes, OfModelsAreNamed) {
+  const nlohmann::json zoo = expect_json(run_tool("genesis-build", {"--list", "--json"}));
+  size_t looked_at = 0;
+  for (const auto& [model, about] : zoo.items())
+    for (const auto& [setting, value] : about["settings"].items()) {
+      if (!value.is_number_integer()) continue;
+      ++looked_at;
+      for (const std::string size : {kHuge, std::string("9223372036854775807")}) {
+        const Process process =
+            run_tool("genesis-build", {model, "--set", setting + "=" + size, "-o", path("m.genesis")});
+        if (setting == "sliding_window" && process.code == 0)
+          continue;  // a window larger than any text is none
+        expect_error(process, {setting});
+      }
+    }
+  EXPECT_GT(looked_at, 20u);
+}
+
+TEST_F(Sizes, OfSettingsTogetherAreNamed) {
+  expect_error(run_tool("genesis-build", {"gpt2", "--set", "n_embd=1048576", "--set", "n_layer=4096", "-o",
+                                          path("m.genesis")}),
+               {"--set n_embd=1048576", "--set n_layer=4096", "of memory"});
+}
+
+TEST_F(Sizes, OfMicroBatchesAreRefused) {
+  for (const char* count : {"1000000000", "4097"})
+    expect_error(run_tool("genesis-opt", {tiny("qwen2.genesis"), "--train",
+                                          std::string("adamw,accumulate=") + count, "-o", path("m.genesis")}),
+                 {"'accumulate'", "between 1 and 4096"});
+  expect_error(run_tool("genesis-opt",
+                        {tiny("qwen2.genesis"), "--train", "adamw,accumulate=4096", "-o", path("m.genesis")}),
+               {"accumulate=4096", "nodes"});
+}
+
+}  // namespace
+}  // namespace genesis::testing
