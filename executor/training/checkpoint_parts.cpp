@@ -95,7 +95,7 @@ void write_part(Model& part, const fs::path& checkpoint, int64_t rank, const std
 
 namespace {
 
-// As join_parts(), to the file `saved`: linked to the parts of `checkpoint` where `options` keep pieces, else with their values.
+// Does the work of join_parts() and writes the file `saved`: linked to the parts of `checkpoint` where `options` keep pieces, else with their values.
 void join_parts_into(Model& model, const StateParts& parts, const fs::path& checkpoint,
                      const PartsToCome& expected, const fs::path& saved, SaveOptions options) {
   const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(

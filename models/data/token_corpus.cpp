@@ -114,7 +114,7 @@ std::string key_of(const json& identity) {
   return file::hash_of(std::as_bytes(std::span(text))).to_string();
 }
 
-// Whether hashes stand behind the tokens. Older versions of Genesis wrote none.
+// Says that hashes stand behind the tokens. Older versions of Genesis wrote none.
 bool hashes_blocks(const json& manifest) {
   const auto bytes = manifest.value("hashed_bytes", int64_t{0});
   if (bytes != 0 && bytes != static_cast<int64_t>(ShardWriter::kHashedBytes))

@@ -242,7 +242,7 @@ TEST_F(TokenCorpusTest, FindsTokensThatWereChanged) {
   const TokenStream stream = open({file}).training;
   stream.read(0, 100, tokens.data());
   const std::string message = testing::error_of([&] { stream.read(size - 1, 1, tokens.data()); });
-  for (const std::string part : {shard.string(), std::string("is damaged"), std::string("tokenized anew")})
+  for (const std::string& part : {shard.string(), std::string("is damaged"), std::string("tokenized anew")})
     EXPECT_NE(message.find(part), std::string::npos) << message;
   change(2 * (size - 1));
   all(open({file}).training);

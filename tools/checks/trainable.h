@@ -1,4 +1,4 @@
-// What a training needs of a model file, and whether the training of one file goes on from a checkpoint of another. Used ahead of
+// Checks that a model file can be trained, and that its training can go on from a checkpoint. Used ahead of
 // the work, by `genesis-run train` and `genesis-opt --train`.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Whether what a command will write can be written: asked ahead of the work, which may take hours. Used by every command that
+// Checks that a command will be able to write its output: ahead of the work, which may take hours. Used by every command that
 // writes a file at its end.
 #pragma once
 

@@ -31,7 +31,7 @@ fs::path through_links(fs::path path) {
   return path;
 }
 
-// Where a file of this name is written: beside which the temporary one stands.
+// The path that is written for a file of this name; the temporary file stands beside it.
 fs::path place_of(const fs::path& path, LinkAtName link) {
   const fs::path place = link == LinkAtName::kFollowed ? through_links(path) : path;
   if (link == LinkAtName::kFollowed) check_leads_somewhere(path);

@@ -13,7 +13,7 @@
 
 namespace genesis {
 
-// What becomes of a symbolic link that stands where a file is to be written.
+// Says what happens to a symbolic link that stands where a file is to be written.
 enum class LinkAtName {
   kFollowed,  // the user gave the name: the file that the link leads to is replaced
   kReplaced,  // Genesis made the name up, as that of a checkpoint: nothing outside of its folder is written
