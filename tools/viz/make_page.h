@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "schema/core/dim.h"
+#include "schema/messages/progress.h"
 #include "tools/viz/data/columns.h"
 
 namespace genesis::viz {
