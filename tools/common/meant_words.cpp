@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <filesystem>
 #include <sstream>
 #include <string_view>
 
 #include "schema/graph/near_names.h"
-#include "tools/common/usage.h"
 
 namespace genesis::tools {
 namespace {
@@ -25,19 +23,15 @@ struct Advice {
   const char *tools, *words, *advice;  // tools: the beginning of a name
 };
 
+// clang-format off
 constexpr Synonyms kOptions[] = {
-    {"p input-text text query", "--prompt"},
-    {"f prompt-file prompts-file input-file", "--prompts --data"},
+    {"p input-text text query", "--prompt"}, {"f prompt-file prompts-file input-file", "--prompts --data"},
     {"n n-predict num-predict predict max-new-tokens max-length max-tokens-to-sample tokens", "--max-tokens"},
-    {"temp t", "--temperature"},
-    {"repeat-penalty", "--repetition-penalty"},
+    {"temp t", "--temperature"}, {"repeat-penalty", "--repetition-penalty"},
     {"c ctx n-ctx ctx-size context-size context-length max-model-len num-ctx", "--context"},
-    {"j num-threads n-threads nproc cores cpus", "--threads"},
-    {"s random-seed manual-seed rng-seed", "--seed"},
-    {"num-return-sequences n-samples best-of", "--samples"},
-    {"reverse-prompt stop-sequence stop-word", "--stop"},
-    {"sys system-prompt system-message", "--system"},
-    {"chat-template jinja chat-template-file", "--template"},
+    {"j num-threads n-threads nproc cores cpus", "--threads"}, {"s random-seed manual-seed rng-seed", "--seed"},
+    {"num-return-sequences n-samples best-of", "--samples"}, {"reverse-prompt stop-sequence stop-word", "--stop"},
+    {"sys system-prompt system-message", "--system"}, {"chat-template jinja chat-template-file", "--template"},
     {"chat-template-kwargs", "--variables"},
     {"b bs batch-size train-batch-size per-device-train-batch-size micro-batch-size", "--batch"},
     {"seq-len seq-length max-seq-length max-seq-len sequence-length block-size cutoff-len", "--seq"},
@@ -46,35 +40,23 @@ constexpr Synonyms kOptions[] = {
     {"dataset dataset-path train-data train-file training-file data-path corpus", "--data"},
     {"val-data valid-data validation-data validation-file eval-file eval-dataset test-data", "--eval-data"},
     {"eval-steps eval-interval eval-freq evaluation-steps", "--eval-every"},
-    {"val-split validation-split test-size eval-ratio", "--holdout"},
-    {"early-stopping early-stopping-patience", "--patience"},
+    {"val-split validation-split test-size eval-ratio", "--holdout"}, {"early-stopping early-stopping-patience", "--patience"},
     {"save-steps save-every save-interval save-freq checkpoint-interval", "--checkpoint-every"},
-    {"ckpt checkpoint-dir save-dir output-dir ckpt-dir", "--checkpoint --output"},
-    {"save-total-limit keep-last", "--keep"},
-    {"resume-from-checkpoint continue", "--resume"},
-    {"o out outfile out-file save save-to output-file output-path", "--output"},
-    {"logdir log-dir logging-dir tb", "--tensorboard"},
-    {"log log-file metrics-file", "--metrics"},
-    {"r lora-r lora-rank rank", "--lora"},
-    {"target-modules lora-target-modules lora-target", "--lora-targets"},
-    {"optim opt", "--optimizer --train"},
-    {"lora-path peft peft-model lora-adapter", "--adapter"},
-    {"merge merge-and-unload merge-adapter", "--merge-lora"},
-    {"ema", "--averages"},
+    {"ckpt checkpoint-dir save-dir output-dir ckpt-dir", "--checkpoint --output"}, {"save-total-limit keep-last", "--keep"},
+    {"resume-from-checkpoint continue", "--resume"}, {"o out outfile out-file save save-to output-file output-path", "--output"},
+    {"logdir log-dir logging-dir tb", "--tensorboard"}, {"log log-file metrics-file", "--metrics"},
+    {"r lora-r lora-rank rank", "--lora"}, {"target-modules lora-target-modules lora-target", "--lora-targets"},
+    {"optim opt", "--optimizer --train"}, {"lora-path peft peft-model lora-adapter", "--adapter"},
+    {"merge merge-and-unload merge-adapter", "--merge-lora"}, {"ema", "--averages"},
     {"quantization quant bits load-in-8bit load-in-4bit int8 int4 q8 q4 outtype", "--quantize"},
-    {"dtype fp16 bf16 half precision mixed-precision amp torch-dtype", "--dtype --cast"},
-    {"exclude skip-pass", "--disable"},
-    {"shape dims input-shape", "--size"},
-    {"warmup repeat iterations repetitions num-runs", "--runs"},
+    {"dtype fp16 bf16 half precision mixed-precision amp torch-dtype", "--dtype --cast"}, {"exclude skip-pass", "--disable"},
+    {"shape dims input-shape", "--size"}, {"warmup repeat iterations repetitions num-runs", "--runs"},
     {"tp tensor-parallel-size num-gpus n-gpus nproc-per-node world-size data-parallel-size", "--mesh"},
-    {"zero-stage fsdp deepspeed", "--zero"},
-    {"tok tokenizer-path tokenizer-name vocab", "--tokenizer"},
-    {"max-shard-size", "--shard-size"},
-    {"overwrite replace overwrite-output-dir f", "--force"},
-    {"q silent no-progress disable-tqdm", "--quiet"},
-    {"usage ?", "--help"},
-    {"V ver", "--version"},
+    {"zero-stage fsdp deepspeed", "--zero"}, {"tok tokenizer-path tokenizer-name vocab", "--tokenizer"},
+    {"max-shard-size", "--shard-size"}, {"overwrite replace overwrite-output-dir f", "--force"},
+    {"q silent no-progress disable-tqdm", "--quiet"}, {"usage ?", "--help"}, {"V ver", "--version"},
 };
+// clang-format on
 
 constexpr const char* kOfOptimizer =
     "lr learning-rate wd weight-decay momentum beta1 beta2 adam-beta1 adam-beta2 eps clip grad-clip "
@@ -83,55 +65,30 @@ constexpr const char* kOfOptimizer =
     "num-warmup-steps "
     "gradient-accumulation-steps grad-accum accumulate ema";
 
+// clang-format off
 constexpr Advice kOptionAdvice[] = {
-    {"genesis-run train", kOfOptimizer,
-     "it is a setting of the optimizer: --optimizer "
-     "adamw,lr=1e-3,weight_decay=0.1,clip=1.0,schedule=cosine,warmup=10,total=100"},
-    {"genesis-opt", kOfOptimizer,
-     "it is a setting of the optimizer: --train "
-     "adamw,lr=1e-3,weight_decay=0.1,clip=1.0,schedule=cosine,warmup=10,total=100"},
-    {"genesis-run train", "e epoch epochs n-epochs num-epochs num-train-epochs max-epochs",
-     "a run's length is given in steps (--steps N) or time (--minutes M); an epoch has as many steps as "
-     "there are samples, "
-     "divided by --batch"},
-    {"genesis-run train", "fp16 bf16 half precision mixed-precision amp dtype torch-dtype",
-     "the dtype is a property of the training step: `genesis-opt MODEL --train adamw --cast bf16 -o "
-     "train.genesis`"},
-    {"genesis-run export", "q quant quantize int8 int4 gguf outtype",
-     "a folder of transformers is written; `genesis-opt MODEL --quantize q8 -o FILE` quantizes a .genesis "
-     "file"},
-    {"genesis-run",
-     "dtype fp16 bf16 half precision torch-dtype quantize quantization load-in-8bit load-in-4bit",
-     "the dtype is that of the file: `genesis-opt MODEL --cast bf16 -o FILE` or --quantize q8 makes another "
-     "one"},
-    {"genesis-run", "gpu cuda use-cuda use-gpu gpu-layers n-gpu-layers ngl gpus device-map",
-     "--device cuda runs the whole model on a GPU, and --device auto does where there is one"},
-    {"genesis-run", "cpu no-cuda no-gpu cpu-only",
-     "the CPU is what runs without --device, and with --device cpu"},
-    {"genesis-run", "m model model-path model-name model-name-or-path checkpoint-path hf-repo hf",
-     "the model is named behind the command without an option, as in `genesis-run info model.genesis`"},
+    {"genesis-run train", kOfOptimizer, "it is a setting of the optimizer: --optimizer adamw,lr=1e-3,weight_decay=0.1,clip=1.0,schedule=cosine,warmup=10,total=100"},
+    {"genesis-opt", kOfOptimizer, "it is a setting of the optimizer: --train adamw,lr=1e-3,weight_decay=0.1,clip=1.0,schedule=cosine,warmup=10,total=100"},
+    {"genesis-run train", "e epoch epochs n-epochs num-epochs num-train-epochs max-epochs", "a run's length is given in steps (--steps N) or time (--minutes M); an epoch has as many steps as there are samples, divided by --batch"},
+    {"genesis-run train", "fp16 bf16 half precision mixed-precision amp dtype torch-dtype", "the dtype is a property of the training step: `genesis-opt MODEL --train adamw --cast bf16 -o train.genesis`"},
+    {"genesis-run export", "q quant quantize int8 int4 gguf outtype", "a folder of transformers is written; `genesis-opt MODEL --quantize q8 -o FILE` quantizes a .genesis file"},
+    {"genesis-run", "dtype fp16 bf16 half precision torch-dtype quantize quantization load-in-8bit load-in-4bit", "the dtype is that of the file: `genesis-opt MODEL --cast bf16 -o FILE` or --quantize q8 makes another one"},
+    {"genesis-run", "gpu cuda use-cuda use-gpu gpu-layers n-gpu-layers ngl gpus device-map", "--device cuda runs the whole model on a GPU, and --device auto does where there is one"},
+    {"genesis-run", "cpu no-cuda no-gpu cpu-only", "the CPU is what runs without --device, and with --device cpu"},
+    {"genesis-run", "m model model-path model-name model-name-or-path checkpoint-path hf-repo hf", "the model is named behind the command without an option, as in `genesis-run info model.genesis`"},
     {"genesis-run", "v verbose debug log-level", "the environment variable GENESIS_LOG=debug says more"},
-    {"genesis-run", "host port api-key",
-     "Genesis has no server; `genesis-run chat` talks at a terminal or over a pipe"},
+    {"genesis-run", "host port api-key", "Genesis has no server; `genesis-run chat` talks at a terminal or over a pipe"},
     {"genesis-build", "dtype fp16 bf16 half precision torch-dtype outtype", "--set dtype=bf16 chooses it"},
-    {"genesis-build", "q quant quantize quantization int8 int4 load-in-8bit load-in-4bit bits",
-     "`genesis-opt FILE.genesis --quantize q8 -o OTHER.genesis` quantizes a model"},
-    {"genesis-build",
-     "vocab-size hidden-size n-layer n-layers num-layers num-hidden-layers n-embd n-head num-heads "
-     "num-attention-heads d-model "
-     "config",
-     "settings of a model are given as --set hidden_size=256; --list shows them all"},
-    {"genesis-build", "m model name arch architecture model-name-or-path hf-repo",
-     "the model is named without an option, as in `genesis-build qwen2 -o model.genesis`"},
-    {"genesis-opt", "epochs steps data batch batch-size seq",
-     "genesis-opt makes a file ready for training, and `genesis-run train FILE` trains it"},
-    {"genesis-opt", "device gpu cuda",
-     "--check cuda says what a GPU would take, and --target cuda runs its passes"},
-    {"genesis-opt", "m model",
-     "the file is named without an option, as in `genesis-opt model.genesis --text`"},
+    {"genesis-build", "q quant quantize quantization int8 int4 load-in-8bit load-in-4bit bits", "`genesis-opt FILE.genesis --quantize q8 -o OTHER.genesis` quantizes a model"},
+    {"genesis-build", "vocab-size hidden-size n-layer n-layers num-layers num-hidden-layers n-embd n-head num-heads num-attention-heads d-model config", "settings of a model are given as --set hidden_size=256; --list shows them all"},
+    {"genesis-build", "m model name arch architecture model-name-or-path hf-repo", "the model is named without an option, as in `genesis-build qwen2 -o model.genesis`"},
+    {"genesis-opt", "epochs steps data batch batch-size seq", "genesis-opt makes a file ready for training, and `genesis-run train FILE` trains it"},
+    {"genesis-opt", "device gpu cuda", "--check cuda says what a GPU would take, and --target cuda runs its passes"},
+    {"genesis-opt", "m model", "the file is named without an option, as in `genesis-opt model.genesis --text`"},
     {"genesis-viz", "format type f", "the ending of -o FILE decides: .html, .svg, .png, .pdf, .dot or .json"},
     {"genesis-viz", "host port serve", "`genesis-viz watch DIR --port N` serves a live page"},
 };
+// clang-format on
 
 constexpr Synonyms kCommands[] = {
     {"finetune fine-tune fit pretrain learn sft training", "train"},
@@ -231,11 +188,8 @@ std::string meant_command(const std::string& tool, const std::string& command, c
   return did_you_mean_it(nearest_name(command, known));
 }
 
-void check_first_word(const std::string& tool, const std::string& word, const Names& commands) {
-  const bool is_known = std::ranges::find(commands, word) != commands.end() || std::filesystem::exists(word);
-  if (is_known || word.starts_with('-')) return;
-  if (const std::string said = advice(kCommandAdvice, tool, plain(word)); !said.empty())
-    fail_usage("there is no command and no file '{}': {}", word, said);
+std::string advice_on_command(const std::string& tool, const std::string& word) {
+  return advice(kCommandAdvice, tool, plain(word));
 }
 
 std::string meant_value(const std::string& value, const Names& known) {

@@ -14,10 +14,8 @@ std::string meant_option(const std::string& tool, const std::string& option,
 // The same for a command of `tool`.
 std::string meant_command(const std::string& tool, const std::string& command,
                           const std::vector<std::string>& known);
-// Throws UsageError where the first word of a tool that takes a file's name there, and has these commands, is a command of another
-// program, such as "serve" or "help", and no file.
-void check_first_word(const std::string& tool, const std::string& word,
-                      const std::vector<std::string>& commands);
+// What to do instead of a command of another program, such as "serve" or "help"; empty where nothing is known of it.
+std::string advice_on_command(const std::string& tool, const std::string& word);
 // For a value that is one of `known`: " (did you mean 'bf16'?)" for "bfloat16" or a word written like one of them.
 std::string meant_value(const std::string& value, const std::vector<std::string>& known);
 

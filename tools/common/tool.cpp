@@ -85,6 +85,14 @@ void remove_leftovers_at_signals() {
       ::sigaction(number, &end, nullptr);
 }
 
+// Throws UsageError where the first word of a tool that takes a file's name there is a command of another program, and no file.
+void check_first_word(const std::string& tool, const std::string& word, const std::vector<std::string>& commands) {
+  const bool is_known = std::ranges::find(commands, word) != commands.end() || std::filesystem::exists(word);
+  if (is_known || word.starts_with('-')) return;
+  if (const std::string said = advice_on_command(tool, word); !said.empty())
+    fail_usage("there is no command and no file '{}': {}", word, said);
+}
+
 }  // namespace
 
 int run_tool(int argc, char** argv, const std::string& name, const std::string& what,

@@ -7,7 +7,7 @@
 
 #include "schema/core/error.h"
 #include "tools/viz/foreign/onnx_graph.h"
-#include "tools/viz/foreign/onnx_types/call.h"
+#include "tools/viz/foreign/onnx_type_call.h"
 
 namespace genesis::testing {
 namespace {

@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "tools/viz/foreign/onnx_parameters.h"
-#include "tools/viz/foreign/onnx_types/call.h"
+#include "tools/viz/foreign/onnx_type_call.h"
 
 namespace genesis::viz {
 namespace {

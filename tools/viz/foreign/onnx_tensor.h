@@ -1,7 +1,10 @@
 // Tensors and types within an .onnx file. Used by onnx_file.cpp alone.
 #pragma once
 
-#include "tools/viz/foreign/onnx_file.h"
+#include <optional>
+#include <utility>
+
+#include "tools/viz/foreign/onnx_values.h"
 #include "tools/viz/foreign/proto_reader.h"
 
 namespace genesis::viz {

@@ -39,7 +39,7 @@ def special_table():
             if len(chr(c).upper()) > 1 or len(chr(c).title()) > 1]
     return ("// Characters whose upper or title case is several characters. Unused places are 0.\n"
             "inline constexpr SpecialCase kSpecialCases[] = {\n    " + ",\n    ".join(
-                ", ".join(rows[i:i + 2]) for i in range(0, len(rows), 2)) + "};\n")
+                ", ".join(rows[i:i + 3]) for i in range(0, len(rows), 3)) + "};\n")
 
 
 def is_ignorable(c):

@@ -1,5 +1,5 @@
 // Matrix products and recurrent layers.
-#include "tools/viz/foreign/onnx_types/call.h"
+#include "tools/viz/foreign/onnx_type_call.h"
 
 namespace genesis::viz {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tools/viz/foreign/onnx_types/call.h"
+#include "tools/viz/foreign/onnx_type_call.h"
 
 namespace genesis::viz {
 namespace {

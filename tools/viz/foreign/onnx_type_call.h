@@ -3,7 +3,7 @@
 #pragma once
 
 #include "tools/viz/foreign/onnx_file.h"
-#include "tools/viz/foreign/onnx_types/dims.h"
+#include "tools/viz/foreign/onnx_type_dims.h"
 
 namespace genesis::viz {
 

@@ -1,4 +1,4 @@
-#include "tools/viz/foreign/onnx_types/call.h"
+#include "tools/viz/foreign/onnx_type_call.h"
 
 #include <string_view>
 #include <unordered_map>

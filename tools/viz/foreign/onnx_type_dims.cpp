@@ -1,4 +1,4 @@
-#include "tools/viz/foreign/onnx_types/dims.h"
+#include "tools/viz/foreign/onnx_type_dims.h"
 
 #include <algorithm>
 
