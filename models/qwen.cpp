@@ -114,7 +114,8 @@ class Qwen {
 };
 
 void check_cache(const QwenConfig& c) {
-  if (c.batch <= 0) fail("qwen: batch is {}, it must be positive", c.batch);
+  check_size("qwen", "batch", c.batch);
+  if (c.cache_positions > 0) check_size("qwen", "cache_positions", c.cache_positions);
   if (c.cache_positions < 0)
     fail("qwen: cache_positions is {}, it must be positive, or 0 for max_position_embeddings",
          c.cache_positions);

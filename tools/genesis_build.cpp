@@ -214,7 +214,8 @@ void check_is_no_other_file(const std::string& name) {
 // The graph alone is made, which takes no time and no memory to speak of.
 void check_settings(const Flags& flags) {
   const models::Settings settings = parse_settings(flags.settings);
-  if (!settings.empty()) read_value("--set", [&] { models::make_undrawn_model(flags.name, settings); });
+  if (!settings.empty())
+    read_value(text_of(settings), [&] { models::make_undrawn_model(flags.name, settings); });
 }
 
 void build(const Flags& flags, const Command& app) {
