@@ -50,9 +50,10 @@ TEST(Quantize, KeepsTablesAndHeadsInQ8) {
   const QuantizeReport report = quantize(*model, {.format = WeightFormat::kQ4, .tables_as_q8 = true});
   EXPECT_EQ(names(report), "table up odd head ");
   EXPECT_EQ(report.in_q8, (std::vector<std::string>{"table", "head"}));
-  for (const State& state : model->states())
-    if (state.encoded)
-      EXPECT_EQ(state.encoded.format->name, state.name == "table" || state.name == "head" ? "q8" : "q4") << state.name;
+  for (const State& state : model->states()) {
+    if (!state.encoded) continue;
+    EXPECT_EQ(state.encoded.format->name, state.name == "table" || state.name == "head" ? "q8" : "q4") << state.name;
+  }
   verify(*model);
   auto all = parse_text(kModel);
   EXPECT_TRUE(
