@@ -12,6 +12,7 @@
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
 #include "schema/graph/text.h"
+#include "schema/ops/create.h"
 #include "tests/op_harness.h"
 
 namespace genesis::optim {
