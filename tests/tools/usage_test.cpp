@@ -148,7 +148,7 @@ TEST_F(Usage, FilesOfOtherProgramsAreToldHowToBecomeModels) {
        {"Qwen/Qwen2.5-0.5B", "-o", path("m.genesis")},
        {"downloads nothing", "hf download Qwen/Qwen2.5-0.5B --local-dir Qwen2.5-0.5B"}},
       {"genesis-build", {"./no/such", "-o", path("m.genesis")}, {"there is no folder './no/such'"}},
-      {"genesis-build", {"nosuch.gguf", "-o", path("m.genesis")}, {"there is no file 'nosuch.gguf'"}},
+      {"genesis-build", {"nosuch.gguf", "-o", path("m.genesis")}, {"cannot open 'nosuch.gguf'"}},
   };
   for (const Case& c : cases) expect_error(run_tool(c.tool, c.words), c.said);
 }

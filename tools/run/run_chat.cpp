@@ -157,6 +157,7 @@ ChatLoopOptions loop_options(const Flags& flags, const GrowingContext& context) 
 void chat_command(const Flags& flags, const Command& app, const std::shared_ptr<World>& world) {
   const FirstRankSpeaks quiet(*world);
   check_prefill_chunk(flags.prefill_chunk);
+  const jinja::Dict variables = variables_of(flags);
   const std::shared_ptr<const Model> model = chat_model(flags, *world);
   const chat::ConfigFiles files = config_files(flags.tokenizer, *model, flags.file);
   const TextCodec codec(*model, flags.file, flags.tokenizer);
@@ -165,7 +166,7 @@ void chat_command(const Flags& flags, const Command& app, const std::shared_ptr<
   const text::Tokenizer& tokenizer = *codec.tokenizer();
   const chat::ChatTemplate chat = load_template(flags, files);
   chat::DialogueOptions options = {
-      flags.system, variables_of(flags),
+      flags.system, variables,
       generate_options(flags, app, codec, files, text::vocabulary_of(model->entry("decode"), 2))};
   add_end_of_turn(chat, tokenizer, options.generate);
   GrowingContext context(model, session_options(flags.run, world),

@@ -14,6 +14,7 @@
 #include "schema/file/reader.h"
 #include "schema/graph/state_storage.h"
 #include "tools/common/open_model.h"
+#include "tools/common/option_values.h"
 #include "tools/common/printable.h"
 #include "tools/common/usage.h"
 #include "tools/run/run_commands.h"
@@ -251,6 +252,10 @@ void info(Flags flags, const Command& app) {
   if (flags.device.empty())
     for (const char* option : {"--size", "--memory-budget", "--remat", "--kernels", "--disable"})
       check_not_given(app, option, "without --device, which asks what runs would take");
+  if (!flags.device.empty()) {
+    check_device("--device", flags.device);
+    check_disabled({flags.disable.begin(), flags.disable.end()}, flags.device);
+  }
   flags.file = model_file(flags.file);
   const auto model = load_model(flags.file, {.verify = flags.verify ? Verify::kFull : Verify::kHeader});
   nlohmann::ordered_json json = model_json(flags, *model);

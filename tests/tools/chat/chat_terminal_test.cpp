@@ -31,7 +31,8 @@ class ChatTerminal : public Chat {
     terminal.wait_for("saved ");
     terminal.wait_for("> ");
     std::vector<std::string> messages;
-    for (const auto& message : parse_json_text(read_text(path("talk.jsonl")))["messages"])
+    const nlohmann::json talk = parse_json_text(read_text(path("talk.jsonl")));
+    for (const auto& message : talk["messages"])
       if (message["role"] == "user") messages.push_back(message["content"]);
     return messages;
   }

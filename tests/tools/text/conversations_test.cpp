@@ -116,7 +116,7 @@ TEST_F(Conversations, WithoutOneThatTeachesSayWhy) {
     EXPECT_NE(none.err.find(part), std::string::npos) << none.err;
   write_text(path("other.jsonl"), "{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}]}\n");
   expect_error(train({"--data", path("other.jsonl")}),
-               {"other.jsonl:1", "'conversations'", "{\"messages\": [...]}"});
+               {"other.jsonl:1", "ShareGPT", "'conversations'", "{\"messages\": [{"});
 }
 
 TEST_F(Conversations, AFolderMayHoldMoreThanThem) {
