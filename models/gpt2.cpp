@@ -102,8 +102,8 @@ void check(const Gpt2Config& c) {
   check_size("gpt2", "vocab_size", c.vocab_size);
   check_size("gpt2", "n_positions", c.n_positions);
   check_size("gpt2", "n_embd", c.n_embd);
-  check_size("gpt2", "n_layer", c.n_layer, kMostLayers);
-  check_size("gpt2", "n_head", c.n_head, kMostHeads);
+  check_size("gpt2", "n_layer", c.n_layer, kMaxLayers);
+  check_size("gpt2", "n_head", c.n_head, kMaxHeads);
   check_size("gpt2", "batch", c.batch);
   if (c.cache_positions < 0 || c.cache_positions > c.n_positions)
     fail("gpt2: cache_positions is {}, it must be at most n_positions {}, or 0 for these", c.cache_positions,

@@ -40,7 +40,7 @@ std::unique_ptr<Model> make_mlp(const MlpConfig& config, uint64_t seed) {
   check_size("mlp", "hidden_features", config.hidden_features);
   check_size("mlp", "num_classes", config.num_classes);
   if (config.num_hidden_layers != 0)
-    check_size("mlp", "num_hidden_layers", config.num_hidden_layers, kMostLayers);
+    check_size("mlp", "num_hidden_layers", config.num_hidden_layers, kMaxLayers);
   if (!(config.dropout >= 0 && config.dropout <= 1))
     fail("mlp: dropout {} is not between 0 and 1", config.dropout);
   auto model = std::make_unique<Model>();

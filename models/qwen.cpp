@@ -140,9 +140,9 @@ void check(const QwenConfig& c) {
   check_size("qwen", "vocab_size", c.vocab_size);
   check_size("qwen", "hidden_size", c.hidden_size);
   check_size("qwen", "intermediate_size", c.intermediate_size);
-  check_size("qwen", "num_hidden_layers", c.num_hidden_layers, kMostLayers);
-  check_size("qwen", "num_attention_heads", c.num_attention_heads, kMostHeads);
-  check_size("qwen", "num_key_value_heads", c.num_key_value_heads, kMostHeads);
+  check_size("qwen", "num_hidden_layers", c.num_hidden_layers, kMaxLayers);
+  check_size("qwen", "num_attention_heads", c.num_attention_heads, kMaxHeads);
+  check_size("qwen", "num_key_value_heads", c.num_key_value_heads, kMaxHeads);
   check_size("qwen", "max_position_embeddings", c.max_position_embeddings);
   check_cache(c);
   check_windows(c);
@@ -159,7 +159,7 @@ void check(const QwenConfig& c) {
     fail("qwen: hidden_size {} is not a multiple of num_attention_heads {}: set head_dim", c.hidden_size,
          c.num_attention_heads);
   check_size("qwen", c.head_dim ? "head_dim" : "hidden_size / num_attention_heads", c.head_size(),
-             kMostHeads);
+             kMaxHeads);
   if (c.head_size() % 2 != 0)
     fail("qwen: the head size {} is odd; rotary embedding rotates pairs", c.head_size());
 }

@@ -180,11 +180,11 @@ void AdapterConfig::read(const std::string& text) {
 
 AdapterConfig::Pattern AdapterConfig::read_pattern(const json& config, const char* key,
                                                    const std::vector<std::string>& order) {
-  constexpr size_t kMost = 10'000;
+  constexpr size_t kMax = 10'000;
   const auto at = config.find(key);
   if (at == config.end() || at->is_null()) return {};
   if (!at->is_object()) fail("'{}' is {}, expected an object", key, shown(*at));
-  if (at->size() > kMost) fail("'{}' has {} members, the limit is {}", key, at->size(), kMost);
+  if (at->size() > kMax) fail("'{}' has {} members, the limit is {}", key, at->size(), kMax);
   Pattern pattern;
   std::set<std::string> seen;
   for (const std::string& expression : order)

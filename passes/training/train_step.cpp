@@ -80,11 +80,11 @@ class TrainStep {
 
   // Each micro-batch has nodes of its own in the step, and their gradients have some more.
   void check_size_of_step() const {
-    constexpr int64_t kMostNodes = 96 << 10;  // about as many as the graph of a file may have
+    constexpr int64_t kMaxNodes = 96 << 10;  // about as many as the graph of a file may have
     const auto nodes = static_cast<int64_t>(loss_graph_.nodes().size());
-    if (options_.accumulate > 1 && options_.accumulate * nodes > kMostNodes)
+    if (options_.accumulate > 1 && options_.accumulate * nodes > kMaxNodes)
       fail("accumulate={} micro-batches of {} nodes each make a step that is too large: give {} or fewer",
-           options_.accumulate, nodes, std::max<int64_t>(1, kMostNodes / nodes));
+           options_.accumulate, nodes, std::max<int64_t>(1, kMaxNodes / nodes));
   }
 
   void add_inputs() {
