@@ -221,7 +221,7 @@ TEST_F(Viz, DrawsLossCurves) {
                        "--baseline-name", "byte bigram",   "-o"};
   expect_ok(run_tool("genesis-viz", words + Words{path("loss.svg")}));
   EXPECT_NE(read_text(path("loss.svg")).find("byte bigram"), std::string::npos);
-  expect_error(run_tool("genesis-viz", words + Words{path("loss.png")}), {"loss.png", ".svg or .html"});
+  expect_usage_error(run_tool("genesis-viz", words + Words{path("loss.png")}), {"loss.png", ".svg or .html"});
 }
 
 TEST_F(Viz, RefusesWhatItCannotDraw) {
