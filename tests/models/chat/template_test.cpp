@@ -273,7 +273,7 @@ TEST_F(Templates, CannotReachBeyondTheirValues) {
   for (const char* source :
        {"{{ ''.__class__.__mro__ }}", "{{ x.__init__.__globals__ }}", "{{ [].append(1) }}",
         "{{ {}.update({}) }}", "{% set ns = namespace() %}{% set ns._x = 1 %}", "{% import 'os' as os %}",
-        "{{ self._TemplateReference__context }}", "{{ cycler.__init__ }}", "{% set x.y = 1 %}"})
+        "{{ self._TemplateReference__context }}", "{{ cycler.__init__.__globals__ }}", "{% set x.y = 1 %}"})
     EXPECT_NE(error_of(source, R"({"x": {}})"), "") << source;
 }
 
