@@ -75,6 +75,7 @@ void Decoder::add(std::string_view token, State& state, std::string& out) const 
   state.held.resize(steps_.size());
   if (joins_with_spaces_ && state.has_token) out += ' ';
   state.has_token = true;
+  state.growth.add(token.size());
   feed(0, token, state, out);
 }
 
@@ -103,10 +104,16 @@ void Decoder::feed(size_t at, std::string_view piece, State& state, std::string&
     case Kind::kFuse:
       return feed(at + 1, piece, state, out);
     case Kind::kReplace:
-      return feed(at + 1, replaced(at, piece, held), state, out);
+      return feed_grown(at, piece.size(), replaced(at, piece, held), state, out);
     case Kind::kStrip:
       return feed(at + 1, stripped(at, piece, held), state, out);
   }
+}
+
+// Steps that each double a text are found by what they add.
+void Decoder::feed_grown(size_t at, size_t bytes, std::string_view made, State& state, std::string& out) const {
+  if (made.size() > bytes) state.growth.spend_bytes(made.size() - bytes);
+  feed(at + 1, made, state, out);
 }
 
 void Decoder::feed_bytes(size_t at, std::string_view bytes, State& state, std::string& out) const {
@@ -187,7 +194,7 @@ void Decoder::end(size_t at, State& state, std::string& out) const {
     }
     MatchState matches;
     matches.budget.begin(text.size());
-    return feed(at + 1, step.replacement->in(text, matches), state, out);
+    return feed_grown(at, text.size(), step.replacement->in(text, matches), state, out);
   }
   switch (step.description.kind) {
     case Kind::kByteLevel:

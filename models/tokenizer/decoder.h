@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "models/tokenizer/work_budget.h"
+
 namespace genesis::text {
 
 class MatchState;
@@ -40,6 +42,7 @@ class Decoder {
     };
     std::vector<Held> held;  // by step
     bool has_token = false;
+    WorkBudget growth;  // what all steps together may make of the tokens so far
   };
 
   // Without steps, and `joins_with_spaces`, tokens have a space between them. Throws Error for a step that is not supported.
@@ -55,6 +58,7 @@ class Decoder {
   struct Step;
 
   void feed(size_t at, std::string_view piece, State& state, std::string& out) const;
+  void feed_grown(size_t at, size_t bytes, std::string_view made, State& state, std::string& out) const;
   void feed_bytes(size_t at, std::string_view piece, State& state, std::string& out) const;
   void feed_byte_token(size_t at, std::string_view token, State& state, std::string& out) const;
   void flush_byte_tokens(size_t at, State& state, std::string& out) const;

@@ -18,6 +18,8 @@ class WorkBudget {
     steps_ = kSteps + kStepsPerByte * uint64_t{text_bytes};
     bytes_ = kBytes + kBytesPerByte * uint64_t{text_bytes};
   }
+  // Lets a text that comes in parts grow by as much as this part allows.
+  void add(size_t text_bytes) { bytes_ += kBytesPerByte * uint64_t{text_bytes}; }
   // Returns false if the budget does not cover it.
   bool spend_steps(uint64_t steps) { return spend(steps_, steps); }
   // Throws Error if the budget does not cover it: the file expands the text too much.

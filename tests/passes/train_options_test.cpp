@@ -82,10 +82,10 @@ void expect_error(const char* text, const char* part) {
 
 TEST(TrainOptions, ErrorsNameTheKey) {
   expect_error("adamw,learning_rate=1",
-               "no training option 'learning_rate'; the options are: optimizer, lr,");
+               "no training option 'learning_rate' (did you mean 'lr'?); the options are: optimizer, lr,");
   expect_error("adamw,lr=fast", "training option 'lr' is 'fast', expected a number");
   expect_error("adamw,accumulate=2.5", "training option 'accumulate' is '2.5', expected an integer");
-  expect_error("adamw,accumulate=0", "training option 'accumulate' is 0, expected 1 or more");
+  expect_error("adamw,accumulate=0", "training option 'accumulate' is 0, expected between 1 and 4096");
   expect_error("adamw,ema=1", "training option 'ema' is 1, expected at least 0 and less than 1");
   expect_error("adamw,beta1=1", "training option 'beta1' is 1");
   expect_error("adagrad", "'adagrad', expected one of: sgd, adam, adamw, lion, muon");
