@@ -178,7 +178,7 @@ TEST_F(TokenCorpusTest, NamesTheFileAndLineOfWhatIsNoDocument) {
       {"[1]\n", "got array"},
       {"{\"t\": \"a\"}\n", "no field 'text'"},
       {"{\"text\": 3}\n", "is not a text but number"},
-      {"{\"text\": \"a\", \"n\": NaN}\n", "something is wrong at byte 20"},
+      {"{\"text\": \"a\", \"n\": NaN}\n", "NaN at byte 20 is no JSON"},
       {"{\"text\": \"a\", \"n\": 1e999}\n", "a number is too large"},
       {"{\"text\": \"\xff\"}\n", "not JSON"},
       {std::string(500, '[') + "\n", "more than 64 deep"}};
