@@ -178,7 +178,7 @@ std::unique_ptr<Model> make_file(const Flags& flags) {
   return model;
 }
 
-// Whether it looks like OWNER/NAME of Hugging Face.
+// Returns true if it looks like OWNER/NAME of Hugging Face.
 bool names_repository(const std::string& name) {
   constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
   const size_t slash = name.find('/');

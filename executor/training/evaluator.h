@@ -12,7 +12,7 @@ namespace genesis {
 
 struct Evaluation {
   double loss = 0;
-  // What the entry point of the loss gives beside it (passes/training/evaluation.h).
+  // These are the outputs of the loss's entry point beside the loss (passes/training/evaluation.h).
   std::map<std::string, double> outputs;
   int64_t since_best = 0;  // evaluations since the least loss; 0: this is it
 };

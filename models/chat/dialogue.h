@@ -34,13 +34,13 @@ class Dialogue {
   // Answers the last message of the user once more, in place of what was answered before. Throws Error where the user has said
   // nothing yet, and as reply() does.
   Answer answer_again(const std::function<bool(const text::Piece&)>& on_piece = {});
-  // Whether the conversation ends with a message that is not answered yet, as one that was given may.
+  // Returns true if the last message is not answered yet, as in a conversation that was loaded.
   bool waits_for_answer() const;
 
   // Forgets the last message of the user and all behind it. False where there is none.
   bool undo();
   void reset();  // forgets all but the system prompt
-  // What the model is told ahead of this conversation and of those after a reset; empty: nothing.
+  // Sets the system message of this conversation and of those after a reset; an empty one is left out.
   void set_system(const std::string& system);
   const std::string& system() const { return options_.system; }
   // Goes on from a conversation of somebody else: its messages, and the variables that it brings in place of those of the same name.

@@ -161,7 +161,7 @@ Names known_keys() {
   return known;
 }
 
-// What the same settings are called elsewhere; empty: nothing of this name is known.
+// Returns our name of a setting that other programs call `key`; empty if none is known.
 std::string name_here(const std::string& key) {
   static constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
       {"learning_rate", "lr"},

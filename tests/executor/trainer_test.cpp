@@ -97,7 +97,7 @@ TEST(Trainer, WritesALineAStep) {
 
 // The batch after the one in work is asked for early; what is wrong with it comes when it is due.
 // The work is worth more than its curve.
-// What a step gives beside its own numbers, and what is no number.
+// The step has outputs beside its own numbers, and one of them is no number.
 TEST(Trainer, OutputsOfTheLossStandInTheMetricsByName) {
   std::string text = kCountdown;
   text.replace(text.find("  return lr"), 0,

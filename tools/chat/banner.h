@@ -10,12 +10,12 @@
 
 namespace genesis::tools {
 
-// Who decided the sampling settings.
+// SettingSources says where the sampling settings come from.
 struct SettingSources {
   std::string otherwise;  // of those that are not in the map: a file, or the tool's defaults
   std::map<std::string, std::string> given;  // by name: "the command line", "/set"
 };
-// Those that the command line gave, and `otherwise`.
+// Returns the settings that the command line gave, and `otherwise` for the rest.
 SettingSources setting_sources(const Command& command, const std::string& otherwise);
 
 // "temperature 0.7, top_k 20 (m.genesis/generation_config.json); seed 1 (the command line)". Settings that change nothing are left

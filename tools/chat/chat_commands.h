@@ -9,7 +9,7 @@
 
 namespace genesis::tools {
 
-// What /help says.
+// Returns the text of /help.
 const std::string& chat_help();
 
 // What a command asks of the loop once it is done.

@@ -8,7 +8,7 @@
 
 namespace genesis::tools {
 
-// Whether this build has libedit; without, lines come from LineInput.
+// Returns true if this build has libedit; without it, lines come from LineInput.
 bool has_line_editor();
 
 // The file with the messages of earlier chats: genesis/chat_history below XDG_STATE_HOME or ~/.local/state. Empty where

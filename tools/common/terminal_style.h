@@ -7,7 +7,7 @@
 
 namespace genesis::tools {
 
-// Whether NO_COLOR is set to something.
+// Returns true if NO_COLOR is set to something.
 bool no_color_is_wanted();
 
 class TerminalStyle {

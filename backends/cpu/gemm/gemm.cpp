@@ -31,7 +31,7 @@ GemmProblem fold_batch(GemmProblem p) {
   return p;
 }
 
-// What the choice among the implementations looks at. A stack of single rows is done as one of them is, for any number of rows, so
+// Returns the problem by which an implementation is chosen. A stack of single rows is done as one of them is, for any number of rows, so
 // that each has the bits that it has alone. (Where B is stored [k, n], the implementation for one row takes only a few.)
 GemmProblem problem_to_choose_by(GemmProblem p) {
   if (!is_stacked(p) || p.m != 1 || !p.transpose_b) return fold_batch(p);

@@ -123,7 +123,7 @@ TEST(WideLinear, ReadsQuantizedWeights) {
     }
 }
 
-// Of operands with 32 and 64 bits it is a linear like any other, gradients included.
+// With operands of 32 and 64 bits it is a linear like any other, gradients included.
 TEST(WideLinear, HasTheGradientsOfALinear) {
   check({.name = "wide_linear",
          .inputs = {real({3, 8}), real({5, 8}), real({5})},

@@ -1,4 +1,4 @@
-// What the tests of `genesis-run chat` share: a tiny model and a folder with its tokenizer and chat template.
+// The tests of `genesis-run chat` share a tiny model and a folder with its tokenizer and chat template.
 #pragma once
 
 #include <sstream>
@@ -59,7 +59,7 @@ class Chat : public ToolTest {
     for (std::string line; std::getline(lines, line);) all.push_back(parse_json_text(line));
     return all;
   }
-  // What `generate` writes behind a conversation, with nothing in its cache.
+  // Returns the answer of `generate` to a conversation, with nothing in its cache.
   std::string alone(const nlohmann::ordered_json& messages) {
     write_text(path("messages.json"), messages.dump());
     const auto rendered =
