@@ -10,8 +10,8 @@
 
 namespace genesis::cpu {
 
-// One function per file in backends/cpu/kernels, named after it: the build's list of files is the list of
-// kernels.
+// Each file in backends/cpu/kernels defines one function that is named after it. The build generates kernel_files.inc from the
+// list of files.
 #define GENESIS_KERNEL_FILE(file) std::span<const OpKernel> file##_kernels();
 #include "backends/cpu/kernel_files.inc"
 #undef GENESIS_KERNEL_FILE

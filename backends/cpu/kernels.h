@@ -1,11 +1,11 @@
-// The CPU backend's table of kernels and its Target. Used by the CPU runner (executor/) and by tests.
+// The CPU backend's kernel table and its Target, through which passes and the runner choose kernels for the CPU.
 #pragma once
 
 #include "backends/kernel.h"
 
 namespace genesis::cpu {
 
-std::span<const KernelImpl> kernels_for(std::string_view op);  // empty when the CPU has none
+std::span<const KernelImpl> kernels_for(std::string_view op);  // empty if the CPU has no kernel for `op`
 Target cpu_target();
 
 }  // namespace genesis::cpu

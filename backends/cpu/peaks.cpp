@@ -1,5 +1,5 @@
-// Measures the limits that benches print ratios to. Each figure is the best of several short runs, since what
-// disturbs a run only ever makes it slower.
+// Measures the limits that benches compare with. Each figure is the best of several short runs, because disturbances only ever
+// make a run slower.
 #include "backends/cpu/peaks.h"
 
 #include <tbb/task_arena.h>
@@ -28,8 +28,8 @@ namespace genesis::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// `steps` rounds of 12 independent chains; returns the floating-point operations done. 12 chains hide a
-// latency of 4 cycles at 2 a cycle with room to spare, and fit 16 registers.
+// Runs `steps` rounds of 12 independent multiply-add chains and returns the number of floating-point operations. 12 chains are
+// more than enough to hide a latency of 4 cycles at 2 instructions per cycle, and they fit 16 registers.
 double fma_chains(int64_t steps, float* sink) {
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
@@ -48,8 +48,8 @@ double fma_chains(int64_t steps, float* sink) {
   return 2.0 * static_cast<double>(steps) * kChains * static_cast<double>(hn::Lanes(d));
 }
 
-// The sum of n floats, n a multiple of 4 vectors, read as four streams: one alone keeps too few lines on the
-// way.
+// Returns the sum of n floats, where n is a multiple of 4 vectors. Memory is read as four streams, since a single one keeps too
+// few cache lines in flight.
 float sum_of(const float* p, int64_t n) {
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
@@ -112,8 +112,8 @@ __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"))) double 
 }
 bool has_bf16() { return __builtin_cpu_supports("avx512bf16"); }
 
-// Two tiles of operands: any signs and mantissas, between 1/2 and 2. Of zeros a core multiplies faster than of numbers, which take
-// more power: a limit that no product of numbers reaches.
+// Two operand tiles with random signs and mantissas, magnitudes between 1/2 and 2. Zeros would not do: they take less power, so a
+// core multiplies them faster than any real product can run.
 struct AmxOperands {
   alignas(64) std::array<uint16_t, 2 * 16 * 32> values{};
 
@@ -123,7 +123,7 @@ struct AmxOperands {
   }
 };
 
-// Four tiles of 16 x 16 sums, each the end of a chain of products of 16 x 32 by 32 x 16, all in registers.
+// Runs four independent chains of AMX products, each 16 x 32 by 32 x 16 into a 16 x 16 accumulator. All tiles stay in registers.
 __attribute__((target("amx-tile,amx-bf16"))) double amx_chains(int64_t steps, float* sink) {
   constexpr int kRowBytes = 64, kTileElements = 16 * 32;
   static const AmxOperands operands;
@@ -162,8 +162,8 @@ double seconds_of(const auto& body) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// GFLOP/s of all threads together: more pieces than threads, so that a thread disturbed does not hold up the
-// rest.
+// Returns the GFLOP/s of all threads together. There are more tasks than threads, so that one disturbed thread does not delay the
+// whole run.
 double parallel_chains(double (*chains)(int64_t, float*)) {
   const int pieces = 16 * tbb::this_task_arena::max_concurrency();
   std::atomic<int64_t> flops{0};
@@ -207,8 +207,8 @@ double copy_once(const float* from, float* to, int64_t floats) {
   return static_cast<double>(floats) * 8 / seconds * 1e-9;
 }
 
-// Window after window of an array far larger than the caches: where other processes work too, a short one has
-// the cores for itself sooner than a long one.
+// Returns the best speed over consecutive windows of an array far larger than the caches. On a busy machine a short window is
+// more likely to have the cores to itself than a long one.
 template <class Measure>
 double best_window(int64_t floats, const Measure& measure) {
   const int64_t window = std::min(floats, 4 * kPiece * tbb::this_task_arena::max_concurrency());
@@ -218,7 +218,7 @@ double best_window(int64_t floats, const Measure& measure) {
   return best;
 }
 
-// The same `floats` per core over and over: read, or the one half copied to the other.
+// Each core repeatedly reads its own `floats` elements, or copies their first half to the second. Returns GB/s of all cores.
 double resident_once(float* data, int64_t floats, bool copies) {
   constexpr int64_t kWork = 1 << 20;
   const int64_t repeats = std::max<int64_t>(1, kWork / floats);

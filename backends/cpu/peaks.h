@@ -1,5 +1,5 @@
-// The physical limits of this machine, measured now: what every bench divides by. All cores work at once,
-// through TBB.
+// Measures the physical limits of this machine at run time: arithmetic, memory and cache speed with all cores busy. Benches
+// report their results as a fraction of them.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace genesis::cpu {
 
-// How fast data is read or copied again and again that takes up `bytes` in all, each core its own part.
+// Speed of a working set that stays in the caches: `bytes` in total, of which each core repeatedly reads or copies its own chunk.
+// `gbps` is the better of reading and copying.
 struct ResidentSpeed {
   int64_t bytes = 0;
   double gbps = 0;
@@ -16,18 +17,19 @@ struct ResidentSpeed {
 
 struct Peaks {
   double fma_f32_gflops = 0;            // independent fused multiply-adds in registers, widest vectors
-  double fma_bf16_gflops = 0;           // the same of bf16: AMX tiles, else the dot product, else 0
+  double fma_bf16_gflops = 0;           // the same for bf16: AMX tiles, else AVX512_BF16; 0 if the CPU has neither
   double read_gbps = 0;                 // summing an array far larger than the caches
-  double copy_gbps = 0;                 // copying one, bytes read plus bytes written
+  double copy_gbps = 0;                 // copying such an array: bytes read plus bytes written
   std::vector<ResidentSpeed> resident;  // ascending by bytes
 };
 
 Peaks measure_peaks();
 
-double measure_fma_f32();  // one quick measurement, a few milliseconds; take the best of several
+double measure_fma_f32();  // One measurement of a few milliseconds; take the best of several.
 double measure_fma_bf16();
 
-// Quick measurements of reading, a few milliseconds each, to take turns with what is held against them.
+// Measures the reading speed of memory again and again, a few milliseconds each. A bench alternates it with the code under test,
+// so that both see the same disturbances.
 class ReadMeter {
  public:
   ReadMeter();

@@ -1,15 +1,15 @@
-// The rows of linear that are specialised ways, each in a folder of its own, which this file does not see: kernels/nn/matmul.cpp
-// lists them.
+// Declares the specialized kernel implementations of `linear`, each of which lives in its own folder. kernels/nn/matmul.cpp lists
+// them without including those folders.
 #pragma once
 
 #include "backends/kernel.h"
 
 namespace genesis::cpu {
 
-// Each row of x [..., 1, k] is an entry of a batch by itself, such as the next token of one of several texts that are
-// written side by side. A row of the result then has the same bits for every number of rows: all numbers of rows are
-// done by the loops that are fastest for one row, which sum up each element in one order (gemm.cpp chooses them). Rows of x
-// [..., n, k] belong together, and their number chooses the way.
+// Returns true for x [..., 1, k]: each row is then its own batch entry, such as the next token of one of several sequences that
+// are decoded together. All numbers of such rows are computed by the loops for one row, which sum the products of an element in
+// one order (gemm.cpp chooses them), so that a row's result has the same bits whatever the number of rows. Rows of x [..., n, k]
+// belong to one entry, and their number chooses the implementation.
 inline bool rows_are_alone(const Shape& x) {
   return x.rank() > 2 && x[x.rank() - 2].is_constant() && x[x.rank() - 2].value() == 1;
 }

@@ -1,7 +1,6 @@
-// The backward leaf of attention (after Dao et al., "FlashAttention", 2022): the weights p are computed again
-// from the scores and their log-sum-exp, block by block. With delta = sum(dy * y) of a row:
-//   dv = p^T dy,  ds = p * (dy v^T - delta),  dq = scale * ds k,  dk = scale * ds^T q.
-// Used by kernels/nn/attention.cpp.
+// The backward leaf of attention (after Dao et al., "FlashAttention", 2022): the weights p are recomputed from the scores and
+// their log-sum-exp, block by block. With delta = sum(dy * y) of a row:
+// dv = p^T dy,  ds = p * (dy v^T - delta),  dq = scale * ds k,  dk = scale * ds^T q.
 #include <algorithm>
 #include <cmath>
 
@@ -22,8 +21,8 @@ namespace {
 
 constexpr int64_t kBlock = kBackwardBlock;
 
-// Of the task's keys: k, and both transposed as panels block by block, and what they gather. Of a block of
-// queries: q (times scale * log2(e)), dy, dq, the rows' statistics. Of a pair of blocks: p and ds.
+// The scratch memory of a task. For its keys: k, then k and v transposed into panels block by block, and the accumulators dk and
+// dv. For a block of queries: q (times scale * log2(e)), dy, dq and the statistics of the rows. For a pair of blocks: p and ds.
 struct Buffers {
   int64_t ld, v_ld;
   float *k, *k_panels, *v_panels, *dk, *dv;
@@ -60,7 +59,7 @@ Buffers carve(const BackwardTask& task, float* at) {
 void load_keys(const BackwardTask& task, const Buffers& b) {
   const AttentionHead& head = task.head;
   const int64_t whole = (task.count + kNr - 1) / kNr * kNr;
-  float* v = b.dv;  // v's rows on their way
+  float* v = b.dv;  // holds the rows of v until they are transposed
   load_rows(head.v.from(task.first), task.count, head.v_size, 1, v, b.v_ld);
   std::fill(v + task.count * b.v_ld, v + whole * b.v_ld, 0.0f);
   transpose_rows(v, b.v_ld, whole, b.v_ld, b.v_panels);
@@ -84,7 +83,7 @@ float dot_row(const float* a, const HeadRows& row, int64_t n) {
   return total;
 }
 
-// One head, some of its queries.
+// A block of queries of one head.
 struct QueryBlock {
   HeadRows q, y, dy, dq;
   const float* lse;
@@ -102,8 +101,7 @@ void load_queries(const AttentionHead& head, const QueryBlock& queries, const Bu
   std::fill(b.dq, b.dq + queries.rows * b.ld, 0.0f);
 }
 
-// Scores p and products ds of one row become weights and gradients of scores; zero where the row does not
-// see.
+// Turns one row of scores p and of products ds into weights and gradients of the scores; zero for keys that the row does not see.
 void gradient_row(const QueryBlock& queries, const Buffers& b, int64_t row, int64_t first, int64_t count) {
   const F f;
   float *p = b.p + row * kBlock, *ds = b.ds + row * kBlock;
@@ -125,8 +123,8 @@ void gradient_row(const QueryBlock& queries, const Buffers& b, int64_t row, int6
   std::fill(ds + j, ds + kBlock, 0.0f);
 }
 
-// Up to kMr queries from `row` against the block of `count` keys that starts at the task's key `at`: p, ds
-// and dq.
+// Computes p, ds and dq for up to kMr queries, beginning at `row`, against the block of `count` keys that begins at the task's
+// key `at`.
 void query_tile(const BackwardTask& task, const QueryBlock& queries, const Buffers& b, int64_t row,
                 int64_t at, int64_t count) {
   const int64_t rows = std::min<int64_t>(kMr, queries.rows - row), first = task.first + at;
@@ -145,7 +143,8 @@ void query_tile(const BackwardTask& task, const QueryBlock& queries, const Buffe
                               b.dq + row * b.ld, b.ld, true);
 }
 
-// Up to kMr keys from the task's key `at` + `key`: dk and dv from the queries that see any of them.
+// Adds to dk and dv of up to kMr keys, beginning at the task's key `at` + `key`, the contributions of the queries that see any of
+// them.
 void key_tile(const BackwardTask& task, const QueryBlock& queries, const Buffers& b, int64_t at, int64_t key,
               int64_t count) {
   const int64_t keys = std::min<int64_t>(kMr, count - key), to = at + key;
@@ -200,7 +199,7 @@ void backward(const BackwardTask& task, float* scratch) {
       query_block(task, queries, b);
     }
   }
-  store_rows(b.dk, b.ld, task.count, kLn2, head.size, task.dk.from(task.first));  // q holds log2(e)
+  store_rows(b.dk, b.ld, task.count, kLn2, head.size, task.dk.from(task.first));  // q includes the factor log2(e)
   store_rows(b.dv, b.v_ld, task.count, 1, head.v_size, task.dv.from(task.first));
 }
 

@@ -1,5 +1,5 @@
-// What the ways of attention that cut it into leaves share: tasks on many threads, and the heads that a task is about. Used by
-// kernels/nn/attention.cpp and decode/.
+// Helpers for the attention implementations that split the work into leaf tasks: parallel loops over tasks, and the heads of a
+// task.
 #pragma once
 
 #include "backends/cpu/attention/attention_geometry.h"
@@ -8,18 +8,18 @@
 namespace genesis::cpu {
 
 inline constexpr int64_t kFloat = sizeof(float);
-inline constexpr double kInlineWork = 1 << 18;  // multiply-adds not worth a parallel loop
+inline constexpr double kInlineWork = 1 << 18;  // multiply-adds; less work is not worth a parallel loop
 
-// Of `length` each, so many cover `total`.
+// Returns the number of chunks of `length` that cover `total`.
 inline int64_t parts_over(int64_t total, int64_t length) { return (total + length - 1) / length; }
 
-// In reals: a product of the sizes of several tensors may be beyond 64 bits.
+// Returns the number of multiply-adds as a double: a product of the sizes of several tensors may exceed 64 bits.
 inline double multiply_adds(const AttentionGeometry& g, int64_t keys) {
   return static_cast<double>(g.batch * g.heads * g.queries) * static_cast<double>(keys) *
          static_cast<double>(g.size + g.v_size);
 }
 
-// Small loops stay on the calling thread.
+// Calls body(i) for each i in [0, count); loops with little work stay on the calling thread.
 template <class Body>
 void for_each_task(int64_t count, double work, const Body& body) {
   if (work <= kInlineWork || count == 1) {
@@ -45,7 +45,7 @@ inline AttentionHead head_of(const AttentionGeometry& g, const KernelContext& c,
           g.v_size,     static_cast<float>(g.scale), sight_of(g, c, b, h)};
 }
 
-// Where the log-sum-exp of every row goes; null where the node has none.
+// Returns the output for the log-sum-exp of every row; null if the node has no such output.
 inline float* lse_of(const KernelContext& c) {
   return c.outputs.size() > 1 ? c.output(1).as<float>() : nullptr;
 }

@@ -1,5 +1,5 @@
-// The forward leaf of attention (after Dao et al., "FlashAttention", 2022): keys come in blocks, and a row's
-// maximum, sum and result are corrected as its maximum grows. Used by kernels/nn/attention.cpp.
+// The forward leaf of attention (after Dao et al., "FlashAttention", 2022): keys come in blocks, and a row's maximum, sum and
+// result are rescaled when its maximum grows.
 #include <algorithm>
 #include <cmath>
 
@@ -20,9 +20,9 @@ namespace {
 
 constexpr int64_t kKeys = kForwardBlock;
 
-// What a task keeps in scratch. Rows of q are scaled by scale * log2(e), so that exp2 does for exp.
+// The scratch memory of a task. Rows of q are scaled by scale * log2(e), so that exp2 replaces exp.
 struct Buffers {
-  int64_t ld, v_ld;  // of q and k, of v and o
+  int64_t ld, v_ld;  // row strides: `ld` of q and k, `v_ld` of v and o
   float *q, *o, *max, *sum, *k, *v, *scores;
 };
 
@@ -39,7 +39,8 @@ Buffers carve(const ForwardTask& task, float* scratch) {
   return b;
 }
 
-// v's rows as they are, k's transposed; v's buffer holds k's rows on their way.
+// Loads a block of keys: rows of v as they are, rows of k transposed. The buffer of v holds the rows of k until they are
+// transposed.
 void load_keys(const AttentionHead& head, int64_t first, int64_t count, const Buffers& b) {
   const int64_t whole = (count + kNr - 1) / kNr * kNr;
   load_rows(head.k.from(first), count, head.size, 1, b.v, b.ld);
@@ -54,7 +55,8 @@ void scale_row(float* x, float factor, int64_t n) {
     hn::StoreU(hn::Mul(hn::LoadU(f, x + d), hn::Set(f, factor)), f, x + d);
 }
 
-// Scores of one row to weights of the block's first `width` keys; corrects what the row has gathered so far.
+// Turns one row of scores into weights of the block's first `width` keys, and rescales the row's accumulators if its maximum
+// grows.
 void softmax_row(const ForwardTask& task, const Buffers& b, int64_t row, int64_t first, int64_t width,
                  float* scores) {
   const Sight& sight = task.head.sight;
@@ -75,7 +77,8 @@ void softmax_row(const ForwardTask& task, const Buffers& b, int64_t row, int64_t
   std::fill(scores + n, scores + width, 0.0f);
 }
 
-// `rows` queries from `row` against the block of `count` keys from `first`, without the panels that they all see none of.
+// Attends `rows` queries, beginning at `row`, to the block of `count` keys that begins at `first`, leaving out leading panels
+// that none of these queries sees.
 void attend(const ForwardTask& task, const Buffers& b, int64_t row, int64_t rows, int64_t first,
             int64_t count) {
   const AttentionHead& head = task.head;

@@ -8,7 +8,7 @@ namespace {
 
 bool heads_first(const AttentionGeometry& g) { return g.rules.layout == AttentionLayout::kBHTD; }
 
-// Elements between neighbours along each of [batch, heads, query, key]; 0 where the mask is broadcast.
+// Returns the stride in elements along each of [batch, heads, query, key]; 0 where the mask is broadcast.
 std::array<int64_t, 4> mask_strides(const TensorView& mask) {
   std::array<int64_t, 4> strides{};
   int64_t stride = 1;
@@ -65,16 +65,17 @@ QkvHeads gradient_heads(const AttentionGeometry& g, const KernelContext& c) {
 
 namespace {
 
-// Where causality counts from: key_length of the row, which may be beyond the keys where each row has its own.
+// Returns the key length of batch row `b`, from which causality counts. If each row has its own length, it may exceed the number
+// of keys.
 int64_t key_length(const AttentionGeometry& g, const KernelContext& c, int64_t b) {
   if (!g.rules.has_key_length) return g.keys;
   const TensorView& lengths = c.inputs.back();
   if (lengths.rank == 0) return std::clamp<int64_t>(*lengths.as<int64_t>(), 0, g.keys);
-  constexpr int64_t kMaxLength = int64_t{1} << 60;  // so that sums with it stay within 64 bits
+  constexpr int64_t kMaxLength = int64_t{1} << 60;  // keeps sums with a length within 64 bits
   return std::clamp<int64_t>(lengths.as<int64_t>()[b], 0, kMaxLength);
 }
 
-// Of a row of the batch; null: there is none.
+// Returns key_start of batch row `b`, one per query; null if the node has none.
 const int64_t* key_starts(const AttentionGeometry& g, const KernelContext& c, int64_t b) {
   if (!g.rules.has_key_start) return nullptr;
   return c.input(g.first_optional + g.rules.has_mask).as<int64_t>() + b * g.queries;

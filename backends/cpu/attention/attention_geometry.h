@@ -1,4 +1,4 @@
-// The sizes of one attention and where its heads lie, whatever the layout. Used by kernels/attention*.cpp.
+// The sizes of one attention node and the memory layout of its heads, for both layouts (heads or tokens first).
 #pragma once
 
 #include "backends/cpu/attention/attention_tasks.h"
@@ -11,9 +11,9 @@ struct AttentionGeometry {
   ops::AttentionRules rules;
   int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0, size = 0, v_size = 0;
   double scale = 1;
-  int first_optional = 3;  // input number of the mask, or of what comes behind it
+  int first_optional = 3;  // index of the first optional input: the mask, or what follows it if there is no mask
 
-  // Input numbers of attention_grad.
+  // Input indices of attention_grad.
   int y() const { return rules.operands(); }
   int lse() const { return rules.operands() + 1; }
   int dy() const { return rules.operands() + 2; }
@@ -21,10 +21,10 @@ struct AttentionGeometry {
   int64_t lse_row(int64_t b, int64_t h) const { return (b * heads + h) * queries; }
 };
 
-// Of an `attention` or `attention_grad` node.
+// Returns the geometry of an `attention` or `attention_grad` node.
 AttentionGeometry attention_geometry(const KernelQuery& query);
 
-// Where the heads of one operand or result lie; steps in elements.
+// The layout of the heads of one operand or result; steps in elements.
 struct Heads {
   std::byte* data = nullptr;
   DType dtype = DType::f32;
@@ -41,15 +41,15 @@ struct QkvHeads {
 };
 
 QkvHeads operand_heads(const AttentionGeometry& g, const KernelContext& c);
-QkvHeads gradient_heads(const AttentionGeometry& g, const KernelContext& c);  // of attention_grad
-// Of y, or anything of its form.
+QkvHeads gradient_heads(const AttentionGeometry& g, const KernelContext& c);  // for attention_grad
+// Returns the heads of y, or of another tensor of the same shape.
 Heads result_heads(const AttentionGeometry& g, const TensorView& y);
 
-// Reports a key_length out of range and a key_start that falls, once for a run.
+// Reports a key_length out of range, and a key_start that decreases from one query to the next. Called once per run.
 void check_key_range(const AttentionGeometry& g, const KernelContext& c);
-// How many keys of row `b` of the batch exist in this run: within the keys there are.
+// Returns the number of keys of batch row `b` that are valid in this run, at most the number of keys in the tensor.
 int64_t key_count(const AttentionGeometry& g, const KernelContext& c, int64_t b);
-// The most of any row.
+// Returns the largest key_count() of all batch rows.
 int64_t most_keys(const AttentionGeometry& g, const KernelContext& c);
 
 MaskPlane mask_plane(const AttentionGeometry& g, const KernelContext& c, int64_t b, int64_t h);
@@ -57,9 +57,9 @@ int64_t mask_head_step(const AttentionGeometry& g, const KernelContext& c);
 
 Sight sight_of(const AttentionGeometry& g, const KernelContext& c, int64_t b, int64_t h);
 
-// The implementations of last resort, in double precision throughout: f64, and what the leaves do not take.
+// The general implementations, in double precision throughout: for f64, and for everything the other implementations decline.
 extern const KernelImpl kReferenceAttention, kReferenceAttentionGrad;
 
-KernelImpl decode_attention_way();  // decode/: the row for few queries
+KernelImpl decode_attention_way();  // in decode/: the implementation for few queries
 
 }  // namespace genesis::cpu

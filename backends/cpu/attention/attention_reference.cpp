@@ -1,5 +1,4 @@
-// attention and attention_grad as their formulas say, in double precision: for f64, and to hold the others
-// against.
+// Reference implementations of attention and attention_grad: the formulas as written, in double precision.
 
 #include <algorithm>
 #include <cmath>
@@ -37,7 +36,7 @@ void write_row(const HeadRows& rows, int64_t i, const double* from, int64_t size
   for (int64_t d = 0; d < size; ++d) write(rows.data, rows.dtype, i * rows.stride + d, from[d]);
 }
 
-// One query head with its key head.
+// One query head with its key and value head.
 struct Head {
   HeadRows q, k, v;
   Sight sight;
@@ -57,7 +56,7 @@ double score(const AttentionGeometry& g, const Head& head, int64_t i, int64_t j)
   return mask.dtype == DType::boolean ? (m != 0 ? x : kMinusInfinity) : x + m;
 }
 
-// Weights of one row; returns its log-sum-exp, -inf if it sees nothing.
+// Writes the attention weights of query i to p and returns their log-sum-exp, -inf if the query sees no key.
 double softmax_row(const AttentionGeometry& g, const Head& head, int64_t i, double* p) {
   double max = kMinusInfinity, sum = 0;
   for (int64_t j = 0; j < g.keys; ++j) {
@@ -91,7 +90,7 @@ int64_t backward_doubles(const AttentionGeometry& g) {
   return (CheckedSize(g.keys) * (CheckedSize(g.size) + g.v_size + 1) + g.size).value();
 }
 
-// One query's share of the gradients; `dk` and `dv` gather.
+// Writes dq of query i, and adds its contributions to `dk` and `dv`.
 void backward_row(const AttentionGeometry& g, const KernelContext& c, const Head& head, int64_t b, int64_t h,
                   int64_t i, double* p, double* dk, double* dv, double* dq) {
   const HeadRows y = result_heads(g, c.input(g.y())).at(b, h), dy = result_heads(g, c.input(g.dy())).at(b, h);

@@ -1,7 +1,6 @@
-// SIMD pieces of the attention leaves: a matrix product over buffers in cache, base-2 exponentials, and the
-// moves between tensors and those buffers. Included once per instruction set by
-// attention_{forward,backward,decode}.cpp. Buffers are f32, their rows padded to a multiple of kRowPad with
-// zeros, so that no loop here has a tail along a row.
+// SIMD building blocks of the attention leaves: a matrix product over buffers in cache, base-2 exponentials, and the copies
+// between tensors and those buffers. Included once per instruction set by the .cpp files of the leaves. Buffers are f32, with
+// rows padded with zeros to a multiple of kRowPad, so that no loop here has a tail along a row.
 #if defined(GENESIS_ATTENTION_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GENESIS_ATTENTION_SIMD_INL_H_
 #undef GENESIS_ATTENTION_SIMD_INL_H_
@@ -19,7 +18,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace genesis::cpu::HWY_NAMESPACE {
-namespace {  // other files of this namespace have a load() of their own
+namespace {  // unnamed, since other files of this namespace have their own load()
 
 namespace hn = hwy::HWY_NAMESPACE;
 using F = hn::CappedTag<float, 16>;
@@ -27,11 +26,11 @@ using V = hn::Vec<F>;
 
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(F()));
 constexpr int64_t kNr = 2 * kLanes;         // columns of a register tile
-constexpr int kMr = kLanes == 16 ? 12 : 6;  // rows of one: 24 of 32 registers accumulate, or 12 of 16
+constexpr int kMr = kLanes == 16 ? 12 : 6;  // rows of a register tile: 24 of 32 registers accumulate, or 12 of 16
 static_assert(kMr <= kMaxTileRows && kRowPad % kNr == 0);
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-// 2^x: x = n + f, a polynomial for 2^f on [-1/2, 1/2] (relative error 6e-9 before rounding), n into the
+// Returns 2^x: with x = n + f, a polynomial for 2^f on [-1/2, 1/2] (relative error 6e-9 before rounding), and n added to the
 // exponent. Below 2^-126 the result is 0. NaN stays NaN.
 HWY_INLINE V exp2(F f, V x) {
   const auto tiny = hn::Lt(x, hn::Set(f, -126.0f));
@@ -53,13 +52,14 @@ HWY_INLINE float exp2_of(float x) {
   return hn::GetLane(exp2(f, hn::Set(f, x)));
 }
 
-// --- the product of blocks
-// -------------------------------------------------------------------------------------------
+// --- product of blocks
 
-// Where a tile's A lies: row-major (element (i, p) at a[i * ld + p]) or transposed (at a[p * ld + i]).
+// Storage of the operand A of a tile: kRows is row-major, element (i, p) at a[i * ld + p]; kColumns is transposed, at a[p * ld +
+// i].
 enum class Stored : uint8_t { kRows, kColumns };
 
-// kRows times kVectors vectors of C, in registers for the whole depth.
+// Computes a tile of C of kRows rows and kVectors vectors, held in registers over the whole depth. Adds to C if `add`, else
+// overwrites it.
 template <int kRows, int kVectors, Stored kStored>
 HWY_INLINE void tile(int64_t depth, const float* HWY_RESTRICT a, int64_t lda, const float* HWY_RESTRICT b,
                      int64_t ldb, float* HWY_RESTRICT c, int64_t ldc, bool add) {
@@ -96,7 +96,7 @@ struct Panels {
 inline Panels rows_of(const float* data, int64_t ld) { return {data, ld, kNr}; }
 inline Panels transposed(const float* data, int64_t depth) { return {data, kNr, depth * kNr}; }
 
-// At most kMr rows of C times n columns, rounded up to whole vectors.
+// Computes at most kMr rows and n columns of C, where n is rounded up to whole vectors.
 template <Stored kStored>
 HWY_INLINE void row_of_tiles(int64_t rows, int64_t n, int64_t depth, const float* a, int64_t lda,
                              const Panels& b, float* c, int64_t ldc, bool add) {
@@ -119,8 +119,7 @@ HWY_INLINE void row_of_tiles(int64_t rows, int64_t n, int64_t depth, const float
   if (rows & 1) across(std::integral_constant<int, 1>(), row);
 }
 
-// --- moves
-// -----------------------------------------------------------------------------------------------------------
+// --- copies
 
 template <class T>
 HWY_INLINE V load(F f, const T* p) {
@@ -134,7 +133,7 @@ HWY_INLINE V load(F f, const T* p) {
         f, hn::LoadU(hn::Rebind<hwy::float16_t, F>(), reinterpret_cast<const hwy::float16_t*>(p)));
 }
 
-// Calls body(const T*) for the three dtypes that leaves read.
+// Calls body(T*) with the pointer type of the rows' dtype: f32, bf16 or f16.
 template <class Body>
 HWY_INLINE void with_elements(const HeadRows& rows, Body&& body) {
   if (rows.dtype == DType::bf16)
@@ -145,7 +144,7 @@ HWY_INLINE void with_elements(const HeadRows& rows, Body&& body) {
     body(reinterpret_cast<float*>(rows.data));
 }
 
-// to[i][0..size) = scale * from[i][0..size) for `count` rows, then zeros up to `ld`.
+// to[i][0..size) = scale * from[i][0..size) for `count` rows, followed by zeros up to `ld`.
 inline void load_rows(const HeadRows& from, int64_t count, int64_t size, float scale, float* to, int64_t ld) {
   const F f;
   const V factor = hn::Set(f, scale);
@@ -159,7 +158,7 @@ inline void load_rows(const HeadRows& from, int64_t count, int64_t size, float s
   });
 }
 
-// to[i][0..size) = scale * from[i][0..size).
+// to[0..size) = scale * from[0..size).
 inline void store_row(const float* from, float scale, int64_t size, const HeadRows& to) {
   const F f;
   const V factor = hn::Set(f, scale);
@@ -178,8 +177,8 @@ inline void store_rows(const float* from, int64_t ld, int64_t count, float scale
   for (int64_t i = 0; i < count; ++i) store_row(from + i * ld, scale, size, to.from(i));
 }
 
-// Rows [0, count) as panels of kNr columns, one per row: element (d, i) at panels[i / kNr][d][i % kNr]. The
-// rows up to the next multiple of kNr must be readable; `depth` and kNr are multiples of 4.
+// Transposes rows [0, count) into panels of kNr rows each: element d of row i goes to panels[i / kNr][d][i % kNr]. The rows up to
+// the next multiple of kNr must be readable; `depth` and kNr are multiples of 4.
 inline void transpose_rows(const float* from, int64_t ld, int64_t count, int64_t depth, float* panels) {
 #if HWY_TARGET == HWY_SCALAR
   for (int64_t i = 0; i < count; ++i)
@@ -207,13 +206,12 @@ inline void transpose_rows(const float* from, int64_t ld, int64_t count, int64_t
 }
 
 // --- rows of scores
-// --------------------------------------------------------------------------------------------------
 
 constexpr float kLog2E = 1.44269504f;
 constexpr float kLn2 = 0.693147181f;
 
-// scores[0..n) of keys first, first + 1, ...: adds a float mask (in units of log 2), or closes what a bool
-// mask hides.
+// Applies the mask to scores[0..n) of the keys first, first + 1, ...: adds a float mask (in units of log 2), or sets scores
+// hidden by a bool mask to -inf.
 inline void apply_mask(const MaskPlane& mask, int64_t query, int64_t first, int64_t n, float* scores) {
   const int64_t start = query * mask.row_stride + first * mask.key_stride;
   dispatch(mask.dtype, [&]<class T>(TypeTag<T>) {
@@ -227,13 +225,13 @@ inline void apply_mask(const MaskPlane& mask, int64_t query, int64_t first, int6
   });
 }
 
-// The same of keys that a window has left behind.
+// Sets the scores of keys before the first visible one (outside the window, or before key_start) to -inf.
 inline void hide_before(const Sight& sight, int64_t query, int64_t first, int64_t n, float* scores) {
   const int64_t hidden = std::clamp<int64_t>(sight.begin(query) - first, 0, n);
   std::fill(scores, scores + hidden, kMinusInfinity);
 }
 
-// [n, the next multiple of kLanes) = value.
+// Fills x from n to the next multiple of kLanes with `value`.
 inline void fill_tail(float* x, int64_t n, float value) {
   std::fill(x + n, x + (n + kLanes - 1) / kLanes * kLanes, value);
 }
@@ -242,8 +240,7 @@ inline bool has_nan(const float* x, int64_t n) {
   return std::any_of(x, x + n, [](float v) { return v != v; });
 }
 
-// The greatest of scores whose tail is filled with -inf. NaN may be passed over, but where all others are
-// -inf it shows.
+// Returns the maximum of scores whose tail is filled with -inf. A NaN may be missed, but not if all other scores are -inf.
 inline float max_of(const float* x, int64_t n) {
   const F f;
   V max = hn::Set(f, kMinusInfinity);
@@ -252,7 +249,7 @@ inline float max_of(const float* x, int64_t n) {
   return best == kMinusInfinity && has_nan(x, n) ? std::numeric_limits<float>::quiet_NaN() : best;
 }
 
-// p[0..n) = 2^(p - max) for scores whose tail is filled with -inf. Returns the sum.
+// p[0..n) = 2^(p - max) for scores whose tail is filled with -inf. Returns the sum of the results.
 inline float exponentials(float* p, int64_t n, float max) {
   const F f;
   const V shift = hn::Set(f, max);

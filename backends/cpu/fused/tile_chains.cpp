@@ -6,13 +6,13 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr size_t kMicroOpsPerStep = 3;  // at most: store the held value, load another, compute
+constexpr size_t kMicroOpsPerStep = 3;  // at most: store the held value, load another one, compute
 constexpr size_t kMemoryPerStep = 4;
 
 size_t index(int i) { return static_cast<size_t>(i); }
 
-// A chain while steps are added to it. `held_` is the register whose value the vectors hold at this point. When another value takes
-// its place and a later step still reads it, it is stored to memory first.
+// Builds a chain by adding steps. `held_` is the register whose value the vectors hold at this point. If another value replaces
+// it and a later step still reads it, it is stored to memory first.
 class Chain {
  public:
   Chain(const std::vector<Register>& registers, std::vector<int>& uses, Extent extent)
@@ -34,7 +34,7 @@ class Chain {
     if (gives_way) keep_held(step, position);
     if (step.role == TileStep::Role::kLoad) return load(step.micro_ops[0], step, step.out);
     if (position < 0) {
-      position = step.micro_ops[2] ? 1 : 0;  // of `where`: not the condition
+      position = step.micro_ops[2] ? 1 : 0;  // `where` loads its first branch, not the condition
       const int r = step.in[index(position)];
       load(find_load_micro_op(reg(r).dtype), step, r, position);
       in_memory_ = true;
@@ -59,7 +59,7 @@ class Chain {
     return -1;
   }
 
-  // Another operand of the same step may be the value that is held.
+  // Stores the held value if a later step reads it, or if this step reads it as another operand too.
   void keep_held(const TileStep& step, int position) {
     bool again = false;
     for (int i = 0; i < 3; ++i) again |= i != position && held_ >= 0 && step.in[index(i)] == held_;

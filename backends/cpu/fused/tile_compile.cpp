@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kTileBytes = 24 * 1024;
 constexpr int64_t kBlockElements = 16 * 1024;
 constexpr int64_t kFarBytes = 512 * 1024;
-constexpr int64_t kStreamBytes = 16 * 1024 * 1024;  // larger results go around the cache
+constexpr int64_t kStreamBytes = 16 * 1024 * 1024;  // larger results are written around the cache
 
 size_t index(int i) { return static_cast<size_t>(i); }
 
@@ -45,7 +45,7 @@ class Compiler {
   }
 
  private:
-  // A value in the lane of its dtype.
+  // A value in the lane type of its dtype.
   struct Held {
     int reg;
     LaneType lane;
@@ -61,7 +61,7 @@ class Compiler {
   }
   int new_register(Extent extent, LaneType lane) { return new_register(extent, dtype_of_lane(lane)); }
 
-  // out = run(in...), with operands of smaller extent spread over the result's.
+  // Emits out = run(in...). Operands of smaller extent are broadcast to the extent of the result.
   int call(const Formula& f, const std::vector<int>& in, const std::vector<LaneType>& lanes,
            const FormulaCall& formula = {}) {
     const int out = new_register(widest(in), f.result);
@@ -92,7 +92,7 @@ class Compiler {
   }
   void copy_into(int out, int in, LaneType lane) { add({.run = find_copy(lane), .out = out}, {in}, {lane}); }
 
-  // One element per row -> the same along each row.
+  // Emits a step that broadcasts one element per row along its row; returns the register of the result.
   int spread(int source, LaneType lane) {
     const auto [at, fresh] = spread_.try_emplace(source, -1);
     if (!fresh) return at->second;
@@ -126,7 +126,7 @@ class Compiler {
     return out;
   }
 
-  // Whether the elements of several rows stand one after the other in memory.
+  // Returns true if the elements of several rows lie one after the other in memory.
   bool row_dense(int v, Extent extent) const {
     const int64_t wanted = extent == Extent::kTile ? tiles_->rows * tiles_->columns : tiles_->rows;
     return program_.inputs[index(v)].numel() == wanted;
@@ -158,7 +158,7 @@ class Compiler {
     return elementwise(line);
   }
 
-  // The value as an integer of `dtype` holds it.
+  // Emits the wrap-around to an integer `dtype`, if the lane type is wider.
   Held cut(int r, DType dtype) {
     const LaneType lane = lane_of(dtype);
     return {find_wrap(dtype) ? call(find_wrap(dtype), lane, r, lane) : r, lane};
@@ -213,7 +213,7 @@ class Compiler {
     return {step.out, lane};
   }
 
-  // Memory takes the place of the register that holds a result where it can; else the result is copied.
+  // Turns the register that holds a result into its output memory if possible; otherwise emits a copy of the result.
   void write_output(int o) {
     const int v = program_.outputs[index(o)];
     const TensorType& type = program_.type(v);
@@ -260,7 +260,7 @@ class Compiler {
     tiles_->body.push_back(step);
   }
 
-  // What is the same for every tile is made before the first one.
+  // Moves the steps whose result is the same for every tile to the prologue, which runs before the first tile.
   void split_prologue() {
     std::vector<TileStep> body;
     for (const TileStep& step : tiles_->body) {
@@ -282,9 +282,9 @@ class Compiler {
     tiles_->run_chain = find_chain_runner();
   }
 
-  // Buffers are given in units of one element and reused after the last access that reads them. What a chain
-  // keeps in vector registers has none. Within a chain a buffer may hold one value in one block and the next
-  // value in the block before.
+  // Assigns buffers to registers. Buffers are sized per element here and reused after the last access that reads them. A value
+  // that a chain keeps in vector registers has no buffer. Within a chain, one buffer may hold one value in the current block and
+  // the next value in the block before.
   void place_registers() {
     struct Access {
       std::array<int, 3> in;
@@ -298,7 +298,7 @@ class Compiler {
           if (r >= 0) last_use[index(r)] = static_cast<int>(accesses.size());
         accesses.push_back({in, out});
       });
-    std::map<std::pair<Extent, int>, std::vector<int>> free;  // by what a buffer can hold
+    std::map<std::pair<Extent, int>, std::vector<int>> free;  // by the extent and element size of a buffer
     const auto give = [&](int r) {
       if (r < 0) return;
       Register& me = reg(r);
@@ -333,7 +333,7 @@ class Compiler {
     return (count * buffer.second).rounded_up(64);
   }
 
-  // Narrower tiles when many registers are alive, so that they stay in the first cache together.
+  // Sets the tile size: narrower tiles if many registers are live, so that together they stay in the L1 cache.
   void set_tiles() {
     TileProgram& t = *tiles_;
     int64_t per_element = 0;

@@ -1,5 +1,4 @@
-// Micro-ops of f32 formulas of two and three operands, vectorised; chosen for the machine when looked up. Used
-// by tile_functions.cpp.
+// Vectorized micro-ops for f32 formulas of two and three operands. A look-up returns the version for this CPU's instruction set.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/fused/tile_f32_binary.cpp"
 #include <hwy/foreach_target.h>  // must precede highway.h
@@ -17,7 +16,7 @@ using namespace simd;
 
 struct BinaryRow {
   std::string_view name;
-  std::array<MicroOps::Run, 3> run;  // by the operand that is in registers
+  std::array<MicroOps::Run, 3> run;  // indexed by the operand that is in registers
   LaneType result;
 };
 

@@ -1,5 +1,5 @@
-// Micro-ops that read and write memory, with the conversions of the 16-bit types; the loop that runs a chain;
-// and copies around the cache. Vectorised, chosen for the machine when looked up.
+// Vectorized micro-ops that read and write memory, with the conversions of the 16-bit types; the loop that runs a chain; and
+// copies around the cache. A look-up returns the version for this CPU's instruction set.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/fused/tile_f32_memory.cpp"
 #include <hwy/cache_control.h>
@@ -18,7 +18,7 @@ HWY_BEFORE_NAMESPACE();
 namespace genesis::cpu::HWY_NAMESPACE {
 namespace simd {
 
-// f16 and bf16 in memory.
+// bf16 and f16 values as they lie in memory.
 struct Bf16 {
   uint16_t bits;
 };
@@ -31,7 +31,7 @@ HWY_INLINE VFloat load(const Bf16* p) {
   const auto bits = hn::PromoteTo(BitsTag(), hn::LoadU(HalfTag(), reinterpret_cast<const uint16_t*>(p)));
   return hn::BitCast(kFloat, hn::ShiftLeft<16>(bits));
 }
-// To nearest even, by adding just under half a unit; NaN keeps its sign and stays one.
+// Rounds to nearest even, by adding just under half a unit in the last place. NaN keeps its sign and stays NaN.
 HWY_INLINE Bits16 to_bf16(Vector x) {
   const BitsTag u;
   const auto bits = hn::BitCast(u, x);
@@ -42,7 +42,7 @@ HWY_INLINE Bits16 to_bf16(Vector x) {
   return hn::DemoteTo(HalfTag(), hn::BitCast(kInt, half));
 }
 
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3  // with conversion instructions
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3  // these have conversion instructions
 using Float16Tag = hn::Rebind<hwy::float16_t, FloatTag>;
 HWY_INLINE VFloat load(const Half* p) {
   return hn::PromoteTo(kFloat, hn::LoadU(Float16Tag(), reinterpret_cast<const hwy::float16_t*>(p)));
@@ -70,7 +70,7 @@ HWY_INLINE auto to_memory(Vector x, uint8_t*) {
   return hn::DemoteTo(ByteTag(), hn::And(hn::BitCast(kInt, x), hn::Set(kInt, 1)));
 }
 
-// Writes a vector to memory, around the cache where `kAround`; vectors of less than 16 bytes are always written through it.
+// Writes a vector to memory, around the cache if `kAround`; vectors of less than 16 bytes are always written through the cache.
 template <bool kAround>
 struct Writer {
   template <class T>
@@ -113,8 +113,8 @@ MicroOpFunction store_micro_op(DType dtype, bool around) {
 
 MicroOpFunction last_micro_op() { return reinterpret_cast<MicroOpFunction>(&MicroOps::finish); }
 
-// Runs a chain on fewer elements than a block. Every operand is copied to memory of a whole block, on which the chain runs, and
-// results are copied back.
+// Runs a chain on fewer elements than a block: copies every operand to memory of a whole block, runs the chain on it and copies
+// the results back.
 class PartOfBlock {
  public:
   PartOfBlock(const MicroOp* micro_ops, size_t count, size_t first, size_t n) : first_(first), n_(n) {
@@ -157,8 +157,9 @@ class PartOfBlock {
   alignas(64) std::byte memory_[kMaxChainMemory][block_elements() * sizeof(float)];
 };
 
-// The inputs that no near cache holds. Before a block runs, its cache lines are prefetched in the order of elements, all inputs in
-// turn. Without that the micro-ops would read a whole block of one input, then a whole block of the next, which is a third slower.
+// The inputs of a chain that are not in a near cache. Their cache lines are prefetched before a block runs, in the order of
+// elements, all inputs in turn. Without that the micro-ops would read a whole block of one input, then a whole block of the next,
+// which is a third slower.
 class FarInputs {
  public:
   static constexpr size_t kMany = 3;
@@ -170,7 +171,7 @@ class FarInputs {
           add(micro_ops[k].memory[m], micro_ops[k].element_bytes[m]);
   }
   size_t count() const { return count_; }
-  // With a count known to the compiler, which unrolls the loop, prefetching costs little.
+  // A compile-time count lets the compiler unroll the loop, so that prefetching costs little.
   template <size_t kCount>
   HWY_INLINE void prefetch(size_t block) const {
     const size_t count = kCount < kMany ? kCount : count_;
@@ -194,7 +195,7 @@ class FarInputs {
   Input inputs_[kMaxChainMemory];
 };
 
-// Runs all whole blocks from element i on, and returns where the last of them ends.
+// Runs all whole blocks from element i on and returns the end of the last one.
 template <size_t kInputs>
 size_t run_blocks(const MicroOp* micro_ops, const FarInputs& inputs, size_t i, size_t n) {
   for (; i + block_elements() <= n; i += block_elements()) {
@@ -215,7 +216,7 @@ void run_chain(const MicroOp* micro_ops, size_t count, size_t n, size_t head) {
 
 ChainFunction chain_runner() { return run_chain; }
 
-// Copies bytes: whole cache lines of `to` are written around the cache, and the two ends through it.
+// Copies bytes: whole cache lines of `to` are written around the cache, the two ends through it.
 void stream(const uint8_t* from, uint8_t* to, size_t bytes) {
   const hn::ScalableTag<uint8_t> tag;
   const size_t step = hn::Lanes(tag);

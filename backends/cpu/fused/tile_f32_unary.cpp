@@ -1,5 +1,4 @@
-// Micro-ops of f32 formulas of one operand, vectorised; chosen for the machine when looked up. Used by
-// tile_functions.cpp.
+// Vectorized micro-ops for f32 formulas of one operand. A look-up returns the version for this CPU's instruction set.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/fused/tile_f32_unary.cpp"
 #include <hwy/foreach_target.h>  // must precede highway.h
@@ -21,7 +20,7 @@ struct UnaryRow {
   LaneType result;
 };
 
-// A formula's name and its micro-op. The lambda is the only way to pass an overloaded function as a type.
+// A row with a formula's name and its micro-op. A lambda is the only way to pass an overloaded function as a type.
 #define GENESIS_ROW(name, micro_op, parameters, result)                                                \
   UnaryRow {                                                                                           \
 #name, &MicroOps::micro_op < decltype([](auto... x) HWY_ATTR { return name(x...); }), parameters>, \

@@ -8,7 +8,8 @@
 namespace genesis::cpu {
 namespace {
 
-// A real that is out of range becomes the nearest integer, and NaN becomes 0. (PyTorch leaves both open.)
+// Converts x to another lane type. A real that is out of range becomes the nearest integer, and NaN becomes 0 (PyTorch leaves
+// both undefined).
 template <class To, class From>
 To converted(From x) {
   if constexpr (std::is_same_v<To, bool>)
@@ -26,7 +27,7 @@ void convert(const TileCall& c) {
   for (int64_t i = 0; i < c.n; ++i) out[i] = converted<To>(in[i]);
 }
 
-// Wraps integers around as the narrow type would, and leaves them in i64.
+// Wraps integers around as the type `Narrow` would, and keeps them in i64.
 template <class Narrow>
 void wrap(const TileCall& c) {
   const int64_t* in = static_cast<const int64_t*>(c.in[0]);
@@ -49,7 +50,7 @@ void constant(const TileCall& c) {
   std::fill_n(static_cast<T*>(c.out), c.n, value);
 }
 
-// Calls f with the type that holds one element of a lane.
+// Calls f with the C++ type of one element of a lane.
 template <class F>
 auto with_lane(LaneType lane, F&& f) {
   switch (lane) {
@@ -65,7 +66,8 @@ auto with_lane(LaneType lane, F&& f) {
   return f(TypeTag<bool>{});
 }
 
-// Calls f with the type of `dtype` where that is an integer type narrower than the i64 that its lanes compute in; null for all others.
+// Calls f with the type of `dtype` if it is an integer type narrower than i64, the lane type of all integers; returns null for
+// all other dtypes.
 template <class F>
 TileFunction with_narrow(DType dtype, F&& f) {
   return dispatch(dtype, [&]<class T>(TypeTag<T> tag) -> TileFunction {

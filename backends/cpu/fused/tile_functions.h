@@ -1,7 +1,6 @@
-// The vocabulary of the tile engine: functions over a run of elements that lies in the first cache. Inside a
-// tile an element is held in one of four lanes: f32 (also for f16 and bf16), f64, i64 (for every integer
-// type) and bool as a byte 0 or 1. f32 formulas are micro-ops of chains instead (tile_micro_ops.h). Looked up once,
-// when a plan is made.
+// The tile functions: functions over a run of elements that fits the L1 cache. Inside a tile an element has one of four lane
+// types: f32 (also for f16 and bf16), f64, i64 (for every integer type) and bool as a byte 0 or 1. Formulas on f32 are micro-ops
+// of chains instead (tile_micro_ops.h). Functions are looked up once, when a plan is made.
 #pragma once
 
 #include "backends/cpu/fused/tile_micro_ops.h"
@@ -18,14 +17,15 @@ struct TileCall {
   std::array<const void*, 3> in;
   void* out;
   int64_t n;
-  std::array<bool, 3> scalar;  // this operand is one element
+  std::array<bool, 3> scalar;  // true if this operand is one element for the whole run
   const double* parameters;
   Fault* fault;
 };
 using TileFunction = void (*)(const TileCall&);
 
-// A function of schema/ops/elementwise/formulas.h on operands of `lane` (where: its two branches). `result` is the lane
-// of what it writes. On f32 it is a micro-op, by the operand that is in registers; null where there is none.
+// A formula of schema/ops/elementwise/formulas.h for operands of type `lane` (for `where`: its two branches). On f32 it is a set
+// of micro-ops, indexed by the operand that is in registers, and `run` is null; on other lanes it is `run`. `result` is the lane
+// type of the result.
 struct Formula {
   TileFunction run = nullptr;
   std::array<MicroOpFunction, 3> micro_ops{};
@@ -35,22 +35,22 @@ struct Formula {
 };
 Formula find_formula(std::string_view name, LaneType lane);
 
-// Element by element from memory of an integer `dtype` to its lane, and back (wrapping); null where memory
-// and lane are the same.
+// Loads an integer `dtype` element by element from memory into its lane type; find_store() is the inverse and wraps around. Both
+// return null for every dtype but integers narrower than i64.
 TileFunction find_load(DType dtype);
 TileFunction find_store(DType dtype);
 TileFunction find_convert(LaneType from, LaneType to);
-TileFunction find_copy(LaneType lane);      // spreads a scalar
-TileFunction find_constant(LaneType lane);  // parameters[0]; its bits are an i64 where parameters[1] is 1
-// i64 to i64, keeping only what `dtype` can hold.
+TileFunction find_copy(LaneType lane);      // also broadcasts a scalar operand
+TileFunction find_constant(LaneType lane);  // the constant is parameters[0]; if parameters[1] is 1, its bits are an i64
+// Wraps i64 values around to the range of `dtype`; null if every i64 fits.
 TileFunction find_wrap(DType dtype);
 
-// Copies whole tiles around the cache: pays when the destination will not be read soon.
+// Copies bytes around the cache, which pays off if the destination is not read soon.
 void stream_copy(const void* from, void* to, size_t bytes);
-// Before another thread reads what this one has streamed.
+// To be called before another thread reads what this thread has copied with stream_copy().
 void finish_streams();
 
-// Parts of the tables above, by file: of f32 tile_f32_*.cpp, of the other lanes tile_scalar.cpp.
+// The tables behind find_formula(): tile_f32_*.cpp define the f32 ones, tile_scalar.cpp those of the other lanes.
 Formula find_f32_unary(std::string_view name);
 Formula find_f32_binary(std::string_view name);
 Formula find_f64(std::string_view name);

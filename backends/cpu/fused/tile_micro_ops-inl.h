@@ -1,4 +1,4 @@
-// Micro-ops of chains, made from formulas. Included once per Highway target.
+// The templates that make micro-ops from formulas. Included once per Highway target.
 #if defined(GENESIS_BACKENDS_CPU_TILE_MICRO_OPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GENESIS_BACKENDS_CPU_TILE_MICRO_OPS_INL_H_
 #undef GENESIS_BACKENDS_CPU_TILE_MICRO_OPS_INL_H_
@@ -18,15 +18,15 @@ using Vector = hn::Vec<FloatTag>;
 template <size_t>
 using Nth = Vector;
 
-// What a register holds between micro-ops: numbers, or conditions as all bits set or none.
+// Vector form of a value between micro-ops: numbers as they are, conditions as lanes with all bits set or none.
 HWY_INLINE Vector bits(VFloat x) { return x.v; }
 HWY_INLINE Vector bits(VMask x) { return hn::VecFromMask(kFloat, x.m); }
 
-// Vectors of a block: as many as the calling convention passes in registers.
+// Vectors per block: as many as the calling convention passes in registers.
 inline constexpr size_t kBlockVectors = 8;
 HWY_INLINE constexpr size_t block_elements() { return kBlockVectors * lanes(); }
 
-// An operand in memory, or one element that stands for all.
+// An operand in memory: an array, or one element that stands for all if `scalar`.
 template <class T>
 struct MicroOpOperand {
   const T* p;
@@ -54,9 +54,9 @@ HWY_INLINE auto apply(const MicroOp* s, VFloat x) {
     return F()(x, p, q);
 }
 
-// The micro-ops; K... numbers the vectors of a block. `vectors` is how many of these are wanted, fewer at the end of an array: slow
-// formulas then skip the rest. Slow formulas are compiled as a loop over the block, to keep the code small; quick ones are written
-// out for all eight vectors, which is a fifth faster.
+// The micro-ops; K... are the indices of a block's vectors. `vectors` is the number of vectors that are needed, fewer at the end
+// of an array: slow formulas skip the rest. Slow formulas are compiled as a loop over the block, to keep the code small; quick
+// ones are unrolled for all eight vectors, which is a fifth faster.
 template <class Numbers>
 struct MicroOpsOf;
 template <size_t... K>
@@ -78,7 +78,7 @@ struct MicroOpsOf<std::index_sequence<K...>> {
     next(s, i, vectors, block[K]...);
   }
 
-  // f(registers, memory), or the other way round.
+  // left() computes f(registers, memory), right() computes f(memory, registers).
   template <class F>
   static void left(const MicroOp* s, size_t i, size_t vectors, Nth<K>... a) {
     const MicroOpOperand<float> b(s, 0, i);
@@ -102,7 +102,7 @@ struct MicroOpsOf<std::index_sequence<K...>> {
     next(s, i, vectors, block[K]...);
   }
 
-  // Operand `kHeld` is in registers, the other two in memory.
+  // Operand `kHeld` is in registers, the other two are in memory.
   template <int kHeld>
   static void where(const MicroOp* s, size_t i, size_t vectors, Nth<K>... a) {
     using First = std::conditional_t<kHeld == 0, float, uint8_t>;
@@ -126,7 +126,7 @@ struct MicroOpsOf<std::index_sequence<K...>> {
     if (x.scalar) return next(s, i, vectors, (static_cast<void>(K), bits(x.splat()))...);
     next(s, i, vectors, bits(x.at(K))...);
   }
-  // W::write(vector, T* to)
+  // W::write(vector, T* to) stores one vector.
   template <class T, class W>
   static void write(const MicroOp* s, size_t i, size_t vectors, Nth<K>... a) {
     T* to = reinterpret_cast<T*>(s->memory[0]) + i;

@@ -7,7 +7,7 @@
 namespace genesis::cpu {
 namespace {
 
-// The part of the index space a tile covers.
+// The range of the index space that a tile covers.
 struct Tile {
   int64_t row, rows, column, columns;
 
@@ -25,7 +25,7 @@ Tile tile_at(const TileProgram& p, int64_t number) {
   return {row, 1, column, std::min(p.tile_columns, p.columns - column)};
 }
 
-// The element of an input at the start of a row.
+// Returns the offset, in elements, of the start of a row in an input.
 int64_t row_start(const TileProgram& p, const Layout& layout, int64_t row) {
   int64_t at = 0;
   for (int axis = p.num_outer - 1; axis >= 0; --axis) {
@@ -42,7 +42,7 @@ const std::byte* input_at(const TileProgram& p, const Layout& layout, const void
   return static_cast<const std::byte*>(data) + (start + tile.column * along) * layout.element_bytes;
 }
 
-// One thread's state over a run of tiles.
+// The state of one thread that runs a sequence of tiles.
 class Machine {
  public:
   Machine(const TileProgram& program, const KernelContext& context, std::byte* scratch)
@@ -81,7 +81,7 @@ class Machine {
     switch (step.kind) {
       case TileStep::Kind::kCall:
         return call(step, tile);
-      case TileStep::Kind::kF32:  // there are none left when a program is made
+      case TileStep::Kind::kF32:  // a finished program has none left
         return;
       case TileStep::Kind::kChain:
         return chain(step, tile);
@@ -107,7 +107,7 @@ class Machine {
     step.run(call);
   }
 
-  // Brings the elements of several rows together. The register of the input gives the port.
+  // Copies the elements of several rows next to each other. The register of the input names the port.
   void gather(const TileStep& step, const Tile& tile) {
     const int port = p_.registers[static_cast<size_t>(step.in[0])].port;
     const Layout& layout = p_.layouts[static_cast<size_t>(port)];
@@ -166,7 +166,8 @@ class Machine {
     return static_cast<int64_t>((64 - reinterpret_cast<uintptr_t>(p) % 64) % 64) / element_bytes;
   }
 
-  // Memory that was just read as an input is in the cache already.
+  // Returns true if the output overwrites an input (in place): its lines are in the cache already, so writing around the cache
+  // does not pay.
   bool is_input(const Register& output) const {
     for (const TensorView& input : c_.inputs)
       if (input.data == c_.output(output.port).data) return true;
@@ -187,7 +188,7 @@ class Machine {
   std::array<std::byte*, kMaxRegisters> at_;
 };
 
-// Registers live on the stack: a tile's memory is private to its thread and always warm.
+// Runs tiles with registers on the stack: that memory is private to the thread and stays in its cache.
 template <int64_t kBytes>
 void run_tiles(const TileProgram& program, const KernelContext& context, int64_t begin, int64_t end) {
   alignas(64) std::byte scratch[kBytes];

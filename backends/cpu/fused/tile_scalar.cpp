@@ -1,4 +1,4 @@
-// Tile functions on f64, i64 and bool: plain loops over the formulas. Used by tile_functions.cpp.
+// Tile functions on f64, i64 and bool: plain loops over the formulas.
 #include "backends/cpu/fused/tile_functions.h"
 
 #include "backends/cpu/simd/scalar_math.h"
@@ -56,7 +56,7 @@ void run_division(const TileCall& c) {
     if (b.at(i).v == 0) c.fault->report("integer division by zero");
   run_binary<F, T>(c);
 }
-// An integer is inside real bounds when it is inside these integers.
+// Clamps integers to real bounds: an integer is inside the bounds exactly if it is inside ceil(low) and floor(high).
 void clamp_integers(const TileCall& c) {
   const Integer low(std::ceil(c.parameters[0])), high(std::floor(c.parameters[1]));
   loop(

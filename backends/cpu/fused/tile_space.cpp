@@ -6,8 +6,8 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr int64_t kWholeRow = 256;       // shorter rows share a tile
-constexpr int64_t kTileElements = 2048;  // at most, unless a row is longer and may not be cut
+constexpr int64_t kWholeRow = 256;       // elements; shorter rows share a tile
+constexpr int64_t kTileElements = 2048;  // maximum, unless a row is longer and must not be split
 
 }  // namespace
 

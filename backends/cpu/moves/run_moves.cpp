@@ -9,12 +9,12 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr int64_t kPieceBytes = 256 << 10;  // of one task
+constexpr int64_t kPieceBytes = 256 << 10;  // bytes that one task moves
 constexpr int64_t kTile = 256;              // rows and columns of one tile of a transpose
-constexpr int64_t kStreamRow = 4096;        // bytes of a row; shorter ones measured no better than memcpy
-constexpr int64_t kStreamBytes = 16 << 20;  // results from here on leave the caches anyway
+constexpr int64_t kStreamRow = 4096;        // bytes; for shorter rows non-temporal stores measured no better than memcpy
+constexpr int64_t kStreamBytes = 16 << 20;  // bytes; a larger result does not stay in the caches anyway
 
-// An element of so many bytes, at any address: a view may begin anywhere in its buffer.
+// An element of sizeof(Word) bytes at any address, since a view may begin anywhere in its buffer.
 template <class Word>
 struct [[gnu::packed]] Unaligned {
   Word bits;
@@ -54,10 +54,10 @@ void copy_row(T* to, int64_t to_stride, const T* from, int64_t stride, int64_t n
   }
 }
 
-// Walks the outer axes as an odometer, from a flat index on.
+// Iterates over the leading axes like an odometer, beginning at a flat index.
 struct Walker {
   const StridedCopy& copy;
-  int axes;  // how many leading axes are walked
+  int axes;  // number of leading axes that are iterated over
   std::array<int64_t, kMaxRank> at{};
   int64_t to = 0, from = 0;
 
@@ -95,7 +95,7 @@ void copy_rows(const StridedCopy& c, T* to, const T* from) {
   const auto last = static_cast<size_t>(c.rank - 1);
   const int64_t rows = product(c, c.rank - 1), n = c.dims[last], stride = c.from[last];
   const auto elements = static_cast<int64_t>(kPieceBytes / sizeof(T));
-  const int64_t pieces = n > 2 * elements ? (n + elements - 1) / elements : 1;  // of one row
+  const int64_t pieces = n > 2 * elements ? (n + elements - 1) / elements : 1;  // chunks per row
   const int64_t piece = pieces == 1 ? n : elements;
   const bool stream = c.to[last] == 1 && stride == 1 && n * int64_t{sizeof(T)} >= kStreamRow &&
                       rows * n * int64_t{sizeof(T)} >= kStreamBytes;
@@ -114,15 +114,16 @@ void copy_rows(const StridedCopy& c, T* to, const T* from) {
   });
 }
 
-// The last axis of the target against the contiguous axis of the source, by square tiles.
+// Copies by square tiles in the case that the last axis of the target is strided in the source, whose contiguous axis is another
+// one.
 template <class T>
 void copy_transposed(const StridedCopy& c, T* to, const T* from) {
-  StridedCopy outer = c;  // the axes besides those two
+  StridedCopy outer = c;  // the axes other than these two
   const auto wide = static_cast<size_t>(c.transposed), last = static_cast<size_t>(c.rank - 1);
   for (size_t i = wide; i + 1 < last; ++i) {
     outer.dims[i] = c.dims[i + 1], outer.to[i] = c.to[i + 1], outer.from[i] = c.from[i + 1];
   }
-  const int64_t columns = c.dims[wide], rows = c.dims[last];  // of the source, seen as a matrix
+  const int64_t columns = c.dims[wide], rows = c.dims[last];  // size of the source, seen as a matrix
   const int64_t row_tiles = (rows + kTile - 1) / kTile, column_tiles = (columns + kTile - 1) / kTile;
   const int64_t tiles = row_tiles * column_tiles, matrices = product(outer, c.rank - 2);
   const int64_t tile_bytes = std::min(rows, kTile) * std::min(columns, kTile) * int64_t{sizeof(T)};

@@ -1,5 +1,5 @@
-// Runs on the CPU what backends/common/moves describes: the kernels of expand, permute, flip, roll, slice, concat,
-// split, pad and their kin. Running allocates nothing.
+// Runs the moves described by backends/common/moves on the CPU: the kernels of expand, permute, flip, roll, slice, concat, split,
+// pad and similar ops. Running allocates no memory.
 #pragma once
 
 #include "backends/common/moves/moves.h"
@@ -10,7 +10,7 @@ void run_moves(const KernelContext& c);  // prepared<Moves>()
 
 void run_strided_copy(const StridedCopy& copy, void* to, const void* from);
 
-// bytes of one pattern repeated: to[i] = value, for elements of 1, 2, 4, 8 or 16 bytes.
+// Fills to[0, count) with copies of `value`, whose `element` is its size in bytes: 1, 2, 4, 8 or 16.
 void fill_elements(void* to, const void* value, int64_t element, int64_t count);
 
 }  // namespace genesis::cpu

@@ -1,4 +1,4 @@
-// Compiled once per instruction set: squares are turned in its widest registers.
+// Matrix transpose, compiled once per instruction set so that squares are transposed in its widest registers.
 #include "backends/cpu/moves/transpose.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr int64_t kLineBytes = 64;
 constexpr int64_t kRegisterBytes = hn::MaxLanes(hn::ScalableTag<uint8_t>()) > 16
                                        ? hn::MaxLanes(hn::ScalableTag<uint8_t>())
-                                       : 16;  // the compiler's own vectors are 16 bytes at least
+                                       : 16;  // the compiler's vector type needs at least 16 bytes
 
 template <class T>
 void transpose_plain(T* to, int64_t to_stride, const T* from, int64_t from_stride, int64_t rows,
@@ -31,7 +31,7 @@ void transpose_plain(T* to, int64_t to_stride, const T* from, int64_t from_strid
     for (int64_t i = 0; i < rows; ++i) to[j * to_stride + i] = from[i * from_stride + j];
 }
 
-// a0 b0 a1 b1 ... of the lower or upper halves of two vectors.
+// Interleaves two vectors into a0 b0 a1 b1 ...: `low` from their lower halves, `high` from their upper ones.
 template <class Lane, size_t... I>
 HWY_INLINE void zip(Lane a, Lane b, Lane& low, Lane& high, std::index_sequence<I...>) {
   constexpr size_t kN = sizeof...(I);
@@ -39,7 +39,7 @@ HWY_INLINE void zip(Lane a, Lane b, Lane& low, Lane& high, std::index_sequence<I
   high = __builtin_shufflevector(a, b, (kN / 2 + I / 2 + I % 2 * kN)...);
 }
 
-// Zipping the upper half of the rows with the lower half log2(side) times is a transpose.
+// Transposes a square held in registers: log2(side) times, the first half of the rows is interleaved with the second half.
 template <size_t kSide, class Lane>
 HWY_INLINE void transpose_registers(Lane* rows) {
   for (size_t round = 1; round < kSide; round *= 2) {
@@ -59,8 +59,8 @@ HWY_INLINE void put_line(void* to, const void* line, bool stream) {
   for (int64_t i = 0; i < kLineBytes; i += kStep) hn::Stream(hn::Load(d, from + i), d, target + i);
 }
 
-// kN x kN elements, where a cache line holds kN: each line of the source is read in one go, and each line of
-// the target written in one go, whatever the strides do to the sets of the cache.
+// Transposes kN x kN elements, where kN elements fill a cache line. Each line of the source is read at once and each line of the
+// target written at once, so power-of-two strides, which map to few cache sets, do no harm.
 template <class T>
 HWY_INLINE void transpose_lines(T* to, int64_t to_stride, const T* from, int64_t from_stride, bool stream) {
   constexpr int64_t kN = kLineBytes / sizeof(T), kSide = kRegisterBytes / sizeof(T);
@@ -78,7 +78,7 @@ HWY_INLINE void transpose_lines(T* to, int64_t to_stride, const T* from, int64_t
   for (int64_t j = 0; j < kN; ++j) put_line(to + j * to_stride, buffer + j * kN, stream);
 }
 
-// By squares of whole lines; what is left over at the edges element by element.
+// Transposes squares of whole cache lines, and the remaining edges element by element.
 template <class T>
 void transpose_any(T* to, int64_t to_stride, const T* from, int64_t from_stride, int64_t rows,
                    int64_t columns, bool stream) {

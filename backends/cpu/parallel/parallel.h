@@ -1,5 +1,5 @@
-// Splitting work among threads by its shape alone, so that results never depend on the number of threads.
-// Used by the row kernels; small work runs on the calling thread without touching TBB.
+// Parallel loops over TBB. Work is split by its shape alone, so results never depend on the number of threads. Small work runs on
+// the calling thread without touching TBB.
 #pragma once
 
 #include <tbb/blocked_range.h>
@@ -14,9 +14,10 @@
 
 namespace genesis::cpu {
 
-inline constexpr int64_t kInlineBytes = 64 << 10;  // memory that one thread moves sooner than others wake up
+inline constexpr int64_t kInlineBytes = 64 << 10;  // one thread moves this much memory before other threads wake up
 
-// body(first, last) over ranges of at least `grain` indices whose results do not depend on each other.
+// Calls body(first, last) on disjoint ranges of [0, count), in parallel. A range of more than `grain` indices may be halved. The
+// result of an index must not depend on how indices are grouped.
 template <class Body>
 void parallel_ranges(int64_t count, int64_t grain, const Body& body) {
   if (count <= 0) return;
@@ -28,13 +29,13 @@ void parallel_ranges(int64_t count, int64_t grain, const Body& body) {
                     })));
 }
 
-// The same for rows that move `row_bytes` each.
+// Calls body(first, last) on ranges of rows of which each moves `row_bytes`; ranges of up to kInlineBytes are not split.
 template <class Body>
 void parallel_rows(int64_t rows, int64_t row_bytes, const Body& body) {
   parallel_ranges(rows, std::max<int64_t>(1, kInlineBytes / std::max<int64_t>(1, row_bytes)), body);
 }
 
-// body(i) for each of `count` pieces, each a task of its own.
+// Calls body(i) for every i in [0, count), each as its own task.
 template <class Body>
 void parallel_pieces(int64_t count, const Body& body) {
   if (count == 1) return body(int64_t{0});

@@ -1,6 +1,6 @@
-// Work on memory that is read from end to end: every thread takes a run of neighbouring pieces, so that what
-// it reads stays a few long streams, then helps the others. Used by gemm_dots.cpp. Who runs a piece never
-// changes its result; pieces are cut by shape.
+// A parallel loop over memory that is read from end to end. Every thread takes a run of neighboring chunks, so that it reads few
+// long streams, and then helps with the other runs. Chunks are cut by shape, and the result of a chunk does not depend on the
+// thread that computes it.
 #pragma once
 
 #include <tbb/task_arena.h>
@@ -13,13 +13,13 @@
 
 namespace genesis::cpu {
 
-// Pieces [begin, end) that nobody has taken yet.
+// The chunks [begin, end) of a run that no thread has taken yet.
 struct alignas(64) PieceRun {
   std::atomic<int64_t> begin{0};
   int64_t end = 0;
 };
 
-// body(i) for each of `count` pieces.
+// Calls body(i) for every i in [0, count).
 template <class Body>
 void parallel_runs(int64_t count, const Body& body) {
   constexpr int kMaxRuns = 64;
@@ -34,8 +34,7 @@ void parallel_runs(int64_t count, const Body& body) {
     pieces[r].begin.store(count * r / runs, std::memory_order_relaxed);
     pieces[r].end = count * (r + 1) / runs;
   }
-  // A thread begins with the same run every time: in a chain of products it goes on where its caches are
-  // warm.
+  // A thread begins with the same run in every call: in a sequence of products it finds its data in its caches.
   const auto work = [&] {
     const int own = std::max(0, tbb::this_task_arena::current_thread_index()) % runs;
     for (int r = 0; r < runs; ++r) {

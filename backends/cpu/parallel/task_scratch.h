@@ -1,6 +1,6 @@
-// Scratch for the tasks of one parallel loop: a few equal buffers that running tasks hold in turn, so that
-// memory is bounded whatever the number of tasks and a thread finds its last buffer again in its cache. Used
-// by kernels whose tasks never wait for one another. Which buffer a task gets must not change its result.
+// Scratch memory for the tasks of one parallel loop: at most kMax equal buffers that running tasks hold in turn. So memory is
+// bounded for any number of tasks, and a thread usually gets the buffer that is still in its cache. Tasks must not wait for one
+// another, and a result must not depend on which buffer its task gets.
 #pragma once
 
 #include <tbb/task_arena.h>
@@ -25,7 +25,7 @@ class TaskScratch {
     return (CheckedSize(bytes_each).rounded_up(64) * count_for(tasks) + kHead).value();
   }
 
-  // `memory` holds bytes_for(tasks, bytes_each), aligned to 64.
+  // `memory` has bytes_for(tasks, bytes_each) bytes and is aligned to 64.
   TaskScratch(std::byte* memory, int64_t tasks, int64_t bytes_each)
       : busy_(reinterpret_cast<std::atomic<bool>*>(memory)),
         buffers_(memory + kHead),
@@ -34,7 +34,7 @@ class TaskScratch {
     for (int64_t i = 0; i < count_; ++i) new (busy_ + i) std::atomic<bool>(false);
   }
 
-  // Calls body(buffer) with a buffer that nobody else has meanwhile.
+  // Calls body(buffer) with a buffer that no other task uses during the call.
   template <class Body>
   void with(Body&& body) {
     int64_t i = std::max(0, tbb::this_task_arena::current_thread_index()) % count_;

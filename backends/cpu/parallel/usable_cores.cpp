@@ -20,8 +20,9 @@ std::string text_of(const fs::path& path) {
   return text.str();
 }
 
-// Microseconds of processor time in each period of so many; version 2 writes both in one file, "max" for no quota, version 1
-// writes -1.
+// Parses "quota period", the microseconds of processor time allowed in each period and its length in microseconds. Returns the
+// number of cores, 0 if there is no quota. Version 2 of cgroups writes both numbers in one file, with "max" for no quota; version
+// 1 writes two files, with -1 for no quota.
 int cores_of(const std::string& quota_and_period) {
   std::istringstream words(quota_and_period);
   double quota = 0, period = 0;
@@ -34,11 +35,11 @@ int cores_of_group(const fs::path& group) {
   return cores > 0 ? cores : cores_of(text_of(group / "cpu.cfs_quota_us") + text_of(group / "cpu.cfs_period_us"));
 }
 
-// 0 stands for no limit.
+// Returns the smaller limit; 0 stands for no limit.
 int tighter(int a, int b) { return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b); }
 
-// The group and those around it, up to the root. In a container the path may be the host's, which is not there: then the root
-// is the container's own group.
+// Returns the smallest quota of `group` and all groups around it, up to the root. In a container the path may be the host's and
+// not exist below `root`; then the root itself is the container's group.
 int cores_of_nested(const fs::path& root, fs::path group) {
   int fewest = 0;
   for (;; group = group.parent_path()) {

@@ -1,16 +1,17 @@
-// The cores that a process may use. Used by whatever chooses a number of threads.
+// Determines the number of cores that this process may use, from which the number of threads is chosen.
 #pragma once
 
 #include <string>
 
 namespace genesis::cpu {
 
-// How many cores this process may use, at least 1: fewer than the machine has under taskset, and in a container with a quota of the
-// processor's time (the control group's cpu.max), which more threads would use up early and then stand still until the next period.
+// Returns the number of cores this process may use, at least 1. It is smaller than the machine's under taskset, and in a
+// container with a CPU quota (the control group's cpu.max): with more threads than the quota, all of them would use it up early
+// and then stall until the next period.
 int usable_cores();
 
-// The cores that a quota of the cgroup file system mounted at `root` comes to, rounded up, for a process whose /proc/self/cgroup
-// reads `membership`; of nested groups the smallest. 0: there is none.
+// Returns the CPU quota as a number of cores, rounded up, for a process whose /proc/self/cgroup contains `membership`, with the
+// cgroup file system mounted at `root`. Of nested groups the smallest quota counts. 0 = no quota.
 int quota_cores(const std::string& root, const std::string& membership);
 
 }  // namespace genesis::cpu

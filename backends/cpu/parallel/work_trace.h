@@ -1,8 +1,8 @@
-// Which thread worked on which step when, in a run that is looked at. The loops of parallel.h and parallel_runs.h tell it
-// whose pieces a thread takes; any other run pays one look at a variable of the thread for each loop.
+// Records which thread worked on which step of a plan and when, in a traced run. The loops of parallel.h and parallel_runs.h
+// report to it the step that their tasks belong to; a run without a trace pays one read of a thread-local variable per loop.
 //
-// The spans of a thread never overlap: work inside of work (a thread that waits for a loop's end may take up another
-// step) ends the outer span, which goes on behind it.
+// The spans of a thread never overlap. A thread that waits for the end of a loop may take up a task of another step; this ends
+// the outer span, which continues afterwards as a new one.
 #pragma once
 
 #include <tbb/task_arena.h>
@@ -16,9 +16,9 @@ namespace genesis::cpu {
 
 class WorkTrace;
 
-// What the calling thread works on.
+// The step that the calling thread works on.
 struct TracedWork {
-  WorkTrace* trace = nullptr;  // null: nobody looks
+  WorkTrace* trace = nullptr;  // null in a run that is not traced
   int32_t step = -1;
 };
 inline thread_local TracedWork traced_work;
@@ -27,13 +27,13 @@ class WorkTrace {
  public:
   struct Span {
     int32_t step;
-    double start_us, end_us;  // since the trace was made
+    double start_us, end_us;  // since the construction of the trace
   };
 
-  // Made and used inside of one task arena.
+  // A trace is constructed and used inside the same task arena.
   WorkTrace() : lines_(static_cast<size_t>(tbb::this_task_arena::max_concurrency())) {}
 
-  // Runs `body`, which is work on `step`.
+  // Runs `body` and records it as work on `step`.
   template <class Body>
   void run(int32_t step, const Body& body) {
     Line& line = lines_[static_cast<size_t>(std::max(0, tbb::this_task_arena::current_thread_index()))];
@@ -42,7 +42,7 @@ class WorkTrace {
     body();
   }
 
-  // By thread, in the order of time. Empty: it had nothing to do.
+  // Returns the spans of each thread in order of time; empty for a thread that did nothing.
   std::vector<std::vector<Span>> spans() const {
     std::vector<std::vector<Span>> all;
     for (const Line& line : lines_) all.push_back(line.spans);
@@ -51,15 +51,15 @@ class WorkTrace {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr double kPause = 1;  // microseconds: between two pieces of one step; a shorter one is none
+  static constexpr double kPause = 1;  // microseconds; spans of one step with a shorter gap are merged
 
   struct alignas(64) Line {
     std::vector<Span> spans;
-    int32_t step = -1;  // that the thread works on; -1: none
+    int32_t step = -1;  // the step the thread works on; -1 = none
     double since_us = 0;
   };
 
-  // Back to what was before, also when an error rises.
+  // Switches the thread to another step, and back on destruction, also when an exception is thrown.
   class Change {
    public:
     Change(WorkTrace& trace, Line& line, int32_t step)
@@ -96,10 +96,11 @@ class WorkTrace {
   }
 
   const Clock::time_point begin_ = Clock::now();
-  std::vector<Line> lines_;  // by number of the thread in its arena
+  std::vector<Line> lines_;  // indexed by the thread's number in its arena
 };
 
-// `body` for the tasks of a loop: what they do counts as work on the step that started the loop. It must outlive them.
+// Returns `body` wrapped for the tasks of a loop: their work is recorded under the step that started the loop. `body` must
+// outlive the tasks.
 template <class Body>
 auto traced(const Body& body) {
   return [work = traced_work, &body](const auto&... arguments) {

@@ -48,7 +48,7 @@ struct AllOp {
 
 constexpr int64_t kLanes = 8;
 
-// any and all see truth values, the others numbers.
+// Converts an element to what `Op` combines: a truth value for any and all, a number otherwise.
 template <class Op, class A, class T>
 A lift(T x) {
   if constexpr (std::is_same_v<Op, AnyOp> || std::is_same_v<Op, AllOp>)

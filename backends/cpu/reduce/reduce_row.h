@@ -1,5 +1,5 @@
-// A row reduced in one fixed order: spans that fit the first cache, joined pairwise, so that sums are
-// accurate and have the same bits wherever they are computed. Used by kernels/tensor/reduce.cpp and the tile engine.
+// Reduces a row in one fixed order: spans that fit the L1 cache, merged pairwise. So sums are accurate, and every kernel that
+// reduces a row on this CPU gets the same bits.
 #pragma once
 
 #include <algorithm>
@@ -9,10 +9,10 @@
 
 namespace genesis::cpu {
 
-inline constexpr int64_t kReduceSpan = 4096;  // elements reduced in one go
+inline constexpr int64_t kReduceSpan = 4096;  // elements per span
 
-// Partial results that wait for their neighbours, as the digits of a binary counter: pairwise summation as it
-// goes.
+// Pairwise summation of a stream of partial results. Like the digits of a binary counter, level i holds a result of 2^i spans
+// until its neighbor arrives.
 class Pairwise {
  public:
   explicit Pairwise(const ReduceFunctions& functions) : f_(functions) {}
@@ -43,7 +43,7 @@ class Pairwise {
   uint64_t levels_[48];
 };
 
-// One accumulator for x[0, n), elements of `element` bytes.
+// Returns the accumulator of x[0, n), whose elements have `element` bytes.
 inline uint64_t reduce_row(const ReduceFunctions& f, int64_t element, const std::byte* x, int64_t n) {
   uint64_t accumulator = 0;
   if (n <= kReduceSpan) {

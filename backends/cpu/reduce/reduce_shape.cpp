@@ -7,7 +7,7 @@
 namespace genesis::cpu {
 namespace {
 
-// Copies x so that the axes to reduce come last.
+// Describes the copy of x into scratch memory that moves the reduced axes last.
 void gather_axes(ReduceShape& result, const std::vector<int64_t>& dims, const std::vector<int>& order,
                  DType dtype) {
   const std::vector<int64_t> dense = dense_strides(dims);
@@ -28,7 +28,7 @@ ReduceShape make_reduce_shape(const Shape& shape, std::span<const int> axes, DTy
   const auto is_reduced = [&](int i) { return std::ranges::find(axes, i) != axes.end(); };
   ReduceShape result;
   std::vector<int> kept, reduced;
-  int runs = 0;  // of neighbouring axes to reduce, those of size 1 aside
+  int runs = 0;  // number of runs of adjacent reduced axes; axes of size 1 are ignored
   bool inside = false;
   for (int i = 0; i < shape.rank(); ++i) {
     const int64_t size = dims[static_cast<size_t>(i)];

@@ -1,6 +1,5 @@
-// The shape of a reduction as the kernels see it: [outer, count, inner], where `count` elements become one.
-// Axes that do not fit this pattern are brought there by a copy into scratch. Used by kernels/tensor/reduce.cpp and
-// its kin.
+// The shape of a reduction as the kernels see it: [outer, count, inner], of which the `count` elements become one. If the reduced
+// axes do not fit this pattern, a copy into scratch memory brings them there.
 #pragma once
 
 #include <optional>
@@ -11,11 +10,11 @@ namespace genesis::cpu {
 
 struct ReduceShape {
   int64_t outer = 1, count = 1, inner = 1;
-  std::optional<StridedCopy> gather;  // into scratch, before the reduction
+  std::optional<StridedCopy> gather;  // a copy into scratch memory ahead of the reduction
   int64_t gather_bytes = 0;           // a multiple of 64
 };
 
-// `rows_only`: inner is 1 in any case.
+// With `rows_only`, inner is always 1.
 ReduceShape make_reduce_shape(const Shape& shape, std::span<const int> axes, DType dtype, bool rows_only);
 
 }  // namespace genesis::cpu

@@ -1,5 +1,5 @@
-// Reductions of f32, bf16 and f16 by SIMD, compiled once per instruction set. Sums run over 8 vectors side by
-// side, then a tree: the order depends on the sizes only.
+// SIMD reductions of f32, bf16 and f16, compiled once per instruction set. Sums run in 8 vectors side by side that are then added
+// as a tree, so their order depends only on the sizes and the vector width.
 #include <algorithm>
 #include <type_traits>
 
@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace genesis::cpu::HWY_NAMESPACE {
 namespace {
 
-// a or b, and NaN when either is: the comparison is false for NaN.
+// Selects a or b, but NaN if either is NaN: a comparison with NaN is false, which selects b.
 HWY_INLINE Vec prefer(hn::Mask<F32> take_a, Vec a, Vec b) {
   return hn::IfThenElse(hn::Or(take_a, hn::IsNaN(a)), a, b);
 }
@@ -43,7 +43,7 @@ struct MinOp {
   static float combine(float a, float b) { return a < b || a != a ? a : b; }
 };
 
-// The lanes of v as one, by halves.
+// Combines all lanes of v, halving their number each time.
 template <class Op>
 HWY_INLINE float fold(Vec v) {
   if constexpr (std::is_same_v<Op, SumOp>) return sum_lanes(v);
@@ -55,8 +55,8 @@ HWY_INLINE float fold(Vec v) {
   return hn::GetLane(v);
 }
 
-// Of at most kBlock elements: an element goes through no more than kRounds sums before the tree, however narrow the
-// vectors are, so what rounding loses does not depend on them.
+// Elements per block. Within a block an element takes part in at most kRounds additions before the tree, whatever the vector
+// width, so the rounding error does not grow with narrow vectors.
 constexpr int64_t kRounds = 32, kBlock = kRounds * 8 * kLanes;
 
 template <class Op, class T>
@@ -80,7 +80,7 @@ HWY_INLINE Vec reduce_block(const T* x, int64_t n) {
 
 template <class Op, class T>
 HWY_INLINE float reduce_span(const T* x, int64_t n) {
-  if (n < kLanes) {  // a short row: vectors would cost more than they do
+  if (n < kLanes) {  // a row shorter than a vector is faster in scalar code
     float sum = Op::kIdentity;
     for (int64_t i = 0; i < n; ++i) sum = Op::combine(static_cast<float>(x[i]), sum);
     return sum;
@@ -96,7 +96,7 @@ void span(const void* x, int64_t n, void* acc) {
   *static_cast<float*>(acc) = reduce_span<Op>(static_cast<const T*>(x), n);
 }
 
-// Eight rows at a time become one vector that joins the accumulator.
+// Combines eight rows into one vector, which then joins the accumulator.
 template <class Op, class T, class Lanes>
 HWY_INLINE Vec eight_rows(const T* x, int64_t stride, Lanes lanes) {
   const Vec a = Op::combine(load(x, lanes), load(x + stride, lanes));
@@ -164,14 +164,14 @@ ReduceFunctions functions_for(Reduce op) {
   }
 }
 
-// Two passes over a span that stays in the first cache: the mean, then the squared distances from it.
+// Computes the mean of a span and then the squared distances from it, in two passes over a span that stays in the L1 cache.
 template <class T>
 PairState moments(const void* data, int64_t n) {
   const T* x = static_cast<const T*>(data);
   const float mean = reduce_span<SumOp>(x, n) / static_cast<float>(n);
   const Vec center = hn::Set(kF32, mean);
   Vec squares[4] = {hn::Zero(kF32), hn::Zero(kF32), hn::Zero(kF32), hn::Zero(kF32)};
-  Vec drift = hn::Zero(kF32);  // what rounding left of the mean
+  Vec drift = hn::Zero(kF32);  // sum of deviations, not zero because the mean is rounded
   int64_t which = 0;
   each_vector(n, [&](int64_t i, auto lanes) {
     const Vec d = only(hn::Sub(load(x + i, lanes), center), lanes);

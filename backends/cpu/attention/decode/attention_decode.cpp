@@ -1,5 +1,5 @@
-// The decode leaf of attention: few query rows against a run of keys, straight from memory, since reading the
-// cache is what takes the time. Partial results of the runs of one row are merged in order. Used by decode_way.cpp.
+// The decode leaf of attention: few query rows against a chunk of keys, read directly from the KV cache, since reading it takes
+// most of the time. The partial results of a row's chunks are merged in order.
 #include <algorithm>
 #include <cmath>
 
@@ -18,7 +18,7 @@ HWY_BEFORE_NAMESPACE();
 namespace genesis::cpu::HWY_NAMESPACE {
 namespace {
 
-// kKeys dot products of one query with neighbouring keys; sizes are multiples of 16.
+// Computes kKeys dot products of one query with adjacent keys; `size` is a multiple of 16.
 template <int kKeys, class T>
 HWY_INLINE void dot_keys(const float* q, const T* k, int64_t stride, int64_t size, float* scores) {
   const F f;
@@ -43,7 +43,7 @@ void score_keys(const float* q, int64_t rows, int64_t size, const T* k, int64_t 
       dot_keys<1>(q + row * size, k, stride, size, scores + row * kDecodeKeys + j);
 }
 
-// kRows rows of weights times kVectors vectors of v's columns.
+// Multiplies kRows rows of weights by kVectors vectors of columns of v.
 template <int kRows, int kVectors, class T>
 HWY_INLINE void weigh(const float* p, const T* v, int64_t stride, int64_t count, float* o, int64_t o_stride) {
   const F f;
@@ -69,7 +69,7 @@ void weigh_rows(const float* p, const T* v, int64_t stride, int64_t count, int64
   for (; d < size; d += kLanes) weigh<kRows, 1>(p, v + d, stride, count, o + d, o_stride);
 }
 
-// Scores of one row to weights; its maximum and sum go before its partial result.
+// Turns one row of scores into weights, and stores its maximum and sum in front of its partial result.
 void softmax_row(const Sight& sight, int64_t query, int64_t first, int64_t count, float* scores,
                  float* partial) {
   const int64_t n = std::clamp<int64_t>(sight.end(query) - first, 0, count);
@@ -82,8 +82,8 @@ void softmax_row(const Sight& sight, int64_t query, int64_t first, int64_t count
   std::fill(scores + (max == kMinusInfinity ? 0 : n), scores + count, 0.0f);
 }
 
-// Calls body(elements, stride) with rows that several query rows will read: low precision is widened once, in
-// `wide`.
+// Calls body(elements, stride) with rows that `readers` query rows will read. If there are several readers, low precision is
+// converted once, into `wide`.
 template <class Body>
 void with_keys(const HeadRows& rows, int64_t count, int64_t size, int64_t readers, float* wide,
                const Body& body) {
@@ -103,7 +103,7 @@ void weigh_all(const float* p, int64_t rows, const T* v, int64_t v_stride, int64
     weigh_rows<1>(p + row * kDecodeKeys, v, v_stride, count, size, o + row * o_stride, o_stride);
 }
 
-// What query row `row` of the task sees.
+// Returns the keys that query row `row` of the task sees.
 Sight sight_of(const DecodeTask& task, int64_t row) {
   Sight sight = task.head.sight;
   const int64_t offset = row / task.queries * task.mask_head_step;
@@ -144,7 +144,7 @@ float merge(float* partials, int64_t parts, int64_t stride, int64_t v_size, cons
     if (here > max || here != here) max = here;
   }
   for (int64_t part = 0; part < parts; ++part) {
-    float& factor = partials[part * stride];  // takes the place of the part's maximum
+    float& factor = partials[part * stride];  // replaces the maximum of this chunk
     factor = factor == kMinusInfinity ? 0.0f : exp2_of(factor - max);
     sum += partials[part * stride + 1] * factor;
   }

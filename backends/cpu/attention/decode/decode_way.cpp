@@ -1,5 +1,5 @@
-// The row `decode` of attention, where there are few queries: tasks of one key head and a run of keys, so that all cores share a
-// cache, then the runs are merged. How it is cut depends on shapes alone.
+// The implementation `decode` of attention, for few queries. A task takes one key head and a chunk of keys, so that all cores
+// share the KV cache; then the results of the chunks are merged. The split depends only on shapes.
 #include <algorithm>
 
 #include "backends/cpu/attention/attention_cut.h"
@@ -15,10 +15,10 @@ using Geometry = AttentionGeometry;
 constexpr int64_t kMaxQueries = 4;
 
 struct DecodeCut {
-  int64_t heads;         // query heads of a task
-  int64_t chunks;        // tasks side by side that share a key head
-  int64_t parts;         // runs of keys
-  int64_t stride, rows;  // floats of a row's partial result, rows of a task
+  int64_t heads;         // query heads per task
+  int64_t chunks;        // tasks that share a key head and its chunk of keys
+  int64_t parts;         // chunks of keys
+  int64_t stride, rows;  // floats of a row's partial result; rows per task
   int64_t columns(const Geometry& g) const { return g.batch * g.key_heads * chunks; }
   int64_t partial(int64_t column, int64_t part) const { return (column * parts + part) * rows * stride; }
   CheckedSize floats(const Geometry& g) const { return CheckedSize(columns(g)) * parts * rows * stride; }
@@ -57,7 +57,7 @@ int64_t decode_scratch(const KernelQuery& query) {
   return (cut.floats(g) * kFloat + decode_tasks_bytes(g, cut)).value();
 }
 
-// The parts of row `b` of the batch that any of its queries sees: [first, end).
+// The chunks of keys [first, end) that any query of batch row `b` sees.
 struct Parts {
   int64_t first, end;
 };
