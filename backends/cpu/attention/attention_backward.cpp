@@ -1,6 +1,6 @@
 // The backward leaf of attention (after Dao et al., "FlashAttention", 2022): the weights p are recomputed from the scores and
 // their log-sum-exp, block by block. With delta = sum(dy * y) of a row:
-// dv = p^T dy,  ds = p * (dy v^T - delta),  dq = scale * ds k,  dk = scale * ds^T q.
+//   dv = p^T dy,  ds = p * (dy v^T - delta),  dq = scale * ds k,  dk = scale * ds^T q.
 #include <algorithm>
 #include <cmath>
 

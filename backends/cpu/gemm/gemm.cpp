@@ -1,4 +1,4 @@
-// The ordered list of matrix product implementations, and the choice among them. Used through Gemm::create.
+// The ordered list of matrix product implementations, and the choice among them.
 #include "backends/cpu/gemm/gemm.h"
 
 #include "backends/cpu/gemm/gemm_util.h"
@@ -14,10 +14,10 @@ constexpr GemmImplementation kImplementations[] = {
     {"amx", decline_amx, create_amx},
     {"packed_bf16", decline_packed_bf16, create_packed_bf16},
     {"packed", decline_packed, create_packed},
-    {"reference", decline_reference, create_reference},  // takes all, and cannot be switched off
+    {"reference", decline_reference, create_reference},  // takes every problem and cannot be switched off
 };
 
-// A batch that only stacks rows of A and C is one taller product.
+// Returns true if the batch only stacks rows of A and C, so that it is one taller product.
 bool is_stacked(const GemmProblem& p) {
   return p.batch > 1 && p.m > 0 && p.stride_b == 0 && !p.transpose_a && p.stride_a == p.m * p.lda &&
          p.stride_c == p.m * p.ldc;
@@ -31,8 +31,9 @@ GemmProblem fold_batch(GemmProblem p) {
   return p;
 }
 
-// Returns the problem by which an implementation is chosen. A stack of single rows is done as one of them is, for any number of rows, so
-// that each has the bits that it has alone. (Where B is stored [k, n], the implementation for one row takes only a few.)
+// Returns the problem by which an implementation is chosen. A stack of single rows is computed like one row, whatever the number
+// of rows, so that each row gets the same bits as alone. (If B is stored [k, n], the implementation for one row only takes a few
+// rows, and the stack is folded.)
 GemmProblem problem_to_choose_by(GemmProblem p) {
   if (!is_stacked(p) || p.m != 1 || !p.transpose_b) return fold_batch(p);
   p.batch = 1;

@@ -1,6 +1,5 @@
-// The matrix product of the CPU backend: one description, an ordered list of implementations, one object that
-// runs. Used by the matmul, linear, einsum and attention kernels. Results never depend on the number of
-// threads: work is split by shape only.
+// The matrix product of the CPU backend: a description of the problem, an ordered list of implementations, and an object that
+// runs the chosen one. Results never depend on the number of threads: the order of every sum follows from the problem alone.
 #pragma once
 
 #include <cstddef>
@@ -18,19 +17,19 @@ class Gemm {
  public:
   virtual ~Gemm() = default;
 
-  // The first implementation of the list that takes the problem and is not switched off; the last takes
-  // everything. `disabled`: of the query of the node that the product is for.
+  // Returns the first implementation of the list that takes the problem and is not switched off; the last one takes every
+  // problem. `disabled` comes from the KernelQuery of the node.
   static std::shared_ptr<const Gemm> create(const GemmProblem& problem,
                                             const KernelNames* disabled = nullptr);
 
-  virtual int64_t scratch_bytes() const = 0;  // `scratch` below, aligned to 64 bytes
+  virtual int64_t scratch_bytes() const = 0;  // size of `scratch` in run(), which is aligned to 64 bytes
 
-  // Uses tbb::parallel_for inside; allocates nothing; may be entered by any number of threads, each with its
-  // scratch. `addend`: what `accumulate` adds, null for the old C.
+  // Uses tbb::parallel_for inside and allocates no memory. Any number of threads may call it at once, each with its own scratch
+  // memory. `addend` is what a problem with `accumulate` adds; null = the old contents of C.
   virtual void run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch,
                    const void* addend = nullptr) const = 0;
 
-  const char* name() const { return name_; }  // of its row in the list, for logs and benches
+  const char* name() const { return name_; }  // its name in the list, for logs and benches
 
  protected:
   explicit Gemm(const char* name) : name_(name) {}
@@ -39,7 +38,7 @@ class Gemm {
   const char* name_;
 };
 
-// One row of the list, best first. `decline` returns why it cannot run the problem, or an empty text.
+// An entry of the list, best first. `decline` returns the reason why it cannot run the problem, or an empty string.
 struct GemmImplementation {
   const char* name;
   std::string (*decline)(const GemmProblem&);
@@ -47,7 +46,7 @@ struct GemmImplementation {
 };
 
 std::span<const GemmImplementation> gemm_implementations();
-// What create() would take: "gemm.packed".
+// Returns the implementation that create() would take, such as "gemm.packed", with the reasons of those that declined.
 KernelChoice choose_gemm(const GemmProblem& problem, const KernelNames* disabled);
 
 }  // namespace genesis::cpu

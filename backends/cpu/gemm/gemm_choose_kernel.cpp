@@ -1,4 +1,4 @@
-// Which register-tile kernel a packed product takes, and why not (gemm_ways.h).
+// Chooses the register-tile kernel of the packed product, and says why a problem is declined (gemm_ways.h).
 #include <string>
 
 #include "backends/cpu/gemm/gemm_kernels.h"

@@ -1,5 +1,5 @@
-// How the ways that pack operands share a product out: C is cut into chunks, one behind the other, and each of these into
-// tiles, a task each. How large those are every way decides by its own costs. Used by gemm_packed.cpp and amx/gemm_amx.cpp.
+// How the implementations that pack operands split a product: C is cut into chunks that are computed one after the other, and
+// each chunk into tiles, one task each. Every implementation chooses the sizes by its own costs.
 #pragma once
 
 #include <algorithm>
@@ -19,30 +19,30 @@ struct GemmCall {
   void* c;
   const void* bias;
   std::byte* scratch;
-  const void* addend;  // null: none
+  const void* addend;  // null = nothing is added
 };
 
 inline double flops_of(const GemmProblem& p) {
   return 2.0 * static_cast<double>(p.batch * p.m * p.n) * static_cast<double>(p.k);
 }
 
-// Of `all`, from `begin` on `size` or what is left.
+// Returns the range that begins at `begin` and has `size` elements, fewer at the end of `all`.
 inline Range part_at(int64_t begin, int64_t size, int64_t all) {
   return {begin, std::min(size, all - begin)};
 }
 
-// The tiles of a chunk: down its rows first, then along its columns, then entry by entry of a batch.
+// The tiles of a chunk, numbered down its rows first, then along its columns, then over the entries of the batch.
 struct TileGrid {
   Range rows, columns;  // of C
   int64_t tile_m, tile_n;
 
   struct Cell {
-    int64_t entry;  // of the chunk's batch
+    int64_t entry;  // index within the chunk's batch
     Range rows, columns;
   };
 
   int64_t tiles_m() const { return ceil_div(rows.size, tile_m); }
-  int64_t tiles() const { return tiles_m() * ceil_div(columns.size, tile_n); }  // of an entry
+  int64_t tiles() const { return tiles_m() * ceil_div(columns.size, tile_n); }  // per entry of the batch
   Cell at(int64_t index) const {
     const int64_t i = index % tiles_m() * tile_m, j = index % tiles() / tiles_m() * tile_n;
     return {index / tiles(),
@@ -51,7 +51,8 @@ struct TileGrid {
   }
 };
 
-// body(0) to body(count - 1) in any order. `alone`: by this thread, because others would wake too late.
+// Calls body(0) to body(count - 1) in any order. If `alone`, the calling thread does it all, because other threads would wake up
+// too late.
 template <class Body>
 void for_each_piece(bool alone, int64_t count, const Body& body) {
   if (!alone) return parallel_pieces(count, body);

@@ -1,5 +1,4 @@
-// The end of a product: scale, bias, activation, old value, conversion and store of rows of a tile that still lie
-// in cache. Used by gemm_packed.cpp and gemv.cpp through epilogue_function.
+// The epilogue of a product: scale, bias, activation, addend, conversion and store of rows of a tile that are still in cache.
 #include <algorithm>
 
 #include "backends/cpu/gemm/gemm_kernels.h"
@@ -38,7 +37,8 @@ HWY_INLINE void finish(Vec alpha, const float* sum, const float* bias, const C* 
   store(x, c);
 }
 
-// The last columns go through a buffer, so that an element's value never depends on where the row ends.
+// Applies the epilogue to one row. The last columns go through a buffer, so that the value of an element never depends on where
+// the row ends.
 template <Activation activation, class C>
 void finish_row(Vec alpha, int64_t n, const float* sum, const float* bias, const C* addend, C* c) {
   int64_t j = 0;

@@ -1,5 +1,5 @@
-// Register-tile kernels in f32 and f64 for every instruction set, by Highway. Used by gemm_packed.cpp through
-// MicroKernel. The tile fills the register file: all accumulators live in registers for the whole depth.
+// Register-tile kernels in f32 and f64 for every instruction set, written with Highway. The tile fills the register file: all
+// accumulators stay in registers over the whole depth.
 #include "backends/cpu/gemm/gemm_kernels.h"
 #include "backends/cpu/simd/highway_targets.h"
 
@@ -18,10 +18,10 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int kAhead =
-    32;  // steps of depth that are on their way to L1: the latency of L3 with room to spare
+    32;  // steps of depth to prefetch ahead into L1: more than the latency of L3
 
-// Each line once: with AVX2 a step has 12 multiply-adds and 8 loads already, and prefetches are loads too. There a line of B holds two
-// vectors, and the hardware by itself fetches A, which lies in the second cache.
+// Prefetches each cache line once. With AVX2 a step already has 12 multiply-adds and 8 loads, and prefetches take load slots too.
+// There a line of B holds two vectors, and the hardware prefetches A, which lies in the L2 cache.
 template <class T>
 HWY_INLINE void prefetch_step(const T* a, const T* b) {
   constexpr int kLanes = hn::MaxLanes(hn::ScalableTag<T>());
@@ -72,7 +72,7 @@ template <class T>
 MicroKernel kernel_for() {
   MicroKernel kernel{hwy::TargetName(HWY_TARGET), dtype_of<T>(), kMr, kNr<T>, kWidthA, micro<T>};
   if (HWY_TARGET == HWY_AVX2) {
-    // Packed rows, those that come next and some panels of B fit into a second cache of 512 KB.
+    // Packed rows, the rows that come next and some panels of B fit an L2 cache of 512 KB together.
     kernel.max_tile_rows = 48;
     kernel.fetches_a = true;
   }

@@ -1,5 +1,5 @@
-// One operand of a packed product as packing sees it: where its parts lie, and asking for the part that is packed next. Used by
-// gemm_packed.cpp.
+// One operand of a packed product as packing sees it: its memory layout, and prefetching of the rows or columns that are packed
+// next.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@ struct Range {
   int64_t begin = 0, size = 0;
 };
 
-// Memory that will be read next, asked for a few cache lines at a time while a core computes, so that it lies in the second
-// cache by then.
+// Memory that will be read next. It is prefetched a few cache lines at a time while a core computes, so that it is in the L2
+// cache when it is needed.
 class LinesAhead {
  public:
-  LinesAhead() = default;  // none
-  // `rows` of `row_bytes`, `stride` bytes apart.
+  LinesAhead() = default;  // nothing to prefetch
+  // `rows` rows of `row_bytes` each, `stride` bytes apart.
   LinesAhead(const std::byte* data, int64_t rows, int64_t row_bytes, int64_t stride)
       : row_(data), rows_(rows), row_bytes_(row_bytes), stride_(stride) {}
 
@@ -41,11 +41,11 @@ class LinesAhead {
   int64_t rows_ = 0, row_bytes_ = 0, stride_ = 0, at_ = 0;
 };
 
-// Lines are rows of op(A) or columns of op(B), each k long.
+// An operand as lines: rows of op(A) or columns of op(B), each of length k.
 struct Operand {
   PackFunction pack = nullptr;
-  int64_t element_bytes = 0;  // of the source
-  int64_t stride = 0;         // from one line, or one p, to the next
+  int64_t element_bytes = 0;  // bytes of a source element
+  int64_t stride = 0;         // source elements from one line to the next if k is contiguous, else from one p to the next
   int64_t batch_stride = 0;
   bool k_contiguous = true;
 

@@ -1,6 +1,5 @@
-// Packing of operands into panels, with conversion to the kernel's element type. Used by gemm_packed.cpp
-// through pack_function_a and pack_function_b. A packed element of 4 bytes is one f32 or one pair of bf16 neighbours along k; both
-// are "words" here.
+// Packs operands into panels and converts them to the kernel's element type. A packed element of 4 bytes, called a word here, is
+// one f32 or a pair of bf16 neighbors along k.
 #include <algorithm>
 
 #include "backends/cpu/gemm/gemm_kernels.h"
@@ -19,11 +18,11 @@ namespace genesis::cpu::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
-using Float = hn::ScalableTag<float>;  // words travel as floats and are never computed with
+using Float = hn::ScalableTag<float>;  // words are moved as floats; nothing is computed with them
 constexpr int kLanes = hn::MaxLanes(Float());
 
-// A source says how to read one vector of words that lie one after another along a line, or side by side;
-// `next` is the distance from an element to its neighbour along k.
+// A source type reads one vector of words, which are consecutive along a line or across lines. `next` is the distance from an
+// element to its neighbor along k.
 struct FromF32 {
   using Element = float;
   static constexpr int kPerWord = 1;
@@ -70,14 +69,15 @@ struct PairsOfBf16 {
   }
 };
 
-// Lines that are transposed together. 8 rather than 16 also with AVX-512: half as many shuffles per word.
+// Number of lines that are transposed together. With AVX-512 it is also 8 rather than 16, which needs half as many shuffles per
+// word.
 template <int width>
 constexpr int kGroup = kLanes == 1                 ? 1
                        : kLanes >= 8 && width >= 8 ? 8
                                                    : 4;
 
 #if HWY_TARGET != HWY_SCALAR
-// 4 x 4 in every 128-bit block: line r of v becomes the 4 lines at word r of each block.
+// Transposes 4 x 4 words in every 128-bit block: word r of the 4 lines of a block becomes v[r].
 template <class D>
 HWY_INLINE void transpose_blocks(D d, hn::Vec<D>* v) {
   const hn::RepartitionToWide<D> wide;
@@ -92,7 +92,7 @@ HWY_INLINE void transpose_blocks(D d, hn::Vec<D>* v) {
 }
 #endif
 
-// A group of lines, as many words of each: word p of line i goes to to[p * width + i].
+// Transposes a group of lines, taking as many words of each line: word p of line i goes to to[p * width + i].
 template <class Source, int width>
 HWY_INLINE void transpose_group(const typename Source::Element* const* line, int64_t p, float* to) {
   constexpr int group = kGroup<width>;
@@ -118,8 +118,8 @@ HWY_INLINE void transpose_group(const typename Source::Element* const* line, int
   for (int i = 0; i < group; ++i) hn::StoreU(v[i], d, to + i * width);
 }
 
-// A line that does not exist is given as a copy of one that does. What will be read next lies `ahead`
-// elements away.
+// Packs `k` elements of a group of lines. A line that does not exist is given as a copy of one that does. The data to prefetch
+// lies `ahead` elements further.
 template <class Source, int width>
 void pack_group(const typename Source::Element* const* line, int64_t k, int64_t ahead, float* to) {
   constexpr int per = Source::kPerWord, group = kGroup<width>;
@@ -134,8 +134,8 @@ void pack_group(const typename Source::Element* const* line, int64_t k, int64_t 
   }
 }
 
-// Blocks of k keep what is written in L1 while the groups of lines take their turns. Lines that do not exist
-// are given as copies of the last one.
+// Packs lines that are contiguous along k. Going through k in blocks keeps the written panel in L1 while all groups of lines are
+// packed. Lines that do not exist are replaced by copies of the last one.
 template <class Source, class Panel>
 void pack_along_k(const void* source, int64_t stride, int64_t count, int64_t k, void* panels,
                   int64_t panel_stride) {
@@ -157,7 +157,7 @@ void pack_along_k(const void* source, int64_t stride, int64_t count, int64_t k, 
   }
 }
 
-// One step of depth of a whole panel. Lines that do not fill vectors are covered by two that overlap.
+// Packs one step of depth of a whole panel. If the lines do not fill whole vectors, the last two vectors overlap.
 template <class Source, int lines>
 HWY_INLINE void pack_step(const typename Source::Element* from, int64_t next, float* to) {
   constexpr int kPart = lines >= kLanes ? kLanes : kLanes / 2;
@@ -176,7 +176,8 @@ void pack_words(const typename Source::Element* from, int64_t next, bool alone, 
   std::fill(to + valid, to + width, 0.0f);
 }
 
-// A few steps of depth at a time: whole cache lines are read and written, and few lines are open at once.
+// Packs lines that are strided along k, a few steps of depth at a time: whole cache lines are read and written, and few of them
+// are open at once.
 template <class Source, class Panel>
 void pack_across_k(const void* source, int64_t stride, int64_t count, int64_t k, void* panels,
                    int64_t panel_stride) {
@@ -224,7 +225,7 @@ PackFunction words_from(bool k_contiguous) {
 
 template <class Panel>
 PackFunction words_of(DType source, DType packed, bool k_contiguous) {
-  if (packed == DType::bf16 && HWY_TARGET > HWY_AVX3) return nullptr;  // that kernel's tile is AVX-512's
+  if (packed == DType::bf16 && HWY_TARGET > HWY_AVX3) return nullptr;  // the bf16 kernel's tile is that of AVX-512
   if (packed == DType::bf16)
     return source == DType::bf16 ? words_from<PairsOfBf16, Panel>(k_contiguous) : nullptr;
   switch (source) {
@@ -245,7 +246,7 @@ PackFunction f64_of(DType source, bool k_contiguous) {
   return k_contiguous ? pack_f64<Panel, true> : pack_f64<Panel, false>;
 }
 
-// Lines of a panel, and elements from one step of depth to the next.
+// kLines is the number of lines of a panel, kWidth the elements from one step of depth to the next.
 struct PanelOfA {
   static constexpr int kLines = kMr, kWidth = kWidthA;
 };

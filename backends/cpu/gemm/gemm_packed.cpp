@@ -1,9 +1,8 @@
-// The packed matrix product (after Goto and van de Geijn, "Anatomy of high-performance matrix
-// multiplication", 2008). B is packed into scratch, a chunk at a time, by all threads; then each tile of C is
-// one task, which packs the rows of A that it needs for itself, where they stay in L2. Where B would be
-// packed for few rows or little depth, it is the other way round: all of A is packed into scratch, and a task
-// packs the columns of B for a high and narrow tile, so that B never goes to memory a second time. Invariant:
-// chunks, tiles and the order of sums over k follow from the problem alone.
+// The packed matrix product (after Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008). All threads
+// pack B into scratch memory, one chunk at a time; then each tile of C is one task, which packs the rows of A that it needs, so
+// that they stay in its L2. If B would be packed for few rows or little depth, the roles are swapped: all of A is packed into
+// scratch memory, and a task packs the columns of B for a high and narrow tile, so that B never goes to memory a second time.
+// Invariant: chunks, tiles and the order of sums over k follow from the problem alone.
 #include "backends/cpu/gemm/gemm_ways.h"
 
 #include <algorithm>
@@ -17,21 +16,21 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr int64_t kScratchTarget = 16 << 20;  // bytes of B packed at a time: what a last-level cache holds
-constexpr int64_t kMinChunkColumns = 1024;    // below, packing A again for each chunk of B costs too much
+constexpr int64_t kScratchTarget = 16 << 20;  // bytes of B packed at a time: fits a last-level cache
+constexpr int64_t kMinChunkColumns = 1024;    // with fewer, packing A again for each chunk of B costs too much
 constexpr int64_t kMinChunkDepth = 512;
-constexpr int64_t kMaxChunkRows = 4096;  // only where k is sliced and sums wait in scratch
-constexpr int64_t kPackedA = 290 << 10;  // of A that a task packs at a time, at most, with any tile; on its stack
-constexpr int64_t kBlockBytes = 2048;  // depth of A that a task packs at a time: 512 steps of 4 bytes
+constexpr int64_t kMaxChunkRows = 4096;  // only if k is sliced and sums are kept in scratch memory
+constexpr int64_t kPackedA = 290 << 10;  // most bytes that a task packs at a time, on its stack
+constexpr int64_t kBlockBytes = 2048;  // bytes of a row that a task packs at a time: 512 steps of 4 bytes
 constexpr int64_t kMaxTileColumns = 512;
 constexpr int64_t kPanelPadding = 16 * 17;                  // elements: 17 cache lines
-constexpr int64_t kMaxTileBytes = 130 << 10;                // sums of one tile, on the task's stack too
-constexpr int64_t kHighTileRows = 512, kManyColumns = 768;  // where tasks pack B
-constexpr double kAloneFlops = 1.5e6;                       // done before other threads are awake
-constexpr double kTaskFlops = 1e5;                          // what could be computed while a task is started
-constexpr int64_t kPieceBytes = 64 << 10;                   // of B, packed by one task
+constexpr int64_t kMaxTileBytes = 130 << 10;                // sums of one tile, also on the task's stack
+constexpr int64_t kHighTileRows = 512, kManyColumns = 768;  // for products whose tasks pack B
+constexpr double kAloneFlops = 1.5e6;                       // computed before other threads are awake
+constexpr double kTaskFlops = 1e5;                          // cost of starting a task
+constexpr int64_t kPieceBytes = 64 << 10;                   // bytes of B that one task packs
 
-// What is computed between two barriers.
+// The range of the product that is computed between two barriers.
 struct Chunk {
   Range batch, rows, columns, depth;
 };
@@ -45,24 +44,24 @@ class PackedGemm final : public Gemm {
            const void* addend) const override;
 
  private:
-  // Part of C that one task computes.
+  // The rectangle of C that one task computes.
   struct Tile {
-    int64_t entry;  // of the chunk's batch
+    int64_t entry;  // index within the chunk's batch
     Range batch, rows, columns;
     std::byte* sums;                  // buffer of tile_m_ x tile_n_
-    const std::byte* bias = nullptr;  // of its columns, in the accumulator's type
-    LinesAhead next = {};             // of A, which the tile behind it packs first
+    const std::byte* bias = nullptr;  // bias of its columns, in the accumulator's type
+    LinesAhead next = {};             // rows of A that the next tile packs first
   };
-  // Part of it that the kernel computes at once: its first row and column, and its panels.
+  // The rectangle of a tile that the kernel computes at once: its first row and column, and its panels.
   struct RegisterTile {
     int64_t i, j;
     const std::byte *a, *b;
   };
-  // Panels of some of k, and what comes after them.
+  // Panels for one block of k, and the data to prefetch meanwhile.
   struct Block {
     const std::byte *a, *b;
     int64_t stride_b, k;
-    bool is_first, is_last;  // of k
+    bool is_first, is_last;  // first or last block of k
     LinesAhead next;
   };
   struct Sums {
@@ -83,7 +82,7 @@ class PackedGemm final : public Gemm {
   int64_t packed_a_bytes() const { return packed_panels(tile_m_, kernel_.mr, kernel_.width_a, block_k()); }
 
   bool wants_tasks_to_pack_b() const;
-  // Sums may start from the addend where nothing but a bias comes after them.
+  // Sums may start from the addend if only a bias follows them.
   bool sums_fit_in_c() const {
     const GemmProblem& p = problem_;
     return p.c == accumulator() && (!p.accumulate || (p.alpha == 1 && p.activation == Activation::kNone));
@@ -129,12 +128,12 @@ class PackedGemm final : public Gemm {
   EpilogueFunction epilogue_ = nullptr;
   int64_t sum_bytes_ = 4, c_bytes_ = 4;
   bool alone_ = false;         // so small that the calling thread does it all
-  bool in_place_ = false;      // C serves as its own accumulators
-  bool tasks_pack_b_ = false;  // and A is packed whole
+  bool in_place_ = false;      // C is its own accumulator
+  bool tasks_pack_b_ = false;  // true if tasks pack B and A is packed as a whole
   int64_t tile_m_ = 0, tile_n_ = 0;
   int64_t chunk_batch_ = 1, chunk_m_ = 0, chunk_n_ = 0, chunk_k_ = 0;
   int64_t plane_offset_ = 0,
-          plane_bytes_ = 0;  // in scratch: sums between slices of k; the panels of B come first
+          plane_bytes_ = 0;  // sums between slices of k, behind the panels of B in scratch
 };
 
 PackedGemm::PackedGemm(const char* name, const GemmProblem& p, const MicroKernel& kernel)
@@ -166,8 +165,8 @@ int64_t PackedGemm::packed_panels(int64_t lines, int lines_each, int width, int6
       .value();
 }
 
-// Relative time: wide tiles pack A less often, high ones fetch B less often, many share the work evenly,
-// large ones are worth a task.
+// Returns the estimated relative time: wide tiles pack A less often, high ones fetch B less often, many tiles balance the work,
+// and large ones are worth a task.
 double PackedGemm::cost_of_tile(int64_t tile_m, int64_t tile_n) const {
   const GemmProblem& p = problem_;
   const auto real = [](int64_t count) { return static_cast<double>(count); };  // sizes may be extreme
@@ -217,7 +216,7 @@ bool PackedGemm::wants_tasks_to_pack_b() const {
   return once && p.batch == 1 && p.n >= kManyColumns && !alone_ && all_of_a <= kScratchTarget;
 }
 
-// Scratch holds A, one block of k after the other.
+// Scratch memory holds A, one block of k after the other.
 void PackedGemm::choose_high_tiles() {
   tile_m_ = round_up(ceil_div(problem_.m, ceil_div(problem_.m, kHighTileRows)), kernel_.mr);
   tile_n_ = 2 * kernel_.nr;
@@ -284,7 +283,7 @@ void PackedGemm::compute_high_tile(const GemmCall& call, int64_t index) const {
   } while (k < problem_.k);
 }
 
-// What high tile `index` packs of B from k on; none behind the last tile.
+// Returns the columns of B that high tile `index` packs from k on, to prefetch them; nothing after the last tile.
 LinesAhead PackedGemm::lines_of_b(const GemmCall& call, int64_t index, int64_t k) const {
   const int64_t columns = ceil_div(problem_.n, tile_n_), column = index % columns * tile_n_;
   if (index >= columns * ceil_div(problem_.m, tile_m_)) return {};
@@ -305,7 +304,7 @@ void PackedGemm::pack_b(const GemmCall& call, const Chunk& chunk) const {
                 stride = panel_stride(kernel_.nr, depth.size);
   const int64_t entry_bytes = packed_bytes(lines.size, kernel_.nr, depth.size);
   const int64_t depth_steps = std::max<int64_t>(1, depth.size);
-  // Long runs of the source per task: along k if k is contiguous, else across many lines.
+  // Each task reads long runs of the source: along k if k is contiguous, else across many lines.
   const int64_t run = std::max<int64_t>(1, kPieceBytes / (width * element));  // steps of one panel
   const int64_t panels =
       b_.k_contiguous ? std::max<int64_t>(1, run / depth_steps) : std::max<int64_t>(1, 512 / width);
@@ -325,7 +324,7 @@ void PackedGemm::pack_b(const GemmCall& call, const Chunk& chunk) const {
 void PackedGemm::compute_tile(const GemmCall& call, const Chunk& chunk, const TileGrid& grid,
                               int64_t index) const {
   const TileGrid::Cell cell = grid.at(index);
-  // This task waits for no other, so nothing can nest here.
+  // This task waits for no other, so TBB cannot start another one on top of this stack frame.
   alignas(kAlignment) std::byte on_stack[kMaxTileBytes], bias[kMaxTileColumns * 8];
   const int64_t tile_bytes = tile_m_ * tile_n_ * sum_bytes_;
   Tile tile{cell.entry,
@@ -338,7 +337,7 @@ void PackedGemm::compute_tile(const GemmCall& call, const Chunk& chunk, const Ti
   multiply_tile(call, chunk, tile);
 }
 
-// What tile `index` of a chunk packs of A first; none behind the last tile.
+// Returns the rows of A that tile `index` of a chunk packs first, to prefetch them; nothing after the last tile.
 LinesAhead PackedGemm::first_rows_of_a(const GemmCall& call, const Chunk& chunk, const TileGrid& grid,
                                        int64_t index) const {
   if (index >= chunk.batch.size * grid.tiles()) return {};
@@ -346,7 +345,7 @@ LinesAhead PackedGemm::first_rows_of_a(const GemmCall& call, const Chunk& chunk,
   return rows_of_a(call, chunk.batch.begin + cell.entry, cell.rows, chunk.depth, 0);
 }
 
-// Those that are packed when `k` of a chunk's depth is done; none where the kernel does not ask for them.
+// Returns the rows of A to pack when `k` of the chunk's depth is done; nothing if the kernel does not prefetch A.
 LinesAhead PackedGemm::rows_of_a(const GemmCall& call, int64_t batch, const Range& rows, const Range& depth,
                                  int64_t k) const {
   if (!kernel_.fetches_a) return {};
@@ -375,7 +374,7 @@ void PackedGemm::multiply_tile(const GemmCall& call, const Chunk& chunk, const T
   } while (k < depth.size);
 }
 
-// A panel of B stays in the first cache while all of A, which the second one holds, goes by.
+// Multiplies column by column of register tiles: a panel of B stays in L1 while all of A, which is in L2, passes by.
 void PackedGemm::multiply_down(const GemmCall& call, const Tile& tile, Block block) const {
   const int64_t rows = tile.rows.size, columns = tile.columns.size, stride_a = stride_of_a(block);
   const int64_t parts = ceil_div(rows, kernel_.mr) * ceil_div(columns, kernel_.nr),
@@ -389,7 +388,7 @@ void PackedGemm::multiply_down(const GemmCall& call, const Tile& tile, Block blo
   }
 }
 
-// A comes from the last cache, once. What is asked for too early would be gone again.
+// Multiplies row by row, since A comes from the last-level cache, once. Prefetching begins late: earlier lines would be evicted.
 void PackedGemm::multiply_along(const GemmCall& call, const Tile& tile, Block block) const {
   const int64_t rows = tile.rows.size, columns = tile.columns.size, stride_a = stride_of_a(block);
   const int64_t later = rows - rows / 3,
@@ -413,12 +412,12 @@ void PackedGemm::multiply(const GemmCall& call, const Tile& tile, const Block& b
   if (block.is_last) finish(call, tile, i, j, to);
 }
 
-// Whole register tiles are summed in C itself where its type allows; others in the tile's own buffer, where they have a place of
-// their own only if they stay until the next block of k.
+// Returns the memory of a register tile's sums. Whole register tiles are summed in C itself if its type allows it. Others use the
+// tile's own buffer, each its own place in it only if sums must stay until the next block of k.
 PackedGemm::Sums PackedGemm::sums_at(const GemmCall& call, const Tile& tile, int64_t i, int64_t j,
                                      bool stay) const {
   if (lies_in_c(tile, i, j)) return {c_at(call, tile, i, j), problem_.ldc};
-  // Each register tile by itself: rows that lie a power of 2 apart would fall into the same cache sets.
+  // Register tiles are stored one after the other: rows a power of 2 apart would fall into the same cache sets.
   const int64_t before = stay ? (i / kernel_.mr * (tile_n_ / kernel_.nr) + j / kernel_.nr) * kernel_.mr : 0;
   return {tile.sums + before * kernel_.nr * sum_bytes_, kernel_.nr};
 }
@@ -449,7 +448,7 @@ const std::byte* PackedGemm::bias_of(const GemmCall& call, const Range& columns,
   return converted;
 }
 
-// What comes after the sums of a register tile, while they lie in the first cache. Those in C have their addend.
+// Runs the epilogue of a register tile while its sums are in L1. Sums in C already include the addend.
 void PackedGemm::finish(const GemmCall& call, const Tile& tile, int64_t i, int64_t j,
                         const Sums& sums) const {
   const GemmProblem& p = problem_;

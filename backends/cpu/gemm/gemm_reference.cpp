@@ -1,6 +1,5 @@
-// The last implementation of the list: rows of C in blocks, one loop over k, sums in double or in wrapping
-// 64-bit integers. It must take everything, so it reads its operands through one converting function per
-// type.
+// The last implementation of the list, which takes every problem: rows of C in blocks, one loop over k, sums in double or in
+// 64-bit integers that wrap around. It reads its operands through one conversion function per type.
 #include "backends/cpu/gemm/gemm_ways.h"
 
 #include <algorithm>
@@ -12,7 +11,7 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr int64_t kColumns = 256;  // sums of one task, on its stack
+constexpr int64_t kColumns = 256;  // columns of C per task, whose sums are on its stack
 
 template <class Sum>
 using ReadFunction = Sum (*)(const void* data, int64_t at);
@@ -34,7 +33,7 @@ uint64_t finish(uint64_t sum, const GemmProblem& p) {
   return p.activation == Activation::kRelu && static_cast<int64_t>(sum) < 0 ? 0 : sum;
 }
 
-// Sum is double, or uint64_t for integers, whose wrapping is defined.
+// Sum is double, or uint64_t for integers, since unsigned overflow is defined.
 template <class Sum>
 class ReferenceGemm final : public Gemm {
  public:

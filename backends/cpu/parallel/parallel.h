@@ -1,5 +1,5 @@
-// Parallel loops over TBB. Work is split by its shape alone, so results never depend on the number of threads. Small work runs on
-// the calling thread without touching TBB.
+// Parallel loops over TBB. Results never depend on the number of threads, because the result of an index must not depend on how
+// indices are grouped into tasks. Small work runs on the calling thread without touching TBB.
 #pragma once
 
 #include <tbb/blocked_range.h>
@@ -16,8 +16,7 @@ namespace genesis::cpu {
 
 inline constexpr int64_t kInlineBytes = 64 << 10;  // one thread moves this much memory before other threads wake up
 
-// Calls body(first, last) on disjoint ranges of [0, count), in parallel. A range of more than `grain` indices may be halved. The
-// result of an index must not depend on how indices are grouped.
+// Calls body(first, last) on disjoint ranges of [0, count), in parallel. A range of more than `grain` indices may be halved.
 template <class Body>
 void parallel_ranges(int64_t count, int64_t grain, const Body& body) {
   if (count <= 0) return;

@@ -1,6 +1,5 @@
 // A parallel loop over memory that is read from end to end. Every thread takes a run of neighboring chunks, so that it reads few
-// long streams, and then helps with the other runs. Chunks are cut by shape, and the result of a chunk does not depend on the
-// thread that computes it.
+// long streams, and then helps with the other runs. The result of a chunk must not depend on the thread that computes it.
 #pragma once
 
 #include <tbb/task_arena.h>
