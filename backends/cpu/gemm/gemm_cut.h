@@ -1,4 +1,4 @@
-// How the implementations that pack operands split a product: C is cut into chunks that are computed one after the other, and
+// Splits a product for the implementations that pack operands: C is cut into chunks that are computed one after the other, and
 // each chunk into tiles, one task each. Every implementation chooses the sizes by its own costs.
 #pragma once
 
@@ -33,7 +33,7 @@ inline Range part_at(int64_t begin, int64_t size, int64_t all) {
 
 // The tiles of a chunk, numbered down its rows first, then along its columns, then over the entries of the batch.
 struct TileGrid {
-  Range rows, columns;  // of C
+  Range rows, columns;  // ranges of C
   int64_t tile_m, tile_n;
 
   struct Cell {

@@ -1,4 +1,4 @@
-// Cross-entropy in f64: plain loops, used for checks rather than for speed.
+// Cross-entropy in f64: plain loops, meant for checks rather than for speed.
 #include <algorithm>
 #include <cmath>
 
@@ -14,7 +14,8 @@ double log_sum_exp(const double* x, int64_t n) {
   return max + std::log(sum);
 }
 
-// How much of the row's loss falls on class i: the smoothed, weighted target, whose place is `at`.
+// Returns the share of the row's loss that falls on class i: the smoothed, weighted target. `at` is the position of the target
+// class.
 double share_of(const CrossEntropyJob& job, int64_t row, int64_t at, int64_t i) {
   const double target = job.has_probabilities()
                             ? static_cast<const double*>(job.target)[row * job.classes + i]
@@ -46,7 +47,7 @@ void cross_entropy_gradient_rows_f64(const CrossEntropyJob& job, int64_t first, 
     const double g = job.dy_of(row), lse = static_cast<const double*>(job.lse)[row];
     double shares = 0;
     for (int64_t i = 0; i < job.classes; ++i) shares += share_of(job, row, place, i);
-    if (job.part.is_part()) shares = 1;  // of all classes
+    if (job.part.is_part()) shares = 1;  // summed over all classes
     for (int64_t i = 0; i < job.classes; ++i)
       dx[i] = at < 0 ? 0 : g * (shares * std::exp(x[i] - lse) - share_of(job, row, place, i));
   }

@@ -1,6 +1,5 @@
-// The row loops of cross-entropy in f32, bf16 and f16. Forward reads logits from memory once; the gradient
-// reads and writes once, using the row's saved log-sum-exp. Used by the cross_entropy and
-// linear_cross_entropy kernels.
+// The row loops of cross-entropy in f32, bf16 and f16. The forward pass reads logits from memory once; the gradient reads and
+// writes once, using the row's saved log-sum-exp.
 #include "backends/cpu/loss/cross_entropy.h"
 #include "backends/cpu/simd/highway_targets.h"
 #include "backends/cpu/simd/row_jobs.h"
@@ -20,7 +19,7 @@ HWY_INLINE Vec class_weights(const CrossEntropyJob& job, int64_t i, P part) {
   return job.weight ? load(static_cast<const float*>(job.weight) + i, part) : hn::Set(kF32, 1.0f);
 }
 
-// The weighted, smoothed probabilities of a row's classes; zero outside the row.
+// Returns the weighted, smoothed probabilities of a row's classes; zero in lanes outside the row.
 template <class Q, class P>
 HWY_INLINE Vec shares(const CrossEntropyJob& job, const Q* q, int64_t i, P part) {
   const Vec keep = hn::Set(kF32, static_cast<float>(1 - job.smoothing));
@@ -28,7 +27,7 @@ HWY_INLINE Vec shares(const CrossEntropyJob& job, const Q* q, int64_t i, P part)
   return only(hn::Mul(class_weights(job, i, part), hn::MulAdd(load(q + i, part), keep, smooth)), part);
 }
 
-// Sum of share * (lse - x), as share * (max - x) + share * log(sum) so that large logits do not cancel.
+// Returns the sum of share * (lse - x), computed as share * (max - x) + share * log(sum), so that large logits do not cancel.
 template <class T, class Q>
 double probability_loss(const CrossEntropyJob& job, const T* x, const Q* q, double max, double log_sum) {
   const Vec shift = hn::Set(kF32, static_cast<float>(max));
@@ -38,7 +37,7 @@ double probability_loss(const CrossEntropyJob& job, const T* x, const Q* q, doub
   return near + log_sum * sum_row(job.classes, [&](int64_t i, auto part) { return shares(job, q, i, part); });
 }
 
-// `at`: the target's place among the logits, or -1.
+// Returns the loss of a row with a class target. `at` is the target's position among the logits, or -1.
 template <class T>
 double class_loss(const CrossEntropyJob& job, const T* x, int64_t at, double max, double log_sum) {
   double loss = 0;
@@ -88,8 +87,8 @@ HWY_INLINE Vec with_lane(Vec v, int64_t lane, float value) {
   return hn::Load(kF32, lanes);
 }
 
-// dx = a softmax(x) - b weight, and less by d at the target, where d = g (1 - smoothing) weight[target],
-// b = g smoothing / classes and a = d + b (sum of weights). `at`: the target's class, of all.
+// dx = a softmax(x) - b weight, minus d at the target, where d = g (1 - smoothing) weight[target], b = g smoothing / classes and
+// a = d + b (sum of weights). `at` is the target among all classes.
 template <bool kStream, class T>
 void class_gradient(const CrossEntropyJob& job, const T* x, int64_t at, T* dx, double g, Vec lse) {
   const double d = g * (1 - job.smoothing) * job.weight_of(at), b = g * job.smooth_share();
@@ -100,7 +99,7 @@ void class_gradient(const CrossEntropyJob& job, const T* x, int64_t at, T* dx, d
                 : a * std::exp(double{static_cast<float>(x[place])} - double{hn::GetLane(lse)}) -
                       b * job.weight_of(place) - d;
   const Vec va = hn::Set(kF32, static_cast<float>(a)), vb = hn::Set(kF32, static_cast<float>(b));
-  // The target's element is set on the way: touching it after non-temporal stores would fetch its line again.
+  // The target's element is written together with the others: writing it after non-temporal stores would fetch its line again.
   each_vector(job.classes, [&](int64_t i, auto part) {
     Vec d = hn::Mul(va, exp_nonpositive(hn::Sub(load(x + i, part), lse)));
     if (b != 0) d = hn::NegMulAdd(vb, class_weights(job, i, part), d);
@@ -126,7 +125,7 @@ void gradient_range(const CrossEntropyJob& job, int64_t first, int64_t last) {
   }
 }
 
-// Probabilities are stored like the logits, or as f32.
+// Target probabilities have the dtype of the logits, or f32.
 template <class T, class Q>
 void typed_rows(const CrossEntropyJob& job, int64_t first, int64_t last) {
   if (!job.dlogits) return loss_range<T, Q>(job, first, last);

@@ -16,14 +16,14 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr int kColumns = 16;            // of a panel
-constexpr int kRows = 8;                // of x that meet a panel in registers
-constexpr int64_t kColumnsOfTask = 64;  // panels of one task: its epilogue has rows of so many
-constexpr int64_t kRowsOfTask = 256;    // for these many a panel is made again
-constexpr int64_t kGroup = 4;           // bytes that an instruction sums up
+constexpr int kColumns = 16;            // columns of a panel
+constexpr int kRows = 8;                // rows of x that meet a panel in registers
+constexpr int64_t kColumnsOfTask = 64;  // columns of C per task, whose panels it makes and whose epilogue it runs
+constexpr int64_t kRowsOfTask = 256;    // rows of C per task: its panels are made again for every kRowsOfTask rows
+constexpr int64_t kGroup = 4;           // bytes that one instruction sums up
 constexpr int64_t kBlockBytes = kColumns * kQuantBlock;
 
-// A panel: for each block eight groups of four bytes of all columns, then the scales of all blocks.
+// A panel: for each block, eight groups of four bytes of every column; then the scales of all blocks.
 struct Panel {
   std::byte* bytes;
   float* scales;
@@ -32,7 +32,8 @@ struct Panel {
 };
 int64_t bytes_of_panel(int64_t blocks) { return blocks * (kBlockBytes + kColumns * 4); }
 
-// A row of x: bytes, scales of blocks, and what the sum of a block begins with, since weights are moved to be unsigned.
+// A quantized row of x: its bytes, the scales of its blocks, and the initial value of each block's sum, which corrects for the
+// offset that makes weights unsigned.
 struct RowOfX {
   const std::byte* bytes;
   const float* scales;
@@ -44,7 +45,7 @@ struct RowOfX {
 };
 int64_t bytes_of_row(int64_t k) { return round_up(k + k / kQuantBlock * 8, kAlignment); }
 
-// The four bytes of group `group` of a block, unsigned.
+// Returns the four bytes of group `group` of a block of weights, made unsigned.
 uint32_t group_of(WeightFormat format, const std::byte* block, int group) {
   uint32_t word;
   if (format == WeightFormat::kQ8) {
@@ -55,7 +56,7 @@ uint32_t group_of(WeightFormat format, const std::byte* block, int group) {
   return (group < 4 ? word : word >> 4) & 0x0f0f0f0fu;
 }
 
-// Columns that there are not are zeros.
+// Fills a panel with `columns` columns, beginning at `first`; columns beyond them are zeros.
 void make_panel(const PanelProblem& p, const PanelOperands& operands, int64_t first, int64_t columns,
                 Panel panel) {
   const int64_t blocks = p.k / kQuantBlock, bytes = quant_block_bytes(p.format);
@@ -76,7 +77,7 @@ void make_panel(const PanelProblem& p, const PanelOperands& operands, int64_t fi
 
 #if defined(__x86_64__)
 
-// sums[r][column] = row r of x times the column, for kRows rows.
+// sums[r][column] = row r of x times that column, for kRows rows.
 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni"))) void multiply(
     int64_t k, const std::byte* x, int64_t stride, const Panel& panel, float* sums, int64_t sum_stride) {
   __m512 sum[kRows];
@@ -115,7 +116,7 @@ void multiply(int64_t, const std::byte*, int64_t, const Panel&, float*, int64_t)
 
 #endif
 
-// What x's quants make of the zero of the weights: 128 of q8, 8 of q4, with the other sign.
+// Returns minus the sum of a block's quants of x times the offset of the weights, which is 128 for q8 and 8 for q4.
 int32_t begin_of(WeightFormat format, const std::byte* quants) {
   int32_t sum = 0;
   for (int i = 0; i < kQuantBlock; ++i) sum += static_cast<int8_t>(quants[i]);
@@ -156,7 +157,7 @@ int64_t QuantizedPanels::scratch_bytes() const {
   return (x + TaskScratch::bytes_for(tasks(), panel_bytes())).value();
 }
 
-// Chunks of columns come first, so that neighbours read the same rows of x.
+// Returns task `index`. The index runs over chunks of columns first, so that neighboring tasks read the same rows of x.
 QuantizedPanels::Task QuantizedPanels::task(int64_t index) const {
   const int64_t row = index / column_chunks_ * kRowsOfTask, column = index % column_chunks_ * kColumnsOfTask;
   return {row, std::min(kRowsOfTask, p_.m - row), column, std::min(kColumnsOfTask, p_.n - column)};

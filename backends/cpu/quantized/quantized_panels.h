@@ -1,7 +1,7 @@
-// Products of many rows with quantized weights, on CPUs with AVX512-VNNI: 16 rows of the weights become a panel, four bytes
-// of each side by side, so that an instruction multiplies four bytes of a row of x with those of all 16, and a scale is a
-// lane. Panels stay in a core's second cache while all rows of x pass by. x is quantized as for few rows
-// (quantized_rows.h), and sums are as near. Used by quantized_panels_way.cpp.
+// Products of many rows with quantized weights, on CPUs with AVX512-VNNI. 16 rows of the weights become a panel that holds four
+// bytes of each row side by side, so that one instruction multiplies four bytes of a row of x with those of all 16 rows, and each
+// lane has its own scale. Panels stay in a core's L2 cache while all rows of x pass by. x is quantized as for few rows
+// (quantized_rows.h), with the same accuracy.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 namespace genesis::cpu {
 
 // C [m, n] = act(x [m, k] weights [n, k]^T + bias) + addend. x and bias are of `dtype`: f32, bf16 or f16. C and addend are of
-// `out`: the same, or f32.
+// `out`: the same dtype, or f32.
 struct PanelProblem {
   DType dtype = DType::f32, out = DType::f32;
   WeightFormat format = WeightFormat::kQ8;
@@ -23,11 +23,11 @@ struct PanelProblem {
 
 struct PanelOperands {
   const void *x, *quants, *scales;
-  const void *bias, *addend;  // null: none
+  const void *bias, *addend;  // null = not added
   void* c;
 };
 
-bool has_quantized_panels();  // this CPU
+bool has_quantized_panels();  // true if this CPU supports them
 
 class QuantizedPanels {
  public:

@@ -1,4 +1,4 @@
-// The row `quantized_panels` of linear: many rows of x and a q8 or q4 weight.
+// The implementation `quantized_panels` of linear, for many rows of x and q8 or q4 weights.
 #include <fmt/format.h>
 
 #include "backends/common/matmul_problem.h"
@@ -8,7 +8,7 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr int64_t kFewestRows = 24;  // with fewer rows of x, making panels costs more than they gain
+constexpr int64_t kFewestRows = 24;  // with fewer rows of x, making panels costs more than it gains
 
 struct Prepared {
   QuantizedPanels panels;

@@ -1,9 +1,9 @@
-// The loops of quantized_rows.cpp, once for each instruction set: included inside a namespace of its own, where all
-// functions are compiled for it. GENESIS_DOT says how four products of bytes become a lane: 0 maddubs (AVX2), 1 AVX-VNNI,
-// 2 AVX512-VNNI in vectors of 256 bits. A vector is one block, so that a scale is a number and not a pattern of lanes, and
-// memory is the limit anyway.
+// The loops of quantized_rows.cpp, included once per instruction set inside a namespace of its own, whose functions are all
+// compiled for that set. GENESIS_DOT selects how four products of bytes are summed into a lane: 0 = maddubs (AVX2), 1 = AVX-VNNI,
+// 2 = AVX512-VNNI on vectors of 256 bits. A vector holds one block, so that its scale is one number rather than a pattern of
+// lanes; memory is the limit anyway.
 
-// Sums that stay in registers, of 16 or of 32.
+// Number of sums that stay in registers, of which there are 16 or 32.
 constexpr int kSums = GENESIS_DOT == 2 ? 16 : 8;
 template <int m>
 constexpr int kWeightRows = std::clamp(kSums / m, 1, kStreams);
@@ -19,13 +19,14 @@ inline __m256i dot_bytes(__m256i sum, __m256i u8, __m256i i8) {
 #endif
 }
 
-// One side of a product of bytes is unsigned: q8 with VNNI as quant + 128, q4 as its four bits, quant + 8. So x times that
-// zero is what a sum begins with. Pairs of maddubs would overflow for quant + 128, so there signs move to x instead.
+// The dot product instructions need one unsigned operand. Weights are made unsigned by an offset: a q8 quant + 128 with VNNI, a
+// q4 quant + 8 as stored. So each sum begins with minus the offset times the sum of x. On AVX2, the pairs of maddubs would
+// overflow for quant + 128, so there the sign of a q8 weight moves to x instead.
 template <WeightFormat format>
 constexpr bool kMovesSigns = format == WeightFormat::kQ8&& GENESIS_DOT == 0;
 
-// What is taken at a time: a vector of q8 is one block; a vector of q4 is two, the lower four bits of its bytes being the
-// first halves of both, so that x lies in this order too.
+// Blocks taken at a time: a vector of q8 is one block. A vector of q4 is two blocks; the lower four bits of its bytes hold the
+// first halves of both, so x is stored in the same order.
 template <WeightFormat format>
 constexpr int kTaken = format == WeightFormat::kQ8 ? 1 : 2;
 
@@ -52,7 +53,7 @@ template <WeightFormat format>
 struct Weights {
   __m256i bytes[kTaken<format>];
 
-  // `alone`: the last block of q4, with no other beside it.
+  // `alone` is true for a last block of q4 that has no other block beside it.
   explicit Weights(const uint8_t* quants, bool alone) {
     if constexpr (format == WeightFormat::kQ8) {
       bytes[0] = load_bytes(quants);
@@ -69,14 +70,15 @@ struct Weights {
   }
 };
 
-// Of a block each lane of four products; of two, four lanes each.
+// Returns the dot products of the taken blocks as f32: for one block each lane is a sum of four products; for two blocks, four
+// lanes belong to each.
 template <WeightFormat format>
 inline __m256 dot_taken(const Weights<format>& w, const Activations<format>& x) {
 #if GENESIS_DOT == 0
   if constexpr (kMovesSigns<format>)
     return _mm256_cvtepi32_ps(dot_bytes(x.begin, _mm256_sign_epi8(w.bytes[0], w.bytes[0]),
                                         _mm256_sign_epi8(x.bytes[0], w.bytes[0])));
-  // Four products of four bits and a byte are far from what 16 bits hold.
+  // Four products of four bits and a byte are far from the limit of 16 bits.
   const __m256i pairs =
       _mm256_add_epi16(_mm256_maddubs_epi16(w.bytes[0], x.bytes[0]),
                        _mm256_maddubs_epi16(w.bytes[kTaken<format> - 1], x.bytes[kTaken<format> - 1]));
@@ -111,7 +113,7 @@ inline __m256 load_scales(const f16* scales, int64_t count) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(some)));
 }
 
-// m rows of x against one row of the weights from each of `rows` streams.
+// Multiplies m rows of x by one row of the weights from each of `rows` streams.
 template <WeightFormat format, int m, int rows>
 void dot_group(const GemvCall& r, const float* x, const uint8_t* w, const f16* scales, float* sums) {
   const int64_t blocks = r.k / kQuantBlock, bytes = blocks * quant_block_bytes(format);
@@ -186,7 +188,7 @@ void dot_rows(const GemvCall& r) {
   if (i < padded_rows(r.m)) group.template operator()<1>();
 }
 
-// Eight values of a row as f32.
+// Loads eight values of a row as f32.
 inline __m256 load_values(const float* x) { return _mm256_loadu_ps(x); }
 inline __m256 load_values(const f16* x) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)));
@@ -196,7 +198,7 @@ inline __m256 load_values(const bf16* x) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
 
-// Magnitudes compare as the integers that their bits are, NaN above all.
+// Returns the greatest magnitude. Magnitudes compare like the integers with the same bits; NaN is above all of them.
 inline float greatest_magnitude(const __m256 (&values)[4]) {
   const __m256i no_sign = _mm256_set1_epi32(0x7fffffff);
   __m256i most = _mm256_setzero_si256();
@@ -214,7 +216,7 @@ inline float quantize_block(const T* x, int8_t* quants) {
   const __m256 by = _mm256_set1_ps(scale > 0 ? 1 / scale : 0);
   __m256i rounded[4];
   for (int i = 0; i < 4; ++i) rounded[i] = _mm256_cvtps_epi32(_mm256_mul_ps(values[i], by));
-  // Packing works on halves of vectors: the permutation brings the groups of four bytes back in order.
+  // Packing works on halves of vectors; the permutation restores the order of the groups of four bytes.
   const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(rounded[0], rounded[1]),
                                            _mm256_packs_epi32(rounded[2], rounded[3]));
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
@@ -228,7 +230,7 @@ void quantize_row(const void* x, int64_t k, int8_t* quants, float* scales) {
     scales[at / kQuantBlock] = quantize_block(static_cast<const T*>(x) + at, quants + at);
 }
 
-// Of two neighbouring blocks the first halves, then the second ones.
+// Reorders two adjacent blocks: the first halves of both, then the second halves.
 inline void lay_beside_each_other(int8_t* quants) {
   const __m256i a = load_bytes(quants), b = load_bytes(quants + 32);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(quants), _mm256_permute2x128_si256(a, b, 0x20));

@@ -20,11 +20,11 @@ namespace {
 
 constexpr int64_t kScalesAtOnce = 8;
 
-// Each has weights and scales, and beyond eight streams the hardware no longer runs ahead of all: with six, q4 is read at 0.7 of
-// the speed.
+// Streams of weights that are read at once. Each has weights and scales, and the hardware prefetches no more than eight streams:
+// with six (twelve in all), q4 is read at 0.7 of the speed.
 constexpr int kStreams = 4;
 
-// A packed row of x: the quants of an even number of blocks, then scales, both filled up with zeros.
+// A packed row of x: the quants of an even number of blocks, then the scales, both filled up with zeros.
 int64_t quants_of_row(int64_t k) { return round_up(k, 2 * kQuantBlock); }
 int64_t scales_of_row(int64_t k) { return round_up(k / kQuantBlock, kScalesAtOnce); }
 int64_t packed_row(int64_t k) { return round_up(quants_of_row(k) / 4 + scales_of_row(k), 16); }
@@ -36,13 +36,14 @@ struct QuantizedRow {
       : quants(reinterpret_cast<const int8_t*>(packed)), scales(packed + quants_of_row(k) / 4) {}
 };
 
-// NaN for what has no greatest magnitude, so that sums with it are NaN.
+// Returns the scale of a block with the greatest magnitude `greatest`; NaN if that is infinite or NaN, so that the sums become
+// NaN.
 inline float activation_scale(float greatest) {
   return greatest <= std::numeric_limits<float>::max() ? greatest / 127
                                                        : std::numeric_limits<float>::quiet_NaN();
 }
 
-// The values of a block of x, side by side.
+// The values of a block of x, copied if they are not contiguous.
 template <class T>
 struct BlockOfX {
   std::array<T, kQuantBlock> copies;
@@ -55,7 +56,7 @@ struct BlockOfX {
   }
 };
 
-// quantize_block(x, quants) gives the scale.
+// Packs rows of x with quantize_block(x, quants), which returns the scale of a block.
 template <class T, class QuantizeBlock>
 void pack_rows(const RowsOfA& a, float* x, const QuantizeBlock& quantize_block) {
   for (int64_t row = 0; row < padded_rows(a.m); ++row, x += packed_row(a.k)) {
@@ -70,7 +71,7 @@ void pack_rows(const RowsOfA& a, float* x, const QuantizeBlock& quantize_block) 
   }
 }
 
-// In plain C++: the reference of the others, and what runs where none of them does.
+// The loops in plain C++: the reference of the others, and the fallback on CPUs that support none of them.
 namespace plain {
 
 template <class T>

@@ -1,17 +1,17 @@
-// q4 on AVX512-VNNI: included by quantized_rows.cpp after quantized_rows-inl.h, in the same namespace. Half as many bytes as q8
-// leave half the time for a block, so here a step is 16 blocks of a row: sums of their products become one vector with a lane
-// for each block, and scales are multiplied with that alone.
+// q4 on AVX512-VNNI, included by quantized_rows.cpp after quantized_rows-inl.h, in the same namespace. q4 has half the bytes of
+// q8, which leaves half the time per block. So a step takes 16 blocks of a row here: the sums of their products become one vector
+// with one lane per block, and only that vector is multiplied by scales.
 
-constexpr int kVectors = 4;  // of weights in a step, of four blocks each
+constexpr int kVectors = 4;  // vectors of weights in a step, with four blocks each
 constexpr int kBlocksOfStep = 16;
-// Bytes, in each stream: one line of a step is asked for into the second cache, so that the page is known when the hardware's own
-// running ahead comes to it. All lines, or into the first cache, is slower than none.
+// Prefetch distance in bytes, in each stream. One cache line per step is prefetched into L2, so that the page is known when the
+// hardware prefetcher reaches it. Prefetching all lines, or into L1, is slower than no prefetching.
 constexpr int kWeightsAhead = 1024;
 constexpr int kStepBytes = 64 * kVectors;  // of weights
 
-// What a step takes of a row of x. The first vector of each pair meets the lower four bits of a vector of weights, the second
-// the upper ones. Of scales and begins, lane 4 i + v is that of block 4 v + i. Weights are taken as their four bits, 8 too much:
-// what a block begins with makes up for it.
+// The part of a row of x that one step uses. The first vector of each pair meets the lower four bits of a vector of weights, the
+// second the upper four bits. Lane 4 i + v of scales and begins belongs to block 4 v + i. Weights are used as their four bits,
+// which are 8 too large; `begins` corrects for it.
 struct Step {
   int8_t quants[kVectors][2][64];
   float scales[kBlocksOfStep];
@@ -21,8 +21,8 @@ struct Step {
 int64_t steps_of(int64_t k) { return ceil_div(k, kBlocksOfStep * kQuantBlock); }
 int64_t q4_packed_row(int64_t k) { return steps_of(k) * static_cast<int64_t>(sizeof(Step) / sizeof(float)); }
 
-// Four vectors with four lanes for each of four blocks become one with a lane for each block. A sum of four bits times bytes
-// over half a block is within +-30,480, so that pairs of lanes fit 16 bits on the way.
+// Reduces four vectors, each with four lanes for each of four blocks, to one vector with one lane per block. The sum over half a
+// block of four bits times a byte is within +-30,480, so the intermediate values fit 16 bits.
 inline __m512i sums_of_blocks(const __m512i (&lanes)[kVectors]) {
   const __m512i ones = _mm512_set1_epi16(1);
   const __m512i a = _mm512_madd_epi16(_mm512_packs_epi32(lanes[0], lanes[1]), ones),
@@ -30,8 +30,8 @@ inline __m512i sums_of_blocks(const __m512i (&lanes)[kVectors]) {
   return _mm512_madd_epi16(_mm512_packs_epi32(a, b), ones);
 }
 
-// A value that the compiler takes as it is: else each use of an address gets a register of its own, of which there are too few,
-// and a vector is loaded anew for each use.
+// Hides from the compiler how a value was computed. Otherwise it keeps each derived address in its own register, of which there
+// are too few, and loads a vector again for each use.
 template <class T>
 inline T* as_is(T* address) {
   asm("" : "+r"(address));
@@ -42,7 +42,7 @@ inline __m512i as_is(__m512i bytes) {
   return bytes;
 }
 
-// Of the last step of a row: what there is of the last vector of weights, and of the scales.
+// Masks for the last step of a row: the bytes present in its last vector of weights, and the scales present.
 struct Present {
   __mmask64 bytes;
   __mmask16 scales;
@@ -51,14 +51,15 @@ struct Present {
         scales(static_cast<__mmask16>((1u << blocks) - 1)) {}
 };
 
-// Of one row of each stream: where a step begins.
+// The position of a step in the weights and scales of one row of the first stream.
 struct WeightCursor {
   const uint8_t* weights;
   const f16* scales;
-  int64_t weights_apart, scales_apart;  // from stream to stream
+  int64_t weights_apart, scales_apart;  // distances from stream to stream
 };
 
-// The last step of a row has the vectors that there are, `present` of them; others are whole.
+// Adds one step to the sums. The last step of a row (not `whole`) has only `vectors` vectors, the last of them masked by
+// `present`; other steps are whole.
 template <int vectors, bool whole, int m, int rows>
 inline void take_step(const Step* x, int64_t steps_apart, const WeightCursor& cursor, const Present& present,
                       __m512 (&sum)[m][rows]) {
@@ -120,7 +121,7 @@ inline float sum_of_lanes(__m512 v) {
       _mm256_add_ps(_mm512_maskz_extractf32x8_ps(0xff, v, 0), _mm512_maskz_extractf32x8_ps(0xff, v, 1)));
 }
 
-// m rows of x against one row of the weights from each of `rows` streams.
+// Multiplies m rows of x by one row of the weights from each of `rows` streams.
 template <int m, int rows>
 void q4_dot_group(const GemvCall& r, const float* x, int64_t row, float* sums) {
   const int64_t blocks = r.k / kQuantBlock, bytes = blocks * quant_block_bytes(WeightFormat::kQ4),
@@ -169,7 +170,7 @@ void q4_dot_rows(const GemvCall& r) {
   if (i < padded_rows(r.m)) group.template operator()<1>();
 }
 
-// A block of x into its place of a step.
+// Writes a quantized block of x to its place in a step.
 inline void place_block(const int8_t (&quants)[kQuantBlock], float scale, int block, Step& step) {
   const int v = block / 4, i = block % 4;
   int32_t sum = 0;

@@ -1,4 +1,4 @@
-// The row `quantized_gemv` of linear: few rows of x against quantized weights, which are read as they are.
+// The implementation `quantized_gemv` of linear, for few rows of x and quantized weights, which are read as they are.
 #include <fmt/format.h>
 
 #include "backends/common/matmul_problem.h"
@@ -9,7 +9,7 @@
 namespace genesis::cpu {
 namespace {
 
-// Above so many rows of x, dequantizing the weights costs little beside the products.
+// With more rows of x, dequantizing the weights costs little beside the products.
 constexpr int64_t kMaxQuantizedRows = 64;
 
 std::optional<std::string> decline(const KernelQuery& query) {

@@ -1,14 +1,14 @@
-// Matrix tiles (Intel's AMX): eight registers of 16 rows of 64 bytes, and instructions that multiply them.
+// Intel's AMX: eight tile registers of 16 rows of 64 bytes, and instructions that multiply them.
 #pragma once
 
 namespace genesis::cpu {
 
-// Whether this process may use tiles of bf16: the CPU has them, and Linux gives them to a process that asks, which this does
-// once. Any thread.
+// Returns true if this process may use bf16 tiles: the CPU has them, and Linux grants them to a process that asks for them. The
+// first call asks. May be called by any thread.
 bool may_use_amx_bf16();
 
 #if defined(__x86_64__)
-// How the tiles are shaped.
+// The operand of ldtilecfg: the number of rows and the bytes per row of every tile.
 struct alignas(64) AmxShapes {
   unsigned char palette = 1, start_row = 0, reserved[14] = {};
   unsigned short row_bytes[16] = {};
@@ -21,7 +21,8 @@ struct alignas(64) AmxShapes {
 };
 static_assert(sizeof(AmxShapes) == 64);
 
-// Gives the tiles their shapes. GCC 12 takes it that _tile_loadconfig() reads 8 bytes, and leaves out what is written to the others.
+// Loads the tile configuration. _tile_loadconfig() would not do: GCC 12 assumes that it reads only 8 bytes, and drops the stores
+// to the others.
 inline void load_shapes(const AmxShapes& shapes) { asm volatile("ldtilecfg %0" ::"m"(shapes)); }
 #endif
 

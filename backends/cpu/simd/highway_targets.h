@@ -1,6 +1,7 @@
-// Which instruction sets the Highway kernels are compiled for: AVX-512, AVX2 and the baseline (SSE2 on x86-64). Included
-// before <hwy/highway.h> by every file with SIMD code. Each target more costs compile time (SSE4, of use to CPUs older than
-// AVX2 alone, a third of it) and buys nothing measurable. Bits 4 and 6 are AVX3_SPR and AVX3_ZEN4, which Highway 1.0.3 has no names for.
+// Selects the instruction sets for which Highway kernels are compiled: AVX-512, AVX2 and the baseline (SSE2 on x86-64). Every
+// file with SIMD code includes this before <hwy/highway.h>. Each further target costs compile time (SSE4, useful only on CPUs
+// older than AVX2, a third of it) without a measurable gain. Bits 4 and 6 are AVX3_SPR and AVX3_ZEN4, for which Highway 1.0.3 has
+// no names.
 #pragma once
 
 #ifndef HWY_DISABLED_TARGETS

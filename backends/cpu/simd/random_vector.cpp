@@ -1,5 +1,5 @@
-// Compiled once per instruction set. Floats are plain loops that the compiler vectorises: each operation
-// rounds once, so that every instruction set gives the same bits.
+// Compiled once per instruction set. Floats are computed by plain loops that the compiler vectorizes: each operation rounds once,
+// so every instruction set gives the same bits.
 #include "backends/cpu/simd/random_vector.h"
 
 #include "backends/cpu/simd/highway_targets.h"
@@ -30,13 +30,13 @@ namespace hn = hwy::HWY_NAMESPACE;
 using U32 = hn::ScalableTag<uint32_t>;
 using Words = hn::Vec<U32>;
 constexpr U32 kU32;
-constexpr int64_t kBlocks = hn::MaxLanes(U32());  // side by side, a block per lane
+constexpr int64_t kBlocks = hn::MaxLanes(U32());  // computed side by side, one block per lane
 
 struct Product {
   Words high, low;
 };
 
-// The 64-bit products of all lanes, from those of the even and of the odd ones.
+// Returns the 64-bit products of all lanes, computed separately for even and odd lanes.
 HWY_INLINE Product multiply(Words x, Words by) {
   const hn::RepartitionToWide<U32> wide;
   const auto even = hn::MulEven(x, by);
@@ -45,7 +45,7 @@ HWY_INLINE Product multiply(Words x, Words by) {
           hn::OddEven(hn::BitCast(kU32, hn::ShiftLeft<32>(odd)), hn::BitCast(kU32, even))};
 }
 
-// schema/core/philox.h's philox() for kBlocks neighbouring blocks.
+// Computes philox() of schema/core/philox.h for kBlocks consecutive blocks.
 HWY_INLINE void philox_blocks(RandomKey key, uint64_t block, uint32_t* words) {
   HWY_ALIGN uint32_t low[kBlocks], high[kBlocks];
   for (int64_t i = 0; i < kBlocks; ++i) {

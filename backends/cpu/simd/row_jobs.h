@@ -1,5 +1,5 @@
-// What the row kernels of several files share outside their SIMD code: the types of their rows, a tensor seen
-// as rows along one axis, and when results go past the caches.
+// Helpers of the row kernels outside their SIMD code: dispatch on the dtypes of rows, and the decision to write results around
+// the caches.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace genesis::cpu {
 
-// f(TypeTag<T>) for the types that rows may have, else nothing, or null.
+// Returns f(TypeTag<T>) for a dtype that rows may have (f32, bf16, f16), else a default-constructed result, such as null.
 template <class F>
 auto dispatch_rows(DType dtype, const F& f) -> decltype(f(TypeTag<float>())) {
   switch (dtype) {
@@ -23,12 +23,11 @@ auto dispatch_rows(DType dtype, const F& f) -> decltype(f(TypeTag<float>())) {
   }
 }
 
-// Larger results than this do not stay in the caches until they are read.
+// Bytes; a larger result does not stay in the caches until it is read.
 inline constexpr int64_t kStreamBytes = 32 << 20;
 
-// Whether rows of `n` elements of `out` are written with non-temporal stores, which need whole aligned
-// vectors (of 64 bytes in f32). Memory that was just read (in-place results) is better written through the
-// caches.
+// Returns true if rows of `n` elements of `out` should be written with non-temporal stores, which need whole aligned vectors (64
+// bytes in f32). Memory that was just read (in-place results) is better written through the caches.
 inline bool streams(const TensorView& out, int64_t n, const void* read) {
   return out.bytes() >= kStreamBytes && n % 32 == 0 && reinterpret_cast<uintptr_t>(out.data) % 64 == 0 &&
          out.data != read;

@@ -1,6 +1,6 @@
-// Reductions of a row of f32, bf16 or f16: sums, the maximum, and the (max, sum of exponentials) pair that
-// softmax and cross-entropy need, read from memory once. Four independent accumulators; the order depends on
-// the length alone.
+// Reductions of a row of f32, bf16 or f16: sums, the maximum, and the pair (maximum, sum of exponentials) that softmax and
+// cross-entropy need, which reads the row from memory once. There are four independent accumulators; the order depends only on
+// the length and the vector width.
 #if defined(GENESIS_BACKENDS_CPU_ROW_REDUCE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GENESIS_BACKENDS_CPU_ROW_REDUCE_INL_H_
 #undef GENESIS_BACKENDS_CPU_ROW_REDUCE_INL_H_
@@ -16,7 +16,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace genesis::cpu::HWY_NAMESPACE {
 
-// Sum over a row of term(i, Full or Part), which gives zero in lanes outside the row.
+// Returns the sum over a row of term(i, Full or Part), which must be zero in lanes outside the row.
 template <class Term>
 HWY_INLINE float sum_row(int64_t n, const Term& term) {
   Vec a = hn::Zero(kF32), b = a, c = a, d = a;
@@ -32,7 +32,7 @@ HWY_INLINE float sum_row(int64_t n, const Term& term) {
   return sum_lanes(hn::Add(hn::Add(a, b), hn::Add(c, d)));
 }
 
-// What a NaN gives is left open: the exponentials carry it on.
+// Returns the maximum of a row. It is unspecified if the row has a NaN; callers get the NaN from the exponentials.
 template <class T>
 HWY_INLINE float row_max(const T* x, int64_t n) {
   Vec a = hn::Set(kF32, -kInf), b = a, c = a, d = a;
@@ -53,7 +53,7 @@ struct MaxSum {
   float max = -kInf, sum = 0;  // sum of exp(scale (x - max))
 };
 
-// Block by block of what stays in the first-level cache, so that memory is read once.
+// Works on blocks that fit the L1 cache, so that memory is read once.
 template <class T>
 MaxSum row_max_sum(const T* x, int64_t n, float scale = 1) {
   constexpr int64_t kBlock = 2048;
@@ -63,7 +63,7 @@ MaxSum row_max_sum(const T* x, int64_t n, float scale = 1) {
     const int64_t count = std::min(kBlock, n - at);
     const float max = std::max(row_max(x + at, count), row.max);
     const Vec shift =
-        hn::Set(kF32, max == -kInf ? 0.0f : max);  // nothing but -inf so far: exponentials are 0
+        hn::Set(kF32, max == -kInf ? 0.0f : max);  // only -inf so far: all exponentials are 0
     const float sum = sum_row(count, [&](int64_t i, auto part) {
       prefetch(x + at + kBlock + i);
       return only(exp_nonpositive(hn::Sub(load(x + at + i, part), shift), exp_scale), part);
@@ -74,7 +74,7 @@ MaxSum row_max_sum(const T* x, int64_t n, float scale = 1) {
   return row;
 }
 
-// f of every lane, for rare steps.
+// Applies a scalar function to every lane, for rare steps.
 template <class F>
 HWY_INLINE Vec each_lane(Vec v, const F& f) {
   HWY_ALIGN float lanes[kLanes];

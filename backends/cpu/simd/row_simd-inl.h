@@ -1,6 +1,6 @@
-// Rows of f32, bf16 or f16 as vectors of f32, for the kernels that reduce and map rows (softmax, norms,
-// losses, optimizers). Compiled once per instruction set: included after <hwy/highway.h>, inside no
-// namespace. The last vector of a row may be partial; it never touches memory outside the row.
+// Rows of f32, bf16 or f16 as vectors of f32, for the kernels that reduce and map rows (softmax, norms, losses, optimizers).
+// Compiled once per instruction set: included after <hwy/highway.h>, outside any namespace. The last vector of a row may be
+// partial; it never touches memory outside the row.
 #if defined(GENESIS_BACKENDS_CPU_ROW_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GENESIS_BACKENDS_CPU_ROW_SIMD_INL_H_
 #undef GENESIS_BACKENDS_CPU_ROW_SIMD_INL_H_
@@ -26,7 +26,7 @@ inline constexpr F32 kF32;
 inline constexpr int64_t kLanes = hn::MaxLanes(F32());
 inline constexpr float kInf = std::numeric_limits<float>::infinity();
 
-// Which lanes of a vector belong to the row.
+// The lanes of a vector that belong to the row: all of them, or the first n.
 struct Full {
   static constexpr int64_t lanes() { return kLanes; }
 };
@@ -48,7 +48,7 @@ HWY_INLINE Vec load(const f16* p) {
 }
 
 HWY_INLINE void store(Vec v, float* p) { hn::StoreU(v, kF32, p); }
-// Round to nearest even. NaN stays NaN: what arithmetic gives is quiet, its high half is not zero.
+// Rounds to nearest even. NaN stays NaN: arithmetic only returns quiet NaNs, whose upper half is not zero.
 HWY_INLINE hn::Vec<hn::Rebind<uint16_t, F32>> to_bf16(Vec v) {
   const hn::Rebind<uint16_t, F32> half;
   const hn::Rebind<uint32_t, F32> word;
@@ -90,7 +90,7 @@ HWY_INLINE void store(Vec v, T* p, Part part) {
   std::memcpy(static_cast<void*>(p), lanes, static_cast<size_t>(part.n) * sizeof(T));
 }
 
-// Past the caches, for results larger than they are (see streams() in row_jobs.h).
+// Writes around the caches, for results larger than they are (streams() in row_jobs.h).
 HWY_INLINE void stream(Vec v, float* p) { hn::Stream(v, kF32, p); }
 HWY_INLINE void stream(Vec v, bf16* p) {
   const hn::Rebind<uint16_t, F32> half;
@@ -106,7 +106,7 @@ HWY_INLINE void put(Vec v, T* p, P part) {
     store(v, p, part);
 }
 
-// body(i, Full or Part) over the vectors of a row.
+// Calls body(i, Full or Part) for the vectors of a row.
 template <class Body>
 HWY_INLINE void each_vector(int64_t n, const Body& body) {
   int64_t i = 0;
@@ -114,10 +114,10 @@ HWY_INLINE void each_vector(int64_t n, const Body& body) {
   if (i < n) body(i, Part{n - i});
 }
 
-// Brings what will be read soon into the second-level cache while the current row is computed. Any address is allowed.
+// Prefetches into the L2 cache what will be read soon, while the current row is computed. Any address is allowed.
 HWY_INLINE void prefetch(const void* p) { __builtin_prefetch(p, 0, 2); }
 
-// Sets the lanes outside the row to zero, where a formula made something else of `fill`.
+// Sets the lanes outside the row to zero, for a formula that does not map `fill` to zero.
 HWY_INLINE Vec only(Vec v, Full) { return v; }
 HWY_INLINE Vec only(Vec v, Part part) {
   return hn::IfThenElseZero(hn::FirstN(kF32, static_cast<size_t>(part.n)), v);
@@ -126,9 +126,8 @@ HWY_INLINE Vec only(Vec v, Part part) {
 HWY_INLINE float sum_lanes(Vec v) { return hn::GetLane(hn::SumOfLanes(kF32, v)); }
 HWY_INLINE float max_lanes(Vec v) { return hn::GetLane(hn::MaxOfLanes(kF32, v)); }
 
-// exp(scale * d) for d <= 0 and scale > 0: 0 below what f32 holds, NaN for NaN. As 2^n 2^f with |f| <= 1/2
-// and a quintic fitted to 1.1e-7; scale * log2(e) is rounded, which adds 3e-8 of the exponent to the relative
-// error.
+// Computes exp(scale * d) for d <= 0 and scale > 0: 0 below the range of f32, NaN for NaN. It is 2^n 2^f with |f| <= 1/2 and a
+// quintic with a relative error of 1.1e-7; rounding scale * log2(e) adds 3e-8 times the exponent.
 struct ExpScale {
   Vec factor, lowest;
   explicit ExpScale(float scale)
@@ -144,7 +143,7 @@ HWY_INLINE Vec exp2_quintic(Vec f) {
 }
 #if HWY_TARGET <= HWY_AVX3
 HWY_INLINE Vec exp_nonpositive(Vec d, const ExpScale& scale) {
-  const Vec bounded = hn::Max(scale.lowest, d);  // the second operand where one is NaN
+  const Vec bounded = hn::Max(scale.lowest, d);  // Max returns its second operand if one is NaN
   const Vec n = hn::Round(hn::Mul(bounded, scale.factor));
   const Vec p = exp2_quintic(hn::MulSub(bounded, scale.factor, n));
   return Vec{_mm512_maskz_scalef_ps(__mmask16{0xffff}, p.raw, n.raw)};

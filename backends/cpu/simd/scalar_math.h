@@ -1,5 +1,4 @@
-// The formulas of schema/ops/elementwise/formulas.h for single numbers: double, and integers that wrap around as
-// PyTorch's do. Used by the f64 and i64 tile functions.
+// The formulas of schema/ops/elementwise/formulas.h for single numbers: double, and integers that wrap around as in PyTorch.
 #pragma once
 
 #include <cmath>

@@ -1,7 +1,6 @@
-// Vectors of f32 as numbers: VFloat and VMask carry the operators and words that schema/ops/elementwise/formulas.h is
-// written with. Included once per Highway target (by a file that includes itself through foreach_target.h),
-// so everything stands in a namespace `simd` inside the one named after the target. No element depends on its
-// neighbours.
+// Vectors of f32 that behave like numbers: VFloat and VMask define the operators and functions that
+// schema/ops/elementwise/formulas.h uses. Included once per Highway target (by a file that includes itself through
+// foreach_target.h), so everything is in a namespace `simd` inside the target's namespace. No element depends on its neighbors.
 #if defined(GENESIS_BACKENDS_CPU_SIMD_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GENESIS_BACKENDS_CPU_SIMD_H_
 #undef GENESIS_BACKENDS_CPU_SIMD_H_
@@ -20,7 +19,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using FloatTag = hn::ScalableTag<float>;
 using IntTag = hn::RebindToSigned<FloatTag>;
 using BitsTag = hn::RebindToUnsigned<FloatTag>;
-using ByteTag = hn::Rebind<uint8_t, FloatTag>;  // as many bytes as a vector has floats
+using ByteTag = hn::Rebind<uint8_t, FloatTag>;  // one byte per float of a vector
 using HalfTag = hn::Rebind<uint16_t, FloatTag>;
 constexpr FloatTag kFloat;
 constexpr IntTag kInt;
@@ -43,7 +42,7 @@ HWY_INLINE VFloat operator*(VFloat a, VFloat b) { return hn::Mul(a.v, b.v); }
 HWY_INLINE VFloat operator/(VFloat a, VFloat b) { return hn::Div(a.v, b.v); }
 HWY_INLINE VFloat operator-(VFloat a) { return hn::Neg(a.v); }
 HWY_INLINE VMask operator==(VFloat a, VFloat b) { return {hn::Eq(a.v, b.v)}; }
-// Highway 1.0.3 compares ordered: its Ne(NaN, NaN) is false.
+// Not hn::Ne: Highway 1.0.3 compares ordered, so Ne(NaN, NaN) is false.
 HWY_INLINE VMask operator!=(VFloat a, VFloat b) { return {hn::Not(hn::Eq(a.v, b.v))}; }
 HWY_INLINE VMask operator<(VFloat a, VFloat b) { return {hn::Lt(a.v, b.v)}; }
 HWY_INLINE VMask operator<=(VFloat a, VFloat b) { return {hn::Le(a.v, b.v)}; }

@@ -1,6 +1,6 @@
-// Transcendental functions of f32 vectors, within a few units in the last place over the whole range, and the
-// formulas of schema/ops/elementwise/formulas.h for vectors. Included once per Highway target, like simd.h. The
-// polynomials are minimax fits made for this file; the reductions are the classical ones (Cody and Waite).
+// Transcendental functions of f32 vectors, within a few units in the last place over the whole range, and the formulas of
+// schema/ops/elementwise/formulas.h for vectors. Included once per Highway target, like simd.h. The polynomials are minimax fits
+// made for this file; the range reductions are the classical ones of Cody and Waite.
 #if defined(GENESIS_BACKENDS_CPU_SIMD_MATH_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GENESIS_BACKENDS_CPU_SIMD_MATH_H_
 #undef GENESIS_BACKENDS_CPU_SIMD_MATH_H_
@@ -30,8 +30,8 @@ HWY_INLINE VFloat to_float(VInt x) { return hn::ConvertTo(kFloat, x); }
 HWY_INLINE VFloat power_of_two(VInt n) {  // n in [-126, 127]
   return hn::BitCast(kFloat, hn::ShiftLeft<23>(hn::Add(n, hn::Set(kInt, 127))));
 }
-// For integers n. scale: x * 2^n for n in [-252, 254], rounded once. scale_down: for x near 1 and n <= 0,
-// where results below 2^-126 may become 0; `shifted` is n + kRounder. power: 2^n for n in [-126, 127].
+// For integral n: scale() is x * 2^n for n in [-252, 254], rounded once. scale_down() is for x near 1 and n <= 0; results below
+// 2^-126 may become 0; `shifted` is n + kRounder. power() is 2^n for n in [-126, 127].
 constexpr double kRounder = 12582912.0;  // 1.5 * 2^23: adding it rounds to an integer, in the low bits
 #if HWY_TARGET == HWY_AVX3
 HWY_INLINE VFloat scale(VFloat x, VFloat n) { return hn::Vec<FloatTag>{_mm512_scalef_ps(x.v.raw, n.v.raw)}; }
@@ -49,35 +49,35 @@ HWY_INLINE VFloat scale_down(VFloat x, VFloat n, VFloat shifted) {
 HWY_INLINE VFloat power(VFloat n) { return power_of_two(to_int(n)); }
 #endif
 
-// x = n ln2 + r with |r| <= ln2 / 2.
+// Splits x = n ln2 + r with |r| <= ln2 / 2.
 struct ExpParts {
   VFloat r, n;
 };
 HWY_INLINE ExpParts split_exp(VFloat x) {
   const VFloat n = round(x * VFloat(1.44269504088896341));
-  const VFloat high = fma(n, VFloat(-0.693359375), x);  // few bits: the product is exact
+  const VFloat high = fma(n, VFloat(-0.693359375), x);  // the constant has few bits, so the product is exact
   return {fma(n, VFloat(2.12194440e-4), high), n};
 }
-// exp(r) - 1 on the reduced range.
+// Returns exp(r) - 1 on the reduced range; exp_reduced() returns exp(r).
 HWY_INLINE VFloat expm1_reduced(VFloat r) {
   return fma(r * r, polynomial(r, 0.49999994, 0.166665152, 0.041668456, 0.00836941879, 0.00138131424), r);
 }
 HWY_INLINE VFloat exp_reduced(VFloat r) {
   return polynomial(r, 1.0, 1.0, 0.49999994, 0.166665152, 0.041668456, 0.00836941879, 0.00138131424);
 }
-HWY_INLINE VFloat limit(VFloat x, double low, double high) {  // NaN passes
+HWY_INLINE VFloat limit(VFloat x, double low, double high) {  // NaN stays NaN
   const VFloat up = select(x < VFloat(low), VFloat(low), x);
   return select(up > VFloat(high), VFloat(high), up);
 }
 
 #if HWY_TARGET == HWY_AVX3
-// Entry `which` (its low bits) of sixteen numbers, which stand in one register. It takes less than a
-// multiply-add, and other ports; of 32 numbers it would take the same.
+// Returns entry `which` (its low bits) of a table of sixteen numbers held in one register. It costs less than a multiply-add and
+// uses other ports; a table of 32 numbers would cost the same.
 HWY_INLINE VFloat look_up(const float (&table)[16], VFloat which) {
   const auto index = hn::BitCast(kInt, which.v);
   return hn::Vec<FloatTag>{_mm512_permutexvar_ps(index.raw, load(table).v.raw)};
 }
-// A function in 16 pieces (piece_tables.py).
+// Evaluates a function given by 16 polynomials (piece_tables.py).
 template <size_t kRows>
 HWY_INLINE VFloat in_pieces(const float (&table)[kRows][16], VFloat a, VFloat piece) {
   const VFloat t = a - look_up(table[0], piece);
@@ -86,18 +86,18 @@ HWY_INLINE VFloat in_pieces(const float (&table)[kRows][16], VFloat a, VFloat pi
   return y;
 }
 
-// x = n ln2 + r for a multiple n of 1/16, |r| <= ln2 / 32.
+// Returns exp(x), with x = n ln2 + r for a multiple n of 1/16 and |r| <= ln2 / 32.
 HWY_INLINE VFloat exp_by_table(VFloat x) {
   const VFloat shifted = fma(x, VFloat(1.44269504088896341), VFloat(kRounder / 16)),
                n = shifted - VFloat(kRounder / 16);
   const VFloat r = fma(n, VFloat(2.12194440e-4), fma(n, VFloat(-0.693359375), x));
   const VFloat power = look_up(kPowers[0], shifted), lost = look_up(kPowers[1], shifted);
   const VFloat y = fma(fma(power, r, lost), polynomial(r, 1, 0.5, 0.166666667), power);
-  return scale(y, n);  // by the whole part of n
+  return scale(y, n);  // scales by the integral part of n
 }
 #endif
 
-// Both take NaN for the second operand's, so that it passes.
+// Min and Max return NaN if it is their second operand, so a NaN stays NaN.
 HWY_INLINE VFloat exp(VFloat x) {
   x = hn::Min(VFloat(90).v, hn::Max(VFloat(-105).v, x.v));
 #if HWY_TARGET == HWY_AVX3
@@ -108,7 +108,7 @@ HWY_INLINE VFloat exp(VFloat x) {
 #endif
 }
 
-// exp for x <= 0; results below 2^-126 may become 0. NaN gives anything.
+// exp for x <= 0; results below 2^-126 may become 0. The result for NaN is unspecified.
 HWY_INLINE VFloat exp_nonpositive(VFloat x) {
   x = hn::Max(VFloat(-200).v, x.v);
 #if HWY_TARGET == HWY_AVX3
@@ -121,8 +121,8 @@ HWY_INLINE VFloat exp_nonpositive(VFloat x) {
 #endif
 }
 
-// exp(-(x + correction) / 2) for x in [0, 1e6] and a small correction, with as few products as can be: the
-// half and the sign are in the constants.
+// exp(-(x + correction) / 2) for x in [0, 1e6] and a small correction, with as few multiplications as possible: the constants
+// include the half and the sign.
 HWY_INLINE VFloat exp_minus_half(VFloat x, VFloat correction) {
   const VFloat shifted = fma(x, VFloat(-0.72134752044448170), VFloat(kRounder)),
                n = shifted - VFloat(kRounder);
@@ -132,7 +132,7 @@ HWY_INLINE VFloat exp_minus_half(VFloat x, VFloat correction) {
   return scale_down(p, n, shifted);
 }
 
-// expm1 for x in [-30, 89]; NaN gives anything. Half the power, since 2^128 is out of range.
+// expm1 for x in [-30, 89]; the result for NaN is unspecified. Uses half of the power, since 2^128 is out of range.
 HWY_INLINE VFloat expm1_between(VFloat x) {
   const auto [r, n] = split_exp(x);
   const VFloat half = power(n - VFloat(1));
@@ -161,7 +161,7 @@ HWY_INLINE VFloat log(VFloat x) {
   return select(x > VFloat(0), positive, select(x == VFloat(0), -infinity, VFloat(NAN)));
 }
 
-// log(u) with u = 1 + x, and what rounding u lost.
+// log(u) with u = 1 + x, corrected by what rounding u lost.
 HWY_INLINE VFloat log1p(VFloat x) {
   const VFloat u = x + VFloat(1), lost = (x - (u - VFloat(1))) / u;
   const VMask plain = u > VFloat(0), huge = x > VFloat(1e30);
@@ -175,7 +175,7 @@ HWY_INLINE VFloat tanh(VFloat x) {
   return copysign(in_pieces(kTanh, a, fma(a, VFloat(15.6) - a, VFloat(4 * kRounder))), x);
 }
 #else
-// expm1(2|x|) / (expm1(2|x|) + 2)
+// tanh |x| = expm1(2|x|) / (expm1(2|x|) + 2)
 HWY_INLINE VFloat tanh(VFloat x) {
   const VFloat a = hn::Min(VFloat(10).v, hn::Abs(x.v)), t = expm1_between(a + a);
   return copysign(t / (t + VFloat(2)), x);
@@ -195,8 +195,8 @@ HWY_INLINE VFloat erf(VFloat x) {
   return select(abs(x) >= VFloat(1), far, near);
 }
 
-// The chance that a normal variable exceeds a >= 0, with relative accuracy however small it is:
-// exp(-a^2 / 2) P(u), u = (a - 3) / (a + 3).
+// Returns the probability that a normal variable exceeds a >= 0, with relative accuracy however small it is: exp(-a^2 / 2) P(u),
+// u = (a - 3) / (a + 3).
 HWY_INLINE VFloat normal_tail(VFloat a) {
   const VFloat u = fma(VFloat(1) / (a + VFloat(3)), VFloat(-6), VFloat(1));
   const VFloat p = polynomial(u, 0.121513948, -0.206402615, 0.123225018, -0.0462133139, 0.00613218453,
@@ -246,8 +246,8 @@ HWY_INLINE VFloat fmod(VFloat a, VFloat b) {
   return each([](float x, float y) { return std::fmod(x, y); }, a, b);
 }
 
-// sin(x + quadrant * pi/2). Beyond the range in which the reduction is exact, the C library takes over,
-// element by element, so that the result does not depend on the neighbours.
+// Returns sin(x + quadrant * pi/2). Outside the range in which the reduction is exact, the C library computes the result, element
+// by element, so that it does not depend on neighboring elements.
 template <class F>
 HWY_INLINE VFloat sine(VFloat x, int quadrant, F exact) {
   constexpr double kRange = HWY_NATIVE_FMA ? 1e5 : 0;
@@ -279,7 +279,7 @@ HWY_INLINE VFloat cos(VFloat x) {
 #undef GENESIS_FORMULA
 
 #if HWY_TARGET == HWY_AVX3
-// x where it is positive, less a tail of |x|: in pieces where most numbers are, else as far(a, piece) says.
+// Returns max(x, 0) minus a tail of |x|: by the table for most numbers, else as far(a, piece) returns it.
 template <size_t kRows, class F>
 HWY_INLINE VFloat relu_less(const float (&tail)[kRows][16], float end, double p, VFloat x, F far) {
   const VFloat a = abs(x), piece = fma(a + VFloat(p), a + VFloat(0.2), VFloat(2 * kRounder));

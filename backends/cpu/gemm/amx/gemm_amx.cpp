@@ -1,8 +1,8 @@
-// bf16 products on AMX. A core multiplies tiles many times faster than it fetches them, so that everything here is about where
-// operands lie: all threads pack both into panels (gemm_amx.h), each part once; then each thread has a few large tiles of C,
-// whose sums stay in its second cache while panels come by, some of k at a time. A panel of B stays in the first cache while it
-// meets the tile's panels of A, and what is needed next is asked for meanwhile. Invariant: an element is one sum in the order of
-// k, however C is cut.
+// bf16 products on AMX. A core multiplies tiles many times faster than it fetches them, so everything here is about where
+// operands lie. All threads pack both operands into panels (gemm_amx.h), each element once. Then each thread gets a few large
+// tiles of C, whose sums stay in its L2 cache while panels pass by, one block of k at a time. A panel of B stays in L1 while it
+// meets the tile's panels of A, and the next panels are prefetched meanwhile. Invariant: an element is one sum in the order of k,
+// however C is cut.
 #include "backends/cpu/gemm/amx/gemm_amx.h"
 
 #include <tbb/task_arena.h>
@@ -17,31 +17,31 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr int64_t kDepth = 256;         // of k at a time: a panel of A and one of B lie in the first cache
-constexpr int64_t kMaxTileLines = 512;  // of A, and of B
+constexpr int64_t kDepth = 256;         // steps of k at a time: a panel of A and one of B fit L1
+constexpr int64_t kMaxTileLines = 512;  // most lines of A, and of B, in a tile of C
 constexpr int64_t kMaxSums =
-    128 << 10;  // of a tile of C: 512 KB, with the panels of some of k in the second cache
-constexpr int64_t kMinChunkLines = 512;       // also where k is very long
-constexpr int64_t kPieceElements = 64 << 10;  // packed by one task
-constexpr int64_t kPieceLines = 256;          // where lines lie side by side: runs of 512 bytes
-constexpr double kAloneFlops = 4e6;           // done before other threads are awake
+    128 << 10;  // elements of a tile of C: 512 KB, which fit L2 together with the panels of a block of k
+constexpr int64_t kMinChunkLines = 512;       // even if k is very long
+constexpr int64_t kPieceElements = 64 << 10;  // elements that one task packs
+constexpr int64_t kPieceLines = 256;          // for operands whose lines lie side by side: runs of 512 bytes
+constexpr double kAloneFlops = 4e6;           // computed before other threads are awake
 
-// What is computed between two barriers.
+// The range of the product that is computed between two barriers.
 struct Chunk {
   Range batch, rows, columns;
   bool packs_a = true, packs_b = true;
 };
 
-// A or B in scratch, entry by entry of a batch: all panels of kDepth steps before those of the next, so that what a task reads at
-// a time is one run, which no power of two puts into few sets of a cache.
+// A or B packed in scratch memory, entry by entry of the batch. All panels of one block of kDepth steps come before those of the
+// next block, so a task reads one contiguous run at a time, which is spread over all sets of the cache.
 struct Packed {
   Operand source;
   int64_t k = 0, chunk_lines = 0;
   int64_t entry_bytes = 0;
 
-  bool is_shared() const { return source.batch_stride == 0; }  // by all entries
+  bool is_shared() const { return source.batch_stride == 0; }  // by all entries of the batch
   int64_t panel_bytes(int64_t at_k) const { return amx_panel_bytes(std::min(kDepth, k - at_k)); }
-  int64_t at(int64_t line, int64_t at_k) const {  // at_k: a multiple of kDepth
+  int64_t at(int64_t line, int64_t at_k) const {  // at_k is a multiple of kDepth
     return at_k * chunk_lines * 2 + line / kAmxLines * panel_bytes(at_k);
   }
 };
@@ -55,13 +55,13 @@ class AmxGemm final : public Gemm {
            const void* addend) const override;
 
  private:
-  // Part of C that one task computes.
+  // The rectangle of C that one task computes.
   struct Tile {
-    int64_t entry;  // of the batch
+    int64_t entry;  // index in the batch
     Range rows, columns;
-    const std::byte *a, *b;    // packed, of the entry
-    int64_t first_a, first_b;  // lines there
-    const std::byte* bias;     // of its columns, in f32
+    const std::byte *a, *b;    // packed operands of the entry
+    int64_t first_a, first_b;  // first lines in them
+    const std::byte* bias;     // bias of its columns, in f32
     float* sums;
   };
 
@@ -119,10 +119,12 @@ void AmxGemm::choose_chunk(int64_t chunk_bytes) {
   bytes_b_ = (CheckedSize(b_.is_shared() ? 1 : chunk_batch_) * b_.entry_bytes).value();
 }
 
-// Relative time, of the thread that has most: what is multiplied, what is fetched, and the tile itself.
+// Chooses the tile with the least relative time of the thread that has the most work: multiplying, fetching, and the overhead of
+// each tile.
 void AmxGemm::choose_tile(int threads) {
   constexpr double kFetch = 128,
-                   kTile = 8192;  // a line of A or of B, and a tile, in products of as many lines
+                   kTile = 8192;  // costs of fetching a line of A or B and of a tile, in units of multiplying one row by one
+                                  // column
   const int64_t rows = std::min(problem_.m, a_.chunk_lines), columns = std::min(problem_.n, b_.chunk_lines);
   double best = 0;
   for (int64_t m = kAmxLines; m <= kMaxTileLines; m += kAmxLines) {
@@ -151,7 +153,7 @@ void AmxGemm::run(const void* a, const void* b, void* c, const void* bias, std::
   }
 }
 
-// How an operand is packed: by pieces of lines and k, so that a task reads long runs and all threads have some.
+// Splits the packing of an operand into tasks by lines and by k, so that a task reads long runs and all threads have work.
 class Packing {
  public:
   Packing(const Packed& to, const Range& batch, const Range& lines, int64_t k)
@@ -196,7 +198,7 @@ void AmxGemm::run_chunk(const GemmCall& call, const Chunk& chunk) const {
 }
 
 void AmxGemm::compute_tile(const GemmCall& call, const Chunk& chunk, const TileGrid::Cell& cell) const {
-  // This task waits for no other, so nothing can nest here.
+  // This task waits for no other, so TBB cannot start another one on top of this stack frame.
   alignas(kAlignment) float sums[kMaxSums];
   alignas(kAlignment) std::byte bias[kMaxTileLines * 4];
   const Tile tile{chunk.batch.begin + cell.entry,
@@ -260,7 +262,7 @@ std::string decline_amx(const GemmProblem& p) {
   if (p.a != DType::bf16) return "A is " + std::string(name_of(p.a));
   if (p.b != DType::bf16) return "B is " + std::string(name_of(p.b));
   if (!epilogue_function(DType::f32, p.c)) return "C is " + std::string(name_of(p.c));
-  constexpr int64_t kMinRows = 16, kMinDepth = 16;  // half a tile of either would be empty
+  constexpr int64_t kMinRows = 16, kMinDepth = 16;  // with fewer, at least half of each tile would be empty
   if (p.m < kMinRows || p.n < kMinRows || p.k < kMinDepth) return "the tiles would be mostly empty";
   return amx_pack_a(true) ? "" : "this CPU has no AVX-512";
 }

@@ -1,9 +1,9 @@
-// What the matrix product on AMX (gemm_amx.cpp) is made of: panels of tiles, packing into them, and the kernel on them. Used by
-// gemm_amx*.cpp, and by the tests, which multiply tiles without AMX.
+// The building blocks of the matrix product on AMX (gemm_amx.cpp): panels of tiles, packing into them, and the kernel that
+// multiplies them. Tests replace the kernel by one that needs no AMX.
 //
-// A panel is kAmxLines lines (rows of op(A), columns of op(B)), block after block of kAmxK along k; a block is two tiles of 16
-// lines, 1 KB each. In a tile of A a line lies in a row; in one of B each row has two neighbours along k of every line. Lines and
-// steps that do not exist are zero.
+// A panel is kAmxLines lines (rows of op(A) or columns of op(B)), stored in blocks of kAmxK along k. A block is two tiles of 16
+// lines, 1 KB each. In a tile of A each row is a line. In a tile of B each row holds two neighbors along k of every line. Lines
+// and steps that do not exist are zero.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,12 @@ inline constexpr int64_t kAmxLines = 32, kAmxK = 32;
 
 inline int64_t amx_panel_bytes(int64_t k) { return (k + kAmxK - 1) / kAmxK * kAmxK * kAmxLines * 2; }
 
-// Panels lie `panel_stride` words of 4 bytes apart (PackFunction), aligned to 64 bytes. nullptr: this CPU has no AVX-512.
+// Return functions that pack A or B into panels that lie `panel_stride` words of 4 bytes apart (PackFunction) and are aligned to
+// 64 bytes; nullptr if this CPU has no AVX-512.
 PackFunction amx_pack_a(bool k_contiguous);
 PackFunction amx_pack_b(bool k_contiguous);
 
-// What a task reads next of A and of B, and how many cache lines of each it asks for while it multiplies one block.
+// The data of A and B to prefetch, and the number of cache lines of each to prefetch while one block is multiplied.
 struct AmxAhead {
   LinesAhead a, b;
   int64_t lines_a = 0, lines_b = 0;
@@ -35,22 +36,22 @@ struct AmxAhead {
 };
 
 struct AmxKernel {
-  // sums[32][32] = (add ? sums : 0) + `blocks` blocks of a panel of A times those of one of B.
+  // sums[32][32] = (add ? sums : 0) + the product of `blocks` blocks of a panel of A and of a panel of B.
   void (*multiply)(int64_t blocks, const void* a, const void* b, float* sums, bool add,
                    AmxAhead& ahead) = nullptr;
-  // c[rows][columns] = sums as bf16. nullptr: the epilogue does it.
+  // c[rows][columns] = sums as bf16. nullptr: the epilogue converts instead.
   void (*write_bf16)(const float* sums, void* c, int64_t ldc, int64_t rows, int64_t columns) = nullptr;
-  // Called by a task ahead of its first multiply() and behind its last; nullptr: nothing to do.
+  // A task calls begin() before its first multiply() and end() after its last; nullptr if there is nothing to do.
   void (*begin)() = nullptr;
   void (*end)() = nullptr;
 };
 
-AmxKernel amx_kernel();  // of this CPU; empty where may_use_amx_bf16() is false
+AmxKernel amx_kernel();  // the kernel of this CPU; empty if may_use_amx_bf16() is false
 
-// How the work is cut. Sums do not depend on it.
+// Limits by which the work is split. Sums do not depend on them.
 struct AmxLimits {
   int threads = 1;
-  int64_t chunk_bytes = 32 << 20;  // of A, and of B, packed at a time: what a last cache may hold
+  int64_t chunk_bytes = 32 << 20;  // bytes of A, and of B, packed at a time: what a last-level cache may hold
 };
 
 std::shared_ptr<const Gemm> create_amx_with(const GemmProblem& problem, const AmxKernel& kernel,

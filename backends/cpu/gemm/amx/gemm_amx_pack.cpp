@@ -1,6 +1,6 @@
-// Packing of bf16 operands into panels of AMX tiles (gemm_amx.h), by intrinsics. In memory a word is two bf16 neighbours along k.
-// A tile of A has a line in each of its rows, one of B has a word of each line there: what lies as the other wants it is
-// transposed, 16 x 16 words at a time.
+// Packs bf16 operands into panels of AMX tiles (gemm_amx.h), with intrinsics. A word is two bf16 neighbors along k. Each row of a
+// tile of A holds one line; each row of a tile of B holds one word of every line. An operand stored the other way is transposed,
+// 16 x 16 words at a time.
 #include <algorithm>
 
 #include "backends/cpu/gemm/amx/gemm_amx.h"
@@ -13,11 +13,11 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr int kRows = 16;    // of a tile
-constexpr int kAhead = 256;  // elements of a line: what is asked for before it is read
+constexpr int kRows = 16;    // rows of a tile
+constexpr int kAhead = 256;  // elements of a line to prefetch ahead
 using Rows = __m512i[kRows];
 
-// In each 128-bit block: words of four rows become four rows of words.
+// Transposes 4 x 4 words in each 128-bit block of four rows.
 GENESIS_AVX512 inline void transpose_in_blocks(Rows& r) {
   Rows pairs;
 #pragma GCC unroll 8
@@ -35,7 +35,7 @@ GENESIS_AVX512 inline void transpose_in_blocks(Rows& r) {
 }
 
 GENESIS_AVX512 inline void transpose(Rows& r) {
-  constexpr int kEven = 0x88, kOdd = 0xdd;  // blocks of either operand
+  constexpr int kEven = 0x88, kOdd = 0xdd;  // selects the even or the odd blocks of each operand
   transpose_in_blocks(r);
   Rows halves;
 #pragma GCC unroll 4
@@ -52,7 +52,8 @@ GENESIS_AVX512 inline void transpose(Rows& r) {
   }
 }
 
-// A row for each of `lines` lines, of the next `k` steps; zero beyond both. Masked loads touch nothing there.
+// Reads one row per line, with the next `k` steps of each of the `lines` lines; zero beyond both. Masked loads touch no memory
+// there.
 GENESIS_AVX512 inline void read_along_k(const uint16_t* from, int64_t stride, int lines, int k, Rows& r) {
   const __mmask32 mask = k >= kAmxK ? ~0u : (1u << k) - 1;
 #pragma GCC unroll 16
@@ -63,7 +64,7 @@ GENESIS_AVX512 inline void read_along_k(const uint16_t* from, int64_t stride, in
   }
 }
 
-// A row for each two steps of k, with a word of each of `lines` lines.
+// Reads one row per two steps of k, with one word of each of the `lines` lines.
 GENESIS_AVX512 inline void read_across_k(const uint16_t* from, int64_t stride, int lines, int k, Rows& r) {
   const auto mask = static_cast<__mmask16>(lines >= kRows ? ~0u : (1u << std::max(lines, 0)) - 1);
 #pragma GCC unroll 16
@@ -84,7 +85,7 @@ GENESIS_AVX512 void pack(const void* source, int64_t stride, int64_t count, int6
                          int64_t panel_stride) {
   const auto* from = static_cast<const uint16_t*>(source);
   const int64_t panels_of_lines = (count + kAmxLines - 1) / kAmxLines, blocks = (k + kAmxK - 1) / kAmxK;
-  // The way that lies in memory is the inner one.
+  // The inner loop runs along the direction that is contiguous in memory.
   for (int64_t index = 0; index < panels_of_lines * blocks; ++index) {
     const int64_t panel = kAlongK ? index / blocks : index % panels_of_lines;
     const int64_t p = (kAlongK ? index % blocks : index / panels_of_lines) * kAmxK;

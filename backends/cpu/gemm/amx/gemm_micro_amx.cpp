@@ -1,5 +1,6 @@
-// The kernel on AMX tiles (gemm_amx.h), by intrinsics: Highway knows none. Four tiles hold 32 x 32 sums, two 32 rows of A and two
-// 32 columns of B, each of 32 steps. After Intel's "Optimization Reference Manual", chapter on AMX.
+// The kernel on AMX tiles (gemm_amx.h), with intrinsics, since Highway has none for AMX. Four tiles hold 32 x 32 sums, two tiles
+// hold 32 rows of A and two hold 32 columns of B, each with 32 steps of k. After Intel's "Optimization Reference Manual", chapter
+// on AMX.
 #include "backends/cpu/gemm/amx/gemm_amx.h"
 #include "backends/cpu/simd/amx.h"
 
@@ -12,7 +13,7 @@ namespace {
 constexpr int kTile = 16, kRowBytes = 64, kTileBytes = kTile * kRowBytes;
 constexpr int64_t kRowOfSums = kAmxLines * 4;  // bytes
 
-// Shaping takes as long as some products of tiles do, so a task does it once.
+// Configures the tiles. That takes as long as some tile products, so a task does it once.
 __attribute__((target("amx-tile"))) void begin() {
   AmxShapes shapes;
   for (int tile = 0; tile < 8; ++tile) shapes.set(tile, kTile, kRowBytes);

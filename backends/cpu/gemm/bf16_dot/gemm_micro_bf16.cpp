@@ -1,6 +1,5 @@
-// The register-tile kernel of bf16 on CPUs with AVX512_BF16, by intrinsics: Highway 1.0.3 knows no bf16 dot
-// product. Used by gemm_packed.cpp through MicroKernel. Same tile as f32 on AVX-512; one step takes two
-// neighbours along k.
+// The register-tile kernel of bf16 on CPUs with AVX512_BF16, with intrinsics, since Highway 1.0.3 has no bf16 dot product. The
+// tile is that of f32 on AVX-512; one step takes two neighbors along k.
 #include "backends/cpu/gemm/gemm_kernels.h"
 
 #if defined(__x86_64__)
@@ -9,11 +8,11 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr int kMr = 14, kNr = 32, kWidthA = 16, kAhead = 32;  // as gemm_micro.cpp on AVX-512
+constexpr int kMr = 14, kNr = 32, kWidthA = 16, kAhead = 32;  // the same as in gemm_micro.cpp on AVX-512
 
 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"))) void micro(
     int64_t depth, const void* a_panel, const void* b_panel, void* c_tile, int64_t ldc, bool add) {
-  const float* __restrict a = static_cast<const float*>(a_panel);  // a pair of bf16 travels as one float
+  const float* __restrict a = static_cast<const float*>(a_panel);  // a pair of bf16 is moved as one float
   const float* __restrict b = static_cast<const float*>(b_panel);
   float* __restrict c = static_cast<float*>(c_tile);
 

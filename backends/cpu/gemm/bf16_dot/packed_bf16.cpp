@@ -1,14 +1,14 @@
-// The way packed_bf16 (gemm_ways.h): the packed product with the bf16 dot product of the CPU.
+// The implementation packed_bf16 (gemm_ways.h): the packed product with the CPU's bf16 dot product instruction.
 //
-// Whether the bf16 dot product of the CPU at hand is worth its instruction. Every chip that has it can do it, but not all do it
-// fast: some issue one where they issue two f32 multiply-adds, or take two steps for each, so that f32 is as fast or twice as
-// fast. CPUID does not say, hence both register-tile kernels are timed once, on panels that stay in L1.
+// This file also decides whether that instruction is worth using. Every CPU with AVX512_BF16 can execute it, but not every one
+// does so fast: some issue one of them in the time of two f32 multiply-adds, or need two cycles for each, so that f32 is as fast
+// or twice as fast. CPUID does not tell, so both register-tile kernels are timed once, on panels that stay in L1.
 //
-// Sums in bf16 pairs and in f32 round differently, so a chip must come to the same answer every time. What is measured is a
-// ratio of issue rates: 2, 1 or a half, hardly ever between, since loads and stores are few beside 28 products. Both kernels take
-// turns in windows of some microseconds, of each the fastest counts, and what disturbs a window (another process, a clock or
-// vector units that wake up) only makes it slower: the answer would be another one only where all windows of one kernel were
-// disturbed and one of the other was not. `--disable kernel:gemm.packed_bf16` takes f32 whatever the chip does.
+// Sums of bf16 pairs and of f32 round differently, so a CPU must come to the same decision every time. The measured value is a
+// ratio of issue rates: 2, 1 or a half, hardly ever between, since there are few loads and stores beside 28 products. Both
+// kernels run alternately in windows of some microseconds, and the fastest window of each counts. A disturbance (another process,
+// a clock or vector units that wake up) only makes a window slower, so the decision could only change if all windows of one
+// kernel were disturbed and one of the other was not. `--disable kernel:gemm.packed_bf16` selects f32 on every CPU.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -22,9 +22,9 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr double kMinGain = 1.4;         // between those that chips have: 2, or 1 and less
-constexpr int64_t kDepth = 64;           // steps: panels of 12 KB
-constexpr int kRuns = 8, kWindows = 24;  // of some 4 us each
+constexpr double kMinGain = 1.4;         // between the gains that CPUs have: 2, or at most 1
+constexpr int64_t kDepth = 64;           // steps; the panels take 12 KB
+constexpr int kRuns = 8, kWindows = 24;  // windows of about 4 us each
 constexpr int64_t kMaxWidthA = 16, kMaxWidthB = 32, kMaxRows = 14;
 
 struct Tile {

@@ -1,7 +1,6 @@
-// Bound by memory: what counts is that each core reads a few streams, each long enough for the hardware to
-// run ahead, and that no core waits for another. Measured on 4 cores, each reading six streams that run on
-// from piece to piece is 1.2 times as fast as six in every block of 64 KB, and twice as fast as six rows side
-// by side.
+// Products of few rows are bound by memory: each core should read few streams, each long enough for the hardware prefetcher, and
+// no core should wait for another. Measured on 4 cores, six streams per core that continue from chunk to chunk are 1.2 times as
+// fast as six streams in every block of 64 KB, and twice as fast as six adjacent rows.
 #include "backends/cpu/gemm/gemv/gemm_dots.h"
 
 #include <tbb/task_arena.h>
@@ -17,16 +16,17 @@
 namespace genesis::cpu {
 namespace {
 
-// Of weights. Between two pieces a core reads other memory, and then begins its streams anew: with pieces of 32 KB weights are
-// read at 0.6 of the speed that pieces of 512 KB reach. So a thread gets a few large ones; results know nothing of pieces.
+// Bytes of weights per chunk. Between two chunks a core reads other memory and its streams begin anew: with chunks of 32 KB,
+// weights are read at 0.6 of the speed that chunks of 512 KB reach. So a thread gets a few large chunks. Results do not depend on
+// the chunks.
 constexpr int64_t kPieceBytes = 32 << 10, kMaxPieceBytes = 512 << 10;
 constexpr int64_t kPiecesOfThread = 4;
-constexpr int64_t kMaxSums = 4 << 10;     // of a piece, on the stack: half of L1
+constexpr int64_t kMaxSums = 4 << 10;     // sums of a chunk, on the stack: half of L1
 constexpr int64_t kMaxColumns = 1 << 10;  // of a piece
-// With more rows of x at once, a piece would have too few columns to read in long streams.
+// Most rows of x at a time. With more of them, a chunk would have too few columns to read in long streams.
 constexpr int64_t kMaxRowsAtOnce = 64;
 
-// Above so many rows, packing pays: the sooner the fewer bytes a weight has, and the shorter a sum is.
+// Returns the number of rows above which packing pays off. It is lower the fewer bytes a weight has and the shorter a sum is.
 int64_t max_rows(const GemmProblem& p) {
   if (p.k < 256) return p.k < 128 ? 8 : 12;
   return p.b == DType::f32 ? 40 : 16;
@@ -64,7 +64,7 @@ Dots::Dots(std::span<const GemmProblem> problems, Combine combine, const GemvKer
     pieces_ += problem.batch * members_.back().pieces;
     bytes_ += problem.batch * problem.n * row_bytes(problem);
   }
-  if (combine_) pieces_ = members_[1].first;  // those of the first bring the second's with them
+  if (combine_) pieces_ = members_[1].first;  // a chunk of the first weight includes the same columns of the second
 }
 
 Dots::Member Dots::member_of(const GemmProblem& p, int64_t first) const {
@@ -153,7 +153,7 @@ void Dots::sum_up(const Member& member, const float* x, int64_t rows, const Oper
 
 namespace {
 
-// body(column of C, place in the piece) for each stream.
+// Calls body(column of C, position in the chunk) for each stream.
 template <class Columns, class Body>
 void each_stream(const Columns& columns, const Body& body) {
   for (int64_t s = 0; s < columns.streams; ++s) body(columns.first + s * columns.apart, s * columns.count);
@@ -161,7 +161,7 @@ void each_stream(const Columns& columns, const Body& body) {
 
 }  // namespace
 
-// The columns of a piece lie side by side in sums, bias and results; only C has them where they belong.
+// Computes the columns of a chunk. They lie side by side in sums, bias and results, and are copied to their places in C.
 void Dots::compute_columns(size_t at, const float* x, int64_t rows, const Operands* operands,
                            const Columns& columns) const {
   alignas(kAlignment) float sums[2][kMaxSums], bias[2][kMaxColumns], results[2][kMaxColumns];

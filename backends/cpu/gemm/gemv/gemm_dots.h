@@ -1,7 +1,7 @@
-// Few rows of x times the transposes of one or several weights [n, k]: each weight is read once, from where
-// it lies, by all threads together. Used by gemv.cpp for one weight and by linear_dots.cpp
-// for layers that share x. Every element is one sum in one order, whatever the pieces, the threads and the other rows of x.
-// Many rows of x are taken in blocks, so that the sums of a piece stay in L1; each block reads the weights again.
+// Computes few rows of x times the transposes of one or several weights [n, k]. All threads together read each weight once, where
+// it lies. Several weights are layers that share x. Every element is one sum in one order, whatever the chunks, the threads and
+// the other rows of x. Many rows of x are processed in blocks, so that the sums of a chunk stay in L1; each block reads the
+// weights again.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace genesis::cpu {
 
-// y = f(a, b), element by element, all of the type of C; y may be a.
+// y = f(a, b) element by element. All have the dtype of C; y may be a.
 using Combine = void (*)(const void* a, const void* b, void* y, int64_t n);
 
 class Dots {
@@ -23,33 +23,33 @@ class Dots {
   struct Operands {
     const void *weights, *bias;
     void* c;
-    const void* addend = nullptr;  // what a problem that accumulates adds, laid out as c; null: c
-    const void* scales = nullptr;  // of quantized weights
+    const void* addend = nullptr;  // added by a problem with `accumulate`, laid out as c; null = c
+    const void* scales = nullptr;  // scales of quantized weights
   };
 
-  // Problems with transpose_b that decline_gemv takes; x, its types and sizes are those of the first, and
-  // only a problem on its own may have a batch. With `combine` they are two of one size, and C of the first
-  // becomes combine(C of the first, C of the second).
+  // The problems must have transpose_b and be ones that decline_gemv() accepts. x, its dtypes and its sizes are those of the
+  // first problem, and only a single problem may have a batch. With `combine` there are two problems of equal size, and C of the
+  // first becomes combine(C of the first, C of the second).
   explicit Dots(std::span<const GemmProblem> problems, Combine combine = nullptr);
-  // With the inner loops that quantized weights want (backends/cpu/quantized/quantized_rows.h).
+  // Uses the given inner loops, such as those for quantized weights (backends/cpu/quantized/quantized_rows.h).
   Dots(std::span<const GemmProblem> problems, Combine combine, const GemvKernel& kernel);
 
   int64_t scratch_bytes() const;
-  void run(const void* x, std::span<const Operands> operands, std::byte* scratch) const;  // one per problem
+  void run(const void* x, std::span<const Operands> operands, std::byte* scratch) const;  // one `operands` per problem
 
  private:
-  // The rows of a weight are cut into streams that lie far apart; a piece is a few neighbouring rows of each,
-  // and pieces in order read every stream on. Rows left over belong to the last piece.
+  // One weight. Its rows are split into streams that lie far apart. A chunk (piece) is a few adjacent rows of each stream, and
+  // chunks in order continue every stream. Remaining rows belong to the last chunk.
   struct Member {
     GemmProblem problem;
     EpilogueFunction epilogue;
     int64_t stream_rows, piece_rows, pieces;  // pieces of one matrix of the batch
-    int64_t first;                            // of all pieces
+    int64_t first;                            // number of its first piece among those of all members
   };
   struct Columns {
     int64_t first, count, streams, apart;
   };
-  struct Rows {  // of x and C: a block
+  struct Rows {  // a block of rows of x and C
     int64_t first, count;
   };
 
@@ -63,14 +63,14 @@ class Dots {
   void sum_up(const Member& member, const float* x, int64_t rows, const Operands& operands,
               const Columns& columns, float* sums) const;
   int64_t batches_of_x() const { return x_.stride_a == 0 ? 1 : x_.batch; }
-  int64_t x_floats() const { return padded_rows(rows_at_once()) * row_x_; }  // of one matrix of the batch
+  int64_t x_floats() const { return padded_rows(rows_at_once()) * row_x_; }  // per matrix of the batch
 
   GemmProblem x_;  // the first problem
   Combine combine_;
   GemvKernel kernel_;
   int64_t row_x_;  // packed elements of x per row
   std::vector<Member> members_;
-  int64_t pieces_ = 0, bytes_ = 0;  // of weights
+  int64_t pieces_ = 0, bytes_ = 0;  // bytes of all weights
 };
 
 std::string decline_dots(const GemmProblem& problem);

@@ -1,5 +1,5 @@
-// Inner loops of products with few rows. Bound by memory for one row, by multiply-adds for many: a group of
-// rows of x meets a group of rows of the weights in registers. Used by gemm_dots.cpp and gemv.cpp.
+// The inner loops of products with few rows. They are bound by memory for one row and by multiply-adds for many: a group of rows
+// of x meets a group of rows of the weights in registers.
 #include "backends/cpu/gemm/gemv/gemm_rows.h"
 
 #include <algorithm>
@@ -20,11 +20,11 @@ namespace {
 
 constexpr int kAccumulators = HWY_TARGET <= HWY_AVX3 ? 24 : 12;
 
-// Rows of the weights at a time, so that all sums stay in registers.
+// Rows of the weights per group, such that all sums stay in registers.
 template <int m>
 constexpr int kWeightRows = std::clamp(kAccumulators / m, 1, 6);
 
-// m rows of x against one row of the weights from each of `rows` streams.
+// Multiplies m rows of x by one row of the weights from each of `rows` streams.
 template <class T, int m, int rows>
 HWY_INLINE void dot_group(const GemvCall& r, const float* x, const T* w, float* sums) {
   const int64_t stride = r.apart * r.stride_w;
@@ -53,7 +53,7 @@ HWY_INLINE void dot_group(const GemvCall& r, const float* x, const T* w, float* 
       std::memcpy(last[j], w + j * stride + p, static_cast<size_t>(r.k - p) * sizeof(T));
     step(x + p * m, [&](int j) { return last[j]; });
   }
-#pragma GCC unroll 8  // else the sums would live in memory
+#pragma GCC unroll 8  // without it the sums would live in memory
   for (int i = 0; i < m; ++i) {
 #pragma GCC unroll 6
     for (int j = 0; j < rows; ++j)
@@ -74,7 +74,7 @@ void dot_block(const GemvCall& r, const float* x, float* sums) {
       dot_group<T, m, 1>(r, x, w + (s * r.apart + j) * r.stride_w, sums + s * r.n + j);
 }
 
-// A few rows of the weights are added to m rows of sums, which stay in L1.
+// Adds the products of a few rows of the weights to m rows of sums, which stay in L1.
 template <class T, int m, int rows>
 HWY_INLINE void add_group(const GemvCall& r, const float* x, const T* w, float* sums) {
   Vec value[m][rows];
@@ -119,7 +119,7 @@ void add_block(const GemvCall& r, const float* x, float* sums) {
   for (; p < r.k; ++p) add_group<T, m, 1>(r, x + p * m, w + p * r.stride_w, sums);
 }
 
-// f.operator()<m>(i) for the groups of rows [i, i + m), as padded_rows() has them.
+// Calls f.operator()<m>(i) for the groups of rows [i, i + m) of padded_rows().
 template <class F>
 void each_group(int64_t rows, const F& f) {
   int64_t i = 0;
@@ -136,7 +136,7 @@ void each_group(int64_t rows, const F& f) {
   }
 }
 
-// The weights of one call stay in L2 between groups.
+// The weights of one call stay in L2 from group to group.
 template <class T>
 void dot_rows(const GemvCall& r) {
   each_group(r.m,
@@ -149,8 +149,7 @@ void add_rows(const GemvCall& r) {
   });
 }
 
-// A group of m rows becomes blocks of `lanes` steps: [block][row][step of the block], zeros after the last
-// step.
+// Packs groups of m rows into blocks of `lanes` steps: [block][row][step of the block], with zeros after the last step.
 template <class T, int lanes>
 void pack_rows(const RowsOfA& a, float* x) {
   const T* data = static_cast<const T*>(a.data);

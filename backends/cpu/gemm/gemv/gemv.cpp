@@ -1,5 +1,5 @@
-// Products with few rows and B stored [k, n] (gemm_dots.cpp has the other kind). The weights are cut into
-// columns and slices of k, one task each; slices leave partial sums in scratch, which are added in order.
+// Products with few rows and B stored [k, n] (gemm_dots.cpp handles [n, k]). The weights are split by columns and into slices of
+// k, one task each. If there are several slices, their partial sums are kept in scratch memory and added in order.
 #include "backends/cpu/gemm/gemm_ways.h"
 
 #include <algorithm>
@@ -14,10 +14,10 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr int64_t kTaskElements = 64 << 10;  // of A, packed by one task
-constexpr int64_t kMaxRows = 12;             // above, packing pays
-constexpr int64_t kMaxSums = 4 << 10;        // of one task, on its stack, so that they stay in half of L1
-constexpr int64_t kTasksWanted = 32;         // slices of k are made where blocks alone are fewer
+constexpr int64_t kTaskElements = 64 << 10;  // elements of A that one task packs
+constexpr int64_t kMaxRows = 12;             // with more rows, packing pays off
+constexpr int64_t kMaxSums = 4 << 10;        // sums of one task, on its stack: they fit half of L1
+constexpr int64_t kTasksWanted = 32;         // k is sliced if there are fewer blocks of columns
 constexpr int64_t kMinSlice = 128;           // steps of k
 
 class GemvGemm final : public Gemm {
@@ -34,7 +34,7 @@ class GemvGemm final : public Gemm {
     const std::byte* b;
     std::byte* c;
     const void* bias;
-    const void* addend;  // null: none
+    const void* addend;  // null = nothing is added
     float* partial;
   };
 
@@ -53,7 +53,7 @@ class GemvGemm final : public Gemm {
   GemvKernel kernel_;
   EpilogueFunction epilogue_;
   int64_t row_x_ = 0;                 // packed elements of x per row
-  int64_t block_n_ = 0, blocks_ = 0;  // columns of C in one task
+  int64_t block_n_ = 0, blocks_ = 0;  // columns of C per task
   int64_t slice_k_ = 0, slices_ = 1;
   int64_t x_bytes_ = 0, partial_bytes_ = 0;
 };
@@ -69,7 +69,7 @@ GemvGemm::GemvGemm(const GemmProblem& p) : Gemm("gemv"), problem_(p) {
 
 void GemvGemm::choose_blocks() {
   const GemmProblem& p = problem_;
-  const int64_t unit = 64;  // whole cache lines
+  const int64_t unit = 64;  // columns; a multiple of whole cache lines
   block_n_ = std::min(kMaxSums / unit / padded_rows(p.m) * unit, kMaxBias);
   blocks_ = ceil_div(p.n, block_n_);
   slices_ = std::clamp<int64_t>(std::min(ceil_div(kTasksWanted, p.batch * blocks_), p.k / kMinSlice), 1,

@@ -50,7 +50,7 @@ std::shared_ptr<const void> prepare_linear_dots(const KernelQuery& query, const 
   return make(query, kernel);
 }
 
-// The operands of Dots, then what it wants.
+// Scratch memory holds the operands of Dots, then the scratch memory of Dots.
 int64_t linear_dots_scratch(const KernelQuery& query, const GemvKernel& kernel) {
   const auto made = make(query, kernel);
   return (CheckedSize(made->operand_bytes()) + made->dots.scratch_bytes()).value();
@@ -68,11 +68,12 @@ void run_linear_dots(const KernelContext& c) {
   p.dots.run(c.input(0).data, {operands, weights}, c.scratch + p.operand_bytes());
 }
 
-// --- the row `gemv`, of weights as they are
+// --- the implementation `gemv`, for weights that are not quantized
 
 namespace {
 
-// Up to here a layer takes as long as reading its weights does; with more rows layers that run beside each other do better.
+// Up to this many rows a layer takes as long as reading its weights; with more rows, separate products that run in parallel are
+// faster.
 constexpr int64_t kMaxSharedRows = 16;
 
 std::optional<std::string> decline(const KernelQuery& query) {
