@@ -7,7 +7,7 @@ constexpr int kBlocksOfStep = 16;
 // Prefetch distance in bytes, in each stream. One cache line per step is prefetched into L2, so that the page is known when the
 // hardware prefetcher reaches it. Prefetching all lines, or into L1, is slower than no prefetching.
 constexpr int kWeightsAhead = 1024;
-constexpr int kStepBytes = 64 * kVectors;  // of weights
+constexpr int kStepBytes = 64 * kVectors;  // bytes of weights in a step
 
 // The part of a row of x that one step uses. The first vector of each pair meets the lower four bits of a vector of weights, the
 // second the upper four bits. Lane 4 i + v of scales and begins belongs to block 4 v + i. Weights are used as their four bits,

@@ -77,7 +77,7 @@ def value(c, s):
 
 def first_piece(f, slope, high):
     """f(t) = slope t + t^2 p(t)"""
-    start = high / 1000  # where the differences are accurate
+    start = high / 1000  # the differences are accurate from here on
     p = minimax(lambda t: (f(max(t, start)) / max(t, start) - slope) / max(t, start),
                 lambda t: 1 / max(t, high / 50), 0.0, high, DEGREE - 2)
     return [0.0, 0.0, slope] + powers_of_t(p, -high / 2, high / 2)

@@ -22,7 +22,7 @@ namespace {
 constexpr int64_t kPieceBytes = 32 << 10, kMaxPieceBytes = 512 << 10;
 constexpr int64_t kPiecesOfThread = 4;
 constexpr int64_t kMaxSums = 4 << 10;     // sums of a chunk, on the stack: half of L1
-constexpr int64_t kMaxColumns = 1 << 10;  // of a piece
+constexpr int64_t kMaxColumns = 1 << 10;  // columns of a chunk
 // Most rows of x at a time. With more of them, a chunk would have too few columns to read in long streams.
 constexpr int64_t kMaxRowsAtOnce = 64;
 

@@ -1,4 +1,4 @@
-// Collective ops between CPUs: done when the call returns.
+// Collective ops between CPUs. They have completed when the call returns.
 #include "backends/common/collective_kernels.h"
 
 #include <cstring>

@@ -1,6 +1,6 @@
-// attention and attention_grad on the CPU: how they are cut into leaves (attention_tasks.h), by shape alone.
-// Forward: tasks of one head and a range of queries. Backward: tasks of one key head and a range of keys.
-// A few queries are another way (backends/cpu/attention/decode).
+// attention and attention_grad on the CPU: splits them into leaf tasks (attention_tasks.h), by shape alone. A forward task takes
+// one head and a range of queries, a backward task one key head and a range of keys. Few queries have their own implementation
+// (backends/cpu/attention/decode).
 #include <algorithm>
 
 #include "backends/cpu/attention/attention_cut.h"
@@ -12,9 +12,9 @@ namespace {
 
 using Geometry = AttentionGeometry;
 
-constexpr int64_t kWantedTasks = 16;  // so that cores share the work evenly
+constexpr int64_t kWantedTasks = 16;  // enough for the cores to share the work evenly
 
-// Halves `most` until there are enough tasks.
+// Returns `most`, halved until there are enough tasks, but at least `least`.
 int64_t choose_length(int64_t most, int64_t least, int64_t total, int64_t others) {
   int64_t length = most;
   while (length > least && others * parts_over(total, length) < kWantedTasks) length /= 2;
@@ -22,7 +22,6 @@ int64_t choose_length(int64_t most, int64_t least, int64_t total, int64_t others
 }
 
 // --- forward
-// ---------------------------------------------------------------------------------------------------------
 
 struct ForwardCut {
   int64_t rows, parts, tasks;
@@ -64,10 +63,8 @@ void run_forward(const KernelContext& c) {
 }
 
 // --- backward
-// --------------------------------------------------------------------------------------------------------
 
-// Where keys are split among tasks, each leaves its share of dq in scratch: [part][batch][head][query][padded
-// size].
+// If keys are split among tasks, each task leaves its share of dq in scratch memory: [part][batch][head][query][padded size].
 struct BackwardCut {
   int64_t keys, parts, tasks;
   int64_t dq_ld, dq_head, dq_part;  // floats

@@ -1,4 +1,4 @@
-// cached_attention on the CPU: one step that starts the kernels of its parts.
+// cached_attention on the CPU: one step that runs the kernels of the ops it stands for.
 #include "backends/common/decomposed_cached_attention.h"
 #include "backends/cpu/kernels.h"
 

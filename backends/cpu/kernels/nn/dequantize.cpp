@@ -1,5 +1,5 @@
-// dequantize: the values of quantised weights, for readers that cannot work on the quants themselves, for example after rows of an
-// embedding have been looked up. The loop is that of the state format.
+// dequantize: computes the values of quantized weights for ops that cannot work on the quants themselves, for example after an
+// embedding lookup. The loop is that of the state format.
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/parallel/parallel.h"
 #include "backends/kernel.h"

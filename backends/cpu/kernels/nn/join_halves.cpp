@@ -1,4 +1,4 @@
-// join_halves: an f32 from its halves, for who reads a weight in f32 that is trained in bf16.
+// join_halves: makes an f32 from its two halves, for ops that read in f32 a weight that is trained in bf16.
 #include <bit>
 
 #include "backends/cpu/kernels.h"

@@ -1,8 +1,8 @@
-// cross_entropy(linear(x, weight), target) in pieces of rows. For each piece: logits = x weight^T into
-// scratch, the loss of its rows, and while they are in the cache the gradient over them; then dx = dlogits
-// weight and, where it is asked for, dweight += dlogits^T x. Pieces run one after the other, so that dweight is summed in one order.
-// Rows whose target is ignored take no part: where there are some, the others are copied together piece by piece, so that what
-// an ignored row holds reaches nothing but zeros of its own dx.
+// cross_entropy(linear(x, weight), target) in pieces (chunks of rows). For each piece: logits = x weight^T into scratch memory,
+// the loss of its rows and, while they are in the cache, the gradient, which overwrites them; then dx = dlogits weight and, if
+// requested, dweight += dlogits^T x. Pieces run one after the other, so that dweight is summed in one order. Rows whose target is
+// ignored take no part: if there are any, the other rows are gathered piece by piece, so that the content of an ignored row
+// affects nothing and its dx is zero.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -28,8 +28,8 @@ void narrow(const float* from, int64_t n, void* to) {
   for (int64_t i = 0; i < n; ++i) static_cast<T*>(to)[i] = T(from[i]);
 }
 
-// Computes the losses of the rows and writes the gradients of the logits over the logits; then, where x has another dtype, writes
-// these gradients in that dtype to `low`.
+// Computes the losses of the rows and overwrites the logits with their gradients. If x has another dtype, also writes these
+// gradients in that dtype to `low`.
 void finish_rows(const LogitPieces& pieces, const CrossEntropyJob& job, void* low) {
   const int64_t row_bytes = pieces.classes * bytes_of(pieces.wide);
   return parallel_rows(job.rows, 2 * row_bytes, [&](int64_t first, int64_t last) {
@@ -60,7 +60,7 @@ CrossEntropyJob job_of(const KernelContext& c, const LogitPieces& pieces) {
   return job;
 }
 
-// One run of the op.
+// The state of one run of the op.
 struct LogitRun {
   const KernelContext& c;
   const LogitPieces& pieces = c.prepared<LogitPieces>();
@@ -83,7 +83,7 @@ void clear(void* data, int64_t bytes) {
   });
 }
 
-// Rows of `bytes` each: to[i] = from[rows[i]].
+// to[i] = from[rows[i]], for rows of `bytes` each.
 void gather_rows(const void* from, std::span<const int64_t> rows, int64_t bytes, std::byte* to) {
   parallel_rows(static_cast<int64_t>(rows.size()), bytes, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i)
@@ -101,7 +101,7 @@ void scatter_rows(const std::byte* from, std::span<const int64_t> rows, int64_t 
   });
 }
 
-// What a piece reads and where its dx goes: in place, or gathered in scratch.
+// The operands of a piece and the place of its dx: in place, or gathered in scratch memory.
 struct PieceOperands {
   const std::byte *x, *target;
   std::byte* dx;
@@ -116,7 +116,7 @@ PieceOperands operands_in_place(const LogitRun& run, int64_t first) {
           pieces.gradients ? c.output(1).as<std::byte>() + feature * bytes_of(pieces.dx) : nullptr};
 }
 
-// Copies x and targets of these rows side by side. A piece may have more rows than are left: the rest of x is zeros, since old bytes
+// Copies x and targets of these rows side by side. If the piece has more rows than that, the rest of x is set to zero: old bytes
 // could be NaN, which a product with zero gradients would spread.
 PieceOperands gather_operands(const LogitRun& run, std::span<const int64_t> rows, int64_t piece_rows) {
   const int64_t x_bytes = run.pieces.hidden * bytes_of(run.pieces.dtype),
@@ -165,15 +165,15 @@ void run_piece(const LogitRun& run, const PieceProducts& products, int64_t first
   if (!run.all_count()) scatter_rows(at.dx, rows, pieces.hidden * bytes_of(pieces.dx), c.output(1).data);
 }
 
-// Zeros all outputs that no piece will write: losses and gradients of ignored rows, and dweight where no row counts.
+// Zeros all outputs that no piece will write: losses and gradients of ignored rows, and dweight if no row counts.
 void clear_the_rest(const LogitRun& run) {
   clear(run.job.row_loss + run.count, (run.pieces.rows - run.count) * static_cast<int64_t>(sizeof(double)));
   if (run.pieces.gradients && !run.all_count()) clear(run.c.output(1).data, run.c.output(1).bytes());
   if (run.pieces.weight_gradient && run.count == 0) clear(run.c.output(2).data, run.c.output(2).bytes());
 }
 
-// In f16 the gradients of logits would underflow. So they are kept this many times larger, and the division by the number of rows is
-// left out, until dx and dweight, which are f32, have been made of them and are scaled.
+// In f16 the gradients of logits would underflow. So they are multiplied by this and not divided by the number of rows; both are
+// made up for by scaling dx and dweight, which are f32.
 constexpr double kF16Boost = 1024;
 
 void scale_gradients(const KernelContext& c, double factor) {
@@ -204,7 +204,7 @@ void linear_cross_entropy(const KernelContext& c) {
     run_piece(run, products, first);
     first += products.rows;
   }
-  // Where no row counts the factor is infinite, and the gradients are zeros already.
+  // If no row counts, the factor is infinite, and the gradients are zeros already.
   if (boosted && std::isfinite(dy_factor)) scale_gradients(c, dy_factor / kF16Boost);
   write_loss(c.output(), run.job, op.reduction, pieces.rows);
 }

@@ -1,5 +1,5 @@
-// cross_entropy and its gradient. Rows are independent; the losses of rows and the weights that a mean
-// divides by are added in row order, in f64.
+// cross_entropy and its gradient, and bce. Rows are independent; the losses of rows, and the weights that are a mean's
+// denominator, are added in row order, in f64.
 #include "backends/cpu/loss/cross_entropy.h"
 
 #include <cmath>
@@ -43,7 +43,7 @@ void write_loss(const TensorView& out, const CrossEntropyJob& job, Reduction red
 
 namespace {
 
-// The class weights in the dtype of the arithmetic, in scratch; and their sum.
+// Converts the class weights to the dtype of the arithmetic, in scratch memory, and sums them.
 void set_weights(CrossEntropyJob& job, const TensorView& weight, std::byte* room) {
   job.weight = room;
   job.weight_sum = 0;
@@ -130,7 +130,7 @@ int64_t forward_scratch(const KernelQuery& query) {
 
 int64_t backward_scratch(const KernelQuery& query) { return weight_scratch(query, 4); }
 
-// PyTorch's: logarithms are clamped at -100.
+// Binary cross-entropy as in PyTorch: logarithms are clamped at -100.
 template <class T>
 void bce_range(const T* p, const T* t, T* y, int64_t first, int64_t last) {
   using A = std::conditional_t<std::is_same_v<T, double>, double, float>;

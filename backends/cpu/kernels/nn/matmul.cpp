@@ -1,6 +1,6 @@
-// matmul and linear on the CPU. A plain product is described to Gemm once, when a plan is made: batch axes that lie evenly
-// in both operands become the product's own batch; what is left is a list of offsets. Forms that are more have ways of their
-// own (product_ways.h) or are done in parts.
+// matmul and linear on the CPU. A plain product is described to Gemm once, when a plan is made: batch axes with regular strides
+// in both operands become the product's own batch, and the others a list of offsets. Other forms have their own implementations
+// (product_ways.h) or are decomposed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 struct Products {
   std::shared_ptr<const Gemm> gemm;
-  std::vector<BatchOffsets> offsets;  // one run of `gemm` each; empty when the result is
+  std::vector<BatchOffsets> offsets;  // one run of `gemm` each; empty if the result is empty
   bool has_bias = false, has_addend = false;
 };
 
@@ -28,7 +28,7 @@ struct Described {
   std::vector<BatchOffsets> offsets;
 };
 
-// x [rows, 1, k]: so many products of one row each.
+// For x [rows, 1, k]: makes the product a batch of products of one row each.
 void make_batch_of_rows(GemmProblem& problem) {
   problem.batch = problem.m;
   problem.m = 1;
@@ -93,7 +93,7 @@ constexpr KernelImpl kGemm = {.name = "gemm",
 
 }  // namespace
 
-// The last is the reference, for nodes that are one product.
+// The last implementation of each op takes every node that is a single product.
 std::span<const OpKernel> matmul_kernels() {
   static const OpKernel kernels[] = {{"matmul", kDecomposed<ops::Matmul, DecomposedMatmul, kernels_for>},
                                      {"matmul", kGemm<ops::Matmul>},

@@ -1,6 +1,5 @@
-// layer_norm, rms_norm and their gradients. A row is read from memory once and stays in the cache for the
-// statistics and the result; sums over rows (dweight, dbias) are kept per block of rows and added in one
-// fixed order.
+// layer_norm, rms_norm and their gradients. A row is read from memory once and stays in the cache for the statistics and the
+// result. Sums over rows (dweight, dbias) are kept per block of rows and added in one fixed order.
 #include "backends/cpu/kernels/nn/norm.h"
 
 #include "backends/cpu/simd/highway_targets.h"
@@ -21,7 +20,8 @@ struct Statistics {
   Vec mean, inverse;  // 1 / sqrt(variance + eps)
 };
 
-// The variance is taken around the mean, in a second pass over the cached row: one pass would cancel.
+// Computes the statistics of a row. The variance is taken around the mean, in a second pass over the cached row: in a single pass
+// it would suffer from cancellation.
 template <bool kCenter, class T>
 Statistics statistics_of(const T* x, int64_t n, double eps) {
   const auto count = static_cast<float>(n);
@@ -56,8 +56,8 @@ void norm_range(const NormJob& job, int64_t first, int64_t last) {
   }
 }
 
-// What the gradient of a row needs besides its elements: with g = dy weight and z the normalised row,
-// dx = (g - mean(g) - z mean(g z)) / sigma; no mean(g) without a centre.
+// The sums that the gradient of a row needs: with g = dy weight and z the normalized row, dx = (g - mean(g) - z mean(g z)) /
+// sigma; rms_norm has no mean(g).
 struct GradientSums {
   Vec mean, inverse, mean_g, mean_gz;
 };
@@ -83,7 +83,7 @@ GradientSums sums_of(const NormJob& job, const T* x, const T* dy) {
           hn::Set(kF32, sum_lanes(gz_sum) / count * inverse)};
 }
 
-// kRows rows at a time, so that the sums over rows are loaded and stored once for all of them.
+// Computes kRows rows together, so that the sums over rows are loaded and stored once for all of them.
 template <bool kCenter, bool kStream, int kRows, class T>
 void gradient_rows(const NormJob& job, int64_t first, float* dweight, float* dbias) {
   const auto* weight = static_cast<const float*>(job.weight);
@@ -116,7 +116,7 @@ void gradient_rows(const NormJob& job, int64_t first, float* dweight, float* dbi
 
 template <bool kCenter, bool kStream, class T>
 void gradient_range(const NormJob& job, int64_t first, int64_t last, float* dweight, float* dbias) {
-  constexpr int kRows = 2;  // more streams of rows than this fall out of the first-level cache's sets
+  constexpr int kRows = 2;  // with more streams of rows, L1 cache sets overflow
   int64_t row = first;
   for (; row + kRows <= last; row += kRows)
     gradient_rows<kCenter, kStream, kRows, T>(job, row, dweight, dbias);
@@ -136,7 +136,7 @@ void rows_of(const NormJob& job, int64_t first, int64_t last, float* dweight, fl
   run(job, first, last, dweight, dbias);
 }
 
-// dweight and dbias, where not null, gain the sums of these rows.
+// Computes rows [first, last). The sums over these rows are added to dweight and dbias if they are not null.
 void norm_rows(const NormJob& job, int64_t first, int64_t last, float* dweight, float* dbias) {
   dispatch_rows(job.dtype, [&]<class T>(TypeTag<T>) { rows_of<T>(job, first, last, dweight, dbias); });
 }
@@ -172,7 +172,7 @@ int64_t normalized_size(const TensorView& x, int64_t num_axes) {
   return n;
 }
 
-// `vector` itself when it has the dtype that arithmetic is done in, or its conversion in `room`.
+// Returns `vector` itself if it has the dtype of the arithmetic, else its conversion, which takes memory from `room`.
 const void* widened(const TensorView& vector, DType to, std::byte*& room) {
   if (vector.dtype == to) return vector.data;
   void* wide = room;
@@ -210,7 +210,7 @@ void run_forward(const KernelContext& c, NormJob job, bool has_weight, bool has_
                 [&](int64_t first, int64_t last) { run_rows(job, first, last, nullptr, nullptr); });
 }
 
-// sums[j] = the blocks' partial sums of column j, added in order.
+// sums[j] = the partial sums of column j of all blocks, added in order.
 template <class T>
 void add_blocks(const T* partial, int64_t blocks, int64_t n, T* sums) {
   parallel_ranges(n, 1024, [&](int64_t first, int64_t last) {
@@ -220,7 +220,7 @@ void add_blocks(const T* partial, int64_t blocks, int64_t n, T* sums) {
   });
 }
 
-// Room for the sums of n columns of each block; null when not wanted.
+// Takes memory from `room` for the sums of n columns of each block; returns null if not wanted.
 template <class T>
 T* partial_sums(bool wanted, int64_t blocks, int64_t n, std::byte*& room) {
   if (!wanted) return nullptr;
@@ -229,14 +229,14 @@ T* partial_sums(bool wanted, int64_t blocks, int64_t n, std::byte*& room) {
   return sums;
 }
 
-// Block b's sums, set to zero.
+// Returns the sums of block b, set to zero.
 template <class T>
 T* cleared(T* sums, int64_t b, int64_t n) {
   if (sums) std::fill_n(sums + b * n, n, T(0));
   return sums ? sums + b * n : nullptr;
 }
 
-// dx of rows [first, last) gains the residual.
+// Adds the residual to dx of rows [first, last).
 void add_residual(const NormJob& job, const void* residual, int64_t first, int64_t last) {
   dispatch(job.dtype, [&]<class T>(TypeTag<T>) {
     using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
@@ -247,14 +247,14 @@ void add_residual(const NormJob& job, const void* residual, int64_t first, int64
   });
 }
 
-// What is done to the rows of a gradient beside dx, dweight and dbias.
+// Further work on the rows of a gradient, besides dx, dweight and dbias.
 struct Beside {
   const void* residual = nullptr;
-  std::optional<NormJob> forward;  // makes the norm's own output again
+  std::optional<NormJob> forward;  // recomputes the norm's own output
 };
 
-// Few rows at a time, so that they are still in the cache for what comes beside. The output first: dx may be
-// written over x.
+// Processes few rows at a time, so that they are still in the cache for the further work. The output comes first, since dx may
+// overwrite x.
 void run_gradient_rows(const NormJob& job, const Beside& beside, int64_t first, int64_t last, void* dweight,
                        void* dbias) {
   if (!beside.residual && !beside.forward) return run_rows(job, first, last, dweight, dbias);
@@ -312,7 +312,7 @@ void run_backward(const KernelContext& c, const Op& op) {
     run_gradient<float>(c, job, beside, op.want_weight, want_bias, room);
 }
 
-// Conversions of weight and bias, then the partial sums of the gradients.
+// Scratch memory holds the conversions of weight and bias, then the partial sums of the gradients.
 int64_t scratch_for(const KernelQuery& query, int64_t num_axes, int converted, int sums) {
   const TensorType& x = query.inputs[0];
   int64_t n = 1;

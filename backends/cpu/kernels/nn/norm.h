@@ -1,4 +1,4 @@
-// What the files of the norm kernels (norm*.cpp) hand to each other: plain data that stays as it is during a call.
+// Plain data that the files of the norm kernels (norm*.cpp) share; it is fixed for a call.
 #pragma once
 
 #include <algorithm>
@@ -8,22 +8,22 @@
 
 namespace genesis::cpu {
 
-// Rows of n elements. weight, bias, dweight and dbias are f32 (f64 for f64) and null where there is none.
+// A batch of rows of n elements. weight, bias, dweight and dbias are f32 (f64 for f64), and null if the node has none.
 struct NormJob {
   DType dtype = DType::f32;
   const void* x = nullptr;
   const void* dy = nullptr;  // gradients only
-  void* y = nullptr;         // or dx
+  void* y = nullptr;         // dx in a gradient
   const void* weight = nullptr;
   const void* bias = nullptr;
   int64_t n = 1;
   double eps = 0;
-  bool center = false;  // layer_norm; otherwise rms_norm
+  bool center = false;  // true for layer_norm, false for rms_norm
   bool stream = false;
 };
 
-// How rows are cut into blocks for sums over rows. Each block is summed by itself, then the blocks are added in order. The number of
-// blocks depends on the shape alone, so results do not depend on the number of threads.
+// The blocks of rows for sums over rows. Each block is summed by itself, then the blocks are added in order. The number of blocks
+// depends only on the shape, so results do not depend on the number of threads.
 struct RowBlocks {
   int64_t count, rows_each;
 
@@ -35,7 +35,7 @@ struct RowBlocks {
   }
 };
 
-// Computes rows [first, last) in f64, for which there is no SIMD code; the sums over these rows are added to dweight and dbias.
+// Computes rows [first, last) in f64, for which there is no SIMD code. The sums over these rows are added to dweight and dbias.
 void norm_rows_f64(const NormJob& job, int64_t first, int64_t last);
 void norm_gradient_rows_f64(const NormJob& job, int64_t first, int64_t last, double* dweight, double* dbias);
 

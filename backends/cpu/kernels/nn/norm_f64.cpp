@@ -1,4 +1,4 @@
-// layer_norm and rms_norm in f64: plain loops, used for checks rather than for speed.
+// layer_norm and rms_norm in f64: plain loops, meant for checks rather than for speed.
 #include <cmath>
 
 #include "backends/cpu/kernels/nn/norm.h"

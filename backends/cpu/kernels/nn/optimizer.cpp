@@ -1,5 +1,5 @@
-// Optimizer updates and sums of squares: one pass over memory. Arithmetic is f32 whatever the parameter and
-// gradient are stored as: other dtypes pass through small buffers in the first-level cache.
+// Optimizer updates and sums of squares, in one pass over memory. Arithmetic is f32 (f64 for an f64 parameter) whatever the
+// dtypes of parameter and gradient: other dtypes pass through small buffers in the L1 cache.
 #include "backends/cpu/kernels/nn/optimizer_job.h"
 
 #include "backends/cpu/simd/highway_targets.h"
@@ -23,7 +23,7 @@ void convert(const From* from, int64_t n, To* to) {
   each_vector(n, [&](int64_t i, auto part) { store(load(from + i, part), to + i, part); });
 }
 
-// Elements [at, at + n) as f32: where they are, or converted into `buffer`.
+// Returns elements [at, at + n) as f32: in place, or converted into `buffer`.
 const float* as_f32(const void* data, DType dtype, int64_t at, int64_t n, float* buffer) {
   if (dtype == DType::f32) return static_cast<const float*>(data) + at;
   if (dtype == DType::f64)
@@ -35,7 +35,7 @@ const float* as_f32(const void* data, DType dtype, int64_t at, int64_t n, float*
   return buffer;
 }
 
-// Where f32 results of elements [at, ...) go before put_back().
+// Returns the memory for the f32 results of elements from `at` on: in place, or `buffer`, which put_back() then converts.
 float* room_for(void* data, DType dtype, int64_t at, float* buffer) {
   return dtype == DType::f32 ? static_cast<float*>(data) + at : buffer;
 }
@@ -94,7 +94,7 @@ void run_rule(const UpdateJob& job, int64_t first, int64_t last) {
   }
 }
 
-// Elements [first, last).
+// Updates elements [first, last).
 void update_range(const UpdateJob& job, int64_t first, int64_t last) {
   if (job.rule == UpdateRule::kAdam) return run_rule<AdamRule, true, true>(job, first, last);
   if (job.rule == UpdateRule::kLion) return run_rule<LionRule, true, false>(job, first, last);
@@ -102,7 +102,7 @@ void update_range(const UpdateJob& job, int64_t first, int64_t last) {
   run_rule<SgdRule, false, false>(job, first, last);
 }
 
-// Blocks are summed in f32 lanes and added in f64.
+// Returns the sum of squares. Blocks are summed in f32 lanes and added in f64.
 double sum_squares(const void* data, DType dtype, int64_t first, int64_t last) {
   constexpr int64_t kBlock = 4 * kChunk;
   HWY_ALIGN float buffer[kBlock];
@@ -145,7 +145,7 @@ HWY_EXPORT(sum_squares);
 
 namespace {
 
-constexpr int64_t kUnit = 4096;           // elements: work is cut at multiples of it
+constexpr int64_t kUnit = 4096;           // elements; work is split at multiples of it
 constexpr int64_t kSumPiece = 256 << 10;  // elements of one partial sum
 
 double real_scalar(const TensorView& x) { return x.dtype == DType::f64 ? *x.as<double>() : *x.as<float>(); }
@@ -153,7 +153,7 @@ double step_of(const TensorView& x) {
   return static_cast<double>(x.dtype == DType::i64 ? *x.as<int64_t>() : *x.as<int32_t>());
 }
 
-// A step to skip: what goes in comes out. In a plan that updates in place there is nothing to do.
+// Skips an update: outputs are copies of inputs. In a plan that updates in place there is nothing to do.
 void keep(const TensorView& from, const TensorView& to) {
   if (from.data != to.data) std::memcpy(to.data, from.data, static_cast<size_t>(from.bytes()));
 }
@@ -168,7 +168,7 @@ void run_job(const UpdateJob& job) {
   });
 }
 
-// The parameter is input 0, its gradient input 1.
+// Runs an update whose parameter is input 0 and whose gradient is input 1.
 void run_update(const KernelContext& c, UpdateJob& job) {
   job.dtype = c.input(0).dtype;
   job.gradient_dtype = c.input(1).dtype;
@@ -195,13 +195,13 @@ void sgd_update(const KernelContext& c) {
   run_update(c, job);
 }
 
-// A parameter in halves, and where its new ones go.
+// A parameter kept as two halves, and the destination of the new halves.
 struct HalvedParameter {
   const uint16_t *upper, *lower;
   uint16_t *upper_out, *lower_out;
 };
 
-// Joined, updated and split again a unit at a time.
+// Joins, updates and splits the parameter again, one unit at a time.
 void run_halves_job(const UpdateJob& whole, const HalvedParameter& p) {
   parallel_rows((whole.n + kUnit - 1) / kUnit, kUnit * 20, [&](int64_t first, int64_t last) {
     alignas(64) float buffer[kUnit];
@@ -229,7 +229,7 @@ void run_halves_job(const UpdateJob& whole, const HalvedParameter& p) {
   });
 }
 
-// What all parameters share.
+// Returns the fields of the job that all parameters of the node share.
 UpdateJob adam_job(const KernelContext& c, const ops::AdamUpdate& op) {
   UpdateJob job{.rule = UpdateRule::kAdam, .lr = real_scalar(c.input(0))};
   const double step = step_of(c.input(1));
@@ -242,7 +242,7 @@ UpdateJob adam_job(const KernelContext& c, const ops::AdamUpdate& op) {
   return job;
 }
 
-// Everything of parameter k but itself.
+// Sets all operands of parameter k except the parameter itself.
 void set_operands(UpdateJob& job, const KernelContext& c, const ops::AdamUpdate& op, int k) {
   const TensorView& gradient = c.input(op.gradient(k));
   const double weight_decay = op.weight_decays[static_cast<size_t>(k)];
@@ -257,7 +257,7 @@ void set_operands(UpdateJob& job, const KernelContext& c, const ops::AdamUpdate&
   job.weight_decay = op.decoupled ? 0 : weight_decay;
 }
 
-// The parameter that begins behind `at` elements of holder i.
+// Updates the parameter that begins at element `at` of holder i.
 void run_adam_job(UpdateJob& job, const KernelContext& c, const ops::AdamUpdate& op, int i, int64_t at) {
   const TensorView &from = c.input(op.holder(i)), &to = c.output(op.output_of(op.holder(i)));
   if (op.is_halved()) {
@@ -301,14 +301,14 @@ void lion_update(const KernelContext& c) {
 
 int64_t sum_pieces(int64_t n) { return (n + kSumPiece - 1) / kSumPiece; }
 
-// Partial sums of all tensors.
+// Scratch memory holds the partial sums of all tensors.
 int64_t sum_squares_scratch(const KernelQuery& query) {
   CheckedSize pieces = 0;
   for (const TensorType& x : query.inputs) pieces += sum_pieces(x.numel());
   return (pieces * sizeof(double)).value();
 }
 
-// Piece `i` of all tensors, counted through.
+// Returns the sum of squares of piece `i`, numbered through all tensors.
 double sum_squares_of_piece(std::span<const TensorView> tensors, int64_t i) {
   const TensorView* x = tensors.data();
   for (; i >= sum_pieces(x->numel()); ++x) i -= sum_pieces(x->numel());
@@ -316,8 +316,8 @@ double sum_squares_of_piece(std::span<const TensorView> tensors, int64_t i) {
                                            std::min(x->numel(), (i + 1) * kSumPiece));
 }
 
-// Pieces of all tensors are shared out at once: most tensors of a model are too small for many threads. Each tensor's
-// pieces are added up before those of the next.
+// Distributes the pieces of all tensors to the threads at once: most tensors of a model are too small for many threads. The
+// pieces of each tensor are added up before those of the next.
 void sum_squares(const KernelContext& c) {
   auto* partial = reinterpret_cast<double*>(c.scratch);
   int64_t pieces = 0;

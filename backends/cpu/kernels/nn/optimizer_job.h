@@ -1,4 +1,4 @@
-// One call of the optimizer's SIMD code: plain data that stays as it is during the call. Used by optimizer.cpp only.
+// One call of the optimizer's SIMD code: plain data, fixed for the call.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,7 @@ namespace genesis::cpu {
 
 enum class UpdateRule : uint8_t { kSgd, kAdam, kLion };
 
-// Elementwise over one parameter; `m` and `v` are f32, or f64 with an f64 parameter. Outputs may be the
-// inputs.
+// An elementwise update of one parameter. `m` and `v` are f32, or f64 for an f64 parameter. Outputs may be the inputs.
 struct UpdateJob {
   UpdateRule rule = UpdateRule::kSgd;
   DType dtype = DType::f32, gradient_dtype = DType::f32;
@@ -18,9 +17,9 @@ struct UpdateJob {
   void *p_out = nullptr, *m_out = nullptr, *v_out = nullptr;
   int64_t n = 0;
 
-  double lr = 0, scale = 1;     // scale: of the gradient
-  double weight_decay = 0;      // added to the gradient
-  double shrink = 1;            // of the parameter: 1 - lr * weight decay where that is decoupled
+  double lr = 0, scale = 1;     // `scale` multiplies the gradient
+  double weight_decay = 0;      // times the parameter, added to the gradient
+  double shrink = 1;            // multiplies the parameter: 1 - lr * weight decay if decoupled
   double beta1 = 0, beta2 = 0;  // sgd: momentum in beta1
   double dampening = 0;
   bool nesterov = false, first_step = false;

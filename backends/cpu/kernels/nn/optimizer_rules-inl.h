@@ -1,5 +1,5 @@
-// The optimizers' formulas, each written once, for vectors of f32 and for double alike. Compiled once per
-// instruction set, like row_simd-inl.h.
+// The formulas of the optimizers, each written once for vectors of f32 and for double. Compiled once per instruction set, like
+// row_simd-inl.h.
 #if defined(GENESIS_BACKENDS_CPU_OPTIMIZER_RULES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GENESIS_BACKENDS_CPU_OPTIMIZER_RULES_INL_H_
 #undef GENESIS_BACKENDS_CPU_OPTIMIZER_RULES_INL_H_
@@ -15,7 +15,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace genesis::cpu::HWY_NAMESPACE {
 
-// A number of the formulas: a vector of f32, or a double.
+// A vector of f32 with the operators of a number; the formulas also take double.
 struct Number {
   Vec v;
   HWY_INLINE Number(Vec vector) : v(vector) {}
@@ -26,7 +26,7 @@ HWY_INLINE Number operator-(Number a, Number b) { return hn::Sub(a.v, b.v); }
 HWY_INLINE Number operator*(Number a, Number b) { return hn::Mul(a.v, b.v); }
 HWY_INLINE Number operator/(Number a, Number b) { return hn::Div(a.v, b.v); }
 HWY_INLINE Number root(Number x) { return hn::Sqrt(x.v); }
-HWY_INLINE Number sign(Number x) {  // 0 of 0, NaN of NaN
+HWY_INLINE Number sign(Number x) {  // 0 for 0, NaN for NaN
   const auto itself = hn::Or(hn::IsNaN(x.v), hn::Eq(x.v, hn::Zero(kF32)));
   return hn::IfThenElse(itself, x.v, hn::CopySign(hn::Set(kF32, 1.0f), x.v));
 }
@@ -34,7 +34,7 @@ HWY_INLINE double root(double x) { return std::sqrt(x); }
 HWY_INLINE double sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
 
 template <class N>
-struct UpdatedElement {  // parameter, gradient and moments of one
+struct UpdatedElement {  // parameter, gradient and moments of one element
   N p, g, m, v;
 };
 

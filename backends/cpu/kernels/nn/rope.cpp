@@ -1,6 +1,6 @@
-// rope on the CPU. A task rotates some times (rows of the batch with positions of their own, or all rows at
-// once): it makes the cosines and sines of one time in scratch and uses them for every head. Angles are
-// reduced in double precision, so that positions of a million rotate as exactly as small ones.
+// rope on the CPU. A task rotates some positions of the sequence. For each it computes the cosines and sines once, in scratch
+// memory, and uses them for every head, and for every batch entry with the same positions. Angles are reduced in double
+// precision, so that a position of a million is as accurate as a small one.
 #include <cmath>
 #include <numbers>
 #include <vector>
@@ -24,8 +24,8 @@ HWY_BEFORE_NAMESPACE();
 namespace genesis::cpu::HWY_NAMESPACE {
 namespace {
 
-// Cosines and sines of position * frequency for `n` pairs. The angle is reduced by multiples of pi/2 in double precision; the rest
-// goes through the polynomials of Cephes' sinf and cosf in float.
+// Computes the cosines and sines of position * frequency for `n` pairs. The angle is reduced by multiples of pi/2 in double
+// precision; the remainder goes through the polynomials of Cephes' sinf and cosf in float.
 void make_table(double position, const double* frequencies, int64_t n, float* cosines, float* sines) {
   for (int64_t i = 0; i < n; ++i) {
     const double angle = position * frequencies[i], turns = std::nearbyint(angle * (2 / std::numbers::pi));
@@ -105,11 +105,11 @@ struct Prepared {
   int64_t batch, time, heads, size, pairs;
   int64_t rotated;                  // heads that rotate; the rest pass through
   bool own_positions;               // [batch, time]
-  bool given, own_frequencies;      // whether frequencies are an input; and one [batch, pairs], of each row
-  std::vector<double> frequencies;  // of each pair, negative to rotate back; empty where they are an input
+  bool given, own_frequencies;      // frequencies are an input; they are [batch, pairs], one set per batch entry
+  std::vector<double> frequencies;  // of each pair, negated for an inverse rotation; empty if they are an input
 
-  // Work is counted in rows of positions: one for each time, or for each time of each batch entry where these have positions or
-  // frequencies of their own. `shared` batch entries are rotated by one row of positions; a piece is `grain` of such rows.
+  // Work is counted in rows of positions: one per time step, or one per time step and batch entry if batch entries have their own
+  // positions or frequencies. One row of positions rotates `shared` batch entries. A piece is `grain` of these rows, one task.
   bool per_row() const { return own_positions || own_frequencies; }
   int64_t rows() const { return per_row() ? batch * time : time; }
   int64_t shared() const { return per_row() ? 1 : batch; }
@@ -172,7 +172,7 @@ void rotate_f64(const RopeRow& row) {
   }
 }
 
-// Writes the cosines and the sines of row `index` of the positions.
+// Writes the cosines and sines of row `index` of the positions.
 void make_row_table(const KernelContext& c, const Prepared& p, int64_t index, std::byte* cosines,
                     std::byte* sines) {
   const int64_t at = p.own_positions ? index : index % p.time;
@@ -189,7 +189,7 @@ void make_row_table(const KernelContext& c, const Prepared& p, int64_t index, st
   ()(position, frequencies, p.pairs, reinterpret_cast<float*>(cosines), reinterpret_cast<float*>(sines));
 }
 
-// Rotates what row `index` of the positions belongs to, in all batch entries that share it.
+// Rotates the elements at row `index` of the positions, in all batch entries that share it.
 void run_row(const KernelContext& c, const Prepared& p, int64_t index, std::byte* scratch) {
   std::byte* sines = scratch + p.table_bytes() / 2;
   make_row_table(c, p, index, scratch, sines);

@@ -1,5 +1,4 @@
-// What kernels/nn/rope.cpp hands to its per-instruction-set code. Invariant: x may be y, else they do not
-// overlap.
+// Plain data that rope.cpp passes to its code per instruction set. Invariant: x may be y, otherwise they do not overlap.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +7,11 @@
 
 namespace genesis::cpu {
 
-// The pairs to rotate in `heads` neighbouring heads of one time.
+// The pairs to rotate in `heads` adjacent heads of one time step.
 struct RopeRow {
   const void* x;
   void* y;
-  const void *cosines, *sines;  // of each pair; doubles for f64, else floats
+  const void *cosines, *sines;  // one per pair; doubles for f64, else floats
   int64_t heads, size, pairs;
   RopeKind kind;
   bool stream;  // y is larger than the caches and its vectors are aligned

@@ -1,5 +1,5 @@
-// Choosing an index per row: multinomial and sample_logits. A row is handled by one thread; its random
-// numbers depend on the row's place only.
+// Draws an index per row: multinomial and sample_logits. One thread handles a row, and its random numbers depend only on the
+// position of the row (or on the row's own seed and step).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -45,26 +45,27 @@ struct Candidates {
   float* weights;   // exp((logit - greatest) / temperature)
   uint32_t* keys;   // unsigned numbers in the order of the logits
   int32_t* places;  // indices in the row
-  int32_t* list;    // scratch of find_cut()
+  int32_t* list;    // scratch memory of find_cut()
   int64_t n;
-  int bits;  // of a weight as an integer (whole_weight)
+  int bits;  // bits of a weight as an integer (whole_weight)
 
   uint64_t weight(int64_t i) const { return whole_weight(weights[i], bits); }
 };
 constexpr int64_t kCandidateBytes = 20;  // per token
 
-// Which tokens stay: all with a key greater than `key`, and of those with that very key the first `ties`.
+// The tokens to keep: all with a key greater than `key`, and the first `ties` of those with exactly that key.
 struct Cut {
   uint32_t key;
   int64_t ties;
 };
 
-// One level of find_cut(): the sums of weights by some bits of the key.
+// The state of one level of find_cut(): the sums of weights by some bits of the key.
 struct Bins {
   uint64_t mass[2048];
 };
 
-// Adds up bins from the top until `above` and the next bin together reach `wanted`; returns that bin, which `above` leaves out.
+// Adds up bins from the top until `above` and the next bin together reach `wanted`. Returns that bin, which `above` does not
+// include.
 int find_bin(const Bins& bins, int size, uint64_t wanted, uint64_t& above) {
   for (int bin = size - 1; bin > 0; --bin) {
     if (above + bins.mass[bin] >= wanted) return bin;
@@ -73,9 +74,9 @@ int find_bin(const Bins& bins, int size, uint64_t wanted, uint64_t& above) {
   return 0;
 }
 
-// Finds the smallest set of tokens, those with the greatest keys, whose weights add up to at least `wanted` (not 0). A radix search
-// from the top: each level adds up the weights by 11 bits of the key, or 10, and only the tokens of the bin in which the sum is
-// reached go on to the next level.
+// Returns the smallest set of tokens with the greatest keys whose weights sum to at least `wanted` (not 0). This is a radix
+// search from the top: each level sums the weights by 11 (in the last level 10) bits of the key, and only the tokens of the bin
+// in which the sum is reached go on to the next level.
 template <class Weight>
 Cut find_cut(const Candidates& c, uint64_t wanted, const Weight& weight) {
   constexpr int kShift[] = {21, 10, 0}, kSize[] = {2048, 2048, 1024};
@@ -138,7 +139,7 @@ uint64_t total_of(const Candidates& c) {
   return total;
 }
 
-// The first token at which the running sum of weights passes `target`.
+// Returns the first token at which the running sum of weights exceeds `target`.
 int64_t token_at(const Candidates& c, uint64_t target) {
   uint64_t sum = 0;
   for (int64_t i = 0; i < c.n; ++i) {
@@ -181,7 +182,7 @@ int64_t sample_row(Candidates& c, const SampleSettings& settings, uint32_t word)
   return c.places[token_at(c, share_of(total_of(c), word))];
 }
 
-// The setting of a row: a tensor of settings has one element for all rows, or one for each.
+// Returns the setting of a row. A tensor of settings has one element for all rows, or one per row.
 template <class T>
 T setting_of(const TensorView& setting, int64_t row) {
   return setting.as<T>()[setting.numel() == 1 ? 0 : row];
@@ -194,7 +195,7 @@ SampleSettings settings_of(const KernelContext& c, int64_t row) {
           setting_of<float>(c.input(4), row), c.num_inputs() == 6 ? setting_of<float>(c.input(5), row) : 0};
 }
 
-// The random word of a row. Where rows have seeds and steps of their own, a row draws what it would draw as the only row.
+// Returns the random word of a row. If rows have their own seeds and steps, a row draws the same word as if it were the only row.
 uint32_t word_of_row(const TensorView& rng, int64_t stream, int64_t row) {
   if (rng.rank == 1) return draw_of(rng, stream).word(row);
   const int64_t *seeds = rng.as<int64_t>(), *steps = seeds + rng.numel() / 2;
@@ -235,7 +236,7 @@ int64_t sample_scratch(const KernelQuery& query) {
 // --- multinomial
 
 struct Weighted {
-  double time;  // drawn from an exponential distribution: when the element arrives
+  double time;  // arrival time of the element, drawn from an exponential distribution
   int64_t place;
 };
 
@@ -243,7 +244,7 @@ bool earlier(const Weighted& a, const Weighted& b) {
   return a.time != b.time ? a.time < b.time : a.place < b.place;
 }
 
-// A weight that is negative, infinite or NaN is a fault; it counts as 0.
+// Returns the weight, or reports one that is negative, infinite or NaN and returns 0.
 float usable(float weight, Fault* fault) {
   if (weight >= 0 && weight <= std::numeric_limits<float>::max()) return weight;
   fault->report(static_cast<int64_t>(weight < 0 ? -1 : std::numeric_limits<int64_t>::max()),
@@ -269,8 +270,8 @@ void draw_with_replacement(const KernelContext& c, const Draw& draw, int64_t row
   }
 }
 
-// Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006: element i arrives after a time that is exponentially
-// distributed with rate w_i, and the first elements to arrive are the sample.
+// Algorithm of Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006: element i arrives after a time that is
+// exponentially distributed with rate w_i, and the first elements to arrive are the sample.
 void draw_without_replacement(const KernelContext& c, const Draw& draw, int64_t row, int64_t n,
                               Weighted* times) {
   const int64_t samples = c.output().dim(-1);

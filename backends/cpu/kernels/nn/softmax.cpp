@@ -1,6 +1,5 @@
-// Softmax, log-softmax, causal softmax and their gradients. Along the last axis a row is read from memory
-// once and stays in the cache until its result is written; along another axis, vectors of columns take the
-// place of rows.
+// Softmax, log-softmax, causal softmax and their gradients. Along the last axis, a row is read from memory once and stays in the
+// cache until its result is written. Along another axis, vectors of columns are processed instead of rows.
 #include "backends/cpu/kernels/nn/softmax.h"
 
 #include "backends/cpu/simd/highway_targets.h"
@@ -16,14 +15,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace genesis::cpu::HWY_NAMESPACE {
 
-constexpr int64_t kRowBuffer = 16384;  // longer rows compute their exponentials twice
+constexpr int64_t kRowBuffer = 16384;  // elements; longer rows compute their exponentials twice
 
 template <class T>
 void fill(T* y, int64_t n, float value) {
   for (int64_t i = 0; i < n; ++i) y[i] = T(value);
 }
 
-// y = exp(scale (x - max)) / sum through `e`, a row of f32.
+// y = exp(scale (x - max)) / sum, with the exponentials in `e`, a row of f32.
 template <bool kStream, class T>
 void short_softmax(const T* x, T* y, int64_t n, float scale, float* e) {
   const ExpScale exp_scale(scale);
@@ -81,7 +80,7 @@ void softmax_range(const SoftmaxJob& job, int64_t first, int64_t last) {
   }
 }
 
-// dx = scale y (dy - sum(y dy)), or dy - exp(y) sum(dy) for a logarithm.
+// dx = scale y (dy - sum(y dy)), or dx = dy - exp(y) sum(dy) for log_softmax.
 template <class T, bool kStream>
 void gradient_range(const SoftmaxJob& job, int64_t first, int64_t last) {
   for (int64_t row = first; row < last; ++row) {
@@ -107,7 +106,7 @@ void gradient_range(const SoftmaxJob& job, int64_t first, int64_t last) {
   }
 }
 
-// --- another axis than the last: one vector of columns at a time, along all n rows
+// --- along another axis than the last: one vector of columns at a time, over all n rows
 
 template <class T, class P>
 void softmax_columns(const T* x, T* y, int64_t n, int64_t stride, bool log, P part) {
@@ -142,8 +141,8 @@ void gradient_columns(const T* y, const T* dy, T* dx, int64_t n, int64_t stride,
   }
 }
 
-// Column vectors [first, last) of all outer indices; the columns of one outer index are cut into vectors
-// alike.
+// Processes column vectors [first, last), numbered over all outer indices. The columns of every outer index are split into
+// vectors in the same way.
 template <class T>
 void column_range(const SoftmaxJob& job, int64_t first, int64_t last) {
   const int64_t per_outer = (job.inner + kLanes - 1) / kLanes;
@@ -175,7 +174,7 @@ void typed_rows(const SoftmaxJob& job, int64_t first, int64_t last) {
   job.stream ? softmax_range<T, true>(job, first, last) : softmax_range<T, false>(job, first, last);
 }
 
-// Rows, or vectors of columns when the axis is not the last.
+// Processes rows, or vectors of columns if the axis is not the last.
 void softmax_rows(const SoftmaxJob& job, int64_t first, int64_t last) {
   dispatch_rows(job.dtype, [&]<class T>(TypeTag<T>) { typed_rows<T>(job, first, last); });
 }

@@ -1,6 +1,6 @@
-// swiglu and swiglu_grad on the CPU: one pass over memory, one exponential per element. Results may be
-// written over operands: every element is read before it is written. Gate and up may stand side by side in
-// one operand: then a row of it is a stretch of elements, else all of them are.
+// swiglu and swiglu_grad on the CPU: one pass over memory, one exponential per element. Results may overwrite operands: every
+// element is read before it is written. Gate and up may lie side by side in one packed operand: then work is done row by row,
+// otherwise on one run of all elements.
 #include "backends/cpu/kernels/nn/swiglu.h"
 
 #include <cmath>
@@ -22,7 +22,7 @@ HWY_BEFORE_NAMESPACE();
 namespace genesis::cpu::HWY_NAMESPACE {
 namespace {
 
-// 1 / (1 + e^-x), by e^-|x| so that nothing overflows.
+// Returns 1 / (1 + e^-x), computed from e^-|x| so that nothing overflows.
 HWY_INLINE Vec sigmoid(Vec x) {
   const Vec one = hn::Set(kF32, 1.0f), t = exp_nonpositive(hn::Neg(hn::Abs(x)));
   return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(kF32)), t, one), hn::Add(one, t));
@@ -36,7 +36,7 @@ void forward(const T* gate, const T* up, T* y, int64_t n) {
   });
 }
 
-// With s = sigmoid(x): d/dx of x s is s (1 + x (1 - s)). `y`: the output once more, unless null.
+// With s = sigmoid(x), the derivative of x s is s (1 + x (1 - s)). If `y` is not null, the output is written again.
 template <bool kStream, class T>
 void backward(const T* gate, const T* up, const T* dy, T* d_gate, T* d_up, T* y, int64_t n) {
   const Vec one = hn::Set(kF32, 1.0f);
@@ -125,10 +125,10 @@ void backward_f64(const SwigluCall& call, int64_t x_at, int64_t y_at, int64_t n)
   }
 }
 
-// What of the operands and results lies where.
+// The memory layout of the operands and results.
 struct Layout {
   bool packed;
-  int64_t rows, n;  // stretches and their lengths; one where nothing is packed
+  int64_t rows, n;  // number of contiguous runs and their length; one run if nothing is packed
 };
 
 Layout layout_of(const TensorView& y, bool packed) {
@@ -152,7 +152,8 @@ bool all_stream(const KernelContext& c, const Layout& layout) {
   });
 }
 
-// Ranges begin at multiples of 64 elements, so that no vector straddles two; of packed operands, at rows.
+// Calls `stretch` in parallel. Ranges begin at multiples of 64 elements, so that no vector straddles two; for packed operands
+// they begin at rows.
 void run_stretches(const KernelContext& c, const SwigluCall& call, const Layout& layout,
                    SwigluStretch stretch) {
   const int64_t tensors = 3 + 2 * static_cast<int64_t>(c.outputs.size()),

@@ -1,5 +1,5 @@
-// cast_group: many tensors converted, each into its place in a result. A backend that finds starting a step
-// cheap leaves casts alone, so this is plain code; inputs go one after the other, each cut by its shape.
+// cast_group: converts many tensors, each into its place in a result. A backend on which starting a step is cheap does not group
+// casts, so this is plain code: inputs are converted one after the other, each split by its shape.
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/parallel/parallel.h"
 #include "backends/kernel.h"
@@ -18,7 +18,7 @@ void convert(const X* x, Y* y, int64_t n) {
 template <class Body>
 void with_real(DType dtype, const Body& body) {
   dispatch(dtype, [&](auto tag) {
-    if constexpr (dtype_of<typename decltype(tag)::type>() <= DType::bf16) body(tag);  // as is_float
+    if constexpr (dtype_of<typename decltype(tag)::type>() <= DType::bf16) body(tag);  // the same dtypes as is_float()
   });
 }
 

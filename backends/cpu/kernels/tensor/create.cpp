@@ -1,4 +1,4 @@
-// Tensors from attributes and from indices.
+// Ops that create tensors from attributes or from indices.
 #include "schema/ops/create.h"
 
 #include <cstring>
@@ -30,7 +30,7 @@ void run_fill(const KernelContext& c) {
                 y.numel());
 }
 
-// start + i * step, in integers where both are, else in double, then rounded.
+// y[i] = start + i * step, computed in integers if both are integers, else in double and then rounded.
 template <class T>
 void arange_elements(T* y, int64_t first, int64_t last, const ops::Arange& op) {
   if (op.start.is_integer() && op.step.is_integer()) {

@@ -1,6 +1,6 @@
-// Every elementwise op on the CPU, cast included, and `fused`: programs for the tile engine. A node of an
-// elementwise op is a program of one op. A new elementwise op needs its formula
-// (schema/ops/elementwise/formulas.h) and a row in tile_f32_*.cpp and tile_scalar.cpp, nothing here.
+// Every elementwise op on the CPU, including cast, and `fused`, as programs for the tile engine. A node of an elementwise op is a
+// program of one op. A new elementwise op needs its formula (schema/ops/elementwise/formulas.h) and a row in tile_f32_*.cpp and
+// tile_scalar.cpp, nothing here.
 #include "backends/cpu/fused/tile_program.h"
 #include "schema/core/error.h"
 #include "schema/ops/elementwise/fused.h"

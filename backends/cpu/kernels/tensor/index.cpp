@@ -1,5 +1,5 @@
-// Single elements by index: gather, scatter, scatter_add. Writes to one place happen in index order: only
-// lanes that never meet are worked on in parallel.
+// Access to single elements by index: gather, scatter, scatter_add. Writes to the same element happen in the order of the index,
+// because only elements that cannot coincide are processed in parallel.
 #include "schema/ops/tensor/index.h"
 
 #include <algorithm>
@@ -15,13 +15,14 @@
 namespace genesis::cpu {
 namespace {
 
-// How the index walks x. The axes before `axis` never share an element of x; those after it never either.
+// The iteration of the index over x. Two different positions along an axis other than `axis` never refer to the same element of
+// x.
 struct Walk {
-  std::vector<int64_t> dims, strides;  // of the index; of x, 0 along the axis
+  std::vector<int64_t> dims, strides;  // `dims` of the index, `strides` of x with 0 along the axis
   int64_t axis = 0, axis_stride = 1, axis_size = 0;
-  int64_t row = 1;                     // elements of the last axis
-  int64_t outer = 1, rows_inside = 1;  // independent groups of rows; rows of a group
-  int64_t last_stride = 0;             // of x along the last axis: 1, or 0 where that is the axis
+  int64_t row = 1;                     // elements of the index along the last axis
+  int64_t outer = 1, rows_inside = 1;  // independent groups of rows; rows per group
+  int64_t last_stride = 0;             // stride of x along the last axis: 1, or 0 if `axis` is the last one
 };
 
 Walk make_walk(const KernelQuery& query) {
@@ -43,7 +44,7 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
   return std::make_shared<const Walk>(make_walk(query));
 }
 
-// Where row `row` of the index begins in x.
+// Returns the offset in x of row `row` of the index.
 int64_t base_of(const Walk& walk, int64_t row) {
   int64_t base = 0;
   for (size_t i = walk.dims.size() - 1; i-- > 0;) {
@@ -53,7 +54,7 @@ int64_t base_of(const Walk& walk, int64_t row) {
   return base;
 }
 
-// body(position in x, position in the index) over columns [first, last) of one row.
+// Calls body(position in x, position in the index) for columns [first, last) of one row.
 template <class I, class Body>
 void each_in_row(const Walk& walk, const I* index, int64_t row, int64_t first, int64_t last, Fault* fault,
                  const Body& body) {
@@ -75,7 +76,7 @@ void with_index_type(const TensorView& index, F&& f) {
     f(index.as<int64_t>());
 }
 
-// Calls f with an integer type of the element's size: moving needs no more.
+// Calls f with an unsigned integer type of the element's size, which suffices to move elements.
 template <class F>
 void with_bytes(DType dtype, F&& f) {
   switch (size_of(dtype)) {
@@ -98,7 +99,7 @@ void run_gather(const KernelContext& c) {
       T* y = c.output().as<T>();
       parallel_rows(walk.outer * walk.rows_inside, walk.row * 8, [&](int64_t first, int64_t last) {
         for (int64_t row = first; row < last; ++row) {
-          std::fill_n(y + row * walk.row, walk.row, T{});  // what a wrong index leaves
+          std::fill_n(y + row * walk.row, walk.row, T{});  // stays where an index is out of range
           each_in_row(walk, index, row, 0, walk.row, c.fault,
                       [&](int64_t from, int64_t to) { y[to] = x[from]; });
         }
@@ -107,7 +108,7 @@ void run_gather(const KernelContext& c) {
   });
 }
 
-// body(row, first column, last column) in index order within each lane that no other task touches.
+// Calls body(row, first column, last column), in index order for all elements that one task may write; no other task writes them.
 template <class Body>
 void each_lane(const Walk& walk, const Body& body) {
   constexpr int64_t kColumns = 1024;
@@ -145,7 +146,7 @@ void run_scatter(const KernelContext& c) {
   });
 }
 
-// sums[...] += source, where `sums` already holds x.
+// sums[...] += source; `sums` already holds x.
 template <class T, class Sum>
 void add_elements(const KernelContext& c, Sum* sums) {
   const auto& walk = c.prepared<Walk>();
@@ -158,7 +159,7 @@ void add_elements(const KernelContext& c, Sum* sums) {
   });
 }
 
-// Low precision sums in f32, in scratch.
+// Sums of low precision are kept in f32, in scratch memory.
 template <class T>
 void add_low_precision(const KernelContext& c) {
   auto* sums = reinterpret_cast<float*>(c.scratch);

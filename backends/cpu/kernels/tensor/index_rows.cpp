@@ -1,5 +1,5 @@
-// Whole rows by index: index_select, embedding, and their gradients index_add and embedding_grad, which sort
-// the indices first so that each row of the result is summed by one thread, in the order of the indices.
+// Access to whole rows by index: index_select, embedding, and their gradients index_add and embedding_grad. The gradients sort
+// the indices first, so that one thread sums each row of the result, in the order of the indices.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -17,7 +17,7 @@ int64_t index_at(const TensorView& index, int64_t i) {
   return index.dtype == DType::i32 ? index.as<int32_t>()[i] : index.as<int64_t>()[i];
 }
 
-// y[o, k] = x[o, place of index[k]]; zeros where the row is elsewhere or the index is wrong.
+// y[o, k] = x[o, own.place_of(index[k])]; zeros if another rank has the row or the index is out of range.
 void select_rows(const KernelContext& c, const TensorView& x, const TensorView& index, RowShape shape,
                  OwnIndices own) {
   const int64_t n = index.numel(), bytes = shape.inner * static_cast<int64_t>(size_of(x.dtype));
@@ -46,7 +46,7 @@ void run_embedding(const KernelContext& c) {
   select_rows(c, c.input(1), c.input(0), shape, c.attributes<ops::Embedding>().part.of(shape.n));
 }
 
-// Which indices name which row: order[start[r], start[r + 1]) are the positions of row r, ascending.
+// The indices grouped by row: order[start[r], start[r + 1]) are the positions of the indices that name row r, ascending.
 struct RowLists {
   int64_t* start;  // [rows + 1]
   int64_t* order;  // [number of indices]
@@ -54,7 +54,8 @@ struct RowLists {
 
 int64_t list_bytes(int64_t rows, int64_t indices) { return ((CheckedSize(rows) + 1 + indices) * 8).value(); }
 
-// A counting sort. Indices out of range or of rows elsewhere, and `skip`, are left out.
+// Sorts the indices with a counting sort. Indices that are out of range, belong to rows of other ranks or equal `skip` are left
+// out.
 RowLists sort_indices(const KernelContext& c, const TensorView& index, OwnIndices own, int64_t skip) {
   const int64_t n = index.numel(), rows = own.count;
   const RowLists lists{reinterpret_cast<int64_t*>(c.scratch),
@@ -72,14 +73,14 @@ RowLists sort_indices(const KernelContext& c, const TensorView& index, OwnIndice
     if (row >= 0 && named != skip) lists.order[lists.start[row]++] = i;
   }
   std::copy_backward(lists.start, lists.start + rows,
-                     lists.start + rows + 1);  // each start had become its end
+                     lists.start + rows + 1);  // each start has become its end
   lists.start[0] = 0;
   return lists;
 }
 
-constexpr int64_t kColumns = 512;  // of one task
+constexpr int64_t kColumns = 512;  // columns per task
 
-// y[row, columns] = base[row, columns] (or 0) + the rows of source in the list.
+// y[row, columns] = base[row, columns] (0 without a base) + the rows of source in the list.
 template <class T>
 void sum_row(T* y, const T* base, const T* source, int64_t stride, int64_t n, std::span<const int64_t> list) {
   using Sum = std::conditional_t<std::is_same_v<T, bf16> || std::is_same_v<T, f16>, float, T>;
@@ -97,7 +98,7 @@ void sum_row(T* y, const T* base, const T* source, int64_t stride, int64_t n, st
   for (int64_t j = 0; j < n; ++j) y[j] = static_cast<T>(sums[j]);
 }
 
-// y[o, row] = base[o, row] + sum of source[o, k] over the k whose index names the row.
+// y[o, row] = base[o, row] + the sum of source[o, k] over all k whose index names the row.
 void add_rows(const KernelContext& c, const void* base, const TensorView& index, const TensorView& source,
               RowShape shape, const ops::IndexRange& part, int64_t skip) {
   const RowLists lists = sort_indices(c, index, part.of(shape.n), skip);

@@ -1,4 +1,4 @@
-// Expand, permute, flip, roll: strided copies. Triangles: rows of which a part stays.
+// Expand, permute, flip and roll are strided copies; tril and triu keep a range of each row.
 #include "schema/ops/tensor/layout.h"
 
 #include <cstring>
@@ -27,7 +27,7 @@ void run_triangle(const KernelContext& c) {
   if (x.numel() == 0) return;
   parallel_rows(x.numel() / n, n * element, [&](int64_t first, int64_t last) {
     for (int64_t row = first; row < last; ++row) {
-      // Columns up to row + diagonal are the lower part; the sum stays small for any diagonal.
+      // Columns up to row + diagonal are the lower triangle; clamping keeps the sum small for any diagonal.
       const int64_t reach = std::clamp(diagonal, -m - 1, n + 1) + row % m;
       const int64_t cut = std::clamp<int64_t>(kLower ? reach + 1 : reach, 0, n);
       keep_part(c.output().as<std::byte>() + row * n * element, x.as<std::byte>() + row * n * element,

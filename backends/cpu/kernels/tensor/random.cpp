@@ -1,4 +1,4 @@
-// Random numbers and dropout. Element i depends on (seed, step, stream, i) alone; see schema/core/philox.h.
+// Random numbers and dropout. Element i depends only on (seed, step, stream, i); see schema/core/philox.h.
 #include "schema/ops/tensor/random.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ RandomKey key_of(const TensorView& rng, int64_t stream) {
   return {static_cast<uint64_t>(state[0]), static_cast<uint32_t>(stream), static_cast<uint32_t>(state[1])};
 }
 
-// body(first, n) over chunks of at most kRandomChunk elements.
+// Calls body(first, n) for chunks of at most kRandomChunk elements.
 template <class Body>
 void each_chunk(int64_t count, const Body& body) {
   parallel_ranges((count + kRandomChunk - 1) / kRandomChunk, 8, [&](int64_t begin, int64_t end) {
@@ -27,14 +27,14 @@ void each_chunk(int64_t count, const Body& body) {
   });
 }
 
-// Both words of element i of a draw that takes 64 bits: words 2 (i % 2) and 2 (i % 2) + 1 of block i / 2.
+// Returns the two words of element i of a draw of 64-bit numbers: words 2 (i % 2) and 2 (i % 2) + 1 of block i / 2.
 uint64_t wide_word(RandomKey key, int64_t i) {
   const PhiloxBlock block = philox(key.seed, key.stream, key.step, static_cast<uint64_t>(i / 2));
   const auto at = static_cast<size_t>(2 * (i % 2));
   return uint64_t{block.word[at]} << 32 | block.word[at + 1];
 }
 
-// As many bits as the dtype holds below 1, so that nothing rounds up to 1.
+// Uses as many bits as the dtype can hold below 1, so that no result rounds up to 1.
 template <class T>
 T uniform_of(uint32_t word) {
   constexpr int kBits = std::is_same_v<T, bf16> ? 8 : std::is_same_v<T, f16> ? 11 : 24;
@@ -75,7 +75,7 @@ void run_randn(const KernelContext& c) {
   });
 }
 
-// The high half of word * range: a scaling of [0, 2^w) to [0, range).
+// Returns the upper half of word * range, which scales [0, 2^w) to [0, range).
 int64_t scaled(RandomKey key, int64_t i, uint32_t word, uint64_t range) {
   if (range <= uint64_t{1} << 32) return static_cast<int64_t>(word * range >> 32);
   return static_cast<int64_t>(static_cast<unsigned __int128>(wide_word(key, i)) * range >> 64);

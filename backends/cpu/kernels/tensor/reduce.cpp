@@ -1,5 +1,5 @@
-// Sum, mean, prod, max, min, any, all. Work is cut into pieces by the shape alone; pieces are merged in a
-// fixed order, pairwise along a row, so that sums are accurate and do not depend on the number of threads.
+// Sum, mean, prod, max, min, any, all. Rows are cut into pieces by the shape alone, and pieces are merged in a fixed order,
+// pairwise along a row, so sums are accurate and do not depend on the number of threads.
 #include "schema/ops/tensor/reduce.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace genesis::cpu {
 namespace {
 
 constexpr int64_t kRowPiece = 1 << 16;  // elements of a row that one task reduces
-constexpr int64_t kTile = 1024;         // columns of one task
+constexpr int64_t kTile = 1024;         // columns per task
 constexpr int64_t kRowBlock = 128;      // rows accumulated before they join the rest
 constexpr int64_t kTaskBytes = 512 << 10;
 
@@ -24,11 +24,11 @@ struct ReducePlan {
   ReduceShape shape;
   ReduceFunctions functions;
   double divisor = 1;
-  int64_t element = 0, result = 0;  // bytes
-  int64_t piece = 0, pieces = 1;    // elements (or rows, for columns) of a piece of `count`; number of pieces
+  int64_t element = 0, result = 0;  // bytes per element of x and of the result
+  int64_t piece = 0, pieces = 1;    // elements (rows, if inner > 1) per piece of `count`; number of pieces
 };
 
-// Pieces of `count`: only where one task per result would be too long.
+// Cuts `count` into pieces, but only if one task per result would take too long.
 void cut(ReducePlan& plan) {
   const ReduceShape& s = plan.shape;
   plan.piece = kRowPiece;
@@ -54,14 +54,14 @@ ReducePlan make_plan(const KernelQuery& query, Reduce op, bool mean) {
 }
 
 void run_rows(const ReducePlan& plan, const std::byte* x, std::byte* y, std::byte* scratch) {
-  const int64_t outer = plan.shape.outer, count = plan.shape.count;  // no bindings: clang 14 captures none
+  const int64_t outer = plan.shape.outer, count = plan.shape.count;  // no structured bindings: clang 14 cannot capture them
   const auto row = [&](int64_t i) { return x + i * count * plan.element; };
   const auto finish = [&](uint64_t accumulator, int64_t i) {
     plan.functions.finish(&accumulator, y + i * plan.result, 1, plan.divisor);
   };
   if (plan.pieces == 1) {
     parallel_rows(outer, count * plan.element, [&](int64_t first, int64_t last) {
-      constexpr int64_t kBatch = 64;  // results finished together, for short rows
+      constexpr int64_t kBatch = 64;  // results that are finished together, for short rows
       std::byte batch[kBatch * 8];
       for (int64_t i = first; i < last; i += kBatch) {
         const int64_t n = std::min(kBatch, last - i), size = plan.functions.accumulator;
@@ -87,8 +87,7 @@ void run_rows(const ReducePlan& plan, const std::byte* x, std::byte* y, std::byt
   }
 }
 
-// acc[0, width) of `rows` rows. Narrow matrices are read as wider ones, several rows in one, and folded
-// after.
+// Reduces `rows` rows to acc[0, width). A narrow matrix is read as a wider one, with several rows in one, and folded afterwards.
 void reduce_columns(const ReducePlan& plan, const std::byte* x, int64_t rows, int64_t width, int64_t stride,
                     std::byte* acc) {
   alignas(64) std::byte block[kTile * 8];

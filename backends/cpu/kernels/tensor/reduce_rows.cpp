@@ -1,5 +1,5 @@
-// Reductions that need more than one number per row: var, std, logsumexp, argmax, argmin, cumsum. They work
-// on rows; other axes are brought there by a copy.
+// Reductions that need more than one number per row: var, std, logsumexp, argmax, argmin, cumsum. Except for cumsum they work on
+// rows; a copy moves other axes last.
 #include <algorithm>
 #include <cmath>
 
@@ -14,8 +14,8 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr int64_t kSpan = 4096;         // elements looked at twice while they are in the first cache
-constexpr int64_t kRowPiece = 1 << 16;  // elements of one task
+constexpr int64_t kSpan = 4096;         // elements that are read twice while they are in the L1 cache
+constexpr int64_t kRowPiece = 1 << 16;  // elements per task
 
 enum class Finish : uint8_t { kVar, kStd, kLogSumExp };
 
@@ -122,7 +122,7 @@ int64_t pair_scratch(const KernelQuery& query) {
 
 // --- argmax, argmin
 
-// Whether a comes before b: NaN before everything, then the greater (or lesser) one.
+// Returns true if a comes before b: NaN before everything, then the greater (or lesser) number.
 template <bool kMax, class T>
 bool beats(T a, T b) {
   if (b != b) return false;
@@ -137,7 +137,7 @@ auto number(T x) {
     return x;
 }
 
-// Blocks are compared as a whole by independent lanes; only one that holds something better is searched.
+// Compares whole blocks with the best element so far, in independent lanes; only a block with a better one is searched.
 template <bool kMax, class T>
 int64_t arg_of_row(const T* x, int64_t n) {
   constexpr int64_t kLanes = 16, kBlock = 256;
@@ -195,7 +195,7 @@ int64_t arg_scratch(const KernelQuery& query) { return arg_shape(query).gather_b
 
 // --- cumsum
 
-// Columns side by side; sums of reals run in double, of integers in i64.
+// Accumulates columns side by side. Sums of reals are double, sums of integers are i64.
 template <class T, class Y>
 void cumsum_columns(const T* x, Y* y, int64_t count, int64_t stride, int64_t width, bool reverse) {
   using Sum = std::conditional_t<std::is_integral_v<T>, uint64_t, double>;

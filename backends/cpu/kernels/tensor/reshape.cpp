@@ -1,4 +1,4 @@
-// Reshape where it could not be a view: a copy.
+// A reshape that could not be a view: a copy.
 #include "backends/common/moves/move_rules.h"
 #include "backends/cpu/moves/run_moves.h"
 

@@ -1,4 +1,4 @@
-// Slices, concatenation, splitting and padding: boxes copied between dense tensors.
+// Slices, concatenation, splitting and padding: copies of boxes between dense tensors.
 #include <algorithm>
 #include <cstring>
 
@@ -24,12 +24,12 @@ void run_dynamic_slice(const KernelContext& c) {
                    c.input(0).as<std::byte>() + offset_of(dynamic, c.input(1)));
 }
 
-// Steps [0, count) of a row's update go to `start` and on.
+// The steps [0, count) of a row's update are written to positions from `start` on.
 struct StepRange {
   int64_t start, count;
 };
 
-// Without lengths a start is clamped so that all fits; with them it must fit.
+// Without lengths, a start is clamped such that all steps fit; with lengths, a start out of range is reported.
 StepRange range_of(const KernelContext& c, const RunUpdate& runs, int64_t row) {
   const int64_t start = number_at(c.input(2), row);
   if (c.inputs.size() < 4)

@@ -1,6 +1,5 @@
-// Sort and topk along an axis. Keys are mapped to unsigned integers whose order is that of the elements (NaN
-// greatest), so that every dtype is sorted by one routine; equal keys are told apart by their place, which
-// makes it stable.
+// Sort and topk along an axis. Keys are mapped to unsigned integers with the order of the elements (NaN greatest), so that one
+// routine sorts every dtype. Equal keys are ordered by their position, which makes the sort stable.
 #include "schema/ops/tensor/sort.h"
 
 #include <algorithm>
@@ -42,7 +41,7 @@ uint64_t key_of(T x) {
     return static_cast<uint64_t>(x);
 }
 
-// One row into `entries`, the first `k` in order. Descending order is ascending order of the complement.
+// Writes one row to `entries`, the first `k` of them in order. Descending order is the ascending order of the complement.
 template <class T>
 void order_row(const T* x, int64_t n, int64_t stride, int64_t k, bool descending, Entry* entries) {
   const uint64_t flip = descending ? ~uint64_t{0} : 0;
@@ -53,7 +52,7 @@ void order_row(const T* x, int64_t n, int64_t stride, int64_t k, bool descending
     std::sort(entries, entries + n);
 }
 
-// Rows are sorted by as many tasks as there is scratch for, each with its own part of it.
+// Rows are sorted by at most this many tasks, each with its own range of the scratch memory.
 constexpr int64_t kMaxTasks = 64;
 
 void sort_rows(const KernelContext& c, RowShape rows, int64_t k, bool descending) {
