@@ -17,7 +17,7 @@ struct ResidentSpeed {
 
 struct Peaks {
   double fma_f32_gflops = 0;            // independent fused multiply-adds in registers, widest vectors
-  double fma_bf16_gflops = 0;           // the same for bf16: AMX tiles, else AVX512_BF16; 0 if the CPU has neither
+  double fma_bf16_gflops = 0;           // the same for bf16: AMX tiles, else AVX512_BF16, else 0
   double read_gbps = 0;                 // summing an array far larger than the caches
   double copy_gbps = 0;                 // copying such an array: bytes read plus bytes written
   std::vector<ResidentSpeed> resident;  // ascending by bytes

@@ -199,7 +199,7 @@ void backward(const BackwardTask& task, float* scratch) {
       query_block(task, queries, b);
     }
   }
-  store_rows(b.dk, b.ld, task.count, kLn2, head.size, task.dk.from(task.first));  // q includes the factor log2(e)
+  store_rows(b.dk, b.ld, task.count, kLn2, head.size, task.dk.from(task.first));  // q includes log2(e)
   store_rows(b.dv, b.v_ld, task.count, 1, head.v_size, task.dv.from(task.first));
 }
 

@@ -11,7 +11,8 @@ struct AttentionGeometry {
   ops::AttentionRules rules;
   int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0, size = 0, v_size = 0;
   double scale = 1;
-  int first_optional = 3;  // index of the first optional input: the mask, or what follows it if there is no mask
+  // Index of the first optional input: the mask, or what follows it if there is no mask.
+  int first_optional = 3;
 
   // Input indices of attention_grad.
   int y() const { return rules.operands(); }

@@ -26,7 +26,7 @@ using V = hn::Vec<F>;
 
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(F()));
 constexpr int64_t kNr = 2 * kLanes;         // columns of a register tile
-constexpr int kMr = kLanes == 16 ? 12 : 6;  // rows of a register tile: 24 of 32 registers accumulate, or 12 of 16
+constexpr int kMr = kLanes == 16 ? 12 : 6;  // rows of one: 24 of 32 (or 12 of 16) registers accumulate
 static_assert(kMr <= kMaxTileRows && kRowPad % kNr == 0);
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
@@ -88,7 +88,7 @@ HWY_INLINE void tile(int64_t depth, const float* HWY_RESTRICT a, int64_t lda, co
   }
 }
 
-// B as panels of kNr columns: element (p, j) lies at data[j / kNr * panel + p * ld + j % kNr].
+// The operand B as panels of kNr columns: element (p, j) lies at data[j / kNr * panel + p * ld + j % kNr].
 struct Panels {
   const float* data;
   int64_t ld, panel;

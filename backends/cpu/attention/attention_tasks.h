@@ -35,7 +35,7 @@ struct Sight {
   int64_t offset = 0;  // if causal, query i sees keys j <= i + offset
   int64_t window = 0;  // and only keys j > i + offset - window; 0 = no window
   MaskPlane mask;
-  const int64_t* starts = nullptr;  // if not null, query i sees only keys j >= starts[i], which never decrease
+  const int64_t* starts = nullptr;  // query i sees keys j >= starts[i], which never decrease; or null
 
   // Returns the end of the keys [0, end) that queries up to `query` may see.
   int64_t end(int64_t query) const {

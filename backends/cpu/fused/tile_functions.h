@@ -41,7 +41,7 @@ TileFunction find_load(DType dtype);
 TileFunction find_store(DType dtype);
 TileFunction find_convert(LaneType from, LaneType to);
 TileFunction find_copy(LaneType lane);      // also broadcasts a scalar operand
-TileFunction find_constant(LaneType lane);  // the constant is parameters[0]; if parameters[1] is 1, its bits are an i64
+TileFunction find_constant(LaneType lane);  // parameters[0], the bits of an i64 if parameters[1] is 1
 // Wraps i64 values around to the range of `dtype`; null if every i64 fits.
 TileFunction find_wrap(DType dtype);
 

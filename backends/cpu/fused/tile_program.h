@@ -61,7 +61,7 @@ struct Layout {
 };
 
 struct TileProgram {
-  std::array<int64_t, kMaxRank> outer{};  // all axes but the last, merged where the strides of all inputs allow it
+  std::array<int64_t, kMaxRank> outer{};  // all axes but the last, merged where all inputs allow it
   int num_outer = 0;
   int64_t rows = 1, columns = 1;
   int64_t tile_rows = 1, tile_columns = 1;  // a tile is a chunk of one row, or whole rows

@@ -19,7 +19,7 @@ struct MicroKernel {
   int width_a = 0;     // width of a panel of A, at least mr; a panel of B is nr wide
   void (*run)(int64_t depth, const void* a, const void* b, void* c, int64_t ldc, bool add) = nullptr;
   int64_t max_tile_rows = 112;  // most rows of C in a task that packs A
-  bool fetches_a = false;       // true if such a task prefetches the rows that it packs next while it multiplies
+  bool fetches_a = false;       // true if the task prefetches the rows that it packs next
 
   int64_t element_bytes() const { return packed == DType::f64 ? 8 : 4; }
   int64_t k_per_step() const { return packed == DType::bf16 ? 2 : 1; }
@@ -28,7 +28,7 @@ struct MicroKernel {
 
 MicroKernel micro_kernel_f32();
 MicroKernel micro_kernel_f64();
-MicroKernel micro_kernel_bf16();  // AVX512_BF16
+MicroKernel micro_kernel_bf16();  // on CPUs with AVX512_BF16
 
 MicroKernel micro_kernel_for(const GemmProblem& problem);  // the f64 kernel for f64, else the f32 kernel
 
@@ -56,7 +56,7 @@ struct EpilogueRows {
   double alpha;
   Activation activation;
   const void* addend;
-  int64_t rows = 1, sum_stride = 0, c_stride = 0;  // elements from row to row; c_stride also applies to addend
+  int64_t rows = 1, sum_stride = 0, c_stride = 0;  // elements from row to row; addend has c_stride
 };
 using EpilogueFunction = void (*)(const EpilogueRows&);
 

@@ -17,8 +17,7 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int kAhead =
-    32;  // steps of depth to prefetch ahead into L1: more than the latency of L3
+constexpr int kAhead = 32;  // steps of depth to prefetch ahead into L1: more than the latency of L3
 
 // Prefetches each cache line once. With AVX2 a step already has 12 multiply-adds and 8 loads, and prefetches take load slots too.
 // There a line of B holds two vectors, and the hardware prefetches A, which lies in the L2 cache.

@@ -45,7 +45,7 @@ class LinesAhead {
 struct Operand {
   PackFunction pack = nullptr;
   int64_t element_bytes = 0;  // bytes of a source element
-  int64_t stride = 0;         // source elements from one line to the next if k is contiguous, else from one p to the next
+  int64_t stride = 0;         // elements from line to line, or from p to p if k is not contiguous
   int64_t batch_stride = 0;
   bool k_contiguous = true;
 

@@ -225,7 +225,7 @@ PackFunction words_from(bool k_contiguous) {
 
 template <class Panel>
 PackFunction words_of(DType source, DType packed, bool k_contiguous) {
-  if (packed == DType::bf16 && HWY_TARGET > HWY_AVX3) return nullptr;  // the bf16 kernel's tile is that of AVX-512
+  if (packed == DType::bf16 && HWY_TARGET > HWY_AVX3) return nullptr;  // its tile is that of AVX-512
   if (packed == DType::bf16)
     return source == DType::bf16 ? words_from<PairsOfBf16, Panel>(k_contiguous) : nullptr;
   switch (source) {

@@ -17,7 +17,7 @@ namespace genesis::cpu {
 namespace {
 
 constexpr int64_t kScratchTarget = 16 << 20;  // bytes of B packed at a time: fits a last-level cache
-constexpr int64_t kMinChunkColumns = 1024;    // with fewer, packing A again for each chunk of B costs too much
+constexpr int64_t kMinChunkColumns = 1024;    // with fewer, packing A again for each chunk costs too much
 constexpr int64_t kMinChunkDepth = 512;
 constexpr int64_t kMaxChunkRows = 4096;  // only if k is sliced and sums are kept in scratch memory
 constexpr int64_t kPackedA = 290 << 10;  // most bytes that a task packs at a time, on its stack

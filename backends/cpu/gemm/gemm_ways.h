@@ -21,7 +21,7 @@ std::shared_ptr<const Gemm> create_gemv(const GemmProblem& problem);
 std::string decline_packed(const GemmProblem& problem);
 std::shared_ptr<const Gemm> create_packed(const GemmProblem& problem);
 
-std::string decline_packed_bf16(const GemmProblem& problem);  // packed, with the CPU's bf16 dot product instruction
+std::string decline_packed_bf16(const GemmProblem& problem);  // with the CPU's bf16 dot product
 std::shared_ptr<const Gemm> create_packed_bf16(const GemmProblem& problem);
 
 // bf16 products on CPUs with AMX: both operands are packed into panels of tiles, then large tiles of C are computed from them.

@@ -6,7 +6,7 @@
 
 namespace genesis::cpu {
 
-void run_moves(const KernelContext& c);  // prepared<Moves>()
+void run_moves(const KernelContext& c);  // needs prepared<Moves>()
 
 void run_strided_copy(const StridedCopy& copy, void* to, const void* from);
 

@@ -14,7 +14,7 @@
 
 namespace genesis::cpu {
 
-inline constexpr int64_t kInlineBytes = 64 << 10;  // one thread moves this much memory before other threads wake up
+inline constexpr int64_t kInlineBytes = 64 << 10;  // one thread moves this much before others wake up
 
 // Calls body(first, last) on disjoint ranges of [0, count), in parallel. A range of more than `grain` indices may be halved.
 template <class Body>

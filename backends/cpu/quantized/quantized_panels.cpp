@@ -18,8 +18,8 @@ namespace {
 
 constexpr int kColumns = 16;            // columns of a panel
 constexpr int kRows = 8;                // rows of x that meet a panel in registers
-constexpr int64_t kColumnsOfTask = 64;  // columns of C per task, whose panels it makes and whose epilogue it runs
-constexpr int64_t kRowsOfTask = 256;    // rows of C per task: its panels are made again for every kRowsOfTask rows
+constexpr int64_t kColumnsOfTask = 64;  // columns of C per task, which makes their panels
+constexpr int64_t kRowsOfTask = 256;    // rows of C per task; each task makes its panels again
 constexpr int64_t kGroup = 4;           // bytes that one instruction sums up
 constexpr int64_t kBlockBytes = kColumns * kQuantBlock;
 

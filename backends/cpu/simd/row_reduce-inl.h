@@ -62,8 +62,7 @@ MaxSum row_max_sum(const T* x, int64_t n, float scale = 1) {
   for (int64_t at = 0; at < n; at += kBlock) {
     const int64_t count = std::min(kBlock, n - at);
     const float max = std::max(row_max(x + at, count), row.max);
-    const Vec shift =
-        hn::Set(kF32, max == -kInf ? 0.0f : max);  // only -inf so far: all exponentials are 0
+    const Vec shift = hn::Set(kF32, max == -kInf ? 0.0f : max);  // only -inf so far: all are 0
     const float sum = sum_row(count, [&](int64_t i, auto part) {
       prefetch(x + at + kBlock + i);
       return only(exp_nonpositive(hn::Sub(load(x + at + i, part), shift), exp_scale), part);

@@ -12,7 +12,7 @@ struct DecodeTask {
   int64_t queries = 0, group = 1;  // the task has group * queries rows, head by head
   int64_t q_head_step = 0, mask_head_step = 0;
   int64_t first = 0, count = 0;
-  float* partial = nullptr;  // per row: the maximum (in base 2), the sum of weights, then v_size weighted sums
+  float* partial = nullptr;  // per row: maximum (in base 2), sum of weights, v_size weighted sums
 };
 
 void run_leaf(const DecodeTask& task, float* scratch);

@@ -122,9 +122,8 @@ void AmxGemm::choose_chunk(int64_t chunk_bytes) {
 // Chooses the tile with the least relative time of the thread that has the most work: multiplying, fetching, and the overhead of
 // each tile.
 void AmxGemm::choose_tile(int threads) {
-  constexpr double kFetch = 128,
-                   kTile = 8192;  // costs of fetching a line of A or B and of a tile, in units of multiplying one row by one
-                                  // column
+  // The cost of fetching a line of A or B, and of a tile, in units of multiplying one row by one column.
+  constexpr double kFetch = 128, kTile = 8192;
   const int64_t rows = std::min(problem_.m, a_.chunk_lines), columns = std::min(problem_.n, b_.chunk_lines);
   double best = 0;
   for (int64_t m = kAmxLines; m <= kMaxTileLines; m += kAmxLines) {

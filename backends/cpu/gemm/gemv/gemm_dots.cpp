@@ -64,7 +64,7 @@ Dots::Dots(std::span<const GemmProblem> problems, Combine combine, const GemvKer
     pieces_ += problem.batch * members_.back().pieces;
     bytes_ += problem.batch * problem.n * row_bytes(problem);
   }
-  if (combine_) pieces_ = members_[1].first;  // a chunk of the first weight includes the same columns of the second
+  if (combine_) pieces_ = members_[1].first;  // chunks of the first include those of the second
 }
 
 Dots::Member Dots::member_of(const GemmProblem& p, int64_t first) const {

@@ -35,7 +35,7 @@ class Dots {
   Dots(std::span<const GemmProblem> problems, Combine combine, const GemvKernel& kernel);
 
   int64_t scratch_bytes() const;
-  void run(const void* x, std::span<const Operands> operands, std::byte* scratch) const;  // one `operands` per problem
+  void run(const void* x, std::span<const Operands> operands, std::byte* scratch) const;  // one per problem
 
  private:
   // One weight. Its rows are split into streams that lie far apart. A chunk (piece) is a few adjacent rows of each stream, and

@@ -42,7 +42,7 @@ struct GemvKernel {
   void (*run)(const GemvCall&) = nullptr;  // nullptr if the types are not supported
   void (*pack)(const RowsOfA&, float* x) = nullptr;
   int64_t (*packed_row)(int64_t k) = nullptr;  // elements of x per row
-  int64_t streams = 6;  // the number that dot_rows reads fastest; for one row of x, their sums fit the registers
+  int64_t streams = 6;  // the number that dot_rows reads fastest; their sums fit the registers
 };
 
 GemvKernel dot_rows_kernel(DType a, DType weights);  // sums = x weights^T

@@ -105,8 +105,8 @@ struct Prepared {
   int64_t batch, time, heads, size, pairs;
   int64_t rotated;                  // heads that rotate; the rest pass through
   bool own_positions;               // [batch, time]
-  bool given, own_frequencies;      // frequencies are an input; they are [batch, pairs], one set per batch entry
-  std::vector<double> frequencies;  // of each pair, negated for an inverse rotation; empty if they are an input
+  bool given, own_frequencies;      // frequencies are an input; of shape [batch, pairs]
+  std::vector<double> frequencies;  // one per pair, negated for an inverse rotation; empty if given
 
   // Work is counted in rows of positions: one per time step, or one per time step and batch entry if batch entries have their own
   // positions or frequencies. One row of positions rotates `shared` batch entries. A piece is `grain` of these rows, one task.

@@ -54,7 +54,7 @@ ReducePlan make_plan(const KernelQuery& query, Reduce op, bool mean) {
 }
 
 void run_rows(const ReducePlan& plan, const std::byte* x, std::byte* y, std::byte* scratch) {
-  const int64_t outer = plan.shape.outer, count = plan.shape.count;  // no structured bindings: clang 14 cannot capture them
+  const int64_t outer = plan.shape.outer, count = plan.shape.count;  // clang 14 cannot capture bindings
   const auto row = [&](int64_t i) { return x + i * count * plan.element; };
   const auto finish = [&](uint64_t accumulator, int64_t i) {
     plan.functions.finish(&accumulator, y + i * plan.result, 1, plan.divisor);
