@@ -65,7 +65,7 @@ struct AttentionHead {
   Sight sight;
 };
 
-// Computes y and lse of queries [first, first + count) of one head. lse may be null.
+// A task that computes y and lse of queries [first, first + count) of one head. lse may be null.
 struct ForwardTask {
   AttentionHead head;
   HeadRows y;
@@ -73,8 +73,9 @@ struct ForwardTask {
   int64_t first = 0, count = 0;
 };
 
-// Computes the contributions of keys [first, first + count) of one key head: dk and dv completely, summed over the `group` query
-// heads that read it (`head`, y, dy, dq and lse are those of the first one), and the share of dq that comes from these keys.
+// A task that computes the contributions of keys [first, first + count) of one key head: dk and dv completely, summed over the
+// `group` query heads that read it (`head`, y, dy, dq and lse are those of the first one), and the share of dq that comes from
+// these keys.
 struct BackwardTask {
   AttentionHead head;
   HeadRows y, dy, dq, dk, dv;
@@ -93,12 +94,12 @@ void run_leaf(const BackwardTask& task, float* scratch);
 // floats apart, added in order.
 void sum_partials(const float* from, int64_t parts, int64_t stride, int64_t n, const HeadRows& to);
 
-constexpr int64_t kForwardRows = 256;   // most queries of a forward task
-constexpr int64_t kBackwardKeys = 256;  // most keys of a backward task
+constexpr int64_t kForwardRows = 256;   // maximum number of queries of a forward task
+constexpr int64_t kBackwardKeys = 256;  // maximum number of keys of a backward task
 constexpr int64_t kForwardBlock = 128;  // keys that a forward task processes at a time
 constexpr int64_t kBackwardBlock = 64;  // keys and queries that a backward task processes at a time
 
-// Returns the scratch memory of one leaf, in floats, for tasks of at most `queries` and `keys`.
+// Returns the size of the scratch memory of one leaf, in floats, for tasks of at most `queries` and `keys`.
 int64_t forward_floats(int64_t size, int64_t v_size, int64_t queries, int64_t keys);
 int64_t backward_floats(int64_t size, int64_t v_size, int64_t queries, int64_t keys);
 

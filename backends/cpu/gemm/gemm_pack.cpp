@@ -69,8 +69,7 @@ struct PairsOfBf16 {
   }
 };
 
-// Number of lines that are transposed together. With AVX-512 it is also 8 rather than 16, which needs half as many shuffles per
-// word.
+// Number of lines that are transposed together. With AVX-512 it is 8 as well, not 16: that needs half as many shuffles per word.
 template <int width>
 constexpr int kGroup = kLanes == 1                 ? 1
                        : kLanes >= 8 && width >= 8 ? 8

@@ -5,8 +5,8 @@
 
 namespace genesis::cpu {
 
-// Attends a few query rows to keys [first, first + count) of one key head. The result is unnormalized sums that are merged in
-// order later.
+// A task that attends a few query rows to keys [first, first + count) of one key head. The result is unnormalized sums that are
+// merged in order later.
 struct DecodeTask {
   AttentionHead head;              // the first query head
   int64_t queries = 0, group = 1;  // the task has group * queries rows, head by head
@@ -21,10 +21,10 @@ void run_leaf(const DecodeTask& task, float* scratch);
 // `partials`.
 float merge_partials(float* partials, int64_t parts, int64_t stride, int64_t v_size, const HeadRows& y);
 
-constexpr int64_t kDecodeKeys = 128;  // most keys of a decode task
-constexpr int64_t kDecodeRows = 16;   // most query rows of a decode task
+constexpr int64_t kDecodeKeys = 128;  // maximum number of keys of a decode task
+constexpr int64_t kDecodeRows = 16;   // maximum number of query rows of a decode task
 
-// Returns the scratch memory of one leaf, in floats.
+// Returns the size of the scratch memory of one leaf, in floats.
 int64_t decode_floats(int64_t size, int64_t v_size);
 
 }  // namespace genesis::cpu

@@ -44,7 +44,7 @@ class Dots {
     GemmProblem problem;
     EpilogueFunction epilogue;
     int64_t stream_rows, piece_rows, pieces;  // pieces of one matrix of the batch
-    int64_t first;                            // number of its first piece among those of all members
+    int64_t first;                            // number of its first piece, counted over all members
   };
   struct Columns {
     int64_t first, count, streams, apart;

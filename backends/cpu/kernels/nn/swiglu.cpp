@@ -153,7 +153,7 @@ bool all_stream(const KernelContext& c, const Layout& layout) {
 }
 
 // Calls `stretch` in parallel. Ranges begin at multiples of 64 elements, so that no vector straddles two; for packed operands
-// they begin at rows.
+// they begin at a row.
 void run_stretches(const KernelContext& c, const SwigluCall& call, const Layout& layout,
                    SwigluStretch stretch) {
   const int64_t tensors = 3 + 2 * static_cast<int64_t>(c.outputs.size()),
