@@ -18,7 +18,7 @@ void convert(const X* x, Y* y, int64_t n) {
 template <class Body>
 void with_real(DType dtype, const Body& body) {
   dispatch(dtype, [&](auto tag) {
-    if constexpr (dtype_of<typename decltype(tag)::type>() <= DType::bf16) body(tag);  // as in is_float
+    if constexpr (dtype_of<typename decltype(tag)::type>() <= DType::bf16) body(tag);  // same as is_float
   });
 }
 
