@@ -32,7 +32,7 @@
 namespace genesis::passes {
 namespace {
 
-// --- what passes look for: a graph without it is left as it is
+// --- conditions of passes: a pass is skipped where its condition does not hold
 
 template <class... Ops>
 bool has(const Graph& graph, const PassContext&) {

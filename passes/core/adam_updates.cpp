@@ -30,10 +30,10 @@ ValueId parameter_of(const Node& update) {
   return update.inputs[static_cast<size_t>(op_of(update).holder(0))];
 }
 
-// Mapped in the order of the node's inputs, in which states get their numbers in the new graph.
+// Maps the operands in the order of the node's inputs, because states get their numbers in the new graph in this order.
 std::vector<Value> update_together(Rewriter& rewriter, const SharedByUpdates& shared,
                                    const std::vector<const Node*>& updates, const ParameterHolders& holders) {
-  const auto mapped = [&](size_t behind) {  // the parameter
+  const auto mapped = [&](size_t behind) {  // offset from the parameter among the node's inputs
     std::vector<Value> values;
     for (const Node* update : updates)
       values.push_back(rewriter.map(update->inputs[shared.scalars.size() + behind]));

@@ -1,4 +1,4 @@
-// Updates of single parameters by Adam that become one node: which may, and how.
+// Replaces several Adam updates of single parameters by one node: says which updates can share a node, and makes it.
 #pragma once
 
 #include "passes/core/rewriter.h"
@@ -6,10 +6,10 @@
 
 namespace genesis::passes {
 
-// What updates that are one node have in common.
+// Describes what updates must have in common to become one node.
 struct SharedByUpdates {
   std::vector<ValueId> scalars;  // lr, step, [scale]
-  ops::AdamUpdate op;            // without parameters
+  ops::AdamUpdate op;            // with empty `weight_decays`
 
   explicit SharedByUpdates(const Node& update);
   bool operator==(const SharedByUpdates&) const = default;
@@ -17,19 +17,19 @@ struct SharedByUpdates {
 
 ValueId parameter_of(const Node& update);
 
-// Where parameters of the new graph are: each in a tensor of its own, or in groups kept in parts (schema/graph/state_storage.h).
-// These come part by part: the first of all groups, then the second of all groups.
+// Holds parameters of the new graph: each in a tensor of its own, or in groups kept in parts (schema/graph/state_storage.h).
+// Parts are ordered part by part: the first part of every group, then the second part of every group.
 struct ParameterHolders {
   std::vector<Value> values;
-  std::vector<int64_t> held = {};  // by group: so many parameters; empty: there are no groups
+  std::vector<int64_t> held = {};  // number of parameters of each group; empty if there are no groups
 };
-// What updates read beside their parameters, by update.
+// The operands of each update besides its parameter.
 struct UpdateOperands {
   std::vector<Value> gradients, m, v;
 };
 
-// Adds one node that does all `updates`, with the operands that they have or these. Gives the node's outputs: new holders, then
-// m and v of all.
+// Adds one node that does all `updates`, with their own operands or with `operands`. Returns the node's outputs: the new
+// holders, then m of all parameters, then v of all.
 std::vector<Value> update_together(Rewriter& rewriter, const SharedByUpdates& shared,
                                    const std::vector<const Node*>& updates, const ParameterHolders& holders);
 std::vector<Value> update_together(Rewriter& rewriter, const SharedByUpdates& shared,

@@ -24,7 +24,7 @@ std::vector<bool> needed_by(const Graph& graph, const std::vector<NodeId>& nodes
 }
 
 std::vector<bool> live_nodes(const Graph& graph) {
-  std::vector<NodeId> makers;  // or none, for a value that no node makes
+  std::vector<NodeId> makers;  // invalid ids for values that no node makes
   for (const NamedValue& output : graph.outputs()) makers.push_back(graph.value(output.value).producer);
   for (const StateUpdate& update : graph.updates()) makers.push_back(graph.value(update.value).producer);
   for (size_t i = 0; i < graph.nodes().size(); ++i)

@@ -1,5 +1,5 @@
-// Questions that passes ask about a graph: which nodes are needed, who reads a value, what a value is made
-// of. Plain functions over a graph that does not change meanwhile.
+// Answers questions about a graph: which nodes are needed, which nodes read a value, what makes a value. The graph must not
+// change while the answers are in use.
 #pragma once
 
 #include <utility>
@@ -9,27 +9,29 @@
 
 namespace genesis::passes {
 
-// By node: is it one of `nodes`, or does one of them need it?
+// Returns, for each node, whether it is in `nodes` or a node in `nodes` depends on it.
 std::vector<bool> needed_by(const Graph& graph, const std::vector<NodeId>& nodes);
-// By node: does an output or an update need it, or a peer that another rank has?
+// Returns, for each node, whether an output or an update depends on it, or a send or recv, which another rank waits for.
 std::vector<bool> live_nodes(const Graph& graph);
 
-// One of a pair, the second, must come after the other.
+// A pair (before, after): the second node must run after the first.
 using Precedence = std::pair<NodeId, NodeId>;
-// `nodes` by all precedences, which may repeat; where these leave a choice, the lower number comes first.
+// Sorts `nodes` topologically by `precedences`, which may contain duplicates. Among nodes that are ready, the lowest id comes
+// first.
 std::vector<NodeId> in_order(const std::vector<NodeId>& nodes, const std::vector<Precedence>& precedences);
 
-// Each exchange of all ranks with the next one, where ranks have different graphs (one has a node with a peer): all must start
-// such exchanges in the same order. Empty where all ranks have the same graph.
+// Returns a pair for each collective and the next one if the graph contains a send or recv. Ranks then have different graphs,
+// and all of them must start their exchanges in the same order. Empty for a graph without send and recv: all ranks have the
+// same graph.
 std::vector<Precedence> order_of_exchanges(const Graph& graph);
 
-// Who reads a value: live nodes (once per operand), outputs and updates.
+// Counts the readers of each value: live nodes (once per operand), outputs and updates.
 class Uses {
  public:
   explicit Uses(const Graph& graph);
   int count(ValueId value) const { return counts_[static_cast<size_t>(value.index)]; }
   bool single(ValueId value) const { return count(value) == 1; }
-  // The live nodes that read it, in order, each once.
+  // Returns the live nodes that read the value, in order, each once.
   const std::vector<NodeId>& readers(ValueId value) const {
     return readers_[static_cast<size_t>(value.index)];
   }
@@ -40,9 +42,9 @@ class Uses {
 };
 
 NodeId id_of(const Graph& graph, const Node& node);
-// The state that a value is; -1: none.
+// Returns the state that the value is; -1 if it is none.
 int32_t state_of(const Graph& graph, ValueId id);
-// The node that makes a value, as any of its outputs; null where none does. Of one op: passes/core/match.h.
+// Returns the node that has the value as one of its outputs; null if there is none. passes/core/match.h asks for a given op.
 const Node* producer(const Graph& graph, ValueId value);
 
 }  // namespace genesis::passes

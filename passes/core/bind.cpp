@@ -52,7 +52,7 @@ std::optional<SolvedSymbol> solve_symbol(const Dim& dim, int64_t size) {
   std::vector<std::string> symbols;
   dim.collect_symbols(symbols);
   if (symbols.size() != 1) return std::nullopt;
-  // In dimensions, whose arithmetic is checked.
+  // Computes with Dim, whose arithmetic is checked for overflow.
   const Dim at_zero = dim.substitute({{symbols[0], 0}}), slope = dim.substitute({{symbols[0], 1}}) - at_zero;
   if (!(dim == Dim::symbol(symbols[0]) * slope + at_zero)) return std::nullopt;
   const auto solved = (Dim(size) - at_zero).divide_exact(slope);

@@ -1,5 +1,5 @@
-// Binding gives the symbols of a graph their sizes: a Session runs and plans only bound graphs. Symbols stand
-// in the types of inputs and in Shape attributes; everything else follows by inferring the types again.
+// Gives the symbols of a graph their sizes. A Session runs and plans only bound graphs. Symbols occur in the types of inputs
+// and in Shape attributes; all other types follow by inferring them again.
 #pragma once
 
 #include <optional>
@@ -8,15 +8,15 @@
 
 namespace genesis::passes {
 
-// The graph with the symbols in `bindings` replaced; others stay symbolic. Throws Error naming the node that
-// does not work with these sizes.
+// Returns the graph with the symbols in `bindings` replaced; other symbols stay. Throws an Error that names the node which does
+// not work with these sizes.
 Graph bind(const Graph& graph, const Bindings& bindings);
 
-// The symbols of a graph's inputs and nodes, in the order they first appear.
+// Returns the symbols of a graph's inputs and nodes, in order of first appearance.
 std::vector<std::string> symbols_of(const Graph& graph);
 
-// The symbol that a size determines: dim is symbol, c*symbol or c*symbol+k, and `size` fits it (4*batch of 8
-// gives batch = 2). Nothing for other dimensions.
+// A symbol and the size that solve_symbol() found for it: `dim` is symbol, c*symbol or c*symbol+k, and `size` fits it (4*batch
+// = 8 gives batch = 2). Empty for other dimensions.
 struct SolvedSymbol {
   std::string symbol;
   int64_t size;

@@ -53,13 +53,13 @@ class Extractor {
 
   const Model& from_;
   std::unique_ptr<Model> to_;
-  std::map<int32_t, int32_t> states_, tensors_;  // old index -> new
+  std::map<int32_t, int32_t> states_, tensors_;  // old index -> new index
 };
 
 }  // namespace
 
 std::unique_ptr<Model> extract_entries(const Model& model, const std::set<std::string>& names) {
-  for (const std::string& name : names) model.entry(name);  // throws
+  for (const std::string& name : names) model.entry(name);  // throws if it does not exist
   Extractor extractor(model);
   for (const auto& entry : model.entries())
     if (names.contains(entry->name())) extractor.add(*entry);

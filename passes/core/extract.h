@@ -1,5 +1,5 @@
-// Takes some entry points out of a model, with only the states and tensors they read: a model for serving
-// does not carry the optimizer that trained it.
+// Copies some entry points out of a model, with only the states and tensors that they read: a model for serving does not need
+// the optimizer that trained it.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace genesis::passes {
 
-// Throws Error naming an entry point that the model does not have.
+// Throws an Error that names an entry point which the model does not have.
 std::unique_ptr<Model> extract_entries(const Model& model, const std::set<std::string>& names);
 
 }  // namespace genesis::passes

@@ -51,7 +51,7 @@ class Inliner {
   const Graph& from_;
   const std::map<int32_t, Value>& states_;
   const ReplaceNode& replace_;
-  std::vector<Value> values_;  // by value of from_
+  std::vector<Value> values_;  // by value id of from_
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Copies the nodes of one graph into another: how an entry point becomes part of a larger one. Used to make
-// the training step out of the loss.
+// Copies the nodes of one graph into another, so that an entry point becomes part of a larger one: the loss becomes part of the
+// training step.
 #pragma once
 
 #include <functional>
@@ -14,11 +14,12 @@ struct InlinedGraph {
   std::map<int32_t, Value> updates;  // by state
 };
 
-// What stands for the one output of a node of `from`, whose inputs are now these; empty: a copy of the node.
+// Returns the value that replaces the only output of `node`, a node of `from` whose inputs are now `inputs`; empty: the node is
+// copied.
 using ReplaceNode = std::function<Value(const Node& node, const std::vector<Value>& inputs)>;
 
-// `inputs` by input number of `from`; a state listed in `states` is read as that value instead. Names are
-// kept where they are free, and the author's names in any case. Both graphs belong to one model.
+// `inputs` are by input number of `from`. A state listed in `states` is read as that value instead. Nodes keep their names
+// unless a name is taken; origins are always kept. Both graphs must belong to the same model.
 InlinedGraph inline_graph(Graph& into, const Graph& from, const std::vector<Value>& inputs,
                           const std::map<int32_t, Value>& states = {}, const ReplaceNode& replace = {});
 

@@ -1,5 +1,5 @@
-// Patterns over names, as options have them: `*` is any text, `?` any character. Training options choose
-// parameters by them, casts choose the nodes that stay in f32.
+// Matches names against patterns: `*` stands for any text, `?` for any character. Training options choose parameters by them,
+// casts choose the nodes that stay in f32.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a pass asks before it makes one node of several.
+// Asks a target whether one of its kernels runs a node, before a pass makes that node out of several.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace genesis::passes {
 
-// Whether one kernel of the target, which there is, does the node. Not known where sizes are open: no.
+// Returns whether a kernel of its own runs the node on the target, which must be set. Returns false if sizes are unknown.
 inline bool runs_natively(const PassContext& context, const OpDef& op, const Attributes& attributes,
                           const std::vector<TensorType>& inputs) {
   const auto is_known = [](const TensorType& type) { return type.shape.is_constant(); };

@@ -1,6 +1,5 @@
-// What a pass is, and the runner that gives every pass timing, a kill switch by name, a callback when it
-// changed the graph (dumps, --print-after), and verification of all invariants after it. Lists of passes:
-// passes/pipelines.h.
+// Defines a pass, and the runner that times each pass, can disable it by name, calls back when it changed the graph (dumps,
+// --print-after) and verifies all invariants after it. passes/pipelines.h lists the passes.
 #pragma once
 
 #include <functional>
@@ -18,32 +17,31 @@
 
 namespace genesis::passes {
 
-// What a pass may know besides the graph.
+// Describes what a pass knows besides the graph.
 struct PassContext {
-  const Target* target = nullptr;               // null: rewrites that suit every device
-  int64_t max_folded_bytes = int64_t{1} << 20;  // constant folding makes no tensor larger than this
-  // What the arena of a training step may take, bytes; 0: as little as can be reached. Empty: whatever it
-  // takes.
+  const Target* target = nullptr;               // null: only rewrites that suit every device
+  int64_t max_folded_bytes = int64_t{1} << 20;  // limit of a tensor made by constant folding
+  // Limit of a training step's arena in bytes. 0: as little as possible; empty: no limit.
   std::optional<int64_t> memory_budget;
-  // The ranks that run this graph together, and which of them it is for.
+  // The ranks that run this graph together, and the rank that the graph is for.
   Mesh mesh = {};
   int64_t rank = 0;
-  int zero = 0;  // ZeRO's stage: what the ranks along "data" share
-  // The states that are not kept as what they mean; null: none.
+  int zero = 0;  // ZeRO stage: what the ranks along "data" shard
+  // The states that are stored encoded or as shards; null if there are none.
   const StateStorage* storage = nullptr;
-  // Called for every hit of a named rewrite with the node that came out, to trace what a pass does.
+  // Is called for every hit of a named rewrite with the name of the resulting node, to trace what a pass does.
   std::function<void(std::string_view rewrite, const std::string& node)> on_rewrite;
 
-  // For speeds, which are those of a CPU where nothing is known of the device.
+  // Returns the target for its speeds; without a target, the speeds are those of a CPU.
   Target target_or_default() const { return target ? *target : Target(); }
 };
 
 struct Pass {
   std::string_view name;
-  std::string_view why;  // one line: why it stands where it stands in the pipeline
+  std::string_view why;  // one line: the reason for its place in the pipeline
   Graph (*run)(const Graph&, const PassContext&);
-  // Says cheaply that the pass would leave the graph as it is: then the graph is neither rebuilt nor verified. Null: it always
-  // runs.
+  // Returns false if the pass would not change the graph; a cheap test, which saves rebuilding and verifying the graph. Null:
+  // the pass always runs.
   bool (*may_change)(const Graph&, const PassContext&) = nullptr;
 };
 
@@ -55,18 +53,18 @@ struct PassReport {
 };
 
 struct PipelineOptions {
-  std::set<std::string, std::less<>> disabled;  // names of passes to leave out
-  bool verify = true;                           // schema/graph/verify after every pass
-  // Called after every pass that changed the graph; `number` is the pass's place in the pipeline, from 1.
+  std::set<std::string, std::less<>> disabled;  // names of passes to skip
+  bool verify = true;                           // runs schema/graph/verify after every pass
+  // Is called after every pass that changed the graph; `number` is the position of the pass in the pipeline, from 1.
   std::function<void(int number, const Pass& pass, const Graph& graph)> on_change;
   std::vector<PassReport>* reports = nullptr;
 };
 
-// An Error from a pass gains "(in pass 'x')".
+// Adds "(in pass 'x')" to an Error that a pass throws.
 Graph run_passes(const Graph& graph, std::span<const Pass> pipeline, const PassContext& context,
                  const PipelineOptions& options = {});
 
-// An on_change that writes FOLDER/<entry>.<number>-<pass>.txt.
+// Returns an on_change that writes FOLDER/<entry>.<number>-<pass>.txt.
 std::function<void(int, const Pass&, const Graph&)> dump_to_folder(const std::string& folder);
 
 }  // namespace genesis::passes

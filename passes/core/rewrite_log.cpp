@@ -8,11 +8,11 @@
 namespace genesis::passes {
 namespace {
 
-thread_local std::string_view pass_of_this_thread;  // empty: no pass runs, or its rewrites are not logged
+thread_local std::string_view pass_of_this_thread;  // empty: no pass runs, or the level is off
 
 using Nodes = std::vector<const Node*>;
 
-// The ops of these nodes with their counts, in order of appearance: "3 linear + concat".
+// Returns the ops of these nodes with their counts, in order of appearance: "3 linear + concat".
 std::string ops_of(const Nodes& nodes) {
   std::vector<std::pair<std::string_view, int>> counts;
   for (const Node* node : nodes) {
@@ -29,7 +29,8 @@ std::string ops_of(const Nodes& nodes) {
   return text;
 }
 
-// The nodes from number `first` on that `values` are computed from; a rewrite may have added nodes that it did not use.
+// Returns the nodes with index `first` or higher from which `values` are computed. A rewrite may also have added nodes that it
+// did not use.
 Nodes makers_of(const Graph& graph, const std::vector<Value>& values, size_t first) {
   std::set<ValueId> needed;
   for (const Value& value : values)
@@ -66,7 +67,7 @@ void RewriteLog::replaced(const Graph& old, const Graph& made, const Node& node,
                           const std::vector<Value>& values) {
   if (pass_.empty()) return;
   const bool is_source = sources_.contains(id_of(old, node));
-  if (logged_ && is_source) return;  // another node of the same rewrite
+  if (logged_ && is_source) return;  // another node of a rewrite that is logged already
   if (!is_source) forget_sources(), add_sources(old, made, {&node});
   logged_ = true;
   Nodes sources;

@@ -1,8 +1,8 @@
-// What a pass made of what, a line per rewrite at debug level:
+// Logs what each pass rewrites, one line per rewrite at debug level:
 //
 //   fuse_linear: 'model.layers.0.mlp.up_proj' matmul + add -> linear
 //
-// A Rewriter sees every rewrite and says so here; the runner of passes says whose they are.
+// A Rewriter reports every rewrite here; the runner of passes sets the name of the pass.
 #pragma once
 
 #include <set>
@@ -12,7 +12,7 @@
 
 namespace genesis::passes {
 
-// Rewrites of this thread are this pass's for as long as it lives.
+// Attributes the rewrites of this thread to a pass for as long as the object lives.
 class LoggedPass {
  public:
   explicit LoggedPass(std::string_view name);
@@ -24,21 +24,21 @@ class LoggedPass {
   const std::string_view outer_;
 };
 
-// Of one Rewriter, from graph `old` to graph `made`. Does nothing where the level is off or no pass runs.
+// Logs the rewrites of one Rewriter, from graph `old` to graph `made`. Does nothing if the level is off or no pass runs.
 class RewriteLog {
  public:
   RewriteLog();
 
-  // What is made from now on comes from `nodes`, too.
+  // Adds `nodes` to the sources of the nodes that are made from now on.
   void add_sources(const Graph& old, const Graph& made, const std::vector<const Node*>& nodes);
   void forget_sources() { sources_.clear(); }
-  // `values` stand for the results of `node`.
+  // Reports that `values` replace the results of `node`.
   void replaced(const Graph& old, const Graph& made, const Node& node, const std::vector<Value>& values);
 
  private:
   const std::string_view pass_;  // empty: nothing is logged
-  std::set<NodeId> sources_;     // of the old graph
-  size_t first_made_ = 0;        // from them
+  std::set<NodeId> sources_;     // nodes of the old graph
+  size_t first_made_ = 0;        // index of the first new node made from sources_
   bool logged_ = false;
 };
 

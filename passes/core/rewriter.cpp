@@ -14,7 +14,7 @@ std::vector<TensorType> input_types_of(const Graph& graph) {
   return types;
 }
 
-// "layers.3.mlp" of "layers.3.mlp.act"
+// "layers.3.mlp.act" -> "layers.3.mlp"
 std::string parent_scope(const std::string& name) {
   const size_t dot = name.rfind('.');
   return dot == std::string::npos ? "" : name.substr(0, dot);
@@ -57,7 +57,7 @@ std::vector<Value> Rewriter::map(const std::vector<ValueId>& ids) {
 void Rewriter::copy(const Node& node) { copy_with(node, node.attributes); }
 
 void Rewriter::copy_with(const Node& node, const Attributes& attributes) {
-  // Where a node that the pass added has this name already, the copy gets another one and the name becomes its origin.
+  // If a node that the pass added has this name already, the copy gets another name and keeps this one as its origin.
   graph_.set_origins(graph_.has_name(node.name) ? origins_of(node) : node.origins);
   const std::vector<Value> outputs = graph_.add_node(*node.op, attributes, map(node.inputs), node.name);
   graph_.set_origins({});
@@ -117,7 +117,7 @@ bool can_run(const Target& target, const Graph& graph, const Node& node) {
   return is_view || target.runs(target.query(*node.op, node.attributes, inputs, outputs));
 }
 
-// Whether the target runs every node from `first` on.
+// Returns whether the target can run every node with index `first` or higher.
 bool can_run_all(const Target* target, const Graph& graph, size_t first) {
   if (target == nullptr || target->can_run == nullptr) return true;
   const auto& nodes = graph.nodes();
@@ -130,7 +130,7 @@ bool can_run_all(const Target* target, const Graph& graph, size_t first) {
 Graph rewrite(const Graph& graph, const std::function<Replacement(Rewriter&, const Node&)>& visit,
               const Target* target) {
   Rewriter rewriter(graph);
-  bool left_over = false;  // nodes that may have no reader
+  bool left_over = false;  // some nodes may have no reader
   for (const Node& node : graph.nodes()) {
     const size_t before = rewriter.graph().nodes().size();
     rewriter.begin_nodes_from({&node});
@@ -163,7 +163,7 @@ Graph without_dead_nodes(const Graph& graph) {
 }
 
 bool same_graph(const Graph& a, const Graph& b) {
-  // Values are equal when they hold the same name: names are unique in a graph.
+  // Values are equal if they have the same name: names are unique in a graph.
   const auto same_value = [&](ValueId x, ValueId y) { return a.value(x).name == b.value(y).name; };
   const auto same_values = [&](const std::vector<ValueId>& x, const std::vector<ValueId>& y) {
     return std::ranges::equal(x, y, same_value);

@@ -1,6 +1,6 @@
-// Nodes that make a state's values of its parts, for a state that is trained in parts or of which a rank keeps a shard
-// (schema/graph/state_storage.h). They do in a graph what StateFormat::decode() does with bytes. (Of quantised states
-// passes/precision/read_quantized does it.)
+// Adds nodes that compute a state's values from its parts, for a state that is trained in parts or sharded over ranks
+// (schema/graph/state_storage.h). They do in a graph what StateFormat::decode() does with bytes. For quantized states
+// passes/precision/read_quantized does this.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,8 @@
 
 namespace genesis::passes {
 
-// The state's values in `dtype`. `part(i)` gives part i of the format as a value of the graph; it is called only for the parts
-// that `dtype` needs.
+// Returns the state's values in `dtype`. `part(i)` returns part i of the format as a value of the graph; it is called only for
+// the parts that `dtype` needs.
 Value value_of_parts(const StateFormat& format, const std::function<Value(size_t)>& part, DType dtype);
 
 }  // namespace genesis::passes

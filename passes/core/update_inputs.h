@@ -1,4 +1,4 @@
-// What updates of optimizers have in common, whatever their op.
+// Describes the inputs of optimizer updates independently of their op.
 #pragma once
 
 #include <vector>
@@ -7,10 +7,10 @@
 
 namespace genesis::passes {
 
-// Inputs of an update that works element by element. Output 0 is the new parameter, 1 + k that of moment k.
+// Positions of an elementwise update's inputs. Output 0 is the new parameter, output 1 + k the new moment k.
 struct UpdateInputs {
   size_t parameter = 0, gradient = 0;
-  std::vector<size_t> moments;  // none: the node is no such update, or one that keeps nothing
+  std::vector<size_t> moments;  // empty if the node is no such update, or keeps no moments
 };
 UpdateInputs update_inputs(const Node& node);
 

@@ -9,7 +9,7 @@
 namespace genesis::passes {
 namespace {
 
-// Equal keys mean equal values.
+// Returns a key; nodes with equal keys compute equal values.
 std::string key_of(const Node& node, const std::vector<Value>& inputs) {
   std::vector<int32_t> ids;
   for (const Value& input : inputs) ids.push_back(input.id.index);
@@ -25,7 +25,7 @@ Graph eliminate_common_subexpressions(const Graph& graph, const PassContext&) {
   Rewriter rewriter(graph);
   std::map<std::string, std::vector<Value>> known;
   for (const Node& node : graph.nodes()) {
-    if (has_peer(*node.op)) {  // what comes next from a peer is another tensor
+    if (has_peer(*node.op)) {  // each recv gets another tensor
       rewriter.copy(node);
       continue;
     }

@@ -36,7 +36,7 @@ class Folder {
     return !known(node.outputs[0]).empty_handle() && !is_cheap_to_make;
   }
 
-  // Does anything but folded nodes read it?
+  // Returns whether an output or a node that is not folded itself reads it.
   bool is_needed(const Node& node) {
     return std::ranges::any_of(node.outputs, [&](ValueId id) {
       const std::vector<NodeId>& readers = uses_.readers(id);
@@ -46,11 +46,11 @@ class Folder {
         const auto& inputs = graph_.node(reader).inputs;
         by_nodes += static_cast<int>(std::ranges::count(inputs, id));
       }
-      return uses_.count(id) > by_nodes;  // outputs and updates
+      return uses_.count(id) > by_nodes;  // outputs and updates read it
     });
   }
 
-  // A size not bound yet (dim_value of a symbol) is not known, though the node has no inputs.
+  // A size that is not bound yet (dim_value of a symbol) is unknown although the node has no inputs.
   static bool has_symbols(const Node& node) {
     return std::ranges::any_of(node.attributes, [](const auto& attribute) {
       const Shape* shape = std::get_if<Shape>(&attribute.second);
@@ -87,7 +87,7 @@ class Folder {
   const Graph& graph_;
   const PassContext& context_;
   const Uses uses_;
-  std::vector<Tensor> known_;  // by value; empty handles where not known
+  std::vector<Tensor> known_;  // by value id; an empty handle if unknown
 };
 
 }  // namespace

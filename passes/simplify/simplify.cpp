@@ -8,7 +8,7 @@ namespace genesis::passes {
 namespace {
 
 constexpr int kMaxChain =
-    16;  // rewrites of one node's successors: far above any real chain, ends a cycle of rules
+    16;  // limit of successive rewrites of one node, far above real chains: it ends a cycle of rules
 
 std::vector<SimplifyRule> all_rules() {
   std::vector<SimplifyRule> rules;
@@ -28,7 +28,7 @@ Value try_rules(const Candidate& candidate, const PassContext& context) {
   return {};
 }
 
-// A rule may give a node that another rule simplifies further.
+// Applies rules until none matches: a rule may give a node that another rule simplifies further.
 Value simplify_fully(Value value, size_t first_new_node, const PassContext& context) {
   Graph& graph = *value.graph;
   for (int i = 0; i < kMaxChain; ++i) {

@@ -1,4 +1,4 @@
-// What the rules of simplify() are given and what they are (simplify_*.cpp).
+// Defines the rules of simplify() and their argument (simplify_*.cpp).
 #pragma once
 
 #include <span>
@@ -8,22 +8,22 @@
 
 namespace genesis::passes {
 
-// A node about to be added, its inputs already simplified.
+// A node that is about to be added; its inputs are already simplified.
 struct Candidate {
-  Graph& graph;  // the new one
+  Graph& graph;  // the new graph
   const OpDef& op;
   const Attributes& attributes;
   const std::vector<Value>& inputs;
-  const TensorType& type;  // of its one output
+  const TensorType& type;  // type of its only output
 };
 
-// The input of the node that makes x, when that is a node of this op; empty otherwise.
+// Returns the input of the node that makes x if that node has this op; empty otherwise.
 template <class Op>
 Value under(Value x) {
   const auto maker = match<Op>(*x.graph, x.id);
   return maker ? x.graph->handle(maker.input(0)) : Value();
 }
-// The same, when it is a node of the candidate's own op.
+// Does the same for the candidate's own op.
 inline Value under_its_like(const Candidate& c) {
   const Node* maker = producer(c.graph, c.inputs[0].id);
   return maker && maker->op == &c.op ? c.graph.handle(maker->inputs[0]) : Value();
@@ -31,7 +31,7 @@ inline Value under_its_like(const Candidate& c) {
 
 struct SimplifyRule {
   std::string_view name;
-  // What stands for the candidate, or nothing. A value of another type counts as nothing.
+  // Returns the value that replaces the candidate, or nothing. A value of another type is ignored.
   Value (*apply)(const Candidate&);
 };
 

@@ -1,5 +1,5 @@
-// Simplification of arithmetic, comparisons, selection and casts. Floating-point algebra that is only nearly
-// true has no place here: x + 0.0 turns -0.0 into 0.0, x * 0 loses NaN, (x * a) * b rounds twice.
+// Simplifies arithmetic, comparisons, selection and casts. Floating-point algebra that holds only approximately is left out: x
+// + 0.0 turns -0.0 into 0.0, x * 0 loses NaN, (x * a) * b rounds twice.
 #include <cmath>
 
 #include "passes/core/match.h"
@@ -31,7 +31,7 @@ bool adds_nothing(Value zero) {
   return value == 0 && (!is_float(zero.dtype()) || std::signbit(*value));
 }
 
-// x + 0, 0 + x -> x for integers, and for the real -0.0 (0.0 would change the sign of -0.0)
+// x + 0, 0 + x -> x for integers, and for -0.0 in floating point (0.0 would change the sign of -0.0)
 Value plus_zero(const Candidate& c) {
   if (!is<ops::Add>(c.op) || c.type.dtype == DType::boolean) return {};
   if (adds_nothing(c.inputs[1])) return c.inputs[0];
@@ -45,7 +45,7 @@ Value minus_zero(const Candidate& c) {
   return value == 0 && !std::signbit(*value) ? c.inputs[0] : Value();
 }
 
-// x * 0 -> 0 for integers only: a real x may be NaN or infinite
+// x * 0 -> 0 for integers only: a floating-point x may be NaN or infinite
 Value times_zero(const Candidate& c) {
   if (!is<ops::Mul>(c.op) || !is_integer(c.type.dtype)) return {};
   if (is_number(c.inputs[1], 0)) return c.inputs[1];
@@ -95,13 +95,13 @@ Value times_minus_one(const Candidate& c) {
   return is_number(c.inputs[0], -1) ? neg(c.inputs[1]) : Value();
 }
 
-// pow(x, 2) -> square(x), which PyTorch's pow is for 2
+// pow(x, 2) -> square(x), as PyTorch's pow does
 Value power_of_two(const Candidate& c) {
   return is<ops::Pow>(c.op) && is_float(c.type.dtype) && is_number(c.inputs[1], 2) ? square(c.inputs[0])
                                                                                    : Value();
 }
 
-// x / 2^k -> x * 2^-k: 2^-k is exact, so both are the rounding of the same real number
+// x / 2^k -> x * 2^-k: 2^-k is exact, so both round the same real number
 Value over_power_of_two(const Candidate& c) {
   if (!is<ops::Div>(c.op) || !is_float(c.inputs[0].dtype())) return {};
   const auto divisor = number(c.inputs[1]);
@@ -136,7 +136,7 @@ Value needless_dropout(const Candidate& c) {
   return is<ops::Dropout>(c.op) && from_attributes<ops::Dropout>(c.attributes).p == 0 ? c.inputs[1] : Value();
 }
 
-// Does `wide` hold every value of `narrow`?
+// Returns whether every value of `narrow` can be represented in `wide`.
 bool holds(DType wide, DType narrow) {
   if (wide == narrow || narrow == DType::boolean) return true;
   if (is_float(wide) && is_float(narrow))
@@ -150,8 +150,8 @@ bool holds(DType wide, DType narrow) {
 // cast(x, x's dtype) -> x
 Value needless_cast(const Candidate& c) { return is<ops::Cast>(c.op) ? c.inputs[0] : Value(); }
 
-// cast(cast(x, B), C) -> cast(x, C) where B holds every value of x, and the way from x to C rounds where the
-// way from B does: among reals, from integers by wider integers, and back to x's own dtype
+// cast(cast(x, B), C) -> cast(x, C) if B can represent every value of x and the direct cast rounds like the two casts do: among
+// floating-point types, among integers, from booleans, and back to x's own dtype
 Value cast_of_cast(const Candidate& c) {
   const Value x = is<ops::Cast>(c.op) ? under_its_like(c) : Value();
   if (!x || !holds(c.inputs[0].dtype(), x.dtype())) return {};

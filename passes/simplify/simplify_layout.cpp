@@ -1,4 +1,4 @@
-// Simplification of ops that move elements: reshapes, transposes, expansions, slices, concatenations.
+// Simplifies ops that only move elements: reshapes, transposes, expansions, slices, concatenations.
 #include <algorithm>
 
 #include "passes/core/analysis.h"
@@ -57,14 +57,14 @@ Value permute_of_permute(const Candidate& c) {
   return std::ranges::is_sorted(axes) ? x : permute(x, axes);
 }
 
-// reshape(full), expand(full) -> full of that shape
+// reshape(full), expand(full) -> full with that shape
 Value full_of_shape(const Candidate& c) {
   if (!is<ops::Reshape, ops::Expand>(c.op)) return {};
   const auto inner = match<ops::Full>(c.graph, c.inputs[0].id);
   return inner ? full(c.graph, c.type.shape, inner->value, inner->dtype) : Value();
 }
 
-// dim_value of a known size -> full
+// dim_value with a known size -> full
 Value known_dim(const Candidate& c) {
   if (!is<ops::DimValue>(c.op)) return {};
   const auto op = from_attributes<ops::DimValue>(c.attributes);
@@ -72,7 +72,7 @@ Value known_dim(const Candidate& c) {
   return size ? full(c.graph, {}, Scalar(*size), op.dtype) : Value();
 }
 
-// f(expand(x), y) -> f(x, y) for elementwise f, where y alone, or x as it is, already gives the shape
+// f(expand(x), y) -> f(x, y) for elementwise f, if the operands give the same shape without the expansion
 Value expand_under_elementwise(const Candidate& c) {
   if (!c.op.info.elementwise || c.inputs.size() < 2) return {};
   std::vector<Value> inputs = c.inputs;

@@ -1,5 +1,4 @@
-// Transposes absorbed into the ops that read transposed operands at no cost: matmul's flags, attention's
-// layout.
+// Absorbs transposes into ops that read transposed operands at no cost: flags of matmul, layout of attention.
 #include <algorithm>
 
 #include "passes/core/analysis.h"
@@ -11,8 +10,8 @@
 namespace genesis::passes {
 namespace {
 
-// For x = permute(y) that moves y's last axis to the last but one: x with its last two axes swapped, which
-// keeps rows of y whole, or is y itself. Empty for any other x.
+// For x = permute(y) that moves y's last axis to the second to last place: returns x with its last two axes swapped, which
+// keeps the rows of y contiguous, or y itself. Empty for any other x.
 Value without_transpose(Value x) {
   const auto moved = match<ops::Permute>(*x.graph, x.id);
   const int rank = x.rank();
@@ -25,8 +24,7 @@ Value without_transpose(Value x) {
   return std::ranges::is_sorted(axes) ? y : permute(y, axes);
 }
 
-// matmul(a^T, b) -> matmul(a, b, transpose_a), and so for b; also where the transpose is part of a larger
-// permute
+// matmul(a^T, b) -> matmul(a, b, transpose_a), likewise for b; also if the transpose is part of a larger permute
 Value transpose_into_matmul(const Candidate& c) {
   if (!is<ops::Matmul>(c.op)) return {};
   auto op = from_attributes<ops::Matmul>(c.attributes);
@@ -52,8 +50,8 @@ Value under_heads_permute(Value x) {
   return moved && moved->axes == kSwapTimeAndHeads ? x.graph->handle(moved.input(0)) : Value();
 }
 
-// attention(permute(q), permute(k), permute(v)) by [batch, heads, time, size] -> permute(attention(q, k, v))
-// by [batch, time, heads, size]; the last permute meets its inverse in every model
+// attention(permute(q), permute(k), permute(v)) in layout [batch, heads, time, size] -> permute(attention(q, k, v)) in layout
+// [batch, time, heads, size]; models apply the inverse permute next, so the two cancel
 Value permute_into_attention(const Candidate& c) {
   if (!is<ops::Attention>(c.op)) return {};
   auto op = from_attributes<ops::Attention>(c.attributes);
