@@ -31,7 +31,7 @@ class Backward {
   }
 
  private:
-  // Which values depend on `wrt` through real numbers: only they carry gradients.
+  // Marks the values that depend on `wrt` through floating-point values: only they carry gradients.
   void mark_dependents(const std::vector<Value>& wrt, size_t last_node) {
     depends_.assign(graph_.values().size(), false);
     for (const Value& value : wrt) depends_[static_cast<size_t>(value.id.index)] = true;
@@ -54,7 +54,7 @@ class Backward {
   }
 
   void visit(NodeId id) {
-    // By copy: the rule adds nodes, so references into the graph do not last.
+    // Copies the node: the rule adds nodes, which invalidates references into the graph.
     const Node node = graph_.node(id);
     std::vector<Value> dy;
     std::vector<bool> wants;
@@ -82,13 +82,14 @@ class Backward {
         accumulate(node.inputs[i], fitted(dx, graph_.type(node.inputs[i])));
   }
 
-  // What a rule gives may have the shape that the input was broadcast to, and a wider dtype.
+  // Sums dx to the input's shape and casts it to the input's dtype: a rule may return a gradient in the broadcast shape or in a
+  // wider dtype.
   static Value fitted(Value dx, const TensorType& input) {
     if (!(dx.shape() == input.shape)) dx = sum_to(dx, input.shape);
     return cast(dx, input.dtype);
   }
 
-  // Sums as they come, so that no two contributions to one value live for long.
+  // Adds each contribution at once, so that no two contributions to one value stay alive for long.
   void accumulate(ValueId input, Value dx) {
     const Value sum = gradient(input) ? add(gradient(input), dx) : dx;
     gradient(input) = sum;
@@ -96,8 +97,8 @@ class Backward {
 
   Graph& graph_;
   size_t first_node_;
-  std::vector<bool> depends_;     // by value; values added later do not depend
-  std::vector<Value> gradients_;  // by value
+  std::vector<bool> depends_;     // by value id; values added later do not depend
+  std::vector<Value> gradients_;  // by value id
 };
 
 void check_loss(Value loss) {

@@ -27,7 +27,7 @@ Graph without_dropout(const Graph& graph) {
   });
 }
 
-// By state that has an average: the average.
+// Returns the average by state, for the states that have one.
 std::map<int32_t, Value> averages(const Model& model, Graph& graph) {
   std::map<int32_t, Value> values;
   for (int32_t i = 0; i < static_cast<int32_t>(model.states().size()); ++i)
@@ -35,17 +35,18 @@ std::map<int32_t, Value> averages(const Model& model, Graph& graph) {
   return values;
 }
 
-// Checkpoints of earlier versions have an entry point whose loss is one rank's, in f32.
+// Returns whether the entry point weights batches by their targets. Checkpoints of earlier versions have one whose loss is that
+// of one rank, in f32.
 bool counts_targets(const Graph& evaluation) {
   const auto& outputs = evaluation.outputs();
   return !outputs.empty() && evaluation.type(outputs[0].value).dtype == DType::f64;
 }
 
-// By name: a number of this rank's batch.
+// Numbers of this rank's batch, by name.
 using Numbers = std::vector<std::pair<std::string, Value>>;
 
-// The means over all ranks' batches of numbers that are means over a batch, the loss first. Targets count alike; where it is not
-// known how many the loss is the mean of, ranks count alike.
+// Adds outputs for numbers that are means over a batch, the loss first: their means over the batches of all ranks. All targets
+// count alike; if it is unknown how many targets the loss is the mean of, all ranks count alike.
 void add_means(Graph& graph, const Numbers& numbers) {
   const std::vector<MeanOverTargets> means = means_in(graph, numbers[0].second);
   std::vector<Value> parts;
@@ -57,7 +58,7 @@ void add_means(Graph& graph, const Numbers& numbers) {
   }
   const Value weight = weight_of(means[0]), zero = scalar_like(weight, 0);
   for (const auto& [name, value] : numbers)
-    parts.push_back(where(gt(weight, zero), value * weight, zero));  // a mean of nothing is NaN
+    parts.push_back(where(gt(weight, zero), value * weight, zero));  // the mean of no targets is NaN
   parts.push_back(weight);
   const std::vector<Value> all = all_reduce(parts, kDataAxis, RankReduction::kSum);
   for (size_t i = 0; i < numbers.size(); ++i) graph.add_output(numbers[i].first, all[i] / all.back());
@@ -72,7 +73,7 @@ void add_sums(Graph& graph, const Numbers& numbers) {
   for (size_t i = 0; i < all.size(); ++i) graph.add_output(numbers[i].first, all[i]);
 }
 
-// `names`: of the outputs beside the loss. Those that are no single numbers stay out.
+// Adds outputs for the loss and for the outputs `names`. Outputs that are not single numbers are left out.
 void add_outputs(Graph& graph, const InlinedGraph& part, const std::string& loss,
                  const std::vector<std::string>& names) {
   Numbers means = {{"loss", cast(part.outputs.at(loss), DType::f64)}}, sums;

@@ -1,7 +1,6 @@
-// Dynamic loss scaling for training in f16, all of it in the graph, so that no step waits for the host. The
-// loss is multiplied by `scale` before the backward pass, which keeps small gradients above f16's least
-// number; a step whose gradients overflow nevertheless is skipped and halves the scale, and a long run of
-// good steps doubles it. Used by train_step.
+// Dynamic loss scaling for training in f16, all of it in the graph, so that no step waits for the host. The loss is multiplied
+// by `scale` before the backward pass, which keeps small gradients above f16's smallest number. A step whose gradients overflow
+// is skipped and halves the scale; a long run of good steps doubles it.
 #pragma once
 
 #include "passes/training/train_options.h"
@@ -11,17 +10,18 @@ namespace genesis::passes {
 
 class LossScale {
  public:
-  // Adds the states "optimizer.loss_scale", "optimizer.good_steps" and "optimizer.skipped_steps" (steps
-  // skipped in a row, this one included) to the model.
+  // Adds the states "optimizer.loss_scale", "optimizer.good_steps" and "optimizer.skipped_steps" (steps skipped in a row,
+  // including this one) to the model.
   LossScale(Model& model, Graph& graph, const TrainOptions& options);
 
   Value scale() const { return scale_; }
   Value unscale() const;  // 1 / scale
 
-  // `norm` of the gradients, before anything is clipped: not finite where one of them is not.
+  // Decides whether this step counts. `norm` is the gradients' norm before clipping; it is not finite if one of them is not.
   void decide(Value norm);
   Value finite() const { return finite_; }  // bool: this step counts
-  // A factor for gradients that tells an update op to skip (skip_nonfinite): infinity in a step to skip.
+  // Returns a factor for gradients that tells an update op to skip (skip_nonfinite): infinity if this step is skipped, else
+  // `factor`.
   Value or_skip(Value factor) const;
 
   struct Update {
@@ -29,7 +29,7 @@ class LossScale {
     Value value;
   };
   std::vector<Update> updates() const;
-  // The scale this step ran with, and how many steps in a row were skipped.
+  // Adds outputs: the scale this step ran with, and how many steps in a row were skipped.
   void add_outputs(Graph& graph) const;
 
  private:

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315;
 
-// Products with the smaller Gram matrix: X X^T for a wide X, X^T X for a tall one.
+// Multiplies with the smaller Gram matrix: X X^T for a wide X, X^T X for a tall one.
 Value orthogonalised(Value update, const optim::Muon& muon, DType products) {
   const bool tall = update.dim(0).value() > update.dim(1).value();
   Value x = cast(update / maximum(global_norm({update}), muon.eps), products);
@@ -35,7 +35,7 @@ double adjustment(const optim::Muon& muon, const Shape& shape) {
   return std::sqrt(std::max(1.0, rows / columns));
 }
 
-// The state that a value is, or is cast from; -1: none.
+// Returns the state that the value is or is cast from; -1 if there is none.
 int32_t state_behind(const Graph& graph, ValueId id) {
   if (const auto widening = match<ops::Cast>(graph, id)) return state_behind(graph, widening.input(0));
   const ValueInfo& value = graph.value(id);

@@ -1,6 +1,6 @@
-// Optimizers with PyTorch's names, settings and defaults (torch.optim), Lion's from its paper (Chen et al., 2023):
-// optim::AdamW{.lr = 3e-4, .weight_decay = 0.1}. These structs are the one home of names and defaults; the text form
-// of command lines and files is read into them and written from them (train_options.h).
+// Optimizers with the names, settings and defaults of PyTorch (torch.optim), Lion's from its paper (Chen et al., 2023):
+// optim::AdamW{.lr = 3e-4, .weight_decay = 0.1}. Only these structs define names and defaults; the text form of command lines
+// and files is parsed into them and printed from them (train_options.h).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace genesis::optim {
 struct SGD {
   static constexpr std::string_view kName = "sgd";
   double lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0;
-  bool nesterov = false;  // needs a momentum, and no dampening
+  bool nesterov = false;  // requires momentum and no dampening
   static void fields(auto& self, auto&& visit) {
     visit("lr", self.lr);
     visit("momentum", self.momentum);
@@ -55,17 +55,17 @@ struct Lion {
   }
 };
 
-// How Muon's lr follows the shape of a matrix: sqrt(max(1, rows / columns)), or 0.2 sqrt(max(rows, columns)), with which
-// settings of AdamW can be taken over (Liu et al., 2025, arXiv:2502.16982).
+// Adjusts Muon's lr to the shape of a matrix: sqrt(max(1, rows / columns)), or 0.2 sqrt(max(rows, columns)), with which
+// settings of AdamW can be reused (Liu et al., 2025, arXiv:2502.16982).
 enum class MuonAdjustment : uint8_t { kOriginal, kMatchRmsAdamw };
 
-// Muon for the matrices inside a model (muon.h), AdamW with a rate of its own for everything else: embeddings, the head
-// that is part of the loss, vectors. Groups with optimizer=adamw or optimizer=muon choose otherwise.
+// Uses Muon for the matrices inside a model (muon.h), and AdamW with its own rate for everything else: embeddings, the head
+// that is part of the loss, vectors. Groups with optimizer=adamw or optimizer=muon override this.
 struct Muon {
   static constexpr std::string_view kName = "muon";
   double lr = 1e-3, momentum = 0.95, weight_decay = 0.1;  // the decay shrinks the weight
   bool nesterov = true;
-  int64_t ns_steps = 5;  // of the Newton-Schulz iteration
+  int64_t ns_steps = 5;  // iterations of Newton-Schulz
   double eps = 1e-7;
   MuonAdjustment adjust_lr = MuonAdjustment::kOriginal;
   double adamw_lr = 3e-4, adamw_beta1 = 0.9, adamw_beta2 = 0.95, adamw_eps = 1e-8;

@@ -59,7 +59,7 @@ void read_setting(ParameterGroup& group, const std::string& item) {
         item);
 }
 
-// What a pattern may have been meant to name: whole names, and their ends behind any dot.
+// Returns names that the pattern may have been meant to match: whole names, and their ends behind any dot.
 std::string near_pattern(const std::string& pattern, const std::vector<std::string>& parameters) {
   std::vector<std::string> names;
   for (const std::string& name : parameters) {

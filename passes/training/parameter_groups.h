@@ -1,11 +1,12 @@
-// Parameter groups: settings of the optimizer for the parameters that patterns name, as torch's param_groups have them.
-// Part of TrainOptions. In text a group is
+// Parameter groups: optimizer settings for the parameters whose names match patterns, like torch's param_groups. They are part
+// of TrainOptions. A group is written as
 //
 //   *.bias,*norm*: lr=0.5x, weight_decay=0         of `genesis-opt --group`
 //   group={*.bias,*norm*:lr=0.5x,weight_decay=0}   among the options of --train
 //
-// with * for any text and ? for any character in the patterns. Settings: lr=FACTORx of the optimizer's, weight_decay=NUMBER,
-// freeze, and with Muon optimizer=muon or optimizer=adamw. A parameter belongs to the first group that names it.
+// In patterns * stands for any text and ? for any character. Settings: lr=FACTORx (a factor of the optimizer's lr),
+// weight_decay=NUMBER, freeze, and with Muon optimizer=muon or optimizer=adamw. A parameter belongs to the first group with a
+// matching pattern.
 #pragma once
 
 #include <cstdint>
@@ -16,32 +17,32 @@
 
 namespace genesis::passes {
 
-// Who updates a parameter where the optimizer is Muon.
+// The optimizer of a group's parameters if the training's optimizer is Muon.
 enum class GroupOptimizer : uint8_t { kDefault, kMuon, kAdamW };
 
 struct ParameterGroup {
   std::vector<std::string> parameters;      // patterns
-  double lr_factor = 1;                     // of the scheduled rate
-  std::optional<double> weight_decay = {};  // in place of the optimizer's; also stands above no_decay
+  double lr_factor = 1;                     // factor of the scheduled rate
+  std::optional<double> weight_decay = {};  // replaces the optimizer's; overrides no_decay
   bool freeze = false;                      // not trained at all
   GroupOptimizer optimizer = GroupOptimizer::kDefault;
 };
 
-// Throws Error that quotes the text and says what is expected.
+// Throws an Error that quotes the text and says what is expected.
 ParameterGroup parse_group(std::string_view text);
 std::string to_string(
-    const ParameterGroup& group);  // "*.bias,*norm*:lr=0.5x,weight_decay=0": parse_group reads it
+    const ParameterGroup& group);  // "*.bias,*norm*:lr=0.5x,weight_decay=0", as parse_group reads it
 
-// Throws Error for a group that nothing could belong to, or whose numbers no training can have.
+// Throws an Error for a group without patterns or settings, or with numbers out of range.
 void check_group(const ParameterGroup& group);
-// Throws Error naming the pattern of a group that names none of `parameters`, and which come near.
+// Throws an Error that names a pattern which matches none of `parameters`, and similar names.
 void check_groups_match(const std::vector<ParameterGroup>& groups,
                         const std::vector<std::string>& parameters);
 
-// The first group that names the parameter; null: none does.
+// Returns the first group with a pattern that matches the parameter; null if there is none.
 const ParameterGroup* group_of(const std::vector<ParameterGroup>& groups, std::string_view parameter);
 
-// The parts of `text` between separators outside of braces, blanks around them taken off.
+// Splits `text` at separators outside of braces and removes the blanks around each item.
 std::vector<std::string> split_list(std::string_view text, char separator);
 
 }  // namespace genesis::passes

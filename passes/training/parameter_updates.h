@@ -1,5 +1,5 @@
-// What an optimizer does to each parameter once its gradient is there: states, the update op of its family, the settings
-// of the parameter's group. Used by train_step.
+// Applies the optimizer to each parameter once its gradient is known: adds the optimizer's states and the update op, with the
+// settings of the parameter's group.
 #pragma once
 
 #include <map>
@@ -16,23 +16,23 @@ struct TrainedParameter {
   Value gradient;
 };
 
-// What all updates of a step share.
+// The scalars that all updates of a step share.
 struct UpdateScalars {
   Value lr;            // f32 scalar
   Value step;          // i64 scalar, 1 in the first step
-  Value scale;         // of the gradients; empty: 1
-  Value counts;    // bool scalar: false in a step that is to change nothing, whose scale is then not finite; empty: true
+  Value scale;         // factor of the gradients; empty: 1
+  Value counts;    // bool scalar: false if the step must change nothing, and `scale` is then not finite; empty: true
 };
 
 class ParameterUpdates {
  public:
-  // `loss`: what is differentiated.
+  // `loss` is the graph that is differentiated.
   ParameterUpdates(Model& model, Graph& graph, const Graph& loss, const TrainOptions& options,
                    const UpdateScalars& scalars);
 
-  // Adds the optimizer's states of the parameter to the model ("optimizer.<parameter>.m") and its update to the graph.
+  // Adds the optimizer's states for the parameter to the model ("optimizer.<parameter>.m") and its update to the graph.
   void add(const TrainedParameter& p);
-  // New values by state.
+  // Returns the new values by state.
   const std::map<int32_t, Value>& results() const { return results_; }
 
  private:
@@ -44,10 +44,10 @@ class ParameterUpdates {
   void update_adam(const optim::Adam& o, bool decoupled, const TrainedParameter& p, double lr_factor = 1);
 
   bool takes_muon(const TrainedParameter& p) const;
-  // `factor` beside that of the parameter's group.
+  // Returns the rate times `factor` and the factor of the parameter's group.
   Value lr_of(const TrainedParameter& p, double factor = 1);
   double decay_of(const TrainedParameter& p) const;
-  // A state of zeros, f32, in the parameter's shape.
+  // Adds an f32 state of zeros with the parameter's shape.
   Value moment(const TrainedParameter& p, const std::string& name);
   void set(Value state, Value next);
 
@@ -55,8 +55,8 @@ class ParameterUpdates {
   Graph& graph_;
   const TrainOptions& options_;
   const UpdateScalars scalars_;
-  const std::set<int32_t> tables_and_heads_;  // asked by Muon
-  std::map<double, Value> rates_;  // by lr_factor: updates with one rate can be one node
+  const std::set<int32_t> tables_and_heads_;  // AdamW updates them if the optimizer is Muon
+  std::map<double, Value> rates_;  // by factor: updates that share a rate can become one node
   std::map<int32_t, Value> results_;
 };
 

@@ -8,7 +8,7 @@
 namespace genesis::optim {
 namespace {
 
-constexpr double kMinChange = 1e-8;  // of the rate: PyTorch's `eps`
+constexpr double kMinChange = 1e-8;  // least change of the rate: PyTorch's `eps`
 
 std::string name_of(const char* what) { return std::string("optimizer.plateau.") + what; }
 
@@ -23,7 +23,7 @@ void add_number(Model& model, const char* what, Tensor initial) {
 
 Value number(Graph& graph, const char* what) { return graph.state(graph.model().find_state(name_of(what))); }
 
-// What an evaluation makes of the four numbers.
+// Adds the updates of the four states by one evaluation loss.
 void observe(Graph& graph, const PlateauLR& s) {
   const Value loss = cast(graph.add_input("loss", {DType::f32, {}}), DType::f64);
   const Value lr = number(graph, "lr"), best = number(graph, "best"), bad = number(graph, "bad"),

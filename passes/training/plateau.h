@@ -1,6 +1,6 @@
-// What reduce-on-plateau (optim::PlateauLR) remembers, as states of the model, and the entry point that a trainer runs
-// with every evaluation loss. The rule is torch.optim.lr_scheduler.ReduceLROnPlateau's with mode "min" and a relative
-// threshold; it stands in a graph, so a checkpoint has all of it and no trainer has to know it.
+// Reduce-on-plateau (optim::PlateauLR): the states of the model that it keeps, and the entry point that a trainer runs with
+// every evaluation loss. The rule is that of torch.optim.lr_scheduler.ReduceLROnPlateau with mode "min" and a relative
+// threshold. It is part of the graph, so checkpoints contain it and trainers need not know it.
 #pragma once
 
 #include <string_view>
@@ -9,9 +9,9 @@
 
 namespace genesis::optim {
 
-// ReduceLROnPlateau: the rate is multiplied by `factor` when the evaluation loss has not fallen by more than the share
-// `threshold` of its best for more than `patience` evaluations, which are counted again after `cooldown` further ones.
-// Best, counts and rate are states of the model, so that a resumed run goes on exactly.
+// ReduceLROnPlateau: multiplies the rate by `factor` after more than `patience` evaluations without a loss below the best one
+// times (1 - threshold). `cooldown` further evaluations pass before counting starts again. Best loss, counts and rate are
+// states of the model, so that a resumed run continues exactly.
 struct PlateauLR {
   static constexpr std::string_view kName = "plateau";
   double factor = 0.1;
@@ -30,16 +30,16 @@ struct PlateauLR {
   }
 };
 
-// Of the entry point: input "loss" f32[], an evaluation loss; output "lr" f32[], the rate from now on.
+// The entry point: input "loss" f32[], an evaluation loss; output "lr" f32[], the rate from now on.
 inline constexpr const char* kPlateauEntry = "plateau";
-// The state f64[] that has the rate as it is now.
+// The state f64[] with the current rate.
 inline constexpr const char* kPlateauRate = "optimizer.plateau.lr";
 
-// Adds the states "optimizer.plateau.{lr,best,bad,cooldown}" and the entry point. Throws Error when an entry point of
-// this name is there.
+// Adds the states "optimizer.plateau.{lr,best,bad,cooldown}" and the entry point. Throws an Error if an entry point of this
+// name exists.
 void add_plateau(Model& model, const PlateauLR& schedule, double lr);
 
-// The rate that the states say, an f64 scalar.
+// Returns the current rate from its state, an f64 scalar.
 Value plateau_lr(Graph& graph);
 
 }  // namespace genesis::optim

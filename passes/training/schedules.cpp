@@ -13,10 +13,10 @@
 namespace genesis::optim {
 namespace {
 
-// All in f64, as Python computes it: `t` is the number of steps done, behind the warm-up where a schedule has one, and `lr` the
-// rate that the schedule starts from.
+// All rates are computed in f64, as Python does. `t` is the number of steps done (after the warm-up if the schedule has one),
+// and `lr` the rate that the schedule starts from.
 
-// From `start` at progress 0 to `end` at 1, along half a cosine.
+// Returns the value on half a cosine from `start` at progress 0 to `end` at progress 1.
 Value along_cosine(Value start, Value end, Value progress) {
   return (cos(progress * std::numbers::pi) + 1.0) * ((start - end) / 2.0) + end;
 }
@@ -26,7 +26,7 @@ Value along_cosine(Value start, double end, Value progress) {
 
 Value power(double base, Value exponent) { return pow(scalar_like(exponent, base), exponent); }
 
-// From 0 to 1 at `total`.
+// Rises from 0 to 1 at step `total`.
 template <class S>
 Value progress_of(const S& s, Value t) {
   const double length = std::max<double>(1, double(s.total - s.warmup));
@@ -59,8 +59,9 @@ Value rate(const CosineAnnealingLR& s, Value lr, Value t) {
   return along_cosine(lr, s.min_lr, progress_of(s, t));
 }
 
-// Periods of T, T m, T m^2, ... steps: the n first of them take T (m^n - 1) / (m - 1). At a restart the logarithm may
-// come out below the whole number that it is, by less than any step makes.
+// The periods have T, T m, T m^2, ... steps, so the first n of them take T (m^n - 1) / (m - 1) steps. At a restart, rounding
+// may put the logarithm just below the integer that it should be; 1e-9 corrects this and is less than the difference that one
+// step makes.
 Value rate(const CosineRestartsLR& s, Value lr, Value t) {
   const double first = double(s.period), m = double(s.period_factor);
   if (s.period_factor == 1) {
@@ -98,11 +99,11 @@ Value rate(const WSD& s, Value lr, Value t) {
 
 Value rate(const PlateauLR&, Value, Value t) { return plateau_lr(*t.graph); }
 
-// Schedules whose formulas hold their own rise.
+// True for schedules whose formulas contain the warm-up.
 template <class S>
 constexpr bool kRisesItself = std::is_same_v<S, WarmupCosineLR> || std::is_same_v<S, OneCycleLR>;
 
-// Before the end of the warm-up `behind` is 0, where the schedule begins.
+// `behind` is 0 during the warm-up, so the schedule's first rate is scaled.
 template <class S>
 Value rate_after_warmup(const S& s, Value lr, Value t) {
   if constexpr (kRisesItself<S>) {
@@ -182,7 +183,8 @@ void check_schedule(const Schedule& schedule) {
       schedule);
 }
 
-// Like the number of steps it belongs to no parameter: what optimizers keep is counted without it.
+// Has the role kStep, like the number of steps, because it belongs to no parameter: the optimizer's states are counted without
+// it.
 int32_t add_base_lr(Model& model, double lr) {
   return model.add_state({.name = kBaseRate,
                           .type = {DType::f64, {}},

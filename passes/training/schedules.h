@@ -1,11 +1,11 @@
-// Learning-rate schedules, computed inside the training graph from the number of steps done, so that a saved
-// and resumed run continues where it stopped. The formulas are PyTorch's (torch.optim.lr_scheduler, closed
-// forms), and transformers' for WarmupCosineLR and WSD; past `total` the rate stays where it ended. A step is one of
-// training. Like the optimizers these structs are the one home of names and defaults.
+// Learning-rate schedules, computed inside the training graph from the number of steps done, so that a saved and resumed run
+// continues where it stopped. The formulas are PyTorch's (torch.optim.lr_scheduler, closed forms), and those of transformers
+// for WarmupCosineLR and WSD; after step `total` the rate stays at its last value. A step is a training step. Only these
+// structs define names and defaults, as for the optimizers.
 //
-// A schedule with the field `warmup` can stand behind a warm-up: in so many steps the rate rises along a line from 0 to
-// where the schedule begins. `total` counts from the beginning of training, warm-up included; what else is counted in
-// steps (step_size, milestones, period) is counted from the end of the warm-up, as behind torch's SequentialLR.
+// A schedule with the field `warmup` can follow a warm-up of that many steps, in which the rate rises linearly from 0 to the
+// schedule's first rate. `total` counts from the beginning of training, warm-up included; other numbers of steps (step_size,
+// milestones, period) count from the end of the warm-up, as with torch's SequentialLR.
 #pragma once
 
 #include <string_view>
@@ -17,17 +17,17 @@
 
 namespace genesis::optim {
 
-// The optimizer's lr in every step.
+// Uses the optimizer's lr in every step.
 struct FixedLR {
   static constexpr std::string_view kName = "constant";
   int64_t warmup = 0;
   static void fields(auto& self, auto&& visit) { visit("warmup", self.warmup); }
 };
 
-// From lr * start_factor to lr * end_factor.
+// Changes the rate linearly from lr * start_factor to lr * end_factor.
 struct LinearLR {
   static constexpr std::string_view kName = "linear";
-  int64_t total = 0;  // steps from the first to the last rate; has to be given, here and below
+  int64_t total = 0;  // last step of the schedule; required, here and below
   double start_factor = 1.0, end_factor = 0.0;
   int64_t warmup = 0;
   static void fields(auto& self, auto&& visit) {
@@ -38,7 +38,7 @@ struct LinearLR {
   }
 };
 
-// Every `step_size` steps (has to be given) the rate is multiplied by gamma.
+// Multiplies the rate by gamma every `step_size` steps (required).
 struct StepLR {
   static constexpr std::string_view kName = "step";
   int64_t step_size = 0;
@@ -51,7 +51,7 @@ struct StepLR {
   }
 };
 
-// At each of the `milestones` (steps that rise, at least one) the rate is multiplied by gamma.
+// Multiplies the rate by gamma at each of the `milestones` (increasing steps, at least one).
 struct MultiStepLR {
   static constexpr std::string_view kName = "multi_step";
   std::vector<int64_t> milestones = {};
@@ -64,7 +64,7 @@ struct MultiStepLR {
   }
 };
 
-// In every step.
+// Multiplies the rate by gamma in every step.
 struct ExponentialLR {
   static constexpr std::string_view kName = "exponential";
   double gamma = 0.1;
@@ -75,7 +75,7 @@ struct ExponentialLR {
   }
 };
 
-// From lr to min_lr as (1 - progress)^power.
+// Changes the rate from lr to min_lr as (1 - progress)^power.
 struct PolynomialLR {
   static constexpr std::string_view kName = "polynomial";
   int64_t total = 0;
@@ -89,7 +89,7 @@ struct PolynomialLR {
   }
 };
 
-// From lr to min_lr along half a cosine.
+// Changes the rate from lr to min_lr along half a cosine.
 struct CosineAnnealingLR {
   static constexpr std::string_view kName = "cosine";
   int64_t total = 0;
@@ -102,8 +102,8 @@ struct CosineAnnealingLR {
   }
 };
 
-// Half a cosine from lr to min_lr again and again: the first in `period` steps (has to be given), each next one in
-// `period_factor` times as many (T_0 and T_mult of CosineAnnealingWarmRestarts).
+// Repeats half a cosine from lr to min_lr: the first time in `period` steps (required), each next time in `period_factor` times
+// as many (T_0 and T_mult of CosineAnnealingWarmRestarts).
 struct CosineRestartsLR {
   static constexpr std::string_view kName = "cosine_restarts";
   int64_t period = 0, period_factor = 1;
@@ -117,7 +117,7 @@ struct CosineRestartsLR {
   }
 };
 
-// The cosine after `warmup` of the `total` steps, in which the rate rises from 0.
+// Raises the rate from 0 in the first `warmup` of `total` steps, then follows a half cosine to min_lr.
 struct WarmupCosineLR {
   static constexpr std::string_view kName = "warmup_cosine";
   int64_t total = 0, warmup = 0;
@@ -129,7 +129,8 @@ struct WarmupCosineLR {
   }
 };
 
-// Rises from lr / div_factor to lr in total * pct_start steps, ends at lr / (div_factor * final_div_factor).
+// Raises the rate from lr / div_factor to lr in total * pct_start steps, then lowers it to lr / (div_factor *
+// final_div_factor).
 struct OneCycleLR {
   static constexpr std::string_view kName = "one_cycle";
   int64_t total = 0;
@@ -142,12 +143,12 @@ struct OneCycleLR {
   }
 };
 
-// How the rate falls over the progress p from 0 to 1 of a decay: by 1 - p, by half a cosine, or by 1 - sqrt(p)
-// (Haegele et al., 2024, arXiv:2405.18392).
+// The shape of the decay over its progress p from 0 to 1: 1 - p, half a cosine, or 1 - sqrt(p) (Haegele et al., 2024,
+// arXiv:2405.18392).
 enum class DecayShape : uint8_t { kLinear, kCosine, kSqrt };
 
-// Warm-up, stable, decay: rises, stays at lr, and falls to min_lr in the last `decay` of the `total` steps, so that a
-// run can be prolonged from any checkpoint before the decay.
+// Warm-up, stable, decay: the rate rises, stays at lr, and falls to min_lr in the last `decay` of the `total` steps, so that a
+// run can be extended from any checkpoint before the decay.
 struct WSD {
   static constexpr std::string_view kName = "wsd";
   int64_t total = 0, decay = 0, warmup = 0;
@@ -166,16 +167,16 @@ using Schedule =
     std::variant<FixedLR, LinearLR, StepLR, MultiStepLR, ExponentialLR, PolynomialLR, CosineAnnealingLR,
                  CosineRestartsLR, WarmupCosineLR, OneCycleLR, WSD, PlateauLR>;
 
-// Throws Error that names what is missing for this schedule.
+// Throws an Error that names the missing or wrong setting of this schedule.
 void check_schedule(const Schedule& schedule);
 
-// The state f64[] that has the rate which a schedule starts from: the optimizer's lr, until another is set between two
-// steps (executor/training/learning_rate.h). PlateauLR has its rate in a state of its own.
+// The state f64[] with the rate that a schedule starts from: the optimizer's lr, until another is set between two steps
+// (executor/training/learning_rate.h). PlateauLR has its rate in a state of its own.
 inline constexpr const char* kBaseRate = "optimizer.lr";
 int32_t add_base_lr(Model& model, double lr);
 
-// The rate of the run for which `step` (i64 scalar) steps are already done, as an f32 scalar. `lr`: the rate that the schedule
-// starts from, an f64 scalar. PlateauLR does not read it: the model has to hold the states of add_plateau().
+// Returns the rate of the next step as an f32 scalar, when `step` (i64 scalar) steps are done. `lr`, an f64 scalar, is the rate
+// that the schedule starts from. PlateauLR does not read it: the model must have the states of add_plateau().
 Value scheduled_lr(const Schedule& schedule, Value lr, Value step);
 
 }  // namespace genesis::optim

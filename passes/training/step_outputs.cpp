@@ -16,7 +16,7 @@
 namespace genesis::passes {
 namespace {
 
-// Outputs that a training step or an evaluation has of its own.
+// Names of the outputs that training steps and evaluations add themselves.
 constexpr std::array<std::string_view, 6> kOwn = {"loss",       "grad_norm",     "lr",
                                                   "loss_scale", "skipped_steps", "weight"};
 

@@ -1,13 +1,13 @@
-// What the entry point of the loss gives beside the number to minimise, such as an accuracy: the training step and the evaluation
-// give it too, under the same names. Used by train_step.cpp and evaluation.cpp.
+// Forwards the outputs of the loss's entry point besides the loss, such as an accuracy: the training step and the evaluation
+// return them too, under the same names.
 //
-// A batch may be computed in parts, as micro-batches and by ranks along "data". How a value of the whole batch follows
-// from its parts is decided by its type:
+// A batch may be computed in several runs, as micro-batches and by ranks along "data". The type of an output decides how its
+// value for the whole batch follows from theirs:
 //
-//   [batch, ...]       with the leading size of the first input: the micro-batches one after the other; each rank has its own rows
-//   real numbers       the mean of the parts
-//   whole numbers      their sum: counts, such as that of right answers
-//   boolean            whether it is true in any part
+//   [batch, ...]    with the leading size of the first input: the micro-batches concatenated; each rank keeps its own rows
+//   floating point  their mean
+//   integers        their sum: counts, such as that of correct answers
+//   booleans        whether any of them is true
 #pragma once
 
 #include <map>
@@ -19,9 +19,9 @@
 
 namespace genesis::passes {
 
-// The names of the outputs that options.outputs chooses, without options.output, in their order. An output with a name that
-// training steps and evaluations give to an output of their own is left out. Throws Error naming a pattern that names no output, and one
-// that names just such an output.
+// Returns the names of the outputs that options.outputs selects, without options.output, in their order. Leaves out outputs
+// with a name that training steps or evaluations use themselves. Throws an Error that names a pattern which matches no output,
+// or which is exactly such a name.
 std::vector<std::string> further_outputs(const Graph& loss, const TrainOptions& options);
 
 class StepOutputs {
@@ -29,11 +29,11 @@ class StepOutputs {
   // Warns of outputs that are left out because of their names.
   StepOutputs(const Graph& loss, const TrainOptions& options);
 
-  // The values of the next micro-batch.
+  // Adds the values of the next micro-batch.
   void add(const InlinedGraph& part);
-  // Real numbers, of which the ranks along "data" have to take the mean.
+  // Returns the floating-point values, which must still be averaged over the ranks along "data".
   std::vector<Value*> means();
-  // Behind the last micro-batch: adds all to the graph, those that ranks count as sums over the ranks.
+  // Adds all outputs to the graph after the last micro-batch; counts and booleans are summed over the ranks here.
   void add_to(Graph& graph) const;
 
  private:
@@ -41,12 +41,12 @@ class StepOutputs {
   struct Output {
     std::string name;
     Kind kind;
-    std::vector<Value> rows;  // of the micro-batches, where they are kRows
-    Value value;              // of those so far, otherwise
+    std::vector<Value> rows;  // of kind kRows: the values of the micro-batches
+    Value value;              // of other kinds: the value over the micro-batches so far
   };
 
   std::vector<Output> outputs_;
-  double share_;  // of one micro-batch
+  double share_;  // weight of one micro-batch in a mean
 };
 
 }  // namespace genesis::passes

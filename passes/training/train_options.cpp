@@ -15,13 +15,13 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// Optimizers and schedules: one struct of several.
+// True for the variants of optimizers and of schedules.
 template <class T>
 constexpr bool kIsChoice = false;
 template <class... Alternatives>
 constexpr bool kIsChoice<std::variant<Alternatives...>> = true;
 
-// visit(alternative) for a default one of each.
+// Calls visit(alternative) with a default-constructed value of each alternative.
 template <class Visit, class... Alternatives>
 void for_each_alternative(const std::variant<Alternatives...>&, Visit&& visit) {
   (visit(Alternatives{}), ...);
@@ -39,7 +39,7 @@ std::string name_of(const std::variant<Alternatives...>& choice) {
   return std::visit([](const auto& chosen) { return std::string(chosen.kName); }, choice);
 }
 
-// visit(name, field) for every option, those of the chosen optimizer and schedule behind their own.
+// Calls visit(name, field) for every option; the options of the chosen optimizer and schedule follow theirs.
 template <class Options, class Visit>
 void for_each_option(Options& options, Visit&& visit) {
   TrainOptions::fields(options, [&](std::string_view name, auto& field) {
@@ -102,7 +102,7 @@ void parse_field(const std::string& key, const std::string& text, T& field) {
   }
 }
 
-// Behind the first "group=".
+// Returns the text behind the first "group=".
 std::string groups_text(const std::vector<ParameterGroup>& groups) {
   Names texts;
   for (const ParameterGroup& group : groups) texts.push_back("{" + to_string(group) + "}");
@@ -123,7 +123,8 @@ std::string field_text(const T& field) {
     return fmt::format("{}", field);
 }
 
-// "adam, adamw or lion", "schedule=step or exponential": the alternatives of a choice that read `key`; empty: none.
+// Returns the alternatives of a choice that have the option `key`: "adam, adamw or lion", "schedule=step or exponential"; empty
+// if there are none.
 std::string readers_of(const std::string& key) {
   const TrainOptions standard;
   std::string text;
@@ -144,7 +145,7 @@ std::string readers_of(const std::string& key) {
   return text;
 }
 
-// All keys there are, each once.
+// Returns all known keys, each once.
 Names known_keys() {
   Names known;
   const auto add = [&](const std::string& key) {
@@ -210,7 +211,7 @@ void set_option(TrainOptions& options, const std::string& key, const std::string
        fmt::join(known_keys(), ", "));
 }
 
-// Numbers that stand for the same wherever they come have one range.
+// Checks the range of a number; the range depends only on its key.
 void check_number(std::string_view key, double value) {
   const auto expect = [&](bool good, std::string_view expected) {
     if (!good) fail("training option '{}' is {}, expected {}", key, value, expected);
@@ -226,7 +227,7 @@ void check_number(std::string_view key, double value) {
   if (key == "loss_scale") expect(value > 0 && value <= 0x1p100, "more than 0, at most 2^100");
 }
 
-// ",key=value" of every field that is not as in `standard`.
+// Returns ",key=value" for every field that differs from `standard`.
 template <class T>
 std::string changes(const T& settings, const T& standard) {
   Names standard_texts;
@@ -239,7 +240,7 @@ std::string changes(const T& settings, const T& standard) {
     const bool changed = value != standard_texts[i++];
     using Field = std::remove_cvref_t<decltype(field)>;
     if (name == "optimizer")
-      text += value;  // alone and always: it says what the others mean
+      text += value;  // always, without a key: it decides which other options exist
     else if (changed)
       text += fmt::format(",{}={}", name, value);
     if constexpr (kIsChoice<Field>)
@@ -282,7 +283,7 @@ TrainOptions parse_train_options(const std::string& text, const TrainOptions& st
     if (again && key != "group") fail("training option '{}' is given twice", key);
     given.emplace_back(key, item.substr(equals + 1));
   }
-  // Choices first, since they decide which others there are.
+  // Sets the choices first: they decide which other options exist.
   std::ranges::stable_partition(
       given, [](const auto& pair) { return pair.first == "optimizer" || pair.first == "schedule"; });
   TrainOptions options = standard;

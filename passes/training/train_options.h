@@ -6,8 +6,8 @@
 //    .clip = 1.0,
 //    .accumulate = 4}
 //
-// The text has no names and no defaults of its own: every struct names its fields once, and the parser, the printer, the
-// checks and what errors list follow from that.
+// The text form defines no names or defaults of its own: every struct names its fields once, and the parser, the printer, the
+// checks and the lists in errors use these names.
 #pragma once
 
 #include <string>
@@ -27,25 +27,25 @@ struct TrainOptions {
   double clip = 0;         // limit of the gradients' global norm; 0: none
   double clip_value = 0;   // limit of each gradient element, applied first; 0: none
   int64_t accumulate = 1;  // micro-batches per step
-  // Names of parameters, with * for any text and ? for any character.
-  std::vector<std::string> train = {"*"}, freeze = {};  // trained: what `train` names and `freeze` does not
-  std::vector<std::string> no_decay = {};  // without weight decay; "1d" means all with at most one axis
+  // Patterns of parameter names, with * for any text and ? for any character.
+  std::vector<std::string> train = {"*"}, freeze = {};  // trains the names in `train` that are not in `freeze`
+  std::vector<std::string> no_decay = {};  // without weight decay; "1d" stands for all with at most one axis
   std::vector<ParameterGroup> groups =
-      {};  // settings for some parameters: the first group that names one counts
-  // Averages of the trained weights (weight_average.h): how much of one stays in a step, as 0.999; 0: none are kept.
+      {};  // settings for some parameters; the first group that matches a name applies
+  // Decay of the moving averages of the trained weights (weight_average.h), such as 0.999; 0: no averages.
   double ema = 0, ema_warmup = 10;
-  // Forward and backward in bf16 or f16; weights, their update, norm and clipping stay f32. f16 also scales
-  // the loss: by 2^16 at first, half of that after a step whose gradients overflow (which is skipped), twice
-  // that after `scale_interval` good steps.
+  // Precision of the forward and backward passes; weights, their update, norm and clipping stay f32. f16 also scales the loss:
+  // by `loss_scale` at first, by half the scale after a step whose gradients overflow (which is skipped), and by twice the
+  // scale after `scale_interval` good steps.
   TrainPrecision precision = TrainPrecision::kF32;
-  std::vector<std::string> keep_f32 = {};  // nodes, by name: computed in f32 nevertheless
+  std::vector<std::string> keep_f32 = {};  // names of nodes that are computed in f32 nevertheless
   bool merge_projections = true;  // in bf16 and f16: q, k and v as one product, gate and up as another
   double loss_scale = 65536;
   int64_t scale_interval = 2000;
-  std::string entry = "loss", output = "loss";  // the number to minimise
-  // Outputs of the entry point beside it, such as an accuracy, that the step gives too (step_outputs.h): names, with * and ?.
+  std::string entry = "loss", output = "loss";  // the number to minimize
+  // Patterns of further outputs of the entry point, such as an accuracy, that the step also returns (step_outputs.h).
   std::vector<std::string> outputs = {"*"};
-  std::string name = "train_step";              // of the entry point to make
+  std::string name = "train_step";              // name of the new entry point
 
   static void fields(auto& self, auto&& visit) {
     visit("optimizer", self.optimizer);
@@ -71,15 +71,15 @@ struct TrainOptions {
   }
 };
 
-// Throws Error that names the option which no training can have, and what it must be: the same for both forms.
+// Throws an Error that names an option out of range and the expected range; both forms are checked.
 void check_train_options(const TrainOptions& options);
 
-// Pairs key=value separated by ','; the first word alone may name the optimizer. Lists are separated by ';'
-// (freeze=embed*;*.bias), a group stands in braces (group={*.bias:lr=0.5x}) and may be given again. Throws Error that names the key and lists the known ones, and for a key that this
-// optimizer or this schedule does not read.
-// What the text does not name is as `standard` has it.
+// Parses pairs key=value separated by ','; the first word alone may name the optimizer. Lists are separated by ';'
+// (freeze=embed*;*.bias); a group is written in braces (group={*.bias:lr=0.5x}) and may be repeated. Options that the text does
+// not name are as in `standard`. Throws an Error that names an unknown key and lists the known ones, or names a key that the
+// chosen optimizer or schedule does not read.
 TrainOptions parse_train_options(const std::string& text, const TrainOptions& standard = {});
-// What differs from the defaults; parse_train_options reads it back.
+// Returns the options that differ from the defaults; parse_train_options reads the text back.
 std::string to_string(const TrainOptions& options);
 
 }  // namespace genesis::passes

@@ -26,8 +26,8 @@
 namespace genesis::passes {
 namespace {
 
-// The gradient as the backward pass made it: widening a low one adds no bit, and every reader here computes
-// in f32 anyway.
+// Returns the gradient as the backward pass made it, without a cast to f32: the cast adds no information, and every reader here
+// computes in f32 anyway.
 Value without_widening(Value gradient) {
   const auto widening = match<ops::Cast>(*gradient.graph, gradient.id);
   if (!widening || gradient.dtype() != DType::f32) return gradient;
@@ -35,7 +35,7 @@ Value without_widening(Value gradient) {
   return is_low_precision(source.dtype()) ? source : gradient;
 }
 
-// Which inputs are cut into micro-batches: those with the leading size of the first input.
+// Returns whether the input is split into micro-batches: its leading size is that of the first input.
 bool is_batched(const Graph& graph, ValueId input) {
   const Shape &first = graph.type(graph.inputs()[0]).shape, &shape = graph.type(input).shape;
   return first.rank() > 0 && shape.rank() > 0 && shape[0] == first[0];
@@ -65,7 +65,7 @@ class TrainStep {
   }
 
  private:
-  // The states that live nodes of the loss read.
+  // Returns the states that live nodes of the loss read.
   std::vector<int32_t> read_states() const {
     const Uses uses(loss_graph_);
     std::vector<int32_t> states;
@@ -78,9 +78,9 @@ class TrainStep {
     return states;
   }
 
-  // Each micro-batch has nodes of its own in the step, and their gradients have some more.
+  // Fails if the step would have too many nodes: each micro-batch has its own nodes, and their gradients add more.
   void check_size_of_step() const {
-    constexpr int64_t kMaxNodes = 96 << 10;  // about as many as the graph of a file may have
+    constexpr int64_t kMaxNodes = 96 << 10;  // about the limit of a graph in a file
     const auto nodes = static_cast<int64_t>(loss_graph_.nodes().size());
     if (options_.accumulate > 1 && options_.accumulate * nodes > kMaxNodes)
       fail("accumulate={} micro-batches of {} nodes each make a step that is too large: give {} or fewer",
@@ -120,8 +120,8 @@ class TrainStep {
            !(group && group->freeze);
   }
 
-  // What the means over targets that the loss is made of divide by: the mean over micro-batches and over the ranks of the
-  // axis "data" of what each would divide by itself. So every target of the whole batch counts alike.
+  // Computes the divisors of the means over targets that the loss contains: the average, over the micro-batches and the ranks
+  // along "data", of the divisors that these would use themselves. So every target of the whole batch counts alike.
   void count_targets() {
     const Graph weights = weights_of_means(loss_graph_, options_.output, means_);
     if (weights.outputs().empty()) return means_.clear();
@@ -132,7 +132,7 @@ class TrainStep {
     divisors_ = all_reduce(divisors_, kDataAxis, RankReduction::kMean);
   }
 
-  // The mean of a node of the loss over all targets of the batch; empty for any other node.
+  // Returns the mean of a loss node over all targets of the batch; empty for other nodes.
   Value mean_of_batch(const Node& node, const std::vector<Value>& inputs) {
     const auto at = std::ranges::find(means_, id_of(loss_graph_, node));
     if (at == means_.end()) return {};
@@ -193,7 +193,7 @@ class TrainStep {
              loss_graph_.name(), model_.state(state).name);
   }
 
-  // What the next micro-batch, and in the end the next step, starts from.
+  // Records the state values that the next micro-batch, and finally the next step, starts from.
   void advance_states(const InlinedGraph& part) {
     for (const auto& [state, value] : part.updates) {
       check_not_trained(state);
@@ -208,7 +208,7 @@ class TrainStep {
 
   void add_optimizer() {
     const NameScope scope(graph_, "optimizer");
-    Value factor;  // of the gradients, as they are now; empty: 1
+    Value factor;  // factor of the gradients; empty: 1
     average_over_ranks();
     const Value norm = prepare_gradients(factor);
     const Value done = graph_.state(add_state("optimizer.step", {DType::i64, {}}, StateRole::kStep));
@@ -227,8 +227,8 @@ class TrainStep {
     outputs_.add_to(graph_);
   }
 
-  // Each rank of the mesh axis "data" has a part of the batch: losses and gradients are means over them, and so are the
-  // running statistics that every rank has of its own part. Where there is one rank, or no such axis, nothing is done.
+  // Averages losses, gradients and running statistics over the ranks along "data", each of which has a share of the batch. The
+  // all_reduce disappears if there is one rank or no such axis.
   void average_over_ranks() {
     std::vector<Value*> values;
     for (TrainedParameter& p : parameters_) {
@@ -259,8 +259,8 @@ class TrainStep {
     return optim::scheduled_lr(options_.schedule, lr, steps_done);
   }
 
-  // Clips each element where asked to; the norm of what comes out, and the factor that clips by norm and
-  // takes the loss scale away again.
+  // Clips each element if `clip_value` is set and returns the norm of the result. `factor` becomes the factor of gradients in
+  // the updates: it clips by norm and undoes the loss scale.
   Value prepare_gradients(Value& factor) {
     if (!loss_scale_) {
       if (options_.clip_value > 0) clip_elements();
@@ -284,7 +284,7 @@ class TrainStep {
   Value norm_of_gradients() const {
     std::vector<Value> gradients;
     for (const TrainedParameter& p : parameters_) gradients.push_back(p.gradient);
-    // Where nothing waits for the norm, a gradient is done with when its parameter is updated.
+    // Sums each gradient by its own node if nothing waits for the norm: a gradient is then free once its parameter is updated.
     return global_norm(gradients, options_.clip <= 0 && !loss_scale_);
   }
 
@@ -292,7 +292,7 @@ class TrainStep {
     for (TrainedParameter& p : parameters_) p.gradient = clip_by_value(p.gradient, options_.clip_value);
   }
 
-  // What overflowed may have reached running statistics: a step that is skipped leaves them alone.
+  // Leaves running statistics unchanged in a skipped step: the values that overflowed may have reached them.
   void keep_buffers_unless_finite() {
     for (auto& [state, value] : current_)
       if (is_float(value.dtype())) value = where(loss_scale_->finite(), value, graph_.state(state));
@@ -327,16 +327,16 @@ class TrainStep {
   Graph graph_;
   std::vector<int32_t> live_states_;
   std::vector<Value> inputs_;
-  std::vector<NodeId> means_;    // of the loss: means over targets
-  std::vector<Value> divisors_;  // of each
+  std::vector<NodeId> means_;    // nodes of the loss that are means over targets
+  std::vector<Value> divisors_;  // the divisor of each
   std::vector<TrainedParameter> parameters_;
-  std::map<int32_t, Value> current_;     // by state: its newest value
-  std::optional<LossScale> loss_scale_;  // for f16
+  std::map<int32_t, Value> current_;     // the newest value by state
+  std::optional<LossScale> loss_scale_;  // only for f16
   Value loss_;
   StepOutputs outputs_;
 };
 
-// What can be seen to go wrong before anything is added.
+// Reports errors that can be found before anything is added.
 void check_can_train(const Model& model, const TrainOptions& options) {
   check_train_options(options);
   if (model.find_entry(options.name))
@@ -348,7 +348,7 @@ void check_can_train(const Model& model, const TrainOptions& options) {
     fail("the model already holds the states of an optimizer ('optimizer.step')");
 }
 
-// A loss that was built for evaluation is trained as it stands, which is seldom meant.
+// Warns if the loss was built for evaluation: it is trained as it is, which is seldom intended.
 void warn_of_inactive_layers(const Model& model, const TrainOptions& options) {
   const std::string layer = inactive_layer(model, options.entry);
   if (layer.empty()) return;

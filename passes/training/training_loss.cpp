@@ -33,7 +33,8 @@ bool is_updated(const Graph& graph, int32_t state) {
   return std::ranges::find(graph.updates(), state, &StateUpdate::state) != graph.updates().end();
 }
 
-// Whether the whole graph, of which `loss` is the entry point, says the same before a micro-batch as in it.
+// Returns whether `graph`, made from `loss`, has the same result before a micro-batch as in it: it reads no state that `loss`
+// updates, no random numbers and no other ranks.
 bool is_known_ahead(const Graph& graph, const Graph& loss) {
   const Uses uses(graph);
   const auto& values = graph.values();
@@ -87,7 +88,7 @@ Graph weights_of_means(const Graph& loss, const std::string& name, std::vector<N
   Graph whole = with_inputs_of(loss);
   std::vector<Value> inputs;
   for (const ValueId id : whole.inputs()) inputs.push_back(whole.handle(id));
-  const InlinedGraph copy = inline_graph(whole, loss, inputs);  // node by node
+  const InlinedGraph copy = inline_graph(whole, loss, inputs);  // node ids stay the same
   nodes.clear();
   if (const auto output = copy.outputs.find(name); output != copy.outputs.end())
     for (const MeanOverTargets& mean : means_in(whole, output->second)) {

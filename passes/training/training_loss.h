@@ -1,6 +1,6 @@
-// The graph that a training step differentiates and an evaluation measures, and the means over targets that it is made of:
-// a batch that is computed in parts, by ranks or one after the other, is the mean of its parts only where each part divides
-// by what the whole batch does, for parts differ in how many of their targets count.
+// Makes the graph that a training step differentiates and an evaluation measures, and finds the means over targets in it. A
+// batch may be computed by ranks or as micro-batches. Its loss is the mean of theirs only if all of them divide by the divisor
+// of the whole batch, because the number of targets that count differs between them.
 #pragma once
 
 #include <vector>
@@ -10,25 +10,27 @@
 
 namespace genesis::passes {
 
-// The entry point as authored, or the same in low precision. Throws Error naming what keep_f32 names in vain.
+// Returns the entry point as authored, or cast to low precision. Throws an Error that names a pattern in keep_f32 without a
+// match.
 Graph training_loss(Model& model, const TrainOptions& options);
 
-// A mean over class targets: those that are `ignored` do not count, the others as much as their class weighs.
+// A mean over class targets: targets equal to `ignored` do not count, the others count as much as the weight of their class.
 struct MeanOverTargets {
   NodeId node;  // a cross_entropy or linear_cross_entropy
   Value target, class_weights = {};
   int64_t ignored = 0;
 };
 
-// That `loss` is made of.
+// Returns the means over targets that `loss` is computed from.
 std::vector<MeanOverTargets> means_in(Graph& graph, Value loss);
-// What the mean divides by, f64[].
+// Returns the divisor of the mean, f64[].
 Value weight_of(const MeanOverTargets& mean);
 
-// An entry point with the inputs of `loss` whose outputs say, for each mean that its output `name` is made of, what it divides
-// by; no outputs where that depends on random numbers or on what the loss updates. `nodes` are those of the means in `loss`.
+// Returns a graph with the inputs of `loss` and one output for each mean that the output `name` is computed from: its divisor.
+// It has no outputs if a divisor depends on random numbers, on other ranks or on states that the loss updates. `nodes` becomes
+// the nodes of the means in `loss`.
 Graph weights_of_means(const Graph& loss, const std::string& name, std::vector<NodeId>& nodes);
-// The mean of `node`, a copy of which goes into `graph` with these inputs, over `divisor` (f64[]) in place of its own.
+// Adds a copy of `node` with these inputs to `graph` and returns its mean over `divisor` (f64[]) instead of its own divisor.
 Value divided_mean(Graph& graph, const Node& node, std::vector<Value> inputs, Value divisor);
 
 }  // namespace genesis::passes

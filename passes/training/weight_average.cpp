@@ -18,7 +18,7 @@ int32_t add_average(Model& model, int32_t index) {
                           .initial = state.initial});
 }
 
-// 1 - decay, an f32 scalar.
+// Returns 1 - decay, an f32 scalar; 0 in a skipped step.
 Value share_of_new(const TrainOptions& options, Value steps_done, Value counts) {
   const Value t = cast(steps_done, DType::f64);
   const Value decay = minimum((t + 1.0) / (t + options.ema_warmup), options.ema);
