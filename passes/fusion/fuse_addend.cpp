@@ -14,22 +14,24 @@
 namespace genesis::passes {
 namespace {
 
-// An addition as part of the product, or of the sum over ranks, that it alone reads. Where a product has an addend already, which
-// is another product's result, then that other product takes the new addend, and `top` goes on adding to its result.
+// An addition that becomes the addend of the product, or of the sum over ranks, of which it is the only reader. If that product
+// already has an addend and this is another product's result, the other product takes the new addend, and `top` still adds to
+// its result.
 struct Match {
   const Node* product = nullptr;
-  const Node* top = nullptr;  // whose result becomes the addition's; often `product`
+  const Node* top = nullptr;  // its result replaces the addition's; often equal to `product`
   ValueId addend;
 };
 
-// A sum along the axis `tensor`, where what is no part is the same on all ranks, as what they add must be.
+// Returns whether the node sums over the ranks of the axis `tensor`. A tensor that is not sharded is the same on all of them,
+// as the addend must be.
 bool is_sum_of_ranks(const Node& node) {
   const auto exchange = match<ops::AllReduce>(node);
   return exchange && node.inputs.size() == 1 && exchange->reduction == RankReduction::kSum &&
          !exchange->has_addend && exchange->axis == kTensorAxis;
 }
 
-// Without an addend, and without an activation, which would have to come before one.
+// Returns whether the node has no addend and no activation, which would have to follow the addend.
 bool can_take_addend(const Node& node) {
   if (const auto product = match<ops::Matmul>(node)) return product->is_plain() && node.inputs.size() == 2;
   if (is_sum_of_ranks(node)) return true;
@@ -37,7 +39,7 @@ bool can_take_addend(const Node& node) {
   return layer && layer->is_plain() && layer->activation == Activation::kNone && !layer->has_addend;
 }
 
-// The product at the end of addends that nobody else reads; null: there is none.
+// Follows addends with a single reader and returns the product that can take another addend; null if there is none.
 const Node* end_of_addends(const Graph& graph, const Uses& uses, const Node* product) {
   while (product && !can_take_addend(*product)) {
     const auto layer = match<ops::Linear>(*product);
@@ -62,23 +64,23 @@ class Finder {
     for (const StateUpdate& update : graph.updates()) kept_.insert(update.value);
   }
 
-  // By addition, as index of its node.
+  // Returns the matches by index of the addition's node.
   std::map<int32_t, Match> run() {
     const auto& nodes = graph_.nodes();
     for (size_t i = 0; i < nodes.size(); ++i)
       if (live_[i] && is<ops::Add>(nodes[i]))
         if (const auto match = match_of(nodes[i])) matches_.emplace(static_cast<int32_t>(i), *match);
-    // From the last to the first: whether an addition pays depends on what becomes of its readers.
+    // Goes from the last addition to the first: whether one pays depends on whether its readers remain additions.
     for (auto at = matches_.end(); at != matches_.begin();)
       if (--at; !pays(nodes[static_cast<size_t>(at->first)], at->second)) at = matches_.erase(at);
-    // An addition that stays one is made later than it would have been with its product: perhaps too late.
+    // An addition that remains is computed later than with its product: removes matches whose addend is then computed too late.
     for (auto at = matches_.begin(); at != matches_.end();)
       at = made_at(at->second.addend) < position(*at->second.product) ? std::next(at) : matches_.erase(at);
     return std::move(matches_);
   }
 
  private:
-  // Of two products the later takes the other's result.
+  // Prefers the later of two products, which then adds the result of the other.
   std::optional<Match> match_of(const Node& add) const {
     std::optional<Match> best;
     for (const auto& [sum, addend] : either_way(add)) {
@@ -110,8 +112,9 @@ class Finder {
     return target->runs(target->query(*match.product->op, attributes, inputs, outputs));
   }
 
-  // An addition that only elementwise nodes read, or that reads what one makes for it alone, is one with them
-  // for nothing: the addend would be written for the product to read.
+  // Returns whether the addend saves memory traffic. An addition that only elementwise nodes read, or whose addend an
+  // elementwise node makes for it alone, is fused with these at no cost; as an addend of a product, the tensor would have to be
+  // written to memory first.
   bool pays(const Node& add, const Match& match) const {
     const ValueId sum = add.outputs[0];
     const auto& readers = uses_.readers(sum);
@@ -128,7 +131,7 @@ class Finder {
 
   int32_t position(const Node& node) const { return id_of(graph_, node).index; }
 
-  // Where in the graph the value will be made: a sum that becomes part of a product, with the product.
+  // Returns where in the graph the value is computed: a sum that becomes part of a product is computed with it.
   int32_t made_at(ValueId value) const {
     const Node* maker = producer(graph_, value);
     if (!maker) return -1;
@@ -147,7 +150,7 @@ class Finder {
 void emit(Rewriter& rewriter, const Node& add, const Match& match) {
   std::vector<Value> inputs = rewriter.map(match.product->inputs);
   inputs.push_back(rewriter.map(match.addend));
-  rewriter.begin_nodes_from({match.product, &add, match.product});  // named beside the product
+  rewriter.begin_nodes_from({match.product, &add, match.product});  // named after the product
   const std::vector<Value> sum =
       emit_node(*match.product->op, attributes_with_addend(*match.product), inputs);
   rewriter.end_nodes_from();
@@ -156,7 +159,7 @@ void emit(Rewriter& rewriter, const Node& add, const Match& match) {
 
 }  // namespace
 
-// The sum stands where the product stood, so that what the product reads lives no longer than before.
+// Puts the sum where the product was, so that the product's inputs do not live longer than before.
 Graph fuse_addend(const Graph& graph, const PassContext& context) {
   const std::map<int32_t, Match> matches = Finder(graph, context).run();
   std::map<const Node*, const Node*> additions, sums;  // by product; by top

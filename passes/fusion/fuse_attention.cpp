@@ -86,7 +86,7 @@ class AttentionFuser {
     return true;
   }
 
-  // tril(ones) of a square: query i sees keys up to i, which is causal where there are as many keys as
+  // tril(ones) of a square mask: query i sees keys up to i, which is causal attention because there are as many keys as
   // queries.
   bool is_lower_triangle(ValueId mask) const {
     const auto tril = match<ops::Tril>(graph_, mask);
@@ -122,7 +122,7 @@ class AttentionFuser {
     return true;
   }
 
-  // Batch and heads agree, the mask has at most their axes, and the op gives the type the node gave.
+  // Returns whether batch and heads agree, the mask broadcasts to the scores, and the op returns the type of the node.
   bool fits(const Match& m, const Node& node) const {
     const Shape &q = shape(m.q), &k = shape(m.k), &v = shape(m.v);
     if (q.rank() != 4 || k.rank() != 4 || v.rank() != 4) return false;

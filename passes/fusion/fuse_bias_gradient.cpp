@@ -14,12 +14,12 @@
 namespace genesis::passes {
 namespace {
 
-// Else the sum runs beside other steps.
+// Returns whether the sum takes long enough to matter: a short one runs beside other steps.
 bool is_seen(const TensorType& dy, const Target& target) {
   return !dy.shape.is_constant() || seconds_to_move(target, dy.bytes()) > target.hidden_seconds;
 }
 
-// dy^T x of two matrices.
+// Matches dy^T x for two matrices.
 bool is_weight_gradient(const Graph& graph, const Node& node, const Target& target) {
   const auto product = match<ops::Matmul>(node);
   return product && product->is_plain() && node.inputs.size() == 2 && product->transpose_a &&
@@ -27,14 +27,14 @@ bool is_weight_gradient(const Graph& graph, const Node& node, const Target& targ
          is_float(graph.type(node.outputs[0]).dtype) && is_seen(graph.type(node.inputs[0]), target);
 }
 
-// The sum of dy's rows, of dy's dtype.
+// Matches the sum of dy's rows in dy's dtype.
 bool is_bias_gradient(const Graph& graph, const Node& node) {
   const auto sum = match<ops::Sum>(node);
   return sum && graph.type(node.inputs[0]).shape.rank() == 2 &&
          normalize_axes(sum->axes, 2) == std::vector<int>{0} && !sum->keep_dims;
 }
 
-// The sum that can be made where the product stands: nobody reads it before.
+// Returns a bias gradient that can be computed with the product, because all its readers come later; null if there is none.
 const Node* bias_gradient_of(const Graph& graph, const Uses& uses, const Node& product) {
   for (NodeId id : uses.readers(product.inputs[0])) {
     const Node& node = graph.node(id);
@@ -50,7 +50,7 @@ Attributes with_bias_grad() {
   return to_attributes(ops::Matmul{.transpose_a = true, .epilogue = ops::MatmulEpilogue::kBiasGrad});
 }
 
-// By product.
+// Returns the sums by product.
 std::map<const Node*, const Node*> find_pairs(const Graph& graph, const PassContext& context) {
   std::map<const Node*, const Node*> pairs;
   if (!context.target) return pairs;

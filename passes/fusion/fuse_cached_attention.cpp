@@ -20,7 +20,7 @@ bool is_zero(const Graph& graph, ValueId value) {
   return uniform_value(graph, value) == 0.0;
 }
 
-// Whether the elements of `value` are those of `start`, one or one of each row, plus `more`.
+// Returns whether `value` equals `start` plus `more`, reshaped or expanded; `start` is one number or one per row.
 bool is_start_plus(const Graph& graph, ValueId value, ValueId start, double more) {
   if (value == start) return more == 0;
   const Node* node = producer(graph, value);
@@ -34,7 +34,7 @@ bool is_start_plus(const Graph& graph, ValueId value, ValueId start, double more
   return false;
 }
 
-// x, as rope rotated it or as it is.
+// The x of rope(x) with that rope, or a value without rope.
 struct Rotated {
   ValueId x;
   Matched<ops::Rope> rope;
@@ -47,7 +47,8 @@ Rotated before_rope(const Graph& graph, const Uses& uses, ValueId value, ValueId
   return fits ? Rotated{rope.input(0), rope} : Rotated{value, {}};
 }
 
-// The update of a cache that one attention reads, and the graph's end.
+// Returns the update of a cache along the time axis that one attention reads and that is at most an output or a state update
+// besides; null for other values.
 const Node* cache_update(const Graph& graph, const Uses& uses, ValueId value) {
   const auto update = match<ops::DynamicUpdateSlice>(graph, value);
   if (!update || update->axis != 1 || update.num_inputs() != 3) return nullptr;
@@ -59,7 +60,7 @@ struct Match {
   Rotated q, k;
   ops::CachedAttention op;
 
-  // Of the op: q, k, v, both caches, start [, frequencies].
+  // Returns the op's inputs: q, k, v, both caches, start [, frequencies].
   std::vector<ValueId> inputs() const {
     std::vector<ValueId> ids = {
         q.x, k.x, values->inputs[1], keys->inputs[0], values->inputs[0], keys->inputs[2]};
@@ -68,12 +69,12 @@ struct Match {
   }
 };
 
-// One scalar, or one number for each row of q.
+// Returns whether `start` is one scalar, or one number for each row of q.
 bool is_start(const TensorType& start, const TensorType& q) {
   return start == TensorType{DType::i64, {}} || start == TensorType{DType::i64, {q.shape[0]}};
 }
 
-// Both rotated by ropes with equal attributes and equal frequencies.
+// Returns whether both are rotated by ropes with equal attributes and frequencies.
 bool rotated_alike(const Rotated& q, const Rotated& k) {
   if (!q.rope || !k.rope || !(q.rope.node->attributes == k.rope.node->attributes)) return false;
   if (q.rope.num_inputs() != k.rope.num_inputs()) return false;

@@ -10,7 +10,7 @@
 namespace genesis::passes {
 namespace {
 
-// The embedding_grad behind `value`, seen through a cast that only widens it.
+// Matches the embedding_grad that makes `value`, possibly through a cast that does not narrow it.
 Matched<ops::EmbeddingGrad> match_gradient(const Graph& graph, const Uses& uses, ValueId value) {
   if (const auto cast = match_sole<ops::Cast>(graph, uses, value)) {
     const DType from = graph.type(cast.input(0)).dtype;

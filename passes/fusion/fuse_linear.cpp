@@ -8,7 +8,7 @@
 namespace genesis::passes {
 namespace {
 
-// A product that linear computes: x [..., in] times the transpose of weight [out, in].
+// Returns whether `linear` can compute the product: x [..., in] times the transpose of weight [out, in].
 bool is_linear_product(const Graph& graph, const Node& node) {
   if (node.inputs.size() != 2) return false;
   if (const auto layer = match<ops::Linear>(node))
@@ -18,7 +18,7 @@ bool is_linear_product(const Graph& graph, const Node& node) {
          graph.type(node.inputs[1]).shape.rank() == 2;
 }
 
-// The node that makes x, when only this reader has it and it is such a product.
+// Returns the node that makes x if it is such a product with a single reader; null otherwise.
 const Node* sole_product(const Graph& graph, const Uses& uses, ValueId x) {
   const Node* node = uses.single(x) ? producer(graph, x) : nullptr;
   return node && is_linear_product(graph, *node) ? node : nullptr;

@@ -9,10 +9,10 @@
 namespace genesis::passes {
 namespace {
 
-constexpr int64_t kMinClasses = 1024;  // below, the logits are no larger than other activations
+constexpr int64_t kMinClasses = 1024;  // with fewer classes, the logits are no larger than other activations
 
-// The product that makes the logits: linear without bias and activation, or matmul by a transposed matrix. The fused loss has
-// them in f32, as a wide linear does.
+// Returns the product that makes the logits: linear without bias and activation, or matmul by a transposed matrix; null for
+// others. The fused loss computes logits in f32, as a wide linear does.
 const Node* projection(const Graph& graph, const Uses& uses, ValueId logits) {
   if (const auto layer = match_sole<ops::Linear>(graph, uses, logits))
     return layer->is_unquantized_product() && layer.num_inputs() == 2 &&
@@ -44,7 +44,7 @@ Replacement fuse(Rewriter& rewriter, const Uses& uses, const Node& node) {
   if (const auto reshaped = match_sole<ops::Reshape>(graph, uses, logits)) logits = reshaped.input(0);
   const Node* product = projection(graph, uses, logits);
   if (!product || !has_many_classes(graph, *product)) return std::nullopt;
-  // A reshape of the logits is one of the rows of x, if it keeps the classes together.
+  // A reshape of the logits becomes a reshape of the rows of x if it keeps the class axis.
   Shape rows = graph.type(node.inputs[0]).shape;
   if (!(rows[rows.rank() - 1] == graph.type(product->inputs[1]).shape[0])) return std::nullopt;
   rows[rows.rank() - 1] = graph.type(product->inputs[1]).shape[1];

@@ -10,7 +10,7 @@
 namespace genesis::passes {
 namespace {
 
-// A layer, or several, that could begin with a norm.
+// Returns whether the layer, or several merged ones, can take a norm as their prologue.
 bool may_take_norm(const Matched<ops::Linear>& layers) {
   return layers && !layers->has_norm() && !layers->has_addend &&
          layers->weights <= ops::Linear::kMaxNormedWeights &&
@@ -21,7 +21,7 @@ Replacement fuse(Rewriter& rewriter, const Uses& uses, const Node& node, const P
   const Graph& graph = rewriter.old();
   const auto layers = match<ops::Linear>(node);
   if (!may_take_norm(layers)) return std::nullopt;
-  // A reshape between the two keeps rows as they are, or moves away.
+  // A reshape between norm and layer is allowed if it keeps the last axis; it moves before the norm.
   const auto moved = match_sole<ops::Reshape>(graph, uses, node.inputs[0]);
   const Shape& shape = graph.type(node.inputs[0]).shape;
   if (moved) {

@@ -10,13 +10,13 @@
 namespace genesis::passes {
 namespace {
 
-// The addition that alone reads dx, and what it adds.
+// The addition that is the only reader of dx, and its other operand.
 struct Match {
   const Node* add = nullptr;
   ValueId residual;
 };
 
-// Whether the value is there before `node` runs.
+// Returns whether the value is computed before `node` runs.
 bool is_made_before(const Graph& graph, ValueId value, const Node& node) {
   const Node* from = producer(graph, value);
   return !from || id_of(graph, *from).index < id_of(graph, node).index;
@@ -55,7 +55,7 @@ void emit(Rewriter& rewriter, const Node& node, const Match& match) {
 Graph fuse_norm_residual(const Graph& graph, const PassContext&) {
   const Uses uses(graph);
   Rewriter rewriter(graph);
-  std::unordered_set<const Node*> done;  // additions that are part of a norm's gradient now
+  std::unordered_set<const Node*> done;  // additions that norm gradients have absorbed
   for (const Node& node : graph.nodes()) {
     if (done.contains(&node)) continue;
     if (const auto found = find_match(graph, uses, node)) {

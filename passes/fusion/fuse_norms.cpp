@@ -27,7 +27,7 @@ class NormFuser {
     return match_sole<Op>(graph_, uses_, value);
   }
 
-  // The input of mean(x, last axis, keep_dims), or nothing.
+  // Returns the input of mean(x, last axis, keep_dims), or nothing.
   template <class Op>
   std::optional<ValueId> over_last_axis(const Matched<Op>& op) const {
     if (!op || !op->keep_dims || op->axes.size() != 1) return std::nullopt;
@@ -35,7 +35,7 @@ class NormFuser {
     return normalize_axis(op->axes[0], rank) == rank - 1 ? std::optional(op.input(0)) : std::nullopt;
   }
 
-  // x of square(x), x * x, pow(x, 2).
+  // Returns x for square(x), x * x and pow(x, 2).
   std::optional<ValueId> squared(ValueId value) const {
     const Node* node = uses_.single(value) ? producer(graph_, value) : nullptr;
     if (!node) return std::nullopt;
@@ -66,7 +66,7 @@ class NormFuser {
     return std::nullopt;
   }
 
-  // x of x - mean(x), or nothing.
+  // Returns x for x - mean(x), or nothing.
   std::optional<ValueId> centred(ValueId d) const {
     const auto sub = match<ops::Sub>(graph_, d);
     if (!sub) return std::nullopt;
@@ -92,7 +92,7 @@ class NormFuser {
     return {{rms_norm(rewriter.map(*base), {}, scaled->eps)}};
   }
 
-  // Is `value` a vector along the last axis of `norm`, of its dtype?
+  // Returns whether `value` is a vector along the last axis of `norm`, in its dtype.
   bool is_row(ValueId value, const Node& norm) const {
     const TensorType& type = graph_.type(norm.outputs[0]);
     return graph_.type(value) == TensorType{type.dtype, {type.shape[type.shape.rank() - 1]}};
@@ -132,7 +132,7 @@ class NormFuser {
   const Uses uses_;
 };
 
-// And whether there was anything to fuse.
+// Fuses all matches once; the bool says whether there were any.
 std::pair<Graph, bool> fuse_once(const Graph& graph, const PassContext& context) {
   const NormFuser fuser(graph);
   bool hit = false;
@@ -147,7 +147,7 @@ std::pair<Graph, bool> fuse_once(const Graph& graph, const PassContext& context)
 
 }  // namespace
 
-// Three rounds: the norm, its weight, its bias.
+// Takes three rounds: the norm, its weight, its bias.
 Graph fuse_norms(const Graph& graph, const PassContext& context) {
   auto [fused, hit] = fuse_once(graph, context);
   for (int round = 1; round < 3 && hit; ++round) std::tie(fused, hit) = fuse_once(fused, context);

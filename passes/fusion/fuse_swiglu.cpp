@@ -8,7 +8,7 @@
 namespace genesis::passes {
 namespace {
 
-// The x of silu(x), spelled as the op or as x * sigmoid(x), with the nodes that make it.
+// The x of silu(x), written as silu or as x * sigmoid(x), with the nodes that compute it.
 struct SiluMatch {
   ValueId x;
   std::vector<const Node*> nodes;

@@ -10,8 +10,8 @@
 namespace genesis::passes {
 namespace {
 
-// What a kernel with 16-byte accesses and 16-bit tensor cores can take, where a pass over gate and up, which is
-// saved, takes longer than what is lost: the tiles that this takes are large.
+// Returns whether the fused kernel can take these shapes (16-byte accesses, 16-bit tensor cores) and gains time: the saved pass
+// over gate and up must take longer than the idle time at the end of the fused product, whose tiles are large.
 bool is_worth_it(const TensorType& gate_and_up, const TensorType& weight, const Target& target) {
   const Shape& shape = gate_and_up.shape;
   const auto is_multiple = [](const Dim& dim) { return dim.value() % 8 == 0; };
@@ -21,7 +21,7 @@ bool is_worth_it(const TensorType& gate_and_up, const TensorType& weight, const 
          is_multiple(weight.shape[1]);
 }
 
-// The swiglu that reads the layer's result as gate and up side by side.
+// Returns the swiglu that reads the layer's result as gate and up side by side; null if there is none.
 const Node* swiglu_of(const Graph& graph, const Uses& uses, const Node& layer) {
   for (NodeId id : uses.readers(layer.outputs[0]))
     if (const Node& reader = graph.node(id); is<ops::Swiglu>(reader) && reader.inputs.size() == 1)
@@ -35,7 +35,7 @@ bool is_plain_layer(const Graph& graph, const Node& node, const Target& target) 
          is_worth_it(graph.type(node.outputs[0]), graph.type(node.inputs[1]), target);
 }
 
-// dy w, with nobody else to read it.
+// Matches dy w if it has a single reader.
 const Node* plain_product(const Graph& graph, const Uses& uses, ValueId value) {
   const auto product = match_sole<ops::Matmul>(graph, uses, value);
   if (!product || !product->is_plain() || product.num_inputs() != 2 ||
@@ -44,7 +44,7 @@ const Node* plain_product(const Graph& graph, const Uses& uses, ValueId value) {
   return product->transpose_a || product->transpose_b ? nullptr : product.node;
 }
 
-// The first result alone replaces the layer's; that of swiglu is found beside it by its reader.
+// Replaces only the layer's result, by the first output; swiglu's reader finds the second one through read_beside().
 Replacement take_in_swiglu(Rewriter& rewriter, const Uses& uses, const Node& layer,
                            const PassContext& context) {
   const Graph& graph = rewriter.old();

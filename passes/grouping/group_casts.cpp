@@ -15,20 +15,20 @@
 namespace genesis::passes {
 namespace {
 
-// What one result of the group replaces.
+// A node that one result of the group replaces.
 struct Member {
   const Node* node;            // a cast, or a concatenation of casts
-  std::vector<ValueId> parts;  // states
+  std::vector<ValueId> parts;  // the states that are cast
 };
 
 struct Group {
-  DType dtype;  // made
+  DType dtype;  // dtype of the results
   std::vector<Member> members;
   int64_t bytes = 0;
 };
 
-// Whether a group takes one more cast: that saves a launch, and whoever reads the cast waits for what the group
-// makes before, as far as it does not run beside products that do not read it.
+// Returns whether one more cast in the group pays. It saves a launch, but readers wait for the whole group, except for the
+// share of its time that runs beside products which do not read it.
 bool one_more_pays(const Group& group, const Target& target) {
   const double waited = target.casts_waited_for * seconds_to_move(target, group.bytes);
   return seconds_saved_by_one_step_for(target, 2) > waited;
@@ -37,12 +37,12 @@ bool one_more_pays(const Group& group, const Target& target) {
 class Finder {
  public:
   Finder(const Graph& graph, const Target& target) : graph_(graph), target_(target), uses_(graph) {
-    // Of several casts of one state the later ones are there to save memory.
+    // Later casts of a state repeat the first one to save memory.
     for (const Node& node : graph.nodes())
       if (casts_state(node)) first_.emplace(std::pair(node.inputs[0], made(node)), &node);
   }
 
-  // By first member, in the graph's order.
+  // Returns the groups by first member, in the graph's order.
   std::vector<Group> find() {
     std::vector<Group> groups;
     std::map<DType, size_t> open;  // the last group of each dtype
@@ -77,7 +77,7 @@ class Finder {
     return casts_state(node) && first_.at({node.inputs[0], made(node)}) == &node;
   }
 
-  // concat(cast(a), cast(b)) along axis 0, of casts that nobody else reads.
+  // Matches concat(cast(a), cast(b), ...) along axis 0 if nothing else reads the casts.
   bool is_joint(const Node& node) const {
     const auto joint = match<ops::Concat>(node);
     if (!joint || uses_.count(node.outputs[0]) == 0) return false;
@@ -100,8 +100,8 @@ class Finder {
   const Target& target_;
   const Uses uses_;
   std::map<std::pair<ValueId, DType>, const Node*> first_;
-  std::map<const Node*, std::vector<ValueId>> joints_;  // the states each joins
-  std::set<const Node*> absorbed_;                      // casts that a joint alone reads
+  std::map<const Node*, std::vector<ValueId>> joints_;  // the states that each of them joins
+  std::set<const Node*> absorbed_;                      // casts that only a concatenation reads
 };
 
 void emit_group(Rewriter& rewriter, const Group& group) {
@@ -120,7 +120,7 @@ void emit_group(Rewriter& rewriter, const Group& group) {
   for (size_t i = 0; i < values.size(); ++i) rewriter.replace(*group.members[i].node, {values[i]});
 }
 
-// A group stands where its first member stood: states are there from the beginning.
+// Puts a group where its first member was: states exist from the beginning.
 Graph with_groups(const Graph& graph, const std::vector<Group>& groups) {
   std::set<const Node*> gone;
   for (const Group& group : groups)

@@ -22,7 +22,8 @@ bool is_read(const Uses& uses, const Node& node) {
   return false;
 }
 
-// A group costs nothing: it moves the bytes that its members move, and its gradients wait for the common scale anyway.
+// Returns whether a launch costs anything. Otherwise a group is free: it moves the bytes of its members, and its gradients wait
+// for the common scale anyway.
 bool pays(const Group& group, const Target& target) {
   return seconds_saved_by_one_step_for(target, group.members.size()) > 0;
 }
@@ -44,7 +45,7 @@ std::vector<Group> find_groups(const Graph& graph, const Target& target) {
   return groups;
 }
 
-// Where the last member stood: there every gradient is made.
+// Emits the group where its last member was: all gradients are computed by then.
 void emit_group(Rewriter& rewriter, const Group& group) {
   ParameterHolders parameters;
   for (const Node* node : group.members) parameters.values.push_back(rewriter.map(parameter_of(*node)));

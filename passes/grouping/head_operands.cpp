@@ -8,7 +8,7 @@ namespace {
 
 const Shape& shape_of(const Graph& graph, ValueId value) { return graph.type(value).shape; }
 
-// Whether cutting the last axis in two is all that `reshape` does to the features of a row.
+// Returns whether `reshape` only splits the last axis in two.
 bool cuts_into_heads(const Graph& graph, const Node& reshape) {
   const Shape &rows = shape_of(graph, reshape.inputs[0]), &heads = shape_of(graph, reshape.outputs[0]);
   if (rows.rank() == 0 || heads.rank() != 4 || !heads[2].is_constant() || !heads[3].is_constant())
@@ -36,7 +36,7 @@ bool rotated_alike(const HeadOperand& a, const HeadOperand& b) {
          std::equal(of_a.begin() + 1, of_a.end(), of_b.begin() + 1, of_b.end());
 }
 
-// Batch, time and head size agree: only the number of heads may differ.
+// Returns whether batch, time and head size agree: only the number of heads may differ.
 bool stand_in_one_row(const Shape& q, const Shape& k) { return q[0] == k[0] && q[1] == k[1] && q[3] == k[3]; }
 
 }  // namespace

@@ -13,8 +13,8 @@
 namespace genesis::passes {
 namespace {
 
-// Layers further apart than this stand in different blocks of a model: keys and values that every decoder
-// block makes from one encoder's output would all have to live from the first block on.
+// Layers further apart than this are in different blocks of a model. Merging the keys and values that every decoder block
+// computes from one encoder's output would keep all of them alive from the first block on.
 constexpr int32_t kNear = 16;  // nodes between one layer and the next
 
 bool may_merge(const Node& node) {
@@ -33,7 +33,7 @@ WeightFormat format_of(const Graph& graph, const Node& node) {
 
 using Group = std::vector<const Node*>;
 
-// The weights of all layers behind x, then their biases.
+// Returns x, the weights of all layers and their biases.
 LinearOperands operands_of(Rewriter& rewriter, const Group& group) {
   LinearOperands operands{.x = rewriter.map(group[0]->inputs[0]), .weights = {}};
   for (const Node* node : group) {
@@ -66,16 +66,16 @@ Replacement into_swiglu(Rewriter& rewriter, const Uses& uses, const Node& node, 
   return linear(op, operands_of(rewriter, {gate.node, up.node}));
 }
 
-// What layers of one group share.
+// Describes what layers of one group have in common.
 struct Kind {
   ValueId x;
   bool has_bias;
   Activation activation;
-  WeightFormat format;  // of quantised weights, which a kernel does not read beside others
+  WeightFormat format;  // of quantized weights: no kernel reads different formats
   auto operator<=>(const Kind&) const = default;
 };
 
-// Whether what `node` reads is there when `first` runs.
+// Returns whether the inputs of `node` are computed before `first` runs.
 bool is_ready_at(const Graph& graph, const Node& node, const Node& first) {
   return std::ranges::all_of(node.inputs, [&](ValueId input) {
     const Node* maker = producer(graph, input);
@@ -87,7 +87,7 @@ ops::Linear merged_op(const Group& group) {
   return {.activation = activation_of(*group[0]), .weights = static_cast<int64_t>(group.size())};
 }
 
-// By first node, the groups of two and more in the order of the graph.
+// Returns the groups of two or more layers, in the order of their first nodes in the graph.
 std::vector<Group> groups_of(const Graph& graph, const PassContext& context) {
   const std::vector<bool> live = live_nodes(graph);
   std::vector<Group> groups;
@@ -121,7 +121,7 @@ std::vector<Value> merge(Rewriter& rewriter, const Group& group) {
 
 Graph merge_groups(const Graph& graph, const PassContext& context) {
   const std::vector<Group> groups = groups_of(graph, context);
-  std::map<const Node*, Value> merged;  // by layer, once the first of its group was met
+  std::map<const Node*, Value> merged;  // by layer, filled at the first layer of its group
   size_t next = 0;
   return rewrite(graph, [&](Rewriter& rewriter, const Node& node) -> Replacement {
     if (next < groups.size() && groups[next].front() == &node) {

@@ -15,9 +15,9 @@
 namespace genesis::passes {
 namespace {
 
-// What LoRA adds to a layer (passes/lora/lora.h): up(down(x) * scale) + the layer.
+// The nodes that LoRA adds to a layer (passes/lora/lora.h): up(down(x) * scale) + the layer.
 struct Adapter {
-  const Node *down = nullptr, *up = nullptr;  // linear
+  const Node *down = nullptr, *up = nullptr;  // both linear
   ValueId scale;
 };
 
@@ -27,7 +27,7 @@ struct Layer {
 };
 using Layers = std::vector<Layer>;
 
-// A copy of a state that only this layer reads.
+// Returns whether the value is the cast of a state, with a single reader.
 bool is_own_cast(const Graph& graph, const Uses& uses, ValueId value) {
   const auto cast = match_sole<ops::Cast>(graph, uses, value);
   return cast && graph.value(cast.input(0)).kind == ValueKind::kState;
@@ -38,12 +38,13 @@ bool is_frozen(const Graph& graph, ValueId value) {
   return info.kind == ValueKind::kState && !graph.model().state(info.index).trainable;
 }
 
-// One product without an activation.
+// Returns whether the layer is a single product without an activation.
 bool is_plain(const Matched<ops::Linear>& layer) {
   return layer && layer->is_plain() && layer->activation == Activation::kNone;
 }
 
-// Its weight and bias can be put beside others': as a copy that is made anyway, or, of a layer with an adapter, as they are.
+// Returns whether the layer's weight and bias can be concatenated with others: each is a copy that is made anyway (a cast), or,
+// for a layer with an adapter, a frozen state.
 bool may_merge(const Graph& graph, const Uses& uses, const Matched<ops::Linear>& layer, bool frozen) {
   if (!is_plain(layer) || layer->has_addend) return false;
   return std::all_of(layer.node->inputs.begin() + 1, layer.node->inputs.end(), [&](ValueId input) {
@@ -51,12 +52,12 @@ bool may_merge(const Graph& graph, const Uses& uses, const Matched<ops::Linear>&
   });
 }
 
-// What a value was before it was cast.
+// Returns the value before all casts.
 ValueId before_casts(const Graph& graph, ValueId value) {
   while (const auto cast = match<ops::Cast>(graph, value)) value = cast.input(0);
   return value;
 }
-// The same, empty where others read it on the way.
+// Returns the same, or nothing if a value on the way has other readers.
 std::optional<ValueId> before_own_casts(const Graph& graph, const Uses& uses, ValueId value) {
   while (uses.single(value)) {
     const auto cast = match<ops::Cast>(graph, value);
@@ -66,7 +67,7 @@ std::optional<ValueId> before_own_casts(const Graph& graph, const Uses& uses, Va
   return std::nullopt;
 }
 
-// The product and the adapter whose sum `up` is.
+// Returns the product and the adapter that `up` sums.
 std::optional<Layer> match_adapted(const Graph& graph, const Uses& uses, const Matched<ops::Linear>& up) {
   if (!is_plain(up) || up.num_inputs() != 3 || !is_own_cast(graph, uses, up.input(1))) return std::nullopt;
   const auto scaled = match_sole<ops::Mul>(graph, uses, up.input(0));
@@ -93,7 +94,7 @@ std::optional<Layer> match_layer(const Graph& graph, const Uses& uses, ValueId v
   return Layer{layer.node, std::nullopt};
 }
 
-// Whether they read the same x, and have a bias and an adapter if the other has.
+// Returns whether both read the same x, and both or neither have a bias, and likewise an adapter.
 bool are_alike(const Layer& a, const Layer& b) {
   if (a.product->inputs[0] != b.product->inputs[0] || a.product->inputs.size() != b.product->inputs.size())
     return false;
@@ -102,7 +103,8 @@ bool are_alike(const Layer& a, const Layer& b) {
          (a.adapter->down->inputs[0] == b.adapter->down->inputs[0] && a.adapter->scale == b.adapter->scale);
 }
 
-// The layers that make `values`, if they can be one: of one x, all with a bias or none, and all with an adapter or none.
+// Returns the layers that make `values` if they can become one: the same x, all or none with a bias, all or none with an
+// adapter.
 Layers match_layers(const Graph& graph, const Uses& uses, const std::vector<ValueId>& values) {
   Layers layers;
   for (ValueId value : values) {
@@ -120,7 +122,8 @@ Value beside_each_other(Rewriter& rewriter, const Layers& layers, size_t input) 
   return concat(parts, 0);
 }
 
-// The second weights of all adapters as one, which reads what all first ones made: blocks along a diagonal.
+// Returns the second weights of all adapters as one block-diagonal weight, which reads the concatenated results of the first
+// weights.
 Value diagonal_of(const std::vector<Value>& blocks) {
   int64_t columns = 0, before = 0;
   for (const Value& block : blocks) columns += block.shape()[1].value();
@@ -146,7 +149,7 @@ Value add_adapters(Rewriter& rewriter, const Layers& layers, Value sum) {
   return linear(scaled, diagonal_of(up), {}, Activation::kNone, cast(sum, dtype));
 }
 
-// Named beside `reader`: by one of the layers it would be mistaken for that.
+// Names the product after `reader`: a name from one of the layers would be mistaken for that layer.
 Value merged(Rewriter& rewriter, const Layers& layers, const Node& reader, DType dtype) {
   std::vector<const Node*> from;
   for (const Layer& layer : layers) from.push_back(layer.product);
@@ -157,13 +160,13 @@ Value merged(Rewriter& rewriter, const Layers& layers, const Node& reader, DType
   return layers[0].adapter ? cast(add_adapters(rewriter, layers, sum), dtype) : sum;
 }
 
-// q, k and v of an attention.
+// Returns the layers of an attention's q, k and v.
 Layers match_heads(const Graph& graph, const Uses& uses, const std::optional<HeadOperands>& operands) {
   if (!operands) return {};
   return match_layers(graph, uses, {operands->q.rows, operands->k.rows, operands->v.rows});
 }
 
-// gate and up of a swiglu.
+// Returns the layers of a swiglu's gate and up.
 Layers match_gate(const Graph& graph, const Uses& uses, const Node& node) {
   if (!is<ops::Swiglu>(node) || node.inputs.size() != 2) return {};
   return match_layers(graph, uses, node.inputs);
@@ -176,8 +179,8 @@ int64_t frozen_bytes(const Graph& graph, const Layers& layers) {
   return bytes;
 }
 
-// Frozen weights are copied to stand beside each other, and the copies live from a layer's product to its gradient. Of a small
-// model that is worth the products that become one; those of a large one would take more memory than its batch.
+// Frozen weights are copied to be concatenated, and the copies live from a layer's product to its gradient. In a small model
+// merging the products is worth this; in a large one the copies would take more memory than the batch.
 constexpr int64_t kMaxCopied = int64_t{1} << 30;
 
 bool copies_too_much(const Graph& graph, const Uses& uses) {

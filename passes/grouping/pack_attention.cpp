@@ -30,7 +30,7 @@ std::optional<Part> part_of(const Graph& graph, ValueId value) {
   return Part{slice.input(0), slice->start[0].value(), slice->length[0].value()};
 }
 
-// The product that q, k and v are all of, in this order.
+// Returns the product of which q, k and v are consecutive slices, in this order; empty if there is none.
 std::optional<ValueId> common_rows(const Graph& graph, const HeadOperands& x) {
   const auto q = part_of(graph, x.q.rows), k = part_of(graph, x.k.rows), v = part_of(graph, x.v.rows);
   if (!q || !k || !v || q->whole != k->whole || q->whole != v->whole) return std::nullopt;

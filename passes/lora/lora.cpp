@@ -25,10 +25,10 @@ namespace {
 
 constexpr const char* kMetadata = "lora";
 constexpr std::string_view kWeight = ".weight";
-// Beyond the streams that a model's own dropouts have.
+// Random streams of LoRA begin here, beyond those of a model's own dropouts.
 constexpr int64_t kFirstStream = 1 << 20;
 
-// The layer of a weight; empty: the state is no layer's weight.
+// Returns the layer of a weight; empty if the state is no layer's weight.
 std::string layer_of(const std::string& state) {
   return state.ends_with(kWeight) ? state.substr(0, state.size() - kWeight.size()) : "";
 }
@@ -40,7 +40,7 @@ int32_t weight_of(const Graph& graph, const Node& node) {
   return weight.kind == ValueKind::kState ? weight.index : -1;
 }
 
-// Weights of linear layers by the layer's name, and states that embeddings look up.
+// Holds the weights of linear layers by layer name, and the states that embeddings look up.
 struct Layers {
   std::map<std::string, int32_t> weights;
   std::set<int32_t> tables;
@@ -100,7 +100,7 @@ Tensor initial_a(const TensorType& type, uint64_t seed, const std::string& name)
   std::byte* data;
   Tensor a = Tensor::uninitialized(type, &data);
   const double bound = 1 / std::sqrt(static_cast<double>(type.shape[1].value()));
-  uint64_t stream = 14695981039346656037ull;  // FNV-1a of the name, as other parameters have it
+  uint64_t stream = 14695981039346656037ull;  // FNV-1a of the name, as for other parameters
   for (const unsigned char c : name) stream = (stream ^ c) * 1099511628211ull;
   fill_uniform({reinterpret_cast<float*>(data), static_cast<size_t>(type.numel())}, seed, stream, -bound,
                bound);
@@ -113,11 +113,11 @@ struct Adapter {
 };
 
 Adapter add_states(Model& model, int32_t weight, const LoraOptions& options) {
-  const State state = model.state(weight);  // by copy: the table grows
+  const State state = model.state(weight);  // a copy: the table grows
   const Shape& shape = state.type.shape;
   const std::string layer = layer_of(state.name);
   const int64_t rank = options.rank_of(layer);
-  // One rank serves matrices of many shapes, some of which have less.
+  // One rank is used for matrices of many shapes, some of which have fewer rows or columns than it.
   if (rank > std::max(shape[0].value(), shape[1].value()))
     fail("LoRA's rank {} is more than '{}' of {} has rows or columns", rank, state.name,
          state.type.to_string());
@@ -144,7 +144,7 @@ int32_t random_state(Model& model, uint64_t seed) {
                           .initial = start});
 }
 
-// Adds the adapters of one entry point's layers.
+// Adds the adapters to the layers of one entry point.
 class Adder {
  public:
   Adder(const std::map<int32_t, Adapter>& adapters, const LoraOptions& options, int32_t rng)
@@ -169,7 +169,7 @@ class Adder {
     return std::vector<Value>{activation == Activation::kNone ? sum : activate(sum, activation)};
   }
 
-  // The sum is the second product's addend, so it costs no pass of its own; merging finds it there again.
+  // Makes the sum the second product's addend, which saves a pass over memory and lets merge_lora() find it.
   Value with_adapter(Value x, Value base, bool wide, const Adapter& adapter) {
     Graph& graph = *x.graph;
     const NameScope scope(graph, "lora");
@@ -216,7 +216,7 @@ void check_can_add(const Model& model, const LoraOptions& options) {
     fail("LoRA's dropout is {}, expected at least 0 and less than 1", options.dropout);
 }
 
-// Layers with settings of their own; files without any such layer, as all were once, say nothing of them.
+// True for options by layer; they are left out of the text if there are none, as in files of earlier versions.
 template <class Field>
 concept IsByLayer = requires {
   typename std::remove_cvref_t<Field>::mapped_type;

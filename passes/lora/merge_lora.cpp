@@ -1,4 +1,4 @@
-// W + alpha / rank B A, and graphs as they were before add_lora().
+// Merges adapters: computes W + alpha / rank B A and restores the graphs from before add_lora().
 #include <set>
 #include <utility>
 
@@ -20,7 +20,7 @@ bool is_state(const Graph& graph, ValueId id, std::string_view end) {
   return state >= 0 && graph.model().state(state).name.ends_with(end);
 }
 
-// Those of the products of one step whose weights are an A, or those whose are not; `values` gets them at their places.
+// Emits the products of `node` whose weights are A matrices, or all others, as one node, and stores their results in `values`.
 void emit_part(Rewriter& rewriter, const Node& node, bool of_a, std::vector<Value>& values) {
   ops::Linear op = from_attributes<ops::Linear>(node.attributes);
   const std::vector<Value> inputs = rewriter.map(node.inputs);
@@ -39,8 +39,8 @@ void emit_part(Rewriter& rewriter, const Node& node, bool of_a, std::vector<Valu
   for (size_t i = 0; i < places.size(); ++i) values[places[i]] = part[i];
 }
 
-// The sum of a layer and its adapter is the layer alone. Products that merge_linear has made one step are two again, that of
-// every A apart, which nobody reads then.
+// Replaces the sum of a layer and its adapter by the layer. A node into which merge_linear merged products is split in two
+// again; the one with the A matrices then has no readers.
 Graph without_adapters(const Graph& graph) {
   return rewrite(graph, [](Rewriter& rewriter, const Node& node) -> Replacement {
     const auto layer = match<ops::Linear>(node);

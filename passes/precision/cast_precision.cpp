@@ -29,7 +29,7 @@ Tensor low_tensor(const Tensor& tensor, DType low) {
   return low == DType::bf16 ? converted<bf16>(tensor, low) : converted<f16>(tensor, low);
 }
 
-// A weight has to be numbers in its low type, too. Where it is encoded, its parts stay and mean numbers of that type.
+// Returns the state with its values rounded to `low`. If it is encoded, its parts stay and now stand for values of that type.
 State low_state(const State& state, DType low) {
   if (state.type.dtype != DType::f32) return state;
   State result = state;
@@ -42,7 +42,7 @@ State low_state(const State& state, DType low) {
   return result;
 }
 
-// Which rows of the model's tables nodes read that are kept in f32.
+// Holds the states and constants that nodes kept in f32 read.
 struct KeptRows {
   std::set<int32_t> states, tensors;
 };
@@ -87,7 +87,7 @@ bool names_a_node(const Graph& graph, const std::string& pattern) {
   fail("no node is named '{}', which should stay f32: `genesis-opt FILE --text` shows the names", pattern);
 }
 
-// Each pattern names a node of some entry point.
+// Checks that each pattern matches a node of some entry point.
 void check_keep_f32(const Model& model, const std::vector<std::string>& keep_f32) {
   for (const std::string& pattern : keep_f32)
     if (std::ranges::none_of(model.entries(),

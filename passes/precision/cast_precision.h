@@ -1,7 +1,7 @@
-// A model for inference in bf16 or f16: half the bytes to read for every weight and cached key, and faster
-// matrix products where the hardware has them. And the same for the loss that a training step is made of,
-// where the weights stay f32. Each op keeps the precision its class (OpInfo::precision) asks for
-// (passes/precision/precision_caster.h). Inputs and outputs of entry points keep their types.
+// Makes a model for inference in bf16 or f16: half the bytes for every weight and cached key, and faster matrix products if the
+// hardware has them. Does the same for the loss graph of a training step, whose weights stay f32. Each op keeps the precision
+// that its class (OpInfo::precision) requires (passes/precision/precision_caster.h). Inputs and outputs of entry points keep
+// their types.
 #pragma once
 
 #include <memory>
@@ -12,17 +12,16 @@
 
 namespace genesis::passes {
 
-// States and tensors of f32 become `low`, but for those that nodes read which `keep_f32` names (by patterns
-// over their names, as in TrainOptions). Throws Error when an entry point trains: optimizers need f32
-// parameters.
+// Converts f32 states and tensors to `low`, except those that are read by nodes matching `keep_f32` (patterns of node names, as
+// in TrainOptions). Throws an Error if an entry point trains: optimizers need f32 parameters.
 std::unique_ptr<Model> cast_precision(const Model& model, DType low,
                                       const std::vector<std::string>& keep_f32 = {});
 
-// `graph` computing in `low`, of the same model: states stay as they are, and each weight is cast once,
-// however many nodes read it. With every node kept the result is `graph`, node for node.
+// Returns `graph` computing in `low`, in the same model: states stay as they are, and each weight is cast once, however many
+// nodes read it. If every node is kept in f32, the result equals `graph`, node for node.
 Graph mixed_precision(const Graph& graph, DType low, const std::vector<std::string>& keep_f32 = {});
 
-// Throws Error for a pattern that names no node of the graph.
+// Throws an Error for a pattern that matches no node of the graph.
 void check_keep_f32(const Graph& graph, const std::vector<std::string>& keep_f32);
 
 }  // namespace genesis::passes

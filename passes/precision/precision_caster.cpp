@@ -12,7 +12,8 @@
 namespace genesis::passes {
 namespace {
 
-// The input that is added to a wide linear, whose type is that of its result: f32. No input has the returned index otherwise.
+// Returns the index of the addend of a wide linear, which has the type of the result, f32. Otherwise returns the number of
+// inputs.
 size_t wide_addend(const Node& node) {
   const auto layer = match<ops::Linear>(node);
   return layer && layer->wide && layer->has_addend ? node.inputs.size() - 1 : node.inputs.size();
@@ -87,7 +88,8 @@ bool PrecisionCaster::runs_wide(const Node& node) const {
 PrecisionCaster::Kind PrecisionCaster::kind_of_result(const Node& node, bool wide, bool kept) const {
   if (!wide || kept) return Kind::kLow;
   if (node.op->info.precision == Precision::kF32) return Kind::kFirm;
-  // Among integers and booleans too: a target that an input names is firm once it is real.
+  // Integer and boolean inputs count only if no input is a floating-point tensor: a target class from a graph input is firm
+  // once it is cast to floating point.
   const bool reals = std::ranges::any_of(node.inputs, [&](ValueId id) { return is_tensor(id); });
   const bool firm = std::ranges::any_of(
       node.inputs, [&](ValueId id) { return at(id).kind == Kind::kFirm && (is_tensor(id) || !reals); });
@@ -100,7 +102,7 @@ Value PrecisionCaster::in_dtype(ValueId id, DType dtype) {
   if (mapped.other) return mapped.other;
   const ValueInfo& info = from_.value(id);
   if (info.kind != ValueKind::kState) return mapped.other = cast(mapped.value, dtype);
-  // A weight is cast once, whoever reads it: under its own name, not the first reader's.
+  // Casts a weight once for all readers, under the weight's own name instead of that of its first reader.
   return mapped.other = into_.add_node(op_def<ops::Cast>(), to_attributes(ops::Cast{dtype}), {mapped.value},
                                        into_.model().state(info.index).name + ".cast")[0];
 }
@@ -147,7 +149,7 @@ void PrecisionCaster::copy(const Node& node) {
   into_.set_origins({});
   const Kind kind = kind_of_result(node, wide, kept);
   for (size_t i = 0; i < node.outputs.size(); ++i) {
-    // Row statistics and losses are f32 whatever comes in.
+    // Row statistics and losses are f32 for inputs of any dtype.
     const bool is_low = outputs[i].dtype() == low_ || kept;
     at(node.outputs[i]) = {outputs[i], {}, kind == Kind::kLow && !is_low ? Kind::kFirm : kind};
   }

@@ -1,14 +1,13 @@
-// Rewrites one entry point so that it computes in bf16 or f16, by the precision class each op declares
-// (schema/graph/op.h). Used by cast_precision (inference: the weights themselves are low) and mixed_precision
-// (training: the weights stay f32 and are cast once per run).
+// Rewrites one entry point so that it computes in bf16 or f16, by the precision class that each op declares
+// (schema/graph/op.h): for inference, where the weights themselves are low, and for training, where the weights stay f32 and
+// are cast once per run.
 //
-// What a value is decides how ops that follow their inputs treat it:
-//   low        made by an op that ran low;
-//   parameter  a trained weight of f32: low for whoever reads it in low precision;
-//   free       f32 made from nothing (constants, positions, masks over them): takes the precision it meets;
-//   firm       f32 that must stay: inputs, other states, what ops of class kF32 give (losses, sums), and constants beyond
-//              the range of f16.
-// An op that follows runs in f32 where one of its inputs is firm, else low where one is low or a parameter.
+// The kind of a value decides how ops of class kFollow treat it:
+//   low        the result of an op that ran in low precision;
+//   parameter  a trained f32 weight: readers in low precision get it cast;
+//   free       f32 made from nothing (constants, positions, masks over them): takes the precision of the values it meets;
+//   firm       f32 that must stay: inputs, other states, results of class kF32 (losses, sums), constants beyond f16's range.
+// Such an op runs in f32 if one of its inputs is firm, else in low precision if one of them is low or a parameter.
 // Single numbers keep their precision: they steer a computation and cost nothing.
 #pragma once
 
@@ -22,9 +21,9 @@ namespace genesis::passes {
 
 class PrecisionCaster {
  public:
-  // `into` is an empty graph of a model whose tables have the indices of those of `from`'s model; their f32
-  // rows may be low there. Nodes whose name, or the name of an author's node they came from, matches one of
-  // `keep_f32` (* any text, ? any character) compute in f32; others read their results low.
+  // `into` is an empty graph of a model whose tables have the same indices as those of `from`'s model; its f32 rows may be low
+  // there. Nodes compute in f32 if their name, or one of their origins, matches one of `keep_f32` (* any text, ? any
+  // character); other nodes read their results in low precision.
   PrecisionCaster(const Graph& from, Graph& into, DType low, const std::vector<std::string>& keep_f32);
 
   void run();
@@ -32,19 +31,20 @@ class PrecisionCaster {
  private:
   enum class Kind : uint8_t { kLow, kParameter, kFree, kFirm };
   struct Mapped {
-    Value value;  // as it is made
-    Value other;  // cast to the other precision, once somebody asked for it
+    Value value;  // as its node computes it
+    Value other;  // cast to the other precision, at the first request
     Kind kind = Kind::kFree;
   };
 
   void map_table_value(ValueId id);
   void copy(const Node& node);
-  // Whether the node runs in f32 rather than low precision.
+  // Returns whether the node runs in f32 instead of low precision.
   bool runs_wide(const Node& node) const;
   bool any_input(const Node& node, Kind kind) const;
   Kind kind_of_result(const Node& node, bool wide, bool kept) const;
   std::vector<Value> operands(const Node& node, bool wide);
-  // A norm's weight is read as it is where the result's type does not depend on it.
+  // Returns whether the node can read parameters uncast, because the type of its result does not depend on theirs, as with the
+  // weight of a norm.
   bool reads_parameters_as_they_are(const Node& node) const;
   Value in_dtype(ValueId id, DType dtype);
 
@@ -57,12 +57,12 @@ class PrecisionCaster {
   Graph& into_;
   const DType low_;
   const std::vector<std::string>& keep_f32_;
-  std::vector<Mapped> values_;  // by value of from_
+  std::vector<Mapped> values_;  // by value id of from_
 };
 
-// Whether a constant would lose numbers to infinities.
+// Returns whether values of the constant would become infinite in `low`.
 bool stays_f32(const Tensor& constant, DType low);
-// Whether the patterns name the node or one it came from.
+// Returns whether the patterns match the node's name or one of its origins.
 bool keeps_f32(const Node& node, const std::vector<std::string>& patterns);
 
 }  // namespace genesis::passes

@@ -15,18 +15,18 @@
 namespace genesis::passes {
 namespace {
 
-// What entry points read a state as.
+// Describes how entry points read a state.
 struct ReadAs {
   bool product = false, head = false, embedding = false;
 };
 
-// The state behind a value, which may be cast; -1: none.
+// Returns the state behind a value, possibly through a cast; -1 if there is none.
 int32_t state_behind(const Graph& graph, ValueId id) {
   const auto cast = match<ops::Cast>(graph, id);
   return state_of(graph, cast ? cast.input(0) : id);
 }
 
-// The weights [out, in] that the node multiplies x with.
+// Returns the weights [out, in] that the node multiplies x with.
 std::vector<ValueId> weights_of(const Node& node) {
   if (const auto layer = match<ops::Linear>(node); layer && !layer->is_quantized()) {
     const auto first = node.inputs.begin() + static_cast<std::ptrdiff_t>(layer->first_weight());
@@ -39,7 +39,7 @@ std::vector<ValueId> weights_of(const Node& node) {
 
 bool is_product(const Node& node) { return is<ops::Linear, ops::Matmul, ops::LinearCrossEntropy>(node); }
 
-// By node: whether what it makes goes into a product.
+// Returns, for each node, whether a product depends on its results.
 std::vector<bool> before_products(const Graph& graph) {
   const Uses uses(graph);
   std::vector<bool> before(graph.nodes().size());
@@ -65,7 +65,7 @@ void add_uses(const Graph& graph, std::map<int32_t, ReadAs>& states) {
   }
 }
 
-// The format that a state with these readers gets; empty: none, with the reason in `why`.
+// Returns the format for a state with these readers; empty if it stays as it is, with the reason in `why`.
 std::optional<WeightFormat> format_for(const ReadAs& read, const QuantizeOptions& options, std::string& why) {
   const bool stays_table = read.embedding && !options.embedding, stays_head = read.head && !options.head;
   if (!stays_table && !stays_head) return options.format;
@@ -75,7 +75,7 @@ std::optional<WeightFormat> format_for(const ReadAs& read, const QuantizeOptions
   return std::nullopt;
 }
 
-// Empty where the state can be encoded.
+// Returns why the state cannot be encoded; empty if it can.
 std::string why_kept(const State& state, const QuantizeOptions& options) {
   if (state.role != StateRole::kParameter)
     return fmt::format("it is no parameter but a {}", name_of(state.role));

@@ -1,6 +1,6 @@
-// Weights of a model as q8 or q4 (schema/encoding/weight_format.h): the states keep their names and types and are encoded in
-// the model itself, so that its file takes half or a quarter of the room. Graphs stay as they are; read_quantized() is what
-// happens to them when they run. Used by genesis-opt --quantize.
+// Encodes weights of a model as q8 or q4 (schema/encoding/weight_format.h). The states keep their names and types and are
+// encoded in the model itself, so that its file becomes a half or a quarter as large. Graphs do not change; read_quantized()
+// rewrites them when they run.
 #pragma once
 
 #include <string>
@@ -13,12 +13,13 @@ namespace genesis::passes {
 
 struct QuantizeOptions {
   WeightFormat format = WeightFormat::kQ8;
-  bool embedding = false;  // tables that rows are looked up in get this format, too
-  bool head = false;       // products that no other product follows, too: the logits
-  // Tables and heads that do not get `format` are kept as q8 instead of as they are. Their rounding reaches the logits directly,
-  // and in q8 it is hardly seen.
+  bool embedding = false;  // also encodes tables that rows are looked up in
+  bool head = false;       // also encodes weights of products that no other product follows: the logits
+  // Encodes tables and heads that do not get `format` as q8 instead of leaving them as they are. Their rounding errors reach
+  // the logits directly; those of q8 are hardly visible.
   bool tables_as_q8 = false;
-  // Patterns of names (passes/core/name_patterns.h) that stay as they are: those of LoRA's adapters, which are f32 and trained.
+  // Patterns of names (passes/core/name_patterns.h) that are not encoded: by default LoRA's adapters, which are f32 and
+  // trained.
   std::vector<std::string> keep = {"*.lora_A.weight", "*.lora_B.weight"};
 };
 
@@ -26,14 +27,14 @@ struct QuantizeReport {
   struct Kept {
     std::string name, reason;
   };
-  std::vector<std::string> quantized;         // states
-  std::vector<std::string> in_q8;  // those of them that `tables_as_q8` gave another format than the rest
+  std::vector<std::string> quantized;         // names of states
+  std::vector<std::string> in_q8;  // those of them that `tables_as_q8` encoded as q8 instead of `format`
   std::vector<Kept> kept;                     // other weights of products, and why they stay as they are
-  int64_t bytes_before = 0, bytes_after = 0;  // of those that are quantized
+  int64_t bytes_before = 0, bytes_after = 0;  // of the quantized states
 };
 
-// Parameters that products x weight^T read are encoded, and frozen. Throws Error where an entry point trains one, where
-// a value cannot be encoded (NaN, infinity), and where there is nothing to quantize; then nothing has changed.
+// Encodes and freezes the parameters that products x weight^T read. Throws an Error if an entry point trains one of them, if a
+// value cannot be encoded (NaN, infinity), or if there is nothing to quantize; the model is then unchanged.
 QuantizeReport quantize(Model& model, const QuantizeOptions& options);
 
 }  // namespace genesis::passes

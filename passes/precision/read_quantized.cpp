@@ -29,7 +29,7 @@ class Decoder {
       if (weight_format_of(*group.format) != WeightFormat::kPlain) groups_[group.members[0]] = &group;
   }
 
-  // All nodes that decode stand first: what merges layers wants their weights to be there ahead of the first one.
+  // Puts all dequantize nodes first: passes that merge layers need all their weights before the first layer.
   Graph run() {
     for (size_t i = 0; i < graph_.values().size(); ++i) decode({static_cast<int32_t>(i)});
     for (const Node& node : graph_.nodes()) {
@@ -65,7 +65,7 @@ class Decoder {
     return std::nullopt;
   }
 
-  // A row that another rank has is zeros in both parts, and so are its numbers.
+  // A row of another rank is zero in both parts, so its values are zero too.
   std::vector<Value> rows_of(const StoredGroup& group, const Node& lookup) {
     const Value indices = rewriter_.map(lookup.inputs[1 - kTable]);
     const auto rows = [&](size_t i) {
@@ -88,7 +88,7 @@ std::vector<ValueId> slice(const std::vector<ValueId>& ids, size_t first, size_t
   return {begin, begin + static_cast<std::ptrdiff_t>(count)};
 }
 
-// A node as the op linear, with its weights taken apart from the rest.
+// A node as the op linear, with its weights separated from its other inputs.
 struct Product {
   ops::Linear op;
   std::vector<ValueId> before, weights, after;
@@ -118,7 +118,7 @@ class Reader {
 
   Graph run() {
     for (const Node& node : graph_.nodes()) {
-      if (is<ops::Dequantize>(node)) continue;  // copied where it is needed, if it is
+      if (is<ops::Dequantize>(node)) continue;  // copied later if a node needs it
       const std::optional<Product> product = product_of(graph_, node);
       if (product && reads_quantized(*product)) {
         rewriter_.begin_nodes_from({&node});
@@ -141,7 +141,7 @@ class Reader {
     if (decoded && copied_.insert(id).second) rewriter_.copy(*decoded.node);
   }
 
-  // Whether all weights are of one format, and a kernel reads each of them so.
+  // Returns whether all weights have one format and a kernel reads each of them in it.
   bool reads_quantized(const Product& product) const {
     const auto first = match<ops::Dequantize>(graph_, product.weights[0]);
     return first && context_.target && std::ranges::all_of(product.weights, [&](ValueId id) {
@@ -150,7 +150,7 @@ class Reader {
            });
   }
 
-  // Of one weight alone: forms beyond that are decomposed where no kernel does them at once.
+  // Checks each weight alone: a node with several weights is decomposed into such products if no kernel computes it at once.
   bool has_kernel(const Product& product, const Matched<ops::Dequantize>& weight) const {
     const ops::Linear op{
         .activation = product.op.activation, .weight_format = weight->format, .wide = product.op.wide};

@@ -18,7 +18,8 @@ namespace {
 
 size_t rounded_part(const StoredGroup& group) { return *group.format->rounded_part(); }
 
-// Trained in parts of which the rounded one is whole. Where it is not, who reads it has been given what ranks gather.
+// Returns whether the group is trained in parts and its rounded part is not sharded. Readers of other groups have already been
+// given gathered values.
 bool is_trained(const StoredGroup& group) {
   return group.format->rounded_part() && !group.is_shard(rounded_part(group));
 }
@@ -62,12 +63,12 @@ class Splitter {
     size_t group;
     Dim row;
   };
-  // Updates that become one node.
+  // A set of updates that become one node.
   struct Job {
     SharedByUpdates shared;
     std::vector<size_t> groups;
-    std::vector<const Node*> updates;  // by group
-    std::vector<const Node*> nodes;    // the same in the graph's order
+    std::vector<const Node*> updates;  // ordered by group
+    std::vector<const Node*> nodes;    // the same updates in the graph's order
   };
 
   const Membership* membership_of(ValueId id) const {
@@ -75,7 +76,7 @@ class Splitter {
     return at == memberships_.end() ? nullptr : &at->second;
   }
 
-  // Only updates with a scale are done together, as group_updates does them and for its reason.
+  // Combines only updates with a scale, for the same reason as group_updates.
   void find_jobs(bool together) {
     const std::map<int32_t, const Node*> updates = adam_updates(graph_);
     for (size_t i = 0; i < storage_.groups.size(); ++i) {
@@ -112,7 +113,7 @@ class Splitter {
     return std::nullopt;
   }
 
-  // The group whose rounded part is what the node makes.
+  // Returns the group whose rounded part is the node's result; null if there is none.
   const StoredGroup* joined_by(const Node& node) const {
     const std::vector<int32_t> states = joined_states(graph_, node);
     if (states.empty()) return nullptr;
@@ -125,7 +126,7 @@ class Splitter {
   const StoredGroup& group_of(int32_t state) const { return storage_.groups[memberships_.at(state).group]; }
   Value rounded(int32_t state) { return rows(state, rounded_part(group_of(state))); }
 
-  // A member's rows of a part of its group.
+  // Returns a member's rows in one part of its group.
   Value rows(int32_t state, size_t part) {
     const StoredGroup& group = group_of(state);
     const Value all = rewriter_.graph().state(group.parts[part]);
@@ -134,7 +135,7 @@ class Splitter {
     return narrow(all, 0, memberships_.at(state).row, graph_.model().state(state).type.shape[0]);
   }
 
-  // Of which this rank has a range of every member's.
+  // Gathers a member's values; this rank has a range of the values of each member.
   Value gathered(int32_t state, const StoredGroup& group, Value ranges) {
     const int64_t ranks = mesh_.size(group.shard->axis);
     int64_t first = 0;
@@ -147,7 +148,7 @@ class Splitter {
     return reshape(all_gather(range, group.shard->axis, ranks), shape);
   }
 
-  // What an update reads it reads in parts.
+  // Joins the parts of the node's inputs, except that an update reads its parameter in parts.
   void join_inputs(const Node& node) {
     for (ValueId input : node.inputs)
       if (!updated_by_.contains(&node) || input != parameter_of(node)) join(input);
@@ -187,7 +188,7 @@ class Splitter {
   Rewriter rewriter_;
   std::map<int32_t, Membership> memberships_;  // by state
   std::vector<Job> jobs_;
-  std::map<const Node*, size_t> updated_by_;  // a job
+  std::map<const Node*, size_t> updated_by_;  // index in jobs_
   std::set<ValueId> joined_;
 };
 

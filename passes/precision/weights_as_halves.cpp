@@ -18,8 +18,8 @@ bool may_be_halves(const State& state) {
          state.type.shape.rank() > 0 && state.type.numel() > 0 && state.type.numel() % apart == 0;
 }
 
-// The adam_update that alone makes the state's new value out of its old one, and whose results nobody else
-// reads.
+// Returns the adam_update that computes the state's new value from its old one by itself and whose results no other node reads;
+// null if there is none.
 const Node* sole_update(const Graph& graph, const Uses& uses, const StateUpdate& update) {
   const auto adam = match<ops::AdamUpdate>(graph, update.value);
   if (!adam || !adam->is_single()) return nullptr;
@@ -58,7 +58,7 @@ class Finder {
   }
 
  private:
-  // Whether all that reads the parameter of `update`, which something does, are casts.
+  // Returns whether the parameter of `update` has other readers and all of them are casts to bf16.
   static bool reads_bf16(const Graph& graph, const Uses& uses, const Node& update) {
     const ValueId parameter = parameter_of(update);
     const std::vector<NodeId>& readers = uses.readers(parameter);
@@ -68,7 +68,7 @@ class Finder {
            });
   }
 
-  // concat(cast(a), cast(b), ...) along the first axis.
+  // Finds concat(cast(a), cast(b), ...) along the first axis and makes a group of the states a, b, ...
   void find_joints(const Graph& graph) {
     const Uses uses(graph);
     for (const Node& node : graph.nodes()) {

@@ -1,11 +1,11 @@
-// Weights of a bf16 training step that are kept as halves (bf16_halves_format of schema/graph/state_storage.h):
-// the upper half is the bf16 that products read, and the optimizer writes both. So no step casts weights, and
-// no memory holds a second copy of them. Weights that a concatenation of casts joins (merge_projections) lie
-// one behind the other in one pair of states, and the concatenation is that state.
+// Stores weights of a bf16 training step as halves (bf16_halves_format of schema/encoding/state_format.h): products read the
+// upper half, a bf16, and the optimizer writes both. So no step casts weights, and memory holds no second copy of them. Weights
+// that a concatenation of casts joins (merge_projections) are stored one behind the other in one pair of states, and the
+// concatenation is the upper one.
 //
-// The states of a model belong to all its entry points, so which weights are kept so is a question about the
-// model, asked where the memory is made (executor/compile), which does not depend on the storage format.
-// passes/precision/split_weights rewrites entry points for such memory.
+// The states of a model belong to all its entry points, so these weights are chosen for the whole model. executor/compile does
+// so when it makes the memory, and does not depend on the format. passes/precision/split_weights rewrites entry points for such
+// memory.
 #pragma once
 
 #include <map>
@@ -15,14 +15,14 @@
 
 namespace genesis::passes {
 
-// What finding such weights (find_stored_weights of passes/precision/passes.h) and rewriting for them ask of a graph.
+// --- questions about a graph, for find_stored_weights() and split_weights() (passes/precision/passes.h)
 
 bool casts_to_bf16(const Graph& graph, const Node& node);
-// Of a concatenation along the first axis: the states whose casts to bf16 it joins, -1 for what is none.
-// Empty for other nodes.
+// Returns the states whose casts to bf16 the node concatenates along the first axis, -1 for other inputs. Empty for other
+// nodes.
 std::vector<int32_t> joined_states(const Graph& graph, const Node& node);
-// By state that could be split and that the graph updates: the adam_update that alone makes its new value out
-// of its old one and whose results nobody else reads; null: something else does.
+// Returns an update for each state that could be split and that the graph updates: the adam_update that computes the state's
+// new value from its old one by itself and whose results no other node reads; null if there is none.
 std::map<int32_t, const Node*> adam_updates(const Graph& graph);
 
 }  // namespace genesis::passes

@@ -6,7 +6,7 @@
 namespace genesis::passes {
 namespace {
 
-constexpr int64_t kMinSteps = 100;  // that every question may take
+constexpr int64_t kMinSteps = 100;  // edges that every query may look at
 
 std::vector<std::vector<int32_t>> reversed(const std::vector<std::vector<int32_t>>& edges) {
   std::vector<std::vector<int32_t>> result(edges.size());
@@ -15,7 +15,7 @@ std::vector<std::vector<int32_t>> reversed(const std::vector<std::vector<int32_t
   return result;
 }
 
-// Adds `from` to `to`, in any order.
+// Appends `from` to `to`, in any order.
 void move_all(std::vector<int32_t>& from, std::vector<int32_t>& to) {
   if (from.size() > to.size()) std::swap(from, to);
   to.insert(to.end(), from.begin(), from.end());
@@ -81,8 +81,8 @@ ContractedGraph::Step ContractedGraph::step(Side& side, const Side& forward, con
   return Step::kOn;
 }
 
-// What `from` leads to goes behind `to`, or what leads to `to` before `from`: then both can stand in one
-// place.
+// Moves the nodes that the search found: successors of `from` behind `to`, or predecessors of `to` before `from`. Then both can
+// take one place in the order.
 void ContractedGraph::join(const Side& done, int32_t from, int32_t to) {
   std::vector<int32_t> moved(done.found.begin() + 1, done.found.end());
   std::ranges::sort(moved, [&](int32_t a, int32_t b) { return order_.is_before(a, b); });

@@ -16,11 +16,11 @@
 namespace genesis::passes {
 namespace {
 
-// A region as text, and what it reads and gives, by values of the old graph.
+// A region as the text of a program, with its inputs as values of the old graph.
 struct Region {
   std::vector<ValueId> inputs;
   std::vector<std::string> body;
-  std::map<ValueId, int> numbers;  // of member values, inside the body
+  std::map<ValueId, int> numbers;  // numbers of the members' values inside the body
 };
 
 class RegionWriter {
@@ -28,7 +28,7 @@ class RegionWriter {
   RegionWriter(const Graph& graph, const FusionGroups& groups, const FusionGroup& group)
       : graph_(graph), groups_(groups), group_(group) {}
 
-  // Inputs are numbered before ops, so they are found in a first walk.
+  // Collects the inputs in a first pass over the members, because inputs are numbered before ops.
   Region write() {
     for (NodeId id : group_.members)
       for (ValueId input : graph_.node(id).inputs) collect(input);
@@ -50,7 +50,7 @@ class RegionWriter {
   }
   bool inside(NodeId id) const { return id.index >= 0 && groups_.same(id, group_.members[0]); }
 
-  // A member's value, when `value` shows one without being expanded.
+  // Returns the member's value that `value` equals without expansion; empty if there is none.
   std::optional<ValueId> member_value(ValueId value) const {
     const Node* node = producer(value);
     if (!node || is<ops::Expand>(*node)) return std::nullopt;
@@ -87,7 +87,7 @@ class RegionWriter {
   const FusionGroups& groups_;
   const FusionGroup& group_;
   Region region_;
-  std::map<ValueId, int> free_;  // expansions and constants made inside
+  std::map<ValueId, int> free_;  // expansions and constants that are made inside the region
 };
 
 class Fuser {
@@ -108,7 +108,7 @@ class Fuser {
   }
 
  private:
-  // A unit is a group, named by its last member.
+  // A unit is a group; it is named by its last member.
   NodeId unit_of(NodeId node) const { return groups_.of(node).members.back(); }
   bool needed(ValueId value) const { return needed_[static_cast<size_t>(value.index)]; }
 
@@ -130,7 +130,7 @@ class Fuser {
     }
   }
 
-  // A node alone is worth a region when that spares it an operand that was expanded in memory.
+  // Returns whether the region saves memory traffic. For a single node it does only if an operand was expanded in memory.
   bool saves_memory(const FusionGroup& group, const Region& region) const {
     if (group.members.size() > 1) return !region.inputs.empty();
     if (reduces_rows(graph_, graph_.node(group.members[0])) || region.inputs.empty()) return false;
@@ -160,7 +160,7 @@ class Fuser {
 
   void need(ValueId value) { needed_[static_cast<size_t>(value.index)] = true; }
 
-  // Which values are read from memory: from the results back, seen through what regions make again inside.
+  // Finds the values that are read from memory, from the results backwards; values that regions compute inside are skipped.
   void find_needed() {
     for (const NamedValue& output : graph_.outputs()) need(output.value);
     for (const StateUpdate& update : graph_.updates()) need(update.value);
@@ -178,7 +178,7 @@ class Fuser {
     }
   }
 
-  // Units after what they read, as near to the old order as that allows.
+  // Returns the units in a valid order that is as near to the old order as possible.
   std::vector<NodeId> order() const {
     std::vector<NodeId> units;
     std::vector<Precedence> precedences;
@@ -224,7 +224,7 @@ class Fuser {
   FusionGroups groups_;
   Rewriter rewriter_;
   std::map<NodeId, Region> regions_;  // by unit
-  std::vector<bool> needed_;          // by value
+  std::vector<bool> needed_;          // by value id
   std::vector<bool> live_;            // by unit
 };
 

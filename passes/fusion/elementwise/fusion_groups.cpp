@@ -12,7 +12,7 @@ namespace genesis::passes {
 namespace {
 
 constexpr size_t kMaxMembers = 48;
-constexpr int64_t kMaxRow = 8192;  // elements of a row that a region may hold in fast memory several times
+constexpr int64_t kMaxRow = 8192;  // longest row that a region may hold in fast memory, possibly several times
 
 size_t index(NodeId id) { return static_cast<size_t>(id.index); }
 
@@ -57,7 +57,7 @@ NodeId source_of(const Graph& graph, ValueId value) {
 
 FusionGroups::FusionGroups(const Graph& graph)
     : graph_(graph), group_of_(graph.nodes().size()), order_(start_groups()) {
-  // From the end: a value that only a late node reads is made next to it, not next to what it is made of.
+  // Goes from the end: a value that only a late node reads is computed next to this node instead of next to its operands.
   for (size_t i = graph.nodes().size(); i-- > 0;) {
     const NodeId consumer{static_cast<int32_t>(i)};
     if (!of(consumer).fusable) continue;
@@ -66,7 +66,7 @@ FusionGroups::FusionGroups(const Graph& graph)
   }
 }
 
-// Every node alone. By node: who depends on it, seen through free nodes.
+// Puts every node into a group of its own. Returns the readers of each node, looking through free nodes.
 std::vector<std::vector<int32_t>> FusionGroups::start_groups() {
   std::vector<std::vector<int32_t>> readers(graph_.nodes().size());
   for (size_t i = 0; i < graph_.nodes().size(); ++i) {
@@ -86,13 +86,13 @@ std::vector<std::vector<int32_t>> FusionGroups::start_groups() {
     group_of_[i] = i;
     groups_.push_back(std::move(group));
   }
-  // A region that would have one exchange wait for a later one is none.
+  // Treats exchanges as readers of the previous ones: a region must not make one exchange wait for a later one.
   for (const auto& [first, second] : order_of_exchanges(graph_))
     readers[index(first)].push_back(second.index);
   return readers;
 }
 
-// Both in one region when they run over the same indices, or one over the rows of the other.
+// Merges both groups if they run over the same indices, or one over the rows of the other.
 void FusionGroups::try_merge(NodeId producer, NodeId consumer) {
   const size_t a = index_of(producer), b = index_of(consumer);
   if (a == b || !groups_[a].fusable || is_free(graph_.node(producer))) return;

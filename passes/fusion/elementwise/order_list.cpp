@@ -3,9 +3,9 @@
 namespace genesis::passes {
 namespace {
 
-constexpr int kBits = 62;  // of a label
+constexpr int kBits = 62;  // bits of a label
 constexpr double kMaxDensity =
-    0.75;  // of a range of two labels; of one twice as long this much of that, and so on
+    0.75;  // densest allowed filling of a range of two labels; each doubling of the range multiplies it by this
 
 }  // namespace
 
@@ -23,7 +23,7 @@ void OrderList::erase(int32_t member) {
   links(at.after).before = at.before;
 }
 
-// The end has the label 0 as what comes first, and the highest as what comes last.
+// The list's end counts as label 0 before the first member and as the highest label behind the last.
 void OrderList::insert_after(int32_t member, int32_t place) {
   const auto room = [&] {
     const int32_t next = links(place).after;

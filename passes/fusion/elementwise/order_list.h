@@ -1,9 +1,8 @@
-// A list of numbers of which any two can be asked which comes first, in constant time, while others move.
-// Used by passes/fusion/elementwise/contracted_graph.
+// A list of numbers that tells in constant time which of two comes first, while members are inserted and erased.
 //
-// Every member has a label that rises along the list. Where two neighbours have no label left between them,
-// the smallest range around them that is not yet dense is spread out (Bender, Cole, Demaine, Farach-Colton
-// and Zito, Two Simplified Algorithms for Maintaining Order in a List, 2002).
+// Every member has a label; labels increase along the list. If there is no label left between two neighbors, the smallest range
+// around them that is not too dense gets new, evenly spaced labels (Bender, Cole, Demaine, Farach-Colton and Zito, Two
+// Simplified Algorithms for Maintaining Order in a List, 2002).
 #pragma once
 
 #include <cstddef>
@@ -18,7 +17,7 @@ class OrderList {
 
   bool is_before(int32_t a, int32_t b) const { return label(a) < label(b); }
   void erase(int32_t member);
-  // Of a member that is not in the list.
+  // Inserts a member that is not in the list.
   void insert_after(int32_t member, int32_t place);
   void insert_before(int32_t member, int32_t place) { insert_after(member, links(place).before); }
 
@@ -33,7 +32,7 @@ class OrderList {
   void make_room_after(int32_t member);
   bool is_inner(int32_t member) const { return member != end_; }
 
-  std::vector<Links> links_;  // by member; the last is both ends of the list
+  std::vector<Links> links_;  // by member; the last one is both ends of the list
   int32_t end_;
 };
 
