@@ -13,7 +13,7 @@
 namespace genesis::passes {
 namespace {
 
-// Inputs of one all_reduce or reduce_scatter that travel together.
+// Inputs of one all_reduce or reduce_scatter that are exchanged together.
 struct Bucket {
   const Node* node;
   std::vector<size_t> inputs;
@@ -44,7 +44,7 @@ class Distributor {
   }
 
  private:
-  // Those that take part in the node.
+  // Returns the number of ranks that take part in the node. Fails if the node was made for another number.
   int64_t ranks_of(const Node& node) const {
     const std::string_view axis = axis_of(*node.op, node.attributes);
     const AttrValue* made_for = node.attributes.find("ranks");
@@ -55,7 +55,7 @@ class Distributor {
     return there;
   }
 
-  // The node that makes a value; -1: it is there from the beginning.
+  // Returns the index of the node that makes a value; -1 if the value exists from the beginning.
   int32_t maker_of(ValueId value) const {
     const ValueInfo& info = graph_.value(value);
     return info.kind == ValueKind::kNode ? info.producer.index : -1;
@@ -69,7 +69,7 @@ class Distributor {
         rows_.emplace(input, found);
   }
 
-  // What is to be summed over the ranks for an input; nothing where rows are all there is.
+  // Returns the value that is reduced for an input; nothing if only rows of a table are exchanged for it.
   std::optional<ValueId> summed(ValueId input) const {
     const auto at = rows_.find(input);
     return at == rows_.end() ? input : at->second.dense;
@@ -127,7 +127,7 @@ class Distributor {
     rewriter_.copy(node);
   }
 
-  // Every rank puts the rows of all into the table.
+  // Adds the rows of all ranks to the table, on every rank.
   void add_rows(const Matched<ops::AllReduce>& all) {
     for (size_t i = 0; i < all.num_inputs(); ++i) {
       const auto at = rows_.find(all.input(i));
@@ -143,8 +143,8 @@ class Distributor {
     }
   }
 
-  // The state of the random numbers {seed, step} with a seed of this rank's own along "data", where samples differ and
-  // should not be dropped alike. The state itself stays the same on all ranks.
+  // Returns the state {seed, step} of the random numbers with a different seed on each rank along "data", because ranks have
+  // different samples, for which dropout should differ. The stored state stays the same on all ranks.
   Value own_draws(Value rng) {
     const int64_t place = mesh_.place(rank_, kDataAxis);
     if (place == 0) return rng;
@@ -163,7 +163,7 @@ class Distributor {
   const int64_t rank_, bucket_bytes_;
   Rewriter rewriter_;
   Value offset_;
-  std::map<ValueId, RowsOfTable> rows_;             // by value that is summed
+  std::map<ValueId, RowsOfTable> rows_;             // by value that is reduced
   std::map<int32_t, std::vector<Bucket>> buckets_;  // by the node that makes their last tensor
   std::map<const Node*, std::vector<Value>> results_;
 };

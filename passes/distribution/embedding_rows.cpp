@@ -19,7 +19,7 @@ RowsOfTable match_any_rows(const Graph& graph, const Uses& uses, ValueId gradien
   return {};
 }
 
-// The indices of all ranks, and their rows.
+// Returns the indices of all ranks, and their rows.
 std::pair<Value, Value> gathered_rows(Rewriter& rewriter, const RowsOfTable& found, const std::string& axis,
                                       int64_t ranks, RankReduction reduction) {
   Value rows = rewriter.map(found.rows.input(1));

@@ -1,6 +1,5 @@
-// Gradients of an embedding's table, of which the rows are exchanged, with their indices, instead of the table they are
-// summed into. What is added to a table that is also the head's weight is exchanged by itself, as soon as it is there. Used by
-// distribute and shard_optimizer.
+// Exchanges the rows of an embedding table's gradient, with their indices, instead of the table that they are summed into. If
+// the table is also the weight of the head, the head's gradient is exchanged separately, as soon as it is computed.
 #pragma once
 
 #include <optional>
@@ -15,18 +14,20 @@ namespace genesis::passes {
 
 struct RowsOfTable {
   Matched<ops::EmbeddingGrad> rows;
-  std::optional<ValueId> dense;  // what is added to the table
+  std::optional<ValueId> dense;  // the other summand of the gradient, if there is one
   explicit operator bool() const { return bool(rows); }
 };
 
-// Of a gradient that nobody else reads, where the rows of all `ranks` are less than half of the table; or nothing.
+// Matches a gradient with a single reader if the rows of all `ranks` take at most half the bytes of the table; otherwise
+// returns nothing.
 RowsOfTable match_rows(const Graph& graph, const Uses& uses, ValueId gradient, int64_t ranks);
 
-// The table of the rows of all ranks along `axis`, summed in the order of the ranks; of a mean each a part.
+// Returns the table with the rows of all ranks along `axis`, summed in the order of the ranks; for a mean, rows are first
+// divided by `ranks`.
 Value table_of_all_ranks(Rewriter& rewriter, const RowsOfTable& found, const std::string& axis, int64_t ranks,
                          RankReduction reduction);
 
-// Of that table the rows that rank `place` keeps, where the ranks divide their number: [rows / ranks, width].
+// Returns the rows of that table that the rank `place` keeps: [rows / ranks, width]. The ranks must divide the number of rows.
 Value table_part_of_all_ranks(Rewriter& rewriter, const RowsOfTable& found, const std::string& axis,
                               int64_t ranks, int64_t place, RankReduction reduction);
 

@@ -19,7 +19,7 @@ bool is_mean_along_data(const Node& node) {
   return reduced && reduced->axis == kDataAxis && reduced->reduction == RankReduction::kMean;
 }
 
-// The operand that is no scalar and has the result's shape, where the node works element by element on it alone.
+// Returns the node's only operand that is not a scalar if the node is elementwise and this operand has the shape of the result.
 std::optional<ValueId> sole_operand(const Graph& graph, const Node& node) {
   if (!node.op->info.elementwise || node.outputs.size() != 1) return std::nullopt;
   std::optional<ValueId> sole;
@@ -32,7 +32,7 @@ std::optional<ValueId> sole_operand(const Graph& graph, const Node& node) {
   return sole;
 }
 
-// Of states of the model what graphs of this rank work with: slices, where it has some.
+// Maps states of the model to what graphs of this rank read: slices, if there are some.
 class Slices {
  public:
   Slices(const Model& model, const StateStorage& storage) : model_(model) {
@@ -49,7 +49,7 @@ class Slices {
     for (int32_t& state : states) state = of(state);
     return states;
   }
-  // Whether they can lie one behind the other in parts of this format, of which so many ranks have a range each.
+  // Returns whether the states can be stored one behind the other in parts of this format, with a range of each on every rank.
   bool fit_together(const std::vector<int32_t>& states, const StateFormat& format, int64_t ranks) const {
     return are_alike(states) && std::all_of(states.begin(), states.end(), [&](int32_t state) {
              return type(state).numel() % (ranks * format.values_apart) == 0;
@@ -70,7 +70,7 @@ class Slices {
   std::map<int32_t, const StoredGroup*> slices_;  // by state
 };
 
-// The updates that can work on parts.
+// Finds the updates that can work on shards.
 class Finder {
  public:
   Finder(const Model& model, const Slices& slices, int64_t ranks)
@@ -84,7 +84,7 @@ class Finder {
     for (const Update& update : updates_) all.insert(update.moments.begin(), update.moments.end());
     return all;
   }
-  // Weights that such updates alone write.
+  // Returns the weights that only such updates write.
   std::set<int32_t> updated_in_parts() const {
     std::map<int32_t, int> left = writes_;
     std::set<int32_t> all;
@@ -96,14 +96,14 @@ class Finder {
 
  private:
   struct Update {
-    int32_t parameter;  // whose new value its result is; -1: none
+    int32_t parameter;  // the state that its first result is written to; -1: none
     std::vector<int32_t> moments;
   };
 
   void look_at(const Graph& graph) {
     const Uses uses(graph);
     const std::set<ValueId> averaged = averaged_values(graph);
-    std::map<int32_t, int> expected;  // how often the updates found read each moment
+    std::map<int32_t, int> expected;  // number of times that the updates found read each moment
     for (const Node& node : graph.nodes()) {
       const UpdateInputs inputs = update_inputs(node);
       if (inputs.moments.empty() || !averaged.contains(node.inputs[inputs.gradient])) continue;
@@ -135,7 +135,7 @@ class Finder {
     return state >= 0 && writes ? state : -1;
   }
 
-  // Whether nothing but the update reads the moment's old value and its new one becomes the state's.
+  // Returns whether only the update reads the moment's old value and the new one becomes the state's value.
   bool is_private(const Graph& graph, const Uses& uses, const Node& update, size_t input, size_t k) const {
     const int32_t state = state_of(graph, update.inputs[input]);
     if (state < 0) return false;
@@ -147,7 +147,7 @@ class Finder {
            std::any_of(graph.updates().begin(), graph.updates().end(), is_next);
   }
 
-  // An update works on parts of all its moments or of none.
+  // Removes updates with a refused moment: an update works on shards of all its moments or of none.
   void drop_refused() {
     const auto is_refused = [&](int32_t state) { return refused_.contains(state); };
     const auto first = std::stable_partition(updates_.begin(), updates_.end(), [&](const Update& update) {
@@ -165,10 +165,10 @@ class Finder {
   const int64_t ranks_;
   std::vector<Update> updates_;
   std::set<int32_t> refused_;
-  std::map<int32_t, int> writes_;  // by state: updates of it in all entry points
+  std::map<int32_t, int> writes_;  // by state: number of its updates in all entry points
 };
 
-// What a rank keeps, group by group.
+// Decides what a rank keeps, group by group.
 class Storage {
  public:
   Storage(const Model& model, const Slices& slices, const Mesh& mesh, int64_t rank, int zero)
@@ -202,8 +202,8 @@ class Storage {
            (in_parts_.contains(index) || !found_.is_updated(index));
   }
 
-  // Groups of which no member is updated in parts are as they are; a group of which some are is none, nor is one of slices
-  // that do not lie one behind the other.
+  // Keeps groups of which no member is updated in shards. Leaves out groups of which only some members are, and groups of
+  // slices that cannot be stored one behind the other.
   void add_stored(const StoredGroup& group) {
     const std::vector<int32_t>& members = group.members;
     const auto in_parts = [&](int32_t state) { return in_parts_.contains(state); };

@@ -71,7 +71,7 @@ struct Kind {
   ValueId x;
   bool has_bias;
   Activation activation;
-  WeightFormat format;  // of quantized weights: no kernel reads different formats
+  WeightFormat format;  // format of quantized weights: no kernel reads different formats
   auto operator<=>(const Kind&) const = default;
 };
 

@@ -28,7 +28,7 @@ struct LoraOptions {
   // Selects layers by their whole name, by its end behind a '.', or by a pattern with * and ?. Empty: all linear layers except
   // those that share their weight with an embedding and those named lm_head.
   std::vector<std::string> targets = {};
-  uint64_t seed = 0;  // of A's initial values
+  uint64_t seed = 0;  // seed of A's initial values
   // Ranks and alphas of layers that differ from the above, by whole layer name.
   std::map<std::string, int64_t> ranks = {};
   std::map<std::string, double> alphas = {};

@@ -31,7 +31,7 @@ class PrecisionCaster {
  private:
   enum class Kind : uint8_t { kLow, kParameter, kFree, kFirm };
   struct Mapped {
-    Value value;  // as its node computes it
+    Value value;  // the result of its node
     Value other;  // cast to the other precision, at the first request
     Kind kind = Kind::kFree;
   };

@@ -28,9 +28,9 @@ struct QuantizeReport {
     std::string name, reason;
   };
   std::vector<std::string> quantized;         // names of states
-  std::vector<std::string> in_q8;  // those of them that `tables_as_q8` encoded as q8 instead of `format`
+  std::vector<std::string> in_q8;  // the subset that `tables_as_q8` encoded as q8 instead of `format`
   std::vector<Kept> kept;                     // other weights of products, and why they stay as they are
-  int64_t bytes_before = 0, bytes_after = 0;  // of the quantized states
+  int64_t bytes_before = 0, bytes_after = 0;  // bytes of the quantized states
 };
 
 // Encodes and freezes the parameters that products x weight^T read. Throws an Error if an entry point trains one of them, if a

@@ -41,8 +41,8 @@ class StepOutputs {
   struct Output {
     std::string name;
     Kind kind;
-    std::vector<Value> rows;  // of kind kRows: the values of the micro-batches
-    Value value;              // of other kinds: the value over the micro-batches so far
+    std::vector<Value> rows;  // for kRows: the values of the micro-batches
+    Value value;              // for other kinds: the value over the micro-batches so far
   };
 
   std::vector<Output> outputs_;

@@ -1,4 +1,4 @@
-// How to train: the options of add_training, and their text form for command lines and files:
+// Defines the options of add_training, and their text form for command lines and files:
 // "adamw,lr=3e-4,weight_decay=0.1,clip=1.0,schedule=warmup_cosine,warmup=100,total=1000,accumulate=4" is
 //
 //   {.optimizer = optim::AdamW{.lr = 3e-4, .weight_decay = 0.1},

@@ -1,5 +1,5 @@
-// Disjoint sets of numbers (union-find): add() makes a set of one new element, join() makes two sets one, find() gives the element
-// that stands for a set, which is the same for all of its elements until that set is joined with another.
+// Disjoint sets of numbers (union-find): add() makes a set with one new element, join() unites two sets, find() returns the
+// representative of a set, which is the same for all its elements until the set is joined with another.
 #pragma once
 
 #include <cstddef>

@@ -14,7 +14,7 @@ const ShardingRule* rule_of(const OpDef& op) {
   return nullptr;
 }
 
-// One factor for each dimension of the results, which the operands belong to that are not broadcast along it.
+// Adds a factor for each dimension of the results, with the operands that are not broadcast along it.
 void list_elementwise(RuleContext& context) {
   const Shape& shape = context.result(0);
   for (int dim = 0; dim < shape.rank(); ++dim) {

@@ -1,4 +1,4 @@
-// The factors of nodes (passes/distribution/sharding/factor.h), by the rules of their ops.
+// Returns the factors of nodes (passes/distribution/sharding/factor.h), by the rules of their ops.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace genesis::passes {
 
-// The factors of a node, from the types in the graph; none of an op without a rule.
+// Returns the factors of a node, by the types in the graph; none for an op without a rule.
 std::vector<Factor> factors_of(const Graph& graph, const Node& node);
-// The attributes of the node where it computes a part of the factor. `graph` has the node, with whole types.
+// Returns the attributes of the node that computes a shard of the factor. `graph` contains the unsharded node.
 Attributes attributes_of_part(const Graph& graph, const Node& node, const Factor& factor,
                               const FactorPart& part);
 

@@ -19,9 +19,9 @@ std::vector<size_t> first_numbers(size_t count) {
   return numbers;
 }
 
-// Operands: x [..., in], weight [out, in], bias [out] or none, addend [..., out] or none. Cut along `in`, every rank multiplies a
-// part; the products are added up over the ranks, and bias and addend are added once. A layer with an activation is not cut along
-// `in`, since the activation needs the whole sum.
+// Operands: x [..., in], weight [out, in], bias [out] or none, addend [..., out] or none. If `in` is sharded, every rank
+// computes a partial product; these are summed over the ranks, and bias and addend are added once. A layer with an activation
+// is not sharded along `in`, because the activation needs the whole sum.
 void list_linear(RuleContext& context) {
   const auto op = context.op<ops::Linear>();
   if (!op.is_unquantized_product()) return;
@@ -71,9 +71,9 @@ void list_matmul(RuleContext& context) {
   for (Factor* factor : {&of_m, &of_n, &of_k}) context.add(std::move(*factor));
 }
 
-// The two factors of attention: heads, and rows of the batch. A rank that has some heads has these of the queries, the results and
-// their statistics, and the key heads that go with them of keys and values. Where one tensor holds all heads, a rank has some heads
-// of each kind.
+// Lists the two factors of attention: heads, and rows of the batch. A rank with some heads has these heads of the queries, the
+// results and their statistics, and the corresponding key heads of keys and values. If one tensor holds all heads, a rank has
+// some heads of each kind.
 class AttentionHeads {
  public:
   AttentionHeads(RuleContext& context, const ops::AttentionRules& rules)
@@ -82,14 +82,14 @@ class AttentionHeads {
     if (rules.packed()) cuts_ = {heads - 2 * keys, heads - keys};
   }
 
-  // Adds q, k and v, or the one tensor that holds them; as results these are their gradients.
+  // Adds q, k and v, or the one tensor that holds them; as results they are the gradients.
   void add_qkv(bool is_result) {
     if (rules_.packed()) return add(is_result, 0, dim_, 1, cuts_);
     for (size_t i = 0; i < 3; ++i) add(is_result, i, dim_, i == 0 ? 0 : 1);
   }
   void add_like_query(bool is_result, size_t index) { add(is_result, index, dim_, 0); }
   void add_statistics(bool is_result, size_t index) { add(is_result, index, 1, 0); }
-  // Adds the optional operands, of which the first has number `index`: a mask, where keys start, key lengths.
+  // Adds the optional operands from number `index` on: a mask, where keys start, key lengths.
   void add_optional(size_t index) {
     if (rules_.has_mask) add_mask(index++);
     if (rules_.has_key_start) rows_.members.push_back(operand_dim(index++, 0));
@@ -150,7 +150,7 @@ Attributes attention_of_part(const RulePart& part) {
   return to_attributes(op);
 }
 
-// Operands: x [batch, time, heads, size], whose first `heads` heads are rotated; positions; perhaps frequencies.
+// Operands: x [batch, time, heads, size], whose first `heads` heads are rotated; positions; frequencies or none.
 void list_rope(RuleContext& context) {
   const auto op = context.op<ops::Rope>();
   Factor rows{{operand_dim(0, 0), result_dim(0, 0)}}, times{{operand_dim(0, 1), result_dim(0, 1)}};
@@ -171,8 +171,8 @@ Attributes rope_of_part(const RulePart& part) {
   return to_attributes(op);
 }
 
-// Operands: gate and up, or one tensor with both side by side (`is_packed`); of the gradient dy, too. Of the results the first
-// `like_packed` have both side by side as well; the others have the shape of gate.
+// Operands: gate and up, or one tensor with both side by side (`is_packed`); for the gradient also dy. The first `like_packed`
+// results have both side by side as well; the others have the shape of gate.
 void list_swiglu_like(RuleContext& context, bool is_packed, size_t like_packed) {
   const int last = context.operand(0).rank() - 1;
   context.add_leading(last, first_numbers(context.num_operands()), first_numbers(context.num_results()));
@@ -191,8 +191,8 @@ void list_swiglu_like(RuleContext& context, bool is_packed, size_t like_packed) 
 void list_swiglu(RuleContext& context) { list_swiglu_like(context, context.num_operands() == 1, 0); }
 void list_swiglu_grad(RuleContext& context) { list_swiglu_like(context, context.num_operands() == 2, 1); }
 
-// The last `num_axes` dimensions are normalised and stay whole. All before them are rows, which can be cut. Weights have the
-// normalised dimensions alone, so their gradients are sums over the rows.
+// The last `num_axes` dimensions are normalized and not sharded. All dimensions before them are rows, which can be sharded.
+// Weights have the normalized dimensions only, so their gradients are sums over the rows.
 template <class Op>
 void list_norm(RuleContext& context) {
   const int rank = context.operand(0).rank(), rows = rank - static_cast<int>(context.op<Op>().num_axes);
@@ -204,8 +204,8 @@ void list_norm(RuleContext& context) {
   context.add_leading(rows, operands, results, sums);
 }
 
-// Cut along the classes, where targets are class numbers: each rank has the logits of some classes. What the ranks then exchange is
-// told in vocabulary.h.
+// Shards the classes if targets are class numbers: each rank has the logits of some classes. vocabulary.h tells what the ranks
+// then exchange.
 template <class Op>
 void list_cross_entropy(RuleContext& context, size_t num_operands, bool is_gradient) {
   const bool has_weight = context.num_operands() > num_operands;
@@ -230,7 +230,7 @@ Attributes cross_entropy_of_part(const RulePart& part) {
   return to_attributes(op);
 }
 
-// Cut along the classes, which are the rows of the weight.
+// Shards the classes, which are the rows of the weight.
 void list_linear_cross_entropy(RuleContext& context) {
   const size_t results = context.num_results();
   Factor factor{{operand_dim(1, 0)}, {0}};
@@ -239,10 +239,10 @@ void list_linear_cross_entropy(RuleContext& context) {
   context.add(std::move(factor));
 }
 
-// Parameter, gradient and moments are updated element by element, so every dimension can be cut.
+// Parameter, gradient and moments are updated elementwise, so every dimension can be sharded.
 void list_update(RuleContext& context) {
   UpdateInputs inputs = update_inputs(context.node());
-  if (is<ops::SgdUpdate>(context.node())) inputs.gradient = 1;  // without momentum, too
+  if (is<ops::SgdUpdate>(context.node())) inputs.gradient = 1;  // also without momentum
   if (inputs.gradient == inputs.parameter) return;
   for (int dim = 0; dim < context.operand(inputs.parameter).rank(); ++dim) {
     Factor factor{{operand_dim(inputs.parameter, dim), operand_dim(inputs.gradient, dim)}};

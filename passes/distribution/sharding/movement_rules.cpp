@@ -13,7 +13,7 @@
 namespace genesis::passes {
 namespace {
 
-// The dimensions of `shape` that results have in this factor, a part of each.
+// Returns `shape` with the dimensions that results have in this factor divided by `ranks`.
 Shape shape_of_part(Shape shape, const Factor& factor, int64_t ranks) {
   for (const FactorMember& member : factor.members)
     if (member.is_result) shape[member.dim] = Dim(shape[member.dim].value() / ranks);
@@ -29,8 +29,9 @@ Attributes with_shape_of_part(const RulePart& part) {
 
 bool is_one(const Dim& dim) { return dim == Dim(1); }
 
-// Dimensions before and after a reshape, the last first, in groups of the same number of elements. Of a group the first
-// dimensions go together: a part of one is a part of the other, as heads and heads times the size of a head.
+// Matches dimensions before and after the reshape from the last to the first, in groups with equal numbers of elements. The
+// first dimensions of both groups form a factor: a shard of one is a shard of the other, as for heads and heads times head
+// size.
 void list_reshape(RuleContext& context) {
   const Shape &from = context.operand(0), &to = context.result(0);
   int i = from.rank() - 1, o = to.rank() - 1;
@@ -61,7 +62,7 @@ void list_permute(RuleContext& context) {
     context.add({{operand_dim(0, static_cast<int>(op.axes[d])), result_dim(0, static_cast<int>(d))}});
 }
 
-// What is repeated is there on every rank.
+// Expanded dimensions can be sharded: every rank has the element that is repeated.
 void list_expand(RuleContext& context) {
   const Shape &from = context.operand(0), &to = context.result(0);
   for (int dim = 0; dim < to.rank(); ++dim) {
@@ -86,7 +87,7 @@ void list_other_dims(RuleContext& context, int64_t axis) {
   }
 }
 
-// Places inside [0, size).
+// Returns the places that lie inside (0, size).
 std::vector<int64_t> inner_cuts(std::initializer_list<int64_t> places, int64_t size) {
   std::vector<int64_t> cuts;
   for (const int64_t place : places)
@@ -132,7 +133,7 @@ void list_concat(RuleContext& context) {
   context.add(std::move(factor));
 }
 
-// The dimensions that nothing is added to or taken from.
+// Lists the dimensions that are not padded.
 void list_pad(RuleContext& context) {
   const auto op = context.op<ops::Pad>();
   for (size_t d = 0; d < op.before.size(); ++d)
@@ -151,7 +152,7 @@ void list_update_slice(RuleContext& context) {
   }
 }
 
-// The dimensions that stay; those that go are summed by parts where that is a sum.
+// Lists the dimensions that remain; a dimension that is summed can be sharded if the ranks' results are summed.
 void list_sum(RuleContext& context) {
   const auto op = context.op<ops::Sum>();
   int at = 0;
@@ -165,7 +166,7 @@ void list_sum(RuleContext& context) {
   }
 }
 
-// Of a table's rows every rank looks up those that it has, and others give zeros.
+// If the rows of a table are sharded, every rank looks up its own rows and gives zeros for the others.
 void list_embedding(RuleContext& context) {
   const int last = context.result(0).rank() - 1;
   context.add_leading(last, std::array{size_t{0}}, std::array{size_t{0}});
@@ -194,7 +195,7 @@ Attributes embedding_grad_of_part(const RulePart& part) {
   return to_attributes(op);
 }
 
-// Each tensor by itself.
+// Each tensor is reduced by itself.
 void list_all_reduce(RuleContext& context) {
   for (size_t i = 0; i < context.num_operands(); ++i)
     for (int dim = 0; dim < context.operand(i).rank(); ++dim)

@@ -16,15 +16,15 @@
 namespace genesis::passes {
 namespace {
 
-// Whether the node sums one tensor over the ranks, of two dimensions or more: all but the last count as tokens.
+// Returns whether the node sums one tensor over the ranks that has two dimensions or more: all but the last count tokens.
 bool is_sum_of_ranks(const Graph& graph, const Node& node) {
   const auto sum = match<ops::AllReduce>(node);
   return sum && sum->axis == kTensorAxis && sum->reduction == RankReduction::kSum && !sum->has_addend &&
          node.inputs.size() == 1 && graph.type(node.outputs[0]).shape.rank() > 1;
 }
 
-// By how much a step may get longer to save memory, as a share of its time. This holds only under a memory budget; without one a
-// step may not get longer at all. Rematerialisation, the other way to save memory, would take up to a third.
+// Fraction by which a step may become slower to save memory under a memory budget; without one it may not become slower at all.
+// Rematerialization, the other way to save memory, costs up to a third.
 constexpr double kMaxLost = 0.1;
 
 double flops_of(const Graph& graph) {
@@ -40,20 +40,20 @@ bool is_norm(const Node& node) {
 
 }  // namespace
 
-// What the pass counts of one region to decide whether sharing its tokens pays.
+// Counts what sharding the tokens of one region gains and costs.
 struct RowRegions::Region {
   std::string first;  // name of its first node
   bool has_norm = false;
   int sums = 0, gathers = 0;
-  // Bytes for each rank: what it sends more than with sums; what of that is sent while products run; and what it reads and
-  // writes less, since norms work on a part of the rows.
+  // Bytes per rank: sent beyond what the sums would send; the share of these sent while products run; and memory traffic that
+  // is saved because norms work on a shard of the rows.
   double exchanged = 0, hidden = 0, spared = 0;
 
   double seconds_lost(const Target& target) const {
     return seconds_to_exchange(target, gathers, exchanged + target.exchange_shown * hidden) -
            spared / target.bytes_per_second;
   }
-  // Why ranks do not share the tokens of this region, in words; empty: they do.
+  // Returns why the tokens of this region are not sharded; empty if they are.
   std::string why_not(const Target& target, double most_seconds) const {
     if (!has_norm) return "no norm is in it";
     const double lost = seconds_lost(target);
@@ -135,13 +135,13 @@ void RowRegions::add(const Node& node, RowWise rule) {
   rules_[static_cast<size_t>(id_of(graph_, node).index)] = std::move(rule);
 }
 
-// The bytes of those rows of a value that other ranks have.
+// Returns the bytes of the rows of a value that other ranks have.
 double RowRegions::bytes_elsewhere(ValueId value) const {
   const auto ranks = static_cast<double>(part_.ranks);
   return static_cast<double>(graph_.type(value).bytes()) * (ranks - 1) / ranks;
 }
 
-// The regions by their set of values. A value that is read outside of its region is gathered once, whatever reads it.
+// Returns the regions by their set of values. A value that is read outside of its region is gathered once for all readers.
 std::map<size_t, RowRegions::Region> RowRegions::count() {
   std::map<size_t, Region> regions;
   std::set<ValueId> gathered;
@@ -150,7 +150,7 @@ std::map<size_t, RowRegions::Region> RowRegions::count() {
     Region& region = regions[region_of(value)];
     ++region.gathers;
     region.exchanged += bytes_elsewhere(value);
-    // What a norm gives is gathered again for the backward pass.
+    // The result of a norm is gathered again for the backward pass.
     if (const Node* maker = producer(graph_, in_first_shape(value)); is<ops::RmsNorm, ops::LayerNorm>(*maker))
       region.hidden += bytes_elsewhere(value);
   };

@@ -1,5 +1,5 @@
-// Where ranks along "tensor" can share the tokens: the regions of a graph between the sums over the ranks and the layers
-// of which each rank has a part. Used by shard_sequence.
+// Finds the regions of a graph in which ranks along "tensor" can share the tokens: they lie between the sums over the ranks and
+// the sharded layers.
 #pragma once
 
 #include <map>
@@ -12,22 +12,23 @@
 
 namespace genesis::passes {
 
-// A region begins at an all_reduce, which gives all ranks the same rows. It goes on through nodes that compute row by row
-// (sharding/row_rules.h) and whose other operands are the same on all ranks. Any other node that reads such rows ends the region and
-// reads them whole.
+// A region begins at an all_reduce, which gives all ranks the same rows. It continues through nodes that compute row by row
+// (sharding/row_rules.h) and whose other operands are the same on all ranks. Any other node that reads such rows ends the
+// region and reads them whole.
 class RowRegions {
  public:
-  // `graph` must outlive this. For each region that is not shared the log says why, at level debug.
+  // `graph` must outlive this. Logs at level debug, for each region that is not sharded, the reason.
   RowRegions(const Graph& graph, const PassContext& context, const FactorPart& part);
 
   bool has_some() const;
-  // How a node in a region computes a rank's part; null: the node is in no region.
+  // Returns how a node in a region computes a rank's shard; null if the node is in no region.
   const RowWise* rule_of(const Node& node) const;
-  // Whether the node is an all_reduce that becomes a reduce_scatter.
+  // Returns whether the node is an all_reduce that becomes a reduce_scatter.
   bool begins(const Node& node) const;
-  // The leading dimensions that are rows of which ranks have parts; kNoRows: each rank has all of the value.
+  // Returns the number of leading dimensions that are sharded rows; kNoRows if each rank has the whole value.
   int row_dims(ValueId value) const;
-  // The value that `value` is a reshape of, in its first shape: rows are gathered in that shape, once, whatever shapes they are read in.
+  // Returns the value that `value` is a reshape of, in its first shape. Rows are gathered once in that shape for readers of any
+  // shape.
   ValueId in_first_shape(ValueId value) const;
 
  private:
@@ -46,11 +47,11 @@ class RowRegions {
 
   const Graph& graph_;
   const FactorPart part_;
-  std::vector<int> dims_;        // by value
-  std::vector<size_t> sets_of_;  // by value with rows: the set of its region
+  std::vector<int> dims_;        // by value id
+  std::vector<size_t> sets_of_;  // by value id, for values with rows: the set of the region
   DisjointSets sets_;
-  std::vector<std::optional<RowWise>> rules_;  // by node
-  std::vector<bool> begins_;                   // by node
+  std::vector<std::optional<RowWise>> rules_;  // by node id
+  std::vector<bool> begins_;                   // by node id
 };
 
 }  // namespace genesis::passes

@@ -11,15 +11,15 @@
 namespace genesis::passes {
 namespace {
 
-// Of the leading `dims` dimensions that are rows: the one that is cut, the first of more than one element, where the ranks divide
-// it; -1: they do not, so the rows become one dimension, of which a run is taken.
+// Returns the dimension of rows to shard: the first of the leading `dims` with more than one element, if the ranks divide its
+// size. Otherwise returns -1: the rows are flattened into one dimension, of which a rank takes a contiguous range.
 int cut_of(const Shape& shape, int dims, int64_t ranks) {
   int dim = 0;
   while (dim + 1 < dims && shape[dim] == Dim(1)) ++dim;
   return shape[dim].value() % ranks == 0 ? dim : -1;
 }
 
-// How many leading dimensions have `rows` elements together, the fewest; empty: no number of them has.
+// Returns the smallest number of leading dimensions that have `rows` elements together; empty if there is none.
 std::optional<int> dims_of_rows(const Shape& shape, int64_t rows) {
   int64_t count = 1;
   for (int dims = 1; dims <= shape.rank(); ++dims) {
@@ -29,7 +29,7 @@ std::optional<int> dims_of_rows(const Shape& shape, int64_t rows) {
   return std::nullopt;
 }
 
-// Finds out whether one node computes row by row, and with which attributes it computes a part of the rows.
+// Decides whether one node computes row by row, and with which attributes it computes a shard of the rows.
 class Rows {
  public:
   Rows(const Graph& graph, const Node& node, const std::vector<int>& row_dims, const FactorPart& part)
@@ -56,7 +56,7 @@ class Rows {
   const Shape& result(size_t i) const { return graph_.type(node_.outputs[i]).shape; }
   int64_t rows() const { return count_rows(operand(*first_), row_dims_[*first_]); }
 
-  // Each operand has all rows, or is the same for all rows (it is broadcast along them).
+  // Requires that each operand has all rows, or is broadcast along them.
   bool find_elementwise() {
     const Shape& shape = result(0);
     const int dims = row_dims_[*first_] + shape.rank() - operand(*first_).rank();
@@ -67,8 +67,8 @@ class Rows {
     return true;
   }
 
-  // Whether operand i can be cut like the result, of shape `shape` and `dims` dimensions of rows. Operands that are broadcast are
-  // aligned with the last dimensions of `shape`.
+  // Returns whether operand i can be sharded like the result, which has the shape `shape` with `dims` dimensions of rows.
+  // Broadcast operands are aligned with the last dimensions of `shape`.
   bool take_operand(size_t i, const Shape& shape, int dims) {
     const Shape& own = operand(i);
     const int more = shape.rank() - own.rank(), own_dims = std::max(0, dims - more);
@@ -80,7 +80,8 @@ class Rows {
     return has_all || cut < more || own[cut - more] == Dim(1);
   }
 
-  // Which elements are dropped follows from their places in the whole tensor, so a part is told where it begins.
+  // The position of an element in the whole tensor decides whether it is dropped, so the attributes of a shard contain its
+  // start.
   bool find_dropout() {
     auto op = from_attributes<ops::Dropout>(node_.attributes);
     const int64_t elements = result(0).numel().value() / part_.ranks;
@@ -92,8 +93,8 @@ class Rows {
     return true;
   }
 
-  // Operands and results of x's shape (x and its gradients) are cut by rows; smaller ones (weights and their gradients) have the
-  // axes that are normalised and stay whole.
+  // Shards operands and results with x's shape (x and its gradients) by rows. Smaller ones (weights and their gradients) have
+  // only the normalized axes and are not sharded.
   bool find_norm() {
     const Shape& x = operand(0);
     const auto axes = static_cast<int>(std::get<int64_t>(*node_.attributes.find("num_axes")));
@@ -116,7 +117,7 @@ class Rows {
     return true;
   }
 
-  // A sum over all rows gives this rank's share of the result; one inside of each row gives a result with rows.
+  // A sum over all rows gives this rank's summand of the result; a sum within each row gives a result with rows.
   bool find_sum() {
     auto op = from_attributes<ops::Sum>(node_.attributes);
     const int dims = row_dims_[0], rank = operand(0).rank();
@@ -145,7 +146,7 @@ class Rows {
   const Node& node_;
   const std::vector<int>& row_dims_;
   const FactorPart part_;
-  std::optional<size_t> first_;  // the first operand that has rows
+  std::optional<size_t> first_;  // the first operand with rows
   RowWise found_;
 };
 

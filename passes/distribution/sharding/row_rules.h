@@ -1,6 +1,6 @@
-// Nodes that compute each row by itself, such as norms and sums of the residual stream, and how such a node computes a part of the
-// rows. The rows of a value are its leading dimensions taken together, which count tokens. A rank's part is one run of neighbouring
-// rows: it lies in one piece of memory, and stays the same rows when the value is reshaped.
+// Finds nodes that compute each row by itself, such as norms and sums of the residual stream, and how such a node computes a
+// shard of the rows. The rows of a value are its leading dimensions taken together; they count tokens. A rank's shard is a
+// range of consecutive rows: it is contiguous in memory and contains the same rows after a reshape.
 #pragma once
 
 #include <optional>
@@ -11,29 +11,30 @@
 
 namespace genesis::passes {
 
-// Instead of a number of dimensions: the value has no rows, or is not cut.
+// Stands for a value without rows, or one that is not sharded, instead of a number of dimensions.
 inline constexpr int kNoRows = 0;
 
-// How many rows a shape has whose first `dims` dimensions are rows.
+// Returns the number of rows of a shape whose first `dims` dimensions are rows.
 int64_t count_rows(const Shape& shape, int dims);
 
-// Whether the number of rows is known and can be divided by `ranks`.
+// Returns whether the number of rows is known and divisible by `ranks`.
 bool divides_rows(const Shape& shape, int dims, int64_t ranks);
 
-// The shape of a rank's part. Where `ranks` divides the first dimension that is not 1, that one is cut: [1, time / ranks, width].
-// Otherwise all rows are in one dimension: [rows / ranks, width].
+// Returns the shape of a rank's shard: [1, time / ranks, width] if `ranks` divides the first dimension that is not 1, otherwise
+// [rows / ranks, width] with all rows in one dimension.
 Shape shape_of_rows(const Shape& whole, int dims, int64_t ranks);
 
-// How a node computes a rank's part of the rows.
+// Describes how a node computes a rank's shard of the rows.
 struct RowWise {
   Attributes attributes;
-  // By operand: how many leading dimensions are rows, of which the node reads a part; kNoRows: it reads the whole operand.
+  // By operand: the number of leading dimensions that are rows, of which the node reads a shard; kNoRows: it reads the whole
+  // operand.
   std::vector<int> operands;
   std::vector<int> results;  // by result, likewise; kNoRows: the result is a sum over the rows
 };
 
-// `row_dims`: by operand, how many leading dimensions are rows of which ranks have parts; kNoRows: each rank has the whole operand.
-// Empty where the node does not compute row by row with such operands.
+// `row_dims` tells, by operand, how many leading dimensions are sharded rows; kNoRows: each rank has the whole operand. Returns
+// nothing if the node does not compute row by row with these operands.
 std::optional<RowWise> row_wise(const Graph& graph, const Node& node, const std::vector<int>& row_dims,
                                 const FactorPart& part);
 

@@ -1,4 +1,4 @@
-// The rules behind factors_of(): one row an op, in files by family. docs/adding-a-sharding-rule.md tells how to add one.
+// The rules behind factors_of(): one table row per op, in files by family. docs/adding-a-sharding-rule.md tells how to add one.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace genesis::passes {
 
-// What a rule is given to list the factors of a node: its operands and results, and a list to add to.
+// The argument of a rule: the operands and results of a node, and the list of factors that it adds to.
 class RuleContext {
  public:
   RuleContext(const Graph& graph, const Node& node) : graph_(graph), node_(node) {}
@@ -29,8 +29,8 @@ class RuleContext {
   void add(Factor factor) {
     if (!factor.members.empty()) factors_.push_back(std::move(factor));
   }
-  // Adds a factor for each of the first `dims` dimensions: that dimension of all these operands and results, which have so many
-  // dimensions at least.
+  // Adds a factor for each of the first `dims` dimensions. It contains that dimension of all given operands and results, which
+  // must have at least `dims` dimensions.
   void add_leading(int dims, std::span<const size_t> operands, std::span<const size_t> results,
                    std::span<const size_t> sums = {});
   std::vector<Factor> take() { return std::move(factors_); }
@@ -48,7 +48,7 @@ inline FactorMember result_dim(size_t index, int dim, int numbering = 0, std::ve
   return {true, index, dim, numbering, std::move(cuts)};
 }
 
-// A node of which each rank computes a part, cut along one factor.
+// A node that each rank computes a shard of, along one factor.
 struct RulePart : FactorPart {
   const Graph& graph;
   const Node& node;
@@ -58,9 +58,9 @@ struct RulePart : FactorPart {
   Op op() const {
     return from_attributes<Op>(node.attributes);
   }
-  // Whether an operand is cut in this dimension.
+  // Returns whether an operand is sharded in this dimension.
   bool cuts(size_t operand, int dim) const { return has_member(factor, false, operand, dim); }
-  // Which of `count` indices this rank has.
+  // Returns the range of `count` indices that this rank has.
   ops::IndexRange range_of(const Dim& count) const {
     return {place * (count.value() / ranks), count.value()};
   }
@@ -69,12 +69,12 @@ struct RulePart : FactorPart {
 struct ShardingRule {
   std::string_view op;
   void (*list)(RuleContext& context);
-  // The attributes of a rank's part, for ops whose attributes have sizes, counts or places that differ in a part; null: the part
-  // has the attributes of the whole.
+  // Returns the attributes for a rank's shard, for ops whose attributes contain sizes, counts or positions that differ in a
+  // shard; null: the attributes stay the same.
   Attributes (*of_part)(const RulePart& part) = nullptr;
 };
 
 std::span<const ShardingRule> layer_rules();     // products, attention, norms, losses, optimizers
-std::span<const ShardingRule> movement_rules();  // what moves, makes and sums elements
+std::span<const ShardingRule> movement_rules();  // ops that move, create or sum elements
 
 }  // namespace genesis::passes

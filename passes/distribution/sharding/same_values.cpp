@@ -11,7 +11,8 @@
 namespace genesis::passes {
 namespace {
 
-// Parts of states, and what those are kept as: groups stand behind those whose parts are their members.
+// Returns the states that hold shards, and the parts that these are stored in. Groups come after those whose parts are their
+// members.
 std::set<int32_t> own_states(const PassContext& context) {
   std::set<int32_t> own;
   if (context.storage)
@@ -22,7 +23,8 @@ std::set<int32_t> own_states(const PassContext& context) {
   return own;
 }
 
-// Such as rows of a table's gradient, which each rank makes some of from values that all have.
+// Returns whether the node computes only some indices on this rank from inputs that all ranks have, such as some rows of a
+// table's gradient.
 bool names_own_indices(const Node& node) {
   const AttrValue* all = node.attributes.find("all_indices");
   return all && std::get<int64_t>(*all) > 0;

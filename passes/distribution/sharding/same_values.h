@@ -1,4 +1,4 @@
-// Which values are the same on all ranks along "tensor", of the graph of one rank (passes/distribution/partition.cpp).
+// Finds the values of one rank's graph that are the same on all ranks along "tensor" (passes/distribution/partition.cpp).
 #pragma once
 
 #include <vector>
@@ -7,8 +7,9 @@
 
 namespace genesis::passes {
 
-// By value. The same: inputs, states of which no rank has a part alone, and what all ranks make of such, random numbers
-// among it; sums over the ranks and what is gathered from all. A value that is not said to be the same may be so.
+// Returns, for each value, whether it is known to be the same on all ranks: inputs, states that are not sharded, sums over the
+// ranks, gathered values, and everything computed from these, including random numbers. A value that is not known to be the
+// same may still be.
 std::vector<bool> same_on_ranks(const Graph& graph, const PassContext& context);
 
 }  // namespace genesis::passes

@@ -31,7 +31,7 @@ class ContractedGraph {
   struct Side {
     const Edges& edges;
     int32_t start, goal;
-    uint32_t mark;                 // of nodes that this side has found
+    uint32_t mark;                 // mark of the nodes that this side has found
     std::vector<int32_t> found{};  // in the order of discovery; the first is the start
     size_t at = 0, edge = 0;       // the next edge to look at: edge of found[at]
   };
@@ -46,7 +46,7 @@ class ContractedGraph {
   std::vector<int32_t> parents_;     // towards the root (union-find)
   std::vector<uint32_t> marks_;      // by root
   uint32_t last_mark_ = 0;
-  OrderList order_;  // of roots
+  OrderList order_;  // contains roots only
   int64_t budget_;
 };
 
