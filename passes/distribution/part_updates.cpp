@@ -16,7 +16,7 @@ namespace {
 
 size_t rounded_part(const StoredGroup& group) { return *group.format->rounded_part(); }
 
-// body(those that have one key), in the order of the first of each.
+// Calls body() with the items of each key, in the order of the first item of each.
 template <class Item>
 void for_alike(std::vector<Item> left, const auto& key, const auto& body) {
   while (!left.empty()) {
@@ -77,7 +77,7 @@ void PartUpdates::add_moments(const Node& node, const std::vector<Value>& moment
 void PartUpdates::emit(const Node& node, Value gradient) {
   const int32_t parameter = state_of(graph_, node.inputs[update_inputs(node).parameter]);
   const auto adam = match<ops::AdamUpdate>(node);
-  // Those without a scale have one gradient after the other, and are done with it.
+  // Updates without a scale take one gradient after the other, which is free afterwards.
   const bool may_wait = adam && adam->is_single() && adam->has_scale;
   if (const auto found = stored_of_.find(parameter); found != stored_of_.end()) {
     Stored& stored = *found->second;
@@ -98,7 +98,7 @@ void PartUpdates::emit(const Node& node, Value gradient) {
   if (bytes_ >= bucket_bytes_) finish();
 }
 
-// What this rank has of the parameter, flat.
+// Returns this rank's shard of the parameter, flat.
 Value PartUpdates::parameter_part(const Node& node) {
   const ValueId parameter = node.inputs[update_inputs(node).parameter];
   const auto shard = shards_.find(state_of(graph_, parameter));
@@ -146,7 +146,7 @@ void PartUpdates::emit_plain_together(const std::vector<Plain>& all) {
   for (size_t k = 0; k < n; ++k) add_new_part(*nodes[k], {results[k], results[n + k], results[2 * n + k]});
 }
 
-// `results` of the update of a parameter in f32, by a part.
+// Adds the results of the update of a plain parameter's shard.
 void PartUpdates::add_new_part(const Node& node, const std::vector<Value>& results) {
   add_moments(node, {results.begin() + 1, results.end()});
   const int32_t parameter = state_of(graph_, node.inputs[update_inputs(node).parameter]);
@@ -157,7 +157,7 @@ void PartUpdates::add_new_part(const Node& node, const std::vector<Value>& resul
   if (is_gathered(node)) wholes_.push_back({.update = &node, .nodes = {&node}, .parts = {results[0]}});
 }
 
-// Those that share what updates share, by one node.
+// Emits waiting updates; updates with the same SharedByUpdates and dtype or format become one node.
 void PartUpdates::emit_ready() {
   for_alike(
       std::exchange(plain_, {}),
@@ -173,7 +173,7 @@ void PartUpdates::emit_ready() {
       [&](const std::vector<const Stored*>& alike) { emit_together(alike); });
 }
 
-// One node of the members of all groups, each with its range of every part.
+// Emits one node for the members of all groups, with this rank's range of every part.
 void PartUpdates::emit_together(const std::vector<const Stored*>& all) {
   std::vector<std::vector<Value>> holders(all[0]->group->parts.size());
   std::vector<const Node*> nodes;
@@ -209,7 +209,8 @@ void PartUpdates::emit_together(const std::vector<const Stored*>& all) {
   }
 }
 
-// What this rank has of a part, by member: in a shard one behind the other, of a whole part of each its own range.
+// Returns this rank's ranges of a part, by member: slices of the shard, or this rank's range of each member if the part is
+// whole.
 std::vector<Value> PartUpdates::ranges_of(const StoredGroup& group, size_t part) {
   const Value all = rewriter_.graph().state(group.parts[part]);
   if (group.members.size() == 1) return {group.is_shard(part) ? all : part_of(all)};
@@ -225,7 +226,7 @@ std::vector<Value> PartUpdates::ranges_of(const StoredGroup& group, size_t part)
   return ranges;
 }
 
-// `ranges`: new ones, by member.
+// Adds an update of the part; `ranges` are the new ranges by member.
 void PartUpdates::add_new_part(const StoredGroup& group, size_t part, std::vector<const Node*> nodes,
                                std::vector<Value> ranges) {
   if (group.is_shard(part))

@@ -1,13 +1,13 @@
-// Updates of which one of the ranks along "data" does a part: of the moments that the context's storage keeps as shards, and
-// of their parameters. What a rank has of a parameter is seen from the storage:
+// Runs sharded updates: those whose moments the context's storage keeps as shards over the ranks along "data". A rank updates its
+// shard of these moments and of the parameter. The storage of the parameter decides what else happens:
 //
-//   f32, whole                its part is cut out; the new parameter is gathered from all ranks
-//   f32, a shard              nothing is gathered, but for who else reads the new parameter
-//   stored, a part rounded    that part is whole: a rank's range of it is cut out, and the new one gathered, half the traffic
-//   stored, shards            nothing is gathered
+//   f32, whole                   the rank slices its shard; the new parameter is gathered from all ranks
+//   f32, a shard                 the new parameter is gathered only if another node reads it
+//   in parts, rounded one whole  the rank slices its range of the rounded part; the new one is gathered, half the traffic
+//   in parts, all sharded        nothing is gathered
 //
-// Stored: in the parts of a format (schema/graph/state_storage.h). Parameters travel many at a time. Updates by Adam
-// that share lr, step and scale are one node as far as they travel together. Used by shard_optimizer.
+// "In parts" means the parts of a format (schema/graph/state_storage.h). Many parameters are gathered by one exchange. Adam
+// updates with the same lr, step and scale become one node if their parameters are gathered together.
 #pragma once
 
 #include <map>
@@ -22,47 +22,47 @@ namespace genesis::passes {
 
 class PartUpdates {
  public:
-  // All of them outlive this. `context.storage` may be null: then there are none.
+  // The arguments must outlive the object. `context.storage` may be null: then no update is sharded.
   PartUpdates(const Graph& graph, const PassContext& context, Rewriter& rewriter);
 
-  // Whether the node is such an update.
+  // Returns whether the node is such an update.
   bool contains(const Node& node) const;
-  // In its place; `gradient`: this rank's part, flat. It may be done later, with others.
+  // Replaces the node; `gradient` is this rank's flat shard. The update may be emitted later, together with others.
   void emit(const Node& node, Value gradient);
-  // Whether the node reads a parameter that is still to be gathered.
+  // Returns whether the node reads a parameter that is still to be gathered.
   bool is_awaited_by(const Node& node) const;
-  // Everything that is left of the updates emitted so far.
+  // Emits and gathers everything that is left of the updates so far.
   void finish();
 
  private:
-  // A group of weights, with those of its members' updates that have come.
+  // A group of weights stored in parts, with the updates of its members that have been reached.
   struct Stored {
     const StoredGroup* group;
-    std::map<int32_t, std::pair<const Node*, Value>> updates = {};  // by member, with the gradient's part
+    std::map<int32_t, std::pair<const Node*, Value>> updates = {};  // by member, with the gradient's shard
   };
-  // An update of a parameter in f32 that waits for others.
+  // An update of a plain parameter that waits for others.
   struct Plain {
     const Node* node;
-    Value gradient;  // its part
+    Value gradient;  // this rank's shard
   };
-  // A new parameter, or the rounded part of a group, in ranges.
+  // A new parameter, or the rounded part of a group, as ranges that are to be gathered.
   struct Whole {
-    const Node* update = nullptr;        // of a parameter
-    const StoredGroup* group = nullptr;  // of weights
+    const Node* update = nullptr;        // update of a parameter; null for a group
+    const StoredGroup* group = nullptr;  // group of weights; null for a parameter
     std::vector<const Node*> nodes;
     std::vector<Value> parts;
   };
 
-  // This rank's part of a whole value, flat.
+  // Returns this rank's shard of a whole value, flat.
   Value part_of(Value whole) const;
   Value moment(ValueId value);
   void add_moments(const Node& node, const std::vector<Value>& moments);
   Value parameter_part(const Node& node);
-  // The new parameter, which another node reads, or every rank keeps whole.
+  // Returns whether the new parameter must be gathered: another node reads it, or every rank keeps it whole.
   bool is_gathered(const Node& node) const;
   void emit_plain(const Node& node, Value gradient);
   void emit_ready();
-  // The gradient's part, and the parts of both moments.
+  // Adds the shards of the gradient and of both moments.
   void add_operands(UpdateOperands& operands, const Node& adam, Value gradient);
   void emit_plain_together(const std::vector<Plain>& all);
   void add_new_part(const Node& node, const std::vector<Value>& results);
@@ -77,13 +77,13 @@ class PartUpdates {
   const int64_t ranks_, place_, bucket_bytes_;
   const Uses uses_;
   Rewriter& rewriter_;
-  std::map<int32_t, int32_t> shards_;     // by state: the one that has this rank's part of it, plain
+  std::map<int32_t, int32_t> shards_;     // by state: the state that holds this rank's plain shard of it
   std::map<int32_t, Stored*> stored_of_;  // by member
   std::vector<Stored> stored_;
-  std::vector<const Stored*> ready_;  // whose updates have all come
-  std::vector<Plain> plain_;          // that wait for others
-  std::vector<Whole> wholes_;         // to be gathered
-  int64_t bytes_ = 0;                 // of those, and of what is ready
+  std::vector<const Stored*> ready_;  // groups whose updates have all been reached
+  std::vector<Plain> plain_;          // updates that wait for others
+  std::vector<Whole> wholes_;         // values to be gathered
+  int64_t bytes_ = 0;                 // size of wholes_ and of the updates that wait
 };
 
 }  // namespace genesis::passes

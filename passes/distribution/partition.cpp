@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kWhole = -1;
 
-// The dimension in which a part is smaller.
+// Returns the dimension in which the shard is smaller; kWhole if there is none.
 int cut_dimension(const Shape& whole, const Shape& part) {
   for (int dim = 0; dim < whole.rank(); ++dim)
     if (!(whole[dim] == part[dim])) return dim;
@@ -72,7 +72,7 @@ class Partitioner {
     return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return cut(v) != kWhole; });
   }
 
-  // Of a state, which every rank has a part of.
+  // Makes the readers of a sharded state read this rank's shard.
   void read_part(ValueId id, const Shard& shard) {
     const Value value = rewriter_.graph().state(parts_.at(state_of(graph_, id)));
     const Shape& whole = graph_.type(id).shape;
@@ -106,7 +106,8 @@ class Partitioner {
       emit_part(node, shared);
   }
 
-  // The factors along which an operand is cut, or a result is to be though it is made of whole operands.
+  // Returns the factors along which an operand is sharded, or along which a result must be sharded although all operands are
+  // whole.
   std::vector<Factor> shared_factors(const Node& node) {
     std::vector<Factor> shared;
     const bool has_cut = is_cut(node);
@@ -120,14 +121,16 @@ class Partitioner {
     }
     return shared;
   }
-  // Whether one of its operands is cut, and along another dimension: as rows of a weight whose columns x is a part of.
+  // Returns whether an operand in the factor is sharded along another dimension, such as the rows of a weight where x is
+  // sharded along its columns.
   bool is_cut_otherwise(const Node& node, const Factor& factor) {
     return std::any_of(factor.members.begin(), factor.members.end(), [&](const FactorMember& m) {
       return !m.is_result && cut(node.inputs[m.index]) != kWhole && cut(node.inputs[m.index]) != m.dim;
     });
   }
 
-  // Such as the rows of a table's gradient. Of numbers that are all the same the reader takes a part.
+  // Returns whether the node computes this result as a shard from whole operands, such as the rows of a table's gradient. A
+  // uniform value is instead sliced by its reader.
   bool is_made_as_part(const Node& node, const Factor& factor, const FactorMember& result) {
     const ValueId value = node.outputs[result.index];
     return std::all_of(factor.members.begin(), factor.members.end(),
@@ -135,8 +138,8 @@ class Partitioner {
            !uniform_value(graph_, value) && wanted_.contains(groups_.of(value, result.dim));
   }
 
-  // Whether all operands that are to be parts are, or can be made. One that is whole and another that is a part: ranks
-  // gather the part, whose order is known where it is one piece.
+  // Returns whether every operand in the factors is sharded or can be sliced. If one operand is whole and another sharded, the
+  // ranks gather the shard. This fails if the shard is composed of several blocks, because their order is then unknown.
   bool has_parts(const Node& node, const std::vector<Factor>& shared) {
     for (const Factor& factor : shared)
       for (const FactorMember& member : factor.members) {
@@ -200,14 +203,14 @@ class Partitioner {
     rewriter_.replace(node, results);
   }
 
-  // Of numbers that are all the same every part is the same.
+  // Returns the shard of a uniform operand, which is the same on every rank.
   Value part_of_uniform(const Node& node, const FactorMember& member) {
     const ValueId operand = node.inputs[member.index];
     const Dim& size = graph_.type(operand).shape[member.dim];
     return slice(rewriter_.map(operand), member.dim, 0, size.value() / part_.ranks);
   }
 
-  // What no factor names as it is cut is wanted whole.
+  // Gathers the sharded operands whose sharded dimension is in no shared factor: the node needs them whole.
   void gather_operands(const Node& node, const std::vector<Factor>& shared) {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const int dim = cut(node.inputs[i]);
@@ -218,7 +221,7 @@ class Partitioner {
       if (!is_named) make_whole(node.inputs[i]);
     }
   }
-  // From the parts of all ranks, for all that reads it from now on.
+  // Gathers the value from all ranks' shards; nodes that are added from now on read it whole.
   void make_whole(ValueId id) {
     if (cut(id) == kWhole) return;
     const int dim = cut(id);
@@ -236,7 +239,7 @@ class Partitioner {
     cut(id) = kWhole;
   }
 
-  // Those that are whole, and those that are cut, whose sums are added up.
+  // Sums the squares of whole operands on every rank, and those of sharded operands over the ranks.
   void emit_sum_squares(const Node& node) {
     std::vector<Value> whole, parts;
     for (const ValueId input : node.inputs)
@@ -249,11 +252,11 @@ class Partitioner {
   const Graph& graph_;
   const FactorPart part_;
   DimensionGroups groups_;
-  std::set<size_t> wanted_;  // groups of dimensions of which states have a part
+  std::set<size_t> wanted_;  // groups of dimensions along which states are sharded
   Rewriter rewriter_;
-  std::vector<int> cut_;              // by value: the dimension of which this rank has a part
-  std::vector<bool> composed_;        // by value: whether the part may be one of each of several pieces
-  std::map<int32_t, int32_t> parts_;  // by state of which it has a part: the state that is the part
+  std::vector<int> cut_;              // by value id: the dimension along which it is sharded, or kWhole
+  std::vector<bool> composed_;        // by value id: whether its shard may be composed of several blocks' shards
+  std::map<int32_t, int32_t> parts_;  // by sharded state: the state that holds this rank's shard
 };
 
 }  // namespace

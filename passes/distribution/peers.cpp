@@ -30,7 +30,7 @@ void check_peers(const Graph& graph, const Mesh& mesh, int64_t rank) {
 
 void check_axes(const Model& model, const Mesh& mesh) {
   constexpr std::string_view kShared[] = {kDataAxis, kTensorAxis,
-                                          kPipelineAxis};  // by passes, whatever the model names
+                                          kPipelineAxis};  // passes split work along these, whatever the model names
   const auto is_named = [&](const MeshAxis& axis) {
     for (const auto& entry : model.entries())
       for (const Node& node : entry->nodes())

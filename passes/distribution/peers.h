@@ -1,4 +1,4 @@
-// Whether a mesh has the ranks that send and recv name, and whether anything uses its axes.
+// Checks that a mesh has the ranks that send and recv name, and that its axes are used.
 #pragma once
 
 #include "schema/graph/graph.h"
@@ -7,10 +7,11 @@
 
 namespace genesis::passes {
 
-// Throws Error that names the node whose peer the mesh does not have, or is this rank itself, and the places there are.
+// Throws an Error that names a node whose peer is this rank itself or not in the mesh, and the valid places.
 void check_peers(const Graph& graph, const Mesh& mesh, int64_t rank);
 
-// Throws Error that names an axis along which ranks would all do the same: no node names it, and no pass shares work along it.
+// Throws an Error that names an axis along which all ranks would do the same: no node names it, and no pass splits work along
+// it.
 void check_axes(const Model& model, const Mesh& mesh);
 
 }  // namespace genesis::passes

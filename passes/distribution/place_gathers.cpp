@@ -17,7 +17,7 @@
 namespace genesis::passes {
 namespace {
 
-// "model.layers.3" of "model.layers.3.mlp.up_proj.weight"; empty where no part of the name is a number.
+// "model.layers.3.mlp.up_proj.weight" -> "model.layers.3"; empty if no component of the name is a number.
 std::string layer_of(const std::string& name) {
   for (size_t from = 0, dot; (dot = name.find('.', from)) != std::string::npos; from = dot + 1)
     if (dot > from && name.find_first_not_of("0123456789", from) >= dot) return name.substr(0, dot);
@@ -51,11 +51,11 @@ class Placer {
  private:
   static constexpr int kNone = -1;
 
-  // What weights are made into: what a gather makes of a part, or another form of such. Equal ones are one.
+  // A value made of weights: the gathered weight, or another form (reshaped, cast, joined) of such values. Equal forms are one.
   struct Form {
     const Node* node = nullptr;
-    std::vector<int> inputs = {};  // of another form
-    ValueId part = {};             // of a gather
+    std::vector<int> inputs = {};  // numbers of the forms it is made of; empty for a gather
+    ValueId part = {};             // the shard that a gather reads
     std::string layer = {};
     bool is_gather() const { return inputs.empty(); }
   };
@@ -69,7 +69,7 @@ class Placer {
   int form(ValueId id) const { return form_of_[static_cast<size_t>(id.index)]; }
   bool makes_forms(const Node& node) const { return form(node.outputs[0]) != kNone; }
 
-  // A state, or what one node makes of states alone.
+  // Returns whether the value is a state, or one node computes it from states only.
   bool is_made_of_states(ValueId id) const {
     if (state_of(graph_, id) >= 0) return true;
     const Node* node = producer(graph_, id);
@@ -189,7 +189,7 @@ class Placer {
 
   const Graph& graph_;
   const Uses uses_;
-  std::vector<int> form_of_;  // by value
+  std::vector<int> form_of_;  // by value id
   std::vector<Form> forms_;
   std::map<std::string, int> numbers_;
   std::vector<Unit> units_;

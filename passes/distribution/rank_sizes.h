@@ -1,4 +1,4 @@
-// The sizes that an entry point has on one rank of a mesh.
+// Computes the sizes that an entry point has on one rank of a mesh.
 #pragma once
 
 #include <string>
@@ -8,15 +8,16 @@
 
 namespace genesis::passes {
 
-// How many ranks share the batch of an entry point, because it exchanges data along the mesh axis "data"; 1: each has all of it.
+// Returns the number of ranks that share the batch of an entry point, because it exchanges data along the mesh axis "data"; 1:
+// each rank has the whole batch.
 int64_t batch_parts(const Graph& entry, const Mesh& mesh);
 
-// `sizes` are those of the whole run. Where ranks share the batch,
-// the symbol that the first dimension of the first input is a multiple of becomes so many times smaller. Throws Error
-// where the ranks do not divide it, naming sizes that they do, or where the file has it as a number.
+// Returns the sizes on one rank; `sizes` are those of the whole run. If ranks share the batch, the symbol in the first
+// dimension of the first input is divided by their number. Throws an Error if the ranks do not divide it, naming sizes that
+// they do divide, or if the file has a fixed number there.
 Bindings sizes_of_rank(const Graph& entry, Bindings sizes, const Mesh& mesh);
 
-// What to take instead of a size that so many ranks do not divide, for messages: "4 or 6", "2".
+// Returns advice for messages on a size that the ranks do not divide: "4 or 6", "2".
 std::string sizes_near(int64_t size, int64_t ranks);
 
 }  // namespace genesis::passes

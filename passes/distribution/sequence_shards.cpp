@@ -20,10 +20,10 @@ class Sharder {
   Sharder(const Graph& graph, const FactorPart& part, const RowRegions& regions)
       : graph_(graph), part_(part), regions_(regions), rewriter_(graph) {}
 
-  // A sum over rows is complete only once it has been added up over the ranks. Nodes that read such sums, or what is made of
-  // them, are visited after all others, so that one exchange adds up all sums.
+  // A sum over rows is complete only after it has been summed over the ranks. Nodes that read such sums, directly or
+  // indirectly, are visited after all others, so that one exchange is enough for all sums.
   Graph run() {
-    std::set<ValueId> late;  // values that need a sum over rows
+    std::set<ValueId> late;  // values computed from a sum over rows
     std::vector<const Node*> waiting;
     for (const Node& node : graph_.nodes()) {
       const auto is_late = [&](ValueId id) { return late.contains(id) || sums_.contains(id); };
@@ -57,15 +57,15 @@ class Sharder {
     if (!is_scattered && !rule) rewriter_.copy(node);
   }
 
-  // The tensor with its leading `dims` dimensions merged into one, the rows: a rank's part is then a run of neighbours.
+  // Returns the tensor with its leading `dims` dimensions merged into one, the rows: a rank's shard is then a contiguous range.
   Value in_rows(Value whole, int dims) {
     const Shape& shape = whole.shape();
     std::vector<Dim> sizes(shape.begin() + dims, shape.end());
     sizes.insert(sizes.begin(), Dim(count_rows(shape, dims)));
     return reshape(whole, Shape(sizes));
   }
-  // A rank's rows in the shape that a part of `whole` has. `whole` is passed by value: adding a node may move the shape that a
-  // reference would point to.
+  // Returns a rank's rows in the shape of a shard of `whole`. `whole` is passed by value: adding a node may move the shape that
+  // a reference would point to.
   Value as_part(Value rows, Shape whole, int dims) {
     return reshape(rows, shape_of_rows(whole, dims, part_.ranks));
   }
@@ -92,7 +92,7 @@ class Sharder {
     rewriter_.replace(node, results);
   }
 
-  // This rank's rows of a value, cut out of it where all ranks have the whole value.
+  // Returns this rank's rows of a value, sliced from it if all ranks have the whole value.
   Value part_of(ValueId id, int dims) {
     Value& part = parts_[id];
     if (part) return part;
@@ -101,7 +101,7 @@ class Sharder {
     return part = as_part(slice(in_rows(rewriter_.map(id), dims), 0, first, first + rows), shape, dims);
   }
 
-  // Gathers a value of which each rank has its rows; nodes that are added from now on read the whole value.
+  // Gathers a sharded value; nodes that are added from now on read it whole.
   void make_whole(ValueId id) {
     if (regions_.row_dims(id) == kNoRows || !wholes_.insert(id).second) return;
     const Shape& shape = graph_.type(id).shape;
@@ -118,7 +118,7 @@ class Sharder {
     rewriter_.replace(id, reshape(all_gather(rows, kTensorAxis, part_.ranks), shape));
   }
 
-  // Adds up the sums that wait over all ranks, in one exchange.
+  // Sums the pending sums over all ranks, in one exchange.
   void add_up_sums() {
     if (sums_.empty()) return;
     std::vector<Value> own;
@@ -141,7 +141,7 @@ class Sharder {
   Rewriter rewriter_;
   std::map<ValueId, Value> parts_;  // this rank's rows
   std::set<ValueId> wholes_;        // values that have been gathered
-  std::set<ValueId> sums_;          // sums over this rank's rows that are not yet added up over the ranks
+  std::set<ValueId> sums_;          // sums over this rank's rows that are not yet summed over the ranks
 };
 
 }  // namespace

@@ -60,8 +60,8 @@ class Sharder {
     rewriter_.end_nodes_from();
   }
 
-  // Averaged values of which only this rank's part is needed. What is made of another's elements is so where all that is
-  // made of it is: hence from the last node to the first.
+  // Finds the averaged values of which only this rank's shard is needed. Goes from the last node to the first: if a value is
+  // computed elementwise from another one, the latter needs only a shard if this holds for the former.
   void find_scattered() {
     for (auto node = graph_.nodes().rbegin(); node != graph_.nodes().rend(); ++node)
       for (size_t i = 0; i < node->outputs.size(); ++i) {
@@ -71,7 +71,7 @@ class Sharder {
       }
   }
 
-  // Of what ranks exchange: body(node, which of its inputs) where this rank gets its part alone.
+  // Calls body(node, index of an input) for the inputs of exchanges of which this rank needs only its shard.
   template <class Body>
   void for_averages(const Body& body) const {
     for (const Node& node : graph_.nodes())
@@ -114,7 +114,7 @@ class Sharder {
     return made;
   }
 
-  // This rank's, flat.
+  // Returns this rank's shard, flat.
   Value part(ValueId value) {
     Value& made = parts_[value];
     const int64_t count = graph_.type(value).numel() / ranks_;
@@ -122,8 +122,8 @@ class Sharder {
     return made;
   }
 
-  // What is exchanged to average `gradient`: itself; from stage 2 on, of each micro-batch the gradient that it is the sum of,
-  // before it is made wider for that.
+  // Returns the values that are exchanged to average `gradient`: itself or, from stage 2 on, the gradients of the micro-batches
+  // that it is the sum of, before they are widened for the sum.
   std::vector<ValueId> terms_of(ValueId gradient) const {
     std::vector<ValueId> terms;
     if (const auto at = rows_.find(gradient); at != rows_.end()) {
@@ -140,7 +140,8 @@ class Sharder {
     return terms;
   }
 
-  // Every gradient is then ((first + second) + ...), of as many as there are; some are sums within one, too.
+  // Returns the number of summands that every gradient ((first + second) + ...) has at least; one gradient may have more, if it
+  // is itself a sum in a micro-batch.
   int64_t count_micro_batches() const {
     int64_t fewest = scattered_.empty() ? 1 : std::numeric_limits<int64_t>::max();
     for_averages(
@@ -167,7 +168,7 @@ class Sharder {
     return widens ? cast.input(0) : value;
   }
 
-  // Some of its results whole, of the others this rank's part.
+  // Averages some inputs whole, and scatters the others.
   void emit_average(const Node& node) {
     std::vector<Value> whole;
     std::vector<size_t> shared;
@@ -186,13 +187,13 @@ class Sharder {
     rewriter_.replace(node, results);
   }
 
-  // One exchange each, so that none waits for the next.
+  // Exchanges each micro-batch by itself, so that no gradient waits for the next one.
   void add_micro_batch(const Node& average, const std::vector<size_t>& shared, size_t number) {
     std::vector<Value> terms;
     std::vector<size_t> inputs;
     for (const size_t i : shared) {
       const std::vector<ValueId> all = terms_of(average.inputs[i]);
-      if (number >= all.size()) continue;  // rows alone
+      if (number >= all.size()) continue;  // rows of a table only
       terms.push_back(flat(all[number]));
       inputs.push_back(i);
     }
@@ -220,7 +221,7 @@ class Sharder {
     return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return is_shared(v); });
   }
 
-  // Those behind `first` whose inputs are all there by then are summed with it, so that one exchange does for all.
+  // Returns the norms after `first` whose inputs are all computed before it, so that one exchange sums all of them.
   std::vector<const Node*> norms_from(const Node& first) const {
     const int32_t here = id_of(graph_, first).index;
     const auto is_there = [&](ValueId value) {
@@ -263,12 +264,12 @@ class Sharder {
   const std::set<ValueId> averaged_;
   Rewriter rewriter_;
   PartUpdates updates_;
-  int64_t micro_batches_ = 1;            // that are exchanged one by one
-  std::map<ValueId, RowsOfTable> rows_;  // by what is averaged
-  std::set<ValueId> scattered_;          // averaged values of which this rank has its part alone
-  std::set<ValueId> travels_flat_;       // what they are averages of
+  int64_t micro_batches_ = 1;            // gradients of so many micro-batches are exchanged one by one
+  std::map<ValueId, RowsOfTable> rows_;  // by the gradient that is averaged
+  std::set<ValueId> scattered_;          // averaged values of which this rank has only its shard
+  std::set<ValueId> travels_flat_;       // the summands of these averages
   std::map<ValueId, Value> flat_, parts_;
-  std::set<const Node*> norms_;  // done
+  std::set<const Node*> norms_;  // norms that have been emitted
 };
 
 }  // namespace

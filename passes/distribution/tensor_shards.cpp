@@ -20,7 +20,7 @@
 namespace genesis::passes {
 namespace {
 
-// A place in a dimension, as a fraction of its size: the same in all dimensions that are the same numbers.
+// A position in a dimension as a fraction of its size, which is the same in all dimensions of one class.
 struct Fraction {
   int64_t above, below;
   Fraction(int64_t a, int64_t b) : above(a / std::gcd(a, b)), below(b / std::gcd(a, b)) {}
@@ -35,7 +35,7 @@ Cuts cuts_of(const FactorMember& member, int64_t size) {
   return cuts;
 }
 
-// The weight of a layer whose results may be gathered, whatever has been done to its dtype; -1: it is no state.
+// Returns the weight, possibly cast, of a layer whose results may be gathered; -1 if there is none or it is no state.
 int32_t weight_of(const Graph& graph, const Node& node) {
   const auto layer = match<ops::Linear>(node);
   if (!layer || !layer->is_unquantized_product() || layer.num_inputs() != 2) return -1;
@@ -44,8 +44,8 @@ int32_t weight_of(const Graph& graph, const Node& node) {
   return state_of(graph, weight);
 }
 
-// All dimensions of all values and states of a model, and which of them must be cut together. Results of the layers with
-// the weights `gathered` need not be parts where these are.
+// Holds all dimensions of all values and states of a model and decides which must be sharded together. Results of the layers
+// with the weights `gathered` need not be sharded if these weights are.
 class Dimensions {
  public:
   Dimensions(const Model& model, int64_t ranks, const std::set<int32_t>& gathered)
@@ -63,7 +63,7 @@ class Dimensions {
     refuse_states();
   }
 
-  // The dimensions of states by group, where nothing speaks against cutting it.
+  // Returns the dimensions of states by group, for the groups that can be sharded.
   std::map<size_t, std::vector<std::pair<int32_t, int>>> groups_of_states() {
     std::map<size_t, std::vector<std::pair<int32_t, int>>> groups;
     for (int32_t state = 0; state < static_cast<int32_t>(model_.states().size()); ++state)
@@ -81,7 +81,8 @@ class Dimensions {
   size_t group_of(const Graph& graph, ValueId value, int dim) {
     return groups_.find(value_dim(graph, value, dim));
   }
-  // Elements that ranks exchange in an entry point where they share this group, for a row: the least of all that do.
+  // Returns the elements per row that ranks exchange in an entry point if they shard this group: the minimum over the entry
+  // points that exchange any.
   int64_t exchanged(size_t group) {
     std::map<const Graph*, int64_t> by_graph;
     for (const SumOverRanks& sum : sums_)
@@ -91,13 +92,13 @@ class Dimensions {
       if (least == 0 || elements < least) least = elements;
     return least;
   }
-  // Whether the ranks look up rows of a table together.
+  // Returns whether the ranks look up rows of a sharded table.
   bool is_table(size_t group) {
     return std::any_of(sums_.begin(), sums_.end(), [&](const SumOverRanks& sum) {
       return sum.is_lookup && groups_.find(sum.dimension) == group;
     });
   }
-  // Why the largest weight stays whole.
+  // Returns why the largest weight stays whole.
   std::string a_reason() {
     const State* largest = nullptr;
     size_t group = 0;
@@ -110,7 +111,7 @@ class Dimensions {
     }
     return largest ? fmt::format("of its largest weight, {}", reason(group)) : "it has no weights";
   }
-  // Equal pieces that a state's dimension is composed of.
+  // Returns the number of equal blocks that a state's dimension is composed of.
   int64_t pieces(int32_t state, int dim) {
     return static_cast<int64_t>(cuts_[classes_.find(state_dim(state, dim))].size()) + 1;
   }
@@ -118,7 +119,7 @@ class Dimensions {
  private:
   struct Dimension {
     Dim size;
-    std::string_view name;  // of the value or state
+    std::string_view name;  // name of the value or state
   };
 
   size_t add(const Shape& shape, std::string_view name) {
@@ -205,7 +206,7 @@ class Dimensions {
         }
   }
 
-  // Of a row, where the others are of unknown number.
+  // Records the sums over ranks; counts the elements of one row, since the number of rows is unknown.
   void note_sums(const Graph& graph, const Node& node, const Factor& factor) {
     for (const size_t result : factor.sums) {
       int64_t elements = 1;
@@ -223,7 +224,7 @@ class Dimensions {
     }
   }
 
-  // What a node composes must be composed nowhere else in another way.
+  // Checks that the blocks of which a node composes a dimension agree with all other nodes.
   void check_cuts(const Graph& graph, const Node& node) {
     for (const Factor& factor : factors_of(graph, node)) {
       const bool composes =
@@ -238,7 +239,7 @@ class Dimensions {
       }
     }
   }
-  // Of a slice every piece but its own may be cut further.
+  // Returns whether the dimension has exactly the member's cuts. For a slice, blocks other than its own may be cut further.
   static bool fits(const FactorMember& member, const Cuts& cuts, int64_t size) {
     if (member.taken.empty()) return cuts == cuts_of(member, size);
     const Fraction begin(member.taken[0], size), end(member.taken[1], size);
@@ -246,7 +247,7 @@ class Dimensions {
                         [&](const Fraction& cut) { return begin < cut && cut < end; });
   }
 
-  // Numbers of ranks that may do: the nearest below and above that divide a size.
+  // Returns advice on the number of ranks: the nearest numbers below and above that divide a size.
   std::string advice(int64_t size) const {
     const int64_t most = std::min(2 * ranks_, size);
     int64_t below = std::max<int64_t>(1, std::min(ranks_, size)), above = ranks_ + 1;
@@ -273,7 +274,7 @@ class Dimensions {
     return std::all_of(cuts.begin(), cuts.end(), is_piece_divided) && is_piece_divided({1, 1});
   }
 
-  // Blocks lie along the last dimension, and each is kept by one rank.
+  // Checks that no block is split between ranks; blocks lie along the last dimension.
   void check_blocks(int32_t index) {
     const State& state = model_.state(index);
     const int dim = state.type.shape.rank() - 1;
@@ -292,7 +293,7 @@ class Dimensions {
                                 : fmt::format("along 'tensor' would do {}", fmt::join(would_do, ", "))));
   }
 
-  // States are kept as they are, or in blocks, and of pieces only equal ones.
+  // Refuses dimensions of states that cannot be sharded: other dtypes, split blocks, and unequal blocks side by side.
   void refuse_states() {
     for (int32_t i = 0; i < static_cast<int32_t>(model_.states().size()); ++i) {
       const State& state = model_.state(i);
@@ -317,7 +318,7 @@ class Dimensions {
   std::vector<size_t> first_of_state_;
   std::map<const Graph*, std::vector<size_t>> first_of_value_;
   std::map<size_t, Cuts> cuts_;            // by class
-  std::map<size_t, std::string> reasons_;  // by group: why it cannot be cut
+  std::map<size_t, std::string> reasons_;  // by group: why it cannot be sharded
   struct SumOverRanks {
     const Graph* graph;
     size_t dimension;
@@ -327,7 +328,7 @@ class Dimensions {
   std::vector<SumOverRanks> sums_;
 };
 
-// Of weights that are worth an exchange of their own: one in so many of all.
+// A weight is worth its own exchange if it has at least 1 / kMinShare of all elements.
 constexpr int64_t kMinShare = 64;
 
 class Chooser {
@@ -378,7 +379,7 @@ class Chooser {
     return weights;
   }
 
-  // A value is cut along one dimension: the group with fewer weights stays whole.
+  // A value can be sharded along one dimension only: the group with fewer weights stays whole.
   void drop_conflicts(const Graph& graph) {
     for (size_t i = 0; i < graph.values().size(); ++i) {
       const ValueId value{static_cast<int32_t>(i)};
@@ -396,8 +397,8 @@ class Chooser {
     }
   }
 
-  // Large weights that stay whole, of layers whose results something wants whole, such as a head: each rank makes a part of
-  // the results, which are gathered there. Where a model trains, what it does with their gradients says whether that goes.
+  // Returns large weights that stay whole, of layers whose results are needed whole, such as a head: each rank computes a shard
+  // of the results, which is gathered. If the model trains, the readers of their gradients decide whether this is possible.
   std::set<int32_t> weights_worth_gathering() {
     std::set<int32_t> weights;
     for (const auto& entry : model_.entries())
@@ -430,8 +431,8 @@ class Chooser {
   const int64_t ranks_;
   std::optional<Dimensions> dimensions_;
   std::map<size_t, std::vector<std::pair<int32_t, int>>> chosen_;  // dimensions of states by group
-  std::map<size_t, int64_t> weights_;                              // elements, by group
-  int64_t all_weights_ = 0;                                        // elements of all
+  std::map<size_t, int64_t> weights_;                              // number of elements, by group
+  int64_t all_weights_ = 0;                                        // number of elements of all weights
 };
 
 }  // namespace

@@ -17,7 +17,7 @@
 namespace genesis::passes {
 namespace {
 
-// What does not depend on rows.
+// The settings that are the same for all rows.
 struct Classes {
   ops::IndexRange range;
   int64_t own = 0, ranks = 1, ignore_index = kIgnoredTarget;
@@ -32,13 +32,14 @@ Classes classes_of(const Op& op, const Dim& own, const FactorPart& part) {
 
 Value counting(Value target, int64_t ignore_index) { return ne(target, scalar_like(target, ignore_index)); }
 
-// Of a row's loss what falls on this rank's classes; and the log-sum-exp of all classes. [...]
+// The part of each row's loss for this rank's classes, and the log-sum-exp of all classes. [...]
 struct Rows {
   Value loss, lse;
 };
 
-// The op gives the sum of share * (lse of the own classes - logit), with the shares of its classes; that lacks their sum times
-// what the lse of all is more. A difference of two infinities, of a rank without the target, must not come into it.
+// The op returns, over this rank's classes, the sum of share * (lse of its classes - logit). Missing is the sum of these shares
+// times (lse of all classes - lse of its classes). where() keeps out a difference of two infinities on a rank without the
+// target.
 Rows join_rows(const Classes& classes, Value logits, Value target) {
   const ops::CrossEntropy op{
       {classes.ignore_index, classes.label_smoothing, Reduction::kNone}, true, classes.range};
@@ -54,7 +55,7 @@ Rows join_rows(const Classes& classes, Value logits, Value target) {
   return {own[0] + where(counting(target, classes.ignore_index), rest, zero), lse};
 }
 
-// What a mean over the rows divides by.
+// Returns the divisor of a mean over the rows.
 Value count_of(Value target, int64_t ignore_index, DType dtype) {
   return cast(sum(cast(counting(target, ignore_index), DType::i64)), dtype);
 }
@@ -64,14 +65,14 @@ Value loss_of_all(Value sum_of_own, Reduction reduction, Value divisor) {
   return reduction == Reduction::kMean ? all / divisor : all;
 }
 
-// f16 has no small numbers: gradients over logits are kept so many times larger until they are sums of products, in f32.
+// f16 has no small numbers: gradients with respect to logits are kept this many times larger until they are summed in f32.
 constexpr double kF16Boost = 1024;
 
-// One block of rows after the other: its logits, its part of the loss, and what it adds to the gradients. Nothing of a block
-// waits for a later one: what a mean divides by is taken from the gradients at the end.
+// Processes one block of rows after the other: its logits, its part of the loss, and what it adds to the gradients. No block
+// waits for a later one: the divisor of a mean is applied to the gradients at the end.
 class Blocks {
  public:
-  // `divisor`: of a mean.
+  // `divisor` is that of a mean.
   Blocks(const ops::LinearCrossEntropy& op, Value weight, Value divisor, const Classes& classes)
       : op_(op),
         classes_(classes),
@@ -103,7 +104,7 @@ class Blocks {
     dweight_ = matmul({.transpose_a = true, .wide = true}, inputs)[0];
   }
 
-  // Where no row counts the gradients are zeros, and stay zeros.
+  // If no row counts, the gradients are zero; the divisor 1 keeps them so.
   Value scaled(Value gradient) const {
     if (op_.reduction != Reduction::kMean) return boost_ == 1 ? gradient : gradient * (1 / boost_);
     const Value one = scalar_like(divisor_, 1);
@@ -119,10 +120,10 @@ class Blocks {
   std::vector<Value> dx_;
 };
 
-// Where products are fast.
+// Products are fast for multiples of this number of rows.
 constexpr int64_t kRowStep = 128;
 
-// Blocks are as large as each other, but for the last.
+// Returns the rows of a block; all blocks but the last have as many.
 int64_t rows_at_once(int64_t rows, int64_t logit_bytes_of_row, int64_t logit_bytes) {
   const int64_t most = std::max(logit_bytes / std::max<int64_t>(logit_bytes_of_row, 1), kRowStep);
   const int64_t blocks = std::max<int64_t>(1, (rows + most - 1) / most), each = (rows + blocks - 1) / blocks;

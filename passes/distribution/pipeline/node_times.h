@@ -1,4 +1,4 @@
-// What nodes of a graph with symbols cost at given sizes.
+// Estimates the cost of nodes in a graph with symbols at given sizes.
 #pragma once
 
 #include "schema/graph/graph.h"
@@ -6,10 +6,10 @@
 
 namespace genesis::passes {
 
-// Nothing for views.
+// Returns zero cost for views.
 Cost cost_of(const Graph& graph, const Node& node, const Bindings& sizes);
-// In units in which a multiply-add is 2: of products or of memory (Target::flops_per_byte_of_stages), whichever takes longer. For
-// comparing nodes.
+// Returns a time for comparing nodes, in units in which a multiply-add is 2: the maximum of that of products and that of memory
+// traffic (Target::flops_per_byte_of_stages).
 double time_of(const Graph& graph, const Node& node, const Bindings& sizes, const Target& target);
 
 }  // namespace genesis::passes

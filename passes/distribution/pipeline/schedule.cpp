@@ -32,7 +32,7 @@ class Scheduler {
  private:
   static constexpr double kNotYet = -1;
 
-  // What a stage does, in order.
+  // Adds the blocks of a stage in order.
   void add_line(int64_t stage) {
     std::vector<PipelineBlock>& line = lines_[static_cast<size_t>(stage)];
     const bool has_backward = !durations_.backward.empty();
@@ -50,7 +50,7 @@ class Scheduler {
                         : forward_end_)[static_cast<size_t>(stage * micro_batches_ + micro_batch)];
   }
 
-  // When what it needs of a neighbour is there; kNotYet: that has not been placed.
+  // Returns when the input from the neighboring stage is ready; kNotYet if that block has not been placed.
   double ready(const PipelineBlock& block) {
     const auto [stage, m, is_backward, start, end] = block;
     if (!is_backward) return stage == 0 ? 0 : end_of(false, stage - 1, m);

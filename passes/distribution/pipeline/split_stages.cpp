@@ -22,7 +22,7 @@ namespace {
 
 const std::string kAxis = kPipelineAxis;
 
-// By state of the model: the stage that keeps it.
+// Returns, by state of the model, the stage that keeps it.
 std::vector<int64_t> owners_of(const Graph& graph, const StateStorage& storage) {
   std::vector<int64_t> owners(graph.model().states().size(), kEveryStage);
   for (const StoredGroup& group : storage.groups)
@@ -87,7 +87,7 @@ class Splitter {
     if (stage == kEveryStage || stage == stage_) rewriter_.copy(node);
   }
 
-  // Of a node that treats each input by itself.
+  // Emits a node of which each stage computes its own inputs.
   void emit_own(const Node& node) {
     for (const ValueId input : node.inputs) add_up(input);
     rewriter_.begin_nodes_from({&node});
@@ -110,8 +110,8 @@ class Splitter {
     for (size_t i = 0; i < outputs.size(); ++i) rewriter_.replace(outputs[i], results[i]);
   }
 
-  // A part of a sum over all stages: of squares, those of this stage's inputs; of numbers side by side, this stage's, and
-  // zeros for the others. What all stages have the first one counts.
+  // Emits a summand of a sum over all stages: the squares of this stage's inputs, or, for a concatenation of numbers, this
+  // stage's numbers and zeros for the others. The first stage counts values that all stages have.
   void emit_part(const Node& node) {
     const TensorType& type = graph_.type(node.outputs[0]);
     std::vector<Value> own;
@@ -127,14 +127,15 @@ class Splitter {
     parts_.insert(node.outputs[0]);
   }
 
-  // Whether it makes of numbers, of which each stage has a part of the sum, such a one.
+  // Returns whether the node is linear and all its inputs are summands of sums over the stages: then its result is such a
+  // summand too.
   bool is_sum_of_parts(const Node& node) const {
     return is<ops::Cast, ops::Reshape, ops::Concat, ops::Sum, ops::Add>(node) && !node.inputs.empty() &&
            std::all_of(node.inputs.begin(), node.inputs.end(),
                        [&](ValueId input) { return parts_.contains(input); });
   }
 
-  // On all stages together, since all have a part.
+  // Completes the sum by an all_reduce over all stages, each of which has a summand.
   void add_up(ValueId value) {
     if (parts_.erase(value) > 0) rewriter_.replace(value, all_reduce(rewriter_.map(value), kAxis));
   }
@@ -153,15 +154,15 @@ class Splitter {
   const StepPhases phases_;
   const StageAssignment assignment_;
   Rewriter rewriter_;
-  std::map<int32_t, int32_t> kept_;  // by state that this stage keeps: where
-  std::set<ValueId> parts_;          // numbers of which every stage has a part: the sum is what they mean
+  std::map<int32_t, int32_t> kept_;  // by state that this stage keeps: the state that holds it
+  std::set<ValueId> parts_;          // values of which every stage has a summand
 };
 
 }  // namespace
 
 Graph split_stages(const Graph& graph, const PassContext& context) {
   if (context.mesh.size(kAxis) == 1 || !context.storage) return copy_graph(graph, graph.model());
-  const Graph live = without_dead_nodes(graph);  // what nobody reads need not travel
+  const Graph live = without_dead_nodes(graph);  // values that nothing reads need not be sent
   return Splitter(live, context).run();
 }
 

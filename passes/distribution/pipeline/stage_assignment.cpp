@@ -70,7 +70,7 @@ class Assigner {
     return of_tensors == kEveryStage ? last : of_tensors;
   }
 
-  // Of the inputs that count.
+  // Returns the last stage of the inputs for which counts() holds; kEveryStage if there is none.
   template <class Counts>
   int64_t last_stage(const Node& node, const Counts& counts) {
     int64_t stage = kEveryStage;
@@ -84,7 +84,7 @@ class Assigner {
                        [&](ValueId input) { return at(input) != at(node.inputs[0]); });
   }
 
-  // Such as norms of several gradients.
+  // Returns whether the node concatenates numbers, such as the norms of several gradients.
   bool joins_numbers(const Node& node) const {
     return is<ops::Concat>(node) && std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
              return is_one_number(graph_.type(input));
@@ -110,7 +110,7 @@ class Assigner {
   const bool claims_;
   StageAssignment result_;
   std::set<int32_t> updated_;
-  std::map<std::string, int64_t> stage_of_origin_;  // of forward nodes, by the author's name
+  std::map<std::string, int64_t> stage_of_origin_;  // stages of forward nodes, by the author's name
 };
 
 }  // namespace

@@ -1,8 +1,9 @@
-// Which stage of a pipeline computes each node of a graph, from which stage keeps each state.
+// Decides which stage of a pipeline computes each node of a graph, from the stages that keep the states.
 //
-// Forward, a node is where the last of its inputs comes from; a gradient is where the node is that it belongs to; an update is
-// where its state is. What is made of inputs, constants and states that every rank has is computed by all. Whatever comes out
-// of this, a graph that is split by it computes the same (split_stages.h): what is read on another stage travels.
+// A forward node is computed on the last stage that one of its inputs comes from; a gradient on the stage of its forward node;
+// an update on the stage of its state. All stages compute values that only depend on inputs, constants and states that every
+// rank has. A graph that is split by any such assignment computes the same (split_stages.h): values that another stage reads
+// are sent.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +14,18 @@
 namespace genesis::passes {
 
 inline constexpr int64_t kEveryStage = -1;
-// Of a node that works on each of its inputs by itself: a part of it is where that input is.
+// Marks a node that works on each of its inputs separately: each stage computes it for its own inputs.
 inline constexpr int64_t kWhereInputsAre = -2;
 
 struct StageAssignment {
-  std::vector<int64_t> nodes;   // by node
-  std::vector<int64_t> values;  // by value: the stage that has it, or kEveryStage
+  std::vector<int64_t> nodes;   // by node id
+  std::vector<int64_t> values;  // by value id: the stage that has it, or kEveryStage
   std::vector<int64_t> states;  // by state of the model: the stage that keeps it, or kEveryStage
 };
 
-// `states` are what is known so far. With `claims` a parameter, an optimizer's state or one that the graph updates goes to the
-// stage of the first node that reads it, where none has it yet; single numbers and states of random numbers are everywhere.
+// `states` are the stages known so far. With `claims`, a state without a stage goes to the stage of the first node that reads
+// it, if it is a parameter, a state of the optimizer or a buffer that the graph updates; single numbers and states of random
+// numbers stay everywhere.
 StageAssignment assign_stages(const Graph& graph, const StepPhases& phases, std::vector<int64_t> states,
                               bool claims = false);
 

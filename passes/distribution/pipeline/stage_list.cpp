@@ -10,8 +10,8 @@
 namespace genesis::passes {
 namespace {
 
-// The graph's nodes in an order, and by place the one where what is wanted there may be exchanged: where the block begins that
-// the place belongs to, or with it at the same time.
+// The graph's nodes in an order. `exchange_at` gives, by position, the position where values that are needed there may be
+// exchanged: the first position of its block, or of the blocks that start at the same time.
 struct Order {
   std::vector<size_t> nodes, exchange_at;
 };
@@ -25,7 +25,7 @@ Order graph_order(const Graph& graph) {
   return order;
 }
 
-// What all ranks compute comes first, then blocks of stages and micro-batches as they begin, then the updates.
+// Puts the nodes that all ranks compute first, then the blocks of stages and micro-batches by start time, then the updates.
 class ScheduledOrder {
  public:
   ScheduledOrder(const StepPhases& phases, const StageAssignment& assignment, int64_t stages)
@@ -51,7 +51,7 @@ class ScheduledOrder {
     return stage < 0 ? kShared : Key{stage, micro_batch, phase == StepPhase::kBackward};
   }
 
-  // A backward phase takes about twice as long as a forward phase.
+  // Assumes that a backward phase takes twice as long as a forward phase.
   void add_blocks() {
     const std::vector<double> once(static_cast<size_t>(stages_), 1), twice(static_cast<size_t>(stages_), 2);
     double start = -1;
@@ -93,7 +93,7 @@ class Lister {
     return std::move(list_);
   }
 
-  // Whether everything is made before it is read or exchanged.
+  // Returns whether every value is computed before it is read or exchanged.
   bool fits() const {
     for (size_t i = 0; i < order_.nodes.size(); ++i)
       for (const ValueId input : graph_.nodes()[order_.nodes[i]].inputs)
@@ -128,8 +128,8 @@ class Lister {
   const StageAssignment& assignment_;
   const int64_t stages_;
   Order order_;
-  std::vector<size_t> place_;                    // by node
-  std::set<std::pair<ValueId, int64_t>> there_;  // what has been brought where
+  std::vector<size_t> place_;                    // by node id
+  std::set<std::pair<ValueId, int64_t>> there_;  // pairs (value, stage) that have been listed
   StageList list_;
 };
 

@@ -1,4 +1,4 @@
-// The nodes of an entry point and what its stages exchange, in one order that is the same on all ranks.
+// Lists the nodes of an entry point and the exchanges between its stages, in one order that is the same on all ranks.
 #pragma once
 
 #include <map>
@@ -14,12 +14,12 @@ struct Transfer {
 };
 
 struct StageList {
-  std::vector<size_t> nodes;  // of the graph, each once; none before what it reads
+  std::vector<size_t> nodes;  // all nodes of the graph; none before its inputs
   std::map<size_t, std::vector<Transfer>>
-      transfers;  // before the node at that place; nodes.size(): behind all
+      transfers;  // by position: before the node there; nodes.size(): at the end
 };
 
-// In the order of the 1F1B schedule, or that of the graph where the schedule does not fit.
+// Uses the order of the 1F1B schedule, or that of the graph if the schedule does not fit.
 StageList list_stages(const Graph& graph, const StepPhases& phases, const StageAssignment& assignment,
                       int64_t stages);
 

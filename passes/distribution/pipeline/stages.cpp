@@ -29,7 +29,7 @@ const Graph& training_entry(const Model& model) {
       "genesis-opt --train");
 }
 
-// Whether the author has written what the stages exchange.
+// Returns whether the author has written the exchanges between the stages.
 bool names_the_axis(const Model& model) {
   for (const auto& entry : model.entries())
     for (const Node& node : entry->nodes())
@@ -42,13 +42,13 @@ bool is_weight(const Model& model, int32_t state) {
          !(model.state(state).type.shape.numel() == Dim(1));
 }
 
-// What is never cut: nodes between two places where one tensor alone passes.
+// A segment that is never split: the nodes between two places that only one tensor crosses.
 struct Piece {
   std::vector<int32_t> weights;
-  double time = 0;  // of forward and backward, for a micro-batch
+  double time = 0;  // forward and backward time of a micro-batch
 };
 
-// The pieces of a training step, in forward order.
+// Finds the segments of a training step, in forward order.
 class PieceFinder {
  public:
   PieceFinder(const Graph& graph, const Target& target)
@@ -63,7 +63,7 @@ class PieceFinder {
   }
 
  private:
-  // The forward nodes of the first micro-batch that weights have a part in.
+  // Finds the forward nodes of the first micro-batch that depend on weights.
   void find_sequence() {
     for (size_t i = 0; i < graph_.nodes().size(); ++i) {
       const Node& node = graph_.nodes()[i];
@@ -78,9 +78,9 @@ class PieceFinder {
     }
   }
 
-  // By place in the sequence: how many tensors are made before its end and read behind it.
+  // Counts, for each position in the sequence, the tensors that are computed up to it and read after it.
   void count_crossing() {
-    std::map<ValueId, std::pair<size_t, size_t>> lives;  // from the place where made to where last read
+    std::map<ValueId, std::pair<size_t, size_t>> lives;  // position of the producer, position of the last reader
     for (size_t i = 0; i < sequence_.size(); ++i) {
       for (const ValueId input : sequence_[i]->inputs)
         if (const auto life = lives.find(input); life != lives.end()) life->second.second = i;
@@ -91,7 +91,7 @@ class PieceFinder {
       for (size_t i = life.first; i < life.second; ++i) ++crossing_[i];
   }
 
-  // What has no weights goes with the piece ahead: a stage must have something to begin with.
+  // Appends nodes without weights to the previous segment: a stage must have weights.
   void make_pieces() {
     std::set<int32_t> known;
     for (size_t i = 0; i < sequence_.size(); ++i) {
@@ -114,7 +114,7 @@ class PieceFinder {
     pending_weights_.clear();
   }
 
-  // Backward nodes count where their forward nodes are.
+  // Counts backward nodes in the segment of their forward nodes.
   void add_times() {
     Bindings nominal;
     for (const std::string& symbol : symbols_of(graph_)) nominal[symbol] = kNominalSize;
@@ -130,22 +130,23 @@ class PieceFinder {
   const Graph& graph_;
   const Target& target_;
   const StepPhases phases_;
-  std::vector<bool> depends_;  // by value: on weights
+  std::vector<bool> depends_;  // by value id: whether it depends on weights
   std::vector<const Node*> sequence_;
   std::vector<int> crossing_;
   std::vector<Piece> pieces_;
-  std::vector<const Node*> pending_;  // of the piece that is not closed yet
+  std::vector<const Node*> pending_;  // nodes of the segment that is not closed yet
   std::vector<int32_t> pending_weights_;
   std::map<std::string, size_t> piece_of_origin_;
 };
 
-// By stage: its first piece. So that the longest stage is as short as can be, and of equal ones the first takes fewer pieces.
+// Returns the first segment of each stage. Minimizes the time of the longest stage; among equal solutions the earlier stage
+// takes fewer segments.
 std::vector<size_t> first_pieces(const std::vector<Piece>& pieces, size_t stages) {
   const size_t count = pieces.size();
-  std::vector<double> before(count + 1, 0);  // of the pieces ahead
+  std::vector<double> before(count + 1, 0);  // time of the segments before index i
   for (size_t i = 0; i < count; ++i) before[i + 1] = before[i] + pieces[i].time;
   constexpr double kNever = std::numeric_limits<double>::infinity();
-  // longest[s][i]: of the pieces from i on in the stages from s on.
+  // longest[s][i] is the least possible time of the longest stage if the segments from i on go to the stages from s on.
   std::vector<std::vector<double>> longest(stages + 1, std::vector<double>(count + 1, kNever));
   std::vector<std::vector<size_t>> end(stages, std::vector<size_t>(count + 1, count));
   longest[stages][count] = 0;
@@ -160,7 +161,7 @@ std::vector<size_t> first_pieces(const std::vector<Piece>& pieces, size_t stages
   return first;
 }
 
-// Of a state's name, without the last part: "model.layers.3.mlp.up_proj".
+// Returns a state's name without its last component: "model.layers.3.mlp.up_proj".
 std::string layer_of(const std::string& state) {
   const size_t dot = state.rfind('.');
   return dot == std::string::npos ? state : state.substr(0, dot);

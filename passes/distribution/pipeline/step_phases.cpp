@@ -15,7 +15,7 @@ bool is_average(const Node& node) {
   return reduced && reduced->axis == kDataAxis && reduced->reduction == RankReduction::kMean;
 }
 
-// The average that the output "loss" is, -1: there is none.
+// Returns the node whose average is the output "loss"; -1 if there is none.
 int32_t average_of_loss(const Graph& graph) {
   for (const NamedValue& output : graph.outputs()) {
     const Node* node = producer(graph, output.value);
@@ -24,8 +24,8 @@ int32_t average_of_loss(const Graph& graph) {
   return -1;
 }
 
-// The first node of every micro-batch: parts of the first input that are all of it, in order. The last such parts, since targets
-// are counted ahead of all micro-batches.
+// Returns the first node of every micro-batch: the slices of the first input that together cover it, in order. Takes the last
+// such series of slices, because targets are counted before all micro-batches.
 std::vector<size_t> micro_batch_starts(const Graph& graph) {
   if (graph.inputs().empty() || graph.type(graph.inputs()[0]).shape.rank() == 0) return {0};
   const ValueId input = graph.inputs()[0];
@@ -53,7 +53,7 @@ StepPhases phases_of(const Graph& graph) {
   if (average < 0) return phases;
   auto updates = static_cast<size_t>(average);
   while (updates > 0 && is_average(graph.nodes()[updates - 1])) --updates;
-  // Averaged outputs, the loss among them, as this rank has them: what makes them is the forward pass.
+  // Collects the averaged outputs, including the loss, before averaging: the nodes that they need are the forward pass.
   std::vector<NodeId> losses;
   for (const NamedValue& output : graph.outputs()) {
     const ValueInfo& value = graph.value(output.value);
