@@ -52,7 +52,7 @@ class Assigner {
     for (const StateUpdate& update : graph_.updates()) last_read(update.value) = end();
   }
 
-  // The state whose memory a value may take: walks from each update back through in-place pairs and views.
+  // Finds the state whose memory a value may take: follows each update back through in-place pairs and views.
   void find_update_targets() {
     for (const StateUpdate& update : graph_.updates()) {
       std::optional<ValueId> at = update.value;
@@ -63,7 +63,7 @@ class Assigner {
     }
   }
 
-  // The first input that `value` may be written over, as far as its op and the types say.
+  // Returns the first input that `value` may overwrite, judging by its op and the types.
   std::optional<ValueId> in_place_source(ValueId value) {
     const ValueInfo& info = graph_.value(value);
     if (info.kind != ValueKind::kNode) return std::nullopt;
@@ -73,15 +73,15 @@ class Assigner {
     return std::nullopt;
   }
 
-  // What the node that is placed now does with a root. A grouped update has thousands of inputs and outputs,
-  // so no question about one of them may go through all.
+  // Describes how the node that is placed now uses a root. A grouped update has thousands of inputs and outputs, so a query
+  // about one of them must not scan all.
   struct Touched {
-    int step = -1;  // of that node; the rest is of another one where this is
-    ValueId input;  // the first that lives here
+    int step = -1;  // step of that node; the other fields are stale if it differs
+    ValueId input;  // the node's first input in this root
     int reads = 0;
-    std::vector<ValueId> others;  // inputs other than that one
-    bool by_outputs = false;      // placed so far
-    int read_until = -1;          // of the root, before any output
+    std::vector<ValueId> others;  // its inputs in this root other than `input`
+    bool by_outputs = false;      // true if an output placed so far is in this root
+    int read_until = -1;          // the root's read_until before any output was placed
   };
 
   Touched& touch(int32_t root, int step) {
@@ -101,7 +101,7 @@ class Assigner {
     }
   }
 
-  // Outputs of a node are asked about one after the other; a grouped update has a thousand of them.
+  // Caches the pairs of one node, because its outputs are asked about one after the other; a grouped update has a thousand.
   const std::vector<ValueId>& in_place_candidates(const Node& node, int output) {
     if (candidates_of_ != &node) {
       candidates_of_ = &node;
@@ -158,7 +158,7 @@ class Assigner {
     settle(id, root, 0);
   }
 
-  // A piece where it goes in its whole, and the whole where its pieces are.
+  // Places the result of a joined exchange at its offset in the concatenation, and the concatenation where its operands are.
   bool try_joined(ValueId id, int step) {
     if (const auto whole = aliasing_.wholes.find(id); whole != aliasing_.wholes.end()) {
       settle(id, whole->second, 0);
@@ -178,7 +178,7 @@ class Assigner {
     return true;
   }
 
-  // A concatenation of parts of a state, all of which have been written where they go.
+  // Places a concatenation that updates a state, if all its operands have been written into the state where they belong.
   bool try_joined_in_state(const Node& node, ValueId id) {
     const auto first = node.inputs.empty() ? state_parts_.end() : state_parts_.find(node.inputs[0]);
     if (first == state_parts_.end() || first->second.whole != id) return false;
@@ -211,7 +211,7 @@ class Assigner {
     for (ValueId input : in_place_candidates(node, graph_.value(id).index)) {
       if (!may_overwrite(node, id, input, step)) continue;
       const Location source = location(input);
-      // What stood here is dead: from now on only what this node writes lives in this root.
+      // The old value is dead: from now on only the results of this node live in this root.
       if (!touch(source.root, step).by_outputs) read_until(source.root) = -1;
       settle(id, source.root, source.offset);
       return true;
@@ -229,15 +229,15 @@ class Assigner {
       return false;
     if (root.space == Space::kInput || root.space == Space::kConstant) return false;
     const int32_t home = location(input).root;
-    // Nobody may read any alias of the old bytes later, and this node only through this very input (an
-    // elementwise op reads each element before it writes it, so it may name the input twice).
+    // No alias of the old bytes may be read later, and this node may read them through this input only. (An elementwise op
+    // reads each element before it writes it, so the input may occur twice.)
     const Touched& touched = touched_[static_cast<size_t>(home)];
     if (touched.read_until > step) return false;
     if (!touched.others.empty() || touched.by_outputs) return false;
     return node.op->info.elementwise || touched.reads == 1;
   }
 
-  // A part of a state by the new one, where the node reads other parts besides.
+  // Returns whether a new slice of a state may overwrite the old one. The node may read other slices of the state as well.
   bool may_overwrite_in_state(ValueId id, ValueId input, int step) {
     const auto part = state_parts_.find(id);
     const Location at = location(input);
@@ -252,8 +252,8 @@ class Assigner {
     return is_apart(touched.input) && std::ranges::all_of(touched.others, is_apart);
   }
 
-  // Of tensors that are exchanged each by itself, where they are all of a buffer: gradients of layers that were made
-  // together. The buffer lives on as a whole, so that less would keep what nobody reads.
+  // Returns whether the result of an exchange may overwrite its input, if all inputs together fill their buffer: gradients of
+  // layers that were computed together. If they filled only a part, the buffer would live on and keep bytes that nothing reads.
   bool may_overwrite_part(ValueId id, ValueId input, int step) {
     const int32_t home = location(input).root;
     const Root& root = root_of(input);
@@ -272,9 +272,9 @@ class Assigner {
     return covered == root.bytes;
   }
 
-  // What ranks exchange travels while the steps behind are running, until the next exchange at the latest: memory that
-  // would be used again before then would have these wait. What goes straight into states is awaited at the end alone. It takes
-  // no more than the gradients did that it was made of, which are gone by then.
+  // Keeps the inputs of an exchange alive until the next exchange. An exchange runs while later steps compute; if they reused
+  // its memory earlier, they would have to wait. Exchanges that write only into states are awaited at the end of the run;
+  // keeping their inputs until then takes no more memory than the gradients before them, which are dead by then.
   void keep_what_travels(const Node& node, int step) {
     const bool is_for_states = std::all_of(node.outputs.begin(), node.outputs.end(),
                                            [&](ValueId id) { return root_of(id).space == Space::kState; });
@@ -293,7 +293,7 @@ class Assigner {
     }
   }
 
-  // The new value of a state, written straight into the state once nobody reads the old value any more.
+  // Writes the new value of a state directly into the state if its old value is not read any more.
   bool try_state(ValueId id, int step) {
     const int32_t state = target_state_[static_cast<size_t>(id.index)];
     if (!in_place_ || state < 0 || !is_update(id, state)) return false;
@@ -303,7 +303,7 @@ class Assigner {
     return true;
   }
 
-  // The state's memory for its new value, -1: somebody still reads the old one.
+  // Returns the root of the state for its new value; -1 if the old value is still read.
   int32_t state_root_once_read(int32_t state, ValueId id, int step) {
     const int32_t root = state_root(state, id);
     if (read_until(root) >= step) return -1;
@@ -326,16 +326,16 @@ class Assigner {
   const bool in_place_;
   Aliasing aliasing_;
   std::vector<Touched> touched_;    // by root
-  std::vector<int> next_exchange_;  // by step: of those behind it, else the last step
-  std::vector<int> read_until_;     // by root: last step that reads a value that lives in it now, -1: none
+  std::vector<int> next_exchange_;  // by step: the next exchange after it, or else the last step
+  std::vector<int> read_until_;     // by root: last step that reads a value living in it now; -1: none
   std::unordered_map<int32_t, int32_t> state_roots_;
-  std::set<std::pair<ValueId, int32_t>> updates_;  // of states
-  std::vector<int> last_read_;                     // by value: last step that reads it, -1: none
+  std::set<std::pair<ValueId, int32_t>> updates_;  // pairs of a value and the state that it updates
+  std::vector<int> last_read_;                     // by value id: last step that reads it; -1: none
   std::map<ValueId, JoinedPiece> pieces_;          // by result of an exchange
-  std::map<ValueId, JoinedPiece> state_parts_;     // by part of a state's new value
-  std::vector<int32_t> target_state_;              // by value: state whose memory it may take, -1: none
+  std::map<ValueId, JoinedPiece> state_parts_;     // by slice of a state's new value
+  std::vector<int32_t> target_state_;              // by value id: the state whose memory it may take; -1: none
   const Node* candidates_of_ = nullptr;
-  std::vector<std::vector<ValueId>> candidates_;  // of that node, by output
+  std::vector<std::vector<ValueId>> candidates_;  // for candidates_of_, by output
 };
 
 }  // namespace

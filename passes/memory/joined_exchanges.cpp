@@ -6,9 +6,9 @@
 namespace genesis::passes {
 namespace {
 
-constexpr int64_t kAlignment = 16;  // bytes: what exchanges write in one go
+constexpr int64_t kAlignment = 16;  // bytes that exchanges write at once
 
-// Whether the parts lie one behind the other.
+// Returns whether the operands are contiguous in the result.
 bool joins_dense(const Graph& graph, const Matched<ops::Concat>& concat) {
   const Shape& shape = graph.type(concat.node->outputs[0]).shape;
   const int64_t axis = concat->axis < 0 ? concat->axis + shape.rank() : concat->axis;
@@ -17,7 +17,7 @@ bool joins_dense(const Graph& graph, const Matched<ops::Concat>& concat) {
   return true;
 }
 
-// The result of an exchange that a value is, in this shape or another, where nobody else reads either.
+// Returns the result of an exchange that `value` is a view of, if each of these values has a single reader.
 std::optional<ValueId> sole_exchange(const Graph& graph, const Uses& uses, ValueId value) {
   while (uses.single(value)) {
     const Node* node = producer(graph, value);

@@ -1,6 +1,6 @@
-// Concatenations that are no work: where all that is joined are results of exchanges between ranks that nobody else reads (the
-// weights of layers that are computed together, as q, k and v), each is exchanged to its place in the whole; and where an update
-// of a state writes parts of it over the old ones.
+// Finds concatenations that need no copy. If all operands are results of exchanges between ranks with a single reader (weights
+// of layers that are computed together, such as q, k and v), each is received at its place in the result. If an update of a
+// state writes slices of it, they overwrite the old ones.
 #pragma once
 
 #include <map>
@@ -16,13 +16,13 @@ struct JoinedPiece {
   int64_t offset = 0;
 };
 
-// What a value is all of, in another shape, where a node makes that.
+// Returns the value that `value` is a view of with all its elements, if a node computes it.
 std::optional<ValueId> viewed_whole(const Graph& graph, ValueId value);
 
-// By result of an exchange. Sizes must be known, here and below.
+// Returns the place of each exchange result that is received in place. Sizes must be known, here and below.
 std::map<ValueId, JoinedPiece> joined_exchanges(const Graph& graph);
 
-// Of concatenations that are among `new_states`, by what they join and nobody else reads.
+// Returns the place of each operand with a single reader in the concatenations that are among `new_states`.
 std::map<ValueId, JoinedPiece> joined_parts(const Graph& graph, const std::set<ValueId>& new_states);
 
 }  // namespace genesis::passes

@@ -75,13 +75,13 @@ class PlanMaker {
     return bytes;
   }
 
-  // Of a send, whose result is empty, the input says it.
+  // The result of a send is empty: its input decides.
   bool has_elements(const Node& node) const {
     const std::vector<ValueId>& values = is<ops::Send>(node) ? node.inputs : node.outputs;
     return std::ranges::any_of(values, [&](ValueId value) { return graph_.type(value).bytes() > 0; });
   }
 
-  // Takes the candidate order with the lowest peak; the graph's own wins ties.
+  // Takes the candidate order with the lowest peak; the graph's own order wins ties.
   void choose_order() {
     std::vector<std::vector<NodeId>> candidates = {graph_order(graph_)};
     if (options_.schedule) {
@@ -116,7 +116,7 @@ class PlanMaker {
     return std::max(peak, live + change[order.size()]);
   }
 
-  // A node whose outputs have no elements has nothing to compute, nor to write into a state.
+  // Adds no step for a node whose outputs have no elements: it has nothing to compute or to write into a state.
   void add_step(NodeId id, int position) {
     const Node& node = graph_.node(id);
     if (is_view(node) || !has_elements(node)) return;
@@ -143,7 +143,7 @@ class PlanMaker {
 
   const Location& location(ValueId id) const { return aliasing_.locations[static_cast<size_t>(id.index)]; }
 
-  // Arena references hold the root's number in `index` until assign_offsets() knows its offset.
+  // References to the arena hold the root's number in `index` until assign_offsets() knows its offset.
   BufferRef reference(ValueId id) const {
     const Location& at = location(id);
     const Root& root = aliasing_.roots[static_cast<size_t>(at.root)];
@@ -161,7 +161,7 @@ class PlanMaker {
       plan_.outputs.push_back({output.name, graph_.type(output.value), output_reference(output.value)});
   }
 
-  // An output that stands in a state which a copy overwrites at the end is moved away before.
+  // Moves an output out of a state that a copy overwrites at the end.
   BufferRef output_reference(ValueId value) {
     const BufferRef at = reference(value);
     return at.space == Space::kState && copied_states_.contains(at.index) ? move_to_arena(value, at) : at;
@@ -180,7 +180,7 @@ class PlanMaker {
     std::ranges::sort(plan_.written_states);
   }
 
-  // A value that stands in a state is moved to the arena after all steps: that state may be written then.
+  // Copies a value from a state to the arena after all steps, because that state may be overwritten then.
   BufferRef move_to_arena(ValueId value, const BufferRef& source) {
     const TensorType& type = graph_.type(value);
     const int position = static_cast<int>(order_.size());
@@ -246,14 +246,14 @@ class PlanMaker {
     for (StateCopy& copy : plan_.state_copies) place(copy.source);
   }
 
-  // Lifetimes are positions in the order, where views stand too; a reader of the plan knows steps.
+  // Lifetimes are positions in the order, which includes views; readers of the plan count steps.
   void report_blocks(const std::vector<PlanBuffer>& buffers, const std::vector<int64_t>& offsets,
                      const std::vector<int32_t>& arena_roots) {
     const std::vector<int32_t> written = first_writers();
     for (size_t i = 0; i < buffers.size(); ++i) {
       if (buffers[i].size == 0) continue;
       const bool is_root = i < arena_roots.size();
-      const auto step = static_cast<int32_t>(i - arena_roots.size());  // of scratch
+      const auto step = static_cast<int32_t>(i - arena_roots.size());  // if the buffer is scratch memory
       plan_.blocks.push_back(
           {.name = name_of_buffer(i, arena_roots),
            .offset = offsets[i],
@@ -263,7 +263,7 @@ class PlanMaker {
     }
   }
 
-  // By root: the step that first writes it. Before offsets are known, an arena reference holds its root.
+  // Returns the step that first writes each root. Before offsets are known, an arena reference holds its root.
   std::vector<int32_t> first_writers() const {
     std::vector<int32_t> writers(aliasing_.roots.size(), -1);
     for (size_t i = plan_.steps.size(); i-- > 0;)
@@ -277,7 +277,7 @@ class PlanMaker {
     return static_cast<int32_t>(end - step_positions_.begin()) - 1;
   }
 
-  // The position with the most live bytes, and what lives there.
+  // Reports the position with the most live bytes and the buffers that are alive there.
   void report_peak(const std::vector<PlanBuffer>& buffers, const std::vector<int32_t>& arena_roots) {
     std::vector<int64_t> change(order_.size() + 3, 0);
     for (const PlanBuffer& buffer : buffers) {
@@ -298,7 +298,7 @@ class PlanMaker {
                              [](const PeakTensor& a, const PeakTensor& b) { return a.bytes > b.bytes; });
   }
 
-  // Buffers are the roots of the arena, and behind them one for each step's scratch.
+  // Buffers are the roots of the arena, followed by each step's scratch memory.
   std::string name_of_buffer(size_t index, const std::vector<int32_t>& arena_roots) const {
     if (index < arena_roots.size()) return name_of_root(arena_roots[index]);
     return plan_.steps[index - arena_roots.size()].authored + " (scratch)";
@@ -315,14 +315,14 @@ class PlanMaker {
   const uint32_t variation_;
   const int64_t search_budget_;
   Plan plan_;
-  std::vector<int64_t> scratch_;  // by node
+  std::vector<int64_t> scratch_;  // by node id
   std::vector<NodeId> order_;
-  std::set<int32_t> copied_states_;  // those that plan_.state_copies writes
+  std::set<int32_t> copied_states_;  // states that plan_.state_copies writes
   std::vector<int> step_positions_;  // by step: its position in the order
   Aliasing aliasing_;
 };
 
-// Within a two-thousandth of the bytes that must be alive at once.
+// Returns whether the arena exceeds the bytes that must be alive at once by at most 1/2000.
 bool is_close(const Plan& plan) {
   return plan.arena_bytes - plan.lower_bound_bytes <= plan.lower_bound_bytes / 2000;
 }
@@ -333,9 +333,8 @@ std::vector<NodeId> planned_order(const Graph& graph, const Target& target, cons
   return PlanMaker(graph, target, options).order();
 }
 
-// An order may hold few bytes at its peak and yet leave gaps: another one that is as good may not. Trying
-// orders is quick and searching is not, so the search is for the best of them, and only where gaps remain
-// that are worth it.
+// An order with a low peak may still leave gaps that another equally good order does not. Trying orders is cheap and searching
+// offsets is not, so the search only runs for the best order, and only if the remaining gaps are worth it.
 Plan make_plan(const Graph& graph, const Target& target, const PlanOptions& options) {
   Plan best = PlanMaker(graph, target, options).make();
   uint32_t chosen = 0;

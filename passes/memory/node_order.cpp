@@ -15,7 +15,7 @@ namespace {
 size_t at(NodeId id) { return static_cast<size_t>(id.index); }
 size_t at(ValueId id) { return static_cast<size_t>(id.index); }
 
-// Bytes a value takes in the arena; views take none of their own.
+// Returns the bytes that a value takes in the arena; views take none.
 int64_t bytes_of(const Graph& graph, ValueId id) {
   const ValueInfo& value = graph.value(id);
   if (value.kind != ValueKind::kNode) return 0;
@@ -26,14 +26,14 @@ int64_t bytes_of(const Graph& graph, ValueId id) {
 
 constexpr NodeId kNobody{-1};
 
-// A node that makes something out of nothing that the arena holds (constants, arange, a cast of a weight):
-// running it early only keeps its result alive longer.
+// Returns whether the node reads nothing from the arena (constants, arange, a cast of a weight): running it early only keeps
+// its result alive longer.
 bool needs_no_arena(const Graph& graph, const Node& node) {
   return std::ranges::all_of(node.inputs,
                              [&](ValueId id) { return graph.value(id).kind != ValueKind::kNode; });
 }
 
-// All its inputs are there from the beginning, or made of what is.
+// Returns whether all inputs are states, inputs or constants, or are computed from these by one node.
 bool is_made_of_states(const Graph& graph, const Node& node) {
   return std::ranges::all_of(node.inputs, [&](ValueId id) {
     const ValueInfo& value = graph.value(id);
@@ -41,9 +41,9 @@ bool is_made_of_states(const Graph& graph, const Node& node) {
   });
 }
 
-// By node: the one that it has to stand before, because the graph has it there: what ranks exchange of states (a layer's
-// weights) while the nodes from there on compute. Otherwise the best place to gather a weight would be right before its
-// reader, which would wait for it.
+// Returns, for each exchange of states (a layer's weights), the node that it must precede because it does in the graph: the
+// exchange runs while the nodes from there on compute. kNobody for other nodes. By live bytes alone, the best place for the
+// exchange would be right before its reader, which would have to wait.
 std::vector<NodeId> begun_before(const Graph& graph) {
   std::vector<NodeId> behind(graph.nodes().size(), kNobody);
   std::vector<size_t> exchanges;
@@ -59,7 +59,7 @@ std::vector<NodeId> begun_before(const Graph& graph) {
   return behind;
 }
 
-// Emits nodes in graph order, holding back the movable ones until somebody needs them.
+// Emits nodes in graph order, but delays the movable ones until a node needs them.
 class LateOrder {
  public:
   explicit LateOrder(const Graph& graph) : graph_(graph), done_(graph.nodes().size(), false) {}
@@ -69,12 +69,12 @@ class LateOrder {
       if (!needs_no_arena(graph_, graph_.nodes()[i]) || graph_.nodes()[i].op->info.collective)
         emit({static_cast<int32_t>(i)});
     for (size_t i = 0; i < graph_.nodes().size(); ++i)
-      emit({static_cast<int32_t>(i)});  // those only outputs need
+      emit({static_cast<int32_t>(i)});  // nodes that only outputs need
     return std::move(order_);
   }
 
  private:
-  // Movable nodes have no inputs from nodes, so one level is all there is.
+  // Movable nodes have no inputs from nodes, so one level of recursion is enough.
   void emit(NodeId id) {
     if (done_[at(id)]) return;
     for (ValueId input : graph_.node(id).inputs)
@@ -92,8 +92,7 @@ class LateOrder {
   std::vector<NodeId> order_;
 };
 
-// List scheduling: of the nodes whose inputs are there, the one that lowers the live bytes most (or raises
-// them least).
+// List scheduling: of the ready nodes runs the one that lowers the live bytes most (or raises them least).
 class GreedyOrder {
  public:
   GreedyOrder(const Graph& graph, uint32_t variation)
@@ -135,10 +134,10 @@ class GreedyOrder {
   }
 
  private:
-  using Key = std::tuple<int64_t, uint32_t, int32_t>;  // growth of live bytes; a turn; then the graph's order
+  using Key = std::tuple<int64_t, uint32_t, int32_t>;  // growth of live bytes, tie-breaker, the graph's order
 
-  // A state can be updated in place once the last reader of its old value is done. Readers that stand behind
-  // the update may need it, and are not waited for.
+  // Puts updates of states after the readers of the old value, so that the state can be updated in place. Readers after the
+  // update in the graph may depend on it and are not waited for.
   void hold_updates_back() {
     std::map<int32_t, ValueId> states;
     for (size_t i = 0; i < graph_.values().size(); ++i)
@@ -155,7 +154,7 @@ class GreedyOrder {
     }
   }
 
-  // Between the node it stands before and the one that the exchange ahead stands before.
+  // Keeps each exchange of states between the node that it must precede and the node that the previous exchange must precede.
   void hold_exchanges() {
     const std::vector<NodeId> behind = begun_before(graph_);
     NodeId before = kNobody, next = kNobody;
@@ -168,13 +167,13 @@ class GreedyOrder {
     }
   }
 
-  // Where ranks have graphs that differ, what stands ahead of an exchange is what a rank does until its peer is ready: later it
-  // would take less memory, and have the ranks wait for each other in turn.
+  // If ranks have different graphs, keeps every node before the exchange that follows it: it is the work of this rank until the
+  // peer is ready. Running it later would save memory, but the ranks would wait for each other in turn.
   void keep_between_exchanges() {
     const std::vector<Precedence> order = order_of_exchanges(graph_);
     if (order.empty()) return;
     NodeId last = kNobody;
-    std::vector<NodeId> behind;  // the last exchange
+    std::vector<NodeId> behind;  // nodes after the last exchange
     for (size_t i = 0; i < graph_.nodes().size(); ++i) {
       const NodeId id{static_cast<int32_t>(i)};
       const bool is_exchange = graph_.node(id).op->info.collective;
@@ -210,7 +209,7 @@ class GreedyOrder {
 
   Key key(NodeId id) const { return {growth_[at(id)], turn(id), id.index}; }
 
-  // Which of equally good nodes comes first: the graph's order, or one of many others.
+  // Breaks ties between equally good nodes: by the graph's order, or by one of many others.
   uint32_t turn(NodeId id) const {
     return variation_ == 0 ? 0
                            : (static_cast<uint32_t>(id.index) + 1) * 2654435761u * (2 * variation_ + 1) >> 16;
@@ -226,7 +225,7 @@ class GreedyOrder {
       if (--waiting_[at(update)] == 0) ready_.insert(key(update));
   }
 
-  // One reader less: the last one left now frees it, so its key changes.
+  // Counts one reader less. The last remaining reader now frees the value, so its key changes.
   void release(ValueId value) {
     if (--left_[at(value)] != 1 || bytes_[at(value)] == 0) return;
     const auto& readers = readers_[at(value)];
@@ -239,13 +238,13 @@ class GreedyOrder {
 
   const Graph& graph_;
   const uint32_t variation_;
-  std::vector<std::vector<NodeId>> readers_;    // by value
-  std::vector<std::vector<NodeId>> followers_;  // by node: what waits for it besides its readers
-  std::vector<int> waiting_;     // by node: inputs not made yet, and readers of the state it updates
-  std::vector<int64_t> growth_;  // by node: of the live bytes, if it ran next
-  std::vector<bool> done_;       // by node
-  std::vector<int64_t> bytes_;   // by value
-  std::vector<int> left_;        // by value: readers that have not run
+  std::vector<std::vector<NodeId>> readers_;    // by value id
+  std::vector<std::vector<NodeId>> followers_;  // by node id: nodes that wait for it besides its readers
+  std::vector<int> waiting_;     // by node id: number of nodes that must run first
+  std::vector<int64_t> growth_;  // by node id: growth of the live bytes if it ran next
+  std::vector<bool> done_;       // by node id
+  std::vector<int64_t> bytes_;   // by value id
+  std::vector<int> left_;        // by value id: readers that have not run
   std::set<Key> ready_;
 };
 

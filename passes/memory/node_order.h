@@ -1,10 +1,10 @@
-// The order in which nodes run, chosen to keep few bytes alive: the first half of memory planning lowers the
-// bound that offsets can only meet. Results do not depend on it.
+// Chooses the order of nodes that keeps few bytes alive: the first half of memory planning, which lowers the bound that offsets
+// can at best reach. Results do not depend on it.
 //
-// Candidates: the order of the graph, the same with every node as late as its first reader allows, and a
-// greedy list schedule that always runs the ready node which frees most. make_plan takes the one with the
-// lowest peak; the graph's own order wins ties, since authors write sensible ones. What ranks exchange of states alone, which
-// is weights of which each has a part, stays before the node it stands before in the graph (passes/distribution/place_gathers).
+// Candidates: the order of the graph, the same with every node as late as its first reader allows, and a greedy list schedule
+// that always runs the ready node which frees most. make_plan takes the one with the lowest peak; the graph's own order wins
+// ties, since authors write sensible ones. Exchanges of sharded weights stay before the node that they precede in the graph
+// (passes/distribution/place_gathers).
 #pragma once
 
 #include <vector>
@@ -14,9 +14,9 @@
 namespace genesis::passes {
 
 std::vector<NodeId> graph_order(const Graph& graph);
-// Every node right before the first node that needs it, as far as that lets inputs die no later.
+// Moves nodes that read nothing from the arena right before the first node that needs them.
 std::vector<NodeId> late_order(const Graph& graph);
-// Variations differ in which of equally good nodes comes first; 0 is the graph's order.
+// Variations differ in the order of equally good nodes; 0 keeps the graph's order.
 std::vector<NodeId> greedy_order(const Graph& graph, uint32_t variation = 0);
 
 }  // namespace genesis::passes

@@ -16,8 +16,8 @@
 namespace genesis::passes {
 namespace {
 
-// A gradient that makes `output` again, and who then reads it from there. Where that is a part of the rows, readers want
-// what ranks gather of it: those nodes are repeated.
+// A gradient that recomputes `output`, and the readers that read it from there. If the output is a shard of rows, readers need
+// the gathered rows; `repeated` are the nodes that gather them again.
 struct Again {
   NodeId gradient;
   const Node* forward;
@@ -31,7 +31,7 @@ bool is_set(const Node& node, std::string_view attribute) {
   return value && std::get<bool>(*value);
 }
 
-// The op whose output a gradient can make; null for other nodes.
+// Returns the op whose output a gradient can recompute; null for other nodes.
 const OpDef* forward_op(const Node& node) {
   if (is<ops::SwigluGrad>(node)) return &op_def<ops::Swiglu>();
   if (is<ops::RmsNormGrad>(node)) return &op_def<ops::RmsNorm>();
@@ -40,7 +40,7 @@ const OpDef* forward_op(const Node& node) {
 
 bool is_gradient(const Node& node) { return forward_op(node) && !is_set(node, "with_output"); }
 
-// What of the forward node's inputs its gradient reads: all but dy, or of a norm x and weight.
+// Returns the inputs of the forward node that its gradient reads: all but dy for swiglu, x and weight for a norm.
 std::vector<ValueId> forward_inputs(const Node& gradient) {
   std::vector<ValueId> inputs = gradient.inputs;
   if (is<ops::SwigluGrad>(gradient))
@@ -51,7 +51,7 @@ std::vector<ValueId> forward_inputs(const Node& gradient) {
   return inputs;
 }
 
-// Norms over the same axes with the same eps.
+// Returns whether both are norms over the same axes with the same eps.
 bool is_alike(const Node& forward, const Node& gradient) {
   for (const char* name : {"eps", "num_axes", "has_weight"}) {
     const AttrValue *a = forward.attributes.find(name), *b = gradient.attributes.find(name);
@@ -60,7 +60,7 @@ bool is_alike(const Node& forward, const Node& gradient) {
   return true;
 }
 
-// The node that `gradient` differentiates.
+// Returns the node that `gradient` differentiates; null if there is none.
 const Node* forward_of(const Graph& graph, const Uses& uses, const Node& gradient) {
   const std::vector<ValueId> inputs = forward_inputs(gradient);
   for (NodeId id : uses.readers(inputs[0])) {
@@ -72,7 +72,7 @@ const Node* forward_of(const Graph& graph, const Uses& uses, const Node& gradien
   return nullptr;
 }
 
-// Outputs and updates.
+// Returns the values of outputs and updates.
 std::set<ValueId> kept_values(const Graph& graph) {
   std::set<ValueId> kept;
   for (const NamedValue& output : graph.outputs()) kept.insert(output.value);
@@ -80,13 +80,13 @@ std::set<ValueId> kept_values(const Graph& graph) {
   return kept;
 }
 
-// Rows of all ranks along "tensor" (passes/distribution/sequence_shards.cpp).
+// Returns whether the node gathers the rows of all ranks along "tensor" (passes/distribution/sequence_shards.cpp).
 bool is_gather(const Node& node) {
   const auto gather = match<ops::AllGather>(node);
   return gather && gather->axis == kTensorAxis && node.inputs.size() == 1;
 }
 
-// What no gradient needs may wait for one: no two of them can wait for each other.
+// Adds only readers that no gradient depends on: so no two gradients can wait for each other.
 void add_readers(const Graph& graph, const Uses& uses, const std::vector<bool>& needed, ValueId value,
                  bool is_gathered, Again& again) {
   for (const NodeId reader : uses.readers(value)) {
@@ -104,7 +104,7 @@ void add_readers(const Graph& graph, const Uses& uses, const std::vector<bool>& 
 
 std::vector<Again> find(const Graph& graph, const Uses& uses) {
   const std::vector<bool> live = live_nodes(graph);
-  std::vector<NodeId> gradients, awaited;  // awaited: by gradients, or by another rank
+  std::vector<NodeId> gradients, awaited;  // gradients and nodes that another rank waits for
   for (size_t i = 0; i < live.size(); ++i) {
     const NodeId id{static_cast<int32_t>(i)};
     const bool is_one = live[i] && is_gradient(graph.node(id));
@@ -125,7 +125,7 @@ std::vector<Again> find(const Graph& graph, const Uses& uses) {
   return found;
 }
 
-// The nodes as they stand, but for readers that have to wait for a gradient behind them.
+// Returns the nodes in their order, except for readers that must wait for a later gradient.
 std::vector<NodeId> order_of(const Graph& graph, const std::vector<Again>& all) {
   std::vector<NodeId> nodes;
   std::vector<Precedence> precedences = order_of_exchanges(graph);
@@ -140,7 +140,7 @@ std::vector<NodeId> order_of(const Graph& graph, const std::vector<Again>& all) 
   return in_order(nodes, precedences);
 }
 
-// The gradient with what makes the output of `forward` again.
+// Emits the gradient with the output of `forward` as an additional result.
 Value emit(Rewriter& rewriter, const Node& gradient, const Node& forward) {
   std::vector<Value> inputs = rewriter.map(gradient.inputs);
   Attributes attributes = gradient.attributes;

@@ -11,13 +11,13 @@ namespace genesis::passes {
 namespace {
 
 constexpr int kMaxAttempts = 6;
-constexpr size_t kMaxTries = 64;  // moves looked at before giving up on a peak
+constexpr size_t kMaxTries = 64;  // moves that are tried before giving up on a peak
 
 bool is_better(const RematSchedule::Liveness& now, const RematSchedule::Liveness& before) {
   return now.peak < before.peak || (now.peak == before.peak && now.items_at_peak < before.items_at_peak);
 }
 
-// The first move that lowers the peak, or the number of places where it is reached.
+// Applies the first move that lowers the peak, or the number of places with that peak.
 bool lower_peak(RematSchedule& schedule, RematSchedule::Liveness& liveness) {
   const std::vector<RematSchedule::Move> moves = schedule.moves(liveness);
   for (size_t i = 0; i < std::min(moves.size(), kMaxTries); ++i) {
@@ -32,7 +32,7 @@ bool lower_peak(RematSchedule& schedule, RematSchedule::Liveness& liveness) {
   return false;
 }
 
-// Takes back repeated items that later moves have made needless, the dearest first.
+// Removes repeated items that later moves have made unnecessary, the most expensive first.
 void take_back(RematSchedule& schedule, int64_t most) {
   std::vector<std::pair<double, NodeId>> repeated;
   for (size_t i = 0; i < schedule.items().size(); ++i)
@@ -51,7 +51,7 @@ void take_back(RematSchedule& schedule, int64_t most) {
     }
 }
 
-// As far as `aim`, or as it goes.
+// Lowers the peak to `aim`, or as far as possible.
 bool reduce(RematSchedule& schedule, int64_t aim) {
   RematSchedule::Liveness liveness = schedule.liveness();
   while (liveness.peak > aim)
@@ -63,7 +63,7 @@ bool reduce(RematSchedule& schedule, int64_t aim) {
 
 Graph graph_of(const Graph& graph, const RematSchedule& schedule) {
   Rewriter rewriter(graph);
-  std::vector<Value> made;  // by value of the schedule
+  std::vector<Value> made;  // by value id of the schedule
   const auto set = [&](RematSchedule::Id id, Value value) {
     made.resize(std::max(made.size(), static_cast<size_t>(id) + 1));
     made[static_cast<size_t>(id)] = value;
@@ -84,7 +84,7 @@ Graph graph_of(const Graph& graph, const RematSchedule& schedule) {
     const std::span<const RematSchedule::Id> outputs = schedule.items().outputs(item);
     for (size_t i = 0; i < outputs.size(); ++i) set(outputs[i], rewriter.map(node.outputs[i]));
   }
-  // Outputs and updates are what the original nodes made.
+  // Outputs and updates use the results of the original nodes.
   for (const NamedValue& output : graph.outputs())
     if (graph.value(output.value).kind == ValueKind::kNode)
       rewriter.replace(output.value, made[static_cast<size_t>(output.value.index)]);
@@ -95,7 +95,7 @@ Graph graph_of(const Graph& graph, const RematSchedule& schedule) {
 }
 
 [[noreturn]] void fail_budget(int64_t budget, const Plan& plan) {
-  const auto both = [](int64_t bytes) {  // a budget has to be given to the byte
+  const auto both = [](int64_t bytes) {  // in bytes, too: a budget may be given to the byte
     return fmt::format("{} ({} bytes)", human_bytes(bytes), bytes);
   };
   fail(
@@ -113,7 +113,7 @@ Graph rematerialise(const Graph& graph, const PassContext& context) {
   Plan plan = make_plan(graph, target);
   if (plan.arena_bytes <= budget) return copy_graph(graph, graph.model());
   RematSchedule schedule(graph, planned_order(graph, target), target);
-  // The schedule's count leaves out what offsets cannot reach: the difference is taken off the aim.
+  // The schedule does not count gaps between offsets, so the aim is lowered by the difference.
   int64_t aim = budget;
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     const bool met = reduce(schedule, aim);

@@ -12,9 +12,9 @@
 namespace genesis::passes {
 namespace {
 
-constexpr double kMinWork = 1;  // nothing is free
+constexpr double kMinWork = 1;  // no node counts as free
 constexpr size_t kMaxMoveItems = 256;
-// A small operand is kept alive for longer rather than made again.
+// An operand that is at most 1/8 of the buffer is kept alive for longer instead of being recomputed.
 constexpr int64_t kSmallOperand = 8;
 
 size_t at(int32_t id) { return static_cast<size_t>(id); }
@@ -67,7 +67,7 @@ std::shared_ptr<const RematSchedule::Nodes> RematSchedule::facts_of(const Graph&
   return facts;
 }
 
-// Values keep their numbers of the graph, so that those of the tables come before any item needs them.
+// Values keep their numbers of the graph; inputs, states and constants get their buffers before any item needs them.
 void RematSchedule::add_table_values() {
   for (size_t i = 0; i < graph().values().size(); ++i) {
     const ValueId id{static_cast<int32_t>(i)};
@@ -89,11 +89,11 @@ void RematSchedule::add_item(NodeId id) {
   items_.add(id, inputs, outputs);
 }
 
-// 0 for a value that is written straight into the state it updates.
+// Returns 0 for a value that is written directly into the state it updates.
 int64_t RematSchedule::bytes_of(const Node& node, size_t output) const {
   const ValueId id = node.outputs[output];
   const auto [first, last] = nodes_->updates.equal_range(id);
-  if (first != last && node.op->info.collective) return 0;  // what is gathered in the end
+  if (first != last && node.op->info.collective) return 0;  // a parameter that is gathered at the end
   for (auto update = first; update != last; ++update) {
     for (const InPlace& pair : nodes_->in_place[at(graph().value(id).producer.index)]) {
       const ValueInfo& input = graph().value(node.inputs[at(pair.input)]);
@@ -157,7 +157,7 @@ RematSchedule::Liveness RematSchedule::liveness() const {
   return l;
 }
 
-// Of inputs that die here and whose memory a result takes over.
+// Returns the bytes of inputs that die here and whose memory a result takes over.
 int64_t RematSchedule::reused_bytes(int i, const Liveness& l, std::vector<int>& taken_at) const {
   const Item& item = items_[at(i)];
   const std::span<const Id> inputs = items_.inputs(item), outputs = items_.outputs(item);
@@ -172,10 +172,10 @@ int64_t RematSchedule::reused_bytes(int i, const Liveness& l, std::vector<int>& 
   return bytes;
 }
 
-// Collects what must be run again to have a buffer's values before an item.
+// Collects the nodes that must be repeated to have a buffer's values before an item.
 class RematSchedule::MoveMaker {
  public:
-  // `read`: of the buffer, from there on, in order.
+  // `read` lists the buffer's values that are read from there on, in order.
   MoveMaker(const RematSchedule& schedule, const Liveness& liveness, Id buffer, int from,
             const std::vector<Id>& read)
       : s_(schedule), l_(liveness), read_(read), next_(static_cast<Id>(schedule.values_.size())) {
@@ -184,7 +184,7 @@ class RematSchedule::MoveMaker {
     move_.saved = s_.buffer(buffer).bytes;
   }
 
-  // Empty where it takes too much.
+  // Returns nothing if the move would take too many nodes or save no bytes.
   std::optional<Move> make() {
     std::vector<Id> wanted;
     for (Id value : read_)
@@ -200,7 +200,7 @@ class RematSchedule::MoveMaker {
   }
 
  private:
-  // Views of the buffer that are made later follow what they view.
+  // Views of the buffer that are computed later follow the values that they view.
   bool was_made_before(Id value) const { return item_of(value) < move_.from; }
 
   int item_of(Id value) const { return l_.made_at[at(value)]; }
@@ -211,7 +211,7 @@ class RematSchedule::MoveMaker {
            l_.last[at(b)] >= move_.from;
   }
 
-  // The value to read instead before the item `from`; -1: it takes too much.
+  // Returns the value to read instead before the item `from`; -1 if this takes too many nodes.
   Id need(Id value) {
     if (s_.buffer(s_.buffer_of(value)).table) return value;
     if (const auto made = made_.find(s_.original(value).index); made != made_.end()) return made->second;
@@ -233,7 +233,7 @@ class RematSchedule::MoveMaker {
     if (move_.items.size() >= kMaxMoveItems) return -1;
     const NodeId id = s_.graph().value(s_.original(value)).producer;
     const Node& node = s_.graph().node(id);
-    if (has_peer(*node.op)) return -1;  // nobody sends twice
+    if (has_peer(*node.op)) return -1;  // a send or recv cannot be repeated
     std::vector<Id> inputs, outputs;
     for (Id input : s_.items_.inputs(s_.items_[at(item_of(value))])) {
       inputs.push_back(need(input));
@@ -257,14 +257,14 @@ class RematSchedule::MoveMaker {
   const std::vector<Id>& read_;
   Move move_;
   Id next_;
-  std::map<int32_t, Id> made_;  // by value of the graph
+  std::map<int32_t, Id> made_;  // by value id of the graph
 };
 
 std::vector<RematSchedule::Move> RematSchedule::moves(const Liveness& l) const {
-  // The first reader after the peak; buffers that the peak itself makes or reads are of no use.
+  // next: the first reader after the peak. Buffers that the item at the peak itself writes or reads are excluded.
   std::vector<int> next(buffers_.size(), -1);
   const int end = static_cast<int>(items_.size());
-  std::vector<std::vector<Id>> read(buffers_.size());  // after the peak
+  std::vector<std::vector<Id>> read(buffers_.size());  // values read after the peak
   for (int i = std::min(l.at + 1, end); i < end; ++i)
     for (Id value : items_.inputs(items_[at(i)])) {
       if (next[at(buffer_of(value))] < 0) next[at(buffer_of(value))] = i;
@@ -306,7 +306,7 @@ void RematSchedule::apply(const Move& move) {
   renew_views(at(move.from));
 }
 
-// Views lie where what they view lies.
+// Gives views the buffers of the values that they view.
 void RematSchedule::renew_views(size_t from) {
   for (size_t i = from; i < items_.size(); ++i)
     if (is_view(items_[i].node))
@@ -316,7 +316,7 @@ void RematSchedule::renew_views(size_t from) {
 void RematSchedule::drop(int index) {
   const Item item = items_[at(index)];
   GENESIS_ASSERT(item.again);
-  // The same results, made last before this item.
+  // `before` computes the same results and is the last item before this one that does.
   const Item* before = nullptr;
   for (int i = index; i-- > 0 && !before;)
     if (items_[at(i)].node == item.node) before = &items_[at(i)];

@@ -1,7 +1,6 @@
-// The working copy that rematerialisation searches in: the order of a graph's nodes in which some stand
-// again, right before a later reader, and how many bytes are alive at each place. Counts as make_plan does:
-// views take no memory, results may overwrite inputs that die, updates are written into their state. Used by
-// remat.
+// The working copy that rematerialization searches in: an order of a graph's nodes in which some are repeated right before a
+// later reader, and the bytes alive at each position. Counts like make_plan: views take no memory, results may overwrite inputs
+// that die, updates are written into their state.
 #pragma once
 
 #include <map>
@@ -16,17 +15,17 @@ namespace genesis::passes {
 
 class RematSchedule {
  public:
-  // Numbers of values and buffers here; the first ones are those of the graph.
+  // Numbers of values and of buffers; the first values are those of the graph.
   using Id = int32_t;
 
   struct Item {
     NodeId node;
-    int32_t first = 0;  // of its values: the inputs, and the outputs behind them
+    int32_t first = 0;  // index of its first value: inputs, then outputs
     int32_t inputs = 0, outputs = 0;
-    bool again = false;  // a node that stands elsewhere too
+    bool again = false;  // a repeated node
   };
 
-  // Items with their values in one list: a schedule is copied for every move that is tried.
+  // Items with their values in one list, because a schedule is copied for every move that is tried.
   class Items {
    public:
     const std::vector<Item>& list() const { return list_; }
@@ -47,28 +46,28 @@ class RematSchedule {
     static size_t at(const Item& item) { return static_cast<size_t>(item.first); }
 
     std::vector<Item> list_;
-    std::vector<Id> values_ = {0};  // never empty, so that an item without values has a place, too
+    std::vector<Id> values_ = {0};  // never empty, so that an item without values has a valid index
   };
 
-  // Bytes alive at each item, scratch included, and where a buffer is alive.
+  // Bytes alive at each item, including scratch memory, and the lifetime of each buffer.
   struct Liveness {
-    std::vector<int64_t> live;     // by item, and after the last
-    std::vector<int> first, last;  // by buffer: the items that make it and read it last; -1: nobody
+    std::vector<int64_t> live;     // by item, and after the last one
+    std::vector<int> first, last;  // by buffer: the items that first write it and last read it; -1: none
     std::vector<int> made_at;      // by value: the item that makes it; -1: none
     int64_t peak = 0;
     int at = 0;  // the first item with `peak` bytes
     int items_at_peak = 0;
   };
 
-  // Drops a buffer after its last reader before an item, and makes it again from there.
+  // Drops a buffer after its last reader before item `from`, and recomputes it there.
   struct Move {
     Id buffer = -1;
-    int from = 0;                            // the item before which the new nodes stand
+    int from = 0;                            // the item before which the new items are inserted
     Items items;                             // in order
-    std::vector<ValueId> originals;          // of the values the new items make
-    std::vector<std::pair<Id, Id>> renamed;  // what readers from there on read instead
-    double work = 0;                         // that making it again takes
-    int64_t saved = 0;                       // at the peak
+    std::vector<ValueId> originals;          // graph values of the values that the new items make
+    std::vector<std::pair<Id, Id>> renamed;  // pairs (old, new): readers from `from` on read the new value
+    double work = 0;                         // work to recompute it
+    int64_t saved = 0;                       // bytes saved at the peak
     double worth() const { return static_cast<double>(saved) / work; }
   };
 
@@ -78,12 +77,12 @@ class RematSchedule {
   ValueId original(Id value) const { return values_[static_cast<size_t>(value)].original; }
 
   Liveness liveness() const;
-  // What could be done about the peak, most bytes saved for the work first.
+  // Returns the moves that may lower the peak, by bytes saved per work, best first.
   std::vector<Move> moves(const Liveness& liveness) const;
   void apply(const Move& move);
-  // Lets the readers of a repeated item read the results made last before it, and drops the item.
+  // Makes the readers of a repeated item read the last earlier results of its node, and removes the item.
   void drop(int item);
-  // Of making an item's values: operations of products, of which a byte of memory counts as some (Target).
+  // Returns the work of an item: operations of products, plus bytes of memory times Target::flops_per_byte_again.
   double work_of(int item) const {
     return nodes_->work[static_cast<size_t>(items_[static_cast<size_t>(item)].node.index)];
   }
@@ -92,11 +91,11 @@ class RematSchedule {
   struct ScheduledValue {
     ValueId original;
     Id buffer = -1;
-    Id next = -1;  // the next copy of the same graph value, which is the first of the list; -1: last
+    Id next = -1;  // the next copy of the same graph value, the first of which is the original; -1: none
   };
   struct Buffer {
     int64_t bytes = 0;
-    bool table = false;   // an input, a state or a constant: always there, in memory of its own
+    bool table = false;   // an input, state or constant: always there, in its own memory
     bool pinned = false;  // an output or an update: alive to the end
   };
   class MoveMaker;
@@ -109,11 +108,11 @@ class RematSchedule {
   bool is_view(NodeId node) const { return nodes_->is_view[static_cast<size_t>(node.index)]; }
   Id buffer_of(Id value) const { return values_[static_cast<size_t>(value)].buffer; }
   const Buffer& buffer(Id id) const { return buffers_[static_cast<size_t>(id)]; }
-  // `taken_at`, by buffer: the last item that gave it on or took one over.
+  // `taken_at` holds, by buffer, the last item that passed it on or took it over.
   int64_t reused_bytes(int item, const Liveness& liveness, std::vector<int>& taken_at) const;
   void renew_views(size_t from);
 
-  // What does not change while a schedule does, by node.
+  // Holds facts by node that stay the same when the schedule changes.
   struct Nodes {
     const Graph& graph;
     int64_t alignment;
@@ -121,7 +120,7 @@ class RematSchedule {
     std::vector<double> work;
     std::vector<int64_t> scratch;
     std::vector<std::vector<InPlace>> in_place;
-    std::multimap<ValueId, int32_t> updates;  // the states that take a value
+    std::multimap<ValueId, int32_t> updates;  // states that a value updates
   };
   static std::shared_ptr<const Nodes> facts_of(const Graph& graph, const Target& target);
   const Graph& graph() const { return nodes_->graph; }

@@ -1,4 +1,3 @@
-// See the header.
 #include "passes/memory/offsets/ejection_search.h"
 
 #include <algorithm>
@@ -8,7 +7,8 @@
 namespace genesis::passes {
 namespace {
 
-// Large blocks are harder to place again, so they weigh more; measured: less than area, more than its root.
+// Large blocks are harder to place again, so they weigh more. Measured: the best weight is less than the area and more than its
+// square root.
 constexpr double kAreaExponent = 0.7;
 constexpr double kHeaviest = 1e6;
 constexpr size_t kBlocksPerStepToSettle = 100, kFewestStepsToSettle = 5;
@@ -19,7 +19,7 @@ double area(const Block& block) {
 
 constexpr int64_t kNowhere = std::numeric_limits<int64_t>::max();
 
-// Two chains of comparisons instead of one: this loop is most of the cost of settling.
+// Uses two chains of comparisons instead of one: this loop takes most of the time of settling.
 int64_t highest(const int64_t* tops, int32_t count) {
   int64_t even = tops[0], odd = tops[count - 1];
   for (int32_t i = 0; i + 1 < count; i += 2) {
@@ -70,7 +70,7 @@ bool EjectionSearch::run(WorkMeter& meter) {
   return true;
 }
 
-// The largest waiting block or a random one, about equally often.
+// Inserts the largest waiting block or a random one, each about half of the time.
 bool EjectionSearch::insert_one(WorkMeter& meter) {
   auto chosen = waiting_.begin() + static_cast<int64_t>(random_.below(waiting_.size()));
   if (random_.next() & 1)
@@ -93,7 +93,7 @@ bool EjectionSearch::insert_one(WorkMeter& meter) {
   return meter.spend(work);
 }
 
-// At offset x a placed block [o, e) is in the way of a block of size s when o - s < x < e.
+// At offset x, a placed block [o, e) overlaps a block of size s if o - s < x < e.
 void EjectionSearch::collect_edges(int32_t block) {
   const int64_t size = problem_.blocks[block].size;
   enters_.clear();
@@ -111,7 +111,7 @@ void EjectionSearch::collect_edges(int32_t block) {
   leaves_.push_back({kNowhere, 0});
 }
 
-// Sweeps over the offsets that touch another block or an end of the arena; ties are broken at random.
+// Sweeps over the offsets at which the block touches another block or an end of the arena; breaks ties at random.
 int64_t EjectionSearch::cheapest_offset(int32_t block, int64_t& cost) {
   collect_edges(block);
   const int64_t highest = ceiling_ - problem_.blocks[block].size;
@@ -145,8 +145,8 @@ void EjectionSearch::measure_depths(bool downwards) {
     r.depth = !placed_[r.block] ? kNowhere : downwards ? offsets_[r.block] : ceiling_ - end(r.block);
 }
 
-// Lets every placed block fall to the floor, or rise to the ceiling, as far as the others allow: gaps flow
-// together. Seen from the end it moves to, a block begins at `depth`.
+// Moves every placed block to the bottom, or to the ceiling, as far as the others allow, so that gaps join. `depth` is a
+// block's distance from the end it moves to.
 void EjectionSearch::settle(bool downwards) {
   std::vector<Ranked>& order = downwards ? falling_ : rising_;
   measure_depths(downwards);

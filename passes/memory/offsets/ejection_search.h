@@ -1,7 +1,6 @@
-// Packing under a ceiling by insertion with ejection: a block without a place goes where the blocks in its
-// way weigh least, those lose their place, and whoever had to push gains weight. After the guided ejection
-// search of Nagata and Braysy for vehicle routing. Strong where a few percent of slack are left; used by
-// offset_search.
+// Packs blocks under a ceiling by insertion with ejection: a block without a place is put where the overlapping blocks weigh
+// least; these lose their places, and a block that had to eject others gains weight. After the guided ejection search of Nagata
+// and Braysy for vehicle routing. Strong if a few percent of slack are left.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +15,16 @@ class EjectionSearch {
  public:
   EjectionSearch(const Problem& problem, const ConflictGraph& conflicts, uint64_t seed);
 
-  // Starts from the offsets of `start`; what sticks out of the ceiling loses its place.
+  // Starts from the offsets of `start`; blocks that end above the ceiling lose their places.
   void aim(const Solution& start, int64_t ceiling, WorkMeter& meter);
   int64_t ceiling() const { return ceiling_; }
 
-  // Goes on until every block has a place under the ceiling (true) or the work is used up.
+  // Continues until every block has a place under the ceiling (true) or the work is used up (false).
   bool run(WorkMeter& meter);
   const std::vector<int64_t>& offsets() const { return offsets_; }
 
  private:
-  // Blocks in the order in which they settle. Kept between calls, because settling again finds it nearly
-  // sorted.
+  // A block in the order of settling. The order is kept between calls, because the next call finds it nearly sorted.
   struct Ranked {
     int64_t depth;
     int32_t block;
@@ -48,11 +46,12 @@ class EjectionSearch {
   const ConflictGraph& conflicts_;
   SearchRandom random_;
   int64_t ceiling_ = 0, steps_ = 0, steps_to_settle_ = 1;
-  std::vector<int64_t> base_, times_pushed_;  // the weight of a block is their product
+  std::vector<int64_t> base_, times_pushed_;  // the weight of a block is the product of both
   std::vector<int64_t> offsets_;
   std::vector<char> placed_;
   std::vector<int32_t> waiting_;  // blocks without a place
-  // Scratch of one insertion: offsets from which on a block would be in the way, and no longer.
+  // Scratch memory of one insertion: the offsets from which on a block would be in the way, and those from which on not any
+  // more.
   std::vector<Edge> enters_, leaves_;
   std::vector<Ranked> falling_, rising_;
   std::vector<int64_t> skyline_;

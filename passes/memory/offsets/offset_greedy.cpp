@@ -1,5 +1,5 @@
-// The orders are those the literature on static memory planning keeps finding useful; none is best
-// everywhere, and together they cost little.
+// Uses orders that the literature on static memory planning has found useful; none is best for all problems, and together they
+// cost little.
 #include "passes/memory/offsets/offset_greedy.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace genesis::passes {
 namespace {
 
-// Per section: the top of what was placed. A range takes one value in O(log n).
+// The top of the placed blocks, per section. Setting a range takes O(log n).
 class Skyline {
  public:
   explicit Skyline(int32_t sections) {
@@ -24,7 +24,7 @@ class Skyline {
   void raise(int32_t first, int32_t last, int64_t to) { raise(1, 0, leaves_, first, last, to); }
 
  private:
-  // Tops only rise over a range's own maximum, so a raise of a whole node need not be pushed down.
+  // A range is only raised above its own maximum, so a raise of a whole node need not be passed down to its children.
   int64_t max(int32_t node, int32_t low, int32_t high, int32_t first, int32_t last) const {
     if (last <= low || high <= first) return 0;
     if (first <= low && high <= last) return top_[node];
@@ -46,7 +46,7 @@ class Skyline {
   }
 
   int32_t leaves_ = 1;
-  std::vector<int64_t> top_;    // max over the node's range
+  std::vector<int64_t> top_;    // maximum over the node's range
   std::vector<int64_t> whole_;  // the whole range is at least this high
 };
 

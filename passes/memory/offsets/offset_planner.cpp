@@ -1,4 +1,4 @@
-// Checks and normalises the input, solves each independent stretch of time on its own, and reports in bytes.
+// Checks and normalizes the input, solves independent ranges of time separately, and reports in bytes.
 #include "passes/memory/offsets/offset_planner.h"
 
 #include <algorithm>
@@ -16,11 +16,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The greedy orders may take this much work (about nanoseconds); beyond about 20,000 buffers not all of them
-// fit.
+// Work limit of the greedy orders, in about nanoseconds; from about 20,000 buffers on, not all orders fit.
 constexpr int64_t kGreedyBudget = 600'000'000;
-// Larger problems are left to the greedy orders, which then get the budget of the search too: a search would
-// not get through them often enough.
+// Larger problems are only solved by the greedy orders, which then get part of the search budget: a search would complete too
+// few rounds.
 constexpr size_t kMaxSearchBlocks = 20'000;
 constexpr int64_t kMaxSearchConflicts = 20'000'000;
 
@@ -50,7 +49,7 @@ void check(std::span<const PlanBuffer> buffers, int64_t alignment) {
 
 struct Normalised {
   std::vector<size_t> members;      // the buffers that need bytes
-  std::vector<Lifetime> lifetimes;  // theirs, sizes in units of the alignment, rounded up
+  std::vector<Lifetime> lifetimes;  // their lifetimes; sizes in units of the alignment, rounded up
 };
 
 Normalised normalise(std::span<const PlanBuffer> buffers, int64_t alignment) {
@@ -63,7 +62,7 @@ Normalised normalise(std::span<const PlanBuffer> buffers, int64_t alignment) {
   return result;
 }
 
-// At any moment all live buffers but the topmost take their size rounded up to the alignment.
+// At any moment all live buffers but the topmost one take their size rounded up to the alignment.
 int64_t lower_bound_of(std::span<const PlanBuffer> buffers, const Normalised& normalised,
                        const Problem& problem, int64_t alignment) {
   int64_t bound = 0;
@@ -81,7 +80,7 @@ int64_t lower_bound_of(std::span<const PlanBuffer> buffers, const Normalised& no
   return bound;
 }
 
-// Searches in the components that stand out, the highest first: no other needs to get lower than what it
+// Searches in the components that exceed the target, the highest first: the others need not get lower than the height it
 // reaches.
 void search(std::span<const Component> components, int64_t target, int64_t budget, Clock::time_point deadline,
             std::span<Solution> solutions) {
@@ -101,8 +100,7 @@ void search(std::span<const Component> components, int64_t target, int64_t budge
   }
 }
 
-// One solution for the whole: components are solved apart, the hardest to lower decides how far the others
-// must go.
+// Solves components separately; the one that is hardest to lower decides how low the others must get.
 std::vector<int64_t> solve(const Problem& problem, const OffsetOptions& options) {
   const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                            std::chrono::duration<double>(options.max_seconds));
@@ -123,8 +121,8 @@ std::vector<int64_t> solve(const Problem& problem, const OffsetOptions& options)
   return offsets;
 }
 
-// Small blocks that live long tie stretches of time together that could be solved apart.
-constexpr int64_t kSmallShare = 4096;  // all of them take at most one in so many of the bytes that are needed
+// Small blocks with long lives connect ranges of time that could otherwise be solved separately.
+constexpr int64_t kSmallShare = 4096;  // limit of their total: 1 / kSmallShare of the lower bound
 
 std::vector<bool> small_and_lasting(const Problem& problem, const std::vector<Lifetime>& lifetimes) {
   std::vector<bool> chosen(lifetimes.size(), false);
@@ -138,7 +136,7 @@ std::vector<bool> small_and_lasting(const Problem& problem, const std::vector<Li
   return chosen;
 }
 
-// As solve(), with those blocks at the bottom, one above the other, and the others above them. Empty where there are none.
+// Like solve(), but puts these blocks at the bottom, one above the other, and all others above them. Empty if there are none.
 std::vector<int64_t> solve_above_lasting(const Problem& problem, const std::vector<Lifetime>& lifetimes,
                                          const OffsetOptions& options) {
   const std::vector<bool> is_below = small_and_lasting(problem, lifetimes);

@@ -1,4 +1,4 @@
-// Builds problems from lifetimes and takes them apart where no block crosses.
+// Builds problems from lifetimes, and splits them at times that no block crosses.
 #include "passes/memory/offsets/offset_problem.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ std::vector<int32_t> sorted_indices(size_t n, auto key) {
 
 }  // namespace
 
-// A section ends where an end follows a start: only there the live set is maximal.
+// A section closes at an end that follows a start: only there the set of live blocks is maximal.
 Problem make_problem(std::span<const Lifetime> lifetimes) {
   const size_t n = lifetimes.size();
   const auto starts = sorted_indices(n, [&](int32_t i) { return lifetimes[i].lower; });
@@ -35,7 +35,7 @@ Problem make_problem(std::span<const Lifetime> lifetimes) {
   Problem problem;
   problem.blocks.resize(n);
   int32_t section = 0;
-  bool grown = false;  // a block started since the last section was closed
+  bool grown = false;  // true if a block started since the last section was closed
   size_t next_start = 0;
   for (const int32_t ending : ends) {
     for (; next_start < n && lifetimes[starts[next_start]].lower < lifetimes[ending].upper; ++next_start) {

@@ -1,6 +1,6 @@
-// The offset problem in the form the placing algorithms work on. Used by offset_planner, offset_greedy,
-// offset_search. Time is cut to *sections*: the moments at which the set of live buffers is not contained in
-// another moment's set. Two blocks conflict exactly when their section ranges intersect, so nothing is lost.
+// The offset problem in the form that the placing algorithms work on. Time is reduced to *sections*: the moments at which the
+// set of live buffers is not contained in that of another moment. Two blocks conflict exactly if their section ranges
+// intersect, so this loses nothing.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Block {
 struct Problem {
   std::vector<Block> blocks;
   std::vector<int64_t> load;  // per section: sum of the sizes of its blocks
-  int64_t bound = 0;          // max of load: no solution is lower
+  int64_t bound = 0;          // maximum of load: no solution is lower
 
   int32_t sections() const { return static_cast<int32_t>(load.size()); }
 };
@@ -35,15 +35,15 @@ struct Lifetime {
 
 Problem make_problem(std::span<const Lifetime> lifetimes);
 
-// A part of a problem that shares no section with the rest.
+// A subset of a problem's blocks that shares no section with the rest.
 struct Component {
   Problem problem;
-  std::vector<int32_t> members;  // block of the part -> block of the whole
+  std::vector<int32_t> members;  // block of the component -> block of the whole problem
 };
 
 std::vector<Component> split_components(const Problem& problem);
 
-// How many other blocks each block shares a section with.
+// Returns the number of other blocks that each block shares a section with.
 std::vector<int64_t> count_conflicts(const Problem& problem);
 
 int64_t height_of(const Problem& problem, std::span<const int64_t> offsets);

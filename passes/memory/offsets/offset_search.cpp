@@ -1,6 +1,5 @@
-// See the header. A list of packings by peaks first, which costs little; then two kinds of workers, because
-// what one finds hard the other often finds easy: ejection where there is slack, valleys where the packing
-// must be perfect.
+// First tries a list of packings by peaks, which costs little. Then runs two kinds of workers, because each often solves easily
+// what is hard for the other: ejection if there is slack, valleys if the packing must be perfect.
 #include "passes/memory/offsets/offset_search.h"
 
 #include <algorithm>
@@ -20,10 +19,10 @@ namespace genesis::passes {
 namespace {
 
 constexpr int kWorkers = 4;
-constexpr int64_t kPeakShare = 4;  // packing by peaks may take one part in so many of the budget
+constexpr int64_t kPeakShare = 4;  // packing by peaks may take 1 / kPeakShare of the budget
 constexpr int64_t kFirstRound = 10'000'000, kLongestRound = 400'000'000;  // units of work per worker
 
-// `share` of the way from the target up to just below the best known height.
+// Returns the height at the fraction `share` of the way from the target to just below the best known height.
 int64_t ceiling_at(int64_t target, int64_t height, double share) {
   return target + static_cast<int64_t>(static_cast<double>(height - 1 - target) * share);
 }
@@ -31,7 +30,7 @@ int64_t ceiling_at(int64_t target, int64_t height, double share) {
 class Worker {
  public:
   virtual ~Worker() = default;
-  // Lowers `best` until the work of this round is used up or the target is met.
+  // Lowers `best` until the work of this round is used up or the target is reached.
   virtual void run(int64_t target, WorkMeter& meter, Solution& best) = 0;
 };
 
@@ -46,7 +45,7 @@ class EjectionWorker : public Worker {
       if (ceiling != search_.ceiling()) search_.aim(best, ceiling, meter);
       if (!search_.run(meter)) return;
       const int64_t height = height_of(problem_, search_.offsets());
-      if (height >= best.height) return;  // nothing gained, and the meter does not run between gains
+      if (height >= best.height) return;  // no gain; the meter does not run between gains
       best = {search_.offsets(), height};
     }
   }
@@ -56,8 +55,7 @@ class EjectionWorker : public Worker {
   EjectionSearch search_;
 };
 
-// Short descents, aimed in turn at the target itself and at heights that are easier to reach; longer ones
-// later.
+// Makes short descents, aimed in turn at the target and at heights that are easier to reach; later descents are longer.
 class ValleyWorker : public Worker {
  public:
   ValleyWorker(const Problem& problem, uint64_t seed) : problem_(problem), search_(problem, seed) {}
@@ -79,8 +77,9 @@ class ValleyWorker : public Worker {
   size_t descents_ = 0;
 };
 
-// Runs all workers for one round, each from the same best solution; the lowest result of the lowest worker wins.
-// A worker that meets the target stops the workers behind it only, which could not have won anyway.
+// Runs all workers for one round, each from the same best solution. The lowest result wins, and among equal ones that of the
+// worker with the lowest number. A worker that reaches the target only stops workers with higher numbers, which could not have
+// won.
 void run_round(std::span<const std::unique_ptr<Worker>> workers, int64_t target, int64_t work,
                WorkMeter::Deadline deadline, Solution& best) {
   std::atomic<int> winner{static_cast<int>(workers.size())};

@@ -1,6 +1,5 @@
-// The search that follows the greedy orders where those do not meet the lower bound. Used by offset_planner
-// only. A fixed number of workers work side by side and share the best solution between rounds, so that neither
-// the number of processors nor their speed changes the result.
+// Searches for better offsets if the greedy orders do not reach the lower bound. A fixed number of workers run in parallel and
+// share the best solution between rounds, so that neither the number of processors nor their speed changes the result.
 #pragma once
 
 #include <chrono>
@@ -15,8 +14,7 @@ struct SearchLimits {
   std::chrono::steady_clock::time_point deadline;
 };
 
-// Lowers `best` as far as the limits allow, and no further than `target` (>= problem.bound). Returns the work
-// used.
+// Lowers `best` as far as the limits allow, but not below `target` (>= problem.bound). Returns the work used.
 int64_t improve_by_search(const Problem& problem, int64_t target, const SearchLimits& limits, Solution& best);
 
 }  // namespace genesis::passes

@@ -1,5 +1,5 @@
-// Sweeps over time and keeps the bytes in use in an ordered map. One invariant: what is in the map never
-// overlaps, so a new buffer needs to be compared with its two neighbours only.
+// Sweeps over time and keeps the byte ranges in use in an ordered map. Invariant: ranges in the map never overlap, so a new
+// buffer only needs to be compared with its two neighbors.
 #include "passes/memory/offsets/overlap_check.h"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ std::optional<std::pair<size_t, size_t>> find_overlap(std::span<const PlanBuffer
       continue;
     }
     const auto above = in_use.lower_bound(offset);
-    // Differences instead of sums: offset + size may leave int64 in a wrong plan.
+    // Uses differences instead of sums: offset + size may overflow int64 in a wrong plan.
     if (above != in_use.end() && above->first - offset < buffers[event.buffer].size)
       return std::minmax(event.buffer, above->second);
     if (above != in_use.begin()) {

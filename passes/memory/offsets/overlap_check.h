@@ -1,6 +1,5 @@
-// The independent judge of memory plans: finds two buffers that share both time and bytes. Used after
-// planning, by the tools and by the tests. It shares nothing with the planner but the buffer type, so that
-// one bug cannot hide the other.
+// An independent check of memory plans: finds two buffers that share both time and bytes. It shares nothing with the planner
+// but the buffer type, so that one bug cannot hide the other.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +12,8 @@
 
 namespace genesis::passes {
 
-// The indices (smaller first) of two buffers whose lifetimes and byte ranges both intersect, or nothing.
-// Buffers of size zero or with empty lifetimes intersect nothing. O(n log n).
+// Returns the indices (smaller first) of two buffers whose lifetimes and byte ranges both intersect, or nothing. Buffers of
+// size zero or with empty lifetimes intersect nothing. O(n log n).
 std::optional<std::pair<size_t, size_t>> find_overlap(std::span<const PlanBuffer> buffers,
                                                       std::span<const int64_t> offsets);
 

@@ -1,4 +1,3 @@
-// See the header.
 #include "passes/memory/offsets/peak_packing.h"
 
 #include <algorithm>
@@ -11,14 +10,13 @@
 namespace genesis::passes {
 namespace {
 
-// Which block of the peak lies lowest.
+// Decides which block of the peak is placed lowest.
 enum class Stack { kLongest, kFirstToStart, kLastToEnd, kFarthestFromPeak };
 
 struct Manner {
   Stack stack;
-  bool two_sided;  // blocks that live mostly after the peak hang from the ceiling, the others stand on the
-                   // floor
-  bool nested;     // of equally tight blocks those nearer to the peak first, otherwise the largest area first
+  bool two_sided;  // blocks of the peak that live mostly after it are placed at the ceiling, the others at the bottom
+  bool nested;     // among equally tight blocks, those nearer to the peak first; otherwise the largest area first
   bool hang;       // blocks that do not live at the peak take the highest place instead of the lowest
 };
 
@@ -55,7 +53,7 @@ class PeakPacking {
  private:
   bool at_peak(const Block& b) const { return b.first <= peak_ && peak_ < b.last; }
 
-  // Shares of the time before and after the peak in which a block of the peak lives.
+  // Fractions of the time before and after the peak in which a block of the peak lives.
   double share_before(const Block& b) const { return double(peak_ - b.first) / std::max(1, peak_); }
   double share_after(const Block& b) const {
     return double(b.last - 1 - peak_) / std::max(1, problem_.sections() - 1 - peak_);
@@ -129,7 +127,7 @@ class PeakPacking {
   const Problem& problem_;
   const int64_t ceiling_;
   std::vector<int64_t> conflicts_;
-  std::vector<int64_t> tightest_;  // by block: the greatest load in its life
+  std::vector<int64_t> tightest_;  // by block: the greatest load during its life
   int32_t peak_ = 0;
 };
 

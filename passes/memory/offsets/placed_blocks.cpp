@@ -1,4 +1,4 @@
-// See the header. The chunks are a sorted list cut into short arrays, so that insertion moves few entries.
+// The chunks are a sorted list split into short arrays, so that an insertion moves few entries.
 #include "passes/memory/offsets/placed_blocks.h"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ void PlacedBlocks::insert_into_chunks(const Entry& entry) {
   chunks_.insert(chunk + 1, std::move(upper));
 }
 
-// Conflicting blocks start before `b.last` and end after `b.first`: a prefix of the positions, searched by
+// Conflicting blocks start before `b.last` and end after `b.first`: they are in a prefix of the positions, which is searched by
 // maximum end.
 void PlacedBlocks::collect_by_tree(int32_t block) {
   const Block& b = problem_.blocks[block];

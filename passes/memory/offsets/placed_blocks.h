@@ -1,7 +1,6 @@
-// The blocks already placed, ready to be walked from the lowest to the highest. Used by offset_greedy only.
-// Two ways to find those that conflict with a new block: a scan of all placed blocks in offset order (fast
-// when most of them conflict) and a tree over start sections (fast when few do). Both visit the same blocks
-// in the same order.
+// The blocks that are already placed, for visiting from the lowest to the highest. Finds those that conflict with a new block
+// in two ways: by a scan of all placed blocks in offset order (fast if most of them conflict), or by a tree over start sections
+// (fast if few do). Both visit the same blocks in the same order.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +16,8 @@ class PlacedBlocks {
 
   void insert(int32_t block, int64_t offset);
 
-  // Calls visit(offset, end) for each placed block that shares a section with `block`, by rising offset,
-  // until it returns false. `expected` is a guess at how many there are and decides only how they are found.
+  // Calls visit(offset, end) for each placed block that shares a section with `block`, by increasing offset, until it returns
+  // false. `expected` is an estimate of their number and only decides how they are found.
   template <class Visit>
   void visit_conflicts(int32_t block, int64_t expected, Visit&& visit) {
     if (expected * kTreeCost < static_cast<int64_t>(placed_)) {
@@ -35,8 +34,7 @@ class PlacedBlocks {
     }
   }
 
-  // Units of work (about nanoseconds) one whole pass over all blocks costs, given the number of conflicting
-  // pairs.
+  // Returns the units of work (about nanoseconds) of one pass over all blocks, for a number of conflicting pairs.
   static int64_t pass_cost(int64_t blocks, int64_t conflict_pairs);
 
  private:
@@ -49,7 +47,7 @@ class PlacedBlocks {
     int32_t first, last;
   };
   struct Chunk {
-    int32_t first, last;  // hull of the entries' sections
+    int32_t first, last;  // range that covers the entries' sections
     std::vector<Entry> entries;
   };
 
@@ -60,9 +58,9 @@ class PlacedBlocks {
   size_t placed_ = 0;
   std::vector<Chunk> chunks_;
   std::vector<int32_t> rank_;      // block -> position by start section
-  std::vector<int32_t> block_at_;  // and back
+  std::vector<int32_t> block_at_;  // position by start section -> block
   std::vector<int32_t> starts_;    // start section by position
-  std::vector<int32_t> tree_;      // max over a range of positions of `last` of placed blocks; 0: none
+  std::vector<int32_t> tree_;      // maximum `last` of the placed blocks in a range of positions; 0: none
   int32_t leaves_ = 1;
   std::vector<int64_t> offset_of_;
   std::vector<Entry> found_;

@@ -1,4 +1,4 @@
-// See the header. Every complaint names file and line, because such files come from other programs.
+// Every error names file and line, because such files come from other programs.
 #include "passes/memory/offsets/plan_csv.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace genesis::passes {
 namespace {
 
 constexpr std::array<std::string_view, 4> kColumns = {"id", "lower", "upper", "size"};
-using ColumnPositions = std::array<size_t, 4>;  // by kColumns: where it stands in a line
+using ColumnPositions = std::array<size_t, 4>;  // by kColumns: the field's position in a line
 
 struct Line {
   const std::string& file;
@@ -31,7 +31,7 @@ std::string_view trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
 }
 
-// Takes a field in double quotes off `rest`. A doubled quote inside is one quote.
+// Removes a field in double quotes from the front of `rest`. A doubled quote inside stands for one quote.
 std::string take_quoted(std::string_view& rest, const Line& line) {
   std::string field;
   rest.remove_prefix(1);
@@ -47,7 +47,7 @@ std::string take_quoted(std::string_view& rest, const Line& line) {
   fail("{}: a quoted field is not closed; add the missing '\"'", line.place());
 }
 
-// Takes one field off `rest`, and the comma behind it; false if there was none.
+// Removes one field and the comma behind it from the front of `rest`; returns false if there was no comma.
 bool take_field(std::string_view& rest, std::string& field, const Line& line) {
   rest = trim(rest);
   if (rest.starts_with('"')) {
@@ -76,7 +76,7 @@ std::string lower_case(std::string text) {
   return text;
 }
 
-// A header is a line that names the column `lower`.
+// Parses a header, which is a line that names the column `lower`; nothing for other lines.
 std::optional<ColumnPositions> try_header(const std::vector<std::string>& fields, const Line& line) {
   std::vector<std::string> names;
   for (const std::string& field : fields) names.push_back(lower_case(field));

@@ -1,6 +1,5 @@
-// Buffers given as `id,lower,upper,size` lines, and the plan made for them. Used by `genesis-opt --plan-csv`.
-// Lifetimes are half-open; sizes are bytes. Ids are arbitrary strings, unique in a file, and keep the file's
-// order.
+// Reads buffers from lines `id,lower,upper,size` and plans them, for `genesis-opt --plan-csv`. Lifetimes are half-open; sizes
+// are bytes. Ids are arbitrary strings, unique in a file, and keep the file's order.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +17,8 @@ struct PlanCsv {
   std::vector<PlanBuffer> buffers;  // one for each id
 };
 
-// Reads text whose first line may name the columns, in any order. Blank lines and lines that begin with '#'
-// are skipped, CRLF is accepted, and a field may stand in double quotes. Throws Error with `name` and the
-// line.
+// Parses text whose first line may name the columns, in any order. Skips blank lines and lines that begin with '#'; accepts
+// CRLF and fields in double quotes. Throws an Error with `name` and the line.
 PlanCsv parse_plan_csv(std::string_view text, const std::string& name);
 PlanCsv read_plan_csv(const std::string& path);
 
@@ -31,7 +29,7 @@ struct PlanCsvReport {
   std::vector<std::pair<std::string, int64_t>> offsets;  // id, offset; in file order
 };
 
-// Reads, plans and checks the result with the independent overlap check.
+// Reads the file, plans it and checks the result with the independent overlap check.
 PlanCsvReport plan_csv_file(const std::string& path,
                             const OffsetOptions& options = {.search_budget = kThoroughSearch});
 

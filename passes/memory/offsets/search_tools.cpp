@@ -1,4 +1,3 @@
-// See the header.
 #include "passes/memory/offsets/search_tools.h"
 
 #include <algorithm>
@@ -6,7 +5,7 @@
 
 namespace genesis::passes {
 
-// Blocks by start section: those that start inside a block's range follow it closely.
+// Sorts blocks by start section: the blocks that start inside a block's range follow it directly.
 ConflictGraph::ConflictGraph(const Problem& problem) {
   const auto& blocks = problem.blocks;
   const std::vector<int64_t> degree = count_conflicts(problem);

@@ -1,5 +1,5 @@
-// What the searches for offsets share: a random generator that is the same everywhere, a meter of work, and
-// who conflicts with whom. Used by valley_search, ejection_search and offset_search.
+// Tools of the searches for offsets: a random generator that gives the same numbers on every machine, a meter of work, and the
+// conflicts between blocks.
 #pragma once
 
 #include <atomic>
@@ -29,15 +29,15 @@ class SearchRandom {  // splitmix64
   uint64_t state_;
 };
 
-// Counts down units of work (about nanoseconds). Looks at the clock, and at whether a worker with a smaller
-// number has already met the target, only now and then.
+// Counts down units of work (about nanoseconds). Only occasionally checks the clock, and whether a worker with a smaller number
+// has already reached the target.
 class WorkMeter {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
   WorkMeter(int64_t budget, Deadline deadline, const std::atomic<int>& winner, int worker)
       : left_(budget), deadline_(deadline), winner_(winner), worker_(worker) {}
 
-  // False when the work must stop.
+  // Returns false if the work must stop.
   bool spend(int64_t units) {
     left_ -= units;
     until_look_ -= units;

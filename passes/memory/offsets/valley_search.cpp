@@ -1,4 +1,3 @@
-// See the header.
 #include "passes/memory/offsets/valley_search.h"
 
 #include <algorithm>
@@ -9,15 +8,15 @@ namespace genesis::passes {
 namespace {
 
 constexpr int64_t kWall = std::numeric_limits<int64_t>::max();
-// Keeps the recursion within the 4 MB of stack that a thread of TBB has: 304 bytes a level, and under a sanitizer
-// more than a kilobyte.
+// Keeps the recursion within the 4 MB of stack of a TBB thread: 304 bytes per level, and more than a kilobyte under a
+// sanitizer.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr size_t kMaxDepth = 1000;
 #else
 constexpr size_t kMaxDepth = 4000;
 #endif
 
-// Tuned on generated instances; the result is not sensitive to any of them.
+// Tuned on generated instances; results are not sensitive to any of them.
 constexpr double kSizeValue = 0.3, kWallValue = 1.0, kLevelValue = 1.0, kLuck = 0.5;
 constexpr double kRaiseCost = 0.5, kSlackCost = 8, kMuchSlack = 0.05;
 constexpr double kTroubleKept = 0.3;
@@ -97,7 +96,7 @@ void ValleySearch::undo(size_t to) {
   }
 }
 
-// Stretches that no open block connects.
+// Splits the range into subranges that no open block connects.
 void ValleySearch::split(Range range, std::vector<Range>& parts) const {
   parts.clear();
   for (int32_t s = range.first; s < range.last;) {
@@ -108,8 +107,8 @@ void ValleySearch::split(Range range, std::vector<Range>& parts) const {
   }
 }
 
-// Parts are independent: if one has no solution, another solution of the other parts would not help it. The
-// part with the most trouble goes first.
+// Subranges are independent: if one has no solution, another solution of the others does not help. The one with the most
+// trouble comes first.
 bool ValleySearch::solve_parts(Range range, std::span<const int32_t> open, size_t depth) {
   blame_ = range;
   if (depth >= kMaxDepth) return false;
@@ -132,7 +131,7 @@ bool ValleySearch::solve_parts(Range range, std::span<const int32_t> open, size_
   return true;
 }
 
-// Tries every way in which one section can go on.
+// Tries every way to continue one section.
 bool ValleySearch::branch(Range range, size_t depth) {
   Frame& frame = frames_[depth];
   --nodes_left_;
@@ -146,7 +145,7 @@ bool ValleySearch::branch(Range range, size_t depth) {
   const int64_t floor = floor_[section];
   const size_t mark = changes_.size();
   bool may_vary = true;
-  // Follows the choice made for sections [first, last).
+  // Continues after a choice made for sections [first, last).
   const auto go_on = [&](int32_t first, int32_t last) {
     if (solve_parts(range, frame.open, depth + 1)) return true;
     undo(mark);
@@ -199,8 +198,8 @@ void ValleySearch::count_fitting(Range range, std::span<const int32_t> open) {
   for (int32_t s = range.first + 1; s < range.last; ++s) fitting_[s] += fitting_[s - 1];
 }
 
-// The section with the fewest ways to go on; leaving bytes empty counts the more, the more slack there is.
-// Sections that ended branches before are preferred. A section with no way at all is taken at once.
+// Returns the section with the fewest ways to continue. Leaving bytes empty counts as a way, with a weight that grows with the
+// slack. Prefers sections that ended branches before. Returns a section without any way at once.
 int32_t ValleySearch::pick_section(Range range) {
   int32_t picked = -1;
   double lowest = std::numeric_limits<double>::max();
@@ -220,7 +219,7 @@ int32_t ValleySearch::pick_section(Range range) {
   return picked;
 }
 
-// Blocks that touch the walls of the valley, and end level with them, leave fewer and wider valleys.
+// Blocks that touch the walls of the valley and end level with them leave fewer and wider valleys, so they are worth more.
 double ValleySearch::value_of(int32_t block, int32_t section, Range range) {
   const Block& b = problem_.blocks[block];
   const Range valley = valley_[section];
@@ -234,7 +233,7 @@ double ValleySearch::value_of(int32_t block, int32_t section, Range range) {
   return value;
 }
 
-// The blocks that can lie on the floor of this section, best first; of equal blocks only one.
+// Lists the blocks that can be placed at the bottom of this section, best first; only one of equal blocks.
 void ValleySearch::list_options(int32_t section, Range range, std::vector<Option>& options) {
   options.clear();
   for (const int32_t i : covering_[section]) {
@@ -251,9 +250,9 @@ void ValleySearch::list_options(int32_t section, Range range, std::vector<Option
   });
 }
 
-// The lowest offset above the floor at which any open block of this section can lie, if none lies on the
-// floor: on a wall that it spans, or on a block that is still to come to another part of the valley. kWall if
-// the slack of the section does not reach that far.
+// Returns the lowest offset above the bottom at which an open block of this section can be placed, if none is placed at the
+// bottom: on top of a wall that the block spans, or of a block that will be placed elsewhere in the valley. kWall if the slack
+// of the section is less.
 int64_t ValleySearch::next_level(int32_t section, std::span<const int32_t> open) const {
   if (slack(section) <= 0) return kWall;
   const int64_t out_of_reach = floor_[section] + slack(section) + 1;

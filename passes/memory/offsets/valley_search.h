@@ -1,9 +1,8 @@
-// Packing under a ceiling by depth-first search. The skyline is the top of what was placed so far; a valley
-// is a stretch of equal height with higher walls on both sides. What comes next in a section of a valley is
-// either a block that fits between the walls, or nothing up to the next level: so one section with few such
-// choices is taken, each choice is tried, and a section whose remaining blocks no longer fit under the
-// ceiling ends a branch. The search is complete, but stopped and restarted with fresh luck. Strong where
-// (nearly) perfect packings exist; used by offset_search.
+// Packs blocks under a ceiling by depth-first search. The skyline is the top of the placed blocks; a valley is a range of
+// sections of equal height with higher walls on both sides. The next content of a section in a valley is either a block that
+// fits between the walls, or nothing up to the next level. The search picks a section with few such choices and tries each; a
+// branch ends at a section whose remaining blocks no longer fit under the ceiling. The search is complete, but is stopped and
+// restarted with new random choices. Strong if (nearly) perfect packings exist.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@ class ValleySearch {
  public:
   ValleySearch(const Problem& problem, uint64_t seed);
 
-  // One descent of at most `node_limit` nodes. True when everything is placed under the ceiling.
+  // Makes one descent of at most `node_limit` nodes. Returns true if every block is placed under the ceiling.
   bool solve(int64_t ceiling, int64_t node_limit, WorkMeter& meter);
   const std::vector<int64_t>& offsets() const { return offsets_; }
 
@@ -32,13 +31,13 @@ class ValleySearch {
     double value;
     int32_t block;
   };
-  // For undoing: a block was placed on sections that were all at `floor`, or (block < 0) a section was raised
-  // from it.
+  // A change to undo: a block was placed on sections that were all at `floor`, or (block < 0) a section was raised from
+  // `floor`.
   struct Change {
     int32_t block, section;
     int64_t floor;
   };
-  struct Frame {  // memory of one level of the recursion
+  struct Frame {  // buffers of one level of the recursion
     std::vector<int32_t> open;
     std::vector<Range> parts;
     std::vector<Option> options;
@@ -71,7 +70,7 @@ class ValleySearch {
   std::vector<int64_t> floor_,
       remaining_;                  // per section: top of the placed blocks, sum of the sizes of the others
   std::vector<int32_t> crossing_;  // open blocks alive on both sides of the border before a section
-  std::vector<double> trouble_;    // per section: how often it ended a branch
+  std::vector<double> trouble_;    // per section: grows with the number of branches it ended
   std::vector<double> value_;      // per block: larger ones are tried first
   std::vector<char> placed_;
   std::vector<int64_t> offsets_;
