@@ -189,7 +189,7 @@ class Placer {
 
   const Graph& graph_;
   const Uses uses_;
-  std::vector<int> form_of_;  // by value id
+  std::vector<int> form_of_;  // by value id: number of its form, or kNone
   std::vector<Form> forms_;
   std::map<std::string, int> numbers_;
   std::vector<Unit> units_;

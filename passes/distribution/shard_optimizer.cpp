@@ -264,7 +264,7 @@ class Sharder {
   const std::set<ValueId> averaged_;
   Rewriter rewriter_;
   PartUpdates updates_;
-  int64_t micro_batches_ = 1;            // gradients of so many micro-batches are exchanged one by one
+  int64_t micro_batches_ = 1;            // number of micro-batches whose gradients are exchanged one by one
   std::map<ValueId, RowsOfTable> rows_;  // by the gradient that is averaged
   std::set<ValueId> scattered_;          // averaged values of which this rank has only its shard
   std::set<ValueId> travels_flat_;       // the summands of these averages

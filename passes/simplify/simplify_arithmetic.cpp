@@ -1,5 +1,5 @@
-// Simplifies arithmetic, comparisons, selection and casts. Floating-point algebra that holds only approximately is left out: x
-// + 0.0 turns -0.0 into 0.0, x * 0 loses NaN, (x * a) * b rounds twice.
+// Simplifies arithmetic, comparisons, selection and casts. Floating-point algebra that holds only approximately is left out:
+// x + 0.0 turns -0.0 into 0.0, x * 0 loses NaN, (x * a) * b rounds twice.
 #include <cmath>
 
 #include "passes/core/match.h"

@@ -18,7 +18,7 @@ inline constexpr int64_t kEveryStage = -1;
 inline constexpr int64_t kWhereInputsAre = -2;
 
 struct StageAssignment {
-  std::vector<int64_t> nodes;   // by node id
+  std::vector<int64_t> nodes;   // by node id: the stage that computes it, kEveryStage or kWhereInputsAre
   std::vector<int64_t> values;  // by value id: the stage that has it, or kEveryStage
   std::vector<int64_t> states;  // by state of the model: the stage that keeps it, or kEveryStage
 };

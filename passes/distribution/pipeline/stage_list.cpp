@@ -128,7 +128,7 @@ class Lister {
   const StageAssignment& assignment_;
   const int64_t stages_;
   Order order_;
-  std::vector<size_t> place_;                    // by node id
+  std::vector<size_t> place_;                    // by node id: its position in the order
   std::set<std::pair<ValueId, int64_t>> there_;  // pairs (value, stage) that have been listed
   StageList list_;
 };

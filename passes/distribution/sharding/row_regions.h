@@ -47,7 +47,7 @@ class RowRegions {
 
   const Graph& graph_;
   const FactorPart part_;
-  std::vector<int> dims_;        // by value id
+  std::vector<int> dims_;        // by value id: number of dimensions that are sharded rows, or kNoRows
   std::vector<size_t> sets_of_;  // by value id, for values with rows: the set of the region
   DisjointSets sets_;
   std::vector<std::optional<RowWise>> rules_;  // by node id

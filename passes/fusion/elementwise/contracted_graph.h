@@ -43,7 +43,7 @@ class ContractedGraph {
   void join(const Side& done, int32_t from, int32_t to);
 
   Edges successors_, predecessors_;  // by root; the entries are original nodes
-  std::vector<int32_t> parents_;     // towards the root (union-find)
+  std::vector<int32_t> parents_;     // toward the root (union-find)
   std::vector<uint32_t> marks_;      // by root
   uint32_t last_mark_ = 0;
   OrderList order_;  // contains roots only
