@@ -44,10 +44,10 @@ Graph partition(const Graph& graph, const PassContext& context);
 // before the node that follows it here (passes/memory/node_order.h).
 Graph place_gathers(const Graph& graph, const PassContext& context);
 
-// Shards over the ranks along "tensor" what they would all compute alike between two sharded layers, by tokens (sequence
-// parallelism, Korthikanti et al. 2022, arXiv:2205.05198). The all_reduce after a layer becomes a reduce_scatter; norms,
-// residual sums and dropout work on one Nth of the rows; and an all_gather precedes nodes that need all rows, such as sharded
-// layers. Both together exchange as much as the all_reduce did, and the backward pass keeps one Nth of the rows.
+// Sequence parallelism (Korthikanti et al. 2022, arXiv:2205.05198): between two sharded layers, the ranks along "tensor" would
+// all compute the same; instead, each computes a shard of the tokens. The all_reduce after a layer becomes a reduce_scatter;
+// norms, residual sums and dropout work on one Nth of the rows; and an all_gather precedes nodes that need all rows, such as
+// sharded layers. Both together exchange as much as the all_reduce did, and the backward pass keeps one Nth of the rows.
 //
 // Tokens are the rows of the reduced tensor: all its dimensions but the last. A rank's shard is a range of them, regardless of
 // sequences (sharding/row_rules.h). Gradients of norms' weights are sums over the rows; all of them are summed over the ranks
@@ -61,7 +61,7 @@ Graph shard_sequence(const Graph& graph, const PassContext& context);
 // Shards the work of the optimizer over the ranks along "data".
 //
 // The norm of averaged gradients: if the ranks divide the elements of a gradient, each rank sums the squares of its shard, and
-// the sums are summed over the ranks. So every run with this number of ranks has the same bits, whatever it shards.
+// an all_reduce adds the results. So every run with this number of ranks has the same bits, whatever it shards.
 //
 // Updates of moments that the context's storage keeps as shards: a gradient that only these updates and norms read is exchanged
 // by reduce_scatter instead of all_reduce; the update works on this rank's flat shard of parameter, gradient and moments; and
