@@ -10,23 +10,24 @@
 
 namespace genesis::nn {
 
-// Anything called like a layer: Value -> Value.
+// Anything that is called like a layer: Value -> Value.
 using Layer = std::function<Value(Value)>;
 
-// Where layer `index` stands among `size`, counted from the end when it is negative. Throws Error when there is none.
+// Returns the position of layer `index` in a container of `size` layers; a negative index counts from the end. Throws Error if
+// there is no such layer.
 size_t checked_index(std::string_view container, int64_t index, size_t size);
 
-// Sequential({Linear(s / 0, 784, 128), ReLU(), Linear(s / 2, 128, 10)})
+// Calls its layers one after the other: Sequential({Linear(s / 0, 784, 128), ReLU(), Linear(s / 2, 128, 10)}).
 class Sequential {
  public:
   explicit Sequential(std::vector<Layer> layers) : layers_(std::move(layers)) {}
   void append(Layer layer) { layers_.push_back(std::move(layer)); }
   size_t size() const { return layers_.size(); }
-  // net[0], net[-1]: to be called. Throws Error when there is no such layer.
+  // Returns a layer, which can be called: net[0], net[-1]. Throws Error if there is no such layer.
   const Layer& operator[](int64_t index) const {
     return layers_[checked_index("Sequential", index, layers_.size())];
   }
-  // The layer as what it is: net.get<Linear>(0).weight. Throws Error when it is something else.
+  // Returns a layer as its own type: net.get<Linear>(0).weight. Throws Error if the layer has another type.
   template <class L>
   const L& get(int64_t index) const {
     const L* layer = (*this)[index].template target<L>();
@@ -44,8 +45,8 @@ class Sequential {
   std::vector<Layer> layers_;
 };
 
-// Layers of one kind, numbered: ModuleList<Block> blocks(scope / "layers", 12, [&](Scope s) { return Block(s,
-// config); }); or one by one: blocks.append(Block(scope / "layers" / blocks.size(), config));
+// A numbered list of layers of one type: ModuleList<Block> blocks(scope / "layers", 12, [&](Scope s) { return Block(s, config);
+// }); or one by one: blocks.append(Block(scope / "layers" / blocks.size(), config));
 template <class L>
 class ModuleList {
  public:
@@ -58,7 +59,7 @@ class ModuleList {
   }
   void append(L layer) { layers_.push_back(std::move(layer)); }
   size_t size() const { return layers_.size(); }
-  // blocks[0], blocks[-1]. Throws Error when there is no such layer.
+  // Returns blocks[0], blocks[-1]. Throws Error if there is no such layer.
   const L& operator[](int64_t index) const {
     return layers_[checked_index("ModuleList", index, layers_.size())];
   }
@@ -69,7 +70,7 @@ class ModuleList {
   std::vector<L> layers_;
 };
 
-// x + layer(x)
+// Computes x + layer(x).
 class Residual {
  public:
   explicit Residual(Layer layer) : layer_(std::move(layer)) {}

@@ -1,4 +1,5 @@
-// What models are written with, in one include. A program includes <genesis/genesis.h>, which has training and running too.
+// Includes everything that is needed to write a model. A program includes <genesis/genesis.h> instead, which adds training and
+// running.
 #pragma once
 
 #include "builder/containers.h"

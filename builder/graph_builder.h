@@ -1,4 +1,4 @@
-// Where an author writes one entry point of a model:
+// GraphBuilder, with which an author writes one entry point of a model:
 //
 //   GraphBuilder g(model, "loss", Mode::kTrain);
 //   Value x = g.input("x", DType::f32, {batch, 784});
@@ -9,9 +9,9 @@
 
 namespace genesis {
 
-enum class Mode : uint8_t { kEval, kTrain };  // what dropout and batch norm do
+enum class Mode : uint8_t { kEval, kTrain };  // selects the behavior of dropout and batch norm
 
-// A symbolic size: `const Dim batch = symbol("batch");`
+// Returns a symbolic size: `const Dim batch = symbol("batch");`
 inline Dim symbol(const std::string& name) { return Dim::symbol(name); }
 
 class GraphBuilder {
@@ -24,7 +24,7 @@ class GraphBuilder {
     return graph_->add_input(name, {dtype, std::move(shape)});
   }
   Value constant(const std::string& name, const Tensor& tensor);
-  Value state(const std::string& name);  // by its full name; throws Error when there is none
+  Value state(const std::string& name);  // by its full name; throws Error if there is none
   Value value(Parameter parameter) { return parameter.in(*graph_); }
   void output(const std::string& name, Value value) { graph_->add_output(name, value); }
   void update(Parameter parameter, Value value) { graph_->add_update(parameter.index, value); }

@@ -8,14 +8,14 @@
 namespace genesis::init {
 namespace {
 
-// FNV-1a: names a stream of random numbers by a parameter's name, the same on every machine.
+// Hashes a parameter's name (FNV-1a) to the number of its random stream, which is the same on every machine.
 uint64_t stream_of(const std::string& name) {
   uint64_t hash = 14695981039346656037ull;
   for (unsigned char c : name) hash = (hash ^ c) * 1099511628211ull;
   return hash;
 }
 
-// Every kind comes down to a constant, a uniform or a normal distribution.
+// Reduces every kind to a constant, a uniform, a normal or a truncated normal distribution.
 Init resolve(const Init& init, const Shape& shape) {
   switch (init.kind) {
     case Kind::kXavierUniform: {

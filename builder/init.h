@@ -1,5 +1,5 @@
-// Initialisers of parameters, with PyTorch's names and formulas (torch.nn.init). A parameter's values depend
-// on the seed and its name alone, never on the order in which a model is built.
+// Initializers of parameters, with PyTorch's names and formulas (torch.nn.init). The values of a parameter depend only on the
+// seed and the parameter's name, never on the order in which a model is built.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,10 @@ enum class Kind : uint8_t {
   kUnset
 };
 
-// What to fill a tensor with; turned into numbers by make().
+// Describes the initial values of a tensor; make() turns it into numbers.
 struct Init {
   Kind kind = Kind::kConstant;
-  double a = 0, b = 0;  // constant: value · uniform: low, high · normal: mean, std · xavier: gain · kaiming:
-                        // negative slope
+  double a = 0, b = 0;  // constant: value · uniform: low, high · normal: mean, std · xavier: gain · kaiming: negative slope
   double low = 0, high = 0;  // trunc_normal: bounds
 };
 
@@ -39,20 +38,21 @@ inline Init trunc_normal(double mean = 0, double std = 1, double low = -2, doubl
 }
 inline Init xavier_uniform(double gain = 1) { return {Kind::kXavierUniform, gain}; }
 inline Init xavier_normal(double gain = 1) { return {Kind::kXavierNormal, gain}; }
-// For leaky_relu with slope `a`; PyTorch's default for Linear is a = sqrt(5).
+// `a` is the slope of the leaky_relu that follows; PyTorch's default for Linear is a = sqrt(5).
 inline Init kaiming_uniform(double a = 0) { return {Kind::kKaimingUniform, a}; }
 inline Init kaiming_normal(double a = 0) { return {Kind::kKaimingNormal, a}; }
 
-// Zeros that take no memory: for who gives the parameter its values before anybody reads them.
+// Zeros that take no memory, for callers that set the parameter's values before anything reads them.
 inline Init unset() { return {Kind::kUnset}; }
 
-// fan_in and fan_out of a weight [out, in, ...], as PyTorch counts them. Throws Error for rank < 2.
+// Holds fan_in and fan_out of a weight [out, in, ...], as PyTorch counts them.
 struct Fans {
   double in, out;
 };
+// Throws Error for rank < 2.
 Fans fans_of(const Shape& shape);
 
-// A tensor of `type` (real) filled for the parameter `name`.
+// Returns a tensor of `type`, which must be a float type, filled for the parameter `name`.
 Tensor make(const Init& init, const TensorType& type, uint64_t seed, const std::string& name);
 
 }  // namespace genesis::init

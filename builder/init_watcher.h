@@ -1,12 +1,12 @@
-// Lets a tool see how far the drawing of initial values has come while a model is built, which takes a minute for some
-// billions of them. Used by genesis-build.
+// Reports progress while a model's initial values are drawn: for some billions of parameters this takes a minute.
 #pragma once
 
 #include "schema/messages/progress.h"
 
 namespace genesis::init {
 
-// While it lives, `progress` hears of the parameters drawn on the thread that made it: bytes so far, no total.
+// While it lives, calls `progress` after each parameter drawn on the thread that created it, with the bytes drawn so far and a
+// total of 0 (unknown).
 class Watcher {
  public:
   explicit Watcher(OnProgress progress);
@@ -14,7 +14,7 @@ class Watcher {
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
 
-  static void add(uint64_t bytes);  // one more tensor is ready; nothing where nobody watches
+  static void add(uint64_t bytes);  // one more tensor is ready; does nothing if this thread has no Watcher
 
  private:
   OnProgress progress_;

@@ -16,7 +16,7 @@ namespace {
 
 Value optional(Parameter parameter, Value like) { return parameter ? parameter.in(*like.graph) : Value{}; }
 
-// A weight that another layer has made, for the layer at `scope`.
+// Checks that the layer at `scope` can share a weight that another layer created, and returns it.
 Parameter shared(const Scope& scope, Parameter weight, const Shape& expected) {
   if (weight.model != &scope.model())
     fail("layer '{}' shares the weight '{}' of another model", scope.path(), weight.name());
@@ -26,7 +26,7 @@ Parameter shared(const Scope& scope, Parameter weight, const Shape& expected) {
   return weight;
 }
 
-// A copy with zeros in one row.
+// Returns a copy with zeros in one row.
 Tensor without_row(const Tensor& matrix, int64_t row) {
   std::byte* data;
   Tensor copy = Tensor::uninitialized(matrix.type(), &data);
@@ -42,7 +42,7 @@ std::vector<int64_t> checked_shape(const Scope& scope, std::vector<int64_t> norm
   return normalized_shape;
 }
 
-// x must end in `sizes`: without parameters nothing else would notice.
+// Throws Error unless the shape of x ends in `sizes`. A layer without parameters would not notice otherwise.
 void check_trailing(const std::string& layer, Value x, const std::vector<int64_t>& sizes) {
   const int first = x.rank() - static_cast<int>(sizes.size());
   bool fits = first >= 0;
@@ -134,7 +134,8 @@ BatchNorm1d::BatchNorm1d(const Scope& scope, int64_t num_features, double eps, d
 
 namespace {
 
-// The state as the uses of its layer before this one leave it: in one graph they follow on one another.
+// Returns the current value of a state in the graph. If the graph already uses the layer, this is the value after the last of
+// these uses, so that the updates follow on one another.
 Value latest(Graph& graph, Parameter parameter) {
   for (const StateUpdate& update : graph.updates())
     if (update.state == parameter.index) return graph.handle(update.value);

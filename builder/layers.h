@@ -1,5 +1,5 @@
-// Layers with PyTorch's names, parameters and defaults (torch.nn). A layer creates its parameters where a
-// Scope says and is called like a function: Linear fc(scope / "fc", 784, 128); Value y = fc(x);
+// Layers with PyTorch's names, parameters and defaults (torch.nn). A layer creates its parameters under a Scope and is called
+// like a function: Linear fc(scope / "fc", 784, 128); Value y = fc(x);
 #pragma once
 
 #include <optional>
@@ -11,30 +11,30 @@
 
 namespace genesis::nn {
 
-// y = x weight^T + bias. weight [out_features, in_features].
+// y = x weight^T + bias; weight is [out_features, in_features].
 class Linear : public Module<Linear> {
  public:
   struct Options {
     bool bias = true;
-    Parameter weight = {};             // given: shared instead of made (tied embeddings)
+    Parameter weight = {};             // if given, shared instead of created (tied embeddings)
     std::optional<init::Init> init = {};  // empty: PyTorch's default, uniform within 1 / sqrt(in_features)
   };
   Linear(const Scope& scope, int64_t in_features, int64_t out_features, const Options& options);
   Linear(const Scope& scope, int64_t in_features, int64_t out_features)
       : Linear(scope, in_features, out_features, Options{}) {}
-  // [..., in_features] -> [..., out_features]. With `wide` the result is f32 where weight and x have 16 bits, which the head of
-  // a language model wants for logits that tokens are chosen from.
+  // Maps [..., in_features] to [..., out_features]. With `wide` the result is f32 even if weight and x have 16 bits; the head of
+  // a language model uses this, because tokens are chosen from its logits.
   Value forward(Value x, bool wide = false) const;
   Parameter weight, bias;
 };
 
-// Rows of weight [num_embeddings, embedding_dim], standard normal at first. Row `padding_idx` (-1: none)
-// starts as zeros and gets no gradient.
+// Looks up rows of weight [num_embeddings, embedding_dim], which is initialized from the standard normal distribution. Row
+// `padding_idx` (-1: none) starts as zeros and gets no gradient.
 class Embedding : public Module<Embedding> {
  public:
   struct Options {
     int64_t padding_idx = -1;
-    Parameter weight = {};  // given: shared instead of made, with the values that it has
+    Parameter weight = {};  // if given, shared instead of created; keeps the values it has
     init::Init init = init::normal();
   };
   Embedding(const Scope& scope, int64_t num_embeddings, int64_t embedding_dim, const Options& options);
@@ -47,7 +47,7 @@ class Embedding : public Module<Embedding> {
   int64_t padding_idx_;
 };
 
-// Over the trailing axes `normalized_shape`.
+// Normalizes over the trailing axes `normalized_shape`.
 class LayerNorm : public Module<LayerNorm> {
  public:
   LayerNorm(const Scope& scope, std::vector<int64_t> normalized_shape, double eps = 1e-5,
@@ -63,8 +63,8 @@ class LayerNorm : public Module<LayerNorm> {
   double eps_;
 };
 
-// Over the trailing axes `normalized_shape`. Without `eps` it is that of the numbers computed with: 2^-23, 2^-52 for
-// f64.
+// Normalizes over the trailing axes `normalized_shape`. The default `eps` is the machine epsilon of the dtype that it computes
+// in: 2^-52 for f64, 2^-23 otherwise.
 class RMSNorm : public Module<RMSNorm> {
  public:
   RMSNorm(const Scope& scope, std::vector<int64_t> normalized_shape, std::optional<double> eps = {},
@@ -81,9 +81,8 @@ class RMSNorm : public Module<RMSNorm> {
   std::optional<double> eps_;
 };
 
-// x [N, C] or [N, C, L]. In training the running statistics become updates of the entry point. Without them
-// (`track_running_stats`) the batch's own are taken in evaluation too; without `affine` there are no weight
-// and bias.
+// Normalizes x [N, C] or [N, C, L]. In training it adds the running statistics to the entry point as state updates. Without
+// `track_running_stats` it uses the statistics of the batch in evaluation too; without `affine` it has no weight and bias.
 class BatchNorm1d : public Module<BatchNorm1d> {
  public:
   BatchNorm1d(const Scope& scope, int64_t num_features, double eps = 1e-5, double momentum = 0.1,
@@ -97,7 +96,7 @@ class BatchNorm1d : public Module<BatchNorm1d> {
   double eps_, momentum_;
 };
 
-// Zeroes elements with probability p while training; the identity otherwise.
+// Zeroes elements with probability p in training; returns x unchanged otherwise.
 class Dropout : public Module<Dropout> {
  public:
   explicit Dropout(const Scope& scope, double p = 0.5);

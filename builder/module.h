@@ -1,17 +1,17 @@
-// What layers are made from. A layer has a place in the tree of names and says in forward() what it does:
+// The base class of layers. A layer has a place in the tree of names, and its forward() defines the computation:
 //
 //   class Block : public nn::Module<Block> {
 //    public:
 //     Block(const Scope& scope, int64_t size) : Module(scope), norm_(scope / "norm", size), fc_(scope / "fc", size, size) {}
 //     Value forward(Value x) const { return x + fc_(norm_(x)); }
-//
+// 
 //    private:
 //     nn::RMSNorm norm_;
 //     nn::Linear fc_;
 //   };
 //
-// and is called like a function, y = block(x), which adds its nodes under its path and those of layers inside it under
-// theirs. Modules are values: there is nothing to register, since the model knows all states by their names.
+// A layer is called like a function, y = block(x). The call adds the layer's nodes under its path, and the nodes of layers inside
+// it under theirs. Modules are plain values: there is nothing to register, because the model knows all states by name.
 #pragma once
 
 #include <string>
@@ -23,13 +23,13 @@
 
 namespace genesis::nn {
 
-// The place of a layer, and what was made there.
+// Holds the place of a layer in the tree of names, and lists the states created there.
 class ModuleBase {
  public:
   explicit ModuleBase(const Scope& scope) : scope_(scope) {}
   const std::string& path() const { return scope_.path(); }
 
-  // Of this layer and all inside it (builder/scope.h).
+  // List the states of this layer and of all layers inside it (builder/scope.h).
   std::vector<Parameter> parameters() const { return scope_.parameters(); }
   std::vector<Parameter> buffers() const { return scope_.buffers(); }
   std::vector<NamedParameter> named_parameters() const { return scope_.named_parameters(); }
@@ -44,9 +44,9 @@ class Module : public ModuleBase {
  public:
   using ModuleBase::ModuleBase;
 
-  // Takes what a forward() of the layer takes; the first Value among it decides the graph. Throws Error naming the
-  // layer when that is empty.
-  // (Layer is Derived, by a name that is known to be complete where the call is made.)
+  // Calls forward() with the same arguments; the first Value among them selects the graph. Throws Error naming the layer if that
+  // Value is empty. The template parameter Layer is Derived: it defers the check of forward() to the call, where the class is
+  // complete.
   template <class... Arguments, class Layer = Derived>
   requires(std::is_same_v<std::remove_cvref_t<Arguments>, Value> || ...) &&
       requires(const Layer& layer, Arguments&&... arguments) {

@@ -22,7 +22,7 @@ bool needs_original_positions(Kind kind) {
   return kind == Kind::kDynamic || kind == Kind::kLlama3 || kind == Kind::kYarn;
 }
 
-// Far more than any model has; a table for what a damaged configuration says would fill the memory.
+// No model comes near this limit; without it a damaged configuration could ask for a table that fills the memory.
 constexpr int64_t kMaxRotarySize = 1 << 20;
 
 void check(int64_t rotary_size, const RopeScaling& s) {
@@ -63,7 +63,7 @@ std::vector<double> plain(double theta, int64_t rotary_size) {
   return frequencies;
 }
 
-// A pair whose wave is longer than the low wavelength is slowed down, one shorter than the high stays.
+// Keeps pairs of high frequency, divides pairs of low frequency by the factor, and interpolates between both.
 double llama3(double frequency, const RopeScaling& s) {
   const double turns = static_cast<double>(s.original_positions) * frequency / (2 * std::numbers::pi);
   if (turns < s.low_freq_factor) return frequency / s.factor;
@@ -72,7 +72,7 @@ double llama3(double frequency, const RopeScaling& s) {
   return (1 - smooth) * frequency / s.factor + smooth * frequency;
 }
 
-// The pair, as a real number, that rotates so often within the original positions.
+// Returns the pair, as a real number, that makes this many turns within the original positions.
 double pair_of_turns(double turns, double theta, int64_t rotary_size, const RopeScaling& s) {
   return static_cast<double>(rotary_size) *
          std::log(static_cast<double>(s.original_positions) / (turns * 2 * std::numbers::pi)) /
@@ -85,7 +85,7 @@ std::vector<double> yarn(double theta, int64_t rotary_size, const RopeScaling& s
   if (s.truncate) low = std::floor(low), high = std::ceil(high);
   low = std::max(low, 0.0);
   high = std::min(high, static_cast<double>(rotary_size - 1));
-  if (low == high) high += 0.001;  // as transformers avoids the division by zero
+  if (low == high) high += 0.001;  // avoids a division by zero, as transformers does
   std::vector<double> frequencies = plain(theta, rotary_size);
   for (size_t i = 0; i < frequencies.size(); ++i) {
     const double slowed = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
@@ -128,7 +128,7 @@ RopeFrequencies::RopeFrequencies(const Scope& scope, double theta, int64_t rotar
                                     Tensor::of<double>({static_cast<int64_t>(values.size())}, values));
 }
 
-// As rope_frequencies() has it for kDynamic, in the graph.
+// Computes rope_frequencies() for kDynamic inside the graph.
 Value RopeFrequencies::of_length(Graph& graph, Value length) const {
   const auto original = static_cast<double>(scaling_.original_positions),
              size = static_cast<double>(rotary_size_);

@@ -1,6 +1,5 @@
-// A place in a model's tree of names, where layers create their parameters: Scope(model) / "layers" / 0 /
-// "q_proj". Layers are plain values that remember state indices, so there is nothing to register and nothing
-// to keep alive.
+// Scope, a place in a model's tree of names where layers create their parameters: Scope(model) / "layers" / 0 / "q_proj". Layers
+// are plain values that hold state indices, so there is nothing to register and nothing to keep alive.
 #pragma once
 
 #include <string>
@@ -11,20 +10,20 @@
 
 namespace genesis {
 
-// A state of the model as a layer holds it.
+// A layer's handle of a state of the model.
 struct Parameter {
   Model* model = nullptr;
   int32_t index = -1;
 
   explicit operator bool() const { return index >= 0; }
-  Value in(Graph& graph) const;  // its value in a graph; throws Error when that is of another model
+  Value in(Graph& graph) const;  // its value in a graph; throws Error if the graph belongs to another model
   const State& state() const { return model->state(index); }
-  const std::string& name() const { return state().name; }  // from the root: "layers.0.q_proj.weight"
+  const std::string& name() const { return state().name; }  // full name from the root: "layers.0.q_proj.weight"
   const TensorType& type() const { return state().type; }
   void set_trainable(bool trainable) const { model->set_trainable(index, trainable); }
 };
 
-// As torch's named_parameters() gives them: by their names from a scope on.
+// A parameter with its name relative to a scope, as torch's named_parameters() returns it.
 struct NamedParameter {
   std::string name;
   Parameter parameter;
@@ -32,7 +31,7 @@ struct NamedParameter {
 
 class Scope {
  public:
-  // `seed` decides every initial value; `dtype` is that of the parameters.
+  // `seed` determines all initial values; `dtype` is the dtype of the parameters.
   explicit Scope(Model& model, uint64_t seed = 0, DType dtype = DType::f32)
       : model_(&model), seed_(seed), dtype_(dtype) {}
 
@@ -43,26 +42,26 @@ class Scope {
   DType dtype() const { return dtype_; }
   const std::string& path() const { return path_; }  // "layers.0.q_proj", empty at the root
 
-  // The parameters (and buffers) made here and below, in the order they were made; at the root all of the model's. A
-  // weight that layers share stands where it was made.
+  // List the parameters (or buffers) created here and below, in the order of their creation; at the root, all of the model. A
+  // weight that layers share is listed where it was created.
   std::vector<Parameter> parameters() const;
   std::vector<Parameter> buffers() const;
   std::vector<NamedParameter> named_parameters() const;  // Scope(model) / "fc" has "weight" and "bias"
   std::vector<NamedParameter> named_buffers() const;
 
-  // A trainable state "<path>.<name>". Throws Error when it is there already.
+  // Creates a trainable state "<path>.<name>". Throws Error if the name is taken.
   Parameter parameter(const std::string& name, Shape shape, const init::Init& init) const;
-  // A state that is saved but not trained (running statistics): zeros, or as `init` says.
+  // Creates a state that is saved but not trained (running statistics), filled as `init` says.
   Parameter buffer(const std::string& name, Shape shape, const init::Init& init = init::zeros()) const;
-  // A state that belongs to a running session only (a KV cache): zeros.
+  // Creates a state that belongs to a running session only (a KV cache), filled with zeros.
   Parameter cache(const std::string& name, Shape shape, DType dtype) const;
-  // The model's random number state, one for all layers, made when first asked for.
+  // Returns the model's random number state, which all layers share; the first call creates it.
   Parameter rng() const;
 
  private:
   std::string full_name(const std::string& name) const;
   std::vector<NamedParameter> states_below(StateRole role) const;
-  // Adds a state filled as `init` says; its name is made full here.
+  // Adds a state filled as `init` says; prefixes its name with the path.
   Parameter add(State state, const init::Init& init) const;
 
   Model* model_;
@@ -71,11 +70,11 @@ class Scope {
   std::string path_;
 };
 
-// Adds a layer's nodes under the layer's path in the graph of `x`; inside another layer, in place of that one's. Made by
-// the call of a Module (builder/module.h).
+// While it lives, nodes that are added to the graph of `x` get the layer's path; inside another layer it replaces that layer's
+// path. The call operator of Module creates one (builder/module.h).
 class LayerScope {
  public:
-  LayerScope(Value x, const std::string& path);  // throws Error naming the layer when x is empty
+  LayerScope(Value x, const std::string& path);  // throws Error naming the layer if x is empty
   ~LayerScope() { graph_.pop_scope(); }
   LayerScope(const LayerScope&) = delete;
   LayerScope& operator=(const LayerScope&) = delete;

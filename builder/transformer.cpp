@@ -48,13 +48,13 @@ MultiheadAttention::MultiheadAttention(const Scope& scope, int64_t embed_dim, in
   }
   if (options.bias) in_proj_bias = scope.parameter("in_proj_bias", {3 * embed_dim}, init::zeros());
   out_proj_.emplace(scope / "out_proj", embed_dim, embed_dim, Linear::Options{.bias = options.bias});
-  if (options.bias) {  // unlike that of any other Linear
+  if (options.bias) {  // PyTorch initializes this bias with zeros, unlike that of any other Linear
     const Parameter& out_bias = out_proj_->bias;
     scope.model().set_initial(out_bias.index, Tensor::zeros(out_bias.state().type));
   }
 }
 
-// Part 0 is q, 1 is k, 2 is v.
+// Projects x to the heads of q (part 0), k (1) or v (2).
 Value MultiheadAttention::project(Value x, int64_t part) const {
   Graph& graph = *x.graph;
   const auto third = [&](Parameter all) {
@@ -68,7 +68,7 @@ Value MultiheadAttention::project(Value x, int64_t part) const {
 
 namespace {
 
-// Which keys a query sees, [query_time, key_time]: those up to its own place, counted from the end.
+// Returns the causal mask [query_time, key_time]: a query sees the keys up to its own position, and positions count from the end.
 Value seen_by_causality(Value scores) {
   Graph& graph = *scores.graph;
   const Dim queries = scores.dim(-2), keys = scores.dim(-1);
@@ -78,7 +78,8 @@ Value seen_by_causality(Value scores) {
 
 }  // namespace
 
-// Where dropout wants the weights of attention they are values of the graph; the op keeps them to itself.
+// Computes attention. With dropout in training the attention weights must be values of the graph, so it is written out in basic
+// ops; the attention op does not expose them.
 Value MultiheadAttention::attend(Value q, Value k, Value v, bool causal, Value mask) const {
   if (!q.graph->training() && dropout_p_ > 0) note_inactive_layer(*q.graph, "dropout of '" + path() + "'");
   if (!q.graph->training() || dropout_p_ == 0) return attention(q, k, v, {.causal = causal}, mask);

@@ -7,19 +7,19 @@
 
 namespace genesis::nn {
 
-// torch.nn.MultiheadAttention with batch_first=True: in_proj_weight [3 embed_dim, embed_dim], or where keys
-// or values have other sizes q_proj_weight, k_proj_weight and v_proj_weight; in_proj_bias; out_proj.
+// torch.nn.MultiheadAttention with batch_first=True. The parameters are in_proj_weight [3 embed_dim, embed_dim], in_proj_bias and
+// out_proj; if keys or values have another size, q_proj_weight, k_proj_weight and v_proj_weight replace in_proj_weight.
 class MultiheadAttention : public Module<MultiheadAttention> {
  public:
   struct Options {
-    double dropout = 0;  // of the attention weights, while training: these then exist in memory
+    double dropout = 0;  // dropout of the attention weights in training, which then exist in memory
     bool bias = true;
     int64_t kdim = 0, vdim = 0;  // features of key and value; 0: embed_dim
   };
   MultiheadAttention(const Scope& scope, int64_t embed_dim, int64_t num_heads, const Options& options);
   MultiheadAttention(const Scope& scope, int64_t embed_dim, int64_t num_heads, bool bias = true)
       : MultiheadAttention(scope, embed_dim, num_heads, Options{.bias = bias}) {}
-  // mask: bool (true = see) or float (added), broadcast to [batch, heads, query_time, key_time].
+  // mask: bool (true = visible) or float (added to the scores), broadcast to [batch, heads, query_time, key_time].
   Value forward(Value query, Value key, Value value, bool causal = false, Value mask = {}) const;
   Value forward(Value x, bool causal = false) const { return forward(x, x, x, causal); }
 
@@ -35,7 +35,7 @@ class MultiheadAttention : public Module<MultiheadAttention> {
   Parameter rng_;
 };
 
-// down_proj(silu(gate_proj(x)) * up_proj(x)): the feed-forward layer of Llama and Qwen.
+// Computes down_proj(silu(gate_proj(x)) * up_proj(x)), the feed-forward layer of Llama and Qwen.
 class FeedForwardSwiGLU : public Module<FeedForwardSwiGLU> {
  public:
   FeedForwardSwiGLU(const Scope& scope, int64_t hidden_size, int64_t intermediate_size, bool bias = false,
@@ -51,7 +51,7 @@ struct RotaryEmbedding {
   double theta = 10000;
   RopeKind kind = RopeKind::kHalf;
   int64_t rotary_size = 0;  // 0: the whole head
-  // frequencies: those of a scaled rotation (rope_scaling.h); empty: theta's.
+  // `frequencies` are those of a scaled rotation (rope_scaling.h); if empty, theta determines them.
   Value operator()(Value x, Value positions, Value frequencies = {}) const {
     return rope(x, positions, theta, kind, rotary_size, 0, frequencies);
   }

@@ -1,10 +1,10 @@
-// Parameters without values, for who gives all of them theirs at once: a model whose weights are read. Their shapes can then be
-// compared with those of the weights before any memory is taken, however large a configuration says that they are.
+// Creates parameters without values, for callers that set all of them at once, such as a reader of weights. The shapes can then
+// be compared with those of the weights before any memory is taken, however large the configuration claims they are.
 #pragma once
 
 namespace genesis::init {
 
-// While it lives, parameters and buffers made on its thread are as with unset(), whatever their layers ask for.
+// While it lives, parameters and buffers created on its thread are as with unset(), whatever their layers ask for.
 class Undrawn {
  public:
   Undrawn();
@@ -12,7 +12,7 @@ class Undrawn {
   Undrawn(const Undrawn&) = delete;
   Undrawn& operator=(const Undrawn&) = delete;
 
-  static bool here();  // whether one lives on this thread
+  static bool here();  // true if this thread has a live Undrawn
 
  private:
   const bool before_;

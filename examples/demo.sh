@@ -38,7 +38,7 @@ mkdir -p "$out"
 rm -rf "$out/checkpoints" "$out/metrics.jsonl"
 
 say() { printf '\n== %s\n' "$*" >&2; }
-# The number behind "key": in a line of JSON.
+# Prints the number that follows "key": in a line of JSON.
 number() { grep -o "\"$1\":[-0-9.e+]*" | head -n 1 | cut -d: -f2; }
 
 if [ -z "$text" ]; then
@@ -53,7 +53,7 @@ bigram=$("$tools/genesis-run" baseline "$text" --json | number bigram)
 say "Building a small Qwen2 over bytes, and adding training"
 "$tools/genesis-build" qwen2 --set hidden_size=256 --set intermediate_size=704 --set num_hidden_layers=4 \
   --set num_attention_heads=4 --set num_key_value_heads=2 --set initializer_range=0.06 --seed 1 -o "$out/qwen2.genesis"
-# How many steps fit into the time: a few are timed first, so that the schedule ends with the run.
+# Times a few steps first to find how many fit into the given minutes, so that the learning rate schedule ends with the run.
 "$tools/genesis-opt" "$out/qwen2.genesis" --train adamw -o "$out/train.genesis" >/dev/null
 step_ms=$("$tools/genesis-run" bench "$out/train.genesis" --entry train_step --size batch=8 --size seq=128 --runs 8 --json | number median_ms)
 steps=$(awk -v m="$minutes" -v ms="$step_ms" 'BEGIN { n = int(m * 60000 / ms); print n < 50 ? 50 : n }')

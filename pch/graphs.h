@@ -1,6 +1,7 @@
-// What most files of schema/, builder/ and passes/ read anyway, compiled once per library where the folder was configured with
-// -Dpch=true, as ./dev demo does: a first build takes a quarter less. Off by default, since ccache passes such files over, and
-// so that every file is seen to include what it uses.
+// Precompiled header of schema/, builder/ and passes/: the headers that most of their files include anyway, compiled once per
+// library. Meson uses it only with -Dpch=true, which ./dev demo sets; a first build then takes a quarter less time. It is off by
+// default because ccache does not cache files that use a precompiled header, and so that the build shows a file that lacks an
+// include.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

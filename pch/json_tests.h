@@ -1,4 +1,4 @@
-// The same for tests of tools and models (see graphs.h), most of which read JSON.
+// Precompiled header (see graphs.h) of the tests of tools and models, most of which read JSON.
 #include <nlohmann/json.hpp>
 
 #include "pch/tests.h"

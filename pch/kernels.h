@@ -1,4 +1,5 @@
-// The same for backends/ (see graphs.h). Highway's headers stay out: foreach_target.h must come ahead of them in each file.
+// Precompiled header (see graphs.h) of backends/. It leaves out Highway's headers: each file must include foreach_target.h before
+// them.
 #include <tbb/parallel_for.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// The same for executor/ and models/ (see graphs.h). JSON stays out: files that do not read it would take half a second longer.
+// Precompiled header (see graphs.h) of executor/ and models/. It leaves out JSON, which would cost half a second in each file
+// that does not read it.
 #include <fstream>
 
 #include "executor/session.h"

@@ -1,5 +1,5 @@
-// The same for tests/ (see graphs.h): what nearly all of them read, whatever library they test. JSON has a header of its own, as it
-// costs files that do not read it half a second each.
+// Precompiled header (see graphs.h) of tests/: the headers that nearly all tests include, whichever library they test. Tests that
+// read JSON use json_tests.h; in all others its header would cost half a second per file.
 #include <gtest/gtest.h>
 
 #include <iostream>

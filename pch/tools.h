@@ -1,4 +1,5 @@
-// The same for tools/ (see graphs.h). What most of them read; never CLI11, which costs each file three seconds, used or not.
+// Precompiled header (see graphs.h) of tools/: the headers that most tools include. It must not include CLI11, which would cost
+// three seconds in every file, used or not.
 #include <iostream>
 #include <nlohmann/json.hpp>
 

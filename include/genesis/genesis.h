@@ -1,5 +1,5 @@
-// What a program includes to write, train, run, save and load models. Installed, it and all it needs are found as
-// <genesis/...>; in this tree the floors include each other by their own names (packaging/headers.sh).
+// The header that a program includes to write, train, run, save and load models. An installed copy and everything it needs are
+// found as <genesis/...>; in this source tree files include each other by their paths from the root (packaging/headers.sh).
 #pragma once
 
 #include "builder/genesis.h"

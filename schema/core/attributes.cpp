@@ -11,7 +11,7 @@ namespace {
 std::string text_of(double x) {
   if (std::isnan(x)) return "nan";
   if (std::isinf(x)) return x > 0 ? "inf" : "-inf";
-  std::string text = fmt::format("{}", x);  // shortest that reads back to the same double
+  std::string text = fmt::format("{}", x);  // the shortest text that reads back as the same double
   if (text.find_first_of(".en") == std::string::npos) text += ".0";
   return text;
 }

@@ -1,5 +1,5 @@
-// Attributes of a node: generic named values, so a new op never changes the file schema. An op names each of
-// its attributes once, in a `fields()` visitor, and is read and written through it:
+// Attributes of a node: generic named values, so that a new op never changes the file schema. An op names each of its attributes
+// once, in a `fields()` visitor, through which it is read and written:
 //
 //   struct Softmax {
 //     int64_t axis = -1;
@@ -24,12 +24,12 @@ using AttrValue = std::variant<bool, int64_t, double, std::string, DType, Shape,
 std::string to_string(const AttrValue& value);       // the text form: 1, 0.5, "x", f32, [2,3]
 std::string_view kind_name(const AttrValue& value);  // "integer", "list of strings", ...
 
-// Enumerations are stored by name: specialise with `static constexpr std::string_view names[] = {...}` in
-// order.
+// Names the values of an enumeration, which is stored by name: specialize with `static constexpr std::string_view names[] =
+// {...}` in the order of the values.
 template <class E>
 struct EnumNames;
 
-// A number that keeps whether it was written as an integer: `full` and scalar operands need all 64 bits.
+// A number that remembers whether it was written as an integer: `full` and scalar operands need all 64 bits.
 struct Scalar {
   std::variant<int64_t, double> value = int64_t{0};
   Scalar() = default;
@@ -45,7 +45,7 @@ struct Scalar {
   }
 };
 
-// Sorted by name.
+// A map of attributes, sorted by name.
 class Attributes {
  public:
   void set(std::string name, AttrValue value);
@@ -112,7 +112,8 @@ Attributes to_attributes(const Op& op) {
   return attributes;
 }
 
-// Absent names keep the op's default; an unknown name or a value of the wrong kind throws Error.
+// Builds an op from attributes. Absent attributes keep the op's default; an unknown name or a value of the wrong kind throws
+// Error.
 template <class Op>
 Op from_attributes(const Attributes& attributes) {
   Op op;

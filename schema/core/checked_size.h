@@ -1,6 +1,5 @@
-// A count of bytes or elements whose arithmetic throws Error instead of wrapping. What a file or an author
-// says decides how large memory gets, so every size of scratch memory is computed with it: a product that
-// wrapped would book a few bytes for a kernel that writes many. Used by backends/ and passes/.
+// A count of bytes or elements whose arithmetic throws Error instead of wrapping. Files and authors determine sizes, so every
+// size of scratch memory is computed with it: a product that wrapped would reserve a few bytes for a kernel that writes many.
 #pragma once
 
 #include "schema/core/dim.h"
@@ -18,11 +17,11 @@ class CheckedSize {
   CheckedSize& operator*=(CheckedSize other) { return *this = *this * other; }
   auto operator<=>(const CheckedSize&) const = default;
 
-  // How many runs of `length` hold this many.
+  // Returns how many runs of `length` it takes to hold this many.
   CheckedSize divided_up(int64_t length) const {
     return value_ / length + static_cast<int64_t>(value_ % length > 0);
   }
-  // The next multiple of `unit`.
+  // Returns the next multiple of `unit`.
   CheckedSize rounded_up(int64_t unit) const { return divided_up(unit) * unit; }
 
  private:

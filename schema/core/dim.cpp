@@ -43,7 +43,7 @@ int64_t Dim::value() const {
   return constant_;
 }
 
-// Files are not trusted, and products grow exponentially: no real dimension comes near these.
+// Limits of a dimension: files are not trusted, and products grow exponentially. No real dimension comes near them.
 constexpr size_t kMaxTerms = 64, kMaxDegree = 32;
 
 void Dim::add_term(const Term& term) {
@@ -89,7 +89,7 @@ std::optional<Dim> Dim::divide_exact(const Dim& divisor) const {
   const bool single = divisor.terms_.size() + (divisor.constant_ != 0) == 1;
   if (!single) return std::nullopt;
   const int64_t coefficient = divisor.is_constant() ? divisor.constant_ : divisor.terms_[0].coefficient;
-  // The one quotient that overflows.
+  // Only this quotient overflows.
   const auto overflows = [&](int64_t value) { return coefficient == -1 && value == INT64_MIN; };
   if (overflows(constant_) ||
       std::ranges::any_of(terms_, [&](const Term& term) { return overflows(term.coefficient); }))

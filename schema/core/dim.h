@@ -1,6 +1,6 @@
-// A dimension: an integer polynomial over named symbols, such as 4, batch, 2*seq + 1 or batch*seq. Shape
-// inference works on it alike for known and unknown sizes; symbols are bound to integers when a Session runs.
-// Always canonical, so == is algebraic equality.
+// A dimension: an integer polynomial over named symbols, such as 4, batch, 2*seq + 1 or batch*seq. Shape inference treats known
+// and unknown sizes alike; symbols are bound to integers when a Session runs. A Dim is always canonical, so == is algebraic
+// equality.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ class Dim {
  public:
   Dim(int64_t value = 0);  // implicit: sizes are written as plain integers
   static Dim symbol(std::string name);
-  static Dim parse(std::string_view text);  // what to_string writes; throws Error
+  static Dim parse(std::string_view text);  // reads the format of to_string(); throws Error
 
   bool is_constant() const { return terms_.empty(); }
   std::optional<int64_t> constant() const;
   int64_t value() const;                             // throws Error for a symbolic dimension
   int64_t evaluate(const Bindings& bindings) const;  // throws Error for an unbound symbol or an overflow
-  Dim substitute(const Bindings& bindings) const;    // binds the symbols named, keeps the others
+  Dim substitute(const Bindings& bindings) const;    // replaces the given symbols, keeps the others
   void collect_symbols(std::vector<std::string>& names) const;
   std::string to_string() const;
 
@@ -32,7 +32,7 @@ class Dim {
   Dim operator-(const Dim& other) const;
   Dim operator*(const Dim& other) const;
   std::optional<Dim> divide_exact(
-      const Dim& divisor) const;  // by a constant, or by a product of symbols and a constant
+      const Dim& divisor) const;  // the divisor must be a constant, or a product of symbols and a constant
 
   bool operator==(const Dim&) const = default;
 

@@ -33,10 +33,10 @@ std::optional<DType> parse_dtype(std::string_view name);
 inline bool is_float(DType t) { return t <= DType::bf16; }
 inline bool is_integer(DType t) { return t >= DType::i8 && t <= DType::i64; }  // bool is neither
 inline bool is_low_precision(DType t) { return t == DType::f16 || t == DType::bf16; }
-// What sums, statistics and losses of such numbers are computed in and kept as.
+// Returns the dtype in which sums, statistics and losses of these numbers are computed and kept.
 inline DType wide_dtype(DType t) { return t == DType::f64 ? DType::f64 : DType::f32; }
 
-// The type of a op b: float over integer over bool, the wider of one kind; bf16 with f16 gives f32.
+// Returns the dtype of `a op b`: float before integer before bool, the wider one within a kind; bf16 with f16 gives f32.
 DType promote(DType a, DType b);
 
 template <class T>
