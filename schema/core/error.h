@@ -1,6 +1,6 @@
-// Errors. A user's mistake (a wrong file, shape, name, flag) throws genesis::Error, whose message says what,
-// where, expected, got, and what to do; it gains context on the way up. A broken invariant of ours is
-// GENESIS_ASSERT.
+// Errors. A user's mistake (a wrong file, shape, name, flag) throws genesis::Error. Its message says what is wrong and where,
+// what was expected, what was found and what to do; it gains context as it rises through the call stack. GENESIS_ASSERT checks
+// invariants of the code itself.
 #pragma once
 
 #include <fmt/core.h>
@@ -17,7 +17,7 @@ class Error : public std::exception {
   const char* what() const noexcept override { return message_.c_str(); }
   const std::string& message() const { return message_; }
 
-  // Appends where this happened, innermost first: "... (while inferring node 'layers.3.mlp.up_proj')".
+  // Appends where the error happened, innermost first: "... (while inferring node 'layers.3.mlp.up_proj')".
   Error& add_context(const std::string& where) {
     message_ += " (" + where + ")";
     return *this;
@@ -32,7 +32,7 @@ template <class... Args>
   throw Error(fmt::format(format, std::forward<Args>(args)...));
 }
 
-// Runs `body`; an Error that rises through it gains the text that `describe()` returns.
+// Runs `body`; if an Error rises through it, adds the text that `describe()` returns.
 template <class Body, class Describe>
 decltype(auto) with_context(Body&& body, Describe&& describe) {
   try {
@@ -47,6 +47,6 @@ decltype(auto) with_context(Body&& body, Describe&& describe) {
 
 }  // namespace genesis
 
-// For our own invariants only, in every build type: never for what a user can cause.
+// Checks an invariant of the code in every build type. Never use it for a condition that a user can cause.
 #define GENESIS_ASSERT(condition) \
   ((condition) ? static_cast<void>(0) : ::genesis::assertion_failed(#condition, __FILE__, __LINE__))

@@ -1,5 +1,5 @@
-// The two 16-bit floating-point types as storage: bf16 (8 exponent bits) and f16 (IEEE binary16). Conversions
-// round to nearest even and keep infinities and NaN; arithmetic is done in float.
+// The two 16-bit floating-point types as storage: bf16 (8 exponent bits) and f16 (IEEE binary16). Conversions round to nearest
+// even and keep infinities and NaN; arithmetic is done in float.
 #pragma once
 
 #include <bit>
@@ -16,7 +16,7 @@ struct bf16 {
 
  private:
   static constexpr uint16_t round(uint32_t u) {
-    if ((u & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((u >> 16) | 0x40);  // keep NaN a NaN
+    if ((u & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((u >> 16) | 0x40);  // a NaN stays a NaN
     return static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1)) >> 16);
   }
 };
@@ -41,7 +41,7 @@ struct f16 {
     const uint32_t kept = mantissa >> shift, rest = mantissa & ((1u << shift) - 1), half = 1u << (shift - 1);
     const uint32_t rounded = kept + (rest > half || (rest == half && (kept & 1)));
     const uint32_t base =
-        exponent < -14 ? 0 : static_cast<uint32_t>(exponent + 14) << 10;  // implicit bit adds 1
+        exponent < -14 ? 0 : static_cast<uint32_t>(exponent + 14) << 10;  // the implicit bit adds 1
     return static_cast<uint16_t>(sign | (base + rounded));
   }
   static constexpr float to_float(uint16_t h) {

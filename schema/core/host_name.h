@@ -4,7 +4,7 @@
 
 namespace genesis {
 
-// Of this machine, or container, as it calls itself; "unknown" where it does not say.
+// Returns the name of this machine or container; "unknown" if the system does not provide one.
 std::string host_name();
 
 }  // namespace genesis

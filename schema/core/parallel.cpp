@@ -1,4 +1,4 @@
-// TBB's threads, as everywhere: as many as this process may use, whoever else works on them.
+// Runs on TBB's threads, like the rest of the library: as many as this process may use, even if other work runs on them.
 #include "schema/core/parallel.h"
 
 #include <tbb/parallel_for.h>
@@ -17,7 +17,7 @@
 namespace genesis {
 namespace {
 
-// Ranges that threads take one by one.
+// Ranges that threads claim one by one.
 class Ranges {
  public:
   using Body = std::function<void(int64_t, int64_t)>;
@@ -30,7 +30,7 @@ class Ranges {
       } catch (...) {
         const std::lock_guard lock(mutex_);
         if (!error_) error_ = std::current_exception();
-        next_ = count_;  // nobody begins another one
+        next_ = count_;  // no thread begins another range
       }
     }
   }
@@ -59,7 +59,7 @@ void in_parallel(int64_t count, int64_t grain, const std::function<void(int64_t,
     work(0);
   } else {
     TaskEdges edges;
-    // Isolated: a thread that waits here takes up no other work, which might wait for what the caller holds.
+    // Isolates the work: a thread that waits here must not take up other tasks, which might wait for something the caller holds.
     tbb::this_task_arena::isolate(
         [&] { tbb::parallel_for(int64_t{0}, workers, edges.around(work), tbb::simple_partitioner()); });
   }

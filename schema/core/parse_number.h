@@ -1,6 +1,5 @@
-// A number in a text that a person or a file gave, for flags, settings and formats of text. All of the text
-// is the number, and the type can hold it: no spaces, no "5x", no "1e3" for an integer, no NaN and no
-// infinity.
+// Parses a number from a text that a person or a file gave: flags, settings, text formats. The whole text must be the number, and
+// the type must be able to hold it: no spaces, no "5x", no "1e3" for an integer, no NaN and no infinity.
 #pragma once
 
 #include <charconv>

@@ -7,9 +7,9 @@
 namespace genesis {
 namespace {
 
-constexpr int64_t kGrain = 1 << 18;  // elements that one thread draws at a time, some milliseconds; a multiple of four
+constexpr int64_t kGrain = 1 << 18;  // elements that one thread draws at a time, some milliseconds of work; a multiple of four
 
-// Calls fill(block, at) for each group of up to four elements, on all cores: an element depends on its place alone.
+// Calls fill(block, values) for each group of up to four elements, on all cores. An element depends only on its index.
 template <class Fill>
 void for_blocks(std::span<float> values, uint64_t seed, uint64_t stream, Fill&& fill) {
   const auto low = static_cast<uint32_t>(stream), high = static_cast<uint32_t>(stream >> 32);
@@ -28,7 +28,7 @@ double polynomial(const double (&c)[8], double x) {
   return sum;
 }
 
-// The inverse of normal_cdf to 1e-16 relative: Wichura, "Algorithm AS 241: the percentage points of the
+// Computes the inverse of normal_cdf with a relative error of 1e-16: Wichura, "Algorithm AS 241: the percentage points of the
 // normal distribution", Applied Statistics 37, 1988.
 double normal_quantile(double p) {
   constexpr double kA[] = {3.3871328727963666080e0,  1.3314166789178437745e+2, 1.9715909503065514427e+3,

@@ -1,13 +1,12 @@
-// Counter-based random numbers: Philox 4x32-10 (Salmon, Moraes, Dror & Shaw, "Parallel random numbers: as
-// easy as 1, 2, 3", SC 2011). Free of dependencies, so that kernels of every device and host initialisers
-// share it.
+// Counter-based random numbers: Philox 4x32-10 (Salmon, Moraes, Dror & Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC
+// 2011). Free of dependencies, so that host initializers and the kernels of every device share it.
 //
-// The layout is a promise; it gives the same bits on every device, in every version:
+// The layout is a promise: every device and every version assigns words of the random stream to elements as follows.
 //   key     = {low 32 bits of seed, high 32 bits of seed}
 //   counter = {low 32 bits of b, high 32 bits of b, stream, low 32 bits of step},  b = i / 4 for element i
 //   element i takes word i % 4 of the block; normal numbers 2j and 2j + 1 take words 2j and 2j + 1 together.
-// Every operation on floats below rounds once: hosts compile with floating-point contraction off, and devices
-// take products from rounded_product().
+// The float operations below round once each, so that devices agree bit for bit: hosts compile with floating-point contraction
+// off, and devices multiply with rounded_product().
 #pragma once
 
 #include <cmath>
@@ -39,7 +38,7 @@ GENESIS_HOST_DEVICE inline PhiloxBlock philox(uint64_t seed, uint32_t stream, ui
   return c;
 }
 
-// a * b, never merged with an addition that follows.
+// Returns a * b, never fused with a following addition.
 GENESIS_HOST_DEVICE inline float rounded_product(float a, float b) {
 #ifdef __CUDA_ARCH__
   return __fmul_rn(a, b);
@@ -48,7 +47,7 @@ GENESIS_HOST_DEVICE inline float rounded_product(float a, float b) {
 #endif
 }
 
-// In [0, 1), a multiple of 2^-24.
+// Returns a multiple of 2^-24 in [0, 1).
 GENESIS_HOST_DEVICE inline float uniform_from(uint32_t word) {
   return static_cast<float>(word >> 8) * 0x1p-24f;
 }
@@ -68,9 +67,9 @@ GENESIS_HOST_DEVICE inline float float_of(uint32_t x) {
   return both.value;
 }
 
-// ln(u) for u = n * 2^-24, n in [1, 2^24]: exponent and a polynomial on [sqrt(1/2), sqrt(2)), written out so
-// that every device rounds alike, and without branches, so that compilers vectorise it. Right to 1e-7 of
-// max(1, |ln u|).
+// Returns ln(u) for u = n * 2^-24, n in [1, 2^24], with an error below 1e-7 * max(1, |ln u|). It combines the exponent and a
+// polynomial on [sqrt(1/2), sqrt(2)); it is written out so that every device rounds alike, and has no branches so that compilers
+// vectorize it.
 GENESIS_HOST_DEVICE inline float log_of_uniform(float u) {
   const int up = (bits_of(u) & 0x7fffffu) >= 0x3504f3u;  // the mantissa of sqrt(2)
   const int exponent = static_cast<int>(bits_of(u) >> 23) - 127 + up;
@@ -85,7 +84,7 @@ GENESIS_HOST_DEVICE inline float log_of_uniform(float u) {
   return rounded_product(static_cast<float>(exponent), 0.69314718f) + rounded_product(2.0f * s, series);
 }
 
-// r times the cosine and the sine of t turns, t in [0, 1).
+// Returns r times the cosine and the sine of t turns, t in [0, 1).
 struct NormalPair {
   float first, second;
 };
@@ -100,21 +99,21 @@ GENESIS_HOST_DEVICE inline NormalPair polar(float r, float t) {
   c = 0.041666667f - rounded_product(z, c);
   c = 0.5f - rounded_product(z, c);
   c = 1.0f - rounded_product(z, c);
-  const float a = quadrant & 1 ? s : c, b = quadrant & 1 ? c : s;  // of the angle from the quadrant's axis
+  const float a = quadrant & 1 ? s : c, b = quadrant & 1 ? c : s;  // cosine and sine of the angle from the quadrant's axis
   return {r * ((quadrant + 1) & 2 ? -a : a), r * (quadrant & 2 ? -b : b)};
 }
 
-// Two standard normal numbers from two words (Box & Muller, 1958).
+// Returns two standard normal numbers from two words (Box & Muller, 1958).
 GENESIS_HOST_DEVICE inline NormalPair normals_from(uint32_t word0, uint32_t word1) {
   const float u = static_cast<float>((word0 >> 8) + 1) * 0x1p-24f;  // in (0, 1]
   return polar(sqrtf(-2.0f * log_of_uniform(u)), uniform_from(word1));
 }
 
-// Host side: fills `values` from the 64-bit stream name `stream` (its halves stand for stream and step
-// above).
+// Host side: fills `values` from the random stream `stream`, whose low and high 32 bits are the stream and step of the counter
+// above.
 void fill_uniform(std::span<float> values, uint64_t seed, uint64_t stream, double low, double high);
 void fill_normal(std::span<float> values, uint64_t seed, uint64_t stream, double mean, double std);
-// Normal numbers cut to [low, high], by the inverse of the distribution function.
+// Draws from a normal distribution truncated to [low, high], by the inverse of the distribution function.
 void fill_trunc_normal(std::span<float> values, uint64_t seed, uint64_t stream, double mean, double std,
                        double low, double high);
 

@@ -31,7 +31,7 @@ class Shape {
   void push_back(Dim dim) { dims_.push_back(std::move(dim)); }
 
   bool is_constant() const;
-  std::vector<int64_t> sizes() const;  // throws Error when symbolic
+  std::vector<int64_t> sizes() const;  // throws Error if a dimension is symbolic
   Dim numel() const;
   Shape substitute(const Bindings& bindings) const;
   std::string to_string() const;
@@ -51,11 +51,11 @@ struct TensorType {
   bool operator==(const TensorType&) const = default;
 };
 
-// -1 is the last axis. Throws Error that names `what` when out of range.
+// Returns the axis counted from 0; a negative one counts from the end. Throws Error that names `what` if it is out of range.
 int normalize_axis(int64_t axis, int rank, std::string_view what = "axis");
 
-// The shape both operands expand to, by the usual rule (align right; 1 expands). Throws Error naming both
-// shapes.
+// Returns the shape to which both operands expand by the usual broadcasting rule (align right; 1 expands). Throws Error naming
+// both shapes.
 Shape broadcast(const Shape& a, const Shape& b);
 
 }  // namespace genesis

@@ -1,7 +1,6 @@
-// What a thread sanitizer cannot see of TBB, whose library is not instrumented: that what a thread did before
-// it started tasks happens before them, and what they did before the end of the wait. Used wherever tasks are
-// started; without -fsanitize=thread nothing of this exists. Only these edges are told, so real races are
-// still found.
+// Tells ThreadSanitizer about synchronization inside TBB, whose library is not instrumented: everything a thread did before it
+// started tasks happens before them, and everything the tasks did happens before the end of the wait. Use it wherever tasks are
+// started; without -fsanitize=thread it compiles to nothing. It announces only these edges, so real races are still found.
 #pragma once
 
 #if defined(__has_feature)
@@ -14,8 +13,8 @@
 
 #ifdef GENESIS_THREAD_SANITIZER
 #include <sanitizer/tsan_interface.h>
-// TBB copies a body into its tasks, out of sight; so a body may read what it captured only in such a
-// function.
+// TBB copies a body into its tasks where the sanitizer cannot see it, so only a function with this attribute may read what the
+// body captured.
 #define GENESIS_TASK_BODY __attribute__((no_sanitize("thread")))
 #else
 #define GENESIS_TASK_BODY
@@ -23,7 +22,7 @@
 
 namespace genesis {
 
-// What happened before hand_over(at) happens before what follows take_over(at).
+// Everything before hand_over(at) happens before everything after take_over(at).
 #ifdef GENESIS_THREAD_SANITIZER
 inline void hand_over(void* at) { __tsan_release(at); }
 inline void take_over(void* at) { __tsan_acquire(at); }
@@ -32,7 +31,7 @@ inline void hand_over(void*) {}
 inline void take_over(void*) {}
 #endif
 
-// Stands beside one blocking start of tasks: `TaskEdges edges; tbb::parallel_for(..., edges.around(body));`
+// Surrounds one blocking start of tasks: `TaskEdges edges; tbb::parallel_for(..., edges.around(body));`
 class TaskEdges {
  public:
   TaskEdges() { hand_over(&started_); }
@@ -40,7 +39,7 @@ class TaskEdges {
   TaskEdges(const TaskEdges&) = delete;
   TaskEdges& operator=(const TaskEdges&) = delete;
 
-  // `body` must outlive the tasks.
+  // Returns `body` with both edges around each call. `body` must outlive the tasks.
   template <class Body>
   auto around(const Body& body) {
     return [this, &body](const auto&... arguments) GENESIS_TASK_BODY {

@@ -1,5 +1,5 @@
-// A tensor on the host: a type with known sizes and shared, immutable bytes. The bytes may be memory of our
-// own or a view into a mapped file; either way copies of a Tensor share them.
+// A tensor on the host: a type with known sizes and shared, immutable bytes. The bytes are allocated memory or a view into a
+// mapped file; either way copies of a Tensor share them.
 #pragma once
 
 #include <cstddef>
@@ -46,34 +46,34 @@ class Tensor {
   const std::byte* data() const { return data_; }
   bool empty_handle() const { return data_ == nullptr; }
 
-  // The elements, when T is the storage type of dtype(); throws Error otherwise.
+  // Returns the elements if T is the storage type of dtype(); throws Error otherwise.
   template <class T>
   std::span<const T> as() const {
     check_dtype(dtype_of<T>());
     return {reinterpret_cast<const T*>(data_), static_cast<size_t>(numel())};
   }
-  // The only element, as a T. A bool converts to any T, an integer to every number that holds it, a real one to real
-  // ones, rounded: item<double>() always goes. Throws Error that says shape and dtype when there is not exactly one
-  // element, or when T cannot hold it.
+  // Returns the only element as a T. A bool converts to any T, an integer to every integer type that can hold its value and to
+  // every real type, a real number to every real type, rounded; item<double>() therefore works for every dtype. Throws Error with
+  // shape and dtype if the tensor does not have exactly one element, or if T cannot hold it.
   template <class T>
   T item() const;
-  // The elements converted to double, whatever the dtype.
+  // Returns the elements converted to double, for any dtype.
   std::vector<double> to_doubles() const;
 
-  // The same numbers in another real dtype, rounded; or, in its own dtype, the tensor itself. Throws Error for other
-  // dtypes, which would lose what they cannot say.
+  // Returns the tensor converted to another real dtype, rounded; the tensor itself if it has that dtype already. Throws Error for
+  // a dtype that is not real, because it could not represent the numbers.
   Tensor to(DType dtype) const;
 
-  // A tensor whose bytes the caller fills in through mutable_data before sharing it.
+  // Returns a tensor whose bytes the caller fills through mutable_data before sharing it.
   static Tensor uninitialized(const TensorType& type, std::byte** mutable_data);
 
  private:
-  // An element without its width.
+  // The value of an element, regardless of the width of its dtype.
   using Number = std::variant<bool, int64_t, double>;
 
   void check_dtype(DType expected) const;
   Number only_element() const;
-  // That a type of this many bytes cannot hold it: 'b' is bool, 'i' signed, 'u' unsigned, 'f' real.
+  // Throws Error: a type of this many bytes cannot hold the element. `kind`: 'b' is bool, 'i' signed, 'u' unsigned, 'f' real.
   [[noreturn]] void refuse_item(const Number& element, char kind, size_t bytes) const;
 
   TensorType type_;

@@ -24,7 +24,7 @@ void check_type(const TensorType& type) {
   for (const Dim& dim : type.shape) {
     if (!dim.is_constant()) continue;
     if (dim.value() < 0) fail("negative size in {}", type.to_string());
-    // A size of zero says nothing about the others: strides and rows are products without it.
+    // Skips a size of zero: strides and row counts are products of the other sizes, which must not overflow either.
     if (dim.value() > 0 && __builtin_mul_overflow(bytes, dim.value(), &bytes)) bytes = INT64_MAX;
     if (bytes > kMaxTensorBytes)
       fail("the sizes of {} multiply to more than {} bytes, the limit for one tensor (sizes of zero aside)",

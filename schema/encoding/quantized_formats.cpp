@@ -22,8 +22,8 @@ f16 next_up(f16 x) {
   return x;
 }
 
-// The f16 nearest to magnitude / quants, or the next larger one where that is so much smaller that the greatest value
-// would not fit: below f16's normal numbers.
+// Returns the f16 nearest to magnitude / quants. Below f16's normal numbers it may be so much smaller that the greatest value
+// would not fit; then returns the next larger f16.
 f16 scale_for(float magnitude, float quants) {
   const f16 scale(magnitude / quants);
   return static_cast<float>(scale) * (quants + 0.5f) < magnitude ? next_up(scale) : scale;
@@ -31,8 +31,8 @@ f16 scale_for(float magnitude, float quants) {
 
 float inverse(float scale) { return scale == 0 ? 0 : 1 / scale; }
 
-// The nearest whole number, of two the even one, for magnitudes below 2^22: the sum has no bits left for the rest. In this
-// form loops become vectors on every processor.
+// Rounds to the nearest integer, ties to even, for magnitudes below 2^22: the sum has no bits left for the fraction. Compilers
+// vectorize this form on every processor.
 float rounded(float x) {
   constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23
   return (x + kMagic) - kMagic;
@@ -54,7 +54,7 @@ struct Q8 {
   }
 };
 
-// Sums of every eighth value each, which a compiler may do side by side.
+// Partial sums, each of every eighth value, which a compiler can compute in vector lanes.
 constexpr size_t kLanes = 8;
 using Lanes = std::array<float, kLanes>;
 
@@ -70,7 +70,7 @@ struct Q4 {
 
   static int bits(float x, float by) { return static_cast<int>(quant(x, by)) + kQ4Zero; }
 
-  // What rounding to multiples of `scale` costs.
+  // Returns the squared error of rounding to multiples of `scale`.
   static float squared_error(const float* x, float scale) {
     const float by = inverse(scale);
     Lanes sum{};
@@ -82,7 +82,7 @@ struct Q4 {
     return total(sum);
   }
 
-  // The scale by which the quants of another come nearest to x: the least squares of x - scale * quant.
+  // Returns the scale that fits x best with the quants that `scale` gives: the least-squares solution of x - new_scale * quant.
   static float fitted(const float* x, float scale) {
     const float by = inverse(scale);
     Lanes xq{}, qq{};
@@ -95,7 +95,8 @@ struct Q4 {
     return total(qq) == 0 ? scale : total(xq) / total(qq);
   }
 
-  // The value of greatest magnitude is given a quant of about -8: eight steps are to one side, seven to the other.
+  // Returns the best of ten candidate scales. Most of them map the value of greatest magnitude to a quant near -8, because there
+  // are eight steps on that side of zero and seven on the other.
   static f16 best_scale(const float* x) {
     const float* extreme =
         std::max_element(x, x + kBlock, [](float a, float b) { return std::abs(a) < std::abs(b); });
@@ -155,7 +156,8 @@ void decode(const StateFormat::ConstParts& parts, int64_t count, std::byte* valu
   }
 }
 
-// NaN, infinities, and what needs a scale beyond f16.
+// Returns the index of the first value that cannot be encoded: a NaN, an infinity, or a value that needs a scale beyond f16; -1
+// if there is none.
 template <class Quants, class T>
 int64_t first_refused(const std::byte* values, int64_t count) {
   constexpr float kGreatest = Quants::kLargest * 65504;

@@ -1,5 +1,5 @@
-// The state formats q8 and q4 (schema/encoding/weight_format.h says what they are): parts ".quants" and ".scales". There is a
-// row of each for every dtype that a weight may mean: f32, bf16 and f16.
+// The state formats q8 and q4 (described in schema/encoding/weight_format.h), with the parts ".quants" and ".scales". There is a
+// format for each dtype that a quantized weight may stand for: f32, bf16 and f16.
 #pragma once
 
 #include <span>
@@ -10,13 +10,13 @@
 
 namespace genesis {
 
-// Throws Error for kPlain, and for dtypes that no weight has.
+// Returns the format for weights of dtype `meant`. Throws Error for kPlain, and for dtypes other than f32, bf16 and f16.
 const StateFormat& quantized_format(WeightFormat format, DType meant);
-// kPlain for formats that are none of these.
+// Returns kPlain for formats other than q8 and q4.
 WeightFormat weight_format_of(const StateFormat& format);
-// A format that a file may name; null: there is none of this name for this dtype.
+// Returns a format that a file may name; null if no format has this name for this dtype.
 const StateFormat* find_file_format(std::string_view name, DType meant);
-// All rows.
+// Returns all formats of both kinds.
 std::span<const StateFormat* const> quantized_formats();
 
 }  // namespace genesis

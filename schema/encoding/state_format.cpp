@@ -97,7 +97,7 @@ namespace {
 
 constexpr int64_t kGrain = 64 << 10;  // values that a core takes at a time
 
-// body(first, count) for ranges of whole blocks, by all cores.
+// Calls body(first, count) for ranges of whole blocks, on all cores.
 template <class Body>
 void for_blocks(const StateFormat& format, int64_t count, const Body& body) {
   in_parallel(

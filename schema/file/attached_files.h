@@ -1,5 +1,5 @@
-// Files that travel with a model unread (Model::files): a tokenizer, its settings. They are kept with the model wherever it
-// is saved, and mapped with it.
+// Files that travel with a model unread (Model::files): a tokenizer, its settings. They are saved with the model and mapped with
+// it.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,10 @@
 
 namespace genesis {
 
-// Under the name `name`, in the place of one that had it.
+// Attaches a file; replaces an attached file of the same name.
 void attach_file(Model& model, const std::string& name, std::string_view bytes);
 
-// The bytes of a file, for as long as the model lives; nothing when there is none of this name.
+// Returns the bytes of an attached file, valid as long as the model lives; empty if there is none of this name.
 std::optional<std::string_view> attached_file(const Model& model, std::string_view name);
 
 }  // namespace genesis

@@ -1,5 +1,5 @@
-// How deep JSON nests, asked before a tree is made of a text that is not trusted. (A callback of json::parse that could stop
-// it looks at all members read so far behind every object: quadratic in their number.)
+// Checks how deep JSON nests before a tree is built from a text that is not trusted. (A callback of json::parse could stop it
+// too, but after every object it visits all members read so far: quadratic in their number.)
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,7 +8,7 @@
 
 namespace genesis {
 
-// For json::sax_parse. Throws Error(`too_deep`) where lists and objects nest deeper than `most`.
+// A handler for json::sax_parse. Throws Error(`too_deep`) if lists and objects nest deeper than `most`.
 class JsonNesting : public nlohmann::json_sax<nlohmann::json> {
  public:
   JsonNesting(int most, const char* too_deep) : most_(most), too_deep_(too_deep) {}

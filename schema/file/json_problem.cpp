@@ -10,7 +10,8 @@
 namespace genesis {
 namespace {
 
-// Python's json.dumps writes these where a number is not finite. The parser may have read a sign or a letter of one.
+// Returns the name that Python's json.dumps wrote for a number that is not finite. The parser may have consumed its sign or first
+// letters already, hence the search backward.
 std::string_view no_number_at(std::string_view text, size_t byte) {
   for (size_t back = 1; back <= 3 && back <= byte; ++back) {
     if (byte - back > text.size()) continue;

@@ -1,4 +1,4 @@
-// Says in words why a text is no JSON. Used where a line or a file that somebody else wrote is refused.
+// Says in words why a text is not valid JSON, for messages about lines and files from outside.
 #pragma once
 
 #include <string>
@@ -6,10 +6,10 @@
 
 namespace genesis {
 
-// `byte`: where the parser stopped, from 1. `parser_words`: what it said there.
+// `byte` is where the parser stopped, from 1; `parser_words` is its message.
 std::string json_problem(std::string_view text, size_t byte, std::string_view parser_words);
 
-// Says it of a text that is no JSON.
+// Returns the problem of a text that is not valid JSON.
 std::string why_no_json(std::string_view text);
 
 }  // namespace genesis

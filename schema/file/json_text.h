@@ -1,4 +1,4 @@
-// JSON from text. Behind functions, since nlohmann's parser takes each file that calls it two seconds to compile.
+// Parses JSON. These functions hide nlohmann's parser, which costs each file that calls it two seconds to compile.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -6,18 +6,18 @@
 
 namespace genesis {
 
-// Throws nlohmann::json::exception where the text is no JSON.
+// Throw nlohmann::json::exception if the text is not valid JSON.
 nlohmann::json parse_json_text(std::string_view text);
 nlohmann::ordered_json parse_ordered_json_text(std::string_view text);
 
-// Discarded where the text is no JSON.
+// Returns a discarded value if the text is not valid JSON.
 nlohmann::json try_parse_json_text(std::string_view text);
 
-// Whether the text is JSON. Throws Error where it nests deeper than 64: whoever copies, writes out or takes apart a tree uses
-// stack for every level.
+// Returns true if the text is valid JSON. Throws Error if it nests deeper than 64 levels, because copying, printing or destroying
+// a tree uses stack for every level.
 bool check_shallow_json(std::string_view text);
 
-// Of a text that is not trusted; discarded where it is no JSON. Throws Error as check_shallow_json() does.
+// Parses a text that is not trusted; returns a discarded value if it is not valid JSON. Throws Error like check_shallow_json().
 nlohmann::json parse_shallow_json(std::string_view text);
 
 }  // namespace genesis

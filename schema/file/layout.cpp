@@ -23,7 +23,7 @@ bool same_bytes(std::span<const std::byte> a, std::span<const std::byte> b) {
   return a.size() == b.size() && (a.data() == b.data() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
 
-// Gives tensors their places, equal bytes the same one.
+// Assigns places to tensors; tensors with equal bytes share one.
 class TensorTable {
  public:
   TensorTable(Layout& layout, const LinkTable& links, const SaveOptions& options)
@@ -34,7 +34,7 @@ class TensorTable {
     layout_.record.segments = links.segments();
   }
 
-  // The row for this tensor, whose bytes have that hash: an old one where type and bytes are the same.
+  // Returns the row for this tensor, whose bytes have that hash: an existing row if type and bytes are the same.
   uint32_t row_of(const std::string& name, const Tensor& tensor, const Hash128& hash) {
     if (tensor.empty_handle()) fail("constant or file '{}' has no data", name);
     TensorRecord row = place(tensor, hash);
@@ -46,7 +46,7 @@ class TensorTable {
     return at->second;
   }
 
-  // The row for a tensor that lies in pieces and goes into the file as a whole.
+  // Adds a row for a tensor whose values come in pieces and that the file stores as a whole.
   uint32_t row_of_whole(const State& state, const JoinedValues& joined) {
     TensorRecord row{.name = state.name, .type = state.type};
     row.bytes = static_cast<uint64_t>(state.type.bytes());
@@ -96,7 +96,7 @@ class TensorTable {
     return row;
   }
 
-  // The offset within the open segment.
+  // Appends a piece; returns its offset within the open segment.
   uint64_t append(std::span<const std::byte> bytes, const Hash128& hash) {
     const uint64_t start = align_up(used_, kTensorAlignment);
     hashes_.push_back(hash);
@@ -112,7 +112,7 @@ class TensorTable {
     const PieceOrder order{joined.pieces.size(), static_cast<size_t>(joined.pieces_each),
                            static_cast<size_t>(joined.pieces[0].bytes()), static_cast<size_t>(joined.runs)};
     order.for_spans([&](size_t piece, size_t first, size_t count) {
-      hashes_.emplace_back();  // of no tensor
+      hashes_.emplace_back();  // a piece that is no tensor has no hash
       layout_.pieces.push_back(
           {segment_start_ + used_, bytes_of(joined.pieces[piece]).subspan(first, count)});
       used_ += count;
@@ -138,7 +138,7 @@ class TensorTable {
     });
   }
 
-  // Of the pieces [first, last) and the zeros between them. A segment of one tensor has that tensor's hash.
+  // Hashes the pieces [first, last) and the zeros between them. The hash of a segment of one tensor is that tensor's hash.
   Hash128 hash_of_segment(size_t first, size_t last) const {
     if (last - first == 1) return hashes_[first];
     static constexpr std::array<std::byte, kTensorAlignment> kZeros{};
@@ -159,14 +159,14 @@ class TensorTable {
   const uint64_t segment_bytes_;
   const bool deduplicate_;
   uint64_t segment_start_ = 0, used_ = 0;
-  std::vector<Hash128> hashes_;  // of each piece
-  std::vector<size_t> ends_;     // of each closed segment, among the pieces
+  std::vector<Hash128> hashes_;  // hash of the tensor in each piece
+  std::vector<size_t> ends_;     // number of pieces up to the end of each closed segment
   std::map<Hash128, std::vector<Placed>> placed_;
   std::map<std::tuple<uint32_t, uint64_t, std::string>, uint32_t> rows_;
 };
 
-// Values are numbered anew in the order the reader makes them: a node's outputs together, where the node
-// stands.
+// Writes an entry point. Renumbers the values in the order in which the reader creates them: all outputs of a node together, at
+// the node's place.
 class EntryWriter {
  public:
   explicit EntryWriter(const Graph& graph) : graph_(graph), number_(graph.values().size(), -1) {}
@@ -212,18 +212,18 @@ class EntryWriter {
   }
 
   const Graph& graph_;
-  std::vector<int32_t> number_;  // of each value in the file
+  std::vector<int32_t> number_;  // number of each value in the file
   EntryRecord entry_;
 };
 
-// Null: the state's values are the model's.
+// Returns null if the model itself has the state's values.
 const JoinedValues* joined_of(const State& state, const SaveOptions& options) {
   const auto at = options.joined.find(state.name);
   return at == options.joined.end() ? nullptr : &at->second;
 }
 
-// The tensors of every state, every constant and every file, in the order of rows; a state has an empty one where it has
-// nothing to start from, and none where its pieces are written as one.
+// Returns the tensors of every state, constant and file, in the order of rows. A state without initial values has an empty
+// tensor, and a state whose pieces are written as a whole has none.
 std::vector<Tensor> all_tensors(const Model& model, const SaveOptions& options) {
   std::vector<Tensor> tensors;
   for (const State& state : model.states()) {
@@ -238,7 +238,7 @@ std::vector<Tensor> all_tensors(const Model& model, const SaveOptions& options) 
   return tensors;
 }
 
-// Of nothing for those that stay where they are.
+// Hashes the tensors that the file will hold; linked ones get the hash of zero bytes.
 std::vector<Hash128> tensor_hashes(const std::vector<Tensor>& tensors, const LinkTable& links,
                                    const OnProgress& progress) {
   std::vector<std::span<const std::byte>> bytes;
@@ -250,7 +250,7 @@ std::vector<Hash128> tensor_hashes(const std::vector<Tensor>& tensors, const Lin
   });
 }
 
-// Makes the rows of states. `hash`: of the next tensor of all_tensors().
+// Writes the rows of states. `hash` is the hash of the next tensor of all_tensors().
 class StateWriter {
  public:
   StateWriter(TensorTable& tensors, ModelRecord& record, const SaveOptions& options)

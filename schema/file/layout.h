@@ -1,5 +1,4 @@
-// From a Model to the records of its file and the order of its bytes: which tensor lies where. Used by the
-// writer.
+// Converts a Model to the records of its file and determines the order of its bytes: which tensor lies where.
 #pragma once
 
 #include <span>
@@ -12,19 +11,19 @@
 
 namespace genesis::file {
 
-struct Piece {  // bytes at a place of the data
+struct Piece {  // bytes at an offset of the data
   uint64_t offset = 0;
   std::span<const std::byte> bytes;
 };
 
 struct Layout {
   ModelRecord record;
-  std::vector<Piece> pieces;  // by offset; what lies between them is zero
+  std::vector<Piece> pieces;  // by offset; the bytes between them are zero
   uint64_t data_bytes = 0;
 };
 
-// Tensors that lie in one of `links`, which stand for those of the options, are no pieces. Throws Error for a model that a
-// file cannot hold. Pieces point into the tensors.
+// `links` are the opened files of options.links; tensors that lie in one of them become no pieces. The pieces point into the
+// tensors. Throws Error for a model that a file cannot hold.
 Layout lay_out(const Model& model, const SaveOptions& options, std::span<const LinkedFile> links = {});
 
 }  // namespace genesis::file

@@ -1,11 +1,11 @@
-// Whether a file is a model: asked before another is written in its place.
+// Tells from the first bytes of a file whether it is a model.
 #pragma once
 
 #include <filesystem>
 
 namespace genesis {
 
-// Whether a file is there that begins as .genesis files do, be it damaged or newer than the reader.
+// Returns true if a file exists and begins like a .genesis file, even if it is damaged or newer than this reader.
 bool is_model_file(const std::filesystem::path& path);
 
 }  // namespace genesis

@@ -10,7 +10,7 @@ namespace genesis {
 std::string human_bytes(double bytes) {
   static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   constexpr size_t kLast = std::size(kUnits) - 1;
-  // What two digits would round to 1024 is one of the next unit.
+  // A number that two digits would round to 1024 is written as 1 of the next unit.
   size_t unit = 0;
   for (double limit = 1024; std::abs(bytes) >= limit && unit < kLast; ++unit) {
     bytes /= 1024;

@@ -1,5 +1,5 @@
-// What the library tells beside its results, through spdlog's default logger: whoever uses the library chooses where that goes.
-// Behind functions of our own, since spdlog's header takes each file that includes it four seconds to compile.
+// Log messages of the library. They go to spdlog's default logger, so that a program that uses the library can redirect them.
+// These functions hide spdlog's header, which costs each file that includes it four seconds to compile.
 #pragma once
 
 #include <fmt/core.h>
@@ -10,7 +10,7 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
 bool is_logged(LogLevel level);
 
-// `text` with its arguments, put together only where somebody listens. Throws nothing: who logs may be a destructor.
+// Logs `text` with its arguments; formats it only if the level is enabled. Throws nothing, because a destructor may call it.
 void log_text(LogLevel level, fmt::string_view text, fmt::format_args args);
 
 template <class... Args>

@@ -1,5 +1,5 @@
-// How far work on large files has come, for whoever shows it: called now and then, on the thread that asked for the work,
-// with what is being done ("writing") and the bytes done. `total` is 0 where nobody knows it yet.
+// The callback by which work on large files reports its progress. It is called now and then, on the thread that started the work,
+// with the name of the work ("writing") and the bytes done; `total` is 0 while it is unknown.
 #pragma once
 
 #include <cstdint>

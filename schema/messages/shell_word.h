@@ -1,4 +1,4 @@
-// Names in commands that a message suggests, so that these can be pasted into a shell.
+// Quotes names in commands that a message suggests, so that they can be pasted into a shell.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace genesis {
 
-// The word as a shell reads it: between quotes where it has blanks, quotes or what else means something to a shell.
+// Returns the word as a shell reads it: in quotes if it has blanks, quotes or other characters that are special to a shell.
 inline std::string shell_word(std::string_view word) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";

@@ -1,7 +1,7 @@
-// A mesh: the ranks of a run, ordered along named axes, as "data=8,tensor=4". A rank is one process with one device. Every
-// rank runs the same model; what differs is its place on each axis, which says what part of a batch or of a weight it has.
-// Ranks are numbered with the last axis fastest, so that neighbours on it are neighbours on a host. (The words are those
-// of GSPMD, Xu et al. 2021, and of Shardy.)
+// A mesh: the ranks of a run, ordered along named axes, as "data=8,tensor=4". A rank is one process with one device. All ranks
+// run the same model; a rank's place on each axis determines its shard of a batch or of a weight. Ranks are numbered with the
+// last axis fastest, so that neighbors on it are neighbors on a host. (The words are those of GSPMD, Xu et al. 2021, and of
+// Shardy.)
 #pragma once
 
 #include <cstdint>
@@ -20,22 +20,22 @@ struct MeshAxis {
 class Mesh {
  public:
   Mesh() = default;  // one rank
-  // "data=8,tensor=4": names of letters, digits and '_', sizes from 1, each name once. Throws Error that says what is off.
+  // Parses "data=8,tensor=4": names of letters, digits and '_', each once; sizes from 1. Throws Error that says what is wrong.
   static Mesh parse(std::string_view text);
 
   const std::vector<MeshAxis>& axes() const { return axes_; }
   int64_t ranks() const;  // the product of all sizes
-  // 1 for an axis that the mesh does not have.
+  // Returns 1 for an axis that the mesh does not have.
   int64_t size(std::string_view axis) const;
-  // Where `rank` stands on the axis, from 0.
+  // Returns the place of `rank` on the axis, from 0.
   int64_t place(int64_t rank, std::string_view axis) const;
-  // The ranks that differ from `rank` on this axis alone, itself among them, in the order of the axis.
+  // Returns the ranks that differ from `rank` on this axis only, including `rank`, in the order of the axis.
   std::vector<int64_t> group(int64_t rank, std::string_view axis) const;
   std::string to_string() const;
   bool operator==(const Mesh&) const = default;
 
  private:
-  // Between neighbours on the axis; 0 for an axis that the mesh does not have.
+  // Returns the difference of the numbers of neighbors on the axis; 0 for an axis that the mesh does not have.
   int64_t stride(std::string_view axis) const;
 
   std::vector<MeshAxis> axes_;

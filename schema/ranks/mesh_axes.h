@@ -1,10 +1,10 @@
-// The axes of a mesh that passes know by name; a model may name others.
+// The mesh axes that passes know by name; a model may name others.
 #pragma once
 
 namespace genesis {
 
-inline constexpr char kDataAxis[] = "data";          // its ranks share a batch
-inline constexpr char kTensorAxis[] = "tensor";      // its ranks compute layers together
-inline constexpr char kPipelineAxis[] = "pipeline";  // its ranks have a stage of layers each
+inline constexpr char kDataAxis[] = "data";          // each rank has a shard of the batch
+inline constexpr char kTensorAxis[] = "tensor";      // the ranks compute each layer together
+inline constexpr char kPipelineAxis[] = "pipeline";  // each rank has a stage of layers
 
 }  // namespace genesis

@@ -1,4 +1,4 @@
-// How values of several ranks become one.
+// The reductions that combine the values of several ranks into one.
 #pragma once
 
 #include <cstdint>

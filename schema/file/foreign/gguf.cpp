@@ -17,10 +17,10 @@ using Bytes = std::span<const std::byte>;
 
 constexpr uint64_t kMaxHeader = uint64_t{256} << 20;  // 256 K tokens with their merges take 16 MiB
 constexpr uint64_t kMaxName = 4096, kMaxAlignment = 1 << 16;
-constexpr uint32_t kMaxSizes = 4;  // of ggml
+constexpr uint32_t kMaxSizes = 4;  // ggml's limit on the rank
 
-// Takes one field after another. Each is read once, so that whoever writes to a mapped file meanwhile cannot change what
-// has been checked.
+// Reads one field after another. Each field is read only once, so that a concurrent writer of the mapped file cannot change a
+// value after it was checked.
 class Cursor {
  public:
   explicit Cursor(Bytes bytes) : bytes_(bytes.first(std::min<uint64_t>(bytes.size(), kMaxHeader))) {}
@@ -44,7 +44,8 @@ class Cursor {
     const Bytes bytes = take(length);
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
-  // How many items follow, each of so many bytes at least: what is not there is not made room for.
+  // Reads the number of items that follow, each of at least `least_bytes`. Fails if they cannot fit, so that a false count
+  // allocates no memory.
   uint64_t count(uint64_t least_bytes) {
     const auto count = number<uint64_t>();
     if (count > left() / least_bytes) fail("it says that {} items follow, in {} bytes", count, left());
@@ -59,7 +60,7 @@ class Cursor {
   uint64_t at_ = 0;
 };
 
-// A name that is shown and compared.
+// Reads a name; it must be valid UTF-8 because it is shown and compared.
 std::string name_in(Cursor& cursor) {
   std::string name = cursor.text(kMaxName);
   if (name.empty() || !utf8::is_valid(name) || name.find('\0') != std::string::npos)
@@ -172,7 +173,7 @@ struct Row {
   std::string name;
   const GgufType* type = nullptr;
   Shape shape;
-  uint64_t offset = 0, bytes = 0;  // in the data
+  uint64_t offset = 0, bytes = 0;  // within the data section
 };
 
 const GgufType& type_in(Cursor& cursor) {
@@ -201,7 +202,7 @@ Row row_in(Cursor& cursor) {
         row.shape = shape_in(cursor);
         row.type = &type_in(cursor);
         row.offset = cursor.number<uint64_t>();
-        check_type({DType::f64, row.shape});  // the widest: what it takes does not overflow
+        check_type({DType::f64, row.shape});  // f64 is the widest element: if its bytes do not overflow, none do
         const int64_t columns = row.shape.rank() ? row.shape[row.shape.rank() - 1].value() : 1;
         if (columns % row.type->block_elements != 0)
           fail("rows of {} elements are no whole blocks of {} ({})", columns, row.type->block_elements,
@@ -216,7 +217,7 @@ Row row_in(Cursor& cursor) {
 constexpr std::string_view kDamaged =
     "the file is damaged, or was not written to its end: get or convert it again";
 
-// `rows` are in the order of the header, which is that of the data.
+// Checks that the tensors fill the data section. `rows` are in the order of the header, which is also the order of the data.
 void check_places(const std::vector<Row>& rows, uint64_t alignment, uint64_t data_bytes) {
   uint64_t end = 0;
   for (const Row& row : rows) {
@@ -255,7 +256,7 @@ void check_start(Cursor& cursor) {
 }  // namespace
 
 Gguf read_gguf_from(std::shared_ptr<const void> owner, Bytes bytes) {
-  constexpr uint64_t kMinRow = 24, kMinFact = 13;  // bytes that take a tensor and a fact
+  constexpr uint64_t kMinRow = 24, kMinFact = 13;  // least bytes of a tensor and of a metadata entry
   Cursor cursor(bytes);
   check_start(cursor);
   const uint64_t tensors = cursor.count(kMinRow), facts = cursor.count(kMinFact);

@@ -1,5 +1,5 @@
-// GGUF, the files of llama.cpp and ggml: metadata by name, then tensors, many of them quantised in blocks (gguf_blocks.h).
-// Read are versions 2 and 3, little-endian. What is read is not trusted. Layout:
+// Reads GGUF, the file format of llama.cpp and ggml: named metadata, then tensors, many of them quantized in blocks
+// (gguf_blocks.h). Supports versions 2 and 3, little-endian. The file is not trusted. Layout:
 // https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 #pragma once
 
@@ -19,13 +19,13 @@
 
 namespace genesis {
 
-// Integers of all widths are int64_t, real numbers double; a list of single bytes is a text.
+// A metadata value. Integers of all widths are int64_t, real numbers double; a list of single bytes is a string.
 using GgufValue = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
                                std::vector<std::string>>;
 
 struct GgufTensor {
   const GgufType* type;
-  Shape shape;  // row-major, as everywhere here: the file has the sizes the other way round
+  Shape shape;  // row-major, as everywhere in the library; the file lists the sizes in reverse order
   std::span<const std::byte> bytes;
 };
 
@@ -33,15 +33,15 @@ struct Gguf {
   std::map<std::string, GgufValue> metadata;
   std::map<std::string, GgufTensor> tensors;
   std::shared_ptr<const void> owner;  // keeps the bytes alive
-  MappedFiles files = {};             // that tensors are views into; none: it was not a file
+  MappedFiles files = {};             // files that the tensors are views into; empty if they were read from memory
 };
 
-// Tensors are views into the mapped file, which is one of the parts of a model if the metadata say so (gguf_split.h). As in
-// llama.cpp, tensors lie one behind the other in the order of the header, aligned, with nothing between or behind them: a
-// size or a type that was damaged leaves a gap or an overlap. Throws Error naming the path.
+// Reads a file; tensors are views into the mapped file. The metadata may say that it is one part of a model in several files
+// (gguf_split.h). As in llama.cpp, tensors must follow one another in the order of the header, aligned, with nothing between or
+// after them; a damaged size or type therefore shows up as a gap or an overlap. Throws Error naming the path.
 Gguf read_gguf(const std::filesystem::path& path);
 
-// The same from bytes in memory, which `owner` keeps alive.
+// The same for bytes in memory, which `owner` keeps alive.
 Gguf read_gguf_from(std::shared_ptr<const void> owner, std::span<const std::byte> bytes);
 
 }  // namespace genesis

@@ -25,48 +25,50 @@ int at(const std::byte* bytes, int i) { return std::to_integer<int>(bytes[i]); }
 int low_nibble(std::byte b) { return std::to_integer<int>(b) & 15; }
 int high_nibble(std::byte b) { return std::to_integer<int>(b) >> 4; }
 
-// f16 scale, 32 x i8.
+// Block: f16 scale, 32 x i8.
 void decode_q8_0(const std::byte* block, float* elements) {
   const float scale = half_at(block);
   for (int i = 0; i < 32; ++i)
     elements[i] = scale * static_cast<float>(static_cast<int8_t>(at(block + 2, i)));
 }
 
-// Element i of 32 whose four bits are in 16 bytes: the first 16 in the low halves, the others in the high halves.
+// Returns element i of 32 elements with four bits each in 16 bytes: the first 16 elements are the low nibbles, the others the
+// high nibbles.
 int nibble_at(const std::byte* bytes, int i) {
   return i < 16 ? low_nibble(bytes[i]) : high_nibble(bytes[i - 16]);
 }
 
-// f16 scale, 16 bytes of nibbles; 8 means 0.
+// Block: f16 scale, 16 bytes of nibbles; a nibble of 8 means 0.
 void decode_q4_0(const std::byte* block, float* elements) {
   const float scale = half_at(block);
   for (int i = 0; i < 32; ++i) elements[i] = scale * static_cast<float>(nibble_at(block + 2, i) - 8);
 }
 
-// f16 scale, f16 minimum, 16 bytes of nibbles.
+// Block: f16 scale, f16 minimum, 16 bytes of nibbles.
 void decode_q4_1(const std::byte* block, float* elements) {
   const float scale = half_at(block), min = half_at(block + 2);
   for (int i = 0; i < 32; ++i) elements[i] = scale * static_cast<float>(nibble_at(block + 4, i)) + min;
 }
 
-// Element i of 32 with five bits: bit i of four bytes is the highest, and 16 bytes of nibbles follow.
+// Returns element i of 32 elements with five bits each: bit i of the first four bytes is its highest bit, and 16 bytes of nibbles
+// follow.
 int five_bits_at(const std::byte* bytes, int i) {
   return nibble_at(bytes + 4, i) | (at(bytes, i / 8) >> (i % 8) & 1) << 4;
 }
 
-// f16 scale, five bits each; 16 means 0.
+// Block: f16 scale, 32 elements of five bits; 16 means 0.
 void decode_q5_0(const std::byte* block, float* elements) {
   const float scale = half_at(block);
   for (int i = 0; i < 32; ++i) elements[i] = scale * static_cast<float>(five_bits_at(block + 2, i) - 16);
 }
 
-// f16 scale, f16 minimum, five bits each.
+// Block: f16 scale, f16 minimum, 32 elements of five bits.
 void decode_q5_1(const std::byte* block, float* elements) {
   const float scale = half_at(block), min = half_at(block + 2);
   for (int i = 0; i < 32; ++i) elements[i] = scale * static_cast<float>(five_bits_at(block + 4, i)) + min;
 }
 
-// The values of IQ4's four bits, denser around 0; the table belongs to the format.
+// The values that the four bits of IQ4 stand for, denser around 0; the format defines this table.
 constexpr std::array<int8_t, 16> kIq4Values = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                1,    13,   25,  38,  53,  69,  89,  113};
 
@@ -74,14 +76,14 @@ float iq4_value(const std::byte* nibbles, int i) {
   return static_cast<float>(kIq4Values[static_cast<size_t>(nibble_at(nibbles, i))]);
 }
 
-// f16 scale, 16 bytes of nibbles.
+// Block: f16 scale, 16 bytes of nibbles.
 void decode_iq4_nl(const std::byte* block, float* elements) {
   const float scale = half_at(block);
   for (int i = 0; i < 32; ++i) elements[i] = scale * iq4_value(block + 2, i);
 }
 
-// f16 scale, then the scales of eight groups of 32 in six bits, 32 means 0: two bytes with the upper two bits of each, four
-// bytes with the lower four; then each group's 16 bytes of nibbles.
+// Block: f16 scale; the six-bit scales of eight groups of 32 elements (32 means 0), as two bytes with the upper two bits of each
+// and four bytes with the lower four; 16 bytes of nibbles per group.
 void decode_iq4_xs(const std::byte* block, float* elements) {
   const float scale = half_at(block);
   for (int group = 0; group < 8; ++group) {
@@ -93,13 +95,14 @@ void decode_iq4_xs(const std::byte* block, float* elements) {
   }
 }
 
-// Two bits of element i of 256: of 128 elements, quarter k has bits 2k and 2k + 1 of the same 32 bytes.
+// Returns the two bits of element i of 256. Each 128 elements share 32 bytes: quarter k of these elements has bits 2k and 2k + 1
+// of each byte.
 int two_bits_at(const std::byte* bytes, int i) {
   return at(bytes, i / 128 * 32 + i % 32) >> (i % 128 / 32 * 2) & 3;
 }
 
-// 16 bytes of scales and minima of 16 elements each, in the low and the high nibbles; 64 bytes of two bits each; f16 scale of
-// the scales, f16 scale of the minima.
+// Block: 16 bytes with the scale (low nibble) and the minimum (high nibble) of 16 elements each; 64 bytes with two bits per
+// element; f16 scale of the scales; f16 scale of the minima.
 void decode_q2_k(const std::byte* block, float* elements) {
   const float scale = half_at(block + 80), min_scale = half_at(block + 82);
   for (int i = 0; i < 256; ++i) {
@@ -109,9 +112,9 @@ void decode_q2_k(const std::byte* block, float* elements) {
   }
 }
 
-// 32 bytes whose bit k is that of element 32k + i of 256, and adds nothing where it is set and -4 where it is not; 64 bytes of
-// two bits each; 12 bytes with the scales of 16 elements each in six bits, 32 means 0; f16 scale. The first eight bytes of the
-// scales have the lower four bits, the last four the upper two.
+// Block: 32 bytes whose bit k belongs to element 32k + i of 256 (i: the byte) and subtracts 4 if it is not set; 64 bytes with two
+// bits per element; 12 bytes with the six-bit scales of 16 elements each (32 means 0); f16 scale. The first eight bytes of the
+// scales have their lower four bits, the last four bytes the upper two.
 void decode_q3_k(const std::byte* block, float* elements) {
   const std::byte* scales = block + 96;
   const float scale = half_at(block + 108);
@@ -129,8 +132,9 @@ struct ScaleAndMin {
   int scale, min;
 };
 
-// Eight scales and eight minima of 6 bits in 12 bytes: the first four of each are the low bits of bytes 0 to 7, whose
-// upper two bits go with the others, the nibbles of bytes 8 to 11.
+// Unpacks eight scales and eight minima of six bits from 12 bytes. Bytes 0 to 3 hold the first four scales and bytes 4 to 7 the
+// first four minima in their lower six bits; their upper two bits are the upper bits of the other scales and minima, whose lower
+// four bits are the nibbles of bytes 8 to 11.
 ScaleAndMin scale_and_min(const std::byte* packed, int group) {
   if (group < 4) return {at(packed, group) & 63, at(packed, group + 4) & 63};
   const std::byte both = packed[group + 4];
@@ -138,8 +142,8 @@ ScaleAndMin scale_and_min(const std::byte* packed, int group) {
           high_nibble(both) | (at(packed, group) >> 6 << 4)};
 }
 
-// f16 scale of the scales, f16 scale of the minima, 12 bytes of both. Groups 2k and 2k + 1 of 32 elements are the low and the
-// high nibbles of 32 of the 128 bytes `nibbles`. Bit k of byte i of the 32 bytes `fifth_bits`, if there are any, belongs to
+// Block: f16 scale of the scales, f16 scale of the minima, 12 bytes with both. Groups 2k and 2k + 1 of 32 elements are the low
+// and the high nibbles of 32 of the 128 bytes at `nibbles`. If `fifth_bits` is not null, bit k of its byte i is the fifth bit of
 // element i of group k.
 void decode_groups(const std::byte* block, const std::byte* nibbles, const std::byte* fifth_bits,
                    float* elements) {
@@ -164,8 +168,8 @@ void decode_q5_k(const std::byte* block, float* elements) {
   decode_groups(block, block + 48, block + 16, elements);
 }
 
-// 128 bytes of lower four bits, 64 bytes of upper two bits, 16 x i8 scales of 16 elements each, f16 scale. Of 128 elements,
-// quarter k has the low nibbles (k < 2) or the high ones of 64 bytes, and bits 2k and 2k + 1 of 32; 32 means 0.
+// Block: 128 bytes of lower four bits, 64 bytes of upper two bits, 16 x i8 scales of 16 elements each, f16 scale. In each half of
+// 128 elements, quarter k has the low (k < 2) or high nibbles of 64 bytes, and bits 2k and 2k + 1 of 32 bytes; 32 means 0.
 void decode_q6_k(const std::byte* block, float* elements) {
   const float scale = half_at(block + 208);
   for (int i = 0; i < 256; ++i) {

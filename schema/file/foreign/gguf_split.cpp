@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kMaxParts = 65535;  // the metadata are 16 bits wide
+constexpr int64_t kMaxParts = 65535;  // the metadata value has 16 bits
 constexpr const char *kNumber = "split.no", *kCount = "split.count", *kTensors = "split.tensors.count";
 
 std::optional<int64_t> integer(const Gguf& file, const char* name) {
@@ -23,7 +23,7 @@ std::optional<int64_t> integer(const Gguf& file, const char* name) {
   return *number;
 }
 
-// Takes "-of-00003" off the end of `text`, for "-of-", and returns the number.
+// Removes "-of-00003" from the end of `text` (for `before` = "-of-") and returns the number.
 std::optional<int64_t> take_number(std::string& text, std::string_view before) {
   constexpr size_t kDigits = 5;
   if (text.size() < before.size() + kDigits) return std::nullopt;
@@ -36,10 +36,10 @@ std::optional<int64_t> take_number(std::string& text, std::string_view before) {
   return parse_number<int64_t>(digits);
 }
 
-// Names of parts by their number, which is from 1 on in names and from 0 on in metadata.
+// The paths of the files of one model. File names count them from 1, metadata from 0.
 class PartNames {
  public:
-  // `path` is that of one part.
+  // `path` is the path of one of the files.
   PartNames(const fs::path& path, int64_t count)
       : folder_(path.parent_path()),
         stem_(path.stem().string()),
@@ -56,7 +56,7 @@ class PartNames {
            kCount, count);
     number_ = *number - 1;
   }
-  int64_t number() const { return number_; }  // of the part that was given
+  int64_t number() const { return number_; }  // the number of the file at `path`, from 0
   fs::path path(int64_t number) const {
     return folder_ / fmt::format("{}-{:05}-of-{:05}{}", stem_, number + 1, count_, ending_);
   }
@@ -88,7 +88,7 @@ void check_is_part(const Gguf& part, int64_t number, int64_t count) {
          number + 1, kNumber, its_number ? std::to_string(*its_number + 1) : "none");
 }
 
-// Keeps alive what several readers gave.
+// Keeps the mappings of several files alive.
 using Owners = std::vector<std::shared_ptr<const void>>;
 
 void add_part(Gguf& whole, Gguf part, Owners& owners) {

@@ -1,5 +1,5 @@
-// A model in several GGUF files, as llama.cpp's gguf-split cuts it: NAME-00001-of-00003.gguf has the metadata, and each part
-// some of the tensors.
+// Reads a model that llama.cpp's gguf-split divided into several GGUF files: NAME-00001-of-00003.gguf has the metadata, and each
+// file some of the tensors.
 #pragma once
 
 #include <filesystem>
@@ -8,9 +8,9 @@
 
 namespace genesis {
 
-// The file at `path`; if its metadata say that it is the first of several parts, with the tensors of the others, which are
-// found beside it by their names. Throws Error naming the file: it is another part than the first, a part is missing, or what
-// the parts say about their place, their number and their tensors does not agree.
+// Reads the file at `path`. If its metadata say that it is the first of several files, adds the tensors of the others, which it
+// finds beside it by their names. Throws Error naming the file if `path` is not the first one, if a file is missing, or if the
+// files disagree about their number, their order or the number of tensors.
 Gguf read_gguf_model(const std::filesystem::path& path);
 
 }  // namespace genesis

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kMagic("\x93NUMPY", 6);
 constexpr size_t kMaxHeader = 65536;
-constexpr size_t kAlignment = 64;  // of the data, as NumPy pads it
+constexpr size_t kAlignment = 64;  // alignment of the data, to which NumPy pads
 
 struct TypeName {
   DType dtype;
@@ -159,7 +159,7 @@ std::string header_text(const Tensor& tensor) {
   if (tensor.type().shape.rank() == 1) shape.pop_back();
   std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}",
                                  name_for(tensor.type().dtype), shape);
-  constexpr size_t kBefore = 10;  // magic, version, length
+  constexpr size_t kBefore = 10;  // bytes of magic, version and length
   while ((kBefore + text.size() + 1) % kAlignment != 0) text += ' ';
   return text + '\n';
 }
@@ -177,7 +177,7 @@ Tensor read_npy_from(std::shared_ptr<const void> owner, std::span<const std::byt
   const uint64_t length = little_endian(bytes.subspan(kLengthAt, length_bytes));
   if (length > kMaxHeader) fail("its header of {} bytes is over the limit of {}", length, kMaxHeader);
   if (length > bytes.size() - header_at) fail("it is cut short in its header");
-  // A copy: what is checked is then what is read, whoever writes to the file meanwhile.
+  // Copies the header, so that a concurrent writer of the file cannot change what was checked.
   const std::string header(reinterpret_cast<const char*>(bytes.data()) + header_at, length);
   return foreign_tensor(HeaderParser(header).parse(), std::move(owner), bytes.subspan(header_at + length));
 }

@@ -23,14 +23,14 @@ using nlohmann::json;
 // {"__metadata__": {"k": "v"}, "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ...}
 constexpr size_t kLengthBytes = 8;
 constexpr uint64_t kMaxHeader = 100'000'000;  // the format's own limit
-constexpr int kMaxDepth = 3;                  // lists in an object in the object
+constexpr int kMaxDepth = 3;                  // the header object, an object per tensor, a list in it
 constexpr int64_t kMaxBits = int64_t{1} << 62;
 
-// By number of DType.
+// The format's names of dtypes, indexed by the number of the DType.
 constexpr std::array<std::string_view, kNumDTypes> kNames = {"F32", "F64", "F16", "BF16", "I8",
                                                              "U8",  "I16", "I32", "I64",  "BOOL"};
 
-// Dtypes of the format that this library does not compute with, and their bits.
+// Dtypes of the format that this library does not support, and their bits.
 struct OtherDtype {
   std::string_view name;
   int64_t bits;
@@ -46,7 +46,7 @@ DType dtype_named(const std::string& name) {
   return static_cast<DType>(at - kNames.begin());
 }
 
-// Refuses nesting and repeated names ahead of the tree, which then is a small multiple of the text.
+// Rejects deep nesting and repeated names before the tree is built, so that its size is at most a small multiple of the text's.
 class HeaderCheck final : public JsonNesting {
  public:
   HeaderCheck() : JsonNesting(kMaxDepth, "its header nests deeper than the format does") {}
@@ -60,7 +60,7 @@ class HeaderCheck final : public JsonNesting {
 };
 
 json parse_header(const std::string& text) {
-  // JSON's parser passes over a byte order mark; the format wants a brace in that place.
+  // The JSON parser skips a byte order mark, but the format requires that the header begins with a brace.
   if (text.starts_with("\xEF\xBB\xBF")) fail("its header begins with a byte order mark, expected '{{'");
   HeaderCheck check;
   if (!json::sax_parse(text, &check)) fail("its header is not valid JSON");
@@ -91,9 +91,9 @@ std::vector<int64_t> sizes_in(const json& list, const char* what, size_t limit) 
 
 struct Entry {
   std::string name;
-  std::string dtype;  // as the file spells it
+  std::string dtype;  // the file's spelling
   Shape shape;
-  uint64_t begin, end;  // in the data
+  uint64_t begin, end;  // within the data
 };
 
 Entry parse_entry(const std::string& name, const json& row) {
@@ -108,8 +108,8 @@ Entry parse_entry(const std::string& name, const json& row) {
           static_cast<uint64_t>(place[1])};
 }
 
-// True for a dtype that the format has and this library does not. Throws Error where the tensor's bytes are not those
-// of its shape.
+// Returns true for a dtype that the format has and this library lacks. Throws Error if the number of bytes does not match the
+// tensor's shape.
 bool is_unsupported(const Entry& entry) {
   const auto* const other = std::ranges::find(kOthers, entry.dtype, &OtherDtype::name);
   if (other == std::end(kOthers)) return false;
@@ -120,7 +120,7 @@ bool is_unsupported(const Entry& entry) {
   return true;
 }
 
-// Null is none, as the safetensors library has it.
+// A null object means no metadata, as in the safetensors library.
 std::map<std::string, std::string> parse_metadata(const json& object) {
   if (object.is_null()) return {};
   if (!object.is_object()) fail("its '__metadata__' is not an object of texts");
@@ -132,7 +132,7 @@ std::map<std::string, std::string> parse_metadata(const json& object) {
   return metadata;
 }
 
-// The format allows no gap, no overlap and nothing left over.
+// Checks that the tensors fill the data exactly: the format allows no gap, no overlap and nothing left over.
 void check_cover(std::vector<Entry>& entries, uint64_t data_bytes) {
   const auto place = [](const Entry& e) { return std::tie(e.begin, e.end, e.name); };
   std::ranges::sort(entries, {}, place);
@@ -164,7 +164,7 @@ json header_of(const TensorsToWrite& tensors, const Metadata& metadata,
   return header;
 }
 
-// Widest elements first, so that all are aligned behind a header of a multiple of 8 bytes.
+// Orders the widest elements first, so that all tensors are aligned, given a header of a multiple of 8 bytes.
 std::vector<const std::string*> writing_order(const TensorsToWrite& tensors) {
   std::vector<const std::string*> order;
   for (const auto& [name, tensor] : tensors) order.push_back(&name);
@@ -225,7 +225,7 @@ SafeTensors read_safetensors_from(const std::shared_ptr<const void>& owner, std:
   bytes = bytes.subspan(kLengthBytes);
   if (length > kMaxHeader) fail("its header of {} bytes is over the limit of {}", length, kMaxHeader);
   if (length > bytes.size()) fail("it is cut short in its header of {} bytes", length);
-  // A copy: what is checked is then what is read, whoever writes to the file meanwhile.
+  // Copies the header, so that a concurrent writer of the file cannot change what was checked.
   const json header = parse_header(std::string(reinterpret_cast<const char*>(bytes.data()), length));
   const auto data = bytes.subspan(length);
   SafeTensors contents;

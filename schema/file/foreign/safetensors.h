@@ -1,5 +1,5 @@
-// Hugging Face's .safetensors files: named tensors behind a JSON header. Checkpoints and data come in them.
-// What is read is not trusted.
+// Hugging Face's .safetensors files: a JSON header and named tensors. Checkpoints and data sets use them. The file is not
+// trusted.
 #pragma once
 
 #include <filesystem>
@@ -15,32 +15,31 @@ namespace genesis {
 struct SafeTensors {
   std::map<std::string, Tensor> tensors;
   std::map<std::string, std::string> metadata;
-  std::shared_ptr<const MappedFile> file = {};  // that tensors are views into; null: it was not a file
+  std::shared_ptr<const MappedFile> file = {};  // file that the tensors are views into; null if they were read from memory
 };
 
-// Names of dtypes as the format spells them, by the name of a tensor.
+// Maps the name of a tensor to the name of its dtype as the format spells it.
 using DtypeNames = std::map<std::string, std::string>;
 
-// Tensors are views into the mapped file (copies where it does not align them). Throws Error naming the path.
-// `unsupported` gets the tensors whose dtype the format has and this library does not (F8_E4M3, U32, ...), which the result
-// then lacks; null: the first of them is an Error.
+// Reads a file; tensors are views into the mapped file (copies if the file does not align them). Throws Error naming the path.
+// `unsupported` receives the tensors whose dtype the format has and this library lacks (F8_E4M3, U32, ...); the result omits
+// them. If it is null, the first of them is an Error.
 SafeTensors read_safetensors(const std::filesystem::path& path, DtypeNames* unsupported = nullptr);
 
-// Atomic; the same tensors give the same bytes.
+// Writes atomically; equal tensors give equal bytes.
 void write_safetensors(const std::filesystem::path& path, const SafeTensors& contents);
 
-// A tensor that is made only when it is written, so that a file of many may be larger than memory.
+// A tensor that is created only when it is written, so that a file of many tensors may be larger than memory.
 struct TensorToWrite {
-  TensorType type;               // known sizes
-  std::function<Tensor()> make;  // of this type
+  TensorType type;               // with known sizes
+  std::function<Tensor()> make;  // returns a tensor of `type`
 };
-// The same of such tensors. `on_written` is called now and then with the bytes of data
-// that this file has by then.
+// The same for such tensors. `on_written` is called after each tensor with the bytes of data written so far.
 void write_safetensors(const std::filesystem::path& path, const std::map<std::string, TensorToWrite>& tensors,
                        const std::map<std::string, std::string>& metadata,
                        const std::function<void(uint64_t written)>& on_written = {});
 
-// The same from bytes in memory, which `owner` keeps alive.
+// The same as read_safetensors() for bytes in memory, which `owner` keeps alive.
 SafeTensors read_safetensors_from(const std::shared_ptr<const void>& owner, std::span<const std::byte> bytes,
                                   DtypeNames* unsupported = nullptr);
 

@@ -12,7 +12,7 @@
 namespace genesis::file {
 namespace {
 
-// Far above any real model; they keep quadratic steps behind them short.
+// Limits far above any real model; they bound the time of the quadratic steps that follow.
 constexpr size_t kMaxEntries = 1024, kMaxOutputs = 1 << 16, kMaxUpdates = 1 << 16, kMaxFiles = 1024;
 
 void check_limit(const char* what, size_t count, size_t limit) {
@@ -28,7 +28,7 @@ void check_unique_names(const char* what, const Rows& rows) {
   }
 }
 
-// What lies in another file is a range of it.
+// Checks that a linked segment lies within the linked file.
 void check_link(const SegmentRecord& segment) {
   check_name("a linked file", segment.link.path);
   if (segment.bytes == 0 || segment.offset > segment.link.bytes ||
@@ -37,7 +37,7 @@ void check_link(const SegmentRecord& segment) {
          segment.link.path, segment.link.bytes);
 }
 
-// Segments follow one another at the next aligned place, and end with the data.
+// Checks that each segment starts at the next aligned offset after the one before it, and that the last one ends with the data.
 void check_segments(const ModelRecord& record, uint64_t data_bytes) {
   uint64_t end = 0;
   for (const SegmentRecord& segment : record.segments) {
@@ -77,7 +77,8 @@ void check_tensor(const TensorRecord& tensor, const ModelRecord& record) {
     fail("{} bytes at {} lie outside its segment of {} bytes", tensor.bytes, tensor.offset, room);
 }
 
-// Its pieces are smaller rows before it that nothing else is joined from: so what joining takes of memory is there, in files.
+// Checks a joined tensor: its pieces must be smaller rows before it, and no other tensor may be joined from them. The memory that
+// joining takes is therefore bounded by the bytes in files.
 class JoinCheck {
  public:
   explicit JoinCheck(const ModelRecord& record) : record_(record) {}
@@ -108,7 +109,7 @@ class JoinCheck {
   std::set<std::pair<uint32_t, uint64_t>> places_;
 };
 
-// Two tensors have the same bytes or none in common.
+// Checks that two tensors have either the same bytes or no bytes in common.
 void check_overlap(const ModelRecord& record) {
   std::vector<const TensorRecord*> order;
   for (const TensorRecord& tensor : record.tensors)
@@ -182,7 +183,7 @@ void check_states(const ModelRecord& record) {
     with_context([&] { check_state(state, record); }, [&] { return "in state '" + state.name + "'"; });
 }
 
-// One entry point: values stand in the order of their making, so every reference points back.
+// Checks one entry point. Values are in the order of their creation, so every reference points back.
 class EntryCheck {
  public:
   EntryCheck(const EntryRecord& entry, const ModelRecord& record) : entry_(entry), record_(record) {}
@@ -265,7 +266,7 @@ void check_metadata(const ModelRecord& record) {
   for (const auto& [key, value] : record.metadata) check_name("a fact of the metadata", key);
 }
 
-// Whoever writes them to a folder again must be able to take their names as they are.
+// Checks an attached file. Its name must be usable as it is when the file is written to a folder again.
 void check_file(const FileRecord& file, const ModelRecord& record) {
   check_file_name(file.name);
   if (file.tensor >= record.tensors.size())

@@ -20,15 +20,15 @@ static_assert(static_cast<int>(fbs::StateRole::MAX) == static_cast<int>(StateRol
 static_assert(static_cast<int>(fbs::ValueKind::MAX) == static_cast<int>(ValueKind::kNode));
 static_assert(static_cast<size_t>(fbs::AttributeKind::MAX) + 1 == std::variant_size_v<AttrValue>);
 
-// --- records -> bytes
-// ------------------------------------------------------------------------------------------
+// --- records -> bytes ---
 
 class Encoder {
  public:
   std::vector<std::byte> encode(const ModelRecord& record);
 
  private:
-  // A vector of what `write` makes of each item; nothing for an empty list, as the format has no other empty.
+  // Returns a vector of the results of `write` for each item; a null offset for an empty list, which is the only encoding of an
+  // empty list in the format.
   template <class Items, class Write>
   auto list(const Items& items, Write&& write) {
     using Row = decltype(write(*items.begin()));
@@ -142,12 +142,11 @@ std::vector<std::byte> Encoder::encode(const ModelRecord& record) {
   return {bytes, bytes + b_.GetSize()};
 }
 
-// --- bytes -> records
-// ------------------------------------------------------------------------------------------
+// --- bytes -> records ---
 
-// A malicious buffer lets many tables share one long string or list, so that records would be far larger than
-// the file. Everything made is charged here first; honest files share names and shapes, and stay below 8
-// times.
+// A malicious buffer can let many tables share one long string or list, so that the records become far larger than the file.
+// Everything that is created is therefore charged to a budget first. Honest files share names and shapes too, but stay below 8
+// times their size; the budget is 16 times.
 class Decoder {
  public:
   explicit Decoder(size_t section_bytes) : budget_(section_bytes * 16 + (1 << 20)) {}
@@ -168,7 +167,7 @@ class Decoder {
     if (items == nullptr) return {};
     charge(items->size() * sizeof(T));
     std::vector<T> copy(items->size());
-    // The verifier of FlatBuffers 2.0 does not see to the alignment of wide elements.
+    // The verifier of FlatBuffers 2.0 does not check the alignment of wide elements.
     if (!copy.empty()) std::memcpy(copy.data(), items->Data(), copy.size() * sizeof(T));
     return copy;
   }
@@ -200,7 +199,7 @@ class Decoder {
   size_t budget_;
 };
 
-// FlatBuffers verifies offsets, not the numbers of enumerations.
+// Checks the number of an enumeration: FlatBuffers verifies only offsets.
 template <class To, class From>
 To checked_enum(From value, const char* what) {
   if (value > From::MAX) fail("unknown {} {}", what, static_cast<int>(value));
@@ -368,8 +367,8 @@ std::vector<std::byte> encode_graph(const ModelRecord& record) { return Encoder(
 
 ModelRecord decode_graph(std::span<const std::byte> bytes) {
   constexpr flatbuffers::uoffset_t kMaxDepth = 16;
-  // The verifier takes no buffer near 2 GiB, and visits no table more often than this. A table and the
-  // reference to it take at least 8 bytes.
+  // The verifier accepts no buffer near 2 GiB, and visits at most this many tables. A table and the reference to it take at least
+  // 8 bytes.
   if (bytes.size() > kMaxGraphBytes)
     fail("a graph section of {} bytes, the limit is {}", bytes.size(), kMaxGraphBytes);
   const auto max_tables = static_cast<flatbuffers::uoffset_t>(bytes.size() / 8 + 1);

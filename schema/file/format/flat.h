@@ -1,4 +1,4 @@
-// Records to FlatBuffer bytes and back. flat.cpp alone includes the generated code.
+// Converts records to FlatBuffer bytes and back. Only flat.cpp includes the generated code.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 namespace genesis::file {
 
-// The same records give the same bytes.
+// Equal records give equal bytes.
 std::vector<std::byte> encode_graph(const ModelRecord& record);
 
-// Reads a graph section that may be damaged or malicious: work and memory are bounded by a small multiple of
-// its size. What the records say is still to be checked (check_records.h). Throws Error.
+// Reads a graph section that may be damaged or malicious: work and memory are bounded by a small multiple of its size. The
+// content of the records is not checked here (see check_records.h). Throws Error.
 ModelRecord decode_graph(std::span<const std::byte> bytes);
 
 }  // namespace genesis::file

@@ -11,7 +11,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "files are little-endian and mapped as they are");
 
-// Where the header has its fields; bytes 12 to 15 are zero.
+// Offsets of the header's fields; bytes 12 to 15 are zero.
 enum HeaderField : size_t {
   kMajorAt = 8,
   kMinorAt = 10,

@@ -38,8 +38,8 @@ Hash128 hash_of(std::span<const std::byte> bytes) {
 
 namespace {
 
-constexpr uint64_t kHashedAtOnce = uint64_t{1} << 30;  // between two reports of progress
-constexpr uint64_t kHashedAlone = uint64_t{4} << 20;   // sooner done than other threads have begun
+constexpr uint64_t kHashedAtOnce = uint64_t{1} << 30;  // bytes between two reports of progress
+constexpr uint64_t kHashedAlone = uint64_t{4} << 20;   // below this one thread is done before others have started
 
 }  // namespace
 

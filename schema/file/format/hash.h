@@ -1,5 +1,4 @@
-// XXH3-128 over bytes given in pieces: what the file format keeps of its header, graph and segments. Finds
-// damage, not forgery.
+// XXH3-128 hashes of the header, graph and segments of a file. They detect damage, not forgery.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +31,7 @@ class Hasher {
 };
 
 Hash128 hash_of(std::span<const std::byte> bytes);
-// Of each piece, by all cores; `progress(done, total)`, in bytes, is called on this thread now and then.
+// Hashes each piece, on all cores; calls `progress(done, total)`, in bytes, on this thread now and then.
 std::vector<Hash128> hashes_of(std::span<const std::span<const std::byte>> pieces,
                                const std::function<void(uint64_t, uint64_t)>& progress);
 

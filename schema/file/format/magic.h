@@ -1,4 +1,4 @@
-// What a .genesis file begins with. Whether the rest can be read is for format.h to say.
+// The first bytes of a .genesis file. format.h checks whether the rest can be read.
 #pragma once
 
 #include <algorithm>
@@ -9,10 +9,11 @@
 
 namespace genesis::file {
 
-// The first byte is not text, so that a transfer that rewrites text files is noticed at once.
+// The first byte is not text, so that a transfer that rewrites text files is detected at once.
 inline constexpr std::array<unsigned char, 8> kMagic = {0x89, 'G', 'E', 'N', 'E', 'S', 'I', 'S'};
 
-// `start`: at least the magic's bytes, or all of a shorter file, of which what is left is looked at.
+// Returns true if `start` begins with the magic. `start` has at least the magic's bytes, or all bytes of a shorter file; then
+// those are compared with the beginning of the magic.
 inline bool has_magic(std::span<const std::byte> start) {
   const size_t known = std::min(start.size(), kMagic.size());
   return known > 0 && std::memcmp(start.data(), kMagic.data(), known) == 0;

@@ -8,7 +8,7 @@
 namespace genesis::file {
 namespace {
 
-// Whether all of `text` is characters that `accepts`.
+// Returns true if `accepts` accepts every character of `text`.
 template <class Accepts>
 bool consists_of(std::string_view text, const Accepts& accepts) {
   while (!text.empty()) {
@@ -33,7 +33,7 @@ void check_name(std::string_view what, std::string_view name) {
 }
 
 void check_file_name(std::string_view name) {
-  constexpr size_t kLongest = 255;  // of the file systems in use
+  constexpr size_t kLongest = 255;  // limit of common file systems
   check_name("a file", name);
   if (name.size() > kLongest) fail("the name of a file has {} bytes, the limit is {}", name.size(), kLongest);
   if (name.find('/') != std::string_view::npos || name == "." || name == "..")

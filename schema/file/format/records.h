@@ -1,6 +1,6 @@
-// What the graph section of a file says, as plain data: the meeting point of the FlatBuffers code (flat.h),
-// the checks (check_records.h), the upgraders (upgrade.h) and the Model (writer.h, reader.h). Records that
-// were read are not to be trusted until check_records() has passed.
+// The content of a file's graph section as plain data: the interface between the FlatBuffers code (flat.h), the checks
+// (check_records.h), the upgraders (upgrade.h) and the Model (writer.h, reader.h). Records that were read must not be trusted
+// until check_records() has passed.
 #pragma once
 
 #include <algorithm>
@@ -15,14 +15,14 @@ namespace genesis::file {
 
 // Another file that holds bytes of this one.
 struct LinkRecord {
-  std::string path;  // from the folder of the .genesis file; empty: there is none
+  std::string path;  // relative to the folder of the .genesis file; empty: no linked file
   uint64_t bytes = 0;
   int64_t written = 0;  // nanoseconds since 1970
   bool operator==(const LinkRecord&) const = default;
 };
 
 struct SegmentRecord {
-  uint64_t offset = 0;  // from the start of the data, or of the file that is linked
+  uint64_t offset = 0;  // from the start of the data, or of the linked file
   uint64_t bytes = 0;
   Hash128 hash;
   LinkRecord link;
@@ -32,15 +32,15 @@ struct SegmentRecord {
 };
 
 struct TensorRecord {
-  std::string name;  // of its first user
+  std::string name;  // name of its first user
   TensorType type;
   uint32_t segment = 0;
   uint64_t offset = 0;  // from the start of the segment
   uint64_t bytes = 0;
-  // Where it is joined from other rows, which lie before it; then it has no place of its own.
+  // Rows before this one from which it is joined; a joined tensor has no segment and offset of its own (genesis.fbs).
   std::vector<uint32_t> pieces = {};
   uint64_t runs = 1;
-  uint64_t pieces_each = 1;  // that are one behind the other what has a part of each run
+  uint64_t pieces_each = 1;  // pieces in a set, which together hold a share of each run
 
   bool is_joined() const { return !pieces.empty(); }
   bool operator==(const TensorRecord&) const = default;
@@ -63,9 +63,9 @@ struct StateRecord {
   TensorType type;
   StateRole role = StateRole::kParameter;
   bool trainable = false;
-  int32_t initial = -1;              // tensor, or -1 for zeros
-  std::string format = {};           // of values that are encoded; empty: they are not
-  std::vector<uint32_t> parts = {};  // tensors
+  int32_t initial = -1;              // row of the tensor, or -1 for zeros
+  std::string format = {};           // name of the state format; empty if the values are not encoded
+  std::vector<uint32_t> parts = {};  // rows of tensors
   bool operator==(const StateRecord&) const = default;
 };
 
@@ -73,7 +73,7 @@ struct ValueRecord {
   ValueKind kind = ValueKind::kInput;
   int32_t index = 0;
   TensorType type;
-  std::string name;  // of an input; the others take theirs from what they stand for
+  std::string name;  // name of an input; empty for other kinds
   bool operator==(const ValueRecord&) const = default;
 };
 
@@ -100,7 +100,7 @@ struct UpdateRecord {
 
 struct EntryRecord {
   std::string name;
-  std::vector<ValueRecord> values;  // in the order of their making
+  std::vector<ValueRecord> values;  // in the order of their creation
   std::vector<NodeRecord> nodes;
   std::vector<OutputRecord> outputs;
   std::vector<UpdateRecord> updates;
@@ -118,7 +118,7 @@ struct ModelRecord {
   std::vector<FileRecord> files;
   bool operator==(const ModelRecord&) const = default;
 
-  // The version that a reader must know: where nothing is encoded or joined, the first reads the file as well.
+  // Returns the major version that a reader must know: 1 if nothing is encoded or joined.
   uint16_t major() const {
     const auto is_joined = [](const TensorRecord& tensor) { return tensor.is_joined(); };
     const auto has_sets = [](const TensorRecord& tensor) { return tensor.pieces_each != 1; };

@@ -20,7 +20,7 @@ std::string describe(const std::string& op, const Lack& lack) {
                      lack.nodes == 1 ? "" : "s", lack.first);
 }
 
-// Removes an attribute and says what it was.
+// Removes an attribute and returns its value, or `where_absent` if there was none.
 AttrValue take(Attributes& attributes, std::string_view name, AttrValue where_absent) {
   AttrValue taken = std::move(where_absent);
   Attributes rest;
@@ -33,7 +33,8 @@ AttrValue take(Attributes& attributes, std::string_view name, AttrValue where_ab
   return taken;
 }
 
-// Inputs were parameter, gradient, m, v, lr, step, [scale]. What is no real is refused when the op is read.
+// Version 1 had the inputs parameter, gradient, m, v, lr, step, [scale]. A weight_decay that is not a real number is passed on;
+// reading the op then rejects it.
 void upgrade_adam_update(NodeRecord& node) {
   const AttrValue decay = take(node.attributes, "weight_decay", 0.0);
   const double* real = std::get_if<double>(&decay);
@@ -56,7 +57,8 @@ bool take_bool(Attributes& attributes, std::string_view name) {
   return held && *held;
 }
 
-// Behind x, or x and a norm, stood the weights and, with `has_bias`, as many biases.
+// Sets the number of weights. The older ops listed the weights after x, or after x and the norm's weight, and with `has_bias` as
+// many biases after them.
 void set_weights(NodeRecord& node, size_t first) {
   const size_t count = node.inputs.size() < first ? 0 : node.inputs.size() - first;
   node.attributes.set("weights",
@@ -83,9 +85,8 @@ void upgrade_linear_weight_grad(NodeRecord& node) {
   set_epilogue(node, "bias_grad");
 }
 
-// linear and matmul have forms for what passes made ops of their own for.
-// adam_update 2 is what three ops were: the update of a parameter, of many, and of such in halves.
-// sample_logits was random_sample, which nobody could tell from multinomial by its name.
+// linear and matmul replace ops that passes used to create. adam_update 2 replaces three ops: the updates of one parameter, of
+// many, and of many stored in halves. sample_logits was named random_sample, which was easily confused with multinomial.
 constexpr OpUpgrade kUpgrades[] = {
     {"adam_update", 1, "adam_update", 2, upgrade_adam_update},
     {"adam_update_group", 1, "adam_update", 2, [](NodeRecord&) {}},

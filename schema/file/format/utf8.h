@@ -1,5 +1,5 @@
-// UTF-8 by the Unicode standard: no overlong forms, no surrogates, nothing beyond U+10FFFF. Used by whatever reads text
-// that somebody else wrote: names in files, what tools print, tokenizers.
+// UTF-8 as the Unicode standard defines it: no overlong forms, no surrogates, nothing beyond U+10FFFF. For text from outside:
+// names in files, text that tools print, tokenizers.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@ namespace genesis::utf8 {
 
 struct Character {
   uint32_t code = 0;
-  size_t bytes = 0;  // where it is not valid: the bytes that one U+FFFD stands for
+  size_t bytes = 0;  // if not valid: the bytes that one U+FFFD replaces
   bool valid = false;
-  bool cut_short = false;  // the text ends inside of it
+  bool cut_short = false;  // the text ends within the character
 };
 
-// Of a text that is not empty. What is not valid ends where the standard lets the next character begin ("maximal subpart"),
-// as in Python's errors="replace" and Rust's from_utf8_lossy.
+// Decodes the first character of a text that is not empty. An invalid sequence ends where the standard lets the next character
+// begin ("maximal subpart"), as in Python's errors="replace" and Rust's from_utf8_lossy.
 inline Character first_character(std::string_view text) {
   const auto first = static_cast<unsigned char>(text[0]);
   if (first < 0x80) return {first, 1, true};
   if (first < 0xc2 || first > 0xf4) return {0, 1};
   const size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
   uint32_t code = first & (0xffu >> (bytes + 1));
-  // The second byte decides what would be overlong, a surrogate or too large.
+  // The range of the second byte excludes overlong forms, surrogates and characters that are too large.
   unsigned least = first == 0xe0   ? 0xa0
                    : first == 0xf0 ? 0x90
                                    : 0x80,
@@ -40,12 +40,12 @@ inline Character first_character(std::string_view text) {
 }
 
 void append(std::string& text, uint32_t code);
-// The bytes up to what is not valid; all of them where nothing is.
+// Returns the number of bytes before the first invalid sequence; the size of the text if all of it is valid.
 size_t valid_bytes(std::string_view text);
 bool is_valid(std::string_view text);
-// With U+FFFD for what is not valid.
+// Returns the text with U+FFFD in place of each invalid sequence.
 std::string repaired(std::string_view text);
-// The bytes up to a character that the end of the text cuts short.
+// Returns the number of bytes before a character that the end of the text cuts short.
 size_t whole_characters(std::string_view text);
 
 }  // namespace genesis::utf8

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A link to a folder stays a link, and "out/" is "out".
+// Resolves links, so that a link to a folder stays a link, and turns "out/" into "out".
 fs::path real_path(const fs::path& path) {
   std::error_code error;
   const fs::path real = fs::weakly_canonical(path, error);
@@ -29,10 +29,11 @@ fs::path real_path(const fs::path& path) {
   return whole.has_filename() ? whole : whole.parent_path();
 }
 
-// A writer holds a lock on its temporary folder, so one that can be locked belongs to nobody alive.
+// Removes a temporary folder whose writer is gone: a writer holds a lock on its folder, so one that can be locked belongs to a
+// process that has died.
 void remove_if_abandoned(const fs::path& temporary) {
   const Descriptor folder(::open(temporary.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-  std::error_code error;  // what cannot be removed stays
+  std::error_code error;  // ignored: what cannot be removed stays
   if (folder.fd >= 0 && ::flock(folder.fd, LOCK_EX | LOCK_NB) == 0) fs::remove_all(temporary, error);
 }
 
@@ -104,7 +105,7 @@ void AtomicFolder::create_temporary() {
     fd_ = ::open(temporary_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (fd_ < 0 && errno == ENOENT) continue;
     if (fd_ < 0) fail_with("cannot open the folder beside it", errno);
-    // Another writer may have taken the newborn folder for an abandoned one: then its name is gone.
+    // Another writer may have removed the new folder as abandoned before it was locked; then it has no name any more.
     struct stat facts;
     ::flock(fd_, LOCK_EX);
     if (::fstat(fd_, &facts) == 0 && facts.st_nlink > 0) return;
@@ -117,7 +118,7 @@ void AtomicFolder::fail_with(const char* what, int error) const {
   fail("cannot write the folder '{}': {}: {}", path_.string(), what, std::strerror(error));
 }
 
-// An empty folder is replaced by rename itself; a full one changes its name with the new one, and then goes.
+// Renames the new folder over an empty one. A folder that is not empty is exchanged with the new one and then deleted.
 void AtomicFolder::put_in_place() {
   if (::rename(temporary_.c_str(), path_.c_str()) == 0) return;
   if (errno != ENOTEMPTY && errno != EEXIST) fail_with("cannot put the new folder in its place", errno);

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kBehind = size_t{64} << 20;
 
-// A link stays a link: its target is replaced.
+// Follows links, so that a link stays a link and its target is replaced.
 fs::path through_links(fs::path path) {
   std::error_code error;
   for (int hops = 0; hops < 16 && fs::is_symlink(path, error); ++hops) {
@@ -31,7 +31,7 @@ fs::path through_links(fs::path path) {
   return path;
 }
 
-// The path that is written for a file of this name; the temporary file stands beside it.
+// Returns the path that is actually written for `path`; the temporary file stands beside it.
 fs::path place_of(const fs::path& path, LinkAtName link) {
   const fs::path place = link == LinkAtName::kFollowed ? through_links(path) : path;
   if (link == LinkAtName::kFollowed) check_leads_somewhere(path);
@@ -45,7 +45,8 @@ fs::path place_of(const fs::path& path, LinkAtName link) {
   return place;
 }
 
-// A writer holds a lock on its temporary file, so one that can be locked belongs to nobody alive.
+// Removes a temporary file whose writer is gone: a writer holds a lock on its file, so one that can be locked belongs to a
+// process that has died.
 void remove_if_abandoned(const fs::path& temporary) {
   const int fd = ::open(temporary.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return;
@@ -85,7 +86,7 @@ void AtomicFile::create_temporary() {
     fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd_ < 0 && errno == EEXIST) continue;
     if (fd_ < 0) fail_with("cannot create a file beside it", errno);
-    // Another writer may have taken the newborn file for an abandoned one: then its name is gone.
+    // Another writer may have removed the new file as abandoned before it was locked; then it has no name any more.
     struct stat facts;
     ::flock(fd_, LOCK_EX);
     if (::fstat(fd_, &facts) == 0 && facts.st_nlink == 1) break;
@@ -96,7 +97,7 @@ void AtomicFile::create_temporary() {
   if (::lstat(path_.c_str(), &old) == 0 && S_ISREG(old.st_mode)) ::fchmod(fd_, old.st_mode & 0777);
 }
 
-// Finds out about a full disk before gigabytes are written.
+// Detects a full disk before gigabytes are written.
 void AtomicFile::reserve() {
   if (total_bytes_ == 0) return;
   if (::fallocate(fd_, 0, 0, static_cast<off_t>(total_bytes_)) == 0) return;
@@ -123,7 +124,7 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
     bytes = bytes.subspan(static_cast<size_t>(count));
     written_ += static_cast<uint64_t>(count);
     if (written_ - on_their_way_ < kBehind) continue;
-    // The disk begins now and not only at commit(), which waits for it.
+    // Starts writing to the disk now instead of at commit(), which waits for it.
     ::sync_file_range(fd_, static_cast<off_t>(on_their_way_), static_cast<off_t>(written_ - on_their_way_),
                       SYNC_FILE_RANGE_WRITE);
     on_their_way_ = written_;
@@ -143,7 +144,7 @@ void AtomicFile::commit() {
     fail_with("cannot put the new file in its place", errno);
   ::close(std::exchange(fd_, -1));
   noted_.forget();
-  // The rename itself is made durable; some file systems cannot, and say so with EINVAL.
+  // Makes the rename itself durable; file systems that cannot do this report EINVAL.
   const int folder = ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const bool synced = folder < 0 || ::fsync(folder) == 0 || errno == EINVAL;
   const int error = errno;

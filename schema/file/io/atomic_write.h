@@ -1,6 +1,6 @@
-// Writes a file as a whole or not at all: bytes go to a temporary file in the same folder, which takes the
-// place of the old one by rename after it has reached the disk. Whatever goes wrong before commit() returns
-// (disk full, an exception, kill -9, loss of power), the old file stays as it was.
+// Writes a file completely or not at all: bytes go to a temporary file in the same folder, which replaces the old one by rename
+// after it has reached the disk. If anything fails before commit() returns (disk full, an exception, kill -9, loss of power), the
+// old file stays as it was.
 #pragma once
 
 #include <cstddef>
@@ -13,17 +13,17 @@
 
 namespace genesis {
 
-// Says what happens to a symbolic link that stands where a file is to be written.
+// Says what happens to a symbolic link at the path of the file to write.
 enum class LinkAtName {
-  kFollowed,  // the user gave the name: the file that the link leads to is replaced
-  kReplaced,  // Genesis made the name up, as that of a checkpoint: nothing outside of its folder is written
+  kFollowed,  // the user gave the name: replaces the file that the link points to
+  kReplaced,  // Genesis chose the name, such as a checkpoint's: replaces the link, so that nothing outside the folder is written
 };
 
 class AtomicFile {
  public:
-  // Books `total_bytes` on the disk where the file system can. Removes what writers that were killed left
-  // behind. Throws Error naming the path, the reason, and for a full disk the bytes needed and available. A link that is
-  // followed and leads to no file is refused.
+  // Reserves `total_bytes` on the disk if the file system can. Removes the temporary files that killed writers left behind.
+  // Throws Error naming the path, the reason, and for a full disk the bytes needed and available. Refuses a followed link that
+  // points to no file.
   AtomicFile(const std::filesystem::path& path, uint64_t total_bytes,
              LinkAtName link = LinkAtName::kFollowed);
   ~AtomicFile();  // without commit(): removes the temporary file
@@ -43,12 +43,11 @@ class AtomicFile {
   NotedTemporary noted_;
   uint64_t total_bytes_;
   uint64_t written_ = 0;
-  uint64_t on_their_way_ = 0;  // bytes that the disk has been asked to take
+  uint64_t on_their_way_ = 0;  // bytes whose transfer to the disk has been started
   int fd_ = -1;
 };
 
-// Removes the temporary files that killed writers left in `folder`, of those files whose name `is_ours`
-// accepts.
+// Removes the temporary files that killed writers left in `folder`, for files whose name `is_ours` accepts.
 void remove_abandoned_files(const std::filesystem::path& folder,
                             const std::function<bool(const std::filesystem::path& name)>& is_ours);
 
@@ -56,11 +55,11 @@ void remove_abandoned_files(const std::filesystem::path& folder,
 void write_file_atomically(const std::filesystem::path& path, std::string_view text,
                            LinkAtName link = LinkAtName::kFollowed);
 
-// Throws Error where an AtomicFile could not be written at `path`: it is a folder, a device or a link to nothing, or no file can be
-// made in its folder. To find that out a file is made there and removed. For work that takes long, ahead of it.
+// Throws Error if an AtomicFile could not be written at `path`: it is a folder, a device or a broken link, or its folder does not
+// allow new files. To find out it creates and removes a file there. Call it before work that takes long.
 void check_can_write_atomically(const std::filesystem::path& path);
 
-// Throws Error for a symbolic link that leads to no file: writing to it would make one in a place that nobody looked at.
+// Throws Error for a symbolic link that points to no file: writing through it would create a file at an unexpected place.
 void check_leads_somewhere(const std::filesystem::path& path);
 
 }  // namespace genesis

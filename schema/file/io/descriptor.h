@@ -1,4 +1,4 @@
-// An open file that is closed at the end of its scope. Used by what maps and reads files.
+// An open file descriptor that is closed at the end of its scope.
 #pragma once
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// The ending of a file's name, which says what is in it, in whatever case it is written: ".jsonl" of "TALKS.JSONL".
+// Returns the ending of a file's name in lower case, which tells the file's format: ".jsonl" for "TALKS.JSONL".
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ inline std::string file_ending(const std::filesystem::path& path) {
   return ending;
 }
 
-// Lines of JSON have two names.
+// JSON Lines files have two common endings.
 inline bool is_json_lines(const std::filesystem::path& path) {
   const std::string ending = file_ending(path);
   return ending == ".jsonl" || ending == ".ndjson";

@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kMaxBytes = 1024;  // the specification's limit
 constexpr std::string_view kStart = "version https://git-lfs.github.com/spec/";
 
-// " of 123456 bytes", by the line "size 123456"; empty where there is none.
+// Returns " of 123456 bytes" from the line "size 123456"; empty if there is no such line.
 std::string size_in(std::string_view pointer) {
   constexpr std::string_view kSize = "\nsize ";
   const size_t at = pointer.find(kSize);
@@ -32,7 +32,7 @@ void check_is_no_lfs_pointer(const std::filesystem::path& path, std::string_view
 }
 
 void check_is_no_lfs_pointer(const std::filesystem::path& path) {
-  std::error_code error;  // a pipe is not a file that could be read twice
+  std::error_code error;  // a pipe cannot be read twice
   if (!std::filesystem::is_regular_file(path, error)) return;
   std::string start(kMaxBytes + 1, '\0');
   std::ifstream in(path, std::ios::binary);

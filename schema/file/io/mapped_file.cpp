@@ -14,7 +14,7 @@
 namespace genesis {
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& path) {
-  // Non-blocking, so that a pipe given by mistake is refused below instead of waited for.
+  // Opens without blocking, so that a pipe given by mistake is refused below instead of waited for.
   Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.fd < 0) fail("cannot open '{}': {}", path.string(), std::strerror(errno));
   struct stat facts;

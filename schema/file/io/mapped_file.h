@@ -1,8 +1,7 @@
-// A file mapped read-only into memory, for as long as someone holds it: tensors read from files are views
-// into one. Replacing the file by rename (as our writers do) leaves a mapping as it was. Writing over the
-// file in place does not: the bytes change under whoever reads them, and past a new, nearer end reading is a
-// bus error. So everything that says where things lie is read with copy(), checked and used as a copy; only
-// the elements of tensors are read where they are mapped.
+// A file mapped read-only into memory for as long as the object lives: tensors read from files are views into one. Replacing the
+// file by rename (as our writers do) does not affect the mapping. Overwriting the file in place does: the bytes change while they
+// are read, and reading beyond a new, nearer end is a bus error. Therefore everything that says where data lies is read with
+// copy(), and the copy is checked and used; only the elements of tensors are read in the mapping itself.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +15,7 @@
 
 namespace genesis {
 
-// What tells that a file was written to, without reading it: its size, and when it was written last.
+// Detects that a file was modified without reading it: its size and its time of last modification.
 struct FileStamp {
   uint64_t bytes = 0;
   int64_t written = 0;  // nanoseconds since 1970
@@ -32,13 +31,12 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
-  const std::filesystem::path& path() const { return path_; }  // as it was opened
-  const FileStamp& stamp() const { return stamp_; }            // of that moment
-  // Bytes as they are in the file now, which later writes do not change. Throws Error where the file has
-  // become too short for them.
+  const std::filesystem::path& path() const { return path_; }  // the path that was opened
+  const FileStamp& stamp() const { return stamp_; }            // size and time when it was opened
+  // Copies bytes from the file as it is now; later writes do not change the copy. Throws Error if the file has become too short.
   std::vector<std::byte> copy(size_t offset, size_t count) const;
-  // Maps a range of the file to an address that the caller has reserved; offset and address begin pages. False: the system
-  // refuses.
+  // Maps a range of the file to an address that the caller has reserved; offset and address must be page-aligned. Returns false
+  // if the system refuses.
   bool map_at(void* address, size_t offset, size_t count) const;
 
  private:

@@ -15,7 +15,7 @@ namespace {
 
 enum State : int { kFree, kTaken, kNoted };
 
-// A child that was forked has the table of its parent, and must leave the parent's files alone.
+// One noted path. A forked child inherits the table of its parent and must leave the parent's files alone, hence `owner`.
 struct Slot {
   std::atomic<int> state{kFree};
   pid_t owner = 0;
@@ -25,7 +25,7 @@ static_assert(std::atomic<int>::is_always_lock_free);
 
 constinit std::array<Slot, 32> slots;
 
-// readdir() allocates memory, which a signal handler must not.
+// Unlinks all files in a folder. It avoids readdir(), which allocates memory; a signal handler must not do that.
 void empty_folder(const char* path) noexcept {
   const int folder = ::open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   if (folder < 0) return;
@@ -33,7 +33,7 @@ void empty_folder(const char* path) noexcept {
   for (long count; (count = ::syscall(SYS_getdents64, folder, entries, sizeof entries)) > 0;)
     for (long at = 0; at < count;) {
       const auto* entry = reinterpret_cast<const dirent64*>(entries + at);
-      ::unlinkat(folder, entry->d_name, 0);  // no folder goes this way, so not "." either
+      ::unlinkat(folder, entry->d_name, 0);  // fails for folders, and therefore for "." too
       at += entry->d_reclen;
     }
   ::close(folder);

@@ -1,13 +1,13 @@
-// What is being written under a temporary name, noted so that a process which a signal ends can remove it: such a file is as
-// large as the whole one. Used by atomic_write.cpp and atomic_folder.cpp, and by the handler that the tools install.
+// A table of the temporary files and folders being written, so that the signal handler of the tools can remove them when a signal
+// ends the process: a temporary file can be as large as the whole model.
 #pragma once
 
 #include <filesystem>
 
 namespace genesis {
 
-// One temporary file, or folder of plain files, for as long as it lives. Where the table is full or the path is too long nothing
-// is noted, and the next writer of the same name removes what is left.
+// Notes one temporary file, or folder of plain files, while it lives. If the table is full or the path is too long, nothing is
+// noted; then the next writer of the same name removes the leftover.
 class NotedTemporary {
  public:
   NotedTemporary() = default;
@@ -15,7 +15,7 @@ class NotedTemporary {
   NotedTemporary(const NotedTemporary&) = delete;
   NotedTemporary& operator=(const NotedTemporary&) = delete;
 
-  void note(const std::filesystem::path& path);  // instead of what was noted
+  void note(const std::filesystem::path& path);  // replaces the noted path
   void forget();
 
  private:

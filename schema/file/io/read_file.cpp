@@ -32,7 +32,7 @@ void check_is_regular(int fd, const std::filesystem::path& path) {
   if (!S_ISREG(facts_of(fd, path).st_mode)) fail_to_read(path, "it is not a regular file");
 }
 
-// What is there, by its own account; pipes and some files of the kernel say 0.
+// Returns the size that the file reports; 0 for pipes and for some files of the kernel.
 size_t size_hint(int fd, const std::filesystem::path& path) {
   const struct stat facts = facts_of(fd, path);
   return S_ISREG(facts.st_mode) ? static_cast<size_t>(facts.st_size) : 0;

@@ -1,5 +1,5 @@
-// A whole file as text, or an Error: a stream that runs out of memory or meets a failing disk stops where it
-// is and looks as if the file ended there. Used wherever a file is read that is not mapped.
+// Reads a whole file as text or throws Error. A std::ifstream that runs out of memory or meets a failing disk would just stop, as
+// if the file ended there.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@ namespace genesis {
 
 inline constexpr uint64_t kAnySize = std::numeric_limits<uint64_t>::max();
 
-// Throws Error naming the path and the reason, which may be that there are more than `limit` bytes. Reads pipes to their end, too.
+// Throws Error naming the path and the reason, for example that the file has more than `limit` bytes. Reads pipes to their end,
+// too.
 std::string read_whole_file(const std::filesystem::path& path, uint64_t limit = kAnySize);
 
-// Of a regular file, as those in a folder that somebody else made have to be: a pipe among them is refused instead of
-// waited for.
+// Reads a regular file. Use it for files in folders from outside: it refuses a pipe among them instead of waiting for it.
 std::string read_regular_file(const std::filesystem::path& path, uint64_t limit = kAnySize);
 
 }  // namespace genesis

@@ -1,5 +1,4 @@
-// Names of what is written beside a file or a folder before it takes its place: ".NAME.tmp-XXXX" becomes NAME. Used by
-// atomic_write.cpp and atomic_folder.cpp.
+// Names of temporary files and folders that later replace a target beside them: ".NAME.tmp-XXXX" becomes NAME.
 #pragma once
 
 #include <filesystem>
@@ -7,13 +6,13 @@
 
 namespace genesis {
 
-// The folder that holds `path`; "." for a name alone.
+// Returns the folder that holds `path`; "." for a name alone.
 std::filesystem::path folder_of(const std::filesystem::path& path);
 
-// A fresh name in the same folder.
+// Returns a fresh name in the same folder.
 std::filesystem::path temporary_beside(const std::filesystem::path& path);
 
-// The name that a temporary one was to become; empty for any other name.
+// Returns the name of the target of a temporary name; empty for any other name.
 std::string target_of_temporary(const std::string& name);
 
 }  // namespace genesis

@@ -13,9 +13,9 @@ namespace {
 
 using Pieces = std::vector<JoinedPiece>;
 
-constexpr size_t kMinMapped = 1 << 20;  // a process has some 65 thousand mappings
+constexpr size_t kMinMapped = 1 << 20;  // smaller pieces are copied: a process has only some 65 thousand mappings
 
-// Address space in which files are mapped side by side.
+// A reserved range of addresses in which files are mapped side by side.
 class SideBySide {
  public:
   explicit SideBySide(size_t bytes)
@@ -47,7 +47,7 @@ bool begin_and_end_with_pages(const Pieces& pieces) {
   });
 }
 
-// Null: the system refuses.
+// Maps the pieces side by side; returns null if the system refuses.
 std::shared_ptr<const SideBySide> map(const Pieces& pieces, size_t bytes) {
   auto space = std::make_shared<SideBySide>(bytes);
   if (!space->is_there()) return nullptr;

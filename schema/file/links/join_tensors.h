@@ -1,4 +1,4 @@
-// One tensor from pieces that lie in several files, such as the parts that ranks write of a checkpoint. Used by the reader.
+// Joins a tensor from pieces that lie in several files, such as the parts of a checkpoint that ranks write.
 #pragma once
 
 #include <memory>
@@ -11,12 +11,12 @@ namespace genesis::file {
 
 struct JoinedPiece {
   Tensor tensor;
-  std::shared_ptr<const MappedFile> file;  // that it is a view into; null: it is not
+  std::shared_ptr<const MappedFile> file;  // file that the tensor is a view into; null if it is no view
 };
 
-// In this order, as SaveOptions gave them (schema/file/writer.h); check_records() has seen to the sizes. Large pieces of one run
-// that begin and end with pages are mapped side by side, so that nothing is read and processes share the memory; others are
-// copied.
+// Joins the pieces in this order (see SaveOptions); check_records() has checked their sizes. If there is one run, and all pieces
+// are large and page-aligned, maps them side by side: then nothing is copied, and processes share the memory. Copies the pieces
+// otherwise.
 Tensor join_tensors(const TensorType& type, const std::vector<JoinedPiece>& pieces, int64_t runs,
                     int64_t pieces_each);
 

@@ -65,11 +65,11 @@ void LinkTable::hash_segments(const LinkedFile& file, size_t first) {
   for (size_t i = 0; i < hashes.size(); ++i) segments_[first + i].hash = hashes[i];
 }
 
-// Both are in order.
+// `tensors` and file.known are sorted by offset.
 std::vector<LinkTable::Range> LinkTable::add_known(const LinkedFile& file,
                                                    const std::vector<Range>& tensors) {
   std::vector<Range> others;
-  std::map<uint64_t, uint32_t> added;  // by offset: the number of the segment
+  std::map<uint64_t, uint32_t> added;  // offset of a known segment -> its number in segments_
   for (const auto& [data, bytes] : tensors) {
     const auto offset = static_cast<uint64_t>(data - file.file->bytes().data());
     const auto behind = std::ranges::upper_bound(file.known, offset, {}, &SegmentRecord::offset);
@@ -85,7 +85,7 @@ std::vector<LinkTable::Range> LinkTable::add_known(const LinkedFile& file,
   return others;
 }
 
-// A segment is closed once it holds `segment_bytes`.
+// Groups consecutive tensors into segments; closes a segment once it holds `segment_bytes`.
 void LinkTable::add_tensors_of(const LinkedFile& file, const std::vector<Range>& tensors,
                                uint64_t segment_bytes) {
   bool open = false;

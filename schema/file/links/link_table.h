@@ -1,4 +1,4 @@
-// Which of a model's tensors stay in the files they were read from: used by the writer where a model is saved with links.
+// Finds the tensors of a model that stay in the files they were read from, for saving a model with links.
 #pragma once
 
 #include <map>
@@ -16,11 +16,12 @@ namespace genesis::file {
 struct LinkedFile {
   std::shared_ptr<const MappedFile> file;
   LinkRecord link;
-  // Of a .genesis file: those of its own that lie in it, which have been hashed. Offsets are the file's.
+  // For a .genesis file: the segments that it holds itself, with their known hashes. Offsets count from the start of the file.
   std::vector<SegmentRecord> known = {};
 };
 
-// The segments of a .genesis file with offsets from the start of the file; none where it is no such file, or damaged.
+// Returns the segments of a .genesis file with offsets from the start of the file; empty if it is not a .genesis file or is
+// damaged.
 std::vector<SegmentRecord> segments_in(const MappedFile& file);
 
 class LinkTable {
@@ -30,17 +31,17 @@ class LinkTable {
     uint64_t offset;  // in the segment
   };
 
-  // Of `tensors` those that are views into one of these files; runs of them, hashed, are the first segments.
+  // Finds the tensors that are views into one of these files. The segments that hold them come first in the new file's records.
   LinkTable(std::span<const Tensor> tensors, std::span<const LinkedFile> files, uint64_t segment_bytes);
 
   const std::vector<SegmentRecord>& segments() const { return segments_; }
-  const Location* find(const Tensor& tensor) const;  // null: its bytes are nowhere else
+  const Location* find(const Tensor& tensor) const;  // null: the tensor is in none of the files
 
  private:
-  using Range = std::pair<const std::byte*, uint64_t>;  // where it begins, bytes
+  using Range = std::pair<const std::byte*, uint64_t>;  // address of the first byte, number of bytes
 
   void add_tensors_of(const LinkedFile& file, const std::vector<Range>& tensors, uint64_t segment_bytes);
-  // Those that lie in segments that the file knows; gives back the others.
+  // Adds the tensors that lie in known segments of the file; returns the others.
   std::vector<Range> add_known(const LinkedFile& file, const std::vector<Range>& tensors);
   void hash_segments(const LinkedFile& file, size_t first);
 

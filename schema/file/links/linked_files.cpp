@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Checkpoints of several ranks are written so, and nothing else is.
+// Only checkpoints of several ranks are written to folders with this ending.
 bool is_part(const fs::path& path) { return path.parent_path().extension() == ".parts"; }
 
 constexpr const char* kRestorePart =

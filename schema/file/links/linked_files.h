@@ -1,5 +1,5 @@
-// The files that a .genesis file is linked to, opened and compared with what they were when it was written: used by the
-// reader. What the records say is checked, and still not to be trusted: it names files.
+// Opens the files that a .genesis file links to and compares them with their state when the links were written. The records
+// passed check_records(), but they name files and are still not trusted.
 #pragma once
 
 #include <filesystem>
@@ -13,14 +13,14 @@ namespace genesis::file {
 
 struct OpenedLink {
   std::shared_ptr<const MappedFile> file;  // null: the segment lies in the .genesis file itself
-  bool is_rewritten = false;               // since it was linked, perhaps with the same bytes
+  bool is_rewritten = false;               // modified since it was linked, perhaps with the same bytes
 };
 
-// Row by row what the segments lie in. Paths begin at `folder`; where there is none (bytes in memory), to be linked is an
-// Error. Throws Error naming a file that is missing or of another size, and what to do.
+// Returns the file of each segment, row by row. Paths are relative to `folder`; if it is null (bytes in memory), a linked segment
+// is an Error. Throws Error naming a file that is missing or has another size, and says what to do.
 std::vector<OpenedLink> open_links(const std::vector<SegmentRecord>& segments,
                                    const std::filesystem::path* folder);
-// What to do about a linked file that has changed.
+// Returns advice for a linked file that has changed.
 const char* remedy_for_change(const std::filesystem::path& path);
 
 }  // namespace genesis::file

@@ -1,4 +1,4 @@
-// In which pieces the bytes of a joined tensor lie. Used where one is read, and where one is written as a whole.
+// Says in which pieces the bytes of a joined tensor lie, for reading it and for writing it as a whole.
 #pragma once
 
 #include <algorithm>
@@ -6,15 +6,15 @@
 
 namespace genesis::file {
 
-// Pieces of `bytes` bytes each, of which `each` neighbours, a set, are one behind the other; every set has an equal part of each of
-// the tensor's `runs` equal runs, in their order.
+// The tensor consists of `runs` equal runs. Its pieces have `bytes` bytes each; `each` consecutive pieces form a set. Every set,
+// its pieces joined one after the other, holds an equal share of each run, in order.
 struct PieceOrder {
   size_t pieces, each, bytes, runs;
 
-  // body(piece, first, count): `count` bytes of that piece from `first` on come next.
+  // Calls body(piece, first, count) for each span of the tensor in order: `count` bytes of the piece, starting at `first`.
   template <class Body>
   void for_spans(const Body& body) const {
-    const size_t part = each * bytes / runs;  // that a set has of a run
+    const size_t part = each * bytes / runs;  // bytes that a set has of a run
     for (size_t run = 0; run < runs; ++run)
       for (size_t set = 0; set < pieces; set += each)
         for (size_t at = run * part; at < (run + 1) * part;) {
