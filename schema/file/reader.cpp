@@ -27,7 +27,7 @@ using Bytes = std::span<const std::byte>;
 struct Opened {
   Header header;
   ModelRecord record;
-  Bytes data;                     // behind the graph section
+  Bytes data;                     // bytes after the graph section
   std::vector<OpenedLink> links;  // by segment
 
   Bytes bytes_of(size_t segment) const {
@@ -44,7 +44,7 @@ struct Opened {
        segment.hash.to_string());
 }
 
-// Of the segments that shall be checked.
+// Checks the hashes of all segments for kFull, otherwise only of those in linked files that were modified.
 void check_segment_hashes(const Opened& opened, Verify verify, const OnProgress& progress) {
   std::vector<Bytes> segments(opened.links.size());
   std::vector<size_t> numbers;
@@ -60,11 +60,11 @@ void check_segment_hashes(const Opened& opened, Verify verify, const OnProgress&
       fail_damaged(segment, numbers[i], real[i]);
 }
 
-// Copies of `count` bytes from `offset` on.
+// Returns a copy of `count` bytes, starting at `offset`.
 using Copy = std::function<std::vector<std::byte>(size_t offset, size_t count)>;
 
-// Header and graph are copied, then checked, then read: whoever writes to the file meanwhile cannot change
-// what has been checked. `folder` is null for bytes in memory.
+// Copies header and graph before checking and reading them, so that a concurrent writer of the file cannot change what was
+// checked. `folder` is null for bytes in memory.
 Opened open_bytes(Bytes bytes, const Copy& copy, const std::filesystem::path* folder,
                   const LoadOptions& options) {
   Opened opened;
@@ -129,7 +129,7 @@ class ModelBuilder {
       graph.add_update(update.state, graph.handle({update.value}));
   }
 
-  // Of rows that stand before it.
+  // Joins a tensor from the tensors of rows before it.
   Tensor join(const TensorRecord& row) const {
     std::vector<JoinedPiece> pieces;
     for (const uint32_t piece : row.pieces) {
@@ -140,7 +140,7 @@ class ModelBuilder {
                         static_cast<int64_t>(row.pieces_each));
   }
 
-  // Makes the values that begin at `at`; returns how many.
+  // Adds the values that begin at `at` to the graph; returns how many.
   size_t add_value(Graph& graph, const EntryRecord& entry, size_t at, size_t& next_node) const {
     const ValueRecord& row = entry.values[at];
     if (row.kind == ValueKind::kNode) return add_node(graph, entry, entry.nodes[next_node++]);

@@ -1,5 +1,5 @@
-// Reads .genesis files, which are not trusted: a damaged or malicious one gives an Error, never a crash or
-// memory beyond a small multiple of its graph section.
+// Reads .genesis files. They are not trusted: a damaged or malicious one gives an Error, never a crash or memory beyond a small
+// multiple of its graph section.
 #pragma once
 
 #include <filesystem>
@@ -13,25 +13,25 @@
 namespace genesis {
 
 enum class Verify : uint8_t {
-  kHeader,  // hash of header and graph: reads no weights, so opening takes no longer for large ones
-  kFull,    // the hash of every segment too: reads the whole file
+  kHeader,  // checks the hash of header and graph; reads no weights, so opening takes no longer for large files
+  kFull,    // also checks the hash of every segment; reads the whole file
 };
 
 struct LoadOptions {
   Verify verify = Verify::kHeader;
-  OnProgress progress = {};  // of kFull: "verifying"
+  OnProgress progress = {};  // receives "verifying" for kFull
 };
 
-// Tensors are views into the mapped file, or the files that it is linked to, and keep them mapped. A linked file that was
-// written to since is read once, to see that its bytes are the same. Throws Error naming the path and the reason; ops that
-// are missing or newer are all listed in one.
+// Loads a model. Tensors are views into the mapped file, or into the files that it links to, and keep them mapped. A linked file
+// that was modified since is read once to check that its bytes are the same. Throws Error naming the path and the reason; one
+// Error lists all ops that are missing or newer.
 std::unique_ptr<Model> load_model(const std::filesystem::path& path, const LoadOptions& options = {});
 
 struct SegmentInfo {
-  uint64_t offset, bytes;  // in the file, or the one that it is linked to
+  uint64_t offset, bytes;  // in the file, or in the linked file
   std::string hash;
-  size_t tensors;    // distinct ones
-  std::string link;  // the path of that one; empty: there is none
+  size_t tensors;    // number of distinct tensors
+  std::string link;  // path of the linked file; empty if there is none
 };
 
 struct OpUse {
@@ -40,10 +40,10 @@ struct OpUse {
   size_t nodes;
 };
 
-// What can be said of a file without knowing its ops.
+// Describes a file; reading it does not require that its ops are known.
 struct FileInfo {
   int major = 0, minor = 0;
-  std::string producer, hash;  // of header and graph
+  std::string producer, hash;  // hash of header and graph
   uint64_t file_bytes = 0, graph_bytes = 0, data_offset = 0, data_bytes = 0;
   size_t tensors = 0, constants = 0, states = 0;
   std::vector<std::string> entries;
@@ -53,7 +53,7 @@ struct FileInfo {
 
 FileInfo inspect_file(const std::filesystem::path& path, const LoadOptions& options = {});
 
-// The same from bytes in memory (`owner` keeps them alive), aligned to 64: for tests and fuzzing. Links are refused.
+// The same for bytes in memory (`owner` keeps them alive), aligned to 64: for tests and fuzzing. Links are refused.
 std::unique_ptr<Model> load_model_from(std::shared_ptr<const void> owner, std::span<const std::byte> bytes,
                                        const LoadOptions& options = {});
 

@@ -1,4 +1,4 @@
-// How a model is written, and what of it is given otherwise than the model says (schema/file/writer.h).
+// Options for saving a model (schema/file/writer.h), including values that replace those of the model.
 #pragma once
 
 #include <map>
@@ -12,8 +12,9 @@
 
 namespace genesis {
 
-// A state's values in pieces. So many neighbours of them are one behind the other, equally large; and what each such set makes
-// has an equal part of each of the values' `runs` equal runs, in this order.
+// The values of a state, given as pieces of equal size. The values consist of `runs` equal runs. Each `pieces_each` consecutive
+// pieces form a set; the pieces of a set, joined one after the other, hold an equal share of every run, and the sets are in the
+// order of their shares.
 struct JoinedValues {
   std::vector<Tensor> pieces;
   int64_t runs = 1;
@@ -21,19 +22,19 @@ struct JoinedValues {
 };
 
 struct SaveOptions {
-  // A segment is closed once it holds this much; each has a hash of its own.
+  // A segment is closed once it holds this many bytes; each segment has its own hash.
   uint64_t segment_bytes = uint64_t{64} << 20;
-  OnProgress progress = {};  // of large models: "hashing", "writing"
-  // Tensors that are views into one of these files stay there: the new file has their places, and the path of that file
-  // from its own folder, so that both move together.
+  OnProgress progress = {};  // receives "hashing" and "writing" for large models
+  // Tensors that are views into one of these files stay there: the new file records their offsets and the path of that file
+  // relative to its own folder, so that both can move together.
   MappedFiles links = {};
-  // By name of a state: its values, whatever the model says that it starts from. The pieces stay pieces in the file, or are
-  // written as the one tensor that they make, from where they are.
+  // Values of states by name, which replace the model's initial values. The file keeps the pieces as separate tensors if
+  // `keeps_pieces` is set; otherwise they are written as one tensor, without joining them in memory.
   std::map<std::string, JoinedValues> joined = {};
   bool keeps_pieces = true;
-  // Whether tensors with equal bytes are stored once.
+  // Stores tensors with equal bytes once.
   bool deduplicate = true;
-  LinkAtName link = LinkAtName::kFollowed;  // what becomes of one that has the new file's name
+  LinkAtName link = LinkAtName::kFollowed;  // treatment of a symbolic link at the path of the new file
 };
 
 }  // namespace genesis

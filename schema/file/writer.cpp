@@ -15,7 +15,7 @@ namespace {
 
 using namespace file;
 
-constexpr uint64_t kWrittenAtOnce = uint64_t{64} << 20;  // between two reports of progress
+constexpr uint64_t kWrittenAtOnce = uint64_t{64} << 20;  // bytes between two reports of progress
 
 uint16_t minor_of(const ModelRecord& record) {
   const auto is_linked = [](const SegmentRecord& segment) { return segment.is_linked(); };
@@ -49,8 +49,8 @@ void write_file(const std::filesystem::path& path, const Layout& layout, std::sp
   out.commit();
 }
 
-// The path of a file from the folder of the new one, where that really is. The file may itself be a symbolic link, and so may the
-// name of the new one.
+// Returns the path of a file relative to the real folder of the new file. Both the file and the name of the new one may be
+// symbolic links.
 std::string path_from(const std::filesystem::path& saved, const std::filesystem::path& file,
                       LinkAtName link) {
   namespace fs = std::filesystem;
@@ -81,7 +81,7 @@ std::vector<LinkedFile> links_of(const SaveOptions& options, const std::filesyst
 void save_model(const Model& model, const std::filesystem::path& path, const SaveOptions& options) {
   with_context(
       [&] {
-        verify(model);  // what no reader would open is never written over what was there
+        verify(model);  // an invalid model must not replace an existing file
         const Layout layout = lay_out(model, options, links_of(options, path));
         check_records(layout.record, layout.data_bytes);
         const std::vector<std::byte> graph = encode_graph(layout.record);

@@ -9,11 +9,11 @@
 namespace genesis {
 namespace {
 
-// The tables of names and of values that are already there also know outputs and updates, so that adding one
-// does not walk over all before it. An output may be called what a node is called: its key begins with what
-// names do not.
+// names_ and table_values_ also hold outputs and updates, so that adding one needs no search through all earlier ones. An output
+// may have the same name as a node, so its key begins with a character that names cannot contain.
 std::string output_key(const std::string& name) { return "\n" + name; }
-// Where the update of a state stands among the updates; states and tensors that are read have keys from 0 up.
+// Returns the key of a state's update in table_values_, whose value is then the index of the update. States and constants have
+// keys from 0 up.
 int64_t update_key(int32_t state) { return -1 - int64_t{state}; }
 
 }  // namespace
@@ -142,7 +142,7 @@ bool is_made_from(const Graph& graph, ValueId value, ValueId source) {
     const ValueId at = open.back();
     open.pop_back();
     if (at == source) return true;
-    if (graph.value(at).kind != ValueKind::kNode || at < source) continue;  // values only read older ones
+    if (graph.value(at).kind != ValueKind::kNode || at < source) continue;  // a value depends only on older values
     for (ValueId input : graph.node(graph.value(at).producer).inputs)
       if (seen.insert(input).second) open.push_back(input);
   }
@@ -151,7 +151,7 @@ bool is_made_from(const Graph& graph, ValueId value, ValueId source) {
 
 }  // namespace
 
-// A second update may follow on the first, which it replaces; it may not drop it.
+// A second update of a state replaces the first, but must depend on its value: it may not drop it.
 void Graph::add_update(int32_t state, Value value) {
   const State& target = model_->state(state);
   if (!value) fail("the new value of state '{}' is an empty value", target.name);

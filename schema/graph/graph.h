@@ -1,9 +1,8 @@
-// The graph of one entry point, in SSA form: nodes stand in topological order, values never change, nothing
-// is ever removed. A pass writes a new graph (passes/core/rewriter.h); only the author's builder and passes add to
-// one.
+// The graph of one entry point, in SSA form: nodes are in topological order, values never change, nothing is ever removed. A pass
+// writes a new graph (passes/core/rewriter.h); only the author's builder and passes add to one.
 //
-// A state is read as a value and written as an update pair (state, new value) declared beside the outputs:
-// there are no side effects, and whether an update happens in place is the memory planner's decision.
+// A state is read as a value, and written by an update: a pair (state, new value) declared beside the outputs. There are
+// therefore no side effects, and the memory planner decides whether an update happens in place.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +28,7 @@ struct ValueId {
   auto operator<=>(const ValueId&) const = default;
 };
 
-// What an author holds: a value of a graph. Small, copied freely; empty when default-constructed.
+// An author's handle of a value of a graph. Small, copied freely; empty when default-constructed.
 struct Value {
   Graph* graph = nullptr;
   ValueId id;
@@ -39,7 +38,7 @@ struct Value {
   DType dtype() const { return type().dtype; }
   const Shape& shape() const { return type().shape; }
   int rank() const { return shape().rank(); }
-  const Dim& dim(int64_t axis) const;  // negative counts from the end
+  const Dim& dim(int64_t axis) const;  // a negative axis counts from the end
   const std::string& name() const;
   bool operator==(const Value&) const = default;
 };
@@ -50,20 +49,20 @@ struct ValueInfo {
   TensorType type;
   ValueKind kind = ValueKind::kInput;
   int32_t index =
-      0;  // input number, state index or tensor index in the model, or the output number of `producer`
+      0;  // input: its number; state or tensor: its index in the model; node: the output's number
   NodeId producer;   // kNode only
   std::string name;  // unique in the graph; output k > 0 of a node is "<node>:k"
 };
 
 struct Node {
   const OpDef* op = nullptr;
-  Attributes attributes;  // canonical: every attribute is there
+  Attributes attributes;  // canonical: contains every attribute
   std::vector<ValueId> inputs, outputs;
   std::string name;  // unique in the graph, '.'-separated scopes: "layers.3.mlp.gate_proj"
   std::vector<std::string>
-      origins;  // names of the author's nodes this one came from, newest last; empty: itself
+      origins;  // names of the author's nodes from which a pass made this one, newest last; empty: the node itself
 
-  // The author's name for errors, profiles and pictures.
+  // Returns the author's name for errors, profiles and pictures.
   const std::string& authored_name() const { return origins.empty() ? name : origins.front(); }
 };
 
@@ -90,37 +89,35 @@ class Graph {
   Model& model() const { return *model_; }
   const std::string& name() const { return name_; }
 
-  // --- building
-  // -------------------------------------------------------------------------------------------------
+  // --- building ---
   Value add_input(const std::string& name, TensorType type);
   Value state(int32_t index);      // the state's value at the start of a run; one value per state
   Value constant(int32_t tensor);  // a tensor of the model's table; one value per tensor
-  // Infers the types at once; throws Error naming the node. `name` is made unique; empty: scope + op name.
+  // Infers the types at once; throws Error naming the node. `name` is made unique; if empty, it is the scope and the op's name.
   std::vector<Value> add_node(const OpDef& op, const Attributes& attributes, const std::vector<Value>& inputs,
                               std::string name = "");
   void add_output(const std::string& name, Value value);
   void add_update(int32_t state, Value value);
-  // Replaces a node's attributes and infers again: existing outputs keep their types, new ones may appear at
-  // the end (an attention node starts to give its row statistics when a gradient wants them).
+  // Replaces a node's attributes and infers its types again. Existing outputs keep their types; new ones may appear at the end
+  // (an attention node adds its row statistics when a gradient needs them).
   void set_attributes(NodeId node, const Attributes& attributes);
 
-  // Name scope of nodes added from now on.
+  // Begins a name scope for the nodes added from now on.
   void push_scope(const std::string& name) { scopes_.push_back({name, false}); }
-  // That of a layer, which knows its whole path: inside another layer it stands in place of that one's. A layer of an
-  // empty path adds nothing.
+  // Begins the scope of a layer, which knows its whole path: inside another layer it replaces that layer's path. An empty path
+  // adds nothing.
   void push_layer_scope(const std::string& path) { scopes_.push_back({path, true}); }
   void pop_scope() { scopes_.pop_back(); }
   std::string scoped(std::string_view name) const;                                // "layers.3." + name
-  bool has_name(const std::string& name) const { return names_.contains(name); }  // of an input or a node
-  // What layers with two behaviours (dropout, batch norm) do while an author builds this graph. Not stored.
+  bool has_name(const std::string& name) const { return names_.contains(name); }  // name of an input or a node
+  // Selects the behavior of layers that differ in training (dropout, batch norm) while an author builds this graph. Not stored.
   void set_training(bool training) { training_ = training; }
   bool training() const { return training_; }
-  // Origins of nodes added from now on: a pass sets them to those of the node it rewrites.
+  // Sets the origins of nodes added from now on: a pass sets them to the origins of the node it rewrites.
   void set_origins(std::vector<std::string> origins) { origins_ = std::move(origins); }
 
-  // --- reading
-  // --------------------------------------------------------------------------------------------------
-  // Deques: what an author holds by reference stays where it is while the graph grows.
+  // --- reading ---
+  // Deques keep references to their elements valid while the graph grows.
   const std::deque<Node>& nodes() const { return nodes_; }
   const std::deque<ValueInfo>& values() const { return values_; }
   const Node& node(NodeId id) const { return nodes_[static_cast<size_t>(id.index)]; }
@@ -130,8 +127,8 @@ class Graph {
   const std::vector<NamedValue>& outputs() const { return outputs_; }
   const std::vector<StateUpdate>& updates() const { return updates_; }
   Value handle(ValueId id) { return {this, id}; }
-  Value input(std::string_view name);   // throws Error naming what there is
-  Value output(std::string_view name);  // likewise
+  Value input(std::string_view name);   // throws Error naming the inputs there are
+  Value output(std::string_view name);  // throws Error naming the outputs there are
   std::vector<TensorType> input_types(const Node& node) const;
   std::vector<TensorType> output_types(const Node& node) const;
 
@@ -158,7 +155,7 @@ class Graph {
   std::unordered_map<int64_t, ValueId> table_values_;  // states and constants already read
 };
 
-// Adds nodes under `name` for as long as it lives.
+// While it lives, nodes are added under the scope `name`.
 class NameScope {
  public:
   NameScope(Graph& graph, const std::string& name) : graph_(graph) { graph_.push_scope(name); }
@@ -170,10 +167,10 @@ class NameScope {
   Graph& graph_;
 };
 
-// Adds a node and returns its outputs. The graph is that of the inputs.
+// Adds a node to the graph of its inputs and returns its outputs.
 std::vector<Value> emit_node(const OpDef& op, const Attributes& attributes, const std::vector<Value>& inputs);
 
-// The same for an op by its struct of rules and attributes; and of an op with one output.
+// The same for an op given as its struct of rules and attributes; emit() is for ops with one output.
 template <class Op>
 std::vector<Value> emit_node(const Op& op, const std::vector<Value>& inputs) {
   return emit_node(kOpDef<Op>, to_attributes(op), inputs);

@@ -1,6 +1,6 @@
-// Layers that act while training alone, such as dropout, in entry points that were built for evaluation, where they are the
-// identity and leave no node. The model's metadata remembers them, so that add_train_step can warn of a loss that would be
-// trained without them. Written by builder/, read by passes/training.
+// Records layers that act only in training, such as dropout, for entry points that were built for evaluation: there they are the
+// identity and leave no node. The model's metadata stores them, so that add_train_step can warn that a loss would be trained
+// without them.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace genesis {
 
-// `layer`: what the warning calls it. The first of an entry point is kept.
+// `layer` is the layer's name in the warning. Only the first layer of an entry point is recorded.
 void note_inactive_layer(Graph& graph, const std::string& layer);
-// Empty where the entry point has none.
+// Returns an empty string if the entry point has none.
 std::string inactive_layer(const Model& model, const std::string& entry);
-// For an entry point that is built anew.
+// Removes the record of an entry point that is built anew.
 void forget_inactive_layers(Model& model, const std::string& entry);
 
 }  // namespace genesis

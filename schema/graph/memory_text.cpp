@@ -13,7 +13,7 @@ bool is_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// "layers.*.mlp" of "layers.3.mlp"
+// Returns "layers.*.mlp" for "layers.3.mlp".
 std::string without_numbers(std::string_view name) {
   std::string pattern;
   while (true) {
@@ -30,7 +30,7 @@ std::string without_numbers(std::string_view name) {
 
 std::vector<FoldedTensors> fold_tensors(const std::vector<PeakTensor>& tensors) {
   std::vector<FoldedTensors> folded;
-  std::map<std::pair<std::string, int64_t>, size_t> known;  // by pattern and the bytes of one
+  std::map<std::pair<std::string, int64_t>, size_t> known;  // by pattern and bytes of one tensor
   for (const PeakTensor& tensor : tensors) {
     const std::string pattern = without_numbers(tensor.name);
     const auto [at, fresh] = known.try_emplace({pattern, tensor.bytes}, folded.size());

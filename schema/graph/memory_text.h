@@ -1,4 +1,4 @@
-// How the tensors that take memory are listed for people: in errors, and in what tools print.
+// Lists the tensors that take memory as text for people: in errors and in the output of tools.
 #pragma once
 
 #include <string>
@@ -9,21 +9,21 @@
 
 namespace genesis {
 
-// Tensors of layers that are alike: of the same size, with names that differ in numbers between dots only.
+// Tensors of similar layers: equal in size, with names that differ only in numbers between dots.
 struct FoldedTensors {
-  std::string name;  // "layers.*.mlp.up_proj" where there are more than one, or where they have one name
+  std::string name;  // with several different names: a pattern, "layers.*.mlp.up_proj"
   int64_t count = 0;
-  int64_t bytes = 0;  // of all of them
+  int64_t bytes = 0;  // sum over all of them
 };
 
-// The largest first; where two are as large, in the order they were given.
+// Returns the largest first; equally large ones in the given order.
 std::vector<FoldedTensors> fold_tensors(const std::vector<PeakTensor>& tensors);
 
-// "layers.*.mlp.up_proj x24", or the name alone for one.
+// Returns "layers.*.mlp.up_proj x24", or the name alone for one tensor.
 std::string label_of(const FoldedTensors& tensors);
 
-// One line each, every line after a line break: "\n      1.27 TiB  layers.*.mlp.up_proj x24". Of those beyond
-// `most` the last line says how many they are and what they take.
+// Returns one line per entry, each after a line break: "\n      1.27 TiB  layers.*.mlp.up_proj x24". Beyond `most` entries, a
+// last line gives the number and the bytes of the others.
 std::string memory_lines(const std::vector<PeakTensor>& tensors, size_t most = 10);
 
 }  // namespace genesis

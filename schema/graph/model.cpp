@@ -16,8 +16,8 @@ std::string_view name_of(StateRole role) {
 
 namespace {
 
-// The first of name, name_1, name_2, ... that is not there. After many it is taken that they were given out
-// in turn, and one is found that has the last of them before it.
+// Returns the first of name, name_1, name_2, ... that is not taken. Tries the first 100 one by one; after that it assumes that
+// numbers were assigned in order, and finds a free number after a taken one by doubling and bisection.
 std::string unique_among(const std::set<std::string>& names, const std::string& name) {
   constexpr int64_t kMany = 100;
   const auto with = [&](int64_t number) { return name + "_" + std::to_string(number); };
@@ -153,7 +153,7 @@ void fail_no_state(const Model& model, const std::string& name) {
 
 Graph copy_graph(const Graph& graph, Model& model) {
   Graph copy(model, graph.name());
-  // Values are made in the order they were; only those that set_attributes appended to a node may change ids.
+  // Creates values in the original order. Only outputs that set_attributes appended to a node may get other ids.
   std::vector<Value> copies(graph.values().size());
   const auto at = [&](ValueId id) -> Value& { return copies[static_cast<size_t>(id.index)]; };
   for (size_t i = 0; i < graph.values().size(); ++i) {
@@ -169,7 +169,7 @@ Graph copy_graph(const Graph& graph, Model& model) {
         copies[i] = copy.constant(info.index);
         break;
       case ValueKind::kNode: {
-        if (info.index != 0) break;  // came with output 0
+        if (info.index != 0) break;  // created together with output 0
         const Node& node = graph.node(info.producer);
         std::vector<Value> inputs;
         for (ValueId id : node.inputs) inputs.push_back(at(id));

@@ -9,8 +9,8 @@
 namespace genesis {
 namespace {
 
-// The distance of optimal string alignment: Levenshtein's, where two neighbors in each other's place are one edit. Three rows of
-// the table exist at a time.
+// Returns the optimal string alignment distance: the Levenshtein distance with a swap of two neighbors as one edit. Keeps three
+// rows of the table at a time.
 size_t edits(const std::string& a, const std::string& b) {
   std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   std::iota(last.begin(), last.end(), size_t{0});
@@ -27,9 +27,9 @@ size_t edits(const std::string& a, const std::string& b) {
   return last[b.size()];
 }
 
-constexpr size_t kLongestName = 256;  // nobody means something by a longer one, and the table would be large
+constexpr size_t kLongestName = 256;  // longer names get no suggestion: they are no typing mistakes, and the table would be large
 
-// A third of the letters, dashes of an option not counted: more edits make any short word of any other.
+// Returns a third of the letters, not counting leading dashes of an option. More edits would turn any short word into any other.
 size_t most_edits(const std::string& name) {
   const size_t dashes = std::min(name.find_first_not_of('-'), name.size()), letters = name.size() - dashes;
   return letters < 3 ? 0 : (letters + 1) / 3;

@@ -6,7 +6,7 @@
 
 namespace genesis {
 
-// One function per file in schema/ops, named after it: the build's list of op files is the list of ops.
+// Declares one function per file in schema/ops, named after the file: the build's list of op files is the list of ops.
 #define GENESIS_OP_FILE(file) std::span<const OpDef* const> file##_ops();
 #include "schema/op_files.inc"
 #undef GENESIS_OP_FILE

@@ -1,5 +1,5 @@
-// What an op is: a row of facts and plain functions that every floor reads. An op's home is one file in
-// schema/ops/, where a small struct of rules is turned into a row by make_op<>; see docs/adding-an-op.md.
+// OpDef, the definition of an op: a row of facts and plain functions that all parts of the library read. Each op lives in one
+// file in schema/ops/, where make_op<> turns a small struct of rules into a row; see docs/adding-an-op.md.
 //
 //   struct Softmax {
 //     static constexpr OpInfo info{.name = "softmax", .doc = "exp(x) / sum(exp(x)) along `axis`.",
@@ -7,17 +7,16 @@
 //     int64_t axis = -1;
 //     static void fields(auto& self, auto&& visit) { visit("axis", self.axis); }
 //     std::vector<TensorType> infer(Types in) const;       // throws Error
-//     void grad(GradientContext& g) const;                 // leave out where no gradient exists
-//     std::optional<int64_t> view_offset(Types in) const;  // only for ops whose result is bytes of input 0
-//     Cost cost(Types in, Types out) const;                // only where it is not bytes_moved(in, out) alone
-//     double sum_length(Types in, Types out) const;        // only where an element of a result is a sum
+//     void grad(GradientContext& g) const;                 // omit if there is no gradient
+//     std::optional<int64_t> view_offset(Types in) const;  // only for ops whose result is a view of input 0's bytes
+//     Cost cost(Types in, Types out) const;                // only if it is not bytes_moved(in, out) alone
+//     double sum_length(Types in, Types out) const;        // only if an element of a result is a sum
 //   };
 //
-// The struct stands in the family's header, in namespace genesis::ops, so that kernels can read it; infer,
-// grad, view_offset and cost are defined in the family's .cpp, beside the function an author calls.
+// The struct stands in the header of the op's family, in namespace genesis::ops, so that kernels can read it; infer, grad,
+// view_offset and cost are defined in the family's .cpp, beside the function that an author calls.
 //
-// Optional inputs are trailing. Where more than one may be left out, a `has_...` attribute says which are
-// there.
+// Optional inputs are trailing. If more than one may be left out, a `has_...` attribute says which are present.
 #pragma once
 
 #include <memory>
@@ -36,15 +35,15 @@ class GradientContext;
 
 using Types = std::span<const TensorType>;
 
-// How casting to low precision treats an op; passes/precision/precision_caster.h says what follows from it. Every op
-// declares one of the five.
+// Says how casting to low precision treats an op; passes/precision/precision_caster.h describes the consequences. Every op
+// declares one of the first five classes.
 enum class Precision : uint8_t {
   kMatmul,  // low precision in and out, f32 accumulation inside: matrix products, attention
-  kFollow,  // computes in the widest precision of its inputs: moves of data and cheap arithmetic
-  kWide,    // f32 inside whatever comes in; the result may be low: norms, softmax, transcendental functions
+  kFollow,  // computes in the widest precision of its inputs: data movement and cheap arithmetic
+  kWide,    // f32 inside for any input; the result may be low precision: norms, softmax, transcendental functions
   kF32,     // f32 in and out: sums over axes, pointwise losses, optimizer state
-  kExact,   // never touched: integers, indices, random numbers
-  kUndeclared,  // no op's: make_op refuses it
+  kExact,   // never changed: integers, indices, random numbers
+  kUndeclared,  // the default, which make_op rejects
 };
 template <>
 struct EnumNames<Precision> {
@@ -56,7 +55,7 @@ struct InputCount {
 };
 inline constexpr int kVariadic = 1 << 20;
 
-// `output` may be written over the memory of `input` when sizes agree and nobody reads the input later.
+// `output` may overwrite the memory of `input` if sizes agree and no later node reads the input.
 struct InPlace {
   int output, input;
 };
@@ -67,11 +66,11 @@ struct OpInfo {
   std::string_view doc;  // one line for docs/ops.md
   InputCount inputs = {1, 1};
   Precision precision = Precision::kUndeclared;
-  bool elementwise = false;  // every output element depends on the broadcast input elements at its index only
-  bool commutative = false;  // of its first two inputs
-  // Ranks exchange data: all along an axis of the mesh take part, each once and in the same order; in `send` and `recv`, two.
+  bool elementwise = false;  // every output element depends only on the broadcast input elements at its index
+  bool commutative = false;  // in its first two inputs
+  // Ranks exchange data: all ranks along a mesh axis take part, each once and in the same order; in `send` and `recv`, two ranks.
   bool collective = false;
-  bool random = false;  // reads the RNG state: two equal nodes are still one value, since it is counter-based
+  bool random = false;  // reads the RNG state; two equal nodes still give one value, because the generator is counter-based
   std::span<const InPlace> in_place = {};
   int version = 1;
 };
@@ -79,25 +78,26 @@ struct OpInfo {
 struct OpDef {
   OpInfo info;
   std::vector<TensorType> (*infer)(const Attributes&, Types);
-  Attributes (*canonical)(const Attributes&);                       // checked, with every default written out
+  Attributes (*canonical)(const Attributes&);                       // checks the attributes and writes out every default
   std::shared_ptr<const void> (*parse)(const Attributes&);          // the typed struct, for kernels
   void (*grad)(GradientContext&, const Attributes&);                // null: no gradient
-  std::optional<int64_t> (*view_offset)(const Attributes&, Types);  // null: never a view. Bytes into input 0.
-  // Where it depends on the node which outputs may overwrite which inputs; null: info.in_place says it.
+  std::optional<int64_t> (*view_offset)(const Attributes&, Types);  // offset into input 0 in bytes; null: never a view
+  // Returns which outputs may overwrite which inputs, if that depends on the node; null: info.in_place says it.
   std::vector<InPlace> (*in_place)(const Attributes&, Types inputs, Types outputs);
-  Cost (*cost)(const Attributes&, Types inputs, Types outputs);  // null: inputs and outputs move, no products
+  Cost (*cost)(const Attributes&, Types inputs, Types outputs);  // null: inputs and outputs move, no matrix products
   double (*sum_length)(const Attributes&, Types inputs, Types outputs);  // null: 1
 
   std::string_view name() const { return info.name; }
 };
 
-// Whether it is one of these, by the structs of their rules: is<ops::Sum, ops::Mean>(op). A misspelt op does not compile.
+// Returns true if the op is one of these, given by the structs of their rules: is<ops::Sum, ops::Mean>(op). A misspelled op does
+// not compile.
 template <class... Ops>
 bool is(const OpDef& op) {
   return ((op.name() == Ops::info.name) || ...);
 }
 
-// For ops without attributes.
+// The attributes of an op without attributes.
 struct NoAttributes {
   static void fields(auto&, auto&&) {}
 };
@@ -129,30 +129,30 @@ constexpr OpDef make_op() {
   return def;
 }
 
-// The row of an op, and those of a file's ops.
+// The row of an op, and the rows of all ops of a file.
 template <class Op>
 inline constexpr OpDef kOpDef = make_op<Op>();
 template <class... Ops>
 inline constexpr const OpDef* kOpDefs[] = {&kOpDef<Ops>...};
 
-// All ops, in the order of the build's list; the table is made from meson.build's list of op files.
+// Returns all ops, in the order of meson.build's list of op files.
 std::span<const OpDef* const> all_ops();
-const OpDef* find_op(std::string_view name);  // null when there is none
+const OpDef* find_op(std::string_view name);  // null if there is none
 
-// Which outputs may be written over which inputs of this node: same number of elements of the same size, and
-// the op allows it. An input whose bytes also reach the node as another input of a different type is not
-// safe.
+// Returns which outputs of this node may overwrite which inputs: the op allows it, and both have the same number of elements of
+// the same size. An input whose bytes also reach the node as another input of a different type is not safe; the caller must
+// exclude it.
 std::vector<InPlace> in_place_pairs(const OpDef& op, const Attributes& attributes, Types inputs,
                                     Types outputs);
 
-// Sizes must be known.
+// Returns the cost of a node. Sizes must be known.
 Cost cost_of(const OpDef& op, const Attributes& attributes, Types inputs, Types outputs);
 
-// How many terms one element of the results is a sum of at most, such as k of a product or the elements of a reduction:
-// what rounding may make of it grows with them. 1 where nothing is summed. Sizes must be known.
+// Returns the greatest number of terms summed in one element of the results, such as k of a product or the elements of a
+// reduction; 1 if nothing is summed. Rounding errors grow with it. Sizes must be known.
 double sum_length_of(const OpDef& op, const Attributes& attributes, Types inputs, Types outputs);
 
-// Checks the number of inputs, then runs the op's rule.
+// Checks the number of inputs, then applies the op's rule.
 std::vector<TensorType> infer_types(const OpDef& op, const Attributes& attributes, Types inputs);
 
 }  // namespace genesis

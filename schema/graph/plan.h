@@ -1,5 +1,5 @@
-// A Plan: what a runner executes, as plain data. Made by passes/ for one entry point, one target and one
-// binding of symbols; needs no compiler to run, and a file can carry one.
+// A Plan: the steps that a runner executes, as plain data. passes/ creates it for one entry point, one target and one binding of
+// symbols. Running it needs no compiler, and a file can hold one.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ enum class Space : uint8_t {
 
 struct BufferRef {
   Space space = Space::kArena;
-  int32_t index = 0;   // of the state, constant, input or output
+  int32_t index = 0;   // index of the state, constant, input or output
   int64_t offset = 0;  // bytes from the start of that space (a view may start inside a state)
   int64_t bytes = 0;
   bool operator==(const BufferRef&) const = default;
@@ -29,14 +29,14 @@ struct BufferRef {
 struct Step {
   const OpDef* op = nullptr;
   Attributes attributes;
-  std::string name;                                   // of the node
-  std::string authored;                               // the author's name for it
+  std::string name;                                   // name of the node
+  std::string authored;                               // the author's name of the node
   std::vector<TensorType> input_types, output_types;  // known sizes
   std::vector<BufferRef> inputs, outputs;
-  int64_t scratch_offset = 0, scratch_bytes = 0;  // in the arena, alive during this step only
+  int64_t scratch_offset = 0, scratch_bytes = 0;  // in the arena, live only during this step
 };
 
-// After all steps: state `state` takes the bytes of `source` (an update that could not happen in place).
+// After all steps, copies the bytes of `source` to state `state` (an update that could not happen in place).
 struct StateCopy {
   int32_t state;
   BufferRef source;
@@ -53,12 +53,12 @@ struct PeakTensor {
   int64_t bytes;
 };
 
-// A piece of the arena while it holds something: a value with all its views and what is written over it in
-// place, or a step's scratch. Two blocks never share both a step and a byte.
+// A range of the arena while it is in use: by a value with all its views and the values that overwrite it in place, or by a
+// step's scratch memory. Two blocks never share both a step and a byte.
 struct ArenaBlock {
-  std::string name;           // the author's name of the value it was made for; "... (scratch)"
-  int64_t offset, bytes;      // as placed: rounded up to the target's alignment
-  int32_t first_step, last_step;  // both included; what a run gives back lives to the last step
+  std::string name;           // the author's name of the value it was allocated for; "... (scratch)"
+  int64_t offset, bytes;      // after rounding up to the target's alignment
+  int32_t first_step, last_step;  // both inclusive; outputs of the run live to the last step
 };
 
 struct Plan {
@@ -68,11 +68,11 @@ struct Plan {
   std::vector<PlanPort> inputs;   // space kInput
   std::vector<PlanPort> outputs;  // anywhere: an output may be a state, an input or a view
   std::vector<StateCopy> state_copies;
-  std::vector<int32_t> written_states;  // sorted; in place or by copy
+  std::vector<int32_t> written_states;  // sorted; written in place or by a copy
   int64_t arena_bytes = 0;
-  int64_t lower_bound_bytes = 0;  // maximum over steps of live bytes
-  std::vector<PeakTensor> peak;   // alive at the peak, largest first
-  std::vector<ArenaBlock> blocks;  // what stands in the arena when; the most bytes at once are the lower bound
+  int64_t lower_bound_bytes = 0;  // greatest number of live bytes in any step
+  std::vector<PeakTensor> peak;   // live at the peak, largest first
+  std::vector<ArenaBlock> blocks;  // contents of the arena over time; their greatest sum at once is the lower bound
 };
 
 }  // namespace genesis

@@ -6,12 +6,12 @@
 namespace genesis {
 namespace {
 
-// Whether the parts are already there.
+// Returns true if the model already has the parts: the only member is encoded in the group's format.
 bool is_encoded_so(const Model& model, const StoredGroup& group) {
   return group.members.size() == 1 && model.state(group.members[0]).encoded.format == group.format;
 }
 
-// The part of a group: its members' rows one behind the other.
+// Returns a part of a group: the concatenated rows of its members.
 State part_of(const Model& model, const StoredGroup& group, size_t index) {
   const FormatPart& part = group.format->parts[index];
   const State& first = model.state(group.members[0]);

@@ -1,5 +1,5 @@
-// All that passes know about hardware: plain data and plain functions a backend fills in. The one home of speeds, too, of what
-// executors and predictions count with as well.
+// Target, everything that passes know about hardware: plain data and plain functions that a backend fills in. It is also the only
+// place for measured speeds, which executors and predictions use too.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +16,22 @@
 
 namespace genesis {
 
-// Ways to run nodes that are switched off: "attention.blocks" for one op, "blocks" wherever it is the name of one.
+// Names of kernel implementations that are switched off: "attention.blocks" for one op, "blocks" for all implementations of this
+// name.
 using KernelNames = std::set<std::string, std::less<>>;
-// Whether a way may be taken, as far as these go; null: none is switched off. `family`: what it is a way of, an op or
-// "gemm".
+// Returns true unless `disabled` switches off the implementation `way` of `family`, which is an op or "gemm"; null disables
+// nothing.
 bool is_allowed(const KernelNames* disabled, std::string_view family, std::string_view way);
 
-// One node, with known sizes, as a backend is asked about it.
+// The question a backend is asked: one node with known sizes.
 struct KernelQuery {
   const OpDef& op;
   const Attributes& attributes;
   Types inputs, outputs;
-  const KernelNames* disabled = nullptr;  // null: none
+  const KernelNames* disabled = nullptr;  // null: none are disabled
 };
 
-// Which way runs a node, and why the better ones do not.
+// The kernel implementation that runs a node, and why the better ones do not.
 struct KernelChoice {
   struct Declined {
     std::string name, reason;
@@ -38,100 +39,101 @@ struct KernelChoice {
   };
   std::string name;  // "attention.blocks"; empty: there is none
   std::vector<Declined> declined;
-  std::string decided_later;  // what of it is decided only where it runs, in words; empty: nothing
+  std::string decided_later;  // describes decisions that are made only at run time; empty: none
   bool operator==(const KernelChoice&) const = default;
 };
 
-// Of an exchange beside a computation, the part by which it slows that: both want multiprocessors and memory.
+// Share of an exchange's time by which a computation that runs at the same time slows down: both compete for multiprocessors and
+// memory.
 inline constexpr double kExchangeShown = 0.75;
 
-// What steps take that run on several streams, as on a GPU. Measured on a large one, where kernels reach this and not what the
-// chip could; elsewhere there are no streams. Only ratios matter.
+// Times of steps that run on several streams, as on a GPU. They were measured on a large GPU and are the rates that kernels
+// reach, not peak rates of the chip; other devices have no streams. Only ratios matter.
 struct StreamSpeeds {
-  double bytes_per_second = 2.5e12;    // of memory, read or written
-  double flops_per_second = 5e14;      // of products
-  double exchanged_per_second = 2e11;  // bytes, between ranks
-  double shortest_seconds = 2.5e-6;    // any kernel of a captured graph, its start included
-  double filling_seconds = 8e-6;       // what takes longer fills the chip by itself
-  double switching_seconds = 1e-6;     // what waiting for another stream takes longer than for one's own
-  double worthwhile_seconds = 1e-6;    // what a step on another stream must gain
+  double bytes_per_second = 2.5e12;    // memory read or written
+  double flops_per_second = 5e14;      // matrix products
+  double exchanged_per_second = 2e11;  // bytes exchanged between ranks
+  double shortest_seconds = 2.5e-6;    // any kernel of a captured graph, including its start
+  double filling_seconds = 8e-6;       // a step that takes longer fills the chip by itself
+  double switching_seconds = 1e-6;     // extra cost of waiting for another stream instead of the own one
+  double worthwhile_seconds = 1e-6;    // least gain for which a step moves to another stream
 };
 
 struct Target {
-  std::string device = "cpu";  // as on the command line: "cpu", "cuda:0"
-  int64_t alignment = 64;      // of every buffer in the arena, bytes
+  std::string device = "cpu";  // name on the command line: "cpu", "cuda:0"
+  int64_t alignment = 64;      // bytes; alignment of every buffer in the arena
 
-  // How fast the device is, about. Whatever a rewrite gains and costs is counted by these, in seconds where it can be
-  // (passes/core/seconds.h); there are no speeds elsewhere.
-  double launch_seconds = 0;         // between two small steps, beside their work; 0: next to nothing
-  double bytes_per_second = 5e10;    // of memory, read or written
-  double flops_per_second = 2.5e11;  // of products
-  // Between ranks of one host: what one sends, about, and how long an exchange takes at least. Ranks on CPUs exchange through
-  // their memory, and start at once.
+  // Approximate speeds of the device. Passes count gains and costs of rewrites only with these numbers, in seconds where possible
+  // (passes/core/seconds.h).
+  double launch_seconds = 0;         // between two small steps, in addition to their work; 0: negligible
+  double bytes_per_second = 5e10;    // memory read or written
+  double flops_per_second = 2.5e11;  // matrix products
+  // Exchange between ranks of one host: the approximate rate at which a rank sends, and the least time of an exchange. Ranks on
+  // CPUs exchange through memory without a start-up time.
   double exchanged_per_second = 1.25e10;  // bytes
   double exchange_seconds = 0;
-  double exchange_shown = kExchangeShown;  // of an exchange beside products, the part that shows
-  // Bytes that are exchanged by one call: so many that starting it costs little, so few that the last call, which nothing
-  // hides, is over soon.
+  double exchange_shown = kExchangeShown;  // share of an exchange's time that remains visible beside matrix products
+  // Bytes exchanged by one call: large enough that starting it costs little, small enough that the last call, which nothing
+  // hides, ends soon.
   int64_t bucket_bytes = int64_t{32} << 20;
-  // Ranks share a product only if it has so many multiply-adds for each element that they then exchange, or gather.
+  // Least number of multiply-adds per exchanged or gathered element for which ranks share a matrix product.
   int64_t products_per_exchanged = 64, products_per_gathered = 32;
 
-  double last_tiles_seconds = 10e-6;  // partly idle at the end of a product of large tiles
-  double hidden_seconds = 6.25e-6;    // a step that takes less runs beside others and costs nothing
-  double casts_waited_for = 0.05;     // of casts of weights, the part that nothing hides
-  // Below both a step is over before another thread has woken up.
+  double last_tiles_seconds = 10e-6;  // time at the end of a product of large tiles in which the chip is partly idle
+  double hidden_seconds = 6.25e-6;    // a step that takes less runs beside other steps and costs nothing
+  double casts_waited_for = 0.05;     // share of the time of weight casts that no other work hides
+  // A step below both limits is done before another thread has woken up.
   double tiny_bytes = 64 << 10, tiny_flops = 1e6;
-  // Operations of products that count as much as a byte of memory, where nodes are only compared with each other, so that all
-  // devices get the same graph: of values that are made again, and of layers that are shared among stages. CPUs reach 10 to 40,
-  // large GPUs in 16 bits up to 240; what matters is that neither counts as free.
+  // Operations of matrix products that count as much as one byte of memory traffic, for choosing values to recompute and for
+  // dividing layers among stages. These only compare nodes with each other, and are equal for all devices so that all get the
+  // same graph. CPUs reach 10 to 40, large GPUs in 16 bits up to 240; it only matters that neither kind of work counts as free.
   double flops_per_byte_again = 32, flops_per_byte_of_stages = 100;
   StreamSpeeds streams;
 
-  bool splits_weights = false;   // weights of bf16 training are kept in parts, instead of cast every step
-  KernelNames disabled_kernels;  // goes into every query
+  bool splits_weights = false;   // keep the weights of bf16 training as two halves, instead of casting them every step
+  KernelNames disabled_kernels;  // passed on in every query
 
-  // All ways that can be switched off, by full name.
+  // Returns the full names of all implementations that can be switched off.
   std::vector<std::string> (*kernel_names)() = nullptr;
   KernelChoice (*choose)(const KernelQuery&) = nullptr;
-  // Empty: some kernel can run this node. Otherwise why not, one reason per implementation.
+  // Returns empty if some kernel can run this node; otherwise the reasons, one per implementation.
   std::optional<std::string> (*can_run)(const KernelQuery&) = nullptr;
-  // Whether one kernel does all of this node. If not, it is decomposed: kernels of other ops run it, with their bits,
-  // and gains nothing by being one node. Null: always.
+  // Returns true if one kernel computes the whole node. Otherwise the node is decomposed: kernels of other ops run it with the
+  // same bits, and being one node gains nothing. Null: always true.
   bool (*is_native)(const KernelQuery&) = nullptr;
-  // Scratch memory the chosen kernel wants for this node, bytes.
+  // Returns the bytes of scratch memory that the chosen kernel needs for this node.
   int64_t (*scratch_bytes)(const KernelQuery&) = nullptr;
-  // Runs a node on tensors of the host, for constant folding. Empty when it cannot.
+  // Runs a node on tensors of the host, for constant folding. Returns empty if it cannot.
   std::optional<std::vector<Tensor>> (*evaluate)(const KernelQuery&,
                                                  std::span<const Tensor> inputs) = nullptr;
 
   KernelQuery query(const OpDef& op, const Attributes& attributes, Types inputs, Types outputs) const {
     return {op, attributes, inputs, outputs, &disabled_kernels};
   }
-  // Of a node with known sizes.
+  // Return whether some kernel runs a node with known sizes, and whether one kernel computes all of it.
   bool runs(const KernelQuery& query) const { return !can_run || !can_run(query); }
   bool runs_natively(const KernelQuery& query) const { return !is_native || is_native(query); }
 };
 
-// What kernels reach of a chip, measured on one GPU: for times on devices that need not be there
+// Rates that kernels reach on a chip, measured on one GPU, for predicting times on devices that are not present
 // (executor/distributed/prediction.h).
 struct ChipRates {
   std::string_view name;
-  double low_flops, f32_flops;  // of products, with 16 bits and with 32; per second
+  double low_flops, f32_flops;  // matrix products per second in 16 and in 32 bits
   double attention_flops;       // per second
-  double bytes;                 // read and written per second
-  double step_us;               // that any step takes
+  double bytes;                 // bytes read and written per second
+  double step_us;               // least time of any step
 };
 
-// The chips known: "h100", "h200". Throws Error naming them for another.
+// Returns the rates of a chip: "h100" or "h200". Throws Error naming the known chips for any other.
 const ChipRates& chip_rates(std::string_view name);
 
-// How ranks are joined. Exchanges take a latency and their bytes over a bandwidth, as NCCL's do.
+// Describes how ranks are connected. An exchange takes a latency plus its bytes over a bandwidth, as in NCCL.
 struct RankLinks {
   int64_t ranks_each_host = 8;
   double same_host = 310e9,
-         other_hosts = 50e9;  // bytes/s that a rank sends; between hosts each rank has a link of its own
-  double same_host_us = 18, other_hosts_us = 40;  // an exchange takes at least
+         other_hosts = 50e9;  // bytes/s that a rank sends; between hosts each rank has its own link
+  double same_host_us = 18, other_hosts_us = 40;  // least time of an exchange
 };
 
 }  // namespace genesis

@@ -36,7 +36,7 @@ std::string value_text(const Graph& graph, ValueId id) {
   return value.index == 0 ? text : text + ":" + std::to_string(value.index);
 }
 
-// What the author did not leave at its default.
+// Returns the attributes that differ from the op's defaults.
 std::string attributes_text(const Node& node) {
   const Attributes defaults = node.op->canonical({});
   Attributes shown;
@@ -57,7 +57,7 @@ std::string number_text(T x) {
     return std::to_string(static_cast<int64_t>(x));
   else if constexpr (std::is_same_v<T, double>)
     return to_string(AttrValue(x));
-  else  // the shortest digits that name this float
+  else  // the shortest digits that give this float
     return to_string(AttrValue(std::stod(fmt::format("{}", static_cast<float>(x)))));
 }
 

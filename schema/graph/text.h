@@ -1,6 +1,5 @@
-// The text form of graphs and models: one line per node, made to be read, compared and written by hand in
-// tests. Stable: equal graphs give equal text, and it holds names, never ids. parse_text reads what to_text
-// writes.
+// The text form of graphs and models: one line per node, made to be read, compared, and written by hand in tests. It is stable:
+// equal graphs give equal text, and it contains names, never ids. parse_text reads the output of to_text.
 //
 //   state @w: f32[4,3] parameter trainable
 //   tensor #shift: f32[3] = (0.0, 1.0, 2.0)
@@ -11,7 +10,7 @@
 //     update @w = ...
 //   }
 //
-// Attributes that hold their op's default are left out. `//` begins a comment.
+// Attributes that have their op's default are left out. `//` begins a comment.
 #pragma once
 
 #include <memory>
@@ -23,19 +22,19 @@
 namespace genesis {
 
 struct TextOptions {
-  bool origins = false;     // a comment after each node that names the author's nodes it came from
+  bool origins = false;     // adds a comment to each node with the author's nodes it came from
   int64_t max_values = 16;  // tensors with more elements are printed as `...`
 };
 
 std::string to_text(const Graph& graph, const TextOptions& options = {});
 std::string to_text(const Model& model, const TextOptions& options = {});
-// One node as to_text writes it, for errors and traces: "%y = matmul(x, @w) : f32[batch,3]".
+// Returns one node as to_text writes it, for errors and traces: "%y = matmul(x, @w) : f32[batch,3]".
 std::string node_text(const Graph& graph, const Node& node, const TextOptions& options = {});
 
-// Throws Error with the line number. Types after ':' may be left out; where given they must be the inferred
-// ones. A tensor printed as `...` cannot be read back.
+// Throws Error with the line number. Types after ':' may be left out; if given, they must equal the inferred ones. A tensor
+// printed as `...` cannot be read back.
 std::unique_ptr<Model> parse_text(std::string_view text);
-// Adds what `text` declares to `model`; its entry points may use the model's states and tensors.
+// Adds the declarations of `text` to `model`; its entry points may use the model's states and tensors.
 void parse_text(std::string_view text, Model& model);
 
 }  // namespace genesis

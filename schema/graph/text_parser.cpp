@@ -1,5 +1,5 @@
-// Reads the text form of graphs and models (schema/graph/text.h). A recursive-descent parser without a token table:
-// the language is small enough for one look-ahead character.
+// Reads the text form of graphs and models (schema/graph/text.h). A recursive-descent parser without a token table: the language
+// is simple enough for one look-ahead character.
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -12,7 +12,7 @@
 namespace genesis {
 namespace {
 
-// Characters, with the position for errors. Blanks and comments are skipped before every token.
+// Reads characters and knows the position for errors. Skips blanks and comments before every token.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : text_(text) {}
@@ -30,7 +30,7 @@ class Scanner {
   void expect(std::string_view token) {
     if (!accept(token)) fail_here("'" + std::string(token) + "'");
   }
-  // A run of name characters, or a quoted string.
+  // Reads a run of name characters, or a quoted string.
   std::string name(std::string_view what) {
     if (peek() == '"') return quoted();
     std::string word(
@@ -54,7 +54,7 @@ class Scanner {
     ++at_;
     return text;
   }
-  // From '[' to ']'.
+  // Reads from '[' to ']'.
   std::string_view bracketed() {
     skip_blanks();
     const size_t start = at_, end = text_.find(']', at_);
@@ -385,7 +385,7 @@ class Parser {
   Scanner in_;
   Model& model_;
   std::map<std::string, int32_t> tensors_;
-  std::map<std::string, Value> values_;  // of the entry point being read; nodes with their '%'
+  std::map<std::string, Value> values_;  // values of the entry point being read; names of nodes include the '%'
 };
 
 }  // namespace

@@ -25,7 +25,7 @@ void check_data(const Tensor& tensor) {
   if (tensor.data() == nullptr && tensor.bytes() > 0) fail("it has no data");
 }
 
-// Every name once; empty names and repeats are errors.
+// Collects names; empty names and repeats are errors.
 class Names {
  public:
   explicit Names(std::string_view what) : what_(what) {}
@@ -85,7 +85,7 @@ class GraphChecker {
         [&] { return "in value '" + value.name + "'"; });
   }
 
-  // That a value is what its kind says.
+  // Checks that a value is what its kind says.
   void check_origin(ValueId id, const ValueInfo& value) {
     switch (value.kind) {
       case ValueKind::kInput:

@@ -47,7 +47,7 @@ Value zeros(Graph& graph, Shape shape, DType dtype) { return full(graph, std::mo
 Value ones(Graph& graph, Shape shape, DType dtype) { return full(graph, std::move(shape), 1, dtype); }
 
 Value full_like(Value x, Scalar value) {
-  const TensorType& type = x.type();  // throws when x is empty
+  const TensorType& type = x.type();  // throws Error if x is empty
   return full(*x.graph, type.shape, value, type.dtype);
 }
 

@@ -1,4 +1,4 @@
-// Tensors made from nothing, or from indices. They take the graph they belong to. Sizes may be symbolic:
+// Ops that create tensors from no input, or from indices. Functions without an input take the graph. Sizes may be symbolic:
 // binding substitutes the symbols in Shape attributes.
 #pragma once
 
@@ -28,7 +28,7 @@ struct Arange {
                                .doc = "`start`, `start + step`, ...: `length[0]` numbers.",
                                .inputs = {0, 0},
                                .precision = Precision::kExact};
-  Shape length;  // of rank 1
+  Shape length;  // a shape with one dimension
   Scalar start = 0, step = 1;
   DType dtype = DType::i64;
   static void fields(auto& self, auto&& visit) {
@@ -58,7 +58,7 @@ struct DimValue {
                                .doc = "The size `dim[0]`, known when a plan is made, as a scalar.",
                                .inputs = {0, 0},
                                .precision = Precision::kExact};
-  Shape dim;  // of rank 1
+  Shape dim;  // a shape with one dimension
   DType dtype = DType::i64;
   static void fields(auto& self, auto&& visit) {
     visit("dim", self.dim);
@@ -69,7 +69,7 @@ struct DimValue {
 
 }  // namespace ops
 
-// Throws Error when integers of `dtype` cannot be filled with `value`: it is not finite or beyond 64 bits.
+// Throws Error if integers of `dtype` cannot be filled with `value`, because it is not finite or beyond 64 bits.
 void check_fill(const Scalar& value, DType dtype, std::string_view op);
 
 Value full(Graph& graph, Shape shape, Scalar value, DType dtype = DType::f32);
@@ -78,10 +78,10 @@ Value ones(Graph& graph, Shape shape, DType dtype = DType::f32);
 Value full_like(Value x, Scalar value);
 Value zeros_like(Value x);
 Value ones_like(Value x);
-// start, start + step, ... `length` of them.
+// Returns start, start + step, ...: `length` numbers.
 Value arange(Graph& graph, Dim length, Scalar start = 0, Scalar step = 1, DType dtype = DType::i64);
 Value one_hot(Value indices, int64_t num_classes, DType dtype = DType::f32);
-// The size of `dim` at run time, as a scalar (sizes are known when a plan is made).
+// Returns the size of `dim` at run time as a scalar (sizes are known when a plan is made).
 Value dim_value(Graph& graph, Dim dim, DType dtype = DType::i64);
 
 }  // namespace genesis

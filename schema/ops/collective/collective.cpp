@@ -30,7 +30,7 @@ const Dim& first_dim(std::string_view op, const TensorType& type) {
   return type.shape[0];
 }
 
-// Of whole tensors, the parts that each rank has.
+// Returns the types of the shards that each rank has of whole tensors.
 std::vector<TensorType> parts_of(std::string_view op, Types in, const std::string& axis, int64_t ranks) {
   std::vector<TensorType> out(in.begin(), in.end());
   for (TensorType& type : out) {
@@ -51,7 +51,7 @@ std::vector<Value> all_dy(GradientContext& g) {
   return values;
 }
 
-// `gradients` are of the inputs whose outputs have one.
+// Sets the gradients of the inputs whose outputs have a gradient; `gradients` lists them in order.
 void set_all(GradientContext& g, const std::vector<Value>& gradients) {
   size_t next = 0;
   for (int i = 0; i < g.num_inputs(); ++i)
@@ -72,14 +72,14 @@ std::vector<TensorType> AllReduce::infer(Types in) const {
   return {in[0]};
 }
 
-// Not over what is added, which is read behind the sum.
+// An addend cannot be overwritten, because it is read after the sum.
 std::vector<InPlace> AllReduce::in_place(Types, Types out) const {
   std::vector<InPlace> pairs;
   for (int i = 0; i < static_cast<int>(out.size()); ++i) pairs.push_back({i, i});
   return pairs;
 }
 
-// What each rank's loss depends on is summed again: the loss that is differentiated is the ranks' together.
+// The differentiated loss is the sum of all ranks' losses, so the gradient is reduced over the ranks as well.
 void AllReduce::grad(GradientContext& g) const {
   if (reduction != RankReduction::kSum && reduction != RankReduction::kMean)
     fail("all_reduce has a gradient for sum and mean, not for max and min");

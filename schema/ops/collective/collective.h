@@ -1,10 +1,10 @@
-// Ops in which all ranks along one axis of a mesh (schema/ranks/mesh.h) take part. Every rank runs the same graph, so
-// each of them comes to the same collective with values of its own. A node takes any number of tensors, which travel
-// together; each is exchanged by itself. Along an axis of one rank, or one that the mesh does not have, values pass
-// unchanged: a model that names an axis runs without it.
+// Ops in which all ranks along one mesh axis (schema/ranks/mesh.h) take part. Every rank runs the same graph, so all reach the
+// same collective, each with its own values. A node takes any number of tensors, which are exchanged in one call but
+// independently of each other. Along an axis of one rank, or an axis that the mesh does not have, values pass unchanged: a model
+// that names an axis also runs without it.
 //
-// Parts of a whole lie one behind the other along the first dimension, in the order of the axis, and are equally large.
-// The words are MPI's and NCCL's.
+// The shards of a tensor are equal slices along the first dimension, in the order of the axis. The terms are those of MPI and
+// NCCL.
 #pragma once
 
 #include <span>
@@ -19,7 +19,7 @@ namespace genesis {
 
 namespace ops {
 
-// What ops share whose shapes depend on how many ranks take part.
+// Common attributes of ops whose shapes depend on the number of ranks that take part.
 struct OfRanks {
   std::string axis;
   int64_t ranks = 1;
@@ -108,10 +108,10 @@ struct Broadcast {
 
 }  // namespace ops
 
-// The axis whose ranks take part in such a node; empty for any other op.
+// Returns the axis whose ranks take part in such a node; empty for any other op.
 std::string_view axis_of(const OpDef& op, const Attributes& attributes);
 
-// The dtype of what a mean or sum is of: floats, and integers for all but the mean.
+// Reductions take floats and integers; the mean takes only floats.
 std::vector<Value> all_reduce(std::span<const Value> values, const std::string& axis,
                               RankReduction reduction = RankReduction::kSum);
 Value all_reduce(Value x, const std::string& axis, RankReduction reduction = RankReduction::kSum);

@@ -22,7 +22,7 @@ std::vector<TensorType> Send::infer(Types) const {
   return {kToken};
 }
 
-// The peer sends the gradient of what it was given.
+// The peer sends back the gradient of the tensor that it received.
 void Send::grad(GradientContext& g) const { g.set(0, recv(g.dy(), axis, to, g.input(0).type())); }
 
 std::vector<TensorType> Recv::infer(Types in) const {

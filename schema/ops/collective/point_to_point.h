@@ -1,17 +1,17 @@
-// What two ranks along an axis of a mesh exchange: one sends a tensor, the other receives it. In a collective
-// (collective.h) all ranks of the axis take part with the same node; here the two nodes stand in graphs that differ, those
-// of two stages of a pipeline, or entry points that an author writes for each rank. A peer is named by its place on the
-// axis, from 0 on; whether the mesh has it is found when a plan is made (passes/distribution/peers.h).
+// Exchanges between two ranks along a mesh axis: one sends a tensor, the other receives it. In a collective (collective.h) all
+// ranks of the axis run the same node; here the two nodes stand in different graphs: those of two stages of a pipeline, or entry
+// points that an author writes for each rank. A peer is named by its place on the axis, from 0; the plan checks that the mesh has
+// it (passes/distribution/peers.h).
 //
-// What one rank leaves out the other waits for. So passes neither drop these nodes, read or not, nor merge equal ones, nor
-// repeat them, and exchanges run in the order in which the graph has them, collectives among them. A send may last until
-// its peer receives. The order of all graphs together must let every exchange come to pass; it does where each rank takes
-// those it has a part in from one list of all exchanges, in the order of the list.
+// If one rank leaves out an exchange, the other waits forever. Passes therefore neither drop these nodes, even if nothing reads
+// them, nor merge equal ones, nor repeat them, and all exchanges, including collectives, run in the order of the graph. A send
+// may block until its peer receives. The graphs of all ranks together must be free of deadlocks; they are if each rank takes its
+// exchanges, in order, from one common list of all exchanges.
 //
-// A send gives a token, an empty tensor: what reads it comes after the send. So an author can differentiate across ranks.
-// The rank that sends takes sum(token) as its loss, which is zero; the gradient comes back from the peer. The rank that
-// receives gives recv a token of its own (start_token()) and asks for the gradient with respect to it, too: then the
-// gradient of what was received is sent back.
+// A send gives a token, an empty tensor: a node that reads it runs after the send. With tokens an author can differentiate across
+// ranks. The sending rank takes sum(token), which is zero, as its loss; the gradient arrives from the peer. The receiving rank
+// gives recv a token of its own (start_token()) and asks for the gradient with respect to that token, too: then the gradient of
+// the received tensor is sent back.
 #pragma once
 
 #include <string>
@@ -63,16 +63,16 @@ struct Recv {
 
 }  // namespace ops
 
-// Whether one peer waits for what the op does: send and recv.
+// Returns true for send and recv, where exactly one peer waits for the op.
 bool has_peer(const OpDef& op);
-// Of such a node: the peer's place on the axis.
+// Returns the peer's place on the axis, for a send or recv.
 int64_t peer_of(const Attributes& attributes);
 
-// The token, f32[0].
+// Returns the token, f32[0].
 Value send(Value x, const std::string& axis, int64_t to);
 Value start_token(Graph& graph);
 Value recv(Graph& graph, const std::string& axis, int64_t from, const TensorType& type);
-// The same, after what gave the token.
+// The same, but runs after the node that gave the token.
 Value recv(Value token, const std::string& axis, int64_t from, const TensorType& type);
 
 }  // namespace genesis

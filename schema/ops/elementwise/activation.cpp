@@ -1,5 +1,4 @@
-// Activations, and clamp: elementwise functions of one operand, some with attributes. Formulas:
-// schema/ops/elementwise/formulas.h.
+// Activations and clamp: elementwise functions of one operand, some with attributes. Formulas: schema/ops/elementwise/formulas.h.
 #include <cmath>
 
 #include "schema/ops/elementwise/cast.h"
@@ -14,7 +13,7 @@ namespace {
 constexpr double kSqrtHalf = 0.70710678118654752440, kInvSqrtTwoPi = 0.39894228040143267794;
 constexpr double kSqrtTwoOverPi = 0.79788456080286535588, kGeluCubic = 0.044715;
 
-// x * cdf(x), with the derivative cdf + x * cdf'.
+// Returns the derivative of x * cdf(x): cdf + x * cdf'.
 Value gelu_slope(Value x) {
   const Value cdf = (erf(x * kSqrtHalf) + 1.0) * 0.5;
   return cdf + x * (exp(square(x) * -0.5) * kInvSqrtTwoPi);

@@ -7,7 +7,7 @@ namespace {
 
 using namespace elementwise;
 
-// The side that wins gets dy; equal sides get half each.
+// The operand that is the result gets dy; equal operands get half each.
 void share(G& g, Value loses_a, Value loses_b) {
   const Value dy = g.dy(), zero = zero_like(dy);
   const Value shared = where(eq(g.input(0), g.input(1)), dy * 0.5, dy);
@@ -62,8 +62,8 @@ constexpr OpDef kRows[] = {
     row<ops::Atan2>(infer_real, atan2_gradient),
 };
 
-// A number beside a tensor never widens it. Beside low precision it is held as f32, unless that would decide
-// the result's dtype.
+// Returns the dtype of a number beside a tensor, which never widens the tensor. Beside low precision it is f32, unless that would
+// determine the dtype of the result.
 DType scalar_dtype(const TensorType& like, const Scalar& value) {
   if (is_float(like.dtype))
     return is_low_precision(like.dtype) && like.shape.rank() > 0 ? DType::f32 : like.dtype;
@@ -80,7 +80,7 @@ Scalar real_beside(Value like, Scalar value) {
 std::span<const OpDef* const> binary_ops() { return pointers_to<kRows>(); }
 
 Value scalar_like(Value like, Scalar value) {
-  const DType dtype = scalar_dtype(like.type(), value);  // throws when `like` is empty
+  const DType dtype = scalar_dtype(like.type(), value);  // throws Error if `like` is empty
   return full(*like.graph, {}, value, dtype);
 }
 Value div(Value a, Scalar b) { return div(a, scalar_like(a, real_beside(a, b))); }

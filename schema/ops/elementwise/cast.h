@@ -1,5 +1,5 @@
-// Conversion between dtypes: of one tensor, or from two halves. Reals to integers truncate toward zero; anything to
-// bool is x != 0. Many tensors by one node: schema/ops/tensor/cast_group.h.
+// Conversion between dtypes, of one tensor or from two halves. Reals convert to integers by truncation toward zero; conversion to
+// bool is x != 0. schema/ops/tensor/cast_group.h converts many tensors in one node.
 #pragma once
 
 #include "schema/graph/graph.h"
@@ -20,7 +20,7 @@ struct Cast {
   void grad(GradientContext& g) const;
 };
 
-// An f32 from its halves (schema/core/halves.h).
+// Joins an f32 from its halves (schema/core/halves.h).
 struct JoinHalves : NoAttributes {
   static constexpr OpInfo info{.name = "join_halves",
                                .doc =
@@ -33,7 +33,7 @@ struct JoinHalves : NoAttributes {
 
 }  // namespace ops
 
-Value cast(Value x, DType dtype);  // x itself when it already has that dtype
+Value cast(Value x, DType dtype);  // returns x itself if it already has that dtype
 Value join_halves(Value upper, Value lower);
 
 }  // namespace genesis

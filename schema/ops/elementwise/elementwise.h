@@ -1,6 +1,5 @@
-// Elementwise ops with PyTorch's semantics: operands broadcast and promote. A Scalar operand takes the
-// tensor's dtype (a real scalar with an integer tensor gives f32). Each op's formula is written once, in
-// schema/ops/elementwise/formulas.h.
+// Elementwise ops with PyTorch's semantics: operands broadcast and promote. A Scalar operand takes the tensor's dtype (a real
+// scalar with an integer tensor gives f32). Each op's formula is written once, in schema/ops/elementwise/formulas.h.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +18,7 @@ namespace ops {
 
 inline constexpr InPlace kOverAny[] = {{0, 0}, {0, 1}, {0, 2}};
 
-// A string as an argument of a template.
+// A string literal as a template argument.
 template <size_t size>
 struct Text {
   char characters[size];
@@ -27,8 +26,8 @@ struct Text {
   constexpr std::string_view view() const { return {characters, size - 1}; }
 };
 
-// An op without attributes, by its name, which is that of its formula. Rules for types and gradients stand in its
-// row in unary.cpp, activation.cpp, binary.cpp or compare.cpp.
+// An op without attributes. Its name is also the name of its formula. Its rules for types and gradients stand in its row in
+// unary.cpp, activation.cpp, binary.cpp or compare.cpp.
 template <Text name, Text doc, int inputs = 1, Precision precision = Precision::kFollow,
           bool commutative = false>
 struct Formula : NoAttributes {
@@ -97,7 +96,7 @@ struct LogicalAnd : Formula<"logical_and", "Whether neither a nor b is 0.", 2, P
 struct LogicalOr : Formula<"logical_or", "Whether a or b is not 0.", 2, Precision::kFollow, true> {};
 struct Where : Formula<"where", "a where the condition holds, else b.", 3> {};
 
-// The ops with attributes.
+// Ops with attributes.
 
 struct LeakyRelu {
   static constexpr OpInfo info{.name = "leaky_relu",
@@ -168,10 +167,10 @@ struct Clamp {
 
 }  // namespace ops
 
-// A node of an op without attributes.
+// Adds a node of an op without attributes, given by its name.
 Value formula(std::string_view op, const std::vector<Value>& inputs);
 
-// One operand; transcendental functions of integers give f32.
+// Functions of one operand; transcendental functions of integers give f32.
 inline Value neg(Value x) { return formula(ops::Neg::info.name, {x}); }
 inline Value abs(Value x) { return formula(ops::Abs::info.name, {x}); }
 inline Value exp(Value x) { return formula(ops::Exp::info.name, {x}); }
@@ -204,15 +203,15 @@ inline Value mish(Value x) { return formula(ops::Mish::info.name, {x}); }
 inline Value sign(Value x) { return formula(ops::Sign::info.name, {x}); }
 inline Value floor(Value x) { return formula(ops::Floor::info.name, {x}); }
 inline Value ceil(Value x) { return formula(ops::Ceil::info.name, {x}); }
-inline Value round(Value x) { return formula(ops::Round::info.name, {x}); }  // half to even
-// NaN stays NaN; an infinite bound does nothing; bounds that are not whole make f32 of integers.
+inline Value round(Value x) { return formula(ops::Round::info.name, {x}); }  // halves go to the even integer
+// NaN stays NaN; an infinite bound has no effect; a fractional bound converts integers to f32.
 Value clamp(Value x, double min, double max);
 inline Value isnan(Value x) { return formula(ops::Isnan::info.name, {x}); }
 inline Value isinf(Value x) { return formula(ops::Isinf::info.name, {x}); }
 inline Value isfinite(Value x) { return formula(ops::Isfinite::info.name, {x}); }
 inline Value logical_not(Value x) { return formula(ops::LogicalNot::info.name, {x}); }
 
-// Two operands.
+// Functions of two operands.
 inline Value add(Value a, Value b) { return formula(ops::Add::info.name, {a, b}); }
 inline Value sub(Value a, Value b) { return formula(ops::Sub::info.name, {a, b}); }
 inline Value mul(Value a, Value b) { return formula(ops::Mul::info.name, {a, b}); }
@@ -224,7 +223,7 @@ inline Value remainder(Value a, Value b) {
   return formula(ops::Remainder::info.name, {a, b});
 }  // sign of the divisor
 inline Value pow(Value a, Value b) { return formula(ops::Pow::info.name, {a, b}); }
-inline Value maximum(Value a, Value b) { return formula(ops::Maximum::info.name, {a, b}); }  // NaN wins
+inline Value maximum(Value a, Value b) { return formula(ops::Maximum::info.name, {a, b}); }  // NaN if either operand is NaN
 inline Value minimum(Value a, Value b) { return formula(ops::Minimum::info.name, {a, b}); }
 inline Value atan2(Value a, Value b) { return formula(ops::Atan2::info.name, {a, b}); }
 inline Value eq(Value a, Value b) { return formula(ops::Eq::info.name, {a, b}); }
@@ -239,10 +238,10 @@ inline Value where(Value condition, Value a, Value b) {
   return formula(ops::Where::info.name, {condition, a, b});
 }
 
-// A 0-d constant next to `like`: same graph, and the dtype a scalar takes beside it.
+// Returns a 0-d constant in the graph of `like`, with the dtype that a scalar takes beside it.
 Value scalar_like(Value like, Scalar value);
 
-// Beside integers the scalar is f32, as the result is: it need not fit their dtype.
+// Beside integers the scalar is f32, as the result is, so it need not fit their dtype.
 Value div(Value a, Scalar b);
 Value div(Scalar a, Value b);
 

@@ -5,7 +5,7 @@ namespace {
 
 int category(DType t) { return is_float(t) ? 2 : is_integer(t) ? 1 : 0; }
 
-// Promotion among the operands whose being of rank 0 equals `scalars`.
+// Promotes only the operands of rank 0 (`scalars`) or only the others.
 std::optional<DType> promote_some(Types in, bool scalars) {
   std::optional<DType> result;
   for (const TensorType& type : in)

@@ -1,5 +1,5 @@
-// What the elementwise families (unary, activation, binary, compare) share: dtype rules and the builders of
-// their table rows. An op without attributes is a type in elementwise.h and one row: rule for types, gradient.
+// Shared by the elementwise families (unary, activation, binary, compare): dtype rules and the builders of their table rows. An
+// op without attributes is a type in elementwise.h and one row with its rule for types and its gradient.
 #pragma once
 
 #include <algorithm>
@@ -15,20 +15,20 @@ using A = const Attributes&;
 using InferRule = std::vector<TensorType> (*)(A, Types);
 using GradRule = void (*)(G&, A);
 
-// PyTorch's promotion: operands of rank 0 count only when they are of a higher category (float over integer
+// Returns the dtype by PyTorch's promotion: operands of rank 0 count only if they are of a higher category (float over integer
 // over bool) than those of rank 1 and more.
 DType promote_operands(Types in);
 Shape broadcast_operands(Types in);
 inline DType real(DType t) { return is_float(t) ? t : DType::f32; }
 
-// f(x...) with the promoted dtype; the second makes reals of integers; the third gives bools.
+// Rules for types: infer_promoted gives the promoted dtype, infer_real a real dtype also for integers, infer_bool bool.
 std::vector<TensorType> infer_promoted(A, Types in);
 std::vector<TensorType> infer_real(A, Types in);
 std::vector<TensorType> infer_bool(A, Types in);
-// As infer_promoted, for ops that mean nothing on bools alone.
+// Like infer_promoted, for ops that are not defined on bools alone.
 std::vector<TensorType> infer_numeric(A, Types in);
 
-// The gradient of a step function: zero, so nothing is set.
+// The gradient of a step function is zero, so nothing is set.
 inline constexpr GradRule kZeroGradient = [](G&, A) {};
 
 template <class Op>
@@ -42,7 +42,7 @@ constexpr OpDef row(InferRule infer, GradRule grad = nullptr) {
   return def;
 }
 
-// The rows of a table.
+// Returns pointers to the rows of a table.
 template <const auto& rows>
 std::span<const OpDef* const> pointers_to() {
   static const auto pointers = [] {

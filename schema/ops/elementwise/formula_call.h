@@ -1,5 +1,5 @@
-// Which formula an elementwise node calls, and with which numbers: the one place that knows how attributes
-// become parameters of the functions in schema/ops/elementwise/formulas.h. Used by every backend.
+// Says which formula an elementwise node calls, and with which numbers. Only this code knows how attributes become parameters of
+// the functions in schema/ops/elementwise/formulas.h.
 #pragma once
 
 #include <array>
@@ -9,14 +9,14 @@
 namespace genesis {
 
 struct FormulaCall {
-  std::string_view name;  // of a function in formulas.h or of a primitive it is written with
+  std::string_view name;  // name of a function in formulas.h or of a primitive that they use
   std::array<double, 2> parameters{};
   int num_parameters = 0;
 };
 
 FormulaCall formula_of(const OpDef& op, const Attributes& attributes);
 
-// The dtype an elementwise node computes in: that of its result, or, where that is bool, of its operands.
+// Returns the dtype in which an elementwise node computes: the dtype of its result or, if that is bool, of its operands.
 DType formula_dtype(const OpDef& op, Types inputs, const TensorType& output);
 
 }  // namespace genesis
