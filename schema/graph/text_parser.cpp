@@ -149,7 +149,7 @@ std::vector<AttrValue> parse_items(Scanner& in) {
   return items;
 }
 
-// `standard` is the op's default: it tells of which kind an empty list is.
+// `standard` is the op's default value, which determines the element type of an empty list.
 AttrValue parse_list(Scanner& in, const AttrValue* standard) {
   const std::vector<AttrValue> items = parse_items(in);
   const auto any = [&](auto tag) {

@@ -1,4 +1,4 @@
-// What a gradient rule sees. A rule is written with the same functions an author calls, and gives the
+// GradientContext, the argument of a gradient rule. A rule is written with the same functions that an author calls, and sets the
 // gradient of each input that is wanted:
 //
 //   void Exp::grad(GradientContext& g) const { g.set(0, g.dy() * g.output()); }
@@ -12,7 +12,7 @@ namespace genesis {
 
 class GradientContext {
  public:
-  // `node` is in `graph`, to which the rule adds. `dy[i]` is empty where output i has no gradient.
+  // `node` is in `graph`, to which the rule adds nodes. `dy[i]` is empty if output i has no gradient.
   GradientContext(Graph& graph, NodeId node, std::vector<Value> dy, std::vector<bool> wants);
 
   Graph& graph() const { return graph_; }
@@ -23,14 +23,14 @@ class GradientContext {
   Value dy(int i = 0) const { return dy_[static_cast<size_t>(i)]; }
   bool wants(int i) const { return wants_[static_cast<size_t>(i)]; }
 
-  // Gives the gradient of input i. It may have the shape that the input was broadcast to, and another real dtype: whoever
-  // asked for it sums and casts it to the input's (passes/training/autodiff), once for all rules. Ignored when not wanted.
+  // Sets the gradient of input i; ignored if it is not wanted. The gradient may have the shape to which the input was broadcast,
+  // and another real dtype: autodiff (passes/training/autodiff) sums and casts it to the input's type, once for all rules.
   void set(int i, Value dx);
 
-  // Asks the forward node for another output by changing its attributes ("with_lse"); returns output `index`.
+  // Adds another output to the forward node by changing its attributes ("with_lse"); returns output `index`.
   Value extra_output(const Attributes& attributes, int index);
 
-  const std::vector<Value>& gradients() const { return dx_; }  // by input; empty where none was set
+  const std::vector<Value>& gradients() const { return dx_; }  // by input; empty if none was set
 
  private:
   Graph& graph_;

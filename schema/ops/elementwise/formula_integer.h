@@ -1,8 +1,7 @@
-// Integers as elementwise formulas compute them: every type as 64 bits, cut to its width afterwards, which
-// gives the same bits; sums and products wrap around as PyTorch's do. A quotient by 0 is 0 here and reported
-// by the caller. This is text like formulas.h: each user puts it into a namespace of its own that has the
-// types int64 and uint64, on the CPU (backends/cpu/simd/scalar_math.h) and in code made for GPUs
-// (backends/cuda/codegen/formula_vocabulary.h).
+// Integers as elementwise formulas compute them: every type in 64 bits, truncated to its width afterwards, which gives the same
+// bits. Sums and products wrap around as in PyTorch. A quotient by 0 is 0 here and reported by the caller. This file is text like
+// formulas.h: each user includes it in its own namespace, which has the types int64 and uint64; on the CPU this is
+// backends/cpu/simd/scalar_math.h, in generated GPU code backends/cuda/codegen/formula_vocabulary.h.
 
 struct Integer {
   int64 v;
@@ -11,7 +10,7 @@ struct Integer {
   explicit Integer(int x) : v(x) {}
   explicit Integer(double x) : v(saturate(x)) {}
 
-  static int64 saturate(double x) {  // NaN gives 0
+  static int64 saturate(double x) {  // a NaN gives 0
     if (x >= 9223372036854775808.0) return 0x7fffffffffffffffll;
     if (x < -9223372036854775808.0) return -0x7fffffffffffffffll - 1;
     return x == x ? static_cast<int64>(x) : 0;
@@ -37,7 +36,7 @@ inline Integer ceil(Integer a) { return a; }
 inline Integer round(Integer a) { return a; }
 inline Integer floordiv(Integer a, Integer b) {
   if (b.v == 0) return b;
-  if (b.v == -1) return -a;  // the one quotient that overflows
+  if (b.v == -1) return -a;  // the only quotient that can overflow
   const int64 q = a.v / b.v;
   return Integer(q - int64(a.v % b.v != 0 && (a.v < 0) != (b.v < 0)));
 }

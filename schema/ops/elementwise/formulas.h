@@ -1,14 +1,14 @@
-// The one formula of every elementwise op that is not a primitive. This is text, not an ordinary header: it
-// has no include guard and includes nothing, so that each user can put it into a namespace of its own, where
-// GENESIS_FORMULA (function attributes) and these words stand for its element type T, be it a number, a
-// vector of numbers or a device's number:
+// The formulas of all elementwise ops that are not primitives, each written once. This is text, not an ordinary header: it has no
+// include guard and includes nothing, so that each user can include it in its own namespace. The namespace defines
+// GENESIS_FORMULA (function attributes) and the following words for its element type T, which may be a number, a vector of
+// numbers or a device's number:
 //
 //   T(number)  + - * /  unary -  == != < <= > >=  select(condition, T, T)
 //   abs floor ceil round sqrt exp log log1p expm1 sin cos tan asin acos atan sinh cosh tanh erf normal_tail
 //   pow atan2 fmod copysign
 //
-// Used by backends/cpu/simd/simd_math.h (vectors), backends/cpu/simd/scalar_math.h (f64, integers) and by code made for
-// GPUs. A function has the name of its op; attributes are further parameters (schema/ops/elementwise/formula_call.h).
+// The users are backends/cpu/simd/simd_math.h (vectors), backends/cpu/simd/scalar_math.h (f64, integers) and generated GPU code.
+// A function has the name of its op; the op's attributes are further parameters (schema/ops/elementwise/formula_call.h).
 
 template <class T>
 GENESIS_FORMULA T neg(T x) {
@@ -31,7 +31,7 @@ GENESIS_FORMULA T reciprocal(T x) {
   return T(1) / x;
 }
 
-// Where exp overflows, the result is 0, as it should be.
+// The result is 0 if exp overflows, which is correct.
 template <class T>
 GENESIS_FORMULA T sigmoid(T x) {
   return T(1) / (T(1) + exp(-x));
@@ -52,13 +52,13 @@ template <class T>
 GENESIS_FORMULA T silu(T x) {
   return x / (T(1) + exp(-x));
 }
-// x cdf(x) = max(x, 0) - |x| normal_tail(|x|), where nothing cancels; the tail is 0 long before 40.
+// x cdf(x) = max(x, 0) - |x| normal_tail(|x|), a form without cancellation; the tail is 0 long before 40.
 template <class T>
 GENESIS_FORMULA T gelu(T x) {
   const T a = select(abs(x) > T(40), T(40), abs(x));
   return relu(x) - a * normal_tail(a);
 }
-// (1 + tanh(z)) / 2 = sigmoid(2 z), which does not cancel for negative z.
+// (1 + tanh(z)) / 2 = sigmoid(2 z), a form that does not cancel for negative z.
 template <class T>
 GENESIS_FORMULA T gelu_tanh(T x) {
   return x / (T(1) + exp(x * (x * x * T(-0.07135481627260026) - T(1.5957691216057308))));
@@ -73,7 +73,7 @@ GENESIS_FORMULA T hardswish(T x) {
   const T y = x + T(3), low = select(y < T(0), T(0), y);
   return x * select(low > T(6), T(6), low) / T(6);
 }
-// tanh(log(1 + e)) = n / (n + 2) with n = e (e + 2).
+// tanh(log(1 + e)) = n / (n + 2) with n = e (e + 2) and e = exp(x).
 template <class T>
 GENESIS_FORMULA T mish(T x) {
   const T e = exp(select(x > T(20), T(20), x)), n = e * (e + T(2));
@@ -122,15 +122,15 @@ template <class T>
 GENESIS_FORMULA T minimum(T a, T b) {
   return select(a < b, a, select(a != a, a, b));
 }
-// fmod is exact and has the sign of a; the result has the sign of b.
+// fmod is exact and has the sign of a; the result must have the sign of b.
 template <class T>
 GENESIS_FORMULA T remainder(T a, T b) {
   const T r = fmod(a, b);
   const T moved = select(b < T(0), select(r > T(0), r + b, r), select(r < T(0), r + b, r));
   return select(b == b, moved, b);
 }
-// (a - fmod) / b is an integer up to rounding, one too much where the signs differ and something is left; a /
-// b alone may round up to the next one.
+// (a - fmod(a, b)) / b is an integer up to rounding; it is one too large if the signs differ and a remainder is left. a / b alone
+// could round up to the next integer.
 template <class T>
 GENESIS_FORMULA T floordiv(T a, T b) {
   const T r = fmod(a, b), toward_zero = (a - r) / b, below = toward_zero - T(1);

@@ -1,6 +1,6 @@
-// One node that stands for a region of the graph: a small program of elementwise ops, and of reductions over
-// the last axis, executed tile by tile so that what flows between its ops never reaches memory. Made by
-// passes/fusion/elementwise/fuse_elementwise; read through schema/ops/elementwise/fused_program.h.
+// One node that stands for a region of the graph: a small program of elementwise ops, and of reductions over the last axis. It is
+// executed tile by tile, so that values between its ops never reach memory. passes/fusion/elementwise/fuse_elementwise creates
+// it; schema/ops/elementwise/fused_program.h reads it.
 #pragma once
 
 #include "schema/graph/graph.h"
@@ -26,13 +26,13 @@ struct Fused {
   }
   std::vector<TensorType> infer(Types in) const;
   double sum_length(Types in, Types out) const;
-  // An output may take the place of an input that is read for the last time where the output is made.
+  // An output may overwrite an input whose last use is at or before the op that computes the output.
   std::vector<InPlace> in_place(Types in, Types out) const;
 };
 
 }  // namespace ops
 
-// The program of a node with these attributes. Throws Error that names the line.
+// Returns the program of a node with these attributes. Throws Error that names the line.
 FusedProgram parse_fused_program(const ops::Fused& op, Types inputs);
 
 std::vector<Value> fused(std::vector<Value> inputs, std::vector<std::string> body,

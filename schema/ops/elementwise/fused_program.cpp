@@ -84,7 +84,7 @@ class LineReader {
     return text;
   }
 
-  // Of integers, or of reals when one of them is.
+  // Reads a list of integers, or a list of reals if one of the items is real.
   AttrValue list() {
     std::vector<int64_t> integers;
     std::vector<double> reals;
@@ -106,7 +106,7 @@ class LineReader {
     if (text == "true" || text == "false") return text == "true";
     if (const auto dtype = parse_dtype(text)) return *dtype;
     if (const auto integer = parse_number<int64_t>(text)) return *integer;
-    double real;  // which may be infinite
+    double real;  // unlike parse_number<double>, accepts an infinity
     const char* end = text.data() + text.size();
     if (const auto [at, error] = std::from_chars(text.data(), end, real); error == std::errc() && at == end)
       return real;
@@ -132,7 +132,7 @@ FusedOp parse_line(const std::string& text, int known_values) {
   return line;
 }
 
-// Checks a line, finds its type and adds it.
+// Checks a line, infers its type and adds it.
 void append(FusedProgram& program, FusedOp line) {
   std::vector<TensorType> operands;
   for (int operand : line.operands) operands.push_back(program.type(operand));
@@ -151,7 +151,7 @@ Shape row_shape(Shape shape) {
   return shape;
 }
 
-// Results and reduced values must cover the whole space, or one element of each of its rows.
+// Checks that results and reduced values cover the whole space, or one element in each of its rows.
 void check_shapes(const FusedProgram& program) {
   const Shape& space = program.space;
   for (const FusedOp& line : program.ops)

@@ -16,7 +16,7 @@ std::vector<int64_t> strides_in(const Shape& shape, const Shape& space) {
   return strides;
 }
 
-// Axis a can be merged into the next one when every input steps over both in one stride.
+// Returns true if axis a can be merged with the next one: every input covers both with one stride.
 bool can_merge(const FusedSpace& space, size_t a) {
   return std::ranges::all_of(space.strides,
                              [&](const auto& s) { return s[a] == s[a + 1] * space.sizes[a + 1]; });

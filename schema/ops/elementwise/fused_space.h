@@ -1,6 +1,5 @@
-// The indices a fused program runs over, with neighbouring axes merged wherever every input steps over both
-// in one stride: how backends lay out their loops. Used by backends/cpu/fused/tile_space.cpp and
-// backends/cuda/codegen/fused_plan.cpp.
+// The indices over which a fused program runs, with neighboring axes merged where every input covers both with one stride.
+// Backends lay out their loops from it.
 #pragma once
 
 #include "schema/ops/elementwise/fused_program.h"
@@ -9,11 +8,11 @@ namespace genesis {
 
 struct FusedSpace {
   std::vector<int64_t> sizes;  // at least one axis
-  // By input: elements from one index to the next along each axis, 0 where it is broadcast.
+  // For each input: the distance in elements between neighbors along each axis, 0 if it is broadcast there.
   std::vector<std::vector<int64_t>> strides;
 };
 
-// Sizes must be known. Where rows are reduced, the last axis is left as it is.
+// Merges the axes of a program. Sizes must be known. If rows are reduced, the last axis is kept as it is.
 FusedSpace merged_space(const FusedProgram& program);
 
 }  // namespace genesis

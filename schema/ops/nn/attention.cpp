@@ -15,7 +15,7 @@
 namespace genesis {
 namespace {
 
-// Sizes of one attention, whatever the layout.
+// Sizes of an operand of attention in any layout.
 struct Sizes {
   Dim batch, heads, time, size;
 };
@@ -37,7 +37,7 @@ void check_operand(const char* name, const TensorType& type, const TensorType& q
 
 using QkvTypes = std::array<TensorType, 3>;
 
-// k and v against q.
+// Checks the options and the types of q, k and v against each other.
 void check_qkv(const QkvTypes& in, const ops::AttentionRules& rules) {
   if (rules.window < 0) fail("attention: window must not be negative, got {}", rules.window);
   if (rules.window > 0 && !rules.causal)
@@ -67,7 +67,7 @@ bool expands_to(const Shape& shape, const Shape& wider) {
   return true;
 }
 
-// The optional inputs from `first` on.
+// Checks the optional inputs from `first` on.
 void check_rest(Types in, const QkvTypes& qkv, size_t first, const ops::AttentionRules& rules) {
   const size_t expected = first + static_cast<size_t>(rules.optional_inputs());
   if (in.size() != expected)
@@ -93,7 +93,8 @@ void check_rest(Types in, const QkvTypes& qkv, size_t first, const ops::Attentio
          q.batch.to_string(), in.back().to_string());
 }
 
-// Log-sum-exp of each row of scores: one number decides a row's accuracy, so it is never low precision.
+// Returns the type of the log-sum-exp of each row of scores. It is never low precision, because this one number determines the
+// accuracy of a whole row.
 TensorType lse_type(const TensorType& q, AttentionLayout layout) {
   const Sizes s = sizes_of(q.shape, layout);
   return {wide_dtype(q.dtype), {s.batch, s.heads, s.time}};
@@ -105,7 +106,7 @@ TensorType result_type(const QkvTypes& in) {
   return {in[0].dtype, shape};
 }
 
-// q, k and v of one tensor of heads.
+// Returns the types of q, k and v in one packed tensor.
 QkvTypes packed_types(const TensorType& packed, const ops::AttentionRules& rules) {
   if (rules.layout != AttentionLayout::kBTHD)
     fail("attention: packed operands must be [batch, time, heads, head_size]");
@@ -123,7 +124,7 @@ QkvTypes packed_types(const TensorType& packed, const ops::AttentionRules& rules
   return {q, k, k};
 }
 
-// Checks the optional inputs from `first` on, and q, k and v; returns the types of these.
+// Checks the optional inputs from `first` on, and q, k and v; returns the types of q, k and v.
 QkvTypes checked_types(Types in, const ops::AttentionRules& rules, size_t first) {
   QkvTypes qkv = ops::qkv_types(rules, in);
   check_qkv(qkv, rules);
@@ -131,8 +132,8 @@ QkvTypes checked_types(Types in, const ops::AttentionRules& rules, size_t first)
   return qkv;
 }
 
-// q k^T and p v are two products of [queries, head_size] x [head_size, keys] per head, their gradients five. A
-// causal mask halves the useful work, a window leaves that share of the keys.
+// Returns the flops of `products` matrix products of [queries, head_size] x [head_size, keys] per head: q k^T and p v are two,
+// their gradients five. A causal mask halves the useful work; a window reduces it to its share of the keys.
 double flops_of_heads(Types in, const ops::AttentionRules& rules, double products) {
   const auto [q, k, v] = ops::qkv_types(rules, in);
   const int time = rules.layout == AttentionLayout::kBTHD ? 1 : 2;
@@ -150,7 +151,7 @@ double terms_of_heads(Types in, const ops::AttentionRules& rules, bool of_gradie
   return of_gradients ? 2 * row_length(q) + queries + keys : row_length(q) + std::max(queries, keys);
 }
 
-// x as [batch, key_heads, group * time, size]: the query heads that read one key head stand together.
+// Returns x as [batch, key_heads, group * time, size]: the query heads that read one key head become neighbors.
 Value grouped(Value x, const Dim& key_heads, AttentionLayout layout) {
   if (layout == AttentionLayout::kBTHD) x = permute(x, {0, 2, 1, 3});
   const Shape& s = x.shape();
@@ -158,14 +159,14 @@ Value grouped(Value x, const Dim& key_heads, AttentionLayout layout) {
   return reshape(x, {s[0], key_heads, rows, s[3]});
 }
 
-// a b^T per head, as [batch, heads, query_time, key_time].
+// Returns a b^T per head as [batch, heads, query_time, key_time].
 Value scores(Value a, Value b, AttentionLayout layout) {
   const Sizes q = sizes_of(a.shape(), layout), k = sizes_of(b.shape(), layout);
   const Value product = matmul(grouped(a, k.heads, layout), grouped(b, k.heads, layout), false, true);
   return reshape(product, {q.batch, q.heads, q.time, k.time});
 }
 
-// Which keys a query sees by causality, window and key_length.
+// Returns the mask of keys that a query sees by causality, window and key_length.
 Value seen_up_to_end(GradientContext& g, const ops::Attention& op, const Sizes& q, const Sizes& k) {
   Graph& graph = g.graph();
   const Value keys = arange(graph, k.time);
@@ -177,7 +178,7 @@ Value seen_up_to_end(GradientContext& g, const ops::Attention& op, const Sizes& 
   return op.window == 0 ? before : logical_and(before, keys > last - op.window);
 }
 
-// By key_start too: bool, broadcasts to [batch, heads, query_time, key_time].
+// Returns the mask of visible keys including key_start: bool, broadcasts to [batch, heads, query_time, key_time].
 Value seen(GradientContext& g, const ops::Attention& op, const Sizes& q, const Sizes& k) {
   const Value to_end = seen_up_to_end(g, op, q, k);
   if (!op.has_key_start) return to_end;
@@ -185,7 +186,7 @@ Value seen(GradientContext& g, const ops::Attention& op, const Sizes& q, const S
   return logical_and(to_end, arange(g.graph(), k.time) >= start);
 }
 
-// q, k and v as three tensors.
+// Returns q, k and v as three tensors.
 std::array<Value, 3> qkv_of(GradientContext& g, const ops::Attention& op) {
   if (!op.packed()) return {g.input(0), g.input(1), g.input(2)};
   const Value all = g.input(0);
@@ -193,8 +194,8 @@ std::array<Value, 3> qkv_of(GradientContext& g, const ops::Attention& op) {
   return {narrow(all, 2, Dim(0), q), narrow(all, 2, q, k), narrow(all, 2, q + k, k)};
 }
 
-// The gradient of a float mask is that of the scores themselves, so they are written out here: rare, and
-// slower than the rest.
+// Returns the gradient of a float mask, which equals the gradient of the scores. The scores are therefore computed explicitly:
+// this is rarely needed, and slower than the rest.
 Value mask_gradient(GradientContext& g, const ops::Attention& op, Value lse) {
   const auto [q, k, v] = qkv_of(g, op);
   const Value dy = g.dy(), mask = g.input(op.operands());

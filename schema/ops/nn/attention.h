@@ -1,4 +1,4 @@
-// Attention, and the ops that go with it in a transformer (rope.h, swiglu.h).
+// Attention, and the ops that accompany it in a transformer (rope.h, swiglu.h).
 //
 // A query that sees no key at all gives zeros, and its row statistic is -inf; its gradients are zero.
 #pragma once
@@ -12,7 +12,7 @@
 namespace genesis {
 
 enum class AttentionLayout : uint8_t {
-  kBTHD,  // [batch, time, heads, head_size]: as linear projections give it, no transposes needed
+  kBTHD,  // [batch, time, heads, head_size]: the output of linear projections, without transposes
   kBHTD,  // [batch, heads, time, head_size]: PyTorch's scaled_dot_product_attention
 };
 
@@ -25,24 +25,24 @@ struct AttentionOptions {
   bool causal = false;  // query i sees keys j <= i + (key_length - query_length)
   double scale = 0;     // 0: 1 / sqrt(head_size)
   AttentionLayout layout = AttentionLayout::kBTHD;
-  int64_t window = 0;  // of those, it sees the last so many alone; 0: all. Only where causal.
+  int64_t window = 0;  // sliding window: each query sees only its last `window` visible keys; 0: no window. Requires `causal`.
 };
 
 namespace ops {
 
-// What kernels report of a key_start that falls.
+// The error that kernels report if key_start decreases along a row.
 inline constexpr const char* kFallingStarts =
     "key_start of attention falls along a row: tokens of one text must stand side by side";
 
-// What attention and its gradient have in common. Optional inputs come last: mask, then key_start, then key_length.
-// Instead of q, k and v they take one tensor [batch, time, heads + 2 packed_key_heads, head_size] that holds
-// the heads of all three in this order; their gradients then come as one such tensor.
+// The attributes and inputs that attention and its gradient have in common. Optional inputs come last: mask, then key_start, then
+// key_length. Instead of q, k and v the ops may take one packed tensor [batch, time, heads + 2 packed_key_heads, head_size] that
+// holds the heads of q, k and v in this order; their gradients then form one tensor of the same layout.
 struct AttentionRules : AttentionOptions {
   bool has_mask = false, has_key_start = false, has_key_length = false;
   int64_t packed_key_heads = 0;  // 0: q, k and v are three tensors
 
   bool packed() const { return packed_key_heads > 0; }
-  int operands() const { return packed() ? 1 : 3; }  // inputs that hold q, k and v
+  int operands() const { return packed() ? 1 : 3; }  // number of inputs that hold q, k and v
   int optional_inputs() const { return has_mask + has_key_start + has_key_length; }
   static void fields(auto& self, auto&& visit) {
     visit("causal", self.causal);
@@ -56,10 +56,10 @@ struct AttentionRules : AttentionOptions {
   }
 };
 
-// Of a node of either op.
+// Returns the common attributes of a node of either op.
 AttentionRules attention_rules(const OpDef& op, const Attributes& attributes);
 
-// The types of q, k and v, which are read off a packed operand.
+// Returns the types of q, k and v; derives them from a packed operand.
 std::array<TensorType, 3> qkv_types(const AttentionRules& rules, Types in);
 
 struct Attention : AttentionRules {
@@ -83,8 +83,8 @@ struct Attention : AttentionRules {
   void grad(GradientContext& g) const;
 };
 
-// Inputs q, k, v (or the three packed), y, lse, dy [, mask] [, key_start] [, key_length]; outputs dq, dk, dv (or these
-// packed).
+// Inputs: q, k, v (or the packed tensor), y, lse, dy [, mask] [, key_start] [, key_length]. Outputs: dq, dk, dv (or one packed
+// tensor).
 struct AttentionGrad : AttentionRules {
   static constexpr OpInfo info{
       .name = "attention_grad",
@@ -100,19 +100,20 @@ struct AttentionGrad : AttentionRules {
 
 }  // namespace ops
 
-// softmax(scale * q k^T + mask) v. Key and value may have fewer heads than the query (grouped-query
-// attention): query head h reads key head h / (query_heads / key_heads); v may have a head size of its own.
-// mask: bool (true = see) or float (added), broadcast to [batch, heads, query_time, key_time]. key_length:
-// i64 scalar; only the first key_length keys exist (a KV cache that is partly filled), and causality counts
-// from it. Or i64[batch], one of each row of the batch: these may be beyond the keys there are, as where a row's
-// queries are padded at the end of its cache. key_start: i64[batch, query_time]; a query sees only keys from there
-// on. Along a row it never falls, which an error of the run says: rows of several texts, one behind the other. What
-// is hidden so costs no time, unlike what a mask hides.
+// Returns softmax(scale * q k^T + mask) v. k and v may have fewer heads than q (grouped-query attention): query head h reads key
+// head h / (query_heads / key_heads). v may have another head size.
+//
+// mask: bool (true = visible) or float (added to the scores), broadcast to [batch, heads, query_time, key_time].
+// key_length: i64 scalar; only the first key_length keys exist (a partly filled KV cache), and causality counts from it. Or
+// i64[batch], one per row of the batch; it may then exceed the number of keys, for example if a row's queries are padded at the
+// end of its cache.
+// key_start: i64[batch, query_time]; a query sees only keys from there on. It must not decrease along a row, otherwise the run
+// gives an error; it is meant for rows that hold several texts, one after the other. Kernels skip the keys that it hides, unlike
+// those that a mask hides.
 Value attention(Value q, Value k, Value v, const AttentionOptions& options = {}, Value mask = {},
                 Value key_length = {}, Value key_start = {});
 
-// The same of q, k and v that stand together, head by head: qkv is [batch, time, heads + 2 key_heads,
-// head_size].
+// The same for q, k and v packed into one tensor, head by head: qkv is [batch, time, heads + 2 key_heads, head_size].
 Value packed_attention(Value qkv, int64_t key_heads, const AttentionOptions& options = {}, Value mask = {},
                        Value key_length = {}, Value key_start = {});
 

@@ -21,7 +21,7 @@ std::vector<TensorType> CachedAttention::infer(Types in) const {
       fail("cached_attention: {} must be of one token, got {}", kNames[i], in[i].to_string());
   }
   const Shape &q = in[0].shape, &k = in[1].shape, &v = in[2].shape;
-  for (size_t i = 0; i < 2; ++i) {  // of k, of v
+  for (size_t i = 0; i < 2; ++i) {  // k and v
     const Shape &one = in[1 + i].shape, &cache = in[3 + i].shape;
     if (!(one[0] == cache[0]) || !(one[2] == cache[2]) || !(one[3] == cache[3]))
       fail("cached_attention: {} {} does not fit {} {}", kNames[1 + i], in[1 + i].to_string(), kNames[3 + i],
@@ -50,7 +50,7 @@ std::vector<TensorType> CachedAttention::infer(Types in) const {
 }
 
 Cost CachedAttention::cost(Types in, Types out) const {
-  // At the end of the cache. The caches are read; of what comes out of them, one token is new.
+  // The cost at the end of the cache. The caches are read; the outputs add only one new token to them.
   return {bytes_moved(in, out.first(1)), 2 * product_flops(in[0], axis_size(in[3], 1)), true};
 }
 

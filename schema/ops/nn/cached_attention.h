@@ -1,5 +1,5 @@
-// One new token against a KV cache, as decoding does it: a pass makes this op of rope, updates of the caches
-// and attention, so that a kernel can do all of it in one start.
+// Attention of one new token over a KV cache, for decoding. A pass creates this op from rope, updates of the caches and
+// attention, so that one kernel launch can do all of it.
 #pragma once
 
 #include "schema/graph/graph.h"
@@ -24,10 +24,10 @@ struct CachedAttention {
       .version = 2};
   double scale = 0;  // 0: 1 / sqrt(head_size)
   bool rotates = false;
-  double theta = 10000.0;  // this and the next as rope has them
+  double theta = 10000.0;  // theta, kind and rotary_size as in rope
   RopeKind kind = RopeKind::kHalf;
   int64_t rotary_size = 0;
-  int64_t window = 0;  // 0: all positions up to start
+  int64_t window = 0;  // sliding window in tokens; 0: all positions up to start
   static void fields(auto& self, auto&& visit) {
     visit("scale", self.scale);
     visit("rotates", self.rotates);
@@ -36,7 +36,7 @@ struct CachedAttention {
     visit("rotary_size", self.rotary_size);
     visit("window", self.window);
   }
-  // The op that rotates q and k.
+  // Returns the rope op that rotates q and k.
   Rope rope() const;
   std::vector<TensorType> infer(Types in) const;
   Cost cost(Types in, Types out) const;
@@ -45,8 +45,8 @@ struct CachedAttention {
 
 }  // namespace ops
 
-// y and the new caches. A start outside [0, positions) is an error of the run. frequencies: as rope has them.
-// Inference only: it has no gradient, which the ops it stands for have.
+// Returns y and the new caches. A start outside [0, positions) is an error of the run. frequencies: as in rope. Inference only:
+// it has no gradient, unlike the ops that it replaces.
 std::vector<Value> cached_attention(Value q, Value k, Value v, Value k_cache, Value v_cache, Value start,
                                     const ops::CachedAttention& options = {}, Value frequencies = {});
 

@@ -1,4 +1,5 @@
-// Quantised weights as numbers, for who does not read them as they are (linear's `weight_format` is for who does).
+// Converts quantized weights to numbers, for ops that cannot read them directly. (linear reads them directly with
+// `weight_format`.)
 #pragma once
 
 #include "schema/encoding/weight_format.h"
@@ -8,7 +9,8 @@ namespace genesis {
 
 namespace ops {
 
-// Inputs: quants, i8 [..., n] of q8 or u8 [..., n/2] of q4; scales, f16 [..., n/32]. Passes make it where a state is kept so.
+// Inputs: quants, i8 [..., n] for q8 or u8 [..., n/2] for q4; scales, f16 [..., n/32]. Passes create this op if a state is kept
+// in such a format.
 struct Dequantize {
   static constexpr OpInfo info{
       .name = "dequantize",

@@ -1,6 +1,5 @@
-// einsum, lowered while the author writes: diagonals, sums and one product per pair of operands. It is no op
-// of its own, so gradients and passes see nothing new. Invariant: a Term's labels name its value's axes one
-// to one.
+// einsum, lowered while the author writes the graph: to diagonals, sums and one product per pair of operands. It is no op of its
+// own, so gradients and passes need no rule for it. Invariant: a Term's labels name the axes of its value one to one.
 #include <algorithm>
 #include <map>
 
@@ -16,7 +15,7 @@
 namespace genesis {
 namespace {
 
-// Letters stand for themselves; the axes under '...' get the labels '0', '1', ... from the right, which no
+// A label per axis. Letters stand for themselves; the axes under '...' get the labels '0', '1', ... from the right, which no
 // author can write.
 using Labels = std::string;
 
@@ -34,11 +33,10 @@ Labels filter(const Labels& labels, Keep&& keep) {
   return kept;
 }
 
-// --- reading the equation
-// -------------------------------------------------------------------------------------------
+// --- reading the equation ---
 
 struct Subscripts {
-  Labels before, after;  // of the '...'
+  Labels before, after;  // before and after the '...'
   bool ellipsis = false;
 };
 
@@ -94,7 +92,8 @@ Labels resolve(const Subscripts& subscripts, const TensorType& type, size_t oper
   return subscripts.before + ellipsis_labels(subscripts.ellipsis ? hidden : 0) + subscripts.after;
 }
 
-// Without '->': the axes under '...', then every letter that occurs once, in alphabetical order.
+// Returns the labels of the output. Without '->' they are the axes under '...', then every letter that occurs once, in
+// alphabetical order.
 Labels output_labels(const Equation& equation, const Labels& all) {
   Labels hidden;
   for (char c : ellipsis_labels(kMaxRank))
@@ -113,10 +112,9 @@ Labels output_labels(const Equation& equation, const Labels& all) {
   return before + (ellipsis ? hidden : "") + after;
 }
 
-// --- single operands
-// ------------------------------------------------------------------------------------------------
+// --- single operands ---
 
-// Sums in f32 keep low precision alike; sums of integers come as i64.
+// Sums over the labels `gone`. Low precision is summed in f32, integers in i64; the result is cast back to the operand's dtype.
 Term sum_out(const Term& term, const Labels& gone) {
   if (gone.empty()) return term;
   Axes axes;
@@ -133,7 +131,7 @@ Term arrange(const Term& term, const Labels& order) {
   return {permute(term.value, axes), order};
 }
 
-// x[..., i, i] -> x[..., i]: element (i, i) of an n x n matrix lies at i * (n + 1).
+// Takes diagonals, x[..., i, i] -> x[..., i]: element (i, i) of an n x n matrix lies at i * (n + 1).
 Term take_diagonals(Term term) {
   for (size_t i = 0; i < term.labels.size(); ++i) {
     const char label = term.labels[i];
@@ -163,8 +161,7 @@ Term take_diagonals(Term term) {
   return term;
 }
 
-// --- sizes
-// ----------------------------------------------------------------------------------------------------------
+// --- sizes ---
 
 using Sizes = std::map<char, Dim>;
 
@@ -183,7 +180,7 @@ Sizes label_sizes(const std::vector<Term>& terms) {
   return sizes;
 }
 
-// An axis of size 1 whose label is longer elsewhere broadcasts: the operand does without it.
+// Removes axes that broadcast: those of size 1 whose label has a larger size in another operand.
 Term drop_broadcast_axes(Term term, const Sizes& sizes) {
   for (size_t i = term.labels.size(); i-- > 0;) {
     if (!(term.value.shape()[static_cast<int>(i)] == Dim(1)) || sizes.at(term.labels[i]) == Dim(1)) continue;
@@ -199,7 +196,7 @@ Dim product(const Labels& labels, const Sizes& sizes) {
   return size;
 }
 
-// What a contraction costs, to compare orders by; an unknown size counts as a typical one.
+// Returns the cost of contracting a pair, for comparing orders; an unknown size counts as a typical one.
 double cost(const Term& a, const Term& b, const Sizes& sizes) {
   constexpr double kTypicalSize = 128;
   double total = 1;
@@ -208,10 +205,10 @@ double cost(const Term& a, const Term& b, const Sizes& sizes) {
   return total;
 }
 
-// --- pairs
-// ----------------------------------------------------------------------------------------------------------
+// --- pairs ---
 
-// How the labels of a pair divide.
+// Divides the labels of a pair by role: in both operands and kept (batch), in one operand only (left, right), or summed
+// (contracted).
 struct Roles {
   Labels batch, left, right, contracted;
 };
@@ -226,7 +223,7 @@ Term multiply(const Term& a, const Term& b, const Roles& roles) {
   return {mul(wide, tall), roles.batch + roles.left + roles.right};
 }
 
-// A matrix [batch, free, contracted], or its transpose where the operand already lies that way.
+// A matrix [batch, free, contracted], or its transpose if the operand already has that order.
 struct Matrix {
   Value value;
   bool contracted_first;
@@ -244,7 +241,7 @@ Matrix as_matrix(const Term& term, const Labels& batch, const Labels& free, cons
   return {reshape(value, shape), contracted_first};
 }
 
-// How many operands must be permuted if batch and contracted labels are in this order.
+// Returns how many operands must be permuted if batch and contracted labels are in the order of `r`.
 int permutes(const Term& a, const Term& b, const Roles& r) {
   const auto needs = [&](const Term& term, const Labels& free) {
     return term.labels != r.batch + free + r.contracted && term.labels != r.batch + r.contracted + free;
@@ -271,7 +268,8 @@ Term contract(const Term& a, const Term& b, Roles roles, const Sizes& sizes) {
   return {reshape(matmul(x.value, y.value, x.contracted_first, !y.contracted_first), shape), labels};
 }
 
-// The product of two terms, summed over the labels that neither `kept` nor the output needs any more.
+// Returns the product of two terms, summed over the labels that neither other terms nor the output need (`kept` lists the needed
+// ones).
 Term combine(Term a, Term b, const Labels& kept, const Labels& output, const Sizes& sizes) {
   a = sum_out(a, filter(a.labels, [&](char c) { return !has(kept, c) && !has(b.labels, c); }));
   b = sum_out(b, filter(b.labels, [&](char c) { return !has(kept, c) && !has(a.labels, c); }));
@@ -283,7 +281,7 @@ Term combine(Term a, Term b, const Labels& kept, const Labels& output, const Siz
       if (!has(x.labels, c)) roles.right += c;
     return roles;
   };
-  // The operand whose own labels come first in the output stands left.
+  // Puts the operand on the left whose own labels come first in the output.
   const Roles roles = roles_of(a, b);
   if (!roles.left.empty() && !roles.right.empty() && output.find(roles.right[0]) < output.find(roles.left[0]))
     std::swap(a, b);
@@ -291,7 +289,7 @@ Term combine(Term a, Term b, const Labels& kept, const Labels& output, const Siz
   return ordered.contracted.empty() ? multiply(a, b, ordered) : contract(a, b, ordered, sizes);
 }
 
-// Cheapest pair first, the earliest of equals.
+// Combines the cheapest pair first; the earliest of equally cheap ones.
 Term combine_all(std::vector<Term> terms, const Labels& output, const Sizes& sizes) {
   while (terms.size() > 1) {
     size_t x = 0, y = 1;

@@ -1,4 +1,4 @@
-// Rules of the cross-entropy ops. The other losses are compositions and stand in pointwise_loss.cpp.
+// Rules of the cross-entropy ops. The other losses are compositions, in pointwise_loss.cpp.
 #include "schema/ops/nn/loss.h"
 
 #include "schema/ops/create.h"
@@ -47,7 +47,7 @@ void check_cross_entropy(const TensorType& logits, const TensorType& target, con
          weight->to_string());
 }
 
-// Of which classes the logits are.
+// Checks the range of classes that the logits cover.
 void check_part(const ops::IndexRange& part, const TensorType& logits, const TensorType& target,
                 bool has_weight) {
   part.check(logits.shape[logits.shape.rank() - 1]);
@@ -55,7 +55,7 @@ void check_part(const ops::IndexRange& part, const TensorType& logits, const Ten
     fail("a part of the classes goes with class targets and without weights");
 }
 
-// d loss / d probabilities = -(1 - smoothing) * weight * log_softmax(logits), divided by the rows for a mean.
+// d loss / d probabilities = -(1 - smoothing) * weight * log_softmax(logits), divided by the number of rows for a mean.
 Value probability_gradient(const ops::CrossEntropy& op, GradientContext& g) {
   const Value lse = g.output(1);
   const Value log_p = cast(g.input(0), lse.dtype()) - unsqueeze(lse, -1);
@@ -116,7 +116,7 @@ std::vector<TensorType> LinearCrossEntropy::infer(Types in) const {
 
 Cost LinearCrossEntropy::cost(Types in, Types out) const {
   const double logits = product_flops(in[0], axis_size(in[1], 0));
-  return {bytes_moved(in, out), static_cast<double>(out.size()) * logits};  // a product each
+  return {bytes_moved(in, out), static_cast<double>(out.size()) * logits};  // one product per output
 }
 
 double LinearCrossEntropy::sum_length(Types in, Types) const {
@@ -140,7 +140,7 @@ void LinearCrossEntropy::grad(GradientContext& g) const {
   saving.with_gradients = true;
   saving.frozen_weight = !g.wants(1);
   const Value dx = g.extra_output(to_attributes(saving), 1);
-  g.set(0, cast(dx, g.output().dtype()) * g.dy());  // set() casts to what x is
+  g.set(0, cast(dx, g.output().dtype()) * g.dy());  // set() casts to the dtype of x
   if (g.wants(1)) g.set(1, g.output(2) * g.dy());
 }
 

@@ -1,6 +1,5 @@
-// Losses, with PyTorch's semantics exactly. Computed in f32 at least, and the result is f32 (f64 for f64).
-// Cross-entropy is an op with a gradient of its own; the others are compositions of elementwise ops and
-// reductions, which fuse.
+// Losses with exactly PyTorch's semantics. They are computed in f32 at least, and the result is f32 (f64 for f64). Cross-entropy
+// is an op with its own gradient; the other losses are compositions of elementwise ops and reductions, which fuse.
 #pragma once
 
 #include "schema/graph/graph.h"
@@ -8,7 +7,7 @@
 
 namespace genesis {
 
-// A target that counts neither in the sum nor in the mean, where options name no other.
+// The default ignore_index: a target with this value counts neither in the sum nor in the mean.
 inline constexpr int64_t kIgnoredTarget = -100;
 
 enum class Reduction : uint8_t { kNone, kMean, kSum };
@@ -21,7 +20,7 @@ struct EnumNames<Reduction> {
 struct CrossEntropyOptions {
   int64_t ignore_index = kIgnoredTarget;
   double label_smoothing = 0;
-  Reduction reduction = Reduction::kMean;  // divides by the sum of the weights of the targets that count
+  Reduction reduction = Reduction::kMean;  // kMean divides by the sum of the weights of the targets that count
   static void fields(auto& self, auto&& visit) {
     visit("ignore_index", self.ignore_index);
     visit("label_smoothing", self.label_smoothing);
@@ -31,14 +30,15 @@ struct CrossEntropyOptions {
 
 namespace ops {
 
-// logits [..., C], target (i32/i64 [...] or probabilities [..., C]), [weight [C]] -> loss, [lse [...]].
-// lse, the log of the sum of exp(logits) of each row, is there when `with_lse`: the gradient asks for it.
+// logits [..., C], target (i32/i64 [...] or probabilities [..., C]), [weight [C]] -> loss, [lse [...]]. With `with_lse`, lse is
+// the log-sum-exp of each row of logits, which the gradient needs.
 //
-// The logits may be those of a part of the classes that ranks share (`part`), C of them from first_index on; targets are
-// classes of all. With s_c = (1 - label_smoothing) [c is the target] + label_smoothing / all_indices, the share that falls
-// on class c, a row's loss is then what its own classes add, the sum of s_c (lse - logit_c), and its lse that of its own
-// classes; rows that are ignored have 0 of both. That goes with class targets, no weight, reduction none and with_lse, and
-// has no gradient. What all ranks have makes the loss (passes/distribution/vocabulary); cross_entropy_grad wants the lse of all.
+// Vocabulary parallelism: the logits may cover only the C classes from first_index on, if ranks share the classes (`part`);
+// targets still number all classes. Let s_c = (1 - label_smoothing) [c is the target] + label_smoothing / all_indices, the target
+// share of class c. The loss of a row is then the contribution of its own classes, the sum of s_c (lse - logit_c), where lse also
+// covers only its own classes; both are 0 for ignored rows. This form requires class targets, no weight, reduction none and
+// with_lse, and has no gradient. passes/distribution/vocabulary combines the results of all ranks to the loss; cross_entropy_grad
+// takes the lse of all classes.
 struct CrossEntropy : CrossEntropyOptions {
   static constexpr OpInfo info{.name = "cross_entropy",
                                .doc =
@@ -61,7 +61,7 @@ struct CrossEntropy : CrossEntropyOptions {
   void grad(GradientContext& g) const;
 };
 
-// logits, target, lse, dy (of the loss), [weight] -> dlogits.
+// logits, target, lse, dy (the gradient of the loss), [weight] -> dlogits.
 struct CrossEntropyGrad : CrossEntropyOptions {
   static constexpr OpInfo info{.name = "cross_entropy_grad",
                                .doc =
@@ -79,13 +79,15 @@ struct CrossEntropyGrad : CrossEntropyOptions {
   double sum_length(Types in, Types) const { return std::max(row_length(in[0]), row_count(in[0])); }
 };
 
-// x [..., H], weight [V, H], target [...], [divisor f64[]] -> loss, [dx, [dweight]]. The reduction is not kNone. A mean divides by the divisor where there
-// is one, and else by the number of its targets that count: a batch that is computed in parts is a mean of parts, each
-// over the same divisor. The logits exist for one block of rows at a
-// time. Gradients, for a loss gradient of 1, come out of the same pass when `with_gradients`: the logits are
-// at hand there, and computing them again would cost a third matrix product. With `frozen_weight` there is no
-// dweight, which would be a third of the work. dweight is f32 (f64 for f64): it is a sum over blocks. dx has the dtype of x, but f32 for f16, which cannot hold gradients of a loss that is
-// not scaled; for the same reason a kernel does not keep (p - target) / rows in f16, but a multiple of it.
+// x [..., H], weight [V, H], target [...], [divisor f64[]] -> loss, [dx, [dweight]]. The reduction is not kNone.
+//
+// A mean divides by the divisor if there is one, otherwise by the number of targets that count. With a divisor, a batch can be
+// computed in chunks whose means add up, all over the same divisor.
+// The logits exist only for one block of rows at a time. With `with_gradients` the same pass also computes the gradients for a
+// loss gradient of 1, because the logits are available there; computing them again would cost a third matrix product. With
+// `frozen_weight` there is no dweight, which saves a third of the work.
+// dweight is f32 (f64 for f64), because it is a sum over blocks. dx has the dtype of x, but f32 for f16, which cannot hold the
+// gradients of an unscaled loss. For the same reason a kernel stores (p - target) / rows in f16 only times a factor.
 struct LinearCrossEntropy : CrossEntropyOptions {
   static constexpr OpInfo info{.name = "linear_cross_entropy",
                                .doc =
@@ -105,7 +107,7 @@ struct LinearCrossEntropy : CrossEntropyOptions {
   void grad(GradientContext& g) const;
 };
 
-// Element by element; an op because the clamped logarithms need a gradient of their own at 0 and 1.
+// Binary cross-entropy per element; an op because the clamped logarithms need a special gradient at 0 and 1.
 struct Bce : NoAttributes {
   static constexpr OpInfo info{.name = "bce",
                                .doc = "-(t * max(log(p), -100) + (1 - t) * max(log(1 - p), -100)).",
@@ -118,11 +120,10 @@ struct Bce : NoAttributes {
 
 }  // namespace ops
 
-// logits [..., classes] (classes last), target i32/i64 [...] or probabilities [..., classes]; weight
-// [classes] or empty. A target outside [0, classes) that is not ignore_index is an error of the run.
+// logits [..., classes], target i32/i64 [...] or probabilities [..., classes]; weight [classes] or empty. A target outside [0,
+// classes) that is not ignore_index is an error of the run.
 Value cross_entropy(Value logits, Value target, const CrossEntropyOptions& options = {}, Value weight = {});
-// cross_entropy(linear(x, weight), target, options) of x [..., H], weight [V, H] without the logits in
-// memory.
+// Computes cross_entropy(linear(x, weight), target, options) for x [..., H], weight [V, H] without holding all logits in memory.
 Value linear_cross_entropy(Value x, Value weight, Value target, const CrossEntropyOptions& options = {});
 // log_probabilities [..., classes], target i32/i64 [...].
 Value nll_loss(Value log_probabilities, Value target, Value weight = {}, int64_t ignore_index = kIgnoredTarget,
@@ -134,7 +135,7 @@ Value huber_loss(Value x, Value target, double delta = 1.0, Reduction reduction 
 Value bce_loss(Value probabilities, Value target, Value weight = {}, Reduction reduction = Reduction::kMean);
 Value bce_with_logits_loss(Value x, Value target, Value weight = {}, Value pos_weight = {},
                            Reduction reduction = Reduction::kMean);
-// input: log-probabilities. kMean divides by the number of elements (PyTorch's "mean", not "batchmean").
+// `input` are log-probabilities. kMean divides by the number of elements (PyTorch's "mean", not "batchmean").
 Value kl_div_loss(Value input, Value target, bool log_target = false, Reduction reduction = Reduction::kMean);
 
 }  // namespace genesis

@@ -26,7 +26,7 @@ Shape leading_axes(const Shape& shape, int kept_out) {
   return Shape(std::vector<Dim>(shape.begin(), shape.end() - kept_out));
 }
 
-// [..., n] as [rows, n].
+// Returns [..., n] as [rows, n].
 Value as_rows(Value x) { return reshape(x, {leading_axes(x.shape(), 1).numel(), x.dim(-1)}); }
 
 void check_addend(std::string_view what, const TensorType& addend, const TensorType& result) {
@@ -96,7 +96,7 @@ std::vector<TensorType> Matmul::infer(Types in) const {
 
 Cost Matmul::cost(Types in, Types out) const {
   const double flops = product_flops(out[0], static_cast<int64_t>(sum_length(in, out)));
-  // The result is gate and up of one dy.
+  // The result has twice the product's elements, because it holds the gradients of gate and of up.
   return {bytes_moved(in, out), epilogue == MatmulEpilogue::kSwigluGrad ? flops / 2 : flops};
 }
 
@@ -104,8 +104,8 @@ double Matmul::sum_length(Types in, Types) const {
   return static_cast<double>(axis_size(in[0], transpose_a && in[0].shape.rank() > 1 ? -2 : -1));
 }
 
-// y = op(a) op(b): d op(a) = dy op(b)^T and d op(b) = op(a)^T dy, each asked for in the orientation it is
-// stored in.
+// y = op(a) op(b): d op(a) = dy op(b)^T and d op(b) = op(a)^T dy. Each gradient is computed in the orientation in which its
+// operand is stored.
 void Matmul::grad(GradientContext& g) const {
   if (!is_plain()) fail_without_gradient("matmul");
   const Value a = g.input(0), b = g.input(1), dy = g.dy();
@@ -116,7 +116,7 @@ void Matmul::grad(GradientContext& g) const {
   const bool one_matrix = !transpose_a && is_all_ones(leading_axes(b.shape(), 2));
   if (!one_matrix)
     return g.set(1, transpose_b ? matmul(dy, a, true, transpose_a) : matmul(a, dy, !transpose_a, false));
-  // One b for the whole batch: the sum over the batch is part of one long product over all rows.
+  // With one b for the whole batch, the sum over the batch becomes part of one long product over all rows.
   const Value rows = as_rows(a), dy_rows = as_rows(dy);
   const Value db = transpose_b ? matmul(dy_rows, rows, true) : matmul(rows, dy_rows, true);
   g.set(1, reshape(db, b.shape()));
@@ -135,7 +135,7 @@ void Linear::check_counts(Types in) const {
          EnumNames<Activation>::names[static_cast<size_t>(activation)]);
 }
 
-// What the weight means, of x's dtype where it is quantised.
+// Returns the type of the unquantized weight; a quantized weight counts as having x's dtype.
 TensorType Linear::weight_type(Types in, size_t index) const {
   const TensorType& weight = in[first_weight() + index];
   if (!is_quantized()) return weight;
@@ -143,7 +143,7 @@ TensorType Linear::weight_type(Types in, size_t index) const {
   return Dequantize{weight_format, in[0].dtype}.infer(parts)[0];
 }
 
-// Of one weight.
+// Returns the type of the result of one weight.
 TensorType Linear::result(Types in, size_t index) const {
   const TensorType &x = in[0], weight = weight_type(in, index);
   check_dtypes("linear", x.dtype, weight.dtype);
@@ -226,14 +226,14 @@ Value silu_slope(Value x) {
   return s * (x * (1 - s) + 1);
 }
 
-// dy times the slope of the activation at `pre`.
+// Returns dy times the slope of the activation at `pre`.
 Value through_activation(Value dy, Value pre, Activation activation) {
   if (activation == Activation::kRelu) return where(pre > scalar_like(pre, 0), dy, scalar_like(pre, 0));
   if (activation == Activation::kSilu) return dy * silu_slope(pre);
   return dy * (activation == Activation::kGelu ? gelu_slope(pre) : gelu_tanh_slope(pre));
 }
 
-// One layer of a node: where its weight and bias stand among the inputs (bias -1: none).
+// Positions of a layer's weight and bias among the inputs of the node (bias -1: none).
 struct LayerInputs {
   int weight, bias = -1;
 };
@@ -242,8 +242,8 @@ Value weigh(GradientContext& g, const LayerInputs& layer) {
   return linear(g.input(0), g.input(layer.weight), layer.bias < 0 ? Value{} : g.input(layer.bias));
 }
 
-// The gradient of weigh() by weight and bias is set, that by x returned where it is wanted. The forward pass
-// keeps no pre-activation, so an activation computes it again.
+// Sets the gradients of weigh() with respect to weight and bias, and returns the gradient with respect to x if it is wanted. The
+// forward pass keeps no pre-activation, so it is computed again if there is an activation.
 Value linear_grad(GradientContext& g, const LayerInputs& layer, Value dy, Activation activation) {
   if (activation != Activation::kNone) dy = through_activation(dy, weigh(g, layer), activation);
   if (g.wants(layer.weight)) g.set(layer.weight, matmul(as_rows(dy), as_rows(g.input(0)), true));
@@ -269,7 +269,7 @@ void Linear::grad(GradientContext& g) const {
     dx = linear_grad(g, layer(0), g.dy() * weigh(g, layer(1)) * silu_slope(gate), Activation::kNone);
     add_to(dx, linear_grad(g, layer(1), g.dy() * silu(gate), Activation::kNone));
   } else {
-    // The gradient of a wide result is f32, and the products of it are those of the operands' dtype.
+    // The gradient of a wide result is f32; it is cast so that the products run in the operands' dtype.
     for (int i = 0; i < static_cast<int>(weights); ++i)
       if (g.dy(i)) add_to(dx, linear_grad(g, layer(i), cast(g.dy(i), g.input(0).dtype()), activation));
   }

@@ -1,5 +1,5 @@
-// Matrix products. Authors and gradient rules use the functions, kernels the structs. Operands of a product
-// share one dtype: the functions promote, the structs insist.
+// Matrix products. Authors and gradient rules use the functions, kernels the structs. The operands of a product have one dtype:
+// the functions promote them, the structs require it.
 #pragma once
 
 #include "schema/encoding/weight_format.h"
@@ -16,9 +16,9 @@ struct EnumNames<Activation> {
 
 namespace ops {
 
-// How a product ends, as CUTLASS and cuBLASLt use the word.
+// The epilogue of a product (in the sense of CUTLASS and cuBLASLt).
 enum class MatmulEpilogue : uint8_t { kNone, kBiasGrad, kSwigluGrad };
-// What becomes of x on its way into the products of a linear, and of their results on the way out.
+// The prologue and the epilogue of a linear: computations on x before its products, and on their results.
 enum class LinearPrologue : uint8_t { kNone, kRmsNorm };
 enum class LinearEpilogue : uint8_t { kNone, kSwiglu, kWithSwiglu };
 
@@ -39,11 +39,11 @@ struct EnumNames<ops::LinearEpilogue> {
 
 namespace ops {
 
-// Passes make the epilogues and `wide`, behind autodiff: these forms have no gradients.
-//   bias_grad    (a, b): two matrices. The second result [m] is the sums of a's rows: dbias beside dweight = dy^T x.
-//   swiglu_grad  (a, b, gate_and_up [..., m, 2 n]): b is [k, n]. The product is dy of swiglu(gate_and_up); the result
-//                is its gradient by gate_and_up, then, `with_output`, what swiglu gives.
-//   wide         of 16-bit operands the result is f32, and so is the addend: a sum of products that is rounded once.
+// Passes introduce the epilogues and `wide` after autodiff, so these forms have no gradients.
+//   bias_grad    (a, b): two matrices. The second result [m] has the sums of a's rows: dbias beside dweight = dy^T x.
+//   swiglu_grad  (a, b, gate_and_up [..., m, 2 n]): b is [k, n]. The product is dy of swiglu(gate_and_up); the results
+//                are the gradient with respect to gate_and_up and, with `with_output`, swiglu(gate_and_up).
+//   wide         With 16-bit operands the result and the addend are f32: a sum of products that is rounded once.
 struct Matmul {
   static constexpr InPlace kOverThirdInput[] = {{.output = 0, .input = 2}};
   static constexpr OpInfo info{
@@ -68,7 +68,7 @@ struct Matmul {
     visit("wide", self.wide);
   }
   bool is_one_product() const { return epilogue == MatmulEpilogue::kNone; }
-  // That of the operands' dtype.
+  // Returns true for one product whose result has the operands' dtype.
   bool is_plain() const { return is_one_product() && !wide; }
   std::vector<TensorType> infer(Types in) const;
   Cost cost(Types in, Types out) const;
@@ -76,14 +76,14 @@ struct Matmul {
   void grad(GradientContext& g) const;
 };
 
-// x, [norm [in]], `weights` weights [out_i, in], [as many biases [out_i]], [addend]. Result i is
-// activation(x weight_i^T + bias_i). Passes make what goes beyond one weight, a bias and an activation:
+// x, [norm [in]], `weights` weights [out_i, in], [as many biases [out_i]], [addend]. Result i is activation(x weight_i^T +
+// bias_i). Passes introduce the forms beyond one weight, a bias and an activation:
 //   prologue rms_norm     x is rms_norm(x, norm) with `eps`; at most 8 weights. No gradient.
-//   epilogue swiglu       of two weights, gate and up: one result, silu(x gate^T + b) * (x up^T + b).
-//   epilogue with_swiglu  of one weight, gate and up side by side: its product, and swiglu of that. No gradient.
-//   wide                  With 16-bit operands the result is f32, and so is an addend: logits that a token is chosen from are sums
-//                         of products which nothing rounds. It goes with one weight, no activation and no epilogue.
-//   weight_format         q8 or q4: behind the weights' quants, i8 [out_i, in] or u8 [out_i, in/2], come as many scales,
+//   epilogue swiglu       Two weights, gate and up, give one result: silu(x gate^T + b) * (x up^T + b).
+//   epilogue with_swiglu  One weight holds gate and up side by side; gives its product, and swiglu of that. No gradient.
+//   wide                  With 16-bit operands the result and an addend are f32: logits from which a token is chosen are sums of
+//                         products without rounding to 16 bits. Requires one weight, no activation and no epilogue.
+//   weight_format         q8 or q4: the weights' quants, i8 [out_i, in] or u8 [out_i, in/2], are followed by as many scales,
 //                         f16 [out_i, in/32] (schema/encoding/weight_format.h). x is f32, bf16 or f16. No gradient.
 struct Linear {
   static constexpr OpInfo info{
@@ -117,21 +117,21 @@ struct Linear {
     visit("weight_format", self.weight_format);
     visit("wide", self.wide);
   }
-  // One weight, without prologue and epilogue.
+  // Returns true for one weight without prologue and epilogue.
   bool is_one_product() const {
     return weights == 1 && prologue == LinearPrologue::kNone && epilogue == LinearEpilogue::kNone;
   }
-  // One product of a weight as it is.
+  // Returns true for one product with an unquantized weight.
   bool is_unquantized_product() const { return is_one_product() && !is_quantized(); }
-  // One product of a weight as it is, and the result has the operands' dtype.
+  // Returns true for one product with an unquantized weight whose result has the operands' dtype.
   bool is_plain() const { return is_unquantized_product() && !wide; }
   bool is_quantized() const { return weight_format != WeightFormat::kPlain; }
   bool has_norm() const { return prologue != LinearPrologue::kNone; }
-  // Where inputs stand: weight, scale and bias i are i behind the first, the norm is input 1, an addend the last.
+  // Positions of inputs: weight, scale and bias i are i after the first; the norm is input 1, an addend the last input.
   size_t first_weight() const { return has_norm() ? 2 : 1; }
   size_t first_scale() const {
     return first_weight() + static_cast<size_t>(weights);
-  }  // of quantised weights
+  }  // scales of quantized weights
   size_t first_bias() const { return first_scale() + (is_quantized() ? static_cast<size_t>(weights) : 0); }
   bool has_bias(size_t num_inputs) const { return num_inputs > first_bias() + has_addend; }
   std::vector<InPlace> in_place(Types in, Types out) const;
@@ -149,31 +149,30 @@ struct Linear {
 
 }  // namespace ops
 
-// [..., m, k] x [..., k, n] -> [..., m, n]; leading axes broadcast; 1-d operands as in torch.matmul.
-// `transpose_*` swaps an operand's last two axes before the product, at no cost. `addend`, of the result's
-// shape, is added to it (torch.addmm, torch.baddbmm).
+// [..., m, k] x [..., k, n] -> [..., m, n]; leading axes broadcast; 1-d operands as in torch.matmul. `transpose_*` swaps an
+// operand's last two axes before the product, at no cost. `addend` has the shape of the result and is added to it (torch.addmm,
+// torch.baddbmm).
 Value matmul(Value a, Value b, bool transpose_a = false, bool transpose_b = false, Value addend = {});
 
-// x [..., in_features], weight [out_features, in_features], bias [out_features] -> activation(x weight^T +
-// bias), plus `addend` [..., out_features], which goes with no activation.
+// x [..., in_features], weight [out_features, in_features], bias [out_features] -> activation(x weight^T + bias), plus `addend`
+// [..., out_features], which requires that there is no activation.
 Value linear(Value x, Value weight, Value bias = {}, Activation activation = Activation::kNone,
              Value addend = {});
 
-// Any form of the op: what `op` says, of inputs of one dtype.
+// Emits the op in any form; all inputs must have one dtype.
 std::vector<Value> matmul(const ops::Matmul& op, const std::vector<Value>& inputs);
 
-// Any form of the op; how many weights there are and whether there is an addend is read off the operands. No biases at
-// all, or one for each weight.
+// Emits the op in any form; sets the number of weights and `has_addend` from the operands. There are no biases, or one per
+// weight.
 struct LinearOperands {
   Value x;
   std::vector<Value> weights, biases = {};
   Value norm = {}, addend = {};
-  std::vector<Value> scales = {};  // of quantised weights, as many
+  std::vector<Value> scales = {};  // one per quantized weight
 };
 std::vector<Value> linear(ops::Linear op, const LinearOperands& operands);
 
-// torch.einsum for any number of operands, with '...'; lowered at once to permute, reshape, matmul, mul and
-// sum.
+// torch.einsum for any number of operands, with '...'; lowered at once to permute, reshape, matmul, mul and sum.
 Value einsum(const std::string& equation, const std::vector<Value>& operands);
 
 }  // namespace genesis

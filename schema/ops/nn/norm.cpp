@@ -1,5 +1,4 @@
-// Rules of the norms. layer_norm and rms_norm are ops with gradients of their own; batch_norm is a
-// composition.
+// Rules of the norms. layer_norm and rms_norm are ops with their own gradients; batch_norm is a composition.
 #include "schema/ops/nn/norm.h"
 
 #include "schema/ops/create.h"
@@ -64,7 +63,7 @@ std::vector<TensorType> infer_norm_grad(Types in, const Op& op, int affine_gradi
   return out;
 }
 
-// x, dy, [weight]
+// Returns x, dy, [weight].
 std::vector<Value> grad_inputs(GradientContext& g, bool has_weight) {
   std::vector<Value> inputs = {g.input(0), g.dy()};
   if (has_weight) inputs.push_back(g.input(1));
@@ -137,14 +136,14 @@ void check_batch_norm(Value x, std::initializer_list<std::pair<const char*, Valu
            x.shape().to_string(), value.shape().to_string());
 }
 
-// Elements per channel, N * the sizes after C.
+// Returns the number of elements per channel: N * the sizes after C.
 Dim channel_count(Value x) {
   Dim count = x.dim(0);
   for (int i = 2; i < x.rank(); ++i) count = count * x.dim(i);
   return count;
 }
 
-// Statistics with x's rank and size 1 outside the channels, so that they broadcast.
+// Statistics with the rank of x and size 1 outside the channels, so that they broadcast.
 struct Moments {
   Value mean, var;
 };
@@ -156,14 +155,13 @@ Moments batch_moments(Value x) {
   return {mean, genesis::mean(square(x - mean), axes, true)};
 }
 
-// The variance over count - 1 from that over count.
+// Converts a variance over count to the variance over count - 1.
 Value unbiased(Value var, const Dim& count) {
   if (const auto n = count.constant()) {
     if (*n == 1) fail("batch_norm: training needs more than one value per channel");
     return var * (static_cast<double>(*n) / static_cast<double>(*n - 1));
   }
-  // One value has the variance 0; 1 in place of n - 1 keeps it so, where a NaN would stay in the running
-  // statistics.
+  // A single value has the variance 0. Dividing by 1 instead of n - 1 keeps it 0; a NaN would stay in the running statistics.
   const Value n = dim_value(*var.graph, count, var.dtype());
   return var * (n / maximum(n - 1.0, 1.0));
 }

@@ -1,5 +1,5 @@
-// Normalisation, with PyTorch's formulas. Statistics are f32 (f64 for f64) and are computed again from x in
-// the backward pass: the row is read there anyway, so saving them would only add memory traffic.
+// Normalization with PyTorch's formulas. Statistics are f32 (f64 for f64) and are recomputed from x in the backward pass: the row
+// is read there anyway, so saving them would only add memory traffic.
 #pragma once
 
 #include "schema/graph/graph.h"
@@ -8,8 +8,7 @@ namespace genesis {
 
 namespace ops {
 
-// Inputs: x, then weight and bias as the has_... attributes say, both of the shape of x's last `num_axes`
-// axes.
+// Inputs: x, then weight and bias if has_weight and has_bias are set, both with the shape of x's last `num_axes` axes.
 struct LayerNorm {
   static constexpr OpInfo info{
       .name = "layer_norm",
@@ -50,10 +49,10 @@ struct RmsNorm {
   void grad(GradientContext& g) const;
 };
 
-// x, dy, [weight], [bias], [residual] -> dx, then dweight and dbias where wanted, in f32 (f64 for f64), then
-// what the norm itself gives `with_output`: who needs it in the backward pass need not keep it. `residual`,
-// typed like x, is added to dx: the gradient that reaches x past the norm. It is another value than x and dy,
-// over which dx may be written. `bias` is there for the output only.
+// x, dy, [weight], [bias], [residual] -> dx, then dweight and dbias if wanted, in f32 (f64 for f64), then the result of the norm
+// itself if `with_output` is set, so that it need not be kept for the backward pass. `residual`, typed like x, is added to dx: it
+// is the gradient that reaches x past the norm. It must be another value than x and dy, because dx may overwrite these. `bias` is
+// needed for the output only.
 struct LayerNormGrad {
   static constexpr OpInfo info{.name = "layer_norm_grad",
                                .doc =
@@ -105,17 +104,16 @@ struct RmsNormGrad {
 
 }  // namespace ops
 
-// Over the last rank(weight) axes (rank(bias) without a weight), or the last axis without either.
-// num_axes 0: as many as weight or bias have, else 1.
+// Normalize over the last rank(weight) axes (rank(bias) without a weight), or over the last axis without either. num_axes 0: as
+// many as weight or bias have, otherwise 1.
 Value layer_norm(Value x, Value weight = {}, Value bias = {}, double eps = 1e-5, int64_t num_axes = 0);
 Value rms_norm(Value x, Value weight = {}, double eps = 1e-6, int64_t num_axes = 0);
 
 struct BatchNormResult {
-  Value y, running_mean, running_var;  // the new running statistics; unchanged ones when not training
+  Value y, running_mean, running_var;  // the new running statistics; unchanged if not training
 };
-// x [N, C, ...]; weight, bias [C], may be empty. Running statistics move by `momentum`; the running variance
-// is the unbiased one. Lowered at once to elementwise ops and reductions, which fuse; computed in f32 at
-// least.
+// x [N, C, ...]; weight, bias [C], may be empty. Running statistics move by `momentum`; the running variance is the unbiased one.
+// Lowered at once to elementwise ops and reductions, which fuse; computed in f32 at least.
 BatchNormResult batch_norm(Value x, Value weight, Value bias, Value running_mean, Value running_var,
                            bool training, double momentum = 0.1, double eps = 1e-5);
 

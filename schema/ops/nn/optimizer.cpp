@@ -1,4 +1,4 @@
-// Rules of the optimizer ops: what they take, and that state keeps its type.
+// Rules of the optimizer ops: they check the inputs, and results have the types of the inputs they replace.
 #include "schema/ops/nn/optimizer.h"
 
 #include "schema/ops/elementwise/cast.h"
@@ -38,7 +38,7 @@ void check_skip(bool skip_nonfinite, bool has_scale) {
   if (skip_nonfinite && !has_scale) fail("skip_nonfinite needs a scale: that is what tells it to skip");
 }
 
-// The counts of inputs were checked.
+// Requires that the number of inputs was checked.
 void check_halves(const ops::AdamUpdate& op, Types in) {
   const auto input = [&](int i) -> const TensorType& { return in[static_cast<size_t>(i)]; };
   int parameter = 0;

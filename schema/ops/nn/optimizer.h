@@ -1,9 +1,8 @@
-// Optimizer updates as ops, with PyTorch's formulas: a whole training step is one graph. Results may be
-// written over their inputs. Momentum and second moments are f32 (f64 for an f64 parameter) whatever the
-// parameter is; arithmetic is f32 too. `lr` (f32 or f64) and `step` (i64 or i32, 1 in the first run) are
-// scalars computed in the graph. `scale` (f32 or f64 scalar) multiplies the gradient first: clipping and
-// unscaling folded in. With `skip_nonfinite` a scale that is not finite leaves parameter and state as they
-// are, bit for bit: that is how a step whose gradients overflowed is skipped without the host.
+// Optimizer updates as ops, with PyTorch's formulas, so that a whole training step is one graph. Results may overwrite their
+// inputs. Momentum and second moments are f32 (f64 for an f64 parameter) for every dtype of the parameter; arithmetic is f32 too.
+// `lr` (f32 or f64) and `step` (i64 or i32, 1 in the first run) are scalars computed in the graph. `scale` (f32 or f64 scalar)
+// multiplies the gradient first, which folds in clipping and unscaling. With `skip_nonfinite`, a scale that is not finite leaves
+// parameter and state bit for bit unchanged: a step whose gradients overflowed is skipped without involving the host.
 #pragma once
 
 #include "schema/graph/graph.h"
@@ -39,10 +38,10 @@ struct SgdUpdate : SgdOptions {
   std::vector<TensorType> infer(Types in) const;
 };
 
-// lr, step, [scale], parameters..., gradients..., m..., v... -> parameters..., m..., v...: of one parameter, or
-// of many where starting a kernel for each would cost more than the work. Where `parameters_per_half` is not
-// empty the parameters are f32 kept as halves (schema/core/halves.h), one behind the other: uppers...,
-// lowers... stand in their place among inputs and outputs, and halves i hold the next parameters_per_half[i].
+// lr, step, [scale], parameters..., gradients..., m..., v... -> parameters..., m..., v...: updates one parameter, or many if
+// launching a kernel for each would cost more than the work. If `parameters_per_half` is not empty, the parameters are f32 stored
+// as halves (schema/core/halves.h), one after the other: uppers..., lowers... replace the parameters among inputs and outputs,
+// and halves i hold the next parameters_per_half[i] parameters.
 struct AdamUpdate {
   static constexpr OpInfo info{
       .name = "adam_update",
@@ -54,8 +53,8 @@ struct AdamUpdate {
       .version = 2};
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   bool decoupled = true, has_scale = false, skip_nonfinite = false;
-  std::vector<double> weight_decays;         // by parameter
-  std::vector<int64_t> parameters_per_half;  // by halves; empty: each parameter is a tensor of its own
+  std::vector<double> weight_decays;         // one per parameter
+  std::vector<int64_t> parameters_per_half;  // one per pair of halves; empty: each parameter is its own tensor
   static void fields(auto& self, auto&& visit) {
     visit("beta1", self.beta1);
     visit("beta2", self.beta2);
@@ -71,7 +70,7 @@ struct AdamUpdate {
   bool is_halved() const { return !parameters_per_half.empty(); }
   bool is_single() const { return num_parameters() == 1 && !is_halved(); }
   int num_parameters() const { return static_cast<int>(weight_decays.size()); }
-  // What holds parameters: tensors, or pairs of halves.
+  // Returns the number of holders of parameters: tensors, or pairs of halves.
   int num_holders() const {
     return is_halved() ? static_cast<int>(parameters_per_half.size()) : num_parameters();
   }
@@ -79,18 +78,18 @@ struct AdamUpdate {
     return is_halved() ? parameters_per_half[static_cast<size_t>(holder)] : 1;
   }
 
-  // Where things stand among the inputs; of halves, holder() is the upper one.
+  // Positions among the inputs; for halves, holder() is the upper half.
   int holder(int i) const { return 2 + has_scale + i; }
   int lower(int i) const { return holder(num_holders() + i); }
   int gradient(int parameter) const { return holder((is_halved() ? 2 : 1) * num_holders() + parameter); }
   int m(int parameter) const { return gradient(num_parameters() + parameter); }
   int v(int parameter) const { return m(num_parameters() + parameter); }
-  // The output with the new value of an input.
+  // Returns the output with the new value of an input.
   int output_of(int input) const { return input - holder(0) - (input < gradient(0) ? 0 : num_parameters()); }
 
   std::vector<TensorType> infer(Types in) const;
   std::vector<InPlace> in_place(Types, Types) const { return in_place(); }
-  std::vector<InPlace> in_place() const;  // everything but the gradients is written where it was read
+  std::vector<InPlace> in_place() const;  // everything except the gradients is written where it was read
 };
 
 // parameter, gradient, momentum, lr, [scale] -> parameter, momentum.
@@ -128,8 +127,7 @@ struct SumSquares : NoAttributes {
 struct ParameterAndMomentum {
   Value parameter, momentum;
 };
-// momentum_buffer is empty when options.momentum is 0. In step 1 the buffer becomes the gradient itself, as
-// in PyTorch.
+// momentum_buffer is empty if options.momentum is 0. In step 1 the buffer becomes the gradient itself, as in PyTorch.
 ParameterAndMomentum sgd_update(Value parameter, Value gradient, Value momentum_buffer, Value lr, Value step,
                                 const SgdOptions& options, Value scale = {});
 
@@ -148,8 +146,8 @@ using LionOptions = ops::LionUpdate;
 ParameterAndMomentum lion_update(Value parameter, Value gradient, Value momentum, Value lr,
                                  const LionOptions& options, Value scale = {});
 
-// sqrt of the sum of all squares, f32 scalar. `one_by_one`: each gradient is summed by a node of its own, so
-// that it need not stay in memory until the last is there.
+// Returns the square root of the sum of all squares, an f32 scalar. With `one_by_one` each gradient is summed by its own node, so
+// that it need not stay in memory until the last one is computed.
 Value global_norm(const std::vector<Value>& gradients, bool one_by_one = false);
 Value clip_scale(Value norm, double max_norm);  // min(1, max_norm / (norm + 1e-6))
 Value clip_by_value(Value gradient, double limit);

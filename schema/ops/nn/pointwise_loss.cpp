@@ -1,4 +1,4 @@
-// The losses that are compositions: cast to f32 at least, an elementwise formula, then a reduction.
+// The losses that are compositions: a cast to f32 at least, an elementwise formula, then a reduction.
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/gradient.h"
@@ -37,7 +37,7 @@ std::vector<TensorType> Bce::infer(Types in) const {
   return {in[0]};
 }
 
-// PyTorch's: (p - t) / max(p (1 - p), 1e-12), finite at 0 and 1 where the clamped logarithms are flat.
+// PyTorch's gradient, (p - t) / max(p (1 - p), 1e-12): finite at 0 and 1, where the clamped logarithms are flat.
 void Bce::grad(GradientContext& g) const {
   const Value p = g.input(0), t = g.input(1);
   if (g.wants(0)) g.set(0, g.dy() * (p - t) / maximum(p * (1.0 - p), 1e-12));
@@ -98,8 +98,8 @@ Value bce_loss(Value probabilities, Value target, Value weight, Reduction reduct
   return reduce(weighted(emit(ops::Bce{}, {p, cast(target, p.dtype())}), weight), reduction);
 }
 
-// (1 - t) softplus(x) + pos_weight t softplus(-x): two positive terms, so nothing cancels for any x. The
-// threshold is where log1p(exp(x)) rounds to x in f64 too.
+// (1 - t) softplus(x) + pos_weight t softplus(-x): two terms that are not negative, so nothing cancels for any x. Above the
+// threshold, log1p(exp(x)) rounds to x even in f64.
 Value bce_with_logits_loss(Value x, Value target, Value weight, Value pos_weight, Reduction reduction) {
   check_pair("bce_with_logits_loss", x, target);
   const Value z = wide(x), t = wide(target);

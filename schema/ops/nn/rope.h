@@ -31,7 +31,7 @@ struct Rope {
   RopeKind kind = RopeKind::kHalf;
   int64_t rotary_size = 0;  // 0: the whole head
   bool inverse = false;
-  int64_t heads = 0;  // 0: all; with fewer the rest pass through: values packed behind queries and keys
+  int64_t heads = 0;  // 0: all; otherwise only the first ones, such as queries and keys packed before values
   static void fields(auto& self, auto&& visit) {
     visit("theta", self.theta);
     visit("kind", self.kind);
@@ -45,10 +45,10 @@ struct Rope {
 
 }  // namespace ops
 
-// Rotary position embedding of x [batch, time, heads, head_size]. positions: i64[time] or [batch, time].
-// Rotates the first `rotary_size` elements of a head (0: all) of the first `heads` heads (0: all). frequencies:
-// f64[rotary_size / 2], or f64[batch, rotary_size / 2], in radians a position, in place of those of theta: what scaled
-// rotations (builder/rope_scaling.h) differ in. No gradient goes to them.
+// Rotary position embedding of x [batch, time, heads, head_size]. positions: i64[time] or [batch, time]. Rotates the first
+// `rotary_size` elements of a head (0: all) of the first `heads` heads (0: all). frequencies: f64[rotary_size / 2] or f64[batch,
+// rotary_size / 2], in radians per position; they replace those of theta, for scaled rotations (builder/rope_scaling.h), and get
+// no gradient.
 // Source: Su et al., "RoFormer: Enhanced transformer with rotary position embedding", 2021.
 Value rope(Value x, Value positions, double theta = 10000.0, RopeKind kind = RopeKind::kHalf,
            int64_t rotary_size = 0, int64_t heads = 0, Value frequencies = {});

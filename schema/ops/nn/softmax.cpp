@@ -1,4 +1,4 @@
-// Rules of the softmax family: a result is typed like its input, and a gradient needs y and dy only.
+// Rules of the softmax family: a result has the type of its input, and a gradient needs only y and dy.
 #include "schema/ops/nn/softmax.h"
 
 #include "schema/ops/gradient.h"
@@ -10,7 +10,7 @@ void check_float(const TensorType& x) {
   if (!is_float(x.dtype)) fail("softmax needs a floating-point tensor, got {}; cast it first", x.to_string());
 }
 
-// A scalar counts as one row of one element.
+// Treats a scalar as one row of one element.
 int64_t checked_axis(int64_t axis, int rank) { return normalize_axis(axis, rank == 0 ? 1 : rank); }
 
 std::vector<TensorType> infer_softmax(Types in, int64_t axis) {

@@ -1,5 +1,5 @@
-// Softmax and its relatives. Each gradient is an op of its own that reads the result y and dy once. Rows
-// whose maximum is -inf (nothing to choose from) or +inf, and rows with a NaN, become NaN, as in PyTorch.
+// Softmax and its relatives. Each gradient is its own op, which reads the result y and dy once. Rows whose maximum is -inf
+// (nothing to choose from) or +inf, and rows with a NaN, become NaN, as in PyTorch.
 #pragma once
 
 #include "schema/graph/graph.h"
@@ -46,7 +46,7 @@ struct CausalSoftmax {
   void grad(GradientContext& g) const;
 };
 
-// Of softmax, and of causal_softmax along the last axis (y is 0 where a query does not see).
+// The gradient of softmax, and of causal_softmax along the last axis (y is 0 for the keys that a query does not see).
 struct SoftmaxGrad {
   static constexpr OpInfo info{.name = "softmax_grad",
                                .doc =
@@ -84,8 +84,8 @@ struct LogSoftmaxGrad {
 
 Value softmax(Value x, int64_t axis = -1);
 Value log_softmax(Value x, int64_t axis = -1);
-// softmax(scale * x) of [..., queries, keys] where query i sees keys j <= i + (keys - queries). A query that
-// sees nothing gets NaN, as softmax over nothing does.
+// Computes softmax(scale * x) of [..., queries, keys], where query i sees keys j <= i + (keys - queries). A query that sees
+// nothing gets NaN, like a softmax over nothing.
 Value causal_softmax(Value x, double scale = 1.0);
 
 }  // namespace genesis

@@ -13,7 +13,7 @@ void check_alike(std::string_view op, Types in) {
            in[0].to_string());
 }
 
-// Half of gate and up side by side.
+// Returns the type of one half of gate and up side by side.
 TensorType half_of(std::string_view op, const TensorType& packed) {
   const Shape& shape = packed.shape;
   const auto half = shape.rank() > 0 ? shape[shape.rank() - 1].divide_exact(Dim(2)) : std::nullopt;

@@ -6,7 +6,7 @@
 namespace genesis {
 namespace ops {
 
-// Where gate and up are one operand only pairs of one size count: its gradient over it, the output over dy.
+// If gate and up are one operand, only pairs of equal size apply: the gradient may overwrite the operand, the output dy.
 inline constexpr InPlace kSwigluGradInPlace[] = {{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1},
                                                  {1, 2}, {2, 0}, {2, 1}, {2, 2}};
 
@@ -35,9 +35,9 @@ struct SwigluGrad {
 
 }  // namespace ops
 
-// silu(gate) * up; both have one shape. Source: Shazeer, "GLU variants improve transformer", 2020.
+// Computes silu(gate) * up; both have one shape. Source: Shazeer, "GLU variants improve transformer", 2020.
 Value swiglu(Value gate, Value up);
-// The same of gate and up side by side, as one product makes them: [..., 2 n] gives [..., n], gate first.
+// The same for gate and up side by side, as one product computes them: [..., 2 n] gives [..., n], gate first.
 Value packed_swiglu(Value gate_and_up);
 
 }  // namespace genesis

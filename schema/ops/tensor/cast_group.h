@@ -1,4 +1,4 @@
-// Conversion of many tensors of reals by one node, which also joins them (schema/ops/elementwise/cast.h converts one).
+// Converts many tensors of reals in one node, which also concatenates them (schema/ops/elementwise/cast.h converts one).
 #pragma once
 
 #include "schema/graph/graph.h"
@@ -7,8 +7,8 @@ namespace genesis {
 
 namespace ops {
 
-// Result i is the next parts[i] inputs, one after the other along their first axis, as `dtype`. One node
-// where starting a kernel per weight would cost more than the work.
+// Result i is the concatenation of the next parts[i] inputs along their first axis, as `dtype`. One node is used where launching
+// a kernel per weight would cost more than the work.
 struct CastGroup {
   static constexpr OpInfo info{.name = "cast_group",
                                .doc =
@@ -17,7 +17,7 @@ struct CastGroup {
                                .inputs = {1, kVariadic},
                                .precision = Precision::kFollow};
   DType dtype = DType::bf16;
-  std::vector<int64_t> parts;  // by result
+  std::vector<int64_t> parts;  // number of inputs per result
   static void fields(auto& self, auto&& visit) {
     visit("dtype", self.dtype);
     visit("parts", self.parts);
@@ -28,7 +28,7 @@ struct CastGroup {
 
 }  // namespace ops
 
-// Of each list the concatenation along axis 0, as `dtype`.
+// Returns the concatenation of each list along axis 0, as `dtype`.
 std::vector<Value> cast_group(const std::vector<std::vector<Value>>& results, DType dtype);
 
 }  // namespace genesis

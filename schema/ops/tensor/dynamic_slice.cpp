@@ -18,7 +18,7 @@ void check_scalar_index(const TensorType& start, std::string_view op) {
     fail("{} takes its start as one i32 or i64, got {}", op, start.to_string());
 }
 
-// One, or one for each row of axis 0.
+// Checks the start: one index, or one per row of axis 0.
 void check_starts(const TensorType& start, const Shape& shape, int axis) {
   const bool integer = start.dtype == DType::i32 || start.dtype == DType::i64;
   const bool per_row = axis > 0 && start.shape == Shape{shape[0]};
@@ -28,7 +28,7 @@ void check_starts(const TensorType& start, const Shape& shape, int axis) {
        start.to_string());
 }
 
-// Of x what dynamic_update_slice wrote there, zero where it wrote nothing.
+// Reads x where dynamic_update_slice wrote; zero for the elements that it did not write.
 Value read_where_written(Value x, Value update, Value start, Value length, int64_t axis) {
   const int at = normalize_axis(axis, x.rank());
   Shape along(std::vector<Dim>(static_cast<size_t>(x.rank()), Dim(1))), of_row = along;
@@ -79,7 +79,7 @@ std::vector<TensorType> DynamicUpdateSlice::infer(Types in) const {
 }
 
 Cost DynamicUpdateSlice::cost(Types in, Types) const {
-  return {.bytes = 2 * bytes_moved(in.subspan(1, 1), {})};  // in place on part of a state, as a cache grows
+  return {.bytes = 2 * bytes_moved(in.subspan(1, 1), {})};  // in place in a slice of a state, as when a cache grows
 }
 
 void DynamicUpdateSlice::grad(GradientContext& g) const {

@@ -1,4 +1,4 @@
-// Parts of tensors whose start is data: read, and written.
+// Reads and writes slices of tensors whose start is data.
 #pragma once
 
 #include "schema/graph/graph.h"
@@ -42,11 +42,12 @@ struct DynamicUpdateSlice {
 
 }  // namespace ops
 
-// The start position is data: an i32 or i64 scalar. Clamped so that the slice fits.
+// The start is data: an i32 or i64 scalar. It is clamped so that the slice fits.
 Value dynamic_slice(Value x, Value start, int64_t axis, Dim length);
-// x with `update` written at position `start` along `axis` (a KV cache append). In place where the planner
-// can. start: as above, or integers [x.dim(0)], one for each row of axis 0, along another axis. length: integers like start;
-// only the first so many elements of the update along `axis` are written. What then leaves x is an error of the run.
+// Returns x with `update` written at position `start` along `axis` (a KV cache append), in place if the planner can. start: as
+// above, or integers [x.dim(0)], one per row of axis 0, for an update along another axis. length: integers shaped like start;
+// only the first `length` elements of the update along `axis` are written. A write beyond the end of x is then an error of the
+// run.
 Value dynamic_update_slice(Value x, Value update, Value start, int64_t axis, Value length = {});
 
 }  // namespace genesis

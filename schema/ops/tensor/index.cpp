@@ -14,7 +14,7 @@ void check_index(const TensorType& index, std::string_view op) {
     fail("{} takes i32 or i64 indices, got {}", op, index.to_string());
 }
 
-// torch's rule: index is no larger than x along the axes it does not name.
+// Follows torch's rule: index must not be larger than x along any axis other than `axis`.
 void check_gather(const TensorType& x, const TensorType& index, int64_t axis, std::string_view op) {
   check_index(index, op);
   if (x.shape.rank() != index.shape.rank())
@@ -48,9 +48,9 @@ Shape with_dim(Shape shape, int64_t axis, const Dim& dim) {
   return shape;
 }
 
-// The part of `source` that `index` covers.
+// Returns the slice of `source` that `index` covers.
 Value covered(Value source, Value index) {
-  if (source.rank() != index.rank()) return source;  // refused by the op's rule
+  if (source.rank() != index.rank()) return source;  // the op's rule reports the error
   for (int i = 0; i < source.rank(); ++i) source = narrow(source, i, 0, index.shape()[i]);
   return source;
 }
@@ -75,7 +75,7 @@ std::vector<TensorType> Scatter::infer(Types in) const {
   return {in[0]};
 }
 
-// Where several sources go to one place, only the last one is seen in the result.
+// If several sources are written to one place, only the last one appears in the result and gets a gradient.
 void Scatter::grad(GradientContext& g) const {
   const Value index = g.input(1), dy = g.dy();
   if (g.wants(0)) g.set(0, scatter(dy, axis, index, full(g.graph(), index.shape(), 0, dy.dtype())));
@@ -153,7 +153,7 @@ void Embedding::grad(GradientContext& g) const {
   g.set(1, emit(back, {g.input(0), g.dy()}));
 }
 
-// Linear in dy: row i of the gradient goes back to where it came from.
+// The op is linear in dy: row i of the gradient goes back to the row of dy that it came from.
 void EmbeddingGrad::grad(GradientContext& g) const {
   if (!g.wants(1)) return;
   const Value rows_of_dy = emit(Embedding{-1, part}, {g.input(0), g.dy()});

@@ -1,5 +1,5 @@
-// Reading and writing by index. Indices are i32 or i64; an index out of range is reported by the run as an
-// error that names the node (gather, scatter, index_select, embedding, class targets).
+// Reading and writing by index. Indices are i32 or i64; if one is out of range, the run gives an error that names the node
+// (gather, scatter, index_select, embedding, class targets).
 #pragma once
 
 #include "schema/graph/graph.h"
@@ -54,7 +54,7 @@ struct IndexSelect : Along {
   void grad(GradientContext& g) const;
 };
 
-// x may be a part of what ranks share (`part`); indices then are those of the whole.
+// x may be one rank's range of a shared tensor (`part`); indices then count in the whole tensor.
 struct IndexAdd : Along {
   static constexpr OpInfo info{
       .name = "index_add",
@@ -74,8 +74,8 @@ struct IndexAdd : Along {
   void grad(GradientContext& g) const;
 };
 
-// The weight may be a part of a table that ranks share (`part`): indices and padding_idx are those of the table, and what
-// the ranks give adds up to its rows.
+// The weight may be one rank's range of a shared table (`part`): indices and padding_idx then count in the whole table, and the
+// results of all ranks add up to its rows.
 struct Embedding {
   static constexpr OpInfo info{
       .name = "embedding",
@@ -122,9 +122,9 @@ struct EmbeddingGrad {
 Value gather(Value x, int64_t axis, Value index);
 Value scatter(Value x, int64_t axis, Value index, Value source);      // the last write in index order wins
 Value scatter_add(Value x, int64_t axis, Value index, Value source);  // summed in index order
-Value index_select(Value x, int64_t axis, Value index);               // index 1-d
+Value index_select(Value x, int64_t axis, Value index);               // index is 1-d
 Value index_add(Value x, int64_t axis, Value index, Value source);    // summed in index order
-// Rows of weight [num_embeddings, dim].
+// Returns rows of weight [num_embeddings, dim].
 Value embedding(Value indices, Value weight, int64_t padding_idx = -1);
 
 }  // namespace genesis

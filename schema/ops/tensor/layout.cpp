@@ -9,7 +9,7 @@
 namespace genesis {
 namespace {
 
-// Normalised axes in the order given. Throws Error when one is named twice.
+// Returns the axes as non-negative numbers in the given order. Throws Error if one is named twice.
 std::vector<int64_t> distinct_axes(const std::vector<int64_t>& axes, int rank) {
   std::vector<int64_t> result;
   for (int64_t axis : axes) {
@@ -32,7 +32,7 @@ bool is_identity(const std::vector<int64_t>& axes) {
   return true;
 }
 
-// Sizes [outer, size of axis, inner] of x around `axis`.
+// Returns the sizes [outer, size of axis, inner] of x around `axis`.
 Shape around(const Shape& shape, int axis) {
   Dim outer(1), inner(1);
   for (int i = 0; i < axis; ++i) outer = outer * shape[i];
@@ -40,7 +40,7 @@ Shape around(const Shape& shape, int axis) {
   return {outer, shape[axis], inner};
 }
 
-// [a, b, c] -> [a, repeats, b, c] by repetition, then reshaped to `shape`.
+// Repeats x [outer, inner] to [outer, repeats, inner], then reshapes it to `shape`.
 Value repeat_between(Value x, const Dim& outer, int64_t repeats, const Dim& inner, const Shape& shape) {
   return reshape(expand(reshape(x, {outer, 1, inner}), {outer, repeats, inner}), shape);
 }
@@ -61,7 +61,7 @@ std::vector<TensorType> Expand::infer(Types in) const {
 
 void Expand::grad(GradientContext& g) const { g.set(0, g.dy()); }
 
-// Where nothing is repeated.
+// The result is a view if nothing is repeated.
 std::optional<int64_t> Expand::view_offset(Types in) const {
   return in[0].shape.numel() == shape.numel() ? std::optional<int64_t>(0) : std::nullopt;
 }
@@ -81,7 +81,7 @@ void Permute::grad(GradientContext& g) const {
   g.set(0, permute(g.dy(), inverse(distinct_axes(axes, g.input(0).rank()))));
 }
 
-// Where only axes of size 1 move past others.
+// The result is a view if only axes of size 1 change their place.
 std::optional<int64_t> Permute::view_offset(Types in) const {
   int64_t last = -1;
   for (int64_t axis : distinct_axes(axes, in[0].shape.rank())) {
@@ -156,13 +156,13 @@ Value flip(Value x, std::vector<int64_t> axes) {
 }
 
 Value roll(Value x, std::vector<int64_t> shifts, std::vector<int64_t> axes) {
-  if (axes.empty() && shifts.size() == 1)  // of the flattened tensor, as torch.roll
+  if (axes.empty() && shifts.size() == 1)  // rolls the flattened tensor, as torch.roll does
     return reshape(roll(reshape(x, {x.shape().numel()}), std::move(shifts), {0}), x.shape());
   for (int64_t& axis : axes) axis = normalize_axis(axis, x.rank());
   return emit(ops::Roll{std::move(shifts), std::move(axes)}, {x});
 }
 
-// From the last axis to the first, each as a repetition in the middle of three axes.
+// Repeats axis by axis from the last to the first; each repetition is an expansion between two axes.
 Value tile(Value x, std::vector<int64_t> repeats) {
   while (static_cast<int>(repeats.size()) < x.rank()) repeats.insert(repeats.begin(), 1);
   while (x.rank() < static_cast<int>(repeats.size())) x = unsqueeze(x, 0);

@@ -48,7 +48,7 @@ struct Roll {
   void grad(GradientContext& g) const;
 };
 
-// Of the last two axes. Element (i, j) stays where j - i <= diagonal (lower) or j - i >= diagonal (upper).
+// A triangle of the last two axes: element (i, j) is kept if j - i <= diagonal (lower) or j - i >= diagonal (upper).
 struct Triangle {
   int64_t diagonal = 0;
   static void fields(auto& self, auto&& visit) { visit("diagonal", self.diagonal); }
@@ -75,7 +75,7 @@ struct Triu : Triangle {
 
 Value permute(Value x, std::vector<int64_t> axes);
 Value transpose(Value x, int64_t axis_a = -2, int64_t axis_b = -1);
-Value expand(Value x, Shape shape);  // broadcast to `shape`, aligned right
+Value expand(Value x, Shape shape);  // broadcasts x to `shape`, aligned right
 Value flip(Value x, std::vector<int64_t> axes);
 Value roll(Value x, std::vector<int64_t> shifts, std::vector<int64_t> axes);
 Value tile(Value x, std::vector<int64_t> repeats);

@@ -25,7 +25,7 @@ Shape without_last(const TensorType& x, std::string_view op) {
   return Shape(std::move(dims));
 }
 
-// {seed, step} of all rows, or of each.
+// Checks {seed, step} for all rows, or for each row.
 void check_rng_of_rows(const TensorType& rng, const Shape& rows) {
   std::vector<Dim> of_rows = {2};
   for (const Dim& dim : rows.dims()) of_rows.push_back(dim);
@@ -83,7 +83,7 @@ std::vector<TensorType> Bernoulli::infer(Types in) const {
   return {in[1]};
 }
 
-void Bernoulli::grad(GradientContext&) const {}  // the result does not move with the probability
+void Bernoulli::grad(GradientContext&) const {}  // zero: the result is a step function of the probability
 
 std::vector<TensorType> Multinomial::infer(Types in) const {
   check_rng(in[0]);

@@ -1,12 +1,10 @@
-// Counter-based random numbers (schema/core/philox.h). The RNG state is i64[2] {seed, step}, a model state of role
-// kRandom; each random node owns a stream number, so element i of a node's result is a pure function of
-// (seed, step, stream, i): the same bits on every device, with any number of threads, at replay and
-// rematerialisation.
+// Counter-based random numbers (schema/core/philox.h). The RNG state is i64[2] {seed, step}, a model state of role kRandom. Each
+// random node has its own stream number, so element i of a node's result is a pure function of (seed, step, stream, i): it is the
+// same on every device, with any number of threads, and when it is replayed or rematerialized.
 //
-// The author functions give a node the number after the greatest stream of its graph. It is an attribute, so
-// it survives every rewrite; a copy of a node draws the same numbers on purpose (the gradient of dropout is
-// dropout with the same stream). Work that runs the same nodes several times in one step must move the state
-// on with rng_next.
+// The author functions give a node the number after the greatest stream of its graph. The number is an attribute, so it survives
+// every rewrite; a copy of a node draws the same numbers on purpose (the gradient of dropout is dropout with the same stream).
+// Code that runs the same nodes several times in one step must advance the state with rng_next.
 #pragma once
 
 #include "schema/graph/graph.h"
@@ -14,10 +12,10 @@
 namespace genesis {
 namespace ops {
 
-// Element i takes word i % 4 of Philox block i / 4. A normal number takes two words and so stands for a pair:
-// elements 2j and 2j + 1 are the cosine and the sine of words 2j and 2j + 1. Uniform f64 and integers from a
-// range above 2^32 take 64 bits: words 2 (i % 2) and 2 (i % 2) + 1 of block i / 2. Normal f64 are the f32
-// ones.
+// Common attributes of nodes that draw a tensor. Element i takes word i % 4 of Philox block i / 4. A normal number takes two
+// words, so normal numbers come in pairs: elements 2j and 2j + 1 are the cosine and the sine of words 2j and 2j + 1. Uniform f64,
+// and integers from a range above 2^32, take 64 bits: words 2 (i % 2) and 2 (i % 2) + 1 of block i / 2. Normal f64 numbers are
+// the f32 ones.
 struct Draw {
   Shape shape;
   DType dtype = DType::f32;
@@ -86,8 +84,8 @@ struct Multinomial {
   std::vector<TensorType> infer(Types in) const;
 };
 
-// Inputs: rng, x. Its gradient is itself, with the same stream, applied to dy. `first`: which element x begins with of the
-// tensor that it is a part of, a multiple of 4: a part loses what it would lose in the whole.
+// Inputs: rng, x. Its gradient is dropout with the same stream, applied to dy. If x is a slice of a tensor, `first` is the index
+// of its first element in that tensor, a multiple of 4: the slice then loses the same elements as in the whole tensor.
 struct Dropout {
   static constexpr OpInfo info{.name = "dropout",
                                .doc = "0 with probability `p`, else x / (1 - p).",
@@ -105,12 +103,12 @@ struct Dropout {
   void grad(GradientContext& g) const;
 };
 
-// Inputs: rng, logits and, where they are data, temperature, top_k, top_p and min_p (which files of before have not), which
-// then replace the attributes. A logit that is NaN is reported by the run.
+// Inputs: rng, logits and, if the settings are data, temperature, top_k, top_p and min_p, which then replace the attributes.
+// (Older files lack min_p.) If a logit is NaN, the run gives an error.
 //
-// rng i64[2, rows...], beside i64[2]: seeds and steps of the rows of logits [rows..., vocab]. A row then draws by its own
-// {seed, step} what it draws by i64[2] as the only row, whatever stands beside it. Settings that are data are one of
-// each kind, or [rows...].
+// rng may also be i64[2, rows...] with a seed and a step for each row of logits [rows..., vocab]. A row then draws by its own
+// {seed, step} the same index as it would as the only row with i64[2], independently of the rows beside it. A setting that is
+// data is one number for all rows, or [rows...].
 struct SampleLogits {
   static constexpr OpInfo info{
       .name = "sample_logits",
@@ -145,25 +143,25 @@ struct RngNext : NoAttributes {
 
 Value rand(Value rng, Shape shape, DType dtype = DType::f32);   // uniform in [0, 1)
 Value randn(Value rng, Shape shape, DType dtype = DType::f32);  // standard normal
-Value randint(Value rng, Shape shape, int64_t low, int64_t high, DType dtype = DType::i64);  // in [low, high)
+Value randint(Value rng, Shape shape, int64_t low, int64_t high, DType dtype = DType::i64);  // uniform in [low, high)
 Value bernoulli(Value rng, Value probability);  // 0 or 1 in probability's dtype
-// `num_samples` indices for each row of the last axis, i64; sample_logits() is for tokens of a language model. Weights need
-// not sum to 1; without replacement no index comes twice.
+// Draws `num_samples` indices for each row of the last axis, i64. (For tokens of a language model use sample_logits().) Weights
+// need not sum to 1; without replacement no index is drawn twice.
 Value multinomial(Value rng, Value weights, int64_t num_samples, bool replacement = false);
-Value dropout(Value rng, Value x, double p);  // zero with probability p, else x / (1 - p)
+Value dropout(Value rng, Value x, double p);  // 0 with probability p, otherwise x / (1 - p)
 
-// One token per row of logits [..., vocab] -> i64 [...]; rng is i64[2], or i64[2, ...] with a seed and a step for each
-// row, which then draws what it draws alone: temperature, then top-k (0: off), then top-p (1:
-// off), then min-p (0: off). Temperature 0 is argmax. Top-p keeps the fewest most probable tokens whose
-// probabilities sum to p or more; min-p those whose probability is at least p times that of the likeliest (Nguyen and
-// others, "Turning Up the Heat: Min-p Sampling", 2024).
-using SampleOptions = ops::SampleLogits;  // the stream is the graph's next
+// Draws one token per row of logits [..., vocab] -> i64 [...]. rng is i64[2], or i64[2, ...] with a seed and a step for each row,
+// which then draws the same as it would alone. Applies temperature, then top-k (0: off), then top-p (1: off), then min-p (0:
+// off). Temperature 0 is argmax. Top-p keeps the smallest set of most probable tokens whose probabilities sum to p or more; min-p
+// keeps tokens whose probability is at least p times that of the most probable one (Nguyen et al., "Turning Up the Heat: Min-p
+// Sampling", 2024).
+using SampleOptions = ops::SampleLogits;  // `stream` is ignored: the node gets the graph's next one
 Value sample_logits(Value rng, Value logits, const SampleOptions& options = {});
-// The same with the numbers as run-time data, one for all rows or one for each: f32, i64, f32, f32. Without min_p it is
-// off.
+// The same with settings that are run-time data (f32, i64, f32, f32), one number for all rows or one per row. An empty min_p
+// turns min-p off.
 Value sample_logits(Value rng, Value logits, Value temperature, Value top_k, Value top_p, Value min_p = {});
 
-// The state for the next run: step + 1. Declare it as the update of the RNG state.
+// Returns the state for the next run: step + 1. Declare it as the update of the RNG state.
 Value rng_next(Value rng);
 
 }  // namespace genesis

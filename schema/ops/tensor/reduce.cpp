@@ -57,15 +57,15 @@ void check_not_empty(const TensorType& x, const Dim& count, std::string_view op)
 
 DType sum_dtype(DType dtype) { return is_float(dtype) ? dtype : DType::i64; }
 
-// A result of the reduction with its axes back, as size 1.
+// Returns the result of a reduction with the reduced axes restored as size 1.
 Value kept(Value y, const Shape& shape, const Axes& axes) {
   return reshape(y, reduced_shape(shape, axes, true));
 }
 
-// dy of a reduction, spread over the shape of its input.
+// Returns dy of a reduction, broadcast to the shape of its input.
 Value spread(Value dy, const Shape& shape, const Axes& axes) { return expand(kept(dy, shape, axes), shape); }
 
-// Small values that a count divides: in f32, since a low-precision type cannot hold large counts.
+// Casts low precision to f32 before a division by a count, because a low-precision type cannot hold large counts.
 Value widened(Value x) { return is_low_precision(x.dtype()) ? cast(x, DType::f32) : x; }
 
 Value count_like(Value like, const Dim& count) {
@@ -73,7 +73,7 @@ Value count_like(Value like, const Dim& count) {
   return dim_value(*like.graph, count, like.dtype());
 }
 
-// Shared evenly by the elements that equal the result.
+// Shares dy evenly among the elements that equal the result.
 void grad_of_extreme(GradientContext& g, const Axes& axes) {
   const Value x = g.input(0), dy = kept(g.dy(), x.shape(), axes);
   const Value chosen = eq(x, kept(g.output(), x.shape(), axes));
@@ -81,7 +81,7 @@ void grad_of_extreme(GradientContext& g, const Axes& axes) {
   g.set(0, cast(chosen, x.dtype()) * share);
 }
 
-// The axes as every reduction writes them, so that equal reductions look equal.
+// Returns the axes in the form in which every reduction writes them, so that equal reductions have equal attributes.
 ops::OverAxes over(Value x, const Axes& axes, bool keep_dims) {
   const std::vector<int> sorted = normalize_axes(axes, x.rank());
   return {Axes(sorted.begin(), sorted.end()), keep_dims};
@@ -120,8 +120,8 @@ void Mean::grad(GradientContext& g) const {
 
 std::vector<TensorType> Prod::infer(Types in) const { return reduced(in[0], *this, sum_dtype(in[0].dtype)); }
 
-// dx is the product of the others: product / x without zeros; with one zero only it gets the product of the
-// rest; with more, nobody gets anything.
+// dx is the product of the other elements: product / x without zeros. With exactly one zero, only that zero gets a gradient, the
+// product of the rest; with more zeros, all gradients are 0.
 void Prod::grad(GradientContext& g) const {
   const Value x = g.input(0), dy = kept(g.dy(), x.shape(), axes);
   const Value zero = eq(x, scalar_like(x, 0.0));
@@ -156,7 +156,7 @@ std::vector<TensorType> LogSumExp::infer(Types in) const {
   return reduced(in[0], *this, in[0].dtype);
 }
 
-// dx = dy * exp(x - y). A row of nothing but -inf gets zeros.
+// dx = dy * exp(x - y). A row that contains only -inf gets zeros.
 void LogSumExp::grad(GradientContext& g) const {
   const Shape shape = g.input(0).shape();
   const Value x = widened(g.input(0)), y = widened(kept(g.output(), shape, axes));
@@ -184,7 +184,7 @@ std::vector<TensorType> Std::infer(Types in) const {
   return reduced(in[0], *this, in[0].dtype);
 }
 
-// dx = dy * (x - mean) / ((n - correction) std), and 0 where std is 0.
+// dx = dy * (x - mean) / ((n - correction) std), and 0 if std is 0.
 void Std::grad(GradientContext& g) const {
   const Value x = widened(g.input(0)), dy = widened(kept(g.dy(), x.shape(), axes));
   const Value y = widened(kept(g.output(), x.shape(), axes));

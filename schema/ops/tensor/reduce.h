@@ -1,6 +1,6 @@
-// Reductions. `axes` empty means all axes; `keep_dims` keeps them with size 1. Sums of integers and bools are
-// i64; low precision accumulates in f32. The order of summation is fixed by the shape alone. The author
-// functions write the axes out: sorted, not negative.
+// Reductions. Empty `axes` means all axes; `keep_dims` keeps them with size 1. Sums of integers and bools are i64; low precision
+// accumulates in f32. Only the shape determines the order of summation. The author functions write the axes out: sorted, not
+// negative.
 #pragma once
 
 #include "schema/graph/graph.h"
@@ -11,7 +11,7 @@ using Axes = std::vector<int64_t>;
 
 namespace ops {
 
-// What most reductions have; the ops differ in their rules.
+// Common attributes of most reductions.
 struct OverAxes {
   Axes axes;
   bool keep_dims = false;
@@ -79,7 +79,7 @@ struct LogSumExp : OverAxes {
   void grad(GradientContext& g) const;
 };
 
-// Var and Std divide by max(0, n - correction).
+// Common attributes of Var and Std, which divide by max(0, n - correction).
 struct Moment : OverAxes {
   int64_t correction = 1;
   static void fields(auto& self, auto&& visit) {
@@ -143,16 +143,16 @@ struct CumSum {
 
 }  // namespace ops
 
-// Which axes a list names: sorted, not negative, without repeats; an empty list names all. Throws Error.
+// Returns the axes that a list names: sorted, not negative; an empty list names all axes. Throws Error for repeats.
 std::vector<int> normalize_axes(const Axes& axes, int rank);
 
 Value sum(Value x, Axes axes = {}, bool keep_dims = false);
-Value mean(Value x, Axes axes = {}, bool keep_dims = false);  // of reals
+Value mean(Value x, Axes axes = {}, bool keep_dims = false);  // reals only
 Value prod(Value x, Axes axes = {}, bool keep_dims = false);
 Value max(Value x, Axes axes = {},
-          bool keep_dims = false);  // NaN wins; gradient shared evenly by ties (torch.amax)
+          bool keep_dims = false);  // NaN if any element is NaN; ties share the gradient evenly (torch.amax)
 Value min(Value x, Axes axes = {}, bool keep_dims = false);
-Value argmax(Value x, int64_t axis = -1, bool keep_dims = false);  // i64; first of equals
+Value argmax(Value x, int64_t axis = -1, bool keep_dims = false);  // i64; the first of equal elements
 Value argmin(Value x, int64_t axis = -1, bool keep_dims = false);
 Value var(Value x, Axes axes = {}, int64_t correction = 1, bool keep_dims = false);
 Value stddev(Value x, Axes axes = {}, int64_t correction = 1, bool keep_dims = false);

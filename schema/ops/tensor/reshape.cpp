@@ -5,7 +5,7 @@
 namespace genesis {
 namespace {
 
-// Replaces the one -1 in `shape` by what the number of elements leaves for it.
+// Replaces the only -1 in `shape` by the size that the number of elements implies.
 Shape resolve(const Shape& from, Shape shape) {
   int unknown = -1;
   Dim known(1);

@@ -1,5 +1,4 @@
-// Ops that only rename the axes of dense memory: their results are views. Used by authors and by gradient
-// rules.
+// Ops that only change the axes of dense memory, so their results are views.
 #pragma once
 
 #include "schema/graph/graph.h"

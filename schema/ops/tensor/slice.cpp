@@ -22,7 +22,7 @@ Value strided(Value x, int axis, const Dim& start, const Dim& length, int64_t st
   return emit(ops::Slice{axis, {start}, {length}, step}, {x});
 }
 
-// Python's rules for a known size.
+// Follows Python's rules for a known size.
 Value slice_known(Value x, int axis, int64_t size, int64_t start, int64_t end, int64_t step) {
   const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
   const auto clamp = [&](int64_t at) { return std::clamp(at < 0 ? at + size : at, low, high); };
@@ -32,7 +32,7 @@ Value slice_known(Value x, int axis, int64_t size, int64_t start, int64_t end, i
   return strided(x, axis, length == 0 ? 0 : first, length, step);
 }
 
-// Bounds that cannot be clamped; they are checked when the size is known.
+// Slices an axis of symbolic size. The bounds cannot be clamped; they are checked when the size is known.
 Value slice_symbolic(Value x, int axis, const Dim& size, int64_t start, int64_t end, int64_t step) {
   const auto place = [&](int64_t at) { return at < 0 ? size + Dim(at) : Dim(at); };
   const Dim first = step < 0 && start == kToEnd ? size - Dim(1) : place(start);
@@ -46,7 +46,7 @@ Value slice_symbolic(Value x, int axis, const Dim& size, int64_t start, int64_t 
   return strided(x, axis, first, *length, step);
 }
 
-// `before` elements in front and `after` behind along `axis`, taken from x itself.
+// Pads with `before` elements in front and `after` behind along `axis`, taken from x itself.
 Value pad_from_itself(Value x, int axis, int64_t before, int64_t after, PadMode mode) {
   if (before < 0 || after < 0)
     fail("only constant padding takes negative amounts, got {} and {}", before, after);
@@ -219,14 +219,13 @@ Value stack(const std::vector<Value>& xs, int64_t axis) {
   return concat(parts, at);
 }
 
-// Parts along the leading axis are views; elsewhere one op gives them all, so that its gradient is one
-// concat.
+// Slices along the leading axis are views. Along other axes one op returns them all, so that its gradient is one concat.
 std::vector<Value> split(Value x, const std::vector<int64_t>& sizes, int64_t axis) {
   const int at = normalize_axis(axis, x.rank());
   const auto is_one = [](const Dim& dim) { return dim == Dim(1); };
   if (sizes.size() > 1 && !std::all_of(x.shape().begin(), x.shape().begin() + at, is_one))
     return emit_node(ops::Split{at, sizes}, {x});
-  ops::Split{at, sizes}.infer(std::vector<TensorType>{x.type()});  // checks the sum
+  ops::Split{at, sizes}.infer(std::vector<TensorType>{x.type()});  // checks the sum of the sizes
   std::vector<Value> parts;
   int64_t start = 0;
   for (int64_t size : sizes) {

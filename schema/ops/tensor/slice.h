@@ -1,4 +1,4 @@
-// Parts of tensors and tensors of parts. Parts whose start is data: schema/ops/tensor/dynamic_slice.h.
+// Slices of tensors, and tensors joined from others. schema/ops/tensor/dynamic_slice.h has slices whose start is data.
 #pragma once
 
 #include <limits>
@@ -13,8 +13,8 @@ enum class PadMode : uint8_t { kConstant, kReflect, kReplicate, kCircular };
 
 namespace ops {
 
-// Bounds are resolved: 0 <= start, and every element taken lies inside. Shapes of rank 1 hold what may be
-// symbolic.
+// Bounds are resolved: 0 <= start, and every element taken lies inside. start and length are Shapes of rank 1, because they may
+// be symbolic.
 struct Slice {
   static constexpr OpInfo info{
       .name = "slice",
@@ -35,7 +35,7 @@ struct Slice {
   std::optional<int64_t> view_offset(Types in) const;
 };
 
-// The gradient of slice: zeros of size `size[0]` along `axis` with x written where slice would read.
+// The gradient of slice: zeros of size `size[0]` along `axis`, with x written where slice would read.
 struct Unslice {
   static constexpr OpInfo info{.name = "unslice",
                                .doc = "Zeros with x at `start[0]` in steps of `step` along `axis`.",
@@ -77,7 +77,7 @@ struct Split {
   void grad(GradientContext& g) const;
 };
 
-// One amount per axis; negative amounts cut off.
+// One amount per axis; negative amounts crop.
 struct Pad {
   static constexpr OpInfo info{.name = "pad",
                                .doc = "x with `value` around it; negative amounts cut off.",
@@ -95,19 +95,17 @@ struct Pad {
 
 }  // namespace ops
 
-// x[start:end:step] along `axis` with Python's rules for negative and out-of-range bounds; step may be
-// negative (kToEnd then means "past the first element"). Along a symbolic axis bounds cannot be clamped: they
-// must fit when the symbol is bound.
+// Returns x[start:end:step] along `axis` with Python's rules for negative and out-of-range bounds. step may be negative (kToEnd
+// then means "past the first element"). Along a symbolic axis bounds cannot be clamped: they must fit when the symbol is bound.
 Value slice(Value x, int64_t axis, int64_t start, int64_t end = kToEnd, int64_t step = 1);
-// `length` elements along `axis` from `start`, where sizes may be symbolic: narrow(x, 0, 0, batch).
+// Returns `length` elements along `axis` from `start`; sizes may be symbolic: narrow(x, 0, 0, batch).
 Value narrow(Value x, int64_t axis, Dim start, Dim length);
 Value select(Value x, int64_t axis, int64_t index);  // removes the axis
 Value concat(const std::vector<Value>& xs, int64_t axis);
 Value stack(const std::vector<Value>& xs, int64_t axis = 0);
 std::vector<Value> split(Value x, const std::vector<int64_t>& sizes, int64_t axis);
-std::vector<Value> chunk(Value x, int64_t chunks, int64_t axis);  // equal parts
-// One amount per axis. Reflect leaves the edge out (torch); only kConstant takes negative amounts and a
-// value.
+std::vector<Value> chunk(Value x, int64_t chunks, int64_t axis);  // equal sizes
+// Pads by one amount per axis. kReflect leaves out the edge (as torch does); only kConstant takes negative amounts and a value.
 Value pad(Value x, std::vector<int64_t> before, std::vector<int64_t> after, double value = 0,
           PadMode mode = PadMode::kConstant);
 }  // namespace genesis

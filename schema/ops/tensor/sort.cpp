@@ -11,7 +11,7 @@ namespace {
 
 int axis_of(const TensorType& x, int64_t axis) { return normalize_axis(axis, std::max(x.shape.rank(), 1)); }
 
-// Each result goes back to where it came from.
+// The gradient of each result goes back to the element that it came from.
 void grad_of_order(GradientContext& g, int64_t axis) {
   if (!g.dy(0)) return;
   if (g.input(0).rank() == 0) return g.set(0, g.dy(0));
@@ -33,7 +33,7 @@ std::vector<TensorType> TopK::infer(Types in) const {
   Shape shape = in[0].shape;
   const int at = axis_of(in[0], axis);
   const Dim size = shape.rank() == 0 ? Dim(1) : shape[at];
-  // A scalar is one element of its own result: none of it cannot be asked for.
+  // The result of a scalar always has its one element, so k = 0 cannot be requested.
   const int64_t least = shape.rank() == 0 ? 1 : 0;
   if (k < least || (size.is_constant() && k > size.value()))
     fail("topk wants {} elements of axis {} of {}", k, at, in[0].to_string());

@@ -1,5 +1,4 @@
-// Order of elements along an axis. All are stable: equal elements keep their order; NaN counts as the
-// greatest.
+// Ops that order elements along an axis. All are stable: equal elements keep their order. NaN counts as the greatest.
 #pragma once
 
 #include "schema/graph/graph.h"
