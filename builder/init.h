@@ -24,7 +24,8 @@ enum class Kind : uint8_t {
 // Describes the initial values of a tensor; make() turns it into numbers.
 struct Init {
   Kind kind = Kind::kConstant;
-  double a = 0, b = 0;  // constant: value · uniform: low, high · normal: mean, std · xavier: gain · kaiming: negative slope
+  double a = 0, b = 0;  // constant: value · uniform: low, high · normal: mean, std · xavier: gain · kaiming:
+                        // negative slope
   double low = 0, high = 0;  // trunc_normal: bounds
 };
 

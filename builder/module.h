@@ -4,7 +4,7 @@
 //    public:
 //     Block(const Scope& scope, int64_t size) : Module(scope), norm_(scope / "norm", size), fc_(scope / "fc", size, size) {}
 //     Value forward(Value x) const { return x + fc_(norm_(x)); }
-// 
+//
 //    private:
 //     nn::RMSNorm norm_;
 //     nn::Linear fc_;

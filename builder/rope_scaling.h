@@ -10,11 +10,13 @@ namespace genesis::nn {
 
 enum class RopeScalingKind : uint8_t {
   kNone,     // theta^(-2i / rotary_size)
-  kLinear,   // all divided by `factor` (Chen et al., "Extending context window of large language models via positional
-             // interpolation", 2023)
+  kLinear,   // all divided by `factor` (Chen et al., "Extending context window of large language models via
+             // positional interpolation", 2023)
   kDynamic,  // theta grows with the text's length beyond `original_positions` ("NTK-aware" scaling, 2023)
-  kLlama3,   // low frequencies divided by `factor`, high ones unchanged (Grattafiori et al., "The Llama 3 herd of models", 2024)
-  kYarn,     // a ramp between both (Peng et al., "YaRN: efficient context window extension of large language models", 2023)
+  kLlama3,   // low frequencies divided by `factor`, high ones unchanged (Grattafiori et al., "The Llama 3
+             // herd of models", 2024)
+  kYarn,     // a ramp between both (Peng et al., "YaRN: efficient context window extension of large language
+             // models", 2023)
   kProportional,  // the first `proportion` of the pairs divided by `factor`; the others do not rotate
 };
 
@@ -34,7 +36,7 @@ struct RopeScaling {
   double factor = 1;
   int64_t original_positions = 0;  // dynamic, llama3, yarn: length of the texts the model was trained on
   double low_freq_factor = 1,
-         high_freq_factor = 4;           // llama3: the ramp lies between these numbers of turns per original_positions
+         high_freq_factor = 4;           // llama3: the ramp lies between these turns per original_positions
   double beta_fast = 32, beta_slow = 1;  // yarn: the same, high end first
   bool truncate = true;                  // yarn: round the ends of the ramp to whole pairs
   double attention_factor = 1;           // yarn: factor of the cosines and sines

@@ -62,7 +62,7 @@ Parameter Scope::add(State state, const init::Init& init) const {
       fail("state '{}' has shape {}: sizes cannot be negative", state.name, state.type.shape.to_string());
   if (state.type.shape.is_constant() && init.kind != init::Kind::kUnset && !init::Undrawn::here())
     state.initial = init::make(init, state.type, seed_, state.name);
-  return {model_, model_->add_state(std::move(state))};  // throws Error naming the state if a size is symbolic
+  return {model_, model_->add_state(std::move(state))};  // throws Error naming the state with symbolic sizes
 }
 
 Parameter Scope::parameter(const std::string& name, Shape shape, const init::Init& init) const {

@@ -18,7 +18,7 @@ struct Parameter {
   explicit operator bool() const { return index >= 0; }
   Value in(Graph& graph) const;  // its value in a graph; throws Error if the graph belongs to another model
   const State& state() const { return model->state(index); }
-  const std::string& name() const { return state().name; }  // full name from the root: "layers.0.q_proj.weight"
+  const std::string& name() const { return state().name; }  // the full name: "layers.0.q_proj.weight"
   const TensorType& type() const { return state().type; }
   void set_trainable(bool trainable) const { model->set_trainable(index, trainable); }
 };

@@ -7,7 +7,7 @@
 namespace genesis {
 namespace {
 
-constexpr int64_t kGrain = 1 << 18;  // elements that one thread draws at a time, some milliseconds of work; a multiple of four
+constexpr int64_t kGrain = 1 << 18;  // elements that one thread draws at a time; a multiple of four
 
 // Calls fill(block, values) for each group of up to four elements, on all cores. An element depends only on its index.
 template <class Fill>

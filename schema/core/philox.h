@@ -99,7 +99,8 @@ GENESIS_HOST_DEVICE inline NormalPair polar(float r, float t) {
   c = 0.041666667f - rounded_product(z, c);
   c = 0.5f - rounded_product(z, c);
   c = 1.0f - rounded_product(z, c);
-  const float a = quadrant & 1 ? s : c, b = quadrant & 1 ? c : s;  // cosine and sine of the angle from the quadrant's axis
+  // Cosine and sine of the angle from the quadrant's axis.
+  const float a = quadrant & 1 ? s : c, b = quadrant & 1 ? c : s;
   return {r * ((quadrant + 1) & 2 ? -a : a), r * (quadrant & 2 ? -b : b)};
 }
 

@@ -14,12 +14,12 @@
 namespace genesis {
 
 // Describes one part of a format: a tensor with one element for every `values_each` values along the last axis. `values_each` is
-// 1 for halves and q8 quants, and 32 for the scale that a block of 32 shares.
+// 1 for halves and q8 quants, 2 for q4 quants, and 32 for the scale that a block of 32 shares.
 struct FormatPart {
   std::string_view suffix;  // appended to the state's name: ".upper"
   DType dtype;
   int64_t values_each = 1;
-  bool is_rounded = false;  // the part is the values rounded to its dtype, for readers that need no more precision
+  bool is_rounded = false;  // the part is the values rounded to its dtype, a less precise copy of them
 };
 
 struct StateFormat {
@@ -31,7 +31,7 @@ struct StateFormat {
   DType meant;                    // dtype of the values
   std::vector<FormatPart> parts;  // at most kMaxParts
   int64_t block = 1;              // values that are encoded together; `count` below is a multiple of it
-  int64_t values_apart = 1;       // each member of a group begins at a multiple of it, which aligns every part to 16 bytes
+  int64_t values_apart = 1;       // each group member begins at a multiple, which aligns parts to 16 bytes
   void (*encode)(const std::byte* values, int64_t count, const Parts& parts);
   void (*decode)(const ConstParts& parts, int64_t count, std::byte* values);
   // Returns the index of the first value that the format cannot hold, -1 if it can hold all. Null: the format holds every value.

@@ -13,7 +13,7 @@
 namespace genesis {
 
 enum class Verify : uint8_t {
-  kHeader,  // checks the hash of header and graph; reads no weights, so opening takes no longer for large files
+  kHeader,  // checks the hash of header and graph; reads no weights, so opening large files is fast
   kFull,    // also checks the hash of every segment; reads the whole file
 };
 

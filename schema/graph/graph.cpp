@@ -142,7 +142,7 @@ bool is_made_from(const Graph& graph, ValueId value, ValueId source) {
     const ValueId at = open.back();
     open.pop_back();
     if (at == source) return true;
-    if (graph.value(at).kind != ValueKind::kNode || at < source) continue;  // a value depends only on older values
+    if (graph.value(at).kind != ValueKind::kNode || at < source) continue;  // values depend on older ones
     for (ValueId input : graph.node(graph.value(at).producer).inputs)
       if (seen.insert(input).second) open.push_back(input);
   }

@@ -48,10 +48,9 @@ enum class ValueKind : uint8_t { kInput, kState, kConstant, kNode };
 struct ValueInfo {
   TensorType type;
   ValueKind kind = ValueKind::kInput;
-  int32_t index =
-      0;  // input: its number; state or tensor: its index in the model; node: the output's number
-  NodeId producer;   // kNode only
-  std::string name;  // unique in the graph; output k > 0 of a node is "<node>:k"
+  int32_t index = 0;  // input: its number; state or tensor: its index in the model; node: the output's number
+  NodeId producer;    // kNode only
+  std::string name;   // unique in the graph; output k > 0 of a node is "<node>:k"
 };
 
 struct Node {
@@ -60,7 +59,7 @@ struct Node {
   std::vector<ValueId> inputs, outputs;
   std::string name;  // unique in the graph, '.'-separated scopes: "layers.3.mlp.gate_proj"
   std::vector<std::string>
-      origins;  // names of the author's nodes from which a pass made this one, newest last; empty: the node itself
+      origins;  // names of the author's nodes from which this one was made, newest last; empty: itself
 
   // Returns the author's name for errors, profiles and pictures.
   const std::string& authored_name() const { return origins.empty() ? name : origins.front(); }
@@ -109,7 +108,7 @@ class Graph {
   void push_layer_scope(const std::string& path) { scopes_.push_back({path, true}); }
   void pop_scope() { scopes_.pop_back(); }
   std::string scoped(std::string_view name) const;                                // "layers.3." + name
-  bool has_name(const std::string& name) const { return names_.contains(name); }  // name of an input or a node
+  bool has_name(const std::string& name) const { return names_.contains(name); }  // of inputs and nodes
   // Selects the behavior of layers that differ in training (dropout, batch norm) while an author builds this graph. Not stored.
   void set_training(bool training) { training_ = training; }
   bool training() const { return training_; }

@@ -27,7 +27,8 @@ size_t edits(const std::string& a, const std::string& b) {
   return last[b.size()];
 }
 
-constexpr size_t kLongestName = 256;  // longer names get no suggestion: they are no typing mistakes, and the table would be large
+// Longer names get no suggestion: they are no typing mistakes, and the table would be large.
+constexpr size_t kLongestName = 256;
 
 // Returns a third of the letters, not counting leading dashes of an option. More edits would turn any short word into any other.
 size_t most_edits(const std::string& name) {

@@ -38,11 +38,11 @@ using Types = std::span<const TensorType>;
 // Says how casting to low precision treats an op; passes/precision/precision_caster.h describes the consequences. Every op
 // declares one of the first five classes.
 enum class Precision : uint8_t {
-  kMatmul,  // low precision in and out, f32 accumulation inside: matrix products, attention
-  kFollow,  // computes in the widest precision of its inputs: data movement and cheap arithmetic
-  kWide,    // f32 inside for any input; the result may be low precision: norms, softmax, transcendental functions
-  kF32,     // f32 in and out: sums over axes, pointwise losses, optimizer state
-  kExact,   // never changed: integers, indices, random numbers
+  kMatmul,      // low precision in and out, f32 accumulation inside: matrix products, attention
+  kFollow,      // computes in the widest precision of its inputs: data movement and cheap arithmetic
+  kWide,        // f32 inside for any input; may give low precision: norms, softmax, transcendental functions
+  kF32,         // f32 in and out: sums over axes, pointwise losses, optimizer state
+  kExact,       // never changed: integers, indices, random numbers
   kUndeclared,  // the default, which make_op rejects
 };
 template <>
@@ -70,7 +70,7 @@ struct OpInfo {
   bool commutative = false;  // in its first two inputs
   // Ranks exchange data: all ranks along a mesh axis take part, each once and in the same order; in `send` and `recv`, two ranks.
   bool collective = false;
-  bool random = false;  // reads the RNG state; two equal nodes still give one value, because the generator is counter-based
+  bool random = false;  // reads the RNG state; two equal nodes give one value, as it is counter-based
   std::span<const InPlace> in_place = {};
   int version = 1;
 };
@@ -78,13 +78,13 @@ struct OpInfo {
 struct OpDef {
   OpInfo info;
   std::vector<TensorType> (*infer)(const Attributes&, Types);
-  Attributes (*canonical)(const Attributes&);                       // checks the attributes and writes out every default
+  Attributes (*canonical)(const Attributes&);                       // checks them, writes out every default
   std::shared_ptr<const void> (*parse)(const Attributes&);          // the typed struct, for kernels
   void (*grad)(GradientContext&, const Attributes&);                // null: no gradient
-  std::optional<int64_t> (*view_offset)(const Attributes&, Types);  // offset into input 0 in bytes; null: never a view
+  std::optional<int64_t> (*view_offset)(const Attributes&, Types);  // bytes into input 0; null: never a view
   // Returns which outputs may overwrite which inputs, if that depends on the node; null: info.in_place says it.
   std::vector<InPlace> (*in_place)(const Attributes&, Types inputs, Types outputs);
-  Cost (*cost)(const Attributes&, Types inputs, Types outputs);  // null: inputs and outputs move, no matrix products
+  Cost (*cost)(const Attributes&, Types inputs, Types outputs);  // null: inputs and outputs move, no products
   double (*sum_length)(const Attributes&, Types inputs, Types outputs);  // null: 1
 
   std::string_view name() const { return info.name; }

@@ -56,8 +56,8 @@ struct PeakTensor {
 // A range of the arena while it is in use: by a value with all its views and the values that overwrite it in place, or by a
 // step's scratch memory. Two blocks never share both a step and a byte.
 struct ArenaBlock {
-  std::string name;           // the author's name of the value it was allocated for; "... (scratch)"
-  int64_t offset, bytes;      // after rounding up to the target's alignment
+  std::string name;               // the author's name of the value it was allocated for; "... (scratch)"
+  int64_t offset, bytes;          // after rounding up to the target's alignment
   int32_t first_step, last_step;  // both inclusive; outputs of the run live to the last step
 };
 
@@ -70,9 +70,9 @@ struct Plan {
   std::vector<StateCopy> state_copies;
   std::vector<int32_t> written_states;  // sorted; written in place or by a copy
   int64_t arena_bytes = 0;
-  int64_t lower_bound_bytes = 0;  // greatest number of live bytes in any step
-  std::vector<PeakTensor> peak;   // live at the peak, largest first
-  std::vector<ArenaBlock> blocks;  // contents of the arena over time; their greatest sum at once is the lower bound
+  int64_t lower_bound_bytes = 0;   // greatest number of live bytes in any step
+  std::vector<PeakTensor> peak;    // live at the peak, largest first
+  std::vector<ArenaBlock> blocks;  // contents of the arena over time; the lower bound is their peak sum
 };
 
 }  // namespace genesis

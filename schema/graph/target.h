@@ -55,7 +55,7 @@ struct StreamSpeeds {
   double exchanged_per_second = 2e11;  // bytes exchanged between ranks
   double shortest_seconds = 2.5e-6;    // any kernel of a captured graph, including its start
   double filling_seconds = 8e-6;       // a step that takes longer fills the chip by itself
-  double switching_seconds = 1e-6;     // extra cost of waiting for another stream instead of the own one
+  double switching_seconds = 1e-6;     // extra cost of waiting for another stream instead of the same one
   double worthwhile_seconds = 1e-6;    // least gain for which a step moves to another stream
 };
 
@@ -72,14 +72,14 @@ struct Target {
   // CPUs exchange through memory without a start-up time.
   double exchanged_per_second = 1.25e10;  // bytes
   double exchange_seconds = 0;
-  double exchange_shown = kExchangeShown;  // share of an exchange's time that remains visible beside matrix products
+  double exchange_shown = kExchangeShown;  // share of an exchange's time that matrix products do not hide
   // Bytes exchanged by one call: large enough that starting it costs little, small enough that the last call, which nothing
   // hides, ends soon.
   int64_t bucket_bytes = int64_t{32} << 20;
   // Least number of multiply-adds per exchanged or gathered element for which ranks share a matrix product.
   int64_t products_per_exchanged = 64, products_per_gathered = 32;
 
-  double last_tiles_seconds = 10e-6;  // time at the end of a product of large tiles in which the chip is partly idle
+  double last_tiles_seconds = 10e-6;  // partly idle time at the end of a product of large tiles
   double hidden_seconds = 6.25e-6;    // a step that takes less runs beside other steps and costs nothing
   double casts_waited_for = 0.05;     // share of the time of weight casts that no other work hides
   // A step below both limits is done before another thread has woken up.
@@ -90,7 +90,7 @@ struct Target {
   double flops_per_byte_again = 32, flops_per_byte_of_stages = 100;
   StreamSpeeds streams;
 
-  bool splits_weights = false;   // keep the weights of bf16 training as two halves, instead of casting them every step
+  bool splits_weights = false;   // keep bf16-trained weights as two halves, instead of casting each step
   KernelNames disabled_kernels;  // passed on in every query
 
   // Returns the full names of all implementations that can be switched off.

@@ -385,7 +385,7 @@ class Parser {
   Scanner in_;
   Model& model_;
   std::map<std::string, int32_t> tensors_;
-  std::map<std::string, Value> values_;  // values of the entry point being read; names of nodes include the '%'
+  std::map<std::string, Value> values_;  // by name within the entry point; names of nodes include the '%'
 };
 
 }  // namespace

@@ -202,7 +202,7 @@ Row row_in(Cursor& cursor) {
         row.shape = shape_in(cursor);
         row.type = &type_in(cursor);
         row.offset = cursor.number<uint64_t>();
-        check_type({DType::f64, row.shape});  // f64 is the widest element: if its bytes do not overflow, none do
+        check_type({DType::f64, row.shape});  // the bytes as f64, the widest element, must not overflow
         const int64_t columns = row.shape.rank() ? row.shape[row.shape.rank() - 1].value() : 1;
         if (columns % row.type->block_elements != 0)
           fail("rows of {} elements are no whole blocks of {} ({})", columns, row.type->block_elements,

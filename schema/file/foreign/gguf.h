@@ -33,7 +33,7 @@ struct Gguf {
   std::map<std::string, GgufValue> metadata;
   std::map<std::string, GgufTensor> tensors;
   std::shared_ptr<const void> owner;  // keeps the bytes alive
-  MappedFiles files = {};             // files that the tensors are views into; empty if they were read from memory
+  MappedFiles files = {};             // files that the tensors are views into; empty if read from memory
 };
 
 // Reads a file; tensors are views into the mapped file. The metadata may say that it is one part of a model in several files

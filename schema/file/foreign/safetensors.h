@@ -15,7 +15,7 @@ namespace genesis {
 struct SafeTensors {
   std::map<std::string, Tensor> tensors;
   std::map<std::string, std::string> metadata;
-  std::shared_ptr<const MappedFile> file = {};  // file that the tensors are views into; null if they were read from memory
+  std::shared_ptr<const MappedFile> file = {};  // file that the tensors are views into; null: from memory
 };
 
 // Maps the name of a tensor to the name of its dtype as the format spells it.

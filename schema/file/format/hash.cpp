@@ -39,7 +39,7 @@ Hash128 hash_of(std::span<const std::byte> bytes) {
 namespace {
 
 constexpr uint64_t kHashedAtOnce = uint64_t{1} << 30;  // bytes between two reports of progress
-constexpr uint64_t kHashedAlone = uint64_t{4} << 20;   // below this one thread is done before others have started
+constexpr uint64_t kHashedAlone = uint64_t{4} << 20;   // below this, one thread ends before others start
 
 }  // namespace
 

@@ -16,7 +16,7 @@ namespace genesis {
 // Says what happens to a symbolic link at the path of the file to write.
 enum class LinkAtName {
   kFollowed,  // the user gave the name: replaces the file that the link points to
-  kReplaced,  // Genesis chose the name, such as a checkpoint's: replaces the link, so that nothing outside the folder is written
+  kReplaced,  // Genesis chose the name (a checkpoint): replaces the link and writes nothing elsewhere
 };
 
 class AtomicFile {

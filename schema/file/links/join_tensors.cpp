@@ -13,7 +13,7 @@ namespace {
 
 using Pieces = std::vector<JoinedPiece>;
 
-constexpr size_t kMinMapped = 1 << 20;  // smaller pieces are copied: a process has only some 65 thousand mappings
+constexpr size_t kMinMapped = 1 << 20;  // copies smaller pieces: a process has some 65 thousand mappings
 
 // A reserved range of addresses in which files are mapped side by side.
 class SideBySide {

@@ -223,7 +223,7 @@ inline Value remainder(Value a, Value b) {
   return formula(ops::Remainder::info.name, {a, b});
 }  // sign of the divisor
 inline Value pow(Value a, Value b) { return formula(ops::Pow::info.name, {a, b}); }
-inline Value maximum(Value a, Value b) { return formula(ops::Maximum::info.name, {a, b}); }  // NaN if either operand is NaN
+inline Value maximum(Value a, Value b) { return formula(ops::Maximum::info.name, {a, b}); }  // NaN wins
 inline Value minimum(Value a, Value b) { return formula(ops::Minimum::info.name, {a, b}); }
 inline Value atan2(Value a, Value b) { return formula(ops::Atan2::info.name, {a, b}); }
 inline Value eq(Value a, Value b) { return formula(ops::Eq::info.name, {a, b}); }

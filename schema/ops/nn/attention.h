@@ -25,7 +25,8 @@ struct AttentionOptions {
   bool causal = false;  // query i sees keys j <= i + (key_length - query_length)
   double scale = 0;     // 0: 1 / sqrt(head_size)
   AttentionLayout layout = AttentionLayout::kBTHD;
-  int64_t window = 0;  // sliding window: each query sees only its last `window` visible keys; 0: no window. Requires `causal`.
+  // Sliding window: each query sees only its last `window` visible keys; 0: no window. Requires `causal`.
+  int64_t window = 0;
 };
 
 namespace ops {

@@ -20,7 +20,7 @@ struct EnumNames<Reduction> {
 struct CrossEntropyOptions {
   int64_t ignore_index = kIgnoredTarget;
   double label_smoothing = 0;
-  Reduction reduction = Reduction::kMean;  // kMean divides by the sum of the weights of the targets that count
+  Reduction reduction = Reduction::kMean;  // kMean divides by the sum of the weights of counted targets
   static void fields(auto& self, auto&& visit) {
     visit("ignore_index", self.ignore_index);
     visit("label_smoothing", self.label_smoothing);

@@ -54,7 +54,7 @@ struct AdamUpdate {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   bool decoupled = true, has_scale = false, skip_nonfinite = false;
   std::vector<double> weight_decays;         // one per parameter
-  std::vector<int64_t> parameters_per_half;  // one per pair of halves; empty: each parameter is its own tensor
+  std::vector<int64_t> parameters_per_half;  // one per pair of halves; empty: one tensor per parameter
   static void fields(auto& self, auto&& visit) {
     visit("beta1", self.beta1);
     visit("beta2", self.beta2);

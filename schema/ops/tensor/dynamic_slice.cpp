@@ -79,7 +79,7 @@ std::vector<TensorType> DynamicUpdateSlice::infer(Types in) const {
 }
 
 Cost DynamicUpdateSlice::cost(Types in, Types) const {
-  return {.bytes = 2 * bytes_moved(in.subspan(1, 1), {})};  // in place in a slice of a state, as when a cache grows
+  return {.bytes = 2 * bytes_moved(in.subspan(1, 1), {})};  // in place in a state, as when a cache grows
 }
 
 void DynamicUpdateSlice::grad(GradientContext& g) const {

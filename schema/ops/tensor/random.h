@@ -143,7 +143,7 @@ struct RngNext : NoAttributes {
 
 Value rand(Value rng, Shape shape, DType dtype = DType::f32);   // uniform in [0, 1)
 Value randn(Value rng, Shape shape, DType dtype = DType::f32);  // standard normal
-Value randint(Value rng, Shape shape, int64_t low, int64_t high, DType dtype = DType::i64);  // uniform in [low, high)
+Value randint(Value rng, Shape shape, int64_t low, int64_t high, DType dtype = DType::i64);  // in [low, high)
 Value bernoulli(Value rng, Value probability);  // 0 or 1 in probability's dtype
 // Draws `num_samples` indices for each row of the last axis, i64. (For tokens of a language model use sample_logits().) Weights
 // need not sum to 1; without replacement no index is drawn twice.
