@@ -10,7 +10,7 @@ int main() {
   const Scope root(*model, /*seed=*/1);
   const nn::Sequential net({nn::Linear(root / "fc1", 2, 64), nn::Tanh(), nn::Linear(root / "fc2", 64, 1)});
 
-  GraphBuilder g(*model, "loss", Mode::kTrain);  // one entry point; the size of `batch` is given when it runs
+  GraphBuilder g(*model, "loss", Mode::kTrain);  // one entry point; `batch` is known when it runs
   const Dim batch = symbol("batch");
   const Value x = g.input("x", DType::f32, {batch, 2}), y = g.input("y", DType::f32, {batch, 1});
   g.output("loss", nn::MSELoss()(net(x), y));
@@ -28,5 +28,5 @@ int main() {
                                           {"y", Tensor::of<float>({256, 1}, products)}});
     if (step % 100 == 0) std::printf("step %d: loss %.5f\n", step, out["loss"].item<float>());
   }
-  session.save("first_model.genesis");  // the trained model; `genesis-run info first_model.genesis` shows it
+  session.save("first_model.genesis");  // what was learnt; `genesis-run info first_model.genesis`
 }

@@ -108,7 +108,7 @@ class Graph {
   void push_layer_scope(const std::string& path) { scopes_.push_back({path, true}); }
   void pop_scope() { scopes_.pop_back(); }
   std::string scoped(std::string_view name) const;                                // "layers.3." + name
-  bool has_name(const std::string& name) const { return names_.contains(name); }  // of inputs and nodes
+  bool has_name(const std::string& name) const { return names_.contains(name); }  // input or node
   // Selects the behavior of layers that differ in training (dropout, batch norm) while an author builds this graph. Not stored.
   void set_training(bool training) { training_ = training; }
   bool training() const { return training_; }
