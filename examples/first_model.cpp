@@ -28,5 +28,5 @@ int main() {
                                           {"y", Tensor::of<float>({256, 1}, products)}});
     if (step % 100 == 0) std::printf("step %d: loss %.5f\n", step, out["loss"].item<float>());
   }
-  session.save("first_model.genesis");  // what was learnt; `genesis-run info first_model.genesis`
+  session.save("first_model.genesis");  // the trained model; `genesis-run info first_model.genesis` shows it
 }
