@@ -14,12 +14,12 @@ Value append(Parameter cache, Value update, const Positions& positions) {
   return appended;
 }
 
-// Where it matters, how long the whole text is of which an entry point reads a piece.
+// Adds the input `text_length` if the decoder depends on the length of the whole text; else returns an empty value.
 Value text_length(GraphBuilder& g, const Decoder& decoder, const Shape& shape) {
   return decoder.depends_on_length ? g.input("text_length", DType::i64, shape) : Value();
 }
 
-// Prefill and decode are one graph over a number of new tokens: many, or one.
+// Adds `prefill` or `decode`: one graph over `length` new tokens, which are many or one.
 void add_cached(Model& model, const Decoder& decoder, const std::string& entry, const Dim& length) {
   GraphBuilder g(model, entry);
   const Value tokens = g.input("tokens", DType::i64, {1, length}),
@@ -30,14 +30,14 @@ void add_cached(Model& model, const Decoder& decoder, const std::string& entry, 
   g.output("logits", decoder.logits(reshape(narrow(x, 1, length - 1, 1), {1, x.dim(2)}), true));
 }
 
-// Of x [rows, seq, features] the features of each row's last token that is no padding, [rows, features].
+// Returns the features of the last token of each row that is not padding: x [rows, seq, features] -> [rows, features].
 Value last_tokens(Value x, Value count) {
   const Value last = maximum(count - 1, 0), index = reshape(last, {x.dim(0), 1, 1});
   return reshape(gather(x, 1, expand(index, {x.dim(0), 1, x.dim(2)})), {x.dim(0), x.dim(2)});
 }
 
-// The same with rows whose texts are of different length: of all rows, or of one that an input names. Padding stands at
-// the position of the last token, so that no position lies beyond the text.
+// Adds prefill for rows whose texts have different lengths: for all rows, or for one row that an input names. Padding gets the
+// position of the last token, so that no position lies beyond the text.
 void add_ragged(Model& model, const Decoder& decoder, const std::string& entry, int64_t rows,
                 bool names_row) {
   const Dim seq = symbol("seq");
@@ -60,14 +60,14 @@ void add_cached_rows(Model& model, const Decoder& decoder, int64_t rows) {
   GraphBuilder g(model, "decode");
   const Value tokens = g.input("tokens", DType::i64, {rows, 1}),
               position = g.input("position", DType::i64, {rows});
-  // The head, too, gets [rows, 1, hidden]: rows of another axis would belong together, and their number would choose how
-  // the CPU adds them up (backends/cpu/product_ways.h).
+  // The head, too, gets [rows, 1, hidden]. With [rows, hidden], the rows would belong to one matrix, and their number would
+  // choose the order in which the CPU sums them (backends/cpu/product_ways.h).
   const Value logits =
       decoder.logits(decoder.hidden(tokens, {.ids = unsqueeze(position, 1), .start = position}), true);
   g.output("logits", reshape(logits, {rows, logits.dim(2)}));
 }
 
-// `positions_of` may ask for more inputs, behind tokens and targets.
+// Adds a loss. `positions_of` may add more inputs, behind tokens and targets.
 void add_loss(Model& model, const Decoder& decoder, const std::string& entry,
               const std::function<Positions(GraphBuilder& g, const Shape& shape)>& positions_of) {
   GraphBuilder g(model, entry, Mode::kTrain);
@@ -77,7 +77,7 @@ void add_loss(Model& model, const Decoder& decoder, const std::string& entry,
   g.output("loss", cross_entropy(decoder.logits(x, false), targets));
 }
 
-// i64[batch, seq]: of each token the first one of its segment.
+// Returns i64[batch, seq]: for each token, the index of the first token of its segment.
 Value segment_starts(Value segments) {
   const Value seq = dim_value(*segments.graph, segments.dim(1));
   const Value same = eq(unsqueeze(segments, 2), unsqueeze(segments, 1));

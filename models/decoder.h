@@ -1,25 +1,25 @@
-// What decoder-only language models share: a KV cache, and the entry points
+// The common part of decoder-only language models: a KV cache and these entry points.
 //
 //   loss     tokens i64[batch,seq], targets i64[batch,seq] -> loss f32[]; targets of -100 do not count
 //   loss_packed  the same with positions and segments i64[batch,seq], for rows that hold several texts: a token stands
-//                at its position in its text and sees only tokens of its own segment, which stand side by side
+//                at its position in its own text and attends only to its own segment, whose tokens are adjacent
 //   forward  tokens i64[batch,seq]                         -> logits [batch,seq,vocab]
 //   prefill  tokens i64[1,seq], position i64[]             -> logits [1,vocab] of the last token; fills the cache
 //   decode   tokens i64[1,1], position i64[]               -> logits [1,vocab]; appends to the cache
 //
-// `position` is how many tokens the cache holds already. Of a cache of several rows, each with a text of its own:
+// `position` is the number of tokens that the cache already holds. With a cache of several rows, each with its own text:
 //
 //   prefill  tokens i64[rows,seq], position i64[rows], length i64[rows] -> logits [rows,vocab] of each row's last token
 //   decode   tokens i64[rows,1], position i64[rows]                     -> logits [rows,vocab]
-//   prefill_row  tokens i64[1,seq], position i64[1], length i64[1], row i64[] -> logits [1,vocab]; what prefill does with
-//                one row, the last where `row` is beyond it, and does not look at the others
+//   prefill_row  tokens i64[1,seq], position i64[1], length i64[1], row i64[] -> logits [1,vocab]; does what prefill does
+//                for one row of the cache and reads no other; a `row` beyond the last selects the last row
 //
-// A row of prefill is padded behind its `length` tokens with any; with a length of 0 its cache stays as it is, and its
-// logits mean nothing. position + length beyond the cache's positions is an error of the run. A row gives what it gives
-// alone.
+// A row of prefill is padded behind its `length` tokens with arbitrary tokens. A row with length 0 leaves its cache unchanged,
+// and its logits are meaningless. The run fails if position + length exceeds the positions of the cache. A row gives the result
+// that its text gives alone, on a GPU up to rounding.
 //
-// Where rotations depend on how long the text is (dynamic scaling), prefill and prefill_row take one input more, behind the
-// others: text_length i64[] or [rows], the tokens of the whole prompt that the ones at hand are a piece of.
+// If rotary frequencies depend on the length of the text (dynamic scaling), prefill and prefill_row take one more input, behind
+// the others: text_length i64[] or [rows], the number of tokens of the whole prompt, of which `tokens` is one chunk.
 #pragma once
 
 #include <functional>
@@ -31,17 +31,17 @@
 namespace genesis::models {
 
 struct Positions {
-  Value ids;    // i64[seq], or [rows, seq] where each row has its own: the position of each token
-  Value start;  // i64[] or [rows]: where the cache is appended; empty where there is no cache (loss, forward)
-  Value count;  // i64[rows]: how many tokens of a row are no padding; empty: all
-  Value row;    // i64[]: the row of the cache that the only row at hand is; empty: all rows are at hand
+  Value ids;    // position of each token: i64[seq], or [rows, seq] if each row has its own
+  Value start;  // i64[] or [rows]: position in the cache of the first new entry; empty without a cache (loss, forward)
+  Value count;  // i64[rows]: number of tokens of each row that are not padding; empty: all
+  Value row;    // i64[]: the cache row that the only row of the batch uses; empty: the batch has all rows
   Value
-      first;  // i64[rows, seq]: the first token that a token sees, where a row holds several texts; empty: the row's first
+      first;  // i64[rows, seq]: first token that each token sees if a row holds several texts; empty: the row's first
   Value
-      text_length;  // i64[] or [rows]: tokens of the text that those at hand are a piece of; empty: they are its end
+      text_length;  // i64[] or [rows]: length of the whole text if the batch holds a chunk; empty: the text ends with the batch
 
-  // Tokens of the text, or of the text so far where nothing says how long it is: numbers [] or [rows]. Of rows that hold
-  // several texts those of each row's longest.
+  // Returns the number of tokens of the text, [] or [rows]: `text_length` if it is given, else the number of tokens so far. For
+  // rows that hold several texts, it is the length of the longest text in each row.
   Value length(Graph& graph) const;
 };
 
@@ -49,29 +49,30 @@ struct CacheSize {
   int64_t rows = 1, positions = 0;
 };
 
-// Keys and values of the tokens read so far: two states [rows, positions, heads, head_size].
+// Holds keys and values of the tokens read so far, in two states [rows, positions, heads, head_size].
 class KeyValueCache {
  public:
   KeyValueCache(const Scope& scope, const CacheSize& size, int64_t heads, int64_t head_size);
-  // Causal attention of q [batch, time, heads, head_size]; with positions.start, over the cache with k and v
-  // appended. `options` say scale and window.
+  // Computes causal attention of q [batch, time, heads, head_size]. If `positions.start` is given, appends k and v to the cache
+  // and attends to the whole cache. `options` give scale and window.
   Value attend(Value q, Value k, Value v, const Positions& positions, AttentionOptions options = {}) const;
 
  private:
   Parameter keys_, values_;
 };
 
-// Of every matrix: normal with this deviation, or unset where it is 0, as for a model whose weights are read.
+// Returns the initializer of a weight matrix: normal with this standard deviation, or unset if it is 0, because the weights will
+// be loaded.
 inline init::Init weights_init(double deviation) {
   return deviation == 0 ? init::unset() : init::normal(0, deviation);
 }
 
 struct Decoder {
   std::function<Value(Value tokens, const Positions& positions)> hidden;  // -> [batch, seq, hidden]
-  // -> [..., vocab]. With `wide` f32 also where weights have 16 bits: tokens are chosen from them, and rounded logits would tie.
-  // A loss asks for them without, in the dtype of its computation.
+  // -> [..., vocab]. With `wide` the logits are f32 even if weights have 16 bits: tokens are chosen from them, and rounded logits
+  // would tie. A loss passes false and gets logits in the dtype of its computation.
   std::function<Value(Value hidden, bool wide)> logits;
-  bool depends_on_length = false;  // on that of the whole text, beside the tokens in front
+  bool depends_on_length = false;  // frequencies depend on the length of the whole text, not only on preceding tokens
 };
 void add_decoder_entries(Model& model, const Decoder& decoder, int64_t rows_of_cache = 1);
 

@@ -120,7 +120,7 @@ void check(const Gpt2Config& c) {
 std::unique_ptr<Model> make_gpt2(const Gpt2Config& config, uint64_t seed) {
   check(config);
   auto model = std::make_unique<Model>();
-  // Projections back into the residual stream start smaller, by the number of them (Radford et al., 2019).
+  // Projections back into the residual stream start smaller, scaled by their number (Radford et al., 2019).
   const init::Init out_init =
       weights_init(config.initializer_range / std::sqrt(2.0 * static_cast<double>(config.n_layer)));
   const Gpt2 net(Scope(*model, seed, config.dtype), config, weights_init(config.initializer_range), out_init);

@@ -1,5 +1,5 @@
-// GPT-2 as a configurable graph. Parameter names as in transformers ("transformer.h.0.attn.c_attn.weight"),
-// weights as [out_features, in_features]. Entry points: models/decoder.h.
+// GPT-2 as a configurable graph. Parameters have the names of transformers ("transformer.h.0.attn.c_attn.weight"), but weights
+// are [out_features, in_features]. Entry points: models/decoder.h.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace genesis::models {
 struct Gpt2Config {
   int64_t vocab_size = 256;
   int64_t n_positions = 1024;   // longest text; also the length of the KV cache
-  int64_t cache_positions = 0;  // where that is shorter; 0: as it is
-  int64_t batch = 1;            // rows of the KV cache, each with a text of its own
+  int64_t cache_positions = 0;  // length of the KV cache if it is shorter; 0: n_positions
+  int64_t batch = 1;            // rows of the KV cache, each with its own text
   int64_t n_embd = 256;
   int64_t n_layer = 4;
   int64_t n_head = 4;

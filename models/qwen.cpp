@@ -46,7 +46,8 @@ class SelfAttention : public nn::Module<SelfAttention> {
     return reshape(x, {x.dim(0), x.dim(1), heads, config_.head_size()});
   }
 
-  // Rotations that also scale q and k do so to the scores.
+  // Returns the scale of attention scores; 0 means the default. A RoPE scaling that also scales q and k (YaRN) is applied to the
+  // scores instead.
   double scale() const {
     const double more = config_.rope_scaling.of_scores();
     return more == 1 ? 0 : more / std::sqrt(static_cast<double>(config_.head_size()));

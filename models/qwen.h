@@ -1,6 +1,5 @@
-// Qwen2, Qwen3 and Llama as configurable graphs, parameter names as in transformers
-// ("model.layers.0.self_attn.q_proj.weight").
-// Entry points: models/decoder.h.
+// Qwen2, Qwen3 and Llama as configurable graphs. Parameters have the names of transformers
+// ("model.layers.0.self_attn.q_proj.weight"). Entry points: models/decoder.h.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +13,8 @@
 namespace genesis::models {
 
 struct QwenConfig {
-  bool attention_bias = true;  // of q, k and v: Qwen2
-  bool head_norms = false;     // of q and k: Qwen3
+  bool attention_bias = true;  // q, k and v have biases (Qwen2)
+  bool head_norms = false;     // q and k are normalized per head (Qwen3)
   int64_t vocab_size = 256;
   int64_t hidden_size = 256;
   int64_t intermediate_size = 704;
@@ -24,12 +23,12 @@ struct QwenConfig {
   int64_t num_key_value_heads = 2;
   int64_t head_dim = 0;                    // 0: hidden_size / num_attention_heads
   int64_t max_position_embeddings = 1024;  // longest text; also the length of the KV cache
-  int64_t cache_positions = 0;             // where the KV cache has another length; 0: as it is
-  int64_t batch = 1;                       // rows of the KV cache, each with a text of its own
+  int64_t cache_positions = 0;             // length of the KV cache; 0: max_position_embeddings
+  int64_t batch = 1;                       // rows of the KV cache, each with its own text
   double rope_theta = 1e6;
   nn::RopeScaling rope_scaling;
-  int64_t sliding_window = 0;            // tokens that a layer of sliding attention sees; 0: there is none
-  std::vector<std::string> layer_types;  // sliding_attention or full_attention each; none: all of them slide
+  int64_t sliding_window = 0;            // tokens that a layer of sliding attention sees; 0: no sliding attention
+  std::vector<std::string> layer_types;  // "sliding_attention" or "full_attention" per layer; empty: every layer slides
   double rms_norm_eps = 1e-6;
   bool tie_word_embeddings = true;
   double initializer_range = 0.02;  // standard deviation of every weight
@@ -59,14 +58,14 @@ struct QwenConfig {
   CacheSize cache_size() const {
     return {batch, cache_positions ? cache_positions : max_position_embeddings};
   }
-  // Of a layer: how many tokens it sees; 0: all.
+  // Returns the number of tokens that a layer sees; 0 means all.
   int64_t window_of(int64_t layer) const {
     const bool slides = layer_types.empty() || layer_types[static_cast<size_t>(layer)] == "sliding_attention";
     return slides ? sliding_window : 0;
   }
 };
 
-// Throws Error that names the setting when the numbers do not go together.
+// Throws Error that names the setting if settings are invalid or contradict each other.
 std::unique_ptr<Model> make_qwen(const QwenConfig& config, uint64_t seed = 0);
 
 }  // namespace genesis::models

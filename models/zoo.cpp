@@ -48,7 +48,7 @@ void parse(const std::string& key, const std::string& text, DType& value) {
   value = *dtype;
 }
 
-// One after the other, with commas between them, or as a list of JSON.
+// Reads strings separated by commas, or a JSON list of strings.
 void parse(const std::string& key, const std::string& text, std::vector<std::string>& values) {
   values.clear();
   if (text.starts_with("[")) {
@@ -105,13 +105,13 @@ void apply(const std::string& model, const Settings& settings, Config& config) {
          did_you_mean(left.begin()->first, known), fmt::join(known, ", "));
 }
 
-// A row of the zoo: what it is called, and how it is made of settings.
+// A row of the table of models: its description, and the function that makes it from settings.
 struct Row {
   ZooModel model;
   std::function<std::unique_ptr<Model>(const Settings& settings, uint64_t seed)> make;
 };
 
-// `standard` has what settings change; make(config, seed) is the model.
+// Makes a row. `standard` holds the default settings; make(config, seed) returns the model.
 template <class Config, class Make>
 Row row(const std::string& name, const std::string& summary, const Config& standard, Make make) {
   Row made{{name, summary, {}}, {}};
@@ -180,14 +180,14 @@ std::unique_ptr<Model> make_undrawn_model(const std::string& name, const Setting
 
 namespace {
 
-// No object where the model has none, or none that can be read.
+// Returns the config as JSON. The result is no object if the model has no config or it cannot be parsed.
 nlohmann::json config_of(const Model& model) {
   const auto config = model.metadata.find("config");
   if (config == model.metadata.end()) return {};
   return try_parse_json_text(config->second);
 }
 
-// What a model of the zoo was made with.
+// Returns the settings that a model of the zoo was made with. Throws Error for any other model.
 Settings settings_of(const Model& model) {
   if (!model.metadata.contains("architecture") || !model.metadata.contains("config"))
     fail(
@@ -201,7 +201,8 @@ Settings settings_of(const Model& model) {
   return settings;
 }
 
-// The low precision that the weights of `model` were cast to, which its config says nothing of.
+// Returns the 16-bit or other float dtype that the weights of `model` were cast to, if it differs from the dtype of `made`: a
+// cast is not recorded in the config.
 std::optional<DType> cast_to(const Model& model, const Model& made) {
   for (const State& state : made.states()) {
     const int32_t index = model.find_state(state.name);
@@ -211,7 +212,7 @@ std::optional<DType> cast_to(const Model& model, const Model& made) {
   return std::nullopt;
 }
 
-// The model that the settings say, in the precision of `model` and with its adapters.
+// Makes the model that the settings describe, in the precision of `model` and with its adapters.
 std::unique_ptr<Model> make_like(const Model& model, const Settings& settings) {
   std::unique_ptr<Model> made = make_undrawn_model(model.metadata.at("architecture"), settings);
   if (const auto dtype = cast_to(model, *made); dtype && size_of(*dtype) == 2)
@@ -220,7 +221,7 @@ std::unique_ptr<Model> make_like(const Model& model, const Settings& settings) {
   return made;
 }
 
-// What to do about a model that is not as its architecture has it.
+// Returns advice to append to an error about a model whose states are not those of its architecture.
 std::string way_out(const Model& model) {
   return passes::lora_of(model) ? "; merge its adapters with `genesis-opt FILE --merge-lora -o MERGED`" : "";
 }
@@ -246,7 +247,7 @@ void share_weights(const Model& from, Model& to) {
   }
 }
 
-// A setting that is a size; 0 where the config does not say.
+// Returns a setting that is a size; 0 if the config does not have it.
 int64_t size_in(const nlohmann::json& config, const char* name) {
   if (!config.is_object()) return 0;
   const auto at = config.find(name);

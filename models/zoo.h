@@ -1,5 +1,4 @@
-// The models of the zoo by name, with settings given as text: what `genesis-build NAME --set key=value`
-// calls.
+// The models of the zoo, made by name from settings given as text, as `genesis-build NAME --set key=value` does.
 #pragma once
 
 #include <map>
@@ -13,7 +12,7 @@ namespace genesis::models {
 
 using Settings = std::map<std::string, std::string>;
 
-// What a configuration in another format means here.
+// A configuration of another format, translated to a model of the zoo and its settings.
 struct ZooSettings {
   std::string model;  // "qwen2"
   Settings settings;
@@ -25,23 +24,25 @@ struct ZooModel {
 };
 std::vector<ZooModel> list_models();
 
-// The model's metadata holds "architecture" and "config" (JSON). Throws Error naming an unknown model or
-// setting, or a value of the wrong kind, with what is known.
+// Makes a model whose metadata holds "architecture" and "config" (JSON). Throws Error for an unknown model or setting, listing
+// the known ones, and for a value of the wrong kind.
 std::unique_ptr<Model> make_model(const std::string& name, const Settings& settings, uint64_t seed = 0);
 
-// The same with states that hold no values and take no memory, for who gives all of them theirs.
+// Makes the same model with states that have no initial values and take no memory, for callers that set every state.
 std::unique_ptr<Model> make_undrawn_model(const std::string& name, const Settings& settings);
 
-// The same language model with a KV cache of `rows` texts of `positions` tokens each: the entry points are made anew
-// (models/decoder.h says how they differ with rows > 1), weights are shared and not copied, metadata is kept but for what
-// the config says of the cache. Throws Error where the model is no decoder of the zoo, or has other states than the zoo
-// gives it (as after adding LoRA).
+// Returns the same language model with a KV cache of `rows` texts of `positions` tokens each. Entry points are rebuilt
+// (models/decoder.h says how they differ with rows > 1), weights are shared and not copied, and metadata is kept except for the
+// cache size in the config. Throws Error if the model is not a decoder of the zoo, or if its states differ from those that the
+// zoo makes (as after adding LoRA).
 std::unique_ptr<Model> with_cache(const Model& model, int64_t rows, int64_t positions);
 
-// The most tokens of a text that a language model of the zoo can read, as its config says; 0 where it says nothing.
+// Returns the length in tokens of the longest text that a language model of the zoo can read, according to its config; 0 if the
+// config does not say.
 int64_t longest_text(const Model& model);
-// `model` where its KV cache holds texts of `tokens`, or of the longest that it can read; else with_cache() of as many rows, and of
-// the next power of two of positions, or as many as it can read. Throws as with_cache() does.
+// Returns `model` if its KV cache holds texts of `tokens` tokens, or of longest_text() if that is less. Otherwise returns
+// with_cache() with the same number of rows, and with positions rounded up to a power of two, limited to longest_text(). Throws
+// as with_cache() does.
 std::shared_ptr<const Model> with_room(const std::shared_ptr<const Model>& model, int64_t tokens);
 
 }  // namespace genesis::models

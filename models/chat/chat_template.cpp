@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 using jinja::Value;
 using nlohmann::json;
 
-// Written as a text, or as the object of an added token.
+// Returns the special tokens of tokenizer_config.json, which are strings or objects of added tokens.
 std::map<std::string, std::string> special_tokens(const json& config) {
   std::map<std::string, std::string> tokens;
   for (const char* name :
@@ -91,10 +91,11 @@ void check_messages(const Value& messages) {
 
 namespace {
 
-// APIs and templates have several names for what was thought before a message. The first that is there counts.
+// APIs and templates have several names for the reasoning before an answer. The first that is present counts.
 constexpr const char* kThoughts[] = {"reasoning_content", "thinking", "reasoning"};
 
-// Without the keys whose value is null, and with the thoughts under all of their names, as transformers passes messages on.
+// Returns a message without keys whose value is null, and with its reasoning under all of its names, as transformers passes it to
+// the template.
 Value normalized(const Value& message) {
   const jinja::Dict& given = *message.dict();
   const Value* thoughts = nullptr;

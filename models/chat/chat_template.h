@@ -1,8 +1,9 @@
-// How a conversation becomes the text that a model reads: the template that comes with its tokenizer. What it renders is what
-// apply_chat_template() of transformers renders.
+// Renders a conversation to the text that a model reads, with the chat template that comes with its tokenizer. The result equals
+// that of apply_chat_template() of transformers.
 //
 //   const auto chat = chat::ChatTemplate::load("Qwen2.5-0.5B-Instruct");
-//   const std::string prompt = chat.render(chat::parse_messages(R"([{"role": "user", "content": "Hi"}])"), {.add_generation_prompt = true}).text;
+//   const std::string prompt = chat.render(chat::parse_messages(R"([{"role": "user", "content": "Hi"}])"),
+//                                          {.add_generation_prompt = true}).text;
 #pragma once
 
 #include <ctime>
@@ -16,53 +17,53 @@
 
 namespace genesis::chat {
 
-// A list of mappings with a text "role" each, and what else the template reads, "content" above all. From JSON; throws Error
-// that names the message (from 0) which is something else.
+// Reads a list of objects, each with a string "role" and the keys that the template reads, above all "content", from JSON. Throws
+// Error that names the first message (from 0) of another form.
 jinja::Value parse_messages(std::string_view json);
 
-// Messages, and what else their template reads.
+// Messages, and the other variables that their template reads.
 struct Conversation {
   jinja::Value messages;
   jinja::Dict variables;
 };
-// From JSON: a list of messages, or an object with one and more, as a line of data to train on has it:
+// Reads a conversation from JSON: a list of messages, or an object with such a list and more, as a line of training data has it:
 // {"messages": [...], "tools": [...]}. Throws Error as parse_messages does.
 Conversation parse_conversation(std::string_view json);
-// What such an object brings for its template beside the messages, by the names that Hugging Face's trainers have.
+// Returns the template variables that such an object has beside its messages, by the names that Hugging Face's trainers use.
 jinja::Dict template_variables(const jinja::Dict& object);
 
 void check_messages(const jinja::Value& messages);
-// Prepares messages as transformers does: keys whose value is null are left out ("content" beside "tool_calls"), and
-// what was thought stands under each of "reasoning_content", "thinking" and "reasoning", since templates read one and data has
-// another. The same list where nothing changes.
+// Prepares messages as transformers does. Keys whose value is null are dropped ("content" beside "tool_calls"). Reasoning is
+// stored under each of "reasoning_content", "thinking" and "reasoning", since templates read one name and data has another.
+// Returns the same list if nothing changes.
 jinja::Value normalized_messages(const jinja::Value& messages);
 jinja::Value make_message(const std::string& role, const std::string& content);
-// The first `count` of them.
+// Returns the first `count` messages.
 jinja::Value first_messages(const jinja::Value& messages, size_t count);
 
 struct RenderOptions {
-  bool add_generation_prompt = false;  // end with what an answer begins with
-  jinja::Dict variables = {};          // more that the template sees: enable_thinking, tools
+  bool add_generation_prompt = false;  // append the beginning of an answer
+  jinja::Dict variables = {};          // more template variables: enable_thinking, tools
   std::time_t now = std::time(nullptr);
 };
 
-// Never changes, so that threads may share one; copies are the same template.
+// A compiled template. It is immutable, so that threads may share one; copies are cheap.
 class ChatTemplate {
  public:
-  // A folder as transformers saves it: chat_template.jinja, or "chat_template" of tokenizer_config.json, where one of several
-  // is the one named "default"; or a file .jinja, beside which tokenizer_config.json may stand. Throws Error that names the
-  // file, where there is no template, it is larger than 1 MiB, or it asks for what is not supported.
+  // Loads a folder as transformers saves it: chat_template.jinja, or "chat_template" of tokenizer_config.json, which may be a
+  // list with one named "default". Or loads a .jinja file, beside which tokenizer_config.json may stand. Throws Error that names
+  // the file if there is no template, if it is larger than 1 MiB, or if it uses an unsupported feature.
   static ChatTemplate load(const std::filesystem::path& path);
-  // The same of files that a folder or a model has.
+  // Does the same with the files of a folder or a model.
   static ChatTemplate from(const ConfigFiles& files);
-  // The template's text; special tokens by name: {"eos_token", "<|im_end|>"}.
+  // Compiles the text of a template. `special_tokens` are by name: {"eos_token", "<|im_end|>"}.
   static ChatTemplate parse(std::string_view source, std::map<std::string, std::string> special_tokens = {});
 
-  // Throws Error where the template refuses the messages, or takes too much (models/chat/jinja/values/budget.h).
+  // Throws Error if the template refuses the messages, or exceeds its limits (models/chat/jinja/values/budget.h).
   jinja::Rendered render(const jinja::Value& messages, const RenderOptions& options = {}) const;
 
   const std::string& source() const { return source_; }
-  // "eos_token" and its kin; empty where the folder names none.
+  // Returns the token named "eos_token" or the like; empty if the folder does not name one.
   std::string special_token(const std::string& name) const;
 
  private:

@@ -16,7 +16,7 @@ using jinja::Value;
 
 bool is_assistant(const Value& message) { return *message.dict()->find("role")->text() == "assistant"; }
 
-// "weight" is OpenAI's name, "train" axolotl's.
+// Returns false if the message is not to be learned. The key is "weight" in OpenAI's files, "train" in axolotl's.
 bool counts(const Value& message, size_t index) {
   const Value *weight = message.dict()->find("weight"), *train = message.dict()->find("train");
   if (train && !train->is_none() && !train->boolean())
@@ -29,7 +29,7 @@ bool counts(const Value& message, size_t index) {
   fail("the 'weight' of message {} is neither 0 nor 1", index);
 }
 
-// By message: whether it is an answer that is to be learnt.
+// Returns for each message whether it is an answer to learn.
 std::vector<bool> learnt_messages(const Value& messages) {
   const std::vector<Value>& all = messages.sequence()->items;
   if (std::none_of(all.begin(), all.end(), is_assistant))
@@ -41,7 +41,7 @@ std::vector<bool> learnt_messages(const Value& messages) {
   return learnt;
 }
 
-// Of the answers that the template has marked, those that are to be learnt.
+// Drops the marked answers that are not to be learned.
 void keep_learnt(Rendered& rendered, const Value& messages, const std::vector<bool>& learnt) {
   const std::vector<Value>& all = messages.sequence()->items;
   const auto answers = static_cast<size_t>(std::count_if(all.begin(), all.end(), is_assistant));
@@ -63,8 +63,9 @@ void keep_learnt(Rendered& rendered, const Value& messages, const std::vector<bo
   rendered.generations = std::move(kept);
 }
 
-// What the model reads before an answer that nothing is said before, in the text that ends with it. Templates need not render an
-// empty list: then it ends with what the template asks for an answer with behind any message.
+// Returns the text that the model reads before an answer that begins the conversation; `after` is the text that ends with this
+// answer. Templates need not be able to render an empty list, so the generation prompt is taken from rendering an arbitrary user
+// message, and searched in `after`.
 std::string before_first_answer(const ChatTemplate& chat, const jinja::Dict& variables,
                                 const std::string& after) {
   static const Value kAny = jinja::parse_json(R"([{"role": "user", "content": "a"}])");
@@ -93,7 +94,7 @@ std::string before_answer(const ChatTemplate& chat, const Value& messages, size_
   }
 }
 
-// Bounds what finding answers by prefixes renders: work that grows with the square of a conversation's length.
+// Limits the rendering needed to find answers by prefixes, whose work is quadratic in the length of a conversation.
 class PrefixWork {
  public:
   explicit PrefixWork(size_t messages) : messages_(messages) {}
@@ -109,17 +110,17 @@ class PrefixWork {
   void add_text(size_t bytes) { add(bytes / kBytesOfUnit); }
 
  private:
-  static constexpr size_t kMax = 8'000'000;    // rendered messages: some seconds
-  static constexpr size_t kBytesOfUnit = 1024;  // text that takes as long as a message
+  static constexpr size_t kMax = 8'000'000;    // rendered messages: a few seconds
+  static constexpr size_t kBytesOfUnit = 1024;  // bytes of text that take as long as a message
   size_t messages_, units_ = 0;
 };
 
-// What the model is to write where, found by rendering the messages up to each answer. An answer is learnt in the text that
-// ends with it, as the model will read it, or in that of a later answer where this begins with it.
+// Finds the answers by rendering the messages up to each of them. An answer is learned in the text that ends with it, which is
+// how the model will see it, or in the text of a later answer if that begins with it.
 std::vector<Rendered> texts_by_prefixes(const ChatTemplate& chat, const Value& messages,
                                         const std::vector<bool>& learnt, const jinja::Dict& variables,
                                         const std::string& whole) {
-  std::vector<Rendered> texts;  // the last first
+  std::vector<Rendered> texts;  // in reverse order
   PrefixWork work(learnt.size());
   for (size_t i = 0; i < learnt.size(); ++i)
     if (learnt[i]) work.add(2 * i + 1);
@@ -143,7 +144,7 @@ std::vector<Rendered> texts_by_prefixes(const ChatTemplate& chat, const Value& m
   return texts;
 }
 
-// `rendered` in the form in which the tokenizer sees it. What stands on both sides of a mark is never composed.
+// Returns `rendered` normalized as the tokenizer normalizes it. Characters on two sides of a mark are never composed.
 Rendered normalized(const Rendered& rendered) {
   Rendered result;
   std::string storage;
@@ -171,7 +172,8 @@ bool is_white_space(const text::Tokenizer& tokenizer, int64_t id) {
   return text.find_first_not_of(" \t\r\n") == std::string::npos;
 }
 
-// Behind a special token at the end (that of the turn) white space belongs to the template, not to the answer.
+// Returns the end of the targets of an answer: white space behind a final special token (that of the turn) belongs to the
+// template.
 size_t end_of_answer(const text::Tokenizer& tokenizer, const std::vector<int64_t>& ids, size_t begin,
                      size_t end) {
   size_t last = end;
@@ -184,7 +186,7 @@ Sample sample_of(const text::Tokenizer& tokenizer, const Rendered& rendered, boo
   const std::vector<Span> places = token_spans(tokenizer, rendered.text, ids);
   Sample sample{{ids.begin(), ids.end()}, std::vector<bool>(ids.size())};
   for (const Span& span : rendered.generations) {
-    // Places are in order.
+    // Token ranges are sorted.
     const auto first =
         std::ranges::partition_point(places, [&](const Span& place) { return place.end <= span.begin; });
     const auto last =
@@ -199,8 +201,8 @@ Sample sample_of(const text::Tokenizer& tokenizer, const Rendered& rendered, boo
   return sample;
 }
 
-// The bytes of a token that stands at the beginning of `text`; 0 where it does not. Tokens of text are in the byte alphabet,
-// added ones are as they are written.
+// Returns the number of bytes of a token that `text` begins with; 0 if it does not. Tokens of text are written in the byte
+// alphabet, added tokens literally.
 size_t bytes_of(const std::string& token, std::string_view text) {
   const auto bytes = text::alphabet_bytes(token);
   if (bytes && text.starts_with(*bytes)) return bytes->size();

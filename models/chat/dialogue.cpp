@@ -22,7 +22,7 @@ bool begins_with_system(const Value& messages) {
   return !all.empty() && role_of(all[0]) == "system";
 }
 
-// The place behind the last message with this role; 0: there is none.
+// Returns the index behind the last message with this role; 0 if there is none.
 size_t behind_last(const Value& messages, const std::string& role) {
   const std::vector<Value>& all = messages.sequence()->items;
   size_t count = all.size();
@@ -30,7 +30,7 @@ size_t behind_last(const Value& messages, const std::string& role) {
   return count;
 }
 
-// The place behind what was asked last: a message of the user with what tools gave since then; 0: nothing was.
+// Returns the index behind the last question: a user message and the tool results after it; 0 if there is none.
 size_t behind_question(const Value& messages) {
   const std::vector<Value>& all = messages.sequence()->items;
   const size_t asked = behind_last(messages, "user");

@@ -13,8 +13,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kTopK = 50;       // of transformers
-constexpr double kAllTokens = 1e9;  // more than any vocabulary has
+constexpr int64_t kTopK = 50;       // default of transformers
+constexpr double kAllTokens = 1e9;  // more than the size of any vocabulary
 
 double number(const json& config, const char* name, double otherwise) {
   const auto found = config.find(name);
@@ -23,8 +23,8 @@ double number(const json& config, const char* name, double otherwise) {
   return found->get<double>();
 }
 
-// Settings that are applied, and those of GenerationConfig that say how transformers computes or what it gives back beside the
-// text. How long a text may be is the caller's choice, and speculative decoding gives the same texts sooner.
+// Settings that are applied, and settings that only affect how transformers computes or what it returns beside the text. The
+// length of a text is the caller's choice, and speculative decoding yields the same texts sooner.
 // clang-format off
 constexpr std::string_view kKnownSettings[] = {
     "_defaults_of", "_from_model_config", "assistant_confidence_threshold", "assistant_early_exit",
@@ -40,9 +40,9 @@ constexpr std::string_view kKnownSettings[] = {
 };
 // clang-format on
 
-// Settings that choose among tokens by chance, which a greedy model never does.
+// Settings of random sampling, which greedy decoding ignores.
 constexpr const char* kOfChance[] = {"typical_p", "epsilon_cutoff", "eta_cutoff", "top_h"};
-// Settings that change nothing at 1.
+// Settings that have no effect at 1.
 constexpr const char* kNeutralAtOne[] = {"typical_p", "num_beams", "num_beam_groups", "guidance_scale",
                                          "encoder_repetition_penalty"};
 
@@ -65,7 +65,7 @@ std::vector<std::string> settings_not_applied(const json& config) {
   return found;
 }
 
-// Whether the configuration names any.
+// Adds the stop tokens that the configuration names. Returns true if it names any.
 bool add_stop_tokens(const json& config, std::vector<int64_t>& tokens) {
   const json named = config.value("eos_token_id", json());
   if (named.is_null()) return false;
@@ -78,7 +78,7 @@ bool add_stop_tokens(const json& config, std::vector<int64_t>& tokens) {
   return !ids.empty();
 }
 
-// Texts that end an answer.
+// Adds the strings that end an answer.
 void add_stop_strings(const json& config, std::vector<std::string>& strings) {
   const json named = config.value("stop_strings", json());
   if (named.is_null()) return;

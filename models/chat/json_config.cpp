@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint64_t kMaxBytes = 16 << 20;  // tokenizer_config.json of Llama 3 has 50 KB
 
-// Throws Error with the line and column at which a text is no JSON.
+// Throws Error with the line and column of a syntax error.
 nlohmann::json parse_object(const std::string& text, const std::string& where) {
   nlohmann::json config = with_context([&] { return parse_shallow_json(text); }, [&] { return where; });
   try {

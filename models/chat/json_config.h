@@ -1,4 +1,4 @@
-// JSON files of settings that stand beside a tokenizer. What they hold is not trusted.
+// Reads JSON configuration files that stand beside a tokenizer. Their contents are not trusted.
 #pragma once
 
 #include <filesystem>
@@ -12,23 +12,23 @@
 
 namespace genesis::chat {
 
-// A file of at most 16 MiB. Throws Error naming the path.
+// Reads a file of at most 16 MiB. Throws Error naming the path.
 std::string read_limited(const std::filesystem::path& path);
 
-// The files of settings that came with a model: in the folder that it came from, or in its own file.
+// The configuration files that came with a model, in its folder or inside its own file.
 class ConfigFiles {
  public:
   static ConfigFiles in_folder(const std::filesystem::path& folder);
-  // `file`: the model's, for messages. The model outlives this.
+  // Reads files attached to the model. `file` is its path, for messages. The model must outlive this object.
   static ConfigFiles of_model(const Model& model, const std::string& file);
-  // This keeps the model.
+  // Does the same, and shares ownership of the model.
   static ConfigFiles of_model(std::shared_ptr<const Model> model, const std::string& file);
 
   std::optional<std::string> find(const std::string& name) const;
-  // Nothing where there is no such file. Throws Error naming it where it is no JSON object, or nests
-  // deeper than 64.
+  // Returns a file as a JSON object; empty if there is no such file. Throws Error naming it if it is not a JSON object, or is
+  // nested more than 64 deep.
   std::optional<nlohmann::json> object(const std::string& name) const;
-  // Where a file of this name is, or would be.
+  // Returns the path that a file of this name has, or would have.
   std::string where(const std::string& name) const;
 
  private:

@@ -12,14 +12,14 @@
 namespace genesis::corpus {
 namespace {
 
-constexpr size_t kPart = 64 << 10;  // bytes at least
+constexpr size_t kPart = 64 << 10;  // minimum bytes of a part
 constexpr size_t kUnit = 1 << 20;
-constexpr size_t kLongestSearch = 1 << 24;  // for a place to cut, which is between two characters otherwise
+constexpr size_t kLongestSearch = 1 << 24;  // bytes searched for a line end to cut at; else the cut is between two characters
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
-// The first place from `from` on where a part may end.
+// Returns the first position at or behind `from` where a part may end.
 size_t end_of_part(std::string_view text, size_t from) {
   if (from >= text.size()) return text.size();
   const size_t last = std::min(text.size(), from + kLongestSearch);
@@ -31,7 +31,7 @@ size_t end_of_part(std::string_view text, size_t from) {
   return end;
 }
 
-// A document in parts that are not too long.
+// Splits a document into parts of limited size.
 void cut(std::string_view document, uint64_t offset, bool begins, bool ends,
          const std::function<void(const DocumentPart&)>& on_part) {
   for (size_t at = 0; at < document.size();) {
@@ -60,7 +60,7 @@ std::vector<BadLine> lines_of(const Chunk& chunk, const std::function<void(const
   return bad;
 }
 
-// A chunk begins a document where the file begins, or behind a mark.
+// Calls `on_part` with the documents of a text chunk. A document begins where the file begins and behind each mark.
 void texts_of(const Chunk& chunk, std::string_view mark,
               const std::function<void(const DocumentPart&)>& on_part) {
   const std::string_view before = chunk.file.substr(0, chunk.begin);

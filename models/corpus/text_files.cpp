@@ -12,9 +12,9 @@ namespace genesis::corpus {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr size_t kMappedFiles = 256;              // at once; a process may hold some thousand open
-constexpr size_t kMappedBytes = size_t{1} << 30;  // and so many bytes, unless one file has more
-constexpr size_t kLookedAt = 64 << 10;            // bytes of a file where a NUL is looked for
+constexpr size_t kMappedFiles = 256;              // mapped at once; a process may have about a thousand files open
+constexpr size_t kMappedBytes = size_t{1} << 30;  // mapped at once, unless a single file is larger
+constexpr size_t kLookedAt = 64 << 10;            // bytes of a file that are searched for a NUL
 
 bool is_text_file(const fs::directory_entry& entry) {
   const std::string kind = file_ending(entry.path());
@@ -33,7 +33,7 @@ std::vector<fs::path> files_below(const fs::path& folder) {
   return files;
 }
 
-// How files begin that are no text, and what to do with them.
+// The first bytes of a kind of file that is not text, with advice for the error message.
 struct Beginning {
   std::string_view bytes, kind, advice;
 };
@@ -60,7 +60,7 @@ uint64_t bytes_of(const std::vector<fs::path>& files) {
   for (const fs::path& file : files) {
     std::error_code error;
     const uintmax_t size = fs::file_size(file, error);
-    if (!error) bytes += size;  // what cannot be read is said when it is opened
+    if (!error) bytes += size;  // an unreadable file is reported when it is opened
   }
   return bytes;
 }

@@ -1,5 +1,4 @@
-// The text files that a command line names, and how a text of any size is cut into pieces for many threads. Used by what
-// learns from text: tokenizers and language models.
+// Finds the text files that a command line names, and splits texts of any size into chunks for many threads.
 #pragma once
 
 #include <cstdint>
@@ -13,34 +12,35 @@
 
 namespace genesis::corpus {
 
-// Files as they are named, folders as the .txt, .md and .jsonl (or .ndjson) files below them, by name. Throws Error for what is not there
-// and for a folder without any such file.
+// Returns files as they are named, and for each folder the .txt, .md and .jsonl (or .ndjson) files below it, sorted by name.
+// Throws Error for a path that does not exist and for a folder without such files.
 std::vector<std::filesystem::path> text_files(const std::vector<std::string>& names);
 
-// Some of a mapped file, which one thread takes at a time.
+// A range of a mapped file, which one thread processes at a time.
 struct Chunk {
   std::filesystem::path path;
-  std::string_view file;  // all of it
+  std::string_view file;  // the whole file
   size_t begin = 0, end = 0;
 
   std::string_view text() const { return file.substr(begin, end - begin); }
   bool is_jsonl() const { return is_json_lines(path); }
 };
 
-// Throws Error, with the first wrong byte, for what is no text: a file that begins as a compressed one or a model does, or has
-// a NUL in its first 64 KiB. Other bytes that are not UTF-8 are left to tokenizers, which make U+FFFD of them.
+// Throws Error that names the first wrong byte if a file is not text: it begins like a compressed file or a model, or has a NUL
+// in its first 64 KiB. Other invalid UTF-8 is left to tokenizers, which replace it by U+FFFD.
 void check_is_text(const std::filesystem::path& path, std::string_view file);
 
-// A file in chunks that end behind a line feed, each of at least `bytes` but for the last. Throws Error as check_is_text does.
+// Splits a file into chunks that end behind a line feed. Every chunk but the last has at least `bytes` bytes. Throws Error as
+// check_is_text does.
 std::vector<Chunk> chunks_of_lines(const std::filesystem::path& path, std::string_view file, size_t bytes);
 
-// Calls `visit` with every chunk of whole lines of every file, by all cores, in any order and at the same time. Files are
-// mapped, a few hundred at once at most. `on_bytes(done, total)` is called on this thread now and then.
+// Calls `visit` with every chunk of whole lines of every file, on all cores, in any order and concurrently. At most a few hundred
+// files are mapped at once. Calls `on_bytes(done, total)` on the calling thread from time to time.
 void for_each_chunk(const std::vector<std::filesystem::path>& files, size_t bytes,
                     const std::function<void(const Chunk&)>& visit,
                     const std::function<void(uint64_t, uint64_t)>& on_bytes);
 
-// Calls `on_line` with each line, its line feed included.
+// Calls `on_line` with each line, including its line feed.
 template <class OnLine>
 void for_each_line(std::string_view text, const OnLine& on_line) {
   while (!text.empty()) {

@@ -1,4 +1,4 @@
-// Arrays as training data: rows of tensors that share their leading size.
+// Serves arrays as training data: rows of tensors whose leading dimensions are equal.
 #include <cstring>
 
 #include "models/data/permutation.h"

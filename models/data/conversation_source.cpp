@@ -11,10 +11,10 @@
 namespace genesis::data {
 namespace {
 
-// Positions that a sample takes: its last token is only a target.
+// Returns the positions that a sample takes. Its last token is only a target.
 int64_t length_of(const chat::Sample& sample) { return static_cast<int64_t>(sample.tokens.size()) - 1; }
 
-// A target that nothing stands before is not learnt.
+// Counts the targets of a sample. Its first token cannot be one, because no token precedes it.
 int64_t targets_of(const chat::Sample& sample) {
   return sample.is_target.empty() ? 0
                                   : std::count(sample.is_target.begin() + 1, sample.is_target.end(), true);
@@ -30,7 +30,7 @@ int64_t* rows_of(NamedTensors& batch, const char* name, const TensorType& type, 
 
 }  // namespace
 
-// Where one row of a batch is written; positions and segments are null without packing.
+// Pointers to one row of a batch to write; positions and segments are null without packing.
 struct ConversationSource::Row {
   int64_t *tokens, *targets, *positions, *segments;
 };

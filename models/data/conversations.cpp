@@ -21,7 +21,7 @@ struct Line {
   std::string_view text;
 };
 
-// Lines with something on them.
+// Returns the lines that are not blank, numbered from 1.
 std::vector<Line> lines_of(std::string_view text) {
   std::vector<Line> lines;
   int64_t number = 0;

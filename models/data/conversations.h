@@ -1,4 +1,4 @@
-// JSON lines of conversations and texts, read as samples to learn from.
+// Reads JSON lines of conversations and texts as training samples.
 #pragma once
 
 #include <filesystem>
@@ -10,14 +10,14 @@
 namespace genesis::data {
 
 struct Conversations {
-  std::vector<chat::Sample> samples;  // in the order of their lines, of which one may give several
-  int64_t skipped = 0;                // lines that were wrong
-  std::string first_skipped = {};     // what was wrong with the first of them, and where
+  std::vector<chat::Sample> samples;  // in the order of their lines; one line may give several
+  int64_t skipped = 0;                // lines that were invalid
+  std::string first_skipped = {};     // error message of the first of them, with its place
 };
 
-// Each line is {"messages": [{"role": ..., "content": ...}, ...]} or {"text": ...}; empty lines are nothing. Beside messages the
-// template sees "tools", "documents" and what "chat_template_kwargs" has; other keys are passed over. By all cores, with one
-// result. Throws Error naming the file, the line and what is wrong with it, unless `skip_bad`.
+// Reads lines that are {"messages": [{"role": ..., "content": ...}, ...]} or {"text": ...}; empty lines are skipped. Beside the
+// messages, the template sees "tools", "documents" and the entries of "chat_template_kwargs"; other keys are ignored. Runs on all
+// cores; the result does not depend on their number. Throws Error naming the file, the line and the problem, unless `skip_bad`.
 Conversations read_conversations(const std::vector<std::filesystem::path>& files,
                                  const chat::SampleMaker& maker, bool skip_bad = false);
 

@@ -1,4 +1,4 @@
-// How a corpus of text becomes tokens (models/data/token_corpus.h).
+// Options for tokenizing a corpus of text (models/data/token_corpus.h).
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 
 namespace genesis::data {
 
-// How a text becomes tokens.
+// Says how text is tokenized.
 struct TextTokens {
   text::Tokenizer tokenizer;
-  std::string identity;      // of the tokenizer: the bytes of its file
-  int64_t end_of_text = -1;  // stands behind every document
+  std::string identity;      // the bytes of the tokenizer's file
+  int64_t end_of_text = -1;  // token appended to every document
 };
 
 struct CorpusOptions {
   double held_out = 0;    // share of the documents that are not trained on, 0 to below 1
-  bool skip_bad = false;  // lines of .jsonl files that hold no document; else they are an Error
+  bool skip_bad = false;  // skip lines of .jsonl files that hold no document, instead of throwing Error
   std::filesystem::path cache =
-      {};                    // where such folders are; empty: $XDG_CACHE_HOME/genesis/tokens or ~/.cache/...
-  OnProgress progress = {};  // "tokenizing", bytes of text
+      {};                    // parent folder of tokenized corpora; empty: $XDG_CACHE_HOME/genesis/tokens or ~/.cache/...
+  OnProgress progress = {};  // reports "tokenizing" with bytes of text
 };
 
 }  // namespace genesis::data

@@ -1,4 +1,4 @@
-// Chooses a reader by the names of the files.
+// Chooses a reader by the file names.
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -18,14 +18,14 @@ namespace genesis::data {
 namespace fs = std::filesystem;
 namespace {
 
-// "name=path" or "path".
+// Splits "name=path" or "path" into name and path.
 std::pair<std::string, fs::path> split_name(const std::string& file) {
   const size_t equals = file.find('=');
   if (equals == std::string::npos || fs::exists(file)) return {"", file};
   return {file.substr(0, equals), file.substr(equals + 1)};
 }
 
-// Lines of JSON objects: either all have a string "text", joined by blank lines, or all have the same numeric
+// Reads lines of JSON objects: either all have a string "text", which are joined by blank lines, or all have the same numeric
 // fields.
 class JsonLines {
  public:
@@ -58,11 +58,11 @@ class JsonLines {
 
  private:
   struct Column {
-    std::vector<int64_t> shape;  // of one row
+    std::vector<int64_t> shape;  // shape of one row
     std::vector<double> values;
-    std::vector<int64_t> exact;  // the same, as long as all are integers: a double holds 53 bits of them
+    std::vector<int64_t> exact;  // the same as integers, as long as all are: a double holds only 53 bits
     bool integers = true;
-    // Numbers that are not whole never become integers: the entry point will refuse the f32 by name.
+    // Numbers with a fraction never become integers: the tensor stays f32, and the entry point refuses it by name.
     Tensor tensor(int64_t rows, DType wanted) const {
       std::vector<int64_t> sizes = shape;
       sizes.insert(sizes.begin(), rows);
@@ -123,7 +123,7 @@ class JsonLines {
     if (column.shape != shape) fail("field '{}' has another shape than in the first line", name);
   }
 
-  // What a field that holds text may have been meant for.
+  // A hint for the error message about a field that holds text or objects.
   static constexpr const char* kText =
       "; text is learnt of lines {\"text\": ...}, conversations of {\"messages\": [...]}";
 
@@ -136,7 +136,8 @@ class JsonLines {
     column.exact.push_back(value.get<int64_t>());
   }
 
-  // `first`: how many numbers the column had before this row. The row's first number settles its depth.
+  // Appends `value` to the column. `first` is the number of values that the column had before this row. The first number of a row
+  // determines its depth.
   static void append(const std::string& name, const nlohmann::json& value, size_t depth,
                      std::vector<int64_t>& shape, Column& column, size_t first) {
     if (value.is_number()) {

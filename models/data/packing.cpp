@@ -11,7 +11,7 @@ std::vector<std::vector<size_t>> pack(const std::vector<int64_t>& lengths, int64
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, [&](size_t a, size_t b) { return lengths[a] > lengths[b]; });
   std::vector<std::vector<size_t>> rows;
-  std::multimap<int64_t, size_t> with_room;  // room left -> row
+  std::multimap<int64_t, size_t> with_room;  // free tokens -> row
   for (const size_t sample : order) {
     const auto tightest = with_room.lower_bound(lengths[sample]);
     const bool fits = tightest != with_room.end();

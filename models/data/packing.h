@@ -1,4 +1,4 @@
-// Samples of different lengths in rows of one length. Used by conversation_source.cpp.
+// Packs samples of different lengths into rows of one length.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,9 @@
 
 namespace genesis::data {
 
-// Which samples stand in which row: best fit of the longest first (Johnson, "Near-optimal bin packing algorithms", 1973), so
-// that rows are at most 11/9 of the fewest there can be, and a few more. Lengths are at most `row`; of equal ones the first
-// comes first. Takes n log n steps.
+// Returns the samples of each row. Uses best-fit decreasing (Johnson, "Near-optimal bin packing algorithms", 1973), so that the
+// number of rows is at most 11/9 of the minimum plus a small constant. Lengths are at most `row`; samples of equal length keep
+// their order. Takes O(n log n).
 std::vector<std::vector<size_t>> pack(const std::vector<int64_t>& lengths, int64_t row);
 
 }  // namespace genesis::data

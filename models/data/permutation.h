@@ -1,13 +1,13 @@
-// A shuffled order of 0..n-1 that takes no memory: element i of epoch e is a pure function of (seed, e, i),
-// so data can be resumed at any position. A Feistel network over the next power of four, walked until it
-// falls inside the range (Black & Rogaway, "Ciphers with arbitrary finite domains", 2002).
+// A shuffled order of 0..n-1 that takes no memory: element i of epoch e is a pure function of (seed, e, i), so that training can
+// resume at any position. It is a Feistel network over the next power of four, applied repeatedly until the result falls inside
+// the range (Black & Rogaway, "Ciphers with arbitrary finite domains", 2002).
 #pragma once
 
 #include <cstdint>
 
 namespace genesis::data {
 
-// Finaliser of SplitMix64 (Steele, Lea & Flood, 2014): every input bit reaches every output bit.
+// The finalizer of SplitMix64 (Steele, Lea & Flood, 2014): every input bit affects every output bit.
 uint64_t mix(uint64_t x);
 
 class Permutation {

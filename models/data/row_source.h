@@ -1,4 +1,4 @@
-// Rows of tokens that do not overlap, from one long stream, as batches: what text and token shards have in common.
+// Serves non-overlapping rows of one long stream of tokens as batches. Text and token shards share this code.
 #pragma once
 
 #include <algorithm>
@@ -10,11 +10,11 @@
 
 namespace genesis::data {
 
-// `Stream` has size() and read(first, count, int64_t* tokens).
+// A `Stream` has size() and read(first, count, int64_t* tokens).
 template <class Stream>
 class RowSource final : public BatchSource {
  public:
-  // The stream fills a batch at least: made by make_row_source().
+  // Requires a stream that fills at least one batch: make_row_source() checks that.
   RowSource(Stream stream, const SourceOptions& options)
       : stream_(std::move(stream)),
         options_(options),
@@ -41,13 +41,13 @@ class RowSource final : public BatchSource {
   int64_t batches_per_epoch() const override { return batches_; }
 
  private:
-  // Each token but the last stands before a target.
+  // Returns the number of rows. Every token but the last is followed by its target.
   static int64_t rows_in(int64_t tokens, const SourceOptions& options) {
     const int64_t length = options.sequence_length;
     return options.fill_last ? divided_up(tokens - 1, length) : (tokens - 1) / length;
   }
 
-  // What the stream has from `begin` on, and `filling` behind its end.
+  // Reads one row of the stream from `begin` on, and writes `filling` behind the end of the stream.
   void read_row(int64_t begin, int64_t filling, int64_t* row) const {
     const int64_t there = std::clamp<int64_t>(stream_.size() - begin, 0, options_.sequence_length);
     if (there > 0) stream_.read(begin, there, row);
@@ -59,8 +59,8 @@ class RowSource final : public BatchSource {
   int64_t rows_, batches_;
 };
 
-// Throws Error for sizes that are not positive or too large (batch_size.h), and where the stream has not what one batch needs; `what`
-// says how much there is: "the text has 8 bytes".
+// Throws Error for sizes that are not positive or too large (batch_size.h), and if the stream is shorter than one batch. `what`
+// says how long it is: "the text has 8 bytes".
 template <class Stream>
 std::unique_ptr<BatchSource> make_row_source(Stream stream, const SourceOptions& options,
                                              const std::string& what) {

@@ -1,4 +1,4 @@
-// Text as training data: windows of bytes.
+// Serves text as training data: windows of bytes.
 #include "models/data/row_source.h"
 
 namespace genesis::data {

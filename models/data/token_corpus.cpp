@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char* kManifest = "corpus.json";
-constexpr int kVersion = 1;  // of how text becomes tokens on the disk
+constexpr int kVersion = 1;  // format version of tokens on disk
 
 fs::path default_cache() {
   const char *base = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
@@ -37,7 +37,7 @@ fs::path default_cache() {
       "--token-cache");
 }
 
-// Empty where files can be made there. The folder is made where it can be.
+// Returns why files cannot be created in the folder, or "" if they can. Creates the folder if possible.
 std::string why_not_writable(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
@@ -45,7 +45,7 @@ std::string why_not_writable(const fs::path& folder) {
   return ::access(folder.c_str(), W_OK | X_OK) == 0 ? "" : std::strerror(errno);
 }
 
-// A folder that goes when the process ends.
+// A folder that is removed when the process ends.
 class TemporaryFolder {
  public:
   static const TemporaryFolder& of_process() {
@@ -53,7 +53,7 @@ class TemporaryFolder {
     return folder;
   }
   ~TemporaryFolder() {
-    std::error_code error;  // nobody is left to tell
+    std::error_code error;  // ignored: nobody is left to report it to
     fs::remove_all(path_, error);
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
@@ -74,8 +74,9 @@ class TemporaryFolder {
 
 int64_t nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
 
-// What a file of text is known by. Beside the time of its bytes (mtime) that of its status (ctime) counts, which no program can
-// set back, as cp -p, rsync -t and tar do with the former. Its inode does not count: some network file systems number anew.
+// Returns the facts that identify a version of a file. The status change time (ctime) counts beside the modification time
+// (mtime), because cp -p, rsync -t and tar set back the mtime, but no program can set back the ctime. The inode does not count,
+// because some network file systems renumber files.
 json facts_of(const fs::path& path) {
   struct stat facts;
   if (::stat(path.c_str(), &facts) != 0) fail("cannot read '{}': {}", path.string(), std::strerror(errno));
@@ -85,7 +86,7 @@ json facts_of(const fs::path& path) {
           {"status_changed", nanoseconds(facts.st_ctim)}};
 }
 
-// The clock of files ticks every 10 ms or faster. Once the tick of the last change is over, a further change is a later one.
+// Waits until a further change of the files would get a later time stamp. The clock of file systems ticks every 10 ms or faster.
 void wait_for_next_tick(const json& files) {
   constexpr std::chrono::milliseconds kTick{20};
   const auto now = std::chrono::system_clock::now();
@@ -96,7 +97,7 @@ void wait_for_next_tick(const json& files) {
   }
 }
 
-// All that the tokens follow from.
+// Returns everything that determines the tokens.
 json identity_of(const std::vector<fs::path>& files, const TextTokens& tokens, const CorpusOptions& options) {
   const auto bytes = std::as_bytes(std::span(tokens.identity));
   json identity = {{"version", kVersion},
@@ -114,7 +115,7 @@ std::string key_of(const json& identity) {
   return file::hash_of(std::as_bytes(std::span(text))).to_string();
 }
 
-// Says that hashes stand behind the tokens. Older versions of Genesis wrote none.
+// Returns true if the shards contain hashes. Older versions of Genesis wrote none.
 bool hashes_blocks(const json& manifest) {
   const auto bytes = manifest.value("hashed_bytes", int64_t{0});
   if (bytes != 0 && bytes != static_cast<int64_t>(ShardWriter::kHashedBytes))
@@ -164,7 +165,7 @@ TokenCorpus made(const fs::path& folder, const std::vector<fs::path>& files, con
                          {"bad_lines", text.bad_lines},
                          {"first_repaired", text.first_repaired},
                          {"hashed_bytes", ShardWriter::kHashedBytes}};
-  // Last: a folder with it is whole.
+  // The manifest is written last: a folder that has it is complete.
   write_file_atomically(folder / kManifest,
                         manifest.dump(2, ' ', false, json::error_handler_t::replace) + "\n",
                         LinkAtName::kReplaced);

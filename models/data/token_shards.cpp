@@ -39,7 +39,7 @@ std::vector<uint64_t> hashes_of_blocks(std::span<const std::byte> tokens) {
   return hashes;
 }
 
-// A mapped shard is aligned to a page.
+// Copies tokens of a shard to `tokens`. A mapped shard is aligned to a page.
 template <class T>
 int64_t* read_as(std::span<const std::byte> shard, int64_t first, int64_t count, int64_t* tokens) {
   const T* from = reinterpret_cast<const T*>(shard.data()) + first;
@@ -75,7 +75,7 @@ void ShardWriter::write_shard() {
   open_.clear();
 }
 
-// A mapped file, and which of its blocks are known to be those that were written.
+// A mapped file, with the blocks that were already verified.
 struct TokenStream::Shard {
   Shard(std::shared_ptr<const MappedFile> opened, size_t token_bytes, size_t blocks)
       : file(std::move(opened)), tokens(file->bytes().first(token_bytes)), is_checked(blocks) {}
@@ -88,7 +88,7 @@ struct TokenStream::Shard {
 
   std::shared_ptr<const MappedFile> file;
   std::span<const std::byte> tokens;
-  mutable std::vector<std::atomic<bool>> is_checked;  // by block; empty: there are no hashes
+  mutable std::vector<std::atomic<bool>> is_checked;  // by block; empty: the shard has no hashes
 };
 
 TokenStream::TokenStream(const fs::path& folder, const std::string& name, bool wide,
@@ -108,7 +108,7 @@ TokenStream::TokenStream(const fs::path& folder, const std::string& name, bool w
   }
 }
 
-// Two threads that come to the same block at once hash it twice, which does no harm.
+// Verifies the blocks of [begin, end) that were not verified yet. Two threads that verify a block concurrently do no harm.
 void TokenStream::check_blocks(const Shard& shard, size_t begin, size_t end) const {
   if (shard.is_checked.empty() || begin == end) return;
   for (size_t block = begin / ShardWriter::kHashedBytes; block < blocks_in(end); ++block) {

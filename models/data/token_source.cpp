@@ -1,4 +1,4 @@
-// Tokens as training data, taken from the mapped shards as they are asked for.
+// Serves tokens as training data, read from the mapped shards on demand.
 #include "models/data/row_source.h"
 
 namespace genesis::data {

@@ -18,16 +18,16 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kChunk = 1 << 20;     // bytes of text that a thread takes at a time
-constexpr size_t kAtOnce = 128;        // chunks whose tokens are in memory together, and mapped files
-constexpr uint64_t kShares = 1 << 20;  // how finely documents are told apart when some are held out
+constexpr size_t kAtOnce = 128;        // limit of chunks whose tokens are in memory together, and of mapped files
+constexpr uint64_t kShares = 1 << 20;  // resolution of the share of documents that are held out
 
 using Tokens = std::vector<uint32_t>;
 
 struct ChunkTokens {
   Tokens training, held_out;
-  size_t last_part = 0;  // where the last part begins in `training`
+  size_t last_part = 0;  // index in `training` where the last part begins
   std::vector<corpus::BadLine> bad;
-  std::optional<size_t> repaired;  // the first byte of the file that is no UTF-8
+  std::optional<size_t> repaired;  // offset in the file of the first byte that is not UTF-8
 };
 
 class CorpusTokenizer {
@@ -99,7 +99,7 @@ class CorpusTokenizer {
     return made;
   }
 
-  // `text` is a part of the file.
+  // Returns the offset in the file of the first byte of `text` that is not UTF-8. `text` is a view into the file.
   static std::optional<size_t> first_to_repair(const corpus::Chunk& chunk, std::string_view text) {
     const size_t valid = utf8::valid_bytes(text);
     if (valid == text.size()) return std::nullopt;
@@ -111,7 +111,7 @@ class CorpusTokenizer {
     return static_cast<double>(share) < options_.held_out * static_cast<double>(kShares);
   }
 
-  // The last part waits: it is held out when no other one is.
+  // Appends the tokens of a chunk. The last training part is kept back: write_rest() holds it out if nothing else was.
   void take(const corpus::Chunk& chunk, const ChunkTokens& made) {
     if (!made.bad.empty() && !options_.skip_bad)
       fail("{}; --skip-bad leaves such lines out", corpus::describe(chunk, made.bad.front()));

@@ -1,4 +1,4 @@
-// Text files into rows of tokens, by all cores and in the order of the files. Used by token_corpus.
+// Tokenizes text files on all cores, and writes the tokens in the order of the files.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@ namespace genesis::data {
 
 struct TokenizedText {
   int64_t bytes = 0, bad_lines = 0;
-  std::string first_repaired = {};  // where the first byte is that is no UTF-8; empty: nowhere
+  std::string first_repaired = {};  // place of the first byte that is not UTF-8; empty: none
 };
 
 TokenizedText tokenize_files(const std::vector<std::filesystem::path>& files, const TextTokens& tokens,

@@ -21,7 +21,7 @@ std::string shown(const GgufValue& value) {
   return "a list";
 }
 
-// Reads the metadata field by field and remembers what is wrong with them.
+// Reads the metadata field by field and collects problems.
 class Reader {
  public:
   explicit Reader(const Gguf& gguf) : gguf_(gguf) {
@@ -29,7 +29,7 @@ class Reader {
     if (const auto* text = name ? std::get_if<std::string>(name) : nullptr) architecture = *text;
   }
 
-  // Of the architecture: "qwen2.block_count" for "block_count".
+  // Returns a value of the architecture: "qwen2.block_count" for "block_count".
   const GgufValue* get(const std::string& name) const { return find(architecture + "." + name); }
 
   void copy_size(const std::string& name, const char* setting) {
@@ -43,10 +43,10 @@ class Reader {
     const double* number = value ? std::get_if<double>(value) : nullptr;
     if (!number || !fits_f32(*number) || *number < 0)
       return refuse(name, "a number that is not negative and that f32 can hold");
-    // The file has 32 bits of it: 1e-6 and not 9.99999997475e-07.
+    // The file stores an f32: write it as 1e-6, not as 9.99999997475e-07.
     settings[setting] = fmt::format("{}", static_cast<float>(*number));
   }
-  // As many as the file has tensors at most: making a model of more would take forever.
+  // Refuses more blocks than the file has tensors: making a model of that many would take forever.
   void copy_blocks(const char* setting) {
     copy_size("block_count", setting);
     if (settings.contains(setting) && std::stoull(settings[setting]) > gguf_.tensors.size())
@@ -64,14 +64,14 @@ class Reader {
   Tensor read(const GgufTensor& tensor) const {
     return gguf_tensor(*tensor.type, tensor.shape, gguf_.owner, tensor.bytes, DType::f32);
   }
-  // Rows of a matrix; nothing where there is none.
+  // Returns the number of rows of a matrix; nothing if it does not exist.
   std::optional<int64_t> rows_of(const char* name) const {
     const GgufTensor* matrix = tensor(name);
     if (!matrix || matrix->shape.rank() != 2) return std::nullopt;
     return matrix->shape[0].value();
   }
 
-  // Items of a list of texts; nothing if there is none.
+  // Returns the number of items of a list of texts; nothing if it does not exist.
   std::optional<int64_t> count_of(const char* name) const {
     const GgufValue* value = find(name);
     const auto* list = value ? std::get_if<std::vector<std::string>>(value) : nullptr;
@@ -98,7 +98,7 @@ void must_be(Reader& r, const std::string& name, const std::string& setting, con
     r.refuse(name, fmt::format("{}, {}", expected, r.settings[setting]));
 }
 
-// Tokens are as many as the embedding has rows, and where the file says that again it must say the same.
+// Takes the number of tokens from the rows of the embedding. Other metadata that state it must agree.
 void read_vocabulary(Reader& r) {
   const auto rows = r.rows_of("token_embd.weight");
   if (!rows) return r.problems.push_back("there is no matrix token_embd.weight");
@@ -117,7 +117,7 @@ void read_gpt2(Reader& r) {
   r.copy_number("attention.layer_norm_epsilon", "layer_norm_epsilon");
 }
 
-// As llama.cpp does it where a file names neither.
+// Fills in what the file does not state as llama.cpp does.
 void read_yarn(Reader& r) {
   r.copy_size("rope.scaling.original_context_length", "rope_original_positions");
   const double factor = parse_number<double>(r.settings["rope_factor"]).value_or(1);
@@ -129,8 +129,8 @@ void read_yarn(Reader& r) {
     if (const std::string key = fmt::format("rope.scaling.{}", name); r.get(key)) r.refuse(key, "none");
 }
 
-// A file of Llama 3 says by how much each frequency is divided: by what scaling of that kind, with the numbers that all of
-// them have, gives?
+// Files of Llama 3 store the divisor of each frequency instead of the parameters of the scaling. Finds the factor that gives
+// these divisors with the parameters that all models of this kind share; refuses other divisors.
 void read_divisors(Reader& r, const GgufTensor& tensor) {
   const Tensor divisors = r.read(tensor);
   const auto values = divisors.to_doubles();
@@ -207,7 +207,7 @@ void read_decoder(Reader& r) {
   if (r.get("attention.sliding_window")) r.refuse("attention.sliding_window", "none");
 }
 
-// The dtype of most elements; quantised ones count as bf16.
+// Returns the dtype of most elements; quantized ones count as bf16.
 const char* dtype_of(const Gguf& gguf) {
   std::map<DType, int64_t> elements;
   for (const auto& [name, tensor] : gguf.tensors)

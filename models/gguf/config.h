@@ -1,4 +1,4 @@
-// What the metadata of a GGUF file say of a model, as settings of the zoo.
+// Reads the metadata of a GGUF file as settings of a model of the zoo.
 #pragma once
 
 #include "models/zoo.h"
@@ -6,8 +6,8 @@
 
 namespace genesis::models::gguf {
 
-// max_position_embeddings is the longest text that the model can read. Throws one Error that lists everything that changes what the model computes and is not supported, or is not what it
-// should be.
+// Returns the model's settings; max_position_embeddings is the longest text that it can read. Throws one Error that lists all
+// metadata that are invalid, or that change what the model computes in an unsupported manner.
 ZooSettings read_config(const Gguf& gguf);
 
 }  // namespace genesis::models::gguf

@@ -35,8 +35,8 @@ void check_types(const Gguf& file) {
          fmt::join(readable_gguf_types(), ", "));
 }
 
-// Numbers of quantized types have up to 20 significant bits, of which bf16 keeps 8 and f16 11, and take more room than in the
-// file: that is said, since who chose a file of 4 bits counts on its size.
+// Logs the dtype and size of dequantized weights. Numbers of quantized types have up to 20 significant bits, of which bf16 keeps
+// 8 and f16 11, and they take more memory than in the file. Users who chose a 4-bit file for its size need to know.
 void tell_what_quantized_become(const Gguf& file, const Model& model, DType dtype) {
   std::map<std::string, int> quantized;
   uint64_t bytes = 0;
@@ -57,10 +57,10 @@ void tell_what_quantized_become(const Gguf& file, const Model& model, DType dtyp
                : "; each is rounded once, and --set dtype=f32 keeps them as the file means them");
 }
 
-// Head by head from pairs (0, h/2, 1, h/2 + 1, ...) to (0, 1, 2, ...).
+// Reorders the rows of each head from pairs (0, h/2, 1, h/2 + 1, ...) to (0, 1, 2, ...).
 Tensor without_pairs(const Tensor& matrix, int64_t head_size) {
   const int64_t rows = matrix.type().shape[0].value();
-  if (head_size <= 0 || rows % head_size != 0 || head_size % 2 != 0) return matrix;  // refused by its shape
+  if (head_size <= 0 || rows % head_size != 0 || head_size % 2 != 0) return matrix;  // its shape is refused later
   const int64_t row_bytes = rows == 0 ? 0 : matrix.bytes() / rows;
   std::byte* data;
   Tensor result = Tensor::uninitialized(matrix.type(), &data);
@@ -76,7 +76,7 @@ bool same_bytes(const GgufTensor& a, const GgufTensor& b) {
   return a.type == b.type && std::ranges::equal(a.bytes, b.bytes);
 }
 
-// GPT-2's head is its embedding; some files have it twice.
+// Returns true for the head of a GPT-2, which must equal the embedding; some files store it twice.
 bool is_tied_head(const std::string& name, const Gguf& file, const std::string& model) {
   if (model != "gpt2" || name != "output.weight") return false;
   const auto embedding = file.tensors.find("token_embd.weight");
@@ -85,7 +85,7 @@ bool is_tied_head(const std::string& name, const Gguf& file, const std::string& 
   return true;
 }
 
-// `head_size` is 0 for GPT-2, whose rows are all in order.
+// Returns the weights by their names in the zoo. `head_size` is 0 for GPT-2, whose rows need no reordering.
 NamedTensors weights_of(const Gguf& file, const Model& model, const std::string& name_of_model,
                         int64_t head_size) {
   NamedTensors weights;
@@ -104,7 +104,7 @@ NamedTensors weights_of(const Gguf& file, const Model& model, const std::string&
   return weights;
 }
 
-// Weights are of use without their tokenizer, so one that cannot be expressed costs a warning.
+// Attaches the tokenizer and chat template. If one cannot be converted, warns: the weights are useful without it.
 void attach_tokenizer(Model& model, const Gguf& file, bool has_other_tokenizer) {
   const auto attach = [&](const char* name, const std::string& text) {
     if (!text.empty()) attach_file(model, name, text);
@@ -125,7 +125,7 @@ void attach_tokenizer(Model& model, const Gguf& file, bool has_other_tokenizer) 
   }
 }
 
-// The id of a special token: "bos" of tokenizer.ggml.bos_token_id. One that is no token's is told of and left out.
+// Returns the id of a special token: "bos" for tokenizer.ggml.bos_token_id. Warns and returns nothing if it is not a valid id.
 std::optional<int64_t> special_token(const Gguf& file, const char* which, int64_t tokens) {
   const std::string name = fmt::format("tokenizer.ggml.{}_token_id", which);
   const auto at = file.metadata.find(name);
@@ -136,7 +136,7 @@ std::optional<int64_t> special_token(const Gguf& file, const char* which, int64_
   return std::nullopt;
 }
 
-// A config.json as the model would have come with one: what ends a text is looked up there, and export begins with it.
+// Returns a config.json as transformers would have it: the tokens that end a text are looked up there, and export starts from it.
 std::string config_of(const Gguf& file, const Model& model, const std::string& positions) {
   const ZooSettings zoo = hugging_face::zoo_settings(model);
   nlohmann::json config = hugging_face::config_for_export(model, zoo, *parse_dtype(zoo.settings.at("dtype")));

@@ -10,7 +10,7 @@ using Names = std::map<std::string, std::string>;
 
 struct Family {
   std::string blocks;     // "model.layers."
-  Names outside, inside;  // of the blocks, without ".weight" and ".bias"
+  Names outside, inside;  // outside and inside of the blocks, without ".weight" and ".bias"
 };
 
 const Family& family_of(const std::string& model) {

@@ -1,15 +1,15 @@
-// The names of GGUF's tensors as those of the zoo's models.
+// Maps names of GGUF tensors to those of the zoo's models.
 #pragma once
 
 #include <string>
 
 namespace genesis::models::gguf {
 
-// "model.layers.3.self_attn.q_proj.weight" of "blk.3.attn_q.weight"; empty for a name that the model does not know.
+// Returns "model.layers.3.self_attn.q_proj.weight" for "blk.3.attn_q.weight"; empty for a name that the model does not have.
 std::string name_in_zoo(const std::string& name, const std::string& model);
 
-// Whether llama.cpp stores the rows of each head in another order: as pairs that rope rotates, (0, h/2, 1, h/2 + 1, ...) for a
-// head of h rows.
+// Returns true if llama.cpp reorders the rows of each head, so that the pairs that RoPE rotates are adjacent: (0, h/2, 1, h/2 +
+// 1, ...) for a head of h rows.
 bool has_rows_in_pairs(const std::string& name, const std::string& model);
 
 }  // namespace genesis::models::gguf

@@ -11,10 +11,10 @@ using nlohmann::ordered_json;
 
 constexpr const char* kContractions = R"((?i:'s|'t|'re|'ve|'m|'ll|'d))";
 constexpr const char* kSpaces = R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
-// Punctuation and ASCII's signs, in runs; `more` are signs that only some count.
+// Returns an expression for runs of punctuation and ASCII symbols. `more` are symbols that only some models include.
 std::string punctuation(const std::string& more) { return R"([\p{P}\$\+<=>\^~\|)" + more + "]+"; }
 
-// The expression of Llama 3, of which many are variants: words, numbers, signs with the ends of lines behind them, spaces.
+// Returns the expression of Llama 3, which has many variants: words, numbers, symbols with the line ends behind them, spaces.
 std::string words(const std::string& letters, const std::string& number, const std::string& signs) {
   return std::string(kContractions) + R"(|[^\r\n\p{L}\p{N}]?)" + letters + "+|" + number + "| ?" + signs +
          kSpaces;
@@ -23,7 +23,8 @@ std::string llama3_words(const std::string& number) {
   return words(R"(\p{L})", number, R"([^\s\p{L}\p{N}]+[\r\n]*)");
 }
 
-// Words begin where a lower-case letter is followed by an upper-case one, too. `behind` each: contractions, or nothing.
+// Returns an expression that also splits words where an upper-case letter follows a lower-case one. `behind` is appended to each
+// word: contractions, or nothing.
 std::string cased_words(const std::string& behind, const std::string& number) {
   const std::string upper = R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])", lower = R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])",
                     sign = R"([^\r\n\p{L}\p{N}]?)";
@@ -49,11 +50,12 @@ constexpr const char* kCasedScripts =
 // clang-format on
 
 constexpr const char* kChineseAndKorean = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+";
-// Words of BLOOM and the models that followed it.
+// Words of BLOOM and later models of its kind.
 constexpr const char* kNotPunctuation = " ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+";
 
 PreTokenizer deepseek_llm() {
-  // The class ends at a piece's end: `$` in the original, where no piece has an end of line and more.
+  // The fourth expression matches white space at the end of its input. The original has `\s+$`, which means the same here, since
+  // the first step splits off each line end.
   return {{R"([\r\n])", R"(\s?[)" + std::string(kCasedScripts) + "]+",
            "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+", R"(\s+(?!\s|\S))",
            kChineseAndKorean, R"(\p{N}+)"}};

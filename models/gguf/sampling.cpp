@@ -11,9 +11,9 @@ namespace genesis::models::gguf {
 namespace {
 
 struct Setting {
-  const char* key;   // behind general.sampling.
+  const char* key;   // behind "general.sampling."
   const char* name;  // in generation_config.json
-  double otherwise;  // in llama.cpp
+  double otherwise;  // default of llama.cpp
   bool is_integer = false;
 };
 
@@ -23,15 +23,15 @@ constexpr Setting kSettings[] = {{"temp", "temperature", 0.8},
                                  {"min_p", "min_p", 0.05},
                                  {"penalty_repeat", "repetition_penalty", 1}};
 
-constexpr double kAllTokens = 1e9;  // more than any vocabulary has
+constexpr double kAllTokens = 1e9;  // more than the size of any vocabulary
 
-// One that is no number is told of and left out.
+// Reads a number. Warns and returns nothing if the value is not one.
 std::optional<double> number(const Gguf& gguf, const std::string& name) {
   const auto at = gguf.metadata.find(name);
   if (at == gguf.metadata.end()) return std::nullopt;
   if (const auto* integer = std::get_if<int64_t>(&at->second)) return static_cast<double>(*integer);
   const auto* real = std::get_if<double>(&at->second);
-  // The file has 32 bits of it: 0.6 and not 0.6000000238.
+  // The file stores an f32: write it as 0.6, not as 0.6000000238.
   if (real && std::isfinite(*real)) return std::stod(fmt::format("{}", static_cast<float>(*real)));
   log_warning("its metadata '{}' are no number, and are left out", name);
   return std::nullopt;
@@ -51,7 +51,7 @@ std::string generation_config_json(const Gguf& gguf) {
     else
       config[setting.name] = value;
   }
-  // llama.cpp takes a temperature of 0 or less for the likeliest token.
+  // llama.cpp decodes greedily if the temperature is 0 or less.
   if (config["temperature"].get<double>() <= 0)
     config = {{"do_sample", false}, {"repetition_penalty", config["repetition_penalty"]}};
   if (!says_any) config["_defaults_of"] = "llama.cpp";

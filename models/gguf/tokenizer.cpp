@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 using Texts = std::vector<std::string>;
 
-// What a token is, by the numbers of llama.cpp.
+// Token types of llama.cpp.
 constexpr int64_t kControl = 3, kUserDefined = 4, kUnused = 5;
 
 template <class T>
@@ -36,7 +36,7 @@ const T& get(const Gguf& gguf, const char* name) {
   return *value;
 }
 
-// How it cuts words. Files that are older than this key say it by their architecture alone.
+// Returns the pre-tokenizer. In files older than the key tokenizer.ggml.pre, the architecture determines it.
 const PreTokenizer& pre_tokenizer_of(const Gguf& gguf) {
   static const std::map<std::string, std::string> kArchitectures = {
       {"llama", "llama-bpe"}, {"qwen2", "qwen2"}, {"qwen3", "qwen2"}};
@@ -59,7 +59,7 @@ const PreTokenizer& pre_tokenizer_of(const Gguf& gguf) {
   return *known;
 }
 
-// Its tokens in the order of their ids, checked: they become keys of an object.
+// The tokens in the order of their ids. Checks that they are UTF-8, because they become keys of a JSON object.
 class Tokens {
  public:
   explicit Tokens(const Gguf& gguf) : texts_(get<Texts>(gguf, "tokenizer.ggml.tokens")) {
@@ -88,7 +88,7 @@ json added_tokens(const Tokens& tokens) {
   return added;
 }
 
-// With the added tokens, which may have any ids: those that a vocabulary leaves out are counted on behind it.
+// Returns the vocabulary with the added tokens, which may have any ids: those absent from it would be numbered behind it.
 json vocabulary(const Tokens& tokens) {
   json vocabulary = json::object();
   for (size_t id = 0; id < tokens.count(); ++id)
@@ -109,14 +109,15 @@ json merges(const Gguf& gguf) {
   return merges;
 }
 
-// The token with the id of this name; nothing where the file names none, or one that is no token's.
+// Returns the token whose id has this name; null if the file has no such id, or it is out of range.
 const std::string* token_named(const Gguf& gguf, const Tokens& tokens, const char* name) {
   const int64_t* id = find<int64_t>(gguf, name);
   if (!id || *id < 0 || static_cast<uint64_t>(*id) >= tokens.count()) return nullptr;
   return &tokens.text(static_cast<size_t>(*id));
 }
 
-// The token ahead of every text. A file that does not say whether there is one follows its kind of tokenizer, as in llama.cpp.
+// Returns the post-processor that prepends the BOS token. If the file does not say whether there is one, the pre-tokenizer
+// decides, as in llama.cpp.
 json post_processor(const Gguf& gguf, const Tokens& tokens, bool begins_text) {
   const bool* said = find<bool>(gguf, "tokenizer.ggml.add_bos_token");
   const bool adds = said ? *said : begins_text;

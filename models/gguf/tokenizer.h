@@ -1,4 +1,4 @@
-// The tokenizer that a GGUF file has in its metadata, as the files of Hugging Face that models/tokenizer reads.
+// Converts the tokenizer in the metadata of a GGUF file to the files of Hugging Face that models/tokenizer reads.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 
 namespace genesis::models::gguf {
 
-// A tokenizer.json: byte-level BPE (tokenizer.ggml.model is "gpt2") that cuts words in one of the ways of pre_tokenizers.h
-// (tokenizer.ggml.pre; without it as the models of its architecture do, with a warning). Where the file does not say whether a
-// text begins with its first token, its kind of tokenizer decides. Empty for a file without a tokenizer. Throws Error for one
-// of another kind, and for one whose lists do not go together.
+// Returns a tokenizer.json: byte-level BPE (tokenizer.ggml.model is "gpt2") with one of the pre-tokenizers of pre_tokenizers.h
+// (tokenizer.ggml.pre; if it is absent, the one of the architecture, with a warning). If the file does not say whether a text
+// begins with the BOS token, the pre-tokenizer decides. Returns "" for a file without a tokenizer. Throws Error for another kind
+// of tokenizer, and for inconsistent lists.
 std::string tokenizer_json(const Gguf& gguf);
 
-// A tokenizer_config.json: the template of conversations, and the tokens that begin and end a text. Empty for a file
-// without any of these.
+// Returns a tokenizer_config.json: the chat template, and the tokens that begin and end a text. Returns "" for a file without any
+// of these.
 std::string tokenizer_config_json(const Gguf& gguf);
 
 }  // namespace genesis::models::gguf

@@ -22,7 +22,7 @@ constexpr const char* kTensors = "adapter_model.safetensors";
 constexpr std::string_view kPrefix = "base_model.model.";
 const std::string kParts[] = {std::string(passes::kLoraA), std::string(passes::kLoraB)};
 
-// "model.layers.0.self_attn.q_proj" of "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight".
+// Returns "model.layers.0.self_attn.q_proj" for "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight".
 std::string layer_of(const std::string& tensor) {
   if (!tensor.starts_with(kPrefix)) return "";
   for (const std::string_view part : kParts)
@@ -31,9 +31,9 @@ std::string layer_of(const std::string& tensor) {
   return "";
 }
 
-// Tensors of a layer with an adapter, by what PEFT calls them.
+// A kind of unsupported tensor, recognized by its name in PEFT.
 struct OtherTensor {
-  std::string_view part;  // of its name
+  std::string_view part;  // substring of its name
   const char* meaning;
 };
 constexpr OtherTensor kOthers[] = {
@@ -44,8 +44,8 @@ constexpr OtherTensor kOthers[] = {
     {".token_adapter", "it holds trained tokens (trainable_token_indices), which are not supported"},
     {".bias", "it is a trained bias (bias), which is not supported"}};
 
-// The state that a tensor beside an adapter is the weight of, as PEFT saves embeddings and heads that the adapter is on or that
-// were resized; -1: it is no weight.
+// Returns the state whose weight a tensor beside the adapter is; -1 if it is not a weight. PEFT also saves embeddings and heads
+// that have an adapter or were resized.
 int32_t weight_of(const Model& model, const std::string& tensor) {
   constexpr std::string_view kBase = ".base_layer.weight", kWeight = ".weight";
   if (!tensor.starts_with(kPrefix) || !tensor.ends_with(kWeight)) return -1;
@@ -60,7 +60,8 @@ bool is_same(const Model& model, int32_t weight, const Tensor& tensor) {
          initial_value(state).to_doubles() == tensor.to(state.type.dtype).to_doubles();
 }
 
-// Says what a tensor is that is no A and no B; empty where the model has the same numbers, so that nothing is lost without it.
+// Describes a tensor that is neither A nor B of a layer. Returns "" if the model has the same values, so that the tensor can be
+// ignored.
 std::string problem_of(const Model& model, const std::string& name, const Tensor& tensor) {
   const int32_t weight = weight_of(model, name);
   if (weight >= 0 && is_same(model, weight, tensor)) return "";
@@ -110,7 +111,7 @@ void set_values(Model& model, const SafeTensors& file, const fs::path& path) {
   if (!wrong.empty()) fail("{} does not fit: {}", path.string(), fmt::join(wrong, "; "));
 }
 
-// PEFT saves adapters as files of pickle, too, which can run code and are not read.
+// Refuses adapters saved as pickle files, which can run code.
 void check_format(const fs::path& folder) {
   constexpr const char* kPickle = "adapter_model.bin";
   if (fs::exists(folder / kTensors) || !fs::exists(folder / kPickle)) return;
@@ -120,7 +121,8 @@ void check_format(const fs::path& folder) {
       folder.string(), kTensors, kPickle);
 }
 
-// As transformers 4 wrote into config.json where a model came from; PEFT has null where nobody knows.
+// Returns the name of the base model: `given`, else the name that transformers 4 wrote into config.json, else null, which PEFT
+// uses for an unknown base.
 nlohmann::json base_of(const Model& model, const std::string& given) {
   if (!given.empty()) return given;
   const auto config = model.metadata.find("config.json");

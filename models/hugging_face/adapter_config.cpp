@@ -28,7 +28,7 @@ std::string shown(const json& value) {
   return text.size() > 60 ? text.substr(0, 60) + "..." : text;
 }
 
-// The keys of objects inside of the whole, in their order, which decides between expressions; a tree has them sorted.
+// Records the order of the keys of inner objects, in which the first matching expression counts; nlohmann::json sorts keys.
 class KeyOrder final : public JsonNesting {
  public:
   KeyOrder() : JsonNesting(64, "it nests deeper than 64") {}
@@ -43,8 +43,8 @@ class KeyOrder final : public JsonNesting {
   std::string member_;
 };
 
-// Settings of PEFT that say where the adapter came from, how it was begun or which layers it has, which its tensors say too.
-// fan_in_fan_out is the layout of GPT-2's weights, whatever the file says.
+// Settings of PEFT that say where the adapter came from, how it was initialized, or which layers it has, which its tensors show,
+// too. fan_in_fan_out is ignored because the layout of GPT-2's weights is known.
 const std::set<std::string>& settings_without_effect() {
   static const std::set<std::string> names = {
       "auto_mapping",    "base_model_name_or_path", "corda_config",   "ensure_weight_tying",
@@ -79,8 +79,8 @@ bool is_neutral(const json& value) {
          (value.is_structured() && value.empty());
 }
 
-// Some ways to begin an adapter take its share out of the weights beside it, so that those of the base model do not go with it.
-// Empty where that is not so.
+// Returns the problem if the adapter's initialization has changed the weights of the base model, so that the original ones do not
+// fit the adapter; else "".
 std::string changes_weights(const json& config) {
   constexpr std::string_view kPlain[] = {"gaussian", "eva", "orthogonal"};
   const auto at = config.find("init_lora_weights");
@@ -140,7 +140,7 @@ void check_rank(double rank, const std::string& name) {
     fail("'{}' is {}, expected a rank, a whole number from 1 to {}", name, rank, kMaxRank);
 }
 
-// An expression that matches this name and, of the model's layers, no other.
+// Returns an expression that matches the name of this layer and of no other layer of the model.
 std::string exactly(const std::string& layer) {
   std::string expression;
   for (const char c : layer) {
@@ -201,7 +201,7 @@ passes::LoraOptions AdapterConfig::options_for(const std::vector<std::string>& l
       if (expression.matches(layer)) return value;
     return otherwise;
   };
-  // With this alpha, dividing by the rank is dividing the file's by its root.
+  // Scaling alpha by sqrt(rank) makes alpha / rank equal to rsLoRA's alpha / sqrt(rank).
   const auto alpha_of = [&](double alpha, double rank) {
     return stabilized_ ? alpha * std::sqrt(rank) : alpha;
   };

@@ -1,4 +1,4 @@
-// adapter_config.json: the settings of an adapter as PEFT writes them. Used by what reads and writes its tensors (adapter.h).
+// Reads and writes adapter_config.json, the settings of a PEFT adapter.
 #pragma once
 
 #include <filesystem>
@@ -15,19 +15,19 @@ namespace genesis::models::hugging_face {
 
 class AdapterConfig {
  public:
-  // Throws Error naming the file, with all settings that plain LoRA does not have. A setting that PEFT does not have, or that
-  // is newer than this, costs a warning where it is not null, false, 0 or empty.
+  // Throws Error naming the file, with all settings that go beyond plain LoRA. An unknown setting causes a warning unless it is
+  // null, false, 0 or empty.
   explicit AdapterConfig(const std::filesystem::path& file);
 
-  // The settings with ranks and alphas of each layer: of rank_pattern and alpha_pattern the first key that matches its name
-  // decides, as for PEFT. Throws Error naming the file where a key is no expression.
+  // Returns the settings with ranks and alphas of each layer. As in PEFT, the first key of rank_pattern and alpha_pattern that
+  // matches the layer's name counts. Throws Error naming the file if a key is not a regular expression.
   passes::LoraOptions options_for(const std::vector<std::string>& layers) const;
 
-  // True where the file says that weights are stored [in, out], as GPT-2's are.
+  // Returns true if the file says that weights are stored [in, out], as GPT-2's are.
   bool is_fan_in_fan_out() const { return fan_in_fan_out_; }
 
  private:
-  // Values by expression, in the order of the file.
+  // Values by regular expression, in the order of the file.
   using Pattern = std::vector<std::pair<NameExpression, double>>;
 
   void read(const std::string& text);
@@ -35,16 +35,17 @@ class AdapterConfig {
                               const std::vector<std::string>& order);
 
   std::filesystem::path file_;
-  double rank_ = 8, alpha_ = 8, dropout_ = 0;  // of PEFT where the file does not say
-  bool stabilized_ = false;                    // alpha is divided by the root of the rank
+  double rank_ = 8, alpha_ = 8, dropout_ = 0;  // PEFT's defaults
+  bool stabilized_ = false;                    // rsLoRA: alpha is divided by the square root of the rank
   bool fan_in_fan_out_ = false;
   Pattern ranks_, alphas_;
 };
 
-// True for a GPT-2, whose layers are Conv1D in transformers.
+// Returns true for a GPT-2, whose linear layers are Conv1D in transformers.
 bool is_gpt2(const Model& model);
 
-// The settings of a model's adapters, to be written. `base`: what PEFT loads the base model from; null where nobody knows.
+// Returns the adapter_config.json of a model's adapters. `base` is the name from which PEFT loads the base model; null if it is
+// unknown.
 nlohmann::ordered_json adapter_config_of(const Model& model, const passes::LoraOptions& options,
                                          const nlohmann::json& base);
 

@@ -22,7 +22,7 @@ using nlohmann::json;
 constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr const char* kSingle = "model.safetensors";
 
-// Which file has which tensor. Names come from the file and must not lead out of the folder.
+// Returns the file of each tensor. File names come from the index and must not lead out of the folder.
 std::map<std::string, std::string> shards_of(const fs::path& index) {
   const json contents = read_json(index);
   const auto map = contents.is_object() ? contents.find("weight_map") : contents.end();
@@ -49,11 +49,11 @@ void check_there(const fs::path& folder, const std::set<std::string>& files) {
          kIndex, fmt::join(missing, ", "));
 }
 
-// The tensors of a folder and the files that they are in, by their names in the files.
+// The tensors of a folder by name, with the files that they are in.
 struct FolderTensors {
   std::map<std::string, Tensor> tensors;
   DtypeNames unsupported;
-  std::map<std::string, std::string> files;  // by the name of a tensor
+  std::map<std::string, std::string> files;  // file by name of a tensor
 };
 
 void read_one(const fs::path& path, MappedFiles* read, FolderTensors& all) {
@@ -74,7 +74,7 @@ void read_one(const fs::path& path, MappedFiles* read, FolderTensors& all) {
   }
 }
 
-// An index that was written for other files than those beside it. What the files have is what counts, for transformers too.
+// Warns of an index that was written for other files. The contents of the files count, as in transformers.
 void warn_of_stale_index(const fs::path& index, const std::map<std::string, std::string>& listed_files,
                          const FolderTensors& found) {
   std::vector<std::string> absent, elsewhere;
@@ -103,7 +103,7 @@ FolderTensors read_shards(const fs::path& folder, MappedFiles* read) {
   return all;
 }
 
-// Where a folder has both, transformers reads the single file.
+// Reads the tensors of a folder. If it has both a single file and an index, transformers reads the single file, too.
 FolderTensors read_tensors(const fs::path& folder, MappedFiles* read) {
   if (fs::exists(folder / kSingle)) {
     FolderTensors all;
@@ -121,15 +121,15 @@ bool ends_with_any(const std::string& name, std::initializer_list<const char*> e
   return std::ranges::any_of(ends, [&](const char* end) { return name.ends_with(end); });
 }
 
-// Buffers that older versions of transformers saved, in whatever dtype.
+// Returns true for buffers that older versions of transformers saved, in any dtype.
 bool is_no_weight(const std::string& name) {
   return ends_with_any("." + name,
                        {".attn.bias", ".attn.masked_bias", ".crossattention.bias", ".rotary_emb.inv_freq",
                         ".rotary_emb.original_inv_freq", ".position_ids"});
 }
 
-// What checkpoints of the model without its head lack at the front of every name: GPT2Model's, the hub's first ones, and
-// Qwen2Model's, as models that embed texts come.
+// Returns the prefix that all names of a checkpoint without a head lack, or "". This is so for GPT2Model, the first checkpoints
+// on the hub, and for Qwen2Model, which text-embedding models use.
 std::string missing_prefix(const FolderTensors& folder, const std::string& model) {
   if (model == "gpt2") return folder.files.contains("wte.weight") ? "transformer." : "";
   return folder.files.contains("embed_tokens.weight") ? "model." : "";
@@ -142,12 +142,12 @@ bool have_same_numbers(const Tensor& a, const Tensor& b) {
   return a.type().shape == b.type().shape && a.to_doubles() == b.to_doubles();
 }
 
-// transformers 5 takes a head that is another matrix for one of its own, whatever the configuration says; its forerunners
-// left it out.
+// Throws Error if the head is not the embedding. transformers 5 would keep such a head, whatever the configuration says; earlier
+// versions dropped it.
 void check_tied(const NamedTensors& weights, const Tensor& head, const std::string& model) {
   const auto embedding =
       weights.find(model == "gpt2" ? "transformer.wte.weight" : "model.embed_tokens.weight");
-  if (embedding == weights.end()) return;  // refused where all weights are there
+  if (embedding == weights.end()) return;  // missing weights are refused later
   const Tensor& tied = embedding->second;
   if (have_same_numbers(tied, head)) return;
   fail(

@@ -1,5 +1,5 @@
-// The weights of a folder as transformers saves it: one model.safetensors, or shards that model.safetensors.index.json
-// lists, with the names and layouts of the zoo's models.
+// Reads the weights of a folder of transformers: one model.safetensors, or shards that model.safetensors.index.json lists.
+// Converts them to the names and layouts of the zoo's models.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +13,24 @@
 
 namespace genesis::models::hugging_face {
 
-// Whether the logits come from a matrix of their own, or from the embedding. Of kTied, a head that is there and is not the
-// embedding is an Error; kTiedAnyway goes without it.
+// Says which matrix computes the logits: kOwn is a matrix of its own, the others are the embedding. With kTied, a head in the
+// checkpoint that differs from the embedding is an Error; kTiedAnyway ignores it.
 enum class Head : uint8_t { kOwn, kTied, kTiedAnyway };
 
 struct CheckpointWeights {
   NamedTensors tensors;
-  // Tensors that are there in a dtype that cannot be read (F8_E4M3, ...), with its name; `tensors` lacks them.
+  // Names and dtypes of tensors whose dtype cannot be read (F8_E4M3, ...). They are not in `tensors`.
   std::map<std::string, std::string> unsupported;
 };
 
-// Views into the mapped files, but for GPT-2's Conv1D weights, which are stored [in, out] and come back transposed.
-// Left out is what a model of the zoo has no state for and needs none: masks, frequencies, and a head that is tied.
-// An index says which files there are, as for transformers; a tensor that it lists and no file has costs a warning, and so does
-// one in another file than it says. `files` gets the files that were read. Throws Error naming the file.
+// Returns weights that are views into the mapped files, except for GPT-2's Conv1D weights, which are stored [in, out] and are
+// transposed. Leaves out tensors that the models of the zoo do not need: masks, frequencies, and a tied head. Like transformers,
+// takes the list of files from the index; warns of a tensor that the index lists and no file has, or that another file has.
+// `files` receives the files that were read. Throws Error naming the file.
 CheckpointWeights read_weights(const std::filesystem::path& folder, const std::string& model, Head head,
                                MappedFiles* files = nullptr);
 
-// Names in a message, 10 at most: "a, b and 3 more".
+// Lists names for a message, at most 10: "a, b and 3 more".
 std::string listed(const std::vector<std::string>& names);
 
 }  // namespace genesis::models::hugging_face

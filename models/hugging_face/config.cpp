@@ -20,7 +20,7 @@ std::string shown(const json& value) {
   return text.size() > 60 ? text.substr(0, 60) + "..." : text;
 }
 
-// Reads a configuration field by field and remembers what is wrong with it.
+// Reads a configuration field by field and collects problems.
 class Reader {
  public:
   explicit Reader(const json& config) : config_(config) {}
@@ -32,7 +32,7 @@ class Reader {
   }
   bool has(const char* name) const { return !get(name).is_null(); }
 
-  // `where_absent` is what transformers takes where a configuration does not have it; null: something else says it.
+  // `where_absent` is the default of transformers; null if the setting is required.
   void copy_size(const char* name, const json& where_absent = {}) {
     const json& value = given(name, where_absent);
     if (!value.is_number_integer() || value < 1 || value > (int64_t{1} << 40)) return refuse(name, "a size");
@@ -47,7 +47,7 @@ class Reader {
     if (has(name) && !get(name).is_boolean()) return refuse(name, "true or false");
     settings[name] = (has(name) ? get(name).get<bool>() : where_absent) ? "true" : "false";
   }
-  // What is computed differently otherwise; absent is as `only`.
+  // Refuses other values, which change what the model computes. An absent setting is accepted.
   void must_be(const char* name, const json& only) { must_be_one_of(name, {only}); }
   void must_be_one_of(const char* name, const std::vector<json>& values) {
     if (has(name) && std::ranges::find(values, get(name)) == values.end())
@@ -57,12 +57,12 @@ class Reader {
     return config_.contains(name) ? get(name) : where_absent;
   }
   bool is_null(const char* name) const { return config_.contains(name) && get(name).is_null(); }
-  // What copy_size() took; 0 where it was refused.
+  // Returns the size that copy_size() accepted; 0 if it was refused.
   int64_t size(const char* name) const {
     const auto at = settings.find(name);
     return at == settings.end() ? 0 : std::stoll(at->second);
   }
-  // Where it is no whole number it is refused elsewhere.
+  // Returns an integer setting. A value that is not an integer is refused elsewhere.
   int64_t whole(const char* name, int64_t where_absent) const {
     return get(name).is_number_integer() ? get(name).get<int64_t>() : where_absent;
   }
@@ -90,7 +90,7 @@ void read_dtype(Reader& r) {
     r.refuse(name, "float32, bfloat16 or float16");
 }
 
-// Names that transformers (ACT2FN) has for one function: x * sigmoid(x), and GELU by tanh.
+// Names that transformers (ACT2FN) has for the same function: x * sigmoid(x), and GELU with tanh.
 const std::vector<json>& names_of_silu() {
   static const std::vector<json> names = {"silu", "swish"};
   return names;
@@ -116,8 +116,8 @@ void read_gpt2(Reader& r) {
   r.copy_flag("tie_word_embeddings", true);
 }
 
-// What of a configuration says how rotations are scaled, and theta with it: older versions of transformers write
-// rope_scaling, version 5 rope_parameters. The first stands over the second.
+// Reads theta and the scaling of RoPE. Older versions of transformers write rope_scaling, version 5 rope_parameters; the first
+// takes precedence.
 class RopeReader {
  public:
   explicit RopeReader(Reader& reader) : r_(reader) {
@@ -220,18 +220,18 @@ class RopeReader {
         mscale > 0 && of_all > 0 ? attention_factor(mscale) / attention_factor(of_all) : attention_factor(1);
     copy("attention_factor", "rope_attention_factor", standard);
   }
-  // As the authors of YaRN suggest it.
+  // Returns the attention factor that the authors of YaRN suggest.
   double attention_factor(double mscale) const {
     return factor_ <= 1 ? 1 : 0.1 * mscale * std::log(factor_) + 1;
   }
 
   Reader& r_;
   const char* name_ = "rope_parameters";
-  const json* of_ = nullptr;  // null: there is nothing
+  const json* of_ = nullptr;  // null if neither exists
   double factor_ = 1;
 };
 
-// The kind of each layer's attention, by name or from max_window_layers on; empty where the configuration does not say.
+// Returns the attention type of each layer, from layer_types or max_window_layers; empty if no layer slides by default.
 std::vector<std::string> layer_types(Reader& r, bool slides) {
   constexpr int64_t kFirstToSlide = 28, kMaxLayers = 4096;
   std::vector<std::string> types;
@@ -254,9 +254,9 @@ std::vector<std::string> layer_types(Reader& r, bool slides) {
   return types;
 }
 
-// Windows may be declared and not used; Llama has none.
+// Reads the sliding window. A window may be declared and not used; Llama has none.
 void read_windows(Reader& r, bool has_windows) {
-  constexpr int64_t kWindow = 4096;  // of transformers, where a configuration names none
+  constexpr int64_t kWindow = 4096;  // default of transformers
   r.must_be_one_of("use_sliding_window", {false, has_windows});
   const bool slides = has_windows && r.get("use_sliding_window") == true && !r.is_null("sliding_window");
   const std::vector<std::string> types = layer_types(r, slides);
@@ -269,8 +269,8 @@ void read_windows(Reader& r, bool has_windows) {
   r.settings["layer_types"] = fmt::format("{}", fmt::join(types, ","));
 }
 
-// How the decoders differ, in what their classes of transformers take where a configuration says nothing, too. Null: as many
-// heads of keys as of queries; of the size hidden_size / num_attention_heads.
+// The differences between decoders, including the defaults of their classes in transformers. A null key_value_heads means
+// num_attention_heads; a null head_dim means hidden_size / num_attention_heads.
 struct DecoderKind {
   bool attention_bias, has_windows;
   int64_t vocab_size, intermediate_size, positions;

@@ -1,5 +1,5 @@
-// What a config.json of transformers says of a model, as one of the zoo. Version 5 of transformers writes rope_theta into
-// rope_parameters and dtype where version 4 wrote torch_dtype: both are read.
+// Reads a config.json of transformers as settings of a model of the zoo. Version 5 of transformers writes rope_theta into
+// rope_parameters, and dtype instead of version 4's torch_dtype: both are read.
 #pragma once
 
 #include <filesystem>
@@ -9,8 +9,8 @@
 
 namespace genesis::models::hugging_face {
 
-// model_type gpt2, llama, qwen2 or qwen3. Throws one Error, naming `path`, that lists everything of the configuration that
-// changes what the model computes and is not supported, or is not what it should be.
+// Accepts the model_type gpt2, llama, qwen2 and qwen3. Throws one Error, naming `path`, that lists all settings that are invalid,
+// or that change what the model computes in an unsupported manner.
 ZooSettings read_config(const nlohmann::json& config, const std::filesystem::path& path);
 
 }  // namespace genesis::models::hugging_face

@@ -8,7 +8,7 @@
 namespace genesis::models::hugging_face {
 namespace {
 
-constexpr int64_t kTile = 32;  // rows and columns that stay in the cache between reading and writing
+constexpr int64_t kTile = 32;  // rows and columns of a tile that stays in cache between reading and writing
 
 template <size_t kWidth>
 void transpose(const std::byte* from, int64_t rows, int64_t columns, std::byte* to) {

@@ -1,5 +1,4 @@
-// GPT-2's Conv1D layers, which transformers stores the other way round than every other linear layer: [in, out]. Used where
-// its weights come in and where they go out.
+// GPT-2's Conv1D layers, whose weights transformers stores as [in, out], unlike those of all other linear layers.
 #pragma once
 
 #include <string>
@@ -8,10 +7,10 @@
 
 namespace genesis::models::hugging_face {
 
-// Whether this weight of this model of the zoo is stored [in, out].
+// Returns true if transformers stores this weight of the zoo's model as [in, out].
 bool is_conv1d(const std::string& model, const std::string& name, const TensorType& type);
 
-// A matrix [rows, columns] as [columns, rows], in memory of its own.
+// Copies a matrix [rows, columns] to [columns, rows].
 Tensor transposed(const Tensor& matrix);
 
 }  // namespace genesis::models::hugging_face

@@ -30,7 +30,7 @@ struct Weight {
   uint64_t bytes() const { return static_cast<uint64_t>(tensor.type.bytes()); }
 };
 
-// Files of a checkpoint, which an export may replace.
+// Returns true for files of a checkpoint, which an export may replace.
 bool may_go(const fs::path& path) {
   const std::string name = path.string();
   static const std::vector<const char*> kNames = {
@@ -41,7 +41,7 @@ bool may_go(const fs::path& path) {
          std::ranges::find(kNames, name) != kNames.end();
 }
 
-// A file may claim more layers than it has states for, and making that many would take forever.
+// Refuses metadata that claim more layers than the model has states: making that many would take forever.
 void check_layers(const Model& model, const Settings& settings) {
   for (const char* name : {"num_hidden_layers", "n_layer"})
     if (const auto at = settings.find(name); at != settings.end())
@@ -49,13 +49,13 @@ void check_layers(const Model& model, const Settings& settings) {
         fail("the model's metadata say {} {}, and it has {} states", name, at->second, model.states().size());
 }
 
-// The architecture as the metadata say it, without values.
+// Makes the architecture that the metadata describe, without values.
 std::unique_ptr<Model> empty_model(const Model& model, const ZooSettings& zoo) {
   check_layers(model, zoo.settings);
   return make_undrawn_model(zoo.model, zoo.settings);
 }
 
-// What the model's states are not, compared with what its architecture has.
+// Returns the differences between the model's states and those of its architecture.
 std::vector<std::string> mismatched(const Model& model, const Model& expected) {
   std::vector<std::string> problems;
   for (const State& state : expected.states()) {
@@ -92,7 +92,7 @@ Tensor value_of(const State& state, DType dtype, bool turned) {
       [&] { return "in weight '" + state.name + "'"; });
 }
 
-// As transformers names and lays them out, in the order of the architecture.
+// Returns the weights with the names and layouts of transformers, in the order of the architecture.
 std::vector<Weight> weights_of(const Model& model, const Model& expected, const ZooSettings& zoo,
                                std::optional<DType> dtype) {
   std::vector<Weight> weights;
@@ -109,7 +109,7 @@ std::vector<Weight> weights_of(const Model& model, const Model& expected, const 
   return weights;
 }
 
-// Weights behind one another as long as they fit into a file.
+// Assigns weights to files in order; a file is filled up to its limit.
 std::vector<std::vector<const Weight*>> shards_of(const std::vector<Weight>& weights, uint64_t most) {
   std::vector<std::vector<const Weight*>> shards(1);
   uint64_t used = 0;
@@ -131,7 +131,7 @@ class FolderWriter {
     files_.push_back(name);
   }
 
-  // Those that came with the model: its tokenizer, how its makers sample.
+  // Writes the files that came with the model: its tokenizer and sampling settings.
   void write_files(const Model& model) {
     for (const auto& [name, contents] : model.files) {
       const bool is_written_here = name == "config.json" || name.find(".safetensors") != std::string::npos;
@@ -182,7 +182,7 @@ class FolderWriter {
   uint64_t done_ = 0, total_ = 0;
 };
 
-// What config.json says of the weights: the dtype of most of their bytes.
+// Returns the dtype of most bytes of the weights, which config.json states.
 DType dtype_of(const std::vector<Weight>& weights) {
   std::map<DType, uint64_t> bytes;
   for (const Weight& weight : weights) bytes[weight.tensor.type.dtype] += weight.bytes();

@@ -15,13 +15,13 @@ namespace {
 
 using nlohmann::json;
 
-// What transformers calls a model of the zoo, and what it has to be told beside its settings.
+// The class name of a model of the zoo in transformers, and the entries of config.json that are not settings of the zoo.
 struct Family {
   const char *model, *class_name;
   json others;
 };
 
-// `others` with what is the same for all: no token of the vocabulary begins or ends a text.
+// Adds the entries that all models have: no token of the vocabulary begins or ends a text.
 json with_common(json others) {
   for (const char* token : {"bos_token_id", "eos_token_id", "pad_token_id"}) others[token] = nullptr;
   others["use_cache"] = true;
@@ -64,7 +64,7 @@ json parse_fact(const Model& model, const char* key) {
   return value;
 }
 
-// A setting as JSON; "1e-06" and "0.000001" are the same number.
+// Parses a setting as JSON, so that "1e-06" and "0.000001" compare equal.
 json value_of(const std::string& text) {
   const json value = try_parse_json_text(text);
   return value.is_discarded() ? json(text) : value;
@@ -72,7 +72,7 @@ json value_of(const std::string& text) {
 
 bool same(const std::string& a, const std::string& b) { return value_of(a) == value_of(b); }
 
-// As a configuration lists them: with commas, and of every layer where the model slides.
+// Returns the layer types separated by commas. Lists every layer if all of them slide; "" if there is no window.
 std::string layer_types(const Settings& settings, int64_t window, int64_t layers) {
   const json listed = value_of(settings.at("layer_types"));
   std::vector<std::string> types;
@@ -83,7 +83,7 @@ std::string layer_types(const Settings& settings, int64_t window, int64_t layers
   return fmt::format("{}", fmt::join(types, ","));
 }
 
-// With the standard values of what `settings` leave out.
+// Adds the default values of settings that are missing.
 Settings completed(const std::string& name, const Settings& settings) {
   Settings all = settings;
   for (const ZooModel& model : list_models())
@@ -109,7 +109,7 @@ const char* dtype_name(DType dtype) {
   }
 }
 
-// Of rope_scaling, by kind: what it is called there, and as a setting.
+// The parameters of rope_scaling by kind: pairs of the name in config.json and the name of the setting.
 using Parameters = std::vector<std::pair<const char*, const char*>>;
 const std::map<std::string, Parameters>& scaled_rotations() {
   static const std::pair<const char*, const char*> factor{"factor", "rope_factor"},
@@ -133,7 +133,7 @@ const std::map<std::string, Parameters>& scaled_rotations() {
   return kinds;
 }
 
-// Version 5 of transformers calls it rope_parameters, and reads rope_scaling as version 4 does.
+// Writes the scaling of RoPE. Version 5 of transformers calls it rope_parameters, but reads rope_scaling, too.
 void put_rotations(json& config, const Settings& settings) {
   const auto kind = settings.find("rope_scaling");
   if (kind == settings.end() || !scaled_rotations().contains(kind->second)) return;
@@ -154,7 +154,7 @@ void put_windows(json& config, const Settings& settings) {
   for (std::string type; std::getline(types, type, ',');) config["layer_types"].push_back(type);
 }
 
-// What rotations of the kind at hand are made of, beside theta; others mean nothing to it.
+// Returns true for the settings that the model's kind of RoPE scaling uses, beside theta; it ignores all others.
 bool is_of_rotations(const std::string& name, const Settings& settings) {
   const auto kind = settings.find("rope_scaling");
   if (name == "rope_scaling" || kind == settings.end()) return name == "rope_scaling";
@@ -166,7 +166,7 @@ bool is_of_rotations(const std::string& name, const Settings& settings) {
 
 bool is_of_windows(const std::string& name) { return name == "sliding_window" || name == "layer_types"; }
 
-// Whether transformers has a setting of this name and meaning.
+// Returns true if transformers has a setting of this name and meaning.
 bool is_plain(const std::string& name) {
   for (const char* other : {"dtype", "dropout", "batch", "cache_positions", "sliding_window", "layer_types"})
     if (name == other) return false;
@@ -186,7 +186,8 @@ json config_from(const Family& family, const Settings& settings) {
   return config;
 }
 
-// What says how long the cache is, how weights are kept and how they were drawn, and nothing of what a model computes.
+// Returns false for settings that do not change what a model computes: length of the cache, dtype and initialization of weights,
+// dropout.
 bool is_compared(const std::string& name, const Settings& settings) {
   for (const char* other :
        {"max_position_embeddings", "cache_positions", "batch", "dtype", "initializer_range", "dropout"})
@@ -194,7 +195,7 @@ bool is_compared(const std::string& name, const Settings& settings) {
   return name == "rope_theta" || !name.starts_with("rope_") || is_of_rotations(name, settings);
 }
 
-// Settings of the model that a config.json gives otherwise.
+// Returns the settings of the model that a config.json gives another value.
 std::vector<std::string> changed(const json& config, const ZooSettings& zoo) {
   const Settings read = completed(zoo.model, read_config(config, "config.json").settings);
   std::vector<std::string> names;
@@ -204,14 +205,14 @@ std::vector<std::string> changed(const json& config, const ZooSettings& zoo) {
   return names;
 }
 
-// Where read_config() looks for it: version 5 of transformers keeps theta with what scales the rotations.
+// Writes theta where read_config() looks for it: version 5 of transformers keeps it with the parameters of the scaling.
 void put_theta(json& config, const std::string& text) {
   const auto rope = config.find("rope_parameters");
   const bool inside = rope != config.end() && rope->is_object() && !rope->empty();
   (inside ? *rope : config)["rope_theta"] = value_of(text);
 }
 
-// Of rotations that were changed nothing stays as it was, and theta goes out of what is taken away.
+// Replaces all RoPE parameters. Theta is written again, because it may be inside of an erased object.
 void replace_rotations(json& config, const Settings& settings) {
   for (const char* name : {"rope_scaling", "rope_parameters", "original_max_position_embeddings"})
     config.erase(name);
@@ -225,7 +226,7 @@ void replace_windows(json& config, const Settings& settings) {
   put_windows(config, settings);
 }
 
-// As the model came, with what was changed since.
+// Returns the config.json that the model came with, updated by the settings that were changed since.
 json original_config(const Model& model, const Family& family, const ZooSettings& zoo) {
   json config = parse_fact(model, "config.json");
   const std::vector<std::string> names = changed(config, zoo);

@@ -10,8 +10,8 @@
 namespace genesis::models::hugging_face {
 namespace {
 
-// The module of a tensor that stands in the model beside others: "lm_head" of "lm_head.weight", and one deeper where all of the
-// model but its head is in one module: "model.layers" of "model.layers.0.mlp.up_proj.weight".
+// Returns the module of a tensor: "lm_head" for "lm_head.weight". It is one level deeper below "model" and "transformer", which
+// contain the whole model but its head: "model.layers" for "model.layers.0.mlp.up_proj.weight".
 std::string module_of(const std::string& name) {
   const size_t first = name.find('.');
   if (!name.starts_with("model.") && !name.starts_with("transformer.")) return name.substr(0, first);

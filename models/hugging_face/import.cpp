@@ -19,14 +19,14 @@ constexpr std::string_view kRemedyOfExtra =
     "; weights that the model does not have are left out with --ignore-extra PATTERN, such as "
     "--ignore-extra '{}'";
 
-// Names one of the weights that the model does not have, if there are any.
+// Returns advice for an error; names one of the weights that the model does not have, if there are any.
 std::string remedy_for(const Model& model, const NamedTensors& weights) {
   for (const auto& [name, tensor] : weights)
     if (model.find_state(name) < 0) return std::string(kRemedy) + fmt::format(kRemedyOfExtra, name);
   return std::string(kRemedy);
 }
 
-// Making a model of more layers than there are tensors would take forever.
+// Refuses more layers than there are tensors: making a model of that many would take forever.
 void check_layers(const Settings& settings, size_t weights) {
   for (const char* name : {"num_hidden_layers", "n_layer"})
     if (const auto at = settings.find(name); at != settings.end())
@@ -61,7 +61,7 @@ std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const S
   std::unique_ptr<Model> model = with_context(
       [&] {
         check_layers(settings, weights.tensors.size() + weights.unsupported.size());
-        // Its shapes are compared with those of the weights before there is memory for any of them.
+        // Shapes are compared with those of the weights before memory is allocated for any of them.
         auto made = with_context([&] { return make_undrawn_model(name, settings); },
                                  [] { return "in the model that config.json says"; });
         leave_out_extra_tensors(*made, weights, ignored);

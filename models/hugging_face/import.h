@@ -1,4 +1,4 @@
-// A folder as transformers' save_pretrained() leaves it (config.json, safetensors) as a model of the zoo.
+// Imports a folder written by transformers' save_pretrained() (config.json, safetensors) as a model of the zoo.
 #pragma once
 
 #include <filesystem>
@@ -11,20 +11,20 @@ namespace genesis::models::hugging_face {
 
 bool is_model_folder(const std::filesystem::path& path);
 
-// Positions of an imported model's KV cache where `changes` does not say: for all that the model can read it would take gigabytes.
-// Tools make it longer where a text needs it (models::with_room).
+// Default length of an imported model's KV cache: a cache for the longest text that the model can read would take gigabytes.
+// Tools lengthen it if a text needs it (models::with_room).
 constexpr int64_t kDefaultPositions = 4096;
-// Says so in `settings`, which have the longest text that the model can read as max_position_embeddings, if at all.
+// Limits cache_positions in `settings` to this default if max_position_embeddings, the longest text, exceeds it, unless `changes`
+// sets max_position_embeddings.
 void limit_cache(Settings& settings, const Settings& changes);
 
-// Tensors that the model has no place for are treated as extra_tensors.h says; `ignored` are patterns of names that are left out.
+// Imports a model. `changes` are settings of the zoo that override those of the configuration, such as {"dtype", "f32"} or
+// {"cache_positions", "32768"}. Weights stay in the mapped files until the model is saved; the tokenizer's files are attached to
+// the model (models/tokenizer/model_files.h). One Error lists everything that is not supported, another all tensors that are
+// missing, unexpected or of another shape. Tensors that the model has no state for are treated as extra_tensors.h says; `ignored`
+// are patterns of names to leave out.
 //
-// `changes` are settings of the zoo that stand over those of the configuration, such as {"dtype", "f32"} or
-// {"cache_positions", "32768"}. Weights stay in the mapped files until the model is saved; the tokenizer's files
-// are attached to the model (models/tokenizer/model_files.h). One Error lists all
-// that is not supported, another all tensors that are missing, unexpected or of another shape.
-//
-// `files` gets the files that weights are views into: with them as SaveOptions::links, they stay there for good.
+// `files` receives the files that weights are views into: with them as SaveOptions::links, a saved model refers to them.
 std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const Settings& changes = {},
                                     MappedFiles* files = nullptr,
                                     const std::vector<std::string>& ignored = {});

@@ -1,4 +1,4 @@
-// JSON files that come with a checkpoint. What they hold is not trusted.
+// Reads JSON files that come with a checkpoint. Their contents are not trusted.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace genesis::models::hugging_face {
 
-// Python writes numbers that are none as words, which JSON does not know. Throws Error where the text stops being JSON at one.
+// Throws Error if parsing stopped at NaN or Infinity, which Python writes for non-finite numbers and JSON does not allow.
 inline void check_is_no_word_of_python(std::string_view text, size_t byte) {
   const std::string_view rest = text.substr(std::min(byte == 0 ? 0 : byte - 1, text.size()));
   for (const std::string_view word : {"NaN", "Infinity"}) {
@@ -25,7 +25,7 @@ inline void check_is_no_word_of_python(std::string_view text, size_t byte) {
   }
 }
 
-// Throws Error saying why it is none.
+// Throws Error that says why the text is not JSON.
 inline nlohmann::json parse_json(const std::string& text) {
   try {
     check_shallow_json(text);

@@ -24,7 +24,7 @@ std::string message_of(int error) {
 NameExpression::NameExpression(const std::string& expression) : expression_(expression) {
   if (expression.size() > kMaxBytes)
     fail("an expression of {} bytes, the limit is {}", expression.size(), kMaxBytes);
-  // The groups are PEFT's, so that references to groups mean the same.
+  // The groups are the same as PEFT's, so that references to groups mean the same.
   const std::string whole = "(.*\\.)?(" + expression + ")$";
   int error = 0;
   size_t place = 0;

@@ -1,5 +1,5 @@
-// Regular expressions over names of layers, as Python's `re` reads them: keys of rank_pattern and alpha_pattern of PEFT. PCRE2
-// matches them, within a limit of steps, since an adapter is not trusted.
+// Matches names of layers against regular expressions in the syntax of Python's `re`: keys of PEFT's rank_pattern and
+// alpha_pattern. PCRE2 matches them with a limited number of steps, since adapters are not trusted.
 #pragma once
 
 #include <memory>
@@ -11,11 +11,11 @@ namespace genesis::models::hugging_face {
 
 class NameExpression {
  public:
-  // Throws Error with the place where the expression is none.
+  // Throws Error with the problem if the expression is invalid.
   explicit NameExpression(const std::string& expression);
 
-  // PEFT's re.match(rf"(.*\.)?({expression})$", name): a whole name, or its end behind a '.'. Throws Error where that takes
-  // too many steps.
+  // Returns the result of PEFT's re.match(rf"(.*\.)?({expression})$", name): the expression matches the whole name, or its end
+  // behind a '.'. Throws Error if that takes too many steps.
   bool matches(const std::string& name) const;
 
  private:

@@ -1,4 +1,4 @@
-// The expressions of a template.
+// Evaluates the expressions of a template.
 #include "models/chat/jinja/interpreter.h"
 #include "models/chat/jinja/values/write_value.h"
 
@@ -8,7 +8,7 @@ Value Interpreter::evaluate(const Expression& expression) {
   const Budget::Level level(budget());
   line_ = expression.line;
   Value value = std::visit([this](const auto& node) { return this->node(node); }, expression.node);
-  budget().step();  // what an operation reads and makes is counted where it does
+  budget().step();  // operations charge the data that they read and make themselves
   return value;
 }
 

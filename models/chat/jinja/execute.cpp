@@ -1,4 +1,4 @@
-// The statements of a template.
+// Executes the statements of a template.
 #include "models/chat/jinja/interpreter.h"
 #include "models/chat/jinja/values/write_value.h"
 

@@ -56,7 +56,7 @@ void Interpreter::bind_parameters(const Macro& macro, Arguments& arguments) {
   if (macro.takes_positional) scope_->names["varargs"] = Value::tuple(arguments.take_positional());
 }
 
-// Sees what is around its definition, not around its call.
+// Runs a macro, which sees the scope of its definition, not of its call.
 Value Interpreter::run_macro(const Macro& macro, std::shared_ptr<Scope> scope, Arguments& arguments) {
   const Budget::Level level(budget());
   const Inside inside(*this, std::move(scope));

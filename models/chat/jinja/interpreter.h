@@ -1,4 +1,4 @@
-// Runs a template's tree. One interpreter renders once.
+// Executes the syntax tree of a template. An interpreter object renders once.
 #pragma once
 
 #include "models/chat/jinja/library/library.h"
@@ -7,7 +7,7 @@
 
 namespace genesis::jinja {
 
-// Names and their values in a part of a template; what it lacks is looked for in the one around it.
+// The variables of one scope of a template. Missing names are looked up in the parent.
 struct Scope {
   std::shared_ptr<Scope> parent;
   std::map<std::string, Value, std::less<>> names;
@@ -20,12 +20,12 @@ class Interpreter : public Rendering {
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
 
-  // Throws Error with the line of the template.
+  // Renders a template. Throws Error with the line of the template.
   Rendered run(const Block& block, const Dict& variables);
 
  private:
   enum class Flow { kNext, kBreak, kContinue };
-  // Names that are set from here on are gone behind it.
+  // Opens a scope for the lifetime of this object: variables set inside are gone afterwards.
   class Inside {
    public:
     Inside(Interpreter& interpreter, std::shared_ptr<Scope> parent)
@@ -79,7 +79,7 @@ class Interpreter : public Rendering {
   Flow node(const Continue&) { return Flow::kContinue; }
 
   void write(std::string_view text);
-  std::string rendered(const Block& block);  // in a scope of its own
+  std::string rendered(const Block& block);  // in a new scope
   std::string captured(const std::function<void()>& write_all);
   std::shared_ptr<const Sequence> chosen_items(const For& loop, const Value& value);
   Flow repeat(const For& loop, const Value& value, int level);
@@ -91,8 +91,8 @@ class Interpreter : public Rendering {
   Value call(const Value& callee, Arguments& arguments);
 
   std::shared_ptr<Scope> scope_;
-  std::vector<std::shared_ptr<Scope>> kept_;  // that macros look into
-  std::vector<std::string> block_texts_;  // what {% filter %} gives its filters
+  std::vector<std::shared_ptr<Scope>> kept_;  // scopes that macros were defined in
+  std::vector<std::string> block_texts_;  // texts of {% filter %} blocks whose filters are being evaluated
   Rendered result_;
   std::string* out_ = nullptr;
   int line_ = 0;

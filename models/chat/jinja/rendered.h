@@ -1,4 +1,4 @@
-// What a template renders to.
+// The result of rendering a template.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 namespace genesis::jinja {
 
 struct Span {
-  size_t begin, end;  // bytes
+  size_t begin, end;  // byte range
 };
 
 struct Rendered {
   std::string text;
-  std::vector<Span> generations;  // what {% generation %} marks: what the assistant says, in order
+  std::vector<Span> generations;  // texts marked with {% generation %} (the assistant's words), in order
   bool lost_generation =
-      false;  // one stood inside of a macro or a block that is set, so that its place is not known
+      false;  // a mark was inside of a macro or a {% set %} block, so that its position is unknown
 };
 
 }  // namespace genesis::jinja

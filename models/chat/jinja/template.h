@@ -1,8 +1,9 @@
-// Chat templates are written in Jinja, a language of its own. This is a strict interpreter of what they use of it: what it
-// renders is what Jinja (3.1) renders with the settings of transformers, and anything beyond is one Error that says where.
+// A strict interpreter of the part of Jinja (a template language) that chat templates use. It renders what Jinja 3.1 renders with
+// the settings of transformers; any unsupported feature is an Error with its line.
 //
-// It lacks templates that include or extend others, integers beyond 64 bits, and the filters pprint, random, striptags, urlize,
-// wordwrap and xmlattr. Lists and mappings cannot be changed, as in transformers. Templates are not trusted: see budget.h.
+// It does not support templates that include or extend others, integers beyond 64 bits, and the filters pprint, random,
+// striptags, urlize, wordwrap and xmlattr. Lists and mappings are immutable, as in transformers. Templates are not trusted: see
+// budget.h.
 #pragma once
 
 #include <ctime>
@@ -15,12 +16,12 @@
 
 namespace genesis::jinja {
 
-// Never changes, so that threads may share one; copies are the same template.
+// A compiled template. It is immutable, so that threads may share one; copies are cheap.
 class Template {
  public:
-  // Throws Error that names the line of what is wrong or not supported.
+  // Throws Error with the line of a syntax error or of an unsupported feature.
   static Template parse(std::string_view source);
-  // `variables`: what the template sees, by name. `now`: what strftime_now writes, in local time.
+  // Renders the template. `variables` are the names that it sees; `now` is the time that strftime_now writes, in local time.
   Rendered render(const Dict& variables, std::time_t now = std::time(nullptr),
                   const Limits& limits = {}) const;
 

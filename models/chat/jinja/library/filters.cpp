@@ -1,4 +1,4 @@
-// The table of filters, and those that take any value.
+// The table of filters, and the filters that take any value.
 #include "models/chat/jinja/library/library.h"
 
 #include <algorithm>
@@ -78,7 +78,7 @@ Value absolute(Rendering&, const Value& input, Arguments&) {
   return value < 0 ? negative(value) : Value(value);
 }
 
-// round() of Python for a float, which rounds its exact decimal value, half to even.
+// Rounds a float as Python's round(): on its exact decimal value, half to even.
 double rounded_to(double value, int64_t digits) {
   if (!std::isfinite(value)) fail("round takes finite numbers, got {}", float_text(value));
   if (digits >= 0) return float_in(fmt::format("{:.{}f}", value, static_cast<int>(digits))).value_or(value);

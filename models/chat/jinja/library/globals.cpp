@@ -8,7 +8,7 @@
 namespace genesis::jinja {
 namespace {
 
-constexpr int64_t kMaxRange = 100'000;  // numbers, as Jinja's sandbox has it
+constexpr int64_t kMaxRange = 100'000;  // maximum number of items, as in Jinja's sandbox
 
 Value range(Rendering& i, Arguments& a) {
   int64_t start = integer_in(a.need("start"), "range"), step = 1;
@@ -28,7 +28,7 @@ Value range(Rendering& i, Arguments& a) {
   return Value::sequence(std::move(numbers), SequenceKind::kRange, std::move(label));
 }
 
-// The entries of the mapping or the pairs that come first, and then those that are given by name.
+// Makes a dict of the mapping or pairs of the first argument, followed by the named arguments.
 Value make_dict(Rendering& i, Arguments& a) {
   const Value first = a.has_next() ? a.need("mapping") : Value::dict({});
   const auto named = a.take_named();
@@ -67,14 +67,14 @@ Value function(const char* name, std::function<Value(Arguments&)> call) {
   return std::make_shared<const Callable>(Callable{name, std::move(call)});
 }
 
-// Gives its texts in turn: c.next(), c.current, c.reset().
+// Makes an object that returns its items in turn: c.next(), c.current, c.reset().
 Value make_cycler(Rendering& i, Arguments& a) {
   const std::vector<Value> items = a.take_positional();
   if (items.empty()) fail("cycler needs items to go through");
   i.budget().make_items(items.size());
   const auto space = i.new_namespace();
   const auto at = std::make_shared<size_t>(0);
-  // The functions of the namespace hold it, which ends with the rendering.
+  // The functions are stored in the namespace, so they hold a weak pointer to it: a strong one would never be freed.
   const auto go = [space = std::weak_ptr(space), at, items](size_t to) {
     *at = to % items.size();
     if (const auto alive = space.lock()) alive->attributes["current"] = items[*at];
@@ -93,7 +93,7 @@ Value make_cycler(Rendering& i, Arguments& a) {
   return space;
 }
 
-// A function that gives nothing at its first call, and then the separator.
+// Makes a function that returns "" at its first call, and the separator afterwards.
 Value make_joiner(Rendering&, Arguments& a) {
   const Value separator = a.take("sep", ", ");
   const auto used = std::make_shared<bool>(false);

@@ -1,4 +1,4 @@
-// Filters that make lists of the items of a value.
+// Filters that split the items of a value into several lists.
 #include <algorithm>
 
 #include "models/chat/jinja/library/library.h"
@@ -7,7 +7,7 @@
 namespace genesis::jinja {
 namespace {
 
-// The most lists that batch and slice make.
+// Limit of the number of lists, and of items per list, of batch and slice.
 constexpr int64_t kMaxLists = 100'000;
 
 int64_t number_of(const Value& value, const char* filter) {
@@ -16,7 +16,7 @@ int64_t number_of(const Value& value, const char* filter) {
   return number;
 }
 
-// Lists of so many items each.
+// Splits items into lists of `linecount` items each.
 Value batch(Rendering& i, const Value& input, Arguments& a) {
   const int64_t count = number_of(a.need("linecount"), "batch");
   const Value fill = a.take("fill_with", None{});
@@ -37,7 +37,7 @@ Value batch(Rendering& i, const Value& input, Arguments& a) {
   return Value::generator(std::move(lists));
 }
 
-// So many lists, whose sizes differ by one at most.
+// Splits items into `slices` lists whose sizes differ by at most one.
 Value sliced(Rendering& i, const Value& input, Arguments& a) {
   const int64_t count = number_of(a.need("slices"), "slice");
   const Value fill = a.take("fill_with", None{});
@@ -55,7 +55,7 @@ Value sliced(Rendering& i, const Value& input, Arguments& a) {
   return Value::generator(std::move(lists));
 }
 
-// (grouper, list), one for each value of an attribute, in their order.
+// Groups items by an attribute: returns a sorted list of pairs (grouper, list).
 Value grouped(Rendering& i, const Value& input, Arguments& a) {
   const Value attribute = a.need("attribute");
   auto otherwise = a.take("default");

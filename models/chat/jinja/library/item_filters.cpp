@@ -1,4 +1,4 @@
-// Filters that go over the items of a value.
+// Filters over the items of a value.
 #include <algorithm>
 
 #include "models/chat/jinja/library/library.h"
@@ -16,7 +16,7 @@ Value lower_if_text(Rendering& i, const Value& value) {
   return lower(*value.text());
 }
 
-// What sort, unique and their kin compare an item by.
+// Computes the key by which sort, unique, min and max compare items.
 class Key {
  public:
   Key(Rendering& rendering, Arguments& arguments)
@@ -26,7 +26,7 @@ class Key {
   Value operator()(const Value& item) const {
     return attribute_.is_none() ? compared(item) : compared(path_in(rendering_, item, attribute_));
   }
-  // By several, which commas separate, as a list.
+  // Returns the keys of several attributes, separated by commas, as a list.
   Value by_all(const Value& item) const {
     if (!attribute_.text()) return (*this)(item);
     std::vector<Value> all;
@@ -138,7 +138,7 @@ Value sum(Rendering& i, const Value& input, Arguments& a) {
   return total;
 }
 
-// What is false has no items here, none among it.
+// Returns no items if the value is false, such as none; else its items.
 std::vector<Value> items_if_true(Rendering& i, const Value& input) {
   return is_true(input) ? items_of(i.budget(), input) : std::vector<Value>();
 }
@@ -163,7 +163,8 @@ Value mapped(Rendering& i, const Value& input, Arguments& a) {
   return Value::generator(std::move(items));
 }
 
-// select and reject ask items, selectattr and rejectattr something in them; without a test, whether it is true.
+// Implements select and reject, which test each item, and selectattr and rejectattr, which test an attribute of it. Without a
+// test, they test if the value is true.
 template <bool keep, bool by_attribute>
 Value chosen(Rendering& i, const Value& input, Arguments& a) {
   const Value attribute = by_attribute ? a.need("attribute") : Value(None{});
@@ -180,7 +181,7 @@ Value chosen(Rendering& i, const Value& input, Arguments& a) {
 
 }  // namespace
 
-// A path's part may be missing: `otherwise` takes its place.
+// Follows a path such as "a.b.0" in an item. `otherwise` replaces a missing step.
 Value path_in(Rendering& i, Value value, const Value& path, const std::optional<Value>& otherwise) {
   const auto one = [&](const Value& key) {
     value = i.item(value, key);

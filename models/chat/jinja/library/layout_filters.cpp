@@ -1,4 +1,4 @@
-// Filters that write a value for people to read.
+// Filters that format a value for display.
 #include <algorithm>
 #include <array>
 
@@ -16,7 +16,7 @@ Value centered(Rendering& i, const Value& input, Arguments& a) {
   return text_methods().at("center")(i, to_text(i.budget(), input), width);
 }
 
-// "%s of %s" | format(a, b), or with names: "%(n)s" | format(n=1).
+// Formats with arguments by position, "%s of %s" | format(a, b), or by name, "%(n)s" | format(n=1).
 Value formatted(Rendering& i, const Value& input, Arguments& a) {
   const std::vector<Value> positional = a.take_positional();
   const auto named = a.take_named();
@@ -28,7 +28,8 @@ Value formatted(Rendering& i, const Value& input, Arguments& a) {
   return percent_format(i.budget(), format, Value::dict(std::move(values)));
 }
 
-// At most `length` characters with `end`, cut between words; texts that are longer by up to `leeway` stay as they are.
+// Shortens a text to `length` characters including `end`, cut between words. Texts that are at most `leeway` characters longer
+// stay unchanged.
 Value truncated(Rendering& i, const Value& input, Arguments& a) {
   const std::string text = to_text(i.budget(), input);
   const int64_t length = a.take_integer("length", 255);
@@ -95,7 +96,7 @@ std::string url_quoted(Rendering& i, const Value& value, bool in_query) {
   return result;
 }
 
-// A text, or the pairs of a mapping or a list as the query of a URL.
+// Encodes a text, or the pairs of a mapping or a list as the query of a URL.
 Value url_encoded(Rendering& i, const Value& input, Arguments&) {
   if (!input.dict() && !input.sequence()) return url_quoted(i, input, false);
   std::string text;

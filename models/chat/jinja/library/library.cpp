@@ -5,7 +5,7 @@
 namespace genesis::jinja {
 namespace {
 
-// What is kept of a loop in `loop`, by name; undefined where it has none.
+// Returns an attribute of `loop`; undefined if it does not exist.
 Value loop_attribute(const Loop& loop, const std::string& name) {
   const auto index = static_cast<int64_t>(loop.index), size = static_cast<int64_t>(loop.items().size());
   if (name == "index") return index + 1;

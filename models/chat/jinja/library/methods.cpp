@@ -62,7 +62,7 @@ const Methods& list_methods() {
   return kMethods;
 }
 
-// True where the arguments differ from those of the last call in this loop, and at the first call.
+// Returns true at the first call, and if the arguments differ from those of the previous call in this loop.
 Value has_changed(Rendering& i, const Value& self, Arguments& a) {
   std::vector<Value> values = a.take_positional();
   auto& last = *self.loop()->last_changed;

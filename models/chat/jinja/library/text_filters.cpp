@@ -1,4 +1,4 @@
-// Filters that make texts of texts. What is no text is written out first, as Jinja does.
+// Filters from text to text. Other values are converted to text first, as in Jinja.
 #include <algorithm>
 
 #include "models/chat/jinja/library/library.h"
@@ -53,7 +53,7 @@ Value joined(Rendering& i, const Value& input, Arguments& a) {
   return text;
 }
 
-// All lines but the first get the indentation, and empty ones only where they are asked for.
+// Indents all lines but the first, and empty lines only if `blank` is set.
 Value indented(Rendering& i, const Value& input, Arguments& a) {
   const Value width = a.take("width", int64_t{4});
   const bool first = a.take_flag("first", false), blank = a.take_flag("blank", false);

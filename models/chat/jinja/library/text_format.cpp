@@ -14,7 +14,7 @@ class TextFormatter {
                 const std::vector<std::pair<std::string, Value>>& named)
       : rendering_(rendering), positional_(positional), named_(named) {}
 
-  // `level`: a format behind a colon may have fields of its own, which have none.
+  // Formats a text. `level` is 1 for a format specification, which may contain fields; their specifications must not.
   std::string run(std::string_view format, int level = 0) {
     if (level > 1) fail("format: fields are nested more than two deep");
     std::string text;
@@ -46,7 +46,7 @@ class TextFormatter {
     return std::string_view::npos;
   }
 
-  // name!conversion:format
+  // Formats a field: name!conversion:format.
   std::string field(std::string_view field, int level) {
     const size_t name_end = std::min(field.find_first_of("!:"), field.size());
     Value value = argument(field.substr(0, name_end));
@@ -68,7 +68,7 @@ class TextFormatter {
     fail("format: the conversion '!{}' is not supported", kind);
   }
 
-  // first.attribute[item]
+  // Returns the argument that a path names: first.attribute[item].
   Value argument(std::string_view path) {
     const size_t end = std::min(path.find_first_of(".["), path.size());
     Value value = first(std::string(path.substr(0, end)));

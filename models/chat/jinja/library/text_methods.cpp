@@ -1,4 +1,4 @@
-// Methods of str.
+// Methods of Python's str.
 #include <algorithm>
 
 #include "models/chat/jinja/library/library.h"
@@ -10,7 +10,7 @@
 namespace genesis::jinja {
 namespace {
 
-// A list of texts that were cut from one of `bytes`.
+// Makes a list of texts, and charges its memory.
 Value list_of(Rendering& i, std::vector<std::string> texts) {
   i.budget().make_items(texts.size());
   std::vector<Value> items;
@@ -21,7 +21,7 @@ Value list_of(Rendering& i, std::vector<std::string> texts) {
   return Value::list(std::move(items));
 }
 
-// The text as it is looked through, which is charged.
+// Returns the text, and charges reading it character by character.
 const std::string& read(Rendering& i, const Value& self) {
   i.budget().characters(self.text()->size());
   return *self.text();
@@ -52,11 +52,11 @@ Value lines(Rendering& i, const Value& self, Arguments& a) {
   return list_of(i, split_lines(read(i, self), a.take_flag("keepends", false)));
 }
 
-// The part of the text between two characters, as the arguments `start` and `end` of Python's methods have it.
+// The slice of a text between the arguments `start` and `end` of Python's methods.
 struct Window {
   std::string_view text;
   size_t first_byte = 0;
-  bool is_valid = true;  // false where it begins behind the end of the text: not even an empty text is there
+  bool is_valid = true;  // false if it begins behind the end of the text: then it does not even contain an empty text
 };
 
 Window window_of(Rendering& i, const Value& self, Arguments& a) {
@@ -72,7 +72,7 @@ Window window_of(Rendering& i, const Value& self, Arguments& a) {
   return {text.substr(begin, byte_of(text, last) - begin), begin};
 }
 
-// The affix is one text, or any text of a tuple.
+// Implements startswith and endswith. The affix is a text, or a tuple of which any text may match.
 template <bool at_end>
 Value has_affix(Rendering& i, const Value& self, Arguments& a) {
   const Value affix = a.need("affix");
@@ -112,7 +112,7 @@ Value with_replacements(Rendering& i, const Value& self, Arguments& a) {
   return text;
 }
 
-// The number of the character where a text stands, or -1.
+// Returns the index of the character where a text begins, or -1.
 template <bool from_right>
 int64_t place_of(Rendering& i, const Value& self, Arguments& a) {
   const std::string what = a.need_text("sub");
@@ -162,7 +162,7 @@ Value all_are(Rendering& i, const Value& self, Arguments&) {
   return !all.empty() && std::ranges::all_of(all, is);
 }
 
-// Answers as all_are() does, but is true for an empty text.
+// Does the same as all_are(), but returns true for an empty text.
 template <bool (*is)(uint32_t)>
 Value none_is_not(Rendering& i, const Value& self, Arguments&) {
   return std::ranges::all_of(characters(read(i, self)), is);
@@ -194,7 +194,7 @@ Value formatted(Rendering& i, const Value& self, Arguments& a) {
   return format_text(i, *self.text(), positional, a.take_named());
 }
 
-// ljust, rjust and center.
+// Implements ljust, rjust and center.
 template <char align>
 Value aligned(Rendering& i, const Value& self, Arguments& a) {
   FormatSpec spec;
@@ -204,7 +204,7 @@ Value aligned(Rendering& i, const Value& self, Arguments& a) {
     fail("{} fills with one character, got {}", a.function(), length_of(spec.fill));
   spec.align = align;
   const int64_t missing = spec.width - length_of(read(i, self));
-  // Python's center puts the odd character to the left where the width is odd.
+  // Python's center puts the odd fill character on the left if the width is odd.
   if (align == '^' && missing > 0 && missing % 2 == 1 && spec.width % 2 == 1) {
     FormatSpec left = spec;
     left.align = '>', left.width = spec.width - missing / 2;

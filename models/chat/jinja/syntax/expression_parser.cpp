@@ -8,7 +8,7 @@
 namespace genesis::jinja {
 namespace {
 
-// Trees are walked, and taken apart, level by level on the stack.
+// Limit of nesting: evaluating and freeing a tree uses stack for every level.
 constexpr int kMaxDepth = 200;
 
 class Level {
@@ -308,7 +308,7 @@ ExpressionPtr ExpressionParser::test(ExpressionPtr input) {
   return is_not ? make(line, Unary{Unary::Op::kNot, std::move(value)}) : std::move(value);
 }
 
-// One argument needs no brackets: x is divisibleby 3.
+// Parses the arguments of a test. A single one needs no parentheses: x is divisibleby 3.
 ArgumentList ExpressionParser::test_arguments() {
   if (tokens_.is_sign("(")) return arguments();
   ArgumentList list;
@@ -326,7 +326,8 @@ bool ExpressionParser::begins_test_argument() const {
          tokens_.is_sign("[") || tokens_.is_sign("{");
 }
 
-// Jinja's order: arguments by place, *list, arguments by name, **mapping. Names may stand ahead of *list.
+// Parses an argument. Jinja's order is: positional arguments, *list, named arguments, **mapping. Named arguments may precede
+// *list.
 void ExpressionParser::argument(ArgumentList& list) {
   const int line = tokens_.line();
   if (tokens_.skip_sign("*")) {
@@ -373,7 +374,7 @@ Target ExpressionParser::target(bool allow_attribute) {
   return one;
 }
 
-// A name, an attribute, or a tuple in brackets.
+// Parses a name, an attribute, or a tuple in parentheses.
 Target ExpressionParser::one_target(bool allow_attribute) {
   if (tokens_.skip_sign("(")) {
     Target inside = target(false);

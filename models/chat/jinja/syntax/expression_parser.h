@@ -1,5 +1,5 @@
-// Expressions, with Jinja's grammar: `or` binds least, then and, not, comparisons, + -, ~, * / // %, **, signs, and last
-// attributes, calls, filters and tests.
+// Parses expressions with Jinja's grammar. From lowest to highest precedence: or, and, not, comparisons, + -, ~, * / // %, **,
+// signs, and finally attributes, calls, filters and tests.
 #pragma once
 
 #include "models/chat/jinja/syntax/syntax.h"
@@ -7,7 +7,7 @@
 
 namespace genesis::jinja {
 
-// Which filters and tests there are.
+// Says which filters and tests exist.
 struct Vocabulary {
   bool (*has_filter)(std::string_view name);
   bool (*has_test)(std::string_view name);
@@ -18,19 +18,19 @@ class ExpressionParser {
   ExpressionParser(TokenStream& tokens, const Vocabulary& vocabulary)
       : tokens_(tokens), vocabulary_(vocabulary) {}
 
-  // Below an `if` what is not known counts once it is reached, as in Jinja.
+  // Inside an `if`, an unknown filter or test is an error only when it is executed, as in Jinja.
   void enter_condition() { ++conditions_; }
   void leave_condition() { --conditions_; }
 
-  // Which of the names that stand for a macro's other arguments the text so far has.
+  // Records which of a macro's implicit arguments (varargs, kwargs, caller) the text so far names.
   struct MacroUses {
     bool positional = false, named = false, caller = false;
   };
   MacroUses& macro_uses() { return macro_uses_; }
 
-  ExpressionPtr expression();   // a if b else c, and all that binds tighter
-  ExpressionPtr or_tuple();     // one, or several between commas
-  ExpressionPtr plain_tuple();  // the same without `if`, which stands behind what `for` goes over
+  ExpressionPtr expression();   // a if b else c, and everything that binds tighter
+  ExpressionPtr or_tuple();     // an expression, or several separated by commas
+  ExpressionPtr plain_tuple();  // the same without `if`, which follows the items of `for`
   ExpressionPtr filters_of_block();
   ExpressionPtr postfix_of_name();  // the call of {% call %}
   Target target(bool allow_attribute);

@@ -14,7 +14,8 @@ namespace {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_name(char c) { return is_digit(c) || c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-// Line ends become "\n", and the last one is dropped.
+// Converts line ends to "
+// ", and drops the last one.
 std::string normalized(std::string_view source) {
   std::string text;
   for (size_t i = 0; i < source.size(); ++i) {
@@ -25,12 +26,12 @@ std::string normalized(std::string_view source) {
   return text;
 }
 
-// Longer ones first.
+// Longer operators come first.
 constexpr std::array<std::string_view, 25> kOperators = {"==", "!=", "<=", ">=", "**", "//", "+", "-", "*",
                                                          "/",  "%",  "~",  "<",  ">",  "=",  ".", ":", "|",
                                                          ",",  "(",  ")",  "[",  "]",  "{",  "}"};
 
-// The length of a number without a sign: digits, which single _ may group, with a fraction and an exponent.
+// Finds the length of a number without a sign: digits, which single _ may group, with a fraction and an exponent.
 class NumberScanner {
  public:
   NumberScanner(std::string_view text, bool after_dot) : text_(text) {
@@ -46,7 +47,7 @@ class NumberScanner {
   bool is_float() const { return is_float_; }
 
  private:
-  // 0x1f, 0o17 or 0b1.
+  // Accepts 0x1f, 0o17 or 0b1.
   bool prefixed() {
     if (text_.size() < 3 || text_[0] != '0') return false;
     const auto value = [](char c) {
@@ -112,7 +113,7 @@ class Lexer {
   }
   bool skip_sign() { return skip("-") || skip("+"); }
 
-  // Up to the next tag, and the tag.
+  // Reads text up to the next tag, and the tag.
   void plain_text() {
     size_t tag = at_;
     while ((tag = text_.find('{', tag)) != std::string::npos && !is_tag(tag)) ++tag;
@@ -135,14 +136,14 @@ class Lexer {
     return next == '{' || next == '%' || next == '#';
   }
 
-  // The text from here to the tag at `tag`, without the white space that the tag takes away.
+  // Adds the text up to the tag at `tag`, without the white space that the tag strips.
   void text_before(size_t tag) {
     std::string_view text = rest().substr(0, tag - at_);
     const char sign = tag + 2 < text_.size() ? text_[tag + 2] : '\0';
     if (sign == '-') {
       text = strip(text, Side::kRight);
     } else if (sign != '+' && text_[tag + 1] != '{') {
-      const size_t line = text.rfind('\n') + 1;  // 0 where there is none
+      const size_t line = text.rfind('\n') + 1;  // 0 if there is none
       const bool begins_line = line > 0 || at_ == 0 || text_[at_ - 1] == '\n';
       if (begins_line && strip(text.substr(line), Side::kLeft).empty()) text = text.substr(0, line);
     }
@@ -150,7 +151,7 @@ class Lexer {
     advance(tag - at_);
   }
 
-  // Behind what ends a block or a comment.
+  // Strips white space behind the end of a block tag or a comment.
   void after_block(char sign) {
     if (sign == '-')
       skip_space();
@@ -168,7 +169,7 @@ class Lexer {
     after_block(sign);
   }
 
-  // {% raw %} or {% endraw %}, where it stands here.
+  // Skips {% raw %} or {% endraw %}. Returns false, and skips nothing, if the tag is another one.
   bool skip_raw_tag(std::string_view name, bool trims_line) {
     const size_t at = at_;
     const int line = line_;
@@ -270,7 +271,7 @@ class Lexer {
   std::string text_;
   size_t at_ = 0;
   int line_ = 1;
-  std::string open_;  // what closes the brackets that are open
+  std::string open_;  // closing brackets that are expected
   std::vector<Token> tokens_;
 };
 

@@ -1,5 +1,5 @@
-// A template's text as tokens, as Jinja cuts it with trim_blocks and lstrip_blocks, which transformers renders chat templates
-// with: a line that holds a block and nothing else leaves nothing behind.
+// Splits a template into tokens as Jinja does with trim_blocks and lstrip_blocks, which transformers sets for chat templates: a
+// line that holds only a block tag produces no text.
 #pragma once
 
 #include <string>
@@ -24,11 +24,11 @@ enum class TokenKind {
 
 struct Token {
   TokenKind kind;
-  std::string text;  // of a string: what it means; of an operator: its signs
+  std::string text;  // a string: its value without escapes; an operator: its characters
   int line = 1;
 };
 
-// Ends with a token kEnd. Throws Error with the line of what is no token.
+// Returns the tokens; the last is kEnd. Throws Error with the line of an invalid token.
 std::vector<Token> tokenize(std::string_view source);
 
 }  // namespace genesis::jinja

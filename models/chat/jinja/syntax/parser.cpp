@@ -8,8 +8,8 @@
 namespace genesis::jinja {
 namespace {
 
-constexpr size_t kMaxTemplate = size_t{1} << 20;  // bytes; published ones have up to 30,000
-constexpr int kMaxDepth = 100;                    // of blocks in blocks
+constexpr size_t kMaxTemplate = size_t{1} << 20;  // bytes; published templates have up to 30,000
+constexpr int kMaxDepth = 100;                    // nesting of blocks
 
 class Parser {
  public:
@@ -21,7 +21,8 @@ class Parser {
  private:
   using Statements = std::map<std::string, void (Parser::*)(Block&), std::less<>>;
 
-  // Statements up to one of the blocks that `ends` names, whose name is left to be read; to the end where it names none.
+  // Parses statements up to one of the tags that `ends` names, whose name is not consumed; up to the end of the template if
+  // `ends` is empty.
   Block block(std::initializer_list<std::string_view> ends) {
     if (++depth_ > kMaxDepth) fail("line {}: blocks are nested more than {} deep", tokens_.line(), kMaxDepth);
     Block all;
@@ -49,7 +50,7 @@ class Parser {
   }
 
   void end_tag() { tokens_.expect(TokenKind::kBlockEnd, "'%}'"); }
-  // The body of a block, from the end of its tag to behind its last.
+  // Parses the body of a block, from the end of its opening tag through its closing tag.
   Block body(std::string_view end) {
     const int line = line_;
     end_tag();
@@ -158,7 +159,7 @@ class Parser {
     add(all, FilterBlock{std::move(filter), std::move(inside)});
   }
 
-  // (name, name=default), of a macro.
+  // Parses the parameters of a macro: (name, name=default).
   void parameters(Macro& macro) {
     tokens_.expect_sign("(");
     while (!tokens_.is_sign(")")) {
@@ -174,7 +175,7 @@ class Parser {
     tokens_.expect_sign(")");
   }
 
-  // What becomes a text by itself: it can neither end nor go on with a loop around it.
+  // Parses the body of a block that renders to a value: break and continue in it cannot refer to a loop around it.
   Block body_without_jumps(std::string_view end) {
     const int loops = std::exchange(loops_, 0);
     Block inside = body(end);

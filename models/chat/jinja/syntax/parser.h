@@ -1,5 +1,5 @@
-// A template's text as a tree. Strict: filters and tests that are not known, and statements that chat templates do not use
-// (include, import, extends, block), are errors.
+// Parses a template to a syntax tree. Unknown filters and tests are errors, and so are statements that chat templates do not use
+// (include, import, extends, block).
 #pragma once
 
 #include <string_view>

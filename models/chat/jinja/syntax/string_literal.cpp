@@ -34,7 +34,7 @@ class Unescaper {
       octal();
     } else if (kind == 'N') {
       fail("\\N in a text is not supported: write the character itself");
-    } else if (kind != '\n') {  // whose line goes on
+    } else if (kind != '\n') {  // a backslash before a line end continues the line
       (text_ += '\\') += kind;
     }
   }

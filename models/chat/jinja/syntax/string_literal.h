@@ -1,4 +1,4 @@
-// What stands between the quotes of a text in a template, without its escapes, which are Python's.
+// Resolves the escapes of a string literal in a template, which are Python's.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace genesis::jinja {
 
-// Throws Error for \N{name}, and for numbers that are no character.
+// Returns the value of the text between the quotes. Throws Error for \N{name}, and for numbers that are not a character.
 std::string unescaped(std::string_view literal);
 
 }  // namespace genesis::jinja

@@ -1,4 +1,4 @@
-// A template as a tree.
+// The syntax tree of a template.
 #pragma once
 
 #include <memory>
@@ -37,19 +37,19 @@ struct ItemOf {
   ExpressionPtr object, key;
 };
 struct SliceOf {
-  ExpressionPtr object, start, stop, step;  // empty where left out
+  ExpressionPtr object, start, stop, step;  // null if omitted
 };
 struct ArgumentList {
   std::vector<ExpressionPtr> positional;
   std::vector<std::pair<std::string, ExpressionPtr>> named;
-  ExpressionPtr more_positional, more_named;  // *list and **mapping; empty where left out
+  ExpressionPtr more_positional, more_named;  // *list and **mapping; null if omitted
 };
 struct CallOf {
   ExpressionPtr callee;
   ArgumentList arguments;
 };
 struct FilterOf {
-  ExpressionPtr input;  // empty in {% filter %} and {% set %}, where it is the block's text
+  ExpressionPtr input;  // null in {% filter %} and {% set %}, whose input is the text of the block
   std::string name;
   ArgumentList arguments;
 };
@@ -69,7 +69,7 @@ struct Binary {
 struct Concat {
   std::vector<ExpressionPtr> parts;
 };
-struct Comparison {  // a < b < c: all of them
+struct Comparison {  // a < b < c: true if all hold
   ExpressionPtr first;
   std::vector<std::pair<CompareOp, ExpressionPtr>> rest;
 };
@@ -78,18 +78,18 @@ struct Logic {
   ExpressionPtr left, right;
 };
 struct Conditional {
-  ExpressionPtr condition, then, otherwise;  // otherwise: may be empty
+  ExpressionPtr condition, then, otherwise;  // otherwise: may be null
 };
 
 struct Expression {
   using Node = std::variant<Literal, Name, ListDisplay, DictDisplay, AttributeOf, ItemOf, SliceOf, CallOf,
                             FilterOf, TestOf, Unary, Binary, Concat, Comparison, Logic, Conditional>;
   int line = 0;
-  int depth = 1;  // of the tree below
+  int depth = 1;  // height of this subtree
   Node node;
 };
 
-// What is assigned to: a name, an attribute of a namespace, or several of them.
+// The target of an assignment: a name, an attribute of a namespace, or a tuple of targets.
 struct Target {
   std::string name, attribute;
   std::vector<Target> parts;
@@ -107,7 +107,7 @@ struct If {
 };
 struct For {
   Target target;
-  ExpressionPtr items, condition;  // condition: may be empty
+  ExpressionPtr items, condition;  // condition: may be null
   Block body, otherwise;
   bool is_recursive = false;
 };
@@ -117,7 +117,7 @@ struct Set {
 };
 struct SetBlock {
   Target target;
-  ExpressionPtr filter;  // may be empty
+  ExpressionPtr filter;  // may be null
   Block body;
 };
 struct FilterBlock {
@@ -126,9 +126,10 @@ struct FilterBlock {
 };
 struct Macro {
   std::string name;
-  std::vector<std::pair<std::string, ExpressionPtr>> parameters;  // with defaults, which may be empty
+  std::vector<std::pair<std::string, ExpressionPtr>> parameters;  // with defaults, which may be null
   Block body;
-  // Each is true where the body names `varargs`, `kwargs` or `caller`. Only then may there be such arguments.
+  // These are true if the body names `varargs`, `kwargs` or `caller`. Only then does the macro accept the corresponding
+  // arguments.
   bool takes_positional = false, takes_named = false, takes_caller = false;
 };
 struct CallBlock {

@@ -1,4 +1,4 @@
-// The tokens of a template in turn, for the parsers of expressions and of statements.
+// Iterates over the tokens of a template, for the parsers of expressions and of statements.
 #pragma once
 
 #include <vector>

@@ -5,7 +5,7 @@
 namespace genesis::jinja {
 namespace {
 
-// Not by the name of what the header declares: a variant of all nodes could be made of each argument.
+// This is not an overload of depth_below(): each argument would convert to its parameter, the variant of all nodes.
 int depth_under(const ExpressionPtr& expression) { return expression ? expression->depth : 0; }
 
 template <class First, class Second>

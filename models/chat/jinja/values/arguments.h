@@ -1,4 +1,5 @@
-// What a function, a filter, a test or a method is called with, taken one by one as Python binds it: by place, else by name.
+// The arguments of a function, filter, test or method call. They are taken one by one as Python binds them: by position, else by
+// name.
 #pragma once
 
 #include <optional>
@@ -25,7 +26,7 @@ class Arguments {
     if (has_next()) return positional_[next_++];
     return take_named(name);
   }
-  // By its name alone.
+  // Takes an argument by its name only.
   std::optional<Value> take_named(std::string_view name) {
     for (size_t i = 0; i < named_.size(); ++i)
       if (named_[i].first == name) {
@@ -54,14 +55,14 @@ class Arguments {
     return value ? is_true(*value) : otherwise;
   }
 
-  // All that is left.
+  // Take all remaining arguments.
   std::vector<Value> take_positional() {
     std::vector<Value> rest(positional_.begin() + static_cast<std::ptrdiff_t>(next_), positional_.end());
     next_ = positional_.size();
     return rest;
   }
   std::vector<std::pair<std::string, Value>> take_named() { return std::exchange(named_, {}); }
-  // Throws Error where an argument is left over.
+  // Throws Error if an argument was not taken.
   void finish() const {
     if (has_next()) fail("{} got {} arguments too many", function_, positional_.size() - next_);
     if (!named_.empty()) fail("{} has no argument '{}'", function_, named_[0].first);

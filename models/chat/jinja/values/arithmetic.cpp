@@ -1,4 +1,4 @@
-// + - * / // % ** and signs.
+// Implements + - * / // % ** and signs.
 #include <algorithm>
 #include <cmath>
 
@@ -136,7 +136,7 @@ std::string escaped(const Value& text) {
   return text.is_markup() ? *text.text() : escaped_html(*text.text());
 }
 
-// Empty where the operands are neither texts nor lists that can be added.
+// Returns a + b for texts and for lists; empty for other operands.
 std::optional<Value> joined(Budget& budget, const Value& a, const Value& b) {
   if (a.text() && b.text()) {
     budget.make(a.text()->size() + b.text()->size());

@@ -1,4 +1,4 @@
-// How much a template may ask for: templates come from folders that nobody vouches for.
+// Limits the resources of a rendering: templates come from untrusted folders.
 #pragma once
 
 #include <cstddef>
@@ -10,34 +10,34 @@ namespace genesis::jinja {
 
 struct Limits {
   uint64_t steps = 40'000'000;            // evaluated expressions, and the work that they do: see Budget
-  size_t text_bytes = size_t{16} << 20;   // of one text, the output among them
-  size_t made_bytes = size_t{512} << 20;  // of all values that one rendering makes
-  int depth = 500;  // of expressions and blocks inside each other, macros that call macros
+  size_t text_bytes = size_t{16} << 20;   // size of one text, including the output
+  size_t made_bytes = size_t{512} << 20;  // total of all values that one rendering makes
+  int depth = 500;  // nesting of expressions, blocks and macro calls
 };
 
-// Approximate bytes that a text and an entry of a mapping take beside what they hold.
+// Approximate overhead in bytes of a text, and of an entry of a mapping.
 constexpr size_t kTextBytes = 80, kEntryBytes = 176;
 
-// Counts what a rendering uses. Throws Error that names the limit once something is used up. Each operation charges its work
-// before it does it. A step is some 50 ns.
+// Counts the resources that a rendering uses. Throws Error that names the limit once one is exceeded. Each operation charges its
+// work before it does it. A step is about 50 ns.
 class Budget {
  public:
   explicit Budget(const Limits& limits) : limits_(limits) {}
 
   void step() { work(1); }
-  // Bytes that are copied or compared as a whole.
+  // Charges bytes that are copied or compared in bulk.
   void read(size_t bytes) { work(1 + bytes / 64); }
-  // Bytes that are looked at character by character.
+  // Charges bytes that are processed character by character.
   void characters(size_t bytes) { work(1 + bytes / 4); }
-  // A search for `what` bytes in a text of `bytes`, in time linear in both.
+  // Charges a search for `what` bytes in a text of `bytes`, which is linear in both.
   void search(size_t bytes, size_t what) { work(1 + (bytes + what) / 8); }
-  // Ahead of an allocation of a text of this size.
+  // Charges the allocation of a text of this size.
   void make(size_t bytes) {
     check_text(bytes);
     allocate(bytes);
     read(bytes);
   }
-  // Ahead of a list of so many items; what the items hold is not counted.
+  // Charges the allocation of a list of `count` items, without their contents.
   void make_items(size_t count) {
     allocate(count * kItemBytes);
     work(1 + count);
@@ -50,7 +50,7 @@ class Budget {
     if (bytes > limits_.text_bytes) fail("it makes a value of more than {} bytes", limits_.text_bytes);
   }
 
-  // One level deeper, for as long as this lives.
+  // Counts one more level of nesting during its lifetime.
   class Level {
    public:
     explicit Level(Budget& budget) : budget_(budget) {

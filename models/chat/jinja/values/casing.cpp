@@ -34,7 +34,7 @@ bool is_cased(uint32_t code) {
   return has_lower(code) || has_upper(code) || has_title(code);
 }
 
-// Characters that do not count when a word's end is looked for.
+// Returns true for characters that are skipped when the end of a word is looked for.
 bool is_ignorable(uint32_t code) {
   switch (category(code)) {
     case UTF8PROC_CATEGORY_MN:
@@ -70,7 +70,7 @@ void append_title(std::string& text, uint32_t code) {
   utf8::append(text, static_cast<uint32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(code))));
 }
 
-// True where a character with a case comes first in that order, but for characters to ignore.
+// Returns true if the first character that is not ignorable has a case.
 template <class Codes>
 bool meets_cased(const Codes& codes) {
   for (const uint32_t code : codes)
@@ -78,7 +78,7 @@ bool meets_cased(const Codes& codes) {
   return false;
 }
 
-// Python's rule: a capital sigma that follows a letter and precedes none is the small one that ends a word.
+// Implements Python's rule: a capital sigma behind a letter that no letter follows becomes the final sigma.
 bool ends_word(std::span<const uint32_t> all, size_t at) {
   const auto before = all.first(at);
   return meets_cased(std::ranges::subrange(before.rbegin(), before.rend())) &&
@@ -95,7 +95,7 @@ void append_lower(std::string& text, std::span<const uint32_t> all, size_t at) {
   utf8::append(text, static_cast<uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code))));
 }
 
-// Each character by `append(result, all, its index)`.
+// Builds a text by calling `append(result, all, index)` for each character.
 template <class Append>
 std::string changed(std::string_view text, Append&& append) {
   const std::vector<uint32_t> all = characters(text);
@@ -154,7 +154,7 @@ std::string title_of_words(std::string_view text) {
   const std::vector<uint32_t> all = characters(text);
   std::string result;
   for (size_t begin = 0; begin < all.size();) {
-    size_t end = begin + 1;  // of a word, or of what separates words
+    size_t end = begin + 1;  // end of a word, or of a run of separators
     while (end < all.size() && separates(all[end]) == separates(all[begin])) ++end;
     append_upper(result, all[begin]);
     const auto word = std::span(all).subspan(begin + 1, end - begin - 1);

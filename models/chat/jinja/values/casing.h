@@ -1,5 +1,5 @@
-// Upper and lower case as Python's str has them, with the mappings of one character to several and the sigma that ends a
-// word. Text is valid UTF-8 here.
+// Converts and tests letter case like Python's str, including one-to-many mappings and the sigma at the end of a word. Texts must
+// be valid UTF-8.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ std::string upper(std::string_view text);
 std::string swapped_case(std::string_view text);
 std::string folded(std::string_view text);  // str.casefold
 std::string capitalized(std::string_view text);
-std::string title(std::string_view text);           // the method: whatever has no case ends a word
-std::string title_of_words(std::string_view text);  // Jinja's filter: space, -, ( { [ < begin one
+std::string title(std::string_view text);           // str.title: any character without case ends a word
+std::string title_of_words(std::string_view text);  // Jinja's filter: a word begins behind a space, -, (, {, [ or <
 
-// These answer for a whole text, as the methods of Python of the same name do.
+// These test a whole text, like the Python methods of the same name.
 bool is_lower(std::string_view text);
 bool is_upper(std::string_view text);
 bool is_title(std::string_view text);
 
-// These answer for one character.
+// These test one character.
 bool is_decimal(uint32_t code);
 bool is_digit(uint32_t code);
 bool is_numeric(uint32_t code);

@@ -82,7 +82,7 @@ std::string repeated(const std::string& text, int64_t times) {
   return result;
 }
 
-// `head`: a sign and a prefix, which stand ahead of the fill with the alignment =.
+// Pads a number or a text. `head` is a sign and a prefix, which precede the fill with the alignment =.
 std::string padded(Budget& budget, const std::string& head, const std::string& body, const FormatSpec& spec) {
   budget.make(static_cast<size_t>(std::max<int64_t>(spec.width, 0)) * spec.fill.size() + body.size());
   const int64_t missing = std::max<int64_t>(spec.width - length_of(head) - length_of(body), 0);
@@ -98,7 +98,7 @@ std::string padded(Budget& budget, const std::string& head, const std::string& b
   }
 }
 
-// With a sign between groups of digits of the part ahead of the dot.
+// Inserts `sign` between groups of digits of the integer part.
 std::string grouped(const std::string& digits, char sign, size_t group) {
   const size_t whole = std::min(digits.find_first_not_of("0123456789abcdefABCDEF"), digits.size());
   std::string result;
@@ -109,7 +109,7 @@ std::string grouped(const std::string& digits, char sign, size_t group) {
   return result + digits.substr(whole);
 }
 
-// Without a type, Python writes a number with a precision as %g does, and shows that it is no int.
+// Formats a float with a precision but without a type, as Python does: like %g, but it never looks like an int.
 std::string general(double value, int64_t precision) {
   precision = std::max<int64_t>(precision, 1);
   std::string text = fmt::format("{:.{}g}", value, static_cast<int>(precision));

@@ -1,4 +1,4 @@
-// format(value, spec) of Python, which str.format uses; % builds such specifications, too.
+// Implements Python's format(value, spec), which str.format uses. The operator % builds such specifications, too.
 #pragma once
 
 #include <optional>
@@ -10,10 +10,10 @@
 
 namespace genesis::jinja {
 
-// [[fill]align][sign][#][0][width][grouping][.precision][type]
+// A format specification: [[fill]align][sign][#][0][width][grouping][.precision][type].
 struct FormatSpec {
   std::string fill = " ";
-  char align = 0;  // < > ^ =, 0: as the type has it
+  char align = 0;  // < > ^ or =; 0: the default of the type
   char sign = '-';
   bool alternate = false;
   int64_t width = 0;
@@ -22,9 +22,9 @@ struct FormatSpec {
   char type = 0;
 };
 
-// Throws Error for what is no specification.
+// Throws Error for an invalid specification.
 FormatSpec parse_format_spec(std::string_view spec);
-// Throws Error where the value's type does not take the specification.
+// Throws Error if the specification does not fit the type of the value.
 std::string format_value(Budget& budget, const Value& value, const FormatSpec& spec);
 std::string format_number(Budget& budget, const Value& value, FormatSpec spec);
 std::string format_text_value(Budget& budget, std::string_view text, FormatSpec spec);

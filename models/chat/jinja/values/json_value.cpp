@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMaxDepth = 64;
 
-// Takes the parser's events; lists and objects that are open stand on a stack.
+// Builds a value from the parser's events. Open lists and objects are on a stack.
 class Builder : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit Builder(std::string_view text) : text_(text) {}

@@ -1,4 +1,4 @@
-// JSON as values of a template, in the order of its keys.
+// Parses JSON to template values, preserving the order of keys.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,7 @@
 
 namespace genesis::jinja {
 
-// Takes time in proportion to the text. Throws Error for what is no JSON, nests deeper than 64 lists and objects, or has
-// integers beyond 64 bits.
+// Takes time linear in the text. Throws Error if it is not JSON, is nested more than 64 deep, or has integers beyond 64 bits.
 Value parse_json(std::string_view text);
 
 }  // namespace genesis::jinja

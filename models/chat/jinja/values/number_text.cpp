@@ -13,7 +13,7 @@
 namespace genesis::jinja {
 namespace {
 
-// Without white space around it and without the _ between digits; nothing where a _ stands elsewhere.
+// Strips surrounding white space and the _ between digits. Returns nothing if a _ stands elsewhere.
 std::optional<std::string> plain_digits(std::string_view text) {
   text = strip(text, Side::kBoth);
   std::string digits;
@@ -34,7 +34,7 @@ bool take_sign(std::string& digits) {
   return is_negative;
 }
 
-// 0 where the digits have another prefix than the base.
+// Removes the prefix of the digits and returns their base; 0 if they do not fit `base`.
 int take_prefix(std::string& digits, int base) {
   if (digits.size() > 2 && digits[0] == '0') {
     const char kind = static_cast<char>(digits[1] | 0x20);
@@ -76,7 +76,7 @@ std::optional<double> float_in(std::string_view text) {
       return {};
     const auto end = std::from_chars(name.data(), name.data() + name.size(), value);
     if (end.ptr != name.data() + name.size() || end.ec == std::errc::invalid_argument) return {};
-    // from_chars() leaves the value as it was where it is too large, and where it is too small for a double.
+    // from_chars() does not set the value if it is out of range, too large or too small.
     if (end.ec == std::errc::result_out_of_range) value = std::strtod(name.c_str(), nullptr);
   }
   return is_negative ? -value : value;

@@ -1,4 +1,4 @@
-// Numbers in texts, as int() and float() of Python read them.
+// Reads numbers from texts as Python's int() and float() do.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace genesis::jinja {
 
-// With _ between digits, a sign and white space around. `base`: 2 to 36, or 0 for the prefixes 0x, 0o and 0b of literals.
-// Nothing where the text is no int; throws Error where the int is beyond 64 bits.
+// Reads an integer with optional _ between digits, a sign and surrounding white space. `base` is 2 to 36, or 0 for literals with
+// the prefixes 0x, 0o and 0b. Returns nothing if the text is not an integer; throws Error if it exceeds 64 bits.
 std::optional<int64_t> integer_in_text(std::string_view text, int base);
-// Infinite where it is beyond a double; "inf" and "nan", too.
+// Reads a float. The result is infinite if it exceeds the range of double; also accepts "inf" and "nan".
 std::optional<double> float_in(std::string_view text);
 
 }  // namespace genesis::jinja

@@ -42,7 +42,7 @@ std::optional<Value> character_at(Budget& budget, const std::string& text, int64
   return Value(rest.substr(0, utf8::first_character(rest).bytes));
 }
 
-// One end of a slice of `size` items, as Python's slice.indices() has it.
+// Returns one bound of a slice of `size` items, like Python's slice.indices().
 int64_t bound(const Value& given, int64_t size, int64_t otherwise, bool backward) {
   const int64_t least = backward ? -1 : 0, most = backward ? size - 1 : size;
   if (given.is_none()) return otherwise;
@@ -67,7 +67,7 @@ std::vector<T> sliced(const std::vector<T>& all, const Value& start, const Value
   return items;
 }
 
-// A range that is cut is a range still.
+// Returns the label of a slice of a range, which is a range, too.
 std::string label_of_range(const std::vector<Value>& items) {
   if (items.empty()) return "range(0, 0)";
   const int64_t first = *items[0].integer(), step = items.size() > 1 ? *items[1].integer() - first : 1,
@@ -125,7 +125,7 @@ bool less(Budget& budget, const Value& a, const Value& b) {
   if (left && right) return *left < *right;
   if (a.is_number() && b.is_number()) return number_in(a, "<") < number_in(b, "<");
   if (a.text() && b.text())
-    return *a.text() < *b.text();  // bytes of UTF-8 are in the order of their characters
+    return *a.text() < *b.text();  // the byte order of UTF-8 is the order of code points
   if (!are_alike(a, b)) fail_operands("<", a, b);
   const auto &x = a.sequence()->items, &y = b.sequence()->items;
   const auto [i, j] =

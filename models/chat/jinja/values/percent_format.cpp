@@ -11,7 +11,7 @@
 namespace genesis::jinja {
 namespace {
 
-// With everything beyond ASCII escaped, as ascii() of Python has it.
+// Escapes all characters beyond ASCII, as Python's ascii() does.
 std::string ascii_of(const std::string& repr) {
   std::string text;
   for (const uint32_t code : characters(repr))
@@ -149,7 +149,7 @@ class PercentFormatter {
     const int64_t digits = spec.precision.value_or(0);
     spec.precision = {};
     if (digits == 0) return format_number(budget_, value, spec);
-    FormatSpec number = spec;  // the digits with zeros ahead of them, then the fill
+    FormatSpec number = spec;  // zeros pad the digits to the precision, then the fill pads to the width
     number.fill = "0", number.align = '=';
     const bool has_sign = spec.sign != '-' || less(budget_, value, int64_t{0});
     number.width = digits + has_sign + (spec.alternate && spec.type != 'd' ? 2 : 0);

@@ -1,4 +1,4 @@
-// The operator % of Python's str, and Jinja's filter `format`, which uses it: "%d of %s" % (3, "all").
+// Implements the operator % of Python's str, which Jinja's filter `format` uses: "%d of %s" % (3, "all").
 #pragma once
 
 #include "models/chat/jinja/values/budget.h"
@@ -6,7 +6,7 @@
 
 namespace genesis::jinja {
 
-// `arguments`: a tuple, a mapping for %(name)s, or the only value. Throws Error where they do not fit the format.
+// Formats `arguments`: a tuple, a mapping for %(name)s, or a single value. Throws Error if they do not fit the format.
 Value percent_format(Budget& budget, const Value& format, const Value& arguments);
 
 }  // namespace genesis::jinja

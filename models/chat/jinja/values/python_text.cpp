@@ -10,7 +10,7 @@
 namespace genesis::jinja {
 namespace {
 
-// The bytes of the last character.
+// Returns the number of bytes of the last character.
 size_t last_character(std::string_view text) {
   size_t bytes = 1;
   while (bytes < text.size() && (static_cast<unsigned char>(text[text.size() - bytes]) & 0xc0) == 0x80)
@@ -18,7 +18,7 @@ size_t last_character(std::string_view text) {
   return bytes;
 }
 
-// The characters that strip() takes away.
+// The set of characters that strip() removes.
 class Unwanted {
  public:
   explicit Unwanted(const std::optional<std::string>& chosen) : is_space_(!chosen) {
@@ -42,7 +42,8 @@ bool ends_line(uint32_t code) {
          code == 0x2029;
 }
 
-// The length of the longest proper beginning of what[0..i] that is its end, too, for each i: Knuth, Morris and Pratt's table.
+// Returns, for each i, the length of the longest proper prefix of what[0..i] that is also its suffix: the table of Knuth, Morris
+// and Pratt.
 std::vector<size_t> borders_of(std::string_view what) {
   std::vector<size_t> borders(what.size(), 0);
   for (size_t i = 1, length = 0; i < what.size(); ++i) {
@@ -89,7 +90,7 @@ size_t byte_of(std::string_view text, int64_t index) {
   return at;
 }
 
-// memmem() is linear, unlike std::string_view::find.
+// Uses memmem(), which is linear, unlike std::string_view::find.
 size_t find_text(std::string_view text, std::string_view what, size_t from) {
   if (from > text.size()) return std::string_view::npos;
   if (what.empty()) return from;
@@ -213,7 +214,7 @@ std::string replaced(std::string_view text, std::string_view what, std::string_v
     ++done;
   };
   while (most < 0 || done < most) {
-    // An empty text stands before every character and at the end.
+    // An empty text occurs before every character and at the end.
     const size_t from = what.empty() && done > 0 ? at + utf8::first_character(text.substr(at)).bytes : at;
     const size_t found = find_text(text, what, from);
     if (found == std::string_view::npos) break;

@@ -8,7 +8,7 @@
 namespace genesis::jinja {
 namespace {
 
-// Whoever writes a value out, or takes it apart, uses stack for every level.
+// Limit of nesting: writing and freeing a value use stack for every level.
 constexpr int kMaxDepth = 128;
 
 int one_deeper(int depth) {

@@ -1,5 +1,5 @@
-// What the expressions of a template compute with: Python's values as Jinja shows them. None of them can be changed but
-// namespaces; so copies share, and nothing holds itself.
+// The values of template expressions: Python's values as Jinja presents them. All but namespaces are immutable, so that copies
+// share their contents, and a value cannot contain itself.
 #pragma once
 
 #include <cstdint>
@@ -26,17 +26,17 @@ struct Callable;
 struct None {
   auto operator<=>(const None&) const = default;
 };
-// What the filter `safe` gives: a text that escapes what is added to it.
+// The result of the filter `safe`: a text that escapes other texts when they are appended to it.
 struct Markup {
   std::shared_ptr<const std::string> text;
 };
-// A range, the result of range(), is a list that writes itself as Python's range does. A view is the result of keys(), values()
-// and items(). A generator, the result of map, select and their kin, is true even when nothing is in it. Views and generators
-// have no items by number. (Python's generators can be gone over once; these can be again.)
+// A range, the result of range(), is a list that prints like Python's range. A view is the result of keys(), values() and
+// items(). A generator is the result of map, select and similar filters; it is true even if it is empty. Views and generators
+// cannot be indexed. (Unlike Python's, a generator can be iterated several times.)
 enum class SequenceKind { kList, kTuple, kRange, kView, kGenerator };
-// A name, an attribute or an item that is not there: nothing when it is written, an error when it is used.
+// A missing name, attribute or item. It prints as nothing, and using it is an error.
 struct Undefined {
-  std::shared_ptr<const std::string> what;  // for messages
+  std::shared_ptr<const std::string> what;  // its description, for messages
 };
 
 class Value {
@@ -57,7 +57,7 @@ class Value {
   Value(std::shared_ptr<Namespace> space) : data_(std::move(space)) {}
   Value(std::shared_ptr<const Loop> loop) : data_(std::move(loop)) {}
   Value(std::shared_ptr<const Callable> callable) : data_(std::move(callable)) {}
-  // These throw Error where values nest deeper than 128.
+  // These throw Error if values are nested more than 128 deep.
   static Value list(std::vector<Value> items);
   static Value tuple(std::vector<Value> items);
   static Value view(std::vector<Value> items, std::string label);
@@ -70,7 +70,7 @@ class Value {
   const Data& data() const { return data_; }
   bool is_undefined() const { return std::holds_alternative<Undefined>(data_); }
   bool is_none() const { return std::holds_alternative<None>(data_); }
-  // Null where the value is of another type.
+  // These return null if the value has another type.
   const bool* boolean() const { return std::get_if<bool>(&data_); }
   const int64_t* integer() const { return std::get_if<int64_t>(&data_); }
   const double* real() const { return std::get_if<double>(&data_); }
@@ -79,7 +79,7 @@ class Value {
   }
   bool is_markup() const { return std::holds_alternative<Markup>(data_); }
   const Sequence* sequence() const { return pointee<Sequence>(); }
-  // The same, to be kept without a copy of the items.
+  // Returns the sequence with shared ownership, so that its items need not be copied.
   std::shared_ptr<const Sequence> shared_sequence() const {
     const auto* held = std::get_if<std::shared_ptr<const Sequence>>(&data_);
     return held ? *held : nullptr;
@@ -107,19 +107,19 @@ struct Sequence {
   std::vector<Value> items;
   SequenceKind kind = SequenceKind::kList;
   int depth = 1;
-  // A range has here how it is written, a view the name of its type, and a tuple that groupby made "group".
+  // The text of a range, the type name of a view, or "group" for a tuple that groupby made.
   std::string label = {};
   bool has_numbers() const { return kind != SequenceKind::kView && kind != SequenceKind::kGenerator; }
 };
 
-// Keeps the order in which its keys came. A key is a text, a number, a boolean or none. As in Python, 1, 1.0 and true are one
-// key.
+// A mapping that keeps the insertion order of its keys. A key is a text, a number, a boolean or none. As in Python, 1, 1.0 and
+// true are the same key.
 class Dict {
  public:
-  // Throws Error where the key is of another type.
+  // Throws Error if the key has another type.
   void set(const Value& key, Value value);
   const Value* find(std::string_view name) const;
-  const Value* find_key(const Value& key) const;  // null, too, where no key is of this type
+  const Value* find_key(const Value& key) const;  // null also if a key cannot have this type
 
   const std::vector<std::pair<Value, Value>>& entries() const { return entries_; }
   size_t size() const { return entries_.size(); }
@@ -131,26 +131,26 @@ class Dict {
   static std::optional<OtherKey> other_key(const Value& key);
 
   std::vector<std::pair<Value, Value>> entries_;
-  // Places of the keys in the entries. The names are the texts of the keys, which copies share.
+  // Indices into the entries, by key. The names are views of the keys' texts, which copies of the entries share.
   std::map<std::string_view, size_t> names_;
   std::map<OtherKey, size_t> others_;
   int depth_ = 1;
 };
 
-// The one value that a template can change, so that it may hold itself: the rendering empties all namespaces when it ends.
+// The only mutable value. It may contain itself, so the rendering empties all namespaces when it ends.
 struct Namespace {
   std::map<std::string, Value, std::less<>> attributes;
 };
 
-// `loop` inside of for.
+// The variable `loop` inside of a `for`.
 struct Loop {
   std::shared_ptr<const Sequence> sequence;
   size_t index = 0;
   int depth = 1;
-  int level = 0;  // how many calls of loop() this one stands in
+  int level = 0;  // number of recursive calls of loop() around this loop
   std::function<Value(const Value& items)> recurse =
-      {};  // loop(items); empty where the loop is not recursive
-  // The arguments of the last loop.changed(), which the method changes.
+      {};  // loop(items); empty if the loop is not recursive
+  // The arguments of the last call of loop.changed().
   std::shared_ptr<std::optional<std::vector<Value>>> last_changed = {};
 
   const std::vector<Value>& items() const { return sequence->items; }
@@ -163,14 +163,14 @@ struct Callable {
 };
 
 int depth_of(const Value& value);
-// As Python names it: "str", "list".
+// Returns Python's name of the type: "str", "list".
 std::string type_name(const Value& value);
-// Lists, tuples and ranges are of different types, as in Python.
+// Lists, tuples and ranges are different types, as in Python.
 bool is_tuple(const Value& value);
 bool is_true(const Value& value);
-// About what it takes to look at all of it once.
+// Returns the approximate number of bytes to read the value once, without nested values.
 size_t size_of(const Value& value);
-// For whoever needs a value that is there. Throws Error.
+// Returns the value. Throws Error if it is undefined.
 const Value& defined(const Value& value);
 [[noreturn]] void fail_type(std::string_view what, std::string_view expected, const Value& got);
 const std::string& text_in(const Value& value, std::string_view what);

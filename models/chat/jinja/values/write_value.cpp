@@ -37,7 +37,8 @@ std::string quoted(const std::string& text) {
   return result + quote;
 }
 
-// Values may share parts, so that what is written can be far larger than they are: it is counted as it grows.
+// A text that is charged to the budget as it grows. Values may share their contents, so that their text can be far larger than
+// they are.
 class CountedText {
  public:
   std::string take() { return std::move(text_); }
@@ -49,7 +50,7 @@ class CountedText {
     budget_.check_text(text_.size() + more.size());
     text_ += more;
   }
-  // Charges a text that is written with escapes, ahead of the work.
+  // Charges a text before it is written with escapes.
   void charge(const std::string& text) { budget_.characters(text.size()); }
 
   Budget& budget_;
@@ -152,7 +153,7 @@ class JsonWriter : public CountedText {
     return json_text(key.text() ? *key.text() : scalar(key), style_.ensure_ascii);
   }
 
-  // Around and between `count` members, each written by `write_member(i)`.
+  // Writes `count` members between brackets, each by `write_member(i)`.
   template <class WriteMember>
   void members(const char* open, const char* close, size_t count, WriteMember&& write_member) {
     append(open);

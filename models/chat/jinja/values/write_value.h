@@ -1,4 +1,4 @@
-// Values as text: as Python's str() and repr() write them, and as JSON.
+// Converts values to text like Python's str() and repr(), and to JSON.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,10 @@
 
 namespace genesis::jinja {
 
-std::string to_text(Budget& budget, const Value& value);  // str(); nothing for what is undefined
+std::string to_text(Budget& budget, const Value& value);  // str(); "" for an undefined value
 std::string to_repr(Budget& budget, const Value& value);
 
-// As json.dumps takes them.
+// The formatting options of Python's json.dumps().
 struct JsonStyle {
   bool ensure_ascii = false, sort_keys = false;
   std::optional<std::string> indent = {};
