@@ -36,7 +36,7 @@ void Answer::take(int64_t token) {
   if (!accept(token) || taken() == steps_) finish();
 }
 
-// False where the answer ends with this token.
+// Takes a token. Returns false if the answer ends with it.
 bool Answer::accept(int64_t token) {
   const auto& stops = options().stop_tokens;
   if (std::ranges::find(stops, token) != stops.end()) return ends(StopReason::kStopToken);

@@ -1,5 +1,4 @@
-// One answer: takes the tokens that a model has chosen and finds out where the text ends. Used by
-// models/text/decoding.cpp and generator.cpp.
+// One answer: takes the tokens that a model has chosen, and finds the end of the text.
 #pragma once
 
 #include <string>
@@ -12,10 +11,10 @@
 
 namespace genesis::text {
 
-// What a row of a Generator's cache is of.
+// The text in one row of a Generator's cache.
 struct TextSoFar {
   std::vector<int64_t> tokens;
-  int64_t cached = 0;    // of them, those that the cache holds
+  int64_t cached = 0;    // number of leading tokens that the cache holds
   int64_t capacity = 0;  // positions of the cache
   int64_t size() const { return static_cast<int64_t>(tokens.size()); }
 };
@@ -28,22 +27,22 @@ class Answer {
   struct Way {
     TokenText stream;
     WorkClock& clock;
-    bool runs_ahead = false;  // the device works during callbacks, so that their time counts
+    bool runs_ahead = false;  // the device works during callbacks, so their time counts
   };
-  // The text has the prompt. `result` gets all that comes.
+  // `text` contains the prompt already. The answer is written to `result`.
   Answer(TextSoFar& text, const Request& request, Way way, GenerateResult& result);
   Answer(const Answer&) = delete;
   Answer& operator=(const Answer&) = delete;
 
   void prompt_is_read() { result_.prefill_seconds = way_.clock.now() - began_; }
-  // The token that was chosen behind the text. Its log-probability goes first, where it was asked for.
+  // Take the token that was chosen next: first its log-probability, if that was asked for, then the token.
   void add_logprob(TokenLogprob logprob) { result_.logprobs.push_back(std::move(logprob)); }
   void take(int64_t token);
   bool is_done() const { return is_done_; }
 
   const GenerateOptions& options() const { return request_.options; }
   int64_t taken() const { return static_cast<int64_t>(result_.tokens.size()); }
-  // Tokens that the answer can still have.
+  // Returns the number of tokens that the answer can still get.
   int64_t remaining() const { return is_done_ ? 0 : steps_ - taken(); }
 
  private:
@@ -57,9 +56,9 @@ class Answer {
   const Way way_;
   GenerateResult& result_;
   StopStrings stops_;
-  const int64_t steps_;  // tokens that the answer can have
-  const double began_;   // by the clock
-  double first_ = 0;     // when the first token was there
+  const int64_t steps_;  // limit of the answer's tokens
+  const double began_;   // start of the answer, in seconds of the clock
+  double first_ = 0;     // time of the first token
   bool is_done_;
 };
 

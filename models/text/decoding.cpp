@@ -49,7 +49,7 @@ void Decoding::begin(First first) {
   set_sampling_states(session_, rows, vocabulary_, features().penalties);
 }
 
-// A device says what went wrong in a step when it is started, or when its result is taken.
+// Adds the positions to an error of the step. A device may report it when the step is started or when its result is taken.
 template <class Body>
 void Decoding::naming_positions(const Step& step, const Body& body) const {
   with_context(body, [&] {
@@ -59,7 +59,7 @@ void Decoding::naming_positions(const Step& step, const Body& body) const {
   });
 }
 
-// False where no row has a token to choose that is not under way.
+// Starts a step. Returns false if every token that the rows still want is already under way.
 bool Decoding::start() {
   Step step;
   const auto ahead = static_cast<int64_t>(under_way_.size());
@@ -76,7 +76,7 @@ bool Decoding::start() {
   return true;
 }
 
-// The tokens of the first step that was started. A row that has come to its end meanwhile has no use for them.
+// Takes the tokens of the oldest step under way. A row that has ended in the meantime ignores its token.
 void Decoding::take() {
   const Step step = std::move(under_way_.front());
   under_way_.pop_front();
@@ -105,12 +105,12 @@ void Decoding::drain() {
   while (!under_way_.empty()) take();
 }
 
-// A step too many has only written behind the texts, where the next prompts go, and counted its tokens, which the next
-// answers do anew.
+// Discards the steps under way. A superfluous step has only written to the cache behind the texts, where the next prompts go, and
+// counted its tokens; the next call of begin() counts them anew.
 void Decoding::forget() {
   for (; !under_way_.empty(); under_way_.pop_front()) try {
       session_.result();
-    } catch (const Error&) {  // what it did is not wanted
+    } catch (const Error&) {  // the outcome of the step does not matter
     }
 }
 

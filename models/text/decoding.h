@@ -1,5 +1,5 @@
-// Steps of decode_and_sample over all rows of a KV cache: starts them, reads their tokens, perhaps a step behind, and
-// gives them to the answers of the rows. Used by models/text/generator.cpp.
+// Runs steps of decode_and_sample over all rows of a KV cache: starts them, reads their tokens, possibly one step later, and
+// passes these to the answers of the rows.
 #pragma once
 
 #include <deque>
@@ -12,46 +12,46 @@
 
 namespace genesis::text {
 
-// A row of the cache.
+// A row of the cache, with the request that it serves.
 struct Row {
   TextSoFar text;
-  Request request;    // of the answer, which refers to it and to the result
-  size_t number = 0;  // of the request
+  Request request;    // the answer refers to it and to `result`
+  size_t number = 0;  // index of the request
   GenerateResult result;
-  std::optional<Answer> answer;  // empty, or done: the row rests
+  std::optional<Answer> answer;  // empty or done: the row is idle
   bool goes_on() const { return answer && !answer->is_done(); }
 };
 
 class Decoding {
  public:
-  // A step in front of those of decode_and_sample, as a cache of one row may have it.
+  // An optional step before those of decode_and_sample, for a cache with one row.
   struct First {
-    std::string entry;  // empty: there is none
+    std::string entry;  // empty: there is no such step
     NamedTensors inputs;
   };
 
-  // `runs_ahead`: start a step before the tokens of the one before are read.
+  // With `runs_ahead`, a step is started before the tokens of the previous one are read.
   Decoding(Session& session, std::vector<Row>& rows, int64_t vocabulary, bool runs_ahead)
       : session_(session), rows_(rows), vocabulary_(vocabulary), runs_ahead_(runs_ahead) {}
   ~Decoding() { forget(); }
   Decoding(const Decoding&) = delete;
   Decoding& operator=(const Decoding&) = delete;
 
-  bool goes_on() const;  // whether any row does
-  // Entry points that the steps need while these rows go on.
+  bool goes_on() const;  // true if any row does
+  // Returns the features that the steps need while these rows go on.
   SamplingFeatures features() const;
-  // The steps to come are those of the rows as they are now. No step is under way.
+  // Prepares the next steps for the present state of the rows. No step may be under way.
   void begin(First first = {});
-  // One token for each row that goes on; false when none does.
+  // Chooses one token for each row that goes on. Returns false if none does.
   bool step();
-  // Takes what is under way.
+  // Takes the tokens of all steps under way.
   void drain();
 
  private:
   // A step that was started.
   struct Step {
-    std::vector<size_t> rows;        // that it chooses a token for
-    std::vector<int64_t> positions;  // of these tokens
+    std::vector<size_t> rows;        // rows that it chooses a token for
+    std::vector<int64_t> positions;  // positions of the chosen tokens
   };
   bool start();
   void take();

@@ -9,7 +9,7 @@
 namespace genesis::text {
 namespace {
 
-// Whether the entry point `loss` can be asked: a mean in 16 bits is no measure, and dropout is for training.
+// Returns true if the entry point `loss` is suitable: a mean in 16 bits is too coarse, and dropout would change the result.
 bool has_exact_loss(const Model& model) {
   const Graph* loss = model.find_entry("loss");
   if (!loss || loss->outputs().empty() || loss->outputs()[0].name != "loss") return false;
@@ -19,7 +19,7 @@ bool has_exact_loss(const Model& model) {
          std::ranges::none_of(loss->nodes(), is_random);
 }
 
-// -log softmax(logits)[target]
+// Returns -log softmax(logits)[target].
 template <class T>
 double nats_of(std::span<const T> logits, int64_t target) {
   double greatest = -INFINITY, sum = 0;
@@ -39,7 +39,7 @@ class Windows {
         length_(std::min(options.seq, static_cast<int64_t>(tokens.size()) - 1)),
         stride_(options.stride == 0 ? std::max<int64_t>(1, options.seq / 2) : options.stride) {}
 
-  // The last window begins earlier than its turn, so that all have one length and one plan.
+  // Evaluates all windows. The last one begins earlier than the stride says, so that all have one length and share one plan.
   Evaluation run(const std::function<void(int64_t)>& on_window) {
     Evaluation total;
     const auto targets = static_cast<int64_t>(tokens_.size()) - 1;
@@ -57,7 +57,8 @@ class Windows {
   }
 
  private:
-  // The next tokens of the window that begins at `first`; the first `skipped` were counted before.
+  // Returns the targets of the window that begins at `first`. The first `skipped` were counted in earlier windows and are
+  // ignored.
   std::vector<int64_t> targets_of(int64_t first, int64_t skipped) const {
     const auto from = tokens_.begin() + first + 1;
     std::vector<int64_t> targets(from, from + length_);

@@ -1,7 +1,6 @@
-// How well a language model foretells a text: the mean negative logarithm of the probability that it gives each next
-// token, in nats. The text goes through windows of one length that overlap by what stands before the tokens that count,
-// so that every token but the first ones of the text is foretold from at least `seq` - `stride` others, as
-// https://huggingface.co/docs/transformers/perplexity describes it.
+// Measures how well a language model predicts a text: the mean negative log-likelihood of each next token, in nats. The text is
+// read in windows of equal length. They overlap, so that every token but the first ones of the text is predicted from at least
+// `seq` - `stride` preceding tokens, as https://huggingface.co/docs/transformers/perplexity describes.
 #pragma once
 
 #include <functional>
@@ -13,13 +12,13 @@
 namespace genesis::text {
 
 struct EvaluateOptions {
-  int64_t seq = 512;   // tokens of a window
-  int64_t stride = 0;  // new tokens of each window; 0: half of it
+  int64_t seq = 512;   // tokens per window
+  int64_t stride = 0;  // new tokens per window; 0: half a window
 };
 
 struct Evaluation {
-  double nats = 0;     // of all tokens that were foretold
-  int64_t tokens = 0;  // foretold and counted: all but the first of each text, where nothing says which count
+  double nats = 0;     // sum over all counted tokens
+  int64_t tokens = 0;  // predicted and counted: without `counts`, all but the first of each text
   int64_t windows = 0;
 
   double loss() const { return tokens > 0 ? nats / static_cast<double>(tokens) : 0; }
@@ -27,9 +26,9 @@ struct Evaluation {
   void add(const Evaluation& other);
 };
 
-// Of one text, with the entry point `loss`, where the model has it in f32 and without dropout, else `forward`. Throws
-// Error for texts of less than two tokens, tokens that the model has not, and settings out of range. `on_window` is told
-// how many tokens are done. `counts`: which tokens count, such as those of an assistant's answers; empty: all.
+// Evaluates one text with the entry point `loss` if the model has it in f32 and without dropout, else with `forward`. Throws
+// Error for texts of less than two tokens, tokens outside of the vocabulary, and options out of range. Calls `on_window` with the
+// number of tokens done. `counts` says which tokens count, such as those of an assistant's answers; empty: all.
 Evaluation evaluate(Session& session, std::span<const int64_t> tokens, const EvaluateOptions& options,
                     const std::vector<bool>& counts = {},
                     const std::function<void(int64_t done)>& on_window = {});

@@ -84,14 +84,14 @@ class Generator::Impl {
   int64_t vocab_size() const { return vocabulary_; }
 
  private:
-  // What one call makes.
+  // The state of one call: its requests, and their distribution to rows.
   struct Work {
     const NextRequest& next;
-    bool forgets;  // the texts so far
+    bool forgets;  // drop the texts so far
     const OnResult& on_result;
-    std::optional<Request> waiting = {};  // for a row
+    std::optional<Request> waiting = {};  // taken from `next`, but without a row yet
     bool is_over = false;                 // there are no more requests
-    size_t taken = 0;                     // requests that have, or had, a row
+    size_t taken = 0;                     // requests that have or had a row
     WorkClock clock = {};
 
     bool has_next() {
@@ -142,7 +142,7 @@ void Generator::Impl::run(const NextRequest& next, bool forgets, const OnResult&
   collect(work);
 }
 
-// Answers that are done leave their rows.
+// Removes finished answers from their rows and passes on their results.
 void Generator::Impl::collect(Work& work) {
   for (Row& row : rows_) {
     if (!row.answer || row.goes_on()) continue;
@@ -151,7 +151,7 @@ void Generator::Impl::collect(Work& work) {
   }
 }
 
-// Rows that rest take requests and read their prompts.
+// Gives requests to idle rows, and reads their prompts.
 void Generator::Impl::begin(Work& work, Decoding& decoding) {
   std::vector<size_t> fresh;
   for (size_t r = 0; r < rows_.size(); ++r) {
@@ -181,7 +181,7 @@ void Generator::Impl::take_request(Work& work, Row& row) {
   if (work.forgets) text.tokens.clear(), text.cached = 0;
   text.tokens.insert(text.tokens.end(), request.prompt.begin(), request.prompt.end());
   text.cached = std::min(text.cached, text.size() - 1);  // the last token is read again, at least
-  // Keys are rotated by the length of the text that they were read in.
+  // Rotated keys depend on the length of the text that they were read in.
   if (takes_text_length(session_.model())) text.cached = 0;
   row.result = {};
   row.result.prefilled = text.size() - text.cached;
@@ -209,7 +209,7 @@ void Generator::Impl::check(const std::vector<int64_t>& prompt, const GenerateOp
         length, capacity, capacity - behind);
 }
 
-// All plans that the texts will need are made ahead, so that what is timed is work on tokens.
+// Builds a plan before it is needed, so that measured times contain only work on tokens.
 void Generator::Impl::compile(const std::string& entry, const Bindings& sizes) {
   if (compiled_.emplace(entry, sizes).second) session_.plan(entry, sizes);
 }

@@ -1,4 +1,4 @@
-// Text from a language model: reads prompts into the KV cache and makes token after token.
+// Generates text with a language model: reads prompts into the KV cache, then generates token by token.
 //
 //   Session session = open_for_generation(load_model("qwen.genesis"), {.device = "auto"});
 //   Generator generator(session, {.text = byte_text});  // models/text/generate.h; a tokenizer has a StreamDecoder for it
@@ -7,17 +7,18 @@
 //     return true;
 //   });
 //
-// Where the cache has several rows (models::with_cache), as many texts are made at a time, and each is what it is alone:
+// If the cache has several rows (models::with_cache), that many texts are generated at a time. Each is the same as if it were
+// generated alone:
 //
 //   auto answers = generator.generate_all({{.prompt = first}, {.prompt = second, .options = {.seed = 3}}});
 //
-// On the CPU a text has the same tokens for every number of rows, size of the cache and neighbour, bit for bit: each prompt is
-// read by itself, and a row of a product is added up as if it were alone. On a GPU products of more rows add in
-// another order, so that a text is that of its prompt alone up to rounding.
+// On the CPU the tokens of a text are the same for every number of rows, cache size and neighbor, because its logits are the same
+// bit for bit: each prompt is read by itself, and a row of a product is summed as if it were alone. On a GPU, products of more
+// rows are summed in another order, so that a text equals that of its prompt alone only up to rounding.
 //
-// Each token is chosen on the device (models/text/sampling_entries.h) and is the next step's input there. Where
-// steps go on by themselves (on a GPU), the host starts a step before it reads the token of the one before. A
-// step that was started and is not wanted any more is forgotten: all that later calls see is as if it had not run.
+// Tokens are chosen on the device (models/text/sampling_entries.h), where they are the input of the next step. On asynchronous
+// devices (GPUs) the host starts a step before it reads the token of the previous one. A step that turns out to be superfluous is
+// discarded: later calls behave as if it had not run.
 #pragma once
 
 #include <functional>
@@ -32,65 +33,65 @@
 namespace genesis::text {
 
 struct GeneratorOptions {
-  std::function<TokenText()> text = {};  // a new one for each answer; empty: answers are tokens only
-  int64_t prefill_chunk = 512;           // tokens of a prompt that one run reads at most; a power of two
-  std::optional<bool> run_ahead = {};    // empty: where the device runs by itself
+  std::function<TokenText()> text = {};  // makes one per answer; empty: answers are tokens only
+  int64_t prefill_chunk = 512;           // maximum tokens of a prompt per run; a power of two
+  std::optional<bool> run_ahead = {};    // empty: if the device is asynchronous
 };
 
-// A session over the model with the entry points that a Generator needs. Weights are shared with `model`.
-// Throws Error where the model has no entry points `prefill` and `decode`.
+// Opens a session over the model extended by the entry points that a Generator needs. Weights are shared with `model`. Throws
+// Error if the model has no entry points `prefill` and `decode`.
 Session open_for_generation(const std::shared_ptr<const Model>& model, SessionOptions options = {});
 
 class Generator {
  public:
-  // The session is open_for_generation()'s, outlives this and is used by one Generator at a time: its caches are the
-  // text so far. Starts with an empty text. Throws Error where the session's model lacks the entry points.
+  // `session` must come from open_for_generation(), outlive this object, and be used by one Generator at a time, because its
+  // caches hold the text so far. Starts with an empty text. Throws Error if the session's model lacks the entry points.
   explicit Generator(Session& session, GeneratorOptions options = {});
   ~Generator();
   Generator(Generator&&) noexcept;
 
-  // Appends the prompt to the text so far and goes on from there; an empty prompt goes on where the last call
-  // stopped. Only what the cache does not hold yet is read. `on_piece` may end the answer by returning false.
-  // Afterwards the text so far has the prompt and all of result.tokens.
+  // Appends the prompt to the text so far and continues it; with an empty prompt, continues where the last call stopped. Reads
+  // only tokens that the cache does not hold yet. `on_piece` may end the answer by returning false. Afterwards the text so far
+  // contains the prompt and all of result.tokens.
   //
-  // Throws Error, and the text is as before, for options out of range, a token that the vocabulary has not, an
-  // empty text, and a text longer than capacity(). Throws Error naming the position when the model's logits are
-  // not numbers; then the text so far is what was sure before.
+  // Throws Error, and leaves the text unchanged, for options out of range, a token outside of the vocabulary, an empty text, and
+  // a text longer than capacity(). Throws Error naming the position if the model's logits are not finite; then the text keeps the
+  // tokens chosen before.
   GenerateResult continue_with(const std::vector<int64_t>& prompt, const GenerateOptions& options,
                                const std::function<bool(const Piece&)>& on_piece = {});
 
-  // The next request, or nothing where there are no more.
+  // Returns the next request, or nothing if there are no more.
   using NextRequest = std::function<std::optional<Request>()>;
 
-  // The text of each request. As many are made at a time as the cache has rows; when one ends, the next prompt takes its row.
-  // A text is the one that continue_with() makes of its prompt alone, as said above. `on_result` is given each as it
-  // ends, with the number of its request, and nothing is kept: memory does not grow with the number of requests. The texts so far are
-  // forgotten.
+  // Generates the text of each request. There are as many at a time as the cache has rows; when one ends, the next prompt takes
+  // its row. Each text is the one that continue_with() generates for its prompt alone, as said above. Passes each result to
+  // `on_result` as it ends, with the index of its request, and keeps none: memory does not grow with the number of requests. The
+  // texts so far are dropped.
   //
-  // Throws Error, naming the request by its number, where one is not fit for continue_with(); whatever is thrown, results
-  // that were given are whole. Callbacks may not call this generator.
+  // Throws Error, naming the request by its index, if continue_with() would refuse it. Results passed on before any error are
+  // complete. Callbacks must not call this generator.
   void generate_each(const NextRequest& next,
                      const std::function<void(size_t request, GenerateResult result)>& on_result);
 
-  // The same with requests that are there already, all of which are checked first: the results, in their order.
-  // `on_result` is told of each as it ends.
+  // Does the same with a list of requests, all of which are checked first, and returns the results in their order. Calls
+  // `on_result` as each one ends.
   //
-  // Throws Error before the first step, naming the request by its place, where one is not fit for continue_with().
+  // Throws Error before the first step, naming the request by its index, if continue_with() would refuse it.
   std::vector<GenerateResult> generate_all(
       std::span<const Request> requests,
       const std::function<void(size_t request, const GenerateResult& result)>& on_result = {});
 
-  // Throws what continue_with() would before its first step.
+  // Throws the errors that continue_with() throws before its first step.
   void check(const std::vector<int64_t>& prompt, const GenerateOptions& options) const;
 
-  // Makes the text so far its first `length` tokens. What the cache holds of them is kept. Throws Error when the
-  // text is shorter.
+  // Truncates the text so far to its first `length` tokens, and keeps what the cache holds of them. Throws Error if the text is
+  // shorter.
   void rewind(int64_t length);
 
-  const std::vector<int64_t>& tokens() const;  // the text so far: that of the cache's first row
-  int64_t rows() const;                        // of the cache
-  int64_t capacity() const;                    // positions of the KV cache: the longest text that can be read
-  int64_t vocab_size() const;                  // tokens are below it
+  const std::vector<int64_t>& tokens() const;  // text so far in the first row of the cache
+  int64_t rows() const;                        // rows of the cache
+  int64_t capacity() const;                    // positions of the KV cache, which limit the text that can be read
+  int64_t vocab_size() const;                  // tokens are less than this
 
  private:
   class Impl;

@@ -9,7 +9,7 @@
 namespace genesis::text {
 namespace {
 
-// Rows that cost little beside reading the weights for one of them.
+// Number of rows whose cost is small compared to reading the weights.
 constexpr int64_t kCheapRows = 32;
 
 }  // namespace
@@ -22,7 +22,7 @@ ChunkSize next_chunk(int64_t unread, int64_t read, int64_t room, const ChunkLimi
   if (is_cheap || 4 * missing <= whole) {
     if (missing <= read) return {whole, missing};
     if (whole <= room && (is_cheap || !limits.by_length_alone)) return {whole};
-    // A context of a few tokens. Kernels give up to kCheapRows rows the bits that they have padded to a power of two.
+    // The room is tiny. Kernels pad up to kCheapRows rows to a power of two anyway, so the bits are the same.
     if (is_cheap && limits.by_length_alone) return {unread};
   }
   return {static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(unread)))};
@@ -57,17 +57,17 @@ void PromptReader::cut_for_speed(int64_t most) {
   if (sampling_entry_.empty()) return;
   chunks_.back().entry = sampling_entry_;
   if (chunks_.back().parts[0].count > 1) return;
-  chunks_.pop_back();  // a step of decode_and_sample reads it
+  chunks_.pop_back();  // decode_and_sample reads its only token
   sampling_entry_.clear();
 }
 
-// What is read before the next token is chosen, where decode_and_sample reads the last one.
+// Returns the end of the tokens that are read before the next one is chosen: decode_and_sample reads the last one itself.
 int64_t PromptReader::end_of(const Row& row) const {
   const bool leaves_one = row.goes_on() && sampling_entry_.empty();
   return row.text.size() - (leaves_one ? 1 : 0);
 }
 
-// All rows in one run each time: those that have nothing to read wait.
+// Chunks with all rows in each run; rows with nothing left to read have a count of 0.
 std::vector<PromptReader::Chunk> PromptReader::cut_together(int64_t most) const {
   std::vector<size_t> all(rows_.size());
   std::iota(all.begin(), all.end(), size_t{0});
@@ -96,9 +96,9 @@ std::vector<PromptReader::Chunk> PromptReader::cut(const char* entry, const std:
     int64_t longest = 0;
     for (size_t i = 0; i < rows.size(); ++i) longest = std::max(longest, unread(i));
     if (longest == 0) return chunks;
-    // Rows that read side by side begin where each of them is.
+    // Several rows may begin at different positions, and repeat no tokens.
     const int64_t before = rows.size() == 1 ? read[0].at : 0;
-    // The padding of one of several rows is not written, but no chunk may be longer than the cache.
+    // With several rows, padding is not written to the cache; still no chunk may be longer than the cache.
     const int64_t room = rows_[0].text.capacity - (rows_.size() == 1 ? before : 0);
     const auto [size, repeated] = next_chunk(longest, before, room, {most, by_length_alone_});
     for (size_t i = 0; i < rows.size(); ++i) {
@@ -110,7 +110,7 @@ std::vector<PromptReader::Chunk> PromptReader::cut(const char* entry, const std:
   }
 }
 
-// In tokens; a run of few costs what reading the weights does.
+// Returns a cost in tokens. A run of few tokens costs as much as reading the weights.
 int64_t PromptReader::cost_of(const std::vector<Chunk>& chunks) {
   int64_t tokens = 0;
   for (const Chunk& chunk : chunks)

@@ -1,13 +1,13 @@
-// Reads the tokens that the KV cache does not hold yet of the texts of some rows, in chunks whose sizes are powers of two, so
-// that prompts of all lengths share a few plans. Where fewer tokens are left than a chunk has, it begins with tokens that
-// were read before, which gives them the keys and values that they have, or it ends with padding: any token, and its place in the cache
-// is written again before it is read. Where rotations depend on the text's length (dynamic rope), each run is told that of the
-// whole prompt. Used by models/text/generator.cpp.
+// Reads the tokens of some rows' texts that the KV cache does not hold yet. It reads in chunks whose sizes are powers of two, so
+// that prompts of all lengths share a few plans. If fewer tokens are left than a chunk has, the chunk begins with tokens that
+// were read before, which rewrites the same keys and values, or it ends with padding: arbitrary tokens whose cache entries are
+// overwritten before they are read. If RoPE depends on the text's length (dynamic scaling), each run gets the length of the whole
+// prompt.
 //
-// On the CPU each prompt is read by itself, in chunks that follow from its length alone: a kernel's last bits depend on the
-// size of the chunk, and a text must not depend on its neighbours, on the number of rows or on the context. The last token
-// of a prompt is read by the step that chooses the next one, for every number of rows. Other devices read what is
-// fastest: prompts side by side, and the last chunk together with the choice of the first token.
+// On the CPU each prompt is read by itself, in chunks that depend only on its length: the last bits of a kernel's result depend
+// on the size of the chunk, and a text must not depend on its neighbors, on the number of rows or on the context. The last token
+// of a prompt is read by the step that chooses the next one, for every number of rows. Other devices choose the fastest plan:
+// prompts side by side, and the last chunk together with the choice of the first token.
 #pragma once
 
 #include <string>
@@ -21,39 +21,40 @@ namespace genesis::text {
 
 struct ChunkSize {
   int64_t size = 0;
-  int64_t repeated = 0;  // tokens at the chunk's beginning that were read before
+  int64_t repeated = 0;  // leading tokens of the chunk that were read before
   bool operator==(const ChunkSize&) const = default;
 };
 struct ChunkLimits {
-  int64_t most = 512;           // tokens of a chunk, a power of two
-  bool by_length_alone = true;  // the result does not depend on `room`, but where that is below 32
+  int64_t most = 512;           // limit of a chunk's tokens, a power of two
+  bool by_length_alone = true;  // the result does not depend on `room`, unless that is below 32
 };
-// The next chunk of a text. `unread` tokens, 1 or more, are left behind `read` others, and the cache has `room` for them and what
-// pads them. The size is a power of two, but where the room for a few tokens is too small to pad them by length alone.
+// Returns the next chunk of a text. `unread` tokens, at least 1, follow `read` others, and the cache has `room` for them and
+// their padding. The size is a power of two, except if a few tokens have too little room for padding and `by_length_alone` is
+// set.
 ChunkSize next_chunk(int64_t unread, int64_t read, int64_t room, const ChunkLimits& limits);
 
 class PromptReader {
  public:
-  // `fresh`: the rows that read; each has an answer. `most`: tokens of one run, of all rows together.
+  // `fresh` are the rows to read; each has an answer. `most` limits the tokens of one run, over all rows.
   PromptReader(Session& session, std::vector<Row>& rows, std::vector<size_t> fresh, int64_t most);
 
-  std::vector<std::pair<std::string, int64_t>> plans() const;  // entry points, and the sizes of their runs
-  // Reads all but the last token of each row, which the step that chooses the next one reads, or all but what is left for
-  // last(); and all where nothing is to be chosen.
+  std::vector<std::pair<std::string, int64_t>> plans() const;  // entry points, and the values of `seq` of their runs
+  // Reads all tokens that must be in the cache before the next one is chosen: all but the last token of each row, or all but the
+  // chunk that last() describes; all tokens if none is to be chosen.
   void fill_cache();
-  // The step that reads the rest of a text and chooses its first token, where there is one.
+  // Returns the step that reads the rest of a text and chooses its first token, if there is one.
   Decoding::First last() const;
 
  private:
-  // Tokens of a row that one run reads: `count` from `at` on.
+  // The tokens of a row that one run reads: `count` from `at` on.
   struct Part {
     int64_t at = 0, count = 0;
   };
   struct Chunk {
     std::string entry;
-    int64_t size = 0;          // padded
-    std::vector<size_t> rows;  // that the run has: all, or one
-    std::vector<Part> parts;   // of these rows
+    int64_t size = 0;          // including padding
+    std::vector<size_t> rows;  // rows of the run: all, or one
+    std::vector<Part> parts;   // per row
   };
   void cut_by_length_alone(int64_t most);
   void cut_for_speed(int64_t most);

@@ -1,4 +1,4 @@
-// A text that a Generator is asked for, and how its tokens become text (models/text/generator.h).
+// A request to a Generator, and the conversion of its tokens to text (models/text/generator.h).
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 
 namespace genesis::text {
 
-// Tokens of one answer as text, as they come.
+// Converts the tokens of one answer to text, one by one.
 struct TokenText {
-  std::function<std::string(int64_t token)> add;  // what is whole by now
-  std::function<std::string()> finish;            // the rest
+  std::function<std::string(int64_t token)> add;  // returns the text that is complete by now
+  std::function<std::string()> finish;            // returns the rest
 };
 
-// A text to be made in generate_all().
+// One request of generate_all().
 struct Request {
   std::vector<int64_t> prompt;
   GenerateOptions options = {};
-  std::function<bool(const Piece&)> on_piece = {};  // as continue_with() has it
+  std::function<bool(const Piece&)> on_piece = {};  // the same as for continue_with()
 };
 
 }  // namespace genesis::text

@@ -19,7 +19,7 @@ const Graph& found_entry(const Model& model, const char* name) {
   return *entry;
 }
 
-// Numbers of each row: of the only one a scalar.
+// Returns the shape of one number per row; a scalar for a single row.
 Shape each_row(int64_t rows) { return rows == 1 ? Shape{} : Shape{rows}; }
 
 const Graph& checked_entry(const Model& model, const char* name, int64_t rows, const Dim& seq, bool padded) {
@@ -93,8 +93,8 @@ class SamplingEntries {
     return part.outputs.at("logits");
   }
 
-  // The product that makes the logits, if it rounds them to 16 bits: near logits tie then, and the lower token wins. Models are
-  // built with a wide head now; older files were not.
+  // Returns the matrix product that computes the logits if it rounds them to 16 bits: then close logits would tie, and the lower
+  // token would win. Models built now have a wide head; those in older files do not.
   static const Node* rounding_head(const Graph& from) {
     for (const NamedValue& output : from.outputs()) {
       if (output.name != "logits") continue;
@@ -114,7 +114,7 @@ class SamplingEntries {
     return emit(op, operands);
   }
 
-  // What `from` does, without its logits.
+  // Adds an entry point that does what `from` does, without its logits.
   void add_fill(const char* name, const Graph& from) const {
     GraphBuilder g(model_, name);
     std::vector<Value> inputs;
@@ -131,7 +131,7 @@ class SamplingEntries {
     sample(g, inlined(g.graph(), decode_, {reshape(g.value(token_), {rows_, 1}), position}), features);
   }
 
-  // Whether the node takes the rows of the last token, which is where the logits begin.
+  // Returns true if the node slices the rows of the last token, of which the logits are computed.
   bool takes_last_token(const Node& node) const {
     const auto slice = passes::match<ops::Slice>(node);
     if (!slice) return false;
@@ -156,12 +156,12 @@ class SamplingEntries {
     sample(g, inlined(g.graph(), prefill_, inputs, take_last), features);
   }
 
-  // The next token of each row from logits [rows, vocabulary], and what the step behind needs.
+  // Chooses the next token of each row from logits [rows, vocabulary], and updates the states for the next step.
   void sample(GraphBuilder& g, Value logits, const SamplingFeatures& features) const {
     const NameScope scope(g.graph(), "sampling");
     const Value rng = g.value(rng_);
     Value to_sample = logits;
-    // Counts as rows, like the logits, so that all of it is one fused region.
+    // The counts get the shape of the logits, so that all of this is one fused region.
     const auto rows = [&](const Parameter& counts) { return reshape(g.value(counts), {rows_, vocabulary_}); };
     if (features.penalties)
       to_sample = penalized(to_sample, rows(in_prompt_), rows(chosen_), g.value(penalties_));
@@ -178,7 +178,7 @@ class SamplingEntries {
     if (features.logprobs) add_logprobs(g, logits, token);
   }
 
-  // A row that rests has chosen nothing.
+  // Counts the chosen tokens. An idle row counts none.
   void count(GraphBuilder& g, Value token) const {
     Value place = token, one = g.graph().constant(one_);
     if (rows_ > 1) {
@@ -188,7 +188,7 @@ class SamplingEntries {
     g.update(chosen_, index_add(g.value(chosen_), 0, place, one));
   }
 
-  // Rows that have a token to choose still go on to the one that was chosen; the others stay where they are.
+  // Moves rows with remaining tokens on to the chosen token; the others stay where they are.
   void move_rows_on(GraphBuilder& g, Value token) const {
     const Value remaining = g.value(remaining_), rng = g.value(rng_);
     const Value is_stop = any(eq(unsqueeze(token, 1), g.value(stops_)), {1});
@@ -200,7 +200,7 @@ class SamplingEntries {
     g.update(rng_, rng + no_seed * cast(goes_on, DType::i64));
   }
 
-  // Of the model's logits, [rows, vocabulary].
+  // Adds the outputs for log-probabilities, computed from the model's own logits, [rows, vocabulary].
   void add_logprobs(GraphBuilder& g, Value logits, Value token) const {
     const Value all = log_softmax(cast(logits, DType::f32), -1);
     const ValuesAndIndices top = topk(all, std::min(kMaxTopLogprobs, vocabulary_));
@@ -214,8 +214,8 @@ class SamplingEntries {
   const Graph &decode_, &prefill_;
   const int64_t vocabulary_;
   const Parameter token_, rng_, temperature_, top_k_, top_p_, min_p_, penalties_, in_prompt_, chosen_;
-  const int32_t one_;            // tensor: what a token adds to its count
-  Parameter remaining_, stops_;  // of a cache of several rows
+  const int32_t one_;            // index of the constant that is added to a token's count
+  Parameter remaining_, stops_;  // only for a cache of several rows
 };
 
 }  // namespace
@@ -234,7 +234,7 @@ int64_t rows_of_cache(const Model& model) {
   return shape.rank() == 2 && shape[0].is_constant() ? shape[0].value() : 1;
 }
 
-// Caches of keys and values are states [rows, positions, heads, head_size].
+// The number of positions is taken from the caches of keys and values, which are states [rows, positions, heads, head_size].
 int64_t positions_of_cache(const Model& model) {
   int64_t positions = std::numeric_limits<int64_t>::max();
   for (const State& state : model.states())

@@ -37,7 +37,7 @@ class SamplingStates {
     set_each<float>("min_p", [](const GenerateOptions& o) { return o.min_p; });
   }
 
-  // Of several rows: which of them rest, and when more of them will.
+  // With several rows, sets which of them are idle, and when others become idle.
   void set_ends() {
     if (count_ == 1) return;
     std::vector<int64_t> remaining, stops;

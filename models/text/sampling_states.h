@@ -1,4 +1,4 @@
-// The states of models/text/sampling_entries.h, as the texts of all rows say them. Used by models/text/decoding.cpp.
+// Sets the states of models/text/sampling_entries.h from the texts of all rows.
 #pragma once
 
 #include <span>
@@ -9,17 +9,17 @@
 
 namespace genesis::text {
 
-// A row of the cache.
+// A row of the cache, as sampling sees it.
 struct SamplingRow {
-  const std::vector<int64_t>& tokens;        // its text
-  int64_t cached = 0;                        // of them, those that the cache holds
-  const GenerateOptions* options = nullptr;  // of the answer that it is at; null: it rests
-  int64_t taken = 0;                         // tokens at the text's end that the answer has chosen
-  int64_t remaining = 0;                     // that it can still choose
+  const std::vector<int64_t>& tokens;        // text of the row
+  int64_t cached = 0;                        // number of leading tokens that the cache holds
+  const GenerateOptions* options = nullptr;  // options of its answer; null: the row is idle
+  int64_t taken = 0;                         // tokens at the end of the text that the answer has chosen
+  int64_t remaining = 0;                     // tokens that it can still choose
 };
 
-// Only while no step is under way. Rows that rest stand at the last token that the cache holds. `penalties`: whether
-// the steps to come ask for them.
+// Sets the states. No step may be under way. Idle rows are set to the last token that the cache holds. `penalties` says whether
+// the next steps use penalties.
 void set_sampling_states(Session& session, std::span<const SamplingRow> rows, int64_t vocabulary,
                          bool penalties);
 

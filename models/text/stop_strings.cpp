@@ -22,7 +22,7 @@ std::string StopStrings::add(std::string_view text) {
 
 std::string StopStrings::finish() { return std::exchange(held_, {}); }
 
-// Where the longest end of the text stands that a stop string begins with.
+// Returns the position of the longest suffix of the text that is a prefix of a stop string.
 size_t StopStrings::may_begin_at() const {
   size_t longest = 0;
   for (const std::string& stop : stops_)

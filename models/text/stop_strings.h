@@ -1,5 +1,4 @@
-// Ends a text before the first of some strings, wherever the pieces that it comes in are cut. Used by
-// models/text/answer.h.
+// Ends a text before the first stop string, even if it spans several chunks of the text.
 #pragma once
 
 #include <string>
@@ -12,12 +11,12 @@ class StopStrings {
  public:
   explicit StopStrings(std::vector<std::string> stops) : stops_(std::move(stops)) {}
 
-  // The text that is sure to stay by now: all that was added but what may be the beginning of a stop string; once
-  // one is there, what stands before it. Not to be called after that.
+  // Appends a chunk. Returns the text that has become final: all text so far except a possible beginning of a stop string, or,
+  // once one is complete, the text before it. Must not be called after that.
   std::string add(std::string_view text);
-  // What was held back, when no more text comes.
+  // Returns the text that was held back. Called when no more text comes.
   std::string finish();
-  // The stop string that the text ended at; empty: none so far.
+  // Returns the stop string that ended the text; empty if there was none so far.
   const std::string& found() const { return found_; }
 
  private:

@@ -1,11 +1,11 @@
-// Seconds of generating a text. Used by models/text/generator.cpp, decoding.cpp and answer.cpp.
+// Measures the time of generating a text.
 #pragma once
 
 #include <chrono>
 
 namespace genesis::text {
 
-// Adds the seconds of a scope to a sum.
+// Adds the seconds of its lifetime to a sum.
 class Stopwatch {
  public:
   explicit Stopwatch(double& seconds) : seconds_(seconds) {}
@@ -19,7 +19,7 @@ class Stopwatch {
   const Clock::time_point begin_ = Clock::now();
 };
 
-// Seconds since it was made, without those that are left out.
+// Measures seconds since its construction, without those in `left_out`.
 class WorkClock {
  public:
   double now() const {

@@ -1,4 +1,4 @@
-// How many tokens a language model knows, and how many positions.
+// The vocabulary size and the number of positions of a language model.
 #pragma once
 
 #include <optional>
@@ -8,14 +8,15 @@
 
 namespace genesis::text {
 
-// The last size of the output "logits" of an entry point: [rows, vocabulary] of prefill and decode, [batch, seq, vocabulary]
-// of forward. Throws Error where there is none of that rank.
+// Returns the last dimension of the output "logits" of an entry point: [rows, vocabulary] for prefill and decode, [batch, seq,
+// vocabulary] for forward. Throws Error if there is no such output of this rank.
 int64_t vocabulary_of(const Graph& entry, int rank);
 
-// How many positions a model with a table of them knows, as GPT-2 has: n_positions of its config. Empty where it says none.
+// Returns the number of positions of a model with a table of positions, such as GPT-2: n_positions of its config. Empty for other
+// models.
 std::optional<int64_t> positions_of(const Model& model);
 
-// Throws Error with a hint to --seq where `seq` tokens are more than the positions that the model knows. Before anything runs.
+// Throws Error with a hint to --seq if `seq` tokens exceed the positions of the model. Called before anything runs.
 void check_positions(const Model& model, int64_t seq);
 
 }  // namespace genesis::text
