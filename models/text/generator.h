@@ -55,7 +55,7 @@ class Generator {
   // contains the prompt and all of result.tokens.
   //
   // Throws Error, and leaves the text unchanged, for options out of range, a token outside of the vocabulary, an empty text, and
-  // a text longer than capacity(). Throws Error naming the position if the model's logits are not finite; then the text keeps the
+  // a text longer than capacity(). Throws Error naming the position if a logit is NaN; then the text keeps the
   // tokens chosen before.
   GenerateResult continue_with(const std::vector<int64_t>& prompt, const GenerateOptions& options,
                                const std::function<bool(const Piece&)>& on_piece = {});

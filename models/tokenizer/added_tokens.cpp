@@ -11,7 +11,7 @@
 namespace genesis::text {
 namespace {
 
-constexpr size_t kMaxBytes = 4 << 20;  // of all tokens; each takes some fifty
+constexpr size_t kMaxBytes = 4 << 20;  // total of all tokens; each byte takes about fifty bytes of memory
 
 bool is_single_word(std::string_view before, std::string_view behind) {
   return (before.empty() || !is_word_character(last_character(before).code)) &&
@@ -63,7 +63,7 @@ void AddedTokenFinder::add(size_t token) {
   if (nodes_[node].token < 0) nodes_[node].token = static_cast<int64_t>(token);
 }
 
-// By depth, so that a node's fallback, which is less deep, is known before it.
+// Sets the fallbacks in the order of depth, because a node's fallback is less deep and must be known first.
 void AddedTokenFinder::link() {
   std::vector<uint32_t> depth(nodes_.size()), order(nodes_.size());
   for (size_t i = 1; i < nodes_.size(); ++i) depth[i] = depth[nodes_[i].parent] + 1;
@@ -99,7 +99,7 @@ std::vector<AddedTokenFinder::Match> AddedTokenFinder::matches_in(std::string_vi
 
 std::vector<AddedTokenFinder::Piece> AddedTokenFinder::split(std::string_view text) const {
   std::vector<Piece> pieces;
-  size_t done = 0;  // what stands before it is in a piece
+  size_t done = 0;  // text before this position is in `pieces`
   const auto piece = [&](size_t begin, size_t end, const AddedToken* token) {
     if (begin < end) pieces.push_back({text.substr(begin, end - begin), token});
   };

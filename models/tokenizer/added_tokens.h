@@ -1,4 +1,4 @@
-// Tokens that are found in a text before it is cut into words: <|endoftext|> and the like.
+// Finds added tokens, such as <|endoftext|>, in a text before it is split into words.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@ namespace genesis::text {
 struct AddedToken {
   uint32_t id = 0;
   std::string content;
-  bool single_word = false;  // only where no word character stands beside it
-  bool lstrip = false;       // takes the white space before it with it
-  bool rstrip = false;       // and behind it
-  bool normalized = false;   // looked for in the normalized text, where its content is normalized, too
-  bool special = false;      // left out of decoded text when that is asked for
+  bool single_word = false;  // matches only if no word character is adjacent
+  bool lstrip = false;       // includes the white space before it
+  bool rstrip = false;       // includes the white space behind it
+  bool normalized = false;   // searched in the normalized text; its content is normalized, too
+  bool special = false;      // can be left out of decoded text
 };
 
 // Finds added tokens: the leftmost match, and the longest of several that begin there. The search is an Aho-Corasick automaton
@@ -25,8 +25,8 @@ struct AddedToken {
 class AddedTokenFinder {
  public:
   AddedTokenFinder() = default;
-  // Finds the first of several tokens with equal content, and none with empty content. Throws Error if the contents are too
-  // long in total.
+  // Finds only the first of several tokens with equal content, and none with empty content. Throws Error if the
+  // contents are too long in total.
   explicit AddedTokenFinder(std::vector<AddedToken> tokens);
 
   struct Piece {
@@ -43,7 +43,7 @@ class AddedTokenFinder {
   };
   struct Node {
     uint32_t parent = 0, fallback = 0;
-    int64_t token = -1;  // the longest that is read here, from its end
+    int64_t token = -1;  // longest token that ends the search path here
     unsigned char byte = 0;
   };
 

@@ -14,7 +14,7 @@
 namespace genesis::text {
 namespace {
 
-constexpr size_t kShort = 48;  // symbols; a scan of so few is faster than a heap
+constexpr size_t kShort = 48;  // symbols; scanning this few is faster than a heap
 constexpr uint32_t kNone = ~uint32_t{0};
 
 }  // namespace
@@ -86,13 +86,13 @@ void Bpe::encode(std::string_view word, WordCache& cache, std::vector<int64_t>& 
   if (entry) WordCache::keep(*entry, word, ids.data() + before, ids.size() - before);
 }
 
-// Collects the symbols that a word starts with. An unknown token is written when the next known character arrives, as in
-// `tokenizers`: byte tokens that come in between are written before it.
+// Collects the initial symbols of a word. An unknown token is written when the next known character arrives, as in `tokenizers`:
+// byte tokens in between are written before it.
 class Bpe::SymbolWriter {
  public:
   explicit SymbolWriter(const Bpe& bpe) : bpe_(bpe) {}
 
-  // `text` is how the vocabulary would have the character.
+  // `text` is the character as the vocabulary would write it.
   void add(int64_t id, std::string_view text) {
     if (id >= 0) {
       flush();
@@ -156,7 +156,7 @@ void Bpe::encode_new(std::string_view word, std::vector<int64_t>& ids) const {
 }
 
 void Bpe::merge_short(Symbols& symbols) const {
-  std::array<uint32_t, kShort> ranks;  // of each symbol with the one behind it
+  std::array<uint32_t, kShort> ranks;  // rank of merging each symbol with the next one
   const auto rank_at = [&](size_t i) {
     ranks[i] = i + 1 < symbols.size() ? rule(symbols[i], symbols[i + 1]).rank : kNoRank;
   };
@@ -173,7 +173,7 @@ void Bpe::merge_short(Symbols& symbols) const {
   }
 }
 
-// A heap of merges that were possible when they were pushed, over a list of symbols.
+// Merges with a heap of candidate merges over a linked list of symbols. A candidate may be outdated when it is popped.
 void Bpe::merge_long(Symbols& symbols) const {
   struct Neighbours {
     uint32_t before, behind;
@@ -194,7 +194,7 @@ void Bpe::merge_long(Symbols& symbols) const {
     const uint32_t next = beside[at].behind;
     if (symbols[at] == kNone || next == kNone) continue;
     const Rule& now = rule(symbols[at], symbols[next]);
-    if (now.rank != rank) continue;  // one of the two is another symbol by now
+    if (now.rank != rank) continue;  // one of the two symbols has changed since
     symbols[at] = now.result;
     symbols[next] = kNone;
     beside[at].behind = beside[next].behind;

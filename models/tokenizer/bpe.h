@@ -1,5 +1,5 @@
-// Byte-pair encoding of one word (Sennrich et al. 2016, over bytes as in GPT-2 or over characters): the neighbours whose merge has the lowest
-// rank become one token, the leftmost first, until there are none.
+// Byte-pair encoding of one word (Sennrich et al. 2016; over bytes as in GPT-2, or over characters): the adjacent pair whose
+// merge has the lowest rank becomes one token, the leftmost first, until no pair can be merged.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace genesis::text {
 struct TextHash : std::hash<std::string_view> {
   using is_transparent = void;
 };
-// What tokens are written as in the file -> their ids.
+// Maps tokens, as the file writes them, to their ids.
 using Vocabulary = std::unordered_map<std::string, uint32_t, TextHash, std::equal_to<>>;
 
 struct Merge {
@@ -23,7 +23,7 @@ struct Merge {
 };
 inline uint64_t pair_of(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
 
-// Words that were encoded lately and their tokens: one place for a word, by its hash. Takes 4 MiB.
+// Caches the tokens of recently encoded words, one entry per hash value. Takes 4 MiB.
 class WordCache {
  public:
   WordCache() : entries_(kEntries) {}
@@ -33,10 +33,10 @@ class WordCache {
     char word[30];
     uint32_t ids[8];
   };
-  // Where the word is, or would be; nothing for one that is too long.
+  // Returns the entry for the word, which may hold another word; null if the word is too long.
   Entry* entry(std::string_view word);
   static bool holds(const Entry& entry, std::string_view word);
-  // Does nothing where there are too many tokens.
+  // Does nothing if there are too many tokens.
   static void keep(Entry& entry, std::string_view word, const int64_t* ids, size_t count);
 
  private:
@@ -48,19 +48,19 @@ struct BpeModel {
   Vocabulary vocabulary;
   std::vector<Merge> merges;  // in the order of their ranks
   bool whole_words_first =
-      false;  // ignore_merges: a word that is a token is that token, whatever the merges lead to
+      false;  // ignore_merges: a word that is a token becomes that token, whatever the merges give
   bool byte_fallback =
-      false;  // a character that is no token becomes "<0x41>" for each of its bytes, if all are tokens
-  std::string unk_token;  // what it becomes otherwise; empty: it is left out
-  bool fuse_unk = false;  // neighbours that become `unk_token` are one token
+      false;  // an unknown character becomes "<0x41>" for each of its bytes, if all of these are tokens
+  std::string unk_token;  // replaces any other unknown character; empty: it is dropped
+  bool fuse_unk = false;  // adjacent characters that become `unk_token` become a single one
 };
 
 class Bpe {
  public:
-  // Words are bytes, which are characters of the byte alphabet in the vocabulary (`is_byte_level`), or UTF-8.
+  // With `is_byte_level`, words are bytes, which the vocabulary writes in the byte alphabet; else they are UTF-8.
   Bpe(const BpeModel& model, bool is_byte_level);
 
-  // Appends the tokens of `word`. Throws Error where it needs `unk_token`, and the vocabulary does not have it.
+  // Appends the tokens of `word`. Throws Error if it needs `unk_token` and that is not in the vocabulary.
   void encode(std::string_view word, WordCache& cache, std::vector<int64_t>& ids) const;
 
  private:
@@ -78,19 +78,19 @@ class Bpe {
   Symbols symbols_of(std::string_view word) const;
   void merge_short(Symbols& symbols) const;
   void merge_long(Symbols& symbols) const;
-  // Where the pair is, or would be.
+  // Returns the slot of the pair, or the free slot for it.
   size_t slot_of(uint64_t pair) const;
-  // One of rank kNoRank where the two are not merged.
+  // Returns the rule of a pair; its rank is kNoRank if the pair is never merged.
   const Rule& rule(uint32_t left, uint32_t right) const;
 
   bool is_byte_level_, fuses_unknown_;
   std::string unknown_token_;
   int64_t unknown_ = -1;                 // its id
-  std::array<int64_t, 256> id_of_byte_;  // of the byte, or of the character that stands for it
-  std::array<int64_t, 256> fallback_;    // of "<0x41>"; -1: there is none, or it is not asked for
-  std::unordered_map<uint32_t, uint32_t> id_of_code_;  // of characters, where words are UTF-8
-  std::vector<Rule> rules_;                            // a hash map of pairs; at most half of it is filled
-  Vocabulary whole_words_;                             // by their bytes
+  std::array<int64_t, 256> id_of_byte_;  // by byte: id of its character in the byte alphabet; -1: none
+  std::array<int64_t, 256> fallback_;    // by byte: id of its token "<0x41>"; -1: none, or byte_fallback is off
+  std::unordered_map<uint32_t, uint32_t> id_of_code_;  // ids of characters, if words are UTF-8
+  std::vector<Rule> rules_;                            // a hash map of pairs; at most half full
+  Vocabulary whole_words_;                             // keyed by the bytes of the word
 };
 
 }  // namespace genesis::text

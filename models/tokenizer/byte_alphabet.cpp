@@ -7,7 +7,7 @@
 namespace genesis::text {
 namespace {
 
-constexpr uint32_t kCodes = 324;  // 256 and the 68 bytes that are not printable
+constexpr uint32_t kCodes = 324;  // 256 + the 68 bytes that are not printable
 
 constexpr bool is_printable(uint32_t byte) {
   return (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xff && byte != 0xad);

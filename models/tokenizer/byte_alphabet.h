@@ -1,5 +1,5 @@
-// How byte-level vocabularies write bytes as text (GPT-2, Radford et al. 2019): printable bytes of Latin-1 are their own
-// characters, the others are U+0100, U+0101 and so on in their order. A space is U+0120.
+// The alphabet in which byte-level vocabularies write bytes as text (GPT-2, Radford et al. 2019): printable bytes of Latin-1 are
+// their own characters, the others are U+0100, U+0101 and so on in order. A space is U+0120.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 namespace genesis::text {
 
 std::string alphabet_text(std::string_view bytes);
-// Nothing when `text` has a character that stands for no byte.
+// Returns nothing if `text` has a character that stands for no byte.
 std::optional<std::string> alphabet_bytes(std::string_view text);
 
 }  // namespace genesis::text

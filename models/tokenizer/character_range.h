@@ -1,4 +1,4 @@
-// Rows of the tables in newer_tables.h.
+// Row types of the tables in newer_tables.h.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@ struct CharacterRange {
   uint32_t first = 0, last = 0;
 };
 
-// `code` stands for each of first to last: all libraries give it the class that `tokenizers` gives those, and it has as
-// many bytes in UTF-8.
+// `code` replaces each of the characters first to last. All versions of the libraries give it the class that `tokenizers` gives
+// those characters, and it has the same number of bytes in UTF-8.
 struct StandIn {
   uint32_t first = 0, last = 0, code = 0;
 };

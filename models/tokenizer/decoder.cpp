@@ -25,7 +25,7 @@ int digit_of(char c) {
   return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-// The byte of a token like "<0x4A>".
+// Returns the byte of a token like "<0x4A>".
 std::optional<char> byte_of(std::string_view token) {
   if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return std::nullopt;
   const int high = token[3] == '+' ? 0 : digit_of(token[3]), low = digit_of(token[4]);
@@ -33,7 +33,7 @@ std::optional<char> byte_of(std::string_view token) {
   return static_cast<char>(high << 4 | low);
 }
 
-// `text` without at most so many of a character at each end.
+// Returns `text` without up to `start` and `stop` occurrences of a character at its ends.
 std::string_view without(std::string_view text, const std::string& character, size_t start, size_t stop) {
   for (size_t i = 0; i < start && text.starts_with(character); ++i) text.remove_prefix(character.size());
   for (size_t i = 0; i < stop && text.ends_with(character); ++i) text.remove_suffix(character.size());
@@ -44,14 +44,14 @@ std::string_view without(std::string_view text, const std::string& character, si
 
 struct Decoder::Step {
   DecoderStep description;
-  bool is_one_text = false;  // what it gets are parts of one text; else whole tokens
-  bool waits = false;        // it needs that text as a whole
+  bool is_one_text = false;  // its inputs are chunks of one text; else each is a whole token
+  bool waits = false;        // it needs the complete text
   std::shared_ptr<const Replacement> replacement;
 };
 
 Decoder::~Decoder() = default;
 
-// ByteLevel and Fuse join all tokens to one text. ByteLevel, ByteFallback and expressions that follow need all of it.
+// ByteLevel and Fuse join all tokens to one text. A ByteLevel, ByteFallback or expression behind them needs all of it.
 Decoder::Decoder(const std::vector<DecoderStep>& steps, bool joins_with_spaces)
     : joins_with_spaces_(joins_with_spaces) {
   if (steps.size() > kMaxSteps) fail("a decoder of {} steps, the limit is {}", steps.size(), kMaxSteps);
@@ -110,7 +110,7 @@ void Decoder::feed(size_t at, std::string_view piece, State& state, std::string&
   }
 }
 
-// Steps that each double a text are found by what they add.
+// Charges what a step adds, to catch steps that each double a text.
 void Decoder::feed_grown(size_t at, size_t bytes, std::string_view made, State& state, std::string& out) const {
   if (made.size() > bytes) state.growth.spend_bytes(made.size() - bytes);
   feed(at + 1, made, state, out);
@@ -142,7 +142,8 @@ void Decoder::flush_byte_tokens(size_t at, State& state, std::string& out) const
   for (size_t i = 0; i < bytes.size(); ++i) feed(at + 1, kUnreadable, state, out);
 }
 
-// Within one text, a suffix that could begin the literal is held back. Its length determines it.
+// Replaces matches in a piece. Within one text, holds back a suffix that could be the beginning of the literal; it is represented
+// by its length alone.
 std::string Decoder::replaced(size_t at, std::string_view piece, State::Held& held) const {
   const Replacement& replacement = *steps_[at].replacement;
   if (!steps_[at].is_one_text) {
@@ -165,7 +166,7 @@ std::string Decoder::replaced(size_t at, std::string_view piece, State::Held& he
   return out;
 }
 
-// In one text, characters at the start are counted, and those at the end held back.
+// Strips a piece. Within one text, counts the characters removed at the start, and holds back those at the end.
 std::string Decoder::stripped(size_t at, std::string_view piece, State::Held& held) const {
   const DecoderStep& step = steps_[at].description;
   if (!steps_[at].is_one_text) return std::string(without(piece, step.content, step.start, step.stop));

@@ -1,5 +1,5 @@
-// Decoding tokens to text: the steps of "decoder" in a tokenizer.json, as a plain description and as a class that runs them
-// token by token.
+// Decodes tokens to text. "decoder" in a tokenizer.json is a list of steps: DecoderStep describes one, Decoder runs them token by
+// token.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +18,13 @@ class Replacement;
 struct DecoderStep {
   enum class Kind {
     kByteLevel,     // characters of the byte alphabet become bytes
-    kByteFallback,  // runs of tokens "<0x41>" become the characters that these bytes are
-    kFuse,          // the tokens become one, for the steps that follow
-    kReplace,       // `content` for what matches `pattern`
-    kStrip,         // at most `start` and `stop` characters `content` at the ends
+    kByteFallback,  // runs of tokens like "<0x41>" become the characters that their bytes encode
+    kFuse,          // joins the tokens to one text for the following steps
+    kReplace,       // replaces what matches `pattern` by `content`
+    kStrip,         // removes up to `start` and `stop` characters `content` from the ends
   };
   Kind kind = Kind::kByteLevel;
-  std::string pattern;  // a text or an expression
+  std::string pattern;  // a text or a regular expression
   bool is_expression = false;
   std::string content;
   size_t start = 0, stop = 0;
@@ -32,26 +32,26 @@ struct DecoderStep {
 
 class Decoder {
  public:
-  // Text that steps hold back until more tokens arrive. Each decoding has its own state.
+  // The text that steps hold back until more tokens arrive. Each decoding has its own state.
   struct State {
     struct Held {
       std::string text;
       size_t count =
-          0;  // kReplace: bytes of the literal that the text ends with; kStrip: characters taken at the start
-      bool is_inside = false;  // kStrip: behind the start
+          0;  // kReplace: bytes of the literal that the text ends with; kStrip: characters removed at the start
+      bool is_inside = false;  // kStrip: text other than removed characters has begun
     };
     std::vector<Held> held;  // by step
     bool has_token = false;
-    WorkBudget growth;  // what all steps together may make of the tokens so far
+    WorkBudget growth;  // limits the text that all steps may add to the tokens so far
   };
 
-  // Without steps, and `joins_with_spaces`, tokens have a space between them. Throws Error for a step that is not supported.
+  // With `joins_with_spaces`, tokens are separated by spaces. Throws Error for a step that is not supported.
   explicit Decoder(const std::vector<DecoderStep>& steps, bool joins_with_spaces = false);
   ~Decoder();
 
-  // Appends the text that is whole by now. Throws Error where a step makes too much of a token.
+  // Appends the text that is complete by now. Throws Error if a step expands a token too much.
   void add(std::string_view token, State& state, std::string& out) const;
-  // Appends what is held back, at the end.
+  // Appends the text that was held back, at the end of decoding.
   void finish(State& state, std::string& out) const;
 
  private:

@@ -1,4 +1,4 @@
-// Members of a tokenizer.json, checked as they are taken. Each is named in messages by its place: "pre_tokenizer.pattern".
+// Reads members of a tokenizer.json and checks their types. Messages name each by its path: "pre_tokenizer.pattern".
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,9 +8,9 @@
 
 namespace genesis::text {
 
-inline constexpr size_t kMaxToken = 64 << 10;  // bytes of a text that becomes a token, or an expression
+inline constexpr size_t kMaxToken = 64 << 10;  // limit in bytes of a token or an expression
 
-// A member of an object; null where it is missing.
+// Returns a member of an object; null if it is missing.
 inline const nlohmann::json& member(const nlohmann::json& object, const char* name) {
   static const nlohmann::json kNull;
   const auto found = object.is_object() ? object.find(name) : object.end();
@@ -35,7 +35,7 @@ inline const nlohmann::json& list_of(const nlohmann::json& value, const std::str
   return value;
 }
 
-// A name of the file for messages; "null" where there is nothing.
+// Returns the type of a part, for messages; "null" if there is none.
 inline std::string type_of(const nlohmann::json& part, const std::string& where) {
   if (part.is_null()) return "null";
   return text_of(member(part, "type"), where + ".type").substr(0, 40);

@@ -1,4 +1,4 @@
-// A text that is looked for in others, in time that grows with their sizes alone (Knuth, Morris and Pratt 1977).
+// Searches for a fixed text in time linear in the sizes (Knuth, Morris and Pratt 1977).
 #pragma once
 
 #include <string>
@@ -10,19 +10,20 @@ namespace genesis::text {
 
 class Literal {
  public:
-  // Throws Error for an empty one.
+  // Throws Error for an empty text.
   explicit Literal(std::string text);
 
   const std::string& text() const { return text_; }
-  // How many bytes of the literal a text ends with, after it ended with `matched` of them, not all, and `byte` followed.
+  // Returns how many bytes of the literal a text ends with after `byte` is appended to it. Before, it ended with `matched` bytes,
+  // fewer than all.
   size_t next(size_t matched, char byte) const {
     while (matched > 0 && text_[matched] != byte) matched = fallback_[matched];
     return text_[matched] == byte ? matched + 1 : 0;
   }
-  // The first match from `from` on; empty, at the end of the text, when there is none.
+  // Returns the range of the first match at or behind `from`; an empty range at the end of the text if there is none.
   std::pair<size_t, size_t> find(std::string_view text, size_t from) const;
 
-  // Calls `on_piece(piece, is_match)` with the matches, and with what lies between them, in their order.
+  // Calls `on_piece(piece, is_match)` with the matches and the text between them, in order.
   template <class OnPiece>
   void split(std::string_view text, const OnPiece& on_piece) const {
     for (size_t at = 0; at < text.size();) {

@@ -20,7 +20,8 @@ constexpr const char* kConfig = "tokenizer_config.json";
 constexpr const char* kNames[] = {kTokenizer, kConfig, "chat_template.jinja", "special_tokens_map.json",
                                   "generation_config.json"};
 
-// A member of an object that stands in a text of this name; null where there is none, or it is no JSON.
+// Returns a member of the JSON object `text`, which is called `what` in messages; null if it does not exist or the text is not
+// JSON.
 json member_in(std::string_view text, const std::string& what, const char* name) {
   const json object = with_context([&] { return parse_shallow_json(text); }, [&] { return "in " + what; });
   return object.is_object() ? object.value(name, json()) : json();
@@ -38,7 +39,7 @@ std::vector<int64_t> ids_in(const json& value) {
   return ids;
 }
 
-// A token is its text, or an object with that as "content".
+// Returns the id of a token that is given as its text, or as an object with the text as "content".
 std::optional<int64_t> token_named(const json& value, const Tokenizer& tokenizer) {
   const json text = value.is_object() ? value.value("content", json()) : value;
   return text.is_string() ? tokenizer.token_to_id(text.get<std::string>()) : std::nullopt;

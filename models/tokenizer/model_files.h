@@ -1,4 +1,4 @@
-// The tokenizer that travels inside a .genesis file, and the small files that come with it.
+// The tokenizer inside of a .genesis file, and the small files that come with it.
 #pragma once
 
 #include <filesystem>
@@ -10,19 +10,19 @@
 
 namespace genesis::text {
 
-// Attaches those of tokenizer.json, tokenizer_config.json, chat_template.jinja, special_tokens_map.json and
-// generation_config.json that are in `folder`, which may be the path of a tokenizer.json, too. They are not read here.
-// A folder without tokenizer.json whose vocab.json and merges.txt are of a known kind has one made of them
-// (vocabulary_files.h). Throws Error naming one that cannot be read or has more than 64 MiB.
+// Attaches the files tokenizer.json, tokenizer_config.json, chat_template.jinja, special_tokens_map.json and
+// generation_config.json that are in `folder`, without parsing them. `folder` may also be the path of a tokenizer.json. If a
+// folder has no tokenizer.json, but vocab.json and merges.txt of a known kind, one is made of these (vocabulary_files.h). Throws
+// Error naming a file that cannot be read or has more than 64 MiB.
 void attach_tokenizer_files(Model& model, const std::filesystem::path& folder);
 
-// Nothing when the model brings none. Throws Error that says what is wrong with the one it brings.
+// Returns nothing if the model has no tokenizer. Throws Error if its tokenizer is invalid.
 std::optional<Tokenizer> tokenizer_of(const Model& model);
 
-// The token that stands between texts: <|endoftext|>, <|end_of_text|>, </s> or what tokenizer_config.json calls eos_token.
+// Returns the token that separates texts: <|endoftext|>, <|end_of_text|>, </s> or eos_token of tokenizer_config.json.
 std::optional<int64_t> end_of_text_token(const Model& model, const Tokenizer& tokenizer);
 
-// Tokens that end an answer: those that generation_config.json names, as in transformers; where it names none, those of the
+// Returns the tokens that end an answer: those of generation_config.json, as in transformers; if it has none, those of the
 // metadata "config.json", else eos_token of tokenizer_config.json.
 std::vector<int64_t> end_tokens(const Model& model, const Tokenizer& tokenizer);
 

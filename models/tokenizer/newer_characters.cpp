@@ -10,16 +10,16 @@
 namespace genesis::text {
 namespace {
 
-constexpr unsigned char kThreeBytes = 0xe0;  // begins characters of three; no shorter one is newer
+constexpr unsigned char kThreeBytes = 0xe0;  // first byte of characters with three bytes; shorter characters are never newer
 
-// The row that has `code`, or null. `rows` are sorted.
+// Returns the row that contains `code`, or null. `rows` are sorted.
 template <class Row>
 const Row* find_row(std::span<const Row> rows, uint32_t code) {
   const auto row = std::ranges::lower_bound(rows, code, {}, &Row::last);
   return row != rows.end() && row->first <= code ? &*row : nullptr;
 }
 
-// Which 256 characters side by side have any that are newer: few of those that texts are made of.
+// Returns the blocks of 256 characters that contain newer ones. Few characters of ordinary texts are in such blocks.
 const std::bitset<0x1100>& newer_blocks() {
   static const std::bitset<0x1100> blocks = [] {
     std::bitset<0x1100> found;
@@ -30,8 +30,8 @@ const std::bitset<0x1100>& newer_blocks() {
   return blocks;
 }
 
-// The characters beyond ASCII that an expression names, with what may be a range for one. A range that is none leaves
-// more characters as they are.
+// Returns the characters beyond ASCII that an expression names; anything that looks like a range is taken for one. A false range
+// only exempts more characters from replacement.
 std::vector<CharacterRange> named_in(std::string_view expression) {
   std::vector<uint32_t> codes;
   for (std::string_view rest = expression; !rest.empty();) {

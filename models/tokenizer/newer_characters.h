@@ -1,5 +1,5 @@
-// Characters that not every distribution's libraries know: classes and composed forms are to be those of `tokenizers`,
-// whatever Unicode PCRE2 and utf8proc were made with. Used by unicode.cpp and split_expression.cpp.
+// Handles characters that the libraries of some distributions do not know: classes and composed forms must be those of
+// `tokenizers`, whatever Unicode version PCRE2 and utf8proc were built with.
 #pragma once
 
 #include <cstdint>
@@ -11,27 +11,29 @@
 
 namespace genesis::text {
 
-// What stands for `code` where classes are asked for; mostly `code` itself.
+// Returns the character whose class `code` has; usually `code` itself.
 uint32_t stand_in(uint32_t code);
 
-// Whether normalization is to take `code` for a character that neither moves nor composes, though it does since.
+// Returns true if normalization must treat `code` as a character that neither moves nor composes, although newer versions of
+// Unicode say that it does.
 bool has_newer_form(uint32_t code);
 
-// The same for compatibility decompositions.
+// Does the same for compatibility decompositions.
 bool has_newer_compatible_form(uint32_t code);
 
-// Punctuation of `tokenizers`, with all signs of ASCII.
+// Returns true for the punctuation of `tokenizers`, which includes all symbols of ASCII.
 bool is_punctuation(uint32_t code);
 
-// The lower case of a character that has one only since Unicode 15; else `code` itself.
+// Returns the lower case of a character that has one only since Unicode 15; else `code` itself.
 uint32_t newer_lower_case(uint32_t code);
 
-// For texts that an expression is matched with.
+// Replaces newer characters in texts that an expression is matched with.
 class StandIns {
  public:
-  // What `expression` names itself, by a character or a range, is left as it is.
+  // Characters that `expression` names, itself or in a range, are not replaced.
   explicit StandIns(std::string_view expression);
-  // `text`, which must be UTF-8, with stand-ins, each at its place; where it has any, `storage` holds it.
+  // Returns `text`, which must be UTF-8, with stand-ins in place of newer characters; positions do not change. If it has any
+  // newer character, `storage` holds the result.
   std::string_view in(std::string_view text, std::string& storage) const;
 
  private:

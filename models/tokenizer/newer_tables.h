@@ -6,8 +6,8 @@
 
 namespace genesis::text {
 
-// The first and the last of characters that are newer or have moved to another class since, and what stands for them: an
-// older character of the same class and length; U+FFFF or U+1FFFF where they have no class yet.
+// Characters that are newer, or have moved to another class since: first, last, and the character that replaces them, which is an
+// older one of the same class and length; U+FFFF or U+1FFFF if they have no class yet.
 inline constexpr StandIn kStandIns[] = {
     // clang-format off
     {0x88f, 0x88f, 0xffff}, {0x897, 0x897, 0x816}, {0xc5c, 0xc5c, 0xffff}, {0xcdc, 0xcdc, 0xffff}, {0xcf3, 0xcf3, 0x903},
@@ -48,7 +48,7 @@ inline constexpr StandIn kStandIns[] = {
     // clang-format on
 };
 
-// What normalization does not know yet, though it moves or composes it since Unicode 10: the first and the last.
+// Characters that normalization must leave alone, because they move or compose only since Unicode 10: first and last.
 inline constexpr CharacterRange kNewerForms[] = {
     // clang-format off
     {0x7fd, 0x7fd}, {0x897, 0x89f}, {0x8ca, 0x8d3}, {0x9fe, 0x9fe}, {0xc3c, 0xc3c},
@@ -67,7 +67,7 @@ inline constexpr CharacterRange kNewerForms[] = {
     // clang-format on
 };
 
-// Characters that have no compatibility decomposition in `tokenizers` yet: the first and the last.
+// Characters that have no compatibility decomposition in `tokenizers` yet: first and last.
 inline constexpr CharacterRange kNewerCompatible[] = {
     // clang-format off
     {0x32ff, 0x32ff}, {0xa7f1, 0xa7f4}, {0xab69, 0xab69}, {0x10781, 0x10785}, {0x10787, 0x107b0},
@@ -75,7 +75,7 @@ inline constexpr CharacterRange kNewerCompatible[] = {
     // clang-format on
 };
 
-// Punctuation, with all signs of ASCII: the first and the last.
+// Punctuation, including all symbols of ASCII: first and last.
 inline constexpr CharacterRange kPunctuation[] = {
     // clang-format off
     {0x21, 0x2f}, {0x3a, 0x40}, {0x5b, 0x60}, {0x7b, 0x7e}, {0xa1, 0xa1},
@@ -113,7 +113,7 @@ inline constexpr CharacterRange kPunctuation[] = {
     // clang-format on
 };
 
-// Upper case since Unicode 15: the first and the last, and the lower case of the first; the others follow in their order.
+// Upper case since Unicode 15: first, last, and the lower case of the first; the others follow in order.
 inline constexpr StandIn kNewerLower[] = {
     // clang-format off
     {0x1c89, 0x1c89, 0x1c8a}, {0xa7cb, 0xa7cb, 0x264}, {0xa7cc, 0xa7cc, 0xa7cd}, {0xa7ce, 0xa7ce, 0xa7cf}, {0xa7d2, 0xa7d2, 0xa7d3},

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """Writes newer_tables.h: python3 models/tokenizer/newer_tables.py > models/tokenizer/newer_tables.h
 
-What characters are decides how `tokenizers` cuts text; PCRE2 and utf8proc decide here, each with the Unicode that it was
-made with. Everything that is newer than 14.0, the oldest of them, is therefore written down, as is what is newer than the
-NFC of `tokenizers`.
+Classes of characters determine how text is split. They must be those of `tokenizers`, but PCRE2 and utf8proc provide them
+here, each with the Unicode version that it was built with. The tables therefore list every character whose class is newer
+than 14.0, the oldest of these versions, and every character whose normalization is newer than the NFC of `tokenizers`.
 
-Punctuation and lower case are those of other libraries in `tokenizers`, with a Unicode of their own each: written down is all of
-the former, and of the latter what is newer than 14.0.
+`tokenizers` takes punctuation and lower case from other libraries with Unicode versions of their own. The tables list all
+punctuation, and the lower cases that are newer than 14.0.
 
-Facts come from three places: classes and NFC from `tokenizers` itself (0.23.3, which has classes of Unicode 16.0 and the
-NFC of 9.0), what was there already from a Python with Unicode 14.0 (3.11), and what came later from the newest Unicode at
-hand, that of Node.js (17.0). When one of them changes, this is to be run again.
+The data come from three sources: classes and NFC from `tokenizers` itself (0.23.3, which has classes of Unicode 16.0 and the
+NFC of 9.0), older characters from a Python with Unicode 14.0 (3.11), and newer ones from the newest Unicode at hand, that of
+Node.js (17.0). Run this again when one of them changes.
 """
 import json
 import subprocess
@@ -36,7 +36,7 @@ console.log(JSON.stringify(newest));
 
 
 def members(category, block=4096):
-    """The characters that `tokenizers` takes for this category."""
+    """Yields the characters that `tokenizers` puts into this category."""
     split = pre_tokenizers.Split(Regex(rf"\p{{{category}}}+"), "removed")
     for at in range(0, len(CODES), block):
         codes = CODES[at:at + block]
@@ -45,8 +45,8 @@ def members(category, block=4096):
 
 
 def stand_in(category, like):
-    """An old character of this category, of as many bytes, that has no other case."""
-    for code in CODES if category != "Cn" else (0xffff, 0x1ffff):  # these two are for ever without a character
+    """Returns an old character of this category that has the same number of bytes as `like`, and no case variants."""
+    for code in CODES if category != "Cn" else (0xffff, 0x1ffff):  # these two code points will never be assigned
         text = chr(code)
         if (unicodedata.category(text) == category and len(text.encode()) == len(chr(like).encode())
                 and text.lower() == text.upper() == text.casefold()):
@@ -55,7 +55,7 @@ def stand_in(category, like):
 
 
 def ranges(marked):
-    """Rows [first, last, mark] of neighbours alike; `marked`: pairs (code, mark), sorted."""
+    """Joins consecutive characters with equal marks to rows [first, last, mark]. `marked` has sorted pairs (code, mark)."""
     rows = []
     for code, mark in marked:
         if rows and rows[-1][1] == code - 1 and rows[-1][2] == mark:
@@ -66,7 +66,7 @@ def ranges(marked):
 
 
 def newer_classes(newest):
-    """What is not in Unicode 14, or has another category there."""
+    """Returns the characters that are not in Unicode 14, or have another category there, with their stand-ins."""
     category = {code: name for name in CATEGORIES for code in members(name)}
     known = {code: unicodedata.category(chr(code)) for code in CODES}
     assigned = set(newest["assigned"])
@@ -79,7 +79,7 @@ def newer_classes(newest):
 
 
 def newer_forms(newest):
-    """What NFC moves or composes by the newest Unicode and not in `tokenizers`."""
+    """Returns the characters that NFC moves or composes in the newest Unicode, but not in `tokenizers`."""
     decomposed = normalizers.NFD().normalize_str
     moves = {code for code in CODES if decomposed(chr(code) + "\u0334") != decomposed(chr(code)) + "\u0334"
              or decomposed("\u0345" + chr(code)) != "\u0345" + decomposed(chr(code))}
@@ -91,7 +91,7 @@ def newer_forms(newest):
 
 
 def newer_compatible(newest):
-    """Characters with a compatibility decomposition in the newest Unicode that `tokenizers` does not know."""
+    """Returns the characters whose compatibility decomposition in the newest Unicode is unknown to `tokenizers`."""
     canonical, compatible = normalizers.NFD().normalize_str, normalizers.NFKD().normalize_str
     return ranges((code, None) for code in newest["compatible"] if compatible(chr(code)) == canonical(chr(code)))
 
@@ -106,7 +106,7 @@ def punctuation():
 
 
 def newer_lower():
-    """Rows [first, last, lower case of the first] of what has a lower case in `tokenizers`, of one character, and had none."""
+    """Returns rows [first, last, lower case of the first] of the characters whose lower case in `tokenizers` is new."""
     lower = normalizers.Lowercase().normalize_str
     newer = [(code, ord(lower(chr(code)))) for code in CODES if lower(chr(code)) not in (chr(code), chr(code).lower())]
     return [[first, last, first + shift] for first, last, shift in ranges((code, to - code) for code, to in newer)]

@@ -8,7 +8,7 @@
 namespace genesis::text {
 namespace {
 
-constexpr size_t kMaxSteps = 64;  // each one is a pass over the text
+constexpr size_t kMaxSteps = 64;  // each step is a pass over the text
 
 using Kind = NormalizerStep::Kind;
 

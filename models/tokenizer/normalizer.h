@@ -1,5 +1,5 @@
-// Normalizing a text before it is split: the steps of "normalizer" in a tokenizer.json, as a plain description and as a class
-// that runs them.
+// Normalizes a text before it is split. "normalizer" in a tokenizer.json is a list of steps: NormalizerStep describes one,
+// Normalizer runs them.
 #pragma once
 
 #include <memory>
@@ -15,28 +15,28 @@ namespace genesis::text {
 
 struct NormalizerStep {
   enum class Kind {
-    kForm,  // NFC, NFD, NFKC, NFKD
+    kForm,  // NFC, NFD, NFKC or NFKD
     kLowercase,
-    kStrip,      // white space at the ends
-    kPrepend,    // `content` in front of a text that is not empty
-    kReplace,    // `content` for what matches `pattern`
-    kByteLevel,  // bytes become characters of the byte alphabet
+    kStrip,      // removes white space at the ends
+    kPrepend,    // puts `content` in front of a text that is not empty
+    kReplace,    // replaces what matches `pattern` by `content`
+    kByteLevel,  // writes bytes as characters of the byte alphabet
   };
   Kind kind = Kind::kForm;
   NormalizationForm form = NormalizationForm::kC;
-  bool left = true, right = true;  // kStrip: at which ends
-  std::string pattern;             // a text or an expression
+  bool left = true, right = true;  // kStrip: the ends to strip
+  std::string pattern;             // a text or a regular expression
   bool is_expression = false;
   std::string content;
 };
 
 class Normalizer {
  public:
-  // Throws Error for a step that is not supported, and for too many.
+  // Throws Error for a step that is not supported, and for too many steps.
   explicit Normalizer(const std::vector<NormalizerStep>& steps);
 
-  // `text`, which must be UTF-8, after all steps; where they change it, `storage` holds it. Throws Error where the budget of
-  // `state` does not allow it.
+  // Returns `text`, which must be UTF-8, after all steps. If they change it, `storage` holds the result. Throws Error if that
+  // exceeds the budget of `state`.
   std::string_view normalize(std::string_view text, MatchState& state, std::string& storage) const;
 
  private:

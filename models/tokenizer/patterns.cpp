@@ -8,7 +8,8 @@ using nlohmann::ordered_json;
 
 namespace {
 
-// Words are alike in both; Qwen2 cuts numbers into digits, Llama 3 into threes.
+// Returns the expression of Qwen2 and Llama 3. Words are the same in both; Qwen2 splits numbers into digits, Llama 3 into groups
+// of three.
 std::string words_and_numbers(const std::string& number) {
   return R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)" + number +
          R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";

@@ -1,4 +1,5 @@
-// How known families of models cut text into words ahead of byte-pair merges, and how a tokenizer.json says it.
+// The pre-tokenizers of known families of models, which split text into words before byte-pair merges, and their form in a
+// tokenizer.json.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +12,23 @@
 
 namespace genesis::text {
 
-// What the ByteLevel of `tokenizers` cuts with, as GPT-2 did.
+// The expression of ByteLevel in `tokenizers`, which is that of GPT-2.
 inline constexpr std::string_view kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 struct Pattern {
   std::vector<PreTokenizerStep> steps;  // the last one is kByteLevel
-  bool normalizes = false;              // NFC comes first
+  bool normalizes = false;              // NFC comes before the steps
 };
 
-// gpt2, llama3, qwen2 or smollm (GPT-2's words, where each digit is a word); anything else is an expression.
+// Returns the pattern named gpt2, llama3, qwen2 or smollm (GPT-2's words, with each digit a word). Any other name is an
+// expression.
 Pattern pattern_named(const std::string& name);
-// A text is cut by `steps`, in their order; bytes as characters follow.
+// Returns a pattern that splits by `steps`, in order, and then writes bytes in the byte alphabet.
 Pattern pattern_of(std::vector<PreTokenizerStep> steps);
 
-// Parts of a tokenizer.json: bytes as characters; a token beside the merges; how words are cut; all but the model; the model
-// without tokens and merges.
+// These return parts of a tokenizer.json: the ByteLevel step; an added token; the pre-tokenizer; everything but the model; the
+// model without tokens and merges.
 nlohmann::ordered_json byte_level_json(bool use_regex, bool add_prefix_space = false);
 nlohmann::ordered_json added_token_json(int64_t id, const std::string& content, bool special);
 nlohmann::ordered_json pre_tokenizer_json(const std::vector<PreTokenizerStep>& steps);

@@ -12,11 +12,11 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMaxSteps = 64;      // of a part; each one is a pass over the text
-constexpr size_t kMaxContent = 4096;  // bytes that a step adds at a place
-constexpr size_t kMaxRefusals = 12;   // that a message lists
+constexpr size_t kMaxSteps = 64;      // steps of a part; each one is a pass over the text
+constexpr size_t kMaxContent = 4096;  // bytes that a step inserts at one place
+constexpr size_t kMaxRefusals = 12;   // refusals listed in a message
 
-// Calls `on_step(part, where)` for a part that is no Sequence, and for those in one.
+// Calls `on_step(part, type, where)` for a part that is not a Sequence, or for each part of a Sequence.
 template <class OnStep>
 void for_each_step(const json& part, const std::string& where, const char* list, size_t& steps,
                    const OnStep& on_step) {
@@ -53,7 +53,7 @@ struct FilePattern {
   bool is_expression = false;
 };
 
-// {"String": "..."} or {"Regex": "..."}
+// Reads a pattern: {"String": "..."} or {"Regex": "..."}.
 FilePattern pattern_in(const json& part, const std::string& where) {
   const json& pattern = member(part, "pattern");
   if (const json& text = member(pattern, "String"); !text.is_null())
@@ -63,7 +63,7 @@ FilePattern pattern_in(const json& part, const std::string& where) {
   fail("'{}.pattern' is neither {{\"String\": ...}} nor {{\"Regex\": ...}}", where);
 }
 
-// One character, as in CharDelimiterSplit.
+// Reads a single character, as CharDelimiterSplit has it.
 std::string character_in(const json& value, const std::string& where) {
   const std::string text = text_of(value, where);
   if (text.empty() || utf8::first_character(text).bytes != text.size())
@@ -117,7 +117,7 @@ PreTokenizerStep split_in(const json& part, const std::string& where) {
       .invert = bool_of(member(part, "invert"), false, where + ".invert")};
 }
 
-// The steps of one part, which are two in BertPreTokenizer; none where it is not supported.
+// Returns the steps of one part (BertPreTokenizer has two); none if it is not supported.
 std::vector<PreTokenizerStep> steps_in(const json& part, const std::string& type, const std::string& where) {
   using Kind = PreTokenizerStep::Kind;
   if (type == "Split") return {split_in(part, where)};
@@ -155,7 +155,7 @@ std::optional<DecoderStep> decoder_step(const json& part, const std::string& typ
                      .content = text_of(member(part, "content"), where + ".content", kMaxContent)};
 }
 
-// Makes of a step what runs it, to see that it is supported.
+// Constructs the class that runs these steps, to find out if they are supported.
 template <class Part, class Step>
 void try_steps(const std::vector<Step>& steps, const std::string& where, Refusals& refusals) {
   try {

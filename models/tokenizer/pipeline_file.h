@@ -1,5 +1,4 @@
-// The parts of a tokenizer.json that are steps in their order, "normalizer", "pre_tokenizer" and "decoder", as plain
-// descriptions. Used by tokenizer_file.cpp.
+// Reads the lists of steps in a tokenizer.json, "normalizer", "pre_tokenizer" and "decoder", as descriptions.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -16,7 +15,7 @@ namespace genesis::text {
 class Refusals {
  public:
   void add(const std::string& what);
-  // Throws Error that says all of it, where there is any.
+  // Throws Error that lists them, if there are any.
   void check() const;
 
  private:
@@ -24,7 +23,7 @@ class Refusals {
   size_t more_ = 0;
 };
 
-// A Sequence is its parts, which may be sequences, too. Null is no steps.
+// These return the steps of a part. A Sequence gives the steps of its parts, recursively; null gives none.
 std::vector<NormalizerStep> normalizer_steps(const nlohmann::json& part, Refusals& refusals);
 std::vector<PreTokenizerStep> pre_tokenizer_steps(const nlohmann::json& part, Refusals& refusals);
 std::vector<DecoderStep> decoder_steps(const nlohmann::json& part, Refusals& refusals);

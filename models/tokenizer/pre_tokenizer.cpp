@@ -7,7 +7,7 @@
 namespace genesis::text {
 namespace {
 
-constexpr size_t kMaxSteps = 64;  // each one is a pass over the text
+constexpr size_t kMaxSteps = 64;  // each step is a pass over the text
 
 int number_class(uint32_t code) { return is_number(code); }
 int punctuation_class(uint32_t code) { return is_punctuation(code); }

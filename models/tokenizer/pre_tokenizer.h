@@ -1,5 +1,5 @@
-// Cuts a text into the words that byte-pair merges stay within: the steps of pre_tokenizer_step.h, ready to run. Used by
-// the tokenizer and by its training.
+// Splits a text into the words that byte-pair merges stay within, by the steps of pre_tokenizer_step.h. Encoding and training
+// share this code.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@
 
 namespace genesis::text {
 
-// Matches by character: neighbours of one class are one match where `joins`, else each character is one. Class 0 matches
-// nothing.
+// Matches characters by class; class 0 does not match. Adjacent characters of one class are a single match if `joins` is set,
+// else each character is a match of its own.
 struct CharacterMatcher {
   int (*class_of)(uint32_t code) = nullptr;
   bool joins = false;
@@ -39,7 +39,7 @@ struct CharacterMatcher {
   }
 };
 
-// Joins pieces that lie side by side as a behavior says.
+// Joins adjacent pieces as a SplitBehavior says.
 template <class OnPiece>
 class PieceMerger {
  public:
@@ -91,8 +91,7 @@ class PreTokenizer {
   // True if words are raw bytes, which the vocabulary writes in the byte alphabet; false if they are UTF-8 text.
   bool is_byte_level() const { return is_byte_level_; }
 
-  // Calls `on_word` with each word, in their order. `text` must be UTF-8. Throws Error where that takes more than the budget
-  // of `state` allows.
+  // Calls `on_word` with each word, in order. `text` must be UTF-8. Throws Error if that exceeds the budget of `state`.
   template <class OnWord>
   void for_each_word(std::string_view text, MatchState& state, const OnWord& on_word) const {
     run(0, text, state, on_word);

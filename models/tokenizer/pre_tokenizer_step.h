@@ -1,5 +1,5 @@
-// A plain description of how a text is cut into words ahead of byte-pair merges: the steps of "pre_tokenizer" in a
-// tokenizer.json. `pre_tokenizer.h` runs it, `patterns.h` writes it as JSON, `pipeline_file.h` reads it.
+// Describes how a text is split into words before byte-pair merges: the steps of "pre_tokenizer" in a tokenizer.json.
+// `pre_tokenizer.h` runs them, `patterns.h` writes them as JSON, `pipeline_file.h` reads them.
 #pragma once
 
 #include <string>
@@ -12,20 +12,20 @@ enum class SplitBehavior { kIsolated, kRemoved, kMergedWithPrevious, kMergedWith
 
 struct PreTokenizerStep {
   enum class Kind {
-    kExpression,   // Split by a regular expression in `pattern`
-    kLiteral,      // Split by the text in `pattern`; CharDelimiterSplit
-    kDigits,       // matches are single numeric characters
-    kPunctuation,  // matches are single characters of punctuation, all of ASCII's included
-    kWords,  // Whitespace: matches are runs of word characters, and runs of what is neither that nor white space
+    kExpression,   // Split: matches of the regular expression `pattern`
+    kLiteral,      // Split, CharDelimiterSplit: matches of the text `pattern`
+    kDigits,       // Digits: matches are single numeric characters
+    kPunctuation,  // Punctuation: matches are single characters of punctuation, including all symbols of ASCII
+    kWords,  // Whitespace: matches are runs of word characters, and runs of other characters except white space
     kWhiteSpace,  // WhitespaceSplit: matches are single characters of white space
-    kByteLevel,   // puts a space in front, cuts as GPT-2 does, then writes bytes in the byte alphabet
+    kByteLevel,   // ByteLevel: adds a leading space, splits as GPT-2 does, then writes bytes in the byte alphabet
   };
   Kind kind = Kind::kExpression;
   std::string pattern;
   SplitBehavior behavior = SplitBehavior::kIsolated;
-  bool invert = false;            // what lies between matches counts as the matches
-  bool add_prefix_space = false;  // kByteLevel: a piece that begins with no space gets one
-  bool use_regex = true;          // kByteLevel: it cuts with kGpt2Pattern
+  bool invert = false;            // text between matches takes the role of the matches
+  bool add_prefix_space = false;  // kByteLevel: adds a space to a piece that does not begin with one
+  bool use_regex = true;          // kByteLevel: splits with kGpt2Pattern
 };
 
 inline PreTokenizerStep split_step(std::string expression) { return {.pattern = std::move(expression)}; }

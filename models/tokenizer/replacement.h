@@ -1,4 +1,4 @@
-// Replaces what matches in a text: "Replace" of normalizers and decoders.
+// Replaces matches in a text: the step "Replace" of normalizers and decoders.
 #pragma once
 
 #include <string>
@@ -12,14 +12,14 @@ namespace genesis::text {
 
 class Replacement {
  public:
-  // Throws Error for an expression that is not supported, and for an empty text.
+  // Throws Error for an expression that is not supported, and for an empty pattern.
   Replacement(const std::string& pattern, bool is_expression, std::string content);
 
-  // Null where it is an expression.
+  // Returns null if the pattern is an expression.
   const Literal* literal() const { return std::get_if<Literal>(&matcher_); }
   const std::string& content() const { return content_; }
 
-  // Throws Error where the budget of `state` does not allow it.
+  // Returns the text with all matches replaced. Throws Error if that exceeds the budget of `state`.
   std::string in(std::string_view text, MatchState& state) const;
 
  private:

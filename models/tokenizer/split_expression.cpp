@@ -14,16 +14,16 @@ namespace genesis::text {
 namespace {
 
 constexpr size_t kMaxExpression = 16 << 10;  // bytes
-constexpr size_t kMatchStack = 8 << 20;      // bytes, taken as they are needed
-constexpr uint32_t kMatchHeap = 64 << 10;    // KiB, where PCRE2 has no compiler for this machine
-// A match is first sought in a small window, with few backtracking steps. This costs at most their product and is enough for
+constexpr size_t kMatchStack = 8 << 20;      // bytes, allocated as needed
+constexpr uint32_t kMatchHeap = 64 << 10;    // KiB; used if PCRE2 has no JIT compiler for this machine
+// A match is first searched in a small window, with few backtracking steps. This costs at most their product and suffices for
 // nearly all words. Larger windows, and steps beyond the limit, are charged to the budget.
 constexpr size_t kWindow = 64;   // bytes
-constexpr uint32_t kSteps = 96;  // as PCRE2 counts them, which is not every character that it goes back over
-constexpr uint64_t kStepOfACall = 32;  // the cost of a counted step, in characters that are compared
+constexpr uint32_t kSteps = 96;  // in PCRE2's count, which does not include every character that it backtracks over
+constexpr uint64_t kStepOfACall = 32;  // cost of a counted step, in compared characters
 
-// White_Space, for brackets. PCRE2's own \s has U+180E as well, which left that property with Unicode 6.3. A class stands
-// last (Zl is U+2028), so that a hyphen behind it begins no range.
+// The characters of White_Space, for use in brackets. PCRE2's \s also contains U+180E, which lost that property in Unicode 6.3.
+// The list ends with a class (Zl is U+2028), so that a hyphen behind it begins no range.
 constexpr std::string_view kWhiteSpace =
     R"(\t-\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2029}\x{202f}\x{205f}\x{3000}\p{Zl})";
 
@@ -32,7 +32,7 @@ constexpr std::array<std::string_view, 37> kCategories = {
     "Mc", "Me", "Mn", "N",  "Nd", "Nl", "No", "P",  "Pc", "Pd", "Pe", "Pf", "Pi",
     "Po", "Ps", "S",  "Sc", "Sk", "Sm", "So", "Z",  "Zl", "Zp", "Zs"};
 
-// Writes an expression of Oniguruma as one of PCRE2, construct by construct.
+// Translates an expression from Oniguruma's syntax to PCRE2's, construct by construct.
 class Translator {
  public:
   explicit Translator(std::string_view expression) : rest_(expression) {}
@@ -60,7 +60,8 @@ class Translator {
     rest_.remove_prefix(bytes);
   }
 
-  // Ignoring case, Oniguruma takes one character for two (U+00DF for "ss"); PCRE2 never does.
+  // Refuses some pairs of letters in expressions that ignore case: there Oniguruma lets one character match two (U+00DF for
+  // "ss"), and PCRE2 never does.
   void check_caseless() const {
     if (rest_.find("(?i:") == std::string_view::npos) return;
     for (const std::string_view pair : {"ss", "ff", "fi", "fl", "st"}) {
@@ -114,7 +115,7 @@ class Translator {
     keep(end + 1);
   }
 
-  // Sets in brackets, and ranges from or to an escape, are Oniguruma's own.
+  // Translates a bracket expression. Refuses nested sets, and ranges from or to an escape, which only Oniguruma has.
   void bracket() {
     keep(rest_.starts_with("[^") ? 2 : 1);
     if (rest_.starts_with("]")) refuse(1);
@@ -137,7 +138,7 @@ class Translator {
     keep(1);
   }
 
-  // {n}, {n,} and {n,m}; what stands behind one, Oniguruma reads as a quantifier of its own.
+  // Keeps {n}, {n,} and {n,m}. Refuses a + or ? behind one, which Oniguruma reads as a quantifier of its own.
   void interval() {
     const size_t end = rest_.find('}');
     if (end == std::string_view::npos ||
@@ -193,7 +194,7 @@ std::shared_ptr<pcre2_code> compiled(const std::string& expression, uint32_t opt
                     PCRE2_UTF | PCRE2_UCP | PCRE2_NO_AUTO_CAPTURE | options, &error, &at, nullptr),
       pcre2_code_free);
   if (!code) fail("a split expression that cannot be read: {}", message_of(error));
-  // Without a compiler for this machine, PCRE2 interprets the expression, which is slower.
+  // If PCRE2 has no JIT compiler for this machine, it interprets the expression, which is slower.
   pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
   return code;
 }
@@ -203,7 +204,8 @@ struct StepCount {
   size_t position = 0;
 };
 
-// PCRE2 calls it before each item of an expression that it tries. Charges the characters that it has moved over since.
+// PCRE2 calls this before each item of an expression that it tries. Charges the characters that it has moved over since the last
+// call.
 int count_step(pcre2_callout_block* block, void* data) {
   auto& count = *static_cast<StepCount*>(data);
   const size_t from = std::exchange(count.position, block->current_position), to = count.position;
@@ -241,8 +243,8 @@ void SplitExpression::refuse(std::string_view text, const std::string& why) cons
       expression_.substr(0, 200), text.size(), why);
 }
 
-// No match depends on the text before it, since expressions with lookbehind are refused. An attempt that reaches the end of
-// the window is a partial match, and is repeated with a window twice as large.
+// Searches in windows. No match depends on the text before it, since expressions with lookbehind are refused. An attempt that
+// reaches the end of the window is a partial match, and is repeated with a window twice as large.
 std::pair<size_t, size_t> SplitExpression::find(std::string_view text, size_t from, MatchState& state) const {
   const size_t* place = pcre2_get_ovector_pointer(state.parts().match);
   size_t window = kWindow;

@@ -1,6 +1,6 @@
-// A regular expression that cuts text into words, ahead of byte-pair merges. Tokenizer files have them in Oniguruma's
-// syntax; PCRE2 matches them here. Both read the same in different ways (\s, \h, ^, [[...]]), so an expression is
-// translated, and what does not mean the same in both is refused. Classes are those of `tokenizers`, whatever Unicode
+// A regular expression that splits text into words before byte-pair merges. Tokenizer files have expressions in Oniguruma's
+// syntax, but PCRE2 matches them here. The two read some constructs differently (\s, \h, ^, [[...]]), so an expression is
+// translated, and constructs that cannot be are refused. Character classes are those of `tokenizers`, whatever Unicode version
 // PCRE2 has.
 #pragma once
 
@@ -27,7 +27,7 @@ class MatchState {
  private:
   friend class SplitExpression;
   struct Parts;
-  Parts& parts();  // made when they are needed first
+  Parts& parts();  // created on first use
 
   std::unique_ptr<Parts> parts_;
 };
@@ -37,8 +37,8 @@ class SplitExpression {
   // Throws Error that says which part of the expression is not supported.
   explicit SplitExpression(const std::string& expression);
 
-  // Calls `on_piece(piece, is_match)` with the matches, and with what lies between them, in their order. `text` must be
-  // UTF-8. Throws Error where matching takes more than the budget of `state` allows.
+  // Calls `on_piece(piece, is_match)` with the matches and the text between them, in order. `text` must be UTF-8. Throws Error if
+  // matching exceeds the budget of `state`.
   template <class OnPiece>
   void split(std::string_view text, MatchState& state, const OnPiece& on_piece) const {
     std::string storage;
@@ -52,15 +52,16 @@ class SplitExpression {
   }
 
  private:
-  // The first match from `from` on; empty, at the end of the text, when there is none. Never empty before.
+  // Returns the range of the first match at or behind `from`, which is never empty; an empty range at the end of the text if
+  // there is none.
   std::pair<size_t, size_t> find(std::string_view text, size_t from, MatchState& state) const;
-  // Calls PCRE2 on `text`, which is complete or continues beyond its end, and returns its code. Steps are counted against the
-  // budget of `state` or limited to a few.
+  // Calls PCRE2 on `text`, which is complete or continues beyond its end, and returns PCRE2's code. Steps are charged to the
+  // budget of `state`, or limited to a few.
   int match(std::string_view text, bool is_whole, bool is_counted, MatchState& state) const;
   [[noreturn]] void refuse(std::string_view text, const std::string& why) const;
 
   std::string expression_;
-  std::shared_ptr<pcre2_real_code_8> code_, counted_code_;  // the same, without and with a call at each step
+  std::shared_ptr<pcre2_real_code_8> code_, counted_code_;  // compiled without and with a callout at each step
   StandIns stand_ins_;
 };
 

@@ -14,7 +14,7 @@
 namespace genesis::text {
 namespace {
 
-// What one thread needs while it encodes, kept for the next.
+// The memory that one thread needs to encode, kept for reuse.
 struct Workspace {
   WordCache words;
   MatchState matches;
@@ -40,17 +40,17 @@ class Workspaces {
 };
 
 struct Token {
-  std::string text;        // as the file writes it
-  std::string normalized;  // what it decodes from, where that differs
+  std::string text;        // exactly as the file has it
+  std::string normalized;  // text that it decodes from, if that differs
   bool special = false;
 
   std::string_view shown() const { return normalized.empty() ? text : normalized; }
 };
 
-// By id, which may be far from each other.
+// A table of tokens by id. Ids may be sparse.
 class Tokens {
  public:
-  // Throws Error where the id is another token's. A token that is there already becomes this one.
+  // Adds a token, or replaces an equal one. Throws Error if another token has the id.
   void put(uint32_t id, Token token) {
     if (id >= place_of_id_.size()) place_of_id_.resize(id + 1);
     uint32_t& place = place_of_id_[id];
@@ -70,7 +70,7 @@ class Tokens {
 
  private:
   std::vector<Token> tokens_;
-  std::vector<uint32_t> place_of_id_;  // counted from 1; 0: there is none
+  std::vector<uint32_t> place_of_id_;  // index + 1; 0: no token has the id
 };
 
 }  // namespace
@@ -129,8 +129,9 @@ Tokenizer::Impl::Impl(TokenizerFile parts, std::string name)
       if (!tokens.find(id)) fail("the id {} in 'post_processor' has no token", id);
 }
 
-// A token that is looked for in normalized text is normalized itself, and decodes to that: it is left out as a special one if
-// that text is one's content. Special ones come first: of two that are the same text by then, the first is found.
+// Makes the finder of the added tokens that are searched in normalized text, or of the others. A token of the former kind is
+// normalized itself, and decodes to the normalized content; it is special if a special token has this content. Special tokens
+// come first: of two tokens with equal normalized content, the first is found.
 AddedTokenFinder Tokenizer::Impl::add_tokens(bool normalized) {
   std::vector<AddedToken> sought;
   std::unordered_set<std::string> special_contents;

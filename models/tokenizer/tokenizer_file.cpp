@@ -13,9 +13,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMaxFile = 64 << 20;  // bytes; a tree of JSON takes some twenty times its text
+constexpr size_t kMaxFile = 64 << 20;  // bytes; parsed JSON takes about twenty times as much memory
 constexpr uint32_t kMaxId = (1 << 22) - 1;
-constexpr size_t kMaxAround = 1024;  // tokens that are put around a text
+constexpr size_t kMaxAround = 1024;  // tokens on one side of every text
 
 uint32_t id_of(const json& value, const std::string& what) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() > kMaxId)
@@ -76,10 +76,10 @@ class Parser {
     if (is_template) return around(part, where);
     if (is_pair) return put_around({token_in(part, where, "cls")}, {token_in(part, where, "sep")}, where);
     if (type != "null" && type != "ByteLevel")
-      refusals_.add(where + " " + type);  // ByteLevel trims offsets, no ids
+      refusals_.add(where + " " + type);  // ByteLevel changes offsets only, not ids
   }
 
-  // "sep": ["</s>", 2]
+  // Reads a token such as "sep": ["</s>", 2].
   static int64_t token_in(const json& part, const std::string& where, const char* name) {
     const json& token = list_of(member(part, name), where + "." + name);
     if (token.size() != 2) fail("'{}.{}' is not a token and its id", where, name);
@@ -113,7 +113,7 @@ class Parser {
          kMaxAround);
   }
 
-  // A later processor stands around an earlier one.
+  // Adds tokens around every text. Those of a later processor are outside of those of earlier ones.
   void put_around(const std::vector<int64_t>& prefix, const std::vector<int64_t>& suffix,
                   const std::string& where) {
     file_.prefix.insert(file_.prefix.begin(), prefix.begin(), prefix.end());
@@ -191,7 +191,7 @@ class Parser {
   TokenizerFile file_;
   Refusals refusals_;
   bool has_pieces_ =
-      false;  // `tokenizers` takes each token that a template added for a text of its own from there on
+      false;  // `tokenizers` treats each token that a template has added as a text of its own from there on
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The contents of a tokenizer.json of Hugging Face's `tokenizers`, for BPE models.
+// Reads a tokenizer.json of Hugging Face's `tokenizers`, for BPE models.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ namespace genesis::text {
 struct TokenizerFile {
   std::vector<NormalizerStep> normalizer;
   std::vector<PreTokenizerStep> pre_tokenizer;
-  BpeModel model;                       // its vocabulary without the added tokens that are only that
-  std::vector<AddedToken> added;        // in the order of the file, each content once
+  BpeModel model;                       // without those added tokens that are not in "vocab"
+  std::vector<AddedToken> added;        // in the order of the file, without repeated contents
   std::vector<int64_t> prefix, suffix;  // special tokens around every text
   std::vector<DecoderStep> decoder;
-  bool has_decoder = false;  // without one, decoded tokens have a space between them
+  bool has_decoder = false;  // false: decoded tokens are separated by spaces
 };
 
-// "truncation" and "padding" are passed over, as transformers does: they are what a text was last prepared for, by whoever
-// saved the file. Throws Error: what is wrong, or all that the file asks for and is not supported.
+// Ignores "truncation" and "padding", as transformers does: they only record how texts were last prepared before the file was
+// saved. Throws Error that says what is invalid, or lists everything that is not supported.
 TokenizerFile parse_tokenizer_file(std::string_view json);
 
 }  // namespace genesis::text

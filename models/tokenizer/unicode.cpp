@@ -10,16 +10,16 @@
 namespace genesis::text {
 namespace {
 
-constexpr size_t kPiece = 4096;  // bytes of a text that are normalized at a time, about
+constexpr size_t kPiece = 4096;  // approximate bytes of a text that are normalized at a time
 
-// Every text of characters below U+0300 is in form C: no such character composes with one before it. Their first bytes
-// are below 0xcc. In the other forms, characters of ASCII alone are sure to be.
+// Returns true if the text is certainly in the form. In form C this holds for characters below U+0300, whose first bytes are
+// below 0xcc, because none of them composes with a character before it. In the other forms it holds for ASCII.
 bool is_in_form(std::string_view text, NormalizationForm form) {
   const unsigned char first = form == NormalizationForm::kC ? 0xcc : 0x80;
   return std::ranges::all_of(text, [&](char byte) { return static_cast<unsigned char>(byte) < first; });
 }
 
-// Circled and squared letters, the symbols that are Alphabetic.
+// Returns true for circled and squared letters, the symbols that are Alphabetic.
 bool is_enclosed_letter(uint32_t code) {
   return (code >= 0x24b6 && code <= 0x24e9) || (code >= 0x1f130 && code <= 0x1f149) ||
          (code >= 0x1f150 && code <= 0x1f169) || (code >= 0x1f170 && code <= 0x1f189);
@@ -32,8 +32,8 @@ bool composes(NormalizationForm form) {
   return form == NormalizationForm::kC || form == NormalizationForm::kKC;
 }
 
-// Whether a character stands between texts that are normalized by themselves. U+11A7, a vowel, composes with nothing, but
-// utf8proc up to 2.8 takes it for a final consonant of the syllable before it, and drops it.
+// Returns true if the texts before and behind a character are normalized separately from it. U+11A7, a vowel, composes with
+// nothing, but utf8proc up to 2.8 takes it for a final consonant of the preceding syllable and drops it.
 bool stands_alone(uint32_t code, NormalizationForm form) {
   return code == 0x11a7 || has_newer_form(code) || (is_compatible(form) && has_newer_compatible_form(code));
 }
@@ -51,7 +51,7 @@ void append_decomposed(uint32_t code, NormalizationForm form, Codes& codes) {
   codes.insert(codes.end(), parts, parts + std::min<size_t>(static_cast<size_t>(count), std::size(parts)));
 }
 
-// Sorts the marks between two starters by their combining class (the canonical order). utf8proc does it by swapping neighbors,
+// Sorts the marks between two starters by their combining class (the canonical order). utf8proc sorts them by swapping neighbors,
 // which takes quadratic time.
 void sort_marks(Codes& codes) {
   const auto class_of = [](utf8proc_int32_t code) { return utf8proc_get_property(code)->combining_class; };
@@ -89,7 +89,8 @@ void append_normalized(std::string_view text, NormalizationForm form, std::strin
 
 }  // namespace
 
-// Characters of ASCII are starters and do not compose with what stands before them: a text may be cut ahead of one.
+// Normalizes piece by piece. A text may be cut before a character of ASCII, which is a starter and does not compose with anything
+// before it.
 std::string_view normalized(std::string_view text, NormalizationForm form, std::string& storage) {
   if (is_in_form(text, form)) return text;
   storage.clear();
@@ -117,7 +118,7 @@ std::string lower_case(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const utf8::Character character = utf8::first_character(text.substr(at));
     at += character.bytes;
-    if (character.code == 0x130) {  // the one character whose lower case is two
+    if (character.code == 0x130) {  // the only character whose lower case has two characters
       lower += "i\u0307";
       continue;
     }
@@ -162,7 +163,7 @@ size_t white_space_at_end(std::string_view text) {
   return all - text.size();
 }
 
-// Numbers of Unicode 17 are listed, since `stand_in` knows Unicode 16.
+// Numbers of Unicode 17 are listed here, since `stand_in` knows Unicode 16.
 bool is_number(uint32_t code) {
   constexpr uint32_t kCategories =
       1u << UTF8PROC_CATEGORY_ND | 1u << UTF8PROC_CATEGORY_NL | 1u << UTF8PROC_CATEGORY_NO;

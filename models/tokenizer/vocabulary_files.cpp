@@ -21,7 +21,7 @@ std::string read_limited(const fs::path& file) {
   return read_regular_file(file, kMaxBytes);
 }
 
-// An empty one where there is no such file.
+// Returns an empty object if the file does not exist.
 json object_in(const fs::path& file) {
   if (!fs::exists(file)) return json::object();
   json object =
@@ -30,7 +30,7 @@ json object_in(const fs::path& file) {
   return object;
 }
 
-// As pattern_named() calls it; empty for others than these two.
+// Returns the name of the pattern for pattern_named(): "gpt2" or "qwen2"; "" for any other tokenizer.
 std::string kind_of(const fs::path& folder) {
   static const std::map<std::string, std::string> kKnown = {{"GPT2Tokenizer", "gpt2"},
                                                             {"GPT2TokenizerFast", "gpt2"},
@@ -64,7 +64,7 @@ ordered_json merges_in(const fs::path& file) {
   return merges;
 }
 
-// Tokens that settings name by their texts, and the vocabulary has.
+// Adds the tokens that settings name by their text, if they are in the vocabulary.
 void add_named(const json& settings, const json& vocabulary, std::map<int64_t, ordered_json>& added) {
   json names = settings.value("additional_special_tokens", json());
   if (!names.is_array()) names = json::array();
@@ -80,7 +80,7 @@ void add_named(const json& settings, const json& vocabulary, std::map<int64_t, o
   }
 }
 
-// By id, each once: what tokenizer_config.json says of a token stands over the other files.
+// Returns the added tokens sorted by id, each once. tokenizer_config.json takes precedence over the other files.
 ordered_json added_tokens(const fs::path& folder, const json& vocabulary) {
   std::map<int64_t, ordered_json> added;
   add_named(object_in(folder / "special_tokens_map.json"), vocabulary, added);
@@ -106,8 +106,8 @@ ordered_json added_tokens(const fs::path& folder, const json& vocabulary) {
   return list;
 }
 
-// What stands in tokenizer_config.json, else what the tokenizer's class has. Of folders from before that file listed the added
-// tokens, special_tokens_map.json stands over it.
+// Returns a token of tokenizer_config.json, else the default of the tokenizer's class. In folders whose tokenizer_config.json
+// does not list the added tokens yet, special_tokens_map.json takes precedence.
 json token_of(const char* role, const fs::path& folder, const json& of_class) {
   json settings = object_in(folder / "tokenizer_config.json");
   if (!settings.contains("added_tokens_decoder"))
@@ -118,7 +118,7 @@ json token_of(const char* role, const fs::path& folder, const json& of_class) {
 
 bool is_set(const json& settings, const char* name) { return settings.value(name, json()) == true; }
 
-// The id of a token of the vocabulary or beside it; null where there is none.
+// Returns the id of an added token or of one in the vocabulary; null if there is none.
 json id_of(const json& text, const json& vocabulary, const ordered_json& added) {
   for (const ordered_json& row : added)
     if (row["content"] == text) return row["id"];
@@ -126,7 +126,7 @@ json id_of(const json& text, const json& vocabulary, const ordered_json& added) 
   return at == vocabulary.end() ? json() : *at;
 }
 
-// add_bos_token and add_eos_token put tokens around every text; one that has no id is left out, as transformers does it.
+// Returns the post-processor that add_bos_token and add_eos_token ask for. A token without an id is left out, as in transformers.
 ordered_json post_processor(const fs::path& folder, const std::string& kind, const json& vocabulary,
                             const ordered_json& added) {
   const json settings = object_in(folder / "tokenizer_config.json");

@@ -1,5 +1,4 @@
-// A hash of the few bytes of a word, the same in every run and on every machine. Used by the tables of words that encoding
-// and training keep.
+// A hash for words of few bytes. It is the same in every run and on every little-endian machine.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +12,7 @@ inline uint64_t mixed(uint64_t x) {
   return x ^ x >> 32;
 }
 
-// In steps of 8 bytes.
+// Processes 8 bytes at a time.
 inline uint64_t hash_of_word(std::string_view word) {
   uint64_t hash = word.size();
   for (; word.size() > 8; word.remove_prefix(8)) {

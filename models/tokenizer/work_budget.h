@@ -1,6 +1,6 @@
-// Limits the work of encoding one text. Tokenizer files and texts come from strangers, and a small file can ask for any amount
-// of matching or output. Ordinary files stay far below these limits. The limits are counts and not seconds, so that every
-// machine refuses the same texts.
+// Limits the work of encoding or decoding one text. Tokenizer files and texts are not trusted, and a small file can demand any
+// amount of matching or output. Ordinary files stay far below these limits. The limits count work instead of seconds, so that
+// every machine refuses the same texts.
 #pragma once
 
 #include <algorithm>
@@ -18,11 +18,11 @@ class WorkBudget {
     steps_ = kSteps + kStepsPerByte * uint64_t{text_bytes};
     bytes_ = kBytes + kBytesPerByte * uint64_t{text_bytes};
   }
-  // Lets a text that comes in parts grow by as much as this part allows.
+  // Lets a text that arrives in chunks grow by the allowance of this chunk.
   void add(size_t text_bytes) { bytes_ += kBytesPerByte * uint64_t{text_bytes}; }
   // Returns false if the budget does not cover it.
   bool spend_steps(uint64_t steps) { return spend(steps_, steps); }
-  // Throws Error if the budget does not cover it: the file expands the text too much.
+  // Throws Error if the budget does not cover it, because the file expands the text too much.
   void spend_bytes(uint64_t bytes) {
     if (!spend(bytes_, bytes))
       fail(

@@ -13,14 +13,14 @@
 namespace genesis::text {
 namespace {
 
-// A pair with the words it was found in. One pair may wait more than once, with other words each time, where a token comes
-// about in two ways: (a, bc) and (ab, c) both make abc.
+// A pair with the words that it was found in. A pair may be queued several times with different words, because a token can arise
+// from different pairs: (a, bc) and (ab, c) both make abc.
 struct Candidate {
   int64_t count;
   uint64_t pair;
-  uint32_t words;  // an index among the lists of words
+  uint32_t words;  // index in found_
 
-  // Of the lowest priority first, as heaps of the standard library order: rare pairs, then higher ids, then later lists.
+  // Orders candidates by ascending priority, as std::priority_queue needs it: rare pairs, then higher ids, then later lists.
   bool operator<(const Candidate& other) const {
     if (count != other.count) return count < other.count;
     return pair != other.pair ? pair > other.pair : words > other.words;
@@ -60,7 +60,7 @@ class Trainer {
     return at->second;
   }
 
-  // In the order of the characters that stand for the bytes.
+  // Adds the bytes in the order of their characters in the byte alphabet.
   void add_alphabet() {
     std::array<std::pair<uint32_t, unsigned char>, 256> alphabet;
     for (unsigned byte = 0; byte < 256; ++byte) {
@@ -73,7 +73,7 @@ class Trainer {
   }
 
   void add_word(std::string_view word, int64_t count) {
-    if (word.size() < 2) return;  // has no pairs
+    if (word.size() < 2) return;  // it has no pairs
     words_.push_back({symbols_.size(), static_cast<uint32_t>(word.size()), count});
     for (const unsigned char byte : word) symbols_.push_back(id_of_byte_[byte]);
   }
@@ -87,7 +87,7 @@ class Trainer {
     queue_new_pairs();
   }
 
-  // More of a pair is in this word, or less.
+  // Changes the count of a pair by its change in this word.
   void change(uint32_t left, uint32_t right, int64_t count, uint32_t word) {
     PairTable::Row& row = pairs_.row(pair_of(left, right));
     row.count += count;
@@ -113,7 +113,7 @@ class Trainer {
     new_pairs_.clear();
   }
 
-  // False when there is no pair left that is frequent enough.
+  // Merges the next pair. Returns false if no remaining pair is frequent enough.
   bool merge_next() {
     while (!queue_.empty()) {
       Candidate top = queue_.top();
@@ -130,7 +130,8 @@ class Trainer {
     return false;
   }
 
-  // The count of the pair itself stays as it is, as in the library: a pair that comes about anew adds to it.
+  // Merges a pair in all of its words. Its own count stays unchanged, as in the library: if the pair arises again, the count
+  // grows further.
   void merge(const Candidate& candidate) {
     const auto left = static_cast<uint32_t>(candidate.pair >> 32),
                right = static_cast<uint32_t>(candidate.pair);
@@ -164,7 +165,7 @@ class Trainer {
     word.length = kept;
   }
 
-  // A pair that was merged again has the later rank.
+  // Drops all but the last rank of a pair that was merged several times.
   void drop_repeated_merges() {
     PairTable seen;
     std::vector<std::pair<uint32_t, uint32_t>> last;
@@ -177,11 +178,11 @@ class Trainer {
   LearnedBpe result_;
   Vocabulary ids_;
   std::array<uint32_t, 256> id_of_byte_;
-  std::vector<uint32_t> symbols_;  // of all words
+  std::vector<uint32_t> symbols_;  // symbols of all words
   std::vector<Word> words_;
   PairTable pairs_;
-  std::vector<uint64_t> new_pairs_;           // found since the queue was filled last
-  std::vector<std::vector<uint32_t>> found_;  // lists of words; empty ones were used
+  std::vector<uint64_t> new_pairs_;           // pairs found since the queue was last filled
+  std::vector<std::vector<uint32_t>> found_;  // lists of words; used ones are empty
   std::priority_queue<Candidate> queue_;
 };
 

@@ -1,6 +1,6 @@
-// Learns the merges of byte-pair encoding (Sennrich et al. 2016, over bytes as in GPT-2): again and again, the pair of
-// neighbours that is the most frequent becomes one token. Merges and ids are those that BpeTrainer of the library
-// `tokenizers` gives with the alphabet of bytes: of pairs equally frequent, the one with the lower ids is taken.
+// Learns the merges of byte-pair encoding (Sennrich et al. 2016, over bytes as in GPT-2): repeatedly, the most frequent adjacent
+// pair becomes one token. Merges and ids are those of BpeTrainer in the library `tokenizers` with the alphabet of bytes: of
+// equally frequent pairs, the one with the lower ids is merged first.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@
 namespace genesis::text {
 
 struct BpeOptions {
-  int64_t vocab_size = 0;                   // tokens at most, special ones among them
-  int64_t min_frequency = 0;                // of a pair that becomes a token
-  std::vector<std::string> special_tokens;  // have the first ids, in this order
+  int64_t vocab_size = 0;                   // limit of tokens, including special ones
+  int64_t min_frequency = 0;                // minimum count of a pair that is merged
+  std::vector<std::string> special_tokens;  // these get the first ids, in this order
 };
 
 struct LearnedBpe {
-  std::vector<std::string> tokens;                    // by id, as files write them (byte_alphabet.h)
+  std::vector<std::string> tokens;                    // by id, written in the byte alphabet (byte_alphabet.h)
   std::vector<std::pair<uint32_t, uint32_t>> merges;  // in the order of their ranks
 };
 
-// `on_token(tokens, of)` hears how many tokens there are by now. Throws Error where the special tokens and the 256 bytes
-// are more than vocab_size. Gives fewer tokens where the words have no more pairs.
+// Calls `on_token(tokens, vocab_size)` after each merge. Throws Error if the special tokens and the 256 bytes exceed vocab_size.
+// Returns fewer tokens if the words have no more pairs.
 LearnedBpe train_bpe(const PartedWordCounts& words, const BpeOptions& options,
                      const std::function<void(int64_t, int64_t)>& on_token = {});
 

@@ -1,4 +1,4 @@
-// Pairs of tokens and how often they stand side by side, as training has them: a hash map that only grows.
+// Counts adjacent pairs of tokens during training, in a hash map that only grows.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ class PairTable {
   struct Row {
     uint64_t pair = kNoPair;
     int64_t count = 0;
-    uint32_t found_in = kNowhere;  // a list of words that is being filled
+    uint32_t found_in = kNowhere;  // list of words that is being filled
   };
 
-  // Where the pair is; a new one has no count. Good until the next pair that is new.
+  // Returns the row of the pair; a new one has a count of 0. The reference is valid until the next new pair.
   Row& row(uint64_t pair) {
     Row* found = &place_of(pair);
     if (found->pair == pair) return *found;

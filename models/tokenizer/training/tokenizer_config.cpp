@@ -6,7 +6,9 @@
 namespace genesis::text {
 namespace {
 
-// Each message as "<|im_start|>role\ncontent<|im_end|>\n"; then, where an answer is asked for, how it begins.
+// Writes each message as "<|im_start|>role
+// content<|im_end|>
+// ", and finally the beginning of an answer if one is asked for.
 constexpr const char* kTemplate =
     "{% for message in messages %}"
     "{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}"

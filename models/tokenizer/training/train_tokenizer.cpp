@@ -26,12 +26,12 @@ void check_special_tokens(const std::vector<std::string>& tokens) {
   }
 }
 
-// Counts the words of texts, each thread in a table of its own.
+// Counts the words of texts, with one table per thread.
 class WordCounter {
  public:
   explicit WordCounter(const Pattern& pattern) : pattern_(pattern), pre_tokenizer_(pattern.steps) {}
 
-  // Threads may call it at the same time.
+  // Counts the words of a chunk. Threads may call this concurrently.
   void add(const corpus::Chunk& chunk) {
     auto table = take();
     if (chunk.is_jsonl())

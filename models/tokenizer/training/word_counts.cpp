@@ -38,7 +38,7 @@ void WordCounts::grow() {
 }
 
 void PartedWordCounts::add(std::string_view word) {
-  // By middle bits: a part's table takes its places from the lowest, its tags from the highest.
+  // The partition is chosen by middle bits: a partition's table uses the lowest bits for slots and the highest for tags.
   const uint64_t hash = hash_of_word(word);
   parts_[hash >> 26 & (kParts - 1)].add(word, hash, 1);
 }

@@ -1,4 +1,4 @@
-// How often each word stands in a text: what byte-pair encoding is trained on.
+// Counts how often each word occurs in a text, which is the input of BPE training.
 #pragma once
 
 #include <array>
@@ -9,10 +9,10 @@
 
 namespace genesis::text {
 
-// A hash map of words that only grows; words stand in the order in which they came first.
+// A hash map of words that only grows. Words are in the order of their first occurrence.
 class WordCounts {
  public:
-  // `hash` is hash_of_word(word). Throws Error for a word of 4 GiB.
+  // Adds `count` occurrences of a word. `hash` is hash_of_word(word). Throws Error for a word of 4 GiB.
   void add(std::string_view word, uint64_t hash, int64_t count);
 
   size_t size() const { return entries_.size(); }
@@ -29,7 +29,7 @@ class WordCounts {
     int64_t count;
   };
   struct Slot {
-    uint32_t tag = 0, entry = kEmpty;  // the upper half of the hash; an index
+    uint32_t tag = 0, entry = kEmpty;  // upper half of the hash; index in entries_
   };
   static constexpr uint32_t kEmpty = ~uint32_t{0};
 
@@ -39,16 +39,16 @@ class WordCounts {
 
   std::string text_;
   std::vector<Entry> entries_;
-  std::vector<Slot> slots_;  // at most half of them are filled
+  std::vector<Slot> slots_;  // at most half full
 };
 
-// The same in parts by hash, so that the counts of many threads are added up by many threads.
+// Word counts partitioned by hash, so that the counts of many threads can be summed by many threads.
 class PartedWordCounts {
  public:
   static constexpr size_t kParts = 64;
 
   void add(std::string_view word);
-  // Adds up what each of `counts` has. The sums are the same in whatever order they stand.
+  // Returns the sum of all `counts`. It does not depend on their order.
   static PartedWordCounts sum(const std::vector<const PartedWordCounts*>& counts);
 
   const std::array<WordCounts, kParts>& parts() const { return parts_; }

@@ -19,7 +19,7 @@ ordered_json added_tokens(const LearnedBpe& learned, const std::vector<std::stri
 
 std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
 
-// Written as text: a tree of so many objects is large, and one that keeps their order is slow.
+// Writes the vocabulary as text: a JSON tree with this many objects is large, and one that keeps their order is slow.
 std::string vocabulary_text(const LearnedBpe& learned) {
   std::string text = "{";
   for (size_t id = 0; id < learned.tokens.size(); ++id)
@@ -42,7 +42,7 @@ std::string tokenizer_json(const LearnedBpe& learned, const Pattern& pattern,
   const ordered_json about =
       pipeline_json(added_tokens(learned, special_tokens), pattern, byte_level_json(false));
   std::string text = about.dump();
-  text.back() = ',';  // the objects go on
+  text.back() = ',';  // more members follow
   text += "\"model\":" + bpe_json(false).dump();
   text.back() = ',';
   return text + "\"vocab\":" + vocabulary_text(learned) + ",\"merges\":" + merges_text(learned) + "}}\n";

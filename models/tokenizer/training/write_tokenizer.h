@@ -1,4 +1,4 @@
-// A tokenizer.json as `tokenizers` writes them, for a vocabulary that was learnt.
+// Writes a learned vocabulary as a tokenizer.json, like the library `tokenizers`.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace genesis::text {
 
-// `special_tokens` are tokens of `learned`. One line of UTF-8.
+// Returns one line of UTF-8. `special_tokens` must be tokens of `learned`.
 std::string tokenizer_json(const LearnedBpe& learned, const Pattern& pattern,
                            const std::vector<std::string>& special_tokens);
 

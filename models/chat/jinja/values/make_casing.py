@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes casing_tables.h beside it: the parts of Python's str that utf8proc has no function for.
+"""Writes casing_tables.h, in the same folder: the properties that Python's str uses and utf8proc has no function for.
 
     python3 models/chat/jinja/values/make_casing.py      any Python 3; its own str is the reference
 
-These are characters whose upper or title case is several characters, characters with a case that are no letters of a case by
-category, characters that str.lower() passes over when it looks for the end of a word, and digits and numbers that are none by
-category.
+The tables list characters whose upper or title case has several characters, characters with a case whose category is not
+that of a cased letter, characters that str.lower() skips when it looks for the end of a word, and digits and numbers whose
+category is not that of a number.
 """
 import sys
 import unicodedata
