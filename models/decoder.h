@@ -32,13 +32,11 @@ namespace genesis::models {
 
 struct Positions {
   Value ids;    // position of each token: i64[seq], or [rows, seq] if each row has its own
-  Value start;  // i64[] or [rows]: position in the cache of the first new entry; empty without a cache (loss, forward)
+  Value start;  // i64[] or [rows]: cache position of the first new entry; empty: no cache (loss, forward)
   Value count;  // i64[rows]: number of tokens of each row that are not padding; empty: all
   Value row;    // i64[]: the cache row that the only row of the batch uses; empty: the batch has all rows
-  Value
-      first;  // i64[rows, seq]: first token that each token sees if a row holds several texts; empty: the row's first
-  Value
-      text_length;  // i64[] or [rows]: length of the whole text if the batch holds a chunk; empty: the text ends with the batch
+  Value first;  // i64[rows, seq]: first token that each token sees; empty: the first one of its row
+  Value text_length;  // i64[] or [rows]: length of the whole text; empty: it ends with this chunk
 
   // Returns the number of tokens of the text, [] or [rows]: `text_length` if it is given, else the number of tokens so far. For
   // rows that hold several texts, it is the length of the longest text in each row.
@@ -72,7 +70,7 @@ struct Decoder {
   // -> [..., vocab]. With `wide` the logits are f32 even if weights have 16 bits: tokens are chosen from them, and rounded logits
   // would tie. A loss passes false and gets logits in the dtype of its computation.
   std::function<Value(Value hidden, bool wide)> logits;
-  bool depends_on_length = false;  // frequencies depend on the length of the whole text, not only on preceding tokens
+  bool depends_on_length = false;  // RoPE frequencies depend on the length of the whole text
 };
 void add_decoder_entries(Model& model, const Decoder& decoder, int64_t rows_of_cache = 1);
 

@@ -27,8 +27,8 @@ struct QwenConfig {
   int64_t batch = 1;                       // rows of the KV cache, each with its own text
   double rope_theta = 1e6;
   nn::RopeScaling rope_scaling;
-  int64_t sliding_window = 0;            // tokens that a layer of sliding attention sees; 0: no sliding attention
-  std::vector<std::string> layer_types;  // "sliding_attention" or "full_attention" per layer; empty: every layer slides
+  int64_t sliding_window = 0;            // tokens that sliding attention sees; 0: no sliding attention
+  std::vector<std::string> layer_types;  // sliding_attention or full_attention, by layer; empty: all slide
   double rms_norm_eps = 1e-6;
   bool tie_word_embeddings = true;
   double initializer_range = 0.02;  // standard deviation of every weight

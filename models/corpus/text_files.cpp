@@ -12,7 +12,7 @@ namespace genesis::corpus {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr size_t kMappedFiles = 256;              // mapped at once; a process may have about a thousand files open
+constexpr size_t kMappedFiles = 256;              // mapped at once, far below the limit of open files
 constexpr size_t kMappedBytes = size_t{1} << 30;  // mapped at once, unless a single file is larger
 constexpr size_t kLookedAt = 64 << 10;            // bytes of a file that are searched for a NUL
 

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kChunk = 1 << 20;     // bytes of text that a thread takes at a time
-constexpr size_t kAtOnce = 128;        // limit of chunks whose tokens are in memory together, and of mapped files
+constexpr size_t kAtOnce = 128;        // limit of chunks in memory, and of mapped files
 constexpr uint64_t kShares = 1 << 20;  // resolution of the share of documents that are held out
 
 using Tokens = std::vector<uint32_t>;

@@ -60,7 +60,7 @@ void tell_what_quantized_become(const Gguf& file, const Model& model, DType dtyp
 // Reorders the rows of each head from pairs (0, h/2, 1, h/2 + 1, ...) to (0, 1, 2, ...).
 Tensor without_pairs(const Tensor& matrix, int64_t head_size) {
   const int64_t rows = matrix.type().shape[0].value();
-  if (head_size <= 0 || rows % head_size != 0 || head_size % 2 != 0) return matrix;  // its shape is refused later
+  if (head_size <= 0 || rows % head_size != 0 || head_size % 2 != 0) return matrix;  // refused later
   const int64_t row_bytes = rows == 0 ? 0 : matrix.bytes() / rows;
   std::byte* data;
   Tensor result = Tensor::uninitialized(matrix.type(), &data);

@@ -27,7 +27,7 @@ struct GenerateOptions {
   std::vector<std::string> stop_strings = {};
   // Return natural log-probabilities of the model's own logits, before penalties and temperature.
   bool logprobs = false;
-  int64_t top_logprobs = 0;  // number of most likely tokens to return beside the chosen one, up to kMaxTopLogprobs
+  int64_t top_logprobs = 0;  // most likely tokens to return per token, up to kMaxTopLogprobs
 };
 inline constexpr int64_t kMaxTopLogprobs = 20;
 

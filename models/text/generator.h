@@ -90,7 +90,7 @@ class Generator {
 
   const std::vector<int64_t>& tokens() const;  // text so far in the first row of the cache
   int64_t rows() const;                        // rows of the cache
-  int64_t capacity() const;                    // positions of the KV cache, which limit the text that can be read
+  int64_t capacity() const;                    // positions of the KV cache: the longest text
   int64_t vocab_size() const;                  // tokens are less than this
 
  private:

@@ -38,7 +38,7 @@ class PromptReader {
   // `fresh` are the rows to read; each has an answer. `most` limits the tokens of one run, over all rows.
   PromptReader(Session& session, std::vector<Row>& rows, std::vector<size_t> fresh, int64_t most);
 
-  std::vector<std::pair<std::string, int64_t>> plans() const;  // entry points, and the values of `seq` of their runs
+  std::vector<std::pair<std::string, int64_t>> plans() const;  // entry points and `seq` of their runs
   // Reads all tokens that must be in the cache before the next one is chosen: all but the last token of each row, or all but the
   // chunk that last() describes; all tokens if none is to be chosen.
   void fill_cache();

@@ -86,8 +86,8 @@ class Bpe {
   bool is_byte_level_, fuses_unknown_;
   std::string unknown_token_;
   int64_t unknown_ = -1;                 // its id
-  std::array<int64_t, 256> id_of_byte_;  // by byte: id of its character in the byte alphabet; -1: none
-  std::array<int64_t, 256> fallback_;    // by byte: id of its token "<0x41>"; -1: none, or byte_fallback is off
+  std::array<int64_t, 256> id_of_byte_;  // by byte: id of its character; -1: none
+  std::array<int64_t, 256> fallback_;    // by byte: id of its token "<0x41>"; -1: none, or not used
   std::unordered_map<uint32_t, uint32_t> id_of_code_;  // ids of characters, if words are UTF-8
   std::vector<Rule> rules_;                            // a hash map of pairs; at most half full
   Vocabulary whole_words_;                             // keyed by the bytes of the word

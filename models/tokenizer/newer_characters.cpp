@@ -10,7 +10,7 @@
 namespace genesis::text {
 namespace {
 
-constexpr unsigned char kThreeBytes = 0xe0;  // first byte of characters with three bytes; shorter characters are never newer
+constexpr unsigned char kThreeBytes = 0xe0;  // first byte of three; shorter characters are never newer
 
 // Returns the row that contains `code`, or null. `rows` are sorted.
 template <class Row>

@@ -16,9 +16,9 @@ struct PreTokenizerStep {
     kLiteral,      // Split, CharDelimiterSplit: matches of the text `pattern`
     kDigits,       // Digits: matches are single numeric characters
     kPunctuation,  // Punctuation: matches are single characters of punctuation, including all symbols of ASCII
-    kWords,  // Whitespace: matches are runs of word characters, and runs of other characters except white space
-    kWhiteSpace,  // WhitespaceSplit: matches are single characters of white space
-    kByteLevel,   // ByteLevel: adds a leading space, splits as GPT-2 does, then writes bytes in the byte alphabet
+    kWords,        // Whitespace: matches are runs of word characters, and of others but white space
+    kWhiteSpace,   // WhitespaceSplit: matches are single characters of white space
+    kByteLevel,    // ByteLevel: adds a leading space, splits as GPT-2, writes in the byte alphabet
   };
   Kind kind = Kind::kExpression;
   std::string pattern;

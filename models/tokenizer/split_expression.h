@@ -61,7 +61,7 @@ class SplitExpression {
   [[noreturn]] void refuse(std::string_view text, const std::string& why) const;
 
   std::string expression_;
-  std::shared_ptr<pcre2_real_code_8> code_, counted_code_;  // compiled without and with a callout at each step
+  std::shared_ptr<pcre2_real_code_8> code_, counted_code_;  // without and with a callout at each step
   StandIns stand_ins_;
 };
 

@@ -12,7 +12,7 @@ struct Limits {
   uint64_t steps = 40'000'000;            // evaluated expressions, and the work that they do: see Budget
   size_t text_bytes = size_t{16} << 20;   // size of one text, including the output
   size_t made_bytes = size_t{512} << 20;  // total of all values that one rendering makes
-  int depth = 500;  // nesting of expressions, blocks and macro calls
+  int depth = 500;                        // nesting of expressions, blocks and macro calls
 };
 
 // Approximate overhead in bytes of a text, and of an entry of a mapping.

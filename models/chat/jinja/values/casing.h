@@ -13,8 +13,8 @@ std::string upper(std::string_view text);
 std::string swapped_case(std::string_view text);
 std::string folded(std::string_view text);  // str.casefold
 std::string capitalized(std::string_view text);
-std::string title(std::string_view text);           // str.title: any character without case ends a word
-std::string title_of_words(std::string_view text);  // Jinja's filter: a word begins behind a space, -, (, {, [ or <
+std::string title(std::string_view text);           // str.title: characters without case end a word
+std::string title_of_words(std::string_view text);  // Jinja's: words begin behind space - ( { [ <
 
 // These test a whole text, like the Python methods of the same name.
 bool is_lower(std::string_view text);

@@ -26,7 +26,7 @@ enum class Side { kLeft, kRight, kBoth };
 // Strips white space if `unwanted` is absent, else the characters in it.
 std::string_view strip(std::string_view text, Side side, const std::optional<std::string>& unwanted = {});
 
-std::vector<std::string> split_by_space(std::string_view text, int64_t most);  // at most `most` cuts; negative: all
+std::vector<std::string> split_by_space(std::string_view text, int64_t most);  // `most` < 0: no limit
 std::vector<std::string> split_by_space_from_right(std::string_view text, int64_t most);
 std::vector<std::string> split_by(std::string_view text, std::string_view separator, int64_t most);
 std::vector<std::string> split_by_from_right(std::string_view text, std::string_view separator, int64_t most);
@@ -37,6 +37,6 @@ std::string replaced(std::string_view text, std::string_view what, std::string_v
                      const std::function<void(size_t bytes)>& check);
 
 std::string escaped_html(std::string_view text);  // &, <, >, ' and "
-std::string float_text(double value);  // shortest text that reads back as the same value, formatted like repr()
+std::string float_text(double value);             // repr(): the shortest text with this value
 
 }  // namespace genesis::jinja

@@ -148,8 +148,7 @@ struct Loop {
   size_t index = 0;
   int depth = 1;
   int level = 0;  // number of recursive calls of loop() around this loop
-  std::function<Value(const Value& items)> recurse =
-      {};  // loop(items); empty if the loop is not recursive
+  std::function<Value(const Value& items)> recurse = {};  // loop(items); empty if the loop is not recursive
   // The arguments of the last call of loop.changed().
   std::shared_ptr<std::optional<std::vector<Value>>> last_changed = {};
 
