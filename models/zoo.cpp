@@ -201,8 +201,8 @@ Settings settings_of(const Model& model) {
   return settings;
 }
 
-// Returns the 16-bit or other float dtype that the weights of `model` were cast to, if it differs from the dtype of `made`: a
-// cast is not recorded in the config.
+// Returns the float dtype that the weights of `model` were cast to, if it differs from their dtype in `made`: the config does not
+// record a cast.
 std::optional<DType> cast_to(const Model& model, const Model& made) {
   for (const State& state : made.states()) {
     const int32_t index = model.find_state(state.name);

@@ -32,9 +32,9 @@ std::unique_ptr<Model> make_model(const std::string& name, const Settings& setti
 std::unique_ptr<Model> make_undrawn_model(const std::string& name, const Settings& settings);
 
 // Returns the same language model with a KV cache of `rows` texts of `positions` tokens each. Entry points are rebuilt
-// (models/decoder.h says how they differ with rows > 1), weights are shared and not copied, and metadata is kept except for the
-// cache size in the config. Throws Error if the model is not a decoder of the zoo, or if its states differ from those that the
-// zoo makes (as after adding LoRA).
+// (models/decoder.h says how they differ with rows > 1), weights are shared and not copied, LoRA adapters are kept, and so is
+// metadata except for the cache size in the config. Throws Error if the model is not a decoder of the zoo, or if its states
+// differ from those of its architecture.
 std::unique_ptr<Model> with_cache(const Model& model, int64_t rows, int64_t positions);
 
 // Returns the length in tokens of the longest text that a language model of the zoo can read, according to its config; 0 if the

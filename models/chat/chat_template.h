@@ -47,7 +47,7 @@ struct RenderOptions {
   std::time_t now = std::time(nullptr);
 };
 
-// A compiled template. It is immutable, so that threads may share one; copies are cheap.
+// A compiled template. It is immutable, so that threads may share one.
 class ChatTemplate {
  public:
   // Loads a folder as transformers saves it: chat_template.jinja, or "chat_template" of tokenizer_config.json, which may be a

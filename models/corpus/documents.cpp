@@ -19,8 +19,8 @@ constexpr size_t kLongestSearch = 1 << 24;  // bytes searched for a line end to 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
-// Returns the first position at or behind `from` where a part may end: behind a line end, or between any two characters if none is
-// found within kLongestSearch.
+// Returns the first position at or behind `from` where a part may end: behind a line end, or between any two characters if no
+// line end is found within kLongestSearch.
 size_t end_of_part(std::string_view text, size_t from) {
   if (from >= text.size()) return text.size();
   const size_t last = std::min(text.size(), from + kLongestSearch);

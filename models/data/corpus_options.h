@@ -20,7 +20,7 @@ struct TextTokens {
 struct CorpusOptions {
   double held_out = 0;    // share of the documents that are not trained on, 0 to below 1
   bool skip_bad = false;  // skip lines of .jsonl files that hold no document, instead of throwing Error
-  std::filesystem::path cache = {};  // folder of corpora; empty: $XDG_CACHE_HOME/genesis/tokens or ~/.cache/...
+  std::filesystem::path cache = {};  // root folder; empty: $XDG_CACHE_HOME/genesis/tokens or ~/.cache/...
   OnProgress progress = {};          // reports "tokenizing" with bytes of text
 };
 

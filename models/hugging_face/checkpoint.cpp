@@ -128,8 +128,8 @@ bool is_no_weight(const std::string& name) {
                         ".rotary_emb.original_inv_freq", ".position_ids"});
 }
 
-// Returns the prefix that all names of a checkpoint without a head lack, or "". This is so for GPT2Model, the first checkpoints
-// on the hub, and for Qwen2Model, which text-embedding models use.
+// Returns the prefix that all names of a checkpoint without a head lack, or "". Checkpoints of GPT2Model (the first ones on the
+// hub) and of Qwen2Model (text-embedding models) are such.
 std::string missing_prefix(const FolderTensors& folder, const std::string& model) {
   if (model == "gpt2") return folder.files.contains("wte.weight") ? "transformer." : "";
   return folder.files.contains("embed_tokens.weight") ? "model." : "";

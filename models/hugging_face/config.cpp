@@ -231,7 +231,7 @@ class RopeReader {
   double factor_ = 1;
 };
 
-// Returns the attention type of each layer, from layer_types or max_window_layers; empty if no layer slides by default.
+// Returns the attention type of each layer: from layer_types, else from max_window_layers if layers slide; empty otherwise.
 std::vector<std::string> layer_types(Reader& r, bool slides) {
   constexpr int64_t kFirstToSlide = 28, kMaxLayers = 4096;
   std::vector<std::string> types;

@@ -19,7 +19,7 @@ constexpr uint32_t kMatchHeap = 64 << 10;    // KiB; used if PCRE2 has no JIT co
 // A match is first searched in a small window, with few backtracking steps. This costs at most their product and suffices for
 // nearly all words. Larger windows, and steps beyond the limit, are charged to the budget.
 constexpr size_t kWindow = 64;         // bytes
-constexpr uint32_t kSteps = 96;        // as PCRE2 counts: fewer than the characters it backtracks over
+constexpr uint32_t kSteps = 96;        // in PCRE2's count: fewer than the characters it backtracks over
 constexpr uint64_t kStepOfACall = 32;  // cost of a counted step, in compared characters
 
 // The characters of White_Space, for use in brackets. PCRE2's \s also contains U+180E, which lost that property in Unicode 6.3.

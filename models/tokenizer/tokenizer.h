@@ -18,7 +18,7 @@
 
 namespace genesis::text {
 
-// A tokenizer. It is immutable, so that threads may share one; copies are cheap.
+// A tokenizer. It is immutable, so that threads may share one; copies share its data.
 class Tokenizer {
  public:
   // Loads a tokenizer.json, or a folder with one. Throws Error that names the file and says what is invalid in it, or lists

@@ -16,7 +16,7 @@
 
 namespace genesis::jinja {
 
-// A compiled template. It is immutable, so that threads may share one; copies are cheap.
+// A compiled template. It is immutable, so that threads may share one; copies share its data.
 class Template {
  public:
   // Throws Error with the line of a syntax error or of an unsupported feature.

@@ -74,7 +74,7 @@ Value make_cycler(Rendering& i, Arguments& a) {
   i.budget().make_items(items.size());
   const auto space = i.new_namespace();
   const auto at = std::make_shared<size_t>(0);
-  // The functions are stored in the namespace, so they hold a weak pointer to it: a strong one would never be freed.
+  // The namespace stores the functions, so they hold a weak pointer to it: a strong one would be a reference cycle.
   const auto go = [space = std::weak_ptr(space), at, items](size_t to) {
     *at = to % items.size();
     if (const auto alive = space.lock()) alive->attributes["current"] = items[*at];

@@ -7,7 +7,7 @@
 namespace genesis::jinja {
 namespace {
 
-// Limit of the number of lists, and of items per list, of batch and slice.
+// Limit of the number of lists that slice makes, and of the size of the lists that batch makes.
 constexpr int64_t kMaxLists = 100'000;
 
 int64_t number_of(const Value& value, const char* filter) {
