@@ -128,8 +128,8 @@ bool is_no_weight(const std::string& name) {
                         ".rotary_emb.original_inv_freq", ".position_ids"});
 }
 
-// Returns the prefix that all names of a checkpoint without a head lack, or "". Checkpoints of GPT2Model (the first ones on the
-// hub) and of Qwen2Model (text-embedding models) are such.
+// Returns the prefix that all names of a checkpoint without a head lack, or "". It concerns checkpoints of GPT2Model (the first
+// ones on the hub) and of Qwen2Model (text-embedding models).
 std::string missing_prefix(const FolderTensors& folder, const std::string& model) {
   if (model == "gpt2") return folder.files.contains("wte.weight") ? "transformer." : "";
   return folder.files.contains("embed_tokens.weight") ? "model." : "";
