@@ -1,4 +1,4 @@
-// The activations that follow a product, on the device. Used by gemm_plain.cu and the GEMVs.
+// The activations that a GEMM's epilogue applies, as device functions.
 #pragma once
 
 #include "schema/ops/nn/matmul.h"

@@ -1,6 +1,5 @@
-// The chip's own copies into shared memory and the barriers on which they report (compute capability 9.0).
-// Compiled for older chips, which never start the kernels that use them, they are empty. Used by
-// gemv_prefetch.cu, megakernel.cu and hopper_gemm.h.
+// Bulk copies into shared memory (cp.async.bulk) and the mbarriers on which they report completion (compute
+// capability 9.0). The functions compile to nothing for older chips, which never start the kernels that use them.
 #pragma once
 
 #include "backends/cuda/device/async_copy.h"
@@ -13,7 +12,7 @@ __device__ __forceinline__ uint32_t shared_address(const void* at) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(at));
 }
 
-// `arrivals` make a phase complete, together with the bytes that they said to expect.
+// A phase of the barrier completes after `arrivals` arrivals and after all the bytes that those arrivals announced.
 __device__ __forceinline__ void init_barrier([[maybe_unused]] uint64_t* barrier,
                                              [[maybe_unused]] uint32_t arrivals) {
 #if __CUDA_ARCH__ >= 900
@@ -22,7 +21,7 @@ __device__ __forceinline__ void init_barrier([[maybe_unused]] uint64_t* barrier,
 #endif
 }
 
-// By the thread that made barriers, before others use them.
+// The thread that initialized barriers calls this before other threads or copies use them.
 __device__ __forceinline__ void let_copies_see_barriers() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -30,7 +29,7 @@ __device__ __forceinline__ void let_copies_see_barriers() {
 #endif
 }
 
-// One arrival, and that many bytes to come before the phase is complete.
+// Arrives once and announces that `bytes` more bytes must come before the phase completes.
 __device__ __forceinline__ void expect_bytes([[maybe_unused]] uint64_t* barrier,
                                              [[maybe_unused]] uint32_t bytes) {
 #if __CUDA_ARCH__ >= 900
@@ -47,8 +46,8 @@ __device__ __forceinline__ void arrive([[maybe_unused]] uint64_t* barrier, [[may
 #endif
 }
 
-// Until the phase of this parity is complete; the first has parity 0, and one of parity 1 is taken to have
-// been before it.
+// Waits until the phase with this parity is complete. The first phase has parity 0, so a wait for parity 1 on a new
+// barrier returns at once.
 __device__ __forceinline__ void wait_for_phase([[maybe_unused]] uint64_t* barrier,
                                                [[maybe_unused]] uint32_t parity) {
 #if __CUDA_ARCH__ >= 900
@@ -64,7 +63,7 @@ __device__ __forceinline__ void wait_for_phase([[maybe_unused]] uint64_t* barrie
 #endif
 }
 
-// Addresses and bytes are multiples of 16.
+// Addresses and `bytes` are multiples of 16.
 __device__ __forceinline__ void copy_to_shared([[maybe_unused]] void* to, [[maybe_unused]] const void* from,
                                                [[maybe_unused]] uint32_t bytes,
                                                [[maybe_unused]] uint64_t* barrier) {
@@ -77,7 +76,7 @@ __device__ __forceinline__ void copy_to_shared([[maybe_unused]] void* to, [[mayb
 #endif
 }
 
-// As above, of memory that is read once; `policy` is evict_first_policy().
+// Like copy_to_shared(), for memory that is read only once; `policy` comes from evict_first_policy().
 __device__ __forceinline__ void stream_to_shared([[maybe_unused]] void* to, [[maybe_unused]] const void* from,
                                                  [[maybe_unused]] uint32_t bytes,
                                                  [[maybe_unused]] uint64_t* barrier,
@@ -91,7 +90,7 @@ __device__ __forceinline__ void stream_to_shared([[maybe_unused]] void* to, [[ma
 #endif
 }
 
-// Asks memory into the second-level cache. Address and bytes are multiples of 16; there are some.
+// Prefetches memory into the L2 cache. The address and `bytes` are multiples of 16, and `bytes` is not 0.
 __device__ __forceinline__ void prefetch_into_cache([[maybe_unused]] const void* from,
                                                     [[maybe_unused]] uint32_t bytes) {
 #if __CUDA_ARCH__ >= 900

@@ -1,7 +1,7 @@
-// Products of quantised weights (schema/encoding/weight_format.h) with x in bytes: blocks of 32 values of x get a scale each
-// and become bytes; products of bytes are summed four at a time (dp4a), exactly within a block. So a sum is as near to that
-// of the numbers as x is to its bytes: half of 1/127 of each block's greatest magnitude. Used by the GEMVs of quantised
-// weights and by megakernels.
+// Products of quantized weights (schema/encoding/weight_format.h) with x quantized to bytes. Each block of 32 values
+// of x gets a scale and becomes bytes; products of bytes are summed four at a time (dp4a), exactly within a block.
+// The error of a sum is therefore the error of x's quantization: at most half of 1/127 of each block's largest
+// magnitude per value.
 #pragma once
 
 #include "backends/cuda/device/reduce.h"
@@ -10,25 +10,27 @@
 
 namespace genesis::cuda {
 
-// What the bytes of a block of x mean, each times `scale`, and their sum, which q4 needs.
+// Scale of a block of x (value = byte * scale), and the sum of the block's bytes, which q4 needs for its offset.
 struct alignas(8) ByteBlock {
   float scale;
   int sum;
 };
 
-// Values that 16 bytes of weights hold: half a block of q8, a block of q4.
+// Number of values in 16 bytes of weights: half a q8 block or one q4 block.
 template <WeightFormat kFormat>
 inline constexpr int kValuesOfPack = kFormat == WeightFormat::kQ4 ? 32 : 16;
 
-// Of `rows` rows of k values, k a multiple of 32: their bytes, then a ByteBlock for each 32.
+// Bytes that `rows` quantized rows of k values take: the rows' bytes, then one ByteBlock for each 32 values. k is a
+// multiple of 32.
 constexpr int64_t byte_rows_bytes(int64_t rows, int64_t k) {
   return rows * (k + k / kQuantBlock * int64_t{sizeof(ByteBlock)});
 }
 
 #ifdef __CUDACC__
 
-// N values of a block in each of the 32 / N lanes, side by side, that have it: their bytes, four to a word, and what the
-// block's bytes mean. A block with a value that is no number means NaN, so that sums with it do.
+// Quantizes one block that 32 / N neighboring lanes hold, N values each: writes this lane's bytes, four to a word,
+// and returns the block's scale and sum. If the block contains NaN or infinity its scale is NaN, so that sums over it
+// become NaN.
 template <int N>
 __device__ __forceinline__ ByteBlock bytes_of_block(const float (&values)[N], uint32_t (&bytes)[N / 4]) {
   constexpr int kLanesOfBlock = static_cast<int>(kQuantBlock) / N;
@@ -38,13 +40,13 @@ __device__ __forceinline__ ByteBlock bytes_of_block(const float (&values)[N], ui
   for (int i = 1; i < N; ++i) greatest = MaxOrNan()(fabsf(values[i]), greatest);
   greatest = reduce_lanes(greatest, kLanesOfBlock, MaxOrNan());
   const float scale = greatest * (1.0f / 127);
-  float by;  // its error is far too small to take a byte beyond 127
+  float by;  // approximate reciprocal; its error is too small to take a byte beyond 127
   asm("rcp.approx.f32 %0, %1;" : "=f"(by) : "f"(scale));
   by = greatest > kMin ? by : 0;
   int sum = 0;
 #pragma unroll
   for (int i = 0; i < N / 4; ++i) {
-    uint32_t rounded[4];  // in their lowest byte: behind 1.5 * 2^23 a float has no room for a fraction
+    uint32_t rounded[4];  // the integer is in the lowest byte: a float of 1.5 * 2^23 has no bits left for a fraction
 #pragma unroll
     for (int j = 0; j < 4; ++j) rounded[j] = __float_as_uint(fmaf(values[4 * i + j], by, 12582912.0f));
     bytes[i] = __byte_perm(__byte_perm(rounded[0], rounded[1], 0x0040),
@@ -54,7 +56,8 @@ __device__ __forceinline__ ByteBlock bytes_of_block(const float (&values)[N], ui
   return {greatest <= kMax ? scale : __int_as_float(0x7fc00000), reduce_lanes(sum, kLanesOfBlock, Add())};
 }
 
-// The sum of 16 bytes of weights times the bytes of x that they meet, 16 or 32; of q4, of quants without their offset.
+// Returns the dot product of 16 bytes of weights with the 16 (q8) or 32 (q4) bytes of x that belong to them; for q4,
+// subtracts the quants' offset.
 template <WeightFormat kFormat>
 __device__ __forceinline__ int dot_bytes(const Words& w, const Words (&x)[kValuesOfPack<kFormat> / 16],
                                          const ByteBlock& block) {

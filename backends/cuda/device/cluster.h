@@ -1,5 +1,5 @@
-// Clusters: blocks that run at the same time and read each other's shared memory (compute capability 9.0). Kernels that
-// are compiled for older chips run with one block to a cluster. Used by skinny_gemm.cu, hopper/skinny and grouped_attention.cu.
+// Clusters: thread blocks that run at the same time and can read each other's shared memory (compute capability 9.0).
+// Kernels compiled for older chips run with one block per cluster.
 #pragma once
 
 #include "backends/cuda/device/bulk_copy.h"
@@ -9,7 +9,8 @@ namespace genesis::cuda {
 
 #ifdef __CUDACC__
 
-// A barrier of all threads of all blocks, in two halves: what a thread wrote before the first is seen behind the second.
+// A barrier of all threads of all blocks of the cluster, split in two: writes before arrive_in_cluster() are visible
+// after wait_in_cluster().
 __device__ __forceinline__ void arrive_in_cluster() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
@@ -20,7 +21,7 @@ __device__ __forceinline__ void wait_in_cluster() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 #endif
 }
-// Both halves.
+// arrive_in_cluster() and wait_in_cluster().
 __device__ __forceinline__ void wait_for_cluster() {
   arrive_in_cluster();
   wait_in_cluster();
@@ -34,7 +35,8 @@ __device__ __forceinline__ uint32_t address_in_block(const void* at, int block) 
 }
 #endif
 
-// What another of the cluster's `blocks` has where this one has `at`, in shared memory: a float or a float4.
+// Reads, from the shared memory of block `block` of the cluster, the float or float4 that lies at the same offset as
+// `at` in this block. The cluster has `blocks` blocks.
 template <class V>
 __device__ __forceinline__ V read_of_block(const V* at, [[maybe_unused]] int block,
                                            [[maybe_unused]] int blocks) {
@@ -57,7 +59,7 @@ __device__ __forceinline__ V read_of_block(const V* at, [[maybe_unused]] int blo
 
 #endif
 
-// As PdlLaunch, of clusters of `cluster` blocks, which divide `blocks`.
+// A PdlLaunch with clusters of `cluster` blocks; `cluster` divides `blocks`.
 struct ClusterLaunch {
   cudaLaunchConfig_t config{};
   cudaLaunchAttribute attributes[3];

@@ -1,5 +1,5 @@
-// Division by a number known before the kernel starts, as a multiplication and a shift: what turning a flat
-// index into coordinates costs. Made on the host, used by kernels/*.cu. Right for dividends below 2^31.
+// Division by a number that is known before the kernel starts, as a multiplication and a shift. Kernels use it to
+// turn a flat index into coordinates; the host makes the divisors. Correct for dividends below 2^31.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct Divisor {
   }
 };
 
-// Granlund & Montgomery, "Division by invariant integers using multiplication", 1994. 0 is taken as 1: of an
-// empty tensor nothing is ever divided. `size` < 2^31.
+// Makes a divisor for 0 <= `size` < 2^31 (Granlund & Montgomery, "Division by invariant integers using
+// multiplication", 1994). 0 is replaced by 1: nothing is ever divided for an empty tensor.
 inline Divisor make_divisor(int64_t size) {
   Divisor d;
   d.size = static_cast<uint32_t>(size > 0 ? size : 1);
@@ -30,7 +30,7 @@ inline Divisor make_divisor(int64_t size) {
   return d;
 }
 
-// Fast where every flat index of the tensor is below 2^31 (`is_small`), by 64-bit division elsewhere.
+// Divides fast if every flat index of the tensor is below 2^31 (`is_small`), and by a 64-bit division otherwise.
 struct FlatIndex {
   uint64_t quotient, remainder;
 };

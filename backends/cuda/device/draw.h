@@ -1,6 +1,5 @@
-// What the ops that choose an index per row share: the random word of a draw, and searches that all threads
-// of a block take part in, each of which gets the result. Used by kernels/nn/sample.cu and
-// kernels/nn/multinomial.cu.
+// Shared code of the ops that sample an index per row: the random word of a draw, and searches in which all threads
+// of a block take part and get the result.
 #pragma once
 
 #include "backends/common/sampling.h"
@@ -8,7 +7,7 @@
 
 namespace genesis::cuda {
 
-using Sum = unsigned long long;  // what atomicAdd takes
+using Sum = unsigned long long;  // the type that atomicAdd takes
 
 __device__ inline uint32_t word_of_draw(const int64_t* rng, uint32_t stream, int64_t i) {
   return philox(static_cast<uint64_t>(rng[0]), stream, static_cast<uint32_t>(rng[1]),
@@ -21,7 +20,8 @@ struct Found {
   Sum before, value;
 };
 
-// The first i in [0, count) at which the running sum of value_of(i) passes `target`, which is below the sum.
+// Finds the first i in [0, count) at which the running sum of value_of(i) exceeds `target`, which is below the total
+// sum.
 template <class ValueOf>
 __device__ Found find_running(int64_t count, Sum target, const ValueOf& value_of) {
   __shared__ Found found;
@@ -40,18 +40,18 @@ __device__ Found find_running(int64_t count, Sum target, const ValueOf& value_of
 
 inline constexpr int kBins = 2048;
 
-// Entries of a list: key and index of a token.
+// A list entry holds a token's key in its upper half and the token's index in its lower half.
 __device__ inline uint32_t key_in(uint64_t entry) { return static_cast<uint32_t>(entry >> 32); }
 __device__ inline uint32_t index_in(uint64_t entry) { return static_cast<uint32_t>(entry); }
 
 struct Selected {
-  uint32_t field;  // least one of the set
-  Sum above, at;   // weight of greater fields, and of this one
+  uint32_t field;  // smallest field in the selected set
+  Sum above, at;   // weight of all greater fields, and of this field
 };
 
-// The smallest set of entries with greatest field_of(entry) < 2^bits whose weights sum to `wanted` or more;
-// wanted is at least 1 and at most the sum. Integer sums: the order of the atomics does not matter. `mass` is
-// shared memory for kBins.
+// Selects the smallest set of entries with the greatest field_of(entry) < 2^bits whose weights sum to `wanted` or
+// more; `wanted` is at least 1 and at most the sum of all weights. The sums are integers, so the order of the atomics
+// does not matter. `mass` is shared memory for kBins sums.
 template <class FieldOf, class WeightOf>
 __device__ Selected select_greatest(Sum* mass, const uint64_t* list, int64_t count, int bits, Sum wanted,
                                     const FieldOf& field_of, const WeightOf& weight_of) {

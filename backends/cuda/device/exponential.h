@@ -1,11 +1,12 @@
-// exp as row kernels need it: as exact as the element type can show, and no dearer. Used by kernels/*.cu.
+// Exponential functions for row kernels, only as exact as the element type can represent.
 #pragma once
 
 #include "backends/cuda/device/number.h"
 
 namespace genesis::cuda {
 
-// 2 to the power of x, by the hardware: for the 16-bit types its error is far below their last bit.
+// Returns 2 to the power of x by the hardware's approximation, whose error is far below the last bit of the 16-bit
+// types.
 __device__ __forceinline__ float approximate_power(float x) {
   float power;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
@@ -26,7 +27,7 @@ __device__ __forceinline__ double exponential<double>(double x) {
   return exp(x);
 }
 
-// exp(x - shift), the difference first.
+// Computes exp(x - shift), subtracting first.
 template <class T>
 struct ShiftedExponential {
   wide_t<T> shift;
@@ -34,15 +35,15 @@ struct ShiftedExponential {
   __device__ __forceinline__ wide_t<T> operator()(wide_t<T> x) const { return exponential<T>(x - shift); }
 };
 
-// 2 to the power of x - shift, for scores that come in powers of two: times log2(e).
+// Computes 2 to the power of x - shift, for scores that were already multiplied by log2(e).
 struct PowerOfTwo {
   float shift;
   __device__ __forceinline__ explicit PowerOfTwo(float s) : shift(s) {}
   __device__ __forceinline__ float operator()(float x) const { return approximate_power(x - shift); }
 };
 
-// exp(x - shift): for the 16-bit types as a power of two with one multiplication, whose error from rounding
-// shift * log2(e) cancels in ratios to the sum.
+// Computes exp(x - shift). For the 16-bit types this is a power of two with one fused multiply-add; the rounding
+// error of shift * log2(e) cancels in ratios to the sum.
 template <class T>
 struct ShiftedPower {
   float shift, offset;
@@ -53,11 +54,11 @@ struct ShiftedPower {
   }
 };
 
-// exp(scale (x - largest)). A factor common to all x, from rounding `largest`, cancels in what it is used
-// for: ratios to the sum.
+// Computes exp(scale (x - largest)). Rounding `largest` gives a factor common to all x, which cancels in ratios to
+// the sum.
 template <class T>
 struct ScaledPower {
-  float slope, offset;  // as powers of two
+  float slope, offset;  // in units of log2
   __device__ ScaledPower(float scale, float largest) : slope(scale * kLog2E), offset(-largest * slope) {}
   __device__ float operator()(T x) const { return approximate_power(fmaf(widen(x), slope, offset)); }
 };

@@ -1,5 +1,5 @@
-// A ring in shared memory that is one lane's own: packs of 16 bytes that it copies there some steps ahead and reads back itself, so
-// that it waits for no other lane. Used by skinny_gemm.cu and grouped_attention.cu.
+// A ring in shared memory that belongs to one lane: the lane copies packs of 16 bytes into it some steps ahead and
+// reads them back itself, so that it never waits for other lanes.
 #pragma once
 
 #include "backends/cuda/device/async_copy.h"
@@ -10,15 +10,15 @@ namespace genesis::cuda {
 
 #ifdef __CUDACC__
 
-// kDepth stages, one a step, of kPacks packs each. The packs of a warp's lanes lie side by side.
+// A ring of kDepth stages (one per step) of kPacks packs each. The packs of a warp's lanes lie side by side.
 template <int kPacks, int kDepth>
 struct LaneRing {
   static constexpr int kStages = kDepth;
   static constexpr int kWarpBytes = kDepth * kPacks * kLanes * 16;
-  uint32_t first;  // the lane's, in shared memory
+  uint32_t first;  // address of the lane's first pack in shared memory
 
   LaneRing() = default;
-  // In `shared`, which has kWarpBytes for each warp of the block.
+  // `shared` has kWarpBytes for each warp of the block.
   __device__ __forceinline__ explicit LaneRing(const unsigned char* shared) {
     const int lane = static_cast<int>(threadIdx.x) % kLanes, warp = static_cast<int>(threadIdx.x) / kLanes;
     first = static_cast<uint32_t>(__cvta_generic_to_shared(shared + warp * kWarpBytes + lane * 16));
@@ -29,7 +29,7 @@ struct LaneRing {
   }
   __device__ __forceinline__ Words read(int stage, int pack) const { return read_pack(at(stage, pack)); }
 
-  // Begins the copies of the first kDepth steps: ask(stage, step) begins those of one.
+  // Starts the copies of the first kDepth steps: ask(stage, step) starts those of one step.
   template <class Ask>
   __device__ __forceinline__ static void fill(int step, int stride, const Ask& ask) {
 #pragma unroll
@@ -38,8 +38,8 @@ struct LaneRing {
       end_batch();
     }
   }
-  // After fill(): use(stage, step) of each step that there is, while those behind it are on their way. Then every lane of the warp
-  // may write where the rings were.
+  // Call after fill(). Calls use(stage, step) for each step for which is_there(step), while the copies of later steps
+  // are in flight. Afterward every lane of the warp may overwrite the memory of the rings.
   template <class IsThere, class Use, class Ask>
   __device__ __forceinline__ static void drain(int step, int stride, const IsThere& is_there, const Use& use,
                                                const Ask& ask) {

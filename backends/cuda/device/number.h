@@ -1,4 +1,4 @@
-// Element types on the device, and the arithmetic type each computes in. Used by kernels/*.cu.
+// Element types on the device, and the arithmetic type that each computes in.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -11,7 +11,7 @@
 
 namespace genesis::cuda {
 
-// What a type computes and accumulates in: f32 for the low precisions, 64 bits for integers.
+// The type in which elements of type T are computed and accumulated: f32 for the 16-bit floats, 64 bits for integers.
 template <class T>
 struct Wide {
   using type = int64_t;
@@ -62,7 +62,7 @@ __device__ __forceinline__ __nv_bfloat16 narrow<__nv_bfloat16>(float x) {
   return __float2bfloat16_rn(x);
 }
 
-// Any number as a T, rounded as the host does: 16-bit floats by way of f32.
+// Converts any number to a T, rounded as the host does: 16-bit floats are rounded from f32.
 template <class T, class X>
 __device__ __forceinline__ T converted(X x) {
   if constexpr (std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>)
@@ -76,7 +76,7 @@ struct Tag {
   using type = T;
 };
 
-// body(Tag<T>{}) with the device's type of `dtype`.
+// Calls body(Tag<T>{}) with the device type of `dtype`.
 template <class Body>
 decltype(auto) dispatch_float(DType dtype, Body&& body) {
   switch (dtype) {
@@ -114,7 +114,7 @@ decltype(auto) dispatch_any(DType dtype, Body&& body) {
       return dispatch_float(dtype, body);
   }
 }
-// By the size of an element alone: for kernels that only move.
+// Dispatches by the size of an element alone, for kernels that only move data.
 template <class Body>
 decltype(auto) dispatch_size(DType dtype, Body&& body) {
   switch (size_of(dtype)) {
@@ -129,7 +129,7 @@ decltype(auto) dispatch_size(DType dtype, Body&& body) {
   }
 }
 
-// One element of a product's result, which is f32 with `wide` and has the operands' type T otherwise.
+// Writes one element of a product's result, which is f32 if `wide` and has the operands' type T otherwise.
 template <class T>
 __device__ __forceinline__ void put_result(void* y, int64_t at, bool wide, float x) {
   if (wide)
@@ -137,7 +137,7 @@ __device__ __forceinline__ void put_result(void* y, int64_t at, bool wide, float
   else
     static_cast<T*>(y)[at] = narrow<T>(x);
 }
-// An addend lies as the result does.
+// Reads an element of an addend, which has the dtype of the result.
 template <class T>
 __device__ __forceinline__ float addend_at(const void* addend, int64_t at, bool wide) {
   return wide ? static_cast<const float*>(addend)[at] : widen(static_cast<const T*>(addend)[at]);

@@ -1,6 +1,6 @@
 // Softmax in one pass over its row: a running maximum, a running sum of exp(x - maximum) and, in attention, the
-// values' sum weighted so. Kernels keep their own loops. Power(shift)(x) is exp(x - shift), as exact as the dtype
-// can show. What is added and merged in one order has the same bits.
+// running weighted sum of the values. Kernels keep their own loops. Power(shift)(x) is exp(x - shift), as exact as
+// the dtype can represent. Adding and merging in the same order gives the same bits.
 #pragma once
 
 #include "backends/cuda/device/exponential.h"
@@ -10,7 +10,7 @@ namespace genesis::cuda {
 
 #ifdef __CUDACC__
 
-// Nothing but -inf so far: exponentials are 0.
+// Returns the maximum, or 0 if it is -inf (no element but -inf so far), so that exponentials become 0 instead of NaN.
 template <class W>
 __device__ __forceinline__ W finite_shift(W max) {
   return max == W(-INFINITY) ? W(0) : max;
@@ -24,14 +24,14 @@ struct OnlineSoftmax {
   W max = -INFINITY, sum = 0;
 
   __device__ __forceinline__ Power power() const { return Power(finite_shift(max)); }
-  // The maximum becomes `to`, which is no less. What the sums so far were multiplied by.
+  // Raises the maximum to `to`, which is not smaller. Returns the factor by which sums so far were multiplied.
   __device__ __forceinline__ W rescale(W to) {
     const W factor = Power(finite_shift(to))(max);
     max = to;
     sum *= factor;
     return factor;
   }
-  // What both sums were multiplied by.
+  // Merges another maximum and sum into this one. Returns the factors by which both sums were multiplied.
   __device__ __forceinline__ Factors merge(W other_max, W other_sum) {
     const W to = MaxOrNan{}(max, other_max);
     const Power power(finite_shift(to));
@@ -41,7 +41,7 @@ struct OnlineSoftmax {
     return by;
   }
 
-  // Elements value(0) to value(N - 1). A NaN reaches the sum, never the maximum.
+  // Adds the elements value(0) to value(N - 1). A NaN reaches the sum, never the maximum.
   template <int N, class Value>
   __device__ __forceinline__ void add(const Value& value) {
     W most = max;
@@ -51,8 +51,8 @@ struct OnlineSoftmax {
 #pragma unroll
     for (int j = 0; j < N; ++j) sum += power(value(j));
   }
-  // Of a row that `set` neighbouring lanes share: N scores of this lane become their weights. All lanes know the maximum,
-  // each the sum of its own weights. What the sums so far were multiplied by.
+  // For a row that `set` neighboring lanes share: replaces this lane's N scores by their weights. All lanes know the
+  // maximum; each has the sum of its own weights only. Returns the factor by which sums so far were multiplied.
   template <int N, class Score>
   __device__ __forceinline__ W weigh(int set, const Score& score) {
     W most = max;
@@ -66,14 +66,14 @@ struct OnlineSoftmax {
     sum += added;
     return factor;
   }
-  // Of all threads of a group (reduce_group), in each.
+  // Merges the states of all threads of a group (reduce_group); each thread gets the result.
   __device__ __forceinline__ void merge_group(int group) {
     raise(reduce_group(max, group, Max{}));
     sum = reduce_group(sum, group, Add{});
   }
 
  private:
-  // As rescale, where the maximum often is what it was.
+  // Like rescale(), for callers whose maximum often stays the same.
   __device__ __forceinline__ Power raise(W to) {
     const Power power(finite_shift(to));
     if (to > max) sum *= power(max);
@@ -82,7 +82,7 @@ struct OnlineSoftmax {
   }
 };
 
-// With N features of the values' weighted sum.
+// OnlineSoftmax with N features of the weighted sum of the values.
 template <class Power, int N>
 struct OnlineWeightedSum : OnlineSoftmax<Power> {
   using Base = OnlineSoftmax<Power>;
@@ -98,11 +98,11 @@ struct OnlineWeightedSum : OnlineSoftmax<Power> {
 #pragma unroll
     for (int i = 0; i < N; ++i) y[i] = y[i] * by.own + other[i] * by.other;
   }
-  // A value with its weight, a power of its score.
+  // Adds a value with its weight, which is the power of its score.
   template <class Value>
   __device__ __forceinline__ void add(float weight, const Value& value) {
     this->sum += weight;
-    if (weight == 0) return;  // what is not seen may be anything
+    if (weight == 0) return;  // a masked value may be anything, even NaN
 #pragma unroll
     for (int i = 0; i < N; ++i) y[i] = fmaf(weight, value(i), y[i]);
   }

@@ -1,6 +1,5 @@
-// Writing by index in the order of the indices, the same bits each time: positions are sorted by where they
-// write (the sort is stable), and one thread does all that happens to one place. Used by scatter, scatter_add
-// and index_add.
+// Writes by index in the order of the indices, so that results have the same bits each time. Positions are sorted by
+// their destination (the sort is stable), and one thread does all writes to one destination.
 #pragma once
 
 #include <bit>
@@ -10,7 +9,8 @@
 
 namespace genesis::cuda {
 
-// `writes` positions into `places` places; what is out of range sorts last, as the place `places`.
+// Shape of the sort of `writes` positions by their destination, out of `places`. Destinations that are out of range
+// sort last, as the number `places`.
 inline SortShape writes_shape(int64_t writes, int64_t places) {
   return {.n = writes, .key_bits = static_cast<int>(std::bit_width(static_cast<uint64_t>(places)))};
 }
@@ -22,7 +22,7 @@ __device__ __forceinline__ bool starts_run(const Key* keys, int64_t i) {
   return i == 0 || keys[i - 1] != keys[i];
 }
 
-// One past the last key equal to keys[first].
+// Returns one past the last key equal to keys[first].
 template <class Key>
 __device__ int64_t end_of_run(const Key* keys, int64_t first, int64_t n) {
   const Key key = keys[first];

@@ -1,4 +1,5 @@
-// Accesses of 16 bytes, the widest a thread has: how memory-bound kernels reach the memory's speed.
+// Packs of elements that are read or written in one access of 16 bytes, the widest a thread has: memory-bound kernels
+// need them to reach the memory's bandwidth.
 #pragma once
 
 #include "backends/cuda/device/number.h"
@@ -6,13 +7,13 @@
 
 namespace genesis::cuda {
 
-// N elements read or written in one access of up to 16 bytes.
+// N elements, read or written in one access of up to 16 bytes.
 template <class T, int N>
 struct alignas(sizeof(T) * N) Pack {
   T at[N];
 };
 
-// Whether every buffer of the step starts at a multiple of 16 bytes: a view may start anywhere.
+// Returns whether every buffer of the step starts at a multiple of 16 bytes: a view may start anywhere.
 inline bool aligned_to_packs(const KernelContext& c) {
   const auto is_aligned = [](const TensorView& v) { return reinterpret_cast<uintptr_t>(v.data) % 16 == 0; };
   return std::all_of(c.inputs.begin(), c.inputs.end(), is_aligned) &&
@@ -25,8 +26,8 @@ bool aligned_to_packs(const TensorView& first, const Views&... rest) {
           (reinterpret_cast<uintptr_t>(rest.data) % 16 == 0));
 }
 
-// body(std::integral_constant<int, N>) with the widest pack of T that divides rows of `n` elements. Double is rare: its
-// kernels are made for one element alone.
+// Calls body(std::integral_constant<int, N>) with the widest pack of T that divides rows of `n` elements. Kernels for
+// double, which is rare, are compiled only for N = 1.
 template <class T, class Body>
 void with_packs(const KernelContext& c, int64_t n, const Body& body) {
   constexpr int kWidest = std::is_same_v<T, double> ? 1 : 16 / sizeof(T);

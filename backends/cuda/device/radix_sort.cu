@@ -1,4 +1,5 @@
-// CUB's onesweep (Adinets and Merrill, "Onesweep: a faster least significant digit radix sort for GPUs", 2022).
+// Sorts by CUB's onesweep (Adinets and Merrill, "Onesweep: a faster least significant digit radix sort for GPUs",
+// 2022).
 #include "backends/cuda/device/radix_sort.h"
 
 #include <cub/device/device_radix_sort.cuh>
@@ -12,8 +13,9 @@
 namespace genesis::cuda {
 namespace {
 
-// CUB says what it needs only where there is a GPU, and plans are made without one. It keeps a counter of 4 bytes for
-// each of 256 digits of a tile, which has 1,900 keys of 16 bytes or more of fewer bytes, and some fixed amount.
+// An upper bound of CUB's scratch memory. CUB itself tells the size only on a machine with a GPU, and plans are made
+// without one. CUB keeps a counter of 4 bytes for each of the 256 digits of a tile, which has 1,900 keys of 16 bytes
+// (more if the keys are smaller), and some fixed amount.
 CheckedSize work_bytes(const SortShape& shape) {
   return (CheckedSize(shape.rows) * shape.n * shape.key_bytes()).divided_up(8) + (1 << 20);
 }
@@ -38,7 +40,7 @@ int sort_keys(const KernelContext& c, const SortShape& shape, const SortBuffers&
           "sorting keys");
   };
   size_t needed = 0;
-  sort(nullptr, needed);  // only says what it needs
+  sort(nullptr, needed);  // only asks for the size
   const auto booked = static_cast<size_t>(work_bytes(shape).value());
   if (needed > booked)
     fail(

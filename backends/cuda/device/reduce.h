@@ -1,5 +1,5 @@
-// Reductions over the lanes of a warp and over groups of threads: partners swap what they have, so that all of
-// them end with the same bits. Used by kernels of rows, of attention and of products.
+// Reductions over the lanes of a warp and over groups of threads. Partners exchange their values, so that all of them
+// end with the same bits.
 #pragma once
 
 #include <type_traits>
@@ -8,7 +8,7 @@
 
 namespace genesis::cuda {
 
-inline constexpr int kLanes = 32;  // of a warp
+inline constexpr int kLanes = 32;  // lanes of a warp
 
 #ifdef __CUDACC__
 
@@ -18,12 +18,12 @@ struct Add {
     return a + b;
   }
 };
-// Ignores NaN, which the exponentials carry on.
+// Ignores NaN: in softmax the exponentials propagate it.
 struct Max {
   __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
   __device__ double operator()(double a, double b) const { return fmax(a, b); }
 };
-// NaN wins, so that it reaches the result. Chips have one instruction for that, which compilers do not find.
+// NaN wins, so that it reaches the result. The chip has one instruction for this, which compilers do not generate.
 struct MaxOrNan {
   __device__ float operator()(float a, float b) const {
     float larger;
@@ -33,7 +33,8 @@ struct MaxOrNan {
   __device__ double operator()(double a, double b) const { return a > b || a != a ? a : b; }
 };
 
-// What a lane of the warp has, in another. Every lane of the warp calls these. A struct goes in words of four bytes.
+// Returns the value that another lane of the warp has. Every lane of the warp calls these functions. A struct is
+// exchanged in words of four bytes.
 template <class V, class Shuffle>
 __device__ __forceinline__ V shuffled(const V& v, const Shuffle& shuffle) {
   if constexpr (std::is_arithmetic_v<V>) {
@@ -47,18 +48,18 @@ __device__ __forceinline__ V shuffled(const V& v, const Shuffle& shuffle) {
     return other;
   }
 }
-// Of the lane whose number differs by `far`, a power of two.
+// Returns the value of the lane whose number differs in the bit `far`, a power of two.
 template <class V>
 __device__ __forceinline__ V from_partner(const V& v, int far) {
   return shuffled(v, [&](auto part) { return __shfl_xor_sync(~0u, part, far); });
 }
-// Of the lane `far` further on; of the last ones, their own.
+// Returns the value of the lane `far` further on; the last `far` lanes get their own.
 template <class V>
 __device__ __forceinline__ V from_above(const V& v, int far) {
   return shuffled(v, [&](auto part) { return __shfl_down_sync(~0u, part, far); });
 }
 
-// combine over the threads of a warp that share a group, the same bits in each.
+// Reduces over the threads of a warp that share a group; each gets the same bits.
 template <class W, class Combine>
 __device__ __forceinline__ W reduce_lanes(W v, int group, const Combine& combine) {
   if (group < kLanes) {
@@ -75,7 +76,7 @@ __device__ __forceinline__ W warp_sum(W v) {
   return reduce_lanes(v, kLanes, Add{});
 }
 
-// The sums of each v over the lanes of a warp that are a multiple of `apart` from each other, the farthest first.
+// Sums each v over the lanes of a warp whose distance is a multiple of `apart`, adding the farthest lanes first.
 template <class W, int M>
 __device__ __forceinline__ void sum_lanes_apart(W (&v)[M], int apart) {
 #pragma unroll
@@ -84,7 +85,7 @@ __device__ __forceinline__ void sum_lanes_apart(W (&v)[M], int apart) {
     for (int m = 0; m < M; ++m) v[m] += from_partner(v[m], step);
 }
 
-// The sums of each v over sets of kSet neighbouring lanes, the nearest first.
+// Sums each v over sets of kSet neighboring lanes, adding the nearest lanes first.
 template <int kSet, int M>
 __device__ __forceinline__ void sum_neighbours(float (&v)[M]) {
 #pragma unroll
@@ -93,8 +94,8 @@ __device__ __forceinline__ void sum_neighbours(float (&v)[M]) {
     for (int m = 0; m < M; ++m) v[m] += from_partner(v[m], far);
 }
 
-// Of N values in every lane, their sums over the warp: that of value i in the 32 / N lanes from i * 32 / N on. Partners at
-// distance kFar give each other half of what they have, as long as that is several.
+// Sums each of N values over the warp and returns to every lane one of the sums: lanes i * 32 / N to (i + 1) * 32 / N
+// - 1 get the sum of value i. Partners at distance kFar give each other half of their values while they have several.
 template <int N, int kFar = kLanes / 2>
 __device__ __forceinline__ float sum_by_lanes(const float (&values)[N]) {
   constexpr int kKept = N > 1 ? N / 2 : 1;
@@ -112,15 +113,16 @@ __device__ __forceinline__ float sum_by_lanes(const float (&values)[N]) {
     return kept[0];
 }
 
-// combine over the group's threads, the same bits in each. Every thread of the block calls it. kPlace: where
-// each call of a kernel has a place of its own, and is made once, none waits for what was there before.
+// Reduces over the group's threads; each gets the same bits. Every thread of the block calls it. Give each call of a
+// kernel that is executed only once its own kPlace >= 0: it then has its own shared memory and needs no barrier
+// against earlier calls.
 template <int kPlace = -1, class W, class Combine>
 __device__ W reduce_group(W v, int group, const Combine& combine) {
   v = reduce_lanes(v, group, combine);
   if (group <= kLanes) return v;
   __shared__ W of_warp[32];
   const int warps = group / kLanes;
-  if constexpr (kPlace < 0) __syncthreads();  // the last use is over
+  if constexpr (kPlace < 0) __syncthreads();  // until all threads have read the results of the last call
   if (threadIdx.x % kLanes == 0) of_warp[threadIdx.x / kLanes] = v;
   __syncthreads();
   v = of_warp[threadIdx.x & (warps - 1)];
@@ -130,7 +132,8 @@ __device__ W reduce_group(W v, int group, const Combine& combine) {
   return v;
 }
 
-// combine over what lane 0 of each of a block's warps has, in order; the same bits in every thread.
+// Reduces over the values of lane 0 of each of a block's warps, in the order of the warps; every thread gets the same
+// bits.
 template <int kMaxWarps, class V, class Combine>
 __device__ __forceinline__ V reduce_warps(const V& mine, int warps, const Combine& combine) {
   __shared__ V of_warp[kMaxWarps];
@@ -142,8 +145,8 @@ __device__ __forceinline__ V reduce_warps(const V& mine, int warps, const Combin
   return total;
 }
 
-// combine over a block of whole warps, where combine(a, b) and combine(b, a) may differ in the last bit, so that
-// partners may not both combine.
+// Reduces over a block of whole warps in a fixed order, for a `combine` with combine(a, b) and combine(b, a) that may
+// differ in the last bit: there, partners may not both combine.
 template <int kWarps, class V, class Combine>
 __device__ V reduce_in_order(V mine, const Combine& combine) {
 #pragma unroll
@@ -151,11 +154,12 @@ __device__ V reduce_in_order(V mine, const Combine& combine) {
   return reduce_warps<kWarps>(mine, kWarps, combine);
 }
 
-// The sum over a block of kThreads threads, a power of two, in its first thread: the upper half is added to the lower one.
+// Returns to the first thread the sum over a block of kThreads threads, a power of two: the upper half is repeatedly
+// added to the lower half.
 template <int kThreads, class W>
 __device__ W tree_sum(W v) {
   __shared__ W of_thread[kThreads];
-  __syncthreads();  // the first thread may still read the last sum's
+  __syncthreads();  // the first thread may still read the last call's sum
   of_thread[threadIdx.x] = v;
   for (int half = kThreads / 2; half > 0; half /= 2) {
     __syncthreads();
@@ -164,7 +168,8 @@ __device__ W tree_sum(W v) {
   return of_thread[0];
 }
 
-// combine over the threads (x, 0) to (x, kStripes - 1) of a block of kColumns x kStripes, in order; the same bits in each.
+// Reduces over the threads (x, 0) to (x, kStripes - 1) of a block of kColumns x kStripes, in order; each gets the
+// same bits.
 template <int kColumns, int kStripes, class W, class Combine>
 __device__ W reduce_column(W v, const Combine& combine) {
   __shared__ W of_stripe[kStripes][kColumns];
@@ -177,9 +182,9 @@ __device__ W reduce_column(W v, const Combine& combine) {
   return v;
 }
 
-// The sums of each v over the threads of a group, in all of them; a block has kMaxThreads at most. Every thread
-// of the group calls it, and no other: a block's groups need not keep step. `call` is the number of the call,
-// whose parity chooses the place in shared memory, so that one barrier is enough.
+// Sums each v over the threads of a group; all of them get the result. A block has at most kMaxThreads threads. Every
+// thread of the group calls it; other groups of the block need not call it at the same time. `call` is the number of
+// the call: its parity selects the buffer in shared memory, so that one barrier is enough.
 template <int kMaxThreads, int M>
 __device__ void sum_group(float (&v)[M], int group, int call) {
   if (group < kLanes) {
@@ -197,7 +202,7 @@ __device__ void sum_group(float (&v)[M], int group, int call) {
   for (int m = 0; m < M; ++m)
     if (lane == 0) of_warp[call & 1][m][warp] = v[m];
   wait_for_threads(1 + first, group);
-  if (warps == 2) {  // most rows: neither lanes nor loops
+  if (warps == 2) {  // most rows: needs neither shuffles nor loops
 #pragma unroll
     for (int m = 0; m < M; ++m) v[m] = of_warp[call & 1][m][first] + of_warp[call & 1][m][first + 1];
     return;

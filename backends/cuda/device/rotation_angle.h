@@ -1,5 +1,5 @@
-// The sine and cosine of an angle in double precision, as rope needs them: reduced exactly, so that positions
-// of a million rotate as exactly as small ones. Used by kernels/nn/rope.cu and kernels/nn/one_start.
+// The sine and cosine of an angle in double precision, as rope needs them. The angle is reduced in double precision,
+// so that positions around a million are rotated as exactly as small ones.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// swiglu and its gradient of one element, for every kernel that makes them, so that all give the same bits.
-// 16-bit types take the chip's own power and reciprocal, whose errors are far below their last bit.
+// swiglu of one element and its gradient, shared by all kernels that compute them, so that all give the same bits.
+// The 16-bit types use the chip's approximate power and reciprocal, whose errors are far below the types' last bit.
 #pragma once
 
 #include "backends/cuda/device/exponential.h"
@@ -18,13 +18,13 @@ __device__ __forceinline__ wide_t<T> sigmoid(wide_t<T> x) {
   }
 }
 
-// Of a gate and an up of type T, before it is rounded to T.
+// Returns swiglu of a gate and an up value of type T, not yet rounded to T.
 template <class T>
 __device__ __forceinline__ wide_t<T> gated(wide_t<T> gate, wide_t<T> up) {
   return gate * sigmoid<T>(gate) * up;
 }
 
-// By gate and up for dy, and the output once more; before they are rounded.
+// The gradients of swiglu with respect to gate and up, and its output; not yet rounded to T.
 template <class T>
 struct GatedGradient {
   wide_t<T> dgate, dup, y;

@@ -1,4 +1,4 @@
-// Running sums over a warp and over a block. Used by kernels that place or choose elements.
+// Running sums over a warp and over a block, for kernels that place or select elements.
 #pragma once
 
 #include "backends/cuda/runtime/launch.h"
@@ -7,7 +7,7 @@ namespace genesis::cuda {
 
 #ifdef __CUDACC__
 
-// The sum over this lane and those before it.
+// Returns the sum over this lane and the lanes before it.
 template <class T>
 __device__ __forceinline__ T warp_running_sum(T x) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -20,17 +20,17 @@ __device__ __forceinline__ T warp_running_sum(T x) {
 
 template <class T>
 struct BlockScan {
-  T before, total;  // over the threads before this one; over all
+  T before, total;  // over the threads before this one; over all threads
 };
 
-// All threads of a block of whole warps take part; x is an integer.
+// All threads of a block of whole warps call it; x is an integer.
 template <class T>
 __device__ __forceinline__ BlockScan<T> block_scan(T x) {
   __shared__ T warp_sums[32];
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int warps = static_cast<int>(blockDim.x) / 32;
   const T running = warp_running_sum(x);
-  __syncthreads();  // of the call before, everyone has read warp_sums
+  __syncthreads();  // until every thread has read warp_sums of the call before
   if (lane == 31) warp_sums[warp] = running;
   __syncthreads();
   T before = 0, total = 0;

@@ -1,12 +1,12 @@
-// Vectors that go with the rows of a matrix (weight, bias) and may have a dtype of their own: read as what
-// the arithmetic is done in. Used by kernels/*.cu.
+// Vectors that go with the rows of a matrix (weight, bias) and may have a dtype of their own; they are read as the
+// arithmetic type W.
 #pragma once
 
 #include "backends/cuda/device/packs.h"
 
 namespace genesis::cuda {
 
-// Null data: every element is the `absent` of at().
+// If data is null, every element is the `absent` of at().
 struct WideVector {
   const void* data = nullptr;
   DType dtype = DType::f32;
@@ -27,8 +27,8 @@ struct WideVector {
     }
   }
 
-  // Elements [pack * N, pack * N + N). Every kernel of rows has this once for each pack that it unrolls, so both
-  // types of 16 bits share their load.
+  // Reads elements [pack * N, pack * N + N). Row kernels inline this once for each pack that they unroll, so both
+  // 16-bit types share one load to keep the code small.
   template <class W, int N>
   __device__ void at(int64_t pack, W absent, W (&to)[N]) const {
     if (!data) {
@@ -46,7 +46,7 @@ struct WideVector {
         to[j] = is_half ? __half2float(__ushort_as_half(values.at[j]))
                         : __uint_as_float(static_cast<unsigned>(values.at[j]) << 16);
     }
-    // The compiler would make what follows anew for each of these branches.
+    // Keeps the compiler from duplicating the following code for each of these branches.
 #pragma unroll
     for (int j = 0; j < N; ++j) {
       if constexpr (sizeof(W) == 4)

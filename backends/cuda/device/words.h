@@ -1,5 +1,5 @@
-// Sixteen bytes of elements as memory has them. Elements of two bytes stay two to a register until they are
-// used, where packs of them (packs.h) take one each: for kernels that hold long parts of rows.
+// Sixteen bytes of elements as they are in memory. Two 16-bit elements share a register until they are used, where a
+// Pack (packs.h) takes a register for each: this suits kernels that keep long slices of rows in registers.
 #pragma once
 
 #include "backends/cuda/device/packs.h"
@@ -10,7 +10,7 @@ namespace genesis::cuda {
 
 using Words = uint4;
 
-// Those at an address of shared memory.
+// Reads the 16 bytes at an address of shared memory.
 __device__ __forceinline__ Words read_pack(uint32_t address) {
   Words words;
   asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -27,7 +27,7 @@ __device__ __forceinline__ void set_word(Words& words, int i, uint32_t word) {
   (i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w) = word;
 }
 
-// Two elements of 16 bits in a word: the first in its lower half.
+// Two 16-bit elements in a word: the first one is in the lower half.
 template <class T>
 __device__ __forceinline__ float low_of(uint32_t word) {
   if constexpr (std::is_same_v<T, __nv_bfloat16>)
@@ -42,7 +42,7 @@ __device__ __forceinline__ float high_of(uint32_t word) {
   else
     return __half2float(__ushort_as_half(static_cast<unsigned short>(word >> 16)));
 }
-// Rounds each to nearest, ties to even.
+// Rounds each value to nearest, ties to even.
 template <class T>
 __device__ __forceinline__ uint32_t pair_of(float low, float high) {
   if constexpr (std::is_same_v<T, __nv_bfloat16>) {
@@ -54,7 +54,7 @@ __device__ __forceinline__ uint32_t pair_of(float low, float high) {
   }
 }
 
-// The element's place in words must be known when compiling: loops over i are unrolled.
+// Returns element i. `i` must be a constant at compile time: unroll the loops over it.
 template <class T>
 __device__ __forceinline__ float element_of(const Words& words, int i) {
   if constexpr (std::is_same_v<T, float>) return __uint_as_float(word_of(words, i));
@@ -84,7 +84,7 @@ __device__ __forceinline__ Pack<T, static_cast<int>(16 / sizeof(T))> pack_of(con
   return pack;
 }
 
-// -inf in all places.
+// Returns words with all elements -inf.
 template <class T>
 __device__ __forceinline__ Words lowest_words() {
   constexpr uint32_t kLowest = std::is_same_v<T, float>    ? 0xff800000u
@@ -93,7 +93,7 @@ __device__ __forceinline__ Words lowest_words() {
   return {kLowest, kLowest, kLowest, kLowest};
 }
 
-// Rounds each to nearest, ties to even.
+// Rounds each value to nearest, ties to even.
 template <class T, int N>
 __device__ __forceinline__ Words words_of(const float (&from)[N]) {
   static_assert(N * sizeof(T) == sizeof(Words));

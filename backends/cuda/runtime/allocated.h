@@ -1,4 +1,4 @@
-// What this process holds of a GPU's memory. Counted by runtime.cpp's allocate(), shown by the tools.
+// GPU memory that this process holds, counted by runtime.cpp's device_memory() and shown by the tools.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,5 @@
-// Where what is costly to make is kept between processes: tuned products, compiled kernels. Used by the
-// autotuner and the NVRTC cache. Whatever lies there may vanish or be corrupt at any time: it is only ever a
-// shortcut.
+// The folder for results that are expensive to make and kept between processes: tuned products and compiled kernels.
+// Its files may vanish or be corrupt at any time: it is only a cache.
 #pragma once
 
 #include <unistd.h>
@@ -16,8 +15,8 @@
 
 namespace genesis::cuda {
 
-// $XDG_CACHE_HOME/genesis, or ~/.cache/genesis; made if it is not there. Empty when there is no such place,
-// and then nothing is kept. One that cannot be written is told of once.
+// Returns $XDG_CACHE_HOME/genesis or ~/.cache/genesis, and creates it if necessary. Returns nothing if neither
+// variable is set or the folder cannot be created; then nothing is kept. Warns once if the folder cannot be written.
 inline std::optional<std::filesystem::path> cache_folder() {
   const char *base = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
   std::filesystem::path folder;
@@ -39,7 +38,7 @@ inline std::optional<std::filesystem::path> cache_folder() {
           folder.string(), error.message());
     });
   }
-  // What lies in a folder that cannot be written can be read still.
+  // A folder that cannot be written can still be read.
   if (!std::filesystem::is_directory(folder, error)) return std::nullopt;
   return folder;
 }

@@ -1,5 +1,5 @@
-// Which chips this machine has, for rows of tables that serve some alone. A plan may be made without a GPU, or for one of several
-// unlike ones: then a row hands its nodes on where it runs.
+// Tells which chips this machine has, for rows of kernel tables that serve only some chips. A plan may be made
+// without a GPU, or on a machine with several different ones: there the row is kept, and declines at run time.
 #pragma once
 
 #include <optional>
@@ -7,12 +7,13 @@
 
 namespace genesis::cuda {
 
-// Why no GPU of this machine has a compute capability that begins with `first` to `last`; empty where one has, and where there
-// is no GPU to ask. `which` says it in words: "Hopper chips, of compute capability 9". Asks the driver alone: no device is
-// opened for it.
+// Returns why no GPU of this machine has a major compute capability from `first` to `last`; empty if one has, or if
+// there is no GPU to ask. `which` names the chips: "Hopper chips, of compute capability 9". Only asks the driver and
+// opens no device.
 std::optional<std::string> why_no_chip_here(int first, int last, const std::string& which);
 
-// KernelImpl::why_not_here of rows whose kernels copy into shared memory by themselves and start early (PDL).
+// KernelImpl::why_not_here of rows whose kernels need bulk copies into shared memory and programmatic dependent
+// launch (PDL).
 std::optional<std::string> why_no_early_starts_here();
 
 }  // namespace genesis::cuda

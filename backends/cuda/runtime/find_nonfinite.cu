@@ -1,4 +1,4 @@
-// A number is not finite when all bits of its exponent are set.
+// A number is not finite if all bits of its exponent are set.
 #include "backends/cuda/runtime/find_nonfinite.h"
 
 #include "backends/cuda/runtime/launch.h"
@@ -13,7 +13,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < n; i += stride) {
     if ((x[i] & exponent) != exponent) continue;
     atomicMin(first, static_cast<unsigned long long>(i));
-    return;  // what this thread meets later comes later
+    return;  // later elements of this thread have greater indices
   }
 }
 

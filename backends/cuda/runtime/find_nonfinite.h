@@ -1,5 +1,4 @@
-// Looks for NaN and infinities where a tensor lies: only the answer leaves the device. Used by the CUDA
-// runner when it is asked which node made a value that is not finite.
+// Searches a tensor for NaN and infinities on the device; only the index leaves the device.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +9,7 @@ namespace genesis::cuda {
 
 inline constexpr uint64_t kAllFinite = ~uint64_t{0};
 
-// *first, in device memory, becomes the index of the first element that is not finite, or kAllFinite.
+// Sets *first, in device memory, to the index of the first element that is not finite, or to kAllFinite.
 void find_nonfinite(cudaStream_t stream, const TensorView& view, uint64_t* first);
 
 }  // namespace genesis::cuda

@@ -19,7 +19,7 @@ std::optional<std::string> read_kept(const std::filesystem::path& path) {
   std::string text;
   try {
     text = read_whole_file(path);
-  } catch (const Error&) {  // then it is made again
+  } catch (const Error&) {  // then the caller makes it again
     return std::nullopt;
   }
   constexpr size_t kDigits = 32;

@@ -1,6 +1,5 @@
-// What was costly to make, kept in a file of the cache folder: a hash of the bytes, then the bytes. A file
-// that does not fit its hash is as good as none. Used for compiled kernels (nvrtc.cpp) and cuDNN's plans
-// (cudnn_graph.cpp).
+// Files in the cache folder for bytes that are expensive to make, such as compiled kernels and cuDNN's plans. A file
+// has a hash of the bytes, then the bytes. A file that does not match its hash is treated as missing.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +9,7 @@
 namespace genesis::cuda {
 
 std::optional<std::string> read_kept(const std::filesystem::path& path);
-// A disk that refuses costs time at the next start, nothing else.
+// Writes the file. An error is ignored: it only costs time at the next start.
 void keep(const std::filesystem::path& path, const std::string& bytes);
 
 std::string hash_text(const std::string& text);  // 32 letters and digits

@@ -1,5 +1,5 @@
-// How a kernel file starts its kernels: the stream, and where a kernel reports data it cannot use. Included
-// by backends/cuda/kernels/* (.cu and .cpp).
+// Launches kernels on the step's stream, and lets them report data that they cannot use. Every kernel file includes
+// this.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,16 +10,17 @@
 
 namespace genesis::cuda {
 
-// In the host's pinned memory, one per plan; the runner looks at it when a run is done. Steps run in order,
-// so the first report is the first step's.
+// A fault that a kernel reports, in the host's pinned memory, one per plan; the runner reads it at the end of a run.
+// Steps run in order, so the first report comes from the first step that failed.
 struct DeviceFault {
-  // 1: an index out of range; 2: an integer divided by zero; 3: a logit that is NaN; 4: a key_start that falls along its row
+  // 1: an index out of range; 2: an integer divided by zero; 3: a logit that is NaN; 4: a key_start that decreases
+  // along its row
   int32_t set = 0;
   int32_t step = 0;
   int64_t value = 0, limit = 0;  // value is outside [0, limit)
 };
 
-// Passed to kernels that read indices.
+// Passed to kernels that can fail because of their data, to report a fault.
 struct FaultReport {
   DeviceFault* fault = nullptr;
   int32_t step = 0;
@@ -44,24 +45,25 @@ struct Launch {
   cudaStream_t stream = nullptr;
   FaultReport fault;
   int multiprocessors = 1;
-  bool can_use_pdl = false;    // what code_has_pdl() says
-  bool early = false;          // start_with_pdl() may start kernels before those ahead of them have ended
-  bool shares_memory = false;  // start_with_pdl(): give the multiprocessors' first cache to shared memory
-  uint64_t independent = 0;    // bit i: nothing that this run has started may still write input i
+  bool can_use_pdl = false;    // the value of code_has_pdl()
+  bool early = false;          // start_with_pdl() may start kernels before the kernels ahead of them have ended
+  bool shares_memory = false;  // start_with_pdl() configures the L1 cache as shared memory
+  uint64_t independent = 0;    // bit i: no kernel that this run has started may still write input i
 };
 
 inline const Launch& launch_of(const KernelContext& c) { return *static_cast<const Launch*>(c.launch); }
 
-// Whether a kernel may read input i before pdl_wait().
+// Returns whether a kernel may read input i before pdl_wait().
 inline bool is_independent(const KernelContext& c, int i) {
   return i < 64 && (launch_of(c).independent >> i & 1);
 }
 
-// Whether the machine code of this build that the current device runs contains the wait below. Where it does
-// not (PTX of an older architecture), no kernel may start early.
+// Returns whether the machine code that the current device runs contains the wait of pdl_wait(). If not (PTX of an
+// older architecture), no kernel may start early.
 bool code_has_pdl();
 
-// How a kernel is told to start while those ahead of it still run, which hides what starting costs.
+// Launch attributes by which a kernel starts while the kernels ahead still run (programmatic dependent launch), which
+// hides its launch latency.
 struct PdlLaunch {
   cudaLaunchConfig_t config{};
   cudaLaunchAttribute attributes[2];
@@ -76,21 +78,21 @@ struct PdlLaunch {
     config.numAttrs = !launch.early ? 0 : launch.shares_memory ? 2 : 1;
     attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[0].val.programmaticStreamSerializationAllowed = 1;
-    // Kernels that want different shares of the first cache cannot meet on one multiprocessor. Those that
-    // stream through it need it: their outstanding loads occupy its lines.
+    // Kernels with different carve-outs of the L1 cache cannot run on one multiprocessor at the same time. Kernels
+    // that stream through the L1 cache need it: their outstanding loads occupy its lines.
     attributes[1].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
     attributes[1].val.sharedMemCarveout = 100;
   }
 };
 
-// How a step starts another kernel behind one of its own, which is then all that it waits for.
+// Returns the launch for a second kernel of a step, which only waits for the step's own first kernel.
 inline Launch behind_own_kernel(const KernelContext& c) {
   Launch launch = launch_of(c);
   launch.early = launch.can_use_pdl;
   return launch;
 }
 
-// Shared memory that a block may have on the current device.
+// Returns the bytes of shared memory that a block may have on the current device.
 inline int shared_bytes_limit() {
   int device = 0, bytes = 48 << 10;
   if (cudaGetDevice(&device) == cudaSuccess)
@@ -104,7 +106,7 @@ inline int64_t blocks_for(int64_t items, int64_t per_block) { return (items + pe
 
 inline constexpr int kThreads = 256;
 
-// kernel<<<blocks, threads, shared>>>(arguments...) on the step's stream; nothing when there are no blocks.
+// Launches kernel<<<blocks, threads, shared>>>(arguments...) on the step's stream; does nothing if `blocks` is 0.
 template <class... Parameters, class... Arguments>
 void start(const KernelContext& c, void (*kernel)(Parameters...), int64_t blocks, int threads, size_t shared,
            Arguments... arguments) {
@@ -113,33 +115,33 @@ void start(const KernelContext& c, void (*kernel)(Parameters...), int64_t blocks
       static_cast<Parameters>(arguments)...);
 }
 
-// What a kernel started by start_with_pdl() calls in every thread before it reads anything that is not independent
-// and before it writes anything: memory is reused, and the kernels ahead may still read it. A block that
-// touches nothing may end without it, but some block must wait: that a kernel has ended must mean that all
-// kernels ahead of it have, because the next one waits for this one alone. Does nothing in a kernel started
-// otherwise.
+// Waits until the kernels ahead have ended. Every thread of a kernel launched by start_with_pdl() calls it before it
+// reads anything that is not independent and before it writes anything: memory is reused, and the kernels ahead may
+// still read it. A block that accesses nothing may end without it, but some block must wait: the next kernel waits
+// for this one only, so the end of this kernel must imply that all kernels ahead have ended. Does nothing in a kernel
+// launched otherwise.
 __device__ __forceinline__ void pdl_wait() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-// Lets the kernel behind this one start once all blocks have called it or ended. Early is good: what starts
-// waits in pdl_wait(), and what it asks of memory until then is on its way.
+// Lets the next kernel start once all blocks of this one have called this or ended. Call it early: the next kernel
+// waits in pdl_wait(), and its independent loads are in flight until then.
 __device__ __forceinline__ void pdl_launch_dependents() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
-// As start(), of a kernel that calls pdl_wait().
+// Like start(), for a kernel that calls pdl_wait().
 template <class... Parameters, class... Arguments>
 void start_with_pdl(const Launch& launch, void (*kernel)(Parameters...), dim3 blocks, dim3 threads,
                     size_t shared, Arguments... arguments) {
   if (blocks.x == 0) return;
   const PdlLaunch early(launch, blocks, threads, shared);
   cudaLaunchKernelEx(&early.config, kernel,
-                     static_cast<Parameters>(arguments)...);  // the runner asks for errors
+                     static_cast<Parameters>(arguments)...);  // the runner checks for errors
 }
 template <class... Parameters, class... Arguments>
 void start_with_pdl(const KernelContext& c, void (*kernel)(Parameters...), int64_t blocks, int threads,
@@ -149,7 +151,7 @@ void start_with_pdl(const KernelContext& c, void (*kernel)(Parameters...), int64
                    shared, arguments...);
 }
 
-// Where a kernel that reads nothing ahead begins.
+// Begins a kernel that has no independent input to read early.
 __device__ __forceinline__ void begin_in_order() {
   pdl_launch_dependents();
   pdl_wait();
@@ -161,7 +163,7 @@ __global__ void for_each_kernel(int64_t n, Body body) {
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += stride) body(i);
 }
 
-// body(i) for i in [0, n), one thread each, in no order. `body` is a __device__ lambda.
+// Runs body(i) for i in [0, n), one thread each, in no order. `body` is a __device__ lambda.
 template <class Body>
 void for_each(const KernelContext& c, int64_t n, const Body& body) {
   const int64_t most = static_cast<int64_t>(launch_of(c).multiprocessors) * 32;

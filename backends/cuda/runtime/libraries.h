@@ -1,5 +1,5 @@
-// cuBLASLt, cuDNN, NVRTC and the driver's own library, opened at run time: the tools start on machines that
-// have none of them. Function types come from the libraries' headers, at compile time only.
+// Opens cuBLASLt, cuDNN, NVRTC and the driver's library at run time, so that the tools start on machines that have
+// none of them. Function types come from the libraries' headers, at compile time only.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@ namespace genesis::cuda {
 
 class Library {
  public:
-  // Tries the names in order, by the system's search path and then in /usr/local/cuda. Opens at first use.
+  // Tries the names in order, by the system's search path and then in /usr/local/cuda. Opens the library at its first
+  // use.
   Library(std::string what, std::vector<std::string> names)
       : what_(std::move(what)), names_(std::move(names)) {}
 

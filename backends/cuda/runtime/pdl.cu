@@ -1,4 +1,4 @@
-// What the machine code that this device runs was made for. Used by executor/cuda/cuda_runner.cpp.
+// Tells for which architecture the machine code that this device runs was compiled.
 #include "backends/cuda/runtime/launch.h"
 
 namespace genesis::cuda {
@@ -8,7 +8,7 @@ __global__ void any_kernel() {}
 
 }  // namespace
 
-// Kernels of one build are all made for the same architectures.
+// All kernels of a build are compiled for the same architectures.
 bool code_has_pdl() {
   cudaFuncAttributes attributes{};
   if (cudaFuncGetAttributes(&attributes, any_kernel) == cudaSuccess) return attributes.ptxVersion >= 90;

@@ -72,7 +72,7 @@ void remember_loss(const std::string& what) {
 
 void check(cudaError_t status, const char* doing) {
   if (status == cudaSuccess) return;
-  cudaGetLastError();  // what can be cleared is cleared: the next call starts clean
+  cudaGetLastError();  // clears the error if it can be cleared, so that the next call starts clean
   fail("CUDA failed while {}: {} ({}){}", doing, cudaGetErrorString(status), cudaGetErrorName(status),
        after_loss());
 }
@@ -137,7 +137,7 @@ Allocated allocated(int device) {
 
 namespace {
 
-// Null where memory is short.
+// Returns null if the device has too little memory.
 std::shared_ptr<std::byte> device_memory(int device, int64_t bytes) {
   check(cudaSetDevice(device), "choosing a device");
   void* memory = nullptr;
@@ -181,7 +181,7 @@ std::shared_ptr<std::byte> allocate_pinned(int64_t bytes) {
 
 namespace {
 
-// The pieces of a block of host memory that are pinned.
+// The chunks of a block of host memory that are pinned.
 struct PinnedPieces {
   std::vector<std::byte*> begins;
   ~PinnedPieces() {
@@ -238,7 +238,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 std::mutex waits_mutex;
 std::multiset<Clock::time_point>& waits_begun =
-    *new std::multiset<Clock::time_point>;  // those that go on; never destroyed
+    *new std::multiset<Clock::time_point>;  // waits in progress; never destroyed
 
 template <class Synchronize>
 cudaError_t waited(Synchronize&& synchronize) {

@@ -1,5 +1,4 @@
-// The CUDA runtime as the rest of the house uses it: every call checked, every resource owned. Used by
-// executor/cuda/cuda_*; kernels see only launch.h.
+// The CUDA runtime with every call checked and every resource owned.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,12 +10,12 @@
 
 namespace genesis::cuda {
 
-// Throws Error with CUDA's name of what went wrong and what was being done.
+// Throws Error with CUDA's name of the error and with `doing`.
 void check(cudaError_t status, const char* doing);
 
-// Whether a kernel has failed: whatever the process asks of the GPU from then on, fails.
+// Returns whether an earlier failure has made the GPU unusable for this process: every later call fails.
 bool is_lost();
-// What failed; later errors repeat it.
+// Stores the message of the run that failed; later errors repeat it.
 void remember_loss(const std::string& what);
 
 struct Chip {
@@ -26,24 +25,25 @@ struct Chip {
   int64_t memory_bytes = 0, l2_bytes = 0;
 };
 
-// Throws Error when there is no driver, no such device, or a chip older than 8.0 (Ampere).
+// Throws Error if there is no driver or no such device, or if the chip is older than 8.0 (Ampere).
 Chip open_chip(int device);
-// Of this thread.
+// The device of this thread.
 int current_device();
-// Of the device current in this thread.
+// The chip of this thread's current device.
 const Chip& current_chip();
 int64_t free_memory_bytes();
 
-// Zeroed; throws Error that says how many bytes were asked for and how many are free.
+// Allocates zeroed device memory; throws Error with the bytes asked for and the bytes free.
 std::shared_ptr<std::byte> allocate(int device, int64_t bytes);
-// Not zeroed; null where memory is short.
+// Allocates device memory without zeroing it; returns null if the device has too little.
 std::shared_ptr<std::byte> try_allocate(int device, int64_t bytes);
-// Host memory that the device copies from and to by itself.
+// Allocates pinned host memory, which the device copies from and to asynchronously.
 std::shared_ptr<std::byte> allocate_pinned(int64_t bytes);
 
-// Memory of the host that is there already made such, as long as the result lives; null where the system does not
-// allow that much. In pieces from its beginning, which no copy may go beyond: pinning holds up whatever else the
-// process asks of the GPU, so gigabytes are pinned a piece at a time beside runs.
+// Pins existing host memory until the result is destroyed; returns null if the system does not allow that much. The
+// memory is pinned in chunks of kPinnedPieceBytes from its beginning, and no copy may cross a chunk's border. Pinning
+// blocks everything else that the process asks of the GPU, so gigabytes are pinned a chunk at a time while runs go
+// on.
 inline constexpr int64_t kPinnedPieceBytes = 256 << 20;
 std::shared_ptr<const void> try_pin(std::byte* memory, int64_t bytes);
 
@@ -51,7 +51,7 @@ struct DestroyStream {
   void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
 };
 using Stream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, DestroyStream>;
-// Blocks of kernels on a stream that comes first take the multiprocessors that become free, also in a captured graph.
+// Thread blocks on a stream with priority kFirst get free multiprocessors first, also in a captured graph.
 enum class StreamPriority { kUsual, kFirst };
 Stream make_stream(StreamPriority priority = StreamPriority::kUsual);
 
@@ -65,22 +65,22 @@ struct DestroyGraph {
   void operator()(cudaGraphExec_t graph) const { cudaGraphExecDestroy(graph); }
 };
 using GraphExec = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, DestroyGraph>;
-GraphExec make_graph(cudaGraph_t captured);  // which it destroys
+GraphExec make_graph(cudaGraph_t captured);  // destroys `captured`
 
-// Until the device has done what was started: the only ways in which the host waits for it.
+// Wait until the device has done the work issued so far: no other function makes the host wait for the device.
 void wait_for(cudaStream_t stream, const char* doing);
 void wait_for(cudaEvent_t event, const char* doing);
-bool try_wait_for(cudaStream_t stream);  // false: what was started failed
+bool try_wait_for(cudaStream_t stream);  // false if that work failed
 bool try_wait_for(cudaEvent_t event);
-// How long the longest of the waits that go on now has lasted; 0: nobody waits. Whoever watches over ranks asks.
+// Returns how long the longest wait in progress has lasted, or 0 if no thread waits. The watchdog of ranks polls it.
 double seconds_waited();
 void launch(cudaGraphExec_t graph, cudaStream_t stream);
 
-// What everything above was asked for, by all threads of the process: a run in its steady state makes nothing
-// and waits once.
+// Counts calls of the functions above by all threads of the process: a run in its steady state makes no resources and
+// waits once.
 struct Counters {
   int64_t made = 0;   // device and pinned memory, streams, events, graphs
-  int64_t waits = 0;  // of the host for the device
+  int64_t waits = 0;  // times the host waited for the device
   int64_t graphs_launched = 0;
 };
 Counters counters();
