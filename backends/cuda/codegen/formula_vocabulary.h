@@ -1,11 +1,10 @@
-// The words of schema/ops/elementwise/formulas.h on a GPU, and what kernels made at run time share: element types, lanes,
-// packs, reductions of rows. This is text that NVRTC gets in front of every generated kernel
-// (backends/cuda/codegen/fused_source.cpp, reduce_source.cpp, scan_source.cpp), so it includes nothing and needs
-// nothing but the compiler.
+// The device vocabulary of schema/ops/elementwise/formulas.h, and what all generated kernels share: element types and
+// arithmetic types. NVRTC gets this text in front of every generated kernel (fused_source.cpp, reduce_source.cpp,
+// scan_source.cpp), so it includes nothing and needs nothing but the compiler.
 //
-// An element is computed in one of four lanes, as on the CPU: float (f16 and bf16 too), double, Integer
-// (every integer type) and bool. `Rough` is a float whose result will be rounded to f16 or bf16: it divides
-// and exponentiates by the chip's own approximations, which are good to 14 bits and more.
+// An element is computed in one of four lane types, as on the CPU: float (f16 and bf16 too), double, Integer (every
+// integer type) and bool. `Rough` is a float whose result will be rounded to f16 or bf16: it divides and
+// exponentiates by the chip's approximations, which are exact to at least 14 bits.
 
 namespace genesis_device {
 
@@ -52,7 +51,7 @@ inline float fmod(float a, float b) { return fmodf(a, b); }
 inline float copysign(float a, float b) { return copysignf(a, b); }
 
 #ifdef __CUDA_ARCH__
-// The chip's approximations of 2^x and 1 / x; results below 2^-126 are 0.
+// The chip's approximations of 2^x and 1 / x; results below 2^-126 become 0.
 inline float power_of_two(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -63,12 +62,13 @@ inline float inverse(float x) {
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-#else  // as text for a host's compiler, in tests
+#else  // for the tests, which compile this text for the host
 inline float power_of_two(float x) { return exp2f(x); }
 inline float inverse(float x) { return 1.0f / x; }
 #endif
 
-// x log2(e) in two parts: what rounding the product lost joins as a factor near 1.
+// Computes exp(x) for x <= 0. x log2(e) is taken in two terms: the rounding error of the product is multiplied back
+// in as a factor near 1.
 inline float exp_nonpositive(float x) {
   const float t = x * 1.44269504f;
   const float lost = fmaf(x, 1.92596303e-8f, fmaf(x, 1.44269504f, -t));
@@ -83,8 +83,9 @@ inline float polynomial(float x, float c0, C... rest) {
   return fmaf(polynomial(x, rest...), x, c0);
 }
 
-// The chance that a normal variable exceeds a in [0, 40]: exp(-a^2 / 2) P(u), u = (a - 3) / (a + 3), with the
-// polynomial of backends/cpu/simd/simd_math.h. The exponent is taken in two parts as above: a^2 = aa + lost.
+// Returns the probability that a standard normal variable exceeds a in [0, 40]: exp(-a^2 / 2) P(u) with
+// u = (a - 3) / (a + 3) and the polynomial of backends/cpu/simd/simd_math.h. The exponent is taken in two terms as above:
+// a^2 = aa + lost.
 inline float normal_tail(float a) {
   const float u = fmaf(inverse(a + 3.0f), -6.0f, 1.0f);
   const float p =
@@ -126,7 +127,7 @@ inline double copysign(double a, double b) { return ::copysign(a, b); }
 inline double exp_nonpositive(double x) { return ::exp(x); }
 inline double normal_tail(double x) { return 0.5 * ::erfc(x * 0.70710678118654752440); }
 
-// --- Rough: what is cheaper than float's, and float's for the rest
+// --- Rough: cheaper functions where there are any; for the rest, float's functions
 
 inline Rough operator+(Rough a, Rough b) { return Rough(a.v + b.v); }
 inline Rough operator-(Rough a, Rough b) { return Rough(a.v - b.v); }
@@ -149,7 +150,7 @@ inline Rough operator/(Rough a, Rough b) {  // to 2 units in the last place, ove
 inline Rough operator/(Rough a, Rough b) { return Rough(a.v / b.v); }
 #endif
 inline Rough exp_nonpositive(Rough x) { return Rough(power_of_two(x.v * 1.44269504f)); }
-// As for float, with a polynomial that is good to 4e-5.
+// The same as for float, with a polynomial whose error is below 4e-5.
 inline Rough normal_tail(Rough x) {
   const float p = polynomial(fmaf(inverse(x.v + 3.0f), -6.0f, 1.0f), 0.12150908f, -0.206410105f, 0.123391116f,
                              -0.0462293066f, 0.00536564394f, 0.00288357373f);
@@ -179,7 +180,7 @@ inline Rough atan2(Rough a, Rough b) { return Rough(atan2(a.v, b.v)); }
 inline Rough fmod(Rough a, Rough b) { return Rough(fmod(a.v, b.v)); }
 inline Rough copysign(Rough a, Rough b) { return Rough(copysign(a.v, b.v)); }
 
-// --- truth values, and what every lane has
+// --- truth values, and functions for every lane type
 
 template <class T>
 inline bool logical_not(T x) {

@@ -1,9 +1,10 @@
-// What generated kernels are made of besides formulas: elements in memory and in lanes, packs of 16 bytes,
-// reductions of rows, and the report of bad data. Text for NVRTC, after formula_vocabulary.h and formulas.h.
+// Building blocks of generated kernels besides formulas: conversions between memory types and lane types, packs of 16
+// bytes, reductions of rows, and the report of bad data. This is text for NVRTC, after formula_vocabulary.h and
+// formulas.h.
 
 namespace genesis_device {
 
-// --- from memory to lanes and back
+// --- conversions from memory types to lane types and back
 
 inline float lane(float x) { return x; }
 inline double lane(double x) { return x; }
@@ -69,7 +70,7 @@ inline To to(From x) {
   return Convert<To>::from(x);
 }
 
-// What an integer type can hold of x.
+// Truncates x to the integer type Narrow.
 template <class Narrow>
 inline Integer cut(Integer x) {
   return Integer(int64(static_cast<Narrow>(x.v)));
@@ -100,7 +101,7 @@ struct Access<1> {
   using type = unsigned char;
 };
 
-// N elements read or written in one access of up to 16 bytes.
+// N elements, read or written in one access of up to 16 bytes.
 template <class T, int N>
 union Pack {
   typename Access<sizeof(T) * N>::type bits;
@@ -112,7 +113,7 @@ inline void fetch(Pack<T, N>& pack, const T* from) {
   pack.bits = *reinterpret_cast<const typename Access<sizeof(T) * N>::type*>(from);
 }
 
-// Rounds to nearest, ties to even.
+// Rounds each value to nearest, ties to even.
 template <class T>
 struct Rounder {
   template <class Lane, int N>
@@ -139,7 +140,7 @@ inline unsigned pair_of(f16, float low, float high) {
   return both;
 }
 #endif
-// Two at a time, as the chip converts them.
+// Rounds two values at a time, as the chip's instruction does.
 template <class T>
 struct HalfRounder {
   template <int N>
@@ -165,7 +166,7 @@ inline void put(T* where_to, const Lane (&x)[N]) {
   *reinterpret_cast<typename Access<sizeof(T) * N>::type*>(where_to) = pack.bits;
 }
 
-// --- reductions of rows: `a` joins what has been reduced so far; NaN wins where it is compared
+// --- reductions of rows: join(a, so_far) combines an element with the result so far; in Max and Min NaN wins
 
 template <class T>
 struct Limits;
@@ -213,14 +214,15 @@ inline Integer from_lane(Integer x, int offset) {
 }
 inline bool from_lane(bool x, int offset) { return __shfl_xor_sync(0xffffffffu, int(x), offset) != 0; }
 
-// Over groups of kLanes lanes; all of them get the result, and the same bits.
+// Reduces over groups of kLanes lanes; all of them get the same bits.
 template <class Op, int kLanes, class T>
 inline T reduce_lanes(T x) {
 #pragma unroll
   for (int offset = kLanes / 2; offset > 0; offset /= 2) x = Op::join(from_lane(x, offset), x);
   return x;
 }
-// Over the kThreads threads that share a row. `partial` has a place for each warp, and this one use.
+// Reduces over the kThreads threads that share a row. `partial` has an element for each warp; each call needs its own
+// array.
 template <class Op, int kThreads, class T>
 inline T reduce_row(T x, T* partial) {
   if (kThreads <= 32) return reduce_lanes<Op, (kThreads < 32 ? kThreads : 32)>(x);
@@ -231,7 +233,7 @@ inline T reduce_row(T x, T* partial) {
   return reduce_lanes<Op, kWarps>(partial[threadIdx.x % kWarps]);
 }
 
-// --- as in backends/cuda/runtime/launch.h
+// --- counterparts of backends/cuda/runtime/launch.h
 
 inline void pdl_wait() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -248,7 +250,7 @@ struct FaultReport {
   DeviceFault* fault;
   int step;
 };
-// An integer divided by 0. The first report wins.
+// Reports an integer division by 0. The first report wins.
 inline void check_divisor(const FaultReport& report, Integer b) {
   if (b.v != 0 || atomicCAS(&report.fault->set, 0, 2) != 0) return;
   report.fault->step = report.step;

@@ -8,11 +8,11 @@ namespace genesis::cuda {
 namespace {
 
 constexpr int64_t kAccessBytes = 16;
-constexpr int64_t kBytesInFlight = 32;    // that a thread asks for before it uses the first
-constexpr int64_t kSmallBlocks = 264;     // two per multiprocessor: fewer, and threads do with one chunk
-constexpr int kWidestRow = 1024;          // threads that share one
-constexpr int64_t kRegisters = 48;        // for one row's elements in a thread
-constexpr int64_t kRegistersWidest = 32;  // the same with 1024 threads, which have 64 in all
+constexpr int64_t kBytesInFlight = 32;    // bytes that a thread loads before it uses the first
+constexpr int64_t kSmallBlocks = 264;     // two blocks per multiprocessor; with fewer, a thread computes only one pack
+constexpr int kWidestRow = 1024;          // most threads that share a row
+constexpr int64_t kRegisters = 48;        // registers for one row's elements in a thread
+constexpr int64_t kRegistersWidest = 32;  // the same with 1024 threads, which have 64 registers in all
 
 size_t at(int i) { return static_cast<size_t>(i); }
 
@@ -44,12 +44,13 @@ class Planner {
   int64_t inner_stride(int input) const { return plan_.space.strides[at(input)].back(); }
   static int64_t bytes_of(const TensorType& type) { return static_cast<int64_t>(size_of(type.dtype)); }
   bool is_dense(int input) const { return program_.inputs[at(input)].numel() == elements(); }
-  // Read pack by pack: one element for every element of the space, or for every column of a row.
+  // Returns whether the input is read pack by pack: one element for every element of the space, or for every column
+  // of a row.
   bool is_along(int input) const {
     return inner_stride(input) != 0 || (is_dense(input) && !is_once(plan_.space.strides[at(input)]));
   }
 
-  // Elements of the widest access that no type makes wider than 16 bytes. Inputs that are gathered element by
+  // Returns how many elements of the widest type fit into an access of 16 bytes. Inputs that are gathered element by
   // element are packed as well.
   int64_t widest_pack() const {
     int64_t widest = 1;
@@ -82,7 +83,8 @@ class Planner {
     plan_.blocks = (plan_.items + per_block - 1) / per_block;
   }
 
-  // Registers that a row's elements take in a thread: as they came, and one value in use.
+  // Returns the registers that a row's elements take in a thread: the elements in their memory type, and one widened
+  // value of each.
   int64_t registers(int64_t elements_per_thread) const {
     return (bytes_per_element() * elements_per_thread + 3) / 4 + elements_per_thread;
   }
@@ -104,7 +106,7 @@ class Planner {
     if (!plan_.in_registers) threads = kWidestRow / 2;
     plan_.threads_per_row = static_cast<int>(threads);
     plan_.threads = static_cast<int>(std::max<int64_t>(128, threads));
-    if (threads > 32) plan_.threads = plan_.threads_per_row;  // a barrier is for one row
+    if (threads > 32) plan_.threads = plan_.threads_per_row;  // the barrier in reduce_row() is for one row
     plan_.chunks = static_cast<int>(per_thread(threads) / plan_.pack);
     plan_.blocks = (plan_.items + plan_.rows_per_block() - 1) / plan_.rows_per_block();
   }

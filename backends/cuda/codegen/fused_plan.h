@@ -1,10 +1,9 @@
-// How a fused program is spread over a GPU: decided from its types alone, so that it can be asked and tested
-// without one. Used by fused_source.cpp, which writes the kernel, and kernels/tensor/elementwise.cpp, which starts
-// it.
+// Plans how a fused program is spread over a GPU, from its types alone, so that it can be asked and tested without a
+// GPU. fused_source.cpp writes the kernel from the plan, and kernels/tensor/elementwise.cpp starts it.
 //
-// Without reductions every thread makes `chunks` packs of `pack` neighbouring elements, loaded before the
-// first result is written. With reductions `threads_per_row` threads make a row: where a row is short enough
-// it is kept in registers (`in_registers`), else it is read again for every reduction that needs another.
+// Without reductions every thread computes `chunks` packs of `pack` neighboring elements, all loaded before the first
+// result is written. With reductions `threads_per_row` threads compute a row. A row that is short enough is kept in
+// registers (`in_registers`); a longer one is read again for every reduction that depends on another.
 #pragma once
 
 #include "schema/ops/elementwise/fused_space.h"
@@ -13,27 +12,27 @@ namespace genesis::cuda {
 
 inline constexpr int kMaxFusedPointers = 256;  // inputs and outputs of one kernel
 
-// What a value depends on: one for all, one per row (or per chunk), one per element.
+// Number of different elements of a value: one in all, one per row (or per pack), or one per element of the space.
 enum class Extent { kOne, kRow, kTile };
 
 struct FusedPlan {
   FusedSpace space;
-  std::vector<Extent> extents;  // by value
-  std::vector<int> depths;      // by value: reductions on the way to it
+  std::vector<Extent> extents;  // one per value
+  std::vector<int> depths;      // one per value: number of reductions in sequence that it depends on
   int pack = 1, chunks = 1;
-  int threads = 256;  // of a block
+  int threads = 256;  // threads of a block
   int threads_per_row = 1;
   bool in_registers = true;
-  bool by_element = false;  // without reductions: broadcast inputs do not keep step with packs
-  bool wide_index = false;  // 2^31 elements and more
-  int64_t items = 0;        // elements, or rows
+  bool by_element = false;  // gather broadcast inputs element by element: a pack may cross a row's end
+  bool wide_index = false;  // 2^31 elements or more
+  int64_t items = 0;        // number of elements, or of rows
   int64_t blocks = 0;
 
   int64_t columns() const { return space.sizes.back(); }
   int rows_per_block() const { return threads / threads_per_row; }
 };
 
-// Sizes must be known. Throws Error where the program cannot run on a GPU.
+// Plans a program; sizes must be known. Throws Error if the program cannot run on a GPU.
 FusedPlan plan_fused(const FusedProgram& program);
 
 }  // namespace genesis::cuda

@@ -1,6 +1,5 @@
-// The text in front of every generated kernel: schema/ops/elementwise/formula_integer.h, formula_vocabulary.h,
-// schema/ops/elementwise/formulas.h and fused_kit.h, put into the binary by the build (meson.build,
-// fused_prelude.cpp.in).
+// The text in front of every generated kernel: formula_integer.h and formulas.h of schema/ops/elementwise,
+// formula_vocabulary.h and fused_kit.h, put into the binary by the build (meson.build, fused_prelude.cpp.in).
 #pragma once
 
 namespace genesis::cuda {

@@ -78,7 +78,7 @@ class RowsWriter : FusedWriter {
     return loads;
   }
 
-  // Opens the loop over this thread's packs of the row; c is the first column of one.
+  // Opens the loop over this thread's packs of the row; in the generated code, c is the first column of a pack.
   void open_row(const std::set<int>& needed) {
     if (plan_.in_registers) {
       line("#pragma unroll");
@@ -102,7 +102,8 @@ class RowsWriter : FusedWriter {
     return fmt::format("{}<{}>", name, lane_type(op.type.dtype));
   }
 
-  // All reductions whose operands are known after `depth - 1` others: one pass over the row.
+  // Writes one pass over the row that computes all reductions of this depth, whose operands depend on `depth - 1`
+  // earlier ones.
   void write_reductions(int depth) {
     std::vector<int> here, operands;
     for (int v = num_inputs(); v < program_.num_values(); ++v)
@@ -158,7 +159,7 @@ class RowsWriter : FusedWriter {
     }
   }
 
-  // A row past the last one repeats it and writes nothing, so that all lanes meet in every reduction.
+  // Threads beyond the last row repeat that row and write nothing, so that all lanes take part in every reduction.
   void write_row_kernel(std::string_view name, int pack, int chunks) {
     open_kernel(name, "rows");
     line("const int64 row = static_cast<int64>(blockIdx.x) * {} + threadIdx.x / {};", plan_.rows_per_block(),

@@ -13,7 +13,7 @@ namespace {
 
 size_t at(int i) { return static_cast<size_t>(i); }
 
-// What a formula computes in.
+// Returns the type that a formula computes in.
 std::string_view formula_type(std::string_view formula, DType dtype) {
   if (is_low_precision(dtype)) return "Rough";
   const bool truth = formula.starts_with("logical_") || formula == "where";
@@ -32,7 +32,7 @@ std::string literal(double x) {
   return digits.find_first_of(".e") == std::string::npos ? digits + ".0" : digits;
 }
 
-// An integer is inside real bounds when it is inside these integers.
+// Converts a clamp bound that was rounded to a whole number to i64, saturating.
 int64_t saturated(double x) {
   if (x >= 0x1p63) return std::numeric_limits<int64_t>::max();
   if (x < -0x1p63) return std::numeric_limits<int64_t>::min();

@@ -1,6 +1,5 @@
-// What the writers of fused kernels share: lines of text, the ops of a program as statements, and
-// addresses. A value %5 is called v5 and stands in the innermost scope where it is known. Used by
-// fused_elements.cpp and fused_rows.cpp.
+// Code shared by the writers of fused kernels: lines of text, the ops of a program as statements, and addresses.
+// Value %5 of a program becomes the variable v5, declared in the innermost scope in which it is known.
 #pragma once
 
 #include <fmt/format.h>
@@ -41,26 +40,27 @@ class FusedWriter {
   bool is_dense(int input) const;
   bool is_reduction(int v) const;
   std::string source_of(int input) const;
-  bool whole(int value) const;  // one element for every element of the space
+  bool whole(int value) const;  // has one element for every element of the space
 
-  // v5 = gelu(v3)
+  // Writes an op as a statement: v5 = gelu(v3).
   void write_op(int v);
   std::string value_of(const FusedOp& op);
   std::string formula(const FusedOp& op);
-  // Values of `wanted` extent and depth, outside the loop over elements.
+  // Writes the ops whose values have extent `wanted` and this depth, outside the loop over elements.
   void write_values(Extent wanted, int depth);
-  // Every value of one per element that `targets` are made of, inputs included.
+  // Returns all values with one element per element of the space that `targets` depend on, inputs included.
   std::set<int> slice(const std::vector<int>& targets) const;
-  // Inside the loop over a pack, whose number is `which`.
+  // Writes these values inside the loop over a pack; `which` is the subscript of that pack in the input's array.
   void write_slice(const std::set<int>& needed, std::string_view which);
   void write_once();
 
-  // The coordinates of number `from` in the first `axes` axes as x0, x1, ...
+  // Writes the coordinates of the flat index `from` in the first `axes` axes as x0, x1, ...
   void write_coordinates(std::string_view from, size_t axes);
   std::string offset(int input, size_t axes) const;
   bool needs_coordinates() const;
 
-  // Results that are whole, inside and after the loop over a pack: o0[j] = v5, put(..., o0).
+  // Write the outputs with one element per element of the space: their arrays, the assignments inside the loop over a
+  // pack (o0[j] = v5), and the stores behind it (put(..., o0)).
   void declare_results();
   void keep_results();
   void put_results(std::string_view position);
@@ -76,8 +76,8 @@ class FusedWriter {
   int indent_ = 0;
 };
 
-// The kernels alone, in namespace genesis_device.
-std::string write_elements(const FusedProgram& program, const FusedPlan& plan);  // without reductions
-std::string write_rows(const FusedProgram& program, const FusedPlan& plan);      // with reductions over rows
+// Return the text of the kernels alone, in namespace genesis_device.
+std::string write_elements(const FusedProgram& program, const FusedPlan& plan);  // for programs without reductions
+std::string write_rows(const FusedProgram& program, const FusedPlan& plan);      // for programs with reductions over rows
 
 }  // namespace genesis::cuda

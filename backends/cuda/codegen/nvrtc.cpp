@@ -16,7 +16,7 @@
 namespace genesis::cuda {
 namespace {
 
-// NVRTC's functions, found once.
+// NVRTC's functions, looked up once.
 struct Nvrtc {
   template <class F>
   static F* find(const char* name) {
@@ -48,7 +48,7 @@ const Nvrtc& api() {
   return found;
 }
 
-// The newest chip NVRTC knows that is not newer than this one.
+// Returns the newest architecture that NVRTC knows and that is not newer than `wanted`.
 int known_arch(int wanted) {
   int count = 0;
   api().check(api().num_archs(&count));
@@ -63,10 +63,10 @@ int known_arch(int wanted) {
 
 struct Target {
   int arch;
-  bool exact;  // machine code; else PTX, which the driver translates
+  bool exact;  // compile to machine code; otherwise to PTX, which the driver translates
 
   std::vector<std::string> options() const {
-    // Products and sums are not contracted: a program gives the same bits alone and fused.
+    // Multiplications and additions are not contracted, so that a program gives the same bits alone and fused.
     return {std::string("--gpu-architecture=") + (exact ? "sm_" : "compute_") + std::to_string(arch),
             "--std=c++17", "--fmad=false", "--device-as-default-execution-space", "--disable-warnings"};
   }
@@ -140,7 +140,7 @@ LoadedCode::~LoadedCode() { cudaLibraryUnload(library_); }
 const void* LoadedCode::kernel(const char* name) const {
   cudaKernel_t found = nullptr;
   check(cudaLibraryGetKernel(&found, library_, name), "looking for a compiled kernel");
-  cudaFuncAttributes attributes;  // asking brings it to the device now, not in the middle of a capture
+  cudaFuncAttributes attributes;  // the query loads the kernel onto the device now, not in the middle of a capture
   check(cudaFuncGetAttributes(&attributes, found), "loading a compiled kernel");
   return found;
 }

@@ -1,7 +1,6 @@
-// Kernels made at run time: CUDA C++ text to machine code through NVRTC, kept on disk under a hash
-// of (text, options, version of NVRTC), so that a program is compiled once per chip. Used by
-// kernels/tensor/elementwise.cpp. Compiling needs no GPU and is safe from several threads at once; loading needs
-// the device current.
+// Compiles CUDA C++ to machine code at run time through NVRTC. The code is kept on disk under a hash of (text,
+// options, version of NVRTC), so that a program is compiled once per chip. Compiling needs no GPU and is safe from
+// several threads at once; loading needs the device to be current.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,11 +10,11 @@
 
 namespace genesis::cuda {
 
-// Machine code of `source` for chips of compute capability major.minor; PTX where NVRTC does not know the
-// chip yet. Throws Error with NVRTC's own messages.
+// Returns the machine code of `source` for compute capability major.minor, or PTX if NVRTC does not know that chip.
+// Throws Error with NVRTC's messages.
 std::string compile(const std::string& source, int major, int minor);
 
-// Machine code on the device, and the kernels in it.
+// Machine code loaded onto the device, and the kernels in it.
 class LoadedCode {
  public:
   explicit LoadedCode(std::string code);
@@ -23,7 +22,7 @@ class LoadedCode {
   LoadedCode(const LoadedCode&) = delete;
   LoadedCode& operator=(const LoadedCode&) = delete;
 
-  // For cudaLaunchKernel: the address of an extern "C" kernel.
+  // Returns an extern "C" kernel in the form that cudaLaunchKernel takes.
   const void* kernel(const char* name) const;
 
  private:
@@ -31,7 +30,8 @@ class LoadedCode {
   cudaLibrary_t library_ = nullptr;
 };
 
-// Compiled for the current device and loaded; steps with the same source share it. Safe from several threads.
+// Returns `source` compiled for the current device and loaded; steps with the same source share it. Safe from several
+// threads.
 std::shared_ptr<const LoadedCode> load(const std::string& source);
 
 }  // namespace genesis::cuda

@@ -1,15 +1,14 @@
-// Reductions over any axes on a GPU: text for NVRTC, after fused_kit.h. backends/cuda/codegen/reduce_source.cpp puts
-// what the kernels below call constants (types, sizes, threads) in front of it and chooses between rows,
-// whose elements lie side by side, and columns, whose elements lie a row apart.
+// Reductions over any axes on a GPU: text for NVRTC, after fused_kit.h. reduce_source.cpp writes the constants of
+// these kernels (types, sizes, threads) in front of it and chooses between rows, whose elements are contiguous, and
+// columns, whose elements lie a row apart.
 //
-// Fast because every thread has four packs of 16 bytes on their way before it uses the first, eight where a
-// thread has columns, and because few long reductions are cut into pieces: the block that finishes last joins
-// them. The order of joining depends
-// on the sizes alone, so results have the same bits in every run.
+// The kernels are fast because every thread has four packs of 16 bytes in flight before it uses the first (up to
+// eight in columns), and because long reductions with few results are split into pieces: the block that finishes last
+// joins them. The order of joining depends on the sizes alone, so results have the same bits in every run.
 
 namespace genesis_device {
 
-// --- accumulators: what has been reduced so far. `other` asks another lane of the warp for its own.
+// --- accumulators: the state of a reduction. other(offset) returns the accumulator of another lane of the warp.
 
 template <class L>
 struct SumSoFar {
@@ -78,7 +77,7 @@ struct AllSoFar {
   bool result() const { return all; }
 };
 
-// The place of the first greatest (or least) element; NaN is before everything.
+// The index of the first greatest (or least) element; NaN comes before everything.
 template <bool kMax, class L>
 struct PlaceSoFar {
   L value;
@@ -102,8 +101,8 @@ struct PlaceSoFar {
   Integer result() const { return Integer(place); }
 };
 
-// Mean and sum of squared deviations, joined as Chan, Golub and LeVeque do: "Updating formulae and a pairwise
-// algorithm for computing sample variances", 1979.
+// Mean and sum of squared deviations, joined by the formulas of Chan, Golub and LeVeque, "Updating formulae and a
+// pairwise algorithm for computing sample variances", 1979.
 template <bool kRoot, class L>
 struct MomentsSoFar {
   L mean, squares;
@@ -146,7 +145,7 @@ struct LogSumExpSoFar {
   L greatest, sum;
 
   static LogSumExpSoFar none() { return {Limits<L>::low(), L(0)}; }
-  static L shift_of(L x) { return x - x == L(0) ? x : L(0); }  // infinite or NaN: the result is x itself
+  static L shift_of(L x) { return x - x == L(0) ? x : L(0); }  // for an infinity or NaN the result is x itself
   void rise(L to_greatest) {
     sum = sum * exp(greatest - shift_of(to_greatest));
     greatest = to_greatest;
@@ -173,7 +172,7 @@ struct LogSumExpSoFar {
   L result() const { return greatest - greatest == L(0) ? greatest + log(sum) : greatest; }
 };
 
-// A whole pack, where the accumulator has a better way than one by one.
+// Adds a whole pack, by the accumulator's add_pack() if it has one.
 template <class A, class L, int N>
 inline auto add_all(A& so_far, const L (&x)[N], int64 at) -> decltype(so_far.add_pack(x, at)) {
   so_far.add_pack(x, at);
@@ -200,7 +199,7 @@ inline void join_lanes(A& so_far) {
   for (int offset = kLanes / 2; offset > 0; offset /= 2) so_far.join(so_far.other(offset));
 }
 
-// The first thread of a row gets all of it.
+// Joins the threads of a row; its first thread gets the result.
 template <int kLanes, class A>
 inline void join_row(A& so_far) {
   if (kLanes <= 32) return join_lanes<(kLanes < 32 ? kLanes : 32)>(so_far);
@@ -215,9 +214,9 @@ inline void join_row(A& so_far) {
   join_lanes<kWarps>(so_far);
 }
 
-// Whether this block is the last of `pieces` to come here; then it sees what all of them wrote. The counter
-// is 0 again behind the last. The one access is in order with what is before and behind it: a fence on either
-// side of it costs as much again.
+// Returns whether this block is the last of `pieces` blocks to call this; the last one sees what all of them wrote.
+// The counter wraps to 0 after the last block. The one atomic has acquire and release order: separate fences before
+// and after it would double its cost.
 inline bool is_last(unsigned* counter, unsigned pieces) {
   __shared__ bool last;
   __syncthreads();
@@ -246,7 +245,7 @@ inline void write(const Buffers& b, int64 at, const A& so_far) {
   put(static_cast<Out*>(b.y) + at, value);
 }
 
-// --- rows: kLanes threads share one, or a piece of one
+// --- rows: kLanes threads share a row, or a piece of one
 
 template <int V, class A>
 inline void add_row(A& so_far, const In* from, int64 begin, int64 end, int me) {
@@ -270,7 +269,7 @@ template <class A, int V>
 inline void reduce_rows(const Buffers& b, int64 outer) {
   const int me = threadIdx.x % kLanes;
   const int64 number = int64(blockIdx.x / kPieces) * (kThreads / kLanes) + threadIdx.x / kLanes;
-  const bool live = number < outer;  // a row past the last one repeats it, so that all lanes meet
+  const bool live = number < outer;  // a row past the last one repeats it, so that all lanes take part
   const int64 row = live ? number : outer - 1, begin = int64(blockIdx.x % kPieces) * kPiece;
   A so_far = A::none();
   add_row<V>(so_far, static_cast<const In*>(b.x) + kept(row), begin,
@@ -289,19 +288,19 @@ inline void reduce_rows(const Buffers& b, int64 outer) {
   if (me == 0) write(b, row, so_far);
 }
 
-// --- columns: kLanes threads stand side by side, V columns each; kThreads / kLanes of them go down
+// --- columns: kLanes threads side by side have V columns each; kThreads / kLanes of them share a column
 
 constexpr int kDown = kThreads / kLanes;
 
-// Loads on their way at once; large accumulators leave no registers for more.
+// Loads in flight at once; large accumulators leave no registers for more.
 template <class A>
 constexpr int kColumnFlight = sizeof(A) <= 8 ? 8 : 4;
 
-// The threads of row 0 get all of their columns: a few rows of threads join all the others, until one is
-// left.
+// Joins the threads of each column; those of row 0 get the result. In each round, a few rows of threads join all the
+// others, until one row is left.
 template <int V, class A>
 inline void join_down(A (&so_far)[V], int across, int down) {
-  constexpr int kFold = sizeof(A) <= 8 ? 4 : 2;  // shared memory has room for that
+  constexpr int kFold = sizeof(A) <= 8 ? 4 : 2;  // shared memory has no space for more
   constexpr int kLeft = kDown > kFold ? kDown / kFold : 1, kOthers = kDown > 1 ? kDown - kLeft : 1;
   __shared__ A all[V * kOthers * kLanes];
   for (int height = kDown, left; height > 1; height = left) {
@@ -334,7 +333,7 @@ inline void add_columns(A (&so_far)[V], const In* from, int64 begin, int64 end, 
   }
 }
 
-// Accumulators of the columns of one thread, as they lie in a piece's row of partial results.
+// Accumulators of one thread's columns, as they are stored in the partial results of a piece.
 template <class A, int V>
 struct alignas(sizeof(A) * V % 16 == 0 ? 16 : alignof(A)) SideBySide {
   A at[V];

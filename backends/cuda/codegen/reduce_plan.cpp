@@ -7,14 +7,14 @@
 namespace genesis::cuda {
 namespace {
 
-constexpr int kWidestRow = 512;  // threads that share one
+constexpr int kWidestRow = 512;  // most threads that share a row
 constexpr int kColumnThreads = 512;
-constexpr int kDeepest = 16;    // threads of one column in a block, at least where there are rows
-constexpr int kWidestPack = 8;  // columns of one thread
-constexpr int64_t kThreadsWanted = 132 * 1024;  // to keep a large chip's memory busy
-constexpr int64_t kBlocksWanted = 528;          // of 512 threads, for rows
-constexpr int64_t kColumnBlocks = 264;          // two to a multiprocessor, all of them at once
-constexpr int64_t kPartialBytes = 24;           // of the largest accumulator
+constexpr int kDeepest = 16;    // most threads of a block that share a column, unless there are few columns
+constexpr int kWidestPack = 8;  // most columns of one thread
+constexpr int64_t kThreadsWanted = 132 * 1024;  // keeps a large chip's memory busy
+constexpr int64_t kBlocksWanted = 528;          // blocks of 512 threads, for rows
+constexpr int64_t kColumnBlocks = 264;          // two per multiprocessor, all running at once
+constexpr int64_t kPartialBytes = 24;           // size of the largest accumulator
 
 int64_t power_of_two_over(int64_t n) {
   int64_t power = 1;
@@ -54,7 +54,7 @@ void cut(ReducePlan& plan, int64_t pieces, int64_t granule) {
 }
 
 void spread_rows(ReducePlan& plan, int64_t width) {
-  const int64_t run = plan.reduced.empty() ? 1 : plan.reduced.back().size;  // side by side in memory
+  const int64_t run = plan.reduced.empty() ? 1 : plan.reduced.back().size;  // contiguous elements
   plan.pack = static_cast<int>(width);
   while (run % plan.pack != 0) plan.pack /= 2;
   const int64_t packs = plan.count / plan.pack;

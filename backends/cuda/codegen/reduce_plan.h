@@ -1,8 +1,8 @@
-// How a reduction is spread over a GPU: decided from its type and axes alone. Used by reduce_source.cpp and
-// kernels/tensor/reduce.cpp.
+// Plans how a reduction is spread over a GPU, from its type and axes alone.
 //
-// Neighbouring axes of one kind are merged. If the last one left is reduced, `inner` is 1 and every result is
-// a row: `lanes` threads share it. Otherwise `inner` columns lie side by side, `lanes` threads across them.
+// Neighboring axes of the same kind (kept or reduced) are merged. If the innermost one is reduced, `inner` is 1 and
+// every result is the reduction of a row that `lanes` threads share. Otherwise `inner` columns lie side by side, with
+// `lanes` threads across them.
 #pragma once
 
 #include <vector>
@@ -16,10 +16,10 @@ struct StridedAxis {
 };
 
 struct ReducePlan {
-  std::vector<StridedAxis> kept, reduced;  // the columns of `inner` aside
+  std::vector<StridedAxis> kept, reduced;  // without the `inner` columns
   int64_t outer = 1, count = 1, inner = 1;
   int pack = 1, lanes = 32, threads = 256;
-  int64_t pieces = 1, piece = 0;  // one result may be made by several blocks, `piece` elements each
+  int64_t pieces = 1, piece = 0;  // a result may be split between several blocks, with `piece` elements each
 
   int64_t results() const { return outer * inner; }
   int64_t blocks(int pack_width) const;
@@ -27,7 +27,7 @@ struct ReducePlan {
   int64_t scratch_bytes() const;
 };
 
-// `axes` as normalize_axes gives them. Sizes must be known.
+// `axes` comes from normalize_axes(). Sizes must be known.
 ReducePlan plan_reduce(const TensorType& x, const std::vector<int>& axes);
 
 }  // namespace genesis::cuda

@@ -10,7 +10,7 @@
 namespace genesis::cuda {
 namespace {
 
-// int64 name(int64 at): the distance from the first element to number `at` of these axes.
+// Writes a function  int64 name(int64 at):  the offset in elements of the element with flat index `at` in these axes.
 std::string place_function(std::string_view name, const std::vector<StridedAxis>& axes, int64_t numbers) {
   const std::string_view index = numbers < (int64_t{1} << 31) ? "unsigned" : "int64";
   std::string body = fmt::format("  const {} q{} = static_cast<{}>(at);\n", index, axes.size(), index), sum;
@@ -28,7 +28,7 @@ std::string place_function(std::string_view name, const std::vector<StridedAxis>
 }
 
 std::string kernel(std::string_view name, const Reduction& reduction, const ReducePlan& plan, int pack) {
-  // Blocks of columns are counted so that 1024 threads of a multiprocessor run at once.
+  // For columns, the plan assumes that 1024 threads of a multiprocessor run at once.
   std::string resident;
   if (plan.inner > 1)
     resident =

@@ -1,7 +1,7 @@
-// Running sums on a GPU: text for NVRTC, after fused_kit.h, with sizes as constants in front
-// (backends/cuda/codegen/scan_source.cpp). Reals are summed in f64, integers in i64, as on the CPU; the order depends
-// on the sizes alone. A long row is cut into pieces: `totals` sums each, then every block starts from the sum
-// of the pieces before its own.
+// Running sums on a GPU: text for NVRTC, after fused_kit.h, with the sizes as constants in front (scan_source.cpp).
+// Floats are summed in f64, integers in i64, as on the CPU; the order depends on the sizes alone. A long row is split
+// into pieces: the kernel `totals` sums each of them, then every block of `scan` starts from the sum of the pieces
+// before its own.
 
 namespace genesis_device {
 
@@ -18,7 +18,7 @@ inline Integer from_below(Integer x, int offset) {
 inline double from_last(double x) { return __shfl_sync(0xffffffffu, x, 31); }
 inline Integer from_last(Integer x) { return Integer(int64(__shfl_sync(0xffffffffu, x.v, 31))); }
 
-// What the lanes before this one have, and all of them together.
+// The sum over the lanes before this one, and the sum over all lanes.
 struct Before {
   Total before, all;
 };
@@ -33,7 +33,7 @@ inline Before scan_warp(Total x) {
   return {lane_number == 0 ? Total(0) : below, from_last(x)};
 }
 
-// Over the kLanes threads of a row. `parity` alternates between two places in shared memory, so that one
+// Scans over the kLanes threads of a row. `parity` alternates between two buffers in shared memory, so that one
 // barrier is enough.
 inline Before scan_row(Total x, int parity) {
   Before warp = scan_warp(x);
@@ -109,7 +109,7 @@ inline void scan_rows(const Buffers& b, int64 rows) {
   }
 }
 
-// One thread per column: neighbours read neighbours.
+// One thread per column: neighboring threads read neighboring elements.
 inline void scan_columns(const Buffers& b, int64 columns) {
   constexpr int kFlight = 8;
   const int64 number = int64(blockIdx.x) * kThreads + threadIdx.x;

@@ -8,10 +8,10 @@
 namespace genesis::cuda {
 namespace {
 
-constexpr int64_t kShortRow = 1024;  // elements that one warp scans
+constexpr int64_t kShortRow = 1024;  // most elements of a row that one warp scans
 constexpr int kRowThreads = 512;
 constexpr int64_t kBlocksWanted = 528;
-constexpr int64_t kMinPiece = 16384;  // elements worth a block of their own
+constexpr int64_t kMinPiece = 16384;  // fewest elements that are worth a block of their own
 
 int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
 

@@ -1,5 +1,5 @@
-// CUDA C++ for a running sum along one axis: the kernels of scan_kit.h with its sizes as constants. Used by
-// kernels/tensor/scan.cpp. Needs neither a GPU nor NVRTC.
+// Writes CUDA C++ for a running sum along one axis: the kernels of scan_kit.h with its sizes as constants. Needs
+// neither a GPU nor NVRTC.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ namespace genesis::cuda {
 
 struct ScanPlan {
   int64_t outer = 1, count = 1, inner = 1;
-  int lanes = 32, threads = 256;  // lanes: threads of one row, where inner is 1
-  int64_t pieces = 1, piece = 0;  // of one row
+  int lanes = 32, threads = 256;  // `lanes`: threads of one row, if `inner` is 1
+  int64_t pieces = 1, piece = 0;  // number of pieces of a row, and elements of each
 
   int64_t blocks() const;
   int64_t scratch_bytes() const { return pieces == 1 ? 0 : (CheckedSize(outer) * pieces * 8).value(); }
@@ -21,8 +21,8 @@ struct ScanPlan {
 // Sizes must be known; a scalar counts as one element.
 ScanPlan plan_scan(const TensorType& x, int64_t axis);
 
-// Kernels `totals` (to be run first, where there are pieces) and `scan`; parameters: the addresses of input,
-// output and totals in one struct; the number of rows or columns as i64.
+// Writes kernels `totals` (to be run first, if there are several pieces) and `scan`. Their parameters: the addresses
+// of input, output and totals in one struct; the number of rows or columns as i64.
 std::string scan_source(const ScanPlan& plan, DType in, DType out, bool reverse);
 
 }  // namespace genesis::cuda
