@@ -13,7 +13,7 @@ constexpr GemmImplementation kImplementations[] = {
     {"gemv", gemv_declines, create_gemv},
     {"cublas_lt", lt_declines, create_lt, kLtWorkspaceBytes, why_no_lt_here,
      "the library is opened where it runs, and times its algorithms there; without it gemm.plain multiplies"},
-    {"plain", decline_nothing, Gemm::create_plain},  // takes all, and cannot be switched off
+    {"plain", decline_nothing, Gemm::create_plain},  // accepts everything, and cannot be switched off
 };
 
 }  // namespace

@@ -9,8 +9,8 @@
 
 namespace genesis::cuda {
 
-// One function per file in backends/cuda/kernels, named after it: the build's list of files is the list of
-// kernels.
+// Declares one function per file in backends/cuda/kernels, named after the file: the build's list of files is the
+// list of kernels.
 #define GENESIS_KERNEL_FILE(file) std::span<const OpKernel> file##_kernels();
 #include "backends/cuda/kernel_files.inc"
 #undef GENESIS_KERNEL_FILE
@@ -40,8 +40,8 @@ Target cuda_target(int device) {
   Target target;
   target.device = "cuda:" + std::to_string(device);
   target.alignment = 256;
-  target.launch_seconds = 1e-6;       // in a captured graph, about
-  target.bytes_per_second = 3.35e12;  // of an H100: plans are made for devices that need not be there
+  target.launch_seconds = 1e-6;       // roughly, in a captured graph
+  target.bytes_per_second = 3.35e12;  // an H100's: plans are made for devices that need not be present
   target.flops_per_second = 5e14;
   target.exchanged_per_second = 3e11;
   target.exchange_seconds = 5e-6;

@@ -11,11 +11,11 @@ namespace {
 
 constexpr int kRepeats = 10, kRounds = 3;
 
-// Seconds of one `start()`, the best of several rounds.
+// Returns the seconds of one `start()`, the best of several rounds.
 template <class Start>
 double seconds_of(cudaStream_t stream, const Start& start) {
   const Event begin = make_event(true), end = make_event(true);
-  start();  // what is made at the first start is not measured
+  start();  // excludes one-time setup from the measurement
   double best = 0;
   for (int round = 0; round < kRounds; ++round) {
     check(cudaEventRecord(begin.get(), stream), "measuring a device");

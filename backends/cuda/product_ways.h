@@ -1,5 +1,6 @@
-// The rows of matmul and linear that are more than one product, each in the folder of its way, which this file does not see:
-// kernels/nn/matmul.cpp lists them. And what all of them do with a node whose buffers they cannot take.
+// The rows of matmul and linear that are more than one product. Each is defined in its own folder, and
+// kernels/nn/matmul.cpp lists them. Also, the fallback that all of them use for a node whose buffers they cannot
+// take.
 #pragma once
 
 #include "backends/cuda/kernels.h"
@@ -17,7 +18,8 @@ KernelImpl linear_swiglu_epilogue_way();        // hopper/swiglu
 KernelImpl matmul_swiglu_epilogue_way();        // hopper/swiglu
 KernelImpl matmul_bias_grad_way();              // gemm/bias_grad
 
-// What a launch says of single inputs of the step does not hold for the parts' own.
+// Runs a node by the kernels of its decomposition. A launch's independent bits are for the step's inputs, not for
+// those of the decomposition, so they are cleared.
 template <class Parts>
 void run_decomposed(const Parts& parts, const KernelContext& c) {
   Launch launch = launch_of(c);

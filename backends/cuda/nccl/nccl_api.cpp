@@ -6,7 +6,7 @@
 namespace genesis::cuda::nccl {
 namespace {
 
-constexpr int kOldest = 21800;  // as NCCL counts: major * 10000 + minor * 100 + patch
+constexpr int kOldest = 21800;  // in NCCL's numbering: major * 10000 + minor * 100 + patch
 
 Api open() {
   Library library("NCCL, over which GPUs exchange data,", {"libnccl.so.2"});

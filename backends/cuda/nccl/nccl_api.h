@@ -1,5 +1,5 @@
-// What we call of NCCL, declared here since few systems have nccl.h: its C interface from 2.18 (ncclCommSplit) on, whose
-// numbers and signatures have been the same ever since; a test holds them against nccl.h where there is one.
+// The subset of NCCL's C interface that we call, declared here because few systems have nccl.h. Numbers and
+// signatures have not changed since 2.18 (ncclCommSplit); a test compares them with nccl.h if there is one.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -49,10 +49,11 @@ struct Api {
   Result (*receive)(void* to, size_t count, Type, int peer, Comm*, cudaStream_t);
 };
 
-// Opened at first use. Throws Error where NCCL is not there, or older than 2.18.
+// Returns NCCL's functions; the library is opened at the first call. Throws Error if NCCL is missing or older than
+// 2.18.
 const Api& api();
 
-// How NCCL adds up elements of this type; empty: it cannot, and why says it.
+// NCCL's type and reduction for elements of a dtype; `why_not` is empty, or says why NCCL cannot reduce them.
 struct Arithmetic {
   Type type = kUint8;
   Reduction reduction = kSum;

@@ -16,7 +16,7 @@ std::byte* to_of(const Exchange& tensor, int64_t part = 0) {
 
 }  // namespace
 
-// body(tensor) for each that is not empty, as one group. Moves are counted in bytes.
+// Calls body(tensor) for each tensor that is not empty, as one NCCL group. Pure data movement counts in bytes.
 template <class Body>
 void NcclGroup::together(const char* call, std::span<const Exchange> tensors, Body&& body) {
   watch_.call(call, [&] {
@@ -51,8 +51,8 @@ void NcclGroup::all_reduce(std::span<const Exchange> tensors, RankReduction redu
   });
 }
 
-// Where the result lies at the beginning of the input, NCCL puts it into this rank's part of the input, which it allows,
-// and it is copied from there.
+// If the output starts where the input does, NCCL writes the result into this rank's shard of the input, which it
+// allows, and the result is copied from there.
 void NcclGroup::reduce_scatter(std::span<const Exchange> tensors, RankReduction reduction, void* stream) {
   if (!can_reduce("reduce_scatter", tensors, reduction)) return;
   const auto place = [&](const Exchange& t) { return t.to == t.from ? to_of(t, rank_) : to_of(t); };

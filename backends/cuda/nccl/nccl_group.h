@@ -1,5 +1,6 @@
-// Collectives of GPUs along one axis, in the order of a stream. Several tensors of a call are one NCCL group; all calls
-// can be captured into a CUDA graph, once each has run or been captured before by all ranks in the same order.
+// Collectives between GPUs along one mesh axis, in the order of a stream. The tensors of a call form one NCCL group.
+// All calls can be captured into a CUDA graph once all ranks have run or captured each of them before, in the same
+// order.
 #pragma once
 
 #include "backends/collectives.h"

@@ -13,7 +13,7 @@ namespace {
 
 constexpr auto kLookEvery = std::chrono::milliseconds(100);
 constexpr auto kReleaseEvery = std::chrono::milliseconds(1);  // a run may have hundreds of waits ahead
-constexpr int kReleasesBeforeAbort = 500;                     // which may itself wait for what they let go on
+constexpr int kReleasesBeforeAbort = 500;                     // ncclCommAbort may itself wait for the work that they release
 constexpr double kAbortWithin = 10;                           // seconds
 
 }  // namespace
@@ -99,7 +99,7 @@ bool Watch::release_all() {
   return !releases_.empty();
 }
 
-// What another rank did wrong shows in the communicators' own errors, or in nothing coming.
+// Errors of another rank appear as errors of the communicators, or as a wait that does not end.
 void Watch::look() {
   if (const std::string other = other_failure_ ? other_failure_() : ""; !other.empty()) fail(other);
   const double waited = seconds_waited();
@@ -121,8 +121,8 @@ void Watch::look() {
   }
 }
 
-// Of NCCL nothing can be given up that itself waits for a rank which never comes: neither the call that another thread is in,
-// nor ncclCommAbort. The process ends then.
+// NCCL cannot abandon a call that waits for a rank that never comes: neither the call that another thread is in nor
+// ncclCommAbort. The ProcessLimit then ends the process.
 void Watch::abort_all() {
   const ProcessLimit limit(kAbortWithin, failure());
   const std::lock_guard lock(calls_);
@@ -131,7 +131,7 @@ void Watch::abort_all() {
   for (auto comm = comms_.rbegin(); comm != comms_.rend(); ++comm) api().abort(*comm);
 }
 
-// All ranks of a host destroy their communicators together, the last of them when it has written its files.
+// All ranks of a host destroy their communicators together, after the last one has written its files.
 void Watch::destroy_all() {
   const ProcessLimit limit(limits_.call, name_ + " has waited in NCCL for the other ranks to end");
   for (auto comm = comms_.rbegin(); comm != comms_.rend(); ++comm) api().destroy(*comm);

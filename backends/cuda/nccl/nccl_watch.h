@@ -1,6 +1,6 @@
-// A run over NCCL that does not hang: a thread looks at all communicators, and at how long the host has waited for the GPU.
-// What has failed, here or by another rank's word, aborts the communicators, so that kernels that wait for another rank
-// end and the host's waits return.
+// Keeps a run over NCCL from hanging: a thread watches all communicators and how long the host has waited for the
+// GPU. After a failure, here or reported by another rank, it aborts the communicators, so that kernels that wait for
+// another rank end and the host's waits return.
 #pragma once
 
 #include <atomic>
@@ -19,21 +19,22 @@ namespace genesis::cuda::nccl {
 
 class Watch {
  public:
-  // `name` of this rank, for messages. `other_failure` says what has failed elsewhere, empty while nothing has; may be null.
+  // `name` is this rank's name in messages. `other_failure` returns the failure of another rank, or an empty text
+  // while there is none; it may be null.
   Watch(std::string name, int device, const RankLimits& limits, std::function<std::string()> other_failure);
-  ~Watch();  // destroys the communicators, or has aborted them
+  ~Watch();  // destroys the communicators if they were not aborted
 
-  // Takes `comm` over.
+  // Takes ownership of `comm`.
   Comm* add(Comm* comm);
   bool has_failed() const { return has_failed_; }
   std::string failure() const;
-  // The first stays. Any thread may call it; communicators are aborted by the thread that watches.
+  // Records a failure; the first one stays. Any thread may call this; the watching thread aborts the communicators.
   void fail(const std::string& why);
-  // A call of NCCL, unless the run has failed: false then, and when it fails.
+  // Calls NCCL by `body` unless the run has failed. Returns false if the run had failed or the call fails.
   bool call(const char* what, const std::function<Result()>& body);
 
-  // Something that lets work on this GPU go on which waits for other ranks without NCCL: called again and again, by the
-  // thread that watches, once the run has failed. The number is for forget_release().
+  // Adds a function that lets work on this GPU go on that waits for other ranks without NCCL. Once the run has
+  // failed, the watching thread calls it repeatedly. Returns a number for forget_release().
   int add_release(std::function<void()> release);
   void forget_release(int number);
 
@@ -41,7 +42,7 @@ class Watch {
   void watch();
   void look();
   void abort_all();
-  bool release_all();  // whether there was anything
+  bool release_all();  // returns whether there was anything to release
   void destroy_all();
 
   std::string name_;
@@ -51,8 +52,8 @@ class Watch {
   std::atomic<bool> has_failed_ = false;
   mutable std::mutex failure_mutex_;
   std::string failure_;
-  std::mutex calls_;                    // of NCCL with our communicators
-  std::atomic<double> call_begun_ = 0;  // when the one that goes on began, in seconds; 0: none
+  std::mutex calls_;                    // locked during each NCCL call on our communicators
+  std::atomic<double> call_begun_ = 0;  // steady time in seconds at which the current call began; 0 if there is none
   std::vector<Comm*> comms_;
   bool aborted_ = false;
   std::mutex releases_mutex_;
@@ -61,7 +62,7 @@ class Watch {
   std::mutex ending_mutex_;
   std::condition_variable wake_;
   bool ending_ = false;
-  std::thread thread_;  // last, since it uses the others
+  std::thread thread_;  // last, because it uses the other members
 };
 
 }  // namespace genesis::cuda::nccl

@@ -1,6 +1,6 @@
-// The loss of rows of logits, and the gradient in their place, where a block can hold a row: it is read once
-// and written once. A vocabulary of 152 K in 16 bits takes a multiprocessor's shared memory and part of its
-// registers. Used by kernels/nn/linear_cross_entropy.cu.
+// Computes the loss of rows of logits, and their gradient in place, for rows that fit into one thread block: a row is
+// read once and written once. A row of 152 K classes in 16 bits takes a multiprocessor's shared memory and part of
+// its registers.
 #pragma once
 
 #include "backends/cuda/device/async_copy.h"
@@ -9,7 +9,7 @@
 
 namespace genesis::cuda {
 
-// Class indices, as i32 or i64.
+// Target class indices, as i32 or i64.
 struct Targets {
   const void* data;
   bool narrow;
@@ -25,23 +25,23 @@ struct Targets {
 
 struct RowsArguments {
   Targets targets;
-  int64_t first, ld;  // of this block's rows
+  int64_t first, ld;  // first row of this block of rows, and leading dimension of the logits
   double smoothing;
-  const double* denominator;  // of a mean, or null
+  const double* denominator;  // divisor of a mean, or null
   double* row_loss;
-  double boost;  // 0, or what gradients are multiplied by in place of dividing them by the denominator
+  double boost;  // if not 0: multiplies the gradients, which are then not divided by the denominator
 };
 
 #ifdef __CUDACC__
 
-// Of a row that does not count.
+// Sets loss and gradient of a row with an ignored or invalid target to 0.
 template <class T>
 __device__ __forceinline__ void clear_row(const RowsArguments& a, int64_t row, T* x, int threads) {
   if (threadIdx.x == 0) a.row_loss[row] = 0;
   for (int64_t i = threadIdx.x; i < a.targets.classes; i += threads) x[i] = narrow<T>(wide_t<T>(0));
 }
 
-// The gradient of a logit is  scale * exp(x - lse) - low, and that less `high` at the target.
+// Factors of a logit's gradient, which is  scale * exp(x - lse) - low, minus `high` at the target.
 template <class W>
 struct LogitSlopes {
   W scale, low, high;
@@ -54,7 +54,7 @@ struct LogitSlopes {
   }
 };
 
-// `spread`: the sum of max - x over the row, where targets are smoothed.
+// Returns the loss of a row. `spread` is the sum of max - x over the row, needed with label smoothing only.
 template <class W>
 __device__ __forceinline__ double row_loss(const RowsArguments& a, W max, W log_sum, W target, W spread) {
   const double classes = static_cast<double>(a.targets.classes);
@@ -64,10 +64,10 @@ __device__ __forceinline__ double row_loss(const RowsArguments& a, W max, W log_
   return loss + a.smoothing / classes * (static_cast<double>(spread) + classes * log_sum);
 }
 
-constexpr int kMaxThreads = 1024;  // threads of a block, at most
+constexpr int kMaxThreads = 1024;  // most threads of a block
 
-// A row in its block: `cached` packs in shared memory, then K in each thread's registers, and what is less than
-// a pack in memory.
+// A row in its block: the first `cached` packs are in shared memory, the next K per thread in registers; elements
+// that do not fill a pack stay in memory.
 template <class T, int K>
 struct BlockRow {
   static constexpr int N = static_cast<int>(16 / sizeof(T)), kBatches = 4;
@@ -77,7 +77,7 @@ struct BlockRow {
   int batch = ((cached + threads - 1) / threads + kBatches - 1) / kBatches * threads;
   Words registers[K > 0 ? K : 1];
 
-  // Everything is asked for at once, and used batch by batch as it comes.
+  // Starts all loads at once; softmax() uses them batch by batch as they arrive.
   __device__ __forceinline__ void ask() {
 #pragma unroll
     for (int b = 0; b < kBatches; ++b) {
@@ -96,7 +96,7 @@ struct BlockRow {
     each_in_registers(*this, [&](const Words& words, int) { add(words, seen); });
     return seen;
   }
-  // body(words, pack's place in the row)
+  // Calls body(words, index of the pack in the row) for each pack of this thread.
   template <class Body>
   __device__ __forceinline__ void each(const Body& body) const {
 #pragma unroll 2
@@ -121,7 +121,7 @@ struct BlockRow {
   }
 };
 
-// A block per row.
+// One block per row.
 template <class T, int K>
 __global__ void __launch_bounds__(kMaxThreads)
     finish_block_rows(const RowsArguments a, T* logits, int cached) {
@@ -135,13 +135,13 @@ __global__ void __launch_bounds__(kMaxThreads)
                           static_cast<int>(classes / N)};
   in_block.ask();
   const int64_t last =
-      int64_t{in_block.whole} * N + me;  // of the elements beyond the last pack, where there is one
+      int64_t{in_block.whole} * N + me;  // index of this thread's element beyond the last whole pack, if there is one
   const bool has_last = last < classes;
   const float last_x = has_last ? widen(x[last]) : 0.0f, target = widen(x[at]);
 
   OnlineSoftmax<ShiftedPower<T>> seen = in_block.softmax();
   if (has_last) seen.template add<1>([&](int) { return last_x; });
-  seen.merge_group(threads);  // all have read x[at] when it returns
+  seen.merge_group(threads);  // all threads have read x[at] when it returns
 
   const float log_sum = logf(seen.sum);
   const LogitSlopes<float> slopes(a);
@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(kMaxThreads)
   if (me == 0) a.row_loss[row] = row_loss(a, seen.max, log_sum, target, spread);
 }
 
-// Whether rows fit; then they are done.
+// Processes the rows if a row fits into a block; otherwise returns false.
 template <class T>
 bool try_block_rows(const KernelContext& c, const RowsArguments& a, int64_t rows, T* logits) {
   constexpr int kInRegisters = 5;
@@ -186,7 +186,7 @@ bool try_block_rows(const KernelContext& c, const RowsArguments& a, int64_t rows
   };
   if (packs > room)
     launch(std::integral_constant<int, kInRegisters>{}, kMaxThreads);
-  else  // several blocks share a multiprocessor where rows are short
+  else  // several blocks share a multiprocessor if the rows are short
     launch(std::integral_constant<int, 0>{}, packs * 2 > room ? kMaxThreads : kMaxThreads / 2);
   return true;
 }

@@ -1,6 +1,6 @@
-// Cross-entropy of rows that the registers of their threads can hold, against class indices. Rows are dealt
-// in small blocks, which end without waiting for anybody: a kernel behind them adds up what they leave. What
-// these kernels are told, and how losses are added, serves those for other rows too. Used by kernels/nn/loss.cu.
+// Cross-entropy against class indices, for rows that fit into the registers of their threads. Each block has a small
+// range of rows and ends without waiting for others; a second kernel adds up their partial sums. The arguments and
+// the code that adds losses also serve the kernels for other rows.
 #pragma once
 
 #include "backends/cuda/device/online_softmax.h"
@@ -11,12 +11,12 @@
 
 namespace genesis::cuda {
 
-// What the rows of a block add to the loss, and to what a mean divides by.
+// Sum of the losses of a block's rows, and sum of their weights, by which a mean is divided.
 struct alignas(16) LossTotals {
   double loss, weight;
 };
 
-inline constexpr int kLossThreads = 512;  // more would not have the registers
+inline constexpr int kLossThreads = 512;  // more threads would not have enough registers
 inline constexpr int kDenominatorParts = 32;
 
 struct LossArguments {
@@ -24,31 +24,31 @@ struct LossArguments {
   const void* target = nullptr;  // class indices [rows], or probabilities [rows, classes]
   DType target_dtype = DType::i64;
   bool probabilities = false;
-  WideVector weight;  // or null
+  WideVector weight;  // null if all weights are 1
   void* lse = nullptr;
   int64_t rows = 0, classes = 1, packs = 1, ignore_index = -100;
-  OwnIndices own;         // the classes among all
-  int group = 32;         // threads of a row
-  int64_t rows_each = 1;  // rows of a block
+  OwnIndices own;         // the classes that this rank has, among all classes
+  int group = 32;         // threads per row
+  int64_t rows_each = 1;  // rows per block
   double smoothing = 0;
-  bool spreads = false;  // shares of other classes than the target's matter
+  bool spreads = false;  // classes other than the target contribute to the loss
   FaultReport fault;
 
   Reduction reduction = Reduction::kMean;
-  void* loss = nullptr;           // forward: one, or one of each row
-  LossTotals* partial = nullptr;  // of each block
+  void* loss = nullptr;           // forward: one number, or one per row
+  LossTotals* partial = nullptr;  // one per block
 
   void* dlogits = nullptr;  // gradient; may be the logits
   const void* dy = nullptr;
   bool dy_per_row = false;
-  const double* denominators = nullptr;  // a mean's, in parts: kDenominatorParts numbers; or null
+  const double* denominators = nullptr;  // the divisor of a mean as kDenominatorParts partial sums, or null
 
 #ifdef __CUDACC__
   __device__ int64_t target_of(int64_t row) const {
     return target_dtype == DType::i32 ? static_cast<const int32_t*>(target)[row]
                                       : static_cast<const int64_t*>(target)[row];
   }
-  // The class, of all, or -1 when the row does not count.
+  // Returns the target as an index among all classes, or -1 if the row does not count.
   __device__ int64_t class_of(int64_t of_target) const {
     return of_target != ignore_index && own.exists(of_target) ? of_target : -1;
   }
@@ -63,15 +63,15 @@ struct LossArguments {
   }
   __device__ double smooth_share() const { return smoothing / static_cast<double>(own.all); }
 
-  // All classes for each of those here.
+  // Returns the number of all classes divided by the number of classes here.
   __device__ double parts() const { return static_cast<double>(own.all) / static_cast<double>(classes); }
 
-  // What slopes are divided by. Every thread of the warp calls it.
+  // Returns the divisor of the gradient. Every thread of the warp calls it.
   __device__ double divisor() const {
     if (!denominators) return 1;
     return reduce_lanes(denominators[threadIdx.x % kDenominatorParts], kDenominatorParts, Add{});
   }
-  // dy of a row that counts, over the divisor.
+  // Returns dy of a row that counts, divided by the divisor.
   template <class W>
   __device__ W slope_of(int64_t row, double divisor) const {
     return static_cast<const W*>(dy)[dy_per_row ? row : 0] / static_cast<W>(divisor);
@@ -81,7 +81,7 @@ struct LossArguments {
 
 #ifdef __CUDACC__
 
-// The loss of a row whose maximum is `max`, in the thread that speaks for it.
+// Stores the loss and lse of a row and adds to the totals; one thread of the row's group calls it.
 template <class W>
 __device__ void put_row(const LossArguments& a, int64_t row, bool counts, double loss, double lse,
                         double weight, LossTotals& totals) {
@@ -92,7 +92,7 @@ __device__ void put_row(const LossArguments& a, int64_t row, bool counts, double
   totals.weight += weight;
 }
 
-// What the first threads of the block's groups have, added in order.
+// Adds the totals of the first threads of the block's groups, in order, and stores the sum.
 __device__ inline void put_partial(const LossArguments& a, LossTotals mine) {
   if (a.reduction == Reduction::kNone) return;
   double sums[] = {mine.loss, mine.weight};
@@ -104,7 +104,8 @@ __device__ inline void put_partial(const LossArguments& a, LossTotals mine) {
   if (threadIdx.x == 0) a.partial[blockIdx.x] = mine;
 }
 
-// Of 16-bit types exp(x - max) has a factor: what rounding max * log2(e) leaves over, known exactly.
+// For 16-bit types ShiftedPower's exp(x - max) has a constant factor, because max * log2(e) is rounded. The factor is
+// known exactly, and its logarithm is subtracted here.
 template <class T>
 __device__ float log_of_sum(const ShiftedPower<T>& power, float sum) {
   if constexpr (std::is_same_v<T, float>) return logf(sum);
@@ -112,7 +113,7 @@ __device__ float log_of_sum(const ShiftedPower<T>& power, float sum) {
   return logf(sum) - fmaf(power.shift, kLog2E, power.offset) * kLn2;
 }
 
-// The greatest of the elements, without NaN: two at a time where two share a register.
+// Returns the greater element and ignores NaN; of two 16-bit elements in a register, both at once.
 template <class T>
 __device__ __forceinline__ uint32_t greater_of(uint32_t a, uint32_t b) {
   if constexpr (std::is_same_v<T, float>) {
@@ -136,7 +137,7 @@ __device__ float greatest(const Words (&x)[K]) {
   return sizeof(T) == 2 ? fmaxf(low, element_of<T>(most, 1)) : low;
 }
 
-// A row of logits in the registers of its group; -inf past its end.
+// Loads a row of logits into the registers of its group, with -inf past its end.
 template <class T, int K>
 __device__ void load_row(const LossArguments& a, int64_t row, int first, Words (&x)[K]) {
   const Words* from = static_cast<const Words*>(a.logits) + row * a.packs + first;
@@ -158,7 +159,7 @@ __global__ void __launch_bounds__(kLossThreads, sizeof(T) == 2 ? 3 : 2)
     Words x[K];
     load_row<T>(a, row, first, x);
     int64_t at = -1, place = -1;
-    float own = 0;  // asked for early: it comes while sums are made
+    float own = 0;  // loaded early: it arrives while the sums are computed
     if (speaks) {
       const int64_t target = a.target_of(row);
       at = a.class_of(target);
@@ -188,13 +189,13 @@ __global__ void __launch_bounds__(kLossThreads, sizeof(T) == 2 ? 3 : 2)
   put_partial(a, totals);
 }
 
-// The row of this thread's group in a gradient, or less than 0. The last rows come first: they are what the
-// second-level cache still has of the logits when the loss has just read them.
+// Returns the row of this thread's group in a gradient kernel, or a negative number. The last rows come first: when
+// the loss has just read the logits, the L2 cache still has their end.
 __device__ inline int64_t row_from_end(const LossArguments& a) {
   return a.rows - 1 - (static_cast<int64_t>(blockIdx.x) * (blockDim.x / a.group) + threadIdx.x / a.group);
 }
 
-// dx = (softmax(x) - 1 at the target) times the row's dy.
+// Computes dx = (softmax(x) - 1 at the target) times the row's dy.
 template <class T, int N, int K>
 __global__ void __launch_bounds__(kLossThreads, 2) register_gradient_kernel(const LossArguments a) {
   begin_in_order();

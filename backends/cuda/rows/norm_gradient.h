@@ -1,6 +1,5 @@
-// The gradients of rms_norm and layer_norm in one pass over memory, with sums over rows where they are wanted. A
-// block has many rows (row_feed.h); sums of dweight and dbias stay in registers until it is done. Used by
-// kernels/nn/norm_grad.cu.
+// The gradients of rms_norm and layer_norm in one pass over memory, with dweight and dbias if they are wanted. A
+// block has many rows (row_feed.h); its sums of dweight and dbias stay in registers until the block is done.
 #pragma once
 
 #include "backends/cuda/rows/norm_rows.h"
@@ -11,15 +10,15 @@ namespace genesis::cuda {
 struct GradientCall {
   static constexpr int kStages = 2;  // rows of a group in shared memory
   NormArguments a;
-  FeedCall feed;             // x, dy, [residual]
-  float* dweight = nullptr;  // of each block, n columns; or null
+  FeedCall feed;             // tensors x, dy, [residual]
+  float* dweight = nullptr;  // partial sums, n columns per block; or null. dbias likewise
   float* dbias = nullptr;
 };
 
 #ifdef __CUDACC__
 
-// What the gradient of a row needs besides its elements: with g = dy weight and z the normalised row,
-// dx = (g - mean(g) - z mean(g z)) / sigma; without a centre mean(g) is 0.
+// Quantities of a row that the gradient of its elements needs. With g = dy weight and z the normalized row, dx = (g -
+// mean(g) - z mean(g z)) / sigma; rms_norm has no mean(g) term.
 template <class W>
 struct GradientSums {
   W mean, inverse, mean_g, mean_gz;
@@ -30,13 +29,14 @@ struct GradientSums {
   }
 };
 
-// Rows of four-byte elements make room in the second-level cache for what is written; those of two bytes are
-// slower for it.
+// Rows of four-byte elements are loaded with evict-first, so that the L2 cache keeps the output; with two-byte
+// elements this is slower.
 template <int N, int K>
 using GradientFeed = RowFeed<K, GradientCall::kStages, 3, 2, N == 4>;
 
-// The sums of columns of the groups of a block, added in order: first[], then second[] where it is asked for.
-// `room`: 2 * threads * K * N floats, as planes of four, so that no two threads meet in a bank.
+// Adds the column sums of the groups of a block in order and stores them: first[], then second[] if it is not null.
+// `room` is shared memory for 2 * threads * K * N floats, as planes of four floats, so that no two threads use the
+// same bank.
 template <int N, int K>
 struct BlockSums {
   using Part = Pack<float, 4>;
@@ -69,7 +69,7 @@ struct BlockSums {
       for (int j = 0; j < N; ++j) at[j / 4 * feed.call.packs + feed.index(k)].at[j % 4] = mine[k][j];
     }
   }
-  // Part i of a row: the planes one after the other.
+  // Adds element i of all groups' rows; i counts plane after plane.
   __device__ void put(float* to, int row, int i) const {
     const int packs = feed.call.packs;
     Part sum{};
@@ -82,7 +82,7 @@ struct BlockSums {
   }
 };
 
-// Of a row whose distances from the mean are d, which are x without a centre: what dx needs besides them.
+// Computes the row's quantities that dx needs. On return d holds x - mean, or x without kCenter.
 template <bool kCenter, class T, int N, int K>
 __device__ GradientSums<float> gradient_sums(const NormArguments& a, const SharedVector<N>& weight,
                                              const GradientFeed<N, K>& feed, float (&d)[K][N]) {
@@ -100,7 +100,7 @@ __device__ GradientSums<float> gradient_sums(const NormArguments& a, const Share
     sum_group<RowDeal::kMaxThreads>(mean, group, feed.round);
     mean[0] *= each;
   }
-  float sums[kCenter ? 3 : 2] = {};  // of squares, of g d, of g
+  float sums[kCenter ? 3 : 2] = {};  // sums of squares, of g d, and of g
 #pragma unroll
   for (int k = 0; k < K; ++k) {
     if (feed.index(k) >= packs) continue;
@@ -121,7 +121,7 @@ __device__ GradientSums<float> gradient_sums(const NormArguments& a, const Share
   return {mean[0], inverse, kCenter ? sums[kCenter ? 2 : 0] * each : 0.0f, sums[1] * each * inverse};
 }
 
-// Writes dx of the row, and the norm's output where it is asked for, and adds to the sums of its columns.
+// Writes dx of the row, and the norm's output if it is wanted, and adds to the column sums.
 template <bool kCenter, class T, int N, int K>
 __device__ void finish_row(const NormArguments& a, const SharedVector<N>& weight,
                            const GradientFeed<N, K>& feed, const GradientSums<float>& s,
@@ -159,16 +159,16 @@ __device__ void finish_row(const NormArguments& a, const SharedVector<N>& weight
   }
 }
 
-// Of a thread: a multiprocessor has some left, in which the kernel behind waits.
+// Registers of a thread: a multiprocessor keeps some free, in which the next kernel can start and wait (PDL).
 constexpr int kGradientRegisters = (65536 / RowDeal::kMaxThreads - 4) / 8 * 8;
 
-// GradientCall::kStages rows of every group are in shared memory, one of them in work, and the sums of
-// columns in registers.
+// GradientCall::kStages rows of every group are in shared memory, one of them in use; the column sums are in
+// registers.
 template <bool kCenter, class T, int N, int K>
 __global__ void __maxnreg__(kGradientRegisters) gradient_kernel(const GradientCall call) {
   begin_in_order();
   extern __shared__ __align__(16) unsigned char shared[];
-  // Few threads wait for the weight, which is asked for first: behind the rows it would come late.
+  // Loads the weight first: few threads wait for it now, and after the rows it would arrive late.
   auto* ring = reinterpret_cast<Words*>(shared);
   const int room = GradientFeed<N, K>::room(call.feed);
   const SharedVector<N> weight{reinterpret_cast<Pack<float, 4>*>(ring + room), call.feed.packs};
@@ -185,7 +185,7 @@ __global__ void __maxnreg__(kGradientRegisters) gradient_kernel(const GradientCa
     feed.advance();
   }
   const int64_t at = static_cast<int64_t>(blockIdx.x) * call.feed.packs * N;
-  const BlockSums<N, K> sums{feed, reinterpret_cast<Pack<float, 4>*>(shared),  // every copy is over
+  const BlockSums<N, K> sums{feed, reinterpret_cast<Pack<float, 4>*>(shared),  // all copies into it have ended
                              call.dweight ? call.dweight + at : nullptr,
                              kCenter && call.dbias ? call.dbias + at : nullptr};
   sums.add(dw, db);

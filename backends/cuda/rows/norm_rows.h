@@ -1,5 +1,4 @@
-// What the norms and their gradients have in common: what a row kernel is told, and the statistics of a row.
-// Used by kernels/nn/norm.cu and kernels/nn/norm_grad.cu.
+// Shared code of the norms and their gradients: the arguments of their row kernels, and the statistics of a row.
 #pragma once
 
 #include "backends/cuda/device/wide_vector.h"
@@ -11,12 +10,12 @@ struct NormArguments {
   const void* x = nullptr;
   const void* dy = nullptr;        // gradients only
   const void* residual = nullptr;  // gradients: added to dx; or null
-  void* y = nullptr;               // or dx; may be x or dy
-  void* output = nullptr;          // gradients: what the norm itself gives; or null
+  void* y = nullptr;               // output, or dx; may be x or dy
+  void* output = nullptr;          // gradients: receives the output of the norm itself; or null
   WideVector weight, bias;
   int64_t n = 1;
   double eps = 0;
-  bool centers = false;  // layer_norm's
+  bool centers = false;  // true for layer_norm, which subtracts the mean
 };
 
 #ifdef __CUDACC__

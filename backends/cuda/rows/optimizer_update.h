@@ -1,5 +1,5 @@
-// Optimizer updates on the device: the formulas once, for tables of tensors, so that one launch updates one
-// parameter or all of them. Used by kernels/nn/optimizer.cu.
+// Optimizer updates on the device. Each formula is written once, for tables of tensors, so that one launch updates
+// one parameter or all of them.
 #pragma once
 
 #include "backends/cuda/device/wide_vector.h"
@@ -7,10 +7,10 @@
 
 namespace genesis::cuda {
 
-constexpr int64_t kUpdateChunk = 16 << 10;  // elements of one block
+constexpr int64_t kUpdateChunk = 16 << 10;  // elements per block
 
-// One parameter. m and v are f32 (f64 with an f64 parameter) or null; outputs may be the inputs. Of an f32
-// kept as halves p is the upper one.
+// One parameter. m and v are f32 (f64 with an f64 parameter) or null; outputs may be the inputs. If an f32 is stored
+// as halves, p is its upper half.
 struct UpdateTensor {
   const void *p = nullptr, *lower = nullptr, *g = nullptr, *m = nullptr, *v = nullptr;
   void *p_out = nullptr, *lower_out = nullptr, *m_out = nullptr, *v_out = nullptr;
@@ -48,11 +48,11 @@ struct DeviceScalar {
 
 struct UpdateOptions {
   DeviceScalar lr, step, scale;
-  double beta1 = 0, beta2 = 0, eps = 0;  // sgd: momentum in beta1
+  double beta1 = 0, beta2 = 0, eps = 0;  // sgd: beta1 is the momentum
   double log_beta1 = 0, log_beta2 = 0;   // adam: 1 - beta^t is -expm1(t log beta)
   double dampening = 0;
   bool nesterov = false, decoupled = true;
-  bool skip_nonfinite = false;  // a scale that is not finite: what goes in comes out
+  bool skip_nonfinite = false;  // if `scale` is not finite, the outputs are the inputs
 };
 
 template <int kMax>
@@ -72,7 +72,7 @@ struct UpdateTable {
 
 #ifdef __CUDACC__
 
-// What the step makes of the scalars, once per block.
+// The scalars derived from the options, computed once per block.
 struct UpdateScalars {
   double lr, scale, step_size, inverse_root_correction;
   bool first_step, skip;
@@ -89,7 +89,7 @@ struct UpdateScalars {
 };
 
 template <class W>
-struct UpdatedElement {  // parameter, gradient and moments of one
+struct UpdatedElement {  // one element of the parameter, its gradient and its moments
   W p, g, m, v;
 };
 
@@ -124,8 +124,8 @@ struct MomentumRule {
   }
 };
 
-// a * b + c, rounded once. Spelled out, so that kernels of other storage give the same bits: which product
-// goes with which sum would otherwise be the compiler's choice.
+// Returns a * b + c, rounded once. The fused operation is explicit, so that kernels for other storage formats give
+// the same bits: otherwise the compiler would choose which products and sums to fuse.
 __device__ __forceinline__ float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 __device__ __forceinline__ double multiply_add(double a, double b, double c) { return __fma_rn(a, b, c); }
 
@@ -171,7 +171,7 @@ struct LionRule {
   }
 };
 
-// A parameter stored as T: elements [i, i + N), where i is a multiple of N.
+// Reads and writes elements [i, i + N) of a parameter stored as T; i is a multiple of N.
 template <class T>
 struct Stored {
   using W = wide_t<T>;
@@ -190,7 +190,7 @@ struct Stored {
   }
 };
 
-// An f32 as halves.
+// The same for an f32 stored as halves.
 template <>
 struct Stored<Halves> {
   using W = float;
@@ -217,7 +217,7 @@ struct Stored<Halves> {
   }
 };
 
-// Elements [i, i + N), where i is a multiple of N.
+// Updates elements [i, i + N); i is a multiple of N.
 template <class T, int N, class Rule>
 __device__ __forceinline__ void update_pack(const UpdateTensor& t, const Rule& rule, bool skip, int64_t i) {
   using W = typename Stored<T>::W;
@@ -242,7 +242,7 @@ __device__ __forceinline__ void update_pack(const UpdateTensor& t, const Rule& r
   if constexpr (Rule::kV) reinterpret_cast<State*>(t.v_out)[i / N] = v;
 }
 
-// The last of `count` entries whose first_chunk is not after the block.
+// Returns the last of `count` entries whose first_chunk is not greater than the block's index.
 template <class Entry>
 __device__ const Entry& entry_of_block(const Entry* entries, int count) {
   int low = 0, high = count - 1;

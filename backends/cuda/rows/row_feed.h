@@ -1,6 +1,6 @@
-// Rows for kernels that have many of them to a block: while a group of threads computes on one row, its next
-// is on its way into shared memory. Every thread copies what it will read itself, so within a warp nobody
-// waits for anybody else. Used by norm_gradient.h.
+// Feeds kernels that have many rows per block: while a group of threads computes on one row, its next row is being
+// copied into shared memory. Every thread copies exactly what it will read, so within a warp no thread waits for
+// another.
 #pragma once
 
 #include "backends/cuda/device/async_copy.h"
@@ -10,18 +10,18 @@
 
 namespace genesis::cuda {
 
-// How rows are dealt to groups of threads; of the shape alone, and with it the order of every sum.
+// How rows are dealt to groups of threads. It depends on the shape alone, and so does the order of every sum.
 struct RowDeal {
-  static constexpr int kMaxThreads = 512, kMaxElements = 16;  // of a block; of a row, in a thread
+  static constexpr int kMaxThreads = 512, kMaxElements = 16;  // threads of a block; elements of a row per thread
   static constexpr int64_t kLongest = kMaxThreads * kMaxElements;
 
-  int group = 32, at_once = 1;  // threads of a row; rows of a block in work at once
-  int packs_each = 1;           // packs of a row that a thread has: 1, 2 or 4
-  int64_t count = 0;            // blocks
+  int group = 32, at_once = 1;  // threads per row; rows of a block in progress at once
+  int packs_each = 1;           // packs of a row per thread: 1, 2 or 4
+  int64_t count = 0;            // number of blocks
 
   int threads() const { return group * at_once; }
 
-  // `width`: elements of a pack. `blocks`: so many run at once.
+  // `width` is the number of elements of a pack, `blocks` the number of blocks that can run at once.
   static RowDeal of(int64_t rows, int64_t packs, int width, int64_t blocks) {
     RowDeal b;
     b.group = 1;
@@ -34,12 +34,12 @@ struct RowDeal {
     return b;
   }
 
-  // So many rows of `tensors` tensors for every group, and so many numbers.
+  // Returns the shared memory for `stages` rows of `tensors` tensors for every group, and for `numbers` floats.
   size_t shared_bytes(int stages, int tensors, int64_t numbers) const {
     return static_cast<size_t>(stages * tensors * packs_each * threads()) * 16 +
            static_cast<size_t>(numbers) * sizeof(float);
   }
-  // Fewer rows in work where a chip has less shared memory; whether that does.
+  // Reduces the rows in progress until they fit into `room` bytes of shared memory; returns whether they do.
   bool fit(int stages, int tensors, int64_t numbers, size_t room) {
     while (shared_bytes(stages, tensors, numbers) > room && threads() > std::max(group, 32)) at_once /= 2;
     return shared_bytes(stages, tensors, numbers) <= room;
@@ -56,24 +56,24 @@ struct FeedCall {
 
 #ifdef __CUDACC__
 
-// Shared memory for what a kernel does not declare itself.
+// Returns the shared memory that is left beside static declarations of a kernel.
 inline size_t shared_room() {
   constexpr int kDeclared = 2 << 10;
   return static_cast<size_t>(shared_bytes_limit() - kDeclared);
 }
 
-// A thread's part of the rows of its group. Groups go round: all of the chip works on neighbouring rows,
-// and what is left for a last round is spread over all blocks. The first kRequired tensors are never null. kOnce:
-// rows are the first to leave the second-level cache.
+// One thread's share of the rows of its group. Rows are dealt round robin: the whole chip works on neighboring rows,
+// and the rows of the last round are spread over all blocks. The first kRequired tensors are never null. With kOnce
+// the L2 cache evicts the rows first.
 template <int K, int kStages, int kTensors, int kRequired, bool kOnce>
 struct RowFeed {
   const FeedCall& call;
-  int64_t row, stride;  // its current row; from there to the next
+  int64_t row, stride;  // the current row, and the distance to the next
   int first, at_once;
-  Words* ring;            // this thread's packs, `step` apart: in each stage those of a row of every tensor
-  int step, stage_packs;  // packs between two of this thread, and between two stages
+  Words* ring;            // this thread's packs, `step` apart; each stage has a row of every tensor
+  int step, stage_packs;  // packs between two packs of this thread, and between two stages
   int round = 0, reading = 0, writing = 0;
-  int64_t asked;  // the next row to ask for
+  int64_t asked;  // the next row to load
   uint64_t policy = evict_first_policy();
 
   __device__ RowFeed(const FeedCall& c, Words* shared)
@@ -90,18 +90,18 @@ struct RowFeed {
     for (int i = 0; i < kStages; ++i) fetch();
   }
 
-  // Packs of a block's whole ring.
+  // Returns the packs of a block's whole ring.
   __device__ static int room(const FeedCall& c) {
     return kStages * c.tensors * K * static_cast<int>(blockDim.x);
   }
-  __device__ int index(int k) const { return first + k * call.group; }  // in the row
+  __device__ int index(int k) const { return first + k * call.group; }  // index of pack k in the row
   __device__ int packs() const { return row < call.rows ? call.packs : 0; }
-  // Of the block: in the last one some groups have no row.
+  // Returns the rounds of the block; in the last one some groups have no row.
   __device__ int rounds() const { return static_cast<int>((call.rows - blockIdx.x + stride - 1) / stride); }
 
-  // Until the current row is there.
+  // Waits until the current row has arrived.
   __device__ void wait() const { wait_for_batches<kStages - 1>(); }
-  // Goes on to the next row; the stage of the current one is filled anew.
+  // Moves on to the next row and starts loading a later one into the stage of the current one.
   __device__ void advance() {
     fetch();
     row += stride;
@@ -112,7 +112,7 @@ struct RowFeed {
   __device__ Words pack(int tensor, int k) const {
     return ring[reading * stage_packs + (tensor * K + k) * step];
   }
-  // The elements of pack k, widened; zeros past the row.
+  // Reads the elements of pack k, widened; zeros past the row.
   template <class T, int N>
   __device__ void elements(int tensor, int k, float (&to)[N]) const {
     const Words words = index(k) < packs() ? pack(tensor, k) : Words{};
@@ -121,7 +121,7 @@ struct RowFeed {
   }
 
  private:
-  // A batch, empty past the last row.
+  // Starts the copies of one row as one batch; past the last row the batch is empty.
   __device__ void fetch() {
     if (asked < call.rows) {
       const int64_t at = asked * call.packs + first;
@@ -148,7 +148,7 @@ struct RowFeed {
   }
 };
 
-// A weight or a bias in shared memory, as parts of four, each a plane of its own: no two threads meet in a
+// A weight or a bias in shared memory, split into planes of four floats per pack, so that no two threads use the same
 // bank.
 template <int N>
 struct SharedVector {

@@ -1,6 +1,6 @@
-// Work on the rows of a matrix: a group of threads per row, the row in registers so that memory is read once,
-// or in shared memory (and what does not fit there again from the second-level cache) when it is long. Used
-// by kernels/*.cu. A thread writes only what it read itself, so results may overwrite operands.
+// Runs work on the rows of a matrix with a group of threads per row. A row is kept in registers, so that memory is
+// read once. A long row is kept in shared memory; the elements that do not fit there are read again, from the L2
+// cache. A thread writes only elements that it read itself, so results may overwrite operands.
 #pragma once
 
 #include "backends/cuda/device/reduce.h"
@@ -8,16 +8,16 @@
 
 namespace genesis::cuda {
 
-// How rows are dealt out; it depends on the shape alone, and with it the order of every sum.
+// How rows are dealt to threads. It depends on the shape alone, and so does the order of every sum.
 struct RowPlan {
-  int in_registers = 0;  // packs that a thread keeps so: 1, 2, 4 or 8; 0: rows are in shared memory
-  int group = 32;        // threads of a row, a power of two; more than a warp: the whole block
-  int threads = 128;     // of a block
-  int64_t blocks = 0;    // threads / group rows each
+  int in_registers = 0;  // packs that a thread keeps in registers: 1, 2, 4 or 8; 0: rows are in shared memory
+  int group = 32;        // threads per row, a power of two; if more than a warp, the whole block
+  int threads = 128;     // threads of a block
+  int64_t blocks = 0;    // each has threads / group rows
 
-  // `max_packs`: of a thread; more only where a row cannot have more threads.
+  // `max_packs` limits the packs per thread; a thread has more only if a row cannot have more threads.
   static RowPlan of(int64_t rows, int64_t packs, bool registers, int max_threads = 1024, int max_packs = 4) {
-    constexpr int kMaxPacks = 4, kMaxThreads = 512;  // more threads would not have the registers
+    constexpr int kMaxPacks = 4, kMaxThreads = 512;  // more threads would not have enough registers
     constexpr int64_t kChip = 128 << 10;             // threads that keep a chip busy
     RowPlan plan;
     plan.group = 1;
@@ -53,7 +53,7 @@ struct RowLane {
   }
 };
 
-// A row in the registers of its group, as memory has it.
+// A row in the registers of its group, in the memory format.
 template <class T, int N, int K>
 struct RegisterRow {
   using P = Pack<T, N>;
@@ -69,7 +69,7 @@ struct RegisterRow {
   __device__ P get(int k, int64_t) const { return pack_of<T>(at[k]); }
 };
 
-// A row in memory, its first `cached` packs in shared memory.
+// A row in memory, with its first `cached` packs in shared memory.
 template <class T, int N>
 struct SharedRow {
   using P = Pack<T, N>;
@@ -79,7 +79,7 @@ struct SharedRow {
 
   __device__ SharedRow(const void* rows, const RowLane& lane, P* shared, int room)
       : row(static_cast<const P*>(rows) + lane.row * lane.packs), cache(shared), cached(room) {
-    constexpr int kAhead = 4;  // packs on their way at once
+    constexpr int kAhead = 4;  // loads in flight at once
 #pragma unroll 1
     for (int64_t i = lane.first; i < min(lane.packs, static_cast<int64_t>(cached)); i += kAhead * lane.step) {
       P ahead[kAhead];
@@ -103,8 +103,8 @@ struct RowOf<T, N, 0> {
   using type = SharedRow<T, N>;
 };
 
-// body(pack's index, packs of the rows...) for the thread's packs. kUnroll: of them at once, where the row is in shared
-// memory; more takes long to compile.
+// Calls body(index of the pack, packs of the rows...) for the thread's packs. kUnroll is the unroll factor for rows
+// in shared memory; a greater one takes long to compile.
 template <int kUnroll = 2, class Body, class T, int N, int K, class... Others>
 __device__ void each_pack(const RowLane& lane, const Body& body, const RegisterRow<T, N, K>& row,
                           const Others&... others) {
@@ -120,23 +120,25 @@ __device__ void each_pack(const RowLane& lane, const Body& body, const SharedRow
   for (int64_t i = lane.first; i < lane.packs; i += lane.step) body(i, row.get(0, i), others.get(0, i)...);
 }
 
-// What a row kernel is told besides its own parameters. n = packs * N elements a row.
+// The arguments of a row kernel besides its own parameters. A row has n = packs * N elements.
 struct RowCall {
   int64_t rows = 0, packs = 0;
   int group = 32;
-  int cached = 0;  // packs of each input that shared memory has room for
+  int cached = 0;  // packs of each input that fit into shared memory
 };
 
-// Blocks of 512 threads that must find registers on a multiprocessor together, when rows are in registers.
+// Returns the number of blocks of 512 threads whose registers must fit into a multiprocessor together, for rows in
+// registers.
 template <class Work, int K>
 constexpr int blocks_at_once() {
   if constexpr (requires { Work::kBlocksAtOnce; }) return K == 1 || K == 2 ? Work::kBlocksAtOnce : 1;
   return 1;
 }
 
-// `work` is a struct with  template <class T, int N, int K> __device__ void row(RowCall, RowLane, Pack<T, N>*
-// shared) const. One that comes in variants may have a function in_shared(): the work for rows in shared memory,
-// which are long or lie anywhere, with flags for the variants, so that there is one kernel for all.
+// `work` is a struct with
+//     template <class T, int N, int K> __device__ void row(RowCall, RowLane, Pack<T, N>* shared) const.
+// A work with compile-time variants may have a function in_shared(). It returns the work for rows in shared memory,
+// which are long or unaligned, with flags for the variants, so that one kernel serves them all.
 template <class T, int N, int K, class Work>
 __global__ void __launch_bounds__(K == 0 ? 1024 : 512, blocks_at_once<Work, K>())
     row_kernel(RowCall call, Work work) {
@@ -154,12 +156,13 @@ auto in_shared(const Work& work) {
     return work;
 }
 
-// A block of a row in shared memory: the first `inputs` rows of it go to shared memory as far as there is room.
+// Starts the kernel for rows in shared memory, one block per row: the row's `inputs` tensors go to shared memory as
+// far as they fit.
 template <class T, int N, class Work>
 void start_shared(const KernelContext& c, RowCall call, const RowPlan& plan, int inputs, const Work& work) {
   size_t bytes = 0;
   if (plan.group == plan.threads && inputs > 0) {
-    constexpr int kReserved = 2 << 10;  // what kernels declare themselves
+    constexpr int kReserved = 2 << 10;  // for static declarations of kernels
     const int64_t room = (shared_bytes_limit() - kReserved) / (16 * inputs) * 16 / int64_t{sizeof(T) * N};
     call.cached = static_cast<int>(std::min(call.packs, room));
     bytes = static_cast<size_t>(call.cached) * sizeof(T) * N * static_cast<size_t>(inputs);
@@ -169,7 +172,8 @@ void start_shared(const KernelContext& c, RowCall call, const RowPlan& plan, int
   start_with_pdl(c, row_kernel<T, N, 0, Work>, plan.blocks, plan.threads, bytes, call, work);
 }
 
-// work over all rows of n elements of T, of which `inputs` tensors are read. kRegisters: short rows in registers. `max_packs`: as RowPlan::of().
+// Runs `work` over all rows of n elements of T and reads `inputs` tensors. kRegisters: keep short rows in registers.
+// `max_packs` as in RowPlan::of().
 template <class T, bool kRegisters = true, class Work>
 void start_rows(const KernelContext& c, int64_t rows, int64_t n, int inputs, const Work& work,
                 int max_packs = 4) {

@@ -1,6 +1,5 @@
-// The loss of rows of logits, and the gradient in their place, of any type and length: a row is read twice,
-// the second time in part from the second-level cache. Used by kernels/nn/linear_cross_entropy.cu where
-// logit_rows.h declines.
+// Computes the loss of rows of logits, and their gradient in place, for any type and length: a row is read twice, the
+// second time partly from the L2 cache. Serves the rows that logit_rows.h declines.
 #pragma once
 
 #include "backends/cuda/rows/logit_rows.h"
@@ -14,7 +13,8 @@ constexpr int kRowThreads = 512, kRowWarps = kRowThreads / 32;
 template <class T>
 using LogitSoftmax = OnlineSoftmax<ShiftedExponential<T>, wide_t<T>>;
 
-// Of what this thread reads of the row. Rescaled with every pack: a branch would cost more.
+// Returns the softmax state of the elements that this thread reads. It is rescaled with every pack: a branch would
+// cost more.
 template <class T, int N>
 __device__ __forceinline__ LogitSoftmax<T> softmax_of_part(const T* x, int64_t classes) {
   using W = wide_t<T>;
@@ -35,7 +35,7 @@ __device__ __forceinline__ LogitSoftmax<T> softmax_of_part(const T* x, int64_t c
   return mine;
 }
 
-// A block per row: its loss, and the gradient in place of its logits.
+// One block per row: computes its loss, and the gradient in place of its logits.
 template <class T, int N, bool kGradients>
 __global__ void __launch_bounds__(kRowThreads) finish_rows(RowsArguments a, T* logits) {
   using W = wide_t<T>;
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kRowThreads) finish_rows(RowsArguments a, T* l
     return p;
   };
   const LogitSoftmax<T> total =
-      reduce_in_order<kRowWarps>(mine, merge);  // all have read x[at] when it returns
+      reduce_in_order<kRowWarps>(mine, merge);  // all threads have read x[at] when it returns
   const W log_sum = log(total.sum), lse = total.max + log_sum;
   const LogitSlopes<W> slopes(a);
   W spread = 0;

@@ -24,7 +24,7 @@ struct Gpu {
   static void add(const KernelContext& c, const TensorView& to, const TensorView& addend) {
     dispatch_any(to.dtype, [&](auto tag) {
       using T = typename decltype(tag)::type;
-      if constexpr (!std::is_same_v<T, bool>)  // of which there are no sums
+      if constexpr (!std::is_same_v<T, bool>)  // bool has no sum
         for_each(c, to.numel(), AddTo<T>{to.as<T>(), addend.as<const T>()});
     });
   }
