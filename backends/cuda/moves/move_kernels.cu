@@ -1,6 +1,6 @@
-// The kernels behind backends/cuda/moves/moves.h. Three shapes of work: items copied in the order of the target
-// (rows that stay contiguous move 16 bytes an item), and transposes, which go through a tile in shared memory
-// so that both sides are read and written by whole rows.
+// The kernels behind backends/cuda/moves/moves.h: copies of items in the order of the target (contiguous rows move 16
+// bytes per item), copies whose target or source depends on numbers on the device, and transposes, which go through a
+// tile in shared memory so that both sides are accessed in whole rows.
 #include "backends/cuda/device/number.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/moves/moves.h"
@@ -9,7 +9,7 @@
 namespace genesis::cuda {
 namespace {
 
-constexpr int kBatch = 8;  // moves of one launch: their parameters fill 4 KB
+constexpr int kBatch = 8;  // moves per launch: their parameters fill 4 KB
 
 struct MoveBatch {
   int count = 0;
@@ -25,7 +25,7 @@ __device__ Offsets offsets_of(const DeviceMove& move, int64_t item, bool small) 
   Offsets offsets;
   uint64_t rest = static_cast<uint64_t>(item);
   for (int axis = move.rank - 1; axis >= 0; --axis) {
-    uint64_t at = rest;  // the outermost axis takes what is left
+    uint64_t at = rest;  // the outermost axis takes the rest
     if (axis > 0) {
       const FlatIndex split = divide(rest, move.dims[axis], small);
       at = split.remainder, rest = split.quotient;
@@ -36,7 +36,7 @@ __device__ Offsets offsets_of(const DeviceMove& move, int64_t item, bool small) 
   return offsets;
 }
 
-// An element of 1, 2, 4 or 8 bytes, repeated to 8.
+// Returns an element of 1, 2, 4 or 8 bytes, repeated to fill 8 bytes.
 __device__ uint64_t repeated(const std::byte* from, int bytes) {
   switch (bytes) {
     case 1:
@@ -65,7 +65,7 @@ __device__ Item load(const DeviceMove& move, int64_t at) {
   return low_bytes<Item>(move.from ? repeated(move.from + at, move.splat) : move.pattern);
 }
 
-// All loads of a thread are under way before its first store.
+// All loads of a thread are in flight before its first store.
 template <class Item, int kItems>
 __device__ void move_items(const DeviceMove& move, int64_t block, Offsets shift) {
   const bool small = is_small(move.items);
@@ -131,7 +131,7 @@ void add_to_batch(const KernelContext& c, MoveBatch& batch, const DeviceMove& mo
   if (++batch.count == kBatch) start_batch(c, batch);
 }
 
-// --- one copy that starts where a number on the device says
+// --- one copy whose start is a number on the device
 
 __device__ int64_t number_at(const void* numbers, bool is_i32, int64_t i) {
   return is_i32 ? int64_t{static_cast<const int32_t*>(numbers)[i]} : static_cast<const int64_t*>(numbers)[i];
@@ -152,18 +152,19 @@ __global__ void __launch_bounds__(kThreads)
   move_any(move, blockIdx.x, {at * offset.to_step, at * offset.from_step});
 }
 
-// --- runs that go where numbers on the device say
+// --- runs whose targets depend on numbers on the device
 
 struct RunCopies {
   const std::byte* from;
   std::byte* to;
-  const void *starts, *lengths;  // one of each row; lengths may be null: all of it, clamped so that it fits
+  const void *starts, *lengths;  // one per row; `lengths` may be null: whole updates, with starts clamped so that they fit
   bool is_i32;
   RunUpdate runs;
   FaultReport fault;
 };
 
-// The first position of a row's update, or -1 where nothing is written; reported once for a row.
+// Returns the start of a row's update, or -1 if the step is not written. A bad length or start is reported once per
+// row.
 __device__ int64_t start_of(const RunCopies& c, int64_t row, int64_t step, bool reports) {
   const int64_t start = number_at(c.starts, c.is_i32, row);
   if (!c.lengths) return max(int64_t{0}, min(start, c.runs.positions - c.runs.steps));
@@ -176,7 +177,7 @@ __device__ int64_t start_of(const RunCopies& c, int64_t row, int64_t step, bool 
   return fits && step < count ? start : -1;
 }
 
-// All threads of a block move one run, of words of T.
+// Moves one run by all threads of a block, in words of type T.
 template <class T>
 __device__ void move_run(const RunCopies& c, int64_t run) {
   const int64_t step = run % c.runs.steps, piece = run / c.runs.steps;
@@ -201,19 +202,19 @@ __global__ void __launch_bounds__(kThreads) runs_kernel(const __grid_constant__ 
 struct Transpose {
   const std::byte* from;
   std::byte* to;
-  int64_t rows, columns;           // of the source, seen as matrices; rows are contiguous in the target
-  int64_t from_stride, to_stride;  // elements: between rows of the source, and of the target
+  int64_t rows, columns;           // the source as matrices; its rows become columns of the target
+  int64_t from_stride, to_stride;  // elements between rows of the source, and of the target
   uint32_t row_tiles, column_tiles;
   int32_t outer_rank;
-  int64_t outer_dims[kMaxRank], outer_to[kMaxRank], outer_from[kMaxRank];  // elements
+  int64_t outer_dims[kMaxRank], outer_to[kMaxRank], outer_from[kMaxRank];  // strides in elements
 };
 
-// One tile a block. N elements are one access; rows and columns are multiples of N.
+// One tile per block. An access has N elements; rows and columns are multiples of N.
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads) transpose_kernel(const __grid_constant__ Transpose t) {
   constexpr int kTile = sizeof(T) == 8 ? 32 : 64;
-  constexpr int kPitch = kTile + (sizeof(T) < 4 ? 4 / sizeof(T) : 1);  // an odd number of words
-  constexpr int kPacks = kTile / N, kRows = kThreads / kPacks;         // of one pass
+  constexpr int kPitch = kTile + (sizeof(T) < 4 ? 4 / sizeof(T) : 1);  // an odd number of words: no bank conflicts
+  constexpr int kPacks = kTile / N, kRows = kThreads / kPacks;         // rows of one pass
   using P = Pack<T, N>;
   __shared__ T tile[kTile * kPitch];
 
@@ -255,7 +256,7 @@ __global__ void __launch_bounds__(kThreads) transpose_kernel(const __grid_consta
   }
 }
 
-constexpr int64_t kShortest = 16;  // rows or columns below which tiles would stay mostly empty
+constexpr int64_t kShortest = 16;  // with fewer rows or columns, tiles would stay mostly empty
 
 bool is_transpose(const StridedCopy& copy) {
   return !copy.empty && copy.transposed >= 0 && copy.element <= 8 &&
@@ -279,7 +280,7 @@ Transpose make_transpose(const StridedCopy& copy, void* to, const void* from) {
   return t;
 }
 
-// Whether every access of N elements starts at a multiple of its size.
+// Returns whether every access of N elements starts at a multiple of its size.
 bool fits_packs(const Transpose& t, int64_t n, int64_t element) {
   int64_t all = t.rows | t.columns | t.from_stride | t.to_stride;
   for (int i = 0; i < t.outer_rank; ++i) all |= t.outer_to[i] | t.outer_from[i];

@@ -6,9 +6,10 @@ namespace genesis::cuda {
 namespace {
 
 constexpr int64_t kWidest = 16;
-constexpr int64_t kManyItems = 1 << 20;  // from here on a thread takes several: more bytes in flight
+constexpr int64_t kManyItems = 1 << 20;  // from this many items on, a thread has several, for more bytes in flight
 
-// The last axis, where the target is contiguous along it and the source is too, or repeats one element.
+// Returns whether the target is contiguous along the last axis, and the source is contiguous there or repeats one
+// element.
 bool has_run(const StridedCopy& copy) {
   if (copy.rank == 0) return false;
   const auto last = static_cast<size_t>(copy.rank - 1);
@@ -23,7 +24,7 @@ void add_axis(DeviceMove& move, int64_t size, int64_t to, int64_t from) {
   ++move.rank;
 }
 
-// The widest access that every address is a multiple of.
+// Returns the widest access whose size divides every address.
 int64_t width_of(uint64_t addresses) {
   const uint64_t lowest = addresses & (~addresses + 1);
   return lowest == 0 ? kWidest : std::min<int64_t>(kWidest, static_cast<int64_t>(lowest));

@@ -27,8 +27,8 @@ using nccl::NcclGroup;
 using nccl::UniqueId;
 using nccl::Watch;
 
-// What the user has set stays. NVLink multicast needs more of a system than it may have, and NCCL's own service for
-// questions about its state would listen at a port.
+// Sets NCCL's environment variables that the user has not set. NVLink multicast needs more system support than there
+// may be, and NCCL's RAS service would listen at a port.
 void set_nccl_environment(const GpuRank& self, bool has_host_link) {
   ::setenv("NCCL_NVLS_ENABLE", "0", 0);
   ::setenv("NCCL_RAS_ENABLE", "0", 0);
@@ -36,7 +36,8 @@ void set_nccl_environment(const GpuRank& self, bool has_host_link) {
   if (!has_host_link && !self.address.empty()) ::setenv("NCCL_COMM_ID", self.address.c_str(), 0);
 }
 
-// Rank 0's, which the others get over the host; without, every rank makes the same from NCCL_COMM_ID.
+// Returns rank 0's id, which the other ranks get over the host link; without a link, every rank creates the same id
+// from NCCL_COMM_ID.
 UniqueId common_id(const GpuRank& self, RankLink* host_link) {
   UniqueId id{};
   if (!host_link || self.rank == 0)
@@ -49,7 +50,8 @@ UniqueId common_id(const GpuRank& self, RankLink* host_link) {
   return id;
 }
 
-// As nvidia-smi -L says it; empty where there is no such GPU, which open_chip() puts into words.
+// Returns the GPU's name as nvidia-smi -L prints it; empty if there is no such GPU, an error that open_chip()
+// reports.
 std::string name_of_gpu(int device) {
   cudaDeviceProp properties;
   if (cudaGetDeviceProperties(&properties, device) != cudaSuccess) {
@@ -63,14 +65,15 @@ std::string name_of_gpu(int device) {
   return name;
 }
 
-// Containers of one host differ by name, hosts of one name by when they were started.
+// Identifies a host: containers of one host differ by name, and hosts with the same name by their boot id.
 std::string this_host(const std::string& name) {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   return name + " " + boot;
 }
 
-// NCCL refuses two ranks on one GPU without saying which, and by a timeout on the others.
+// Checks that each rank has its own GPU. NCCL refuses two ranks on one GPU too, but does not say which, and the other
+// ranks only time out.
 void require_own_gpus(RankLink& link, const GpuRank& self) {
   const std::vector<std::string> devices = link.gather(name_of_gpu(self.device)),
                                  hosts = link.gather(self.host);
@@ -79,7 +82,7 @@ void require_own_gpus(RankLink& link, const GpuRank& self) {
 
 class GpuCollectives final : public LinkCollectives<PeerGroup> {
  public:
-  // `hosts` by rank: GPUs of one host may reach each other's memory.
+  // `hosts` is by rank: GPUs of one host may access each other's memory.
   GpuCollectives(RankLink& link, Watch& watch, Comm* world, const Mesh& mesh,
                  std::span<const std::string> hosts)
       : LinkCollectives(link) {
@@ -122,9 +125,9 @@ class GpuLink final : public RankLink {
     if (neighbours_) neighbours_->watch(places);
   }
 
-  // Who leaves by an exception leaves the others alone in whatever they exchange: memory of the GPU is freed, and
-  // communicators end, only when nothing waits any more. Who leaves in order may wait for the others to do so, in NCCL, while
-  // one of them still writes files: then it says nothing, and that is nothing wrong.
+  // A rank that is destroyed by an exception reports its failure first, so that other ranks stop waiting for it: GPU
+  // memory is freed and communicators end only when nothing waits any more. A rank that ends normally may wait in
+  // NCCL for ranks that still write files; it stays silent meanwhile, which is not an error.
   ~GpuLink() override {
     if (std::uncaught_exceptions() > 0) abort("it ends with an error");
     if (neighbours_ && watch_.has_failed()) neighbours_->fail(watch_.failure());
@@ -168,8 +171,8 @@ class GpuLink final : public RankLink {
   }
 
   GpuRank self_;
-  std::unique_ptr<RankLink> host_link_;    // outlives what watches it
-  std::unique_ptr<HostRanks> neighbours_;  // where there is no such link: the ranks of this host
+  std::unique_ptr<RankLink> host_link_;    // outlives `watch_`, which uses it
+  std::unique_ptr<HostRanks> neighbours_;  // the ranks of this host, if there is no host link
   std::atomic<bool> has_joined_ = false;
   JoiningRanks joining_;
   Watch watch_;

@@ -12,17 +12,18 @@
 namespace genesis::cuda {
 namespace {
 
-// As much as a bucket of gradients has for a rank: a kernel beside others waits for them to make room, so one sum for all.
+// The memory for one rank's pulled data: as much as a bucket of gradients. A sum kernel waits until other kernels
+// give it space, so one should do for all of it.
 constexpr int64_t kPulledBytes = int64_t{32} << 20, kMinPulled = int64_t{1} << 20;
 constexpr uint32_t kHere = 1;
-// Tensors of up to so many bytes, of a layer its norms, biases, and weights of keys and values, are quicker copied by one kernel,
-// and added up by every rank for itself, than by copy engines one by one.
+// Tensors of up to this size (a layer's norms, biases, and weights of keys and values) are copied faster by one
+// kernel, and added by every rank for itself, than by copy engines one by one.
 constexpr int64_t kSmallBytes = int64_t{256} << 10, kSmallRoom = int64_t{4} << 20;
 
 const std::byte* bytes_of(const void* memory) { return static_cast<const std::byte*>(memory); }
 std::byte* bytes_of(void* memory) { return static_cast<std::byte*>(memory); }
 
-// The bytes of a whole that a rank adds up in an all_reduce.
+// The shard of a tensor that a rank adds up in an all_reduce, in bytes.
 struct Span {
   int64_t first, bytes;
 };
@@ -38,9 +39,9 @@ int64_t padded(int64_t bytes) { return (bytes + kPeerAccessBytes - 1) / kPeerAcc
 
 float scale_of(bool is_mean, int ranks) { return is_mean ? 1.0f / static_cast<float>(ranks) : 1.0f; }
 
-// In the same way on all ranks.
+// Splits tensors into small and large ones, in the same way on all ranks.
 struct BySize {
-  std::vector<PeerExchange> small, large;  // small: by dtype, kSmallRoom at most
+  std::vector<PeerExchange> small, large;  // small: sorted by dtype; at most kSmallRoom bytes
 
   explicit BySize(std::span<const PeerExchange> tensors, auto&& may_be_small) {
     int64_t room = kSmallRoom;
@@ -104,8 +105,8 @@ void PeerCopies::copy(void* to, const void* from, int64_t bytes, cudaStream_t st
        "to copy another rank's memory");
 }
 
-// Each rank sets its flag at all others, and takes back theirs. A flag is set again only after the next meeting of another
-// kind, and so after it was taken back.
+// Each rank sets its flag at all others and resets theirs here. A flag is set again only after the next meeting of
+// another kind, and so after it was reset.
 void PeerCopies::meet(Meeting meeting, cudaStream_t stream) {
   static const auto write = driver().function<decltype(&cuStreamWriteValue32)>("cuStreamWriteValue32_v2");
   static const auto wait = driver().function<decltype(&cuStreamWaitValue32)>("cuStreamWaitValue32_v2");
@@ -229,8 +230,8 @@ void PeerCopies::all_reduce(std::span<const PeerExchange> tensors, bool is_mean,
   meet(kDone, stream);
 }
 
-// Where the result lies at the beginning of the input, whose first part another rank may not have pulled yet, it is added
-// up in this rank's part of the input, and copied when all are done.
+// If the result starts where the input does, another rank may still have to pull this memory. The sum is then written
+// to this rank's shard of the input and copied when all ranks are done.
 void PeerCopies::reduce_scatter(std::span<const PeerExchange> tensors, bool is_mean, cudaStream_t stream) {
   const auto place = [&](const Exchange& own) {
     return own.to == own.from ? bytes_of(own.to) + rank_ * own.bytes() : bytes_of(own.to);
@@ -247,7 +248,8 @@ void PeerCopies::reduce_scatter(std::span<const PeerExchange> tensors, bool is_m
     copy(tensor.own.to, place(tensor.own), tensor.own.bytes(), stream);
 }
 
-// Of large ones, others pull out of the result: where the part lies at its beginning, another part will take its place.
+// Other ranks pull large tensors out of the result. An input at its start must be copied to its place first, because
+// another rank's shard will overwrite it.
 void PeerCopies::all_gather(std::span<const PeerExchange> tensors, cudaStream_t stream) {
   const BySize by_size(tensors, [&](const PeerExchange& tensor) { return may_come_at_once(tensor, size_); });
   for (const auto& [own, at] : by_size.large)

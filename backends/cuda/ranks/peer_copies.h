@@ -1,6 +1,7 @@
-// Exchanges between GPUs of one host by their copy engines: each pulls what it needs out of the others' memory, beside
-// kernels whose multiprocessors stay theirs. Only sums and small tensors take kernels, which are short. Made for exchanges
-// that have other work to hide behind: ranks meet by values that streams write and wait for, which takes some 15 us each time.
+// Exchanges between GPUs of one host by their copy engines: each rank pulls the data it needs out of the others'
+// memory, and kernels keep the multiprocessors. Only sums and small tensors take kernels, which are short. Meant for
+// exchanges that overlap with other work: ranks synchronize by values that streams write and wait for, which takes
+// some 15 us each time.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,37 +16,39 @@
 
 namespace genesis::cuda {
 
-// A tensor of this rank, and where all ranks have theirs.
+// A tensor of this rank, and its addresses on all ranks.
 struct PeerExchange {
   Exchange own;
   PeerTensor at;
 };
 
-// All ranks' memory of it at multiples of kPeerAccessBytes. All ranks come to the same answer, here and below.
+// Returns whether the tensor starts at a multiple of kPeerAccessBytes on all ranks. Here and below, all ranks get the
+// same answer.
 bool begins_aligned(const PeerExchange& tensor, int ranks);
-// Each rank's part too.
+// Returns whether each rank's shard starts at such a multiple, too.
 bool has_aligned_parts(const PeerExchange& tensor, int ranks);
-// Whether parts may be written into all ranks' results while ranks still read their own, in whole accesses: own parts lie
-// elsewhere, or in their places.
+// Returns whether ranks may write their shards into all results, in whole accesses, while other ranks still read
+// their own: each input is outside the results, or in its place there.
 bool may_come_at_once(const PeerExchange& gathered, int ranks);
 
 class PeerCopies {
  public:
-  // 32-bit words that each rank must lend to all others, zero at first.
+  // Number of 32-bit flags that each rank lends to all others, zero at first.
   static constexpr int64_t kFlags = 3 * kMaxPeers;
 
-  // `flags`: of all ranks, as this one reaches them.
+  // `flags`: the flags of all ranks, as this one accesses them.
   PeerCopies(const PeerControl& peers, int device, std::span<uint32_t* const> flags);
 
-  // Elements as PeerSum says; all start at multiples of 16 bytes, parts of reduce_scatter too. Counts as RankGroup says.
+  // Dtypes as for PeerSum. All tensors start at multiples of 16 bytes, shards of reduce_scatter too. Counts as for
+  // RankGroup.
   void all_reduce(std::span<const PeerExchange> tensors, bool is_mean, cudaStream_t stream);
   void reduce_scatter(std::span<const PeerExchange> tensors, bool is_mean, cudaStream_t stream);
-  // Elements of any kind.
+  // Accepts all dtypes.
   void all_gather(std::span<const PeerExchange> tensors, cudaStream_t stream);
 
-  // What CUDA refused, once; empty: nothing.
+  // Returns the first error of CUDA, or an empty text.
   std::string failure() const { return failure_; }
-  // Lets streams that wait for other ranks go on, once for each wait. Any thread may call it.
+  // Ends the waits of streams for other ranks, once for each wait. Any thread may call it.
   void release();
 
  private:
@@ -53,28 +56,28 @@ class PeerCopies {
 
   void meet(Meeting meeting, cudaStream_t stream);
   void copy(void* to, const void* from, int64_t bytes, cudaStream_t stream);
-  // What pull() is told to add up is added up by the next finish_sums(), or earlier, where there is no more room.
-  // Bytes [first, first + bytes) of all ranks' `from`, into `to`, which is this rank's.
+  // Ranges given to pull() are added up by the next finish_sums(), or earlier if there is no more space.
+  // Pulls bytes [first, first + bytes) of all ranks' `from` and writes their sum to `to`, which is this rank's.
   void pull(const PeerExchange& tensor, int64_t first, int64_t bytes, std::byte* to, bool is_mean,
             cudaStream_t stream);
   void finish_sums(cudaStream_t stream);
   void gather(std::span<const SmallTensor> tensors, cudaStream_t stream);
-  // Others' tensors, of reduce_scatter the part of this number of them, come into for_small_; once no other rank reads them any
-  // more they are added up in their places.
+  // Copies the other ranks' tensors (for reduce_scatter, their shard number `part`) into for_small_. add_brought()
+  // adds them up in place once no other rank reads the inputs any more.
   void bring(std::span<const PeerExchange> small, int64_t part, cudaStream_t stream);
   void add_brought(std::span<const PeerExchange> small, int64_t part, bool is_mean, cudaStream_t stream);
-  // All ranks' parts come into the results.
+  // Gathers all ranks' shards into the results.
   void gather_small(std::span<const PeerExchange> small, cudaStream_t stream);
   void note(bool is_well, const char* what);
 
   const PeerControl& peers_;
   const int rank_, size_;
   uint32_t* flags_[kMaxPeers] = {};
-  std::shared_ptr<std::byte> memory_;     // kPulledBytes for each rank but this one
+  std::shared_ptr<std::byte> memory_;     // kPulledBytes for each rank except this one
   std::shared_ptr<std::byte> for_small_;  // kSmallRoom for each rank
   PulledPieces pulled_;
-  int64_t pulled_bytes_ = 0;  // of each rank
-  DType dtype_ = DType::f32;  // and scale: of all that is pulled
+  int64_t pulled_bytes_ = 0;  // used bytes of each rank's memory
+  DType dtype_ = DType::f32;  // dtype and scale of all pulled ranges
   float scale_ = 1;
   std::string failure_;
   Stream release_stream_;

@@ -13,14 +13,14 @@
 namespace genesis::cuda {
 namespace {
 
-// What each rank lends: flags of kernels, flags of streams, slots.
+// Each rank lends this memory: flags of kernels, flags of streams, slots.
 constexpr int64_t kKernelFlagBytes = kMaxPeerBlocks * kMaxPeers * sizeof(uint32_t);
 constexpr int64_t kStreamFlagBytes = 4096;
 static_assert(PeerCopies::kFlags * sizeof(uint32_t) <= kStreamFlagBytes);
 
 cudaStream_t on(void* stream) { return static_cast<cudaStream_t>(stream); }
 
-// NCCL's switch for it, which its users know.
+// Peer access is switched off by NCCL's own variable, which its users know.
 bool peers_are_switched_off() {
   const char* const text = std::getenv("NCCL_P2P_DISABLE");
   return text && *text && std::string_view(text) != "0";
@@ -38,7 +38,8 @@ bool can_add(std::span<const PeerExchange> tensors, RankReduction reduction, int
                      [&](const PeerExchange& t) { return can_add(t, ranks); });
 }
 
-// What copy engines bring together sooner than NCCL, though they meet more slowly.
+// Returns whether the shards are so large that copy engines gather them faster than NCCL, though they synchronize
+// more slowly.
 bool is_large(std::span<const PeerExchange> parts) {
   constexpr int64_t kLarge = int64_t{4} << 20;
   int64_t bytes = 0;
@@ -51,7 +52,7 @@ bool have_aligned_parts(std::span<const PeerExchange> tensors, int ranks) {
                      [&](const PeerExchange& t) { return has_aligned_parts(t, ranks); });
 }
 
-// No rank has its result where others still read.
+// Returns whether no rank's result is where others still read.
 bool are_written_elsewhere(std::span<const PeerExchange> tensors, int ranks) {
   return std::all_of(tensors.begin(), tensors.end(), [&](const PeerExchange& t) {
     return std::mismatch(t.at.from, t.at.from + ranks, t.at.to, std::not_equal_to<>()).first ==
@@ -76,7 +77,7 @@ PeerGroup::~PeerGroup() {
   if (release_) watch_.forget_release(release_);
 }
 
-// All ranks come to the same answer.
+// Sets up peer access; all ranks come to the same result.
 void PeerGroup::reach_peers() {
   std::string why_not;
   const std::vector<PeerMemory::Seen> seen = share_control(why_not);
@@ -135,7 +136,7 @@ void PeerGroup::plan_exchanges(std::span<const PlannedExchange> exchanges) {
   planned_.clear();
   if (!memory_ || exchanges.empty() || watch_.has_failed()) return;
   std::vector<std::byte*> mine;
-  std::string sizes, beside;  // of all tensors, the same on all ranks; a letter for each exchange
+  std::string sizes, beside;  // sizes of all tensors, which are the same on all ranks; a letter for each exchange
   for (const PlannedExchange& exchange : exchanges) {
     planned_.push_back({{}, exchange.beside, true});
     for (const Exchange& tensor : exchange.tensors) {
@@ -193,7 +194,8 @@ void PeerGroup::all_reduce_at_once(const PeerExchange& tensor, const PeerSum& su
   start_two_shot(control_, sum, alone, launch.stream);
 }
 
-// Many of one dtype in a kernel: each takes some 5 us to meet its peers, however small its tensors are.
+// Reduces many tensors of one dtype in one kernel: each kernel takes some 5 us to synchronize, however small its
+// tensors are.
 void PeerGroup::all_reduce_at_once(std::span<const PeerExchange> tensors, RankReduction reduction,
                                    cudaStream_t stream) {
   if (tensors.size() == 1)
@@ -212,7 +214,7 @@ void PeerGroup::all_reduce_at_once(std::span<const PeerExchange> tensors, RankRe
   }
 }
 
-// Whether the next call is planned, and one for kernels that meet their peers.
+// Returns whether the next call was planned and runs by kernels that synchronize with their peers.
 bool PeerGroup::next_is_at_once(RankReduction reduction) const {
   if (planned_.empty() || watch_.has_failed()) return false;
   const Planned& planned = planned_.front();
@@ -223,7 +225,7 @@ bool PeerGroup::next_is_at_once(RankReduction reduction) const {
 bool PeerGroup::all_reduce_adding(const Exchange& tensor, const void* addend, void* stream, bool early) {
   if (!next_is_at_once(RankReduction::kSum)) return false;
   const Planned planned = next({&tensor, 1});
-  for (const PeerExchange& one : planned.tensors)  // none that is empty
+  for (const PeerExchange& one : planned.tensors)  // no iteration if the tensor is empty
     all_reduce_at_once(one, {one.own.dtype, one.own.count, 1, addend},
                        {.stream = on(stream), .early = early});
   return true;

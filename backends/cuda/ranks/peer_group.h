@@ -1,9 +1,10 @@
-// A group of GPUs: NCCL, and for GPUs of one host that reach each other's memory faster ways for planned exchanges:
-//   one shot     sums of up to 512 KiB a tensor, of which the latency is what counts
-//   two shots    larger sums that other work waits for; a sum of which each rank wants a part takes the first of them
-//   pushes       parts that each rank writes to all others, that other work waits for or memory bounds
-//   copies       what is exchanged beside kernels that need the processor, by copy engines; sums beside any
-// What is not planned, and whatever these ways do not do, is NCCL's.
+// A group of GPUs: NCCL and, for GPUs of one host that access each other's memory, faster methods for planned
+// exchanges:
+//   one shot     sums of up to 512 KiB per tensor, whose latency dominates
+//   two shots    larger sums that other work waits for; a reduce_scatter takes only the first shot
+//   pushes       shards that each rank writes to all others, if other work waits for them or is memory bound
+//   copies       exchanges that overlap with compute-bound kernels, by copy engines; sums that overlap with any kernels
+// All other exchanges, and those that were not planned, use NCCL.
 #pragma once
 
 #include <deque>
@@ -18,7 +19,8 @@ namespace genesis::cuda {
 
 class PeerGroup final : public RankGroup {
  public:
-  // As NcclGroup. `is_one_host`: GPUs try to reach each other's memory; all ranks of the group make it at the same time.
+  // Arguments as for NcclGroup. With `is_one_host` the GPUs try to map each other's memory; all ranks of the group
+  // construct it at the same time.
   PeerGroup(nccl::Watch& watch, nccl::Comm* comm, const std::string& axis, int rank, int size,
             bool is_one_host);
   ~PeerGroup();
@@ -37,15 +39,15 @@ class PeerGroup final : public RankGroup {
 
  private:
   struct Planned {
-    std::vector<PeerExchange> tensors;  // those that are not empty
+    std::vector<PeerExchange> tensors;  // without empty tensors
     WorkBeside beside = WorkBeside::kNone;
-    bool is_reachable = false;  // by all ranks
+    bool is_reachable = false;  // all ranks can access them
   };
 
   void reach_peers();
   std::vector<PeerMemory::Seen> share_control(std::string& why_not);
   void connect(std::span<const PeerMemory::Seen> seen);
-  // What was said of this call; is_reachable is false where nothing was.
+  // Returns the plan of this call; is_reachable is false if there was none.
   Planned next(std::span<const Exchange> tensors);
   bool next_is_at_once(RankReduction reduction) const;
   void all_reduce_at_once(const PeerExchange& tensor, const PeerSum& sum, const Launch& launch);
@@ -58,11 +60,11 @@ class PeerGroup final : public RankGroup {
   nccl::NcclGroup nccl_;
   std::string axis_;
   std::shared_ptr<std::byte> control_memory_, epochs_, has_failed_;
-  std::unique_ptr<PeerMemory> memory_;  // null: NCCL does all
+  std::unique_ptr<PeerMemory> memory_;  // null: NCCL does everything
   PeerControl control_;
   std::optional<PeerCopies> copies_;
   std::deque<Planned> planned_;
-  int release_ = 0;  // number of what the watch was given
+  int release_ = 0;  // number of the release function that watch_ has
 };
 
 }  // namespace genesis::cuda

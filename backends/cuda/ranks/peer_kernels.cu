@@ -6,8 +6,9 @@
 namespace genesis::cuda {
 namespace {
 
-constexpr int kInFlightOfAll = 8;  // accesses of a thread at a time, to all ranks' memory together
-// A block for each multiprocessor: products beside wait for those that a sum takes, so it had better be short.
+constexpr int kInFlightOfAll = 8;  // accesses in flight per thread, to all ranks' memory together
+// One block per multiprocessor: products that run at the same time wait for the multiprocessors of a sum, so it
+// should be short.
 constexpr int kBlocksOfSum = 132;
 constexpr unsigned kPollsBetweenLooks = 4096;
 
@@ -21,7 +22,7 @@ __host__ __device__ int64_t packs_of(int64_t count) {
   return (count + kPack<T> - 1) / kPack<T>;
 }
 
-// Past the first cache, in which what another GPU has written since would be missed.
+// Bypasses the L1 cache, which would hide what another GPU has written since.
 __device__ __forceinline__ uint4 read_past_cache(const void* from) {
   uint4 x;
   asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -35,12 +36,12 @@ __device__ __forceinline__ void set_flag(uint32_t* flag, uint32_t epoch) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(flag), "r"(epoch) : "memory");
 }
 
-// 32 bits and the flag behind them arrive together, as one access of 64 bits does.
+// Packs 32 bits of data and their flag into one access of 64 bits, so that they arrive together.
 __device__ __forceinline__ uint64_t flagged(uint32_t bits, uint32_t flag) {
   return uint64_t{flag} << 32 | bits;
 }
 
-// Twice kPeerAccessBytes at `to`, which a peer polls.
+// Writes twice kPeerAccessBytes at `to`, which a peer polls.
 __device__ __forceinline__ void push_flagged(std::byte* to, const uint4& x, uint32_t flag) {
   const auto put = [&](std::byte* at, uint32_t a, uint32_t b) {
     asm volatile("st.relaxed.sys.global.v2.b64 [%0], {%1, %2};" ::"l"(at), "l"(flagged(a, flag)),
@@ -51,7 +52,7 @@ __device__ __forceinline__ void push_flagged(std::byte* to, const uint4& x, uint
   put(to + kPeerAccessBytes, x.z, x.w);
 }
 
-// What a peer pushes to `from`, once all of it has come. False where the run has failed.
+// Waits until all that a peer pushes to `from` has arrived, and returns it in x. Returns false if the run has failed.
 __device__ bool await_flagged(const PeerControl& peers, const std::byte* from, uint32_t flag, uint4& x) {
   for (unsigned polls = 1;; ++polls) {
     uint64_t words[4];
@@ -72,7 +73,7 @@ __device__ bool await_flagged(const PeerControl& peers, const std::byte* from, u
   }
 }
 
-// Whether the flag came; not where the run has failed.
+// Waits for a flag. Returns false if the run has failed.
 __device__ bool await_flag(const PeerControl& peers, const uint32_t* flag, uint32_t epoch) {
   for (unsigned polls = 1;; ++polls) {
     uint32_t seen;
@@ -82,8 +83,8 @@ __device__ bool await_flag(const PeerControl& peers, const uint32_t* flag, uint3
   }
 }
 
-// Waits for the blocks of this number on all ranks, which then see what each has written before. The same on all threads;
-// false where the run has failed.
+// Waits for the blocks with this number on all ranks, which then see what each of them has written before. Returns
+// the same value on all threads: false if the run has failed.
 __device__ bool meet(const PeerControl& peers) {
   const int block = static_cast<int>(blockIdx.x), peer = static_cast<int>(threadIdx.x);
   const uint32_t epoch = peers.epochs[block] + 1;
@@ -100,7 +101,7 @@ __device__ bool meet(const PeerControl& peers) {
   return all_came;
 }
 
-// Elements [at, at + kPack) of which those from `count` on are not there.
+// Reads elements [at, at + kPack); those from `count` on are zeros.
 template <class T>
 __device__ uint4 read_own(const T* from, int64_t at, int64_t count) {
   if (at + kPack<T> <= count) return *reinterpret_cast<const uint4*>(from + at);
@@ -133,7 +134,7 @@ __device__ void write_pack(T* to, int64_t at, int64_t count, const uint4& x) {
     if (at + k < count) to[at + k] = pack.at[k];
 }
 
-// Memory that may begin anywhere.
+// Reads elements of memory that may start anywhere.
 template <class T>
 __device__ PeerPack<T> addend_at(const T* from, int64_t at, int64_t count) {
   const bool is_aligned = reinterpret_cast<uintptr_t>(from) % kPeerAccessBytes == 0;
@@ -146,7 +147,7 @@ __device__ PeerPack<T> addend_at(const T* from, int64_t at, int64_t count) {
   return single;
 }
 
-// What is done to a sum.
+// Operations on a sum before it is written.
 template <class T>
 struct Epilogue {
   float scale;
@@ -200,7 +201,7 @@ __global__ void __launch_bounds__(kPeerThreads)
         all_came &= await_flagged(peers, slot(peers.rank, r), epoch, parts[r]);
     if (all_came) write_pack(to, at, count, sum_of<T>(parts, peers.size, epilogue, at, count));
   }
-  __syncthreads();  // all have read the epoch
+  __syncthreads();  // until all threads have read the epoch
   if (threadIdx.x == 0) peers.epochs[blockIdx.x] = epoch;
 }
 
@@ -209,23 +210,23 @@ struct PackRange {
   int64_t begin, end;
 };
 
-// Those of `packs` that this rank adds up.
+// Returns the packs, out of `packs`, that this rank adds up.
 __device__ PackRange share_of(const PeerControl& peers, int64_t packs) {
   const int64_t each = (packs + peers.size - 1) / peers.size, begin = min(packs, each * peers.rank);
   return {begin, min(packs, begin + each)};
 }
 
-// A walk over packs of several tensors, those of one behind those of the one before: of tensor t those in range_of(t).
+// Walks over packs of several tensors, one tensor after the other; of tensor t, over the packs in range_of(t).
 template <class RangeOf>
 struct PackWalk {
   const int tensors;
   const RangeOf range_of;
   int tensor = 0;
   PackRange range = range_of(0);
-  int64_t pack = 0;   // of the tensor
-  int64_t first = 0;  // the tensor's first among all
+  int64_t pack = 0;   // index in the tensor
+  int64_t first = 0;  // index of the tensor's first pack in the walk
 
-  // Goes to the i-th, which is not before that of the last call. False: there are not so many.
+  // Moves to pack i of the walk, which is not before that of the last call. Returns false if the walk has no pack i.
   __device__ bool seek(int64_t i) {
     while (i - first >= range.end - range.begin) {
       if (tensor + 1 >= tensors) return false;
@@ -237,8 +238,8 @@ struct PackWalk {
   }
 };
 
-// Of each tensor of all ranks each adds up a part, and writes it to its place in all ranks' `to`; or of one tensor to its own
-// `part`.
+// Each rank adds up its shard of each tensor over all ranks and writes it to its place in all ranks' `to`. With
+// `own_part`, for one tensor, it writes the shard only there.
 template <class T, int kRanks>
 __global__ void __launch_bounds__(kPeerThreads)
     two_shot_kernel(PeerControl peers, const __grid_constant__ PeerTensors tensors, T* own_part,
@@ -277,21 +278,22 @@ __global__ void __launch_bounds__(kPeerThreads)
         if (r < peers.size) write_pack(static_cast<T*>(tensors.at[tensor[f]].to[r]), at[f], count, sum);
     }
   }
-  meet(peers);  // others have written here, and have read what comes next may overwrite
+  meet(peers);  // until others have written here, and have read what the next kernel may overwrite
 }
 
-// Every rank writes its `from` of each tensor, of so many accesses as it counts, to its place in all ranks' `to`.
+// Every rank writes its `from` of each tensor to its place in all ranks' `to`. The tensors' counts are in accesses of
+// kPeerAccessBytes.
 template <int kRanks>
 __global__ void __launch_bounds__(kPeerThreads)
     push_kernel(PeerControl peers, const __grid_constant__ PeerTensors tensors) {
   constexpr int kInFlight = kInFlightOfAll / 2;
-  if (!meet(peers)) return;  // nobody reads `to` any more
+  if (!meet(peers)) return;  // after this no rank reads `to` any more
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kPeerThreads;
   PackWalk own{tensors.count, [&](int t) { return PackRange{0, tensors.counts[t]}; }};
   int64_t i = static_cast<int64_t>(blockIdx.x) * kPeerThreads + threadIdx.x;
   for (bool has_more = true; has_more;) {
     uint4 x[kInFlight];
-    int64_t at[kInFlight];  // in its tensor's `to`
+    int64_t at[kInFlight];  // index in the tensor's `to`
     int tensor[kInFlight];
 #pragma unroll
     for (int f = 0; f < kInFlight; ++f, i += stride) {
@@ -331,7 +333,7 @@ __global__ void __launch_bounds__(kPeerThreads)
   }
 }
 
-// A column of blocks has a tensor.
+// Each column of blocks copies one tensor.
 __global__ void __launch_bounds__(kPeerThreads)
     gather_kernel(const __grid_constant__ SmallTensors small, int rank, int ranks) {
   const SmallTensor& tensor = small.tensors[blockIdx.y];
@@ -347,7 +349,7 @@ __global__ void __launch_bounds__(kPeerThreads)
   }
 }
 
-// body(Tag<T>{}, the least of 2, 4, 8 that so many ranks fit into).
+// Calls body(Tag<T>{}, the least of 2, 4 and 8 that is not below `ranks`).
 template <class Body>
 void dispatch(DType dtype, int ranks, const Body& body) {
   const auto with_ranks = [&](auto tag) {
@@ -377,7 +379,7 @@ int64_t blocks_of(const PeerSum& sum) {
 }  // namespace
 
 void start_one_shot(const PeerControl& peers, const PeerSum& sum, const void* from, void* to, Launch launch) {
-  launch.shares_memory = true;  // as the products on both sides of it have it
+  launch.shares_memory = true;  // the products before and after it have it, too
   dispatch(sum.dtype, peers.size, [&](auto tag, auto ranks) {
     using T = typename decltype(tag)::type;
     start_with_pdl(launch, one_shot_kernel<T, decltype(ranks)::value>, static_cast<unsigned>(blocks_of(sum)),

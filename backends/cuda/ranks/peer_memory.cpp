@@ -11,7 +11,7 @@
 namespace genesis::cuda {
 namespace {
 
-// Of two pointers to one allocation the same.
+// Returns the start of the allocation that `memory` belongs to.
 std::byte* base_of(std::byte* memory) {
   static const auto range_of = driver().function<decltype(&cuMemGetAddressRange)>("cuMemGetAddressRange_v2");
   CUdeviceptr base = 0;
@@ -32,7 +32,7 @@ void append(std::string& text, const T& value) {
   text.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-// Reads what append() wrote.
+// Reads values that append() wrote.
 class Reader {
  public:
   explicit Reader(const std::string& text) : text_(text) {}
@@ -77,7 +77,7 @@ int32_t PeerMemory::lend(std::byte* memory, int64_t& offset) {
   return static_cast<int32_t>(lent_.size()) - 1;
 }
 
-// How many allocations and their handles, then an allocation and an offset for each.
+// The text has the number of allocations and their handles, then an allocation and an offset for each address.
 std::string PeerMemory::describe(std::span<std::byte* const> mine) {
   forget_what_was_freed();
   std::string places;
@@ -148,7 +148,7 @@ std::vector<PeerMemory::Seen> PeerMemory::exchange(std::span<std::byte* const> m
   } catch (const Error& error) {
     why_not = error.message();
   }
-  // Nobody goes on, and may free what it lends, before all have mapped it, nor where one of them could not.
+  // No rank goes on, and may free what it lends, before all have mapped it. If one of them could not, all fail.
   for (const std::string& failure : texts_.gather(why_not))
     if (!failure.empty()) fail("{}", failure);
   return seen;

@@ -1,5 +1,5 @@
-// Memory of the other GPUs of this host, as this process sees it: what another process has allocated is mapped here (CUDA
-// IPC), and is read and written over NVLink or PCIe.
+// Maps memory that other processes have allocated on the GPUs of this host (CUDA IPC); it is read and written over
+// NVLink or PCIe.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,20 +15,20 @@ namespace genesis::cuda {
 
 class PeerMemory {
  public:
-  // `group` outlives it.
+  // `group` outlives this object.
   PeerMemory(RankGroup& group, int device) : group_(group), texts_(group, device) {}
   ~PeerMemory();
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
 
-  // What each rank named, in its order.
+  // The addresses that a rank gave to exchange(), in its order.
   struct Seen {
-    std::vector<std::byte*> addresses;  // as this process reaches it; null: that rank cannot lend it
-    std::string word;                   // what it said beside
+    std::vector<std::byte*> addresses;  // valid in this process; null: that rank cannot lend it
+    std::string word;                   // the rank's `word`
   };
-  // All ranks of the group call it, and none returns before all have mapped what they were lent. Mappings of what a rank has
-  // freed since the last call are closed: its memory is only then free. Throws the same Error on all ranks where one of them
-  // cannot map another's memory.
+  // All ranks of the group call it, and none returns before all have mapped what was lent to them. Closes mappings of
+  // memory that its rank has freed since the last call; only then is it really free. Throws the same Error on all
+  // ranks if one of them cannot map another's memory.
   std::vector<Seen> exchange(std::span<std::byte* const> mine, const std::string& word);
 
  private:
@@ -39,7 +39,7 @@ class PeerMemory {
   using Handle = std::string;  // its bytes
 
   void forget_what_was_freed();
-  // Index in lent_; -1: memory of another kind.
+  // Returns an index in lent_, or -1 for memory of another kind.
   int32_t lend(std::byte* memory, int64_t& offset);
   std::string describe(std::span<std::byte* const> mine);
   std::byte* open(int rank, const Handle& handle);

@@ -1,5 +1,4 @@
-// Short texts between the ranks of a group of GPUs, through memory of the device: how they tell each other what no other
-// link carries.
+// Exchanges short texts between the ranks of a group of GPUs through device memory, for ranks without another link.
 #pragma once
 
 #include <memory>
@@ -11,15 +10,15 @@
 
 namespace genesis::cuda {
 
-// A slot for each rank, in which a text lies behind its length. Texts that are longer than a slot make all ranks take longer
+// Each rank has a slot that holds a text after its length. If a text is longer than a slot, all ranks enlarge the
 // slots and exchange once more.
 class RankTexts {
  public:
-  // `group` outlives it.
+  // `group` outlives this object.
   RankTexts(RankGroup& group, int device);
 
-  // Every rank's text, in the order of ranks; all ranks of the group call it. After a failure of the group, what comes back
-  // is of no use.
+  // Returns every rank's text, in the order of ranks; all ranks of the group call it. After a failure of the group
+  // the result is meaningless.
   std::vector<std::string> gather(const std::string& mine);
 
  private:

@@ -43,7 +43,7 @@ struct BlockSums {
   static constexpr int kParts = N / 4;
   const GradientFeed<N, K>& feed;
   Part* room;
-  float *first, *second;  // of this block, n columns each; or null
+  float *first, *second;  // this block's, n columns each; or null
 
   __device__ void add(const float (&a)[K][N], const float (&b)[K][N]) const {
     __syncthreads();

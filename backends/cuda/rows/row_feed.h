@@ -10,7 +10,7 @@
 
 namespace genesis::cuda {
 
-// How rows are dealt to groups of threads. It depends on the shape alone, and so does the order of every sum.
+// The distribution of rows to groups of threads. It depends on the shape alone, and so does the order of every sum.
 struct RowDeal {
   static constexpr int kMaxThreads = 512, kMaxElements = 16;  // threads of a block; elements of a row per thread
   static constexpr int64_t kLongest = kMaxThreads * kMaxElements;

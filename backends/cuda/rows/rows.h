@@ -8,7 +8,7 @@
 
 namespace genesis::cuda {
 
-// How rows are dealt to threads. It depends on the shape alone, and so does the order of every sum.
+// The distribution of rows to threads. It depends on the shape alone, and so does the order of every sum.
 struct RowPlan {
   int in_registers = 0;  // packs that a thread keeps in registers: 1, 2, 4 or 8; 0: rows are in shared memory
   int group = 32;        // threads per row, a power of two; if more than a warp, the whole block

@@ -1,5 +1,5 @@
-// attention and attention_grad on CUDA: the ways to compute them, best first. Each is a folder of backends/cuda/attention or
-// backends/cuda/hopper; the tiles take what they leave.
+// attention and attention_grad on CUDA: lists the kernel implementations, best first. Each is in a folder of
+// backends/cuda/attention or backends/cuda/hopper; "tiles" comes last and takes the nodes that the others decline.
 #include "backends/cuda/attention/attention_ways.h"
 #include "backends/cuda/hopper/ways.h"
 

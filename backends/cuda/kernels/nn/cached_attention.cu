@@ -1,5 +1,5 @@
-// cached_attention: its ways, best first, each with a folder of its own, and the last, decomposed, which takes any size and dtype;
-// and what all of them are told of a node and of a run.
+// cached_attention: lists its kernel implementations, best first, each in its own folder. The last one, decomposed,
+// takes any size and dtype. Also holds what they share: the description of a node and of a run.
 #include <cmath>
 
 #include "backends/common/decomposed_cached_attention.h"
@@ -34,7 +34,7 @@ __global__ void write_lengths(const int64_t* start, int64_t count, int64_t posit
 
 void run_decomposed(const KernelContext& k) {
   Launch launch = launch_of(k);
-  launch.independent = 0;  // the parts have inputs of their own
+  launch.independent = 0;  // the kernels of the decomposition have their own inputs
   KernelContext parts = k;
   parts.launch = &launch;
   k.prepared<DecomposedCachedAttention>().run(parts, [](const KernelContext& c, int64_t* to) {

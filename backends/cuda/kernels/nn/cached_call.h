@@ -1,5 +1,4 @@
-// One cached_attention on the device, and how every way of it is told what to do. Used by cached_attention.cu, which lists
-// them, and by the ways.
+// The arguments of one cached_attention on the device, shared by all its kernel implementations.
 #pragma once
 
 #include "backends/cuda/device/number.h"
@@ -10,10 +9,10 @@ namespace genesis::cuda {
 
 constexpr int64_t kMaxCachedPositions = int64_t{1} << 24;
 
-// How the work is cut, by shape alone.
+// The split of the work; depends on the shape alone.
 struct CachedCut {
-  int group = 1, splits = 1;  // query heads of a key head; ranges of keys
-  int64_t columns = 1;        // what the ranges are merged for: a query head of a text, or a key head
+  int group = 1, splits = 1;  // query heads per key head; ranges that the keys are split into
+  int64_t columns = 1;        // number of results that ranges are merged into: one per query head, or per key head, of each text
   // Partial results: weighted values [column][split][size], then [column][split]{maximum, sum}.
   int64_t partial_rows = 1;
 };
@@ -21,10 +20,10 @@ struct CachedCut {
 struct CachedCall {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   void *k_cache = nullptr, *v_cache = nullptr, *y = nullptr;
-  const int64_t* start = nullptr;  // one, or one of each row of the batch
+  const int64_t* start = nullptr;  // one, or one per row of the batch
   const double* frequencies =
-      nullptr;  // [pairs] or [batch, pairs], where they are an input; null: those below
-  int64_t start_step = 0, frequencies_step = 0;  // from one row of the batch to the next
+      nullptr;  // [pairs] or [batch, pairs] if they are an input; null: use of_theta
+  int64_t start_step = 0, frequencies_step = 0;  // distance from one row of the batch to the next
   float* partials = nullptr;
   unsigned* tickets = nullptr;  // [column], zero between runs
   FaultReport fault;
@@ -33,10 +32,10 @@ struct CachedCall {
   int64_t positions = 0;
   int window = 0;  // 0: all positions up to start
   float scale = 1;
-  bool independent = false;  // start, frequencies and the caches
+  bool independent = false;  // start, frequencies and caches are independent
   bool packed = true;        // the caches are aligned to 16 bytes
   bool rotate_half = true;
-  int pairs = 0;  // that rotate
+  int pairs = 0;  // number of pairs that are rotated
   static constexpr int kMaxPairs = 128;
   double of_theta[kMaxPairs] = {};
 
@@ -45,10 +44,11 @@ struct CachedCall {
   }
 };
 
-// Two elements of a head, x, that rope takes together, as T rounds them: pair `i`, of which the first c.pairs rotate.
+// The two elements of a head x that rope rotates together, rounded to T: pair `i`, of which the first c.pairs are
+// rotated.
 template <class T>
 struct RotatedPair {
-  int low, high;  // where they stand
+  int low, high;  // their indices in the head
   float a, b;
 
   __device__ __forceinline__ RotatedPair(const CachedCall& c, const T* x, int i, const float* cosines,
@@ -63,12 +63,12 @@ struct RotatedPair {
   }
 };
 
-// What is the same in all runs, but for the cut.
+// Returns the fields that are the same in all runs, except `cut`.
 CachedCall cached_call(const KernelQuery& query);
-// A run's data. The caches are copied first where they are not updated in place.
+// Adds a run's data. Copies the caches first if they are not updated in place.
 CachedCall with_data(CachedCall call, const KernelContext& c);
 
-// Of every way: the dtypes and sizes that kernels take, head sizes apart.
+// Declines dtypes and sizes that no kernel here takes; does not check head sizes.
 std::optional<std::string> decline_cached(const KernelQuery& query);
 
 KernelImpl grouped_attention_way();  // grouped/grouped_attention.cu

@@ -1,5 +1,5 @@
-// dequantize: numbers from q8 and q4 weights, for who does not read these as they are: products of many rows, rows that
-// were looked up in an embedding. A thread has eight values, a quarter of a block.
+// dequantize: converts q8 and q4 weights to floats, for consumers that cannot read them directly: products of many
+// rows, or rows that were looked up in an embedding. A thread converts eight values, a quarter of a block.
 #include "backends/cuda/device/packs.h"
 #include "schema/ops/nn/dequantize.h"
 
@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t block = i / 4;
   const int part = static_cast<int>(i % 4);
   constexpr bool kIsQ4 = kFormat == WeightFormat::kQ4;
-  // Values 8 to 15 and 24 to 31 of a block of q4 share bytes 8 to 15.
+  // Values 8 to 15 and 24 to 31 of a q4 block share bytes 8 to 15.
   const uint8_t* from = quants + (kIsQ4 ? block * 16 + part % 2 * kEach : i * kEach);
   const uint2 bits = *reinterpret_cast<const uint2*>(from);
   const auto* bytes = reinterpret_cast<const uint8_t*>(&bits);

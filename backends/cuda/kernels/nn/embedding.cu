@@ -1,6 +1,6 @@
-// embedding and its gradient. The gradient marks which rows of the table have tokens, then writes every row
-// once: most are zeros, rows of one token are copies, and the others are summed in the order of the tokens,
-// so that results are the same in every run. Integer atomics are all it needs: their results have no order.
+// embedding and its gradient. The gradient marks the rows of the table that have tokens, then writes every row once:
+// most are zeros, a row with one token is a copy, and the others are summed in the order of the tokens, so that
+// results are the same in every run. It needs only integer atomics, whose results do not depend on their order.
 #include "backends/cuda/device/packs.h"
 #include "schema/core/checked_size.h"
 #include "schema/ops/tensor/index.h"
@@ -54,11 +54,11 @@ void run_embedding(const KernelContext& c) {
 
 // --- backward
 
-// In scratch. Row r of the table has count[r] tokens, the first of which is token n - last[r].
+// The marks in scratch memory. Row r of the table has count[r] tokens, the first of which is token n - last[r].
 struct Marks {
   int32_t* count;   // [rows]
   int32_t* last;    // [rows]
-  int32_t* row_of;  // [n]: each token's row, or -1 where it does not count
+  int32_t* row_of;  // [n]: each token's row, or -1 if the token does not count
 
   static int64_t bytes(int64_t rows, int64_t n) { return ((2 * CheckedSize(rows) + n) * 4).value(); }
   static Marks in(std::byte* scratch, int64_t rows) {
@@ -82,18 +82,18 @@ __global__ void mark_kernel(const I* indices, int32_t n, OwnIndices own, int64_t
 }
 
 constexpr int kWarps = kThreads / 32;
-constexpr int kQueue = 8;  // tokens whose dy a warp fetches at once
+constexpr int kQueue = 8;  // tokens whose dy a warp loads at once
 
 // One warp's sum of 32 packs of a row of the table.
 template <class T, int N>
 struct RowSum {
   using P = Pack<T, N>;
   const P* dy;     // this lane's pack of token 0
-  int64_t stride;  // packs of a row
+  int64_t stride;  // packs per row
   bool inside;
   wide_t<T> sums[N] = {};
 
-  // Adds the tokens, in order; every load is on its way before the first sum.
+  // Adds the tokens in order; all loads are in flight before the first addition.
   __device__ void add(const int32_t* tokens, int count) {
     P values[kQueue];
 #pragma unroll
@@ -111,7 +111,7 @@ struct RowSum {
 template <class T, int N>
 __device__ void add_tokens(RowSum<T, N>& sum, const int32_t* row_of, int32_t n, int32_t row, int32_t first,
                            int32_t count, int32_t* queue) {
-  constexpr int kScan = 8;  // tokens a lane looks at per step
+  constexpr int kScan = 8;  // tokens that a lane checks per step
   const int lane = threadIdx.x % 32;
   int queued = 0;
   for (int64_t base = first; base < n && count > 0; base += 32 * kScan) {
@@ -165,7 +165,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int j = 0; j < N; ++j) out.at[j] = narrow<T>(sum.sums[j]);
     if (inside) *to = out;
-    __syncwarp();  // before the queue is used again
+    __syncwarp();  // until the queue may be overwritten
   }
 }
 

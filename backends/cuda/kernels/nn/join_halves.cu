@@ -1,5 +1,5 @@
-// join_halves: an f32 from its halves, for who reads a weight in f32 that is trained in bf16. One pass over
-// memory: a thread has four elements, 8 bytes of each half and 16 of the result.
+// join_halves: restores an f32 from its halves, for consumers that read a weight in f32 which is trained in bf16. One
+// pass over memory: a thread has four elements, 8 bytes of each half and 16 of the result.
 #include "backends/cuda/device/packs.h"
 #include "schema/core/halves.h"
 

@@ -1,8 +1,8 @@
-// linear_cross_entropy on CUDA, in blocks of rows: logits = x weight^T into scratch, in the dtype of x; then
-// one kernel that makes each row's loss and, in place of its logits, the gradient over them, reading the row
-// from memory once where a block can hold it (logit_rows.h), else twice (two_pass_logit_rows.h); then dx =
-// dlogits weight and, where it is asked for, dweight += dlogits^T x, in f32. Blocks follow one another, so dweight is added up in one
-// order.
+// linear_cross_entropy on CUDA, in blocks of rows. First logits = x weight^T go to scratch memory, in the dtype of x.
+// Then one kernel computes each row's loss and, in place of its logits, their gradient; it reads the row from memory
+// once if a thread block can hold it (logit_rows.h) and twice otherwise (two_pass_logit_rows.h). Then dx = dlogits
+// weight and, if requested, dweight += dlogits^T x, in f32. Blocks follow one another, so dweight is always summed in
+// the same order.
 #include "backends/cuda/gemm_list.h"
 #include "backends/cuda/hopper/ways.h"
 #include "backends/cuda/rows/logit_blocks.h"
@@ -11,8 +11,7 @@
 namespace genesis::cuda {
 namespace {
 
-// Elements of logits at a time: dweight is read and written once per block of rows, so blocks should be
-// large.
+// Elements of a block of logits: dweight is read and written once per block of rows, so blocks should be large.
 constexpr int64_t kBlockElements = 320 << 20;
 constexpr int64_t kRowStep = 128, kMaxRows = 8192;
 
@@ -96,7 +95,7 @@ namespace {
 
 constexpr int kTotalThreads = 1024;
 
-// What a mean divides by: the rows that count. Targets that cannot be are reported here.
+// Counts the valid targets, which is the divisor of a mean, and reports targets that are out of range.
 __global__ void __launch_bounds__(kTotalThreads)
     count_targets(Targets targets, int64_t rows, FaultReport fault, double* denominator) {
   double count = 0;
@@ -120,11 +119,11 @@ __global__ void __launch_bounds__(kTotalThreads)
   if (threadIdx.x == 0) *loss = static_cast<W>(denominator ? sum / *denominator : sum);
 }
 
-// f16 has no small numbers: gradients over logits are kept this many times larger, and not divided by the
-// rows, until they have become dx and dweight, which are f32.
+// f16 cannot represent small numbers. Gradients of logits are therefore kept this many times larger, and not divided
+// by the number of rows, until they have become dx and dweight, which are f32.
 constexpr double kF16Boost = 1024;
 
-// Where no row counts the gradients are zeros, as they are, and the factor is infinite.
+// Undoes the boost. If no row counts the factor would be infinite; the gradients are zeros then and stay so.
 struct ScaleGradients {
   float* values;
   const double* denominator;

@@ -1,14 +1,13 @@
-// cross_entropy and its gradient: the forward pass reads the logits once, in registers (loss_rows.h) or,
-// where rows are long, with the maximum and the sum of exponentials kept together; the gradient reads and
-// writes them once. Losses are added in f64 and in one order. Smoothed and probability targets read a row
-// (from cache) once more.
+// cross_entropy and its gradient. The forward pass reads the logits once: into registers (loss_rows.h) or, if rows
+// are long, with an online softmax. The gradient reads and writes them once. Losses are added in f64 and in a fixed
+// order. Label smoothing and probability targets read a row once more, from cache.
 #include "backends/cuda/rows/loss_rows.h"
 
 namespace genesis::cuda {
 namespace {
 
-// body(pack's index, pack) over a row in memory, kAhead packs on their way at once. Body may write over the
-// row.
+// Calls body(index of the pack, pack) for a row in memory, with kAhead loads in flight at once. `body` may overwrite
+// the row.
 template <class T, int N, int kAhead, class Body>
 __device__ void each_from_memory(const RowLane& lane, const void* rows, const Body& body) {
   const Pack<T, N>* row = static_cast<const Pack<T, N>*>(rows) + lane.row * lane.packs;
@@ -23,7 +22,7 @@ __device__ void each_from_memory(const RowLane& lane, const void* rows, const Bo
   }
 }
 
-// Of rows that are read once; long bodies and rare types have fewer, for the compiler's sake.
+// Loads in flight for rows that are read once. Long bodies use kFewAhead, and double has one, to limit compile time.
 template <class T>
 constexpr int kManyAhead = std::is_same_v<T, double> ? 1 : 4;
 template <class T>
@@ -39,8 +38,9 @@ __device__ OnlineSoftmax<ShiftedExponential<T>, wide_t<T>> softmax_of(const RowL
   return softmax;
 }
 
-// body(pack's index, logits, shares): the weighted, smoothed probabilities of the classes; of class targets
-// only the part that smoothing spreads, so that  share = weight * (q * keep + smooth).
+// Calls body(index of the pack, logits, shares). The shares are the weighted and smoothed probabilities of the
+// classes:  share = weight * (q * keep + smooth). For class targets q is 0, so only the smoothed part is in the
+// shares.
 template <class T, int N, class Body>
 __device__ void each_share(const LossArguments& a, const RowLane& lane, const Body& body) {
   using W = wide_t<T>;
@@ -75,8 +75,8 @@ __device__ ShareSums<wide_t<T>> share_sums(const LossArguments& a, const RowLane
   return {reduce_group(near, lane.step, Add{}), reduce_group(shares, lane.step, Add{})};
 }
 
-// The class of the group's row. Rows that do not count have no packs, so that the group still takes part in
-// reductions.
+// Returns the target class of the group's row, or -1 if the row does not count. For such a row the caller sets
+// lane.packs to 0, so that the group still takes part in reductions.
 __device__ int64_t take_row(const LossArguments& a, const RowLane& lane) {
   if (!lane.there) return -1;
   if (a.probabilities) return 0;
@@ -99,7 +99,7 @@ __device__ void add_row_loss(const LossArguments& a, RowLane lane, LossTotals& t
   if (!writes) return;
   const double log_sum = ::log(static_cast<double>(softmax.sum)), max = static_cast<double>(softmax.max);
   double loss = 0, weight = 1;
-  // share * (lse - x) as share * (max - x) + share * log(sum), so that large logits do not cancel.
+  // Computes share * (lse - x) as share * (max - x) + share * log(sum), so that large logits do not cancel.
   if (kSpreads && a.spreads) loss = spread.near + log_sum * spread.shares;
   const int64_t place = a.own.place_of(at);
   if (!a.probabilities && place >= 0) {
@@ -111,7 +111,7 @@ __device__ void add_row_loss(const LossArguments& a, RowLane lane, LossTotals& t
   put_row<W>(a, lane.row, at >= 0, loss, max + log_sum, weight, totals);
 }
 
-// Blocks that must find registers on a multiprocessor together.
+// Number of blocks whose registers must fit into a multiprocessor together.
 template <int N, bool kSpreads>
 constexpr int loss_blocks_at_once = kSpreads&& N > 1 ? 1 : 2;
 
@@ -132,8 +132,8 @@ __global__ void __launch_bounds__(kLossThreads, loss_blocks_at_once<N, kSpreads>
   put_partial(a, totals);
 }
 
-// dx = a softmax(x) - shares, all times the row's dy, where a is the sum of shares. The target's own share is
-// taken off where its element passes by.
+// Computes dx = a softmax(x) - shares, times the row's dy, where a is the sum of the shares. The target's own share
+// is subtracted at its element.
 template <class T, int N, bool kSpreads>
 __global__ void __launch_bounds__(kLossThreads, loss_blocks_at_once<N, kSpreads>)
     gradient_kernel(const LossArguments a) {
@@ -179,11 +179,11 @@ __global__ void __launch_bounds__(kLossThreads, loss_blocks_at_once<N, kSpreads>
 
 constexpr int kAdders = 512;  // threads of a block
 
-// The loss from those of all blocks, by one block.
+// Adds the losses of all blocks; one block does this.
 template <class W>
 __global__ void __launch_bounds__(kAdders) add_losses_kernel(const LossArguments a, int blocks) {
   begin_in_order();
-  constexpr int kFlight = 4;  // on their way at once
+  constexpr int kFlight = 4;  // loads in flight at once
   LossTotals all{0, 0};
   for (int i = static_cast<int>(threadIdx.x); i < blocks; i += kFlight * kAdders) {
     LossTotals some[kFlight] = {};
@@ -203,8 +203,8 @@ __global__ void __launch_bounds__(kAdders) add_losses_kernel(const LossArguments
         static_cast<W>(a.reduction == Reduction::kMean ? all.loss / all.weight : all.loss);
 }
 
-// What a mean divides by, in parts: the weights of the targets that count, or the number of rows of
-// probabilities.
+// Computes the divisor of a mean as partial sums: the sum of the weights of the targets that count, or the number of
+// rows if targets are probabilities.
 template <class W>
 __global__ void __launch_bounds__(kAdders) denominator_kernel(const LossArguments a, double* parts) {
   begin_in_order();
@@ -221,9 +221,9 @@ __global__ void __launch_bounds__(kAdders) denominator_kernel(const LossArgument
   if (threadIdx.x == 0) parts[blockIdx.x] = sum;
 }
 
-// --- starting them
+// --- launches
 
-constexpr int64_t kMaxBlocks = 8192;  // whose losses are added
+constexpr int64_t kMaxBlocks = 8192;  // most blocks that leave partial losses
 
 int64_t rows_of(const TensorView& logits) {
   int64_t rows = 1;
@@ -250,7 +250,8 @@ LossArguments arguments_of(const KernelContext& c, const Op& op, int weight_inpu
   return a;
 }
 
-// How rows are dealt to blocks: by their number and length alone. `in_registers`: packs in a thread's registers.
+// The distribution of rows to blocks; depends on their number and length alone. `in_registers` is the number of packs in a
+// thread's registers.
 struct LossPlan {
   int64_t blocks;
   int threads, in_registers;
@@ -265,8 +266,8 @@ LossPlan deal_rows(LossArguments& a, bool registers, int max_packs) {
   return {std::max<int64_t>(1, blocks_for(a.rows, a.rows_each)), rows.threads, rows.in_registers};
 }
 
-// body.in_registers<T, N, K>(plan) where registers have 2 or 4 packs of a row, else body.from_memory<T, N,
-// kSpreads>(plan); kSpreads: shares beside the target's may matter.
+// Calls body.in_registers<T, N, K>(plan) if a row fits into registers with K packs per thread, and
+// body.from_memory<T, N, kSpreads>(plan) otherwise. kSpreads: classes other than the target may have shares.
 template <class T, class Body>
 void with_rows(const KernelContext& c, LossArguments& a, const Body& body) {
   with_packs<T>(c, a.classes, [&](auto size) {
@@ -307,7 +308,7 @@ struct StartLoss {
   }
 };
 
-// A row of every group.
+// Starts the gradient kernels, in which each group has one row.
 struct StartGradient {
   const KernelContext& c;
   const LossArguments& a;
@@ -361,7 +362,7 @@ int64_t gradient_scratch(const KernelQuery&) {
   return kDenominatorParts * static_cast<int64_t>(sizeof(double));
 }
 
-// PyTorch's: logarithms are clamped at -100.
+// Binary cross-entropy as PyTorch computes it: logarithms are clamped at -100.
 template <class T>
 struct BceElement {
   const T *p, *t;

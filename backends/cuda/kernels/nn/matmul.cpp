@@ -1,6 +1,6 @@
-// matmul and linear on CUDA. A plain product is described to Gemm once, when a plan is made ready: batch axes that lie
-// evenly in both operands become the product's own batch; what is left is a list of offsets, one start each. Forms that
-// are more have ways of their own (product_ways.h) or are decomposed.
+// matmul and linear on CUDA. A plain product is described to Gemm once, when a plan is prepared: batch dimensions
+// that are evenly strided in both operands become the product's batch; the rest becomes a list of offsets with one
+// launch each. Other forms have kernel implementations of their own (product_ways.h) or are decomposed.
 #include "backends/common/decomposed_products.h"
 #include "backends/cuda/gemm_list.h"
 #include "backends/cuda/kernels.h"
@@ -12,7 +12,7 @@ namespace {
 
 struct Described {
   GemmProblem problem;
-  std::vector<BatchOffsets> offsets;  // empty when there is nothing to write
+  std::vector<BatchOffsets> offsets;  // empty if there is nothing to write
 };
 
 template <class Op>

@@ -1,6 +1,6 @@
-// multinomial: indices of a row drawn by their weights. With replacement: running sums of the weights as
-// integers (backends/common/sampling.h), then a search per sample. Without: the first to arrive of waiting times,
-// sorted. The choice is that of the CPU, to the bit.
+// multinomial: draws indices of a row by their weights. With replacement: running sums of the weights as integers
+// (backends/common/sampling.h), then a search per sample. Without: each element gets a random waiting time, and the
+// first times in sorted order are chosen. The choice is the same as the CPU's.
 #include "backends/cuda/device/divisor.h"
 #include "backends/cuda/device/draw.h"
 #include "backends/cuda/device/number.h"
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kRowThreads = 1024;
 
-// A weight that is negative, infinite or NaN is a fault; it counts as 0.
+// Reports a weight that is negative, infinite or NaN, and counts it as 0.
 __device__ float usable(float weight, const FaultReport& fault) {
   if (weight >= 0 && weight <= 3.402823466e38f) return weight;
   fault(weight < 0 ? -1 : INT64_MAX, INT64_MAX);
@@ -28,7 +28,7 @@ struct Drawing {
   FaultReport fault;
 };
 
-// One block a row: running sums of the weights, then a search per sample.
+// One block per row: running sums of the weights, then a search per sample.
 template <class T>
 __global__ void __launch_bounds__(kRowThreads)
     draw_with_replacement(Drawing d, const T* weights, Sum* all_sums, int64_t* chosen) {
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kRowThreads)
   __syncthreads();
   float greatest = 0;
   for (int64_t i = threadIdx.x; i < d.n; i += kRowThreads) greatest = fmaxf(greatest, weight(i));
-  atomicMax(&greatest_bits, bits_of(greatest));  // of floats that are not negative, in their order
+  atomicMax(&greatest_bits, bits_of(greatest));  // bits of nonnegative floats are ordered as the floats
   __syncthreads();
   const double factor = multiple_factor(float_of(greatest_bits), d.bits);
 
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kRowThreads)
   for (int64_t k = threadIdx.x; k < d.samples; k += kRowThreads) {
     const int64_t at = row * d.samples + k;
     const Sum target = share_of(before, word_of_draw(d.rng, d.stream, at));
-    int64_t low = 0, high = d.n;  // the first sum above the target
+    int64_t low = 0, high = d.n;  // finds the first sum above the target
     while (low < high) {
       const int64_t middle = low + (high - low) / 2;
       if (sums[middle] > target)
@@ -76,9 +76,9 @@ __global__ void __launch_bounds__(kRowThreads)
   }
 }
 
-// Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006: the first to arrive, where
-// element i waits an exponential time of rate w_i. Times that are not negative are in the order of their
-// bits.
+// Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006: element i waits an exponentially
+// distributed time of rate w_i, and the first to arrive are chosen. The bits of nonnegative times are ordered as the
+// times.
 constexpr int kTimeBits = 63;
 
 template <class T, class Key>

@@ -1,5 +1,4 @@
-// layer_norm and rms_norm in one pass over memory: a row stays in registers, or in shared memory where it is
-// long.
+// layer_norm and rms_norm in one pass over memory: a row stays in registers, or in shared memory if it is long.
 #include "backends/cuda/device/words.h"
 #include "backends/cuda/rows/norm_rows.h"
 #include "schema/ops/nn/norm.h"
@@ -7,13 +6,13 @@
 namespace genesis::cuda {
 namespace {
 
-// Two sums in one reduction.
+// Two sums that are reduced together.
 struct Two {
   float a, b;
   __device__ friend Two operator+(const Two& x, const Two& y) { return {x.a + y.a, x.b + y.b}; }
 };
 
-// A row in shared memory, of either norm.
+// Either norm, for a row in shared memory.
 struct SharedNormRow : NormArguments {
   template <class T, int N, int K>
   __device__ void row(const RowCall& call, const RowLane& lane, Pack<T, N>* shared) const {
@@ -42,8 +41,9 @@ struct NormRow : NormArguments {
 
   SharedNormRow in_shared() const { return {*this}; }
 
-  // Elements are widened once and stay so. Of 16-bit ones the distance from the row's first is taken, so that
-  // one look gives the sums of both x and its squares: what that cancels is beyond what they can show.
+  // Elements are widened once and stay so. layer_norm of 16-bit elements subtracts the row's first element, so that
+  // one reduction gives the sums of both x and its squares: the cancellation is below the precision of 16-bit
+  // elements.
   template <class T, int N, int K>
   __device__ void row(const RowCall&, const RowLane& lane, Pack<T, N>*) const {
     constexpr bool kOneLook = kCenter && sizeof(T) == 2;
@@ -106,7 +106,7 @@ void run_forward(const KernelContext& c, NormArguments a, bool has_weight, bool 
   dispatch_float(c.input(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     constexpr int kFew =
-        sizeof(T) == 2 ? 2 : 4;  // packs of a thread: 16 elements, and registers for more blocks
+        sizeof(T) == 2 ? 2 : 4;  // packs per thread: 16 elements leave registers for more blocks
     start_rows<T>(c, c.input(0).numel() / a.n, a.n, 1, NormRow<kCenter>{a}, kFew);
   });
 }

@@ -1,6 +1,6 @@
-// The gradients of layer_norm and rms_norm. Rows that registers can hold take one pass over memory
-// (norm_gradient.h), with dweight or dbias and a second small kernel that adds the sums of its blocks in order;
-// longer ones, those that lie anywhere and f64 take more passes.
+// The gradients of layer_norm and rms_norm. Rows that fit into registers take one pass over memory (norm_gradient.h);
+// for dweight or dbias a second small kernel adds the sums of its blocks in order. Longer rows, unaligned rows and
+// f64 take more passes.
 #include "backends/cuda/rows/norm_gradient.h"
 #include "schema/core/checked_size.h"
 #include "schema/ops/nn/norm.h"
@@ -33,7 +33,7 @@ __device__ GradientSums<wide_t<T>> sums_of(const NormArguments& a, const RowLane
   return {mean, inverse, g_sum, gz_sum};
 }
 
-// Writes dx of a pack, with the residual's pack on top, and the norm's output where it is asked for.
+// Writes dx of a pack, plus the residual's pack, and the norm's output if it is wanted.
 template <class T, int N>
 __device__ void put_pack(const NormArguments& a, const GradientSums<wide_t<T>>& s, int64_t pack,
                          int64_t pack_of_row, const Pack<T, N>& x, const Pack<T, N>& dy) {
@@ -53,9 +53,9 @@ __device__ void put_pack(const NormArguments& a, const GradientSums<wide_t<T>>& 
   if (a.output) static_cast<Pack<T, N>*>(a.output)[pack] = output;
 }
 
-// --- rows that registers cannot hold: statistics and sums by columns where they are wanted, then dx
+// --- rows that do not fit into registers: statistics and column sums if they are wanted, then dx
 
-// dx, and the norm's output.
+// Computes dx, and the norm's output if it is wanted.
 struct NormGradientRow : NormArguments {
   template <class T, int N, int K>
   __device__ void row(const RowCall& call, const RowLane& lane, Pack<T, N>* shared) const {
@@ -73,7 +73,7 @@ struct NormGradientRow : NormArguments {
 };
 
 struct StatisticsRow : NormArguments {
-  void* statistics = nullptr;  // of each row
+  void* statistics = nullptr;  // one per row
 
   template <class T, int N, int K>
   __device__ void row(const RowCall& call, const RowLane& lane, Pack<T, N>* shared) const {
@@ -85,7 +85,7 @@ struct StatisticsRow : NormArguments {
 
 constexpr int kColumns = 32, kStripes = 8;
 
-// Chunks of rows whose sums are made one by one.
+// Returns the number of chunks of rows whose column sums are computed separately.
 int64_t column_chunks(int64_t rows, int64_t n) {
   constexpr int64_t kBlocks = 2048, kRows = 64;
   return std::max<int64_t>(1,
@@ -94,7 +94,7 @@ int64_t column_chunks(int64_t rows, int64_t n) {
 
 int64_t statistics_bytes(int64_t rows, int64_t size) { return (rows * 2 * size + 15) / 16 * 16; }
 
-// Block (columns, chunk) -> sums of its columns over the rows of its chunk.
+// Block (columns, chunk): sums the columns over the rows of the chunk.
 template <class T>
 __global__ void column_sums_kernel(NormArguments a, int64_t rows, int64_t rows_each,
                                    const Statistics<wide_t<T>>* statistics, wide_t<T>* dweight,
@@ -116,9 +116,9 @@ __global__ void column_sums_kernel(NormArguments a, int64_t rows, int64_t rows_e
   if (dbias) dbias[blockIdx.y * a.n + column] = db;
 }
 
-// --- the last step of both: sums[j] of n columns over blocks, the same order always
+// --- the last step of both: adds sums[j] of n columns over blocks, always in the same order
 
-// Threads of a block: so few that it finds registers beside gradient_kernel's, and waits there.
+// Threads of a block: few enough that it gets registers beside gradient_kernel's blocks and can wait there (PDL).
 constexpr int kAddAcross = 4, kAddDown = 32, kAddThreads = kAddAcross * kAddDown;
 
 template <class W>
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(kAddThreads, 16)
     add_blocks_kernel(const W* first, const W* second, int64_t blocks, int64_t n, W* first_sums,
                       W* second_sums) {
   begin_in_order();
-  constexpr int V = 4;  // columns of a thread
+  constexpr int V = 4;  // columns per thread
   __shared__ W of_warp[kAddThreads / 32][kAddAcross * V];
   const W* partial = blockIdx.y == 0 ? first : second;
   const int across = static_cast<int>(threadIdx.x) % kAddAcross,
@@ -158,9 +158,9 @@ __global__ void __launch_bounds__(kAddThreads, 16)
   (blockIdx.y == 0 ? first_sums : second_sums)[begin + threadIdx.x] = total;
 }
 
-// --- starting them
+// --- launches
 
-// Where the gradients' partial sums go, and their results.
+// The results dweight and dbias, and the buffers of their partial sums.
 template <class W>
 struct AffineGradients {
   W *dweight = nullptr, *dbias = nullptr;
@@ -183,9 +183,9 @@ struct AffineGradients {
   }
 };
 
-// Of rows whose packs have `width` elements.
+// Deals rows whose packs have `width` elements.
 RowDeal deal_rows(int64_t rows, int64_t packs, int width) {
-  constexpr int64_t kChip = 132;  // blocks, one to a multiprocessor
+  constexpr int64_t kChip = 132;  // blocks, one per multiprocessor
   return RowDeal::of(rows, packs, width, kChip);
 }
 
@@ -196,7 +196,7 @@ void start_gradient(const KernelContext& c, const RowDeal& deal, const GradientC
   start_with_pdl(c, kernel, deal.count, deal.threads(), bytes, call);
 }
 
-// Whether rows are short enough.
+// Starts the one-pass gradient; returns false if the rows are too long.
 template <bool kCenter, class T, int N>
 bool try_gradient(const KernelContext& c, const NormArguments& a, int64_t rows, AffineGradients<float>& to) {
   const int tensors = a.residual ? 3 : 2;
@@ -264,13 +264,13 @@ void run_backward(const KernelContext& c, const NormArguments& a, bool want_weig
       constexpr int N = size();
       if constexpr (N > 1)
         if (try_gradient<kCenter, T, N>(c, a, rows, to)) return;
-      if (to.wanted()) start_column_sums<T>(c, a, rows, to);  // first: dx may be written over x or dy
+      if (to.wanted()) start_column_sums<T>(c, a, rows, to);  // comes first, because dx may overwrite x or dy
       start_rows<T, false>(c, rows, a.n, 2, NormGradientRow{a});
     });
   });
 }
 
-// Either way's: alignment, which decides, is not known when this is asked.
+// Returns enough scratch memory for both methods: the choice depends on alignment, which is not known yet.
 template <class Op>
 int64_t backward_scratch(const KernelQuery& query) {
   const TensorType& x = query.inputs[0];

@@ -1,6 +1,6 @@
-// Optimizer updates and sums of squares. Each takes tables of tensors as kernel parameters, so that one
-// launch serves a parameter or all of them: a block has a chunk of one tensor. Sums are made chunk by chunk
-// and the chunks are added in order.
+// Optimizer updates and sums of squares. Kernels take tables of tensors as parameters, so that one launch serves one
+// parameter or all of them: a block has a chunk of one tensor. Sums are computed chunk by chunk, and the chunks are
+// added in order.
 #include "backends/cuda/rows/optimizer_update.h"
 #include "backends/cuda/rows/rows.h"
 #include "schema/core/checked_size.h"
@@ -9,7 +9,7 @@
 namespace genesis::cuda {
 namespace {
 
-constexpr int kMaxTensors = 330;  // of a launch: 32 KB of kernel parameters hold no more
+constexpr int kMaxTensors = 330;  // per launch: 32 KB of kernel parameters hold no more
 
 template <template <class> class RuleOf, class T, int kMax>
 void launch_updates(const KernelContext& c, const UpdateTable<kMax>& table, bool aligned) {
@@ -35,7 +35,7 @@ bool is_aligned(const UpdateTensor& t) {
   return aligned;
 }
 
-// The parameter is input 0, its gradient input 1.
+// Updates the parameter in input 0 with its gradient in input 1.
 template <template <class> class RuleOf>
 void run_update(const KernelContext& c, const UpdateOptions& options, UpdateTensor t) {
   t.p = c.input(0).data;
@@ -94,12 +94,12 @@ UpdateOptions adam_options(const KernelContext& c, const ops::AdamUpdate& op) {
   return o;
 }
 
-// Parameter k, which begins behind `at` elements of holder i.
+// Returns the table entry of parameter k, which starts `at` elements after the beginning of holder i.
 UpdateTensor adam_tensor(const KernelContext& c, const ops::AdamUpdate& op, int k, int i, int64_t at) {
   const auto in = [&](int input) { return static_cast<const std::byte*>(c.input(input).data); };
   const auto out = [&](int input) { return static_cast<std::byte*>(c.output(op.output_of(input)).data); };
   const TensorView& g = c.input(op.gradient(k));
-  const int64_t bytes = at * static_cast<int64_t>(sizeof(uint16_t));  // of a half
+  const int64_t bytes = at * static_cast<int64_t>(sizeof(uint16_t));  // offset in a 16-bit half; 0 for other dtypes
   return {.p = in(op.holder(i)) + bytes,
           .lower = op.is_halved() ? in(op.lower(i)) + bytes : nullptr,
           .g = g.data,
@@ -114,7 +114,7 @@ UpdateTensor adam_tensor(const KernelContext& c, const ops::AdamUpdate& op, int 
           .gradient_dtype = g.dtype};
 }
 
-// Launches whenever the table is full, and at last.
+// Launches whenever the table is full, and once at the end.
 template <int kMax>
 void run_adam(const KernelContext& c, const ops::AdamUpdate& op) {
   UpdateTable<kMax> table;
@@ -142,7 +142,7 @@ void run_adam(const KernelContext& c, const ops::AdamUpdate& op) {
   launch();
 }
 
-// A small table is a small launch: it goes to the device with every kernel.
+// A single parameter gets a small table, because the table is copied to the device with every launch.
 void run_adam(const KernelContext& c) {
   const auto& op = c.attributes<ops::AdamUpdate>();
   return op.num_parameters() == 1 ? run_adam<1>(c, op) : run_adam<kMaxTensors>(c, op);
@@ -158,8 +158,8 @@ std::optional<std::string> adam_declines(const KernelQuery& query) {
 
 // --- sums of squares
 
-constexpr int64_t kSumChunk = 64 << 10;  // elements of one block
-constexpr int kMaxSummed = 1024;         // tensors of a launch
+constexpr int64_t kSumChunk = 64 << 10;  // elements per block
+constexpr int kMaxSummed = 1024;         // tensors per launch
 
 struct SummedTensor {
   const void* x = nullptr;
@@ -169,7 +169,7 @@ struct SummedTensor {
 };
 
 struct SumTable {
-  double* partial = nullptr;  // of each chunk
+  double* partial = nullptr;  // one per chunk
   int32_t count = 0, chunks = 0;
   SummedTensor tensors[kMaxSummed];
 };

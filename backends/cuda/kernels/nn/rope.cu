@@ -1,6 +1,6 @@
-// rope in one pass. A block rotates some times: it makes their cosines and sines in shared memory once and uses
-// them for every head. Angles are reduced in double precision, so that positions of a million rotate as exactly
-// as small ones.
+// rope in one pass. A block handles some time steps: it computes their cosines and sines once, in shared memory, and
+// uses them for every head. Angles are reduced in double precision, so that positions around a million are rotated as
+// exactly as small ones.
 #include <cmath>
 
 #include "backends/cuda/device/packs.h"
@@ -10,22 +10,22 @@
 namespace genesis::cuda {
 namespace {
 
-constexpr int kMaxPairs = 256;  // whose frequencies travel as kernel parameters
+constexpr int kMaxPairs = 256;  // most pairs whose frequencies are passed as kernel parameters
 
 struct RopeArguments {
   const void* x = nullptr;
   void* y = nullptr;
   const int64_t* positions = nullptr;
   const double* given =
-      nullptr;                 // frequencies that are an input, [pairs] or [batch, pairs]; null: those below
+      nullptr;                 // frequencies given as an input, [pairs] or [batch, pairs]; null: `frequencies`
   int64_t given_step = 0;      // from one row of the batch to the next
   int64_t rows = 0, time = 1;  // rows: batch * time
-  int heads = 1, size = 2, pairs = 1;  // heads that rotate
-  int row_size = 2;                    // elements of a row: those of the heads that rotate, then the others'
-  int at_once = 1;                     // rows of a block
+  int heads = 1, size = 2, pairs = 1;  // `heads`: number of heads that are rotated
+  int row_size = 2;                    // elements of a row: the rotated heads, then the others
+  int at_once = 1;                     // rows per block
   bool per_row = false, rotate_half = true;
-  double exponent = 0;              // of pair i: theta ^ (exponent * i)
-  double theta = 1, direction = 1;  // -1: back
+  double exponent = 0;              // pair i has frequency theta ^ (exponent * i)
+  double theta = 1, direction = 1;  // direction: -1 rotates back
   double frequencies[kMaxPairs] = {};
 };
 
@@ -34,7 +34,7 @@ __device__ inline double frequency_of(const RopeArguments& a, int64_t row, int p
   return a.pairs <= kMaxPairs ? a.frequencies[pair] : a.direction * pow(a.theta, a.exponent * pair);
 }
 
-// For `at_once` rows: cosines, then sines.
+// Computes the tables for `at_once` rows: cosines, then sines.
 template <class W>
 __device__ void make_tables(const RopeArguments& a, int64_t first, W* tables) {
   for (int i = threadIdx.x; i < a.at_once * a.pairs; i += blockDim.x) {
@@ -50,20 +50,20 @@ __device__ void make_tables(const RopeArguments& a, int64_t first, W* tables) {
   __syncthreads();
 }
 
-// N pairs at a time: pairs (i, i + pairs), or (2i, 2i + 1).
+// Rotates N pairs: (i, i + pairs), or (2i, 2i + 1).
 template <class T, int N>
 __device__ void rotate(const RopeArguments& a, const T* x, T* y, int pair, const wide_t<T>* cosines,
                        const wide_t<T>* sines) {
   using W = wide_t<T>;
   using P = Pack<T, N>;
-  // `low` and `high` are the two packs; of neighbours, each holds N / 2 pairs.
+  // `low` and `high` are the two packs; with neighboring pairs, each holds N / 2 pairs.
   const int low_at = a.rotate_half ? pair : 2 * pair, high_at = a.rotate_half ? pair + a.pairs : 2 * pair + N;
   const P low = *reinterpret_cast<const P*>(x + low_at), high = *reinterpret_cast<const P*>(x + high_at);
   P low_out, high_out;
 #pragma unroll
   for (int j = 0; j < N; ++j) {
     const W c = cosines[pair + j], s = sines[pair + j];
-    // Of neighbours, pair j is elements 2j and 2j + 1 of the two packs seen as one.
+    // With neighboring pairs, pair j is elements 2j and 2j + 1 of the concatenated packs.
     const auto element = [&](int k) { return widen(k < N ? low.at[k % N] : high.at[k % N]); };
     const W p = a.rotate_half ? widen(low.at[j]) : element(2 * j);
     const W q = a.rotate_half ? widen(high.at[j]) : element(2 * j + 1);
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kThreads) rope_kernel(const __grid_constant__ 
     const int64_t at = row * a.row_size + i / rest % a.heads * a.size + 2 * a.pairs + i % rest;
     static_cast<T*>(a.y)[at] = static_cast<const T*>(a.x)[at];
   }
-  // What stands behind the heads that rotate.
+  // Copies the heads that are not rotated.
   using P = Pack<T, N>;
   const int rotated_size = a.heads * a.size, packs = (a.row_size - rotated_size) / N;
   for (int i = threadIdx.x; i < a.at_once * packs; i += blockDim.x) {
@@ -163,7 +163,7 @@ void run(const KernelContext& c) {
   });
 }
 
-// The tables of one row must fit what a block has of shared memory anywhere.
+// The tables of one row must fit into the 48 KB of shared memory that a block may have on every chip.
 std::optional<std::string> can_run(const KernelQuery& query) {
   constexpr int64_t kShared = 48 << 10;
   const TensorType& x = query.inputs[0];

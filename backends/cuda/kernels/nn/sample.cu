@@ -1,9 +1,9 @@
-// sample_logits: a token per row of logits. Weights are summed as integers (backends/common/sampling.h), so many
-// blocks may share a row and the choice is still that of the CPU, to the bit. A row of a large vocabulary
-// takes four launches: its greatest logit, a histogram of weights, the few tokens that top-k or top-p can
-// keep, and one block that chooses among those. Each starts while the one ahead ends (PDL); the first clears what the
-// second adds to, so that nothing else is started for a token. Where the settings ask for the greatest alone, the two
-// in the middle end at once: settings are data, and one captured graph serves them all.
+// sample_logits: samples a token per row of logits. Weights are summed as integers (backends/common/sampling.h), so
+// many blocks may share a row and the choice still equals the CPU's. A row of a large vocabulary takes four launches:
+// the greatest logit; a histogram of the weights; the list of the few tokens that top-k or top-p can keep; one block
+// that chooses among those. Each starts while the one ahead ends (PDL). The first clears the buffers that the second
+// adds to, so that no other launch is needed. If the settings ask for the greatest logit alone, the two kernels in
+// the middle end at once: settings are data, and one captured graph serves them all.
 #include "backends/cuda/device/draw.h"
 #include "backends/cuda/device/number.h"
 #include "backends/cuda/device/reduce.h"
@@ -14,14 +14,14 @@ namespace genesis::cuda {
 namespace {
 
 constexpr int kPerThread = 8;
-constexpr int64_t kSegment = int64_t{kThreads} * kPerThread;  // tokens of one block
+constexpr int64_t kSegment = int64_t{kThreads} * kPerThread;  // tokens per block
 constexpr int kChooseThreads = 1024;
 
-// Of one row; find_greatest makes it zeros.
+// State of one row; find_greatest clears it.
 struct RowState {
   Sum listed;        // entries of the list
   Sum mass[kBins];   // weights, by the upper bits of the key
-  Sum count[kBins];  // tokens likewise
+  Sum count[kBins];  // numbers of tokens, by the same bits
 };
 
 struct Settings {
@@ -30,13 +30,13 @@ struct Settings {
 };
 
 struct Sampling {
-  int64_t n = 0, segments = 0;  // of a row
+  int64_t n = 0, segments = 0;  // segments per row
   int bits = 0, index_bits = 0;
   const int64_t* rng = nullptr;
-  int64_t rng_rows = 0;  // with a seed and a step of their own; 0: one of both for all
+  int64_t rng_rows = 0;  // rows with a seed and a step of their own; 0: all share one of both
   uint32_t stream = 0;
   Settings fixed{};
-  const float *temperature = nullptr, *top_p = nullptr, *min_p = nullptr;  // null: fixed
+  const float *temperature = nullptr, *top_p = nullptr, *min_p = nullptr;  // null: use `fixed`
   const int64_t* top_k = nullptr;
   int64_t temperature_step = 0, top_k_step = 0, top_p_step = 0, min_p_step = 0;  // from row to row
   FaultReport fault;
@@ -52,7 +52,7 @@ struct Sampling {
             static_cast<double>(top_p[row * top_p_step]),
             min_p == nullptr ? 0.0 : static_cast<double>(min_p[row * min_p_step]), top_k[row * top_k_step]};
   }
-  // A row with a seed and a step of its own draws as if it were the only one.
+  // A row with its own seed and step draws as if it were the only row.
   __device__ uint32_t word(int64_t row) const {
     if (rng_rows == 0) return word_of_draw(rng, stream, row);
     const int64_t own[2] = {rng[row], rng[rng_rows + row]};
@@ -64,7 +64,7 @@ struct GreaterSum {
   __device__ Sum operator()(Sum a, Sum b) const { return b > a ? b : a; }
 };
 
-// Of all segments of a row; every warp finds it by itself.
+// Returns the greatest over all segments of a row; every warp computes it by itself.
 __device__ inline Sum greatest_of_row(const Sampling& s, int64_t row) {
   Sum best = 0;
   for (int64_t i = threadIdx.x % kLanes; i < s.segments; i += kLanes)
@@ -72,7 +72,7 @@ __device__ inline Sum greatest_of_row(const Sampling& s, int64_t row) {
   return reduce_lanes(best, kLanes, GreaterSum{});
 }
 
-// What a row is drawn by, once its greatest logit is known.
+// The sampling rule of a row; known once its greatest logit is known.
 struct Rule {
   bool greedy, cut_k, cut_p;
   float max, scale, least;
@@ -92,14 +92,14 @@ struct Rule {
   }
   __device__ float exponential(uint32_t key) const { return sampling_exp((float_of_key(key) - max) * scale); }
   __device__ Sum weight(uint32_t key) const { return whole_weight(exponential(key), bits); }
-  // 0 for what min-p leaves out. Top-p comes first and counts it.
+  // Returns the weight, or 0 for a token that min-p excludes. Top-p is applied first and counts such tokens.
   __device__ Sum likely_weight(uint32_t key) const {
     const float weight = exponential(key);
     return weight >= least ? whole_weight(weight, bits) : 0;
   }
 };
 
-// A NaN counts as the greatest, after it was reported.
+// Returns a logit's key. A NaN, which find_greatest reports, counts as the greatest.
 template <class T>
 __device__ uint32_t key_at(const T* logits, int64_t i) {
   const auto x = static_cast<float>(widen(logits[i]));
@@ -112,7 +112,7 @@ __device__ bool is_nan_at(const T* logits, int64_t i) {
   return x != x;
 }
 
-// body(index) for the tokens of this block's segment.
+// Calls body(index) for the tokens of this block's segment.
 template <class Body>
 __device__ void each_token(const Sampling& s, const Body& body) {
   const int64_t first = blockIdx.x % s.segments * kSegment, last = min(s.n, first + kSegment);
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(kThreads) find_greatest(Sampling s, const T* l
   if (threadIdx.x == 0) s.segment_greatest[blockIdx.x] = best;
 }
 
-// Weights by the upper bits of the key, and by segment.
+// Sums the weights by the upper bits of the key, and by segment.
 template <class T>
 __global__ void __launch_bounds__(kThreads) add_weights(Sampling s, const T* logits) {
   __shared__ Sum mass[kBins];
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(kThreads) add_weights(Sampling s, const T* log
     atomicAdd(&count[key >> 21], 1u);
     if (weight > 0) atomicAdd(&mass[key >> 21], weight);
   });
-  const Sum total = block_scan(sum).total;  // and everyone's counts are in
+  const Sum total = block_scan(sum).total;  // also a barrier: all counts are complete
   __syncthreads();
   if (threadIdx.x == 0) s.segment_mass[blockIdx.x] = total;
   for (int i = static_cast<int>(threadIdx.x); i < kBins; i += kThreads) {
@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(kThreads) add_weights(Sampling s, const T* log
   }
 }
 
-// The tokens that are not sure to be cut off: those down to the bin in which the first cut falls.
+// Lists the tokens that may survive the cuts: those down to the bin in which the first cut falls.
 template <class T>
 __global__ void __launch_bounds__(kThreads) list_tokens(Sampling s, const T* logits) {
   __shared__ Sum first_entry;
@@ -200,7 +200,7 @@ __global__ void __launch_bounds__(kThreads) list_tokens(Sampling s, const T* log
   });
 }
 
-// The tokens that stay: those with a greater key, and those with this key up to an index.
+// Keeps tokens with a greater key, and those with this key up to an index.
 struct Cut {
   uint32_t key = 0, last = 0xffffffffu;
 
@@ -216,7 +216,7 @@ struct Chooser {
   const uint64_t* list;
   int64_t count;
 
-  // The index at which the running sum of weight_of(entry), in the order of the indices, reaches `wanted`.
+  // Returns the index at which the running sum of weight_of(entry), in the order of the indices, reaches `wanted`.
   template <class WeightOf>
   __device__ uint32_t index_reaching(Sum wanted, const WeightOf& weight_of) const {
     const uint32_t mask = static_cast<uint32_t>((uint64_t{1} << s.index_bits) - 1);
@@ -224,7 +224,7 @@ struct Chooser {
     return ~select_greatest(mass, list, count, s.index_bits, wanted, field, weight_of).field & mask;
   }
 
-  // Equal keys have equal weights, `each`.
+  // Returns the cut that keeps a weight of `wanted`. Equal keys have equal weights, `each`.
   template <class WeightOf>
   __device__ Cut cut_at(Sum wanted, const WeightOf& weight_of) const {
     const Selected found = select_greatest(mass, list, count, 32, wanted, key_in, weight_of);
@@ -268,7 +268,7 @@ __device__ int64_t choose_from_row(const Sampling& s, const Rule& rule, const T*
   const Sum target = share_of(sum_over(s.segments, mass_of), word);
   const Found segment = find_running(s.segments, target, mass_of);
   const int64_t first = segment.at * kSegment, count = min(kSegment, s.n - first);
-  __syncthreads();  // everyone has read the first result
+  __syncthreads();  // until every thread has read the first result
   return first + find_running(count, target - segment.before, [&](int64_t i) {
                    return rule.likely_weight(key_at(logits, first + i));
                  }).at;
@@ -320,7 +320,7 @@ void run_sample_logits(const KernelContext& c) {
   Sampling s;
   s.n = shape.n, s.segments = shape.segments;
   s.bits = weight_bits(shape.n);
-  s.index_bits = 62 - s.bits;  // of numbers below n, rounded up to a power of two
+  s.index_bits = 62 - s.bits;  // bits of numbers below n, rounded up to a power of two
   s.rng = c.input(0).as<const int64_t>(), s.stream = static_cast<uint32_t>(op.stream);
   s.rng_rows = c.input(0).rank == 1 ? 0 : shape.rows;
   s.fixed = {op.temperature, op.top_p, op.min_p, op.top_k};

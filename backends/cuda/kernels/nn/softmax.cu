@@ -1,5 +1,5 @@
-// Softmax, log-softmax, causal softmax and their gradients. Along the last axis a row is read once and stays
-// in registers or shared memory; along another axis a thread has columns, so that a warp reads neighbours.
+// Softmax, log-softmax, causal softmax and their gradients. Along the last axis a row is read once and stays in
+// registers or shared memory. Along another axis a thread has columns, so that a warp reads neighboring elements.
 #include "backends/common/row_shape.h"
 #include "backends/cuda/device/exponential.h"
 #include "backends/cuda/rows/rows.h"
@@ -17,27 +17,27 @@ struct SoftmaxArguments {
   bool causal = false;
   int64_t queries = 1;  // causal: rows per matrix
 
-  // How many of a row's n elements it sees.
+  // Returns how many of a row's n elements are visible.
   __device__ int64_t visible(int64_t row, int64_t n) const {
     const int64_t seen = row % queries + (n - queries) + 1;
     return seen < 0 ? 0 : seen < n ? seen : n;
   }
 };
 
-// What a kernel is made for: all rows see everything, or no row sees what lies ahead, or either.
+// The masks that a kernel supports: none, causal only, or either.
 enum class Sight { kAll, kCausal, kEither };
 
-// A row's part of that.
+// The number of visible elements of a row.
 template <Sight kSight>
 struct RowSight {
   bool causal;
-  int64_t seen = 0;  // elements, from the row's first on
+  int64_t seen = 0;  // visible elements, from the row's first on
 
   __device__ RowSight(const SoftmaxArguments& a, int64_t row, int64_t n)
       : causal(kSight == Sight::kCausal || (kSight == Sight::kEither && a.causal)) {
     if constexpr (kSight != Sight::kAll) seen = causal ? a.visible(row, n) : n;
   }
-  // Of the N elements of pack i.
+  // Returns how many of the N elements of pack i are visible.
   template <int N>
   __device__ int of_pack(int64_t i) const {
     if constexpr (kSight == Sight::kAll) return N;
@@ -97,7 +97,7 @@ struct SoftmaxRow : SoftmaxArguments {
   }
 };
 
-// dx = scale y (dy - sum(y dy)), or dy - exp(y) sum(dy) for a logarithm.
+// Returns an element of dx = scale y (dy - sum(y dy)), or of dy - exp(y) sum(dy) for log-softmax.
 template <class T>
 __device__ T softmax_slope(T y, T dy, wide_t<T> dot, wide_t<T> scale, bool log) {
   using W = wide_t<T>;
@@ -142,7 +142,7 @@ struct GradientRow : SoftmaxArguments {
   }
 };
 
-// --- another axis than the last: a block has 32 columns, and kStripes threads share each
+// --- an axis other than the last: a block has 32 columns, and kStripes threads share each column
 
 constexpr int kColumns = 32, kStripes = 8;
 
@@ -183,7 +183,7 @@ __global__ void column_kernel(SoftmaxArguments a, int64_t n, int64_t inner, int6
   });
 }
 
-// --- starting them
+// --- launches
 
 template <class T>
 void start_columns(const KernelContext& c, const SoftmaxArguments& a, const RowShape& shape) {

@@ -1,5 +1,5 @@
-// swiglu and its gradient, one pass each, in f32 inside (f64 for f64). Reading and writing 16 bytes at a time
-// keeps it at the bandwidth of the memory.
+// swiglu and its gradient, one pass each, computed in f32 (f64 for f64). Accesses of 16 bytes keep it at the memory's
+// bandwidth.
 #include "backends/cuda/device/divisor.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/device/swiglu_formula.h"
@@ -9,9 +9,9 @@
 namespace genesis::cuda {
 namespace {
 
-// Where gate and up lie, in packs: side by side in rows of one operand, or (one row) in two.
+// Index of the packs of gate and up: side by side in rows of one operand, or (one_row) in two operands.
 struct PackIndex {
-  Divisor columns;   // packs of y in a row
+  Divisor columns;   // packs of y per row
   int64_t step = 0;  // from a row of gate to the next
   bool one_row = true, small = true;
 
@@ -35,7 +35,7 @@ __global__ void forward(int64_t packs, PackIndex index, const Pack<T, N>* gate, 
   y[i] = out;
 }
 
-// `y`: the output once more, bit for bit, unless null.
+// If `y` is not null it receives the forward output again, with the same bits.
 template <class T, int N>
 __global__ void backward(int64_t packs, PackIndex index, const Pack<T, N>* gate, const Pack<T, N>* up,
                          const Pack<T, N>* dy, Pack<T, N>* dgate, Pack<T, N>* dup, Pack<T, N>* y) {
@@ -56,7 +56,7 @@ __global__ void backward(int64_t packs, PackIndex index, const Pack<T, N>* gate,
   if (y) y[i] = out;
 }
 
-// Elements that packs must divide: a row where gate and up are one operand.
+// Returns the number of elements that the pack size must divide: a row, if gate and up are in one operand.
 int64_t row_size(const TensorView& y, bool packed) { return packed ? y.dim(-1) : y.numel(); }
 
 PackIndex index_of(const TensorView& y, bool packed, int pack) {

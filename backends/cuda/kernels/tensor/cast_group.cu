@@ -1,13 +1,13 @@
-// cast_group: one launch converts all tensors of a table that travels as a kernel parameter, each into its
-// place in a result. A block has a chunk of one tensor and every thread four loads of 16 bytes under way.
+// cast_group: one launch converts all tensors of a table, which is passed as a kernel parameter, each into its slice
+// of a result. A block has a chunk of one tensor, and every thread has four loads of 16 bytes in flight.
 #include "backends/cuda/rows/optimizer_update.h"
 #include "schema/ops/tensor/cast_group.h"
 
 namespace genesis::cuda {
 namespace {
 
-constexpr int64_t kCastChunk = 4 << 10;  // elements of one block: one round, so that no block ends late
-constexpr int kMaxCasts = 960;           // of a launch: 32 KB of kernel parameters hold no more
+constexpr int64_t kCastChunk = 4 << 10;  // elements per block: one round, so that no block ends late
+constexpr int kMaxCasts = 960;           // per launch: 32 KB of kernel parameters hold no more
 constexpr int kInFlight = 4;
 
 struct CastTensor {
@@ -15,7 +15,7 @@ struct CastTensor {
   void* y = nullptr;
   int64_t n = 0;
   int32_t first_chunk = 0;
-  DType dtype = DType::f32;  // of x
+  DType dtype = DType::f32;  // dtype of x
   bool packed = false;
 };
 
@@ -23,7 +23,7 @@ struct CastTable {
   int32_t count = 0, chunks = 0;
   CastTensor tensors[kMaxCasts];
 
-  // Whether it fits: if not, the table must be launched first.
+  // Adds a tensor; returns false if the table is full and must be launched first.
   bool add(CastTensor tensor) {
     const int64_t more = blocks_for(tensor.n, kCastChunk);
     if (count == kMaxCasts || chunks + more > std::numeric_limits<int32_t>::max()) return false;
@@ -34,7 +34,7 @@ struct CastTable {
   }
 };
 
-// Elements of one access: the wider side has 16 bytes.
+// Returns the elements per access: the wider of the two types gets 16 bytes.
 __host__ __device__ constexpr int pack_of(size_t x_size, size_t y_size) {
   return 16 / static_cast<int>(x_size > y_size ? x_size : y_size);
 }

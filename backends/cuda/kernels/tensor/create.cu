@@ -1,4 +1,4 @@
-// Tensors from attributes and from indices. Fills store 16 bytes at a time.
+// Creates tensors from attributes and from indices. Fills store 16 bytes at a time.
 #include "schema/ops/create.h"
 
 #include <cstring>
@@ -28,7 +28,7 @@ std::shared_ptr<const void> prepare_dim_value(const KernelQuery& query) {
   return filled(query, pattern_of(op.dtype, op.dim[0].value()));
 }
 
-// start + i * step, in integers where both are, else in double, then rounded.
+// Computes start + i * step, in integers if both are integers and in double otherwise, then rounds.
 template <class T>
 struct Steps {
   T* y;

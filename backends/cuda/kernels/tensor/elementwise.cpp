@@ -1,6 +1,6 @@
-// Every elementwise op on a GPU, cast included, and `fused`: one generated kernel per program
-// (fused_source.h), compiled when a plan's steps are made. A node of an elementwise op is a program of one
-// op, so a new elementwise op needs its formula (schema/ops/elementwise/formulas.h) and nothing here.
+// Every elementwise op on a GPU, including cast, and `fused`: one generated kernel per program (fused_source.h),
+// compiled when a plan's steps are created. A node of an elementwise op is a program of one op, so a new elementwise
+// op needs its formula (schema/ops/elementwise/formulas.h) and nothing here.
 #include <array>
 
 #include "backends/cuda/codegen/fused_source.h"
@@ -63,7 +63,7 @@ void run(const KernelContext& c) {
   const Launch& launch = launch_of(c);
   const PdlLaunch early(launch, kernel.blocks, kernel.threads, 0);
   cudaLaunchKernelExC(&early.config, aligned_to_packs(c) ? kernel.packed : kernel.single,
-                      parameters);  // the runner asks for errors
+                      parameters);  // the runner checks for errors
 }
 
 constexpr KernelImpl kGenerated = {.name = "generated", .run = run, .can_run = can_run, .prepare = prepare};

@@ -1,5 +1,5 @@
-// Single elements by index: gather, scatter, scatter_add. A thread reads one element; writes are done in
-// index order (ordered_writes.h).
+// Single elements by index: gather, scatter, scatter_add. A thread reads one element; writes are done in the order of
+// the indices (ordered_writes.h).
 #include "schema/ops/tensor/index.h"
 
 #include <utility>
@@ -12,16 +12,16 @@
 namespace genesis::cuda {
 namespace {
 
-// How the index walks x.
+// Maps elements of the index to elements of x.
 struct Walk {
   int rank = 0;
   bool small = true;  // the index has fewer than 2^31 elements
-  int64_t count = 0;  // of the index
+  int64_t count = 0;  // elements of the index
   int64_t axis_stride = 1, axis_size = 0, x_count = 0;
   Divisor dims[kMaxRank];
-  int64_t strides[kMaxRank] = {};  // of x, 0 along the axis
+  int64_t strides[kMaxRank] = {};  // strides of x, 0 along the axis
 
-  // Where element i of the index points, but for the index itself.
+  // Returns the offset in x that belongs to element i of the index, without the offset along the axis.
   __device__ int64_t base_of(int64_t i) const {
     int64_t base = 0;
     auto rest = static_cast<uint64_t>(i);
@@ -81,7 +81,7 @@ void run_gather(const KernelContext& c) {
   });
 }
 
-// The place in x each element of the index writes to.
+// Finds the element of x that each element of the index writes to.
 template <class Key, class I>
 struct FindPlaces {
   Walk walk;
@@ -97,7 +97,7 @@ struct FindPlaces {
   }
 };
 
-// The last write to a place wins.
+// Writes one element; the last write to a destination wins.
 template <class T, class Key>
 struct WriteLast {
   int64_t n, x_count;
@@ -113,7 +113,8 @@ struct WriteLast {
   }
 };
 
-// A sum of bools is whether any is true: counts are narrowed at the end.
+// Adds all elements with the same destination. A sum of bools is whether any is true: the count is narrowed at the
+// end.
 template <class T, class Key>
 struct AddRun {
   int64_t n, x_count;
@@ -135,7 +136,7 @@ struct AddRun {
 
 SortShape shape_of(const Walk& walk) { return writes_shape(walk.count, walk.x_count); }
 
-// Sorts the elements of the index by where they write, then starts Writer<T, Key>.
+// Sorts the elements of the index by their destination, then starts Writer<T, Key>.
 template <class T, template <class, class> class Writer>
 void write_in_order(const KernelContext& c) {
   const auto& walk = c.prepared<Walk>();

@@ -1,5 +1,5 @@
-// Slices along an axis by a 1-d index: index_select copies them up to 16 bytes a thread, index_add sums those
-// of one place in the order of the index, a column of up to 16 bytes a thread.
+// Slices along an axis by a 1-d index. index_select copies them with up to 16 bytes per thread. index_add sums the
+// slices with one destination in the order of the index, with a column of up to 16 bytes per thread.
 #include "backends/common/row_shape.h"
 #include "backends/cuda/device/divisor.h"
 #include "backends/cuda/device/ordered_writes.h"
@@ -10,7 +10,7 @@
 namespace genesis::cuda {
 namespace {
 
-// How the flat index of a pack of [outer, n, inner] splits.
+// Splits the flat index of a pack of [outer, n, inner].
 struct Packs {
   Divisor inner, n;
   bool small;
@@ -22,7 +22,7 @@ Packs packs_of(const RowShape& shape, int64_t n, int64_t inner_packs) {
   return {make_divisor(inner_packs), make_divisor(n), is_small(packs), packs, shape.n};
 }
 
-// y[o, k] = x[o, index[k]]; zeros where the index is wrong.
+// Computes y[o, k] = x[o, index[k]], or zeros if the index is out of range.
 template <class Item, class I>
 __global__ void __launch_bounds__(kThreads)
     select_rows(Packs packs, const Item* x, const I* index, Item* y, FaultReport fault) {
@@ -75,8 +75,8 @@ struct FindRows {
   }
 };
 
-// y[o, row] += the source[o, k] whose index is `row`. Threads stand for sorted positions; those that do not
-// begin a run have nothing to do. A sum of bools is whether any is true: counts are narrowed at the end.
+// Adds to y[o, row] all source[o, k] whose index is `row`. Each thread has a sorted position; threads whose position
+// does not begin a run have nothing to do. A sum of bools is whether any is true: the count is narrowed at the end.
 template <class T, int N, class Key>
 __global__ void __launch_bounds__(kThreads) add_rows(Packs packs, const Key* keys, const uint32_t* positions,
                                                      const Pack<T, N>* source, Pack<T, N>* y) {

@@ -1,4 +1,4 @@
-// Expand, permute, flip, roll: strided copies. Triangles: each thread keeps or clears one access of up to 16
+// Expand, permute, flip and roll are strided copies. For triangles each thread keeps or clears one access of up to 16
 // bytes of a row.
 #include "schema/ops/tensor/layout.h"
 
@@ -14,7 +14,7 @@ struct Rows {
   int64_t packs, diagonal;
 };
 
-// Column - row <= diagonal stays (lower), or column - row >= diagonal (upper).
+// Keeps elements with column - row <= diagonal (lower) or column - row >= diagonal (upper), and clears the others.
 template <class T, int N, bool kLower>
 __global__ void triangle(Rows rows, const Pack<T, N>* x, Pack<T, N>* y) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;

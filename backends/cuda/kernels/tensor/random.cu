@@ -1,5 +1,5 @@
-// Random numbers and dropout. Element i depends on (seed, step, stream, i) alone: a thread makes whole Philox
-// blocks of four and writes 16 bytes. The bits are those of the CPU; see schema/core/philox.h.
+// Random numbers and dropout. Element i depends on (seed, step, stream, i) alone: a thread computes whole Philox
+// blocks of four words and writes 16 bytes. The bits are the same as the CPU's; see schema/core/philox.h.
 #include "schema/ops/tensor/random.h"
 
 #include "backends/cuda/device/packs.h"
@@ -8,7 +8,7 @@
 namespace genesis::cuda {
 namespace {
 
-// The state is data on the device.
+// A stream of random words; its state is data on the device.
 struct Draw {
   const int64_t* state;
   uint32_t stream;
@@ -22,7 +22,7 @@ Draw draw_of(const KernelContext& c, int64_t stream) {
   return {c.input(0).as<const int64_t>(), static_cast<uint32_t>(stream)};
 }
 
-// Both words of element k of four in a draw that takes 64 bits: four elements are blocks 2 b and 2 b + 1.
+// The 64-bit words of four elements: elements 4 b to 4 b + 3 take blocks 2 b and 2 b + 1, two 32-bit words each.
 struct WideWords {
   PhiloxBlock low, high;
 
@@ -36,7 +36,7 @@ struct WideWords {
 template <class T>
 using Four = Pack<T, 4>;
 
-// As many bits as the dtype holds below 1, so that nothing rounds up to 1.
+// Uniform in [0, 1): takes only as many random bits as the dtype has below 1, so that nothing rounds up to 1.
 template <class T>
 struct Uniform {
   __device__ Four<T> operator()(const Draw& draw, uint64_t b, const Four<T>&) const {
@@ -65,7 +65,7 @@ struct Normal {
   }
 };
 
-// The high half of word * range: a scaling of [0, 2^w) to [0, range).
+// Takes the high half of word * range, which scales [0, 2^w) to [0, range).
 template <class T>
 struct Integer {
   uint64_t low, range;
@@ -110,7 +110,7 @@ struct Drop {
   }
 };
 
-// N elements a thread, N / 4 blocks of random words. `x` may be null.
+// A thread has N elements and N / 4 blocks of random words. `x` may be null.
 template <class T, int N, class Rule>
 __global__ void __launch_bounds__(kThreads)
     draw_elements(Draw draw, Rule rule, int64_t n, bool packed, const T* x, T* y) {
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(kThreads)
       if (first + k < n) y[first + k] = values.at[k];
 }
 
-// `x`: null, or as many elements as the result.
+// `x` is null or has as many elements as the result.
 template <class T, class Rule>
 void draw(const KernelContext& c, int64_t stream, const Rule& rule, const T* x) {
   constexpr int N = sizeof(T) == 2 ? 8 : 4;

@@ -1,6 +1,6 @@
-// Sum, mean, prod, max, min, any, all, var, std, logsumexp, argmax and argmin over any axes, in one launch:
-// kernels generated for the sizes at hand (reduce_source.h, reduce_kit.h), compiled when a plan's steps are
-// made.
+// Sum, mean, prod, max, min, any, all, var, std, logsumexp, argmax and argmin over any axes, in one launch. The
+// kernels are generated for the sizes of the node (reduce_source.h, reduce_kit.h) and compiled when a plan's steps
+// are created.
 #include "schema/ops/tensor/reduce.h"
 #include "backends/cuda/runtime/launch.h"
 #include "backends/cuda/codegen/nvrtc.h"
@@ -18,7 +18,7 @@ struct Prepared {
   const void* single = nullptr;
   unsigned packed_blocks = 0, single_blocks = 0, threads = 0;
   int64_t outer = 0;
-  std::shared_ptr<std::byte> counters;  // zero between runs: the last block of each result sees to it
+  std::shared_ptr<std::byte> counters;  // zero between runs: the last block of each result resets its counter
 };
 
 enum class Kind { kSum, kMean, kProd, kMax, kMin, kAny, kAll, kArgMax, kArgMin, kVar, kStd, kLogSumExp };
@@ -90,7 +90,7 @@ int64_t scratch_bytes(const KernelQuery& query) {
   return plan_of(query, kind).scratch_bytes();
 }
 
-// Zeros on the current device.
+// Returns zeroed counters on the current device.
 std::shared_ptr<std::byte> counters(int64_t count) {
   return allocate(current_device(), count * static_cast<int64_t>(sizeof(unsigned)));
 }
@@ -120,7 +120,7 @@ void run(const KernelContext& c) {
   const bool packed = reinterpret_cast<uintptr_t>(c.input(0).data) % 16 == 0;
   cudaLaunchKernel(packed ? kernel.packed : kernel.single,
                    dim3(packed ? kernel.packed_blocks : kernel.single_blocks), dim3(kernel.threads),
-                   parameters, 0, launch_of(c).stream);  // the runner asks for errors
+                   parameters, 0, launch_of(c).stream);  // the runner checks for errors
 }
 
 template <Kind kind>

@@ -1,4 +1,4 @@
-// Reshape where it could not be a view: a copy.
+// reshape as a copy, for reshapes that cannot be a view.
 #include "backends/cuda/moves/moves.h"
 
 namespace genesis::cuda {

@@ -1,4 +1,4 @@
-// cumsum: kernels generated for the sizes at hand (scan_source.h, scan_kit.h).
+// cumsum by kernels that are generated for the sizes of the node (scan_source.h, scan_kit.h).
 #include "backends/cuda/codegen/nvrtc.h"
 #include "backends/cuda/codegen/scan_source.h"
 #include "backends/cuda/runtime/launch.h"
@@ -9,7 +9,7 @@ namespace {
 
 struct Prepared {
   std::shared_ptr<const LoadedCode> code;
-  const void* totals = nullptr;  // null where rows are not cut
+  const void* totals = nullptr;  // null if rows are not split
   const void* scan = nullptr;
   unsigned blocks = 0, threads = 0;
   int64_t items = 0;
@@ -49,7 +49,7 @@ void run(const KernelContext& c) {
   for (const void* part : {kernel.totals, kernel.scan})
     if (part)
       cudaLaunchKernel(part, dim3(kernel.blocks), dim3(kernel.threads), parameters, 0,
-                       launch_of(c).stream);  // the runner asks for errors
+                       launch_of(c).stream);  // the runner checks for errors
 }
 
 constexpr OpKernel kOps[] = {

@@ -1,5 +1,5 @@
-// Slices, concatenation, splitting and padding: boxes copied between dense tensors. Where a slice starts may
-// be a number on the device; an update in place writes the update alone, which is how a KV cache grows.
+// Slices, concatenation, splitting and padding: boxes copied between dense tensors. The start of a slice may be a
+// number on the device. An update in place writes only the update, which is how a KV cache grows.
 #include "backends/cuda/moves/moves.h"
 
 namespace genesis::cuda {

@@ -1,6 +1,5 @@
-// Sort and topk along an axis. Elements become unsigned keys in their order (NaN greatest), so that every
-// dtype is sorted by one routine. Short rows are sorted in shared memory by one block each, long ones by
-// radix.
+// sort and topk along an axis. Elements become unsigned keys in the same order (NaN greatest), so that one routine
+// sorts every dtype. Short rows are sorted in shared memory by one block each, long rows by radix sort.
 #include "schema/ops/tensor/sort.h"
 
 #include "backends/common/row_shape.h"
@@ -12,7 +11,7 @@
 namespace genesis::cuda {
 namespace {
 
-// [outer, n, inner]: rows of n elements that stand `inner` apart; row r is (r / inner, r % inner).
+// A tensor [outer, n, inner] as rows of n elements that are `inner` apart; row r is (r / inner, r % inner).
 struct Rows {
   int64_t count = 1, n = 1, inner = 1;
   Divisor inner_size, n_size;
@@ -28,7 +27,7 @@ Rows rows_of(const Shape& shape, int64_t axis) {
   return rows;
 }
 
-// Where element `i` of row `row` stands in [outer, n, inner].
+// Returns the index of element `i` of row `row` in [outer, n, inner].
 __device__ int64_t position(const Rows& rows, int64_t row, int64_t i, int64_t n) {
   const FlatIndex at = divide(static_cast<uint64_t>(row), rows.inner_size, rows.small);
   return (static_cast<int64_t>(at.quotient) * n + i) * rows.inner + static_cast<int64_t>(at.remainder);
@@ -39,7 +38,7 @@ __device__ int64_t position(const Rows& rows, int64_t row, int64_t i, int64_t n)
 template <class T>
 using Key = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
-// Bits of a float as a number in its order, in as many bits. -0 equals 0.
+// Maps a float's bits to an unsigned number with the same order, in as many bits. -0 equals 0.
 template <class Bits>
 __device__ Bits ordered_bits(Bits bits, bool is_nan) {
   constexpr Bits kSign = Bits(1) << (8 * sizeof(Bits) - 1);
@@ -88,16 +87,16 @@ struct Outputs {
   }
 };
 
-// --- one block a row: a bitonic network (Batcher, 1968) over (key, place), whose pairs are all different
+// --- one block per row: a bitonic network (Batcher, 1968) over (key, place), which are all different
 
-constexpr int kShared = 2048;  // elements
+constexpr int kShared = 2048;  // most elements of a row
 
 template <class K>
 __device__ bool comes_before(K a, uint32_t a_place, K b, uint32_t b_place) {
   return a != b ? a < b : a_place < b_place;
 }
 
-// `size`: n rounded up to a power of two; what is beyond n sorts last.
+// `size` is n rounded up to a power of two; elements beyond n sort last.
 template <class T>
 __global__ void sort_in_block(Rows rows, int size, bool descending, Outputs<T> out) {
   __shared__ Key<T> keys[kShared];

@@ -1,9 +1,10 @@
-// cached_attention of a batch of texts: keys and values of all texts are by far the most bytes, so a block has all query
-// heads of a key head, and its keys are read once. Few blocks share a text: a cluster, whose blocks merge what they have
-// seen in shared memory. Heads are the rows of the tensor cores' first operand; keys, and then values, the second, eight
-// columns each: a lane's share of both is what it copies into shared memory itself, 16 bytes at a time, before the
-// kernels ahead have ended. Scores are what a lane multiplies values with: nothing moves from lane to lane but maxima
-// and, at the end, sums. The new key never comes from the cache: one block rotates it, sees it last and writes it.
+// cached_attention for a batch of texts. Most of the bytes are the keys and values of all texts, so a block has all
+// query heads of a key head and reads its keys once. Few blocks share a text: they form a cluster and merge their
+// states through shared memory. The heads are the rows of the tensor cores' first operand; keys, and then values, are
+// the second operand, eight columns each. Of both, a lane needs exactly the elements that it copies into shared
+// memory itself, 16 bytes at a time, before the kernels ahead have ended. The lane that gets a score also multiplies
+// the values by it, so only maxima and, at the end, sums move between lanes. The new key never comes from the cache:
+// one block rotates it, adds it last and writes it.
 #include <algorithm>
 
 #include "backends/cuda/attention/key_states.h"
@@ -23,8 +24,8 @@ using namespace grouped;
 
 constexpr int64_t kWantedBlocks = 264, kMinKeys = 64, kMaxSplits = 8, kMinColumns = 16;
 
-// What a lane knows of head g: the weighted values of features 8 * (2t) + i and 8 * (2t + 1) + i of each block of 64; its
-// share of the weights' sum, and the maximum of all lanes of the head.
+// A lane's state for head g: the weighted values of features 8 * (2t) + i and 8 * (2t + 1) + i of each block of 64,
+// its share of the sum of weights, and the maximum over all lanes of the head.
 template <class T, int kSize>
 struct HeadState {
   using S = Sizes<kSize>;
@@ -75,7 +76,7 @@ struct HeadState {
   }
 };
 
-// Features of a head, then the maximum and the sum.
+// The features of a head, then the maximum and the sum.
 template <int kSize>
 using StateRow = float[kSize + 2];
 
@@ -93,18 +94,18 @@ __device__ __forceinline__ void put_state(HeadState<T, kSize>& state, StateRow<k
   if (t == 0) rows[g][kSize] = state.softmax.max, rows[g][kSize + 1] = sum;
 }
 
-// What a block needs of this token.
+// The data of this token that a block needs.
 template <class T, int kSize>
 struct Token {
   T q[kHeads][kSize], k[kSize], v[kSize];
-  float cosines[kSize / 2], sines[kSize / 2], scores[kHeads];  // of the new key
-  StateRow<kSize> merged[kHeads];                              // of the block
+  float cosines[kSize / 2], sines[kSize / 2], scores[kHeads];  // `scores` are those of the new key
+  StateRow<kSize> merged[kHeads];                              // state of the block
 
   __device__ __forceinline__ void find_angles(const CachedCall& c, int batch, int start) {
     for (int i = static_cast<int>(threadIdx.x); i < c.pairs; i += kAll)
       sine_and_cosine(static_cast<double>(start) * c.frequency(batch, i), sines[i], cosines[i]);
   }
-  // Rows of q and k, rotated, as T rounds them; v as it is.
+  // Reads the rows of q and k, rotated and rounded to T, and v unchanged.
   __device__ __forceinline__ void read(const CachedCall& c, const BlockTask& at) {
     const int64_t row = int64_t{at.batch} * c.key_heads + at.key_head;
     constexpr int kUnits = kSize / 2;
@@ -120,7 +121,7 @@ struct Token {
         for (int j = 2 * unit; j < 2 * unit + 2; ++j) v[j] = static_cast<const T*>(c.v)[row * kSize + j];
     }
   }
-  // One warp a head.
+  // Computes the scores of the new key, one warp per head.
   __device__ __forceinline__ void score_new_key(const CachedCall& c) {
     const int lane = static_cast<int>(threadIdx.x) % kLanes;
     for (int head = static_cast<int>(threadIdx.x) / kLanes; head < c.cut.group; head += kWarps) {
@@ -139,7 +140,7 @@ struct Token {
   }
 };
 
-// The states of all warps, and the new key in the last block.
+// Merges the states of all warps and, in the last block, the new key.
 template <class T, int kSize>
 __device__ __forceinline__ void merge_warps(const CachedCall& c, const BlockTask& at,
                                             const unsigned char* shared, Token<T, kSize>& token) {
@@ -155,7 +156,7 @@ __device__ __forceinline__ void merge_warps(const CachedCall& c, const BlockTask
   }
 }
 
-// This block's share of the heads' features, from all blocks of the cluster.
+// Merges this block's share of the heads' features over all blocks of the cluster, and writes it.
 template <class T, int kSize>
 __device__ __forceinline__ void merge_blocks(const CachedCall& c, const BlockTask& at,
                                              const Token<T, kSize>& token) {
@@ -229,7 +230,7 @@ __global__ void __launch_bounds__(kAll, kSize == 64 ? 3 : 2)
   else
     __syncthreads();
   merge_blocks<T, kSize>(c, task, token);
-  if (c.cut.splits > 1) wait_for_cluster();  // others read this block's states
+  if (c.cut.splits > 1) wait_for_cluster();  // other blocks read this block's states
 }
 
 // --- starting it

@@ -1,5 +1,5 @@
-// How keys and values come to grouped_attention.cu: what a block works on, and what each lane copies into a ring of its own.
-// Device code, of that file alone.
+// The inputs of grouped_attention.cu: the work of a block, and the copies of each lane into its own ring. Device code
+// for that file alone.
 #pragma once
 
 #include "backends/cuda/device/lane_ring.h"
@@ -7,11 +7,11 @@
 
 namespace genesis::cuda::grouped {
 
-constexpr int kWarps = 4, kAll = kWarps * kLanes, kKeys = 16, kHeads = 8;  // kKeys: of a step of a warp
+constexpr int kWarps = 4, kAll = kWarps * kLanes, kKeys = 16, kHeads = 8;  // kKeys: keys per step of a warp
 
 template <int kSize>
 struct Sizes {
-  static constexpr int kQuarters = kSize / 32, kBlocks = kSize / 64;  // of a key, of a value
+  static constexpr int kQuarters = kSize / 32, kBlocks = kSize / 64;  // slices of 32 of a key; blocks of 64 of a value
   static constexpr int kPacks = 2 * kQuarters + 4 * kBlocks;
   using Ring = LaneRing<kPacks, kSize == 64 ? 4 : 3>;
   static constexpr int kRing = Ring::kWarpBytes;
@@ -19,7 +19,7 @@ struct Sizes {
   static_assert(kRing >= kHeads * (kSize + 2) * 4, "a warp puts its state where its ring was");
 };
 
-// What a block works on: the query heads of a key head of a text, and a range of keys.
+// The work of a block: the query heads of a key head of a text, and a range of keys.
 struct BlockTask {
   int split, key_head, batch, begin, end;
 
@@ -39,7 +39,7 @@ __device__ __forceinline__ int batch_of_block(const CachedCall& c) {
   return static_cast<int>(blockIdx.x) / c.cut.splits / c.key_heads;
 }
 
-// Of caches that do not start at a multiple of 16 bytes.
+// Copies eight elements one by one, for caches that do not start at a multiple of 16 bytes.
 template <class T>
 __device__ __noinline__ void copy_elements(uint32_t to, const T* from, bool there) {
   float elements[8];
@@ -51,12 +51,12 @@ __device__ __noinline__ void copy_elements(uint32_t to, const T* from, bool ther
                : "memory");
 }
 
-// A lane's ring: of 16 keys the eight features of two that are its quarter's, and of four values eight features that lie
-// side by side. Lane 4 * g + t has keys g and g + 8, and values 2t, 2t + 1, 2t + 8 and 2t + 9.
+// A lane's ring. Of each step's 16 keys, lane 4 * g + t copies keys g and g + 8, eight features of each quarter; of
+// the values it copies 2t, 2t + 1, 2t + 8 and 2t + 9, eight neighboring features of each block.
 template <class T, int kSize>
 struct LaneFeed {
   using S = Sizes<kSize>;
-  const T *keys, *values;  // of the lane's first, at position 0
+  const T *keys, *values;  // the lane's first elements, at position 0
   int step;                // elements from a position to the next
   int end;
   typename S::Ring ring;
@@ -66,7 +66,7 @@ struct LaneFeed {
     if (!packed) return copy_elements(to, from, there);
     copy_or_zero(to, from, there);
   }
-  // Past the end there are zeros.
+  // Starts the copies of one step; positions past the end become zeros.
   __device__ __forceinline__ void ask(int stage, int position) const {
     const int lane = static_cast<int>(threadIdx.x) % kLanes, g = lane / 4, t = lane % 4;
     int pack = 0;

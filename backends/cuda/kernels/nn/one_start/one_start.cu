@@ -1,8 +1,8 @@
-// The way one_start of cached_attention: rope, both updates of the caches, attention over split keys and the merge of
-// the splits. Decoding is a chain of small kernels, so everything that does not need the kernels ahead comes
-// first: the cosines and sines of this position, and the first keys and values of the cache. The new key never comes from
-// the cache: every block that needs it rotates it itself, and one of them writes it. How keys are split depends
-// on their number alone; the last block of a head to finish merges the splits, in order.
+// The implementation one_start of cached_attention: rope, both cache updates, attention over split keys and the merge
+// of the splits, in one kernel. Decoding is a chain of small kernels, so everything that does not need the kernels
+// ahead comes first: the cosines and sines of this position, and the first keys and values of the cache. The new key
+// never comes from the cache: every block that needs it rotates it itself, and one of them writes it. How keys are
+// split depends on their number alone; the last block of a head to finish merges the splits, in order.
 #include "backends/cuda/attention/key_states.h"
 #include "backends/cuda/device/rotation_angle.h"
 #include "backends/cuda/device/words.h"
@@ -18,8 +18,8 @@ constexpr int kWarps = 4, kAll = kWarps * kLanes, kAhead = 4;
 constexpr int kMaxSplits = 64, kMinKeys = 128;
 constexpr int64_t kWantedBlocks = 264;
 
-// A block has one query head and a range of keys. Keys of a group are read once per head, out of the second-level
-// cache: what counts is how soon one block is done.
+// A block has one query head and a range of keys. The query heads of a group each read the same keys, from the L2
+// cache after the first time: the latency of one block matters more than these reads.
 CachedCut cut_of(const KernelQuery& query) {
   const auto q = query.inputs[0].shape.sizes(), cache = query.inputs[3].shape.sizes();
   CachedCut cut;
@@ -32,7 +32,7 @@ CachedCut cut_of(const KernelQuery& query) {
   return cut;
 }
 
-// What a block works on: a split of the keys that a column (a query head of a text) sees.
+// The work of a block: a split of the keys that a column (a query head of a text) attends to.
 struct BlockTask {
   int split, column, in_group, key_head, batch;
 
@@ -49,7 +49,8 @@ struct BlockTask {
   }
 };
 
-// The keys of a block: [begin, end) of those seen in the cache, up to `start`; the last split has the new one too.
+// The keys of a block: [begin, end) of the visible keys in the cache before `start`; the last split also has the new
+// key.
 struct KeyRange {
   int begin, end, used;
 
@@ -71,7 +72,7 @@ __device__ Words load_words(const T* at, bool packed) {
   return words_of<T>(elements);
 }
 
-// kAhead keys and values of each set of lanes, from j0 on; those past the end repeat the last one.
+// kAhead keys and values of each set of lanes, from j0 on; positions past the end repeat the last key.
 template <class T, int kSet>
 struct Round {
   static constexpr int kSets = kAll / kSet, kKeys = kSets * kAhead;
@@ -101,7 +102,7 @@ __device__ __forceinline__ void add_round(KeyState<T>& state, const float (&q)[k
       [&](int u, int i) { return element_of<T>(round.v[u], i); });
 }
 
-// The block's query and the new key, rotated, as T rounds them.
+// Computes the block's query and the new key, rotated and rounded to T.
 template <class T, int kSize>
 __device__ void rotate_rows(const CachedCall& c, const BlockTask& at, const float* cosines,
                             const float* sines, float (&rows)[2][kSize]) {
@@ -117,8 +118,8 @@ __device__ void rotate_rows(const CachedCall& c, const BlockTask& at, const floa
   }
 }
 
-// The splits of a column, in order. The first warp weighs them, then all threads add their values, which
-// other blocks have written.
+// Merges the splits of a column in order. The first warp computes their weights, then all threads add their values,
+// which other blocks have written.
 template <class T, int kSize>
 __device__ void merge_column(const CachedCall& c, const BlockTask& at, int used) {
   __shared__ __align__(16) float weights[kMaxSplits];
@@ -156,7 +157,8 @@ __device__ void merge_column(const CachedCall& c, const BlockTask& at, int used)
   }
 }
 
-// The new key and its value: the last split looks at them, and one query head of the key head writes the caches.
+// Adds the new key and its value to the state; the last split calls this. One query head of the key head also writes
+// the caches.
 template <class T, int kSet>
 __device__ __forceinline__ void add_new_key(KeyState<T>& state, const float (&q)[kKeyPack<T>],
                                             const float* rotated_key, const T (&new_v)[kKeyPack<T>],
@@ -174,7 +176,8 @@ __device__ __forceinline__ void add_new_key(KeyState<T>& state, const float (&q)
   for (int i = 0; i < N; ++i) k_cache[i] = k.at[i], v_cache[i] = new_v[i];
 }
 
-// The states of all warps, merged: to y where the column has no other split, else to memory.
+// Merges the states of all warps and writes the result: to y if the column has only this split, otherwise to the
+// partial results.
 template <class T, int kSet>
 __device__ __forceinline__ void put_split(const CachedCall& c, const BlockTask& at, bool only,
                                           const KeyState<T>& state) {
@@ -197,7 +200,8 @@ __device__ __forceinline__ void put_split(const CachedCall& c, const BlockTask& 
   }
 }
 
-// Whether this block is the last of its column to be done, in every thread: it sees what the others have written.
+// Returns to every thread whether this block is the last of its column to finish; if so, it sees what the others
+// wrote.
 __device__ __forceinline__ bool is_last_of_column(const CachedCall& c, const BlockTask& at, int used) {
   __shared__ bool is_last;
   __threadfence();
@@ -223,7 +227,7 @@ __global__ void __launch_bounds__(kAll) attend_cached(const __grid_constant__ Ca
   const int64_t step = int64_t{c.key_heads} * kSize,
                 cache_at = task.batch * c.positions * step + int64_t{task.key_head} * kSize + lane_at;
   T *k_cache = static_cast<T*>(c.k_cache) + cache_at, *v_cache = static_cast<T*>(c.v_cache) + cache_at;
-  if (task.split >= range.used) return;  // split 0 of each column is there to wait
+  if (task.split >= range.used) return;  // split 0 of each column remains and waits
   Round<T, kSet> round;
   if (range.begin < range.end) round.load(k_cache, v_cache, step, range.begin, set, range.end, c.packed);
   for (int i = threadIdx.x; i < c.pairs; i += kAll)
@@ -231,10 +235,10 @@ __global__ void __launch_bounds__(kAll) attend_cached(const __grid_constant__ Ca
   if (c.independent) pdl_wait();
   if (given != start && task.is_first_of_row(c) && threadIdx.x == 0) c.fault(given, c.positions);
   const T* at_v = static_cast<const T*>(c.v) + (int64_t{task.batch} * c.key_heads + task.key_head) * kSize;
-  T new_v[N];  // asked for with the rows that are rotated
+  T new_v[N];  // loaded together with the rows that are rotated
 #pragma unroll
   for (int i = 0; i < N; ++i) new_v[i] = at_v[lane_at + i];
-  __syncthreads();  // the cosines and sines
+  __syncthreads();  // until cosines and sines are written
   rotate_rows<T, kSize>(c, task, cosines, sines, rows);
   __syncthreads();
 
@@ -242,7 +246,7 @@ __global__ void __launch_bounds__(kAll) attend_cached(const __grid_constant__ Ca
   KeyState<T> state;
 #pragma unroll
   for (int i = 0; i < N; ++i) q[i] = rows[0][lane_at + i];
-  // All lanes of a warp make the same number of rounds: they exchange sums.
+  // All lanes of a warp run the same number of rounds, because they exchange sums.
   for (int j0 = range.begin; j0 < range.end; j0 += Round<T, kSet>::kKeys) {
     if (j0 != range.begin) round.load(k_cache, v_cache, step, j0, set, range.end, c.packed);
     add_round<T, kSet>(state, q, round, j0, set, range.end, c.scale);
@@ -256,7 +260,7 @@ __global__ void __launch_bounds__(kAll) attend_cached(const __grid_constant__ Ca
   if (threadIdx.x == 0) c.tickets[task.column] = 0;  // for the next run
 }
 
-// --- starting it
+// --- launch
 
 struct Prepared {
   CachedCall call;
@@ -276,7 +280,7 @@ template <class T, int kSet>
 void start_set(const KernelContext& k, const CachedCall& c) {
   const int64_t blocks = c.cut.columns * c.cut.splits;
   Launch launch = launch_of(k);
-  launch.shares_memory = true;  // as the products beside it
+  launch.shares_memory = true;  // the neighboring products have it, too
   const auto kernel = attend_cached<T, kSet>;
   start_with_pdl(launch, kernel, static_cast<unsigned>(blocks), kAll, 0, c);
 }
