@@ -1,8 +1,7 @@
-// Attention as an instruction of a megakernel: a block has one query head and one range of keys; it rotates q and the new
-// key itself, and one block of a key head writes the caches. Keys and values of the caches are asked for
-// before q is there. With few keys a block has them all; with more, blocks hand on what they know of a head
-// in words, and the first of them merges. How keys are split depends on their number and the chip. Used by
-// megakernel.cu.
+// Attention as an instruction of a megakernel. A block has one query head and one range of keys; it rotates q and the
+// new key itself, and one block of a key head writes the caches. It loads keys and values of the caches before q is
+// ready. With few keys one block has them all; with more, blocks publish their state of a head as tagged words, and
+// the first of them merges. How keys are split depends on their number and the chip.
 #pragma once
 
 #include "backends/cuda/decode/megakernel_kit.h"
@@ -11,7 +10,7 @@ namespace genesis::cuda {
 
 inline constexpr int kKeysOfSplit = 128;
 
-// Eight elements each of N vectors, from elements[i] of vector i on. Waits until they are there.
+// Reads eight elements each of N vectors, from elements[i] of vector i on. Waits until they have arrived.
 template <int N>
 __device__ __forceinline__ void read_eights(const VectorOperand* const (&vectors)[N], uint32_t tags,
                                             const int64_t (&elements)[N], Words (&eights)[N]) {
@@ -33,7 +32,7 @@ __device__ __forceinline__ void read_eights(const VectorOperand* const (&vectors
     eights[i] = {words[2 * i].x, words[2 * i].z, words[2 * i + 1].x, words[2 * i + 1].z};
 }
 
-// The lane's part of a head after rms_norm, rounded.
+// Returns the lane's elements of a head after rms_norm, rounded.
 template <int kSet>
 __device__ __forceinline__ Words normalise_head(const Words& head, const Words& gain, float eps) {
   float x[kPack], squares[1] = {};
@@ -49,7 +48,7 @@ __device__ __forceinline__ Words normalise_head(const Words& head, const Words& 
   return words_of<Element>(x);
 }
 
-// The lane's part of a head, rotated; its partner lane has the other halves.
+// Rotates the lane's elements of a head; its partner lane has the other halves of the pairs.
 template <int kSet>
 __device__ __forceinline__ void rotate_head(const Words& head, const MegakernelShared& shared,
                                             int lane_of_set, float (&rotated)[kPack]) {
@@ -62,7 +61,7 @@ __device__ __forceinline__ void rotate_head(const Words& head, const MegakernelS
   }
 }
 
-// The lane's share of q times k.
+// Returns the lane's share of the dot product of q and k.
 __device__ __forceinline__ float share_of_score(const float (&q)[kPack], const Words& k) {
   float low = 0, high = 0;
 #pragma unroll
@@ -73,10 +72,10 @@ __device__ __forceinline__ float share_of_score(const float (&q)[kPack], const W
   return low + high;
 }
 
-// Of a head: its running maximum and sum, and two elements of the weighted values.
+// The state of a head: its running maximum and sum, and two elements of the weighted values.
 using PairState = KeyState<Element, 2>;
 
-// Rows of {y [size], maximum, sum}, in order; two elements of y a thread.
+// Merges rows of {y [size], maximum, sum}, in order; a thread has two elements of y.
 template <int kSize>
 __device__ __forceinline__ PairState merge_rows(const float (*rows)[kMaxHeadSize + 4], int count, int pair) {
   constexpr int kAtOnce = 8;
@@ -107,7 +106,7 @@ __device__ __forceinline__ PairState merge_rows(const float (*rows)[kMaxHeadSize
   return whole;
 }
 
-// What other blocks know of a head.
+// Reads other blocks' states of a head.
 template <int kSize>
 __device__ void read_splits(const TaggedWord* words, uint32_t tag, int splits, MegakernelShared& shared) {
   constexpr int kRow = kSize + 2;
@@ -119,13 +118,13 @@ __device__ void read_splits(const TaggedWord* words, uint32_t tag, int splits, M
   }
 }
 
-// The first position that a token at `start` sees.
+// Returns the first position that is visible to a token at `start`.
 __device__ __forceinline__ int first_key(const Instruction& s, int start) {
   return s.window == 0 ? 0 : max(0, start + 1 - s.window);
 }
 
-// The part of the cache that a block looks at, as one of its threads sees it: kSet threads have a key, so
-// many keys are in work at once.
+// The range of the cache that a block reads, as one of its threads sees it: kSet threads share a key, so that many
+// keys are processed at once.
 template <int kSize>
 struct CachedKeys {
   static constexpr int kSet = kSize / kPack, kAtOnce = kMegakernelThreads / kSet;
@@ -146,7 +145,7 @@ struct CachedKeys {
     end = min(start, begin + each);
   }
 
-  // Two rounds of keys from position j on; beyond the end, anything.
+  // Loads two rounds of keys from position j on; beyond the end the values are arbitrary.
   __device__ __forceinline__ void load(int j, Words (&ks)[2], Words (&vs)[2]) const {
 #pragma unroll
     for (int u = 0; u < 2; ++u) {
@@ -161,7 +160,7 @@ struct CachedKeys {
   }
 };
 
-// Three keys, of which some are seen; their sums over lanes are made together.
+// Adds three keys, of which those with `seen` count; their sums over lanes are computed together.
 template <int kSet>
 __device__ __forceinline__ void add_three_keys(KeyState<Element>& state, const float (&q)[kPack],
                                                const Words (&k)[3], const Words (&v)[3],
@@ -183,7 +182,7 @@ __device__ __forceinline__ void add_three_keys(KeyState<Element>& state, const f
     state.add(seen[u] ? power(scores[u]) : 0, [&](int i) { return element_of<Element>(v[u], i); });
 }
 
-// The same for other blocks.
+// Publishes the block's state for the other blocks.
 template <int kSize>
 __device__ void write_split(TaggedWord* own, const PairState& whole, uint32_t tag) {
   const int thread = static_cast<int>(threadIdx.x);
@@ -195,7 +194,7 @@ __device__ void write_split(TaggedWord* own, const PairState& whole, uint32_t ta
   store_word(own + kSize + 1, __float_as_uint(whole.sum), tag);
 }
 
-// What is left to do once a head's state is whole.
+// Divides a head's complete state by its sum and writes it.
 template <int kSize>
 __device__ __forceinline__ void put_head(const Instruction& s, int head, const PairState& whole,
                                          uint32_t tag) {
@@ -206,13 +205,14 @@ __device__ __forceinline__ void put_head(const Instruction& s, int head, const P
   if (s.y) static_cast<uint32_t*>(s.y)[pair] = y;
 }
 
-// The block's query head and the new key in lanes of a set, normalised where the model does that, and rotated.
+// The lane's elements of the block's query head and of the new key and value. The heads are normalized if the model
+// does that, and rotated.
 struct RotatedHeads {
   float q[kPack];
   Words new_k, new_v;
 };
 
-// Waits until they are there, and puts the next instruction into its stage.
+// Waits until q, k and v have arrived, and puts the next instruction into its stage.
 template <int kSize>
 __device__ __forceinline__ RotatedHeads read_heads(const Instruction& s, const CachedKeys<kSize>& keys,
                                                    int head, const MegakernelShared& shared, uint32_t tags,
@@ -255,7 +255,7 @@ __device__ void attend(const Instruction& s, const BlockShare& share, Megakernel
   const RotatedHeads heads = read_heads<kSize>(s, keys, share.head, shared, run.tags, coming);
   const bool has_new = split == splits - 1;
 
-  // Two rounds of keys at a time, with the last the new key; the next two are on their way.
+  // Processes two rounds of keys at a time, with the new key in the last; the next two rounds are in flight.
   KeyState<Element> state;
 #pragma unroll 1
   for (int j = keys.begin;; j += 2 * Keys::kAtOnce) {

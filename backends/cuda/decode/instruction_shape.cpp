@@ -13,9 +13,10 @@
 namespace genesis::cuda {
 namespace {
 
-// Each fills in the shape, and says why a step cannot be such an instruction; empty: it can.
+// The describe functions below fill in the shape. They return why a step cannot be such an instruction, or an empty
+// text.
 
-// x is one row, and rows of weights can be copied as they lie: all of `count` weights from shape.weight on.
+// x is one row, and rows of weights can be copied in their layout: `count` weights from input shape.weight on.
 std::string describe_weights(const KernelQuery& query, InstructionShape& shape, int count) {
   const TensorType& x = query.inputs[0];
   const bool quantized = shape.format != WeightFormat::kPlain;
@@ -116,7 +117,7 @@ const InstructionOf kInstructions[] = {
     {ops::RmsNorm::info.name, describe_head_norm},
 };
 
-// Null: there is none for such nodes.
+// Returns null if there is no instruction for such nodes.
 const InstructionOf* find_instruction(const OpDef& op) {
   const auto* found = std::ranges::find(kInstructions, op.name(), &InstructionOf::op);
   return found == std::end(kInstructions) ? nullptr : found;
@@ -130,7 +131,7 @@ std::vector<int> InstructionShape::vectors() const {
 
 std::vector<int> InstructionShape::independent(size_t num_inputs) const {
   std::vector<int> inputs;
-  if (kind == Kind::kAttention) return inputs;  // caches and the start are read behind the kernels ahead
+  if (kind == Kind::kAttention) return inputs;  // caches and the start are read after the kernels ahead have ended
   for (int i = 1; i < static_cast<int>(num_inputs); ++i)
     if (i != addend) inputs.push_back(i);
   return inputs;

@@ -1,6 +1,6 @@
-// Which steps of a plan can be instructions of a megakernel (megakernel.h), and what such an instruction computes: one
+// Tells which steps of a plan can be instructions of a megakernel (megakernel.h), and describes the instruction: one
 // row of x times weights, attention of one new token over its caches, or the norm of each head of a new token. Needs
-// no device. Used by executor/cuda/megakernel/cuda_megakernel_plan.cpp.
+// no device.
 #pragma once
 
 #include <array>
@@ -19,35 +19,35 @@ struct InstructionShape {
 
   Kind kind = Kind::kProduct;
 
-  // kProduct: y_i = [rms_norm](x) weight_i^T + bias_i, plus an addend; with swiglu silu(y_0) * y_1. Inputs of
-  // the step by their index, or kNone; weights and biases of all layers stand side by side.
+  // kProduct: y_i = [rms_norm](x) weight_i^T + bias_i, plus an addend; with swiglu silu(y_0) * y_1. The step's inputs
+  // are given by their index, or kNone; the weights of all layers have consecutive indices, and so have the biases.
   int64_t k = 0;
   std::vector<int64_t> n;  // rows of each weight
   bool swiglu = false;
   bool wide = false;  // y is f32: it is written to memory, and no instruction reads it
-  float eps = 0;  // of kHeadNorm too
+  float eps = 0;  // for kHeadNorm too
   int norm = kNone, weight = kNone, scales = kNone, bias = kNone, addend = kNone;
-  WeightFormat format = WeightFormat::kPlain;  // of the weights; plain ones have no scales
+  WeightFormat format = WeightFormat::kPlain;  // the weights' format; plain weights have no scales
 
-  // kAttention: as ops::CachedAttention has it. kHeadNorm: heads of that size.
+  // kAttention: as in ops::CachedAttention. kHeadNorm: heads of `size` elements.
   int heads = 0, key_heads = 0, size = 0;
   int64_t positions = 0;
   float scale = 1;
   double theta = 0;
   int64_t window = 0;
 
-  // Elements of output i that other instructions may ask for; caches are no such output.
+  // Elements of output i that other instructions may read; the caches are not included.
   std::vector<int64_t> elements;
-  // The step's inputs that are vectors of this kind: x, or q, k and v.
+  // Returns the step's inputs that may come from other instructions: x, or q, k and v.
   std::vector<int> vectors() const;
-  // Inputs that must be in memory before the kernels ahead have ended.
+  // Returns the inputs that must be in memory before the kernels ahead have ended.
   std::vector<int> independent(size_t num_inputs) const;
 };
 
-// Whether there are instructions for such nodes at all.
+// Returns whether there are instructions for such nodes at all.
 bool is_of_a_megakernel(const OpDef& op);
 
-// What the instruction for a step computes, in `shape`. Not empty where there is none: why not, in words.
+// Describes the instruction for a step in `shape`. Returns why there is none, or an empty text.
 std::string describe_instruction(const KernelQuery& query, InstructionShape& shape);
 
 }  // namespace genesis::cuda

@@ -14,15 +14,15 @@
 namespace genesis::cuda {
 namespace {
 
-// Where in the ring the next chunk goes. Chunks keep the order in which they are asked for, and none is in
-// two pieces: where the end is too near, the room before it is left empty.
+// Places the next chunk in the ring. Chunks stay in the order in which they are requested, and none is split: if a
+// chunk does not fit before the end of the ring, the rest of the ring stays empty.
 struct ChunkRing {
   const MegakernelProgram& program;
   MegakernelShared& shared;
-  uint32_t next = 0, tail = 0, landed = 0;  // chunks: to be asked for, still in the ring, under way
+  uint32_t next = 0, tail = 0, landed = 0;  // chunks: the next to request, the oldest in the ring, the oldest in flight
   uint32_t head = 0, used = 0;              // bytes
 
-  // Waits for room, and until fewer than `ahead` chunks are under way; tells those who multiply where it is.
+  // Waits for space, and until fewer than `ahead` chunks are in flight; records for the consumers where the chunk is.
   __device__ __forceinline__ uint32_t take(uint32_t bytes, int ahead) {
     const auto ring = static_cast<uint32_t>(program.ring_bytes);
     const bool wraps = head + bytes > ring;
@@ -37,7 +37,7 @@ struct ChunkRing {
     const uint32_t at = wraps ? 0 : head;
     head = at + bytes;
     used += takes;
-    __syncwarp();  // all have read what the place held before
+    __syncwarp();  // until all lanes have read the previous content
     if (threadIdx.x % kLanes == 0) {
       shared.takes[next % kChunks] = takes;
       shared.at[next % kChunks] = at;
@@ -47,8 +47,8 @@ struct ChunkRing {
   __device__ uint64_t* full() const { return &shared.full[next % kChunks]; }
 };
 
-// Weights, in the order in which the other warps want them: a lane asks for a row of a chunk, lanes behind those of rows
-// for their scales.
+// Streams the weights in the order in which the consumers need them. Each lane copies one row of a chunk; the lanes
+// after kChunkRows copy the rows' scales.
 __device__ void run_producer(const MegakernelProgram& program, MegakernelShared& shared,
                              const SharedLayout& layout) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
@@ -86,7 +86,8 @@ __device__ void run_producer(const MegakernelProgram& program, MegakernelShared&
   }
 }
 
-// Into the second-level cache, where they stay while weights stream through: what steps read besides weights.
+// Prefetches all other tensors that instructions read into the L2 cache, where they stay while weights stream
+// through.
 __device__ void ask_for_small_tensors(const MegakernelProgram& program) {
   constexpr int kLine = 128;
   const auto ask = [](const void* from, int64_t bytes) {
@@ -115,7 +116,7 @@ __device__ void find_rotations(const MegakernelProgram& program, MegakernelShare
   }
 }
 
-// The last block to be done makes the number of the next run.
+// Counts the blocks that are done; the last one sets the number of the next run.
 __device__ void count_run(uint32_t* run) {
   if (threadIdx.x != 0) return;
   __threadfence();
@@ -157,7 +158,7 @@ __global__ void __launch_bounds__(kMegakernelThreads + kLanes, 1)
   sync_consumers();
   for (int i = 0; i < program.count; ++i) {
     const Instruction& step = shared.instructions[i % kInstructionStages];
-    if (blockIdx.x == 0 && threadIdx.x == 0) program.counter->computed = i + 1;  // nobody waits for the bus
+    if (blockIdx.x == 0 && threadIdx.x == 0) program.counter->computed = i + 1;  // posted write: no thread waits for the bus
     NextInstruction coming(program, shared, i + 1);
     if (step.kind == Instruction::kAttention)
       attend<kSize>(step, layout.shares[i], shared, run, coming);
@@ -190,14 +191,15 @@ void start_kernel(const Launch& launch, MegakernelProgram program) {
   config.stream = launch.stream;
   config.attrs = attributes;
   config.numAttrs = launch.early ? 2 : 1;
-  cudaLaunchKernelEx(&config, kernel, program);  // the runner asks for errors
+  cudaLaunchKernelEx(&config, kernel, program);  // the runner checks for errors
 }
 
 }  // namespace
 
 void plan_product(Instruction& step, int blocks) {
-  constexpr int kChunkBytes = 30000;   // better asked for one by one, but not in rows too short to copy
-  constexpr int kMaxBytes = 64 << 10;  // where k can be cut into so little
+  // Chunks of about this size are better requested one by one, unless rows become too short to copy.
+  constexpr int kChunkBytes = 30000;
+  constexpr int kMaxBytes = 64 << 10;  // if k can be split so far
   constexpr int kAheadOfLong = 3;
   constexpr int kLongInstruction = 32;  // chunks of a block; memory must not idle between them
   step.units = step.n / 2;
@@ -210,7 +212,7 @@ void plan_product(Instruction& step, int blocks) {
   const int k_blocks = can_cut ? cut.blocks / cut.grain : cut.blocks;
   const int64_t bytes =
       int64_t{(step.swiglu ? 4 : 2) * std::min(units, units_of_chunk)} * whole.blocks * kBlockBytes;
-  // Warps share a chunk so that the one with most to do has as little as can be.
+  // Warps share a chunk such that the busiest warp has as little to do as possible.
   int least = INT_MAX;
   for (int log = 0; 1 << log <= std::min(kConsumerWarps, k_blocks); ++log) {
     const int groups = kConsumerWarps >> log;
@@ -221,13 +223,13 @@ void plan_product(Instruction& step, int blocks) {
   while (can_cut && step.log_parts < step.log_slices && bytes >> step.log_parts > kChunkBytes)
     ++step.log_parts;
   step.ahead = chunks << step.log_parts >= kLongInstruction ? kAheadOfLong : 1;
-  // Rows of few bytes make small chunks: as much is under way as of large ones.
+  // Rows of few bytes make small chunks: more of them are in flight, so that the bytes in flight stay the same.
   if (quantized)
     step.ahead *= static_cast<int>(
         std::clamp<int64_t>(kChunkBytes / std::max<int64_t>(bytes >> step.log_parts, 1), 1, 4));
 }
 
-// In bytes, or as it is, to be normalised with what rounding takes from it.
+// Returns the bytes of x in shared memory: quantized, or bf16, which for a norm is followed by the rounding errors.
 int64_t vector_bytes(WeightFormat format, int64_t k, bool normalises) {
   if (format != WeightFormat::kPlain) return byte_rows_bytes(1, k);
   return k * int64_t{sizeof(Element)} * (normalises ? 2 : 1);

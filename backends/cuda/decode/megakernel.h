@@ -2,11 +2,11 @@
 // of x). A kernel for each such step would spend more time starting and filling the memory's queues than computing.
 //
 // Every multiprocessor has one block of consumer warps and one producer warp. The producer streams the block's rows
-// of all weights through a ring in shared memory, in the order in which instructions will want them. The consumers
+// of all weights through a ring in shared memory, in the order in which instructions will need them. The consumers
 // run the instructions: they wait for the vector that an instruction reads, multiply it with weight rows as these
 // arrive, and publish the block's share of the result. There is no barrier between blocks. Results travel in words of
-// 8 bytes with two elements and a tag that no other instruction of this run or the one before has, so a reader sees
-// from the word itself whether it has arrived (NCCL calls this the LL protocol).
+// 8 bytes with two elements and a tag that differs from the tags of all other instructions of this run and of the
+// previous one, so a reader sees from the word itself whether it has arrived (NCCL calls this the LL protocol).
 //
 // All blocks must be on the chip at once, which a cooperative launch guarantees.
 #pragma once
@@ -16,15 +16,15 @@
 
 namespace genesis::cuda {
 
-// What the shapes alone decide.
+// These functions depend on the shapes alone.
 void plan_product(Instruction& step, int blocks);
-int64_t vector_bytes(WeightFormat format, int64_t k, bool normalises);  // of x in shared memory
+int64_t vector_bytes(WeightFormat format, int64_t k, bool normalises);  // bytes of x in shared memory
 int attention_splits(int heads, int blocks);
 int64_t split_words(int heads, int size, int blocks);
 
-// Whether there is room for a chunk of the step's weights while another is used.
+// Returns whether the ring has space for a chunk of the step's weights while another one is used.
 bool ring_takes(const MegakernelProgram& program, const Instruction& step);
-// Whether the current device can hold such a kernel: shared memory, cooperative launches.
+// Returns whether the current device can run such a kernel: it needs shared memory and cooperative launches.
 bool can_start_megakernels();
 void start_megakernel(const Launch& launch, const MegakernelProgram& program);
 

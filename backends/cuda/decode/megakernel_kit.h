@@ -1,5 +1,5 @@
-// What the parts of megakernel.cu share: what lies in shared memory, how a block knows its share of an instruction,
-// and words with tags.
+// Shared code of megakernel.cu and its instructions: the layout of shared memory, a block's share of an instruction,
+// and tagged words.
 #pragma once
 
 #include "backends/cuda/attention/key_states.h"
@@ -8,15 +8,15 @@
 
 namespace genesis::cuda {
 
-using Element = __nv_bfloat16;  // of every vector, and of weights that are not quantised
+using Element = __nv_bfloat16;  // type of every vector, and of weights that are not quantized
 
 inline constexpr int kMegakernelThreads =
-    kConsumerWarps * kLanes;                            // that compute; one more warp feeds the ring
+    kConsumerWarps * kLanes;                            // the consumers; one more warp feeds the ring
 inline constexpr int kPack = 8;                         // elements of 16 bytes
-inline constexpr int kBlockBytes = 64;                  // of a row of weights that four lanes take at once
-inline constexpr int kChunks = 32;                      // in the ring at most
-inline constexpr int kChunkRows = 16, kPassChunks = 6;  // chunks whose sums are finished together
-inline constexpr int kInstructionStages = 3;  // at hand, next, and one that a late warp may still read
+inline constexpr int kBlockBytes = 64;                  // bytes of a row of weights that four lanes take at once
+inline constexpr int kChunks = 32;                      // most chunks in the ring
+inline constexpr int kChunkRows = 16, kPassChunks = 6;  // kPassChunks: chunks whose sums are finished together
+inline constexpr int kInstructionStages = 3;  // the current one, the next, and one that a late warp may still read
 inline constexpr int kMaxHeadSize = 128, kMaxAttentionSplits = 11;
 inline constexpr int kMinSharedBytes = 200 << 10;
 
@@ -26,22 +26,22 @@ struct MegakernelShared {
   union {
     float sums[2]
               [kPassChunks * kConsumerWarps * kChunkRows];  // [chunk][slice of k][row]; two passes alternate
-    float of_split[kMaxAttentionSplits][kMaxHeadSize + 4];  // of an attention, behind its first barrier
+    float of_split[kMaxAttentionSplits][kMaxHeadSize + 4];  // attention: states of other blocks, after its first barrier
   };
-  float squares[2][kConsumerWarps];  // of x; two instructions alternate
+  float squares[2][kConsumerWarps];  // sums of x squared; two instructions alternate
   float cosines[kMaxHeadSize / 2], sines[kMaxHeadSize / 2];
   float of_warp[kConsumerWarps][kMaxHeadSize + 4];
   uint64_t full[kChunks], empty[kChunks];
   uint32_t at[kChunks],
-      takes[kChunks];  // bytes: where a chunk lies in the ring, and what it keeps from others
+      takes[kChunks];  // in bytes: a chunk's offset in the ring, and the space it takes
 };
 
-// How rows of a product's weights are cut along k: into blocks of kBlockBytes with their scales, and parts of whole
-// blocks, whose scales are as many as a copy takes.
+// The split of rows of a product's weights along k. A row consists of blocks of kBlockBytes with their scales; it is
+// split into parts of whole blocks whose scales are a multiple of 16 bytes, the unit of a copy.
 struct DepthCuts {
   int log_parts, blocks, grain;  // a part is a multiple of `grain` blocks
-  int scale_bytes;               // of a block; 0: weights have none
-  bool pairs = false;  // scales of one row are no multiple of 16 bytes: those of two rows come together
+  int scale_bytes;               // per block; 0: weights have none
+  bool pairs = false;  // scales of a row are no multiple of 16 bytes: copy those of two rows together
 
   __host__ __device__ DepthCuts(WeightFormat format, int k, int log_parts) : log_parts(log_parts) {
     const bool is_q4 = format == WeightFormat::kQ4;
@@ -50,13 +50,13 @@ struct DepthCuts {
     grain = log_parts > 0 && scale_bytes > 0 ? 16 / scale_bytes : 1;
     pairs = blocks * scale_bytes % 16 != 0;
   }
-  // Where part i of 1 << log begins.
+  // Returns the first block of part i of 1 << log parts.
   __host__ __device__ int cut(int i, int log) const { return (i * (blocks / grain) >> log) * grain; }
   __host__ __device__ int most_blocks() const {
     return ((blocks / grain + (1 << log_parts) - 1) >> log_parts) * grain;
   }
-  // From row to row of a chunk in the ring. Neighbouring rows begin 16 of the 32 banks apart, or reading eight of
-  // them at once would take twice as long; scales of eight rows in different banks, too.
+  // Bytes from a row of a chunk in the ring to the next. Neighboring rows start 16 of the 32 banks apart: otherwise
+  // reading eight of them at once would take twice as long. Scales of eight rows are in different banks, too.
   __host__ __device__ int row_bytes() const {
     const int bytes = most_blocks() * kBlockBytes;
     return bytes % (2 * kBlockBytes) == 0 ? bytes + kBlockBytes : bytes;
@@ -67,14 +67,14 @@ struct DepthCuts {
   }
 };
 
-// The part of an instruction that one block computes, and where its weights lie.
+// A block's share of an instruction, and the addresses of its weights.
 struct BlockShare {
   const void *weight[Instruction::kMaxLayers], *scales[Instruction::kMaxLayers];
   int32_t first[Instruction::kMaxLayers];
   WeightFormat format;
   int32_t k, layers, swiglu, log_parts, ahead, first_unit = 0, end_unit = 0;  // no unit: nothing to do
   int32_t row_bytes = 0, scale_row_bytes = 0;                                 // from row to row in the ring
-  int32_t head = -1, split = 0;                                               // of an attention
+  int32_t head = -1, split = 0;                                               // for attention
 
   __device__ explicit BlockShare(const Instruction& s)
       : format(s.format), k(s.k), layers(s.layers), swiglu(s.swiglu), log_parts(s.log_parts), ahead(s.ahead) {
@@ -94,7 +94,8 @@ struct BlockShare {
 
   __device__ DepthCuts cuts() const { return {format, k, log_parts}; }
 
-  // Row i of a chunk that begins with output `row`, or its scales: of a swiglu, its outputs' rows of gate, then of up.
+  // Returns row i of a chunk that starts with output `row`, or the row's scales. A chunk of a swiglu has its outputs'
+  // rows of gate, then those of up.
   __device__ const char* weight_row(int row, int i, int outputs, bool of_scales, int64_t bytes_of_row) const {
     int at = row + i, which = 0;
     if (swiglu) {
@@ -110,7 +111,7 @@ struct BlockShare {
   }
 };
 
-// Shared memory behind MegakernelShared: one BlockShare for each instruction, x, and the ring.
+// Shared memory after MegakernelShared: one BlockShare for each instruction, x, and the ring.
 struct SharedLayout {
   BlockShare* shares;
   unsigned char *vector, *ring;
@@ -123,12 +124,12 @@ struct SharedLayout {
   }
 };
 
-// What the warps that compute know of a run.
+// The consumers' state of a run.
 struct MegakernelRun {
   uint32_t tags = 0;          // plus an instruction's tag: the tag of its words
   int start = 0;              // the new token's position
-  uint32_t chunk = 0;         // of the ring, the next to be used
-  int sums = 0, squares = 0;  // which of the two is next
+  uint32_t chunk = 0;         // the next chunk of the ring to be used
+  int sums = 0, squares = 0;  // index of the buffer to use next, 0 or 1
 };
 
 __device__ __forceinline__ void sync_consumers() {
@@ -136,9 +137,9 @@ __device__ __forceinline__ void sync_consumers() {
   asm volatile("bar.sync 1, %0;" ::"n"(kMegakernelThreads) : "memory");
 }
 
-// Loads the next instruction while the one at hand is computed: into registers at its beginning, and by put() into a stage
-// of shared memory before one of its barriers, which makes it seen. The stage held the instruction two before, which nobody
-// reads any more: there was a barrier in the one between.
+// Loads the next instruction while the current one is computed: into registers when that one begins, and by put()
+// into a stage of shared memory before one of its barriers, which makes it visible. The stage held the instruction
+// two before the current one; no thread still reads it, because the instruction in between had a barrier.
 class NextInstruction {
  public:
   __device__ NextInstruction(const MegakernelProgram& program, MegakernelShared& shared, int i)
@@ -161,8 +162,8 @@ class NextInstruction {
   uint4* to_ = nullptr;
 };
 
-// Two tagged words. Volatile: they come from the second-level cache every time. Each is one access of 8 bytes, so
-// that a reader sees both value and tag or neither.
+// Loads two tagged words. The loads are volatile, so they come from the L2 cache every time. Each word is one access
+// of 8 bytes, so a reader sees both value and tag or neither.
 __device__ __forceinline__ uint4 load_words(const TaggedWord* at) {
   uint64_t first, second;
   asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];" : "=l"(first), "=l"(second) : "l"(at) : "memory");
@@ -184,14 +185,14 @@ __device__ __forceinline__ uint32_t pair_of(float low, float high) {
   return genesis::cuda::pair_of<Element>(low, high);
 }
 
-// Both numbers rounded, and what that took from them.
+// Rounds both numbers, and returns the rounding errors in `rest`.
 __device__ __forceinline__ void split_pair(float low, float high, uint32_t& rounded, uint32_t& rest) {
   rounded = pair_of(low, high);
   rest = pair_of(low - low_of(rounded), high - high_of(rounded));
 }
 
-// Elements 4 i to 4 i + 3 of a vector as two pairs, for N values of i that lie `step` apart, as far as they
-// are below `end`. Waits until they are there.
+// Reads elements 4 i to 4 i + 3 of a vector as two pairs, for N values of i that are `step` apart and below `end`.
+// Waits until they have arrived.
 template <int N>
 __device__ __forceinline__ void read_fours(const VectorOperand& v, uint32_t tags, int i0, int step, int end,
                                            uint2 (&fours)[N]) {

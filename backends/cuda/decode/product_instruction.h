@@ -1,6 +1,6 @@
-// A product of a megakernel: the block's rows of the weights, as they come into the ring, times x. bf16 weights go through
-// the tensor cores: x is one row of their sixteen, which is still the fewest instructions. Quantised weights are multiplied
-// with x in bytes. Warps have a slice of k each; their sums are added up in order. Used by megakernel.cu.
+// A product of a megakernel: the block's rows of the weights times x, as they arrive in the ring. bf16 weights go
+// through the tensor cores; x is only one row of their operand, but this still takes the fewest instructions.
+// Quantized weights are multiplied with x in bytes. Each warp has a slice of k; the warps' sums are added in order.
 #pragma once
 
 #include "backends/cuda/decode/megakernel_kit.h"
@@ -10,10 +10,10 @@
 
 namespace genesis::cuda {
 
-// x to be normalised is multiplied by the norm's weight first and kept in two numbers, what rounding takes
-// from the first and that.
+// If there is a norm, x is first multiplied by the norm's weight and kept as two bf16 numbers: the rounded product
+// and its rounding error.
 
-// x into shared memory, [k], and behind it, of an x to be normalised, what rounding took; and its squares.
+// Brings x [k] into shared memory; with kNormalises also the rounding errors behind it, and the sum of squares.
 template <bool kNormalises, int N>
 __device__ __forceinline__ void bring_x(const VectorOperand& x, const uint2* gains, int fours, uint2* to,
                                         uint32_t tags, float* squares_of_warp) {
@@ -46,8 +46,9 @@ __device__ __forceinline__ void bring_x(const VectorOperand& x, const uint2* gai
   }
 }
 
-// x, times the norm's weight if it has one, as bytes into shared memory, [k], and behind them their ByteBlocks; and its
-// squares. Eight lanes have a block; whole warps have elements or none.
+// Brings x [k], times the norm's weight if there is one, as bytes into shared memory, followed by their ByteBlocks;
+// also the sum of squares. Eight lanes share a block; the number of elements is such that all lanes of a warp have
+// some, or none.
 template <int N>
 __device__ __forceinline__ void bring_x_in_bytes(const VectorOperand& x, const uint2* gains, int fours,
                                                  unsigned char* to, uint32_t tags, float* squares_of_warp) {
@@ -83,7 +84,7 @@ __device__ __forceinline__ void bring_x_in_bytes(const VectorOperand& x, const u
   if (threadIdx.x % kLanes == 0) squares_of_warp[threadIdx.x / kLanes] = squares;
 }
 
-// One round where threads suffice for it: fewer instructions, which are fetched anew in every step.
+// Uses one round if the threads suffice for it: it has fewer instructions, and these are fetched again in every step.
 __device__ void bring_x(const Instruction& s, unsigned char* vector, uint32_t tags, float* squares_of_warp) {
   constexpr int kMany = 5;
   const int fours = s.k / 4;
@@ -99,7 +100,7 @@ __device__ void bring_x(const Instruction& s, unsigned char* vector, uint32_t ta
   bring_x<false, kMany>(s.x, gains, fours, to, tags, squares_of_warp);
 }
 
-// sums += w times x over 16 elements of k: w has 16 rows, x 8 columns.
+// Computes sums += w x over 16 elements of k; w has 16 rows, x 8 columns.
 __device__ __forceinline__ void multiply_16(float (&sums)[4], uint32_t w0, uint32_t w1, uint32_t w2,
                                             uint32_t w3, uint32_t x0, uint32_t x1) {
   asm volatile(
@@ -109,18 +110,18 @@ __device__ __forceinline__ void multiply_16(float (&sums)[4], uint32_t w0, uint3
       : "r"(w0), "r"(w1), "r"(w2), "r"(w3), "r"(x0), "r"(x1));
 }
 
-// Where a lane's two rows of weights would have block 0 of k in the ring, and their scales.
+// The addresses that block 0 of k would have in the ring for a lane's two rows of weights, and those of their scales.
 struct LaneRows {
   const unsigned char *low, *high, *low_scales, *high_scales;
 };
 
-// What a lane needs to multiply: four lanes share rows `row` and row + 8 of w. Column 0 of x is x, column 1
-// what rounding took from it, the others are zero. Any order of k is as good as another as long as w and x
-// have the same, so a lane takes 16 bytes of each as they lie.
+// One lane's operands: four lanes share rows `row` and row + 8 of w. Column 0 of x is x, column 1 its rounding
+// errors, the others are zero. The order of k does not matter as long as w and x have the same, so a lane takes 16
+// contiguous bytes of each.
 struct ConsumerLane {
   int row, quarter;
-  const unsigned char* x;  // of block 0 of k
-  int step;                // bytes to the next block; 0: zeros, all along
+  const unsigned char* x;  // at block 0 of k
+  int step;                // bytes to the next block; 0: always zeros
 
   __device__ ConsumerLane(const MegakernelShared& shared, const unsigned char* vector, int k, bool has_rest) {
     const int lane = static_cast<int>(threadIdx.x) % kLanes;
@@ -131,7 +132,7 @@ struct ConsumerLane {
     step = reads ? kBlockBytes : 0;
   }
 
-  // Blocks [begin, end) of k. In lanes of quarter 0 the sums of both rows.
+  // Multiplies blocks [begin, end) of k. Returns the sums of both rows in lanes of quarter 0.
   template <bool kBoth>
   __device__ float2 multiply(const LaneRows& w, int begin, int end) const {
     const int own = quarter * 16;
@@ -149,13 +150,13 @@ struct ConsumerLane {
   }
 };
 
-// The same of quantised weights and x in bytes.
+// The same for quantized weights and x in bytes.
 template <WeightFormat kFormat>
 struct QuantizedLane {
   static constexpr int kEach = kValuesOfPack<kFormat>;  // elements of k that a lane takes of a block
   int row, quarter;
-  const unsigned char* x;   // of block 0 of k
-  const ByteBlock* blocks;  // of x's element 0
+  const unsigned char* x;   // at block 0 of k
+  const ByteBlock* blocks;  // starts with that of x's element 0
 
   __device__ QuantizedLane(const unsigned char* vector, int k) {
     const int lane = static_cast<int>(threadIdx.x) % kLanes;
@@ -187,13 +188,14 @@ struct QuantizedLane {
   }
 };
 
-// Two elements of y, which one thread finishes, and what it needs for that: asked for before x is waited for.
+// Two elements of y, which one thread finishes, with the operands of their epilogue, which are loaded before the wait
+// for x.
 struct InstructionResult {
   bool there = false, has_bias = false, swiglu = false, has_addend = false, wide = false;
   uint32_t bias = 0, up_bias = 0, tag = 0, addend_tag = 0;
   TaggedWord addend{};
   TaggedWord* out = nullptr;
-  const TaggedWord* addend_at = nullptr;  // null: it came from memory
+  const TaggedWord* addend_at = nullptr;  // null: the addend came from memory
   void* y = nullptr;
 
   __device__ void ask(const Instruction& s, int unit, uint32_t tags) {
@@ -220,12 +222,12 @@ struct InstructionResult {
     if (has_bias && swiglu) up_bias = static_cast<const uint32_t*>(s.layer[1].bias)[unit];
   }
 
-  // Sums of two rows; of a swiglu, those are gate's, and up's follow.
+  // Takes the sums of two rows; for a swiglu `sums` are gate's and `up` are up's.
   __device__ void finish(float2 sums, float2 up) {
     if (has_bias) sums.x += low_of(bias), sums.y += high_of(bias);
     if (swiglu) {
       if (has_bias) up.x += low_of(up_bias), up.y += high_of(up_bias);
-      const uint32_t gates = pair_of(sums.x, sums.y), ups = pair_of(up.x, up.y);  // as two products round
+      const uint32_t gates = pair_of(sums.x, sums.y), ups = pair_of(up.x, up.y);  // rounded like two products
       sums = {gated<Element>(low_of(gates), low_of(ups)), gated<Element>(high_of(gates), high_of(ups))};
     }
     if (addend_at)
@@ -241,7 +243,7 @@ struct InstructionResult {
   }
 };
 
-// The slices of a chunk's row, in order.
+// Adds the slices of a chunk's row, in order.
 __device__ __forceinline__ float2 add_slices(const float* sums, int slices) {
   float2 sum{};
 #pragma unroll
@@ -254,8 +256,8 @@ __device__ __forceinline__ float2 add_slices(const float* sums, int slices) {
   return sum;
 }
 
-// A warp's share of the chunks: groups of warps have one each at a time, and a warp of a group a slice of its k,
-// blocks [begin, end), which came with part `part` of the chunk.
+// A warp's share of the chunks. Groups of warps take one chunk each at a time. A warp of a group has a slice of k,
+// blocks [begin, end), which arrives with part `part` of the chunk.
 struct WarpSlice {
   int slices, groups, slice, group, begin, end, log_parts, part, part_begin;
 
@@ -268,13 +270,14 @@ struct WarpSlice {
   }
 };
 
-// How rows of an instruction's chunks lie in the ring.
+// The layout of a chunk's rows in the ring.
 struct ChunkRows {
   bool swiglu;
-  int log_units;  // of a chunk
+  int log_units;  // log2 of a chunk's units
   int row_bytes, scale_row_bytes, block_scale_bytes;
 
-  // Of a chunk with `outputs` outputs, in lanes with row `row`. Rows that are not there repeat the last one.
+  // Returns the row addresses of lanes with row `row`, in a chunk with `outputs` outputs. Missing rows repeat the
+  // last one.
   __device__ __forceinline__ LaneRows of_lane(const unsigned char* chunk, int row, int outputs,
                                               int part_begin) const {
     const int low = min(row, outputs - 1),
@@ -287,14 +290,14 @@ struct ChunkRows {
   }
 };
 
-// The chunks of a pass: `count`, of `units` units, of which the last may have fewer.
+// The chunks of a pass: `count` chunks with `units` units in all; the last one may have fewer than the others.
 struct ProductPass {
   uint32_t first_chunk;  // in the ring
   int count, units;
   float* sums;
 };
 
-// The warp's sums over the chunks of a pass.
+// Computes the warp's sums over the chunks of a pass.
 template <class Lane>
 __device__ __forceinline__ void multiply_chunks(const WarpSlice& mine, const Lane& own,
                                                 MegakernelShared& shared, const unsigned char* ring,
@@ -320,7 +323,7 @@ __device__ __forceinline__ void multiply_chunks(const WarpSlice& mine, const Lan
   }
 }
 
-// By what takes weights of that format.
+// Calls multiply_chunks() with the lane type for the weights' format.
 __device__ __forceinline__ void multiply_pass(WeightFormat format, const WarpSlice& mine,
                                               const ConsumerLane& plain, const unsigned char* vector, int k,
                                               MegakernelShared& shared, const unsigned char* ring,
@@ -334,7 +337,7 @@ __device__ __forceinline__ void multiply_pass(WeightFormat format, const WarpSli
     with(plain);
 }
 
-// 1 / sqrt(mean of x squared + eps), from the warps' squares.
+// Returns 1 / sqrt(mean of x squared + eps), from the warps' sums of squares.
 __device__ __forceinline__ float inverse_rms(const float* squares, float inverse_k, float eps) {
   float total = 0;
 #pragma unroll

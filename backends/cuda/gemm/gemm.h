@@ -1,5 +1,5 @@
-// The matrix product of the CUDA backend: one description, made ready once per step of a plan, then started
-// as often as wanted. Which way a product takes, backends/cuda/gemm_list.h says; the ways are rooms of this folder.
+// The matrix product of the CUDA backend: one description, prepared once per step of a plan, then run as often as
+// needed. backends/cuda/gemm_list.h chooses the implementation; each is a folder here.
 #pragma once
 
 #include <memory>
@@ -12,10 +12,10 @@ class Gemm {
  public:
   virtual ~Gemm() = default;
 
-  // Without a library, and ready at once: for what hardly ever runs.
+  // Creates the product without a library and without tuning, for products that hardly ever run.
   static std::shared_ptr<const Gemm> create_plain(const GemmProblem& problem);
 
-  // Only starts kernels.
+  // Only launches kernels.
   virtual void run(const GemmData& data) const = 0;
 };
 

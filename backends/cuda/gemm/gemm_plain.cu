@@ -1,6 +1,6 @@
-// The product that takes everything: 64 x 64 tiles of C, each thread 4 x 4 of it, operands in shared memory
-// in the type they are added up in. And what goes around a library's product: activations, noise to time
-// with.
+// The product that accepts every problem: 64 x 64 tiles of C, of which a thread computes 4 x 4 elements; operands are
+// in shared memory in the accumulator's type. Also activations behind a library's product, and the noise that tuning
+// runs on.
 #include <algorithm>
 
 #include "backends/cuda/device/activate.h"
@@ -20,7 +20,7 @@ struct Tiles {
   Activation activation;
 };
 
-// Not inlined into each of a thread's 16 elements.
+// Not inlined, because a thread would have it for each of its 16 elements.
 template <class W>
 __device__ __noinline__ W finish(W x, Activation activation) {
   if constexpr (std::is_floating_point_v<W>)
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kSide* kSide)
   W sums[kEach][kEach] = {};
   for (int64_t k0 = 0; k0 < t.k; k0 += kDepth) {
     for (int i = thread; i < kTile * kDepth; i += kSide * kSide) {
-      // Neighbours in memory are read by neighbours in the warp, whichever axis is the inner one.
+      // Neighboring threads of a warp read neighboring addresses, whichever axis is contiguous.
       const int row = t.transpose_a ? i % kTile : i / kDepth, ka = t.transpose_a ? i / kTile : i % kDepth;
       const bool in_a = row0 + row < t.m && k0 + ka < t.k;
       tile_a[ka][row] =
@@ -103,7 +103,7 @@ void start_plain(const GemmProblem& p, const GemmData& d) {
       p.has_bias ? static_cast<const T*>(d.bias) : nullptr, static_cast<const Out*>(addend_of(p, d)));
 }
 
-// bool takes no products.
+// bool has no products.
 template <class Body>
 void dispatch_number(DType dtype, const Body& body) {
   if (dtype != DType::boolean)

@@ -1,5 +1,6 @@
-// The ways that gemm_list.cpp knows to make a matrix product on a GPU, beside the plain one. Each lies in a folder of its own, which
-// the list does not see. A decline says why not, and nothing where the way takes the problem; none of them asks a GPU.
+// The implementations of a matrix product in gemm_list.cpp, except the plain one. Each is in its own folder, which
+// the list does not include. A `declines` function returns why it cannot take the problem, or an empty text; none of
+// them asks a GPU.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +11,17 @@
 
 namespace genesis::cuda {
 
-// gemv_prefetch/: the rows of `gemv` on chips that start kernels early, with weights asked for before x is there.
+// gemv_prefetch/: the same rows as `gemv` on chips with early kernel starts (PDL); loads weights before x is ready.
 std::string prefetched_gemv_declines(const GemmProblem& problem);
 std::shared_ptr<const Gemm> create_prefetched_gemv(const GemmProblem& problem);
 
-// gemv/: a few rows of x, which read each weight once.
+// gemv/: a few rows of x; reads each weight once.
 std::string gemv_declines(const GemmProblem& problem);
 std::shared_ptr<const Gemm> create_gemv(const GemmProblem& problem);
 
-// lt/: by cuBLASLt, with the algorithm that was fastest here. Equal problems on one device share what is made.
+// lt/: cuBLASLt with the algorithm that was fastest on this machine. Equal problems on one device share a product.
 constexpr int64_t kLtWorkspaceBytes = int64_t{32} << 20;
-std::string lt_declines(const GemmProblem& problem);  // it takes f64, f32, f16 and bf16
+std::string lt_declines(const GemmProblem& problem);  // it accepts f64, f32, f16 and bf16
 std::shared_ptr<const Gemm> create_lt(const GemmProblem& problem);
 std::string why_no_lt_here();  // opens the library
 

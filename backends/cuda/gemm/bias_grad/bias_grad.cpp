@@ -1,6 +1,6 @@
-// A product and the sums of a's rows, which are the gradients of a linear layer by its weight and bias: by cuBLASLt, which
-// can sum rows while they pass through the product, where that was measured to be no slower than the product and the
-// sum one after the other; those two anywhere else.
+// A product and the sums of a's rows: the gradients of a linear layer with respect to its weight and its bias.
+// cuBLASLt can sum the rows in the product's epilogue; this is used if it was measured to be no slower than the
+// product and the sum one after the other. Otherwise those two run.
 #include "backends/common/decomposed_products.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/gemm/lt/autotune.h"
@@ -15,7 +15,7 @@ namespace {
 struct Prepared {
   DecomposedMatmul parts;
   std::optional<LtProduct> together;
-  std::optional<LtAlgorithm> algorithm;  // empty: the parts are faster, or the library knows no way
+  std::optional<LtAlgorithm> algorithm;  // empty: the decomposition is faster, or the library has no algorithm
 };
 
 std::optional<std::string> decline(const KernelQuery& query) {
@@ -37,7 +37,7 @@ GemmProblem problem_of(const KernelQuery& query) {
   return problem;
 }
 
-// The parts on memory of the tuner's own.
+// Runs the decomposition on the tuner's own memory.
 void run_on_noise(const DecomposedMatmul& parts, const KernelQuery& query, const GemmData& data) {
   const TensorView in[] = {view_of(query.inputs[0], const_cast<void*>(data.a)),
                            view_of(query.inputs[1], const_cast<void*>(data.b))},

@@ -1,6 +1,6 @@
-// A few rows of x against weights [n, k]: what decoding does. Weights are read once and by far the most
-// bytes, so each warp keeps several 16-byte loads of them in flight, while x comes out of the cache. How k is
-// split among warps depends on k alone, and partial sums are added in one order.
+// A few rows of x against weights [n, k], as in decoding. The weights are by far the most bytes and are read once, so
+// each warp keeps several 16-byte loads of them in flight, while x comes from the cache. How k is split among warps
+// depends on k alone, and partial sums are added in a fixed order.
 #include "backends/cuda/gemm/gemv/gemv.h"
 
 #include "backends/cuda/device/activate.h"
@@ -19,15 +19,15 @@ constexpr int64_t kManyWarps = 4096;  // enough to fill a large chip twice
 template <class T>
 constexpr int kPack = 16 / sizeof(T);
 
-// Weights pass by once: they need no place in the first cache.
+// Loads weights, which are read only once, without keeping them in the L1 cache.
 template <class T>
 __device__ __forceinline__ Pack<T, kPack<T>> load_once(const T* at) {
   const uint4 bits = __ldcs(reinterpret_cast<const uint4*>(at));
   return reinterpret_cast<const Pack<T, kPack<T>>&>(bits);
 }
 
-// Each warp: R rows of weights times M rows of x, over its share of k. Several packs of every row are asked
-// for before the first is used; of x too, where there are registers for it.
+// Each warp multiplies R rows of weights with M rows of x over its share of k. It loads several packs of every weight
+// row before it uses the first; of x too, if there are registers for them.
 template <class T, int M, int R>
 __device__ void partial_products(const Gemv& gemv, const T* x, const T* (&weights)[R], int part,
                                  float (&sums)[M][R]) {
@@ -66,7 +66,7 @@ __device__ void partial_products(const Gemv& gemv, const T* x, const T* (&weight
   }
 }
 
-// One sum of a row with its bias, from the warps' shares.
+// Adds the warps' partial sums of one result and its bias.
 template <class T>
 __device__ float finished(const float (&shares)[kWarps][kMaxLayers * 4], int first, int splits, int at,
                           const void* bias, int64_t row) {
@@ -76,7 +76,7 @@ __device__ float finished(const float (&shares)[kWarps][kMaxLayers * 4], int fir
   return sum;
 }
 
-// R rows of weights per group of warps. kSwiglu: half of them gate's, half up's, alternating.
+// A group of warps has R rows of weights. kSwiglu: they alternate between gate and up.
 template <class T, int M, int R, bool kSwiglu>
 __global__ void __launch_bounds__(kWarps* kLanes) gemv_kernel(Gemv gemv, const T* x) {
   static_assert(M * R <= kMaxLayers * 4);
@@ -131,7 +131,7 @@ void start_kernel(Gemv gemv, const void* x, cudaStream_t stream) {
       <<<static_cast<unsigned>(blocks), kWarps * kLanes, 0, stream>>>(gemv, static_cast<const T*>(x));
 }
 
-// More weight rows per warp reuse x, when there are enough of them to fill the chip.
+// More weight rows per warp reuse x, if there are enough rows to fill the chip.
 template <class T, int M, bool kSwiglu>
 void start_rows(const Gemv& gemv, const void* x, cudaStream_t stream) {
   int64_t n = 0;
@@ -151,7 +151,7 @@ void start_type(const Gemv& gemv, const void* x, cudaStream_t stream) {
   start_rows<T, 4, kSwiglu>(gemv, x, stream);
 }
 
-// A few rows against a weight, when the buffers allow it.
+// A product with a few rows of x. Falls back to the plain kernel if the buffers are not aligned.
 class GemvGemm final : public Gemm {
  public:
   GemvGemm(const GemmProblem& problem, StartGemv start) : problem_(problem), start_(start) {}

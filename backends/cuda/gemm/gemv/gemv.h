@@ -1,38 +1,40 @@
-// A GEMV: one row of x, or a few, against weights [n, k] of one layer or several. Each weight is read once, at the memory's
-// speed, 16 bytes at a time; how k is split among warps depends on k alone, so that a result has the same bits whatever it is
-// computed beside. gemv.cu has the kernel for every chip, ../gemv_prefetch one that adds up in the same order. Single products are
-// rows of gemm_ways.h, several weights in one start those of linear_gemv.h.
+// A GEMV: one row of x, or a few, against weights [n, k] of one layer or several. Each weight is read once, at the
+// memory's bandwidth, 16 bytes at a time. How k is split among warps depends on k alone, so a result has the same
+// bits whether it is computed alone or with other layers. gemv.cu has the kernel for every chip, ../gemv_prefetch one
+// that adds in the same order. gemm_ways.h has the row for single products, linear_gemv.h the one for several weights
+// in one launch.
 #pragma once
 
 #include "backends/cuda/gemm/gemm_ways.h"
 
 namespace genesis::cuda {
 
-// Rows of x. In 16 bits more than four are faster by tensor cores (6 texts of Qwen2.5-0.5B on an H100: 1.41 ms a token, and 0.77).
+// Most rows of x. With more than four rows in 16 bits, tensor cores are faster (6 texts of Qwen2.5-0.5B on an H100:
+// 1.41 ms per token, and 0.77 ms with tensor cores).
 constexpr int64_t max_gemv_rows(size_t element_bytes) { return element_bytes == 4 ? 8 : 4; }
 
 struct Gemv {
   struct Layer {
     const void *weight = nullptr, *bias = nullptr;
-    const void* addend = nullptr;  // as y lies, which it may be; null: none
+    const void* addend = nullptr;  // laid out as y, and may be y; null: none
     void* y = nullptr;
     int64_t n = 0, ldc = 0;
-    int64_t first_block = 0;  // number_blocks()
+    int64_t first_block = 0;  // set by number_blocks()
   };
   static constexpr int kMaxLayers = 8;
 
   int64_t m = 0, k = 0, lda = 0;
   int splits = 1;              // warps that share a group of weight rows: gemv_splits()
-  int layers = 1;              // of a swiglu: gate and up
-  bool independent = false;    // all weights are there before the kernels ahead have ended
-  bool wide = false;           // y and addends are f32, whatever x and the weights are; not of a swiglu
-  const void* norm = nullptr;  // x is normalised first (rms_norm) with this weight [k]; null: as it is
+  int layers = 1;              // for a swiglu: gate and up
+  bool independent = false;    // all weights may be read before the kernels ahead have ended
+  bool wide = false;           // y and addends are f32 for any dtype of x and weights; not for a swiglu
+  const void* norm = nullptr;  // weight [k] of an rms_norm of x ahead of the product; null: none
   float eps = 0;
   Activation activation = Activation::kNone;
   Layer layer[kMaxLayers];
 
-  // One layer's blocks stand behind the other's, each with so many results of a row of x; a swiglu's gate and up share theirs. Returns
-  // how many blocks there are.
+  // Numbers the blocks of all layers consecutively. A block computes `results` results per row of x; gate and up of a
+  // swiglu share their blocks. Returns the number of blocks.
   int64_t number_blocks(int64_t results, bool swiglu) {
     int64_t blocks = 0;
     for (int i = 0; i < (swiglu ? 1 : layers); ++i) {
@@ -42,7 +44,7 @@ struct Gemv {
     return blocks;
   }
 #ifdef __CUDACC__
-  // Whose block that is; of a swiglu gate's.
+  // Returns the layer that a block belongs to; for a swiglu, gate's.
   template <bool kSwiglu>
   __device__ __forceinline__ int layer_of(int64_t block) const {
     int at = 0;
@@ -53,24 +55,24 @@ struct Gemv {
 #endif
 };
 
-// Depends on k alone.
+// The result depends on k alone.
 int gemv_splits(DType dtype, int64_t k);
 
-// Where they start, as launch.h has it.
+// The stream and the early start of a launch, as in launch.h.
 struct GemvStart {
   cudaStream_t stream = nullptr;
   bool can_use_pdl = false, early = false;
 };
 
-// Starts all layers of `gemv`, of a swiglu y = silu(gate) * up with gate and up rounded to the dtype first: the bits of two
-// products and a swiglu. False, and nothing started, where the kernel does not do that. x starts at a multiple of 16 bytes, as
-// all of the layers does.
+// Starts all layers of `gemv`. A swiglu computes y = silu(gate) * up, with gate and up first rounded to the dtype,
+// which gives the same bits as two products and a swiglu. Returns false and starts nothing if the kernel does not
+// support the call. x and all buffers of the layers start at multiples of 16 bytes.
 using StartGemv = bool (*)(DType dtype, bool swiglu, const Gemv& gemv, const void* x, const GemvStart& start);
 
-// On every chip; not with a norm.
+// Runs on every chip; does not support a norm.
 bool start_gemv(DType dtype, bool swiglu, const Gemv& gemv, const void* x, const GemvStart& start);
 
-// A product that another kernel starts, which this one stands in for.
+// Creates a product that runs `start`, and start_gemv() if that returns false.
 std::shared_ptr<const Gemm> create_gemv_with(const GemmProblem& problem, StartGemv start);
 
 }  // namespace genesis::cuda

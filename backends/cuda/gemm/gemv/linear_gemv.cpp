@@ -8,14 +8,14 @@ namespace genesis::cuda {
 namespace {
 
 struct Prepared {
-  DecomposedLinear parts;  // where a buffer is no multiple of 16 bytes
+  DecomposedLinear parts;  // for buffers that do not start at multiples of 16 bytes
   ops::Linear op;
   bool has_bias = false;
-  GemmProblem problem;     // of the first weight
-  std::vector<int64_t> n;  // of each
+  GemmProblem problem;     // the first weight's
+  std::vector<int64_t> n;  // one per weight
 };
 
-// `count` of the weights from the one numbered `first` on.
+// Returns the GEMV of `count` weights, starting with weight `first`.
 Gemv gemv_of(const KernelContext& c, const Prepared& p, size_t first, size_t count) {
   const GemmProblem& problem = p.problem;
   Gemv gemv{.m = problem.m,
@@ -42,11 +42,11 @@ Gemv gemv_of(const KernelContext& c, const Prepared& p, size_t first, size_t cou
   return gemv;
 }
 
-// False: nothing was started.
+// Returns false if nothing was started.
 bool try_to_start(const KernelContext& c, const Prepared& p, StartGemv kernel) {
   const Launch& launch = launch_of(c);
   const bool swiglu = p.op.epilogue == ops::LinearEpilogue::kSwiglu;
-  constexpr size_t kMaxAtOnce = Gemv::kMaxLayers;  // so many weights at most have a norm
+  constexpr size_t kMaxAtOnce = Gemv::kMaxLayers;  // with a norm, no more weights are allowed
   for (size_t first = 0; first < p.n.size(); first += kMaxAtOnce) {
     const Gemv gemv = gemv_of(c, p, first, std::min(kMaxAtOnce, p.n.size() - first));
     const GemvStart start{launch.stream, launch.can_use_pdl, launch.early};

@@ -1,5 +1,5 @@
-// linear of a few rows of x by GEMVs: what its rows have in common, which differ in the kernel that they start and in what that
-// declines. Used by linear_gemv.cpp and ../gemv_prefetch.
+// linear of a few rows of x by GEMVs: code shared by its kernel table rows, which differ in the kernel that they
+// start and in the nodes that it declines.
 #pragma once
 
 #include "backends/cuda/gemm/gemv/gemv.h"
@@ -8,13 +8,13 @@
 
 namespace genesis::cuda {
 
-// Weight `weight` of the node as a product.
+// Describes weight `weight` of the node as a product.
 GemmProblem gemv_problem(const KernelQuery& query, const ops::Linear& op, size_t weight);
-// What holds for all such kernels; a norm is the kernel's own affair.
+// Declines what no GEMV kernel supports; each kernel decides on a norm itself.
 std::optional<std::string> linear_gemv_declines(const KernelQuery& query, const ops::Linear& op);
 
-// With these a row is run by any kernel: where it does not start, start_gemv() does, and where a buffer is no multiple of
-// 16 bytes, the parts that the node stands for.
+// Prepares and runs a node with any kernel. If the kernel does not start, start_gemv() runs; if a buffer does not
+// start at a multiple of 16 bytes, the decomposition of the node runs.
 std::shared_ptr<const void> prepare_linear_gemv(const KernelQuery& query);
 int64_t linear_gemv_scratch(const KernelQuery& query);
 void run_linear_gemv(const KernelContext& c, StartGemv kernel);

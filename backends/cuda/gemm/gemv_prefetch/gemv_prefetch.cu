@@ -1,8 +1,7 @@
-// Decoding waits for memory, not for arithmetic, and a layer is a chain of small products: what counts is
-// that memory never idles between them. A block's rows of a weight lie side by side, so one copy of the
-// chip's own engine brings each warp's share into shared memory; it is asked for while the kernels ahead
-// still run. Then x comes out of the second-level cache and the product takes about as long as starting a
-// kernel did.
+// Decoding is limited by memory, not by arithmetic, and a layer is a chain of small products: the memory must never
+// idle between them. A block's rows of a weight are contiguous, so one bulk copy brings each warp's share into shared
+// memory; it starts while the kernels ahead still run. Then x comes from the L2 cache, and the product takes about as
+// long as a kernel launch did.
 #include "backends/cuda/gemm/gemv_prefetch/gemv_prefetch.h"
 
 #include "backends/cuda/device/activate.h"
@@ -18,21 +17,21 @@ namespace genesis::cuda {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr int64_t kManyRows = 4096;        // of weights: more of them to a block
-constexpr size_t kWantedBytes = 40 << 10;  // of a block: several share a multiprocessor
+constexpr int64_t kManyRows = 4096;        // with more rows of weights, a block has more of them
+constexpr size_t kWantedBytes = 40 << 10;  // wanted per block, so that several share a multiprocessor
 constexpr int kMaxBytes = 112 << 10;
 
 template <class T>
 constexpr int kPack = 16 / sizeof(T);
 
-// The rows of weights of one group of warps, in shared memory: R of them, k elements each; of a swiglu, first
-// gate's, then up's.
+// The rows of weights of one group of warps in shared memory: R rows of k elements; for a swiglu, first gate's, then
+// up's.
 template <class T, int R, bool kSwiglu>
 struct GroupRows {
   static constexpr int kResults = kSwiglu ? R / 2 : R;
 
   int64_t first;  // row of the layer
-  int count;      // rows there are, of each weight; 0 or less: none
+  int count;      // existing rows of each weight; 0 or less: none
   T* weights;
   uint64_t* arrived;
 
@@ -47,8 +46,8 @@ struct GroupRows {
   }
 };
 
-// sums[m][r] += this lane's share of row m of x times row r; with kNorm, of x times the norm's weight, and
-// squares[m] that of x squared. x is asked for some packs ahead.
+// Adds to sums[m][r] this lane's share of row m of x times row r. With kNorm x is first multiplied by the norm's
+// weight, and the lane's share of row m of x squared is added to squares[m]. x is loaded some packs ahead.
 template <class T, int M, int R, bool kSwiglu, bool kNorm>
 __device__ void multiply(const Gemv& gemv, const T* x, const GroupRows<T, R, kSwiglu>& rows, int part,
                          float (&sums)[M][R], float (&squares)[M]) {
@@ -89,12 +88,12 @@ __device__ void multiply(const Gemv& gemv, const T* x, const GroupRows<T, R, kSw
   }
 }
 
-// One element of y: which, and what is added to its sum.
+// One element of y: its index, and the values that are added to its sum.
 template <class T>
 struct Result {
   bool there = false;
   int m = 0, group = 0, r = 0;
-  int64_t at = 0;  // in y
+  int64_t at = 0;  // index in y
   float bias = 0, up_bias = 0, addend = 0;
 
   __device__ void read(const Gemv::Layer& layer, const Gemv::Layer& up, int64_t row, bool wide) {
@@ -104,7 +103,7 @@ struct Result {
   }
 };
 
-// Into the second-level cache: other layers' weights have passed through it since the last token.
+// Prefetches the norm's weight into the L2 cache: other layers' weights have replaced it there since the last token.
 template <class T>
 __device__ void ask_for_gains(const Gemv& gemv) {
   constexpr int64_t kLine = 128;
@@ -113,10 +112,10 @@ __device__ void ask_for_gains(const Gemv& gemv) {
     asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<const char*>(gemv.norm) + at));
 }
 
-// Blocks that share a multiprocessor, those of the next kernels among them: one row needs few registers.
+// Blocks that share a multiprocessor, including those of the next kernels: one row of x needs few registers.
 constexpr int blocks_of(int m) { return m > 1 ? 3 : 8; }
 
-// What this thread finishes.
+// Returns the result that this thread finishes.
 template <class T, int M, int kResults>
 __device__ __forceinline__ Result<T> result_of(const Gemv& gemv, const Gemv::Layer& layer,
                                                const Gemv::Layer& up, int64_t first_of_block, int groups) {
@@ -132,7 +131,7 @@ __device__ __forceinline__ Result<T> result_of(const Gemv& gemv, const Gemv::Lay
   return result;
 }
 
-// What the warps have of every sum, then of every row's squares.
+// The warps' shares of every sum, then of every row's squares.
 template <int M, int R, bool kNorm>
 using Shares = float[kWarps][M * R + (kNorm ? M : 0)];
 
@@ -192,7 +191,7 @@ __global__ void __launch_bounds__(kWarps* kLanes, blocks_of(M))
     return Rows{first, static_cast<int>(min(int64_t{kResults}, layer.n - first)),
                 reinterpret_cast<T*>(shared) + group * R * gemv.k, arrived + group};
   };
-  const Rows to_ask_for = rows_of(threadIdx.x);  // of the first threads
+  const Rows to_ask_for = rows_of(threadIdx.x);  // used by the first threads
 
   if (static_cast<int>(threadIdx.x) < groups) {
     init_barrier(to_ask_for.arrived, 1);
@@ -204,7 +203,7 @@ __global__ void __launch_bounds__(kWarps* kLanes, blocks_of(M))
   pdl_launch_dependents();
   pdl_wait();
   if (static_cast<int>(threadIdx.x) < groups && !gemv.independent) to_ask_for.ask(gemv, layer, up);
-  __syncthreads();  // barriers are there
+  __syncthreads();  // until the barriers are initialized
 
   const Result<T> result = result_of<T, M, kResults>(gemv, layer, up, first_of_block, groups);
   float sums[M][R] = {}, squares[M] = {};
@@ -215,7 +214,7 @@ __global__ void __launch_bounds__(kWarps* kLanes, blocks_of(M))
   if (result.there) finish<T, M, R, kSwiglu, kNorm>(gemv, layer, up, result, shares);
 }
 
-// Of a block whose groups of warps have `rows` of weights each.
+// Returns the bytes of a block whose groups of warps have `rows` rows of weights each.
 size_t weight_bytes(size_t element, int splits, int rows, int64_t k) {
   return static_cast<size_t>(kWarps / splits * rows * k) * element;
 }
@@ -241,11 +240,11 @@ bool start_kernel(Gemv gemv, const void* x, const GemvStart& start) {
   return true;
 }
 
-// Of one row of x, on the current device at the same time.
+// Returns the number of blocks with one row of x that the current device runs at the same time.
 int64_t blocks_at_once() { return int64_t{blocks_of(1)} * current_chip().multiprocessors; }
 
-// Many rows of weights share what is the same for a block; few are spread over the chip, but all at once: a block that waits
-// for another to end asks for its weights too late.
+// With many rows of weights, a block has several, which share its fixed costs. A few rows are spread over the chip,
+// but all blocks must run at once: a block that waits for another to end loads its weights too late.
 template <class T, bool kSwiglu, bool kNorm>
 bool start_one_row(const Gemv& gemv, const void* x, const GemvStart& start) {
   int64_t n = 0;
@@ -276,7 +275,7 @@ bool start_either(bool swiglu, const Gemv& gemv, const void* x, const GemvStart&
 }  // namespace
 
 std::string prefetch_declines(DType dtype, bool swiglu, int64_t m, int64_t k) {
-  const int fewest_rows = m == 1 && !swiglu ? 1 : 2;  // of weights, as start_type() has them
+  const int fewest_rows = m == 1 && !swiglu ? 1 : 2;  // rows of weights, as in start_type()
   if (weight_bytes(size_of(dtype), gemv_splits(dtype, k), fewest_rows, k) <= size_t{kMaxBytes}) return "";
   return "rows of weights that are longer than shared memory holds";
 }

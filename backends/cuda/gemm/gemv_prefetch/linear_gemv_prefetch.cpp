@@ -1,6 +1,6 @@
-// The row `gemv_prefetch` of linear: several weights in one start, as linear_gemv.h has it, or one row of x, its norm and the
-// weights. The one kernel that does norms: with g the norm's weight y = sum(x g w) / sqrt(mean(x^2) + eps), and the squares are
-// added up beside the products.
+// The implementation `gemv_prefetch` of linear: several weights in one launch, as in linear_gemv.h, or a norm of one
+// row of x and the weights. It is the only GEMV kernel with a norm: with g the norm's weight, y = sum(x g w) /
+// sqrt(mean(x^2) + eps), and the squares are summed together with the products.
 #include "backends/cuda/gemm/gemv/linear_gemv.h"
 #include "backends/cuda/gemm/gemv_prefetch/gemv_prefetch.h"
 #include "backends/cuda/product_ways.h"

@@ -18,15 +18,16 @@ namespace {
 
 constexpr int kGuesses = 32;
 constexpr uint32_t kAlignment = 16;
-constexpr auto kBudget = std::chrono::milliseconds(300);  // of one problem, so that a cold start stays short
-constexpr float kRunMilliseconds = 1.5f;                  // what one way is repeated for
-constexpr float kHopeless = 1.25f;                        // times the best, at first sight
+constexpr auto kBudget = std::chrono::milliseconds(300);  // per problem, so that a cold start stays short
+constexpr float kRunMilliseconds = 1.5f;                  // time for which an algorithm is repeated
+// An algorithm whose first run takes this many times the best is dropped.
+constexpr float kHopeless = 1.25f;
 constexpr float kNever = std::numeric_limits<float>::infinity();
 
-// Matrices of a problem with noise in them: zeros would run faster than data does.
+// Operands filled with noise: zeros would run faster than real data.
 class Operands {
  public:
-  // Empty when memory is short.
+  // Returns null if memory is short.
   static std::unique_ptr<Operands> make(const GemmProblem& p) {
     auto made = std::make_unique<Operands>();
     const int64_t rows_a = p.transpose_a ? p.k : p.m, rows_b = p.transpose_b ? p.n : p.k;
@@ -69,12 +70,12 @@ class Operands {
 
 class Stopwatch {
  public:
-  using Way = std::function<bool()>;  // starts it; false when it cannot run
+  using Way = std::function<bool()>;  // starts it; returns false if it cannot run
 
   explicit Stopwatch(cudaStream_t stream) : stream_(stream) {}
 
-  // Milliseconds of one run; infinite when it cannot run. The better of two looks at those that have a
-  // chance.
+  // Returns the milliseconds of one run, or infinity if it cannot run. Algorithms that may be the best are measured
+  // twice, and the better time counts.
   float time(const Way& way, float best) {
     if (repeat(way, 1) == kNever) return kNever;  // loads the kernel
     const float once = repeat(way, 1);
@@ -108,7 +109,7 @@ struct Timed {
   float ms = kNever;
 };
 
-// As far as the budget goes.
+// Returns the fastest of the guesses that the time budget allows to measure.
 Timed fastest_of(const std::vector<LtAlgorithm>& guesses, const LtProduct& product, const GemmData& data,
                  Stopwatch& stopwatch) {
   const auto until = std::chrono::steady_clock::now() + kBudget;
@@ -135,7 +136,7 @@ std::string words_only(std::string name) {
   return name;
 }
 
-// One file per chip and library version.
+// Returns the file of the chip and the library version.
 TuningFile& tuning_file(const Chip& chip) {
   static std::map<std::string, TuningFile> files;
   const std::string name =

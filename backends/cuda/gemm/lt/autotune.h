@@ -1,5 +1,4 @@
-// Which of the library's ways to multiply is fastest here: measured once per chip, library version and
-// problem, and kept on disk. Used by lt_gemm.cpp when a plan is made ready.
+// Finds the fastest cuBLASLt algorithm: measured once per chip, library version and problem, and kept on disk.
 #pragma once
 
 #include <functional>
@@ -8,16 +7,16 @@
 
 namespace genesis::cuda {
 
-// Empty when the library knows no way. Takes at most about a third of a second, and temporary device memory
-// of the size of the operands; where there is too little of it, the library's first guess it is.
+// Returns nothing if the library has no algorithm. Takes at most about a third of a second, and temporary device
+// memory of the size of the operands; with too little memory, returns the library's first guess.
 std::optional<LtAlgorithm> best_algorithm(const GemmProblem& problem, const LtProduct& product);
 
-// The same for a product that sums op(A)'s rows on its way; empty too where `apart`, which starts the product
-// and the sum one after the other on the data it is given, takes less time.
+// The same for a product that also sums op(A)'s rows. Also returns nothing if `apart`, which starts the product and
+// the sum one after the other on the given data, takes less time.
 std::optional<LtAlgorithm> best_with_sums(const GemmProblem& problem, const LtProduct& product,
                                           const std::function<void(const GemmData&)>& apart);
 
-// What decides about speed, as text. Public for tests.
+// All properties that affect speed, as text. Public for tests.
 std::string tuning_key(const GemmProblem& problem);
 std::string to_text(const LtAlgorithm& algorithm);
 std::optional<LtAlgorithm> algorithm_from_text(const std::string& text);

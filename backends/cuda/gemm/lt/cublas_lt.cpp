@@ -11,7 +11,7 @@
 namespace genesis::cuda {
 namespace {
 
-// The functions that are used, found once.
+// The library's functions, looked up once.
 struct Functions {
   template <class F>
   static F find(const char* name) {
@@ -48,7 +48,7 @@ void check_lt(cublasStatus_t status, const char* doing) {
     fail("cuBLASLt failed (status {}) while {}", static_cast<int>(status), doing);
 }
 
-// One per device, for the life of the process.
+// One handle per device, for the life of the process.
 cublasLtHandle_t handle() {
   static std::mutex mutex;
   static std::array<cublasLtHandle_t, 64> handles{};
@@ -72,7 +72,7 @@ cudaDataType_t type_of(DType dtype) {
   }
 }
 
-// Rows as stored become the library's columns.
+// Our rows become the library's columns.
 cublasLtMatrixLayoutOpaque_t layout_of(DType dtype, int64_t rows, int64_t columns, int64_t ld, int64_t batch,
                                        int64_t stride) {
   cublasLtMatrixLayoutOpaque_t layout{};
@@ -110,19 +110,19 @@ cublasLtEpilogue_t epilogue_of(const GemmProblem& p) {
   }
 }
 
-constexpr uintptr_t kSomeAddress = uintptr_t{1} << 20;  // only its alignment is looked at
+constexpr uintptr_t kSomeAddress = uintptr_t{1} << 20;  // only its alignment matters
 
 }  // namespace
 
-// Its GELU is the tanh form, with an approximate tanh: fine for 16 bits, too coarse for f32. Its ReLU makes
-// NaN 0 and ours keeps it.
+// The library's GELU is the tanh form with an approximate tanh: fine for 16 bits, too coarse for f32. Its ReLU turns
+// NaN into 0, and ours keeps it.
 bool lt_applies(Activation activation, DType dtype) {
   if (activation == Activation::kNone) return true;
   return activation == Activation::kGeluTanh && (dtype == DType::bf16 || dtype == DType::f16);
 }
 
 std::string lt_declines(const GemmProblem& p) {
-  constexpr int64_t kMaxSize = (int64_t{1} << 31) - 1;  // beyond, the library's own kernels may not reach
+  constexpr int64_t kMaxSize = (int64_t{1} << 31) - 1;  // the library's kernels may not support greater sizes
   if (p.batch * p.m * p.n == 0) return "the result is empty";
   if (p.k <= 0) return "nothing to sum";
   if (!is_float(p.in)) return "the operands are " + std::string(name_of(p.in));
@@ -194,7 +194,7 @@ bool LtProduct::run(const LtAlgorithm& algorithm, const GemmData& data) const {
   const float one = 1, beta = static_cast<float>(beta_);
   const double one_wide = 1;
   const bool wide = scale_ == CUDA_R_64F;
-  const void* addend = data.addend ? data.addend : data.c;  // not read where beta is 0
+  const void* addend = data.addend ? data.addend : data.c;  // not read if beta is 0
   auto operation = with_bias(data.bias);
   auto a = a_, b = b_, c = c_;
   return lt().matmul(handle(), &operation, wide ? static_cast<const void*>(&one_wide) : &one, data.b, &a,

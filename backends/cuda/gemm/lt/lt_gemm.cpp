@@ -1,4 +1,4 @@
-// The row `cublas_lt` of gemm_list.cpp.
+// The implementation `cublas_lt` of gemm_list.cpp.
 #include <map>
 #include <mutex>
 #include <optional>
@@ -18,8 +18,8 @@ GemmProblem without_activation(GemmProblem problem) {
   return problem;
 }
 
-// By cuBLASLt. Buffers that start at odd addresses take an algorithm of their own, and whatever the library
-// refuses falls to the plain kernel.
+// A product by cuBLASLt. Unaligned buffers use a separate algorithm, and calls that the library refuses run by the
+// plain kernel.
 class LtGemm final : public Gemm {
  public:
   explicit LtGemm(const GemmProblem& problem)
@@ -62,7 +62,7 @@ class LtGemm final : public Gemm {
 
 }  // namespace
 
-// Layers have the same products, and describing one to the library takes a while.
+// Layers have equal products, and describing one to the library takes a while.
 std::shared_ptr<const Gemm> create_lt(const GemmProblem& problem) {
   static std::mutex mutex;
   static std::map<std::pair<int, std::string>, std::weak_ptr<const Gemm>> made;

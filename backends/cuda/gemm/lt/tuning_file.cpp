@@ -30,7 +30,7 @@ void TuningFile::add(const std::string& key, const std::string& value) {
   write();
 }
 
-// checksum \t key \t value
+// Each line is: checksum \t key \t value
 void TuningFile::read() {
   if (!path_) return;
   std::ifstream in(*path_);

@@ -1,5 +1,5 @@
-// What tuning found, kept between processes: lines of text, one per problem, each with a checksum of its own.
-// Used by autotune.cpp. A line that is damaged is as good as absent.
+// Results of tuning, kept between processes: lines of text, one per problem, each with its own checksum. A damaged
+// line is treated as missing.
 #pragma once
 
 #include <filesystem>
@@ -11,12 +11,12 @@ namespace genesis::cuda {
 
 class TuningFile {
  public:
-  // Without a path nothing is kept. Reads what is there; never throws.
+  // Without a path nothing is kept. Reads the existing lines; never throws.
   explicit TuningFile(std::optional<std::filesystem::path> path);
 
   std::optional<std::string> find(const std::string& key) const;
-  // Keys and values hold no tab and no newline. Writes the file, with what others have added meanwhile; a
-  // disk that refuses costs the next process its tuning, no more.
+  // Keys and values contain no tab and no newline. Writes the file, including lines that other processes have added
+  // meanwhile. If the disk refuses, the next process has to tune again.
   void add(const std::string& key, const std::string& value);
 
  private:

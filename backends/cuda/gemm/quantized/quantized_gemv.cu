@@ -6,7 +6,7 @@ namespace genesis::cuda {
 namespace {
 
 constexpr int kWarps = 8,
-              kRows = 4;  // rows of weights that a warp has in flight; of a swiglu, half of them up's
+              kRows = 4;  // rows of weights that a warp has in flight; for a swiglu, half of them are up's
 constexpr int64_t kMaxShared = 96 << 10;  // bytes of x
 
 struct WeightRow {
@@ -41,7 +41,7 @@ __device__ __forceinline__ void multiply(const QuantizedGemv& gemv, const Weight
   }
 }
 
-// Results of a warp: kRows of a layer, or half as many of gate and up, whose rows alternate.
+// A warp computes kRows results of a layer, or half as many of gate and up, whose rows alternate.
 template <class T, WeightFormat kFormat, int M>
 __global__ void __launch_bounds__(kWarps* kLanes)
     quantized_gemv(const __grid_constant__ QuantizedGemv gemv, const T* x) {

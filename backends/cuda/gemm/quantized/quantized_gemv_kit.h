@@ -1,4 +1,4 @@
-// What the kernels of quantized_gemv.h share: x as bytes in shared memory, and how a result is finished.
+// Shared code of the kernels of quantized_gemv.h: x as bytes in shared memory, and the epilogue of a result.
 #pragma once
 
 #include "backends/cuda/device/activate.h"
@@ -10,7 +10,8 @@
 
 namespace genesis::cuda {
 
-// Rows of x in bytes, then a ByteBlock for each 32 of them. Of a norm, x times its weight: the sums are scaled.
+// Rows of x in bytes, then a ByteBlock for each 32 of them. With a norm these are x times the norm's weight, and the
+// sums are scaled later.
 struct SharedX {
   unsigned char* bytes;
   ByteBlock* blocks;
@@ -19,7 +20,7 @@ struct SharedX {
   __device__ SharedX(unsigned char* shared, int64_t m, int64_t k)
       : bytes(shared), blocks(reinterpret_cast<ByteBlock*>(shared + m * k)), k(k) {}
 
-  // What a pack of weights meets that begins with element `at`.
+  // Reads the values of x that belong to the pack of weights that starts at element `at`.
   template <WeightFormat kFormat>
   __device__ __forceinline__ void read(int64_t row, int64_t at, Words (&x)[kValuesOfPack<kFormat> / 16],
                                        ByteBlock& block) const {
@@ -31,12 +32,12 @@ struct SharedX {
 };
 
 constexpr int kMaxGemvWarps = 16;
-// Of x, by warps: each has a part of one row.
+// Sums of squares of x, one per warp: each warp has a share of one row.
 struct XSquares {
   float of_warp[kMaxGemvWarps];
 };
 
-// Eight elements; x may begin anywhere.
+// Reads eight elements; x may be unaligned.
 template <class T>
 __device__ __forceinline__ Pack<T, 8> read_eight(const T* at, bool aligned) {
   if (aligned) return *reinterpret_cast<const Pack<T, 8>*>(at);
@@ -46,7 +47,7 @@ __device__ __forceinline__ Pack<T, 8> read_eight(const T* at, bool aligned) {
   return eight;
 }
 
-// Warps share the rows of x evenly: M of them at most. Several loads of a lane are under way at once.
+// Quantizes x: warps share the rows of x, at most M, evenly. A lane has several loads in flight at once.
 template <class T, int M>
 __device__ __forceinline__ void bring_x(const QuantizedGemv& gemv, const T* x, const SharedX& to,
                                         XSquares& squares) {
@@ -89,7 +90,7 @@ __device__ __forceinline__ void bring_x(const QuantizedGemv& gemv, const T* x, c
   if (threadIdx.x % kLanes == 0) squares.of_warp[warp] = square;
 }
 
-// What sums with row m of x are to be multiplied with, behind the barrier that follows bring_x().
+// Returns the factor for sums of row m of x; valid after the barrier that follows bring_x().
 template <int M>
 __device__ __forceinline__ float scale_of_row(const QuantizedGemv& gemv, const XSquares& squares, int m) {
   if (!gemv.norm) return 1;
@@ -99,10 +100,10 @@ __device__ __forceinline__ float scale_of_row(const QuantizedGemv& gemv, const X
   return 1 / sqrtf(sum / static_cast<float>(gemv.k) + gemv.eps);
 }
 
-// One element of y: which, and what is added to its sum, asked for before the sum is there.
+// One element of y: its index, and the values that are added to its sum, loaded before the sum is ready.
 template <class T>
 struct QuantizedResult {
-  int64_t at = -1;  // in y; -1: there is none
+  int64_t at = -1;  // index in y; -1: none
   float bias = 0, up_bias = 0, addend = 0;
 
   __device__ __forceinline__ void ask(const QuantizedGemv& gemv, const QuantizedGemv::Layer& layer, int64_t m,
@@ -112,7 +113,7 @@ struct QuantizedResult {
     if (gemv.swiglu && gemv.layer[1].bias) up_bias = widen(static_cast<const T*>(gemv.layer[1].bias)[row]);
     if (layer.addend) addend = addend_at<T>(layer.addend, at, gemv.wide);
   }
-  // From its sum, or from those of gate and up.
+  // Computes y from its sum, or from the sums of gate and up.
   __device__ __forceinline__ void finish(const QuantizedGemv& gemv, const QuantizedGemv::Layer& layer,
                                          float sum, float up) const {
     float y = sum;

@@ -5,8 +5,8 @@
 
 namespace genesis::cuda {
 
-// All layers of a node, with the norm ahead of them and swiglu behind, are one start. More rows are multiplied with dequantized
-// weights, by the way `dequantized`.
+// All layers of a node, with a norm ahead of them and swiglu behind, run in one launch. Nodes with more rows of x run
+// by `dequantized`, which multiplies with dequantized weights.
 std::optional<std::string> quantized_linear_declines(const KernelQuery& query) {
   const auto op = from_attributes<ops::Linear>(query.attributes);
   if (!op.is_quantized()) return "weights as they are";
@@ -32,7 +32,7 @@ QuantizedGemv described_gemv(const ops::Linear& op, int64_t rows, int64_t k) {
           .layer = {}};
 }
 
-// Weights are states, which begin at multiples of 256 bytes.
+// Weights are states, which start at multiples of 256 bytes.
 QuantizedGemv quantized_gemv_of(const KernelContext& c) {
   const auto& op = c.attributes<ops::Linear>();
   const bool has_bias = op.has_bias(c.inputs.size());

@@ -1,7 +1,7 @@
-// Few blocks stay for the whole product, so that x becomes bytes once on a multiprocessor, not once for each few rows of
-// weights. Each warp streams its own rows through its own ring in shared memory, which the chip's copies fill: the first
-// round is asked for while the kernels ahead still run, and warps never wait for each other. A block takes less than half
-// of the shared memory, so that the next kernel's blocks can begin to fill theirs before these have ended.
+// Few blocks stay for the whole product, so x is quantized to bytes once per multiprocessor instead of once for every
+// few rows of weights. Each warp streams its own rows through its own ring in shared memory, filled by bulk copies:
+// the first round starts while the kernels ahead still run, and warps never wait for each other. A block takes less
+// than half of the shared memory, so that the next kernel's blocks can start to fill theirs before these have ended.
 #include "backends/cuda/gemm/quantized_stream/quantized_gemv_stream.h"
 
 #include "backends/cuda/device/bulk_copy.h"
@@ -11,26 +11,26 @@ namespace genesis::cuda {
 namespace {
 
 constexpr int kMaxStages = 8;
-constexpr int64_t kWholeScales = 256;  // elements of k whose scales are 16 bytes
+constexpr int64_t kWholeScales = 256;  // elements of k whose scales take 16 bytes
 
-// How the kernel goes about it.
+// The work split and the layout in shared memory.
 struct StreamPlan {
-  int64_t groups = 0;   // of rows, over all layers
-  int parts = 1;        // of k
-  int part_values = 0;  // elements of k; the last part may have fewer
-  int stages = 0;       // of a warp's ring
-  int row_bytes = 0;    // of a part's quants
-  int scale_bytes = 0;  // and scales
-  int stage_bytes = 0;  // of all rows that a warp has at once
-  int ring_at = 0;      // in shared memory
+  int64_t groups = 0;   // groups of rows, over all layers
+  int parts = 1;        // number of chunks of k
+  int part_values = 0;  // elements of k per chunk; the last one may have fewer
+  int stages = 0;       // stages of a warp's ring
+  int row_bytes = 0;    // bytes of a row's quants in a chunk
+  int scale_bytes = 0;  // bytes of a row's scales in a chunk
+  int stage_bytes = 0;  // for all rows that a warp has at once
+  int ring_at = 0;      // offset in shared memory
   int shared_bytes = 0;
 };
 
-// A group of rows: kRows of a layer, or of a swiglu half as many results, first gate's rows, then up's.
+// A group of rows: kRows of a layer; for a swiglu half as many results, first gate's rows, then up's.
 struct RowGroup {
   int which;    // layer
-  int64_t row;  // the first, of each weight
-  int count;    // of each weight, less at the end
+  int64_t row;  // the first row, in each weight
+  int count;    // rows of each weight; fewer at the end
 };
 
 template <int kRows>
@@ -43,7 +43,7 @@ __device__ __forceinline__ RowGroup group_at(const QuantizedGemv& gemv, int64_t 
   return {which, row, static_cast<int>(min(int64_t{results}, gemv.layer[which].n - row))};
 }
 
-// The ring of one warp. A stage holds a part of each row of a group: their quants, then their scales.
+// The ring of one warp. A stage holds one chunk of each row of a group: first their quants, then their scales.
 template <WeightFormat kFormat, int kRows>
 class WarpRing {
  public:
@@ -63,7 +63,7 @@ class WarpRing {
     return static_cast<int64_t>(blockDim.x) / kLanes * gridDim.x;
   }
 
-  // Starts to copy the next part, if there is one, into a stage that nobody reads any more.
+  // Starts to copy the next chunk, if there is one, into a stage that is no longer read.
   __device__ __forceinline__ void ask() {
     if (group_ >= plan_.groups) return;
     const int lane = static_cast<int>(threadIdx.x) % kLanes;
@@ -74,7 +74,7 @@ class WarpRing {
     const int rows = gemv_.swiglu ? 2 * group.count : group.count;
     if (lane == 0) expect_bytes(full_ + filling_, static_cast<uint32_t>(rows * (quant_bytes + scale_bytes)));
     __syncwarp();
-    // Lanes have a row's quants or scales each; rows that are whole lie side by side.
+    // Each lane copies one row's quants or scales; whole rows are contiguous, so one copy brings all of them.
     const int results = gemv_.swiglu ? kRows / 2 : kRows, place = lane % kRows, row = place % results;
     const bool whole = plan_.parts == 1;
     if (lane < 2 * kRows && row < (whole ? 1 : group.count)) {
@@ -98,12 +98,12 @@ class WarpRing {
     group_ += group_step();
   }
 
-  // The next part that was asked for, when it is there.
+  // Waits until the oldest requested chunk has arrived, and returns it.
   __device__ __forceinline__ const unsigned char* wait() {
     wait_for_phase(full_ + reading_, phase_);
     return stages_ + reading_ * stage_bytes();
   }
-  // The part that wait() gave has been read: its stage is filled anew.
+  // Marks the chunk that wait() returned as read and starts refilling its stage.
   __device__ __forceinline__ void release() {
     __syncwarp();
     if (++reading_ == plan_.stages) reading_ = 0, phase_ ^= 1;
@@ -129,7 +129,7 @@ class WarpRing {
   uint64_t policy_;
 };
 
-// sums[m * kRows + r] += row r of the stage times row m of x, over `values` elements from `begin` on.
+// Adds to sums[m * kRows + r] row r of the stage times row m of x, over `values` elements from `begin` on.
 template <WeightFormat kFormat, int M, int kRows>
 __device__ __forceinline__ void multiply_part(const QuantizedGemv& gemv, const StreamPlan& plan,
                                               const unsigned char* stage, const int (&places)[kRows],
@@ -161,7 +161,7 @@ __device__ __forceinline__ void multiply_part(const QuantizedGemv& gemv, const S
   }
 }
 
-// Each group of rows that the warp has, as its parts come: the sums, and results from them.
+// Computes the sums and results of each of the warp's groups of rows, as their chunks arrive.
 template <class T, WeightFormat kFormat, int M, int kRows>
 __device__ __forceinline__ void multiply_groups(const QuantizedGemv& gemv, const StreamPlan& plan,
                                                 WarpRing<kFormat, kRows>& ring, const SharedX& x,
@@ -177,7 +177,7 @@ __device__ __forceinline__ void multiply_groups(const QuantizedGemv& gemv, const
     const QuantizedGemv::Layer& layer = gemv.layer[group.which];
     QuantizedResult<T> result;
     if (lane % kLanesOfSum == 0 && m < gemv.m && r < group.count) result.ask(gemv, layer, m, group.row + r);
-    int places[kRows];  // rows that are not there repeat the last one
+    int places[kRows];  // missing rows repeat the last one
 #pragma unroll
     for (int i = 0; i < kRows; ++i)
       places[i] = gemv.swiglu ? i / (kRows / 2) * results + min(i % (kRows / 2), group.count - 1)
@@ -225,10 +225,10 @@ __global__ void __launch_bounds__(kMaxGemvWarps* kLanes, 1)
   multiply_groups<T, kFormat, M, kRows>(gemv, plan, ring, bytes, squares);
 }
 
-// Copies begin and end at multiples of 16 bytes.
+// Returns whether all copies start and end at multiples of 16 bytes.
 bool can_copy(const QuantizedGemv& gemv, const StreamPlan& plan, int results) {
   if (plan.parts > 1) return gemv.k % kWholeScales == 0;
-  const int64_t scales = gemv.k / 16;  // bytes of a row
+  const int64_t scales = gemv.k / 16;  // bytes per row
   for (int i = 0; i < gemv.layers; ++i)
     if (results * scales % 16 != 0 || gemv.layer[i].n % results * scales % 16 != 0) return false;
   return true;
@@ -243,9 +243,9 @@ int64_t count_groups(QuantizedGemv& gemv, int results) {
   return groups;
 }
 
-constexpr int kOwnShared = 2 << 10;  // what the kernel has besides
+constexpr int kOwnShared = 2 << 10;  // the kernel's static shared memory
 
-// Why not; empty: `plan` says how, and gemv's layers their first groups.
+// Returns why the kernel cannot run; if the text is empty, sets `plan` and the first groups of gemv's layers.
 std::string plan_stream(QuantizedGemv& gemv, int rows, const WeightStream& stream, int shared_limit,
                         StreamPlan& plan) {
   const bool is_q4 = gemv.format == WeightFormat::kQ4;

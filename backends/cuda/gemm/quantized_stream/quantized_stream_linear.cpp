@@ -1,4 +1,4 @@
-// The row `quantized_gemv_stream` of linear: quantized_linear.h with the kernel that streams weights.
+// The implementation `quantized_gemv_stream` of linear: quantized_linear.h with the kernel that streams weights.
 #include "backends/common/matmul_problem.h"
 #include "backends/cuda/gemm/quantized/quantized_linear.h"
 #include "backends/cuda/gemm/quantized_stream/quantized_gemv_stream.h"

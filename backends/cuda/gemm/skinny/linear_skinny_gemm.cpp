@@ -1,5 +1,5 @@
-// linear of the rows that a batch of texts decodes: more than a GEMV takes, and too few for a product of matrices to keep
-// memory busy between small steps. All weights of a node, with swiglu behind or an addend, are one start.
+// linear of the rows that decoding a batch of texts has: more than a GEMV takes, and too few for a general GEMM,
+// which lets the memory idle between small steps. All weights of a node, with swiglu or an addend, run in one launch.
 #include "backends/cuda/gemm/skinny/linear_skinny_gemm.h"
 
 #include "backends/common/decomposed_products.h"
@@ -11,11 +11,12 @@
 namespace genesis::cuda {
 namespace {
 
-// For buffers that are no multiple of 16 bytes: one product, or what is more.
+// A prepared node. `one` or `parts` runs it if buffers do not start at multiples of 16 bytes: one product, or the
+// decomposition.
 struct Prepared {
   ops::Linear op;
   Gemv gemv;
-  GemmProblem problem;  // of the first weight
+  GemmProblem problem;  // the first weight's
   std::shared_ptr<const Gemm> one;
   std::unique_ptr<DecomposedLinear> parts;
 };
@@ -30,14 +31,14 @@ int64_t weight_bytes(const KernelQuery& query, const ops::Linear& op) {
   return all_rows(query, op) * skinny_problem(query, op, 0).k * 2;
 }
 
-// Where the library was as fast on an H100, or faster: what a start costs no longer counts. One weight by itself is one
-// start there, too.
+// Returns whether the weights are so large that the library was at least as fast on an H100, because the cost of a
+// launch no longer matters. A single weight is one launch with the library, too.
 bool is_large(const KernelQuery& query, const ops::Linear& op) {
   constexpr int64_t kMiB = int64_t{1} << 20;
   return weight_bytes(query, op) > (op.weights == 1 ? 16 : 64) * kMiB;
 }
 
-// Where the weights, biases and results of a run are.
+// Returns the GEMV with the weights, biases and results of a run.
 Gemv gemv_of(const KernelContext& c, const Prepared& p) {
   Gemv gemv = p.gemv;
   gemv.norm = p.op.has_norm() ? c.input(1).data : nullptr;

@@ -1,9 +1,10 @@
 // A block has some 16-row tiles of weights; its eight warps, and those of the other blocks of its cluster, take turns
-// along k, 32 elements at a time. Each lane has a ring of its own in shared memory: 16 bytes of two rows of every tile, and
-// of a row of x for every eight, arrive there by asynchronous copies. Before the kernels ahead have ended, rings are filled
-// with weights, and what does not fit is asked into the second-level cache, so that memory does not wait for x. A block
-// reads all of x out of that cache: half as many bytes as weights where it has four tiles and 32 rows. At the end sums
-// meet in shared memory, those of warps first, then those of blocks, always in one order.
+// along k, 32 elements at a time. Each lane has its own ring in shared memory, filled by asynchronous copies: 16
+// bytes of two rows of every tile, and of one row of x for every eight rows. Before the kernels ahead have ended, the
+// rings are filled with weights, and the rest is prefetched into the L2 cache, so that the memory does not wait for
+// x. A block reads all of x from that cache: half as many bytes as weights if it has four tiles and 32 rows. At the
+// end the sums are added in shared memory, first those of the warps, then those of the blocks, always in the same
+// order.
 #include "backends/cuda/gemm/skinny/skinny_gemm.h"
 
 #include <algorithm>
@@ -45,12 +46,13 @@ __global__ void __launch_bounds__(Sizes<kTiles, kColumns>::kAll, 2)
     wait_for_cluster();
   }
   finish.run(gemv, [&](int i) { return shared_sums.all(i, parts); }, NoScale());
-  if (parts > 1) wait_for_cluster();  // others read this block's sums
+  if (parts > 1) wait_for_cluster();  // other blocks read this block's sums
 }
 
-// --- starting it
+// --- launch
 
-// Bytes of a row that a block asks into the second-level cache: what all kernels under way ask there must fit.
+// Returns the bytes of a row that a block prefetches into the L2 cache, which must have space for the prefetches of
+// all kernels in flight.
 int bytes_ahead(const Gemv& gemv, int64_t rows, const SkinnyGemmCut& cut, int64_t element_bytes) {
   constexpr int64_t kCacheBytes = int64_t{20} << 20;
   if (!cut.asks_ahead) return 0;
@@ -97,15 +99,15 @@ void start_type(bool swiglu, const Gemv& gemv, const void* x, const Launch& laun
 }  // namespace
 }  // namespace skinny_gemm
 
-// As timed on an H100: two tiles are the fastest almost everywhere, four where their blocks are one wave of two to a
-// multiprocessor.
+// Chosen by measurements on an H100: two tiles are fastest almost everywhere; four are if their blocks form one wave
+// with two per multiprocessor.
 SkinnyGemmCut skinny_gemm_cut(int64_t n, int64_t k) {
-  constexpr int64_t kManyBlocks = 128;  // a multiprocessor each, on a large chip
+  constexpr int64_t kManyBlocks = 128;  // one per multiprocessor of a large chip
   const int64_t of_four = blocks_for(n, 4 * skinny_gemm::kTile);
   SkinnyGemmCut cut;
   cut.tiles = of_four >= kManyBlocks && of_four <= 2 * kManyBlocks ? 4 : 2;
-  // Clusters end later than blocks do, so each warp has a few steps of its own, and eight blocks take longer than four (896 rows of
-  // 4864: a token of 32 texts 1.03 ms, and 1.00).
+  // Clusters end later than single blocks, so each warp must have a few steps, and eight blocks take longer than four
+  // (896 rows of 4864: 1.03 ms per token of 32 texts, and 1.00 ms with four).
   while (cut.parts < 4 && blocks_for(n, cut.tiles * skinny_gemm::kTile) * cut.parts < kManyBlocks &&
          k >= 4 * 8 * skinny_gemm::kStep * cut.parts)
     cut.parts *= 2;

@@ -1,5 +1,5 @@
-// How the operands of skinny_gemm.cu come: which rows a block has, what each lane copies of them and of x into a ring of its own, and
-// what tensor cores make of that. Device code, of that file alone.
+// The operands of skinny_gemm.cu: the rows of a block, the elements of weights and x that each lane copies into its
+// own ring, and their products by tensor cores. Device code for that file alone.
 #pragma once
 
 #include "backends/cuda/device/cluster.h"
@@ -11,26 +11,27 @@ namespace genesis::cuda::skinny_gemm {
 
 constexpr int kTile = 16, kStep = 32;
 
-// Four tiles take twice the registers.
+// Number of warps; four tiles take twice the registers.
 template <int kTiles>
 constexpr int kWarpsOf = kTiles == 4 ? 4 : 8;
 
 template <int kTiles, int kColumns>
 struct Sizes {
   static constexpr int kWarps = kWarpsOf<kTiles>, kAll = kWarps * kLanes;
-  static constexpr int kEights = kColumns;  // of rows of x
+  static constexpr int kEights = kColumns;  // groups of eight rows of x
   static constexpr int kWeights = 2 * kTiles, kPacks = kWeights + kColumns;
-  // Steps under way: a block takes less than half of a multiprocessor's shared memory, so that the next kernel's fit in.
+  // Steps in flight: a block takes less than half of a multiprocessor's shared memory, so that the next kernel's
+  // blocks fit beside it.
   using Ring = LaneRing<kPacks, kTiles == 2 ? 3 : 4>;
   static constexpr int kRing = Ring::kWarpBytes;
   static constexpr int kSums =
-      kTiles * kColumns * kLanes;  // of four numbers each, as a tensor core gives them
+      kTiles * kColumns * kLanes;  // accumulators of four numbers each, as a tensor core returns them
   static constexpr int kSharedBytes = kWarps * kRing + kSums * 16;
   static_assert(kRing >= kSums * 16, "a warp puts its sums where its ring was");
 };
 
-// What a lane copies: rows g and g + 8 of every tile, row g of every eight of x, and of them the eight elements of a
-// step that are its quarter's.
+// The copies of a lane 4 * g + t: rows g and g + 8 of every tile and row g of every eight rows of x. Of each step it
+// copies the eight elements of quarter t.
 template <class T, int kTiles, int kColumns, int kTileRows>
 struct LaneFeed {
   using S = Sizes<kTiles, kColumns>;
@@ -38,13 +39,14 @@ struct LaneFeed {
   const T* x;
   int tile_step, x_step;  // elements to the next tile, and to the next eight rows of x
   int k, rows, low_rows,
-      high_rows;  // elements of a row; rows there are, of x and of weights, from the lane's own on
+      high_rows;  // k: elements of a row; the others: rows of x and of weights, counted from the lane's own row
   typename S::Ring ring;
 
   __device__ __forceinline__ int element(int step) const {
     return step * kStep + static_cast<int>(threadIdx.x) % 4 * 8;
   }
-  // Past the end of k, and instead of rows that do not exist, there are zeros; steps that begin there are never read.
+  // Elements past the end of k, and rows that do not exist, become zeros. Steps that start past the end are never
+  // read.
   __device__ __forceinline__ bool has(int step) const { return step * kStep < k; }
   __device__ __forceinline__ void ask_weights(int stage, int step) const {
     if (!has(step)) return;
@@ -70,13 +72,14 @@ struct LaneFeed {
   }
 };
 
-// Which rows of which layer a block has.
+// The rows of a layer that a block has.
 struct BlockRows {
   int layer = 0, rank = 0;
-  int64_t first = 0;  // row of the layer; of a swiglu, of gate and up
+  int64_t first = 0;  // row of the layer; for a swiglu, of both gate and up
 };
 
-// Weight rows of a tile: of a swiglu eight of gate and eight of up, so that one lane has the sums of both.
+// Results of a tile. A tile of a swiglu has eight rows of gate and eight of up, so that one lane has the sums of
+// both.
 template <bool kSwiglu>
 constexpr int kResults = kSwiglu ? kTile / 2 : kTile;
 
@@ -126,10 +129,11 @@ __device__ __forceinline__ void multiply_step(const Feed& feed, int stage,
   }
 }
 
-// The first bytes of a block's rows, into the second-level cache: `ahead` of a row for each block of the cluster.
+// Prefetches the first bytes of a block's rows into the L2 cache: `ahead` bytes of a row for each block of the
+// cluster.
 template <class T, int kTiles, bool kSwiglu>
 __device__ __forceinline__ void ask_into_cache(const Gemv& gemv, const BlockRows& rows, int ahead) {
-  // A warp's lanes ask one after the other, so all warps have a few.
+  // The prefetches of a warp's lanes are issued one after the other, so every warp takes some.
   constexpr int kWarps = kWarpsOf<kTiles>;
   const int thread = static_cast<int>(threadIdx.x), from = rows.rank * ahead,
             i = thread % kLanes * kWarps + thread / kLanes;
@@ -143,7 +147,7 @@ __device__ __forceinline__ void ask_into_cache(const Gemv& gemv, const BlockRows
   prefetch_into_cache(weights + from, static_cast<uint32_t>(bytes));
 }
 
-// The share of k of one warp: steps from `step` on, every `stride`th.
+// Multiplies one warp's share of k: every `stride`th step from `step` on.
 template <class T, class Feed, int kTiles, int kColumns>
 __device__ __forceinline__ void multiply_all(const Feed& feed, bool independent, int step, int stride,
                                              float (&sums)[kTiles][kColumns][4]) {

@@ -1,6 +1,7 @@
-// What becomes of the sums of a skinny GEMM: those of warps meet in shared memory, then those of blocks, always in one order; then
-// bias, activation or SwiGLU, and what is added. Device code of skinny_gemm.cu and of
-// hopper/skinny, where S says how a block is cut: kWarps that share k, kAll threads, kEights of rows of x, kSums of four numbers.
+// The epilogue of a skinny GEMM. First it adds the sums of the warps in shared memory, then those of the blocks,
+// always in the same order; then it applies bias, activation or SwiGLU, and the addend. Device code of skinny_gemm.cu
+// and hopper/skinny. S describes a block: kWarps warps that share k, kAll threads, kEights groups of eight rows of x,
+// kSums accumulators of four numbers.
 #pragma once
 
 #include "backends/cuda/device/activate.h"
@@ -10,17 +11,17 @@
 
 namespace genesis::cuda::skinny_gemm {
 
-// One lane's four numbers of a tile: rows g and g + 8 of weights, or gate and up, times two rows of x. What is read for them stays
-// as it came until it is added, so that nobody waits for it before the sums are there.
+// One lane's four numbers of a tile: rows g and g + 8 of the weights, or of gate and up, times two rows of x. Biases
+// and addends stay unconverted until they are added, so that no thread waits for them before the sums are ready.
 template <class T, int kColumns, bool kSwiglu>
 struct Results {
-  T *y = nullptr, *y_high = nullptr;          // of row m of x; null: there is none, as of swiglu's second
-  const T *bias = nullptr, *bias_high = nullptr, *addend = nullptr;  // null: none. addend: as y lies
+  T *y = nullptr, *y_high = nullptr;          // for row m of x; null: none (a swiglu has no second one)
+  const T *bias = nullptr, *bias_high = nullptr, *addend = nullptr;  // null: none; `addend` is laid out as y
   int64_t ldc = 0;
   int m = 0;
   T biases[2] = {}, addends[2][2] = {};  // addends: [row][m]
 
-  // Where they go.
+  // Sets the addresses of the results, biases and addends.
   __device__ __forceinline__ void find(const Gemv& gemv, const BlockRows& rows, int sum) {
     const int tile = sum / (kLanes * kColumns), lane = sum % kLanes;
     const int64_t row = rows.first + tile * kResults<kSwiglu> + lane / 4, high = row + (kSwiglu ? 0 : 8);
@@ -47,7 +48,7 @@ struct Results {
       if (y_high) addends[1][i] = addend[i * ldc + 8];
     }
   }
-  // `scale`: of what the rows of x are multiplied by behind the product.
+  // `scale` has the factors of the two rows of x.
   __device__ __forceinline__ void put(const Gemv& gemv, const float4& sums, const float (&scale)[2]) const {
     const float of_row[2][2] = {{sums.x, sums.y}, {sums.z, sums.w}};
 #pragma unroll
@@ -68,7 +69,8 @@ __device__ __forceinline__ void add(float4& sum, const float4& more) {
   sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
 }
 
-// Where sums lie in shared memory: each warp's at the beginning of what it has, `apart` bytes, the block's behind all of them.
+// The layout of the sums in shared memory: each warp's sums are at the start of its `apart` bytes, and the block's
+// follow those of all warps.
 template <class S>
 struct SharedSums {
   unsigned char* shared;
@@ -98,7 +100,7 @@ struct SharedSums {
   __device__ __forceinline__ void add_warps() const {
     for (int i = static_cast<int>(threadIdx.x); i < S::kSums; i += S::kAll) of_block()[i] = all_warps(i);
   }
-  // Those of the blocks are there with more parts than one.
+  // Returns the sum over all parts. With several parts, add_warps() must have run in all blocks.
   __device__ __forceinline__ float4 all(int i, int parts) const {
     if (parts == 1) return all_warps(i);
     float4 sum = read_of_block(of_block() + i, 0, parts);
@@ -107,12 +109,12 @@ struct SharedSums {
   }
 };
 
-// Rows of x that are multiplied by nothing behind the product.
+// For products whose rows are not scaled.
 struct NoScale {
   __device__ __forceinline__ float operator()(int) const { return 1; }
 };
 
-// A block's part of the sums.
+// A block's share of the results.
 template <class T, class S, bool kSwiglu>
 struct Finish {
   static constexpr int kEach = (S::kSums + S::kAll - 1) / S::kAll;
@@ -136,7 +138,7 @@ struct Finish {
 #pragma unroll
     for (int j = 0; j < kEach; ++j) results[j].read_addends(gemv);
   }
-  // sum_of(i): number i of the block's sums, with those of all parts; scale(m): of row m of x.
+  // sum_of(i) returns sum i of the block over all parts; scale(m) returns the factor of row m of x.
   template <class SumOf, class Scale>
   __device__ __forceinline__ void run(const Gemv& gemv, const SumOf& sum_of, const Scale& scale) const {
 #pragma unroll
