@@ -1,5 +1,5 @@
-// One attention on the device: its sizes, where its heads lie, and the tiles that compute it, which take every dtype, layout and
-// mask. Used by kernels/nn/attention.cpp and the ways that are faster (attention_ways.h).
+// One attention on the device: its sizes, the layout of its heads, and the general implementation with tiles, which
+// takes every dtype, layout and mask. attention_ways.h lists the faster implementations.
 #pragma once
 
 #include "backends/cuda/runtime/launch.h"
@@ -7,7 +7,7 @@
 
 namespace genesis::cuda {
 
-// Steps in elements along batch, heads and time; a row of a head is dense.
+// Strides in elements along batch, heads and time; a row of a head is dense.
 struct HeadSteps {
   int64_t batch = 0, head = 0, row = 0;
 };
@@ -16,21 +16,21 @@ struct HeadSteps {
 struct AttentionShape {
   DType dtype = DType::f32;
   int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0;
-  int64_t size = 0, v_size = 0;  // of a row of q and k, and of v and y
+  int64_t size = 0, v_size = 0;  // elements of a row of q and k, and of v and y
   double scale = 1;
   bool causal = false, has_mask = false, has_key_start = false, has_key_length = false, heads_first = false;
   bool packed = false, gradient = false;  // packed: one tensor holds q, k and v
-  bool own_lengths = false;               // key_length has one of each row of the batch
-  int64_t window = 0;                     // 0: a causal query sees all keys up to its own
-  HeadSteps q, k, v, y;                   // gradients lie as what they are gradients of
+  bool own_lengths = false;               // key_length has one value per row of the batch
+  int64_t window = 0;                     // 0: a causal query sees all keys up to its own position
+  HeadSteps q, k, v, y;                   // gradients have the layout of their tensor
   DType mask_dtype = DType::boolean;
-  int64_t mask_steps[4] = {};  // along batch, head, query, key; 0 where broadcast
-  int first_optional = 3;      // input number of the mask, or of what follows it without one
+  int64_t mask_steps[4] = {};  // along batch, head, query, key; 0 if broadcast
+  int first_optional = 3;      // input index of the mask, or of the next optional input if there is no mask
 
-  int64_t rows() const { return batch * heads * queries; }  // of y
+  int64_t rows() const { return batch * heads * queries; }  // rows of y
 };
 
-// Of an `attention` or `attention_grad` node.
+// Describes an `attention` or `attention_grad` node.
 AttentionShape attention_shape(const KernelQuery& query);
 
 struct AttentionData {
@@ -41,25 +41,26 @@ struct AttentionData {
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
   std::byte* scratch = nullptr;
   cudaStream_t stream = nullptr;
-  bool early = false;  // as launch.h has it
+  bool early = false;  // see launch.h
   FaultReport fault;
 };
 
 AttentionData forward_data(const AttentionShape& shape, const KernelContext& c);
 AttentionData backward_data(const AttentionShape& shape, const KernelContext& c);
 
-// Tiles in shared memory, one pass over the keys with running maxima and sums.
+// The general implementation: tiles in shared memory, and one pass over the keys with an online softmax.
 std::optional<std::string> plain_attention_declines(const AttentionShape& shape);
 void run_plain_attention(const AttentionShape& shape, const AttentionData& data);
 int64_t plain_gradient_scratch(const AttentionShape& shape);
 void run_plain_gradient(const AttentionShape& shape, const AttentionData& data);
-// Writes delta to the scratch: of each row of queries the sum of dy * y, which softmax's gradient subtracts.
+// Writes delta to the scratch memory: for each query, the sum of dy * y, which softmax's gradient subtracts.
 void write_row_products(const AttentionShape& shape, const AttentionData& data);
 
-// The rows of attention_grad that run on every chip: what a row for some chips leaves a node to on others.
+// Returns the kernel table rows of attention_grad that run on every chip: a row that is only for some chips falls
+// back to these on others.
 std::span<const KernelImpl> general_gradient_ways();
 
-// The lengths of queries and keys of every entry of the batch, as a library reads them.
+// Writes the lengths of queries and keys of every batch entry in the format that cuDNN reads.
 void write_attention_lengths(const AttentionShape& shape, const AttentionData& data, int32_t* queries,
                              int32_t* keys);
 

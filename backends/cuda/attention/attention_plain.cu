@@ -1,8 +1,8 @@
-// Attention and its gradient for every dtype, head size, layout and mask, with f32 (f64) arithmetic. A block
-// has 8 warps with R rows each, kept in shared memory; the other side passes by in tiles of 32 rows, one per
-// lane, cut into chunks of 64 features. Scores never reach memory. Every sum has one order: the gradient's
-// keys and queries are separate passes rather than atomic additions. A kernel is made for what it computes in:
-// the dtype of elements is looked at where they are read and written.
+// Attention and its gradient for every dtype, head size, layout and mask, with f32 (f64) arithmetic. A block has 8
+// warps with R rows each, kept in shared memory. It passes over the other side in tiles of 32 rows, one per lane,
+// split into chunks of 64 features. Scores never reach memory. Every sum has a fixed order: the gradients of keys and
+// of queries are separate passes, without atomic additions. Kernels are compiled per arithmetic type only; the dtype
+// of elements is checked where they are read and written.
 #include "backends/cuda/attention/attention_sight.h"
 #include "backends/cuda/device/online_softmax.h"
 #include "schema/core/checked_size.h"
@@ -11,10 +11,10 @@ namespace genesis::cuda {
 namespace {
 
 constexpr int kWarps = 8, kAll = kWarps * kLanes, kChunk = 64, kChunkRow = kChunk + 1;
-constexpr int64_t kMaxShared = 160 * 1024;   // of a block, on every chip from Ampere's first on
-constexpr int64_t kGoodShared = 100 * 1024;  // beyond, fewer rows per block run better
+constexpr int64_t kMaxShared = 160 * 1024;   // per block, on every chip since Ampere
+constexpr int64_t kGoodShared = 100 * 1024;  // with more, fewer rows per block run faster
 
-// Rows of one head: element (i, d) lies at data[first + i * step + d]. Void: const void where they are read.
+// Rows of one head: element (i, d) is data[first + i * step + d]. Void is const void for rows that are only read.
 template <class Void>
 struct Rows {
   Void* data;
@@ -28,7 +28,7 @@ __device__ Rows<Void> head(const AttentionShape& s, Void* data, const HeadSteps&
   return {data, s.dtype, b * steps.batch + h * steps.head, steps.row};
 }
 
-// body(the first element, by its type) of rows that are computed with in W.
+// Calls body(pointer to the first element, in its type), for rows that are computed in type W.
 template <class W, class Void, class Body>
 __device__ __forceinline__ void with_elements(const Rows<Void>& rows, const Body& body) {
   const auto start = [&]<class T>(T) {
@@ -44,9 +44,10 @@ __device__ __forceinline__ void with_elements(const Rows<Void>& rows, const Body
     start(float{});
 }
 
-// The next three stand apart from kernels, which call them up to four times, for each type of elements.
+// The next three functions are not inlined: kernels call them up to four times, and each has code for every element
+// type.
 
-// chunk[j][d] = from[first + j][c + d], zero outside `end` rows and `size` features.
+// Loads chunk[j][d] = from[first + j][c + d], with zeros outside of `end` rows and `size` features.
 template <class W>
 __device__ __noinline__ void load_chunk(Rows<const void> from, int64_t first, int64_t end, int64_t c,
                                         int64_t size, W* chunk) {
@@ -66,7 +67,7 @@ __device__ __noinline__ void load_chunk(Rows<const void> from, int64_t first, in
   __syncthreads();
 }
 
-// tile[r][d] = from[first + r][d] of all the block's rows.
+// Loads tile[r][d] = from[first + r][d] for all rows of the block.
 template <class W>
 __device__ __noinline__ void load_tile(Rows<const void> from, int64_t first, int64_t end, int rows,
                                        int64_t size, W* tile) {
@@ -78,7 +79,7 @@ __device__ __noinline__ void load_tile(Rows<const void> from, int64_t first, int
   });
 }
 
-// to[first + r] = row r of this warp's tile, of those before `end`.
+// Stores to[first + r] = row r of this warp's tile, for the rows before `end`.
 template <class W>
 __device__ __noinline__ void put_rows(const W* tile, int rows, int64_t size, Rows<void> to, int64_t first,
                                       int64_t end) {
@@ -94,7 +95,7 @@ __device__ void clear_tile(W* tile, int64_t n) {
   for (int64_t i = threadIdx.x; i < n; i += kAll) tile[i] = W(0);
 }
 
-// sums[r] = (row r of this warp's tile) . (row first + lane of the other side)
+// Computes sums[r] = (row r of this warp's tile) . (row first + lane of the other side).
 template <class W, int R>
 __device__ void dots(const W* mine, int64_t size, const Rows<const void>& other, int64_t first, int64_t end,
                      W* chunk, W (&sums)[R]) {
@@ -113,7 +114,7 @@ __device__ void dots(const W* mine, int64_t size, const Rows<const void>& other,
   }
 }
 
-// mine[r] = mine[r] * keep[r] + sum over j of weights[r][j] (row first + j of the other side)
+// Computes mine[r] = mine[r] * keep[r] + sum over j of weights[r][j] (row first + j of the other side).
 template <class W, int R>
 __device__ void accumulate(W* mine, int64_t size, const W* weights, const W (&keep)[R],
                            const Rows<const void>& other, int64_t first, int64_t end, W* chunk) {
@@ -142,7 +143,7 @@ __device__ W* shared_memory() {
   return reinterpret_cast<W*>(shared);
 }
 
-// Which head and rows a block has; the last rows, which see the most, go first.
+// The head and the rows of a block; the last rows, which see the most keys, come first.
 struct RowTile {
   int64_t b, h, row0;
 };
@@ -151,13 +152,13 @@ __device__ RowTile tile_of_block(int64_t heads, int64_t parts, int rows) {
   return {i / parts / heads, i / parts % heads, part * rows};
 }
 
-// A score with its mask. Apart from kernels, whose loops it would fill many times over.
+// Applies the mask to a score. Not inlined: kernels would have it many times in their loops.
 template <class W>
 __device__ __noinline__ W masked(W score, DType dtype, const void* mask, int64_t at) {
   return with_mask(score, dtype, mask, at);
 }
 
-// A scaled product as a score: -inf where the query does not see the key.
+// Returns the score of a product: scaled and masked, or -inf if the query does not see the key.
 template <class W>
 __device__ W score_of(const AttentionShape& s, const AttentionData& d, W product, int64_t b, int64_t h,
                       int64_t query, int64_t key, const KeySight& sight) {
@@ -215,7 +216,7 @@ __global__ void __launch_bounds__(kAll) forward(AttentionShape s, AttentionData 
   put_rows(my_y, R, s.v_size, head(s, data.y, s.y, b, h), row0 + warp * R, s.queries);
 }
 
-// delta = dy . y of each row of queries: what softmax's gradient takes off.
+// Computes delta = dy . y of each query, which softmax's gradient subtracts.
 template <class T>
 __global__ void __launch_bounds__(kAll) row_products(AttentionShape s, AttentionData data, wide_t<T>* delta) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kLanes;
@@ -229,7 +230,7 @@ __global__ void __launch_bounds__(kAll) row_products(AttentionShape s, Attention
   if (threadIdx.x % kLanes == 0) delta[row] = sum;
 }
 
-// The softmax weight and its score's gradient (times scale) of one query and key.
+// The softmax weight of one query and key, and the gradient of their score (times scale).
 template <class W>
 struct Slope {
   W p, ds;
@@ -323,7 +324,7 @@ __global__ void __launch_bounds__(kAll)
   put_rows(my_dv, R, s.v_size, head(s, data.dv, s.v, b, key_head), row0 + warp * R, s.keys);
 }
 
-// Bytes of shared memory: `sizes` features per row, `weights` tiles of weights.
+// Returns the bytes of shared memory for `sizes` features per row and `weights` tiles of weights.
 int64_t shared_bytes(const AttentionShape& s, int rows, int64_t sizes, int weights) {
   const int64_t element = s.dtype == DType::f64 ? 8 : 4;
   return element * (rows * sizes + kLanes * kChunkRow + int64_t{weights} * rows * kLanes);

@@ -63,7 +63,7 @@ struct QkvPointers {
   void *q, *k, *v;
 };
 
-// Of q, k and v, or of their gradients.
+// Returns the pointers of q, k and v, or of their gradients.
 QkvPointers qkv_pointers(const AttentionShape& s, std::span<const TensorView> tensors) {
   if (!s.packed) return {tensors[0].data, tensors[1].data, tensors[2].data};
   const auto head = [&](int64_t h) {

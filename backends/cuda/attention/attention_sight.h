@@ -1,4 +1,4 @@
-// What a query sees, on the device: causality, key_length and the mask in one place. Used by attention_*.cu.
+// Tells which keys a query sees, on the device: causality, windows, key_start, key_length and the mask in one place.
 #pragma once
 
 #include "backends/cuda/attention/attention.h"
@@ -6,7 +6,7 @@
 
 namespace genesis::cuda {
 
-// How many of `queries` have keys that start no later than `key`: starts never fall.
+// Returns how many of `queries` have keys that start no later than `key`; starts never decrease.
 template <class Index>
 __device__ __forceinline__ Index queries_from(const int64_t* starts, Index queries, int64_t key) {
   Index low = 0, high = queries;
@@ -20,13 +20,14 @@ __device__ __forceinline__ Index queries_from(const int64_t* starts, Index queri
   return low;
 }
 
-// The keys of one row of the batch in this run. `length` is what causality counts from; it is beyond the `count` keys that
-// exist only where each row has its own.
+// The visible keys of one row of the batch in this run. Causality counts from `length`. It can exceed `count`, the
+// number of existing keys, only if each row has its own length.
 struct KeySight {
   int64_t count, length;
-  const int64_t* starts;  // of each query; null: all from the first key on
+  const int64_t* starts;  // first visible key of each query; null: the first key
 
-  // A key_length out of range is reported (by the first thread of all, or of own lengths by whoever sees it) and clamped.
+  // Reports a key_length that is out of range and clamps it. The report comes from the first thread of the grid or,
+  // if rows have their own lengths, of each block that sees the value.
   __device__ __forceinline__ KeySight(const AttentionShape& s, const AttentionData& d, int64_t b)
       : count(s.keys), length(s.keys), starts(d.key_start ? d.key_start + b * s.queries : nullptr) {
     if (!d.key_length) return;
@@ -36,7 +37,7 @@ struct KeySight {
     count = given < 0 ? 0 : given < s.keys ? given : s.keys;
     length = s.own_lengths && given > s.keys ? given : count;
   }
-  // Keys [begin, end) may be seen by `query`.
+  // Returns the end and the beginning of the keys [begin, end) that `query` may see.
   __device__ __forceinline__ int64_t end(const AttentionShape& s, int64_t query) const {
     if (!s.causal) return count;
     const int64_t last = query + length - s.queries + 1;
@@ -47,11 +48,11 @@ struct KeySight {
     if (starts) first = max(first, starts[query]);
     return first < 0 ? 0 : first < count ? first : count;
   }
-  // Queries before this see none of the keys from `key` on.
+  // Queries before the result see no key from `key` on.
   __device__ __forceinline__ int64_t first(const AttentionShape& s, int64_t key) const {
     return s.causal ? max(int64_t{0}, key - (length - s.queries)) : 0;
   }
-  // Queries from here on see none of the keys up to `key`.
+  // Queries from the result on see no key up to `key`.
   __device__ __forceinline__ int64_t past(const AttentionShape& s, int64_t key) const {
     const int64_t all = starts ? queries_from(starts, s.queries, key) : s.queries;
     if (s.window == 0) return all;
@@ -60,7 +61,7 @@ struct KeySight {
   }
 };
 
-// Reports a key_start that falls among the queries that a block has, by all its threads.
+// Reports a key_start that decreases among the queries of a block; all its threads call this.
 __device__ __forceinline__ void check_key_starts(const AttentionShape& s, const AttentionData& d,
                                                  const KeySight& sight, int64_t first, int64_t end) {
   if (!sight.starts) return;
@@ -84,7 +85,7 @@ __device__ W mask_value(DType dtype, const void* mask, int64_t at) {
   }
 }
 
-// A score with element `at` of the mask.
+// Returns a score with element `at` of the mask applied.
 template <class W>
 __device__ __forceinline__ W with_mask(W score, DType dtype, const void* mask, int64_t at) {
   const W m = mask_value<W>(dtype, mask, at);

@@ -1,6 +1,6 @@
-// The rows of attention and attention_grad that are specialised ways, each in a folder of its own, which this file does not see:
-// kernels/nn/attention.cpp lists them. And what rows have in common: they are prepared as an AttentionShape, and what they cannot
-// do where they run, the tiles of attention_plain.cu do.
+// The specialized implementations of attention and attention_grad. Each is in its own folder, which this file does
+// not include; kernels/nn/attention.cpp lists them. Also their shared code: they are prepared as an AttentionShape,
+// and calls that they cannot run use the tiles of attention_plain.cu.
 #pragma once
 
 #include "backends/cuda/attention/attention.h"
@@ -17,7 +17,7 @@ inline std::shared_ptr<const void> prepare_attention(const KernelQuery& query) {
   return std::make_shared<AttentionShape>(attention_shape(query));
 }
 
-// KernelImpl::can_run and scratch_bytes of what knows shapes.
+// KernelImpl::can_run and scratch_bytes, from functions of an AttentionShape.
 template <std::optional<std::string> (*kDeclines)(const AttentionShape&)>
 std::optional<std::string> can_run_shape(const KernelQuery& query) {
   return kDeclines(attention_shape(query));
@@ -35,7 +35,7 @@ inline void run_tiles(const AttentionShape& shape, const AttentionData& data) {
   shape.gradient ? run_plain_gradient(shape, data) : run_plain_attention(shape, data);
 }
 
-// Packs of 16 bytes need rows that start at multiples of that; a view may start anywhere.
+// Returns whether q, k and v start at multiples of 16 bytes, which packs need; a view may start anywhere.
 inline bool aligned(const AttentionData& d) {
   const auto bits =
       reinterpret_cast<uintptr_t>(d.q) | reinterpret_cast<uintptr_t>(d.k) | reinterpret_cast<uintptr_t>(d.v);

@@ -1,6 +1,5 @@
-// Attention of one row over keys, where a key's row is held by kSet lanes: scores, the row's online softmax, and how
-// the states of warps and of blocks are merged, always in one order. Used by attention_split.cu, one_start.cu
-// and the megakernel.
+// Attention of one row over keys, with a key's row held by kSet lanes: scores, the row's online softmax, and the
+// merge of the states of warps and of blocks, always in the same order.
 #pragma once
 
 #include "backends/cuda/device/online_softmax.h"
@@ -11,7 +10,7 @@ namespace genesis::cuda {
 template <class T>
 inline constexpr int kKeyPack = 16 / sizeof(T);
 
-// exp(x - shift). exp is exact enough for f32; 16-bit results do not show the difference to the fast one.
+// exp(x - shift): expf() for f32; 16-bit results do not show the error of the fast version.
 template <class T>
 struct ScorePower {
   float shift;
@@ -24,7 +23,7 @@ struct ScorePower {
   }
 };
 
-// What a set of lanes knows of one row, each with its N features of the weighted values.
+// The state of one row in a set of lanes, each with N features of the weighted values.
 template <class T, int N = kKeyPack<T>>
 using KeyState = OnlineWeightedSum<ScorePower<T>, N>;
 
@@ -36,8 +35,8 @@ __device__ __forceinline__ float dot(const float (&q)[kKeyPack<T>], const Pack<T
   return reduce_lanes(sum, kSet, Add{});
 }
 
-// kKeys keys at once: to_scores(products) makes scores of all q . key(u), scaled, and -inf where the row does not see the
-// key; value(u, i) is an element of a value.
+// Adds kKeys keys at once. to_scores(products) turns the products q . key(u) into scaled scores, -inf if the row does
+// not see the key; value(u, i) is element i of a value.
 template <class T, int kSet, int kKeys, class Key, class ToScores, class Value>
 __device__ __forceinline__ void add_keys(KeyState<T>& state, const float (&q)[kKeyPack<T>], const Key& key,
                                          const ToScores& to_scores, const Value& value) {
@@ -54,12 +53,12 @@ __device__ __forceinline__ void add_keys(KeyState<T>& state, const float (&q)[kK
   for (int u = 0; u < kKeys; ++u) state.add(power(scores[u]), [&](int i) { return value(u, i); });
 }
 
-// One row of y from the states of sets far / kSet apart within a warp.
+// Merges the states of all sets within a warp; sets are kSet lanes apart.
 template <class T, int kSet, int N>
 __device__ __forceinline__ void merge_sets(KeyState<T, N>& state) {
 #pragma unroll
   for (int far = kSet; far < kLanes; far *= 2) {
-    // Both partners must add in one order, or they would differ in the last bit.
+    // Both partners must add in the same order, or they would differ in the last bit.
     const KeyState<T, N> given = from_partner(state, far);
     const bool is_upper = (threadIdx.x & far) != 0;
     const float max = is_upper ? state.max : given.max, sum = is_upper ? state.sum : given.sum;
@@ -74,7 +73,7 @@ __device__ __forceinline__ void merge_sets(KeyState<T, N>& state) {
   }
 }
 
-// A warp's state as a row {y [kSet * N], maximum, sum}.
+// Writes a warp's state as a row {y [kSet * N], maximum, sum}.
 template <class T, int kSet, int N>
 __device__ __forceinline__ void put_warp(KeyState<T, N> state, float* row) {
   merge_sets<T, kSet>(state);
@@ -85,7 +84,7 @@ __device__ __forceinline__ void put_warp(KeyState<T, N> state, float* row) {
   if (lane == 0) row[kSet * N] = state.max, row[kSet * N + 1] = state.sum;
 }
 
-// Feature d of such rows, `step` apart, in order.
+// Merges feature d of `count` such rows, `step` apart, in order.
 template <class T>
 __device__ __forceinline__ KeyState<T, 1> merge_rows(const float* rows, int count, int64_t step, int64_t size,
                                                      int64_t d) {

@@ -15,10 +15,11 @@ namespace genesis::cuda {
 namespace {
 
 constexpr auto kFloat = CUDNN_DATA_FLOAT;
-constexpr int64_t kMinScores = 32 * 32;  // below, a plan is not worth making
+constexpr int64_t kMinScores = 32 * 32;  // with fewer scores, a plan does not pay off
 constexpr int64_t kSpareBytes = int64_t{2} << 20;
-// A gradient adds up dq in one order if the scores' gradients of all heads may be written out, in 16 bits;
-// beyond this it would cost more memory than it is worth, and dq is added up as blocks finish.
+// A gradient sums dq in a fixed order if the gradients of all heads' scores may be written to memory, in 16 bits.
+// Beyond this size that would cost more memory than it is worth, and dq is summed in the order in which blocks
+// finish.
 constexpr int64_t kMaxScoreBytes = int64_t{1} << 30;
 
 int64_t padded(int64_t n) { return (n + 127) / 128 * 128; }
@@ -30,15 +31,15 @@ bool ordered(const AttentionShape& s) { return score_bytes(s) <= kMaxScoreBytes;
 Dims strides(const HeadSteps& steps) { return {steps.batch, steps.head, steps.row, 1}; }
 Dims swapped(const Dims& d) { return {d[0], d[1], d[3], d[2]}; }
 
-// Names of a graph's tensors in memory; 0 where it has none.
+// Names of a graph's tensors in memory; 0 if it has no such tensor.
 struct Names {
   int64_t q = 0, k = 0, v = 0, y = 0, lse = 0, dy = 0, dq = 0, dk = 0, dv = 0;
   int64_t scale = 0, minus_infinity = 0, one = 0, queries = 0, keys = 0;
-  int64_t query_lengths = 0, key_lengths = 0;  // i32 per batch entry, where key_length is data
+  int64_t query_lengths = 0, key_lengths = 0;  // i32 per batch entry, if key_length is data
   int64_t delta = 0, dq_sums = 0;
 };
 
-// What forward and backward graphs have in common.
+// Builds the operations that forward and backward graphs share.
 struct Builder {
   explicit Builder(const AttentionShape& shape)
       : s(shape),
@@ -82,7 +83,7 @@ struct Builder {
     graph.pointwise(mode, a, b, y, 0, CUDNN_DATA_BOOLEAN);
     return y;
   }
-  // x where `seen`, -inf elsewhere.
+  // Returns x where `seen` is true, and -inf elsewhere.
   int64_t select(int64_t x, int64_t seen) {
     if (!names.minus_infinity) names.minus_infinity = graph.scalar(kFloat);
     const int64_t y = scores();
@@ -90,7 +91,7 @@ struct Builder {
     return y;
   }
 
-  // Scores of the keys that exist.
+  // Masks the scores of keys beyond the lengths.
   int64_t within_lengths(int64_t x) {
     if (!s.has_key_length) return x;
     const int64_t row = index(x, 2, CUDNN_DATA_INT32), column = index(x, 3, CUDNN_DATA_INT32);
@@ -98,7 +99,7 @@ struct Builder {
         x, compare(CUDNN_POINTWISE_LOGICAL_AND, compare(CUDNN_POINTWISE_CMP_LT, row, names.query_lengths),
                    compare(CUDNN_POINTWISE_CMP_LT, column, names.key_lengths)));
   }
-  // Scores where query + keys - queries >= key.
+  // Masks the scores unless query + keys - queries >= key.
   int64_t causal(int64_t x) {
     if (!s.causal) return x;
     int64_t row = index(x, 2, kFloat);
@@ -138,7 +139,7 @@ void build_forward(Builder& b, bool with_lse) {
   g.reduce(CUDNN_REDUCE_TENSOR_MAX, x, max);
   const int64_t e = b.pointwise(CUDNN_POINTWISE_EXP, b.pointwise(CUDNN_POINTWISE_SUB, x, max));
   g.reduce(CUDNN_REDUCE_TENSOR_ADD, e, sum);
-  // cuDNN knows the pattern only with its statistics, wanted or not.
+  // cuDNN recognizes the pattern only with its statistics, even if they are not needed.
   const int64_t log = b.rows(), lse = with_lse ? g.tensor(kFloat, b.row_dims, dense(b.row_dims)) : b.rows();
   g.pointwise(CUDNN_POINTWISE_LOG, sum, 0, log);
   g.pointwise(CUDNN_POINTWISE_ADD, max, log, lse);
@@ -148,7 +149,7 @@ void build_forward(Builder& b, bool with_lse) {
   g.matmul(p, n.v, n.y, {n.query_lengths, 0, n.key_lengths});
 }
 
-// x [.., queries, keys] as [.., keys, queries], in 16 bits.
+// Returns x [.., queries, keys] as [.., keys, queries], in 16 bits.
 int64_t transposed(Builder& b, int64_t x) {
   const Dims dims = swapped(b.scores_dims);
   const int64_t y = b.graph.virtual_tensor(b.type, dims, swapped(dense(b.scores_dims)));
@@ -156,7 +157,7 @@ int64_t transposed(Builder& b, int64_t x) {
   return y;
 }
 
-// to = a x, summed over the query heads that share a key head.
+// Computes to = a x, summed over the query heads that share a key head.
 void product_per_key_head(Builder& b, int64_t a, int64_t x, int64_t size, int64_t to) {
   if (b.s.heads == b.s.key_heads) return b.graph.matmul(a, x, to);
   const Dims dims{b.s.batch, b.s.heads, b.s.keys, size};
@@ -208,7 +209,7 @@ void build_backward(Builder& b) {
 }
 
 int64_t aligned(CheckedSize bytes) { return bytes.rounded_up(256).value(); }
-// Both arrays of lengths start at multiples of 16 bytes.
+// Rounds the batch up, so that both arrays of lengths start at multiples of 16 bytes.
 int64_t padded_batch(const AttentionShape& s) { return (s.batch + 3) / 4 * 4; }
 int64_t lengths_bytes(const AttentionShape& s) {
   return s.has_key_length ? aligned(CheckedSize(padded_batch(s)) * 8) : 0;
@@ -218,8 +219,8 @@ int64_t dq_sums_bytes(const AttentionShape& s) {
   return ordered(s) ? 0 : aligned(CheckedSize(s.rows()) * s.size * 4);
 }
 
-// What the plan itself may need beside delta and the sums of dq: the scores' gradients, gradients of each
-// query head's keys and values, semaphores.
+// The workspace that the plan itself may need besides delta and the sums of dq: the scores' gradients, the gradients
+// of keys and values per query head, and semaphores.
 int64_t backward_limit(const AttentionShape& s) {
   const CheckedSize heads = s.heads == s.key_heads ? 0
                                                    : CheckedSize(s.batch) * s.heads * padded(s.keys) *
@@ -309,7 +310,7 @@ int64_t cudnn_backward_scratch(const AttentionShape& s) {
 
 namespace {
 
-// Throws Error when cuDNN cannot.
+// Throws Error if cuDNN cannot make the plan.
 std::shared_ptr<const CudnnAttention> make_planned(const AttentionShape& shape, bool with_lse) {
   Builder builder(shape);
   shape.gradient ? build_backward(builder) : build_forward(builder, with_lse);
@@ -327,10 +328,10 @@ std::string key_of(const AttentionShape& s, bool with_lse) {
 
 }  // namespace
 
-// Layers have one shape, and a plan takes cuDNN most of a second.
+// Layers have equal shapes, and making a plan takes cuDNN most of a second.
 std::shared_ptr<const CudnnAttention> shared_cudnn_attention(const AttentionShape& shape, bool with_lse) {
   static std::mutex mutex;
-  // Never destroyed: at the end of the process cuDNN may be gone before it.
+  // Never destroyed: cuDNN may be unloaded before it at the end of the process.
   static auto& made = *new std::map<std::string, std::shared_ptr<const CudnnAttention>>;
   if (!cudnn().available()) return nullptr;
   const std::lock_guard lock(mutex);
@@ -340,7 +341,7 @@ std::shared_ptr<const CudnnAttention> shared_cudnn_attention(const AttentionShap
   std::shared_ptr<const CudnnAttention> plan;
   try {
     plan = make_planned(shape, with_lse);
-  } catch (const Error&) {  // the tiles can
+  } catch (const Error&) {  // then the tiles run it
   }
   return made[key] = plan;
 }

@@ -1,6 +1,5 @@
-// Attention and its gradient in f16 and bf16 by cuDNN, which fuses the whole of one into a kernel. Used by
-// cudnn_ways.cpp. Where it declines, or cannot make a plan within the scratch that was booked, the
-// tiles of attention_plain.cu take over.
+// Attention and its gradient in f16 and bf16 by cuDNN, which fuses each into one kernel. If it declines, or cannot
+// make a plan within the planned scratch memory, the tiles of attention_plain.cu run.
 #pragma once
 
 #include <memory>
@@ -12,7 +11,7 @@
 
 namespace genesis::cuda {
 
-// Asks no GPU and no library.
+// These functions ask neither a GPU nor the library.
 std::optional<std::string> cudnn_attention_declines(const AttentionShape& shape);
 int64_t cudnn_forward_scratch(const AttentionShape& shape);
 int64_t cudnn_backward_scratch(const AttentionShape& shape);
@@ -20,11 +19,11 @@ int64_t cudnn_backward_scratch(const AttentionShape& shape);
 class CudnnAttention {
  public:
   virtual ~CudnnAttention() = default;
-  virtual bool run(const AttentionData& data) const = 0;  // false: not started
+  virtual bool run(const AttentionData& data) const = 0;  // returns false if not started
 };
 
-// On the current device, made once for all nodes of one shape; null where cuDNN cannot, or is not there. `with_lse` is
-// for an attention.
+// Returns the plan for the current device, which all nodes of one shape share; null if cuDNN is missing or cannot
+// make it. `with_lse` matters for the forward pass only.
 std::shared_ptr<const CudnnAttention> shared_cudnn_attention(const AttentionShape& shape, bool with_lse);
 
 }  // namespace genesis::cuda

@@ -72,7 +72,7 @@ void finish(const CudnnDescriptor& descriptor, const char* doing) {
   check_dnn(dnn().finalize(descriptor.get()), doing);
 }
 
-std::mutex handles_mutex;  // a handle's stream belongs to who runs
+std::mutex handles_mutex;  // a handle's stream is set by the thread that runs it
 
 cudnnHandle_t handle_of_device() {
   static std::array<cudnnHandle_t, 64> handles{};
@@ -197,7 +197,7 @@ void CudnnGraph::reshape(int64_t x, int64_t y) {
 
 namespace {
 
-// cuDNN's choices for a graph, its best first.
+// Returns cuDNN's engine configurations for a graph, its best first.
 std::vector<CudnnDescriptor> choices_for(const CudnnDescriptor& graph) {
   CudnnDescriptor heuristic = make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   link(heuristic, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.get());
@@ -221,7 +221,7 @@ std::vector<CudnnDescriptor> choices_for(const CudnnDescriptor& graph) {
   return choices;
 }
 
-// Devices with the same words run the same plans.
+// Devices with equal texts can run the same plans.
 std::string words_of_device() {
   const Chip& chip = current_chip();
   int driver = 0;
@@ -247,7 +247,7 @@ CudnnPlan CudnnGraph::plan(int64_t workspace_limit) {
                                ".plan");
   try {
     if (const auto kept = read_kept(path)) return CudnnPlan::restored(*kept);
-  } catch (const Error&) {  // made anew
+  } catch (const Error&) {  // then it is made again
   }
   CudnnPlan made = make_plan(workspace_limit);
   if (const std::string text = made.text(); !text.empty()) keep(path, text);
@@ -265,7 +265,7 @@ CudnnPlan CudnnPlan::restored(const std::string& text) {
   return made;
 }
 
-// Empty where cuDNN has no text for it.
+// Returns the plan as text; empty if cuDNN cannot serialize it.
 std::string CudnnPlan::text() const {
   int64_t size = 0;
   if (dnn().get_attribute(plan_.get(), CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, 0,

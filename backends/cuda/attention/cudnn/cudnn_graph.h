@@ -1,6 +1,5 @@
-// A graph of operations for cuDNN to fuse into a kernel, and the plan it makes of one. Used by
-// cudnn_attention.cpp. Everything that can fail, fails while the plan is made; running it only reports
-// whether it was started.
+// A graph of operations that cuDNN fuses into a kernel, and the plan that it makes. Errors are thrown while the plan
+// is made; running it only reports whether it was started.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -24,13 +23,13 @@ using CudnnDescriptor = std::unique_ptr<void, DestroyCudnn>;
 
 using Dims = std::array<int64_t, 4>;
 
-// Dense, row-major.
+// Returns dense, row-major strides.
 Dims dense(const Dims& dims);
 
 class CudnnPlan {
  public:
-  // False when cuDNN refused to start. `pointers` are {tensor, address}: of the device, or of the host for
-  // scalars.
+  // Returns false if cuDNN refused to start. `pointers` are {tensor, address}: device addresses, or host addresses
+  // for scalars.
   bool run(cudaStream_t stream, const std::vector<std::pair<int64_t, void*>>& pointers,
            void* workspace) const;
 
@@ -45,23 +44,23 @@ class CudnnPlan {
 
 class CudnnGraph {
  public:
-  // Tensors are named by number. A virtual one is never in memory.
+  // Tensors are named by numbers. A virtual tensor is never in memory.
   int64_t tensor(cudnnDataType_t type, const Dims& dims, const Dims& strides);
   int64_t virtual_tensor(cudnnDataType_t type, const Dims& dims, const Dims& strides);
   int64_t scalar(cudnnDataType_t type);
 
-  // Sizes that are only known in the run: i32 tensors [batch, 1, 1, 1]; 0: as described.
+  // Sizes that are known only at run time: i32 tensors [batch, 1, 1, 1]; 0: the size of the description.
   struct Lengths {
     int64_t m = 0, n = 0, k = 0;
   };
   void matmul(int64_t a, int64_t b, int64_t c, const Lengths& lengths = {0, 0, 0});
-  // y = mode(x), mode(x, b) or b ? ... : see cuDNN's modes; `t` is the predicate of a selection. 0: none.
+  // y = mode(x) or mode(x, b), see cuDNN's modes; `t` is the predicate of a selection. 0: no such operand.
   void pointwise(cudnnPointwiseMode_t mode, int64_t x, int64_t b, int64_t y, int64_t t = 0,
                  cudnnDataType_t compute = CUDNN_DATA_FLOAT, int64_t axis = -1);
   void reduce(cudnnReduceTensorOp_t op, int64_t x, int64_t y);
   void reshape(int64_t x, int64_t y);
 
-  // The first of cuDNN's plans that it can make and that needs at most `workspace_limit` bytes. Making one
+  // Returns the first of cuDNN's plans that can be made and needs at most `workspace_limit` bytes. Making a plan
   // takes most of a second, so its text is kept in the cache folder. Throws Error.
   CudnnPlan plan(int64_t workspace_limit);
 
@@ -75,7 +74,7 @@ class CudnnGraph {
   CudnnPlan make_plan(int64_t workspace_limit);
 
   std::vector<CudnnDescriptor> tensors_, details_, operations_;
-  std::string words_;  // the same graph, to be recognised by
+  std::string words_;  // the same graph as text: the key of the cache
 };
 
 cudnnDataType_t cudnn_type(DType dtype);

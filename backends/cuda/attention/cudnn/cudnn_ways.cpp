@@ -1,4 +1,5 @@
-// The rows `fused` of attention and attention_grad: by cuDNN, or by the tiles where it cannot. The scratch is enough for either.
+// The implementations `fused` of attention and attention_grad: cuDNN, or the tiles if it cannot. The scratch memory
+// is enough for both.
 #include <algorithm>
 
 #include "backends/cuda/attention/attention_ways.h"
@@ -10,7 +11,7 @@ namespace {
 
 struct Fused {
   AttentionShape shape;
-  std::shared_ptr<const CudnnAttention> plan;  // null: the tiles
+  std::shared_ptr<const CudnnAttention> plan;  // null: use the tiles
 };
 
 std::shared_ptr<const void> prepare(const KernelQuery& query) {

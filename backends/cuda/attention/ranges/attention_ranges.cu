@@ -1,7 +1,7 @@
-// Attention of queries that each see a range of the keys: rows of several texts (key_start) and windows. A block has 128
-// queries of a head in registers and passes over those tiles of 64 keys that some of them sees, so that what other
-// texts hold costs nothing. The order of work is FlashAttention-2's (Dao, 2023, arXiv:2307.08691): scores stay in the registers in
-// which the tensor cores give them and become the left side of the product with the values.
+// Attention of queries that each see a range of the keys: rows of several texts (key_start) and windows. A block has
+// 128 queries of a head in registers and passes only over the tiles of 64 keys that some of them see, so the keys of
+// other texts cost nothing. The algorithm is FlashAttention-2 (Dao, 2023, arXiv:2307.08691): scores stay in the
+// accumulator registers of the tensor cores and become the left operand of the product with the values.
 #include "backends/cuda/attention/ranges/attention_ranges.h"
 
 #include "backends/cuda/attention/attention_sight.h"
@@ -15,21 +15,21 @@ namespace {
 constexpr int kRows = 128, kKeys = 64, kStages = 2;
 constexpr float kLn2 = 0.6931471805599453f;
 
-// A warp has 16 or 32 rows: as many as leave room for their sums in its registers.
+// A warp has 16 or 32 rows: as many as leave registers for their sums.
 template <int kSize>
 struct Sizes {
   static constexpr int kTiles = kSize == 64 ? 2 : 1, kWarpRows = 16 * kTiles,
                        kAll = kRows / kWarpRows * kLanes;
-  static constexpr int kSteps = kSize / 16;            // of a product over features
-  static constexpr int kKeyBytes = kKeys * kSize * 2;  // of a tile of keys or of values
-  static constexpr int kBlocks = kSize == 64 ? 2 : 1;  // of a multiprocessor, by their registers
+  static constexpr int kSteps = kSize / 16;            // steps of a product over features
+  static constexpr int kKeyBytes = kKeys * kSize * 2;  // bytes of a tile of keys or of values
+  static constexpr int kBlocks = kSize == 64 ? 2 : 1;  // blocks per multiprocessor, limited by registers
   static constexpr int kSharedBytes = kRows * kSize * 2 + 2 * kStages * kKeyBytes;
 };
 
-// What a block works on.
+// The work of a block.
 template <class T>
 struct RangeBlock {
-  int64_t b, h, first;  // of queries
+  int64_t b, h, first;  // first query
   KeySight sight;
   const T *q, *k, *v;
 
@@ -47,14 +47,15 @@ struct RangeBlock {
     if (query >= s.queries) return {0, 0};
     return {static_cast<int>(sight.begin(s, query)), static_cast<int>(sight.end(s, query))};
   }
-  // Of all queries from `first` on, up to `count` of them.
+  // Returns the union of the ranges of up to `count` queries, starting with `from`.
   __device__ __forceinline__ Range of_rows(const AttentionShape& s, int64_t from, int count) const {
     if (from >= s.queries) return {0, 0};
     return {of(s, from).begin, of(s, min(from + count, s.queries) - 1).end};
   }
 };
 
-// A warp's rows: of lane 4 * g + t, rows g and g + 8 of each tile of 16, and of those columns 8 * n + 2 * t and the next.
+// A warp's rows. Lane 4 * g + t holds rows g and g + 8 of each tile of 16, and of these columns 8 * n + 2 * t and the
+// next one.
 template <class T, int kSize>
 struct WarpRows {
   using S = Sizes<kSize>;
@@ -79,7 +80,7 @@ struct WarpRows {
         load_rows<kRows>(q[step][tile], shared, row + tile * 16, step);
   }
 
-  // One tile of keys, from `first` on, and of their values.
+  // Adds one tile of keys, starting with `first`, and their values.
   __device__ __forceinline__ void add(uint32_t keys, uint32_t values, int first, float slope, bool masked) {
     Sums<kKeys> scores[S::kTiles] = {};
 #pragma unroll
@@ -94,7 +95,7 @@ struct WarpRows {
   }
 
  private:
-  // Scores of a row become weights: powers of two of what is over the largest so far.
+  // Turns the scores of a row into weights: powers of two of their difference to the largest score so far.
   template <bool kMasked>
   __device__ __forceinline__ void weigh(Sums<kKeys>& scores, int tile, int half, int first, float slope) {
     const int column = first + static_cast<int>(threadIdx.x) % 4 * 2;
@@ -155,7 +156,7 @@ __global__ void __launch_bounds__(Sizes<kSize>::kAll, Sizes<kSize>::kBlocks)
   const Range rows = block.of_rows(s, mine, S::kWarpRows);
   const int most = block.of(s, min(mine + S::kWarpRows, s.queries) - 1).begin,
             least =
-                block.of(s, min(mine, s.queries - 1)).end;  // between them, every row of the warp sees all
+                block.of(s, min(mine, s.queries - 1)).end;  // keys from `most` to `least` are visible to every row of the warp
 
   const auto keys_at = [&](int stage) { return ring + static_cast<uint32_t>(stage * 2 * S::kKeyBytes); };
   const auto ask = [&](int stage, int first) {

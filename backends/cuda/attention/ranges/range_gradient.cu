@@ -1,12 +1,12 @@
-// The gradient of attention of queries that each see a range of the keys, by tensor cores that every chip since compute
-// capability 8.0 has.
+// The gradient of attention of queries that each see a range of the keys, by the tensor core instructions that every
+// chip since compute capability 8.0 has.
 //
 //   p = exp(scale q k^T - lse)    dp = dy v^T    ds = p (dp - delta)
 //   dv = p^T dy    dk = scale ds^T q    dq = scale ds k
 //
-// Two kernels: one has 64 queries to a block and passes over the tiles of keys that they see, the other 64 keys and passes over the
-// queries that see them. p and ds are made twice, and every sum stays in one warp's registers from its first term to its last, so
-// its order is fixed.
+// There are two kernels: in one, a block has 64 queries and passes over the tiles of keys that they see; in the
+// other, it has 64 keys and passes over the queries that see them. p and ds are computed twice, and every sum stays
+// in one warp's registers from its first term to its last, so its order is fixed.
 #include <climits>
 
 #include "backends/cuda/attention/ranges/attention_ranges.h"
@@ -18,20 +18,20 @@
 namespace genesis::cuda {
 namespace {
 
-constexpr int kRows = 64, kAll = kRows / 16 * kLanes;  // a warp has 16 rows of its block's
-constexpr int kKeys = 64;                              // of a tile that queries pass over
+constexpr int kRows = 64, kAll = kRows / 16 * kLanes;  // a warp has 16 rows of its block
+constexpr int kKeys = 64;                              // keys per tile that queries pass over
 
 template <int kSize>
 struct Sizes {
   static constexpr int kQueries =
-      kSize == 64 ? 64 : 32;  // of a tile that keys pass over: sums fill the registers
-  static constexpr int kRowBytes = kRows * kSize * 2;  // of a block's own rows, of one operand
+      kSize == 64 ? 64 : 32;  // queries per tile that keys pass over: sums fill the registers
+  static constexpr int kRowBytes = kRows * kSize * 2;  // bytes of a block's rows of one operand
   static constexpr int kKeyBytes = kKeys * kSize * 2, kQueryBytes = kQueries * kSize * 2;
   static constexpr int kQueryShared = 2 * kRowBytes + 4 * kKeyBytes,
                        kKeyShared = 2 * kRowBytes + 4 * kQueryBytes;
 };
 
-// A head's rows in memory.
+// The rows of a head in memory.
 template <class T>
 struct Head {
   T* data;
@@ -42,7 +42,8 @@ struct Head {
         step(steps.row) {}
 };
 
-// What a weight is a power of, and what its gradient takes off; by which nothing weighs where a query sees nothing.
+// The statistics of a query's softmax: lse in units of log2, and delta, which the gradient subtracts. lse is infinite
+// for a query that sees no key, so that all its weights become 0.
 struct RowStatistics {
   float lse = INFINITY, delta = 0;
 
@@ -54,7 +55,7 @@ struct RowStatistics {
   }
 };
 
-// --- queries
+// --- gradients of queries
 
 template <class T, int kSize>
 struct QueryBlock {
@@ -77,7 +78,7 @@ struct QueryBlock {
   }
 };
 
-// Of a thread's two rows of queries: weights become their scores' gradients.
+// Turns the scores of a thread's two rows of queries into the scores' gradients.
 __device__ __forceinline__ void weigh_keys(Sums<kKeys>& scores, const Sums<kKeys>& dp, const Range (&sees)[2],
                                            const RowStatistics (&rows)[2], int first, float slope) {
   const int column = first + static_cast<int>(threadIdx.x) % 4 * 2;
@@ -92,7 +93,8 @@ __device__ __forceinline__ void weigh_keys(Sums<kKeys>& scores, const Sums<kKeys
     }
 }
 
-// A tile of keys and their values, into shared memory at `to`; nothing past the last that is seen.
+// Starts to copy a tile of keys and their values into shared memory at `to`; copies nothing from `end` on, the end of
+// the visible keys.
 template <class T, int kSize>
 __device__ __forceinline__ void ask_keys(const QueryBlock<T, kSize>& block, uint32_t to, int first, int end) {
   if (first < end) {
@@ -103,7 +105,7 @@ __device__ __forceinline__ void ask_keys(const QueryBlock<T, kSize>& block, uint
   end_batch();
 }
 
-// Of a lane's two rows, from `mine` on.
+// Reads the ranges and statistics of a lane's two rows, counted from `mine`.
 template <class T, int kSize>
 __device__ __forceinline__ void read_rows(const AttentionShape& s, const AttentionData& d,
                                           const float* deltas, const QueryBlock<T, kSize>& block,
@@ -161,15 +163,15 @@ __global__ void __launch_bounds__(kAll, 2)
   store_sums<T, kSize>(sums[0], static_cast<float>(s.scale), dq.data, dq.step, mine, s.queries);
 }
 
-// --- keys
+// --- gradients of keys and values
 
-// What keys must know of a tile of queries.
+// The data of a tile of queries that the key gradients need.
 template <int kQueries>
 struct QueryTile {
   float lse[kQueries], delta[kQueries];
   Range sees[kQueries];
 
-  // By all threads. What does not exist sees nothing, and begins behind all that does.
+  // Reads the tile with all threads. A query that does not exist sees nothing: its range starts beyond all others.
   __device__ __forceinline__ void read(const AttentionShape& s, const AttentionData& d, const KeySight& sight,
                                        const float* deltas, int64_t statistics, int64_t first) {
     for (int i = static_cast<int>(threadIdx.x); i < kQueries; i += kAll) {
@@ -182,13 +184,13 @@ struct QueryTile {
                        : Range{INT_MAX, INT_MAX};
     }
   }
-  // Whether any query sees any of 16 keys.
+  // Returns whether any query sees any of 16 keys.
   __device__ __forceinline__ bool sees_any(int key) const {
     return sees[0].begin < key + 16 && sees[kQueries - 1].end > key;
   }
 };
 
-// Of a thread's two rows of keys: weights and their scores' gradients.
+// Computes the weights and the scores' gradients of a thread's two rows of keys.
 template <int kQueries>
 __device__ __forceinline__ void weigh_queries(Sums<kQueries>& p, Sums<kQueries>& dp,
                                               const QueryTile<kQueries>& tile, int64_t first, float slope) {
@@ -211,7 +213,8 @@ __device__ __forceinline__ void weigh_queries(Sums<kQueries>& p, Sums<kQueries>&
     }
 }
 
-// The queries that a block of keys is seen by: tile after tile of the first head of the group, then of the next.
+// Feeds a block of keys with the queries that see it: tile after tile of the first head of the group, then of the
+// next.
 template <class T, int kSize>
 struct QueryFeed {
   using S = Sizes<kSize>;
@@ -296,7 +299,7 @@ __global__ void __launch_bounds__(kAll, 2)
   store_sums<T, kSize>(dv[0], 1, to_v.data, to_v.step, mine, s.keys);
 }
 
-// --- starting them
+// --- launches
 
 template <class T, int kSize>
 void start_gradient(const AttentionShape& s, const AttentionData& d, const KernelContext& c) {

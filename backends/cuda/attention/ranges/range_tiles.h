@@ -1,6 +1,6 @@
-// Rows of heads as tiles in shared memory, and tensor cores' operands read from there, for attention of queries that each see a
-// range of the keys. A tile's rows lie in panels of 128 bytes a row, 64 features, one panel behind the other. Used by
-// attention_ranges.cu and range_gradient.cu.
+// Rows of heads as tiles in shared memory, and tensor core operands read from there, for attention of queries that
+// each see a range of the keys. A tile consists of panels with 128 bytes (64 features) of each row, one panel after
+// the other.
 #pragma once
 
 #include "backends/cuda/attention/attention_sight.h"
@@ -10,7 +10,7 @@
 
 namespace genesis::cuda {
 
-// Rows `first` to first + kCount of a head into panels; those from `end` on are zeros.
+// Copies kCount rows of a head, starting with `first`, into panels; rows from `end` on become zeros.
 template <class T, int kSize, int kCount, int kAll>
 __device__ __forceinline__ void copy_rows(uint32_t to, const T* head, int64_t step, int64_t first,
                                           int64_t end) {
@@ -23,11 +23,13 @@ __device__ __forceinline__ void copy_rows(uint32_t to, const T* head, int64_t st
   }
 }
 
-// What tensor cores have of 16 rows and kCount columns: of sums[n], columns 8 n and behind as multiply_16x8() has them.
+// Accumulators of 16 rows and kCount columns: sums[n] has the eight columns from 8 n on, in the layout of
+// multiply_16x8().
 template <int kCount>
 using Sums = float[kCount / 8][4];
 
-// Of a warp: sums += a b^T over 16 features, those of `step`, of kTiles times 16 rows and all kCount rows of a tile.
+// Computes, per warp, sums += a b^T over the 16 features of `step`: a has kTiles times 16 rows, b all kCount rows of
+// a tile.
 template <class T, int kCount, int kTiles>
 __device__ __forceinline__ void add_dot_products(Sums<kCount> (&sums)[kTiles], const uint32_t (&a)[kTiles][4],
                                                  uint32_t tile, int step) {
@@ -45,14 +47,15 @@ __device__ __forceinline__ void add_dot_products(Sums<kCount> (&sums)[kTiles], c
   }
 }
 
-// 16 features, those of `step`, of 16 rows of a tile of kRows, from `row` on.
+// Loads the 16 features of `step` of 16 rows of a tile of kRows rows, starting with `row`.
 template <int kRows>
 __device__ __forceinline__ void load_rows(uint32_t (&a)[4], uint32_t tile, int row, int step) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   ldmatrix(a, tile + step / 4 * (kRows * 128) + swizzle_128(row + lane % 16, step % 4 * 2 + lane / 16));
 }
 
-// Of a warp: sums += a b^T of 16 rows of a tile of kRows, from `row` on, and of all kCount rows of another.
+// Computes, per warp, sums += a b^T: a is 16 rows of a tile of kRows rows, starting with `row`, b all kCount rows of
+// another tile.
 template <class T, int kSize, int kRows, int kCount>
 __device__ __forceinline__ void add_dot_products(Sums<kCount> (&sums)[1], uint32_t tile, int row,
                                                  uint32_t other) {
@@ -64,7 +67,7 @@ __device__ __forceinline__ void add_dot_products(Sums<kCount> (&sums)[1], uint32
   }
 }
 
-// Of a warp: sums += weights b, of weights as add_dot_products() gives them and the kCount rows of a tile.
+// Computes, per warp, sums += weights b: weights in the layout of add_dot_products(), b the kCount rows of a tile.
 template <class T, int kSize, int kCount, int kTiles>
 __device__ __forceinline__ void add_weighted_rows(Sums<kSize> (&sums)[kTiles],
                                                   const Sums<kCount> (&weights)[kTiles], uint32_t tile) {
@@ -92,7 +95,7 @@ __device__ __forceinline__ void add_weighted_rows(Sums<kSize> (&sums)[kTiles],
   }
 }
 
-// A warp's sums, times `scale`, as rows of a head from row `first` on.
+// Stores a warp's sums, times `scale`, as rows of a head, starting with row `first`.
 template <class T, int kSize>
 __device__ __forceinline__ void store_sums(const Sums<kSize>& sums, float scale, T* head, int64_t step,
                                            int64_t first, int64_t end) {
@@ -109,7 +112,7 @@ __device__ __forceinline__ void store_sums(const Sums<kSize>& sums, float scale,
   }
 }
 
-// Keys that a row sees.
+// The keys that a row sees.
 struct Range {
   int begin, end;
 };

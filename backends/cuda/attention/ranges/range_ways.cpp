@@ -1,4 +1,4 @@
-// The rows `ranges` of attention and attention_grad.
+// The implementations `ranges` of attention and attention_grad.
 #include "backends/cuda/attention/attention_ways.h"
 #include "backends/cuda/attention/ranges/attention_ranges.h"
 #include "backends/cuda/device/packs.h"
