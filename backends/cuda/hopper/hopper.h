@@ -1,7 +1,6 @@
-// The instructions of Hopper chips (compute capability 9.0a) that products use beside those of bulk_copy.h:
-// the engine that copies boxes of a matrix, and the tensor cores that read shared memory. One function each,
-// no policy. Used by hopper_gemm.h; a file that includes this compiles for other chips only where it asks
-// GENESIS_HOPPER first.
+// The instructions of Hopper chips (compute capability 9.0a) that products use in addition to bulk_copy.h: TMA copies
+// of boxes of a matrix, and tensor core products of operands in shared memory. One function per instruction, without
+// policy. A file that includes this compiles for other chips only if it checks GENESIS_HOPPER.
 #pragma once
 
 #include <cuda.h>
@@ -21,12 +20,12 @@
 
 namespace genesis::cuda::hopper {
 
-// Asks for what describes a matrix, ahead of the first copy of it.
+// Prefetches the descriptor of a matrix, ahead of the first copy of it.
 __device__ __forceinline__ void prefetch_map(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
-// The box at (column, row) of the matrix that `map` describes; its bytes are reported to the barrier.
+// Copies the box at (column, row) of the matrix that `map` describes; reports its bytes to the barrier.
 __device__ __forceinline__ void copy_box(uint32_t to, const CUtensorMap* map, uint32_t barrier, int column,
                                          int row) {
   asm volatile(
@@ -37,7 +36,7 @@ __device__ __forceinline__ void copy_box(uint32_t to, const CUtensorMap* map, ui
       : "memory");
 }
 
-// The same of the box at row `row` of head `head` and batch entry `entry`, of what HeadsInBoxes describes.
+// The same for the box at row `row` of head `head` and batch entry `entry`, in the layout of HeadsInBoxes.
 __device__ __forceinline__ void copy_rows(uint32_t to, const CUtensorMap* map, uint32_t barrier, int row,
                                           int head, int entry) {
   asm volatile(
@@ -50,34 +49,35 @@ __device__ __forceinline__ void copy_rows(uint32_t to, const CUtensorMap* map, u
 
 // --- products of a warpgroup, 128 threads
 
-// A matrix in shared memory as the tensor cores read it and copy_box() puts it, in rows of 128 bytes, groups
-// of eight of them `stride` bytes apart. Where the rows are what is summed over, matrices wider than a row go
-// on `leading` bytes behind.
+// Returns the descriptor of a matrix in shared memory in the layout that copy_box() writes: rows of 128 bytes, with
+// groups of eight rows `stride` bytes apart. If the rows are the dimension that is summed over, a matrix wider than
+// one row continues `leading` bytes further on.
 __device__ __forceinline__ uint64_t describe(uint32_t address, uint32_t stride, uint32_t leading = 16) {
   constexpr uint64_t kRowsOf128Bytes = uint64_t{1} << 62;
   return uint64_t{(address & 0x3FFFF) >> 4} | uint64_t{leading >> 4} << 16 | uint64_t{stride >> 4} << 32 |
          kRowsOf128Bytes;
 }
 
-// The same, `bytes` further on.
+// Returns the same descriptor, `bytes` further on.
 __device__ __forceinline__ uint64_t moved(uint64_t description, uint32_t bytes) {
   return (description & 0xFFFFFFFF00000000ull) | (static_cast<uint32_t>(description) + (bytes >> 4));
 }
-// Before the first wgmma, and whenever registers that one reads or adds to have changed. A commit closes a group.
+// Needed before the first wgmma, and whenever registers that a wgmma reads or accumulates into have changed. A commit
+// closes a group.
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wgmma_commit_group() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-// Until all but the last kLeft are done.
+// Waits until all groups except the last kLeft are done.
 template <int kLeft>
 __device__ __forceinline__ void wgmma_wait_group() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
 }
 
-// d = a b, or d + a b with `accumulate`: 64 rows of 128 columns over a depth of 16 in bf16. Warp w has rows
-// 16 w to 16 w + 15, lane l of it columns 8 i + 2 (l % 4) and the next one: of row l / 4 in d[kFirst + 4 i]
-// and behind it, of the row 8 further in the two after these. b is stored by columns, or with kRowsOfB by
-// rows.
+// Computes d = a b, or d + a b with `accumulate`, for 64 rows of 128 columns over a depth of 16, in bf16. Warp w has
+// rows 16 w to 16 w + 15. Its lane l has columns 8 i + 2 (l % 4) and the next one: those of row l / 4 in d[kFirst + 4
+// i] and d[kFirst + 4 i + 1], those of row l / 4 + 8 in the two elements after these. b is stored by columns, or by
+// rows with kRowsOfB.
 template <bool kRowsOfB, int kFirst, int kSize>
 __device__ __forceinline__ void multiply(float (&d)[kSize], uint64_t a, uint64_t b, bool accumulate) {
   // clang-format off
@@ -109,8 +109,8 @@ __device__ __forceinline__ void multiply(float (&d)[kSize], uint64_t a, uint64_t
   // clang-format on
 }
 
-// The same with 64 columns, and with a in registers: two elements each, as lanes have them in d, of columns 0
-// to 7 and then of 8 to 15.
+// The same with 64 columns, and with a in registers: two elements each in the layout of d, of columns 0 to 7 and then
+// of columns 8 to 15.
 template <bool kRowsOfB>
 __device__ __forceinline__ void multiply(float (&d)[32], const uint32_t (&a)[4], uint64_t b,
                                          bool accumulate) {
@@ -137,7 +137,7 @@ __device__ __forceinline__ void pin(float (&d)[kSize]) {
   for (int i = 0; i < kSize; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
-// --- registers: a warpgroup gives some up, so that others can take more than a kernel starts with
+// --- registers: a warpgroup releases some, so that others can have more than a kernel starts with
 
 template <int kRegisters>
 __device__ __forceinline__ void setmaxnreg_dec() {
@@ -150,15 +150,15 @@ __device__ __forceinline__ void setmaxnreg_inc() {
 
 // --- shared memory
 
-// Four blocks of 8x8 16-bit elements to shared memory: lane l gives the address of row l % 8 of block l / 8,
-// and of every block two elements as multiply() has them.
+// Stores four blocks of 8x8 16-bit elements to shared memory: lane l gives the address of row l % 8 of block l / 8,
+// and has two elements of every block in the layout of multiply().
 __device__ __forceinline__ void stmatrix(uint32_t address, const uint32_t (&blocks)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
                "r"(blocks[0]), "r"(blocks[1]), "r"(blocks[2]), "r"(blocks[3])
                : "memory");
 }
 
-// Which of a ring's kCount stages is next, and the parity of its phase. The producer begins with parity 1.
+// The next of a ring's kCount stages, and the parity of its phase. The producer starts with parity 1.
 template <int kCount>
 struct RingStage {
   int index = 0;
@@ -170,7 +170,7 @@ struct RingStage {
   }
 };
 
-// One arrival of a warp.
+// Arrives once for the whole warp.
 __device__ __forceinline__ void arrive_as_warp(uint64_t& barrier) {
   __syncwarp();
   if (threadIdx.x % 32 == 0) arrive(&barrier, 1);

@@ -1,18 +1,18 @@
-// A persistent, warp-specialised GEMM in bf16 for Hopper chips with a fused epilogue: C = A B in tiles of 128 x 256,
-// one block per multiprocessor, which takes tile after tile.
+// A persistent, warp-specialized GEMM in bf16 for Hopper chips with a fused epilogue: C = A B in tiles of 128 x 256,
+// with one block per multiprocessor that takes tile after tile.
 //
-// One producer thread fills a ring of three stages, slices of A and B, by TMA copies. Two consumer warpgroups multiply with
-// wgmma, 64 rows each; they round a finished tile, store it to shared memory and start the next one. Seven epilogue
-// warps read the tile from there and compute what the epilogue defines while the next tile is multiplied, so the
+// One producer thread fills a ring of three stages, slices of A and B, by TMA copies. Two consumer warpgroups
+// multiply with wgmma, 64 rows each; they round a finished tile, store it to shared memory and start the next one.
+// Seven epilogue warps read the tile from there and compute the epilogue while the next tile is multiplied, so the
 // epilogue costs no tensor core time as long as it takes no longer than the tile's product. `Epilogue` is a type with
 //
 //   kRowsOfB      B is stored [k, n], else [n, k]
-//   kColumns      columns of its own that a tile stands for
-//   copy_b(...)   asks for a slice of B, 64 deep
+//   kColumns      the epilogue's own columns per tile
+//   copy_b(...)   starts the copy of a slice of B, 64 deep
 //   is_wanted()   false: the kernel does nothing
-//   Work          what an epilogue warp does: begin(tile) before the first, unit(...) kUnits times a tile
+//   Work          the work of an epilogue warp: begin(tile) before the first tile, unit(...) kUnits times per tile
 //
-// For chips without these instructions the kernel is empty; has_hopper_code() says so.
+// For chips without these instructions the kernel is empty; has_hopper_code() tells whether it is.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -29,12 +29,12 @@ constexpr int kBytesOfA = kTileRows * kDepth * 2, kBytesOfB = kTileColumns * kDe
 // A finished tile: four chunks of 64 columns, 128 rows of 128 bytes each.
 constexpr int kChunkBytes = kTileRows * 128, kTileBytes = 4 * kChunkBytes;
 constexpr int kBlockThreads = 512, kEpilogueWarps = 7;
-constexpr int kUnits = 5;   // of an epilogue warp's work on a tile
+constexpr int kUnits = 5;   // units of an epilogue warp's work on a tile
 constexpr int kMiddle = 2;  // the unit that needs rows of both halves
 constexpr int kAlignment = 1024;
 constexpr size_t kSharedBytes = kAlignment + kStages * kStageBytes + kTileBytes;
 
-// The tiles of C, in an order in which those under way at one time share slices in the second cache.
+// The tiles of C, in an order in which concurrent tiles share slices in the L2 cache.
 struct TileOrder {
   static constexpr int kGroup = 16;  // row tiles
   int row_tiles = 0, column_tiles = 0;
@@ -43,7 +43,7 @@ struct TileOrder {
 };
 
 struct Tile {
-  int row = 0, column = 0;  // its first
+  int row = 0, column = 0;  // its first row and column
 };
 
 struct ProductSizes {
@@ -62,7 +62,7 @@ ProductSizes sizes_of_product(int64_t rows, int64_t columns, int64_t depth) {
 
 #ifdef GENESIS_HOPPER
 
-// Behind the last one: a tile without rows.
+// Returns tile i; after the last one, a tile without rows.
 template <class Epilogue>
 __device__ __forceinline__ Tile tile_at(int i, const ProductSizes& sizes) {
   const TileOrder& order = sizes.order;
@@ -73,14 +73,14 @@ __device__ __forceinline__ Tile tile_at(int i, const ProductSizes& sizes) {
 }
 
 struct Barriers {
-  uint64_t filled[kStages], free[kStages];  // of the ring
+  uint64_t filled[kStages], free[kStages];  // the ring's stages
   uint64_t finished[2], taken[2];           // halves of the tile in shared memory
 };
 
 __device__ __forceinline__ void init(Barriers& barriers) {
   for (int i = 0; i < kStages; ++i) {
     init_barrier(&barriers.filled[i], 1);
-    init_barrier(&barriers.free[i], 8);  // warps that multiply
+    init_barrier(&barriers.free[i], 8);  // consumer warps
   }
   for (int i = 0; i < 2; ++i) {
     init_barrier(&barriers.finished[i], 4);
@@ -89,7 +89,7 @@ __device__ __forceinline__ void init(Barriers& barriers) {
   let_copies_see_barriers();
 }
 
-// One thread.
+// Runs in one thread.
 template <class Epilogue>
 __device__ void run_producer(const CUtensorMap* a, const CUtensorMap* b, const ProductSizes& sizes,
                              uint32_t ring, Barriers& barriers) {
@@ -108,7 +108,7 @@ __device__ void run_producer(const CUtensorMap* a, const CUtensorMap* b, const P
   }
 }
 
-// d += a slice of A, 64 rows of it, times a slice of B; or d = that.
+// Computes d += (64 rows of a slice of A) (a slice of B), or d = the product without `accumulate`.
 template <class Epilogue>
 __device__ __forceinline__ void multiply_slice(float (&d)[128], uint32_t a, uint32_t b, bool accumulate) {
   constexpr uint32_t kGroup = 8 * 128;  // bytes of eight rows
@@ -126,7 +126,7 @@ __device__ __forceinline__ void multiply_slice(float (&d)[128], uint32_t a, uint
   wgmma_commit_group();
 }
 
-// A warpgroup's half of a tile, rounded, to shared memory.
+// Stores a warpgroup's half of a tile, rounded, to shared memory.
 __device__ __forceinline__ void put_down(uint32_t tile, int half, const float (&d)[128]) {
   const int lane = threadIdx.x % 32, row = half * 64 + threadIdx.x / 32 % 4 * 16 + lane % 16;
 #pragma unroll
@@ -143,7 +143,7 @@ __device__ __forceinline__ void put_down(uint32_t tile, int half, const float (&
     }
 }
 
-// A warpgroup, 0 or 1.
+// Runs in a warpgroup; `half` is 0 or 1.
 template <class Epilogue>
 __device__ __forceinline__ void multiply_tiles(int half, const ProductSizes& sizes, uint32_t ring,
                                                uint32_t tile, Barriers& barriers) {
@@ -173,7 +173,7 @@ __device__ __forceinline__ void multiply_tiles(int half, const ProductSizes& siz
   }
 }
 
-// Warp `epilogue_warp`, 0 to 6.
+// Runs in epilogue warp `epilogue_warp`, 0 to 6.
 template <class Epilogue>
 __device__ __forceinline__ void run_epilogue(const Epilogue& epilogue, int epilogue_warp,
                                              const ProductSizes& sizes, uint32_t shared, Barriers& barriers) {

@@ -13,7 +13,7 @@ namespace {
 
 using Encode = decltype(&cuTensorMapEncodeTiled);
 
-// Null where there is no driver, or one older than the chips that need it.
+// Returns null if there is no driver, or one older than the chips that need this.
 Encode encoder() {
   static const Encode found = []() -> Encode {
     try {
@@ -25,7 +25,7 @@ Encode encoder() {
   return found;
 }
 
-// `sizes` and `box` count elements, innermost first; `bytes` are the steps of all but the innermost.
+// `sizes` and `box` count elements, innermost first; `bytes` are the strides of all axes except the innermost.
 template <size_t kRank>
 bool encode(const void* data, const cuuint64_t (&sizes)[kRank], const cuuint64_t (&bytes)[kRank - 1],
             const cuuint32_t (&box)[kRank], CUtensorMap& map,

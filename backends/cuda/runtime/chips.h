@@ -1,5 +1,5 @@
 // Tells which chips this machine has, for rows of kernel tables that serve only some chips. A plan may be made
-// without a GPU, or on a machine with several different ones: there the row is kept, and declines at run time.
+// without a GPU, or on a machine with several different ones: there the row is kept, and falls back at run time.
 #pragma once
 
 #include <optional>

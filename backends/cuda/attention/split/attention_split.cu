@@ -1,8 +1,7 @@
-// Few queries against many keys: decoding. The cache of keys and values is read once, by all rows of a group
-// of query heads together, at the memory's speed: a few lanes hold one key's row, several keys are under way
-// per lane, and every such set of lanes keeps running maxima and sums of its own. The keys that exist are
-// shared evenly among blocks whose number comes from the shapes; a second kernel merges the blocks' results
-// in order.
+// Attention of few queries against many keys, as in decoding. All rows of a group of query heads together read the
+// cache of keys and values once, at the memory's bandwidth. A few lanes hold one key's row, each lane has several
+// keys in flight, and every set of lanes keeps its own running maxima and sums. The visible keys are shared evenly
+// among blocks, whose number depends on the shapes; a second kernel merges the blocks' results in order.
 #include "backends/cuda/attention/split/attention_split.h"
 
 #include "backends/cuda/attention/attention_sight.h"
@@ -18,7 +17,7 @@ constexpr int64_t kMaxQueries = 8, kWantedBlocks = 264, kMinKeys = 64, kMaxSplit
 constexpr int64_t kMaxKeys = int64_t{1} << 24;
 constexpr int kMergeWarps = 4;
 
-// How the work is cut, by shape alone.
+// The split of the work, which depends on the shape alone.
 struct Cut {
   int64_t rows, group_rows, chunks, splits;  // rows: of one key head; group_rows: of a block
 };
@@ -36,11 +35,11 @@ Cut cut_of(const AttentionShape& s) {
   return cut;
 }
 
-// How the keys there are go to the splits: a few keys are not worth many blocks and a long merge. Of the
-// number of keys that are seen alone.
+// The distribution of the visible keys to splits, which depends on their number alone. A few keys are not worth many
+// blocks and a long merge.
 struct Shares {
   int first, end;  // keys that any query sees
-  int each, used;  // keys of a split; splits that have any
+  int each, used;  // keys per split; splits that have any
 
   __device__ static Shares of(const AttentionShape& s, const KeySight& sight, int splits) {
     const int first = static_cast<int>(sight.begin(s, 0)), end = static_cast<int>(sight.count),
@@ -50,13 +49,14 @@ struct Shares {
   }
 };
 
-// Of one query with the keys that a set of lanes has at once.
+// Scores of one query with the keys that a set of lanes has at once.
 struct KeyScores {
   float at[kAhead];
 };
 
-// With their masks, but where they are -inf: such keys may not exist. `at`: the first key's place in the mask of head 0
-// and query 0; `step`: to the next one's. Apart from the kernel, whose loops it would fill many times over.
+// Applies the mask to scores, except those that are -inf: such keys may not exist. `at` is the first key's index in
+// the mask for head 0 and query 0; `step` is the distance to the next key's. Not inlined, because the kernel's loops
+// would have it many times.
 __device__ __noinline__ KeyScores masked(KeyScores scores, DType dtype, const void* mask, int64_t at,
                                          int64_t step, int64_t head_step, int64_t query_step, int first_head,
                                          int row, int queries) {
@@ -67,7 +67,7 @@ __device__ __noinline__ KeyScores masked(KeyScores scores, DType dtype, const vo
   return scores;
 }
 
-// What a block works on: some query rows of one key head, and one split of its keys.
+// The work of a block: some query rows of one key head, and one split of its keys.
 struct Block {
   int split, column, first_row, key_head, b, first_head, begin, end;
   KeySight sight;
@@ -94,13 +94,13 @@ struct Block {
   }
 };
 
-// The block's rows of q, as one lane of a set sees them.
+// The block's rows of q, as one lane of a set holds them.
 template <class T, int G>
 struct QueryRows {
   static constexpr int N = kKeyPack<T>;
-  int queries, first, last;  // rows first to last; beyond, the last again
+  int queries, first, last;  // rows first to last; rows beyond repeat the last one
   float q[G][N];
-  int begins[G], ends[G];  // of the keys that a row sees
+  int begins[G], ends[G];  // visible keys of each row
 
   __device__ __forceinline__ QueryRows(const AttentionShape& s, const AttentionData& data, const Cut& cut,
                                        const Block& block, int at)
@@ -119,7 +119,8 @@ struct QueryRows {
   __device__ __forceinline__ int row(int g) const { return min(first + g, last); }
 };
 
-// Of the products of row g with keys j, j + kSets and so on: scaled, with their masks, and -inf where it sees no key.
+// Turns the products of row g with keys j, j + kSets and so on into scores: scaled, with the mask, and -inf for keys
+// that it does not see.
 template <int kSets, class T, int G>
 __device__ __forceinline__ void make_scores(const AttentionShape& s, const AttentionData& data,
                                             const Block& block, const QueryRows<T, G>& rows, int g, int j,
@@ -140,7 +141,7 @@ __device__ __forceinline__ void make_scores(const AttentionShape& s, const Atten
   for (int u = 0; u < kAhead; ++u) products[u] = scores.at[u];
 }
 
-// The states of all warps, merged, to [row][size + 2] in memory.
+// Merges the states of all warps and writes them to memory, [row][size + 2].
 template <class T, int kSet, int G>
 __device__ __forceinline__ void put_partials(const KeyState<T> (&states)[G], float* partials) {
   constexpr int kSize = kSet * kKeyPack<T>, kRow = kSize + 2;
@@ -157,8 +158,8 @@ __device__ __forceinline__ void put_partials(const KeyState<T> (&states)[G], flo
   }
 }
 
-// kSet lanes hold a row of kSet * kPack features; G rows per block. Partial results:
-// [column][split][row][size + 2], the last two being maximum and sum.
+// kSet lanes hold a row of kSet * kPack features; a block has G rows. Partial results are [column][split][row][size +
+// 2]; the last two are maximum and sum.
 template <class T, int kSet, int G>
 __global__ void __launch_bounds__(kAll)
     split_keys(AttentionShape s, AttentionData data, Cut cut, float* partials) {
@@ -172,7 +173,7 @@ __global__ void __launch_bounds__(kAll)
   const T* keys = static_cast<const T*>(data.k) + block.b * s.k.batch + block.key_head * s.k.head + at;
   const T* values = static_cast<const T*>(data.v) + block.b * s.v.batch + block.key_head * s.v.head + at;
 
-  // All lanes of a warp make the same number of rounds: they exchange sums.
+  // All lanes of a warp run the same number of rounds, because they exchange sums.
   for (int j0 = block.begin; j0 < block.end; j0 += kSets * kAhead) {
     Pack<T, N> k[kAhead], v[kAhead];
 #pragma unroll
@@ -193,7 +194,7 @@ __global__ void __launch_bounds__(kAll)
                         partials + (int64_t{block.column} * cut.splits + block.split) * G * (kSet * N + 2));
 }
 
-// A warp per row of y and 32 features: the splits in order.
+// Merges the splits in order; a warp has one row of y and 32 features.
 template <class T>
 __global__ void __launch_bounds__(kMergeWarps* kLanes)
     merge_splits(AttentionShape s, AttentionData data, Cut cut, const float* partials) {
@@ -224,7 +225,7 @@ __global__ void __launch_bounds__(kMergeWarps* kLanes)
 __global__ void write_lengths(AttentionShape s, AttentionData data, int32_t* queries, int32_t* keys) {
   for (int64_t b = threadIdx.x; b < s.batch; b += blockDim.x) {
     const KeySight sight(s, data, b);
-    // Queries beyond the keys are padding: without them causality counts from the keys there are.
+    // Queries beyond the keys are padding: without them, causality counts from the existing keys.
     const int64_t beyond = sight.length - sight.count;
     queries[b] = static_cast<int32_t>(max(int64_t{1}, s.queries - beyond));
     keys[b] = static_cast<int32_t>(sight.count);

@@ -1,5 +1,5 @@
-// Attention of few queries against many keys: the keys are split among blocks, by shape, and the parts merged in order. Used by
-// split_way.cpp.
+// Attention of few queries against many keys: the keys are split among blocks by shape, and the partial results are
+// merged in order.
 #pragma once
 
 #include "backends/cuda/attention/attention.h"

@@ -1,4 +1,4 @@
-// The row `split_keys` of attention.
+// The implementation `split_keys` of attention.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,11 +10,12 @@
 namespace genesis::cuda {
 namespace {
 
-// Up to so many keys attention.fused is as fast as split keys or faster: a token of Qwen2.5-0.5B takes 1.25 and 1.30 ms at
-// position 1000, 2.58 and 1.55 ms at 4000, and between the two lines meet at 1140 (bench/gpu/ways.py, H200).
+// Up to this many keys, attention.fused is at least as fast as split keys. A token of Qwen2.5-0.5B takes 1.25 ms
+// (fused) and 1.30 ms (split) at position 1000, 2.58 and 1.55 ms at position 4000; the lines between these points
+// meet at 1140 (bench/gpu/ways.py, H200).
 constexpr int64_t kFewestKeysToSplit = 1152;
 
-// Whether there is an attention.fused that would take the node.
+// Returns whether attention.fused would take the node.
 bool fused_takes(const KernelQuery& query) {
   const std::span<const KernelImpl> rows = kernels_for("attention");
   const auto fused = std::ranges::find(rows, "fused", &KernelImpl::name);
@@ -22,8 +23,8 @@ bool fused_takes(const KernelQuery& query) {
          !fused->can_run(query);
 }
 
-// How many keys there are, only the device knows while it runs; a plan knows how many the cache has room for. A cache with room
-// for more has its keys split from the first token on, which costs little while they are few.
+// The number of keys is known only on the device, at run time; a plan knows the capacity of the cache. With a larger
+// cache the keys are split from the first token on, which costs little while there are few.
 std::optional<std::string> decline(const KernelQuery& query) {
   const AttentionShape shape = attention_shape(query);
   if (auto why_not = split_attention_declines(shape)) return why_not;

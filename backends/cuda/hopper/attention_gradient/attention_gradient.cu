@@ -1,5 +1,5 @@
-// The gradient of attention in bf16 with heads of 64 on Hopper chips: what starts the kernel of
-// attention_gradient.h, and a small one ahead of it that sums up the rows. Other chips leave a node to the general rows.
+// The gradient of attention in bf16 with heads of 64 on Hopper chips: starts the kernel of attention_gradient.h, and
+// a small one ahead of it that computes row statistics. Other chips run a node by the general rows.
 #include "backends/cuda/hopper/attention_gradient/attention_gradient.h"
 
 #include "backends/cuda/attention/attention_sight.h"
@@ -16,9 +16,9 @@ namespace {
 using namespace hopper;
 
 constexpr int kRowsOfBlock = kThreads / 8;
-static_assert(kItemRows % kRowsOfBlock == 0);  // so that the rows of a block are of one head
+static_assert(kItemRows % kRowsOfBlock == 0);  // all rows of a block belong to one head
 
-// The tables of GradientSizes, by all threads of the grid.
+// Computes the tables of GradientSizes, by all threads of the grid.
 __device__ __forceinline__ void find_starts(const GradientSizes& s) {
   const int thread = blockIdx.x * kThreads + threadIdx.x, threads = gridDim.x * kThreads;
   const int padded = s.padded_queries(), tiles = s.key_tiles();
@@ -38,9 +38,9 @@ __device__ __forceinline__ void find_starts(const GradientSizes& s) {
   }
 }
 
-// What the next kernel wants to know of each row, lse and delta = sum of dy y, where it reads that; and its
-// list of items from the start. Rows behind the last query get an lse by which they weigh nothing. Eight
-// threads have a row.
+// Writes the statistics of each row, -lse / scale and -delta with delta = sum of dy y, where the next kernel reads
+// them, and resets its list of items. Rows beyond the last query get an lse that makes their weights 0. Eight threads
+// share a row.
 __global__ __launch_bounds__(kThreads) void row_statistics_kernel(GradientSizes s, HeadRows y, HeadRows dy,
                                                                   const float* lse) {
   begin_in_order();
@@ -71,12 +71,12 @@ __global__ __launch_bounds__(kThreads) void row_statistics_kernel(GradientSizes 
   s.lse[to] = -(exists ? lse[static_cast<int64_t>(head) * s.queries + time] : INFINITY) / s.scale;
 }
 
-// Rows in the statistics of all heads.
+// Returns the number of rows in the statistics of all heads.
 int64_t padded_rows(const AttentionShape& s) {
   return s.batch * s.heads * (blocks_for(s.queries, kItemRows) * kItemRows);
 }
 
-// Of the tables of GradientSizes; multiples of 16 bytes.
+// Sizes of the tables of GradientSizes; multiples of 16 bytes.
 int64_t starts_rows(const AttentionShape& s) {
   return s.has_key_start ? s.batch * blocks_for(s.queries, kItemRows) * kItemRows : 0;
 }
@@ -120,8 +120,8 @@ bool make_maps(const AttentionShape& s, const AttentionData& d, GradientMaps& ma
          make(d.v, s.v, s.key_heads, s.keys, maps.v) && make(d.dy, s.y, s.heads, s.queries, maps.dy);
 }
 
-// Tiles that one item of keys meets, and all items together, counted as products of an item's rows with a
-// tile.
+// The tiles that the longest item of keys processes, and the tiles of all items together, counted as products of an
+// item's rows with a tile.
 struct Work {
   int64_t longest = 0, all = 0;
 };
@@ -132,7 +132,7 @@ Work work_of(const AttentionShape& s) {
   return {4 * tiles * group, 7 * pairs};
 }
 
-// Asks no GPU.
+// Does not ask a GPU.
 std::optional<std::string> decline(const KernelQuery& query) {
   const AttentionShape s = attention_shape(query);
   if (s.dtype != DType::bf16 || s.size != 64 || s.v_size != 64) return "it takes heads of 64 in bf16";
@@ -143,10 +143,11 @@ std::optional<std::string> decline(const KernelQuery& query) {
   if (s.queries * s.keys < kMinScores) return "the tiles do small ones";
   if (padded_rows(s) > kMax || s.batch * s.key_heads * blocks_for(s.keys, kItemRows) * kItemRows > kMax)
     return "it counts in i32";
-  if (s.has_key_start) return std::nullopt;  // which cuDNN does not take
-  // cuDNN, which makes the scores once, catches up as rows get long.
+  if (s.has_key_start) return std::nullopt;  // cuDNN does not support key_start
+  // cuDNN computes the scores only once, so it catches up as rows get long.
   if (!s.causal || s.queries > kMaxRows || s.keys > kMaxRows) return "cuDNN is as fast";
-  // An item is one block's work. Of H100 and H200, whose multiprocessors these are, some would wait long.
+  // An item is the work of one block. With few items, some of the 132 multiprocessors of an H100 or H200 would wait
+  // long.
   constexpr int64_t kBlocks = 132;
   const Work work = work_of(s);
   if (work.longest * kBlocks * 4 > work.all * 5) return "there are too few heads to share the work out";
@@ -180,7 +181,7 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
   return prepared;
 }
 
-// False, and nothing started, when the driver refuses.
+// Returns false and starts nothing if the driver refuses.
 bool try_start(const AttentionShape& shape, const AttentionData& data, const KernelContext& c) {
   GradientMaps maps;
   if (!make_maps(shape, data, maps)) return false;

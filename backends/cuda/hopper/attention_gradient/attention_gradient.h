@@ -1,17 +1,17 @@
-// The gradient of attention in bf16 with heads of 64, on Hopper chips. Used by attention_gradient.cu.
+// The gradient of attention in bf16 with heads of 64, on Hopper chips.
 //
 //   p = exp(scale q k^T - lse)    dp = dy v^T    ds = p (dp - delta)
 //   dv = p^T dy    dk = scale ds^T q    dq = scale ds k
 //
-// Every sum stays in the registers of one warpgroup from its first term to its last, so its order is fixed
-// and nothing is added up in memory. The price is that p and ds are made twice, 7 products instead of 5: once
-// by who has 64 keys (of all query heads that share them) and passes over the queries, once by who has 64
-// queries and passes over the keys. Both have the scores in the layout in which the tensor cores give them
-// and take them again as the left side of the next product: they never leave registers.
+// Every sum stays in the registers of one warpgroup from its first term to its last, so its order is fixed and
+// nothing is accumulated in memory. In return, p and ds are computed twice, 7 products instead of 5: once by a
+// warpgroup that has 64 keys (of all query heads that share them) and passes over the queries, and once by one that
+// has 64 queries and passes over the keys. Both get the scores in the accumulator layout of the tensor cores, which
+// is also the layout of the left operand of the next product: scores never leave registers.
 //
-// A block has two such warpgroups, for 128 keys or queries (an item), and one thread that keeps a ring of
-// tiles of 64 rows of the other side filled. Blocks take items off a common list, the longest first, so that
-// all end at about one time; who takes which item changes no bit.
+// A block has two such warpgroups, for 128 keys or queries (an item), and one thread that keeps a ring filled with
+// tiles of 64 rows of the other side. Blocks take items from a common list, the longest first, so that all end at
+// about the same time; the results do not depend on which block takes which item.
 #pragma once
 
 #include "backends/cuda/device/exponential.h"
@@ -21,7 +21,7 @@ namespace genesis::cuda::hopper {
 
 #ifdef GENESIS_HOPPER
 
-// 64 rows of 64 elements as the left side of products.
+// 64 rows of 64 elements in the layout of a left operand.
 struct LeftRows {
   uint32_t of_depth[4][4];
 
@@ -32,27 +32,27 @@ struct LeftRows {
   }
 };
 
-// What was made of `rows` is not put off beyond this.
+// A barrier for the compiler: computations of `rows` are not moved beyond it.
 __device__ __forceinline__ void pin(LeftRows& rows) {
 #pragma unroll
   for (int i = 0; i < 16; ++i) asm volatile("" : "+r"(rows.of_depth[i / 4][i % 4])::"memory");
 }
 
-// d += a b^T
+// Computes d += a b^T.
 __device__ __forceinline__ void add_rows_product(float (&d)[32], const LeftRows& a, uint32_t b) {
   const uint64_t of_b = describe(b, 1024);
 #pragma unroll
   for (int i = 0; i < 4; ++i) multiply<false>(d, a.of_depth[i], moved(of_b, i * 32), true);
 }
 
-// d += a b
+// Computes d += a b.
 __device__ __forceinline__ void add_product(float (&d)[32], const LeftRows& a, uint32_t b) {
   const uint64_t of_b = describe(b, 1024);
 #pragma unroll
   for (int i = 0; i < 4; ++i) multiply<true>(d, a.of_depth[i], moved(of_b, i * 2048), true);
 }
 
-// d = the statistics of the columns, which lie as place_of_row() says.
+// Sets d to the statistics of the columns, which are ordered by place_of_row().
 __device__ __forceinline__ void start_with_columns(float (&d)[32], const uint8_t* statistics) {
   const float4* mine = reinterpret_cast<const float4*>(statistics) + threadIdx.x % 4;
 #pragma unroll
@@ -65,7 +65,7 @@ __device__ __forceinline__ void start_with_columns(float (&d)[32], const uint8_t
   }
 }
 
-// A thread's two rows' statistics, and d = them.
+// The statistics of a thread's two rows; start() sets d to them.
 struct RowStatistics {
   float first, second;
   __device__ __forceinline__ explicit RowStatistics(const uint8_t* statistics) {
@@ -80,16 +80,17 @@ struct RowStatistics {
   }
 };
 
-// Which columns of a tile a row sees: of_keys, those at `diagonal` + row and behind; else those up to
-// there, and before `end`. With starts: of_keys, of those whose starts are no later than the row, `begins[0]` + row; else those
-// from the begins of the thread's two rows on.
+// The columns of a tile that a row sees. With kOfKeys (rows are keys, columns queries): columns from `diagonal` + row
+// on. Otherwise: columns up to `diagonal` + row and before `end`. With kStarts and kOfKeys, a column must also have a
+// start of at most `begins[0]` + row; with kStarts otherwise, it must be at or after the begin of its row, of which
+// the thread has two.
 struct TileSight {
   int diagonal, end;
   int begins[2];
-  const uint8_t* starts;  // of the columns, which lie as place_of_row() says
+  const uint8_t* starts;  // the columns' starts, ordered by place_of_row()
 };
 
-// Of s = q k^T - lse and dp = dy v^T - delta: p and ds in their places.
+// Replaces s = q k^T - lse and dp = dy v^T - delta by p and ds.
 template <bool kOfKeys, bool kStarts, bool kMasked>
 __device__ __forceinline__ void weigh(float (&s)[32], float (&dp)[32], float slope, TileSight sight) {
   const int row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;
@@ -114,13 +115,13 @@ __device__ __forceinline__ void weigh(float (&s)[32], float (&dp)[32], float slo
   }
 }
 
-// x as the tensor cores gave it, rounded, as they take it.
+// Rounds x from the accumulator layout to a left operand.
 __device__ __forceinline__ void round_to(LeftRows& to, const float (&x)[32]) {
 #pragma unroll
   for (int i = 0; i < 16; ++i) to.of_depth[i / 4][i % 4] = pair_of<__nv_bfloat16>(x[2 * i], x[2 * i + 1]);
 }
 
-// A warp's 16 rows of `d`, from row `first` on, to memory by way of its 2 KB of shared memory.
+// Stores a warp's 16 rows of `d`, starting with row `first`, to memory through the warp's 2 KB of shared memory.
 __device__ __forceinline__ void store_rows(const float (&d)[32], float scale, const HeadRows& to, int entry,
                                            int head, int first, int end, uint32_t staging) {
   const int lane = threadIdx.x % 32;
@@ -144,15 +145,15 @@ __device__ __forceinline__ void store_rows(const float (&d)[32], float scale, co
   }
 }
 
-// Which columns of a tile a warpgroup's 64 rows, from `first` on, see.
+// The columns of a tile that a warpgroup's 64 rows see; the rows start with `first`.
 template <bool kOfKeys, bool kStarts>
 struct Sight {
   const GradientSizes& s;
   int first;
   int least = 0,
       most =
-          0;  // of_keys: queries that see any of the rows, and all of them; else the rows' first and last start
-  int begins[2] = {};  // of the thread's two rows
+          0;  // kOfKeys: number of queries that see some row, and that see all; else the first and the last row's start
+  int begins[2] = {};  // the starts of the thread's two rows
 
   __device__ __forceinline__ Sight(const GradientSizes& sizes, const GradientItem& item, int half)
       : s(sizes), first(item.first + half * kGradientTileRows) {
@@ -182,7 +183,7 @@ struct Sight {
     return (s.causal && column + kGradientTileRows - 1 > first + s.shift()) ||
            column + kGradientTileRows > s.keys;
   }
-  // `stage` holds the tile.
+  // Returns the TileSight of the tile in `stage`.
   __device__ __forceinline__ TileSight of(int column, const uint8_t* stage) const {
     if (kOfKeys)
       return {s.causal ? first - s.shift() - column : -kGradientTileRows,
@@ -196,11 +197,11 @@ struct Sight {
   }
 };
 
-// What a warpgroup has in registers: its rows of the item, the tile at work, and the sums.
+// The registers of a warpgroup: its rows of the item, the current tile, and the sums.
 template <bool kOfKeys, bool kStarts>
 struct GradientRows {
   LeftRows left, left_of_dp;         // k and v, or q and dy
-  RowStatistics row_lse, row_delta;  // of queries
+  RowStatistics row_lse, row_delta;  // only if the rows are queries
   float p[32], dp[32];
   LeftRows weights, ds;
   float sums[32] = {}, v_sums[32] = {};  // dk and dv, or dq
@@ -212,7 +213,8 @@ struct GradientRows {
     left_of_dp.load(mine + 2 * kBytesOfTile);
   }
 
-  // The sums begin with what is subtracted from them, which costs nothing behind the products then.
+  // The accumulators start with the values that are to be subtracted, so the subtraction costs nothing after the
+  // products.
   __device__ __forceinline__ void start_tile(const uint8_t* stage) {
     if constexpr (kOfKeys) {
       start_with_columns(p, stage + 2 * kBytesOfTile);
@@ -231,7 +233,7 @@ struct GradientRows {
     wgmma_commit_group();
   }
 
-  // To be followed by round(), when no product reads what it writes.
+  // Must be followed by round(), once no product reads the registers that round() writes.
   __device__ __forceinline__ void weigh_products(float slope, bool masked, TileSight sight) {
     pin(p);
     pin(dp);
@@ -257,31 +259,31 @@ struct GradientRows {
   }
 };
 
-// A warpgroup.
+// The work of one warpgroup.
 template <bool kStarts>
 struct GradientConsumer {
   const GradientSizes& s;
   GradientMemory memory;
   GradientBarriers& barriers;
-  int half;  // of an item's rows
+  int half;  // half of an item's rows
   RingStage<kGradientStages> stage{};
 
-  // One warpgroup asks for a tile's first products while the other has its own and weighs them: left alone
-  // they come to do the same at the same time, and the tensor cores wait for both. A turn is a tile.
+  // The warpgroups take turns, one tile per turn: one issues the first products of a tile while the other weighs its
+  // own. Without turns both would come to do the same at the same time, and the tensor cores would idle meanwhile.
   __device__ __forceinline__ void wait_for_turn() const { wait_for_threads(1 + half, 256); }
   __device__ __forceinline__ void pass_turn() const { arrive_at_threads(2 - half, 256); }
 
-  // The tiles of an item, one after the other, as the ring has them.
+  // The tiles of an item, in the order of the ring.
   struct Tiles {
     const GradientItem& item;
-    int heads;  // left
+    int heads;  // heads left
     int next = item.first_tile;
-    int stage = 0, column = 0;  // of the one taken
+    int stage = 0, column = 0;  // stage and column of the tile taken last
   };
 
-  // The next tile of which the rows see something; it is in the ring. False behind the last. A tile that was taken keeps its
-  // stage until the next one is, so no run of unseen tiles may fill the ring: the last that fits is taken as if seen, and its
-  // mask leaves nothing of it.
+  // Takes the next tile of which the rows see something, once it is in the ring. Returns false after the last one. A
+  // taken tile keeps its stage until the next one is taken, so a run of unseen tiles must not fill the ring: the last
+  // tile that fits is taken as if it were seen, and its mask removes all of it.
   template <bool kOfKeys>
   __device__ __forceinline__ bool take_tile(Tiles& tiles, const Sight<kOfKeys, kStarts>& sight) {
     for (int unseen = 0;;) {
@@ -300,9 +302,9 @@ struct GradientConsumer {
     }
   }
 
-  // The products of p and ds are asked for together with those from which the next tile's are made, and run
-  // while those are. That nothing but the branch of a mask lies between lets the compiler see that none of
-  // them touches what another still reads: it would wait for each product otherwise, and say so (C7513).
+  // The products of p and ds are issued together with the first products of the next tile, and run while the latter's
+  // results are used. Only the branch of the mask lies in between, so that the compiler can see that none of the
+  // products touches registers that another still reads. Otherwise it would wait for each product and say so (C7513).
   template <bool kOfKeys>
   __device__ __forceinline__ void add_tiles(GradientRows<kOfKeys, kStarts>& rows, Tiles& tiles,
                                             const Sight<kOfKeys, kStarts>& sight) {

@@ -1,8 +1,8 @@
-// How the gradient of attention is cut into items that the blocks of attention_gradient.h take, and how one
-// thread of a block brings what they need into shared memory. An item is 128 keys of a key head, or 128
-// queries of a head, and all that they meet of the other side, in tiles of 64 rows; nothing is shared among
-// items but what they read. Where queries see keys from a start of their own on (kStarts), starts never fall, so what an item
-// meets is still one run of tiles, and the tables below say which.
+// Splits the gradient of attention into items, which the blocks of attention_gradient.h take, and has the producer
+// thread that brings their operands into shared memory. An item is 128 keys of a key head, or 128 queries of a head,
+// with all tiles of 64 rows of the other side that they need; items share only inputs. With kStarts, queries see keys
+// from their own start on. Starts never decrease, so the tiles of an item are still one contiguous range; the tables
+// below give it.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -14,28 +14,29 @@ namespace genesis::cuda::hopper {
 
 constexpr int kItemRows = 128, kGradientTileRows = 64, kGradientStages = 8, kGradientThreads = 384;
 constexpr int kBytesOfTile = kGradientTileRows * 128;
-constexpr int kStatisticsBytes = 2 * kGradientTileRows * 4;  // of a tile's rows: lse and delta
-constexpr int kStartsBytes = kGradientTileRows * 4;          // of a tile's rows: the keys they start at
+constexpr int kStatisticsBytes = 2 * kGradientTileRows * 4;  // lse and delta of a tile's rows
+constexpr int kStartsBytes = kGradientTileRows * 4;          // first visible keys of a tile's rows
 constexpr int kGradientStageBytes = 2 * kBytesOfTile + 1024;
 constexpr int kItemBytes = 4 * kBytesOfTile + 1024, kStagingBytes = 8 * 2048;
 constexpr size_t kGradientShared = 1024 + kGradientStages * kGradientStageBytes + kItemBytes + kStagingBytes;
 
 struct HeadRows {
   __nv_bfloat16* data = nullptr;
-  int64_t batch = 0, head = 0, row = 0;  // steps in elements
+  int64_t batch = 0, head = 0, row = 0;  // strides in elements
 };
 
 struct GradientSizes {
   int batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0;
   bool causal = false;
   float scale = 1;
-  // Of [batch, heads, padded_queries()], each 16 rows as place_of_row() says: -lse / scale and -delta, what
-  // the products' sums begin with.
+  // [batch, heads, padded_queries()], each 16 rows ordered by place_of_row(): -lse / scale and -delta, the initial
+  // values of the products' accumulators.
   float *lse = nullptr, *delta = nullptr;
-  int* taken = nullptr;             // items off the list beside each block's first
-  const int64_t* starts = nullptr;  // of [batch, queries]; null: every query sees keys from the first on
-  // Made from them: where each query's keys start, of [batch, padded_queries()], each 16 as place_of_row() says; and of
-  // each tile of keys, [batch, key_tiles()], how many queries start no later than its last key, and than its first.
+  int* taken = nullptr;             // number of items taken from the list after each block's first
+  const int64_t* starts = nullptr;  // [batch, queries]; null: every query sees keys from the first on
+  // Tables made from the starts. first_keys: the first key of each query, [batch, padded_queries()], each 16 ordered
+  // by place_of_row(). For each tile of keys, [batch, key_tiles()], seen_by is the number of queries that start no
+  // later than its last key, and seen_whole_by the number that start no later than its first.
   int *first_keys = nullptr, *seen_by = nullptr, *seen_whole_by = nullptr;
   HeadRows dq, dk, dv;
 
@@ -49,7 +50,7 @@ struct GradientSizes {
   __host__ __device__ int group() const { return heads / key_heads; }
 };
 
-// Where a row's statistic lies: the four columns of 16 that a thread has of a product are side by side.
+// Returns the index of a row's statistic: of 16 columns, the four that a thread has of a product are contiguous.
 __host__ __device__ constexpr int place_of_row(int row) {
   return row / 16 * 16 + row % 8 / 2 * 4 + row / 8 % 2 * 2 + row % 2;
 }
@@ -60,7 +61,7 @@ struct GradientMaps {
 
 #ifdef GENESIS_HOPPER
 
-// 128 keys or queries of a head, and the tiles of the other side that they meet.
+// 128 keys or queries of a head, and the range of tiles of the other side that they need.
 struct GradientItem {
   bool of_keys = false;
   int first = 0, head = 0, entry = 0;
@@ -104,14 +105,14 @@ struct GradientBarriers {
 __device__ __forceinline__ void init(GradientBarriers& b) {
   for (int i = 0; i < kGradientStages; ++i) {
     init_barrier(&b.filled[i], 1);
-    init_barrier(&b.free[i], 8);  // warps that multiply
+    init_barrier(&b.free[i], 8);  // consumer warps
   }
   init_barrier(&b.item_filled, 1);
   init_barrier(&b.item_free, 8);
   let_copies_see_barriers();
 }
 
-// Where things lie in a block's shared memory.
+// The layout of a block's shared memory.
 struct GradientMemory {
   uint8_t* start;
   __device__ uint8_t* stage(int i) const { return start + i * kGradientStageBytes; }
@@ -183,7 +184,7 @@ struct GradientProducer {
       for (int head = 0; head < heads; ++head)
         for (int tile = item.first_tile; tile < item.end_tile; ++tile)
           fill_stage(item, tile, first_head + head);
-      i = gridDim.x + atomicAdd(s.taken, 1);  // not earlier: who has little left takes what others would
+      i = gridDim.x + atomicAdd(s.taken, 1);  // not earlier: blocks with little work left then take items from others
     }
   }
 };

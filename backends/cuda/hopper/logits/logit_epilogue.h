@@ -1,6 +1,6 @@
-// The epilogue of the logits product x weight^T (hopper_gemm.h) in bf16: instead of logits it writes
-// exp(logit - reference), where the reference of a row, a number near its largest logit, is given, and it leaves the
-// sums of these exponentials behind. So nobody reads the logits again. Used by logit_exponentials.cu.
+// The epilogue of the logits product x weight^T (hopper_gemm.h) in bf16. Instead of logits it writes exp(logit -
+// reference), with a given reference per row that is near the row's largest logit, and the sums of these
+// exponentials. So no kernel reads the logits again.
 #pragma once
 
 #include "backends/cuda/hopper/hopper_gemm.h"
@@ -8,20 +8,20 @@
 
 namespace genesis::cuda::hopper {
 
-// What is known of a row before its logits are made.
+// The data of a row that is known before its logits.
 struct LogitRow {
-  float reference = 0;  // the logits are taken over it
-  int target = -1;      // its class; -1: the row does not count, and its exponentials are zeros
+  float reference = 0;  // subtracted from the logits
+  int target = -1;      // target class; -1: the row does not count, and its exponentials are zeros
 };
 
-// Of a row's logits in one tile.
+// Sum and maximum over a row's logits in one tile.
 struct LogitSum {
-  float sum = 0;  // of the exponentials, before they are rounded
+  float sum = 0;  // sum of the exponentials before they are rounded
   float max = -INFINITY;
 };
 
-// exp(logit - reference) of logits as bf16 has them. Eight lanes of an epilogue warp share a row: four rows to
-// a warp and unit, a cache line of each at a time.
+// Computes exp(logit - reference) of the logits rounded to bf16. Eight lanes of an epilogue warp share a row: a warp
+// has four rows per unit, and writes a cache line of each at a time.
 struct ExponentialEpilogue {
   using Bf16 = __nv_bfloat16;
   static constexpr bool kRowsOfB = false;
@@ -33,7 +33,7 @@ struct ExponentialEpilogue {
   float* target_logits = nullptr;  // [rows]
   LogitSum* sums = nullptr;        // [column tiles, sums_ld]
   int64_t sums_ld = 0;
-  const int* wanted = nullptr;  // nothing is done where it points to 0; null: always wanted
+  const int* wanted = nullptr;  // does nothing if it points to 0; null: always runs
 
 #ifdef GENESIS_HOPPER
   __device__ bool is_wanted() const { return !wanted || *wanted != 0; }
@@ -49,7 +49,7 @@ struct ExponentialEpilogue {
     const ProductSizes& sizes;
     uint32_t shared;
     int epilogue_warp;
-    LogitRow coming = {};  // of the next unit
+    LogitRow coming = {};  // the next unit's row
 
     __device__ void begin(const Tile& tile) { coming = row_known(tile, 0); }
 
@@ -73,7 +73,7 @@ struct ExponentialEpilogue {
     }
 
     __device__ static int lane() { return threadIdx.x % 32; }
-    // Which 16 bytes of each chunk.
+    // Returns the index of this lane's 16 bytes in each chunk.
     __device__ static int pack() { return threadIdx.x % kLanes; }
     __device__ int row_of(int unit) const {
       return kRows * (epilogue_warp + kEpilogueWarps * unit) + lane() / kLanes;
@@ -82,12 +82,12 @@ struct ExponentialEpilogue {
       const int in_tile = row_of(unit), row = tile.row + in_tile;
       return in_tile < kTileRows && row < sizes.rows ? epilogue.rows[row] : LogitRow{};
     }
-    // Of a pack, in the whole matrix.
+    // Returns the column of this lane's pack in the whole matrix.
     __device__ static int column_of(const Tile& tile, int chunk) {
       return tile.column + chunk * 64 + pack() * 8;
     }
 
-    // Classes that do not exist have the exponential 0.
+    // Sets logits of classes that do not exist to -inf, so that their exponentials are 0.
     __device__ void lower_past_end(uint4 (&packs)[kChunks], const Tile& tile) const {
 #pragma unroll
       for (int i = 0; i < kChunks; ++i)
@@ -99,7 +99,7 @@ struct ExponentialEpilogue {
         }
     }
 
-    // The exponentials in place of the logits.
+    // Replaces the logits by their exponentials.
     __device__ static LogitSum exponentiate(uint4 (&packs)[kChunks], const LogitRow& known) {
       const ShiftedPower<Bf16> power(known.reference);
       const uint32_t mask = known.target < 0 ? 0 : ~0u;
@@ -128,7 +128,7 @@ struct ExponentialEpilogue {
           *reinterpret_cast<uint4*>(to + column) = packs[i];
     }
 
-    // `column` of the tile is the row's target, if it is in the tile.
+    // Writes the target's logit if `column`, the target's column relative to the tile, is in the tile.
     __device__ void put_target(int column, int in_tile, int row) const {
       if (column < 0 || column >= kTileColumns || pack() != column / 8 % 8) return;
       const uint4 words = read_pack(shared + column / 64 * kChunkBytes + swizzle_128(in_tile, pack()));

@@ -1,16 +1,15 @@
-// linear_cross_entropy's rows without a pass over their logits, in bf16 on Hopper chips. The product that
-// makes the logits writes e = exp(logit - reference) instead (logit_epilogue.h), and a small kernel behind it has
-// of each row the sum Z of all e and the loss. softmax is e / Z: the factor scale / Z is applied to what the
-// products make of e, and to the x that meets it, which are smaller by far. What the target's logit adds to
-// the gradients, a row of the weight and a row of x, is added in f32, and e is 0 there.
+// linear_cross_entropy without a pass over the logits, in bf16 on Hopper chips. The product that computes the logits
+// writes e = exp(logit - reference) instead (logit_epilogue.h). A small kernel after it computes each row's sum Z of
+// all e, and the loss. softmax is e / Z. The factor scale / Z is applied to the results of the products with e and to
+// the x that is multiplied with e, because these are much smaller than e. The contribution of the target's logit to
+// the gradients, a row of the weight and a row of x, is added in f32, and e is 0 at the target.
 //
-// Any reference gives the same gradients as long as e neither overflows nor vanishes. It is the target's
-// logit, a dot product a row: what is above it by so much that f32 overflows has a loss of 60 and more, and a
-// row with such a loss is rare in any training. Where there is one, the kernels that found it ask for its
-// block of rows again, over the largest logits: they are started twice, and the second time do nothing unless
-// asked.
+// Any reference gives the same gradients, up to rounding, as long as e neither overflows nor vanishes. The reference
+// is the target's logit, a dot product per row. If another logit is so far above it that f32 overflows, the loss is
+// 60 or more, which is rare in any training. The kernels that find such a row request its block of rows again, with
+// the largest logits as references: they are launched twice, and the second time do nothing unless requested.
 //
-// Rows that count come first (logit_order.h), in a copy of x. A captured graph leaves out the blocks and half blocks behind
+// Rows that count come first (logit_order.h), in a copy of x. A captured graph skips the blocks and half blocks after
 // them; a run that is not captured multiplies all rows.
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/hopper/logits/logit_epilogue.h"
@@ -32,19 +31,19 @@ using Bf16 = ExponentialEpilogue::Bf16;
 constexpr int64_t kAligned = 256;
 int64_t aligned(int64_t bytes) { return (bytes + kAligned - 1) / kAligned * kAligned; }
 
-// What a call keeps in its scratch memory.
+// The layout of a call's scratch memory.
 struct ScratchParts {
-  LogitRow* rows;        // [rows], in the order of logit_order.h, as all below
+  LogitRow* rows;        // [rows], in the order of logit_order.h, as all arrays below
   int* order;            // [rows]: row of x and of dx
-  int* counted;          // [1]: rows that count
+  int* counted;          // [1]: number of rows that count
   Words* x;              // [rows, hidden] in bf16
-  Words* scaled_x;       // [each, hidden]: times its rows' factors
-  int* again;            // [blocks]: a reference was bad
+  Words* scaled_x;       // [each, hidden]: x times its rows' factors
+  int* again;            // [blocks]: nonzero if a reference was bad
   float* target_logits;  // [each]
   float* factors;        // [each]
-  float* slopes;         // [each]: what the target's logit adds to the gradients
-  LogitSum* sums;        // [column tiles, each], until the factors are there
-  Words* raw_dx;         // [each, hidden] in bf16, from then on
+  float* slopes;         // [each]: factor of the target's rows in the gradients
+  LogitSum* sums;        // [column tiles, each], until the factors are computed
+  Words* raw_dx;         // [each, hidden] in bf16, after that
   int64_t bytes;
 
   ScratchParts(const LogitBlocks& b, std::byte* scratch) {
@@ -75,11 +74,11 @@ struct ScratchParts {
 // --- device
 
 constexpr int kClosedRows = 16, kCloseThreads = 32 * kClosedRows;  // a warp each
-// Between which Z tells of a good reference: what an element of a row weighs is then in f32's range from its
-// largest to far below what bf16 shows beside it.
+// Z between these bounds shows that the reference is good: the weights of a row's elements, from the largest to those
+// far below bf16's precision, are then in f32's range.
 constexpr float kMinSum = 0x1p-40f, kMaxSum = 0x1p86f;
 
-// Of one block of rows.
+// Arguments for one block of rows.
 struct CloseArguments {
   int64_t rows, tiles, sums_ld, packs, ld;
   const LogitSum* sums;
@@ -92,10 +91,11 @@ struct CloseArguments {
   const double* denominator;
   double* row_loss;
   int* again;
-  bool second;  // to be done only where it is asked for
+  bool second;  // runs only if it was requested
 };
 
-// What all tiles have of the rows of this thread block, in one order; of the warp's row in all its lanes.
+// Adds the sums of all tiles for the rows of this thread block, in a fixed order. All lanes of a warp get those of
+// the warp's row.
 __device__ LogitSum sum_of_row(const CloseArguments& a) {
   constexpr int kParts = kCloseThreads / kClosedRows;
   __shared__ LogitSum parts[kParts][kClosedRows + 1];
@@ -114,8 +114,7 @@ __device__ LogitSum sum_of_row(const CloseArguments& a) {
   return {reduce_lanes(mine.sum, 32, Add{}), reduce_lanes(mine.max, 32, Max{})};
 }
 
-// By one thread: the loss, and the slope of the target's logit, which its exponential then stands for no
-// longer.
+// Computes the loss and the slope of the target's logit, and clears its exponential; one thread calls it.
 __device__ void close_target(const CloseArguments& a, int64_t row, const LogitRow& known, float sum,
                              float factor) {
   const float logit = a.target_logits[row], power = ShiftedPower<Bf16>(known.reference)(logit);
@@ -125,7 +124,7 @@ __device__ void close_target(const CloseArguments& a, int64_t row, const LogitRo
   a.exponentials[row * a.ld + known.target] = narrow<Bf16>(0.0f);
 }
 
-// A warp per row.
+// One warp per row.
 __global__ void __launch_bounds__(kCloseThreads) close_rows(const CloseArguments a) {
   begin_in_order();
   if (a.second && *a.again == 0) return;
@@ -159,7 +158,7 @@ __global__ void __launch_bounds__(kCloseThreads) close_rows(const CloseArguments
   }
 }
 
-// dx = factor raw + slope weight[target].
+// Computes dx = factor raw + slope weight[target].
 struct FinishDx {
   const LogitRow* known;
   const int* order;
@@ -181,17 +180,17 @@ struct FinishDx {
 struct Prepared {
   LogitBlocks blocks;
   std::vector<LogitProducts> first_half, later_half;  // products of half a block
-  bool is_here;                                       // on this device
-  int64_t blocks_bytes;                               // of scratch, ahead of the exponentials' own
+  bool is_here;                                       // this device has the kernel
+  int64_t blocks_bytes;                               // scratch memory ahead of the exponentials' own
 };
 
-// Rows of one block that are multiplied: all of it, or its first half.
+// The rows of one block that are multiplied: all of them, or the first half.
 struct Piece {
   int64_t block, rows;
   const std::vector<LogitProducts>& products;
 };
 
-// One run of the op, in a block's logits' place the exponentials.
+// One run of the op; the exponentials take the place of a block's logits.
 struct ExponentialRun {
   const Prepared& prepared;
   const KernelContext& c;
@@ -208,7 +207,7 @@ struct ExponentialRun {
     return {block, b.half(), block == 0 ? prepared.first_half : prepared.later_half};
   }
 
-  // False when the driver refuses. It takes all pieces or none: they differ by whole rows.
+  // Returns false if the driver refuses. It accepts all pieces or none: they differ by whole rows only.
   bool make_maps(const Piece& piece, CUtensorMap& x, CUtensorMap& weight) const {
     return make_tensor_map({x_of(piece.block), piece.rows, b.hidden, hopper::kTileRows}, x) &&
            make_tensor_map({c.input(1).data, b.classes, b.hidden, hopper::kTileColumns}, weight);
@@ -254,7 +253,7 @@ struct ExponentialRun {
                              at.again});
   }
 
-  // Exponentials of a piece, and x times its rows' factors.
+  // Computes the exponentials of a piece, and x times its rows' factors.
   void start_exponentials(const Piece& piece) const {
     CloseArguments a = close_arguments(piece);
     CUtensorMap x, weight;
@@ -279,7 +278,8 @@ struct ExponentialRun {
                   kTargetThreads, 0, launch_of(c).stream>>>(targets);
   }
 
-  // When dweight has what exponentials^T scaled_x adds, and raw_dx is exponentials weight: the rest of both.
+  // Completes both gradients, after exponentials^T scaled_x was added to dweight and raw_dx = exponentials weight was
+  // computed.
   void finish_gradients(const Piece& piece) const {
     if (b.weight_gradient) add_to_dweight(piece);
     for_each(c, piece.rows * packs,
@@ -293,7 +293,7 @@ struct ExponentialRun {
     finish_gradients(piece);
   }
 
-  // As much of a block as counts, which the captured graph finds out when it runs.
+  // Captures a block of which only the rows that count are multiplied, which the graph decides when it runs.
   void capture_block(int64_t block) const {
     const bool has_half = b.half() > 0 && b.half() < b.rows_in(block);
     const cudaStream_t stream = launch_of(c).stream;
@@ -311,7 +311,7 @@ struct ExponentialRun {
   }
 };
 
-// Asks no GPU.
+// Does not ask a GPU.
 std::optional<std::string> decline(const KernelQuery& query) {
   constexpr int64_t kMax = int64_t{1} << 29;
   const LogitBlocks b = cut_rows(query);

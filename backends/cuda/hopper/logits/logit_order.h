@@ -1,5 +1,5 @@
-// In which order linear_cross_entropy takes its rows: those that count first, so that the blocks of rows behind them need not be
-// multiplied. In fine-tuning two fifths of the rows and more have no target. Used by logit_exponentials.cu.
+// The order in which linear_cross_entropy processes its rows: those that count come first, so that the blocks of rows
+// after them can be skipped. In fine-tuning two fifths of the rows or more have no target.
 #pragma once
 
 #include "backends/cuda/device/warp_scan.h"
@@ -16,11 +16,11 @@ struct OrderArguments {
   int64_t rows;
   FaultReport fault;
   int* order;           // [rows]: rows that count in their order, then the others in theirs
-  int* counted;         // how many count
-  double* denominator;  // the same, which a mean divides by
+  int* counted;         // number of rows that count
+  double* denominator;  // the same number, the divisor of a mean
 };
 
-// By one block. Targets that cannot be are reported here.
+// Runs in one block. Reports targets that are out of range.
 static __global__ void __launch_bounds__(kOrderThreads) order_rows(const OrderArguments a) {
   const int64_t each = (a.rows + kOrderThreads - 1) / kOrderThreads, first = min(a.rows, threadIdx.x * each),
                 end = min(a.rows, first + each);
@@ -42,11 +42,11 @@ static __global__ void __launch_bounds__(kOrderThreads) order_rows(const OrderAr
     a.order[a.targets.counts(a.targets[row]) ? counted++ : other++] = static_cast<int>(row);
 }
 
-// What is multiplied of a block of rows, by how many of it count.
+// The share of a block of rows that is multiplied, which depends on how many of its rows count.
 enum LogitPiece : int { kWholeBlock, kHalfBlock, kNoBlock };
 
-// `first`: the block's first place in the order. half: rows of half a block, or 0: there is only the whole. The first block is taken always: it writes
-// the weight's gradient, to which the others add.
+// `first` is the block's first position in the order; `half` is the number of rows of half a block, or 0 if only the
+// whole block can be chosen. The first block always runs: it writes the weight's gradient, to which the others add.
 static __global__ void choose_piece(cudaGraphConditionalHandle choice, const int* counted, int first,
                                     int half) {
   const int left = *counted - first;

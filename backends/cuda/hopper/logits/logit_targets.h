@@ -1,6 +1,5 @@
-// What linear_cross_entropy does with the one logit of a row that is its target: a dot product before all
-// others are made, and a row of x for the weight's gradient behind them. In bf16. Used by
-// logit_exponentials.cu.
+// The target's logit in linear_cross_entropy, in bf16: a dot product before the other logits are computed, and a row
+// of x for the weight's gradient afterward.
 #pragma once
 
 #include "backends/cuda/device/warp_scan.h"
@@ -15,7 +14,7 @@ constexpr int kReferenceWarps = 8;
 struct ReferenceArguments {
   const Words *x, *weight;
   Targets targets;
-  int64_t rows, packs, blocks;  // packs: of a row
+  int64_t rows, packs, blocks;  // packs: per row
   const int* order;
   Words *ordered_x, *dx;
   hopper::LogitRow* known;
@@ -23,8 +22,9 @@ struct ReferenceArguments {
   int* again;
 };
 
-// A warp per place in the order: its row of x goes there, and the dot product of that and the target's weight is its reference.
-// Of a row that does not count the copy of x is zeros, and its dx and loss are set to zero here, since its block may be left out.
+// A warp handles one position in the order: it copies its row of x there, and the dot product of that row with the
+// target's weight becomes the reference. For a row that does not count, the copy of x is zeros, and its dx and loss
+// are set to zero here, because its block may be skipped.
 static __global__ void __launch_bounds__(kReferenceWarps * 32) refer_rows(const ReferenceArguments a) {
   if (blockIdx.x == 0)
     for (int64_t i = threadIdx.x; i < a.blocks; i += blockDim.x) a.again[i] = 0;
@@ -67,7 +67,7 @@ struct TargetArguments {
 
 constexpr int kTargetThreads = 128, kTargetRows = 8 * kTargetThreads;
 
-// Which of the kTargetRows rows from `first` on have this target, always in the same order; how many.
+// Lists which of the kTargetRows rows from `first` on have this target, always in the same order; returns how many.
 __device__ inline int list_rows(const TargetArguments& a, int64_t first, int target,
                                 int (&list)[kTargetRows]) {
   unsigned mine = 0;
@@ -76,7 +76,7 @@ __device__ inline int list_rows(const TargetArguments& a, int64_t first, int tar
     const int64_t row = first + k * kTargetThreads + threadIdx.x;
     if (row < a.rows && a.known[row].target == target) mine |= 1u << k;
   }
-  auto [before, count] = block_scan(__popc(mine));  // by then everyone has read the last list
+  auto [before, count] = block_scan(__popc(mine));  // a barrier too: every thread has read the last list
   for (; mine != 0; mine &= mine - 1)
     list[before++] = static_cast<int>(first) + (__ffs(static_cast<int>(mine)) - 1) * kTargetThreads +
                      static_cast<int>(threadIdx.x);
@@ -84,8 +84,8 @@ __device__ inline int list_rows(const TargetArguments& a, int64_t first, int tar
   return count;
 }
 
-// dweight[target] += slope x of every row. A block per row and 128 packs of it; the first row with a target
-// adds for all of them.
+// Computes dweight[target] += slope x for every row. A block has one row and 128 packs of it; the first row with a
+// target adds for all rows with that target.
 static __global__ void __launch_bounds__(kTargetThreads) add_targets(const TargetArguments a) {
   __shared__ int list[kTargetRows];
   const int64_t row = blockIdx.x;

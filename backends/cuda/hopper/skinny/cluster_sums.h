@@ -1,5 +1,5 @@
-// How the blocks of a cluster that share k add up their sums: each has a share of them to finish, and the others push what they have
-// of it straight into its shared memory, where a barrier counts the bytes. Used by skinny_resident.cu.
+// Adds the sums of a cluster's blocks, which share k. Each block finishes a share of the sums; the others push their
+// sums of that share straight into its shared memory, where a barrier counts the bytes.
 #pragma once
 
 #include "backends/cuda/device/cluster.h"
@@ -10,7 +10,7 @@
 
 namespace genesis::cuda::skinny_resident {
 
-// Four numbers into the memory of a block of the cluster, reported to its barrier.
+// Writes four numbers into the memory of a block of the cluster and reports them to its barrier.
 __device__ __forceinline__ void push(uint32_t to, uint32_t barrier, const float4& v) {
   asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
                "r"(__float_as_uint(v.x)), "r"(__float_as_uint(v.y)), "r"(__float_as_uint(v.z)),
@@ -18,16 +18,16 @@ __device__ __forceinline__ void push(uint32_t to, uint32_t barrier, const float4
                : "memory");
 }
 
-// S::kSums sums, of which block r of the cluster finishes those from r * kSums / parts on.
+// There are S::kSums sums; block r of the cluster finishes those from r * kSums / parts on.
 template <class S>
 struct ClusterSums {
-  float4* arriving;  // [parts][kSums / parts], by the block that they are of
+  float4* arriving;  // [parts][kSums / parts], by the block that they come from
   uint64_t* barrier;
   int rank, parts;
 
   __device__ __forceinline__ int share() const { return S::kSums / parts; }
 
-  // By all threads, before anything is pushed.
+  // All threads call this before anything is pushed.
   __device__ __forceinline__ void begin() const {
     if (threadIdx.x == 0) {
       init_barrier(barrier, 1);
@@ -36,7 +36,7 @@ struct ClusterSums {
     }
     arrive_in_cluster();
   }
-  // Behind a barrier of the block: what its warps have of every sum.
+  // Pushes the block's sums over its warps; called after a barrier of the block.
   __device__ __forceinline__ void push_all(const skinny_gemm::SharedSums<S>& sums) const {
     wait_in_cluster();
     for (int i = static_cast<int>(threadIdx.x); i < S::kSums; i += S::kAll) {
@@ -46,7 +46,7 @@ struct ClusterSums {
     }
     wait_for_phase(barrier, 0);
   }
-  // Sum i of this block's share, the blocks' in their order.
+  // Returns sum i of this block's share, adding the blocks' sums in order.
   __device__ __forceinline__ float4 all(int i) const {
     const int own = i % share();
     float4 sum = arriving[own];

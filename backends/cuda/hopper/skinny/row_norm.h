@@ -1,6 +1,6 @@
-// The norm (rms_norm) ahead of a skinny GEMM, made beside it: with g the norm's weight, y = sum(x g w) / sqrt(mean(x^2) + eps). Tensor
-// cores multiply x g, rounded once as what a norm gives is; each lane adds up the squares of what it has of x, and a row's sums are
-// scaled when all of them are there. Used by skinny_resident.h.
+// The norm (rms_norm) ahead of a skinny GEMM, computed along with it: with g the norm's weight, y = sum(x g w) /
+// sqrt(mean(x^2) + eps). Tensor cores multiply x g, rounded once like the output of a norm. Each lane adds the
+// squares of its elements of x, and a row's sums are scaled when all squares are ready.
 #pragma once
 
 #include "backends/cuda/device/reduce.h"
@@ -18,14 +18,14 @@ struct NoNorm {
   __device__ __forceinline__ void put(float*) const {}
 };
 
-// What a lane does for it, of a warp's slice of k.
+// The work of a lane, for a warp's slice of k.
 template <int kColumns>
 struct RowNorm {
   static constexpr bool kIsThere = true;
   using Bf16 = __nv_bfloat16;
   float squares[kColumns] = {};
 
-  // Four elements of each row become those times the norm's weight, which is read at `gain`.
+  // Multiplies four elements of each row by the norm's weight, which is at `gain`.
   __device__ __forceinline__ void take(uint2 (&x)[kColumns], const unsigned char* gain) {
     const uint2 gains = *reinterpret_cast<const uint2*>(gain);
 #pragma unroll
@@ -34,7 +34,7 @@ struct RowNorm {
       x[c].y = scaled(c, x[c].y, gains.y);
     }
   }
-  // The warp's squares of every row of x, into `to`.
+  // Writes the warp's sum of squares of every row of x to `to`.
   __device__ __forceinline__ void put(float* to) {
     sum_neighbours<4>(squares);
     const int lane = static_cast<int>(threadIdx.x) % kLanes;
@@ -51,7 +51,7 @@ struct RowNorm {
   }
 };
 
-// What the sums of a row of x are multiplied by, from the squares that kWarps warps have, [warp][rows].
+// Returns the factor for the sums of a row of x, from the squares of kWarps warps, [warp][rows].
 template <int kWarps, int kRows>
 struct RowScale {
   const float* squares;

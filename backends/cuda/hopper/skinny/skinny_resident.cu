@@ -1,5 +1,6 @@
-// The row `skinny_resident` of linear: the rows of x that a batch of texts decodes, against weights that all blocks of the chip hold
-// in shared memory at once, one block a multiprocessor (skinny_resident.h). Others are skinny_gemm's.
+// The implementation `skinny_resident` of linear: the rows of x that decoding a batch of texts has, against weights
+// that fit into the shared memory of the whole chip, one block per multiprocessor (skinny_resident.h). Other nodes
+// run by skinny_gemm.
 #include "backends/cuda/gemm/skinny/linear_skinny_gemm.h"
 #include "backends/cuda/hopper/skinny/cluster_sums.h"
 #include "backends/cuda/hopper/skinny/skinny_resident.h"
@@ -13,7 +14,7 @@ namespace {
 
 #ifdef GENESIS_HOPPER
 
-// When the sums of all warps are in shared memory: what becomes of them.
+// Adds the sums of all warps, which are in shared memory, and applies the epilogue.
 template <class S, bool kSwiglu, class Norm>
 __device__ __forceinline__ void finish_sums(const Arguments& a, const skinny_gemm::Finish<Bf16, S, kSwiglu>& finish,
                                             const skinny_gemm::SharedSums<S>& sums, const ClusterSums<S>& cluster,
@@ -63,7 +64,7 @@ __global__ void __launch_bounds__(Sizes<kTiles, kColumns>::kAll, 1)
   Norm norm;
   slice.multiply(norm, sums);
   norm.put(squares[threadIdx.x / kLanes]);
-  __syncwarp();  // all lanes have read what the sums take the place of
+  __syncwarp();  // until all lanes have read the memory that the sums overwrite
   const skinny_gemm::SharedSums<S> shared_sums{shared, a.slices.warp_bytes};
   shared_sums.put(sums);
   __syncthreads();
@@ -73,26 +74,26 @@ __global__ void __launch_bounds__(Sizes<kTiles, kColumns>::kAll, 1)
 
 // --- host
 
-// How a product is laid over the chip.
+// The split of a product over the chip.
 struct Cut {
   int tiles = 0, parts = 1;
 };
 
 constexpr int kTileCounts[] = {2, 3, 5}, kMaxParts = 4;
-constexpr int kMaxNormedColumns = 1;  // with more rows than eight a norm is faster as a step of its own
+constexpr int kMaxNormedColumns = 1;  // with more than eight rows, a norm is faster as a step of its own
 constexpr int64_t kMultiprocessors = 132;
-constexpr int64_t kMaxSharedBytes = (227 << 10) - 2048;  // and barriers and squares
+constexpr int64_t kMaxSharedBytes = (227 << 10) - 2048;  // the rest is for barriers and squares
 
 int64_t to_boxes(int64_t bytes) { return blocks_for(bytes, kBoxAlignment) * kBoxAlignment; }
 
 int columns_of(int64_t m) { return m <= 8 ? 1 : m <= 16 ? 2 : 4; }
 
-// What is multiplied.
+// The description of a product.
 struct Product {
-  int columns = 0;  // eights of rows of x
+  int columns = 0;  // groups of eight rows of x
   bool swiglu = false, has_norm = false;
   int64_t k = 0;
-  std::vector<int64_t> n = {};  // by weight; of a swiglu that of gate
+  std::vector<int64_t> n = {};  // one per weight; for a swiglu, gate's only
 };
 
 SliceSizes slices_of(const Cut& cut, const Product& p) {
@@ -118,8 +119,8 @@ bool fits(const Cut& cut, const Product& p) {
          shared_bytes(cut, p.columns, s) <= kMaxSharedBytes;
 }
 
-// Few tiles first, as they spread over more of the chip, and few parts; 0 tiles: the weights do not fit at once. Blocks that share k
-// do not know the squares of whole rows.
+// Tries few tiles first, because they spread over more of the chip, and few parts. Returns 0 tiles if the weights do
+// not fit at once. A norm allows one part only: blocks that share k do not know the squares of whole rows.
 Cut cut_of(const Product& p) {
   for (const int tiles : kTileCounts)
     for (int parts = 1; parts <= (p.has_norm ? 1 : kMaxParts); parts *= 2)
@@ -138,7 +139,7 @@ bool make_maps(const Gemv& gemv, const Product& p, const void* x, const Cut& cut
 template <int kTiles, int kColumns, bool kSwiglu, class Norm>
 bool start_kernel(Arguments a, const Maps& maps, const Launch& launch) {
   const auto kernel = product<kTiles, kColumns, kSwiglu, Norm>;
-  // Of every device: which one is current may change.
+  // Set for every device, because the current one may change.
   if (!has_hopper_kernel(reinterpret_cast<const void*>(kernel), kMaxSharedBytes)) return false;
   const int64_t blocks = a.gemv.number_blocks(kTiles * skinny_gemm::kResults<kSwiglu>, kSwiglu);
   const auto shared = static_cast<size_t>(shared_bytes({kTiles, a.parts}, kColumns, a.slices));
@@ -168,7 +169,7 @@ bool start_tiles(const Product& p, const Arguments& a, const Maps& maps, const L
   return start_columns<kTiles, 4>(p.swiglu, a, maps, launch);
 }
 
-// False, and nothing started, where the driver makes no maps or the build has no code for the chip.
+// Returns false and starts nothing if the driver makes no maps or the build has no code for the chip.
 bool start(DType, bool swiglu, const Gemv& gemv, const void* x, const Launch& launch) {
   Product p{columns_of(gemv.m), swiglu, gemv.norm != nullptr, gemv.k};
   for (int i = 0; i < (swiglu ? 1 : gemv.layers); ++i) p.n.push_back(gemv.layer[i].n);
@@ -181,7 +182,7 @@ bool start(DType, bool swiglu, const Gemv& gemv, const void* x, const Launch& la
   return start_tiles<5>(p, a, maps, launch);
 }
 
-// Asks no GPU.
+// Does not ask a GPU.
 std::optional<std::string> decline(const KernelQuery& query) {
   const auto op = from_attributes<ops::Linear>(query.attributes);
   if (const auto why = linear_skinny_gemm_declines(query, op, 2)) return why;

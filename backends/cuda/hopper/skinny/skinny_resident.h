@@ -1,9 +1,9 @@
-// A skinny GEMM whose weights wait in shared memory: up to 32 rows of x against weights [n, k] in bf16, on Hopper chips. A block
-// has kTiles tiles of 16 rows of the weights, of all of k or, in a cluster, of a part of it, and each of its eight warps a slice
-// of that: the copy engine (TMA) brings the slice of the weights before x is there, and then the slice of x, so that a warp waits for its
-// own boxes alone and x is all that is read behind the kernel ahead. Slices are counted in depths of 16, one product of the tensor
-// cores, and lie in shared memory as boxes of an odd number of them, 32 bytes each: no two rows of four in one bank.
-// Used by skinny_resident.cu.
+// A skinny GEMM whose weights wait in shared memory: up to 32 rows of x against weights [n, k] in bf16, on Hopper
+// chips. A block has kTiles tiles of 16 rows of the weights, with all of k or, in a cluster, a range of it; each of
+// its eight warps has a slice of that. TMA copies bring the slice of the weights before x is ready, and then the
+// slice of x, so a warp waits only for its own boxes, and x is all that is read after the kernel ahead. Slices are
+// counted in depths of 16, one product of the tensor cores. In shared memory they are boxes of an odd number of
+// depths, 32 bytes each, so that no two of four rows use the same bank.
 #pragma once
 
 #include <cuda.h>
@@ -23,16 +23,16 @@ constexpr int kBoxAlignment = 128;
 template <int kTiles, int kColumns>
 struct Sizes {
   static constexpr int kWarps = 8, kAll = kWarps * kLanes;
-  static constexpr int kEights = kColumns;                   // of rows of x
-  static constexpr int kSums = kTiles * kColumns * kLanes;  // of four numbers each, as a tensor core gives them
+  static constexpr int kEights = kColumns;                   // groups of eight rows of x
+  static constexpr int kSums = kTiles * kColumns * kLanes;  // accumulators of four numbers each, as a tensor core returns them
 };
 
-// How k is shared out. A warp's memory holds a box of weights, or one of gate's and one of up's, one of x, and where there is a norm its
-// slice of the norm's weight.
+// The split of k. A warp's memory holds a box of weights (two for a swiglu, gate's and up's), one of x, and with a
+// norm its slice of the norm's weight.
 struct SliceSizes {
-  int depths;      // of all of k
-  int box_depths;  // of a box, which the longest slice fits in
-  int weight_bytes, warp_bytes;  // the box of one weight, to the next box; all that a warp has
+  int depths;      // depths of all of k
+  int box_depths;  // depths of a box, enough for the longest slice
+  int weight_bytes, warp_bytes;  // bytes of one weight's box, rounded up to the next box; all bytes of a warp
 
   __host__ __device__ int row_bytes() const { return box_depths * kDepthBytes; }
 };
@@ -49,11 +49,11 @@ struct Arguments {
 
 #ifdef GENESIS_HOPPER
 
-// The slice of k that one warp has, in its own part of shared memory.
+// The slice of k of one warp, in its own region of shared memory.
 template <int kTiles, int kColumns, bool kSwiglu>
 struct WarpSlice {
   static constexpr int kRows = kTiles * kTile;
-  static constexpr int kBoxRows = kSwiglu ? kRows / 2 : kRows;  // of the weights
+  static constexpr int kBoxRows = kSwiglu ? kRows / 2 : kRows;  // rows of the weights
 
   const SliceSizes& sizes;
   unsigned char* memory;
@@ -71,7 +71,7 @@ struct WarpSlice {
     count = (slice + 1) * s.depths / slices - first;
   }
 
-  // One lane of the warp does this, and asks.
+  // One lane of the warp initializes the barriers and starts the copies.
   __device__ __forceinline__ void make_barriers(const Maps& maps) const {
     if (asks()) {
       init_barrier(weights_there, 1);
@@ -89,7 +89,7 @@ struct WarpSlice {
   __device__ __forceinline__ unsigned char* x() const { return memory + (kSwiglu ? 2 : 1) * sizes.weight_bytes; }
   __device__ __forceinline__ unsigned char* gains() const { return x() + 8 * kColumns * sizes.row_bytes(); }
 
-  // What lies outside of a matrix arrives as zeros.
+  // Elements outside of a matrix arrive as zeros.
   __device__ __forceinline__ void ask_weights(const Maps& maps, const BlockRows& rows) const {
     if (!asks()) return;
     const auto row = static_cast<int>(rows.first), column = first * kDepth;
@@ -105,7 +105,7 @@ struct WarpSlice {
     hopper::copy_box(shared_address(x()), &maps.x, shared_address(x_there), first * kDepth, 0);
   }
 
-  // The norm's weight, by the warp: zeros past its end.
+  // Reads the norm's weight with the whole warp; elements past its end are zeros.
   __device__ __forceinline__ void read_gains(const Gemv& gemv) const {
     const int lane = static_cast<int>(threadIdx.x) % kLanes;
     for (int i = lane; i < 2 * count; i += kLanes) {
@@ -115,7 +115,7 @@ struct WarpSlice {
     __syncwarp();
   }
 
-  // Lane 4 * g + t has four elements of rows g and g + 8 of a tile, and of row g of eight rows of x.
+  // Lane 4 * g + t has four elements of rows g and g + 8 of a tile, and of row g of each eight rows of x.
   template <class Norm>
   __device__ __forceinline__ void multiply(Norm& norm, float (&sums)[kTiles][kColumns][4]) const {
     const int lane = static_cast<int>(threadIdx.x) % kLanes, row_bytes = sizes.row_bytes();

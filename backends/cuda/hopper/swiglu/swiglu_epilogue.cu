@@ -1,6 +1,6 @@
-// Products with swiglu, or its gradient, as their epilogue: in bf16 on Hopper chips one kernel each, whose tiles end as
-// swiglu_epilogue.h says. On other chips, and where a buffer does not start at a multiple of 16 bytes, the ops that each
-// stands for.
+// Products with swiglu, or its gradient, as their epilogue. In bf16 on Hopper chips each is one kernel with an
+// epilogue of swiglu_epilogue.h. On other chips, and if a buffer does not start at a multiple of 16 bytes, the node's
+// decomposition runs.
 #include "backends/common/decomposed_products.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/hopper/swiglu/swiglu_epilogue.h"
@@ -14,21 +14,21 @@ namespace {
 
 using hopper::Bf16;
 
-// [rows, depth] times a matrix; swiglu gives [rows, columns].
+// A product of [rows, depth] with a matrix; swiglu's output is [rows, columns].
 struct Problem {
   int64_t rows = 0, columns = 0, depth = 0;
 };
 
 int64_t last_size(const TensorType& type) { return type.shape[type.shape.rank() - 1].value(); }
 
-// Of both ops.
+// Describes nodes of both ops.
 Problem problem_of(const KernelQuery& query) {
   const TensorType& gate_and_up = query.outputs[0];
   const int64_t columns = last_size(gate_and_up) / 2;
   return {columns > 0 ? gate_and_up.numel() / (2 * columns) : 0, columns, last_size(query.inputs[0])};
 }
 
-// The copy engine's rows are multiples of 16 bytes.
+// TMA needs rows of a multiple of 16 bytes.
 bool fits_tiles(const Problem& p, DType dtype) {
   constexpr int64_t kMax = int64_t{1} << 29;
   return dtype == DType::bf16 && p.rows > 0 && p.columns > 0 && p.depth > 0 && p.columns % 8 == 0 &&

@@ -1,6 +1,5 @@
-// The SwiGLU epilogues of hopper_gemm.h, in bf16. Forward: a tile of the gate/up product is written, and silu(gate) * up
-// of it. Backward: a tile of dy meets the stored gate and up, and the gradients of both are written. Used by
-// swiglu_epilogue.cu.
+// The SwiGLU epilogues of hopper_gemm.h, in bf16. Forward: writes a tile of the gate/up product, and its silu(gate) *
+// up. Backward: combines a tile of dy with the stored gate and up, and writes the gradients of both.
 #pragma once
 
 #include "backends/cuda/device/swiglu_formula.h"
@@ -12,7 +11,7 @@ using Bf16 = __nv_bfloat16;
 
 #ifdef GENESIS_HOPPER
 
-// Read once: not to be kept near.
+// Loads data that is read only once, without keeping it in the L1 cache.
 __device__ __forceinline__ uint4 read_once(const Bf16* from) {
   uint4 pack;
   asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -27,7 +26,7 @@ __device__ __forceinline__ uint32_t gated_pair(uint32_t gate, uint32_t up) {
                        gated<Bf16>(high_of<Bf16>(gate), high_of<Bf16>(up)));
 }
 
-// The gradients in place of gate and up, the output in place of dy.
+// Replaces gate and up by their gradients, and dy by the output.
 __device__ __forceinline__ void differentiate_pair(uint32_t& gate, uint32_t& up, uint32_t& dy) {
   const auto first = gated_gradient<Bf16>(low_of<Bf16>(gate), low_of<Bf16>(up), low_of<Bf16>(dy));
   const auto second = gated_gradient<Bf16>(high_of<Bf16>(gate), high_of<Bf16>(up), high_of<Bf16>(dy));
@@ -38,8 +37,8 @@ __device__ __forceinline__ void differentiate_pair(uint32_t& gate, uint32_t& up,
 
 #endif
 
-// x weight^T, where 128 columns of gate and the 128 of up that belong to them are one tile. Every epilogue warp
-// takes each seventh pair of rows, half a warp a row.
+// Computes x weight^T, with 128 columns of gate and the corresponding 128 columns of up in one tile. Every epilogue
+// warp takes each seventh pair of rows, half a warp per row.
 struct SwigluEpilogue {
   static constexpr bool kRowsOfB = false;
   static constexpr int kColumns = kTileColumns / 2;
@@ -79,9 +78,9 @@ struct SwigluEpilogue {
       for (int i = 0; i < 2; ++i) put(tile, row_of(number, i), gate[i], up[i], y[i]);
     }
 
-    // Which 16 bytes of its row.
+    // Returns the index of this lane's 16 bytes in its row.
     __device__ static int pack() { return threadIdx.x % 16; }
-    // Of one of a unit's two pairs of rows.
+    // Returns this lane's row in pair i of a unit's two pairs of rows.
     __device__ int row_of(int unit, int i) const {
       return 2 * (epilogue_warp + kEpilogueWarps * (2 * unit + i)) + threadIdx.x % 32 / 16;
     }
@@ -98,9 +97,8 @@ struct SwigluEpilogue {
 #endif
 };
 
-// dy = a b, rounded, is all that the gradient by swiglu's output ever is. An epilogue warp takes each seventh
-// row, and asks for gate and up of four rows ahead; the gradients may be written over these. `y`: the output
-// once more, unless null.
+// dy = a b is rounded and never written to memory. An epilogue warp takes each seventh row and loads gate and up four
+// rows ahead; the gradients may overwrite these. `y` receives the output again unless it is null.
 struct SwigluGradEpilogue {
   static constexpr bool kRowsOfB = true;
   static constexpr int kColumns = kTileColumns;
@@ -142,7 +140,7 @@ struct SwigluGradEpilogue {
       read(odd, there, ahead + kBatch);
     }
 
-    // Of the i-th of this warp's rows.
+    // Returns the i-th of this warp's rows.
     __device__ int row_of(int i) const { return epilogue_warp + kEpilogueWarps * i; }
     __device__ int column_in(const Tile& tile) const { return tile.column + threadIdx.x % 32 * 8; }
     __device__ bool is_there(const Tile& tile, int row) const {
