@@ -51,7 +51,7 @@ __device__ __forceinline__ void with_elements(const Rows<Void>& rows, const Body
 template <class W>
 __device__ __noinline__ void load_chunk(Rows<const void> from, int64_t first, int64_t end, int64_t c,
                                         int64_t size, W* chunk) {
-  constexpr int kAtOnce = kAll / kChunk;  // rows
+  constexpr int kAtOnce = kAll / kChunk;  // rows that the block loads at once
   const int d = static_cast<int>(threadIdx.x) % kChunk, j0 = static_cast<int>(threadIdx.x) / kChunk;
   W mine[kLanes / kAtOnce];
   with_elements<W>(from, [&](const auto* data) {

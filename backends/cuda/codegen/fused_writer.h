@@ -60,7 +60,7 @@ class FusedWriter {
   bool needs_coordinates() const;
 
   // Write the outputs with one element per element of the space: their arrays, the assignments inside the loop over a
-  // pack (o0[j] = v5), and the stores behind it (put(..., o0)).
+  // pack (o0[j] = v5), and the stores after it (put(..., o0)).
   void declare_results();
   void keep_results();
   void put_results(std::string_view position);

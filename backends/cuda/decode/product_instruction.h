@@ -13,7 +13,7 @@ namespace genesis::cuda {
 // If there is a norm, x is first multiplied by the norm's weight and kept as two bf16 numbers: the rounded product
 // and its rounding error.
 
-// Brings x [k] into shared memory; with kNormalises also the rounding errors behind it, and the sum of squares.
+// Brings x [k] into shared memory; with kNormalises also, after it, the rounding errors, and the sum of squares.
 template <bool kNormalises, int N>
 __device__ __forceinline__ void bring_x(const VectorOperand& x, const uint2* gains, int fours, uint2* to,
                                         uint32_t tags, float* squares_of_warp) {

@@ -1,5 +1,5 @@
 // The product that accepts every problem: 64 x 64 tiles of C, of which a thread computes 4 x 4 elements; operands are
-// in shared memory in the accumulator's type. Also activations behind a library's product, and the noise that tuning
+// in shared memory in the accumulator's type. Also activations after a library's product, and the noise that tuning
 // runs on.
 #include <algorithm>
 

@@ -24,7 +24,7 @@ bool is_captured(cudaStream_t stream);
 // cudaGraphSetConditional(). Throws Error.
 cudaGraphConditionalHandle make_choice(cudaStream_t stream);
 
-// Captures a conditional node behind the work of `stream`. body(i, stream of the body) issues the work that runs if
+// Captures a conditional node after the work of `stream`. body(i, stream of the body) issues the work that runs if
 // the choice is i; nothing runs if the choice is `bodies` or more. A body's kernels do not start early (launch.h).
 // Throws Error.
 void capture_choice(cudaStream_t stream, cudaGraphConditionalHandle choice, int bodies,

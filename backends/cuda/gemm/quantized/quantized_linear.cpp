@@ -5,7 +5,7 @@
 
 namespace genesis::cuda {
 
-// All layers of a node, with a norm ahead of them and swiglu behind, run in one launch. Nodes with more rows of x run
+// All layers of a node, with a norm before and swiglu after them, run in one launch. Nodes with more rows of x run
 // by `dequantized`, which multiplies with dequantized weights.
 std::optional<std::string> quantized_linear_declines(const KernelQuery& query) {
   const auto op = from_attributes<ops::Linear>(query.attributes);

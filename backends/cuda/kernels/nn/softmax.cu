@@ -9,9 +9,9 @@ namespace genesis::cuda {
 namespace {
 
 struct SoftmaxArguments {
-  const void* x = nullptr;   // or y, in gradients
+  const void* x = nullptr;   // in gradients, the output y
   const void* dy = nullptr;  // gradients only
-  void* y = nullptr;         // or dx; may be x or dy
+  void* y = nullptr;         // output, or dx; may be x or dy
   double scale = 1;
   bool log = false;
   bool causal = false;

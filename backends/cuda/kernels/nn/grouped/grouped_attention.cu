@@ -233,7 +233,7 @@ __global__ void __launch_bounds__(kAll, kSize == 64 ? 3 : 2)
   if (c.cut.splits > 1) wait_for_cluster();  // other blocks read this block's states
 }
 
-// --- starting it
+// --- launch
 
 CachedCut cut_of(const KernelQuery& query) {
   const auto q = query.inputs[0].shape.sizes(), cache = query.inputs[3].shape.sizes();
