@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int64_t kManyRows = 4096;        // with more rows of weights, a block has more of them
-constexpr size_t kWantedBytes = 40 << 10;  // wanted per block, so that several share a multiprocessor
+constexpr size_t kWantedBytes = 40 << 10;  // bytes wanted per block, so that several share a multiprocessor
 constexpr int kMaxBytes = 112 << 10;
 
 template <class T>
