@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kAccessBytes = 16;
 constexpr int64_t kBytesInFlight = 32;    // bytes that a thread loads before it uses the first
-constexpr int64_t kSmallBlocks = 264;     // two blocks per multiprocessor; with fewer, a thread computes only one pack
+constexpr int64_t kSmallBlocks = 264;     // two per multiprocessor; with fewer, a thread has one pack
 constexpr int kWidestRow = 1024;          // most threads that share a row
 constexpr int64_t kRegisters = 48;        // registers for one row's elements in a thread
 constexpr int64_t kRegistersWidest = 32;  // the same with 1024 threads, which have 64 registers in all

@@ -77,7 +77,7 @@ class FusedWriter {
 };
 
 // Return the text of the kernels alone, in namespace genesis_device.
-std::string write_elements(const FusedProgram& program, const FusedPlan& plan);  // for programs without reductions
-std::string write_rows(const FusedProgram& program, const FusedPlan& plan);      // for programs with reductions over rows
+std::string write_elements(const FusedProgram& program, const FusedPlan& plan);  // no reductions
+std::string write_rows(const FusedProgram& program, const FusedPlan& plan);      // with row reductions
 
 }  // namespace genesis::cuda

@@ -140,7 +140,7 @@ LoadedCode::~LoadedCode() { cudaLibraryUnload(library_); }
 const void* LoadedCode::kernel(const char* name) const {
   cudaKernel_t found = nullptr;
   check(cudaLibraryGetKernel(&found, library_, name), "looking for a compiled kernel");
-  cudaFuncAttributes attributes;  // the query loads the kernel onto the device now, not in the middle of a capture
+  cudaFuncAttributes attributes;  // asking loads it onto the device now, not in the middle of a capture
   check(cudaFuncGetAttributes(&attributes, found), "loading a compiled kernel");
   return found;
 }

@@ -145,7 +145,7 @@ struct LogSumExpSoFar {
   L greatest, sum;
 
   static LogSumExpSoFar none() { return {Limits<L>::low(), L(0)}; }
-  static L shift_of(L x) { return x - x == L(0) ? x : L(0); }  // for an infinity or NaN the result is x itself
+  static L shift_of(L x) { return x - x == L(0) ? x : L(0); }  // an infinity or NaN is itself the result
   void rise(L to_greatest) {
     sum = sum * exp(greatest - shift_of(to_greatest));
     greatest = to_greatest;

@@ -131,7 +131,7 @@ std::vector<int> InstructionShape::vectors() const {
 
 std::vector<int> InstructionShape::independent(size_t num_inputs) const {
   std::vector<int> inputs;
-  if (kind == Kind::kAttention) return inputs;  // caches and the start are read after the kernels ahead have ended
+  if (kind == Kind::kAttention) return inputs;  // caches and start are read after the kernels ahead
   for (int i = 1; i < static_cast<int>(num_inputs); ++i)
     if (i != addend) inputs.push_back(i);
   return inputs;

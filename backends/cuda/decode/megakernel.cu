@@ -19,7 +19,7 @@ namespace {
 struct ChunkRing {
   const MegakernelProgram& program;
   MegakernelShared& shared;
-  uint32_t next = 0, tail = 0, landed = 0;  // chunks: the next to request, the oldest in the ring, the oldest in flight
+  uint32_t next = 0, tail = 0, landed = 0;  // chunks: next to request, oldest in the ring, oldest in flight
   uint32_t head = 0, used = 0;              // bytes
 
   // Waits for space, and until fewer than `ahead` chunks are in flight; records for the consumers where the chunk is.
@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(kMegakernelThreads + kLanes, 1)
   sync_consumers();
   for (int i = 0; i < program.count; ++i) {
     const Instruction& step = shared.instructions[i % kInstructionStages];
-    if (blockIdx.x == 0 && threadIdx.x == 0) program.counter->computed = i + 1;  // posted write: no thread waits for the bus
+    if (blockIdx.x == 0 && threadIdx.x == 0) program.counter->computed = i + 1;  // posted: no thread waits
     NextInstruction coming(program, shared, i + 1);
     if (step.kind == Instruction::kAttention)
       attend<kSize>(step, layout.shares[i], shared, run, coming);

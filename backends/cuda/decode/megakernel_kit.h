@@ -13,10 +13,10 @@ using Element = __nv_bfloat16;  // type of every vector, and of weights that are
 inline constexpr int kMegakernelThreads =
     kConsumerWarps * kLanes;                            // the consumers; one more warp feeds the ring
 inline constexpr int kPack = 8;                         // elements of 16 bytes
-inline constexpr int kBlockBytes = 64;                  // bytes of a row of weights that four lanes take at once
+inline constexpr int kBlockBytes = 64;                  // bytes of a weight row that four lanes take at once
 inline constexpr int kChunks = 32;                      // most chunks in the ring
-inline constexpr int kChunkRows = 16, kPassChunks = 6;  // kPassChunks: chunks whose sums are finished together
-inline constexpr int kInstructionStages = 3;  // the current one, the next, and one that a late warp may still read
+inline constexpr int kChunkRows = 16, kPassChunks = 6;  // chunks whose sums are finished together
+inline constexpr int kInstructionStages = 3;  // current, next, and one that a late warp may still read
 inline constexpr int kMaxHeadSize = 128, kMaxAttentionSplits = 11;
 inline constexpr int kMinSharedBytes = 200 << 10;
 
@@ -26,7 +26,7 @@ struct MegakernelShared {
   union {
     float sums[2]
               [kPassChunks * kConsumerWarps * kChunkRows];  // [chunk][slice of k][row]; two passes alternate
-    float of_split[kMaxAttentionSplits][kMaxHeadSize + 4];  // attention: states of other blocks, after its first barrier
+    float of_split[kMaxAttentionSplits][kMaxHeadSize + 4];  // attention: other blocks' states
   };
   float squares[2][kConsumerWarps];  // sums of x squared; two instructions alternate
   float cosines[kMaxHeadSize / 2], sines[kMaxHeadSize / 2];

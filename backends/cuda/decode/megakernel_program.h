@@ -34,13 +34,13 @@ struct alignas(16) Instruction {
 
   Kind kind = kProduct;
   uint32_t tag = 0;           // tag of its results; below kTags
-  int32_t shift = 0;          // rotates the blocks, so that the extra work does not always go to the same ones
+  int32_t shift = 0;          // rotates the blocks, so that extra work is not always on the same ones
   TaggedWord* out = nullptr;  // null: no instruction reads it
 
   // Products. A unit is two elements of y. The rows of a chunk, at most 16 (8 of gate and 8 of up), are in the ring
   // together, split into 1 << log_parts ranges of k.
-  int32_t n = 0, k = 0, layers = 0, swiglu = 0, wide = 0;       // wide: y is f32, and there is no `out`
-  WeightFormat format = WeightFormat::kPlain;                   // kPlain: bf16
+  int32_t n = 0, k = 0, layers = 0, swiglu = 0, wide = 0;  // wide: y is f32, and there is no `out`
+  WeightFormat format = WeightFormat::kPlain;              // kPlain: bf16
   // Log_slices: log2 of the warps that share a chunk; ahead: chunks in flight.
   int32_t units = 0, log_slices = 0, log_parts = 0, ahead = 1;
   float eps = 0;
@@ -73,11 +73,11 @@ struct MegakernelProgram {
   int32_t positions = 0;  // length of the caches; 0: no attention
   const int64_t* start = nullptr;
   double theta = 0;
-  const double* frequencies = nullptr;  // rope's frequencies [size / 2] if they are an input; null: computed from theta
+  const double* frequencies = nullptr;  // [size / 2], if rope's frequencies are an input; null: from theta
   uint32_t* run = nullptr;              // {number of this run, blocks that have finished it}; zero at first
   int32_t vector_bytes = 0;             // bytes of the longest x in shared memory
   int32_t ring_bytes = 0;               // set at launch
-  FaultReport fault;                    // reports a start that is out of range, as a fault of the first attention
+  FaultReport fault;                    // reports a start that is out of range for the first attention
   volatile ProgramCounter* counter = nullptr;
 };
 

@@ -46,7 +46,7 @@ __device__ __forceinline__ ByteBlock bytes_of_block(const float (&values)[N], ui
   int sum = 0;
 #pragma unroll
   for (int i = 0; i < N / 4; ++i) {
-    uint32_t rounded[4];  // the integer is in the lowest byte: a float of 1.5 * 2^23 has no bits left for a fraction
+    uint32_t rounded[4];  // in their lowest byte: a float of 1.5 * 2^23 has no bits for a fraction
 #pragma unroll
     for (int j = 0; j < 4; ++j) rounded[j] = __float_as_uint(fmaf(values[4 * i + j], by, 12582912.0f));
     bytes[i] = __byte_perm(__byte_perm(rounded[0], rounded[1], 0x0040),

@@ -14,8 +14,7 @@ namespace genesis::cuda {
 struct BoxedMatrix {
   const void* data = nullptr;
   int64_t rows = 0, columns = 0;
-  int box_rows =
-      0;  // rows of 64 columns, 128 bytes, swizzled for the tensor cores
+  int box_rows = 0;  // rows of 64 columns, 128 bytes, swizzled for the tensor cores
 };
 
 // Rows of heads of 64 bf16 elements, and the number of rows that one copy moves, in the layout above. Strides are in

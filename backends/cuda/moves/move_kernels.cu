@@ -157,7 +157,7 @@ __global__ void __launch_bounds__(kThreads)
 struct RunCopies {
   const std::byte* from;
   std::byte* to;
-  const void *starts, *lengths;  // one per row; `lengths` may be null: whole updates, with starts clamped so that they fit
+  const void *starts, *lengths;  // one per row; lengths may be null: whole updates, clamped to fit
   bool is_i32;
   RunUpdate runs;
   FaultReport fault;
@@ -213,7 +213,7 @@ struct Transpose {
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads) transpose_kernel(const __grid_constant__ Transpose t) {
   constexpr int kTile = sizeof(T) == 8 ? 32 : 64;
-  constexpr int kPitch = kTile + (sizeof(T) < 4 ? 4 / sizeof(T) : 1);  // an odd number of words: no bank conflicts
+  constexpr int kPitch = kTile + (sizeof(T) < 4 ? 4 / sizeof(T) : 1);  // odd number of words: no conflicts
   constexpr int kPacks = kTile / N, kRows = kThreads / kPacks;         // rows of one pass
   using P = Pack<T, N>;
   __shared__ T tile[kTile * kPitch];

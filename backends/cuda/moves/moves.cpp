@@ -6,7 +6,7 @@ namespace genesis::cuda {
 namespace {
 
 constexpr int64_t kWidest = 16;
-constexpr int64_t kManyItems = 1 << 20;  // from this many items on, a thread has several, for more bytes in flight
+constexpr int64_t kManyItems = 1 << 20;  // from here on a thread has several: more bytes in flight
 
 // Returns whether the target is contiguous along the last axis, and the source is contiguous there or repeats one
 // element.

@@ -13,7 +13,7 @@ namespace {
 
 constexpr auto kLookEvery = std::chrono::milliseconds(100);
 constexpr auto kReleaseEvery = std::chrono::milliseconds(1);  // a run may have hundreds of waits ahead
-constexpr int kReleasesBeforeAbort = 500;                     // ncclCommAbort may itself wait for the work that they release
+constexpr int kReleasesBeforeAbort = 500;                     // ncclCommAbort may wait for released work
 constexpr double kAbortWithin = 10;                           // seconds
 
 }  // namespace

@@ -53,7 +53,7 @@ class Watch {
   mutable std::mutex failure_mutex_;
   std::string failure_;
   std::mutex calls_;                    // locked during each NCCL call on our communicators
-  std::atomic<double> call_begun_ = 0;  // steady time in seconds at which the current call began; 0 if there is none
+  std::atomic<double> call_begun_ = 0;  // steady time in seconds when the current call began; 0: none
   std::vector<Comm*> comms_;
   bool aborted_ = false;
   std::mutex releases_mutex_;

@@ -11,11 +11,10 @@ namespace genesis::cuda {
 // This process's rank and its GPU.
 struct GpuRank {
   int rank = 0, size = 1;
-  int device = 0;       // number of the CUDA device
-  std::string host;     // for messages
-  std::string address;  // "HOST:PORT" of rank 0, for ranks that have no other link
-  bool is_one_host =
-      false;  // all ranks are on this host: the only network used is the loopback
+  int device = 0;            // number of the CUDA device
+  std::string host;          // for messages
+  std::string address;       // "HOST:PORT" of rank 0, for ranks that have no other link
+  bool is_one_host = false;  // all ranks are on this host: the only network used is the loopback
 };
 
 // Returns how many GPUs this process sees; 0 without a driver.

@@ -136,7 +136,7 @@ void PeerGroup::plan_exchanges(std::span<const PlannedExchange> exchanges) {
   planned_.clear();
   if (!memory_ || exchanges.empty() || watch_.has_failed()) return;
   std::vector<std::byte*> mine;
-  std::string sizes, beside;  // sizes of all tensors, which are the same on all ranks; a letter for each exchange
+  std::string sizes, beside;  // sizes of all tensors, equal on all ranks; a letter per exchange
   for (const PlannedExchange& exchange : exchanges) {
     planned_.push_back({{}, exchange.beside, true});
     for (const Exchange& tensor : exchange.tensors) {

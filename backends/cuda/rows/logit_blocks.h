@@ -25,7 +25,7 @@ struct LogitProducts {
 // and of the last one. Logits have the dtype of x.
 struct LogitBlocks : LogitShape {
   int64_t each = 1;                                // rows per block
-  int64_t ld = 0;                                  // leading dimension of the logits, so that rows start where vector loads can
+  int64_t ld = 0;                                  // leading dimension: rows start where vector loads can
   std::vector<LogitProducts> first, middle, last;  // one per range; filled by prepare_blocks()
 
   // Returns the ranges of classes. The small one comes first, so that its contribution to dx is rounded while dx is

@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(kMaxThreads)
                           static_cast<int>(classes / N)};
   in_block.ask();
   const int64_t last =
-      int64_t{in_block.whole} * N + me;  // index of this thread's element beyond the last whole pack, if there is one
+      int64_t{in_block.whole} * N + me;  // index of this thread's element beyond the last whole pack, if any
   const bool has_last = last < classes;
   const float last_x = has_last ? widen(x[last]) : 0.0f, target = widen(x[at]);
 

@@ -185,7 +185,7 @@ __global__ void __maxnreg__(kGradientRegisters) gradient_kernel(const GradientCa
     feed.advance();
   }
   const int64_t at = static_cast<int64_t>(blockIdx.x) * call.feed.packs * N;
-  const BlockSums<N, K> sums{feed, reinterpret_cast<Pack<float, 4>*>(shared),  // all copies into it have ended
+  const BlockSums<N, K> sums{feed, reinterpret_cast<Pack<float, 4>*>(shared),  // every copy has ended
                              call.dweight ? call.dweight + at : nullptr,
                              kCenter && call.dbias ? call.dbias + at : nullptr};
   sums.add(dw, db);

@@ -12,7 +12,7 @@ namespace genesis::cuda {
 
 // The distribution of rows to groups of threads. It depends on the shape alone, and so does the order of every sum.
 struct RowDeal {
-  static constexpr int kMaxThreads = 512, kMaxElements = 16;  // threads of a block; elements of a row per thread
+  static constexpr int kMaxThreads = 512, kMaxElements = 16;  // per block; elements of a row per thread
   static constexpr int64_t kLongest = kMaxThreads * kMaxElements;
 
   int group = 32, at_once = 1;  // threads per row; rows of a block in progress at once

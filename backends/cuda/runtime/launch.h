@@ -46,7 +46,7 @@ struct Launch {
   FaultReport fault;
   int multiprocessors = 1;
   bool can_use_pdl = false;    // the value of code_has_pdl()
-  bool early = false;          // start_with_pdl() may start kernels before the kernels ahead of them have ended
+  bool early = false;          // start_with_pdl() may start kernels before those ahead have ended
   bool shares_memory = false;  // start_with_pdl() configures the L1 cache as shared memory
   uint64_t independent = 0;    // bit i: no kernel that this run has started may still write input i
 };

@@ -15,7 +15,7 @@ namespace {
 struct Prepared {
   DecomposedMatmul parts;
   std::optional<LtProduct> together;
-  std::optional<LtAlgorithm> algorithm;  // empty: the decomposition is faster, or the library has no algorithm
+  std::optional<LtAlgorithm> algorithm;  // empty: the decomposition is faster, or there is no algorithm
 };
 
 std::optional<std::string> decline(const KernelQuery& query) {

@@ -39,7 +39,7 @@ struct LaneFeed {
   const T* x;
   int tile_step, x_step;  // elements to the next tile, and to the next eight rows of x
   int k, rows, low_rows,
-      high_rows;  // k: elements of a row; the others: rows of x and of weights, counted from the lane's own row
+      high_rows;  // elements of a row; rows of x and of weights, from the lane's own on
   typename S::Ring ring;
 
   __device__ __forceinline__ int element(int step) const {

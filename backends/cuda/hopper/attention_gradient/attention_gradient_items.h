@@ -184,7 +184,7 @@ struct GradientProducer {
       for (int head = 0; head < heads; ++head)
         for (int tile = item.first_tile; tile < item.end_tile; ++tile)
           fill_stage(item, tile, first_head + head);
-      i = gridDim.x + atomicAdd(s.taken, 1);  // not earlier: blocks with little work left then take items from others
+      i = gridDim.x + atomicAdd(s.taken, 1);  // not earlier: idle blocks should take items first
     }
   }
 };

@@ -24,7 +24,7 @@ template <int kTiles, int kColumns>
 struct Sizes {
   static constexpr int kWarps = 8, kAll = kWarps * kLanes;
   static constexpr int kEights = kColumns;                   // groups of eight rows of x
-  static constexpr int kSums = kTiles * kColumns * kLanes;  // accumulators of four numbers each, as a tensor core returns them
+  static constexpr int kSums = kTiles * kColumns * kLanes;  // accumulators of four numbers, one per lane
 };
 
 // The split of k. A warp's memory holds a box of weights (two for a swiglu, gate's and up's), one of x, and with a

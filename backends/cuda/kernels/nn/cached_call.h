@@ -12,7 +12,7 @@ constexpr int64_t kMaxCachedPositions = int64_t{1} << 24;
 // The split of the work; depends on the shape alone.
 struct CachedCut {
   int group = 1, splits = 1;  // query heads per key head; ranges that the keys are split into
-  int64_t columns = 1;        // number of results that ranges are merged into: one per query head, or per key head, of each text
+  int64_t columns = 1;        // merged results: one per query head, or key head, of each text
   // Partial results: weighted values [column][split][size], then [column][split]{maximum, sum}.
   int64_t partial_rows = 1;
 };
@@ -20,9 +20,8 @@ struct CachedCut {
 struct CachedCall {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   void *k_cache = nullptr, *v_cache = nullptr, *y = nullptr;
-  const int64_t* start = nullptr;  // one, or one per row of the batch
-  const double* frequencies =
-      nullptr;  // [pairs] or [batch, pairs] if they are an input; null: use of_theta
+  const int64_t* start = nullptr;       // one, or one per row of the batch
+  const double* frequencies = nullptr;  // [pairs] or [batch, pairs] if they are an input; null: use of_theta
   int64_t start_step = 0, frequencies_step = 0;  // distance from one row of the batch to the next
   float* partials = nullptr;
   unsigned* tickets = nullptr;  // [column], zero between runs

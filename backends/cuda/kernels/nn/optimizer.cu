@@ -99,7 +99,7 @@ UpdateTensor adam_tensor(const KernelContext& c, const ops::AdamUpdate& op, int 
   const auto in = [&](int input) { return static_cast<const std::byte*>(c.input(input).data); };
   const auto out = [&](int input) { return static_cast<std::byte*>(c.output(op.output_of(input)).data); };
   const TensorView& g = c.input(op.gradient(k));
-  const int64_t bytes = at * static_cast<int64_t>(sizeof(uint16_t));  // offset in the 16-bit halves; without halves `at` is 0
+  const int64_t bytes = at * static_cast<int64_t>(sizeof(uint16_t));  // 0 without halves
   return {.p = in(op.holder(i)) + bytes,
           .lower = op.is_halved() ? in(op.lower(i)) + bytes : nullptr,
           .g = g.data,

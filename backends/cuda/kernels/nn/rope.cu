@@ -16,10 +16,9 @@ struct RopeArguments {
   const void* x = nullptr;
   void* y = nullptr;
   const int64_t* positions = nullptr;
-  const double* given =
-      nullptr;                 // frequencies given as an input, [pairs] or [batch, pairs]; null: `frequencies`
-  int64_t given_step = 0;      // from one row of the batch to the next
-  int64_t rows = 0, time = 1;  // rows: batch * time
+  const double* given = nullptr;  // frequencies from an input, [pairs] or [batch, pairs]; null: `frequencies`
+  int64_t given_step = 0;         // from one row of the batch to the next
+  int64_t rows = 0, time = 1;     // rows: batch * time
   int heads = 1, size = 2, pairs = 1;  // `heads`: number of heads that are rotated
   int row_size = 2;                    // elements of a row: the rotated heads, then the others
   int at_once = 1;                     // rows per block

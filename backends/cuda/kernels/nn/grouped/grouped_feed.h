@@ -11,7 +11,7 @@ constexpr int kWarps = 4, kAll = kWarps * kLanes, kKeys = 16, kHeads = 8;  // kK
 
 template <int kSize>
 struct Sizes {
-  static constexpr int kQuarters = kSize / 32, kBlocks = kSize / 64;  // slices of 32 of a key; blocks of 64 of a value
+  static constexpr int kQuarters = kSize / 32, kBlocks = kSize / 64;  // slices of a key, of a value
   static constexpr int kPacks = 2 * kQuarters + 4 * kBlocks;
   using Ring = LaneRing<kPacks, kSize == 64 ? 4 : 3>;
   static constexpr int kRing = Ring::kWarpBytes;
