@@ -155,8 +155,7 @@ __global__ void __launch_bounds__(Sizes<kSize>::kAll, Sizes<kSize>::kBlocks)
   const int64_t mine = block.first + warp_row;
   const Range rows = block.of_rows(s, mine, S::kWarpRows);
   const int most = block.of(s, min(mine + S::kWarpRows, s.queries) - 1).begin,
-            least =
-                block.of(s, min(mine, s.queries - 1)).end;  // every row sees keys from `most` to `least`
+            least = block.of(s, min(mine, s.queries - 1)).end;  // every row sees keys from `most` to `least`
 
   const auto keys_at = [&](int stage) { return ring + static_cast<uint32_t>(stage * 2 * S::kKeyBytes); };
   const auto ask = [&](int stage, int first) {

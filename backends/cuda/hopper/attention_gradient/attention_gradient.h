@@ -151,8 +151,7 @@ struct Sight {
   const GradientSizes& s;
   int first;
   int least = 0,
-      most =
-          0;  // kOfKeys: number of queries that see some row, and all; else: first and last row's start
+      most = 0;  // kOfKeys: number of queries that see some row, and all; else: first and last row's start
   int begins[2] = {};  // the starts of the thread's two rows
 
   __device__ __forceinline__ Sight(const GradientSizes& sizes, const GradientItem& item, int half)
