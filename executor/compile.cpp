@@ -21,7 +21,7 @@
 namespace genesis {
 namespace {
 
-// What the options say, else what the model says.
+// Returns the budget of the options if given, else that of the model's metadata.
 std::optional<int64_t> memory_budget(const Model& model, const SessionOptions& options) {
   const auto at = model.metadata.find("memory_budget");
   if (options.memory_budget || at == model.metadata.end()) return options.memory_budget;
@@ -31,7 +31,7 @@ std::optional<int64_t> memory_budget(const Model& model, const SessionOptions& o
   return bytes;
 }
 
-// Called when a pass has changed the graph; empty where nobody wants to know.
+// Returns the function to call after each pass that changed the graph; empty if nothing observes the graph.
 decltype(passes::PipelineOptions::on_change) change_listener(const SnapshotObserver& observe) {
   auto dump = environment().dump_folder.empty() ? nullptr : passes::dump_to_folder(environment().dump_folder);
   if (!observe) return dump;
@@ -61,7 +61,7 @@ void append(StateStorage& storage, const StateStorage& more, const Model& model)
   number_parts(storage, model.states().size());
 }
 
-// The states that the model has encoded; of those that `slices` cut, the slices.
+// Returns the storage of the states that the model has encoded. If `slices` cuts such a state, its group refers to the slice.
 StateStorage encoded_slices(const Model& model, const StateStorage& slices) {
   std::map<int32_t, int32_t> slice_of;
   for (const StoredGroup& group : slices.groups)
@@ -77,7 +77,7 @@ Switches switches_of(const SessionOptions& options, const Target& target) {
   return parse_switches_and_environment(options.disabled, target);
 }
 
-// Weights that may be kept in parts.
+// Returns the storage of the weights that may be kept in parts.
 StateStorage weights_to_store(const Model& model, const Target& target, const SessionOptions& options,
                               const Switches& switches) {
   const bool pays = options.optimise && options.split_weights.value_or(target.splits_weights);
@@ -85,12 +85,13 @@ StateStorage weights_to_store(const Model& model, const Target& target, const Se
   return passes::find_stored_weights(model);
 }
 
-// Whether ranks along "data" share states.
+// Returns true if the ranks along "data" shard states.
 bool shares_states(const SessionOptions& options, const Switches& switches) {
   return options.zero > 0 && options.mesh.size(kDataAxis) > 1 && !switches.passes.contains("shard_optimizer");
 }
 
-// With what pays in parts, unless that has been decided for all entry points.
+// Returns storage_of_all(), with weights kept in parts added where that pays. Nothing is added if storage_of_all() has already
+// decided about weights for all entry points.
 StateStorage storage_for(const Model& model, const std::string& entry, const Target& target,
                          const SessionOptions& options, const Switches& switches, bool are_stored) {
   StateStorage storage = storage_of_all(model, target, options);
@@ -105,7 +106,7 @@ StateStorage storage_for(const Model& model, const std::string& entry, const Tar
 
 }  // namespace
 
-// What ranks keep a part of is what a pass that runs knows how to use; else each has all of it.
+// A state is sharded only if the pass that handles its shards runs; otherwise every rank keeps the whole state.
 StateStorage storage_of_all(const Model& model, const Target& target, const SessionOptions& options) {
   const Switches switches = switches_of(options, target);
   const auto runs = [&](const char* pass) { return options.optimise && !switches.passes.contains(pass); };

@@ -1,5 +1,5 @@
-// From an entry point of a model to a plan: bind, optimise, plan. Needs no device, only what passes know of
-// one, so plans for a GPU can be made and looked at anywhere. Used by Session and by genesis-opt --check.
+// Compiles an entry point of a model into a plan: binds its symbols, runs the passes and plans memory. Needs no device, only the
+// facts that passes know of one (Target), so plans for a GPU can be made and inspected on any machine.
 #pragma once
 
 #include <functional>
@@ -18,31 +18,31 @@ namespace genesis {
 struct CompiledEntry {
   std::unique_ptr<Model> work;  // owns the constants that folding made
   Plan plan;
-  RunnerOptions runner;  // as the options' switches have it
-  StateStorage storage;  // states that the plan works with in parts, which `work` has; empty: none
+  RunnerOptions runner;  // as set by the options' switches
+  StateStorage storage;  // states that the plan keeps in parts (tensors of `work`); may be empty
 };
 
-// An entry point on its way to a plan: after binding ("bind"), and after every pass that changed it.
+// A graph during compilation: after binding (`name` is "bind"), or after a pass that changed it.
 struct GraphSnapshot {
-  std::string_view name, why;  // of the pass
-  const Graph& graph;          // until the call returns
+  std::string_view name, why;  // name of the pass, and why it runs
+  const Graph& graph;          // valid until the observer returns
 };
 using SnapshotObserver = std::function<void(const GraphSnapshot&)>;
 
-// How states are kept whichever entry points are compiled: those that the model has encoded, then those that ranks share,
-// weights in parts among them.
+// Returns how states are stored regardless of which entry points are compiled: first the states that the model has encoded, then
+// those that ranks share, weights kept in parts among them.
 StateStorage storage_of_all(const Model& model, const Target& target, const SessionOptions& options);
 
-// Throws Error that names the entry point and the node when the target cannot run it. Weights are kept
-// in parts where the entry point updates such as are worth it, or where they `are_stored` so already. The plan is of the
-// graph that `observe`, where it is given, saw last.
+// Throws Error that names the entry point and the node if the target cannot run it. Weights are kept in parts if the entry point
+// updates weights for which this pays, or if `are_stored` says that they already are. If `observe` is given, the plan is made
+// from the last graph it saw.
 CompiledEntry compile_entry(const Model& model, const std::string& entry, const Bindings& bindings,
                             const Target& target, const SessionOptions& options, bool are_stored = false,
                             const SnapshotObserver& observe = {});
 
-// Of all states that the entry point reads or writes, as they are kept.
+// Returns the bytes of all states that the entry point reads or writes, as this rank stores them.
 int64_t state_bytes(const CompiledEntry& compiled);
-// Of the optimizer's states that the entry point updates, as they are kept: whole, or this rank's shards.
+// Returns the bytes of the optimizer states that the entry point updates, as this rank stores them: whole or sharded.
 int64_t optimizer_bytes(const CompiledEntry& compiled);
 
 }  // namespace genesis

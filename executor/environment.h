@@ -1,4 +1,4 @@
-// The environment variables Genesis reads, all of them; docs/debugging.md has the same table.
+// Lists every environment variable that Genesis reads; docs/debugging.md has the same table.
 #pragma once
 
 #include <set>
@@ -9,15 +9,16 @@ namespace genesis {
 struct Environment {
   std::string log_level = "info";   // GENESIS_LOG: trace, debug, info, warn, error, off
   std::string dump_folder;          // GENESIS_DUMP: folder for the graph after every pass that changed it
-  std::set<std::string> disabled;   // GENESIS_DISABLE: as SessionOptions::disabled, comma-separated
+  std::set<std::string> disabled;   // GENESIS_DISABLE: comma-separated, like SessionOptions::disabled
   double collective_timeout = 600;  // GENESIS_COLLECTIVE_TIMEOUT: seconds that ranks wait for each other
-  // GENESIS_STDOUT: "file" tells a rank that what it writes ends up in a file or a pipe, though mpirun gives it a terminal of its
-  // own. Set where the tool starts mpirun.
+  // GENESIS_STDOUT: "file" tells a rank that its output ends up in a file or a pipe, although mpirun gives the rank a terminal.
+  // Set by the tool when it starts mpirun.
   std::string output_kind;
-  // GENESIS_ONE_COMMAND: not empty tells a rank that all have the same command line. Set where the tool starts its ranks.
+  // GENESIS_ONE_COMMAND: a non-empty value tells a rank that all ranks have the same command line. Set by the tool when it starts
+  // the ranks.
   bool one_command = false;
 };
 
-const Environment& environment();  // read once
+const Environment& environment();  // read from the process once
 
 }  // namespace genesis

@@ -31,7 +31,7 @@ void check_names(const Graph& graph, const std::map<std::string, TensorType>& ty
        input.type.to_string(), why);
 }
 
-// A dimension with one symbol (batch, 4*batch) gives it a size, or must agree with the size it already has.
+// Gives a symbol its size from each dimension that has exactly one symbol (batch, 4*batch), or checks the size it already has.
 void bind_symbols(const Graph& graph, const ValueInfo& input, const TensorType& got, Bindings& bindings) {
   if (got.dtype != input.type.dtype || got.shape.rank() != input.type.shape.rank())
     wrong_type(graph, input, got, "");
@@ -85,7 +85,7 @@ Bindings bind_input_types(const Graph& graph, const std::map<std::string, Tensor
 Bindings bind_inputs(const Graph& graph, const NamedTensors& inputs) {
   std::map<std::string, TensorType> types;
   for (const auto& [name, tensor] : inputs) types.emplace(name, tensor.type());
-  check_names(graph, types);  // before anything is said of a tensor under a name that is none
+  check_names(graph, types);  // first, so that an unknown name is reported before a missing buffer
   for (const auto& [name, tensor] : inputs)
     if (tensor.empty_handle())
       fail("the tensor given for input '{}' of entry point '{}' holds no data", name, graph.name());

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMaxListed = 20;
 
-// "; there are: grad_norm, loss, lr; did you mean 'loss'?"
+// Returns e.g. "; there are: grad_norm, loss, lr; did you mean 'loss'?".
 std::string what_there_is(const std::string& name, const std::vector<std::string>& names) {
   const std::string near = near_names(name, names, 1);
   const std::string list = names.empty() ? "there are none"

@@ -1,4 +1,4 @@
-// Tensors by name: what a run takes and what it gives. Used by Session, by sources of batches and by tools.
+// Holds tensors by name: the inputs and the outputs of a run.
 #pragma once
 
 #include <map>
@@ -8,9 +8,9 @@
 
 namespace genesis {
 
-// A std::map, but for names that are not there. To read one is an Error that lists the names there are, and
-// so is operator[] once the set is complete: a result that is misspelt is not a tensor without data. As long
-// as a caller builds a set, operator[] adds.
+// A std::map with errors for missing names. Reading a missing name is an Error that lists the names that exist. operator[] adds a
+// missing name only while a caller builds the set; once the set is complete it throws too, so that a misspelled result name does
+// not yield an empty tensor.
 class NamedTensors : public std::map<std::string, Tensor> {
  public:
   using Map = std::map<std::string, Tensor>;
@@ -23,14 +23,14 @@ class NamedTensors : public std::map<std::string, Tensor> {
   Tensor& at(const std::string& name);
   const Tensor& at(const std::string& name) const;
 
-  // From now on operator[] adds nothing. `missing` begins what is said of a name that is not there: "entry
-  // point 'loss' has no output".
+  // Marks the set as complete: from now on operator[] adds nothing. `missing` begins the message about a missing name, e.g.
+  // "entry point 'loss' has no output".
   void complete(std::string missing) { missing_ = std::move(missing); }
 
  private:
   [[noreturn]] void fail_missing(const std::string& name) const;
 
-  std::string missing_;  // empty: the set is being built
+  std::string missing_;  // empty while the set is being built
 };
 
 }  // namespace genesis

@@ -1,5 +1,5 @@
-// Holds callers of an object that is for one thread at a time apart: who comes while another call goes on
-// gets an Error instead of a crash. Used by Session.
+// Guards an object that only one thread at a time may use: a call that begins while another one runs gets an Error instead of a
+// crash.
 #pragma once
 
 #include <atomic>
@@ -8,8 +8,8 @@
 
 namespace genesis {
 
-// For the time of one call. What one thread did before is seen by the next, so calls may come from several
-// threads in turn.
+// Marks the object as busy during one call. Memory effects of one call are visible to the next, so different threads may call in
+// turn.
 class OneCall {
  public:
   explicit OneCall(std::atomic<bool>& busy) : busy_(busy) {

@@ -1,11 +1,11 @@
-// All places of memory that a plan speaks of. Used by Session to give them memory, and to count it before.
+// Visits every buffer that a plan refers to, to count memory or to allocate it.
 #pragma once
 
 #include "schema/graph/plan.h"
 
 namespace genesis {
 
-// visit(BufferRef) for each, some more than once.
+// Calls visit(BufferRef) for every reference; a buffer can be visited more than once.
 template <class Visit>
 void for_each_buffer(const Plan& plan, const Visit& visit) {
   for (const Step& step : plan.steps) {

@@ -1,4 +1,4 @@
-// The values used last, by key, and no more than so many of them. Used by Session for its plans.
+// A bounded cache that evicts the least recently used value. A Session keeps its plans in one.
 #pragma once
 
 #include <list>
@@ -8,13 +8,13 @@
 
 namespace genesis {
 
-// A value that somebody else holds, too, is in use and stays, whatever the number.
+// A value that somebody else holds too (use_count() > 1) is in use and is never evicted, so the bound can be exceeded.
 template <class Key, class Value>
 class RecentlyUsed {
  public:
   explicit RecentlyUsed(size_t most) : most_(most) {}
 
-  // Null when it is not there (any more).
+  // Returns null if the key is absent or was evicted.
   std::shared_ptr<Value> find(const Key& key) {
     const auto found = index_.find(key);
     if (found == index_.end()) return nullptr;
@@ -44,7 +44,7 @@ class RecentlyUsed {
     }
   }
 
-  using Values = std::list<std::pair<Key, std::shared_ptr<Value>>>;  // the one used last in front
+  using Values = std::list<std::pair<Key, std::shared_ptr<Value>>>;  // most recently used first
   size_t most_;
   Values values_;
   std::map<Key, typename Values::iterator> index_;

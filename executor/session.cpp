@@ -39,12 +39,12 @@ class Session::Impl {
         states_(*model_, *device_, options_.collectives),
         compiled_(static_cast<size_t>(options_.max_plans)),
         started_(*device_) {
-    parse_switches(options_.disabled, device_->target());  // throws for names that are none
+    parse_switches(options_.disabled, device_->target());  // throws for unknown names
     if (const StateStorage all = storage_of_all(*model_, device_->target(), options_); !all.empty())
       keep_states_as(all);
   }
 
-  // For the time of one call of the session's.
+  // Marks the session as busy during one call.
   OneCall one_call() { return OneCall(busy_); }
 
   const Model& model() const { return *model_; }
@@ -134,7 +134,7 @@ class Session::Impl {
     return values;
   }
 
-  // They fit. What can fail comes first: the memory.
+  // `values` has been checked. Allocation comes first, since it is the only step that can fail.
   void set_states(const NamedTensors& values) {
     std::vector<int32_t> indices;
     for (const auto& [name, value] : values) indices.push_back(model_->find_state(name));
@@ -173,8 +173,8 @@ class Session::Impl {
     return at;
   }
 
-  // Which inputs and states hold NaN or infinity before a run: the nodes that read them are not to blame. Of a state that ranks
-  // share each looks at its own part, since not all of them come to ask.
+  // Names the inputs and states that hold NaN or infinity before a run, so that the nodes that read them are not blamed. Of a
+  // sharded state each rank checks only its own shard: a gather would need all ranks, and not all of them may make this call.
   std::string nonfinite_before(const Compiled& compiled) const {
     std::string text;
     const auto look = [&](const char* kind, const std::string& name, const Tensor& tensor) {
@@ -210,7 +210,7 @@ class Session::Impl {
     return compiled;
   }
 
-  // All entry points share the states, so those compiled before are compiled again when they run next.
+  // All entry points share the states, so entry points compiled before are compiled again at their next run.
   void keep_states_as(const StateStorage& storage) {
     auto with_parts = Model::with_tables_of(*model_);
     add_parts(*with_parts, storage);
@@ -233,7 +233,7 @@ class Session::Impl {
     log_debug("'{}': memory made ready in {:.3f} s", compiled.plan.entry, seconds(start, Clock::now()));
   }
 
-  // Makes the arena large enough and the written states writable; any new address means binding again.
+  // Makes the arena large enough and the written states writable. A new address means that plans must be bound again.
   void prepare_memory(const Compiled& compiled) {
     if (compiled.generation == generation_) return;
     if (compiled.plan.arena_bytes > arena_bytes_ || !arena_) {
@@ -274,7 +274,8 @@ class Session::Impl {
     return memory.get();
   }
 
-  // On the host, what is only read stays in its file, and a cache takes memory as it fills.
+  // Returns true if the state needs memory of its own. On the host, a state that is only read stays in its file, and a cache
+  // takes memory as it fills.
   bool takes_memory(const Compiled& compiled, int32_t state) const {
     if (!device_->reads_host_memory()) return true;
     const auto& written = compiled.plan.written_states;
@@ -282,7 +283,7 @@ class Session::Impl {
            std::ranges::binary_search(written, state);
   }
 
-  // Before anything is allocated: a device with too little memory is found out now, with what would help.
+  // Checks before anything is allocated that the run fits, so that the error can say what would help.
   void check_fits(const Compiled& compiled) const {
     const Plan& plan = compiled.plan;
     const std::optional<int64_t> free = device_->free_bytes();
@@ -304,14 +305,14 @@ class Session::Impl {
   StateMemory states_;
   DeviceMemory arena_;
   int64_t arena_bytes_ = 0;
-  int64_t generation_ = 0;  // counts changes of any address but the inputs'
+  int64_t generation_ = 0;  // counts address changes, except those of inputs
   RecentlyUsed<std::pair<std::string, Bindings>, Compiled> compiled_;
-  std::unique_ptr<Model> with_parts_;  // the model's tables, once states are kept in parts
-  size_t kept_groups_ = 0;             // of parts: those that the model has encoded, shards, then weights
+  std::unique_ptr<Model> with_parts_;  // the model's tables with the parts, once states are kept in parts
+  size_t kept_groups_ = 0;             // number of stored groups: encoded states, shards, then weights
   bool are_stored_ = false;
-  std::vector<DeviceMemory> outlived_;  // what the started run's outputs may lie in
+  std::vector<DeviceMemory> outlived_;  // old state memory that outputs of the started run may lie in
   StartedRuns started_;
-  CompiledPtr staged_;  // of the run that comes next, if it was staged
+  CompiledPtr staged_;  // the next run, if it was staged
   std::atomic<bool> busy_ = false;
 };
 

@@ -3,14 +3,14 @@
 //   Session session(load_model("gpt.genesis"));
 //   auto outputs = session.run("loss", {{"tokens", tokens}, {"targets", targets}});
 //
-// The model is where the states start from and is never written; save() writes what they have become.
+// The model provides the initial values of the states and is never modified; save() writes the current values.
 //
-// An entry point is compiled at its first run with a new set of sizes, and the plans used last are kept. All
-// entry points share one arena. Weights that no compiled entry point writes are read where the file is
-// mapped; the others are copied once. Sessions are independent of each other and may share a model.
+// An entry point is compiled at its first run with a new set of sizes; the most recently used plans are kept. All entry points
+// share one arena. Weights that no compiled entry point writes are read directly from the mapped file; the others are copied
+// once. Sessions are independent of each other and may share a model.
 //
-// A Session is for one thread at a time: a call that comes while another goes on, from a second thread or
-// from a callback, is an Error. Several threads may use one in turn.
+// A Session may be used by one thread at a time: a call made while another one runs, from a second thread or from a callback, is
+// an Error. Several threads may use one in turn.
 #pragma once
 
 #include <concepts>
@@ -34,11 +34,11 @@ struct StateDictReport;
 struct MemoryStatistics {
   int64_t arena_bytes = 0;   // one arena for all entry points
   int64_t state_bytes = 0;   // states with memory of their own
-  int64_t mapped_bytes = 0;  // states and constants read where the model keeps them
-  // What the process holds of a GPU's memory, and held at most.
+  int64_t mapped_bytes = 0;  // states and constants that are read directly from the model
+  // GPU memory that this process holds, and the most it has held.
   int64_t device_bytes = 0, device_peak_bytes = 0;
-  int64_t plans = 0;            // kept; SessionOptions::max_plans bounds them
-  int64_t optimizer_bytes = 0;  // of state_bytes, those of optimizers
+  int64_t plans = 0;            // number of kept plans, bounded by SessionOptions::max_plans
+  int64_t optimizer_bytes = 0;  // the optimizer's share of state_bytes
 };
 
 class Session {
@@ -49,75 +49,75 @@ class Session {
   Session& operator=(Session&&) noexcept;
 
   const Model& model() const;
-  const std::string& device() const;  // "cpu", "cuda" or "cuda:N": what "auto" has become
+  const std::string& device() const;  // "cpu", "cuda" or "cuda:N"; never "auto"
 
-  // Runs an entry point. The outputs are copies, valid for good; to ask for one that is not there is an Error
-  // that lists them.
+  // Runs an entry point. The outputs are copies and stay valid. Reading an output that does not exist is an Error that lists the
+  // outputs.
   NamedTensors run(const std::string& entry, const NamedTensors& inputs = {});
 
-  // run() as two calls: a device goes on after start(), and result() waits for it, once. In between, stage()
-  // brings the inputs of the run that comes next near; that one then starts at once. Batches are found again
-  // by being the same tensors. A second run may be started before the first one's result() is taken, which
-  // comes first: a device then has no pause between the two.
+  // start() and result() are run() as two calls: start() launches the run and returns, result() waits for it and may be called
+  // once per run. In between, stage() uploads the inputs of the next run ahead of time; a later start() recognizes them if it
+  // gets the same tensors. A second run may be started before the first result() is taken, so that the device does not idle in
+  // between. Results come in the order of the starts.
   void start(const std::string& entry, const NamedTensors& inputs = {});
   void stage(const std::string& entry, const NamedTensors& inputs);
   NamedTensors result();
-  // Whether start() returns while the device still works (a GPU).
+  // Returns true if start() returns while the device still works (a GPU).
   bool is_asynchronous() const;
 
-  // Runs node by node as far as the first that makes a NaN or an infinity, and says which that is; empty when
-  // none does. Like any run it changes the states, perhaps not all of them.
+  // Runs node by node up to the first node that produces a NaN or an infinity, and returns a message that names it; empty if none
+  // does. Like any run it changes the states, though not all of them if it stops early.
   std::string explain_nonfinite(const std::string& entry, const NamedTensors& inputs);
 
-  // Compiles without running, for these sizes of the symbols, or for those that the inputs have: the plan that
-  // run(entry, inputs) uses. It is a copy, valid for good. (A template, so that {} means that there are no symbols.)
+  // Compiles without running, for the given sizes of the symbols or for the sizes of `inputs`, and returns a copy of the plan
+  // that run(entry, inputs) uses. (The second overload is a template, so that {} means no symbols.)
   Plan plan(const std::string& entry, const Bindings& sizes = {});
   template <std::convertible_to<NamedTensors> Inputs = NamedTensors>
   Plan plan(const std::string& entry, const Inputs& inputs) {
     return plan(entry, sizes_of(entry, inputs));
   }
-  // Runs with a timing per step of plan(entry, inputs).
+  // Runs with a timing for each step of plan(entry, inputs).
   std::vector<StepTiming> profile(const std::string& entry, const NamedTensors& inputs);
-  // Runs as ever, and tells what each thread or stream did when. To look costs a little, on a GPU the starts of kernels too:
-  // there steps run on their streams one launch at a time, not as one graph.
+  // Runs normally and records when each thread or stream executed which step. Recording costs a little. On a GPU it also adds
+  // launch overhead: the steps run on their streams one launch at a time instead of as one graph.
   Timeline timeline(const std::string& entry, const NamedTensors& inputs);
-  // By the device's own clock, back to back: uploads, downloads and the host stay out of it.
+  // Returns the mean time of back-to-back runs by the device's own clock, without uploads, downloads and the host.
   double seconds_per_run(const std::string& entry, const NamedTensors& inputs, int repeats);
-  // Runs and shows every step's data: for comparing two ways of running. The observer may not call this
+  // Runs and passes every step's data to the observer, e.g. to compare two implementations. The observer may not call this
   // session.
   void observe(const std::string& entry, const NamedTensors& inputs, const StepObserver& observer);
-  // By step of that plan: the kernel that runs it, as `--disable kernel:NAME` calls it; on a GPU also
-  // "megakernel", of which many steps can be part.
+  // Returns the name of the kernel that runs each step of plan(entry, inputs), as `--disable kernel:NAME` accepts it. On a GPU it
+  // can be "megakernel", one kernel that runs many steps.
   std::vector<std::string> kernels(const std::string& entry, const NamedTensors& inputs);
 
-  Tensor state(const std::string& name) const;  // a copy; throws Error naming near misses
+  Tensor state(const std::string& name) const;  // a copy; throws Error that lists similar names
   void set_state(const std::string& name, const Tensor& value);
-  // All states by name but caches, as copies of one moment; and all of them at once: one Error lists those
-  // that are missing, unexpected or of another type, and then nothing has changed. (Parameters and buffers alone,
-  // from files of other programs: load_state_dict() in executor/state_dict.h.)
+  // states() returns all states but caches by name, as a consistent copy. set_states() sets all of them at once: one Error lists
+  // the states that are missing, unexpected or of another type, and then nothing has changed. (To set only parameters and
+  // buffers, from files of other programs: load_state_dict() in executor/state_dict.h.)
   NamedTensors states() const;
   void set_states(const NamedTensors& values);
-  // The same with a file. It is a model file with the values that the states have now, so it runs by itself
-  // and load_model() opens it; it is written atomically. load() takes the values from such a file,
-  // checkpoints included, and leaves the model's entry points as they are. A training session goes on from a
-  // file with the same optimizer; how many steps were done only checkpoints know (executor/training/checkpoint.h).
+  // save() writes a model file with the current values of the states, atomically. The file is complete: load_model() opens it and
+  // it can be run. load() takes the values from such a file, checkpoints included, and leaves the model's entry points as they
+  // are. Training continues from a file with the same optimizer, but only checkpoints know how many steps were done
+  // (executor/training/checkpoint.h).
   void save(const std::filesystem::path& path) const;
   void load(const std::filesystem::path& path);
-  // What the model's random numbers follow from: that of the model's Scope, until another is set, which draws them
-  // from their beginning. A state like others, so files and checkpoints keep it. Empty where the model draws none;
-  // to set it then changes nothing.
+  // The seed of the model's random numbers: the seed of the model's Scope until another one is set. Setting it restarts the
+  // random sequence. The seed is a state, so files and checkpoints keep it. seed() is empty if the model draws no random numbers;
+  // then set_seed() changes nothing.
   std::optional<uint64_t> seed() const;
   void set_seed(uint64_t seed);
-  // Whether the ranks of the mesh share states (SessionOptions::zero). state(), states(), save() and whatever else gives
-  // copies then gathers them from all ranks, which must all ask for the same at the same time. Where one alone needs all
-  // states, the others take part.
+  // Returns true if the ranks of the mesh shard states (SessionOptions::zero). Then state(), states(), save() and everything else
+  // that returns copies is a collective call: it gathers the shards, so all ranks must make the same call at the same time. If
+  // one rank alone needs all states, the others call take_part_in_gather().
   bool shares_states() const;
   void take_part_in_gather() const;
   void reset_states(StateRole role);  // back to their initial values (a KV cache before a new text)
-  // For copies of all states that are made beside runs (executor/states/state_snapshot.h).
+  // Makes an object that copies all states while runs go on (executor/states/state_snapshot.h).
   std::unique_ptr<StateSnapshot> make_state_snapshot();
   MemoryStatistics memory() const;
-  // Of the device, measured now.
+  // Measures the peak throughput and bandwidth of the device now.
   DevicePeaks measure_peaks();
 
  private:
@@ -127,10 +127,10 @@ class Session {
 
   class Impl;
   Bindings sizes_of(const std::string& entry, const NamedTensors& inputs) const;
-  // Of one moment, and all at once; names and types fit.
+  // Read and write several states consistently. The callers have checked names and types.
   NamedTensors states_that(bool (*is_wanted)(const State&)) const;
   void put_states(const NamedTensors& values);
-  // Those that the model has encoded, with their parts as they are now; and back.
+  // Read and write the states that the model has encoded, as their encoded parts.
   std::map<int32_t, EncodedValues> encoded_values() const;
   void take_states(const Model& file);
   void put_encoded(const std::map<int32_t, EncodedValues>& values);

@@ -1,4 +1,4 @@
-// How a Session runs a model. Apart from Session, so that what only compiles or reads flags needs no more.
+// The options that determine how a Session runs a model. Separate from Session, for code that only compiles or parses flags.
 #pragma once
 
 #include <cstdint>
@@ -14,34 +14,32 @@ namespace genesis {
 class Collectives;
 
 struct SessionOptions {
-  // "cpu", "cuda", "cuda:N", or "auto": cuda where the first GPU can be used, else cpu (Session::device() says which).
+  // "cpu", "cuda", "cuda:N", or "auto": cuda if the first GPU can be used, else cpu (Session::device() tells which).
   std::string device = "cpu";
   int threads = 0;       // 0: all cores that this process may use
   bool optimise = true;  // run the pass pipeline
-  // What runs without: names of passes, of steps of planning and running, and of kernels (executor/switches.h).
+  // What to switch off: names of passes, of planning and running steps, and of kernels (executor/switches.h).
   std::set<std::string> disabled = {};
-  // Whether bf16 training keeps weights in parts (passes/precision/passes.h); empty: as suits the device.
+  // Keeps weights in parts during bf16 training (passes/precision/passes.h). Empty: the device's default.
   std::optional<bool> split_weights = {};
-  bool find_nonfinite = false;  // stop at the first node that makes a NaN or an infinity
-  // Bytes that the arena of a training step may take; 0: as few as can be. What does not fit is computed
-  // again in the backward pass (passes/memory/remat.cpp). Empty: what the model's metadata say ("memory_budget"), or
-  // no limit.
+  bool find_nonfinite = false;  // stop at the first node that produces a NaN or an infinity
+  // The limit of a training step's arena in bytes; 0: as little as possible. Values that do not fit are recomputed in the
+  // backward pass (passes/memory/remat.cpp). Empty: the limit in the model's metadata ("memory_budget"), or none.
   std::optional<int64_t> memory_budget = {};
-  // Plans kept, one for each entry point and set of sizes; the one not used for longest goes, and is compiled
-  // again when those sizes come back. Inputs of ever new sizes are fastest padded to a few.
+  // The number of plans kept, one for each entry point and set of sizes. The least recently used one is dropped and compiled
+  // again if its sizes come back. If the sizes of inputs vary a lot, pad them to a few.
   int64_t max_plans = 64;
-  // The ranks that run the model together, this one's number, and how they exchange data: all three from a World
-  // (executor/distributed/world.h). Without `collectives` a session compiles for the mesh and runs nothing.
+  // The ranks that run the model together, the number of this rank, and how ranks exchange data: all three from a World
+  // (executor/distributed/world.h). Without `collectives` a session compiles for the mesh but cannot run.
   Mesh mesh = {};
   int64_t rank = 0;
   std::shared_ptr<Collectives> collectives = {};
-  // What the ranks along "data" share instead of keeping it all, by ZeRO's stages: 0: nothing, 1: the optimizer's states,
-  // 2: gradients too, 3: weights too.
+  // The ZeRO stage: what the ranks along "data" shard. 0: nothing, 1: optimizer states, 2: gradients too, 3: weights too.
   int zero = 0;
 };
 
-// With the device that "auto" stands for, which is so decided once and named in all that is said later. Throws Error for
-// a device that is none, and for numbers that no session can have.
+// Resolves the device "auto", once, so that later messages name the real device. Throws Error for an unknown device and for
+// numbers out of range.
 SessionOptions resolved(SessionOptions options);
 
 }  // namespace genesis

@@ -1,4 +1,4 @@
-// What a Session gives, takes, saves and loads of its states by name.
+// The part of Session that reads, sets, saves and loads states by name.
 #include "executor/session.h"
 #include "executor/snapshot.h"
 #include "executor/state_dict.h"
@@ -10,7 +10,7 @@
 namespace genesis {
 namespace {
 
-// Whose type alone is looked at.
+// Returns a tensor of the state's type for check_fit(), which reads the type only: the data is not that of the type.
 Tensor stand_in(const State& state) { return Tensor(state.type, nullptr, state.encoded.parts[0].data()); }
 
 bool is_random(const State& state) { return state.role == StateRole::kRandom; }
@@ -32,7 +32,7 @@ void Session::load(const std::filesystem::path& path) {
                [&] { return "while loading the states of '" + path.string() + "'"; });
 }
 
-// What both models have encoded alike goes over as it is.
+// A state that both models have encoded in the same format is copied in its encoded form.
 void Session::take_states(const Model& file) {
   NamedTensors values;
   std::map<int32_t, EncodedValues> encoded;
@@ -44,7 +44,7 @@ void Session::take_states(const Model& file) {
     if (is_alike) encoded[index] = state.encoded;
     values.emplace(state.name, is_alike ? stand_in(state) : initial_value(state));
   }
-  // A training step that an earlier version made has its learning rate as a constant.
+  // Training steps made by an earlier version have the learning rate as a constant instead of a state.
   if (model().find_state(optim::kBaseRate) >= 0)
     values.try_emplace(optim::kBaseRate, state(optim::kBaseRate));
   check_fit(model(), values);
@@ -53,7 +53,7 @@ void Session::take_states(const Model& file) {
   put_encoded(encoded);
 }
 
-// A state of random numbers is i64[2]: the seed, and the step that runs have come to.
+// A state of random numbers is i64[2]: the seed, and the number of steps drawn so far.
 std::optional<uint64_t> Session::seed() const {
   const NamedTensors states = states_that(is_random);
   if (states.empty()) return std::nullopt;

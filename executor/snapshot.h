@@ -1,4 +1,4 @@
-// A session's model with the values its states have now: what saving a session and making a checkpoint begin with.
+// Copies a session's model with the current values of its states; saving a session and making a checkpoint both begin with this.
 // Caches keep their initial values.
 #pragma once
 
@@ -8,13 +8,12 @@
 
 namespace genesis {
 
-// With all metadata of the session's model: what a checkpoint is made of.
+// Returns the model with all metadata of the session's model, for a checkpoint.
 std::unique_ptr<Model> with_values(const Session& session);
 
-// Ready for save_model(). It is a model like any other, not a checkpoint: trained again, it begins at step 1 of the
-// data it is given.
+// Returns a model ready for save_model(). It is not a checkpoint: if it is trained again, training begins at step 1 of its data.
 std::unique_ptr<Model> snapshot(const Session& session);
-// What makes the difference: what a model's metadata says of the checkpoint that it was.
+// Removes the metadata that mark a model as a checkpoint.
 void forget_checkpoint(Model& model);
 
 }  // namespace genesis

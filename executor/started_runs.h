@@ -1,5 +1,4 @@
-// Runs of compiled entry points that were started and whose results nobody has asked for yet: two at most, in their
-// order. Used by session.cpp.
+// Queues the runs of compiled entry points that were started and whose results have not been taken yet: at most two, in order.
 #pragma once
 
 #include <deque>
@@ -13,25 +12,25 @@
 
 namespace genesis {
 
-// An entry point made ready for one set of sizes.
+// An entry point compiled for one set of sizes, with its runner and memory.
 struct Compiled {
   std::unique_ptr<Model> work;  // owns the constants that folding made
   Plan plan;
   RunnerOptions runner_options;
   std::unique_ptr<Runner> runner;
   PlanMemory memory;
-  std::vector<DeviceMemory> constants;  // of a device that does not read the host's memory
-  NamedTensors staged;                  // kept until the next are: the runner knows them by their addresses
+  std::vector<DeviceMemory> constants;  // device copies, if the device cannot read host memory
+  NamedTensors staged;                  // kept alive until the next staging: the runner recognizes inputs by address
   int64_t generation = -1;              // of the session's memory when the runner was last bound
 
-  // A value of its last run as a copy. Inputs are the caller's memory on every device.
+  // Copies a value of the last run to the host. Inputs are the caller's memory on every device.
   Tensor read(const PlanPort& port, Device& device) const {
     const std::byte* data = memory.resolve(port.buffer);
     if (port.buffer.space == Space::kInput) return Tensor::copy_of(port.type, data);
     return read_tensor(device, port.type, data);
   }
 
-  // Waits for its first run that nobody has waited for.
+  // Waits for the oldest run that has not been waited for, and returns its outputs.
   NamedTensors results(Device& device) const {
     device.enter([&] { runner->wait(); });
     NamedTensors results;
@@ -44,7 +43,7 @@ struct Compiled {
     return results;
   }
 };
-using CompiledPtr = std::shared_ptr<Compiled>;  // who holds one in use keeps it
+using CompiledPtr = std::shared_ptr<Compiled>;  // a holder keeps the plan from being evicted
 
 class StartedRuns {
  public:
@@ -66,13 +65,13 @@ class StartedRuns {
            runs_.front().compiled->plan.entry);
   }
 
-  // Before another run is started. The one before may stay under way where that other changes nothing that it uses
-  // (`is_undisturbed`) and nothing that it gives is written over; otherwise what it gives is taken now.
+  // Prepares for starting another run. The previous run may stay under way if the new one does not change anything it uses
+  // (`is_undisturbed`) and does not overwrite its outputs. Otherwise its results are taken now.
   void make_room(bool is_undisturbed) {
     if (empty()) return;
     if (runs_.size() == kMaxRuns) check_empty();
     if (runs_.front().results || (is_undisturbed && runs_.front().compiled->runner->keeps_outputs())) return;
-    Run run = std::move(runs_.front());  // one that fails is over
+    Run run = std::move(runs_.front());  // removed from the queue first: a run that fails is over
     runs_.pop_front();
     run.results = run.compiled->results(device_);
     runs_.push_front(std::move(run));
@@ -81,7 +80,7 @@ class StartedRuns {
     runs_.push_back({compiled, inputs, {}});
   }
 
-  // Of the first.
+  // Waits for the oldest run and returns its results.
   NamedTensors take_results() {
     if (empty()) fail("there is no result: start() a run first");
     Run run = std::move(runs_.front());
@@ -93,8 +92,8 @@ class StartedRuns {
   static constexpr size_t kMaxRuns = 2;
   struct Run {
     CompiledPtr compiled;
-    NamedTensors inputs;                  // an output may be one of them
-    std::optional<NamedTensors> results;  // where the run is known to be done
+    NamedTensors inputs;                  // kept alive, since an output may be one of them
+    std::optional<NamedTensors> results;  // if they were already taken from the runner
   };
 
   Device& device_;

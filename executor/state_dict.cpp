@@ -9,14 +9,14 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-// What a tensor must be to be taken as a state, beside its shape.
+// The type that a tensor must have to be taken as a state, apart from its shape.
 enum class Fit : uint8_t { kSameType, kConvertible };
 
 std::string part(const char* title, const Lines& states) {
   return states.empty() ? "" : fmt::format("\n  {} {}: {}", states.size(), title, fmt::join(states, ", "));
 }
 
-// "\n  1 missing: fc.weight (f32[4,3])\n  1 unexpected: ..."
+// Returns e.g. "\n  1 missing: fc.weight (f32[4,3])\n  1 unexpected: ...".
 std::string text_of(const Model& model, const StateDictReport& report) {
   Lines missing, mismatched;
   for (const std::string& name : report.missing)
@@ -27,7 +27,7 @@ std::string text_of(const Model& model, const StateDictReport& report) {
          part("of another type", mismatched);
 }
 
-// Empty when the tensor can be taken.
+// Returns an empty text if the tensor can be taken.
 std::string problem_of(const State& state, const Tensor& tensor, Fit fit) {
   if (tensor.empty_handle()) return "holds no data";
   const TensorType &got = tensor.type(), &expected = state.type;

@@ -1,5 +1,5 @@
-// The values of a model's states by name, caches excepted: what a Session gives, takes, saves and loads, and what
-// torch calls a state_dict, its parameters and buffers.
+// Reads and loads the values of a model's states by name, except caches. state_dict() has the parameters and buffers, as in
+// PyTorch.
 //
 //   load_state_dict(session, read_safetensors("model.safetensors").tensors);
 #pragma once
@@ -15,47 +15,49 @@ namespace genesis {
 
 class Session;
 
-// How tensors by name differ from a model's states.
+// Tells how tensors by name differ from a model's states.
 struct StateDictReport {
   struct Mismatch {
     std::string name, problem;  // "fc.weight", "is f32[3,4], expected f32[4,3]"
   };
-  std::vector<std::string> missing;     // states that no tensor was given for
-  std::vector<std::string> unexpected;  // tensors that the model has no state for
-  std::vector<Mismatch> mismatched;     // of another shape, or of a dtype that does not convert
+  std::vector<std::string> missing;     // states without a tensor
+  std::vector<std::string> unexpected;  // tensors without a state
+  std::vector<Mismatch> mismatched;     // wrong shape, or a dtype that cannot be converted
 
   bool fits() const { return missing.empty() && unexpected.empty() && mismatched.empty(); }
 };
 
-// Parameters and buffers, as copies of one moment; of a model, what they start from.
+// Returns parameters and buffers as a consistent copy; for a model, their initial values.
 NamedTensors state_dict(const Model& model);
 NamedTensors state_dict(const Session& session);
 
-// Gives parameters and buffers these values. Real numbers of another width are converted. States of an optimizer and
-// of random numbers are taken too where they are given (Session::states() has them), and not missed where they are
-// not. When `strict`, one Error lists everything that is missing, unexpected or mismatched, and nothing has changed;
-// otherwise what fits is loaded and the rest is returned.
+// Sets parameters and buffers to these values. Floating-point values of another width are converted. States of an optimizer and
+// of random numbers are loaded too if present (Session::states() returns them), and may be missing. If `strict`, one Error lists
+// everything that is missing, unexpected or mismatched, and nothing has changed; otherwise all tensors that fit are loaded and
+// the report lists the rest.
 StateDictReport load_state_dict(Model& model, const NamedTensors& tensors, bool strict = true);
 StateDictReport load_state_dict(Session& session, const NamedTensors& tensors, bool strict = true);
-// The same for who reads a model from files: all must fit, and the Error ends with `remedy`, what its user can do.
+// Does the same for code that reads a model from files: all tensors must fit, and the Error ends with `remedy`, advice to the
+// user.
 void load_whole_state_dict(Model& model, const NamedTensors& tensors, std::string_view remedy);
 
-// --- what Session is made of
+// --- implementation details of Session
 
-// Whether a file keeps the state: a cache is filled anew by every text.
+// Returns true if files keep the state. Caches are not kept: every text fills them anew.
 inline bool is_kept(const State& state) { return state.role != StateRole::kCache; }
-// Whether it belongs to the model itself, whoever trains it.
+// Returns true if the state belongs to the model itself rather than to its training.
 inline bool is_in_state_dict(const State& state) {
   return state.role == StateRole::kParameter || state.role == StateRole::kBuffer;
 }
 
-// What a model's states start from; this is where a saved model has its values.
+// Returns the initial values of a model's states; a saved model has its values there.
 NamedTensors initial_values(const Model& model);
 
 // Throws one Error that lists every state that is missing, unexpected or of another type.
 void check_fit(const Model& model, const NamedTensors& values);
 
-// Of `tensors` those that fit, in the dtypes of their states. Throws as load_state_dict() does, with `remedy` at the end.
+// Holds those of `tensors` that fit, converted to the dtypes of their states. fitting_states() throws as load_state_dict() does,
+// with `remedy` at the end.
 struct FittingStates {
   NamedTensors states;
   StateDictReport report;

@@ -18,7 +18,7 @@ constexpr std::string_view kKernelPrefix = "kernel:";
 struct StepSwitch {
   std::string_view name;
   bool& (*of)(Switches&);
-  bool is_way = false;  // of running steps: a kernel's name goes for it too
+  bool is_way = false;  // how steps run: the name is accepted as a kernel's too
 };
 constexpr StepSwitch kSteps[] = {
     {"node_order", [](Switches& s) -> bool& { return s.plan.schedule; }},

@@ -1,5 +1,5 @@
-// What --disable, GENESIS_DISABLE and SessionOptions::disabled switch off, sorted by who heeds it: passes,
-// steps of memory planning ("memory_reuse"), ways of a runner ("side_stream"), kernels ("kernel:attention.blocks").
+// Sorts the names in --disable, GENESIS_DISABLE and SessionOptions::disabled by what they switch off: passes, steps of memory
+// planning ("memory_reuse"), features of a runner ("side_stream"), kernels ("kernel:attention.blocks").
 #pragma once
 
 #include <set>
@@ -14,19 +14,19 @@
 namespace genesis {
 
 struct Switches {
-  std::set<std::string, std::less<>> passes;  // names to leave out
+  std::set<std::string, std::less<>> passes;  // names of passes to skip
   passes::PlanOptions plan;
   RunnerOptions runner;
 };
 
-// Throws Error for a name that is none, with the nearest that there is; kernels are those of `target`. A kernel goes
-// by its full name or by what stands behind the dot, which means it for every op. Ways that join steps (DeviceKind::joining_ways)
-// are kernels too, of whatever device, and their prefix may be left out: "kernel:megakernel" is "megakernel".
+// Throws Error for an unknown name and suggests the nearest known one; known kernels are those of `target`. A kernel is named in
+// full or by the name after the dot, which switches it off for every op. Implementations that join steps
+// (DeviceKind::joining_ways) of any device count as kernels, and their prefix is optional: "kernel:megakernel" is "megakernel".
 Switches parse_switches(const std::set<std::string>& names, const Target& target);
-// With the names that GENESIS_DISABLE has.
+// Adds the names in GENESIS_DISABLE.
 Switches parse_switches_and_environment(std::set<std::string> names, const Target& target);
 
-// Those that are no pass and no kernel.
+// Returns the names that are neither a pass nor a kernel.
 std::vector<std::string_view> step_switches();
 
 }  // namespace genesis

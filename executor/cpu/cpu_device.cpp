@@ -1,4 +1,4 @@
-// The CPU as a Device: TBB threads of its own, memory the kernel of the system hands out as it is touched.
+// The CPU as a Device: a TBB task arena of its own, and memory that the operating system commits on first touch.
 #include <tbb/global_control.h>
 #include <tbb/info.h>
 #include <tbb/task_arena.h>
@@ -28,14 +28,15 @@ int checked_threads(int threads) {
   return threads == 0 ? cpu::usable_cores() : threads;
 }
 
-// TBB starts no more threads than there are cores unless it is told to.
+// Lets TBB start more threads than there are cores; by default it does not.
 std::unique_ptr<tbb::global_control> allow_threads(int threads) {
   if (threads <= tbb::info::default_concurrency()) return nullptr;
   return std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism,
                                                static_cast<size_t>(threads));
 }
 
-// What was measured of some bytes holds for all that are more, up to the next; and more are never faster.
+// Converts measured speeds into a table by working-set size. A speed measured at one size holds up to the next measured size, and
+// a larger working set is never faster than a smaller one.
 std::vector<CacheSpeed> cache_speeds(const std::vector<cpu::ResidentSpeed>& measured) {
   std::vector<CacheSpeed> speeds;
   double gbps = 0;

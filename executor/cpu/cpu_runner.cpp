@@ -145,8 +145,8 @@ class CpuRunner final : public Runner {
     for (size_t i = 0; i < calls_.size() && !stopped_.load(std::memory_order_relaxed); ++i) execute(i);
   }
 
-  // Every step starts when those it waits for are done. Results do not depend on who runs what: a step reads
-  // and writes the same bytes whenever it runs.
+  // Starts every step as soon as the steps it waits for are done. Results do not depend on scheduling: a step reads and writes
+  // the same bytes whenever and wherever it runs.
   void run_when_ready() {
     for (size_t i = 0; i < waiting_.size(); ++i)
       waiting_[i].store(graph_.waits[i], std::memory_order_relaxed);
@@ -170,11 +170,11 @@ class CpuRunner final : public Runner {
     });
   }
 
-  // Runs a step and goes on with what it made ready: tiny steps on this thread, larger ones in tasks of their
-  // own, except for one when there is nothing tiny to do.
+  // Runs a step, then the steps that it made ready: tiny ones on this thread, larger ones as new tasks. If no tiny step is ready,
+  // one of the larger steps runs on this thread too.
   void run_chain(tbb::task_group& tasks, int32_t first) {
     constexpr size_t kMax = 64;
-    std::array<int32_t, kMax> tiny;  // a stack
+    std::array<int32_t, kMax> tiny;  // used as a stack
     size_t count = 0;
     int32_t next = first;
     while (next >= 0) {
@@ -212,7 +212,7 @@ class CpuRunner final : public Runner {
     }
   }
 
-  // The first in the plan's order, whichever thread saw one first.
+  // Reports the first fault in the plan's order, whichever thread saw one first.
   void report_first_fault() const {
     for (size_t i = 0; i < faults_.size(); ++i)
       if (faults_[i].set) fail_on_data(*calls_[i].step, faults_[i]);
@@ -236,12 +236,12 @@ class CpuRunner final : public Runner {
   std::vector<Copy> copies_;
   std::vector<std::pair<TensorView*, const BufferRef*>> input_views_;
   StepGraph graph_;
-  cpu::WorkTrace* trace_ = nullptr;  // of the run that goes on, when it is looked at
+  cpu::WorkTrace* trace_ = nullptr;  // of the current run, if it is traced
   std::vector<Fault> faults_;        // by step
   std::vector<std::atomic<int32_t>>
-      waiting_;                        // by step: how many of its predecessors are not done in this run
-  std::atomic<bool> stopped_ = false;  // a step reported a fault, or ranks failed: the others are skipped
-  std::atomic<int64_t> failed_exchange_ = -1;  // the first step in which this rank saw that they did
+      waiting_;                        // by step: number of its predecessors not yet done in this run
+  std::atomic<bool> stopped_ = false;  // a step reported a fault, or ranks failed: skip the others
+  std::atomic<int64_t> failed_exchange_ = -1;  // first step in which this rank saw that ranks failed
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Runs a Plan on the CPU with TBB. The caller is inside the task arena that sets the number of threads.
+// Runs a Plan on the CPU with TBB. The caller must be inside the task arena that sets the number of threads.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace genesis {
 
-// `plan` must outlive the runner. Throws Error when a step has no kernel, naming its node.
+// `plan` must outlive the runner. Throws Error that names the node if a step has no kernel.
 std::unique_ptr<Runner> make_cpu_runner(const Plan& plan, const RunnerOptions& options, const Target& target);
 
 }  // namespace genesis

@@ -13,7 +13,7 @@ using cuda::check;
 constexpr int64_t kPieceBytes = 8 << 20, kBlockBytes = 512 << 10, kSmallBytes = 1 << 20;
 constexpr int64_t kAlignment = 256;
 
-// By all cores, since the pages of a mapped file are looked up when they are touched: one core would be slower than the bus.
+// Copies with all cores, since touching a mapped file takes page faults: one core would be slower than the bus.
 void copy_by_all_cores(std::byte* to, const std::byte* from, int64_t bytes) {
   in_parallel(bytes, kBlockBytes, [&](int64_t first, int64_t last) {
     std::memcpy(to + first, from + first, static_cast<size_t>(last - first));
@@ -35,7 +35,7 @@ CudaCopies::Piece& CudaCopies::next_piece() {
   return piece;
 }
 
-// Room for one copy in pinned memory, in the current piece as long as it has some: small copies share a piece.
+// Returns space for one copy in pinned memory, in the current buffer while it has enough: small copies share a buffer.
 std::byte* CudaCopies::room_for(int64_t bytes) {
   Piece* piece = &pieces_[current_];
   if (!piece->memory || piece->used + bytes > kPieceBytes) piece = &next_piece();
@@ -44,8 +44,8 @@ std::byte* CudaCopies::room_for(int64_t bytes) {
   return room;
 }
 
-// Whether CUDA copies by pinned memory of its own. It takes long to make pinned memory, so a process that copies little does
-// without ours.
+// Returns true if CUDA's own pinned memory is used for the copy. Allocating pinned memory is slow, so a process that copies
+// little does without our buffers.
 bool CudaCopies::by_itself(int64_t bytes) const { return bytes <= kSmallBytes && !pieces_[1].memory; }
 
 void CudaCopies::upload(std::byte* to, const std::byte* from, int64_t bytes) {

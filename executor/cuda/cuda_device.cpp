@@ -1,5 +1,5 @@
-// One GPU as a Device. All its runs, uploads and downloads go through one stream, so they happen in the order
-// in which they were started.
+// One GPU as a Device. All its runs, uploads and downloads go through one stream, so they happen in the order in which they were
+// started.
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/peaks.h"
 #include "backends/cuda/runtime/allocated.h"
@@ -14,7 +14,7 @@
 namespace genesis {
 namespace {
 
-// Left for libraries' own needs and for fragmentation.
+// Left free for the needs of libraries and for fragmentation.
 constexpr int64_t kReservedBytes = 256 << 20;
 
 class CudaDevice final : public Device {
@@ -25,7 +25,7 @@ class CudaDevice final : public Device {
         target_(cuda_target(index)),
         stream_(cuda::make_stream()),
         copies_(stream_.get()) {}
-  ~CudaDevice() override { cuda::try_wait_for(stream_.get()); }  // copies from pinned memory, on their way
+  ~CudaDevice() override { cuda::try_wait_for(stream_.get()); }  // waits for copies from pinned memory
 
   const Target& target() const override { return target_; }
   bool reads_host_memory() const override { return false; }

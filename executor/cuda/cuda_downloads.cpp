@@ -9,10 +9,10 @@ namespace {
 
 using cuda::check;
 
-// A copy engine takes turns between streams from one copy to the next: the results of a run that goes on wait
-// for one such piece (a third of a millisecond), not for gigabytes.
+// A copy engine alternates between streams after each copy. With this size the results of a concurrent run wait for one such copy
+// (a third of a millisecond), not for gigabytes.
 constexpr int64_t kCopyBytes = 16 << 20;
-// Left of the device's memory for whatever else will be compiled.
+// Left free on the device for plans that will be compiled later.
 constexpr int64_t kLeftOnDevice = int64_t{1} << 30;
 
 }  // namespace
@@ -21,7 +21,7 @@ CudaDownloads::CudaDownloads(int device, cudaStream_t runs, CudaCopies& copies)
     : device_(device), runs_(runs), copies_(copies) {}
 
 CudaDownloads::~CudaDownloads() {
-  if (side_) cuda::try_wait_for(side_.get());  // nothing may still be writing to the memory that goes
+  if (side_) cuda::try_wait_for(side_.get());  // nothing may still write to the freed memory
   if (side_) cuda::try_wait_for(runs_);
 }
 
@@ -50,7 +50,7 @@ bool CudaDownloads::reserve(int64_t bytes, int64_t more) {
   return true;
 }
 
-// Whether there is memory on the device for a copy of so many bytes.
+// Returns true if the device has memory for a copy of `bytes` bytes, and allocates it.
 bool CudaDownloads::stage(int64_t bytes) {
   if (bytes <= staging_room_) return true;
   staging_.reset();
@@ -61,7 +61,7 @@ bool CudaDownloads::stage(int64_t bytes) {
   return staging_ != nullptr;
 }
 
-// Memory is pinned in pieces, and no copy may go beyond one: it is cut where the pieces end.
+// Host memory is pinned in chunks, and no copy may cross a chunk boundary; kCopyBytes divides a chunk.
 void CudaDownloads::copy_to_host(int64_t offset, const std::byte* from, int64_t bytes, cudaStream_t stream) {
   static_assert(cuda::kPinnedPieceBytes % kCopyBytes == 0);
   while (bytes > 0) {
@@ -100,7 +100,7 @@ void CudaDownloads::take(const std::vector<MemoryPart>& parts) {
   }
   check(cudaEventRecord(arrived_.get(), staged ? side_.get() : runs_), "copying states");
   cuda::wait_for(taken_.get(),
-                 "copying states");  // so that a standstill is one of the checkpoint, not of a step
+                 "copying states");  // so that a hang is reported for the checkpoint, not for a step
 }
 
 const std::byte* CudaDownloads::wait() {

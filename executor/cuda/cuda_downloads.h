@@ -1,10 +1,9 @@
-// Copies of a GPU's memory to the host beside its runs, in one of three ways:
-// - The device has memory left: the bytes are first copied on the device, between two runs (4 GB in a few ms), and cross the bus on a
-//   stream of their own while further runs go on.
-// - It has none left: they cross the bus between two runs, which takes as long as the bus does.
-// - The system gives no pinned memory, which both need: they go through small pinned pieces between two runs. That is the slowest
-//   way, and a warning says so.
-// Used by cuda_device.cpp.
+// Copies GPU memory to the host while runs go on, by one of three methods:
+// - If the device has free memory, the bytes are first copied on the device between two runs (4 GB in a few ms) and then cross
+//   the bus on a separate stream during further runs.
+// - If the device has no free memory, the bytes cross the bus between two runs, which wait for it.
+// - If the system provides no pinned memory, which both methods need, the bytes go through small pinned buffers between two runs.
+//   This is the slowest method; a warning is logged.
 #pragma once
 
 #include "executor/cuda/cuda_copies.h"
@@ -14,7 +13,7 @@ namespace genesis {
 
 class CudaDownloads final : public Downloads {
  public:
-  // `runs` is the stream of the device's runs, `copies` goes through it; both must outlive this.
+  // `runs` is the stream of the device's runs, and `copies` copies on it; both must outlive this object.
   CudaDownloads(int device, cudaStream_t runs, CudaCopies& copies);
   ~CudaDownloads() override;
 
@@ -36,8 +35,8 @@ class CudaDownloads final : public Downloads {
   std::shared_ptr<std::byte> staging_;  // on the device
   int64_t staging_room_ = 0;
   cuda::Stream side_;
-  cuda::Event taken_;    // when the copies on the device are complete
-  cuda::Event arrived_;  // when those on the host are
+  cuda::Event taken_;    // the copies on the device are complete
+  cuda::Event arrived_;  // the copies to the host are complete
 };
 
 }  // namespace genesis

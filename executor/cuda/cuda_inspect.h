@@ -1,5 +1,5 @@
-// A look at what a step on a GPU has read or written, between steps. Used by cuda_runner.cpp where a run goes
-// step by step: for observers, and to find values that are not finite.
+// Inspects the data that a step on a GPU has read or written, between steps. Used for runs that go step by step: for observers,
+// and to find values that are not finite.
 #pragma once
 
 #include <memory>
@@ -12,20 +12,20 @@
 
 namespace genesis {
 
-// Waits for what the stream has been given.
+// Every call waits for the work on the stream.
 class CudaInspector {
  public:
   CudaInspector(int device, cudaStream_t stream) : device_(device), stream_(stream) {}
 
-  // Buffers on the host.
+  // Copies of buffers on the host, with views of them.
   struct HostCopies {
     std::vector<std::vector<std::byte>> memory;
     std::vector<TensorView> views;
   };
   HostCopies host_copies(const std::vector<TensorView>& views) const;
 
-  // The first of `views` with such a value, and where. Tensors are searched where they lie; only the places
-  // found come to the host.
+  // Returns the index of the first of `views` with a NaN or an infinity, and its place. Tensors are searched on the device; only
+  // the places found are copied to the host.
   std::optional<std::pair<size_t, Nonfinite>> first_bad(const std::vector<TensorView>& views);
 
  private:
@@ -33,7 +33,7 @@ class CudaInspector {
 
   int device_;
   cudaStream_t stream_;
-  std::shared_ptr<std::byte> firsts_;  // on the device, by view; made when first asked for
+  std::shared_ptr<std::byte> firsts_;  // on the device, by view; allocated on first use
   int64_t first_bytes_ = 0;
 };
 

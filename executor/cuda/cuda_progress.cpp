@@ -22,7 +22,7 @@ void CudaProgress::begin_capture(const StepStreams& streams) {
   for (cudaGraphNode_t& node : last_mark_) node = nullptr;
 }
 
-// Marks of a stream follow each other: one branch of the graph beside it, not as many as there are marks.
+// Chains the marks of a stream: the graph gets one more branch per stream instead of one per mark.
 void CudaProgress::captured(size_t first, size_t end, cudaStream_t stream) {
   const int mark = marks_->add(first, end);
   if (mark == StepMarks::kNone) return;

@@ -1,6 +1,5 @@
-// How far a run on a GPU has come, as the run itself tells the host. CUDA says that a run failed, not where,
-// and what lies in the device's memory is lost by then; pinned memory can still be read. Used by
-// cuda_runner.cpp, to name the node in the error.
+// Tracks how far a run on a GPU has come, by marks that the run writes to pinned memory. When a run fails, CUDA does not say
+// where, and device memory is lost; pinned memory can still be read. So the error can name the node.
 #pragma once
 
 #include <memory>
@@ -18,14 +17,14 @@ class CudaProgress {
  public:
   CudaProgress(const Plan& plan, const StreamSpeeds& speeds);
 
-  // A capture begins; what was captured before runs no more.
+  // Begins a capture and discards the marks of the previous one.
   void begin_capture(const StepStreams& streams);
-  // Steps [first, end) have just been captured on `stream`: a mark may go behind them.
+  // Tells that steps [first, end) have just been captured on `stream`. May add a mark behind them.
   void captured(size_t first, size_t end, cudaStream_t stream);
 
-  // Before a run of what was captured, when none goes on.
+  // Resets the marks. Call it before a run of the captured graph, when no run is under way.
   void begin_run();
-  // Steps that a run which failed may have been in, in the plan's order; empty where nobody knows.
+  // Returns the steps that a failed run may have been in, in the plan's order; empty if unknown.
   std::vector<size_t> under_way() const;
 
  private:
@@ -33,11 +32,11 @@ class CudaProgress {
 
   const Plan& plan_;
   const StreamSpeeds speeds_;
-  std::shared_ptr<std::byte> set_;  // pinned, by mark: 1 when it is set
+  std::shared_ptr<std::byte> set_;  // pinned, by mark: 1 if it is set
   std::optional<StepMarks> marks_;
-  bool knows_ = false;              // the driver took all marks
+  bool knows_ = false;              // the driver accepted all marks
   std::vector<uint8_t> stream_of_;  // by step
-  cudaGraphNode_t reset_ = nullptr;  // the first node: runs follow each other without the host
+  cudaGraphNode_t reset_ = nullptr;  // the first node, since runs may follow each other without the host
   cudaGraphNode_t last_mark_[StepStreams::kStreams] = {};
 };
 

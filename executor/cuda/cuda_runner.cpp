@@ -95,7 +95,7 @@ class CudaRunner final : public Runner {
   }
 
   double seconds_per_run(int repeats) override {
-    run({});  // uploads the inputs, captures
+    run({});  // uploads the inputs, captures the graph
     wait();
     const cuda::Event start = cuda::make_event(true), end = cuda::make_event(true);
     check(cudaEventRecord(start.get(), stream_), "timing runs");
@@ -124,7 +124,7 @@ class CudaRunner final : public Runner {
  private:
   DeviceFault* device_fault() const { return reinterpret_cast<DeviceFault*>(fault_.get()); }
 
-  // What the stream has been given since the host last waited for it.
+  // The work that the stream has been given since the host last waited for it.
   enum class UnderWay { kNothing, kOneRun, kManyRuns, kSteps };
 
   void run_graph() {
@@ -138,8 +138,8 @@ class CudaRunner final : public Runner {
     cuda::launch(graph_.get(), stream_);
   }
 
-  // An error of a kernel comes out of whatever the host does next, and all device memory is lost with it.
-  // Says where the run was, once.
+  // Runs `body` and adds to its Error where the run was, once. CUDA reports a kernel's error in whichever call comes next, and
+  // all device memory is lost with it.
   template <class Body>
   void naming_nodes(const Body& body) {
     try {
@@ -191,16 +191,17 @@ class CudaRunner final : public Runner {
     log_debug("'{}': captured in {:.3f} s", plan_.entry, took.count());
   }
 
-  // A launch: of a step, or of several, whose first this is.
+  // The timing of one launch: of one step, or of several joined steps, of which `step` is the first.
   struct TimedLaunch {
     size_t step;
     uint8_t stream;
     cuda::Event begin, done;
   };
 
-  // The streams that a captured graph has as branches, without the graph: what happens inside of one nobody can time.
+  // Runs the steps on the streams that a captured graph has as branches, but without the graph: nodes inside a graph cannot be
+  // timed.
   void run_on_streams(Timeline& timeline) {
-    if (!graph_) capture();  // says which steps are joined
+    if (!graph_) capture();  // decides which steps are joined
     joins_.begin_run();
     under_way_ = UnderWay::kSteps;
     const StepStreams streams = streams_of_plan();
@@ -233,12 +234,13 @@ class CudaRunner final : public Runner {
     return 1e3 * static_cast<double>(ms);
   }
 
-  // Captured events become edges of the graph. `times`: outside of a capture; each launch adds itself.
+  // Starts all steps on their streams. During a capture the events become edges of the graph. `times` is given only outside a
+  // capture: every launch adds its timing there.
   std::vector<cuda::Event> start_on_streams(const StepStreams& streams,
                                             std::vector<TimedLaunch>* times = nullptr) {
     if (!times) progress_.begin_capture(streams);
-    std::vector<cuda::Event> done(calls_.size() + 1);  // behind each step; the last: before all of them
-    // An exchange has few blocks, and would else wait for all of the kernels that are under way.
+    std::vector<cuda::Event> done(calls_.size() + 1);  // by step: recorded behind it; the last one: recorded before all steps
+    // An exchange has few thread blocks. Without priority it would wait for all running kernels.
     for (size_t s = 1; s < StepStreams::kStreams; ++s)
       if (streams.last[s] >= 0 && !side_[s])
         side_[s] = cuda::make_stream(s == StepStreams::kExchange ? cuda::StreamPriority::kFirst
@@ -250,7 +252,8 @@ class CudaRunner final : public Runner {
       const JoinedSteps* joined = joins_.from(i);
       end = joined ? joined->steps().end : i + 1;
       const cudaStream_t stream = launches_[i].stream = stream_number(streams.stream[i]);
-      // The one kernel ahead is all that an early one waits for. The first has copies of inputs ahead.
+      // A kernel launched early waits only for the one kernel before it in its stream. The first step is not early, since copies
+      // of inputs precede it.
       launches_[i].early = !times && launches_[i].can_use_pdl &&
                            streams.waits_for[i] == StepStreams::kNoWaits &&
                            std::exchange(has_begun[streams.stream[i]], true);
@@ -273,7 +276,7 @@ class CudaRunner final : public Runner {
     }
     for (size_t s = 1; s < StepStreams::kStreams; ++s)
       if (streams.last[s] >= 0) wait_on(stream_, done.emplace_back(recorded(side_[s].get())));
-    return done;  // to be kept until the capture ends
+    return done;  // the caller keeps them until the capture ends
   }
 
   cudaStream_t stream_number(uint8_t number) const {
@@ -322,7 +325,7 @@ class CudaRunner final : public Runner {
           cudaGetErrorString(status), cudaGetErrorName(status), joined.way());
   }
 
-  // What follows the steps: updates that could not happen in place.
+  // Enqueues the state updates that could not happen in place, behind all steps.
   void finish_steps() {
     for (const StateCopy& copy : plan_.state_copies)
       check(cudaMemcpyAsync(memory_.states[static_cast<size_t>(copy.state)], memory_.resolve(copy.source),
@@ -330,7 +333,7 @@ class CudaRunner final : public Runner {
             "updating a state");
   }
 
-  // Kernels report before any state is copied, but in-place updates may have happened.
+  // Kernels report faults before any state is copied, but in-place updates may have happened.
   void report_fault() {
     const DeviceFault fault = *device_fault();
     if (!fault.set) return;
@@ -347,7 +350,7 @@ class CudaRunner final : public Runner {
     fail_on_data(*calls_[static_cast<size_t>(fault.step)].step, report);
   }
 
-  // Step by step, outside the graph.
+  // Runs the steps one by one, without the graph.
   void run_observed(const RunOptions& options) {
     std::vector<cuda::Event> events;
     const auto mark = [&] {
@@ -399,13 +402,13 @@ class CudaRunner final : public Runner {
   std::vector<StepCall> calls_;
   InputBuffers inputs_;
   OutputBuffers outputs_;
-  std::shared_ptr<std::byte> fault_;    // pinned: kernels write there when something is wrong, which is never
+  std::shared_ptr<std::byte> fault_;    // pinned: kernels write there only if something is wrong
   std::vector<cuda::Launch> launches_;  // by step
-  Fault host_fault_;                    // unused by CUDA kernels, which report through their launch
+  Fault host_fault_;                    // unused: CUDA kernels report through their launch
   PlanMemory memory_;
   CudaInspector inspector_;
   std::vector<std::byte*> host_inputs_;
-  std::array<cuda::Stream, StepStreams::kStreams> side_;  // of captures only: in a graph they are branches
+  std::array<cuda::Stream, StepStreams::kStreams> side_;  // for captures only: in a graph they are branches
   PlannedJoins joins_;
   CudaProgress progress_;
   UnderWay under_way_ = UnderWay::kNothing;

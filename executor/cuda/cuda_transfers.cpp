@@ -11,7 +11,7 @@ namespace {
 using cuda::check;
 
 constexpr int64_t kAlignment = 256;
-constexpr int64_t kMaxOutputBytes = 64 << 20;  // of pinned memory: it is taken from the whole machine
+constexpr int64_t kMaxOutputBytes = 64 << 20;  // of pinned memory, which is taken from the whole machine
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -80,7 +80,7 @@ InputBuffers::Pinned& InputBuffers::free_one() {
     chosen.memory = cuda::allocate_pinned(bytes_);
     chosen.uploaded = cuda::make_event(false);
   }
-  // Both are busy only where the caller starts runs that it never waits for, or stages batches that it never runs.
+  // Both are busy only if the caller starts runs without ever waiting for them, or stages batches that it never runs.
   if (chosen.busy) cuda::wait_for(chosen.uploaded.get(), "waiting for an upload");
   chosen.busy = chosen.awaited = false;
   return chosen;

@@ -1,5 +1,5 @@
-// Which inputs of a step nothing writes that a run has started before it: a kernel that starts before those
-// ahead of it have ended may read them at once. Used by the CUDA runner (cuda::Launch::independent).
+// Finds the inputs of each step that no earlier step of the same run writes. A kernel that starts before its predecessors have
+// ended may read them at once (cuda::Launch::independent).
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace genesis {
 
-// By step, bit i for input i of the first 64: constants, inputs of the plan, and states that no step before
-// it writes, itself not counted.
+// Returns for each step a mask: bit i is set if input i (of the first 64) is a constant, an input of the plan, or a state that no
+// earlier step writes. The step's own writes do not count.
 std::vector<uint64_t> independent_inputs(const Plan& plan);
 
 }  // namespace genesis

@@ -7,7 +7,8 @@
 namespace genesis {
 namespace {
 
-// Gives a way's ranges to it, where no better way has a step of them, and tells the other steps why they are in none.
+// Assigns the ranges of an implementation to it, except where a better one has a step of them, and records why the other steps
+// are in none.
 void take(const JoiningWay& way, const JoinableSteps& found, bool is_on, std::vector<KernelChoice>& choices) {
   for (size_t i = 0; i < choices.size(); ++i)
     if (choices[i].name.empty() && !found.declined[i].empty())

@@ -1,6 +1,7 @@
-// Ways that run several consecutive steps of a plan in one launch, as rows that the CUDA runner, `--disable` and reports go by:
-// none of them knows a way by name. Each way lies in a folder of its own beside this file, which nothing includes, and has its
-// row in joined_steps.cpp. The rows are there in a build without CUDA too, so that names mean the same everywhere.
+// Implementations that run several consecutive steps of a plan in one launch, as a list of rows. The CUDA runner, `--disable` and
+// reports use the list and know no implementation by name. Each implementation has its own folder beside this file, which nothing
+// else includes, and its row in joined_steps.cpp. The rows exist in a build without CUDA too, so that names mean the same
+// everywhere.
 #pragma once
 
 #include <memory>
@@ -19,7 +20,7 @@ namespace cuda {
 struct Launch;
 }
 
-// Steps [first, end) of a plan.
+// The steps [first, end) of a plan.
 struct StepRange {
   size_t first = 0, end = 0;
 
@@ -27,10 +28,10 @@ struct StepRange {
   bool overlaps(const StepRange& other) const { return first < other.end && other.first < end; }
 };
 
-// Consecutive steps of one plan, joined into one launch by a way.
+// Consecutive steps of one plan, joined into one launch by one implementation.
 class JoinedSteps {
  public:
-  // `way`: its name, which outlives this.
+  // `way` is the name of the implementation; it must outlive this object.
   JoinedSteps(std::string_view way, StepRange steps) : way_(way), range_(steps) {}
   JoinedSteps(const JoinedSteps&) = delete;
   JoinedSteps& operator=(const JoinedSteps&) = delete;
@@ -39,15 +40,15 @@ class JoinedSteps {
   std::string_view way() const { return way_; }
   const StepRange& steps() const { return range_; }
 
-  // Before each capture. Takes the addresses that the calls of the plan are bound to; what it copies is there behind what
-  // launch.stream does. False: it cannot run with these addresses, and the steps run one by one from now on. `launch`, here and
-  // below: of the first of the steps.
+  // Prepares for a capture, with the addresses that the calls of the plan are bound to. Its copies are complete behind the work
+  // on launch.stream. Returns false if the launch cannot run with these addresses; the steps then run one by one from now on.
+  // `launch`, here and below, is that of the first of the steps.
   virtual bool load(std::span<const StepCall> calls, const cuda::Launch& launch) = 0;
-  // Faults are reported as launch.fault says, with the number of the step that found them.
+  // Starts the launch. Faults are reported as launch.fault says, with the number of the step that found them.
   virtual void start(const cuda::Launch& launch) const = 0;
-  // Before a run, when none goes on.
+  // Resets the progress. Call it before a run, when no run is under way.
   virtual void begin_run() = 0;
-  // Steps that a run which failed in this launch was in, or beside.
+  // Returns the steps that a run which failed in this launch may have been in.
   virtual std::vector<size_t> under_way() const = 0;
 
  private:
@@ -55,32 +56,33 @@ class JoinedSteps {
   StepRange range_;
 };
 
-// What a way could join of a plan.
+// Tells which steps of a plan an implementation could join.
 struct JoinableSteps {
-  std::vector<StepRange> ranges;  // in order, each one launch
-  // By step: why it is in none; empty where it is in one, or where the way is not for such ops.
+  std::vector<StepRange> ranges;  // in order; each becomes one launch
+  // By step: why it is in no range. Empty if it is in one, or if the implementation does not handle such ops at all.
   std::vector<std::string> declined;
 };
 
-// A row of the list.
+// One implementation: a row of the list.
 struct JoiningWay {
-  std::string_view name;           // as --disable and reports have it
-  const char* decided_later = "";  // what is decided only where a plan runs, in words
-  // Needs no device. Null in a build without CUDA, and so is the next.
+  std::string_view name;           // as used in --disable and in reports
+  const char* decided_later = "";  // in words: what is decided only when a plan runs
+  // Finds the steps that could be joined. Needs no device. `find` and `make` are null in a build without CUDA.
   JoinableSteps (*find)(const Plan& plan) = nullptr;
-  // Of what find() finds, what the current device can run. `device`: its number; the plan may go before they do.
+  // Makes the launches among those of find() that the current device (number `device`) can run. The plan may be destroyed before
+  // them.
   std::vector<std::unique_ptr<JoinedSteps>> (*make)(const Plan& plan, int device) = nullptr;
 };
 
-// Best first: where two ways want a step, the first has it.
+// Returns the list, best first: if two implementations want a step, the first one gets it.
 std::span<const JoiningWay> joining_ways();
 
-// By step, the way that joins it with its neighbours, without a name where none does, and why not. `disabled`: names of ways
-// that are switched off.
+// Returns for each step the implementation that joins it with its neighbors (an empty name if none does), and why others decline
+// it. `disabled` has the names of implementations that are switched off.
 std::vector<KernelChoice> choose_joined(std::span<const JoiningWay> ways, const Plan& plan,
                                         const KernelNames& disabled);
 
-// The rows, each beside its way.
+// The rows, each defined beside its implementation.
 JoiningWay megakernel_way();  // megakernel/cuda_megakernel.cpp
 
 }  // namespace genesis

@@ -1,4 +1,4 @@
-// Stands for the CUDA device in a build without CUDA.
+// Replaces the CUDA device in a build without CUDA: every function says that there is none.
 #include "backends/cuda/ranks/gpu_ranks.h"
 #include "executor/runtime/device.h"
 #include "executor/runtime/missing_features.h"

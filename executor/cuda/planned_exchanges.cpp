@@ -12,13 +12,14 @@
 namespace genesis {
 namespace {
 
-// What all ranks along an axis do alike.
+// Returns true for ops that all ranks along an axis execute alike.
 bool is_planned(const OpDef& op) {
   return passes::is<ops::AllReduce>(op) || passes::is<ops::ReduceScatter>(op) ||
          passes::is<ops::AllGather>(op);
 }
 
-// Of an exchange on a stream of its own: what bounds most of the time that steps take until the next exchange.
+// Classifies the work that overlaps with an exchange on its own stream: memory-bound or compute-bound, whichever takes more of
+// the time until the next exchange.
 WorkBeside work_beside(size_t exchange, const std::vector<StepCall>& calls, const StepStreams& streams,
                        const StreamSpeeds& speeds) {
   if (streams.stream[exchange] != StepStreams::kExchange) return WorkBeside::kNone;
@@ -35,7 +36,7 @@ WorkBeside work_beside(size_t exchange, const std::vector<StepCall>& calls, cons
 
 void plan_exchanges(Collectives& ranks, const std::vector<StepCall>& calls, const StepStreams& streams,
                     const StreamSpeeds& speeds) {
-  std::map<std::string_view, std::vector<PlannedExchange>> by_axis;  // all ranks take the axes in one order
+  std::map<std::string_view, std::vector<PlannedExchange>> by_axis;  // sorted: all ranks take the axes in one order
   for (size_t i = 0; i < calls.size(); ++i) {
     const Step& step = *calls[i].step;
     if (!is_planned(*step.op)) continue;

@@ -1,5 +1,5 @@
-// Tells the ranks what a graph that is about to be captured will exchange, and what of it runs beside other steps. All
-// ranks of a run capture the same graphs at the same places of it. Throws Error.
+// Tells the ranks which exchanges a graph about to be captured will make, and which of them overlap with other steps. All ranks
+// of a run must capture the same graphs in the same order. Throws Error.
 #pragma once
 
 #include <vector>

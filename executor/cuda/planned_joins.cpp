@@ -5,7 +5,7 @@
 namespace genesis {
 namespace {
 
-// Whether its steps do not simply follow each other.
+// Returns true if the steps do not simply follow each other on the main stream.
 bool is_parted(const StepRange& steps, const StepStreams& streams) {
   for (size_t i = steps.first; i < steps.end; ++i)
     if (streams.stream[i] != StepStreams::kMain ||

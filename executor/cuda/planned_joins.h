@@ -1,5 +1,5 @@
-// The launches of one plan that do several steps each (joined_steps.h), as the CUDA runner has them: made by all ways that are
-// not switched off, and one by one left out where they cannot be captured. Used by cuda_runner.cpp.
+// The launches of one plan that run several steps each (joined_steps.h): made by all implementations that are not switched off,
+// and dropped one by one if they cannot be captured.
 #pragma once
 
 #include <memory>
@@ -18,20 +18,20 @@ class PlannedJoins {
   // The device must be current in the calling thread.
   PlannedJoins(const Plan& plan, const KernelNames& disabled, int device);
 
-  // What joined launches tell of where they are holds for the first of several runs alone.
+  // Returns true if there is a joined launch. Their progress is known only for the first of several runs that follow each other.
   bool has_some() const { return !joins_.empty(); }
-  // `kernels`, by step: what would run it alone; a way takes its place where it joins the step.
+  // Replaces the names in `kernels`, by step, of the kernels that would run each step alone, for the steps that are joined.
   void rename_kernels(std::vector<std::string>& kernels) const;
-  // Before each capture, with the calls bound. Leaves those out whose steps do not simply follow each other, and those that
-  // cannot run with these addresses. `launches`: by step.
+  // Prepares for a capture, with the calls bound. Drops the launches whose steps do not simply follow each other on the main
+  // stream, and those that cannot run with these addresses. `launches` is by step.
   void load(std::span<const StepCall> calls, const StepStreams& streams,
             std::span<const cuda::Launch> launches);
-  // The one that begins with this step; null: the step starts alone.
+  // Returns the joined launch that begins with this step; null: the step starts alone.
   const JoinedSteps* from(size_t step) const;
 
-  // Before a run, when none goes on.
+  // Resets the progress. Call it before a run, when no run is under way.
   void begin_run();
-  // Steps that may have been under way when a run failed, in the plan's order, narrowed to those that joined launches report.
+  // Narrows the steps that may have been under way when a run failed to those that joined launches report, in the plan's order.
   std::vector<size_t> narrowed(std::vector<size_t> steps) const;
 
  private:

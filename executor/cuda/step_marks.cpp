@@ -6,7 +6,7 @@
 namespace genesis {
 namespace {
 
-constexpr double kApart = 100;  // microseconds between two marks; a mark takes 0.3 of the run's time
+constexpr double kApart = 100;  // minimum microseconds between two marks; a mark adds 0.3 to the run's time
 
 }  // namespace
 
@@ -27,8 +27,8 @@ int StepMarks::add(size_t first, size_t end) {
   return group.mark = count_++;
 }
 
-// The steps of the first group whose mark is not set, and the first step behind them: that one may have begun early, or the mark
-// was still on its way when the run failed.
+// Returns the steps of the first group whose mark is not set, and the first step behind them: that step may have begun early, or
+// the mark may not have arrived when the run failed.
 std::vector<size_t> StepMarks::open_steps(const Line& line, const volatile int32_t* set) const {
   const auto is_open = [&](const Group& group) { return group.mark == kNone || set[group.mark] == 0; };
   const auto open = std::find_if(line.groups.begin(), line.groups.end(), is_open);
@@ -38,7 +38,7 @@ std::vector<size_t> StepMarks::open_steps(const Line& line, const volatile int32
   return steps;
 }
 
-// Takes out of `steps` the first that waits for a step which its own stream has not reached, and all behind it.
+// Removes from `steps` the first one that waits for a step its stream has not reached yet, and all steps behind it.
 void StepMarks::leave_out_waiting(std::vector<size_t>& steps, const OpenSteps& open) const {
   const auto waits = [&](size_t step) {
     for (size_t other = 0; other < open.size(); ++other) {

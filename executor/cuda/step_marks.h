@@ -1,9 +1,7 @@
-// Where a run may have been when it failed, by marks that it sets on its way. Used by cuda_progress.cpp;
-// needs no device.
+// Finds the steps in which a run may have been when it failed, from marks that the run sets as it goes. Needs no device.
 //
-// Behind some steps of each stream there is a mark, set when they are done. A run that failed was in the
-// steps between the last mark that is set and the first that is not, or in one that begins before those
-// ahead of it have ended.
+// There is a mark behind some steps of each stream, set when they are done. A failed run was in the steps between the last mark
+// that is set and the first that is not, or in the step after these, which may begin before its predecessors have ended.
 #pragma once
 
 #include <array>
@@ -15,22 +13,22 @@ namespace genesis {
 
 class StepMarks {
  public:
-  // `microseconds`: what each step takes at least.
+  // `microseconds`: the minimum duration of each step.
   StepMarks(StepStreams streams, std::vector<double> microseconds);
 
   static constexpr int kNone = -1;
-  // Steps [first, end) of one stream follow, in the plan's order. The number of the mark that belongs behind
-  // them, from 0 on, or kNone: marks that follow each other fast, or come when little is left to run beside
-  // them, would hold the run up.
+  // Adds the steps [first, end) of one stream, in the plan's order. Returns the number of the mark to put behind them, counted
+  // from 0, or kNone. Marks that are too close, or near the end of the run where little work is left to overlap with, would slow
+  // the run down.
   int add(size_t first, size_t end);
 
-  // Steps that a run may have been in, sorted. `set`: by mark, not 0 where it is.
+  // Returns the steps that a run may have been in, sorted. `set`, by mark: not 0 if the mark is set.
   std::vector<size_t> under_way(const volatile int32_t* set) const;
 
  private:
   struct Group {
     std::vector<size_t> steps;
-    int mark = kNone;  // behind the last of them
+    int mark = kNone;  // behind the last of the steps
   };
   struct Line {
     std::vector<Group> groups;
@@ -43,7 +41,7 @@ class StepMarks {
   void leave_out_waiting(std::vector<size_t>& steps, const OpenSteps& open) const;
 
   StepStreams streams_;
-  std::vector<double> before_;  // by step: microseconds of all before it; and of all
+  std::vector<double> before_;  // prefix sums by step: microseconds of all earlier steps; the last: of all
   std::array<Line, StepStreams::kStreams> lines_;
   int count_ = 0;
 };

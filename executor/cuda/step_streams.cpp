@@ -7,7 +7,7 @@
 namespace genesis {
 namespace {
 
-// The target's speeds per microsecond, and its fixed costs in microseconds: the unit of all times below.
+// The target's speeds per microsecond and its fixed costs in microseconds. All times below are in microseconds.
 struct Times {
   explicit Times(const StreamSpeeds& speeds)
       : bytes(speeds.bytes_per_second / 1e6),
@@ -18,7 +18,7 @@ struct Times {
         switching(1e6 * speeds.switching_seconds),
         worthwhile(1e6 * speeds.worthwhile_seconds) {}
 
-  double bytes, flops, exchanged;  // in a microsecond
+  double bytes, flops, exchanged;  // per microsecond
   double shortest, filling, switching, worthwhile;
 };
 
@@ -55,7 +55,7 @@ class Assigner {
  private:
   uint8_t stream_of(int32_t step) const { return streams_.stream[static_cast<size_t>(step)]; }
 
-  // When `step` could start on this stream: all steps that it waits for are done, and the stream has waited for those of others.
+  // Returns when `step` could start on this stream: all steps it waits for are done, and waits between streams have taken effect.
   double ready(size_t step, uint8_t stream) const {
     double at = 0;
     for (int32_t earlier : predecessors_[step])
@@ -73,14 +73,14 @@ class Assigner {
     return next.empty() ? count_ : static_cast<size_t>(next.front());
   }
 
-  // What the main stream does between `step` and the first step that waits for it.
+  // Returns the time of the main stream's work between `step` and the first step that waits for it.
   double work_beside(size_t step) const {
     return work_before_[first_that_waits(step)] - work_before_[step + 1];
   }
 
-  // Whether other work can run at the same time: steps between the last one that `step` waits for and the first that waits for
-  // `step`. They must take longer than the shortest kernel, since such kernels follow each other on one stream faster than one
-  // stream waits for another.
+  // Returns true if other work can run at the same time: the steps between the last one that `step` waits for and the first that
+  // waits for `step`. They must take longer than the shortest kernel, since such kernels follow each other on one stream faster
+  // than one stream waits for another.
   bool has_cover(size_t step) const {
     const auto& before = predecessors_[step];
     const size_t begin = before.empty() ? 0 : static_cast<size_t>(before.back()) + 1;
@@ -98,8 +98,9 @@ class Assigner {
            waiting_there + times_.worthwhile <= waiting_here;
   }
 
-  // Whether other work can run during an exchange, before the first step that needs its result. If not, as with the sums behind
-  // every layer that ranks share, the exchange runs on the main stream, where no stream has to wait for another.
+  // Returns true if other work can run during an exchange, before the first step that needs its result. Otherwise the exchange
+  // runs on the main stream, where no stream has to wait for another. An example are the all-reduces behind every layer of a
+  // tensor-parallel model.
   bool can_hide(size_t exchange) const {
     for (const int32_t next : graph_.successors[exchange])
       if (!exchanges_[static_cast<size_t>(next)])
@@ -136,8 +137,8 @@ class Assigner {
   std::vector<double> durations_, work_before_ = {0};  // by step
   std::vector<std::vector<int32_t>> predecessors_;
   std::vector<double> finish_;
-  std::array<double, StepStreams::kStreams> busy_{};              // by stream: until when it has work
-  std::array<StepStreams::Waits, StepStreams::kStreams> waited_;  // by stream: the last steps of others waited for
+  std::array<double, StepStreams::kStreams> busy_{};              // by stream: the end of its work so far
+  std::array<StepStreams::Waits, StepStreams::kStreams> waited_;  // by stream: last steps of others waited for
   StepStreams streams_;
 };
 

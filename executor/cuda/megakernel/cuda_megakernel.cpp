@@ -16,7 +16,7 @@ using cuda::TaggedWord;
 
 bool is_aligned(const void* at, uintptr_t to) { return reinterpret_cast<uintptr_t>(at) % to == 0; }
 
-// Words of a slot, so that slots begin at whole lines.
+// Returns the number of words per slot, rounded up so that every slot begins at a cache line.
 int64_t slot_words(const MegakernelPlan& megakernel) { return (megakernel.slot_elements / 2 + 15) / 16 * 16; }
 
 uint32_t tag_of(int instruction) { return static_cast<uint32_t>(instruction) + 1; }

@@ -1,5 +1,5 @@
-// One planned megakernel (cuda_megakernel_plan.h) on a GPU: its program in device memory, bound to the plan's
-// addresses, and the launch of the kernel (backends/cuda/decode/megakernel.h). The runner knows it as JoinedSteps alone.
+// One planned megakernel (cuda_megakernel_plan.h) on a GPU: its program in device memory, bound to the plan's addresses, and the
+// launch of the kernel (backends/cuda/decode/megakernel.h). The runner sees it only as JoinedSteps.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ class CudaMegakernel final : public JoinedSteps {
   // The device must be current in the calling thread.
   CudaMegakernel(MegakernelPlan megakernel, int device);
 
-  // False where the addresses are not aligned as the kernel wants them, or its memory is too small for the weights.
+  // Returns false if addresses are not aligned as the kernel needs, or if its shared memory is too small for the weights.
   bool load(std::span<const StepCall> calls, const cuda::Launch& launch) override;
   void start(const cuda::Launch& launch) const override;
   void begin_run() override;
@@ -33,7 +33,7 @@ class CudaMegakernel final : public JoinedSteps {
   MegakernelPlan plan_;
   int blocks_;
   std::shared_ptr<std::byte> words_, split_words_, instructions_, run_, counter_;
-  std::vector<size_t> plan_steps_;  // by step of the program
+  std::vector<size_t> plan_steps_;  // by instruction of the program
   cuda::MegakernelProgram program_;
 };
 

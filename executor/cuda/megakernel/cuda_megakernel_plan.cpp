@@ -23,7 +23,7 @@ bool any_overlap(const std::vector<BufferRef>& buffers, const BufferRef& with) {
   return std::any_of(buffers.begin(), buffers.end(), [&](const BufferRef& b) { return overlap(b, with); });
 }
 
-// Whether something from step `end` on reads what `step` has left in `buffer`.
+// Returns true if a step from `end` on, an output of the plan or a state reads the result that `step` leaves in `buffer`.
 bool is_read_later(const Plan& plan, size_t step, size_t end, const BufferRef& buffer) {
   for (size_t i = step + 1; i < plan.steps.size(); ++i) {
     if (i >= end && any_overlap(plan.steps[i].inputs, buffer)) return true;
@@ -36,16 +36,16 @@ bool is_read_later(const Plan& plan, size_t step, size_t end, const BufferRef& b
   return buffer.space != Space::kArena;
 }
 
-// A megakernel while it grows. What a block knows about the others, by what it has waited for: before_write(j) are
-// the instructions that all blocks are done with before any block writes what j gives, complete(j) those that they
-// are done with when all of that is there. A product waits for a whole vector; a head of an attention for its
-// own parts alone, and what it gives is complete when all heads are.
+// Builds a megakernel instruction by instruction. Tracks what a block knows about the others from the results it has waited for:
+// before_write(j) are the instructions that all blocks have finished before any block writes the result of j; complete(j) are
+// those that all blocks have finished once the whole result of j is there. A product waits for a whole vector. A head of an
+// attention waits only for its own slices, and the result of the attention is complete when all heads are.
 class Growing {
  public:
   Growing(const Plan& plan, const std::vector<uint64_t>& independent)
       : plan_(plan), independent_(independent) {}
 
-  // Empty, or why the step cannot be the next instruction, and nothing has changed.
+  // Adds a step as the next instruction. Returns an empty text, or why this is impossible; then nothing has changed.
   std::string add(size_t step) {
     const Step& s = plan_.steps[step];
     PlannedInstruction instruction{.step = step};
@@ -63,13 +63,14 @@ class Growing {
     return "";
   }
 
-  // Norms of heads that no attention of the megakernel has taken, or not alone, and what follows them.
+  // Removes head norms that no attention of the megakernel computes, or whose result something else also reads, and all
+  // instructions behind them.
   void cut_at_untaken_norms() {
     for (size_t i = 0; i < instructions_.size(); ++i)
       if (instructions_[i].shape.kind == Kind::kHeadNorm && !is_taken(i)) {
         instructions_.resize(i);
         known_.resize(i);
-        i = static_cast<size_t>(-1);  // those ahead may have been taken by what is gone
+        i = static_cast<size_t>(-1);  // start again: earlier norms may have lost their attention
       }
   }
 
@@ -97,7 +98,7 @@ class Growing {
     return std::accumulate(shape.elements.begin(), shape.elements.end(), int64_t{0});
   }
 
-  // Empty, or what the instruction reads that a kernel of many steps cannot.
+  // Finds where the instruction reads its operands. Returns an empty text, or which operand a megakernel cannot read.
   std::string find_operands(PlannedInstruction& instruction) const {
     const Step& s = plan_.steps[instruction.step];
     const cuda::InstructionShape& shape = instruction.shape;
@@ -117,7 +118,7 @@ class Growing {
     return "";
   }
 
-  // The norms of q and k are a part of the attention that reads them, and nobody else's.
+  // Makes the norms of q and k part of the attention that reads them. Returns false if another kind of instruction reads a norm.
   bool take_norms(PlannedInstruction& instruction) const {
     for (size_t i = 0; i < instruction.sources.size(); ++i) {
       OperandSource& source = instruction.sources[i];
@@ -132,7 +133,7 @@ class Growing {
     return true;
   }
 
-  // All that read what the norm gives are attentions of the megakernel that do the norm themselves.
+  // Returns true if every reader of the norm's result is an attention of the megakernel that computes the norm itself.
   bool is_taken(size_t norm) const {
     const BufferRef& buffer = plan_.steps[instructions_[norm].step].outputs[0];
     bool taken = false;
@@ -149,12 +150,13 @@ class Growing {
     return taken && !is_read_later(plan_, plan_.steps.size(), plan_.steps.size(), buffer);
   }
 
-  // Weights are asked for before anything that runs ahead has ended; caches are changed where they are.
+  // Returns true if the step may read its weights and caches early. Weights are loaded before the predecessors of the kernel have
+  // ended; caches are updated in place.
   bool is_independent(const Step& s, const cuda::InstructionShape& shape, size_t step) const {
     for (int input : shape.independent(s.inputs.size()))
       if (input >= 64 || !(independent_[step] >> input & 1)) return false;
     if (shape.kind != Kind::kAttention) return true;
-    // They are read before any word is waited for.
+    // Caches are read before the instruction waits for any word.
     for (const PlannedInstruction& other : instructions_)
       for (const BufferRef& written : plan_.steps[other.step].outputs)
         if (overlap(written, s.inputs[3]) || overlap(written, s.inputs[4])) return false;
@@ -166,7 +168,7 @@ class Growing {
                       b.begin() + static_cast<std::ptrdiff_t>(first), b.end());
   }
 
-  // One way to rotate heads, by one start and the same frequencies.
+  // All attentions of a megakernel rotate heads in the same way: with one start position and the same frequencies.
   bool goes_with_the_others(const cuda::InstructionShape& shape, const Step& s) const {
     for (const PlannedInstruction& other : instructions_) {
       if (other.shape.kind != shape.kind || shape.kind != Kind::kAttention) continue;
@@ -177,7 +179,8 @@ class Growing {
     return true;
   }
 
-  // Nothing where an instruction writes a part of it, or other memory of it.
+  // Finds the instruction that produced `buffer`. Returns nothing if an instruction writes only a slice of it, or overlapping
+  // memory.
   std::optional<OperandSource> find(const BufferRef& buffer) const {
     for (size_t i = instructions_.size(); i-- > 0;) {
       const Step& step = plan_.steps[instructions_[i].step];
@@ -201,7 +204,7 @@ class Growing {
     const auto add = [](std::vector<bool>& to, const std::vector<bool>& from) {
       for (size_t i = 0; i < from.size(); ++i) to[i] = to[i] || from[i];
     };
-    // Whoever has seen a word knows what its writer knew.
+    // A block that has seen a word knows everything that the writer of the word knew.
     for (const OperandSource& source : instruction.sources)
       if (source.instruction >= 0)
         add(known.before_write, known_[static_cast<size_t>(source.instruction)].before_write);
@@ -215,11 +218,11 @@ class Growing {
     return known;
   }
 
-  // Sources that together are all that instruction i gives.
+  // Returns true if the sources together cover the whole result of instruction i.
   bool asks_for_all_of(const PlannedInstruction& instruction, size_t i) const {
     const Step& step = plan_.steps[instruction.step];
     const std::vector<int> inputs = instruction.shape.vectors();
-    std::map<int64_t, int64_t> asked;  // elements, by the first
+    std::map<int64_t, int64_t> asked;  // number of elements, by first element
     for (size_t s = 0; s < inputs.size(); ++s)
       if (instruction.sources[s].instruction == static_cast<int>(i))
         asked[instruction.sources[s].element] = step.input_types[static_cast<size_t>(inputs[s])].numel();
@@ -228,23 +231,23 @@ class Growing {
     return elements == given(instructions_[i].shape);
   }
 
-  // They share memory of the kernel.
+  // Attentions share scratch memory of the kernel, so earlier ones must be done.
   bool attentions_are_done(const std::vector<bool>& before) const {
     for (size_t i = 0; i < instructions_.size(); ++i)
       if (instructions_[i].shape.kind == Kind::kAttention && !before[i]) return false;
     return true;
   }
 
-  // What instructions ahead read from memory, or write there, must be done with before this step writes over it.
+  // Returns true if the instructions that read or write memory overwritten by this step are done before it writes.
   bool may_write(const Step& s, const cuda::InstructionShape& shape, const std::vector<bool>& before) const {
     for (size_t i = 0; i < instructions_.size(); ++i) {
       if (before[i] || instructions_[i].shape.kind == Kind::kHeadNorm)
-        continue;  // done, or touches no memory
+        continue;  // done, or does not touch memory
       const Step& other = plan_.steps[instructions_[i].step];
       for (const BufferRef& out : s.outputs)
         if (any_overlap(other.inputs, out) || any_overlap(other.outputs, out)) return false;
     }
-    // An addend may lie where the result goes: one thread reads and writes an element. Other inputs may not.
+    // The addend may share memory with the result, since one thread reads and writes each element. Other inputs may not.
     for (size_t i = 0; i < s.inputs.size(); ++i) {
       const bool in_place = shape.kind == Kind::kAttention && (i == 3 || i == 4);
       if (in_place || static_cast<int>(i) == shape.addend) continue;
@@ -253,7 +256,7 @@ class Growing {
     return true;
   }
 
-  // One whose instruction is done with by everybody who reads it, or a new one.
+  // Returns a slot whose previous result has been read by all its readers, or a new slot.
   int free_slot(size_t instruction) {
     const auto is_done = [&](size_t i) { return known_[instruction].before_write[i]; };
     for (size_t slot = 0; slot < occupants_.size(); ++slot) {

@@ -1,6 +1,6 @@
-// Finds in a plan the runs of consecutive steps, each over one row, that one megakernel can execute, and plans its
-// program: in which slot an instruction's result lies, which instructions read it, and what must go to memory because
-// a step outside reads it. Needs no device. Executed by cuda_megakernel.h.
+// Finds ranges of consecutive steps in a plan, each step over one row, that one megakernel can execute, and plans its program:
+// the slot of each instruction's result, the instructions that read it, and the results that must go to memory because a step
+// outside reads them. Needs no device. CudaMegakernel executes the program.
 #pragma once
 
 #include <string>
@@ -12,40 +12,40 @@
 
 namespace genesis {
 
-inline constexpr std::string_view kMegakernelName = "megakernel";  // as --disable and reports have it
+inline constexpr std::string_view kMegakernelName = "megakernel";  // as used in --disable and in reports
 
-// Where an instruction finds a vector.
+// The place where an instruction reads a vector.
 struct OperandSource {
-  int instruction = -1;  // of the megakernel; -1: in memory, where the step says
-  int64_t element = 0;   // of all that the instruction gives, output after output
+  int instruction = -1;  // index in the megakernel; -1: in memory, as the step says
+  int64_t element = 0;   // among all elements that the instruction produces, output after output
 };
 
 struct PlannedInstruction {
-  size_t step = 0;  // of the plan
+  size_t step = 0;  // index in the plan
   cuda::InstructionShape shape;
-  std::vector<OperandSource> sources;  // as shape.vectors(); of an attention, what its norms read
-  int q_norm = -1, k_norm = -1;        // of an attention: instructions that it does itself
+  std::vector<OperandSource> sources;  // in the order of shape.vectors(); for an attention, the inputs of its norms
+  int q_norm = -1, k_norm = -1;        // of an attention: the head norms that it computes itself; -1: none
   OperandSource addend;
-  std::vector<bool> kept;  // by shape.elements: the output goes to memory too
-  int slot = -1;           // where the instruction leaves what it gives to others; -1: to memory alone
+  std::vector<bool> kept;  // by shape.elements: the output is also written to memory
+  int slot = -1;           // where other instructions read the result; -1: in memory only
 };
 
 struct MegakernelPlan {
   std::vector<PlannedInstruction> instructions;  // of consecutive steps
   int slots = 0;
-  int64_t slot_elements = 0;  // of the largest
+  int64_t slot_elements = 0;  // of the largest slot
 
   size_t first() const { return instructions.front().step; }
   size_t end() const { return instructions.back().step + 1; }
 };
 
-// Every instruction of a megakernel that overwrites a slot, or memory that other instructions read, depends on all that those
-// instructions have read: a block of the kernel that comes to it knows that all blocks are done with them. A megakernel
-// ends before a step for which that does not hold, and after kMaxInstructions. None has less than kMinInstructions: a
-// short one costs more than its kernels do one by one. (Layers of a 7B model that two ranks share have an exchange behind
-// every three instructions: a token takes 4.10 ms with megakernels between them, and 3.83 without.)
+// A block that begins an instruction which overwrites a slot, or memory that other instructions read, must know that all blocks
+// have finished reading. It does if the instruction depends on everything those other instructions have read. A megakernel ends
+// before a step for which this does not hold, and after kMaxInstructions. A megakernel with fewer than kMinInstructions is not
+// made: it costs more than the separate kernels. (Layers of a 7B model on two tensor-parallel ranks have an exchange after every
+// three instructions: a token takes 4.10 ms with megakernels in between, and 3.83 ms without.)
 inline constexpr size_t kMinInstructions = 8, kMaxInstructions = 256;
-// `declined`: by step, why it is in none; empty where it is in one.
+// `declined`, by step: why it is in no megakernel; empty if it is in one.
 std::vector<MegakernelPlan> plan_megakernels(const Plan& plan, std::vector<std::string>* declined = nullptr);
 
 }  // namespace genesis

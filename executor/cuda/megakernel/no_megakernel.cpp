@@ -1,4 +1,4 @@
-// Stands for the megakernel in a build without CUDA, where its name can be switched off and nothing else is asked of it.
+// Replaces the megakernel in a build without CUDA, where its name can still be switched off.
 #include "executor/cuda/joined_steps.h"
 #include "executor/cuda/megakernel/cuda_megakernel_plan.h"
 
