@@ -18,7 +18,7 @@ namespace genesis {
 struct CompiledEntry {
   std::unique_ptr<Model> work;  // owns the constants that folding made
   Plan plan;
-  RunnerOptions runner;  // as set by the options' switches
+  RunnerOptions runner;  // set by the options' switches
   StateStorage storage;  // states that the plan keeps in parts (tensors of `work`); may be empty
 };
 

@@ -18,7 +18,7 @@ struct SessionOptions {
   std::string device = "cpu";
   int threads = 0;       // 0: all cores that this process may use
   bool optimise = true;  // run the pass pipeline
-  // What to switch off: names of passes, of planning and running steps, and of kernels (executor/switches.h).
+  // Names of passes, planning steps, runner features and kernels to switch off (executor/switches.h).
   std::set<std::string> disabled = {};
   // Keeps weights in parts during bf16 training (passes/precision/passes.h). Empty: the device's default.
   std::optional<bool> split_weights = {};

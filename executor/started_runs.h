@@ -20,8 +20,8 @@ struct Compiled {
   std::unique_ptr<Runner> runner;
   PlanMemory memory;
   std::vector<DeviceMemory> constants;  // device copies, if the device cannot read host memory
-  NamedTensors staged;                  // kept alive until the next staging: the runner recognizes inputs by address
-  int64_t generation = -1;              // of the session's memory when the runner was last bound
+  NamedTensors staged;                  // kept alive: the runner knows inputs by address
+  int64_t generation = -1;              // the session's generation when the runner was last bound
 
   // Copies a value of the last run to the host. Inputs are the caller's memory on every device.
   Tensor read(const PlanPort& port, Device& device) const {

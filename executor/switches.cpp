@@ -18,7 +18,7 @@ constexpr std::string_view kKernelPrefix = "kernel:";
 struct StepSwitch {
   std::string_view name;
   bool& (*of)(Switches&);
-  bool is_way = false;  // how steps run: the name is accepted as a kernel's too
+  bool is_way = false;  // a runner feature: also accepted as a kernel's name
 };
 constexpr StepSwitch kSteps[] = {
     {"node_order", [](Switches& s) -> bool& { return s.plan.schedule; }},

@@ -236,11 +236,10 @@ class CpuRunner final : public Runner {
   std::vector<Copy> copies_;
   std::vector<std::pair<TensorView*, const BufferRef*>> input_views_;
   StepGraph graph_;
-  cpu::WorkTrace* trace_ = nullptr;  // of the current run, if it is traced
-  std::vector<Fault> faults_;        // by step
-  std::vector<std::atomic<int32_t>>
-      waiting_;                        // by step: number of its predecessors not yet done in this run
-  std::atomic<bool> stopped_ = false;  // a step reported a fault, or ranks failed: skip the others
+  cpu::WorkTrace* trace_ = nullptr;            // null unless the current run is traced
+  std::vector<Fault> faults_;                  // by step
+  std::vector<std::atomic<int32_t>> waiting_;  // by step: number of its predecessors not yet done in this run
+  std::atomic<bool> stopped_ = false;          // a step reported a fault, or ranks failed: skip the others
   std::atomic<int64_t> failed_exchange_ = -1;  // first step in which this rank saw that ranks failed
 };
 

@@ -239,7 +239,7 @@ class CudaRunner final : public Runner {
   std::vector<cuda::Event> start_on_streams(const StepStreams& streams,
                                             std::vector<TimedLaunch>* times = nullptr) {
     if (!times) progress_.begin_capture(streams);
-    std::vector<cuda::Event> done(calls_.size() + 1);  // by step: recorded behind it; the last one: recorded before all steps
+    std::vector<cuda::Event> done(calls_.size() + 1);  // behind each step; the last: before all steps
     // An exchange has few thread blocks. Without priority it would wait for all running kernels.
     for (size_t s = 1; s < StepStreams::kStreams; ++s)
       if (streams.last[s] >= 0 && !side_[s])

@@ -11,7 +11,7 @@ namespace {
 using cuda::check;
 
 constexpr int64_t kAlignment = 256;
-constexpr int64_t kMaxOutputBytes = 64 << 20;  // of pinned memory, which is taken from the whole machine
+constexpr int64_t kMaxOutputBytes = 64 << 20;  // limit, since pinned memory is taken from the whole machine
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 

@@ -82,7 +82,7 @@ class OutputBuffers {
   RunPlace& place_of_next();
 
   std::array<RunPlace, 2> places_of_run_;  // the second is made when two runs are first under way
-  size_t newest_ = 0, done_ = 0;  // indices of the last fetch started and of the last waited for
+  size_t newest_ = 0, done_ = 0;           // indices of the last fetch started and of the last waited for
   int under_way_ = 0;
 };
 

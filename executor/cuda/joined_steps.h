@@ -65,7 +65,7 @@ struct JoinableSteps {
 
 // One implementation: a row of the list.
 struct JoiningWay {
-  std::string_view name;           // as used in --disable and in reports
+  std::string_view name;           // the name in --disable and in reports
   const char* decided_later = "";  // in words: what is decided only when a plan runs
   // Finds the steps that could be joined. Needs no device. `find` and `make` are null in a build without CUDA.
   JoinableSteps (*find)(const Plan& plan) = nullptr;

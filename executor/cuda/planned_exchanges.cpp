@@ -36,7 +36,7 @@ WorkBeside work_beside(size_t exchange, const std::vector<StepCall>& calls, cons
 
 void plan_exchanges(Collectives& ranks, const std::vector<StepCall>& calls, const StepStreams& streams,
                     const StreamSpeeds& speeds) {
-  std::map<std::string_view, std::vector<PlannedExchange>> by_axis;  // sorted: all ranks take the axes in one order
+  std::map<std::string_view, std::vector<PlannedExchange>> by_axis;  // sorted alike on all ranks
   for (size_t i = 0; i < calls.size(); ++i) {
     const Step& step = *calls[i].step;
     if (!is_planned(*step.op)) continue;

@@ -25,7 +25,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A free port of the loopback address, at which rank 0 will listen until all ranks have come.
+// Returns a free port of the loopback address. Rank 0 will listen there until all ranks have connected.
 int free_port() {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -41,8 +41,8 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-// Runs in the child process and makes it the rank: it ends when its parent does, has no standard input and output unless it is rank
-// 0, and gets the given arguments and environment.
+// Runs in the child process and turns it into the rank: it ends when its parent does, its standard input and output are closed
+// unless it is rank 0, and it gets the given arguments and environment.
 [[noreturn]] void become_rank(int rank, std::vector<char*>& arguments, std::vector<char*>& environment,
                               pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -82,7 +82,7 @@ class Children {
     const int port = free_port();
     for (int rank = 0; rank < ranks; ++rank) start(rank, port);
   }
-  // No rank may live on, however the parent leaves here.
+  // No rank may outlive this object, even if the parent leaves by an exception.
   ~Children() { signal_all(SIGKILL); }
 
   int wait() {
@@ -128,8 +128,8 @@ class Children {
     }
   }
 
-  // Ends a rank that has been stopped (SIGSTOP) for too long, since all others wait for it. Where all ranks are stopped, the user has
-  // stopped the run, and they are left alone.
+  // Kills a rank that has been stopped (SIGSTOP) for too long, since all others wait for it. If all ranks are stopped, the user
+  // has stopped the run, and they are left alone.
   void end_stopped() {
     constexpr std::chrono::seconds kPatience{8};
     std::vector<size_t> stopped;
@@ -144,7 +144,7 @@ class Children {
     }
   }
 
-  // After a failure the other ranks have some seconds to end by themselves; then they are asked to (SIGTERM), then killed.
+  // After a failure the other ranks have some seconds to exit on their own; then they get SIGTERM, then SIGKILL.
   void hurry() {
     constexpr int kSecondsToTerminate = 5;
     const auto passed = Clock::now() - failed_at_;
@@ -161,7 +161,7 @@ class Children {
       if (pid > 0) ::kill(pid, number);
   }
 
-  NotedSignals signals_{NotedSignals::OfTerminal::kReachRanks};  // before any rank is started
+  NotedSignals signals_{NotedSignals::OfTerminal::kReachRanks};  // set up before any rank is started
   std::vector<std::string> command_;
   std::vector<pid_t> pids_;                    // 0: not started, or ended
   std::vector<Clock::time_point> stopped_at_;  // by rank: since when it is stopped; the clock's epoch: it runs

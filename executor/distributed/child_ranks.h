@@ -1,4 +1,5 @@
-// Ranks as children of this process, one a GPU of this host. They learn who they are as torchrun would tell them (launch.h).
+// Starts ranks as child processes, one per GPU of this host. They get the environment variables that torchrun would set
+// (launch.h).
 #pragma once
 
 #include <string>
@@ -6,10 +7,10 @@
 
 namespace genesis {
 
-// That other ranks have to end by themselves when one has failed.
+// Seconds the surviving ranks get to exit on their own after one has failed, before they are terminated.
 inline constexpr int kGraceSeconds = 10;
 
-// Starts `command` once a rank and waits for all; see launch_ranks in local_launch.h.
+// Starts `command` once per rank and waits for all; see launch_ranks() in local_launch.h.
 int run_child_ranks(int ranks, const std::vector<std::string>& command);
 
 }  // namespace genesis

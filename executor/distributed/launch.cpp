@@ -37,7 +37,7 @@ int number(const char* name, int least) {
   return static_cast<int>(value);
 }
 
-// The first of the variables that is set; `otherwise` when none is.
+// Returns the value of the first variable that is set; `otherwise` if none is.
 int number_of(std::initializer_list<const char*> names, int least, int otherwise) {
   for (const char* name : names)
     if (variable(name)) return number(name, least);
@@ -52,7 +52,7 @@ Launch by_mpi() {
           .mpi = MpiRanks::kExpected};
 }
 
-// SLURM_NTASKS may be what the job was given, where a step of it, as salloc's own shell, has one task.
+// SLURM_NTASKS can be the number of tasks of the whole job, while one step of it, such as salloc's own shell, has one task.
 Launch by_srun() {
   return {.by = Launcher::kSlurm,
           .rank = number("SLURM_PROCID", 0),
@@ -74,14 +74,14 @@ bool are_same(const Launch& one, const Launch& other) {
 void find_place_by_variables(Launch& launch) {
   launch.local_rank = number_of({"LOCAL_RANK"}, 0, 0);
   if (launch.size > 1) {
-    if (!variable("LOCAL_RANK")) number("LOCAL_RANK", 0);  // says that it is missing
+    if (!variable("LOCAL_RANK")) number("LOCAL_RANK", 0);  // reports that it is missing
     if (!variable("MASTER_ADDR"))
       fail("RANK and WORLD_SIZE are set, and MASTER_ADDR, where rank 0 is, is not");
     launch.address = std::string(variable("MASTER_ADDR")) + ":" + std::to_string(number("MASTER_PORT", 1));
   }
 }
 
-// Nothing is known to run where the command was typed: a login node, or the first host of another step.
+// Returns an empty text if the host is unknown: the command was typed on a login node, or on the first host of another step.
 std::string meeting_host_of_slurm(const Launch& launch) {
   if (const char* given = variable("MASTER_ADDR")) return given;
   if (launch.is_one_host) return "127.0.0.1";
@@ -101,7 +101,7 @@ void find_place_by_slurm(Launch& launch) {
   launch.address = host + ":" + std::to_string(port);
 }
 
-// What launchers set for the processes that they start, but for mpirun's own and its users' settings of Open MPI.
+// Returns true for variables that launchers set for the processes they start, except those of Open MPI.
 bool is_of_launchers(std::string_view name) {
   for (const std::string_view own : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR",
                                      "MASTER_PORT", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"})
@@ -111,7 +111,8 @@ bool is_of_launchers(std::string_view name) {
   return false;
 }
 
-// Open MPI tells its processes by settings, too, and its mpirun does not start where another one has set OMPI_UNIVERSE_SIZE.
+// Returns true for variables that Open MPI sets for its processes, but not for the user's settings of Open MPI. mpirun does not
+// start inside another mpirun that has set OMPI_UNIVERSE_SIZE.
 bool is_of_open_mpi(std::string_view name) {
   if (!name.starts_with("OMPI_") || name.starts_with("OMPI_ALLOW_")) return false;
   if (!name.starts_with("OMPI_MCA_")) return true;
@@ -123,8 +124,9 @@ bool is_of_open_mpi(std::string_view name) {
 
 }  // namespace
 
-// Under sbatch Slurm's are set for the script too, where nobody else was started: only a step of srun has SLURM_STEP_ID. What
-// srun has set reaches the processes of a launcher that it started on each host; these have numbers of their own.
+// Under sbatch, Slurm's variables are also set for the script, where no other rank was started: only a step of srun has
+// SLURM_STEP_ID. The variables of srun also reach the processes of a launcher that srun started on each host; these have rank
+// numbers of their own.
 Launch find_ranks() {
   const bool has_pmi = variable("PMI_RANK") || variable("PMIX_RANK");
   const bool is_step = variable("SLURM_STEP_ID") && variable("SLURM_PROCID");

@@ -1,4 +1,4 @@
-// How this process was started among others, as the environment says.
+// Finds out from the environment how a launcher started this process among others.
 #pragma once
 
 #include <string>
@@ -6,16 +6,16 @@
 namespace genesis {
 
 enum class Launcher {
-  kNone,       // this process stands alone
+  kNone,       // this process is the only one
   kMpi,        // mpirun: MPI knows the ranks
   kSlurm,      // srun: SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID
   kVariables,  // RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, as torchrun sets them
 };
 
-// Whether the ranks find each other by MPI.
+// Tells if the ranks find each other through MPI.
 enum class MpiRanks {
   kNone,
-  kPerhaps,  // srun speaks an old protocol (PMI), and a MPI library that knows only the newer one ends the process at its start
+  kPerhaps,  // srun with the old PMI protocol: an MPI library that only knows the newer one ends the process at its start
   kExpected,
 };
 
@@ -25,24 +25,24 @@ struct Launch {
   int local_rank = 0;        // among the ranks of this host
   bool is_one_host = false;  // all ranks are known to be on this host
   MpiRanks mpi = MpiRanks::kNone;
-  std::string address;  // "HOST:PORT" at which ranks without MPI find each other
-  int gpu = 0;          // as gpu_of() says, where the ranks are on GPUs
+  std::string address;  // "HOST:PORT" where ranks without MPI meet
+  int gpu = 0;          // set from gpu_of() if the ranks run on GPUs
 };
 
-// Throws Error naming a variable that is no number, missing, or does not fit the others.
+// Throws Error that names a variable which is missing, not a number, or inconsistent with the others.
 Launch find_launch();
 
-// By whom, the rank and the size alone: what ranks need to find each other may be missing.
+// Finds only the launcher, the rank and the size; the variables that ranks need to find each other may be missing.
 Launch find_ranks();
 
-// Which of the GPUs that this process sees is its own: one for each rank of the host, or the only one that the launcher lets
-// this rank see, as srun --gpus-per-task=1 does.
+// Returns the index of this rank's GPU among the `visible` GPUs that this process sees: one for each rank of the host, or 0 if
+// the launcher lets this rank see only its own, as srun --gpus-per-task=1 does.
 int gpu_of(const Launch& launch, int visible);
 
-// Takes from the environment what launchers have set, so that ranks which this process starts take nothing of it for theirs.
+// Removes the variables of launchers from the environment, so that ranks started by this process do not take them for their own.
 void forget_launchers();
 
-// "mpirun", "srun", "RANK and WORLD_SIZE", for messages.
+// Returns "mpirun", "srun" or "RANK and WORLD_SIZE", for messages.
 std::string_view name_of(Launcher launcher);
 
 }  // namespace genesis

@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// This program and its arguments, as it was started.
+// Returns this program and its arguments, as it was started.
 std::vector<std::string> own_command() {
   std::ifstream in("/proc/self/cmdline", std::ios::binary);
   std::vector<std::string> arguments;
@@ -44,7 +44,8 @@ std::string find_program(const char* name) {
   return "";
 }
 
-// By a module, for mpirun has no option for it. A path with a blank or a colon cannot be preloaded.
+// Preloads a module that restricts mpirun to the loopback, since mpirun has no option for that. A path with a blank or a colon
+// cannot be preloaded.
 void listen_on_loopback_alone() {
   const std::string module = mpi::loopback_module().string();
   if (module.find_first_of(" :") != module.npos)
@@ -59,7 +60,7 @@ void listen_on_loopback_alone() {
   ::setenv("LD_PRELOAD", (module + (preloaded.empty() ? "" : ":" + preloaded)).c_str(), 1);
 }
 
-// In a child of this process, which it ends with.
+// Runs in a child process and replaces it by the command. The child ends when this process does.
 [[noreturn]] void become(const std::vector<std::string>& command) {
   std::vector<char*> arguments;
   for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -71,21 +72,22 @@ void listen_on_loopback_alone() {
   ::_exit(127);
 }
 
-// Open MPI's files go with the launcher, however its processes end: those of mpirun, and the ranks' memory that they exchange
-// data through. What the user has set stays.
+// Puts Open MPI's files into the launcher's folder, so that they are removed however its processes end: the session files of
+// mpirun, and the shared memory of ranks. A variable that the user has set stays.
 void keep_files_in(const SessionFolder& folder, const char* variable) {
   if (!folder.path().empty()) ::setenv(variable, folder.path().c_str(), 0);
 }
 
-// mpirun kills what it started some seconds after a signal that asks it to end, whatever the ranks have to save. So it never sees
-// one: it gets SIGUSR1, which it passes on, and ranks take that as they take the others.
+// Runs mpirun and returns its exit status. mpirun kills its processes some seconds after it gets a signal to end, even if ranks
+// still have to save something. So it never gets one: it gets SIGUSR1, which it passes on, and ranks treat SIGUSR1 like the other
+// signals.
 int run_mpirun(const std::vector<std::string>& command) {
   if (!::isatty(STDOUT_FILENO)) ::setenv("GENESIS_STDOUT", "file", 0);
   std::error_code error;
   const SessionFolder files(fs::temp_directory_path(error)), memory("/dev/shm");
   keep_files_in(files, "OMPI_MCA_orte_tmpdir_base");
   keep_files_in(memory, "OMPI_MCA_btl_vader_backing_directory");
-  std::signal(SIGCHLD, SIG_DFL);  // where it is ignored there is no exit status to wait for
+  std::signal(SIGCHLD, SIG_DFL);  // if it is ignored there is no exit status to wait for
   NotedSignals signals(NotedSignals::OfTerminal::kReachThisAlone);
   const pid_t mpirun = ::fork();
   if (mpirun < 0) fail("cannot start {}: {}", command[0], std::strerror(errno));
@@ -111,7 +113,7 @@ int launch_ranks(const Mesh& mesh, std::string_view device_kind) {
   if (mesh.ranks() > kMaxRanks)
     fail("mesh '{}' has {} ranks, and a tool starts at most {} on its host: start them with mpirun or srun",
          mesh.to_string(), mesh.ranks(), kMaxRanks);
-  forget_launchers();  // mpirun would start its ranks where Slurm says, and not inside another mpirun
+  forget_launchers();  // else mpirun would start its ranks where Slurm says, and not inside another mpirun
   ::setenv("GENESIS_ONE_COMMAND", "1", 1);
   if (device_kind != "cpu") return run_child_ranks(static_cast<int>(mesh.ranks()), own_command());
   if (const std::string why = mpi::why_missing(); !why.empty()) fail("{}", why);  // once, not by every rank
@@ -128,7 +130,7 @@ std::vector<std::string> mpirun_command(int64_t ranks, const std::vector<std::st
   return command;
 }
 
-// As variables and not as flags, which MPICH's mpirun does not know. What the user has set stays.
+// Sets environment variables and not flags, since MPICH's mpirun does not know these flags. Variables that the user has set stay.
 void set_mpirun_environment() {
   constexpr const char* kVariables[][2] = {
       {"OMPI_MCA_rmaps_base_oversubscribe", "1"},

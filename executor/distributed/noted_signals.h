@@ -1,4 +1,4 @@
-// Signals that a program passes on to others. Used by the tool that starts ranks of its own.
+// Records signals, for a program that passes them on to the ranks it has started.
 #pragma once
 
 #include <array>
@@ -6,11 +6,11 @@
 
 namespace genesis {
 
-// Ctrl-C (SIGINT), SIGTERM, SIGHUP and SIGUSR1, noted as they come instead of ending the process, for a program that passes them on
-// to ranks. A signal that is ignored (nohup) stays ignored. One object lives at a time.
+// Records Ctrl-C (SIGINT), SIGTERM, SIGHUP and SIGUSR1 instead of letting them end the process. A signal that is ignored (nohup)
+// stays ignored. Only one object may exist at a time.
 class NotedSignals {
  public:
-  // Whose are those that a terminal sends, to all processes in its foreground: the ranks have them already, or nobody else.
+  // A terminal sends signals to all processes in its foreground. Tells if the ranks get them this way, or only this process does.
   enum class OfTerminal { kReachRanks, kReachThisAlone };
 
   explicit NotedSignals(OfTerminal of_terminal);
@@ -18,13 +18,14 @@ class NotedSignals {
   NotedSignals(const NotedSignals&) = delete;
   NotedSignals& operator=(const NotedSignals&) = delete;
 
-  int take();  // one that has come since; 0: none
+  int take();  // a signal that has arrived since the last call; 0: none
 
  private:
   std::array<struct sigaction, 4> before_;
 };
 
-// Blocks SIGINT, SIGTERM and SIGHUP in the program that the calling process becomes by exec. SIGUSR1 stays open: mpirun passes it on.
+// Blocks SIGINT, SIGTERM and SIGHUP for the program that the calling process becomes by exec. SIGUSR1 stays open: mpirun passes
+// it on.
 void block_noted_signals();
 
 }  // namespace genesis

@@ -22,7 +22,7 @@ double compute_us(const Step& step, const ChipRates& chip) {
   return chip.step_us + 1e6 * std::max(cost.flops / rate, cost.bytes / chip.bytes);
 }
 
-// Of the ranks that exchange with rank 0 along an axis, how they are spread over hosts.
+// Tells how the ranks that exchange data with rank 0 along an axis are spread over hosts.
 struct Group {
   int64_t hosts = 1, each_host = 1;
 };
@@ -36,7 +36,7 @@ Group group_of(const Mesh& mesh, std::string_view axis, const RankLinks& links) 
   return group;
 }
 
-// Rings go through every rank of a host before they leave it, and leave it by the links of all.
+// Rings visit every rank of a host before they leave the host, and use the links of all its ranks to leave it.
 double exchange_us(const Step& step, const Mesh& mesh, const RankLinks& links) {
   const std::string_view axis = axis_of(*step.op, step.attributes);
   const Group group = group_of(mesh, axis, links);
@@ -51,8 +51,8 @@ double exchange_us(const Step& step, const Mesh& mesh, const RankLinks& links) {
 
 Prediction predict(const Plan& plan, const Mesh& mesh, const ChipRates& chip, const RankLinks& links) {
   const StepGraph graph = make_step_graph(plan);
-  std::vector<double> ready(plan.steps.size(), 0);  // when all that a step waits for is done
-  double busy = 0, exchanging = 0;                  // until when
+  std::vector<double> ready(plan.steps.size(), 0);  // by step: when all steps it waits for are done
+  double busy = 0, exchanging = 0;                  // end of the work so far
   Prediction prediction;
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const Step& step = plan.steps[i];

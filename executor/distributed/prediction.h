@@ -1,8 +1,8 @@
-// How long a run takes on ranks that need not be there, predicted from the plan of one of them: what each step takes on a
-// known chip, what each exchange takes on known links, and what of the exchanges the computation hides.
+// Predicts the duration of a run on ranks that need not exist, from the plan of one of them: the time of each step on a known
+// GPU, the time of each exchange on known links, and how much of the exchanges overlaps with computation.
 //
-// The rates of a chip (schema/graph/target.h) are what kernels reach of its limits, measured on one GPU; exchanges take a
-// latency and their bytes over a bandwidth (the alpha-beta model, Hockney 1994). How well this foretells is in docs/scaling.md.
+// The rates of a GPU (schema/graph/target.h) are those that kernels reach, measured on one GPU. An exchange takes a latency plus
+// its bytes over a bandwidth (the alpha-beta model, Hockney 1994). docs/scaling.md says how accurate this is.
 #pragma once
 
 #include "schema/graph/plan.h"
@@ -12,14 +12,14 @@
 namespace genesis {
 
 struct Prediction {
-  double step_us = 0;      // all
+  double step_us = 0;      // everything
   double compute_us = 0;   // without the exchanges
-  double exchange_us = 0;  // of all exchanges, one after the other
+  double exchange_us = 0;  // sum over all exchanges
   double shown_us() const { return step_us - compute_us; }
 };
 
-// Of a plan for one rank of the mesh. An exchange runs beside the steps that do not wait for it, and slows them, since both
-// want multiprocessors and memory.
+// Predicts from a plan for one rank of the mesh. An exchange overlaps with the steps that do not wait for it, and slows them
+// down, since both need multiprocessors and memory bandwidth.
 Prediction predict(const Plan& plan, const Mesh& mesh, const ChipRates& chip, const RankLinks& links = {});
 
 }  // namespace genesis

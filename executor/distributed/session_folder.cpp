@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 std::string prefix() { return fmt::format("genesis-ranks-{}-", ::geteuid()); }
 
-// -1: it is no folder of this user's.
+// Returns -1 if the path is not a folder of this user.
 int open_folder(const fs::path& path) {
   const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   struct stat facts {};
@@ -26,7 +26,7 @@ int open_folder(const fs::path& path) {
   return -1;
 }
 
-// Whose process has ended holds no lock.
+// Removes the folder if its lock can be taken: the process it belonged to has died.
 void remove_if_left(const fs::path& path) {
   const int folder = open_folder(path);
   if (folder < 0) return;
@@ -44,12 +44,13 @@ void remove_what_was_left(const fs::path& base) {
 }  // namespace
 
 SessionFolder::SessionFolder(const fs::path& base) {
-  if (base.empty()) return;  // there is no such place
+  if (base.empty()) return;  // there is no temporary folder on this system
   remove_what_was_left(base);
   make(base);
 }
 
-// Until it is locked another process may take it for one that was left.
+// Creates and locks the folder. Until it is locked, another process may take it for abandoned and remove it; so the existence is
+// checked.
 void SessionFolder::make(const fs::path& base) {
   for (int attempt = 0; attempt < 3; ++attempt) {
     std::string name = base / (prefix() + "XXXXXX");
@@ -62,7 +63,7 @@ void SessionFolder::make(const fs::path& base) {
       return;
     }
     if (folder >= 0) ::close(folder);
-    ::rmdir(name.c_str());  // also where a file system has no locks: nobody would ever remove it
+    ::rmdir(name.c_str());  // also if the file system has no locks, since no process would ever remove it
   }
 }
 

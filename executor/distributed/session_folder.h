@@ -1,12 +1,12 @@
-// A folder of this process's own for what a launcher's helpers keep in files while they run. mpirun leaves its files behind when it
-// is killed, and so do ranks, in memory (/dev/shm): such files go with the folder. Used by local_launch.
+// A folder of this process for the files of a launcher's helpers. mpirun and ranks leave files behind when they are killed, ranks
+// in shared memory (/dev/shm); these files are removed with the folder.
 #pragma once
 
 #include <filesystem>
 
 namespace genesis {
 
-// In `base`. One that an earlier process has not removed, since it was killed itself, goes when the next is made there.
+// Creates the folder in `base`. Folders there of processes that were killed are removed first.
 class SessionFolder {
  public:
   explicit SessionFolder(const std::filesystem::path& base);
@@ -14,13 +14,13 @@ class SessionFolder {
   SessionFolder(const SessionFolder&) = delete;
   SessionFolder& operator=(const SessionFolder&) = delete;
 
-  const std::filesystem::path& path() const { return path_; }  // empty: none could be made
+  const std::filesystem::path& path() const { return path_; }  // empty: it could not be created
 
  private:
   void make(const std::filesystem::path& base);
 
   std::filesystem::path path_;
-  int lock_ = -1;  // the folder itself, locked as long as this process lives
+  int lock_ = -1;  // the folder, locked while this process lives
 };
 
 }  // namespace genesis

@@ -25,7 +25,7 @@ bool is_of_a_name(char letter) {
   return std::isalnum(static_cast<unsigned char>(letter)) || letter == '-' || letter == '.' || letter == '_';
 }
 
-// The first number of "001-003,007".
+// Returns the first number of e.g. "001-003,007".
 std::string_view first_number(std::string_view numbers, std::string_view hosts) {
   const std::string_view first = numbers.substr(0, numbers.find_first_of("-,"));
   if (first.empty() || numbers.find_first_not_of("0123456789-,") != numbers.npos) refuse_list(hosts);
@@ -39,7 +39,7 @@ bool is_loopback(const sockaddr* address) {
   return ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24 == kLoopbackNet;
 }
 
-// The first that other hosts reach, of IPv4 where there is one, so that ranks on all hosts choose alike.
+// Returns the first address that other hosts can reach, preferably IPv4, so that ranks on all hosts choose the same one.
 const addrinfo* choose_address(const addrinfo* addresses) {
   for (const int family : {AF_INET, AF_INET6})
     for (const addrinfo* at = addresses; at; at = at->ai_next)
@@ -76,7 +76,7 @@ std::string first_host_of(std::string_view hosts) {
 }
 
 int meeting_port(int64_t job, int64_t step) {
-  constexpr int64_t kFirst = 20000, kPorts = 10000, kStepsApart = 101;  // which shares no divisor with kPorts
+  constexpr int64_t kFirst = 20000, kPorts = 10000, kStepsApart = 101;  // coprime to kPorts
   return static_cast<int>(kFirst + (job % kPorts * kStepsApart + step % kPorts) % kPorts);
 }
 

@@ -1,5 +1,4 @@
-// What srun tells the ranks of a step about its hosts, and where ranks without MPI meet there. Used by launch.cpp, and by
-// world.cpp once it is known that there is no MPI.
+// Interprets the variables that srun sets for the ranks of a step: where ranks without MPI meet.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +7,15 @@
 
 namespace genesis {
 
-// The first of SLURM_STEP_NODELIST, where rank 0 is: "n001-ib" of "n[001-003,007]-ib,login". Throws Error for what is no such list.
+// Returns the first host of SLURM_STEP_NODELIST, the host of rank 0: "n001-ib" for "n[001-003,007]-ib,login". Throws Error if the
+// text is not a list of hosts.
 std::string first_host_of(std::string_view hosts);
 
-// A port that steps of one job do not share, nor jobs whose ids follow one another: all ranks come to the same one.
+// Returns the port where the ranks of a step meet. Steps of one job get different ports, and so do jobs with consecutive ids.
 int meeting_port(int64_t job, int64_t step);
 
-// "n001:20077" with the host's address, as "10.0.0.1:20077" or "[fd00::1]:20077": all ranks must mean the same one, and rank 0
-// listens there. Throws Error where the host has no address, or only one that other hosts do not reach.
+// Replaces the host in e.g. "n001:20077" by its address: "10.0.0.1:20077" or "[fd00::1]:20077". All ranks must use the same
+// address, and rank 0 listens there. Throws Error if the host has no address that other hosts can reach.
 std::string resolve_meeting(const std::string& address);
 
 }  // namespace genesis

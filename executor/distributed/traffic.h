@@ -1,4 +1,4 @@
-// What a plan exchanges with other ranks, from the plan alone.
+// Computes what a plan exchanges with other ranks.
 #pragma once
 
 #include <string>
@@ -13,18 +13,19 @@ namespace genesis {
 struct AxisTraffic {
   std::string axis;
   int64_t calls = 0;
-  // That each rank sends, and receives, in one run, where every byte takes the shortest way: of an all_reduce of n bytes
-  // between r ranks 2 (r - 1) / r n, as rings and trees reach it.
+  // Bytes that each rank sends, and also receives, in one run, with optimal algorithms: an all_reduce of n bytes between r ranks
+  // counts 2 (r - 1) / r n, as rings and trees reach it.
   int64_t bytes = 0;
 };
 
-// Of one exchange between so many ranks; a recv sends none.
+// Returns the bytes that a rank sends in one exchange between `ranks` ranks; a recv sends none.
 int64_t bytes_sent(const Step& exchange, int64_t ranks);
-// Those that the exchange takes time for: what is sent, or of a recv what comes.
+// Returns the bytes that determine the duration of the exchange: those sent, or those received by a recv.
 int64_t bytes_over_link(const Step& exchange, int64_t ranks);
-// By axis of the mesh, in its order; axes along which nothing goes are left out.
+// Returns the traffic by mesh axis, in the mesh's order, without axes that have none.
 std::vector<AxisTraffic> traffic_of(const Plan& plan, const Mesh& mesh);
-// Every exchange along the axis between all of its ranks, a line each, in the order of the plan: what they must have alike.
+// Describes every exchange between all ranks of the axis, one line each in the plan's order. The text must be the same on all of
+// them.
 std::string exchanges_along(std::string_view axis, const Plan& plan);
 
 }  // namespace genesis

@@ -32,7 +32,7 @@ std::unique_ptr<RankLink> join_mpi(const Launch& launch, const RankLimits& limit
       name_of(launch.by), launch.size, link->size());
 }
 
-// Null where the ranks can do without, as srun's variables say where they meet.
+// Returns null if MPI fails but the ranks can do without, since srun's variables say where they meet.
 std::unique_ptr<RankLink> try_mpi(const Launch& launch, const RankLimits& limits) try {
   return launch.mpi == MpiRanks::kExpected ? join_mpi(launch, limits) : nullptr;
 } catch (const Error& error) {
@@ -41,7 +41,7 @@ std::unique_ptr<RankLink> try_mpi(const Launch& launch, const RankLimits& limits
   return nullptr;
 }
 
-// Of hosts that a name may mean other addresses on, all take the one that others reach.
+// A host name can resolve to different addresses on different hosts; all ranks take the one that other hosts can reach.
 std::string meeting_address(const Launch& launch) {
   if (launch.address.empty())
     fail(
@@ -53,10 +53,10 @@ std::string meeting_address(const Launch& launch) {
                                                               : launch.address;
 }
 
-// Ranks on GPUs have NCCL, and MPI for what they say to each other where MPI started them.
+// Ranks on GPUs exchange data over NCCL. If MPI started them, they exchange texts over MPI.
 std::unique_ptr<RankLink> join_gpus(const Launch& launch, const RankLimits& limits) {
   std::unique_ptr<RankLink> host_link = try_mpi(launch, limits);
-  // Ahead of the call, whose last argument may be made first and takes the link away.
+  // Computed before the call below: its last argument, which moves the link away, may be evaluated first.
   const std::string address = host_link ? "" : meeting_address(launch);
   return cuda::join_gpu_ranks({.rank = launch.rank,
                                .size = launch.size,
@@ -93,7 +93,7 @@ std::vector<std::string> World::gather(const std::string& mine) {
 
 namespace {
 
-// The line in which `text` first differs from `other`, cut to a length that a message can bear.
+// Returns the line in which `text` first differs from `other`, shortened for a message.
 std::string differing_line(const std::string& text, const std::string& other) {
   constexpr size_t kShown = 100;
   const auto [here, there] = std::mismatch(text.begin(), text.end(), other.begin(), other.end());

@@ -1,5 +1,5 @@
-// The ranks of this run, seen from one of them: who it is, the mesh they stand in, what they agree on, and the collectives of
-// their devices. Trainers and tools have one; with one rank it does nothing and needs nothing.
+// The ranks of this run, seen from one of them: its own number, the mesh, agreement between ranks, and the collectives of their
+// devices. With one rank it does nothing and needs nothing.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace genesis {
 
-RankLimits default_limits();  // as GENESIS_COLLECTIVE_TIMEOUT says
+RankLimits default_limits();  // includes GENESIS_COLLECTIVE_TIMEOUT
 
 struct WorldOptions {
   RankLimits limits = default_limits();
@@ -20,10 +20,10 @@ struct WorldOptions {
 
 class World {
  public:
-  // One rank.
+  // Makes a world of one rank.
   World() = default;
   World(Mesh mesh, Launch launch, std::unique_ptr<RankLink> link);
-  // The others hear that this rank has ended: those that still wait for it fail.
+  // Tells the others that this rank has ended; ranks that still wait for it fail.
   ~World() = default;
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -31,28 +31,29 @@ class World {
   int rank() const { return launch_.rank; }
   int size() const { return launch_.size; }
   int local_rank() const { return launch_.local_rank; }
-  int gpu() const { return launch_.gpu; }  // where the ranks are on GPUs: the N of this rank's cuda:N
+  int gpu() const { return launch_.gpu; }  // if the ranks run on GPUs: the N of this rank's cuda:N
   bool is_first() const { return rank() == 0; }
   const std::string& host() const { return hosts_[static_cast<size_t>(rank())]; }
   const Mesh& mesh() const { return mesh_; }
-  // "rank 3 (host gpu7)"
+  // Returns e.g. "rank 3 (host gpu7)".
   std::string name(int rank) const { return rank_name(rank, hosts_[static_cast<size_t>(rank)]); }
 
-  // Of this rank's device; null where there is one rank.
+  // Returns the collectives of this rank's device; null if there is one rank.
   Collectives* collectives() const { return collectives_.get(); }
 
-  // All ranks call these, in the same order. They throw Error when a rank has failed or does not come in time.
-  std::vector<std::string> gather(const std::string& mine);  // every rank's text, in the order of ranks
+  // Collective calls: all ranks call them in the same order. They throw Error if a rank has failed or does not arrive in time.
+  std::vector<std::string> gather(const std::string& mine);  // returns every rank's text, by rank
   void barrier() { gather(""); }
-  // Throws the same Error on all ranks, naming those whose text differs from rank 0's: "the model file differs between ranks".
-  // With an axis of the mesh each is compared with the first rank of its group along that axis instead.
+  // Throws the same Error on all ranks if texts differ, e.g. "the model file differs between ranks", and names the ranks whose
+  // text differs from that of rank 0. With a mesh axis, each rank is compared with the first rank of its group along that axis
+  // instead.
   void require_same(const std::string& what, const std::string& text, std::string_view axis = {});
 
-  // Throws Error when an exchange has failed since; a runner's caller asks after each run.
+  // Throws Error if an exchange has failed. The caller of a runner checks after each run.
   void check() const;
-  // The other ranks end with this as their Error. Any thread may call it.
+  // Makes the other ranks fail with this text as their Error. Any thread may call it.
   void abort(const std::string& why);
-  // Behind abort(why): whether rank 0 ends with the same Error and has said it for this rank, too.
+  // Call it after abort(why): returns true if rank 0 ends with the same Error and has reported it for this rank too.
   bool first_says(const std::string& why) { return link_ && !is_first() && link_->first_says(why); }
 
  private:
@@ -63,8 +64,8 @@ class World {
   std::unique_ptr<Collectives> collectives_;
 };
 
-// Joins the ranks that a launcher started; `device_kind` is "cpu" or "cuda". Throws Error where the launcher started another
-// number of ranks than the mesh has, or where what carries their data is missing.
+// Joins the ranks that a launcher started; `device_kind` is "cpu" or "cuda". Throws Error if the launcher started another number
+// of ranks than the mesh has, or if the library for their exchanges is missing.
 std::shared_ptr<World> start_world(const Mesh& mesh, std::string_view device_kind,
                                    const WorldOptions& options = {});
 

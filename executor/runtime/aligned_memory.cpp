@@ -20,7 +20,7 @@ AlignedMemory allocate_memory(int64_t bytes) {
       mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED)
     fail("cannot allocate {} of memory: {}", human_bytes(bytes), std::strerror(errno));
-  if (size >= kHugePage) madvise(memory, size, MADV_HUGEPAGE);  // fewer TLB misses; only a wish
+  if (size >= kHugePage) madvise(memory, size, MADV_HUGEPAGE);  // fewer TLB misses; the system may ignore it
   return AlignedMemory(static_cast<std::byte*>(memory), UnmapMemory{size});
 }
 

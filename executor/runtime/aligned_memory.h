@@ -1,4 +1,4 @@
-// Page-aligned memory that is only touched when used, so a large arena or cache costs what it fills.
+// Page-aligned memory that the system commits on first touch, so a large arena or cache only costs what it fills.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ struct UnmapMemory {
 };
 using AlignedMemory = std::unique_ptr<std::byte[], UnmapMemory>;
 
-// Zeroed. Throws Error that says how many bytes were asked for. Large blocks ask for huge pages.
+// Returns zeroed memory, with huge pages for large blocks if possible. Throws Error that says how many bytes were requested.
 AlignedMemory allocate_memory(int64_t bytes);
 
 }  // namespace genesis

@@ -1,4 +1,4 @@
-// What a step of a plan costs, by its op's definition. Used by the runners and by predictions.
+// The cost of a step of a plan, from its op's definition.
 #pragma once
 
 #include "schema/graph/plan.h"

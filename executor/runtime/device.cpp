@@ -26,7 +26,7 @@ constexpr DeviceKind kDevices[] = {
      .choose_joined = choose_cuda_joined},
 };
 
-// "cpu, cuda or cuda:N"
+// Returns "cpu, cuda or cuda:N".
 std::string known_names() {
   std::vector<std::string> names;
   for (const DeviceKind& kind : kDevices) {
@@ -74,7 +74,7 @@ Tensor read_tensor(Device& device, const TensorType& type, const std::byte* data
   return tensor;
 }
 
-// To open a device is the one question that finds every reason why it cannot be used: no driver, none there, too old.
+// Opens devices, since only this finds every reason why one cannot be used: no driver, no device, or one that is too old.
 std::string resolve_device(const std::string& name) {
   if (name != kAuto) {
     parse_device(name);

@@ -1,5 +1,5 @@
-// A Device is where a session keeps its memory and runs its plans: the CPU, or one GPU. Session knows nothing
-// else of either. cpu_device.cpp and cuda_device.cpp implement it.
+// The interface of a device, the CPU or one GPU, where a session keeps its memory and runs its plans. Sessions use devices only
+// through it; cpu_device.cpp and cuda_device.cpp implement it.
 #pragma once
 
 #include <functional>
@@ -16,10 +16,10 @@
 
 namespace genesis {
 
-// Zeroed memory of a device, given back with the pointer.
+// Zeroed memory of a device, freed with its last pointer.
 using DeviceMemory = std::shared_ptr<std::byte>;
 
-// What this process holds of a device's memory, and held at most; 0 on the CPU, whose memory nobody counts.
+// Device memory that this process holds, and the most it has held; 0 on the CPU, where it is not counted.
 struct DeviceUse {
   int64_t bytes = 0, peak_bytes = 0;
 };
@@ -29,64 +29,65 @@ class Device {
   virtual ~Device() = default;
   virtual const Target& target() const = 0;
 
-  // Whether kernels read the host's memory, so that weights can stay where their file is mapped.
+  // Returns true if kernels can read the host's memory, so that weights can stay in the mapped file.
   virtual bool reads_host_memory() const = 0;
-  // Whether a run goes on after Runner::run() has returned.
+  // Returns true if a run continues after Runner::run() has returned.
   virtual bool is_asynchronous() const { return false; }
-  // Bytes that can still be allocated and used; empty where nobody knows.
+  // Returns the bytes that can still be allocated and used; empty if unknown.
   virtual std::optional<int64_t> free_bytes() const = 0;
   virtual DeviceUse use() const = 0;
-  // Takes a moment, and memory of its own.
+  // Measures the device; takes a moment and memory of its own.
   virtual DevicePeaks measure_peaks() = 0;
-  // Throws Error that says how many bytes were asked for.
+  // Throws Error that says how many bytes were requested.
   virtual DeviceMemory allocate(int64_t bytes) = 0;
-  // Between host and device, in the order of the runs started; the host's side may be reused on return.
+  // These copy between host and device, in order with the started runs. The host's memory may be reused on return.
   virtual void upload(std::byte* to, const std::byte* from, int64_t bytes) = 0;
   virtual void download(std::byte* to, const std::byte* from, int64_t bytes) = 0;
   virtual void clear(std::byte* to, int64_t bytes) = 0;
-  // For copies that are made beside runs. The device must outlive them.
+  // Makes an object that copies device memory while runs go on. The device must outlive it.
   virtual std::unique_ptr<Downloads> make_downloads() = 0;
 
-  // In whose order all of this and its runs are done: a cudaStream_t of a GPU, null on the CPU.
+  // Returns the stream in whose order copies and runs happen: a cudaStream_t of a GPU, null on the CPU.
   virtual void* stream() { return nullptr; }
 
-  // Runs `body` where the device's kernels may be prepared and started.
+  // Runs `body` in a context where the device's kernels can be prepared and started.
   virtual void enter(const std::function<void()>& body) = 0;
-  // `plan` must outlive the runner. Throws Error when a step has no kernel, naming its node.
+  // `plan` must outlive the runner. Throws Error that names the node if a step has no kernel.
   virtual std::unique_ptr<Runner> make_runner(const Plan& plan, const RunnerOptions& options) = 0;
 };
 
-// A copy on the host.
+// Returns a copy on the host.
 Tensor read_tensor(Device& device, const TensorType& type, const std::byte* data);
 
-// What a name like "cpu" or "cuda:1" can stand for: a row of the table in device.cpp.
+// A kind of device that a name such as "cpu" or "cuda:1" refers to: a row of the table in device.cpp.
 struct DeviceKind {
   std::string_view name;       // without a number
-  bool is_numbered = false;    // there may be several: NAME is the first, NAME:N the one with number N
-  bool takes_threads = false;  // SessionOptions::threads says something to it
+  bool is_numbered = false;    // there may be several: NAME is the first, NAME:N is number N
+  bool takes_threads = false;  // it uses SessionOptions::threads
   std::shared_ptr<Device> (*open)(int index, int threads) = nullptr;
   Target (*target)(int index) = nullptr;
-  // Names of its ways that run several consecutive steps in one launch, best first. Null: there are none.
+  // Returns the names of the implementations that run several consecutive steps in one launch, best first. Null: there are none.
   std::vector<std::string_view> (*joining_ways)() = nullptr;
-  // By step, the one of them that runs it together with its neighbours: without a name where none does, and why not.
+  // Returns for each step the one of these implementations that joins it with its neighbors (an empty name if none does), and why
+  // others decline it.
   std::vector<KernelChoice> (*choose_joined)(const Plan& plan, const KernelNames& disabled) = nullptr;
 };
-// The row whose name stands before the colon; null when there is none.
+// Returns the row for the name before the colon; null if there is none.
 const DeviceKind* find_device_kind(std::string_view name);
-// DeviceKind::joining_ways of all rows.
+// Returns DeviceKind::joining_ways of all rows.
 std::vector<std::string_view> all_joining_ways();
 
-// What "auto" stands for: the first kind of GPU that can be used, else "cpu". Any other name stays as it is. Throws
-// Error for a name that no device can have.
+// Returns the device that "auto" stands for: the first kind of GPU that can be used, else "cpu". Other names are returned
+// unchanged. Throws Error for a name that no device can have.
 std::string resolve_device(const std::string& name);
 
-// `name` is "cpu", "cuda", "cuda:N" or "auto"; `threads` is for the CPU, 0 for all cores. Throws Error that lists the
-// devices there are.
+// `name` is "cpu", "cuda", "cuda:N" or "auto"; `threads` is for the CPU, 0 for all cores. Throws Error that lists the existing
+// devices.
 std::shared_ptr<Device> open_device(const std::string& name, int threads);
-// What passes need to know of a device by its name; the device need not be there.
+// Returns what passes need to know about a device; the device itself need not exist.
 Target target_of(const std::string& name);
 
-// What the rows of the table call, each beside its device.
+// Functions that the rows of the table refer to, each defined beside its device.
 std::shared_ptr<Device> open_cpu_device(int threads);
 std::shared_ptr<Device> open_cuda_device(int index);
 Target cuda_target(int index);

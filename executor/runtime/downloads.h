@@ -1,5 +1,5 @@
-// Copies of a device's memory that go to the host beside its runs. A Device makes them; StateSnapshot uses
-// them for checkpoints. On the CPU: host_downloads.cpp; on a GPU: cuda_downloads.cpp.
+// Copies device memory to the host while runs go on, for checkpoints. On the CPU: host_downloads.cpp; on a GPU:
+// cuda_downloads.cpp.
 #pragma once
 
 #include <cstddef>
@@ -9,25 +9,23 @@
 
 namespace genesis {
 
-// Memory of a device, and where among the copies its copy goes.
+// A range of device memory, and the offset of its copy among the copies.
 struct MemoryPart {
   const std::byte* from = nullptr;
   int64_t bytes = 0, offset = 0;
 };
 
-// Reuses its memory from one take() to the next. Its calls must follow one another; they may come from
-// several threads.
+// Reuses its memory from one take() to the next. Calls must not overlap, but may come from several threads.
 class Downloads {
  public:
   virtual ~Downloads() = default;
-  // Memory of the host for so many bytes of copies and `more` bytes that the caller will ask for, made ready
-  // as far as can be done ahead, which takes seconds for gigabytes: call it beside runs. False: the host has
-  // not that much left.
+  // Reserves host memory for `bytes` bytes of copies, and checks that the caller can allocate `more` bytes. Takes seconds for
+  // gigabytes, so call it while runs go on. Returns false if the host has too little memory left.
   virtual bool reserve(int64_t bytes, int64_t more) = 0;
-  // Between two runs: copies what the parts hold after the first. Returns when the second may begin.
-  // Everything must fit in what has been reserved.
+  // Copies the parts as they are between two runs. Returns when the second run may begin. The parts must fit into the reserved
+  // memory.
   virtual void take(const std::vector<MemoryPart>& parts) = 0;
-  // The copies, once all are there; they stay until the next take() or reserve().
+  // Waits for the copies and returns them. They stay valid until the next take() or reserve().
   virtual const std::byte* wait() = 0;
 };
 

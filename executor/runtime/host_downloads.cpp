@@ -10,7 +10,7 @@
 namespace genesis {
 namespace {
 
-constexpr int64_t kBlockBytes = 1 << 20;  // a task's
+constexpr int64_t kBlockBytes = 1 << 20;  // copied by one task
 
 class HostDownloads final : public Downloads {
  public:

@@ -1,4 +1,4 @@
-// Downloads of a device whose memory the host reads (executor/runtime/downloads.h).
+// Downloads for a device whose memory the host can read (executor/runtime/downloads.h).
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@ namespace genesis {
 
 class Device;
 
-// Copies by all the device's cores, done when take() returns. The device must outlive them.
+// Copies with all the device's cores; the copies are complete when take() returns. The device must outlive the object.
 std::unique_ptr<Downloads> make_host_downloads(Device& device);
 
 }  // namespace genesis

@@ -15,8 +15,8 @@
 namespace genesis {
 namespace {
 
-// The number behind `key` in a file of lines "key number ..."; without a key the first number. Empty where
-// there is no such file or line, or no number ("max").
+// Returns the number after `key` in a file with lines "key number ...", or the first number if `key` is empty. Returns nothing if
+// there is no such file, line or number ("max").
 std::optional<int64_t> number_in(const char* path, const std::string& key) {
   std::ifstream in(path);
   int64_t number = 0;
@@ -26,7 +26,7 @@ std::optional<int64_t> number_in(const char* path, const std::string& key) {
   return std::nullopt;
 }
 
-// A container's limit, less what it holds; files that it has cached can go.
+// Returns the memory limit of a container minus its usage; cached files do not count as used, since they can be evicted.
 std::optional<int64_t> free_in(const char* limit, const char* usage, const char* statistics,
                                const char* cached) {
   const auto most = number_in(limit, ""), held = number_in(usage, "");
@@ -36,7 +36,7 @@ std::optional<int64_t> free_in(const char* limit, const char* usage, const char*
   return std::max<int64_t>(0, *most - taken);
 }
 
-// The limit on address space, less what is mapped.
+// Returns the limit on address space minus what is mapped.
 std::optional<int64_t> free_address_space() {
   struct rlimit limit;
   const auto pages = number_in("/proc/self/statm", "");
@@ -70,7 +70,7 @@ void check_host_has(int64_t bytes, std::string_view what) {
 std::shared_ptr<std::byte> try_allocate_touched(int64_t bytes, int64_t more) {
   const int64_t needed = bytes + more;
   const auto free = free_host_bytes();
-  if (free && needed + needed / 4 > *free) return nullptr;  // what others will take meanwhile stays free
+  if (free && needed + needed / 4 > *free) return nullptr;  // leaves a reserve for other allocations
   AlignedMemory memory = allocate_memory(bytes);
   std::memset(memory.get(), 0, static_cast<size_t>(bytes));
   const UnmapMemory unmap = memory.get_deleter();

@@ -1,5 +1,5 @@
-// What a build may lack, because it was made where a library was not. Used by `genesis-run info`; each feature says the
-// same where it is asked for.
+// Tells which optional features this build lacks because a library was missing when it was made. The feature itself reports the
+// same reason when it is used.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace genesis {
 
-// A sentence for each feature that this build lacks: what it would do, and how to have it.
+// Returns a sentence for each missing feature: what it would do, and how to get it.
 std::vector<std::string> missing_features();
 
-// Empty where the build has CUDA (cuda_device.cpp, no_cuda.cpp).
+// Returns an empty text if the build has CUDA (cuda_device.cpp, no_cuda.cpp).
 std::string why_no_cuda_device();
 
 }  // namespace genesis

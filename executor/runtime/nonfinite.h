@@ -1,4 +1,4 @@
-// Finds the first NaN or infinity in a tensor: the answer to "which node made my loss NaN".
+// Finds the first NaN or infinity in a tensor.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// What a device can do at most, measured on it. Used by profile and bench, through executor/runtime/roofline.h.
+// The peak throughput and bandwidth of a device, as measured.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace genesis {
 
-// How fast data moves that a cache of `bytes` can hold.
+// The speed of moving data that fits into a cache of `bytes` bytes.
 struct CacheSpeed {
   int64_t bytes = 0;
   double gbps = 0;
@@ -15,13 +15,13 @@ struct CacheSpeed {
 
 struct DevicePeaks {
   double f32_gflops = 0;  // matrix products, or multiply-adds in registers
-  double low_gflops = 0;  // the same with operands of 16 bits
-  double copy_gbps = 0;   // of data that no cache holds, bytes read plus bytes written
-  double read_gbps = 0;   // of the same when it is only read; 0: not measured
+  double low_gflops = 0;  // the same with 16-bit operands
+  double copy_gbps = 0;   // bytes read plus bytes written, for data that no cache holds
+  double read_gbps = 0;   // bytes read, for data that no cache holds; 0: not measured
   std::vector<CacheSpeed>
       caches;  // ascending by bytes, each slower than those before it; empty: not measured
 
-  // The speed of the nearest memory that still holds data after `bytes` have been touched since its last use.
+  // Returns the speed of the fastest memory level that still holds data after `bytes` other bytes have been touched.
   double gbps(int64_t bytes) const {
     for (const CacheSpeed& cache : caches)
       if (bytes <= cache.bytes) return std::max({cache.gbps, copy_gbps, read_gbps});

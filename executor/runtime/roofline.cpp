@@ -6,13 +6,13 @@
 namespace genesis {
 namespace {
 
-// Bytes of one operand, and how many others go by until the same bytes are wanted again.
+// Bytes of one operand, and how many bytes are touched between two uses of it.
 struct Touch {
   double bytes = 0;
   int64_t distance = 0;
 };
 
-// Walks a plan as a run after others would and tells how far back each operand was touched last.
+// Walks a plan as if it ran repeatedly, and finds for each operand how many bytes were touched since its last use.
 class Distances {
  public:
   explicit Distances(const Plan& plan) {
@@ -40,7 +40,7 @@ class Distances {
   std::map<std::pair<Space, int32_t>, int64_t> last_;
 };
 
-// All bytes pass through the nearest memory, those from farther away through theirs as well.
+// Every byte passes through the nearest memory level; a byte from a farther level passes through that level too.
 double memory_microseconds(const std::vector<Touch>& touches, const DevicePeaks& peaks) {
   double least = 0;
   for (const Touch& at : touches) {
@@ -57,7 +57,7 @@ double step_microseconds(const Step& step, std::vector<Touch> touches, const Dev
   double whole = 0;
   for (const Touch& touch : touches) whole += touch.bytes;
   if (cost.bytes < whole)
-    touches = {{cost.bytes, static_cast<int64_t>(cost.bytes)}};  // parts of them: which?
+    touches = {{cost.bytes, static_cast<int64_t>(cost.bytes)}};  // it is unknown which bytes
   const bool low = !step.input_types.empty() && is_low_precision(step.input_types[0].dtype);
   return std::max(memory_microseconds(touches, peaks),
                   cost.flops / (low ? peaks.low_gflops : peaks.f32_gflops) / 1e3);
@@ -75,7 +75,7 @@ void DevicePeaks::take_larger(const DevicePeaks& other) {
 }
 
 std::vector<double> least_microseconds(const Plan& plan, const DevicePeaks& peaks) {
-  Distances distances(plan);  // the run before
+  Distances distances(plan);  // walks the plan once, as the previous run
   std::vector<double> least;
   for (const Step& step : plan.steps)
     least.push_back(step_microseconds(step, distances.touches(step), peaks));

@@ -1,5 +1,4 @@
-// The least time that each step of a plan can take on a device, by the peaks that were measured on it (executor/runtime/peaks.h).
-// Used by profile and bench.
+// The minimum time of each step of a plan on a device, from measured peaks (executor/runtime/peaks.h).
 #pragma once
 
 #include <vector>
@@ -9,10 +8,10 @@
 
 namespace genesis {
 
-// By step, in microseconds: the larger of two times, that of its products at the full rate, and that of its bytes at the speed of the
-// nearest memory that can hold them while the entry point runs again and again. Values in the arena, which neighbouring steps share,
-// count as held by any cache that they fit in; states, constants and inputs only by a cache that holds all that a run touches
-// between two uses of them. 0 where the work of a step depends on data.
+// Returns the microseconds of each step: the larger of the time of its multiplications at the peak rate and the time of its bytes
+// at the speed of the nearest memory level that can hold them while the entry point runs repeatedly. Values in the arena, which
+// neighboring steps share, are taken to be in any cache that they fit into. States, constants and inputs are taken to be in a
+// cache only if it holds everything that a run touches between two uses of them. 0 if the work of a step depends on data.
 std::vector<double> least_microseconds(const Plan& plan, const DevicePeaks& peaks);
 
 }  // namespace genesis

@@ -56,7 +56,7 @@ std::optional<Tensor> small_copy(const TensorView& view) {
   return copy_of(view);
 }
 
-// What the step read, as far as it is still there.
+// Returns copies of the step's inputs; an input that the step has overwritten, or a large one, is omitted.
 std::vector<std::optional<Tensor>> inputs_left(const Step& step, std::span<const TensorView> inputs) {
   std::vector<std::optional<Tensor>> left;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -92,7 +92,7 @@ void fail_on_nonfinite(const Plan& plan, const Step& step, size_t output, const 
 
 namespace {
 
-// A region may make the numbers it is written with inside.
+// Returns true if the step itself contains an infinity; a fused region may contain constants.
 bool holds_infinity(const Step& step) {
   if (!passes::is<ops::Fused>(*step.op)) return passes::is<ops::Full, ops::Pad>(*step.op);
   const auto body = from_attributes<ops::Fused>(step.attributes).body;

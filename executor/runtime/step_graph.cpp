@@ -11,8 +11,8 @@
 namespace genesis {
 namespace {
 
-// Readers of one range that are waited for one by one; what overwrites a part of it after more of them waits
-// for all, and the next for that one alone. So the waits do not become readers times writers.
+// The maximum number of readers of one range that are waited for one by one. With more, the first step that overwrites a part of
+// the range waits for all of them and then stands for them, so that the number of waits does not grow as readers times writers.
 constexpr size_t kManyReaders = 1000;
 
 struct Range {
@@ -22,7 +22,7 @@ struct Range {
   bool contains(const Range& other) const { return begin <= other.begin && other.end <= end; }
 };
 
-// The ranges of one space that later steps may still collide with, and which steps touched them.
+// The ranges of one memory space that later steps may still conflict with, and the steps that touched them.
 class Ranges {
  public:
   void add(const Range& range, int32_t step) {
@@ -30,7 +30,7 @@ class Ranges {
     if (steps.empty() || steps.back() != step) steps.push_back(step);
   }
 
-  // Calls visit(range, steps), which may change the steps, for those that overlap `range`.
+  // Calls visit(range, steps) for each range that overlaps `range`; it may change the steps.
   template <class Visit>
   void visit_overlapping(const Range& range, Visit&& visit) {
     for (auto& [length, ranges] : by_length_) {
@@ -50,7 +50,7 @@ class Ranges {
   }
 
  private:
-  // So that those which reach into a range from before it are near it.
+  // Ranges are grouped by length, so that ranges that begin before another one and overlap it are found near its begin.
   static int length_class(const Range& range) {
     return std::bit_width(static_cast<uint64_t>(range.end - range.begin)) - 1;
   }
@@ -72,7 +72,7 @@ class Memory {
       wait_for_all(read, steps);
       if (steps.size() > kManyReaders) steps = {step};
     });
-    // What is overwritten whole is only reached through the new writer from now on.
+    // Later steps only need to wait for the new writer where it has overwritten a range completely.
     writes_.erase_within(range, step);
     reads_.erase_within(range, step);
     writes_.add(range, step);

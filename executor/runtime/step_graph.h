@@ -1,6 +1,6 @@
-// Which steps of a plan must wait for which: found from the memory they touch, since planned buffers share
-// addresses. A step waits for the writer of what it reads, and for the readers and the writer of what it
-// overwrites; a collective also waits for the one before it, since all ranks run them in one order. Used by the CPU runner to run steps as soon as they are ready.
+// Finds which steps of a plan must wait for which, from the memory they touch, since planned buffers share addresses. A step
+// waits for the writers of its inputs, and for the readers and writers of memory that it overwrites. A collective also waits for
+// the collective before it, since all ranks run collectives in the same order.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 namespace genesis {
 
 struct StepGraph {
-  std::vector<std::vector<int32_t>> successors;  // by step, ascending, without repeats
-  std::vector<int32_t> waits;                    // by step: how many steps it waits for
+  std::vector<std::vector<int32_t>> successors;  // by step, ascending, without duplicates
+  std::vector<int32_t> waits;                    // by step: number of steps it waits for
   std::vector<bool> tiny;  // by step: cheaper to run at once than to hand to another thread
 };
 
-// `target` says which steps are tiny.
+// `target` defines which steps are tiny.
 StepGraph make_step_graph(const Plan& plan, const Target& target = {});
 
 }  // namespace genesis

@@ -8,17 +8,17 @@
 namespace genesis {
 namespace {
 
-constexpr int64_t kPiece = 1 << 20;   // values encoded before their upload starts, whole blocks of any format
+constexpr int64_t kPiece = 1 << 20;   // values encoded before their upload starts; whole blocks of any format
 constexpr int64_t kGrain = 32 << 10;  // values that a core takes at a time
 
-// `first`: where they stand among all.
+// Throws Error if the format cannot hold one of the values. `first` is the index of the first value in the whole state.
 void check_values(const StateFormat& format, const std::byte* values, int64_t count, int64_t first) {
   const int64_t refused = format.first_refused ? format.first_refused(values, count) : -1;
   if (refused >= 0)
     fail("element {} is NaN, infinite or too large: {} cannot hold it", first + refused, format.name);
 }
 
-// Blocks of values, by all cores.
+// Runs `body` over ranges of whole blocks of values, on all cores.
 template <class Body>
 void for_ranges(const StateFormat& format, int64_t count, const Body& body) {
   cpu::parallel_ranges(count / format.block, kGrain / format.block, [&](int64_t first, int64_t last) {
@@ -26,7 +26,7 @@ void for_ranges(const StateFormat& format, int64_t count, const Body& body) {
   });
 }
 
-// The parts of so many values, one behind the other.
+// Host memory for the parts of `values` values, one part after the other.
 class HostParts {
  public:
   HostParts(const StateFormat& format, int64_t values) {

@@ -18,7 +18,7 @@ Tensor with_type(const TensorType& type, const Tensor& values) {
   return Tensor(type, std::make_shared<Tensor>(values), values.data());
 }
 
-// What a process keeps of all values; of nothing, nothing. Where it is one run it stays where they are.
+// Returns what this rank keeps of all values; nothing if `all` is empty. Shares memory with `all` if the shard is contiguous.
 Tensor taken(const Shard& shard, const Tensor& all) {
   if (all.empty_handle()) return {};
   const size_t value_bytes = size_of(all.type().dtype);
@@ -42,7 +42,7 @@ StateMemory::StateMemory(const Model& model, Device& device, std::shared_ptr<Col
       memberships_(model.states().size()),
       members_(model.states().size()) {}
 
-// Allocations are shared, so nothing is given back before all of it has been read.
+// States share allocations, so no memory is released before all of it has been read.
 void StateMemory::keep_as(const Model& tables, const StateStorage& storage,
                           std::vector<DeviceMemory>* outlived) {
   std::map<int32_t, Tensor> kept;
@@ -102,7 +102,7 @@ std::byte* StateMemory::data(int32_t state) {
   if (owned(state)) return owned(state).get();
   const Tensor& initial = model_->state(state).initial;
   if (!initial.empty_handle() && device_.reads_host_memory())
-    return const_cast<std::byte*>(initial.data());  // plans that write ask make_writable first
+    return const_cast<std::byte*>(initial.data());  // plans that write call make_writable() first
   make_writable(state);
   return owned(state).get();
 }
@@ -110,7 +110,7 @@ std::byte* StateMemory::data(int32_t state) {
 bool StateMemory::make_writable(int32_t state) { return make_writable(std::vector{state}) > 0; }
 
 int64_t StateMemory::make_writable(const std::vector<int32_t>& states) {
-  std::map<int32_t, int64_t> offsets;  // of those that have no memory yet
+  std::map<int32_t, int64_t> offsets;  // only states that have no memory yet
   int64_t bytes = 0;
   std::vector<int32_t> homes;
   for (const int32_t state : states) add_homes(state, homes);
@@ -123,7 +123,7 @@ int64_t StateMemory::make_writable(const std::vector<int32_t>& states) {
   std::set<int32_t> members;  // each is encoded once for all its parts
   for (const auto& [state, offset] : offsets) {
     const auto& of_part = members_[static_cast<size_t>(state)];
-    // A part of values that the model has encoded starts as what the model has.
+    // A part of a state that the model has encoded starts with the model's encoded bytes.
     const Tensor start = initial(state);
     if (of_part.empty() || !start.empty_handle())
       fill_initial(state, start);
@@ -134,7 +134,7 @@ int64_t StateMemory::make_writable(const std::vector<int32_t>& states) {
   return static_cast<int64_t>(offsets.size());
 }
 
-// Only the parts that are `fresh`: the others hold what runs have made of them.
+// Encodes only into the `fresh` parts: the others hold results of runs.
 void StateMemory::encode_initial(int32_t member, const std::map<int32_t, int64_t>& fresh) {
   const StoredGroup& group = *membership(member).group;
   StateFormat::Parts to = parts(member);
@@ -171,7 +171,7 @@ StateFormat::Parts StateMemory::parts(int32_t member) const {
   return parts;
 }
 
-// Parts that hold all values hold those of the shard in one piece.
+// A part that is not sharded holds all values, those of this rank's shard contiguously.
 StateFormat::Parts StateMemory::kept_parts(int32_t member) const {
   const Membership& at = membership(member);
   StateFormat::Parts kept = parts(member);
@@ -184,7 +184,7 @@ bool StateMemory::owns_all(const StoredGroup& group) const {
   return std::ranges::all_of(group.parts, [&](int32_t part) { return owned(part) != nullptr; });
 }
 
-// A slice starts from its part of what the whole does.
+// A slice starts with its slice of the whole state's initial value.
 Tensor StateMemory::initial(int32_t state) const {
   const Tensor& own = model_->state(state).initial;
   const std::vector<int32_t>& members = members_[static_cast<size_t>(state)];
@@ -193,7 +193,7 @@ Tensor StateMemory::initial(int32_t state) const {
   return whole_of(members[0]) >= 0 && is_encoded_in_model(members[0]) ? encoded_part(members[0], state) : own;
 }
 
-// The values that are encoded together lie in one slice.
+// Values that are encoded together in a block always lie in one slice.
 Tensor StateMemory::encoded_part(int32_t slice, int32_t part) const {
   const StoredGroup& group = *membership(slice).group;
   const auto index = static_cast<size_t>(std::ranges::find(group.parts, part) - group.parts.begin());
@@ -249,7 +249,7 @@ void StateMemory::begin_again(int32_t state) {
   if (owned(state)) fill_initial(state, initial(state));
 }
 
-// Where only some parts have memory of their own nobody has written any.
+// If only some of the parts have memory of their own, the state has never been written, so its initial value still holds.
 Tensor StateMemory::copy(int32_t state) const {
   const State& row = model_->state(state);
   if (row.encoded && stored_slice(state) >= 0) return decode_tensor(encoded_values(state), row.type);
@@ -265,7 +265,7 @@ Tensor StateMemory::copy(int32_t state) const {
   return start.empty_handle() ? Tensor::zeros(row.type) : start;
 }
 
-// By way of the device's memory, for that is what ranks exchange.
+// Goes through device memory, since that is what ranks exchange.
 Tensor StateMemory::gathered(int32_t state) const {
   const State& row = model_->state(state);
   const StoredGroup& group = *membership(state).group;
@@ -298,7 +298,7 @@ RankGroup& StateMemory::ranks_with(int32_t state) const {
       model_->state(state).name, axis);
 }
 
-// The others cannot know whether the owner has changed it, so it always says what it has.
+// The owner always sends its value, since the other ranks cannot know if it has changed.
 Tensor StateMemory::from_owner(int32_t state) const {
   const State& row = model_->state(state);
   const StoredGroup& group = *membership(state).group;
@@ -357,7 +357,7 @@ int64_t StateMemory::set_encoded(const std::map<int32_t, EncodedValues>& all) {
 
 TensorType StateMemory::kept_type(int32_t state) const {
   const TensorType& type = model_->state(state).type;
-  if (model_->state(state).encoded) return type;  // whole: every rank has the file
+  if (model_->state(state).encoded) return type;  // whole, since every rank has the file
   if (const int32_t slice = stored_slice(state); slice >= 0) return {type.dtype, {kept_type(slice).numel()}};
   if (is_shared(state) && membership(state).shard.numel() == type.numel()) return type;
   return is_shared(state) ? TensorType{type.dtype, {membership(state).shard.numel()}} : type;

@@ -9,7 +9,7 @@
 namespace genesis {
 namespace {
 
-// Gives bytes to the rank, of those that have them, which has been given the least.
+// Assigns bytes to ranks: among the ranks that have them, the one that has been assigned the least so far.
 class Division {
  public:
   explicit Division(const Mesh& mesh) : mesh_(mesh), bytes_(static_cast<size_t>(mesh.ranks())) {}
@@ -18,7 +18,7 @@ class Division {
     return {{give(bytes, [](int64_t) { return true; })}};
   }
 
-  // The first cut may take a piece of each of many runs; those behind it are flat parts.
+  // The first cut may be strided (a piece of each of many runs); the cuts after it split the result into flat shards.
   StateOwners shared(const std::vector<Shard>& cuts, int64_t bytes) {
     if (cuts[0].owner)
       return {{give(bytes, [&](int64_t rank) { return mesh_.place(rank, cuts[0].axis) == *cuts[0].owner; })}};
@@ -31,7 +31,7 @@ class Division {
   }
 
  private:
-  // Which of all parts a rank keeps, counted along the last cut first.
+  // Returns the index of the rank's shard among all shards; the last cut varies fastest.
   int64_t part_of(int64_t rank, const std::vector<Shard>& cuts) const {
     int64_t part = 0;
     for (const Shard& cut : cuts) part = part * mesh_.size(cut.axis) + mesh_.place(rank, cut.axis);
@@ -60,7 +60,7 @@ bool StateParts::is_mine(int32_t state) const {
   return std::ranges::find(all, rank) != all.end();
 }
 
-// The largest first, so that the smaller ones even out what is left.
+// Assigns the largest states first, so that the smaller ones even out the rest.
 StateParts divide_states(const Model& model, const StateStorage& storage, const Mesh& mesh, int64_t rank) {
   const std::map<int32_t, std::vector<Shard>> cuts = cuts_of_states(model, storage);
   std::vector<int32_t> order(model.states().size());

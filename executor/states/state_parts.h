@@ -1,5 +1,6 @@
-// Which rank of a run keeps which states in a checkpoint: of a state that ranks share each its part, and of the others,
-// which all have, every rank about as many bytes; what one stage of a pipeline keeps, a rank of that stage. All ranks come to the same.
+// Decides which rank writes which states to a checkpoint. Each rank writes its shard of a sharded state. The other states, which
+// all ranks have, are distributed so that every rank writes about as many bytes. States of one pipeline stage are written by a
+// rank of that stage. All ranks compute the same result.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +12,16 @@
 namespace genesis {
 
 struct StateOwners {
-  // One, who keeps the whole state; or of a state that is shared as many as there are parts, in their order. None: no file
-  // has the state.
+  // One rank, which writes the whole state; or, for a sharded state, one rank per shard, in order. Empty: no file has the state.
   std::vector<int64_t> ranks;
-  int64_t runs = 1;         // as in Shard
-  int64_t pieces_each = 1;  // as in JoinedValues
+  int64_t runs = 1;         // same as Shard::runs
+  int64_t pieces_each = 1;  // same as JoinedValues::pieces_each
 
   bool is_joined() const { return ranks.size() > 1; }
 };
 
 struct StateParts {
-  int64_t rank = 0, ranks = 1;      // this one, of so many
+  int64_t rank = 0, ranks = 1;      // this rank, and the number of ranks
   std::vector<StateOwners> owners;  // by state of the model; empty: this rank keeps all
 
   bool is_mine(int32_t state) const;

@@ -28,7 +28,7 @@ bool StateSnapshot::take() {
   return true;
 }
 
-// Those that this rank keeps and nobody has written yet.
+// Finds the states that this rank writes to a checkpoint and that no run has written yet.
 void StateSnapshot::find_untouched() {
   std::vector<bool> is_taken(model_.states().size());
   for (const StateCopies::Value& value : taken_.values) is_taken[static_cast<size_t>(value.state)] = true;
@@ -38,7 +38,7 @@ void StateSnapshot::find_untouched() {
     if (is_taken[static_cast<size_t>(i)] || state.role == StateRole::kCache || !parts_.is_mine(i)) continue;
     State kept = state;
     kept.type = states_.kept_type(i);
-    if (state.encoded) kept.encoded = states_.encoded_values(i);  // what it was set to since
+    if (state.encoded) kept.encoded = states_.encoded_values(i);  // the value it was set to
     if (!(kept.type == state.type)) kept.initial = states_.kept(i);
     untouched_.emplace(i, std::move(kept));
   }
@@ -75,7 +75,7 @@ State StateSnapshot::taken(const StateCopies::Value& value, const std::byte* cop
   return state;
 }
 
-// By state of the model, those that this rank keeps.
+// Returns the states that this rank writes, by index in the model.
 std::map<int32_t, State> StateSnapshot::all_taken() {
   std::map<int32_t, State> states = untouched_;
   const std::byte* copies = downloads_->wait();

@@ -1,6 +1,6 @@
-// What the states of a session hold at one moment, copied while runs go on: take() between two runs is short,
-// model() gives the values whenever they have arrived, as a model to be saved. Of several ranks each takes its part of the
-// states (state_parts.h), which part() gives. Used by CheckpointWriter.
+// Copies the states of a session at one moment while runs go on: take() between two runs is short, and model() returns the values
+// as a model to be saved, once they have arrived. With several ranks each takes its own shards and states (state_parts.h), which
+// part() returns.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace genesis {
 
-// Made by Session::make_state_snapshot(), which must outlive it. Its calls must follow one another; reserve()
-// and model() may come from another thread than the session's.
+// Made by Session::make_state_snapshot(); the session must outlive it. Calls must not overlap; reserve() and model() may come
+// from another thread than the session's.
 class StateSnapshot {
  public:
   StateSnapshot(const Model& model, const StateMemory& states, Device& device, StateParts parts = {});
@@ -22,26 +22,26 @@ class StateSnapshot {
   const Model& session_model() const { return model_; }
   const StateParts& parts() const { return parts_; }
   std::string failure_of_ranks() const { return states_.failure_of_ranks(); }
-  // The size of the copies to take, now.
+  // Returns the sizes of the copies that take() would make now.
   StateCopies layout() const {
     return states_.copies([&](int32_t state) { return parts_.is_mine(state); });
   }
-  // Memory for such copies; beside runs, for it takes seconds for gigabytes. False: the host has not enough
-  // left.
+  // Reserves memory for the copies. Call it while runs go on, since it takes seconds for gigabytes. Returns false if the host has
+  // too little memory left.
   bool reserve(const StateCopies& layout);
-  // Between two runs, in the session's thread. False, with nothing taken: the states have grown beyond what
-  // has been reserved, and the host has no memory for more.
+  // Takes the copies between two runs, in the session's thread. Returns false, and takes nothing, if the states have outgrown the
+  // reserved memory and the host has no more.
   bool take();
-  // The session's model with the values taken, of all states but caches. Its tensors are valid until the next
-  // take() or reserve(). Of one rank that keeps all.
+  // Returns the session's model with the values taken, of all states but caches; for a rank that keeps everything. Its tensors
+  // are valid until the next take() or reserve().
   std::unique_ptr<Model> model();
-  // A model of states alone, those that this rank keeps; shared ones are flat. Likewise.
+  // Returns a model with only the states that this rank writes; sharded ones are flat. Its tensors are valid as long.
   std::unique_ptr<Model> part();
-  // The same with the values of this moment, in the session's thread, without take().
+  // Returns the same with the current values, in the session's thread and without take().
   std::unique_ptr<Model> part_now() const;
 
  private:
-  // A state with its values taken.
+  // Returns the state with the value taken.
   State taken(const StateCopies::Value& value, const std::byte* copies, int64_t& decoded) const;
   std::map<int32_t, State> all_taken();
   void find_untouched();
@@ -52,7 +52,7 @@ class StateSnapshot {
   std::unique_ptr<Downloads> downloads_;
   StateCopies taken_;
   std::map<int32_t, State> untouched_;
-  std::unique_ptr<std::byte[]> decoded_;  // values of states that are kept in parts
+  std::unique_ptr<std::byte[]> decoded_;  // values of states that are stored in parts
   int64_t decoded_room_ = 0;
 };
 

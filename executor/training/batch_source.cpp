@@ -80,7 +80,7 @@ class Prefetcher::Impl {
   std::deque<NamedTensors> ready_;
   std::exception_ptr failure_;
   bool stopping_ = false;
-  std::thread thread_;  // last: starts when everything else stands
+  std::thread thread_;  // last, since it uses the other members
 };
 
 Prefetcher::Prefetcher(BatchSource& source, int64_t first_position, int depth) {

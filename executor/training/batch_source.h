@@ -1,5 +1,4 @@
-// Where training batches come from. A source is a pure function of its position, so a run that stops and
-// resumes sees the very same batches.
+// A source of training batches. It is a pure function of the position, so a run that is resumed sees the same batches.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +12,21 @@ namespace genesis {
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
-  // Batch number `position`, counted from the start of training across epochs. Called from a background
-  // thread.
+  // Returns batch number `position`, counted from the start of training across epochs. Called from a background thread.
   virtual NamedTensors batch(int64_t position) = 0;
-  virtual int64_t items_per_batch() const = 0;  // samples or tokens, for the speed shown
-  // How many batches go once through the data; 0: the source has no end. An evaluation takes them all.
+  virtual int64_t items_per_batch() const = 0;  // samples or tokens, for the displayed speed
+  // Returns the number of batches in one pass over the data; 0: the source is endless. An evaluation takes them all.
   virtual int64_t batches_per_epoch() const { return 0; }
 };
 
-// Prepares batches ahead of their use in a thread of its own. Errors of the source are thrown by next().
+// Prepares batches ahead of their use in a background thread. next() throws the errors of the source.
 class Prefetcher {
  public:
   Prefetcher(BatchSource& source, int64_t first_position,
-             int depth = 2);  // depth: batches prepared ahead, >= 1
+             int depth = 2);  // number of batches prepared ahead, at least 1
   ~Prefetcher();
   NamedTensors next();
-  // What next() would give, if it is there already; next() still gives it.
+  // Returns what next() would return if it is ready; next() still returns it afterwards.
   std::optional<NamedTensors> peek() const;
 
  private:

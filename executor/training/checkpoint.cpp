@@ -17,9 +17,9 @@ namespace genesis {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kStepKey = "checkpoint.step";  // in the metadata
+constexpr const char* kStepKey = "checkpoint.step";  // key in the metadata
 
-// Newest first.
+// Returns the checkpoints in the folder, newest first.
 std::vector<Checkpoint> list_checkpoints(const fs::path& directory) {
   std::vector<Checkpoint> found;
   if (!fs::is_directory(directory)) return found;
@@ -29,14 +29,14 @@ std::vector<Checkpoint> list_checkpoints(const fs::path& directory) {
   return found;
 }
 
-// First the model, so that none is there without its parts. What cannot be removed stays.
+// Removes the model first, so that no model is left without its parts. Files that cannot be removed stay.
 void remove(const Checkpoint& checkpoint) {
   std::error_code error;
   if (fs::remove(checkpoint.path, error)) fs::remove_all(parts_folder(checkpoint.path), error);
 }
 
-// Later steps than `step` are none of this run's: it passed over them because they are damaged, so they do
-// not count among those to keep; nor do damaged ones of earlier steps.
+// Checkpoints of steps after `step` are damaged: this run has skipped them, so they do not count. Neither do damaged ones of
+// earlier steps.
 void remove_all_but(int keep, const std::vector<Checkpoint>& newest_first, int64_t step) {
   int intact = 0;
   for (const Checkpoint& checkpoint : newest_first) {

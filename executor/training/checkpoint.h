@@ -1,7 +1,6 @@
-// Checkpoints: the model file format again, with the states' values of a running session, in a folder of
-// numbered files. A checkpoint holds parameters, optimizer, schedule step and RNG (all are states) and the
-// data position (metadata), so training goes on from it bit for bit; being a model file, it also runs by
-// itself.
+// Checkpoints are model files with the current state values of a session, in a folder of numbered files. A checkpoint holds
+// parameters, optimizer, schedule step and RNG (all are states) and the data position (metadata), so resumed training continues
+// exactly where it stopped. Being a model file, a checkpoint can also be run.
 #pragma once
 
 #include <filesystem>
@@ -20,44 +19,41 @@ struct Checkpoint {
   int64_t step = 0;  // training steps done
 };
 
-// Metadata that say in which order a run takes its data, in words; only checkpoints keep them.
+// The metadata key of a description of the order in which a run takes its data; only checkpoints have it.
 inline constexpr const char* kDataOrderKey = "checkpoint.data";
-// And which data these are: a digest of some of its batches.
+// The metadata key of a digest of some batches, which identifies the data.
 inline constexpr const char* kDataContentKey = "checkpoint.data_content";
 
-// Training steps that a model loaded from a checkpoint has behind it; 0 for any other model.
+// Returns the number of training steps done by a model loaded from a checkpoint; 0 for any other model.
 int64_t steps_done(const Model& model);
-// The model's weights without the training that it has behind it (passes::without_training): where another one begins.
+// Returns the model's weights without its training (passes::without_training), to start another training from them.
 std::unique_ptr<Model> to_train_anew(const Model& model);
 
-// Throws Error when there is no folder and none can be made.
+// Throws Error if the folder does not exist and cannot be created.
 void make_checkpoint_folder(const std::filesystem::path& directory);
 
-// Whether the folder holds any checkpoint, intact or not.
+// Returns true if the folder holds any checkpoint, intact or not.
 bool has_checkpoints(const std::filesystem::path& directory);
 
-// Writes DIR/step-<step>.genesis atomically, then removes all but the newest `keep` checkpoints up to it.
-// Damaged ones do not count among those to keep, and go with the intact ones that are older. Those of later
-// steps stay: they are damaged, or find_checkpoint() would have begun there. Take a CheckpointLock where
-// another process may write to the folder.
+// Writes DIR/step-<step>.genesis atomically, then removes all but the newest `keep` intact checkpoints up to this step. Damaged
+// checkpoints do not count, and are removed with the older intact ones. Checkpoints of later steps stay: they are damaged,
+// otherwise find_checkpoint() would have resumed there. Hold a CheckpointLock if another process may write to the folder.
 Checkpoint save_checkpoint(const Session& session, const std::filesystem::path& directory, int64_t step,
                            int keep = 2);
 
-// Writes the model, with the steps done among its metadata, to a path.
+// Writes the model, whose metadata include the steps done, to a path.
 using WriteModel = std::function<void(Model& model, const std::filesystem::path& path)>;
 
-// The same of a model that has the states' values and the metadata of the session's model, or that `write` gives them.
-// Used by CheckpointWriter.
+// Does the same for a model that has the current state values and the metadata of the session's model, or that gets the values
+// from `write`.
 Checkpoint write_checkpoint(Model& model, const std::filesystem::path& directory, int64_t step, int keep,
                             const WriteModel& write = {});
 
-// The newest checkpoint in the folder of which every byte is intact; a damaged newer one is passed over, with
-// a warning. Empty: there is none. Throws Error naming all of them when there are some and all are damaged:
-// to begin anew is for the user to decide.
+// Returns the newest checkpoint in the folder that is intact to the last byte, with a warning for each damaged newer one; empty
+// if there are none. Throws Error that names all of them if all are damaged, so that training does not silently start from zero.
 std::optional<Checkpoint> find_checkpoint(const std::filesystem::path& directory);
 
-// Loads a checkpoint as a model to start a Session from; every byte of it is verified, unless this process has just done
-// so.
+// Loads a checkpoint as a model to start a Session from. Every byte is verified, unless this process has just done so.
 std::shared_ptr<Model> load_checkpoint(const Checkpoint& checkpoint);
 
 }  // namespace genesis

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What stands in the file while a run holds it, for the one who finds the folder in use.
+// Returns the text that the lock file holds during a run, shown to others that find the folder in use.
 std::string own_description() {
   std::array<char, 256> time{};
   const std::time_t now = std::time(nullptr);
@@ -49,7 +49,7 @@ bool is_still_there(int fd, const fs::path& file) {
          held.st_ino == named.st_ino;
 }
 
-// 0, or why not.
+// Returns 0, or the error number.
 int lock(int fd) {
   while (::flock(fd, LOCK_EX | LOCK_NB) != 0)
     if (errno != EINTR) return errno;
@@ -106,7 +106,7 @@ std::string CheckpointLock::owner(const fs::path& directory) {
 
 CheckpointLock::~CheckpointLock() {
   if (fd_ < 0) return;
-  ::unlink(file_.c_str());  // before the lock goes, so that nobody else's file is removed
+  ::unlink(file_.c_str());  // before the lock is released, so that no other run's file is removed
   ::close(fd_);
 }
 

@@ -1,4 +1,4 @@
-// What files are called in a folder of checkpoints.
+// Names of the files in a folder of checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,19 @@
 
 namespace genesis {
 
-// Where the checkpoint of a step is: DIR/step-000000300.genesis.
+// Returns the path of a step's checkpoint: DIR/step-000000300.genesis.
 std::filesystem::path checkpoint_path(const std::filesystem::path& directory, int64_t step);
 
-// The step that a checkpoint's name says; empty where a file of this name is none.
+// Returns the step in a checkpoint's file name; empty if the name is not that of a checkpoint.
 std::optional<int64_t> step_of_checkpoint(const std::filesystem::path& path);
-// Whether a file of this name in a checkpoint folder is a checkpoint.
+// Returns true if a file of this name in a checkpoint folder is a checkpoint.
 bool is_checkpoint_name(const std::filesystem::path& name);
 
-// The folder of the parts of a checkpoint: DIR/step-000000300.parts.
+// Returns the folder with the parts of a checkpoint: DIR/step-000000300.parts.
 std::filesystem::path parts_folder(const std::filesystem::path& checkpoint);
 inline constexpr std::string_view kPartsSuffix = ".parts";
 
-// Beside the checkpoints: the model of the best evaluation.
+// The file name of the model of the best evaluation, beside the checkpoints.
 inline constexpr const char* kBestModel = "best.genesis";
 
 }  // namespace genesis

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* kRunKey = "checkpoint.run";  // in a part's metadata
+constexpr const char* kRunKey = "checkpoint.run";  // key in a part's metadata
 
 fs::path part_file(const fs::path& checkpoint, int64_t rank) {
   return parts_folder(checkpoint) / fmt::format("rank-{}.genesis", rank);
@@ -32,8 +32,8 @@ struct Part {
   std::unique_ptr<Model> model;
 };
 
-// Empty where it is not there yet. The folder is listed first: on network file systems that shows new files sooner than
-// asking for one by name.
+// Returns nothing if the part does not exist yet. Lists the folder first: on network file systems a listing shows new files
+// sooner than a lookup by name.
 Part open_part(const fs::path& file, const std::string& run) {
   std::error_code error;
   bool is_listed = false;
@@ -78,7 +78,7 @@ JoinedValues joined(const State& state, const StateOwners& owners, const std::ve
 
 }  // namespace
 
-// A tensor a segment: so large ones begin with a page, and can be mapped side by side.
+// Every tensor gets its own segment: large tensors then begin at a page boundary and can be mapped side by side.
 void write_part(Model& part, const fs::path& checkpoint, int64_t rank, const std::string& run) {
   const fs::path file = part_file(checkpoint, rank), folder = file.parent_path();
   std::error_code error;
@@ -95,7 +95,8 @@ void write_part(Model& part, const fs::path& checkpoint, int64_t rank, const std
 
 namespace {
 
-// Does the work of join_parts() and writes the file `saved`: linked to the parts of `checkpoint` where `options` keep pieces, else with their values.
+// Does the work of join_parts() and writes the file `saved`: with links to the parts of `checkpoint` if `options.keeps_pieces`,
+// else with the values themselves.
 void join_parts_into(Model& model, const StateParts& parts, const fs::path& checkpoint,
                      const PartsToCome& expected, const fs::path& saved, SaveOptions options) {
   const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
@@ -123,13 +124,13 @@ void join_parts_into(Model& model, const StateParts& parts, const fs::path& chec
   save_model(model, saved, options);
 }
 
-// The parts of a file that is saved together: in a folder that nobody else has made.
+// The temporary parts for save_together(), in a folder with a unique name; rank 0 removes them.
 class PassingParts {
  public:
   PassingParts(const fs::path& saved, const StateParts& parts)
       : parts_(parts), checkpoint_(folder_of(saved) / ("." + saved.filename().string() + ".together")) {}
   ~PassingParts() {
-    std::error_code error;  // what cannot be removed stays
+    std::error_code error;  // files that cannot be removed stay
     if (parts_.rank != 0) return;
     for (int64_t rank = 0; rank < parts_.ranks; ++rank) fs::remove(part_file(checkpoint_, rank), error);
     fs::remove(parts_folder(checkpoint_), error);
@@ -166,7 +167,7 @@ void save_together(Session& session, const fs::path& path, const std::string& ru
 }
 
 void remove_abandoned_parts(const fs::path& directory) {
-  std::error_code error;  // what cannot be removed stays
+  std::error_code error;  // files that cannot be removed stay
   std::vector<fs::path> folders;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     const fs::path checkpoint = fs::path(entry.path()).replace_extension(".genesis");

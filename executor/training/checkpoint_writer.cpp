@@ -70,7 +70,7 @@ void CheckpointWriter::write_taken(int64_t step) {
   set_newest(write_checkpoint(*snapshot_->model(), directory_, step, keep_).path);
 }
 
-// And the checkpoint too where this is the first rank.
+// Writes this rank's part; the first rank also writes the checkpoint.
 void CheckpointWriter::write_part_of(int64_t step, Model& part) {
   const StateParts& parts = snapshot_->parts();
   write_part(part, checkpoint_path(directory_, step), parts.rank, run_);

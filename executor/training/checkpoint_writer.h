@@ -1,9 +1,7 @@
-// Writes the checkpoints of a run beside its steps: the states are copied between two steps (StateSnapshot),
-// and a thread of its own joins, hashes and writes them, then removes the old ones. The files are those that
-// save_checkpoint() writes, byte for byte. Where the host has no memory for the copies, training waits until
-// a checkpoint is written, as it does for one that stands alone. Of several ranks each has one of these and writes its part
-// (checkpoint_parts.h); nothing is gathered, and they wait for nobody but the first, whose thread waits for all parts.
-// Used by the trainer.
+// Writes the checkpoints of a run in the background: the states are copied between two steps (StateSnapshot), then a thread
+// encodes, hashes and writes them and removes old checkpoints. The files are the same as those of save_checkpoint(). If the host
+// has no memory for the copies, training waits until a checkpoint is written. With several ranks each has a writer and writes its
+// part (checkpoint_parts.h); nothing is gathered, and only the first rank's thread waits, for all parts.
 #pragma once
 
 #include <condition_variable>
@@ -20,30 +18,30 @@
 
 namespace genesis {
 
-// For the thread that runs the session, which must outlive it. Who makes one holds the folder's
-// CheckpointLock; of several ranks the first does.
+// To be used by the thread that runs the session; the session must outlive it. The caller must hold the folder's CheckpointLock;
+// with several ranks, the first rank must.
 class CheckpointWriter {
  public:
-  // `run`: what tells the parts of this run from an earlier one's, the same on all ranks.
+  // `run` distinguishes the parts of this run from those of an earlier one; it is the same on all ranks.
   CheckpointWriter(Session& session, std::filesystem::path directory, int keep, std::string run = "");
-  // Until the checkpoint that is being written is there; an error that nobody asked for is logged.
+  // Waits for the checkpoint that is being written; an error that was not asked for is logged.
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  // After the first step, when more than one checkpoint will come: makes memory ready beside the next steps.
-  // Without this every checkpoint is written by save_checkpoint().
+  // Reserves memory while the next steps run. Call it after the first step if more than one checkpoint will come. Without this
+  // call every checkpoint is written while training waits.
   void prepare();
-  // Between two steps: the checkpoint of `step`. Waits for the one before when that is still being written.
-  // Returns the seconds that this took of the run. Throws Error as check() does.
+  // Starts the checkpoint of `step`, between two steps. Waits for the previous one if it is still being written. Returns the
+  // seconds for which the run was blocked. Throws Error as check() does.
   double begin(int64_t step);
   // Throws the Error of a checkpoint that could not be written; it names the checkpoint.
   void check();
-  // Waits until everything is written; likewise.
+  // Waits until everything is written. Throws Error as check() does.
   void finish();
-  // Waits, and throws nothing: what went wrong is said by the next check().
+  // Waits without throwing: the next check() reports what went wrong.
   void settle();
-  // The newest that is in its place; empty: none yet. Of several ranks the first knows.
+  // Returns the newest checkpoint in place; empty: none yet. With several ranks only the first rank knows it.
   std::filesystem::path newest() const;
 
  private:
@@ -65,7 +63,7 @@ class CheckpointWriter {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::function<void()> work_;  // what the thread does now; empty: nothing
+  std::function<void()> work_;  // the thread's current work; empty: none
   std::exception_ptr failure_;
   std::filesystem::path newest_;
   bool ending_ = false;

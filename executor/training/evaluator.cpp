@@ -19,8 +19,8 @@ Evaluation Evaluator::run() {
   return evaluation;
 }
 
-// As genesis-run eval has it: the sum over all that counts by how much there is of it. Batches of which nothing counts have
-// no mean. Counts are added up.
+// Computes the same means as genesis-run eval: each batch counts with its weight, the amount of data in it that counts. A batch
+// of weight 0 has no mean. Integer outputs are counts and are added up.
 Evaluation Evaluator::over_data() {
   std::map<std::string, double> means, counts;
   double weights = 0;

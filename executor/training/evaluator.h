@@ -1,5 +1,5 @@
-// What a run does every so many steps with data that it is not trained on: the mean loss, whether that is the best so far,
-// and what a schedule makes of it. Used by the trainer.
+// Evaluates a model during training on data that it is not trained on: the mean loss, if it is the best so far, and the update of
+// the `plateau` schedule.
 #pragma once
 
 #include <map>
@@ -12,17 +12,17 @@ namespace genesis {
 
 struct Evaluation {
   double loss = 0;
-  // These are the outputs of the loss's entry point beside the loss (passes/training/evaluation.h).
+  // The other outputs of the evaluation's entry point (passes/training/evaluation.h).
   std::map<std::string, double> outputs;
-  int64_t since_best = 0;  // evaluations since the least loss; 0: this is it
+  int64_t since_best = 0;  // evaluations since the lowest loss; 0: this is the lowest
 };
 
 class Evaluator {
  public:
-  // The model has passes::add_evaluation()'s entry points. `batches` from the beginning of the source; 0: once through
-  // it. Throws Error when the source has no end and `batches` is 0.
+  // The model must have the entry points of passes::add_evaluation(). Takes `batches` batches from the beginning of the source;
+  // 0: one pass over the data. Throws Error if the source is endless and `batches` is 0.
   Evaluator(Session& session, BatchSource& source, int64_t batches);
-  // Between two steps. Also tells the schedule `plateau`, where the model has it.
+  // Evaluates between two steps. Also updates the schedule `plateau` if the model has it.
   Evaluation run();
 
  private:

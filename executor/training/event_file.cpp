@@ -26,7 +26,7 @@ constexpr std::array<uint32_t, 256> crc_table() {
   return table;
 }
 
-// So that the sum of data that holds sums is not a sum of sums; the constant is TFRecord's.
+// Masks a checksum, so that a checksum over data that contains checksums is not degenerate; the constant is TFRecord's.
 uint32_t masked(uint32_t crc) { return std::rotr(crc, 15) + 0xA282EAD8u; }
 
 template <class T>
@@ -37,7 +37,7 @@ std::string little_endian(T number) {
   return bytes;
 }
 
-// Fields of protocol buffers: a key of number and wire type, then the value.
+// The wire types of protocol buffer fields. A field is a key (number and wire type) and a value.
 enum WireType : uint64_t { kVarint = 0, kFixed64 = 1, kLengthPrefixed = 2, kFixed32 = 5 };
 
 std::string varint(uint64_t number) {
@@ -80,7 +80,8 @@ EventFile::EventFile(const std::filesystem::path& folder) {
   write_record(number_field(1, wall_time()) + bytes_field(3, "brain.Event:2"));
 }
 
-// Event: wall_time = 1, step = 2, file_version = 3, summary = 5; Summary: value = 1; Value: tag = 1, simple_value = 2.
+// Field numbers of Event: wall_time = 1, step = 2, file_version = 3, summary = 5; of Summary: value = 1; of Value: tag = 1,
+// simple_value = 2.
 void EventFile::write(int64_t step, const std::vector<std::pair<std::string, double>>& scalars) {
   std::string summary;
   for (const auto& [tag, number] : scalars)

@@ -1,5 +1,5 @@
-// TensorBoard's event files, as far as scalars need them: records framed as TensorFlow's TFRecord (lengths and data each
-// followed by a masked CRC-32C), each a serialised protocol buffer Event of tensorflow/core/util/event.proto.
+// Writes scalars as TensorBoard event files: records framed as TensorFlow's TFRecord (length and data, each followed by a masked
+// CRC-32C); each record is a serialized protocol buffer Event of tensorflow/core/util/event.proto.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ uint32_t crc32c(std::string_view data);
 
 class EventFile {
  public:
-  // Makes a file "events.out.tfevents.<seconds>.<host>.<process>" in the folder, which is made where it is missing.
-  // Throws Error when that cannot be.
+  // Creates a file "events.out.tfevents.<seconds>.<host>.<process>" in the folder, and the folder if it is missing. Throws Error
+  // if that fails.
   explicit EventFile(const std::filesystem::path& folder);
-  // One event with a scalar for each (tag, number); numbers that are NaN are left out. Flushed.
+  // Writes one event with a scalar for each (tag, number), and flushes. Numbers that are NaN are omitted.
   void write(int64_t step, const std::vector<std::pair<std::string, double>>& scalars);
   const std::filesystem::path& path() const { return path_; }
 

@@ -17,9 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whatever writes to a file changes one of these.
+// Device, inode, size and modification time: any write to a file changes one of them.
 using FileIdentity = std::tuple<dev_t, ino_t, off_t, time_t, long>;
-// Of a checkpoint and its parts, in no order.
+// The identities of a checkpoint and its parts, in no order.
 using Identity = std::set<FileIdentity>;
 
 bool add_identity(const fs::path& path, Identity& to) {

@@ -1,7 +1,6 @@
-// Which model files this process knows to be intact to the last byte: it wrote them, or has read and checked
-// them, and they have not changed since. Checking reads a whole file, which for a large one takes seconds.
-// Used by checkpoint.cpp, so that a damaged checkpoint never pushes out a good one. Safe to use from any
-// thread.
+// Remembers which model files this process knows to be intact to the last byte: it wrote them, or has read and verified them, and
+// they have not changed since. Verifying reads a whole file, which takes seconds for a large one. This keeps a damaged checkpoint
+// from replacing a good one. Thread-safe.
 #pragma once
 
 #include <filesystem>
@@ -9,13 +8,13 @@
 
 namespace genesis {
 
-// The file has just been written as a whole, or loaded with every byte checked.
+// Call it after the file has been written completely, or loaded with every byte verified.
 void remember_intact(const std::filesystem::path& path);
 
-// Whether it is known to be intact, without reading it.
+// Returns true if the file is known to be intact, without reading it.
 bool is_known_intact(const std::filesystem::path& path);
 
-// Why the file is damaged; empty: it is not.
+// Returns why the file is damaged; empty: it is intact.
 std::string why_damaged(const std::filesystem::path& path);
 
 }  // namespace genesis

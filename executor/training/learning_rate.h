@@ -1,21 +1,21 @@
-// The learning rate of a session that trains, between two steps.
+// Reads and sets the learning rate of a training session, between two steps.
 //
 //   set_learning_rate(session, 0.1 * learning_rate(session));
 //
-// It is the rate that the schedule of the training step starts from, and a state of the model, so that checkpoints have it: with a
-// constant rate that of all steps to come, with another schedule their rates follow that schedule from the new
-// beginning, and with PlateauLR the rate of now, which a plateau multiplies as ever. Rates of parameter groups follow.
+// It is the base rate of the training step's schedule, a state of the model that checkpoints keep. With a constant schedule it is
+// the rate of all later steps; other schedules compute their rates from the new base. With PlateauLR it is the current rate,
+// which plateaus keep multiplying. The rates of parameter groups follow.
 #pragma once
 
 #include "executor/session.h"
 
 namespace genesis {
 
-// Throws Error where the model has no training step with such a state (passes/training/train_step.h): those that were made by
-// earlier versions have the rate as a constant.
+// Throws Error if the model has no training step with this state (passes/training/train_step.h); training steps made by earlier
+// versions have the rate as a constant.
 double learning_rate(const Session& session);
-// Throws Error for a rate that is negative, not finite or beyond f32. No step may be under way: within a
-// training loop TrainerOptions::learning_rate says when.
+// Throws Error for a rate that is negative, not finite or beyond f32. No step may be running; within a training loop use
+// TrainerOptions::learning_rate.
 void set_learning_rate(Session& session, double rate);
 
 }  // namespace genesis

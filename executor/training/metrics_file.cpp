@@ -19,8 +19,8 @@ bool is_row(const nlohmann::json& row) {
   return row.is_object() && row.contains("step") && row["step"].is_number_integer();
 }
 
-// Rows of steps up to `last`: what a run that was killed wrote after its last checkpoint is run again, and
-// its last row may be cut short.
+// Returns the rows of steps up to `last`. Later rows are dropped: a killed run repeats the steps after its last checkpoint, and
+// its last row may be truncated.
 std::string rows_until(const std::filesystem::path& path, int64_t last) {
   std::string kept;
   std::istringstream in(read_whole_file(path));
@@ -32,7 +32,7 @@ std::string rows_until(const std::filesystem::path& path, int64_t last) {
   return kept;
 }
 
-// A name that a row has already gets a line behind it.
+// Appends "_" to a name that the row already has.
 void add_numbers(const std::string& prefix, const std::map<std::string, double>& numbers,
                  nlohmann::ordered_json& row) {
   for (const auto& [name, number] : numbers) {
@@ -61,7 +61,7 @@ void warn_of_no_more(int64_t step, const std::string& why) {
   log_warning("{} (at step {}): training goes on, and no more metrics are written there", why, step);
 }
 
-// A row that a full disk or a kill has cut short, behind which nothing stands.
+// Returns true if the line is the beginning of a row, truncated by a full disk or a kill, and nothing follows it.
 bool is_cut_row(const std::string& line, std::istream& in) {
   const std::string begin = R"({"step":)";
   return in.eof() && line.substr(0, begin.size()) == begin.substr(0, line.size());

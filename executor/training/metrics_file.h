@@ -1,5 +1,5 @@
-// The metrics of a run as files: a JSON object a line per step, and TensorBoard's event files. What the step gives beside its
-// own numbers stands there by name, what an evaluation gives as evaluation_NAME. Used by the trainer.
+// Writes the metrics of a run to files: one JSON object per line and step, and TensorBoard event files. Additional outputs of the
+// training step appear under their names, those of an evaluation as evaluation_NAME.
 #pragma once
 
 #include <filesystem>
@@ -11,16 +11,16 @@
 
 namespace genesis {
 
-// Throws Error for a file that holds something else than metrics. One that is not there, or is empty, may become metrics.
+// Throws Error if the file holds something else than metrics. A missing or empty file is accepted.
 void check_holds_metrics(const std::filesystem::path& path);
 
 class MetricsFile {
  public:
-  // Keeps the rows of a file that is there up to step `first`, from which training goes on. Empty path: nothing. Throws Error
-  // as check_holds_metrics does, before anything is written.
+  // Keeps the rows of an existing file up to step `first`, from which training continues. Empty path: writes nothing. Throws
+  // Error as check_holds_metrics() does, before anything is written.
   MetricsFile(const std::filesystem::path& path, int64_t first);
-  // Flushed, so that a killed run keeps its curve. Warns, once, where that cannot be, as when the disk is full, and writes no
-  // more: the work is worth more than its curve.
+  // Writes and flushes a row, so that a killed run keeps its curve. If writing fails (e.g. a full disk), warns once and writes no
+  // more: training goes on.
   void write(const TrainMetrics& m);
 
  private:
@@ -28,11 +28,11 @@ class MetricsFile {
   std::ofstream file_;
 };
 
-// Losses, gradient norm, rate and speed of each step as scalars that TensorBoard shows.
+// Writes the losses, gradient norm, learning rate and speed of each step as TensorBoard scalars.
 class TensorBoardFile {
  public:
-  explicit TensorBoardFile(const std::filesystem::path& folder);  // empty: nothing
-  // Warns as a MetricsFile does.
+  explicit TensorBoardFile(const std::filesystem::path& folder);  // empty: writes nothing
+  // Warns and stops writing as MetricsFile does.
   void write(const TrainMetrics& m);
 
  private:

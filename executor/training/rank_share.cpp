@@ -17,7 +17,7 @@ class RankShare final : public BatchSource {
     for (const auto& [name, whole] : source_->batch(position)) mine.emplace(name, share(name, whole));
     return mine;
   }
-  int64_t items_per_batch() const override { return source_->items_per_batch(); }  // of all ranks
+  int64_t items_per_batch() const override { return source_->items_per_batch(); }  // counts all ranks
   int64_t batches_per_epoch() const override { return source_->batches_per_epoch(); }
 
  private:

@@ -1,6 +1,6 @@
-// The part of each batch that one rank of a mesh trains on: equal, neighbouring parts along the first dimension, in the
-// order of the mesh axis "data". So the order of samples follows from the source alone, whatever the number of ranks, and a
-// run that goes on with another number goes on with the next sample.
+// Gives each rank of a mesh its shard of every batch: equal, contiguous shards of the first dimension, in the order of the mesh
+// axis "data". So the order of samples does not depend on the number of ranks, and a run resumed with another number of ranks
+// continues with the next sample.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace genesis {
 
-// Scalars of a batch go to every rank. `source` itself where the mesh has one rank along "data". A batch that the ranks do
-// not divide is an Error that says which sizes would do.
+// Returns a source of this rank's shards, or `source` itself if the mesh has one rank along "data". Every rank gets the scalars
+// of a batch. A batch that cannot be divided evenly is an Error that suggests sizes.
 std::unique_ptr<BatchSource> share_of(std::unique_ptr<BatchSource> source, const Mesh& mesh, int64_t rank);
 
 }  // namespace genesis

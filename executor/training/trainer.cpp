@@ -29,7 +29,7 @@ double scalar_or_nan(const NamedTensors& outputs, const std::string& name) {
   return at == outputs.end() || at->second.numel() != 1 ? std::nan("") : at->second.item<double>();
 }
 
-// Speed over the latest steps, not over the whole run: the first step compiles.
+// The speed over the latest steps, not over the whole run, since the first step compiles.
 class SpeedMeter {
  public:
   double update(double seconds, int64_t items) {
@@ -68,7 +68,7 @@ void check_loss(const TrainMetrics& metrics) {
       std::isnan(metrics.loss) ? "NaN" : "infinite", metrics.step);
 }
 
-// A lower loss scale cures an overflow; what no scale cures is an error.
+// A lower loss scale cures an overflow. If no scale helps, this throws an error.
 void check_skips(Session& session, const TrainMetrics& metrics, const TrainerOptions& options,
                  const NamedTensors& inputs) {
   if (metrics.skipped_steps == 0 || metrics.skipped_steps < options.max_skipped_steps) return;
@@ -80,8 +80,7 @@ void check_skips(Session& session, const TrainMetrics& metrics, const TrainerOpt
       why.empty() ? "with this scale the same batch is finite" : why);
 }
 
-// The next batch goes to the device beside the step that goes on. One that is not ready, or cannot be used,
-// is the next step's business.
+// Uploads the next batch during the current step. If the batch is not ready, or cannot be used, the next step deals with it.
 void stage_next(Session& session, const Prefetcher& batches, int64_t step, const TrainerOptions& options) {
   if (step == options.steps) return;
   try {
@@ -101,8 +100,8 @@ void check_options(const TrainerOptions& options) {
     fail("an error after {} skipped steps: the number must be positive", options.max_skipped_steps);
 }
 
-// One run from the step after `first`. Members stand in the order in which they must go: the checkpoint that
-// is being written is in its place before the lock goes.
+// One run, beginning with the step after `first`. The order of members matters for destruction: the lock is released after the
+// writer has finished its checkpoint.
 class TrainingRun {
  public:
   TrainingRun(Session& session, BatchSource& source, const TrainerOptions& options, int64_t first)
@@ -138,7 +137,7 @@ class TrainingRun {
     }
   };
 
-  // Whether another one may follow.
+  // Returns true if another step may follow.
   bool do_step(int64_t step, Prefetcher& batches, Files& files) {
     const NamedTensors inputs = next_ ? take_next() : batches.next();
     if (!next_) session_.start(options_.entry, inputs);
@@ -154,7 +153,7 @@ class TrainingRun {
     metrics.checkpoint_stall_seconds = std::exchange(stall_, 0);
     if (writer_) metrics.checkpoint = writer_->newest();
     if (stop_ == Stop::kNo && options_.should_stop) stop_ = options_.should_stop();
-    // A step that has been started is done before the run stops.
+    // A step that has been started is finished before the run stops.
     const bool stops = stop_ != Stop::kNo && (!next_ || next_->failure);
     const bool ends_in_order = evaluator_ && stops && stop_ == Stop::kInOrder;
     if ((evaluates || ends_in_order) && std::isfinite(metrics.loss)) evaluate(metrics);
@@ -170,14 +169,14 @@ class TrainingRun {
     return !is_last;
   }
 
-  // Whether nothing looks at the states between this step and the next.
+  // Returns true if nothing uses the states between this step and the next.
   bool runs_ahead(int64_t step) const {
     const bool saves = writer_ && is_saved(step), scales_loss = !std::isnan(last_.loss_scale);
     return options_.run_ahead && !options_.learning_rate && stop_ == Stop::kNo && step > first_ + 1 &&
            step < options_.steps && !is_evaluated(step) && !saves && !scales_loss;
   }
 
-  // What goes wrong here is the next step's business.
+  // Starts the next step. If this fails, the next step reports the error.
   void start_next(Prefetcher& batches) {
     next_.emplace();
     try {
@@ -194,7 +193,7 @@ class TrainingRun {
     return std::move(next_->inputs);
   }
 
-  // Beside the last.
+  // Returns true if a checkpoint is due after this step; the last step always has one too.
   bool is_saved(int64_t step) const {
     return options_.checkpoint_every > 0 && step % options_.checkpoint_every == 0;
   }
@@ -231,7 +230,7 @@ class TrainingRun {
     last_.checkpoint = writer_->newest();
   }
 
-  // What of the work is there when a step fails.
+  // Describes the step that failed and the newest checkpoint.
   std::string where_it_failed(int64_t step) {
     std::string where = fmt::format("at step {} of {}", step, options_.steps);
     if (!writer_ || !options_.is_first_rank) return where;
@@ -241,7 +240,7 @@ class TrainingRun {
                                    : "; its newest checkpoint is " + newest.string());
   }
 
-  // A step that has been started while the one ahead was not over.
+  // A step that was started before the previous one was finished.
   struct Next {
     NamedTensors inputs;
     std::exception_ptr failure;
@@ -257,8 +256,8 @@ class TrainingRun {
   SpeedMeter speed_;
   Clock::time_point start_;
   std::optional<Next> next_;
-  Stop stop_ = Stop::kNo;  // what was asked for
-  double stall_ = 0;       // of the checkpoint after the latest step
+  Stop stop_ = Stop::kNo;  // the latest request
+  double stall_ = 0;       // seconds for the checkpoint after the latest step
   TrainMetrics last_;
 };
 

@@ -12,9 +12,9 @@
 
 namespace genesis {
 
-inline constexpr std::string_view kMegakernelName = "megakernel";  // as used in --disable and in reports
+inline constexpr std::string_view kMegakernelName = "megakernel";  // the name in --disable and in reports
 
-// The place where an instruction reads a vector.
+// The place from which an instruction reads a vector.
 struct OperandSource {
   int instruction = -1;  // index in the megakernel; -1: in memory, as the step says
   int64_t element = 0;   // among all elements that the instruction produces, output after output
@@ -23,17 +23,17 @@ struct OperandSource {
 struct PlannedInstruction {
   size_t step = 0;  // index in the plan
   cuda::InstructionShape shape;
-  std::vector<OperandSource> sources;  // in the order of shape.vectors(); for an attention, the inputs of its norms
-  int q_norm = -1, k_norm = -1;        // of an attention: the head norms that it computes itself; -1: none
+  std::vector<OperandSource> sources;  // by shape.vectors(); for an attention, the inputs of its norms
+  int q_norm = -1, k_norm = -1;        // head norms that an attention computes itself; -1: none
   OperandSource addend;
   std::vector<bool> kept;  // by shape.elements: the output is also written to memory
-  int slot = -1;           // where other instructions read the result; -1: in memory only
+  int slot = -1;           // the slot of the result; -1: it goes to memory only
 };
 
 struct MegakernelPlan {
-  std::vector<PlannedInstruction> instructions;  // of consecutive steps
+  std::vector<PlannedInstruction> instructions;  // one per step, without gaps
   int slots = 0;
-  int64_t slot_elements = 0;  // of the largest slot
+  int64_t slot_elements = 0;  // size of the largest slot
 
   size_t first() const { return instructions.front().step; }
   size_t end() const { return instructions.back().step + 1; }
