@@ -19,7 +19,8 @@ namespace {
 
 constexpr size_t kLongestWord = 1000;  // bytes
 constexpr size_t kLongestDevice = 79;
-// A look that comes late (the process was stopped, or had no core) counts as so many seconds of another's silence.
+// The maximum seconds of silence counted for one check, so that a late check (this process was stopped, or had no core) does not
+// declare others lost.
 constexpr double kLongestLook = 4;
 
 enum State : int { kAbsent = 0, kHere = 1, kLeft = 2, kFailed = 3 };
@@ -30,14 +31,15 @@ std::string name_of_memory(const HostRanks::Self& self) {
   return "/" + name;
 }
 
-// Containers of one machine may have memory of the same number, each of its own file system.
+// Containers of one machine may have shared memory with the same inode number, each in its own file system; so the device number
+// is included.
 std::string place_of(const struct stat& file) {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   return fmt::format("{} {} {}", boot, file.st_dev, file.st_ino);
 }
 
-// Of the one byte that stands for a rank. A lock of an open file goes with the process, however that ends.
+// Returns the lock of the byte that stands for a rank. The system releases it when the process ends, for any reason.
 struct flock lock_of(int rank) {
   struct flock lock {};
   lock.l_type = F_WRLCK;
@@ -91,7 +93,7 @@ HostRanks::HostRanks(const Self& self, double silence, std::string name, int fil
   mine.state = kHere;
 }
 
-// Who ends before all ranks had the memory takes its name away: nobody else will.
+// A rank that ends before all ranks have opened the memory removes its name, since no other rank will.
 HostRanks::~HostRanks() {
   leave();
   if (!is_nameless_) ::shm_unlink(name_.c_str());
@@ -122,7 +124,7 @@ std::string HostRanks::failure() {
   return "";
 }
 
-// The lock is looked at before what the rank has said: one that leaves says so first.
+// Checks the lock before the state of the slot, since a rank that leaves sets its state first.
 std::string HostRanks::failure_of(Other& other, double passed) {
   const Slot& slot = slots_[other.rank];
   const uint64_t beats = slot.beats;
@@ -137,7 +139,7 @@ std::string HostRanks::failure_of(Other& other, double passed) {
   return fmt::format("{} has said nothing for {:.0f} s: its process was stopped", name, other.silent);
 }
 
-// False where the system knows no such locks.
+// Returns false if the system does not support such locks.
 bool HostRanks::has_ended(int rank) const {
   struct flock lock = lock_of(rank);
   return ::fcntl(file_, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
@@ -157,7 +159,7 @@ void HostRanks::fail(const std::string& why) {
   mine.state = kFailed;
 }
 
-// Asked when joining has failed, so one that has gone since counts, too.
+// Called after joining has failed, so ranks that have gone meanwhile count too.
 std::string HostRanks::who_share_a_device() const {
   const std::vector<std::string> hosts(static_cast<size_t>(self_.size), self_.host);
   std::vector<std::string> devices;

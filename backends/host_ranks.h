@@ -1,8 +1,8 @@
-// Ranks of one host that tell each other, in memory that they share, that they are there and what has failed: for runs of
-// which nothing else carries words while they compute, as that of ranks on GPUs that torchrun's variables name. Ranks of
-// other hosts are not seen.
+// Lets ranks of one host watch each other through shared memory: who is alive, and what has failed. Needed by runs in which ranks
+// have no other means to exchange messages while they compute, such as ranks on GPUs started with torchrun's variables. Ranks of
+// other hosts are not watched.
 //
-// The memory has a name only until all ranks have it, or one of them gives up, so nothing of it stays behind.
+// The shared memory has a name only until all ranks have opened it, or one of them gives up, so none is left behind.
 #pragma once
 
 #include <memory>
@@ -17,33 +17,33 @@ class HostRanks {
   struct Self {
     int rank, size;
     std::string host;
-    std::string
-        address;  // that all ranks of the run have, and no other run on this host at the time: "HOST:PORT"
-    std::string device = "";  // that no other rank may have, of up to 79 bytes; empty: it does not matter
+    std::string address;      // the same on all ranks, unique on this host: "HOST:PORT"
+    std::string device = "";  // unique to this rank, up to 79 bytes; empty: unchecked
   };
 
-  // Null where the host has no memory to share. A rank that says nothing for `silence` seconds is lost.
+  // Returns null if the host has no shared memory. A rank that is silent for `silence` seconds counts as lost.
   static std::unique_ptr<HostRanks> open(const Self& self, double silence);
-  ~HostRanks();  // leaves
+  ~HostRanks();  // calls leave()
   HostRanks(const HostRanks&) = delete;
   HostRanks& operator=(const HostRanks&) = delete;
 
-  // Once all ranks have come this far: names two of this host that have one device; empty where no two have.
+  // Names two ranks of this host that use the same device; empty if there are none. Call it once all ranks have come this far.
   std::string who_share_a_device() const;
 
-  // Which memory this is: ranks that say the same share it.
+  // Identifies the memory: ranks with the same place share it.
   const std::string& place() const { return place_; }
-  // Looks at the ranks with the same place from now on. `places` of all ranks, by rank, said when they had theirs.
+  // Starts to watch the ranks with the same place. `places` has every rank's place, by rank, exchanged after all have opened
+  // theirs.
   void watch(const std::vector<std::string>& places);
 
-  // Says that this rank is there, and what is wrong with another one: it has failed, ended without a word, or says nothing;
-  // empty: nothing is. To be called several times a second, by one thread.
+  // Signals that this rank is alive, and returns what is wrong with another one (it has failed, ended without notice, or is
+  // silent); empty: nothing. To be called several times a second, by one thread.
   std::string failure();
-  // Whom failure() has named last; -1: nobody.
+  // Returns the rank that failure() named last; -1: none.
   int failed_rank() const { return failed_rank_; }
-  // The run has failed: the others' failure() is this text. Any thread may call it; the first text stays.
+  // Reports that the run has failed: failure() of the others returns this text. Any thread may call it; the first text stays.
   void fail(const std::string& why);
-  // Nobody waits for this rank any more, nor is anything wrong when it ends; but where it has failed.
+  // Ends the watch over this rank: its end is no longer an error. Has no effect after fail().
   void leave();
 
  private:
@@ -64,11 +64,11 @@ class HostRanks {
   const int file_;
   Slot* const slots_;  // by rank
   const std::string place_;
-  std::mutex mutex_;  // around others_ and what this rank says
+  std::mutex mutex_;  // guards others_ and this rank's message
   std::vector<Other> others_;
   double looked_at_ = 0;
   int failed_rank_ = -1;
-  bool is_nameless_ = false;  // all ranks have the memory, and one of them has taken its name away
+  bool is_nameless_ = false;  // the name has been removed, after all ranks opened the memory
 };
 
 }  // namespace genesis

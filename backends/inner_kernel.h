@@ -1,5 +1,5 @@
-// A kernel that runs inside the step of another op: how an op that stands for several others is decomposed where no kernel does
-// all of it at once. Used by common/decomposed_cached_attention.h and common/decomposed_products.h.
+// A kernel that runs inside the step of another op. An op that stands for several others is decomposed into such kernels if no
+// kernel computes it as a whole.
 #pragma once
 
 #include <array>
@@ -11,11 +11,11 @@
 
 namespace genesis {
 
-// Another op's kernel.
+// The kernel of another op.
 class InnerKernel {
  public:
-  // `ready`: it will run, on the device that is current; otherwise only its scratch is asked for. `disabled`: of
-  // the query that the whole step was chosen for.
+  // Chooses the kernel. `ready`: prepare it to run on the current device; otherwise only its scratch size is known. `disabled` is
+  // that of the query for the whole step.
   template <class Op>
   static InnerKernel of(std::span<const KernelImpl> (*kernels)(std::string_view), bool ready,
                         const KernelNames* disabled, const Op& op, std::vector<TensorType> inputs,
@@ -33,7 +33,7 @@ class InnerKernel {
   }
   int64_t scratch_bytes() const { return scratch_bytes_; }
 
-  // Inside the step `c`, whose launch facts about single inputs it must not ask for.
+  // Runs inside the step `c`. The kernel must not use the launch's facts about single inputs, which are those of the step.
   void run(const KernelContext& c, std::span<const void* const> inputs, std::span<void* const> outputs,
            std::byte* scratch) const {
     std::array<TensorView, kMax> in, out;
@@ -53,7 +53,7 @@ class InnerKernel {
   }
 
  private:
-  static constexpr size_t kMax = 26;  // inputs, and outputs
+  static constexpr size_t kMax = 26;  // maximum of inputs, and of outputs
   std::vector<TensorType> inputs_, outputs_;
   const KernelImpl* kernel_ = nullptr;
   std::shared_ptr<const void> attributes_, prepared_;

@@ -17,13 +17,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A look that comes late (this process was stopped itself, or had no core) counts as so many seconds of another's stop.
+// The maximum seconds counted for one check, so that a late check (this process was stopped itself, or had no core) does not
+// declare others lost.
 constexpr double kLongestLook = 2;
 constexpr double kLookEvery = 1;
-constexpr double kTimeToSay = 4;  // seconds that a rank leaves to those before it
+constexpr double kTimeToSay = 4;  // seconds by which other ranks report later than the first one
 
 struct Variables {
-  // Of the same value in all ranks of a run, and in those of no other on the host.
+  // Variables with the same value in all ranks of a run, and different in other runs on the host.
   std::vector<const char*> run;
   const char* rank;
 };
@@ -37,7 +38,7 @@ const std::vector<Variables>& variables_of_launchers() {
 
 using Environment = std::vector<std::string>;
 
-// As the process was started; empty where it has ended or is another user's.
+// Returns the initial environment of the process; empty if it has ended or belongs to another user.
 Environment environment_of(const fs::path& process) {
   std::ifstream in(process / "environ", std::ios::binary);
   Environment environment;
@@ -45,7 +46,7 @@ Environment environment_of(const fs::path& process) {
   return environment;
 }
 
-// The whole variable; null: it is not set.
+// Returns the variable as "NAME=value"; null if it is not set.
 const std::string* find_variable(const Environment& environment, std::string_view name) {
   const auto at = std::ranges::find_if(environment, [&](const auto& text) { return text.starts_with(name); });
   return at == environment.end() ? nullptr : &*at;
@@ -58,7 +59,7 @@ std::optional<int> rank_in(const Environment& environment, std::string_view name
   return rank && *rank >= 0 ? rank : std::nullopt;
 }
 
-// "PID (NAME) STATE ...", where the name may hold anything.
+// Parses "PID (NAME) STATE ...", where the name may contain any characters.
 bool is_stopped(const fs::path& process) {
   std::ifstream in(process / "stat");
   std::string line;
@@ -83,7 +84,8 @@ JoiningRanks::JoiningRanks(std::string host, double silence)
   }
 }
 
-// Of the other ranks. A rank may be several processes, as behind a script: the launcher's variables reach them all.
+// Returns the processes of the other ranks. A rank may have several processes, e.g. behind a script: all of them have the
+// launcher's variables.
 std::vector<JoiningRanks::Process> JoiningRanks::processes() const {
   std::vector<Process> found;
   std::error_code error;

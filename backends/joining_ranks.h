@@ -1,6 +1,6 @@
-// Ranks of one host before they have joined, when none can send another a word: a rank that has come finds one that is stopped
-// among the processes of its host (/proc), by the variables that their launcher has set. Used while a link of ranks starts
-// (backends/rank_link.h), which would else wait for such a rank until its limit and could not name it.
+// Detects stopped ranks of this host before all ranks have joined, when they cannot exchange messages yet: it looks at the
+// processes of the host (/proc) that have the variables of the same launcher. Without it, the start of a rank link
+// (backends/rank_link.h) would wait for a stopped rank until its limit, and could not name it.
 #pragma once
 
 #include <map>
@@ -11,13 +11,13 @@ namespace genesis {
 
 class JoiningRanks {
  public:
-  // Of the run that this process is a rank of, as Open MPI's mpirun, srun and torchrun's variables say it; of another
-  // launcher's, nobody is ever found. A rank is lost when it is stopped for `silence` seconds.
+  // Watches the run of this process, as identified by the variables of Open MPI's mpirun, srun or torchrun; with another
+  // launcher, nothing is ever found. A rank counts as lost when it is stopped for `silence` seconds.
   JoiningRanks(std::string host, double silence);
 
-  // Names a lost rank; empty: none is. It looks once a second, however often one thread calls it. The first rank that runs finds
-  // it, and the others some seconds later, so that of ranks that end together one alone says why. A process that a debugger
-  // holds is not lost.
+  // Names a lost rank; empty: none. To be called by one thread; it looks once a second, however often it is called. The first
+  // running rank reports a lost rank some seconds before the others do, so that only one rank of those that end says why. A
+  // process held by a debugger does not count.
   std::string who_is_stopped();
 
  private:
@@ -31,12 +31,12 @@ class JoiningRanks {
   const std::string host_;
   const double silence_;
   std::string rank_variable_;      // "NAME="; empty: no launcher is known
-  std::vector<std::string> same_;  // "NAME=value", as all ranks of the run have them
+  std::vector<std::string> same_;  // "NAME=value", the same for all ranks of the run
   int rank_ = -1;
-  // Until one ahead of it was seen to run, which may have said who is stopped and have ended since.
+  // False once a lower rank was seen running: that rank may report first and have ended since.
   bool is_first_ = true;
   double looked_at_ = 0;           // seconds
-  std::map<int, double> stopped_;  // by rank: for how many seconds
+  std::map<int, double> stopped_;  // by rank: seconds it has been stopped
 };
 
 }  // namespace genesis

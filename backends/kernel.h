@@ -1,6 +1,6 @@
-// What a kernel is, on any device: a plain function over typed memory, found through an ordered list of
-// implementations per op. A kernel never allocates, never throws and never sees the graph; whatever can fail
-// is checked when the plan is made.
+// The interface of kernels on all devices: a kernel is a plain function over typed memory, found in an ordered list of
+// implementations per op. It never allocates, never throws and never sees the graph; everything that can fail is checked when the
+// plan is made.
 #pragma once
 
 #include <array>
@@ -41,14 +41,14 @@ struct TensorView {
 };
 
 TensorView view_of(const TensorType& type, void* data);
-Tensor copy_of(const TensorView& view);  // of data in host memory
+Tensor copy_of(const TensorView& view);  // `view` is in host memory
 
-// Set by a kernel when data it was given cannot be used (an index out of range); the runner turns it into an
-// Error that names the node. The first report wins; the kernel skips the element and goes on.
+// Set by a kernel if its input data cannot be used (e.g. an index out of range); the runner turns it into an Error that names the
+// node. The first report wins; the kernel skips the element and continues.
 struct Fault {
   std::atomic<bool> set{false};
-  int64_t value = 0, limit = 0;  // value is outside [0, limit)
-  const char* what = nullptr;    // or this happened: a text that lives for ever
+  int64_t value = 0, limit = 0;  // the offending value; valid ones are in [0, limit)
+  const char* what = nullptr;    // another fault, as a text with static lifetime; else null
 
   void report(int64_t bad_value, int64_t bad_limit) {
     if (set.exchange(true)) return;
@@ -63,12 +63,12 @@ struct Fault {
 
 struct KernelContext {
   std::span<const TensorView> inputs, outputs;
-  const void* attributes_ptr = nullptr;  // the op's typed struct
-  const void* prepared_ptr = nullptr;    // what the implementation's prepare() made, or null
+  const void* attributes_ptr = nullptr;  // the op's attribute struct
+  const void* prepared_ptr = nullptr;    // result of the implementation's prepare(), or null
   std::byte* scratch = nullptr;          // scratch_bytes() of the implementation, aligned to 64
   Fault* fault = nullptr;                // never null in a run
-  const void* launch = nullptr;          // where kernels of a GPU start: a cuda::Launch
-  Collectives* collectives = nullptr;    // how ranks exchange data; null: there is one rank
+  const void* launch = nullptr;          // a cuda::Launch for kernels of a GPU
+  Collectives* collectives = nullptr;    // to exchange data with other ranks; null: there is one rank
 
   const TensorView& input(int i) const { return inputs[static_cast<size_t>(i)]; }
   const TensorView& output(int i = 0) const { return outputs[static_cast<size_t>(i)]; }
@@ -84,23 +84,24 @@ struct KernelContext {
 };
 
 struct KernelImpl {
-  std::string_view name;  // a word that can be written on a command line: "split_keys"
+  std::string_view name;  // usable on a command line, e.g. "split_keys"
   void (*run)(const KernelContext&);
-  // Empty: can run. Null function: always can.
+  // Returns why it cannot run; nothing: it can. A null function: it always can.
   std::optional<std::string> (*can_run)(const KernelQuery&) = nullptr;
   int64_t (*scratch_bytes)(const KernelQuery&) = nullptr;
-  // Whatever is worth making once per step of a plan (matmul primitives, parsed programs, strides).
+  // Makes what is needed once per step of a plan (matmul primitives, parsed programs, strides).
   std::shared_ptr<const void> (*prepare)(const KernelQuery&) = nullptr;
-  // Of a kernel that has ways of its own, such as a matrix product: which it would take. Null: it has none.
+  // Chooses among the kernel's own implementations, e.g. of a matrix product. Null: it has none.
   KernelChoice (*choose_inner)(const KernelQuery&) = nullptr;
-  // It runs kernels of other ops one after the other: a node gains nothing by being one where this is its way.
+  // The kernel runs kernels of other ops one after the other. Combining nodes into one gains nothing if this is its
+  // implementation.
   bool decomposed = false;
-  // Of a row for some chips only: why no device of this machine is one. Null, or empty: one is, or there is no device to ask, as
-  // where a plan is made for another machine. The answer is the same as long as the process runs.
+  // Returns why no device of this machine can run the kernel, for a kernel that needs certain GPUs. Null or empty: one can, or
+  // there is no device to ask (e.g. a plan is made for another machine). The answer does not change while the process runs.
   std::optional<std::string> (*why_not_here)() = nullptr;
 };
 
-// A row of a device's table. An op's rows stand together: best first, the reference last.
+// A row of a device's table. The rows of an op are adjacent: best first, the reference last.
 struct OpKernel {
   std::string_view op;
   KernelImpl way;

@@ -12,7 +12,7 @@ std::string reason_against(const KernelImpl& implementation, const KernelQuery& 
   return implementation.why_not_here ? implementation.why_not_here().value_or("") : "";
 }
 
-// The first row that runs the node; of those before it on_declined(row, reason). Null: there is none.
+// Returns the first row that runs the node, or null; calls on_declined(row, reason) for each row before it.
 template <class OnDeclined>
 const KernelImpl* first_to_run(std::span<const KernelImpl> implementations, const KernelQuery& query,
                                const OnDeclined& on_declined) {

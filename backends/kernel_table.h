@@ -1,5 +1,5 @@
-// The table of a device's kernels: which way runs a node, and the questions a Target answers from it. Used by the
-// kernels.cpp of each backend.
+// The table of a device's kernels: chooses the implementation of a node, and answers the questions that a Target is asked about
+// it.
 #pragma once
 
 #include <initializer_list>
@@ -11,21 +11,22 @@ namespace genesis {
 
 class KernelTable {
  public:
-  // Lists of rows; all of an op stand together in one of them.
+  // Takes lists of rows; all rows of an op are adjacent in one of them.
   explicit KernelTable(std::initializer_list<std::span<const OpKernel>> lists);
-  std::span<const KernelImpl> find(std::string_view op) const;  // empty when there is none
-  std::vector<std::string> names() const;                       // of all ways, in full
+  std::span<const KernelImpl> find(std::string_view op) const;  // empty if there are none
+  std::vector<std::string> names() const;                       // full names of all implementations
 
  private:
   std::map<std::string_view, std::vector<KernelImpl>> table_;
 };
 
-// The first implementation that can run and is not switched off, or an Error that lists why each cannot.
+// Returns the first implementation that can run and is not switched off. Throws Error that lists why each cannot if there is
+// none.
 const KernelImpl& select_kernel(std::span<const KernelImpl> implementations, const KernelQuery& query);
 
-// Empty: one of them runs the node.
+// Returns why no implementation runs the node; nothing if one does.
 std::optional<std::string> why_not(std::span<const KernelImpl> implementations, const KernelQuery& query);
-// Whether one of them runs the node, other than decomposed into kernels of other ops.
+// Returns true if the node is run by an implementation other than one decomposed into kernels of other ops.
 bool is_native(std::span<const KernelImpl> implementations, const KernelQuery& query);
 KernelChoice choose_kernel(std::span<const KernelImpl> implementations, const KernelQuery& query);
 int64_t scratch_bytes(std::span<const KernelImpl> implementations, const KernelQuery& query);

@@ -1,5 +1,5 @@
-// An end for calls of libraries that may never return and cannot be given up: MPI's start, and NCCL's, wait for ranks that
-// may be gone. Used by what links ranks (backends/rank_link.h).
+// A time limit for library calls that may never return and cannot be canceled: the startup of MPI and of NCCL waits for ranks
+// that may be gone.
 #pragma once
 
 #include <condition_variable>
@@ -10,8 +10,8 @@
 
 namespace genesis {
 
-// While one lives longer than `seconds`, the process ends with status 1, after a line on stderr: "error: " and what `why` says.
-// It does so at once with what `look` says, which a thread of its own asks several times a second, until it says something.
+// Ends the process with status 1 if the object lives longer than `seconds`, after the line "error: <why>" on stderr. Also ends
+// it, with the text of `look`, as soon as `look` returns one; a background thread calls `look` several times a second.
 class ProcessLimit {
  public:
   ProcessLimit(double seconds, std::string why, std::function<std::string()> look = {});
@@ -28,7 +28,7 @@ class ProcessLimit {
   bool over_ = false;
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::thread thread_;  // last, since it uses the others
+  std::thread thread_;  // last, since it uses the other members
 };
 
 }  // namespace genesis

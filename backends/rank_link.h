@@ -1,6 +1,6 @@
-// The connection of this process to the other ranks of a run, whatever carries it: who they are, short texts for all of
-// them, and the groups that kernels exchange data in. backends/mpi and backends/cuda/nccl implement it;
-// executor/distributed makes one. One thread uses a link, abort() aside.
+// The connection of this process to the other ranks of a run: their identity, short texts gathered from all of them, and the
+// groups in which kernels exchange data. backends/mpi and backends/cuda/nccl implement it; executor/distributed creates one. Only
+// one thread may use a link, except for abort().
 #pragma once
 
 #include <map>
@@ -15,15 +15,15 @@
 
 namespace genesis {
 
-// How long ranks wait for each other, in seconds. From a rank's failure to the end of all others at most `silence` and `end`
-// pass, and a beat or two: launchers need some of the 30 s that a run may take to end for themselves.
+// Time limits in seconds for ranks that wait for each other. All ranks end within about `silence` + `end` seconds after the
+// failure of one: of the 30 s that a failed run may take to end, launchers need some.
 struct RankLimits {
-  double call = 600;   // an exchange; a rank that comes later is taken for lost
+  double call = 600;   // an exchange; a rank that comes later counts as lost
   double start = 120;  // until all ranks have joined; never longer than `call`
-  double end = 5;      // at the end of a run that failed, so that every rank that is there can say why
-  // Of a process, which says every second that it is there: after this it was stopped, or its host is gone.
+  double end = 5;      // after a failed run, so that every rank that is alive can report why
+  // The silence of a process, which otherwise signals every second, after which it counts as stopped, or its host as gone.
   double silence = 12;
-  double patience = 30;  // after which the first of the ranks that wait for another one says so on stderr
+  double patience = 30;  // after which the first of the ranks that wait for another reports this on stderr
 };
 
 class RankLink {
@@ -32,21 +32,21 @@ class RankLink {
   virtual int rank() const = 0;  // from 0
   virtual int size() const = 0;
 
-  // Every rank's text, in the order of ranks. All ranks call it. Throws Error.
+  // Returns every rank's text, in the order of ranks. All ranks must call it. Throws Error.
   virtual std::vector<std::string> gather(const std::string& mine) = 0;
-  // Groups along the axes of a mesh of size() ranks, which live no longer than the link. All ranks call it, with the same
+  // Returns groups along the axes of a mesh of size() ranks; they must not outlive the link. All ranks must call it with the same
   // mesh. Throws Error.
   virtual std::unique_ptr<Collectives> collectives(const Mesh& mesh) = 0;
 
-  // As Collectives say of themselves; what fails in the link's collectives has failed in the link.
+  // The same as in Collectives; a failure of the link's collectives is a failure of the link.
   virtual std::string failure() const = 0;
   virtual void abort(const std::string& why) = 0;
-  // Of another rank than 0, behind abort(why): whether rank 0 ends with the same Error. If so this returns when rank 0 has had the
-  // time to say it for all, as a launcher may end it with the first rank that ends.
+  // On a rank other than 0, after abort(why): returns true if rank 0 ends with the same Error. It then returns only after rank 0
+  // had the time to report it for all, since a launcher may kill rank 0 when the first rank ends.
   virtual bool first_says(const std::string& /*why*/) { return false; }
 };
 
-// What the links' collectives share: a group for each axis, which the link's own class makes, and the link's failure.
+// The common base of the collectives of links: a group for each axis, created by the derived class, and the link's failure.
 template <class Group>
 class LinkCollectives : public Collectives {
  public:
@@ -66,16 +66,16 @@ class LinkCollectives : public Collectives {
   RankLink& link_;
 };
 
-// Whether these ranks are on one host, of which `hosts` has every rank's.
+// Returns true if these ranks are on one host. `hosts` has every rank's host.
 bool are_on_one_host(std::span<const int64_t> ranks, std::span<const std::string> hosts);
 
-// Names two ranks that have one device, and it; empty where no two have. Both by rank; no device is said by "".
+// Names two ranks with the same device, and the device; empty if there are none. Both arguments are by rank; "" is no device.
 std::string who_share_a_device(std::span<const std::string> devices, std::span<const std::string> hosts);
 
-// Of a clock that goes on at one pace and is never set, for how long ranks are waited for.
+// Returns the seconds of a monotonic clock.
 double steady_seconds();
 
-// "rank 3 (host gpu7)", as messages name a rank.
+// Returns e.g. "rank 3 (host gpu7)", the form used in messages.
 std::string rank_name(int rank, const std::string& host);
 
 }  // namespace genesis

@@ -1,7 +1,6 @@
-// An ordered list of ways to do one thing, best first: the choice among them and what is said of it, the same for every device.
-// Rows of an op's table are chosen by kernel_table.cpp. Inside kernels, a matrix product above all, a row has a `name` and a
-// `decline`, which says why it cannot do a problem, empty: it can; the last is for everything. Used by backends/cpu/gemm,
-// backends/cuda/gemm_list.cpp and the kernels.cpp of both.
+// Chooses among an ordered list of implementations of one thing, best first, and reports the choice in the same form for every
+// device. kernel_table.cpp chooses among the rows of an op's table. Inside kernels, above all matrix products, a row has a `name`
+// and a `decline` function that returns why it cannot solve a problem (empty: it can); the last row can solve every problem.
 #pragma once
 
 #include <span>
@@ -14,8 +13,8 @@
 
 namespace genesis {
 
-// The first row that is not switched off and of which reason_against(row) is empty; of those before it
-// on_declined(row, reason). Null: there is none.
+// Returns the first row that is not switched off and for which reason_against(row) is empty, or null; calls on_declined(row,
+// reason) for each row before it.
 template <class Row, class ReasonAgainst, class OnDeclined>
 const Row* first_of(std::string_view family, std::span<const Row> rows, const KernelNames* disabled,
                     const ReasonAgainst& reason_against, const OnDeclined& on_declined) {
@@ -27,7 +26,7 @@ const Row* first_of(std::string_view family, std::span<const Row> rows, const Ke
   return nullptr;
 }
 
-// The first row that does the problem. The last row is not asked: somebody has to do it.
+// Returns the first row that can solve the problem. The last row is not asked, since it must be able to.
 template <class Row, class Problem, class OnDeclined>
 const Row& first_way(std::string_view family, std::span<const Row> rows, const Problem& problem,
                      const KernelNames* disabled, const OnDeclined& on_declined) {
@@ -46,7 +45,7 @@ inline std::string name_of_way(std::string_view family, std::string_view way) {
   return std::string(family) + "." + std::string(way);
 }
 
-// What first_way() takes, in words: "gemm.packed".
+// Returns what first_way() chooses by its full name, e.g. "gemm.packed", and why better rows decline.
 template <class Row, class Problem>
 KernelChoice choose_way(std::string_view family, std::span<const Row> rows, const Problem& problem,
                         const KernelNames* disabled) {
@@ -59,7 +58,7 @@ KernelChoice choose_way(std::string_view family, std::span<const Row> rows, cons
   return choice;
 }
 
-// Of all rows that can be switched off, by full name.
+// Returns the full names of all rows that can be switched off.
 template <class Row>
 std::vector<std::string> names_of_ways(std::string_view family, std::span<const Row> rows) {
   std::vector<std::string> names;

@@ -1,5 +1,5 @@
-// The leading axes of a matrix product as few as possible: axes that lie evenly in both operands become one.
-// Used by the matmul kernels of every backend.
+// Reduces the batch dimensions of a matrix product to as few as possible: neighboring dimensions that are contiguous in both
+// operands are merged.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace genesis {
 
-// One axis of the batch: its size, and what a step along it moves in each operand, in elements.
+// One batch dimension: its size, and its stride in each operand, in elements.
 struct BatchAxis {
   int64_t size, a, b, c;
 };
@@ -20,8 +20,8 @@ inline std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes) {
   return strides;
 }
 
-// Leading axes of the result, with stride 0 where an operand is broadcast; neighbours that can be walked with
-// one step are one axis. Sizes are those of the whole operands.
+// Returns the batch dimensions of the result, with stride 0 where an operand is broadcast. Neighboring dimensions with a common
+// stride are merged. `a`, `b` and `c` are the full sizes of the operands.
 inline std::vector<BatchAxis> batch_axes(const std::vector<int64_t>& a, const std::vector<int64_t>& b,
                                          const std::vector<int64_t>& c) {
   const auto stride = [&](const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
@@ -43,8 +43,8 @@ inline std::vector<BatchAxis> batch_axes(const std::vector<int64_t>& a, const st
   return axes;
 }
 
-// Whether an innermost axis along which b stays and a and c go on by whole matrices of `rows` rows only adds
-// rows (query heads that share a key head); if so it is taken off, and its size is the result.
+// If the innermost batch dimension only adds rows to the product (e.g. query heads that share a key head), removes it and returns
+// its size, else returns 1. This is so if b has stride 0 along it, and a and c advance by whole matrices.
 inline int64_t take_row_axis(std::vector<BatchAxis>& axes, bool transpose_a, int64_t a_matrix,
                              int64_t c_matrix) {
   if (axes.empty() || transpose_a) return 1;
@@ -54,7 +54,7 @@ inline int64_t take_row_axis(std::vector<BatchAxis>& axes, bool transpose_a, int
   return axis.size;
 }
 
-// The longest axis, taken off: what a batched product walks by itself.
+// Removes and returns the longest dimension, which a batched product iterates over itself.
 inline std::optional<BatchAxis> take_longest(std::vector<BatchAxis>& axes) {
   if (axes.empty()) return std::nullopt;
   const auto longest = std::ranges::max_element(axes, {}, &BatchAxis::size);
@@ -67,7 +67,7 @@ struct BatchOffsets {
   int64_t a, b, c;  // bytes
 };
 
-// Where the matrices lie along all of `axes`.
+// Returns the offsets of the matrices along all of `axes`.
 inline std::vector<BatchOffsets> all_offsets(const std::vector<BatchAxis>& axes, int64_t element_bytes) {
   std::vector<BatchOffsets> offsets = {{0, 0, 0}};
   for (const BatchAxis& axis : axes) {

@@ -1,6 +1,6 @@
-// The kernels of collective ops, send and recv. Devices differ only in how they copy and in whose stream an exchange is, which `Device`
-// says: static copy(context, to, from) and static stream(context), and where kAdds, static add(context, to, addend) and early(context),
-// whether its exchange may start before the kernel ahead has ended. Used by kernels/collective of every backend.
+// The kernels of collective ops, send and recv. `Device` has the differences between devices: static copy(context, to, from) and
+// static stream(context). With kAdds it also has static add(context, to, addend), and early(context), which returns true if the
+// exchange may start before the previous kernel has ended.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace genesis {
 
-// With their counts of elements: of a whole, and where only one side has a whole, of a part.
+// Returns the exchanges with their element counts: of the whole tensor, or of a shard if only one side is the whole tensor.
 inline std::vector<Exchange> exchanges_of(std::span<const TensorView> inputs,
                                           std::span<const TensorView> outputs) {
   std::vector<Exchange> tensors;
@@ -85,8 +85,8 @@ class CollectiveKernels {
   }
 
  private:
-  // The ranks of the axis, of which `peer` is another one. That the mesh has it was checked when the plan was made; null, with
-  // a fault, where the session has been given no such ranks.
+  // Returns the ranks of the axis, which include `peer` as another rank. The mesh was checked when the plan was made. Returns
+  // null, with a fault, if the session has no such ranks.
   static RankGroup* group_with(const KernelContext& c, const std::string& axis, int64_t peer) {
     RankGroup* ranks = c.collectives ? c.collectives->group(axis) : nullptr;
     if (ranks && peer < ranks->size() && peer != ranks->rank()) return ranks;
@@ -105,7 +105,7 @@ class CollectiveKernels {
     }
   }
 
-  // `call` takes the ranks of the axis, and the tensors. Along an axis of one rank values pass unchanged.
+  // Calls `call` with the ranks of the axis and the tensors. Along an axis of one rank the values are copied unchanged.
   template <class Call>
   static void exchange(const KernelContext& c, const std::string& axis, const Call& call) {
     RankGroup* ranks = c.collectives ? c.collectives->group(axis) : nullptr;

@@ -1,6 +1,6 @@
-// cached_attention decomposed: the kernels of the ops that it stands for run one after the other, of any backend. It gives their
-// bits, and takes every size and dtype. Used by kernels/nn/cached_attention of every backend. Scratch
-// holds the rotated q and k, the number of keys, then what the kernels want.
+// cached_attention decomposed into the kernels of the ops that it stands for, run one after the other. Works on any backend, for
+// every size and dtype, with the same bits as those ops. Scratch memory holds the rotated q and k, the number of keys, then the
+// scratch of the kernels.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,7 @@ class DecomposedCachedAttention {
                               {q, query.inputs[3], query.inputs[4], start}, {query.outputs[0]});
     rotates_ = op.rotates;
     if (rotates_) {
-      // Positions of one token: of all rows, or of each.
+      // Positions of one token: one for all rows, or one per row.
       std::vector<TensorType> rotated = {q, {DType::i64, {1}}};
       if (start.shape.rank() == 1) rotated[1].shape = {start.shape[0], 1};
       if (query.inputs.size() > 6) rotated.push_back(query.inputs[6]);
@@ -51,7 +51,7 @@ class DecomposedCachedAttention {
     return (parts + parts_at()).value();
   }
 
-  // write_length(c, to): puts start + 1 there, of every start, and reports one outside the caches.
+  // write_length(c, to) must write start + 1 for every start to `to`, and report a start outside the caches.
   template <class WriteLength>
   void run(const KernelContext& c, const WriteLength& write_length) const {
     const void *q = c.input(0).data, *k = c.input(1).data, *start = c.input(5).data;
@@ -72,7 +72,7 @@ class DecomposedCachedAttention {
  private:
   static void rotate(const InnerKernel& part, const KernelContext& c, const void* x, void* y,
                      std::byte* scratch) {
-    const bool given = c.inputs.size() > 6;  // frequencies
+    const bool given = c.inputs.size() > 6;  // has frequencies
     const void* inputs[] = {x, c.input(5).data, given ? c.input(6).data : nullptr};
     part.run(c, std::span<const void* const>(inputs, given ? 3 : 2), {&y, 1}, scratch);
   }

@@ -94,7 +94,7 @@ int64_t DequantizedLinear::scratch_bytes() const {
 void DequantizedLinear::run(const KernelContext& c) const {
   std::byte* scratch = c.scratch + weight_bytes_;
   dequantize_.run(c, {c.input(1).data, c.input(2).data}, c.scratch, scratch);
-  std::array<const void*, 4> inputs = {c.input(0).data, c.scratch};  // a bias, an addend
+  std::array<const void*, 4> inputs = {c.input(0).data, c.scratch};  // plus a bias, an addend
   for (size_t i = 3; i < c.inputs.size(); ++i) inputs[i - 1] = c.inputs[i].data;
   void* result = c.output().data;
   product_.run(c, std::span(inputs).first(c.inputs.size() - 1), {&result, 1}, scratch);

@@ -1,5 +1,5 @@
-// Forms of linear and matmul that no kernel does at once, decomposed: the kernels of the ops that they stand for run one after
-// the other, of any backend, and give their bits. Used by kernels/nn/matmul of every backend.
+// Forms of linear and matmul that no kernel computes as a whole, decomposed into the kernels of the ops that they stand for, run
+// one after the other. Works on any backend, with the same bits as those ops.
 #pragma once
 
 #include <optional>
@@ -12,10 +12,10 @@ namespace genesis {
 
 using KernelsOf = std::span<const KernelImpl> (*)(std::string_view op);
 
-// Scratch holds x behind its norm, or what up gives where swiglu takes it; then what the kernels want.
+// Scratch memory holds the normalized x, or the up product if swiglu needs it; then the scratch of the kernels.
 class DecomposedLinear {
  public:
-  // `ready` as InnerKernel's.
+  // `ready`: see InnerKernel.
   DecomposedLinear(KernelsOf kernels, bool ready, const KernelQuery& query);
   int64_t scratch_bytes() const;
   void run(const KernelContext& c) const;
@@ -26,12 +26,12 @@ class DecomposedLinear {
   const ops::Linear op_;
   const bool has_bias_;
   std::optional<InnerKernel> norm_, swiglu_;
-  std::vector<InnerKernel> products_;  // one a weight; behind a norm one for all
+  std::vector<InnerKernel> products_;  // one per weight; after a norm, one for all
   int64_t own_bytes_ = 0;
 };
 
-// One product of a quantized weight: the weight is dequantized into scratch, in x's dtype, and x multiplied with that. The
-// reference of the ways that read it as it is.
+// One product with a quantized weight: dequantizes the weight into scratch memory, in x's dtype, and multiplies x by it. The
+// reference for implementations that read the quantized weight directly.
 class DequantizedLinear {
  public:
   DequantizedLinear(KernelsOf kernels, bool ready, const KernelQuery& query);
@@ -43,8 +43,8 @@ class DequantizedLinear {
   int64_t weight_bytes_ = 0;
 };
 
-// The product, and what its epilogue makes of it or beside it. swiglu_grad: dy is written where the output goes, over
-// which swiglu_grad may write that, or without one into scratch, ahead of the kernels' own.
+// The product and its epilogue. For swiglu_grad, dy (the product) is written where an output goes, which swiglu_grad may
+// overwrite; or, without that output, into scratch memory in front of the kernels' own scratch.
 class DecomposedMatmul {
  public:
   DecomposedMatmul(KernelsOf kernels, bool ready, const KernelQuery& query);

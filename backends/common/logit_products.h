@@ -1,16 +1,16 @@
-// linear_cross_entropy as products of matrices: logits = x weight^T, dx = dlogits weight and dweight = dlogits^T x, each of some
-// rows and classes. Sizes and leading dimensions in the words that the GemmProblem of every backend shares, which adds its
-// dtypes. Used by the loss kernels of every backend.
+// linear_cross_entropy as matrix products: logits = x weight^T, dx = dlogits weight and dweight = dlogits^T x, each for a range
+// of rows and classes. Sizes and leading dimensions have the names of the GemmProblem of every backend; the backend adds its
+// dtypes.
 #pragma once
 
 #include "backends/kernel.h"
 
 namespace genesis {
 
-// What the node asks for.
+// The sizes, dtypes and outputs of the node.
 struct LogitShape {
-  DType dtype = DType::f32, dx = DType::f32;  // of x and weight; of dx
-  DType wide = DType::f32;                    // of the loss and dweight
+  DType dtype = DType::f32, dx = DType::f32;  // dtypes of x and weight, and of dx
+  DType wide = DType::f32;                    // dtype of the loss and dweight
   int64_t rows = 0, hidden = 0, classes = 0;
   bool gradients = false, weight_gradient = false;
 };
@@ -31,7 +31,7 @@ template <class Problem>
 struct LogitProblems {
   Problem logits, dx, dweight;
 
-  // Of so many rows and classes; `step` elements lie between rows of logits.
+  // Describes the products of `rows` rows and `classes` classes; `step` is the leading dimension of the logits.
   LogitProblems(const LogitShape& s, int64_t rows, int64_t classes, int64_t step) {
     logits.m = dx.m = dweight.k = rows;
     logits.n = dx.k = dweight.m = classes;

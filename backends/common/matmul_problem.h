@@ -1,6 +1,5 @@
-// Nodes of matmul and linear as products of matrices: sizes, leading dimensions and batches, in the words that the
-// GemmProblem of every backend shares. Used by kernels/nn/matmul of every backend, which add their dtypes. An addend is
-// the last input, and lies as the result does.
+// Describes nodes of matmul and linear as matrix products: sizes, leading dimensions and batches, with the names of the
+// GemmProblem of every backend; the backend adds its dtypes. An addend is the last input and has the layout of the result.
 #pragma once
 
 #include "backends/common/batch_axes.h"
@@ -9,8 +8,8 @@
 
 namespace genesis {
 
-// Where the products of the node lie, one for each; none when there is nothing to write. Batch axes that lie
-// evenly in both operands become the product's own batch.
+// Returns the offsets of the node's products, one for each; none if there is nothing to write. Batch dimensions that are
+// contiguous in both operands become the batch of the product itself.
 template <class Problem>
 std::vector<BatchOffsets> describe_matmul(const KernelQuery& query, Problem& problem) {
   const auto op = from_attributes<ops::Matmul>(query.attributes);
@@ -37,15 +36,15 @@ std::vector<BatchOffsets> describe_matmul(const KernelQuery& query, Problem& pro
   return all_offsets(axes, static_cast<int64_t>(size_of(query.inputs[0].dtype)));
 }
 
-// Of x [..., k] as [rows, k].
+// Returns the number of rows of x [..., k] as [rows, k].
 inline int64_t rows_of_x(const Shape& x) {
   int64_t rows = 1;
   for (int i = 0; i + 1 < x.rank(); ++i) rows *= x[i].value();
   return rows;
 }
 
-// x [rows, k] times the transpose of weight `index` of a linear, without an addend. Of a quantized weight, ldb counts
-// elements as they are stored.
+// Describes x [rows, k] times the transpose of weight `index` of a linear, without an addend. For a quantized weight, ldb counts
+// the stored elements.
 template <class Problem>
 void describe_weight(const KernelQuery& query, const ops::Linear& op, size_t index, Problem& problem) {
   const Shape &x = query.inputs[0].shape, &weight = query.inputs[op.first_weight() + index].shape;
@@ -67,7 +66,8 @@ std::vector<BatchOffsets> describe_linear(const KernelQuery& query, Problem& pro
   return {{0, 0, 0}};
 }
 
-// Matmul or Linear: a node that is one product, which a GEMM takes; and one that is more.
+// Functions for can_run of Matmul or Linear: the first declines nodes that are more than one plain product, the second those that
+// are one.
 template <class Op>
 std::optional<std::string> decline_all_but_plain(const KernelQuery& query) {
   const auto op = from_attributes<Op>(query.attributes);
@@ -81,7 +81,7 @@ std::optional<std::string> decline_one_product(const KernelQuery& query) {
   if (!from_attributes<Op>(query.attributes).is_one_product()) return std::nullopt;
   return "one product";
 }
-// Linear: a node that is one product of a quantized weight.
+// Declines nodes of Linear that are not one product with a quantized weight.
 inline std::optional<std::string> decline_all_but_quantized(const KernelQuery& query) {
   const auto op = from_attributes<ops::Linear>(query.attributes);
   if (!op.is_quantized()) return "weights as they are";

@@ -1,12 +1,11 @@
-// A tensor seen as rows along one axis: what ops need that pick slices by an index, sort, or work along any axis. Used by kernels of
-// every backend.
+// Views a tensor as rows along one axis, for ops that index slices, sort, or otherwise work along any axis.
 #pragma once
 
 #include "backends/kernel.h"
 
 namespace genesis {
 
-// Sizes as [outer, n, inner]: `n` is that of the axis. A scalar is one row of one element.
+// Sizes as [outer, n, inner]; `n` is the size of the axis. A scalar is one row of one element.
 struct RowShape {
   int64_t outer = 1, n = 1, inner = 1;
 };

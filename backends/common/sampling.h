@@ -1,16 +1,15 @@
-// The arithmetic of drawing an index by weight, on every device. Weights become integers before they are
-// added: sums then do not depend on the order of adding, so that all devices choose the same index however
-// they share out the work. Used by kernels/sample.* of each backend.
+// The arithmetic of drawing an index by weight, the same on every device. Weights are converted to integers before they are
+// added, so sums do not depend on the order of addition, and all devices choose the same index however they split the work.
 #pragma once
 
 #include "schema/core/philox.h"
 
 namespace genesis {
 
-// What kernels report of logits that nothing can be chosen by.
+// The fault that kernels report for a NaN among the logits.
 inline constexpr const char* kNanLogit = "a logit is not a number (NaN), so that no index can be chosen";
 
-// Unsigned numbers in the order of floats; -0 equals 0.
+// Maps floats to unsigned integers of the same order; -0 equals 0.
 GENESIS_HOST_DEVICE inline uint32_t sampling_key(float x) {
   const uint32_t bits = bits_of(x + 0.0f);
   return bits ^ (static_cast<uint32_t>(static_cast<int32_t>(bits) >> 31) | 0x80000000u);
@@ -19,7 +18,7 @@ GENESIS_HOST_DEVICE inline float float_of_key(uint32_t key) {
   return float_of(key & 0x80000000u ? key ^ 0x80000000u : ~key);
 }
 
-// exp(x) for x <= 0 in operations that round alike everywhere.
+// Returns exp(x) for x <= 0, from operations that round alike on all devices.
 GENESIS_HOST_DEVICE inline float sampling_exp(float x) {
   const float t = rounded_product(x < -87.0f ? -87.0f : x, 1.44269504f);
   const float n = (t + 12582912.0f) - 12582912.0f;       // rounded to an integer
@@ -34,34 +33,34 @@ GENESIS_HOST_DEVICE inline float sampling_exp(float x) {
   return x < -87.0f ? 0.0f : p * scale;
 }
 
-// Of a weight of at most 1 among `count`: the greatest number of bits whose sum stays below 2^63.
+// Returns the number of bits for a weight of at most 1 among `count`: the greatest one for which the sum stays below 2^63.
 inline int weight_bits(int64_t count) {
   int log = 0;
   while (log < 62 && (int64_t{1} << log) < count) ++log;
   return 62 - log;
 }
 
-// weight * 2^bits, cut to an integer. `bits` in [0, 126].
+// Returns weight * 2^bits, truncated to an integer. `bits` in [0, 126].
 GENESIS_HOST_DEVICE inline uint64_t whole_weight(float weight, int bits) {
   return static_cast<uint64_t>(
       static_cast<int64_t>(weight * float_of(static_cast<uint32_t>(127 + bits) << 23)));
 }
 
-// floor(total * u) for the uniform number u of `word`; below total where that is not 0.
+// Returns floor(total * u) for the uniform number u of `word`; below total unless that is 0.
 GENESIS_HOST_DEVICE inline uint64_t share_of(uint64_t total, uint32_t word) {
   const uint64_t u = word >> 8;  // 24 bits
   return (total >> 24) * u + ((total & 0xffffffu) * u >> 24);
 }
 
-// How much weight top-p wants of `total`: at least 1, so that one index stays.
+// Returns the share of `total` that top-p keeps; at least 1, so that one index remains.
 GENESIS_HOST_DEVICE inline uint64_t nucleus_of(uint64_t total, double top_p) {
   const double wanted = (top_p > 0 ? top_p : 0) * static_cast<double>(total);
   const uint64_t whole = wanted < static_cast<double>(total) ? static_cast<uint64_t>(wanted) : total;
   return whole == 0 ? 1 : whole < total ? whole : total;
 }
 
-// Weights of any size, as multiples of a power of two that keeps the greatest at about `bits` bits: factor
-// for whole_multiple().
+// Returns the factor for whole_multiple(), which converts weights of any size to multiples of a power of two, so that the
+// greatest has about `bits` bits.
 GENESIS_HOST_DEVICE inline double multiple_factor(float greatest, int bits) {
   const int exponent = static_cast<int>(bits_of(greatest) >> 23) - 127;  // greatest < 2^(exponent + 1)
   union {

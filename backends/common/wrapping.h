@@ -1,5 +1,5 @@
-// Sums that wrap where they are integers: what authors get when a sum has more digits than its dtype, and what
-// C++ leaves undefined for integers with a sign. A sum of bools is whether any is true. Used by kernels of the CPU that add elements of any dtype.
+// Addition that wraps around for integers, as users expect of an overflowing sum; signed overflow is undefined in C++. A sum of
+// bools is true if any is true. For kernels of the CPU that add elements of any dtype.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@ constexpr const char* kRemedy =
     "install Open MPI (Debian, Ubuntu: apt install openmpi-bin) and a Genesis that was built with "
     "libopenmpi-dev";
 
-// The folder of the library, or of the program that contains it, that this function stands in.
+// Returns the folder of the library or program that contains this function.
 fs::path folder_of_this_code() {
   Dl_info info{};
   if (dladdr(reinterpret_cast<const void*>(&why_missing), &info) == 0 || !info.dli_fname) return {};
@@ -28,10 +28,10 @@ fs::path folder_of_this_code() {
 
 struct Opened {
   const Plugin* plugin = nullptr;
-  std::string error;  // why not
+  std::string error;  // why it could not be opened
 };
 
-// Empty: it is nowhere.
+// Returns an empty path if the module does not exist.
 fs::path find_module(const char* name) {
   const fs::path here = folder_of_this_code();
   std::error_code error;
@@ -41,7 +41,7 @@ fs::path find_module(const char* name) {
 }
 
 Opened open_file(const fs::path& file) {
-  // Global, since MPI's own modules look for their library's names among the global ones.
+  // Global, since MPI's own modules look up symbols of the MPI library among the global ones.
   void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (!handle) return {nullptr, dlerror()};
   const auto plugin = reinterpret_cast<const Plugin* (*)()>(dlsym(handle, kPluginName));

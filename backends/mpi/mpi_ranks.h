@@ -1,5 +1,5 @@
-// MPI between CPU ranks. What calls MPI is a module of its own (plugin/), opened at run time, so that programs start where
-// MPI is not installed.
+// MPI between CPU ranks. The code that calls MPI is a separate module (plugin/), opened at run time, so that programs start
+// without an installed MPI.
 #pragma once
 
 #include <filesystem>
@@ -9,14 +9,14 @@
 
 namespace genesis::mpi {
 
-// Empty where this build has the module and its MPI library can be opened; else what is missing, and the remedy.
+// Returns an empty text if this build has the module and its MPI library can be opened; else what is missing, and the remedy.
 std::string why_missing();
 
-// The module that mpirun is started with so that it listens on the loopback interface alone (loopback/). Throws Error
-// where it is not there.
+// Returns the module that is preloaded into mpirun so that it only listens on the loopback interface (loopback/). Throws Error if
+// it is missing.
 std::filesystem::path loopback_module();
 
-// Joins the ranks that mpirun or srun started, once a process. Throws Error where MPI is missing or does not start.
+// Joins the ranks that mpirun or srun started; may be called once per process. Throws Error if MPI is missing or does not start.
 std::unique_ptr<RankLink> join_ranks(const RankLimits& limits);
 
 }  // namespace genesis::mpi

@@ -1,4 +1,4 @@
-// What the MPI module offers, by the one name that is looked up in it.
+// The interface of the MPI module, found through one symbol.
 #pragma once
 
 #include "backends/rank_link.h"
@@ -6,7 +6,7 @@
 namespace genesis::mpi {
 
 struct Plugin {
-  const char* version;  // of Genesis, when the module was built: it shares classes with the library
+  const char* version;  // must equal Genesis' own, since the module shares classes with it
   RankLink* (*join_ranks)(const RankLimits& limits);  // throws Error
 };
 

@@ -22,14 +22,14 @@ std::shared_ptr<const void> one_copy(StridedCopy copy) {
   return moves;
 }
 
-// One copy that fills the output in order, reading with `strides` from element `offset` on.
+// Returns one copy that fills the output in order and reads the input with `strides`, from element `offset` on.
 std::shared_ptr<const void> read_with(const KernelQuery& query, const std::vector<int64_t>& strides,
                                       int64_t offset = 0) {
   const std::vector<int64_t> dims = query.outputs[0].shape.sizes();
   return one_copy(make_strided_copy(dims, dense_strides(dims), strides, element_of(query), 0, offset));
 }
 
-// Copies the parts of a tensor, which lie one behind the other along an axis, into it (`joins`) or out of it.
+// Copies slices of a tensor along an axis, one after the other, into the tensor (`joins`) or out of it.
 std::shared_ptr<const void> copy_parts(std::span<const TensorType> parts, const TensorType& whole,
                                        int64_t along, bool joins) {
   const size_t axis = axis_of(along, whole);
@@ -92,11 +92,11 @@ std::shared_ptr<const void> prepare_flip(const KernelQuery& query) {
   return read_with(query, strides, offset);
 }
 
-// Each rolled axis cuts the tensor in two; every piece is a box that moves as a whole.
+// Each rolled axis cuts the boxes in two; each box is moved as a whole.
 std::shared_ptr<const void> prepare_roll(const KernelQuery& query) {
   const auto op = from_attributes<ops::Roll>(query.attributes);
   const std::vector<int64_t> dims = query.inputs[0].shape.sizes();
-  std::vector<std::pair<Box, Box>> pieces{{whole_box(dims), whole_box(dims)}};  // to, from
+  std::vector<std::pair<Box, Box>> pieces{{whole_box(dims), whole_box(dims)}};  // target, source
   for (size_t i = 0; i < op.axes.size(); ++i) {
     const size_t at = axis_of(op.axes[i], query.inputs[0]);
     if (dims[at] == 0) continue;
@@ -141,7 +141,7 @@ std::shared_ptr<const void> prepare_unslice(const KernelQuery& query) {
   const bool dense = op.step == 1 || from[axis] <= 1;
   Box box = whole_box(from);
   box.start[axis] = start;
-  // Zeros around the box; where it has gaps or runs backwards, zeros everywhere first.
+  // Fills the surroundings of the box with zeros; if the box has gaps or runs backwards, fills everything with zeros first.
   auto moves = std::make_shared<Moves>();
   moves->ordered = !dense;
   Box kept = box;
@@ -176,7 +176,7 @@ std::shared_ptr<const void> prepare_split(const KernelQuery& query) {
 std::shared_ptr<const void> prepare_pad(const KernelQuery& query) {
   const auto op = from_attributes<ops::Pad>(query.attributes);
   const std::vector<int64_t> to = query.outputs[0].shape.sizes(), from = query.inputs[0].shape.sizes();
-  Box source = whole_box(from), target = whole_box(to);  // what x and the result share
+  Box source = whole_box(from), target = whole_box(to);  // the regions of x and of the result that are copied
   for (size_t i = 0; i < to.size(); ++i) {
     source.start[i] = std::clamp<int64_t>(-op.before[i], 0, from[i]);
     target.start[i] = std::clamp<int64_t>(op.before[i], 0, to[i]);

@@ -14,10 +14,10 @@ StridedCopy copy_box(std::span<const int64_t> to_dims, const Box& to, std::span<
   std::vector<int64_t> to_strides = dense_strides(to_dims), from_strides = dense_strides(from_dims);
   int64_t to_offset = 0, from_offset = 0;
   for (size_t i = 0; i < to_strides.size(); ++i) {
-    if (to.length[i] == 0) continue;  // nothing to copy: a start may be anywhere
+    if (to.length[i] == 0) continue;  // nothing to copy, so any start is valid
     to_offset += to.start[i] * to_strides[i];
     from_offset += from.start[i] * from_strides[i];
-    if (to.length[i] == 1) continue;  // no step is taken: it may be of any length
+    if (to.length[i] == 1) continue;  // one element, so the step does not matter
     to_strides[i] *= to.step[i];
     from_strides[i] *= from.step[i];
   }

@@ -10,7 +10,7 @@ void remove_axis(StridedCopy& c, int axis) {
   --c.rank;
 }
 
-// Axes of size 1 go; neighbours that both sides walk as one become one.
+// Removes axes of size 1, and merges neighboring axes that both sides traverse with a common stride.
 void merge_axes(StridedCopy& c) {
   for (int i = c.rank - 1; i >= 0; --i)
     if (c.dims[static_cast<size_t>(i)] == 1) remove_axis(c, i);
@@ -22,7 +22,7 @@ void merge_axes(StridedCopy& c) {
   }
 }
 
-// A short contiguous last axis becomes one wider element: pairs, complex numbers, heads of a few channels.
+// Turns a short contiguous last axis into one wider element: pairs, complex numbers, heads of a few channels.
 void widen_element(StridedCopy& c) {
   if (c.rank < 2) return;
   const auto last = static_cast<size_t>(c.rank - 1);

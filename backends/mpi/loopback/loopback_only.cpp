@@ -1,6 +1,6 @@
-// A module that mpirun is started with (LD_PRELOAD) where all ranks are on this host: what mpirun would bind to all interfaces
-// it binds to the loopback address. Open MPI 4 listens for its daemons on other hosts whatever its options say, and there are
-// none. Only mpirun itself has the module; what it starts does not.
+// A module that is preloaded (LD_PRELOAD) into mpirun if all ranks are on this host: sockets that mpirun would bind to all
+// interfaces are bound to the loopback address. Open MPI 4 always listens for its daemons on other hosts, whatever its options
+// say, although there are none here. The module is loaded only by mpirun, not by the processes that it starts.
 #include <dlfcn.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -13,7 +13,7 @@ namespace {
 
 using Bind = int (*)(int, const sockaddr*, socklen_t);
 
-// Called as mpirun starts: its children begin with what was preloaded before us.
+// Called when mpirun starts: restores LD_PRELOAD, so that its children only load what the user had preloaded.
 __attribute__((constructor)) void leave_the_environment() {
   const char* preloaded = std::getenv("LD_PRELOAD");
   const char* others = preloaded ? std::strchr(preloaded, ':') : nullptr;

@@ -1,4 +1,4 @@
-// MPI's C functions; its old C++ classes would need a library of their own.
+// MPI's C functions, without its old C++ classes, which would need a library of their own.
 #pragma once
 
 #define OMPI_SKIP_MPICXX 1

@@ -21,13 +21,12 @@ void copy(std::byte* to, const std::byte* from, int64_t bytes) {
 
 }  // namespace
 
-// What one reduction does at a time with one tensor: rank r adds up the elements from begin + r * stride on, `part` of them
-// unless the tensor ends before.
+// The block of one tensor that a reduction handles at a time: rank r adds up the elements from begin + r * stride on, `part` of
+// them unless the tensor ends earlier.
 struct MpiGroup::Block {
   const Exchange* tensor;
   int64_t begin, stride, part, end;
-  bool
-      is_shared;  // whether all ranks get all parts (all_reduce), each where it was; else a rank has its own, at `begin`
+  bool is_shared;  // all ranks get all sums (all_reduce), in place; else each rank gets its own, at `begin`
 
   int64_t at(int rank) const { return begin + rank * stride; }
   int64_t count(int rank) const { return std::clamp<int64_t>(end - at(rank), 0, part); }
@@ -45,7 +44,8 @@ MpiGroup::MpiGroup(MpiWorld& world, std::string axis, std::vector<int> ranks, in
 
 std::string MpiGroup::where(const char* call) const { return std::string(call) + " along '" + axis_ + "'"; }
 
-// body(rank) for each other rank of the group, each rank beginning behind its own place.
+// Calls body(rank) for each other rank of the group, beginning with the next rank, so that ranks do not all begin with the same
+// one.
 template <class Body>
 void MpiGroup::with_others(Body&& body) {
   for (int i = 1; i < size(); ++i) body((rank_ + i) % size());
@@ -85,7 +85,7 @@ void MpiGroup::reduce_scatter(std::span<const Exchange> tensors, RankReduction r
   reduce_blocks(blocks, reduction, "reduce_scatter");
 }
 
-// As many blocks at once as fit the scratch memory.
+// Reduces as many blocks at once as fit into the scratch memory.
 void MpiGroup::reduce_blocks(const std::vector<Block>& blocks, RankReduction reduction, const char* call) {
   for (size_t first = 0, last = 0; first < blocks.size(); first = last) {
     int64_t bytes = 0;

@@ -1,8 +1,7 @@
-// Collectives between CPU ranks by messages alone: every rank sends each other rank its part and adds what it gets in the
-// order of ranks, so that sums are the same bits on all ranks, in every run, and whether they are asked for by all_reduce or by
-// reduce_scatter and all_gather.
+// Collectives between CPU ranks by messages: every rank sends each other rank its chunk and adds the received chunks in the order
+// of ranks. So sums have the same bits on all ranks, in every run, and by all_reduce as well as by reduce_scatter and all_gather.
 //
-// Reductions go block by block through scratch memory that is allocated at the first one: kBlockBytes from each other rank.
+// Reductions go block by block through scratch memory, allocated at the first one: kBlockBytes for each other rank.
 #pragma once
 
 #include <string>
@@ -14,7 +13,7 @@ namespace genesis::mpi {
 
 class MpiGroup final : public RankGroup {
  public:
-  // `ranks` are those of the run, in the order of the axis; `tag` keeps groups apart.
+  // `ranks` are numbered within the run, in the order of the axis; each group has its own `tag`.
   MpiGroup(MpiWorld& world, std::string axis, std::vector<int> ranks, int tag);
 
   int rank() const override { return rank_; }

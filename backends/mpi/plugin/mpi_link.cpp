@@ -5,7 +5,7 @@
 namespace genesis::mpi {
 namespace {
 
-constexpr int kTexts = 0;  // the tag
+constexpr int kTexts = 0;  // the tag of texts
 
 class MpiCollectives final : public LinkCollectives<MpiGroup> {
  public:

@@ -1,4 +1,4 @@
-// The ranks of an MPI launch as the rest of Genesis sees them.
+// Implements RankLink for the ranks of an MPI launch.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ class MpiLink final : public RankLink {
   bool first_says(const std::string& why) override { return world_.first_says(why); }
 
  private:
-  mutable MpiWorld world_;  // asking for a failure listens to the others
+  mutable MpiWorld world_;  // mutable, since asking for a failure receives messages
   int next_tag_ = 1;        // 0 is for texts
 };
 

@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kFailed = 1, kLeaves = 2, kAlive = 3, kLost = 4;  // tags of notices
 constexpr std::chrono::seconds kBeat{1};
 constexpr std::chrono::milliseconds kLook{200};
-constexpr size_t kMaxNotice = 4000;  // bytes; short messages arrive without the other side's help
+constexpr size_t kMaxNotice = 4000;  // bytes; short messages arrive without the help of the receiver
 
 std::string error_text(int error) {
   char text[MPI_MAX_ERROR_STRING] = "";
@@ -37,7 +37,7 @@ void check(int error, const char* what) {
   if (error != MPI_SUCCESS) genesis::fail("{}: {}", what, error_text(error));
 }
 
-// A rank that is stopped before MPI knows it leaves the others inside of MPI.
+// If a rank is stopped before MPI knows it, the others wait inside MPI.
 std::string why_not_joined(double seconds) {
   return fmt::format(
       "this rank has waited for {:.0f} s for the others to start: one of them was stopped, or its host is "
@@ -53,7 +53,8 @@ std::string processor_name() {
   return name;
 }
 
-// Where all ranks are on one host they meet in its memory, and listen on no interface; what the user has set stays.
+// If all ranks are on one host, makes them meet in shared memory and listen on no network interface. A variable that the user has
+// set stays.
 void listen_nowhere_on_one_host() {
   const char *here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE"), *all = std::getenv("OMPI_COMM_WORLD_SIZE");
   if (here && all && std::string_view(here) == all) ::setenv("OMPI_MCA_btl", "self,vader", 0);
@@ -70,7 +71,7 @@ MpiWorld::MpiWorld(const RankLimits& limits) : limits_(limits) {
   MPI_Initialized(&has_started);
   if (has_started) genesis::fail("MPI was started in this process before: a process joins its run once");
   check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &threads), "MPI_Init_thread");
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // copies of it inherit this
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // inherited by its duplicates
   if (threads < MPI_THREAD_SERIALIZED)
     genesis::fail("this MPI library knows no threads: Genesis needs MPI_THREAD_SERIALIZED");
   check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
@@ -94,7 +95,7 @@ MpiWorld::~MpiWorld() {
   if (wait_for_leaving() && !has_failed_) MPI_Finalize();
 }
 
-// Short ones: of a longer one its beginning.
+// Gathers short texts; longer ones are truncated.
 std::vector<std::string> MpiWorld::texts_of_all(const std::string& mine) {
   using Text = std::array<char, MPI_MAX_PROCESSOR_NAME>;
   Text text{};
@@ -107,7 +108,8 @@ std::vector<std::string> MpiWorld::texts_of_all(const std::string& mine) {
   return texts;
 }
 
-// Rank 0 names the memory as no other run does. Containers may share it, and have names of their own: those say nothing here.
+// The memory's name contains rank 0's process and time, so no other run has it. Containers with different host names may share
+// the memory; they are not watched.
 void MpiWorld::meet_neighbours() {
   const std::string run =
       texts_of_all(fmt::format("mpi-{}-{}", ::getpid(), Clock::now().time_since_epoch().count()))[0];
@@ -137,7 +139,7 @@ bool MpiWorld::keep_failure(const std::string& why) {
   return true;
 }
 
-// Under the lock, so that nobody who sees the failure gives MPI up before the others are told.
+// Holds the lock, so that no thread that sees the failure gives up MPI before the others have been told.
 void MpiWorld::fail(const std::string& why) {
   const std::lock_guard lock(mutex_);
   if (keep_failure(why)) say(kFailed, why.substr(0, kMaxNotice));
@@ -153,7 +155,7 @@ void MpiWorld::abort(const std::string& why) {
   if (keep_failure(text) || rank_ == 0) say(kFailed, text);
 }
 
-// Rank 0 says what it has failed with before it says that it leaves, and its process ends when the others have left, too.
+// Rank 0 reports its failure before it announces that it leaves, and its process ends only when the others have left too.
 bool MpiWorld::first_says(const std::string& why) {
   const std::string same = error_of(0, why);
   const auto is_said = [&] {
@@ -177,7 +179,7 @@ bool MpiWorld::first_says(const std::string& why) {
 
 void MpiWorld::fail_in_mpi(int error) { fail(name(rank_) + ": MPI: " + error_text(error)); }
 
-// Nothing is done about notices that do not arrive: their reader is gone.
+// Notices that do not arrive are ignored: their receiver is gone.
 void MpiWorld::say(int tag, const std::string& text) {
   for (int to = 0; to < size_ && !is_over_; ++to) {
     if (to == rank_) continue;
@@ -218,8 +220,9 @@ void MpiWorld::hear(const MPI_Status& status) {
   if (status.MPI_SOURCE == 0) said_by_first_ = text;
 }
 
-// Who has slept through several beats was stopped itself, perhaps with all others, or had no core to run on: of such a time
-// four beats count, so that a busy machine delays what follows from a silence and does not put it off for ever.
+// If this thread has slept through several heartbeats, the process was itself stopped, perhaps with all others, or had no core.
+// At most four seconds of such a pause count as silence, so a busy machine delays the detection of lost ranks but does not
+// prevent it.
 void MpiWorld::beat() {
   const int before = (rank_ + size_ - 1) % size_;
   constexpr double kLongest = 4;
@@ -252,7 +255,7 @@ void MpiWorld::lose(int rank, const std::string& why) {
   fail(why);
 }
 
-// Not while the last one is still on its way: its reader does not read.
+// Sends no heartbeat while the last one has not arrived: its receiver does not read.
 void MpiWorld::say_alive() {
   const std::lock_guard lock(mutex_);
   int has_arrived = 0;
@@ -274,7 +277,7 @@ void MpiWorld::say_leaving() {
   say(kLeaves, "");
 }
 
-// Whether it is no use to wait any longer for the others to leave.
+// Returns true if waiting for the others to leave has become useless.
 bool MpiWorld::is_late() const {
   const std::lock_guard lock(mutex_);
   const double limit = has_failed_ ? limits_.end : limits_.call;
@@ -285,7 +288,7 @@ bool MpiWorld::wait_for_leaving() {
   for (auto next_look = Clock::now();;) {
     listen();
     if (Clock::now() >= next_look) {
-      look_at_neighbours();  // one that was ended does not say that it leaves
+      look_at_neighbours();  // a killed rank does not announce that it leaves
       next_look = Clock::now() + kLook;
     }
     if (have_all_left()) return true;

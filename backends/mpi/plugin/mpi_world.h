@@ -1,17 +1,17 @@
-// This process among the ranks of an MPI launch: who they are, what they say of failing and leaving, and the one lock that
-// every call of MPI is made under. The lock is never held while something is waited for, so any thread may say that the
-// run has failed while another waits.
+// This process among the ranks of an MPI launch: the ranks, their messages about failing and leaving, and the one lock under
+// which every MPI call is made. The lock is never held while waiting, so any thread may report a failure of the run while another
+// one waits.
 //
-// However long a rank computes, a thread of its own says every second to the next rank that the process is there. One that is
-// stopped, or whose host is gone, falls silent, and the next rank says that the run has failed and who is lost, so that
-// nobody waits for its leaving. Only what passes while the listener itself runs counts as silence. Ranks of one host see in its
-// memory at once when one of them ends without a word, be it killed: a launcher leaves the others a second to say so.
+// A background thread sends a heartbeat to the next rank every second, however long the rank computes. If a rank is stopped, or
+// its host is gone, it falls silent, and the next rank reports that the run has failed and which rank is lost, so that no rank
+// waits for it to leave. Only time during which the listener itself runs counts as silence. Ranks of one host see through shared
+// memory at once when one of them ends without notice, e.g. is killed: a launcher gives the others a second to report it.
 //
-// Two communicators keep apart what ranks exchange (data) and what they say (notices): a rank that fails says why to all
-// others, and one that ends says that it leaves; whoever waits listens now and then.
+// There are two communicators: one for the exchanges of data, and one for notices. A rank that fails sends the reason to all
+// others, and one that ends sends that it leaves; a waiting rank polls for notices.
 //
-// Any call of MPI moves on all that is under way. So when a run has failed and a transfer of it cannot be ended, MPI is
-// called no more from the moment on that the transfer's memory may go.
+// Any MPI call makes progress on all transfers. So if a run has failed and a transfer cannot be completed or canceled, MPI is not
+// called any more once the memory of the transfer may be freed.
 #pragma once
 
 #include <atomic>
@@ -35,11 +35,12 @@ namespace genesis::mpi {
 
 class MpiWorld {
  public:
-  // MPI_Init_thread; all ranks do. Throws Error. MPI's start cannot be given up: where a rank does not come within
-  // RankLimits::start, this process ends with a line that says so.
+  // Calls MPI_Init_thread, as all ranks must. Throws Error. The startup of MPI cannot be canceled: if a rank does not come within
+  // RankLimits::start, this process ends with a message.
   explicit MpiWorld(const RankLimits& limits);
-  // Says that this rank leaves, and waits for the others to say so, the lost aside: for RankLimits::call, or after a failure
-  // for RankLimits::end. Only a run in which all went well ends MPI in order. What give_up() has said and waited for counts.
+  // Announces that this rank leaves, and waits for the others to do so, except the lost ones: for RankLimits::call, or after a
+  // failure for RankLimits::end. MPI is finalized only if the run succeeded. If give_up() has already announced and waited, that
+  // counts.
   ~MpiWorld();
   MpiWorld(const MpiWorld&) = delete;
   MpiWorld& operator=(const MpiWorld&) = delete;
@@ -52,21 +53,21 @@ class MpiWorld {
 
   bool has_failed() const { return has_failed_; }
   std::string failure() const;
-  // The first failure stays; all others hear of it.
+  // Reports a failure to all other ranks; the first failure stays.
   void fail(const std::string& why);
-  // This rank ends with an Error. Of rank 0's the others hear also where the run has failed before.
+  // Reports that this rank ends with an Error. If it is rank 0, the others hear of it even if the run has failed before.
   void abort(const std::string& why);
-  bool first_says(const std::string& why);  // RankLink::first_says
-  // What the others have said by now.
+  bool first_says(const std::string& why);  // see RankLink::first_says
+  // Receives the notices that have arrived.
   void listen();
   bool has_left(int rank) const;
-  // For transfers of a run that has failed, while their memory is still there: leaves as at the end of a run, until `is_done`,
-  // which is asked under the lock, says that MPI has nothing to do with that memory any more. If it never does, this process
-  // calls MPI no more.
+  // For the transfers of a failed run, while their memory still exists: leaves as at the end of a run, until `is_done`, which is
+  // called under the lock, returns true, i.e. MPI does not use that memory any more. If it never does, this process stops calling
+  // MPI.
   void give_up(const std::function<bool()>& is_done);
 
-  // An MPI call under the lock. What it returns, if not MPI_SUCCESS, is a failure of the run; then false. False, and no call,
-  // where MPI is called no more.
+  // Makes an MPI call under the lock. A result other than MPI_SUCCESS is a failure of the run, and false is returned. Returns
+  // false without a call if this process has stopped calling MPI.
   template <class Call>
   bool call(Call&& body) {
     int error;
@@ -91,7 +92,7 @@ class MpiWorld {
   std::string error_of(int rank, const std::string& why) const;
   void fail_in_mpi(int error);
   bool keep_failure(const std::string& why);
-  void say(int tag, const std::string& text);  // under the lock
+  void say(int tag, const std::string& text);  // the caller holds the lock
   void hear(const MPI_Status& status);
   void beat();
   void lose(int rank, const std::string& why);
@@ -105,17 +106,17 @@ class MpiWorld {
   int rank_ = 0, size_ = 1;
   MPI_Comm data_ = MPI_COMM_NULL, notices_ = MPI_COMM_NULL;
   std::vector<std::string> hosts_;
-  mutable std::mutex mutex_;          // around MPI, and what is said and heard: left_, leaves_at_, is_over_
-  mutable std::mutex failure_mutex_;  // around the texts
+  mutable std::mutex mutex_;          // guards MPI calls, left_, leaves_at_ and is_over_
+  mutable std::mutex failure_mutex_;  // guards the texts
   std::atomic<bool> has_failed_ = false;
   std::string failure_, said_by_first_;
   std::set<int> left_;
-  std::optional<std::chrono::steady_clock::time_point> leaves_at_;  // when this rank said that it leaves
-  bool is_over_ = false;                                            // MPI is called no more
-  std::atomic<bool> was_heard_ = false;   // the rank before this one, since the last beat
-  MPI_Request alive_ = MPI_REQUEST_NULL;  // to the rank behind it
-  std::list<Notice> notices_sent_;        // MPI reads them until they have arrived, and a list moves nothing
-  std::unique_ptr<HostRanks> neighbours_;  // the ranks of this host; null: it has no memory for them
+  std::optional<std::chrono::steady_clock::time_point> leaves_at_;  // when this rank announced that it leaves
+  bool is_over_ = false;                                            // MPI is not called any more
+  std::atomic<bool> was_heard_ = false;   // a heartbeat of the previous rank has arrived since the last check
+  MPI_Request alive_ = MPI_REQUEST_NULL;  // the heartbeat to the next rank
+  std::list<Notice> notices_sent_;        // MPI reads them until they have arrived; elements of a list never move
+  std::unique_ptr<HostRanks> neighbours_;  // ranks of this host; null: it has no shared memory
 
   std::mutex ending_mutex_;
   std::condition_variable wake_;

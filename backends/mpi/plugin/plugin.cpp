@@ -1,4 +1,4 @@
-// The module's one name.
+// The only symbol that the plugin exports.
 #include "backends/mpi/plugin/mpi_link.h"
 #include "backends/mpi/plugin_interface.h"
 #include "schema/version.h"

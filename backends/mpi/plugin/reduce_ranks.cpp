@@ -11,7 +11,7 @@ constexpr int64_t kBlock = 2048;  // elements; their accumulators stay in L1
 template <class T>
 constexpr bool kIsLow = std::is_same_v<T, bf16> || std::is_same_v<T, f16>;
 
-// What elements are added up in: of unsigned integers the overflow is defined.
+// Chooses the accumulator of a sum; unsigned integers, since their overflow is defined.
 template <class T>
 constexpr auto sum_tag() {
   if constexpr (kIsLow<T>)

@@ -11,17 +11,18 @@ namespace genesis::mpi {
 namespace {
 
 constexpr int64_t kLongestMessage = 1 << 30;  // bytes; MPI counts in int
-// A rank that says that it leaves has sent all it had to send; what is still on its way comes within this time.
+// Seconds in which the last messages of a rank that leaves must arrive; it has sent everything before it announces that it
+// leaves.
 constexpr double kLastArrivals = 2;
 
 }  // namespace
 
-// How long it has been waited, and so how: at first without a pause, later leaving the core to others.
+// Tracks how long wait() has waited, and chooses the pause: none at first, later the core is left to others.
 struct Transfers::Waiting {
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   int rounds = 0;
   double left_at = 0;     // seconds; when a rank that is waited for was seen to have left
-  bool has_said = false;  // for whom it is waited
+  bool has_said = false;  // a message about waiting has been printed
 
   double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -46,7 +47,7 @@ Transfers::~Transfers() {
   });
 }
 
-// Those that nothing has come for yet: they would be written to whenever it comes. MPI cannot take a send back.
+// Cancels the receives for which nothing has arrived yet: MPI could still write to their memory. MPI cannot cancel a send.
 void Transfers::cancel_receives() {
   for (size_t i = 0; i < requests_.size(); ++i)
     if (is_receive_[i] && requests_[i] != MPI_REQUEST_NULL)
@@ -78,7 +79,7 @@ void Transfers::receive(std::byte* to, int64_t bytes, int from) {
 }
 
 bool Transfers::wait(const std::string& what) {
-  bool done = false;  // also where a failure is heard of behind all that was waited for
+  bool done = false;  // stays valid if a failure is reported after everything arrived
   for (Waiting waiting; !world_.has_failed() && test(&done) && !done;)
     if (!poll(waiting, what)) break;
   if (was_cut_ || (world_.has_failed() && !done && !(test(&done) && done)))
@@ -133,7 +134,7 @@ std::string Transfers::names_of(const std::vector<int>& peers) const {
   return names;
 }
 
-// Of the ranks that have come, the first one tells whoever looks at the run.
+// Prints a message if this is the first of the ranks that have come.
 void Transfers::say_waiting(const std::string& what, const std::vector<int>& missing) {
   for (const int peer : peers_)
     if (peer < world_.rank() && std::ranges::find(missing, peer) == missing.end()) return;

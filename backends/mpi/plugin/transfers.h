@@ -1,4 +1,4 @@
-// Messages between ranks that are under way together: posted one by one, waited for at once.
+// Messages between ranks that are in flight together: posted one by one, waited for at once.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace genesis::mpi {
 
-// Ranks are those of the run. Messages between two ranks with one tag arrive in the order they were sent. What is posted
-// must be waited for, unless the run has failed. Memory is promised to MPI as long as the object lives, and no longer: what a
-// failure leaves unfinished ends with it, or MPI is called no more (MpiWorld::give_up).
+// Ranks are numbered within the run. Messages between two ranks with one tag arrive in the order in which they were sent. After
+// posting, wait() must be called, unless the run has failed. MPI may use the memory only during the lifetime of the object:
+// transfers that a failure leaves unfinished are ended by the destructor, or MPI is not called any more (MpiWorld::give_up).
 class Transfers {
  public:
   Transfers(MpiWorld& world, int tag) : world_(world), tag_(tag) {}
@@ -22,8 +22,8 @@ class Transfers {
 
   void send(const std::byte* from, int64_t bytes, int to);
   void receive(std::byte* to, int64_t bytes, int from);
-  // False, and a failure of the run that says `what` was waited for and for whom, when it takes longer than RankLimits::call,
-  // when a rank fails or when one has left.
+  // Waits for all messages. Returns false, with a failure of the run that names `what` and the missing ranks, if this takes
+  // longer than RankLimits::call, or if a rank fails or has left.
   bool wait(const std::string& what);
 
  private:
@@ -40,9 +40,9 @@ class Transfers {
 
   MpiWorld& world_;
   int tag_;
-  bool was_cut_ = false;  // the run failed before all was posted
+  bool was_cut_ = false;  // the run failed before everything was posted
   std::vector<MPI_Request> requests_;
-  // Of each request.
+  // By request.
   std::vector<int> peers_;
   std::vector<bool> is_receive_;
 };
