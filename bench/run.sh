@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs every bench and ends with one table: bar, required, reached. Called by `./dev bench`.
+# Runs every bench and prints one table at the end: bar, required, reached. Called by `./dev bench`.
 #   bench/run.sh BUILD_DIR [OUTPUT_DIR]      reports as JSON go to OUTPUT_DIR (default: BUILD_DIR/bench-results)
-# TORCH_PYTHON names a python with PyTorch for the comparison (default: python3; skipped where it has none).
+# TORCH_PYTHON names a Python with PyTorch for the comparison (default: python3; skipped if it has no PyTorch).
 # Every figure is a ratio to a limit measured in the same run, but other work on the machine still disturbs it.
 set -euo pipefail
 wrong_usage() { printf 'bench/run.sh: %s\nusage: bench/run.sh BUILD_DIR [OUTPUT_DIR]\n' "$1" >&2; exit 2; }
@@ -17,7 +17,7 @@ rm -f "$out"/*.json
 section() { printf '\n== %s\n' "$*"; }
 # A bench that fails is reported and leaves its bars unmeasured; the others still run.
 bench() { "$build/bench/$1" "${@:2}" || printf '%s failed\n' "$1" >&2; }
-plain() { sed 's/[{}"]//g' "$1"; }  # lines of JSON for a reader
+plain() { sed 's/[{}"]//g' "$1"; }  # prints lines of JSON for a reader
 
 section "matrix products"
 bench matmul --json "$out/matmul.json"

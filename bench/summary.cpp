@@ -1,5 +1,5 @@
-// The last page of `./dev bench`: reads what the benches wrote and prints each bar beside what was reached.
-// `bench_summary FOLDER`; writes FOLDER/summary.json too. A bench that did not run leaves its rows empty.
+// Prints the last page of `./dev bench`: reads the reports of the benches and prints each bar with the reached value. Called as
+// `bench_summary FOLDER`; also writes FOLDER/summary.json. A bench that did not run leaves its rows empty.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct Bar {
   std::optional<bool> met;  // empty: not measured here
 };
 
-// A bench's report: one JSON value, or lines of one each, which become a list. Null when there is none.
+// Reads a bench's report: one JSON value, or one value per line, which become a list. Returns null if there is none.
 json read_report(const std::string& file) {
   std::ifstream in(file);
   if (!in) return nullptr;
@@ -105,7 +105,7 @@ class Summary {
     }
   }
 
-  // Rows of a list with this name, or this name and more after a comma or a space: the worst of them.
+  // Adds the worst of the rows of a list with this name, or with this name followed by a comma or a space.
   void add_worst(const std::string& what, const json& rows, const char* name_key, const std::string& begin,
                  const char* value_key) {
     std::optional<double> worst;
@@ -155,7 +155,7 @@ class Summary {
     }
   }
 
-  // The library runs on all cores, as ours does where there is more than one.
+  // The library runs on all cores, and so do we if there is more than one.
   void add_tokenizer() {
     const json own = read("tokenizer"), peer = read("tokenizers_library");
     add_at_least("tokenizer, MB/s of text on one core", own, "encode_mb_per_second", 10, 1, "");

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Makes a Debian package of the tools, the library, its headers, man pages and completions.
 #   packaging/deb.sh BUILD_DIR [OUT_DIR]      prints the package's path; `./dev package` builds and calls this
-# BUILD_DIR has the library and the four tools, made for any prefix: nothing in them knows where they are installed. What the
-# package depends on is read from the binaries, so it installs on a bare system of the distribution it was made on. The GPU's
-# driver and CUDA's libraries are opened when first needed and are no dependencies.
+# BUILD_DIR has the library and the four tools, built for any prefix: they do not depend on where they are installed. The
+# dependencies are read from the binaries, so the package installs on a bare system of the distribution it was made on. The GPU
+# driver and CUDA's libraries are opened when first needed, so the package does not depend on them.
 set -euo pipefail
 build=$(realpath "${1:?usage: packaging/deb.sh BUILD_DIR [OUT_DIR]}")
 mkdir -p "${2:-.}"
@@ -16,7 +16,8 @@ stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 chmod 755 "$stage"
 
-# What `meson install` puts below the build's own prefix goes to /usr: one line of the pkg-config file names the prefix.
+# Moves the files that `meson install` puts below the build's prefix to /usr; only one line of the pkg-config file contains the
+# prefix.
 meson install -C "$build" --quiet --no-rebuild --strip --destdir "$stage/meson" >&2
 tool=$(find "$stage/meson" -path '*/bin/genesis-run')
 mkdir "$stage/root"

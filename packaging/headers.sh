@@ -1,16 +1,16 @@
 #!/bin/sh
-# Installs the headers, as `meson install` asks for: packaging/headers.sh INCLUDE_DIR
-# In the tree they include each other by floor ("schema/core/tensor.h"). Such short names would meet those of whoever
-# uses the library, so what is installed says <genesis/schema/core/tensor.h> and needs no other folder in the path of
-# includes than the one in which genesis/ lies. Kernels stay inside, and so does executor/cuda: of backends/ only what the
-# floors above include.
+# Installs the headers, called by `meson install`: packaging/headers.sh INCLUDE_DIR
+# In the source tree headers include each other by top-level folder ("schema/core/tensor.h"). Such short names could collide with
+# those of users of the library, so installed headers say <genesis/schema/core/tensor.h> and need only the folder that contains
+# genesis/ in the include path. Kernels and executor/cuda stay internal: of backends/ only the headers that the layers above
+# include are installed.
 set -eu
 case $1 in
   /*) to=${DESTDIR:-}$1/genesis ;;
   *) to=$MESON_INSTALL_DESTDIR_PREFIX/$1/genesis ;;
 esac
 
-# Copies the header $1 to $2.
+# Copies the header $1 to $2 and rewrites its includes.
 install_header() {
   mkdir -p "$(dirname "$2")"
   sed -E 's@^#include "((schema|builder|passes|backends|executor|models)/[^"]+)"@#include <genesis/\1>@' "$1" >"$2"

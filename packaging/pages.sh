@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes man pages and completions for bash and zsh out of what the tools say of themselves with --help.
+# Makes man pages and completions for bash and zsh from the tools' --help output.
 #   packaging/pages.sh BIN_DIR SHARE_DIR     writes SHARE_DIR/man/man1, bash-completion/completions, zsh/vendor-completions
 set -euo pipefail
 bin=${1:?usage: packaging/pages.sh BIN_DIR SHARE_DIR}
@@ -8,14 +8,14 @@ man=$share/man/man1 bash=$share/bash-completion/completions zsh=$share/zsh/vendo
 mkdir -p "$man" "$bash" "$zsh"
 
 help_of() { "$bin/$1" "${@:2}" --help; }
-# The words in the first column below the heading $1 of a help text: commands, or options in all their spellings.
+# Prints the words in the first column below the heading $1 of a help text: commands, or options in all their spellings.
 words_below() {
   awk -v heading="$1" '/^[^ ].*:$/ { inside = $0 == heading ":"; next } inside && /^  [^ ]/ { print $1 }' | tr ',' '\n' | sed 's/{.*//' | sort -u
 }
 options_of() { help_of "$@" | words_below Options | tr '\n' ' '; }
 commands_of() { help_of "$1" | words_below Subcommands; }
 
-# Help is laid out already: headings become sections, the rest stands as it is.
+# Converts a help text to a man page: headings become sections, and the rest keeps its layout.
 man_page() {
   local name=$1 version
   version=$("$bin/${name%% *}" --version)

@@ -1,4 +1,4 @@
-// What a bench found, as a JSON object. Only report.cpp includes a JSON library, which takes longer to compile than a bench.
+// The results of a bench as a JSON object. Only report.cpp includes a JSON library, which takes longer to compile than a bench.
 #pragma once
 
 #include <concepts>
@@ -13,7 +13,7 @@ namespace genesis::bench {
 
 class Report;
 
-// A number, a text, a report or a list of reports. A number that is not finite is null.
+// A number, a text, a report or a list of reports. A number that is not finite becomes null.
 class ReportValue {
  public:
   ReportValue(double number);
@@ -37,13 +37,13 @@ class Report {
   Report(std::initializer_list<Member> members = {}) : members_(members) {}
   void add(const std::string& name, const ReportValue& value) { members_.emplace_back(name, value); }
   std::string json() const;    // one line
-  std::string pretty() const;  // indented, in the order of names
+  std::string pretty() const;  // indented, sorted by name
 
  private:
   std::vector<Member> members_;
 };
 
-// Does nothing without a file name; ends the process with a message when the file cannot be written.
+// Does nothing if `file` is empty; ends the process with a message if the file cannot be written.
 void write_report(const std::string& file, const Report& report);
 
 }  // namespace genesis::bench

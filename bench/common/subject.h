@@ -1,6 +1,5 @@
-// The model that the benches of whole steps measure, and what they all need around it: training added as
-// genesis-opt adds it, random tokens, a stopwatch. Sizes are the same in
-// torch_train_step.py.
+// The model measured by the benches of whole steps, and what they share: training added as genesis-opt adds it, random tokens,
+// and a stopwatch. The sizes are the same in torch_train_step.py.
 #pragma once
 
 #include <chrono>
@@ -12,16 +11,16 @@
 
 namespace genesis::bench {
 
-// qwen2: hidden 512, intermediate 1408, 8 layers, 8 heads, vocabulary 8192, tied head, f32.
+// Returns a qwen2: hidden 512, intermediate 1408, 8 layers, 8 heads, vocabulary 8192, tied head, f32.
 std::unique_ptr<Model> make_subject();
 
-// The loss through the preparation pipeline, then train_step with AdamW and clipping by norm.
+// Adds a train_step with AdamW and clipping by norm, derived from the loss.
 void add_training(Model& model, const std::string& options = "adamw,lr=3e-4,clip=1.0");
 
-// i64, uniform below `vocabulary`.
+// Returns i64 tokens, uniform below `vocabulary`.
 Tensor random_tokens(const std::vector<int64_t>& sizes, int64_t vocabulary, uint64_t seed);
 
-// Elements of all parameters with two axes: those that a product multiplies with every token.
+// Returns the number of elements of all 2-D parameters, which a matrix product multiplies with every token.
 int64_t product_parameters(const Model& model);
 int64_t parameter_bytes(const Model& model);
 

@@ -1,6 +1,5 @@
-// attention, its gradient, decode from a KV cache, rope and swiglu: time of one kernel call, as a ratio to
-// the FMA peak or the copy bandwidth measured in the same run. Prints a table, or JSON with --json. The
-// useful work of a causal attention is counted as half.
+// Times single kernel calls of attention, its gradient, decoding from a KV cache, rope and swiglu, as ratios to the FMA peak or
+// the copy bandwidth measured in the same run. Prints a table, or JSON with --json. Causal attention counts as half of the FLOPs.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -75,7 +74,7 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// The best of many calls, since others may use the machine.
+// Returns the best of many calls, since other processes may use the machine.
 double best_seconds(NodeRunner& node) {
   double best = 1e9, end = now() + 0.6;
   for (int i = 0; i < 3 || now() < end; ++i) {

@@ -1,6 +1,6 @@
-// Elementwise ops, casts and fused regions: time of one kernel call on tensors far larger than the caches, as
-// a ratio to the copy bandwidth measured in the same run, for the bytes that must move. Also what a tiny call
-// costs. Prints a table, or one JSON object a line with --json.
+// Times single kernel calls of elementwise ops, casts and fused regions on tensors far larger than the caches, as ratios to the
+// copy bandwidth measured in the same run, for the bytes that must move. Also times tiny calls. Prints a table, or one JSON
+// object per line with --json.
 #include <fmt/core.h>
 
 #include <chrono>
@@ -22,7 +22,7 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// One node with memory of its own.
+// One node with its own memory.
 class Bench {
  public:
   Bench(std::string_view op, const Attributes& attributes, std::vector<TensorType> inputs)
@@ -53,7 +53,7 @@ class Bench {
     kernel_->run({.inputs = in_, .outputs = out_, .prepared_ptr = prepared_.get(), .fault = &fault_});
   }
 
-  // Values between -3 and 3, repeating; pages are touched.
+  // Fills the memory with repeated values between -3 and 3, which also touches its pages.
   std::byte* allocate(const TensorType& type) {
     std::byte* data;
     owners_.push_back(Tensor::uninitialized(type, &data));
@@ -78,7 +78,7 @@ class Bench {
   Fault fault_;
 };
 
-// The limit: 128 MiB copied around the cache by all cores.
+// The limit: all cores copy 128 MiB, bypassing the cache.
 class Copy {
  public:
   Copy() : from_(kBytes), to_(kBytes) {}
@@ -104,7 +104,7 @@ class Table {
 
   bool wants(const std::string& name) const { return name.find(only_) != std::string::npos; }
 
-  // Kernel and copy take turns, so that what disturbs one disturbs the other.
+  // The kernel and the copy take turns, so that disturbances affect both.
   void row(const std::string& name, Bench& bench) {
     double seconds = 1e9, limit = 0;
     const double end = now() + seconds_per_row_;
@@ -189,7 +189,7 @@ void run(bool json, double seconds_per_row, std::string only) {
 }  // namespace
 }  // namespace genesis::bench
 
-// bench_elementwise [--json] [seconds per row] [part of a row's name]
+// bench_elementwise [--json] [seconds per row] [substring of a row's name]
 int main(int argc, char** argv) {
   const bool json = argc > 1 && std::string_view(argv[1]) == "--json";
   const int first = 1 + json;

@@ -8,7 +8,7 @@
 namespace genesis::bench {
 namespace {
 
-// Limits and ops take turns, so that what else runs on the machine meets both.
+// Limits and ops take turns, so that other work on the machine affects both.
 cpu::Peaks run_rounds(int rounds, std::vector<Case>& cases) {
   cpu::Peaks best;
   for (int round = 0; round < rounds; ++round) {

@@ -1,6 +1,5 @@
-// One op on memory of its own, timed: what the benches of memory-bound kernels are made of. A case counts
-// only the bytes that must move (each input read once, each result written once) and is held against the
-// bandwidth measured in the same run.
+// Times one op on its own memory; the benches of memory-bound kernels consist of such cases. A case counts only the bytes that
+// must move (each input read once, each result written once) and is compared with the bandwidth measured in the same run.
 #pragma once
 
 #include <tbb/blocked_range.h>
@@ -22,7 +21,7 @@
 
 namespace genesis::bench {
 
-// Pages of their own, written by all threads so that they exist, with small numbers that differ.
+// Page-aligned memory, written by all threads so that its pages exist, with varying small numbers.
 class Memory {
  public:
   explicit Memory(const TensorType& type) : bytes_((type.bytes() + kPage) / kPage * kPage) {
@@ -56,7 +55,7 @@ class Memory {
 
 enum class Limit { kCopy, kRead };
 
-// One op on tensors of its own.
+// One op on its own tensors.
 class Case {
  public:
   Case(std::string what, const char* op, Attributes attributes, std::vector<TensorType> inputs, Limit limit)
@@ -75,7 +74,7 @@ class Case {
       for (const TensorType& type : *types) bytes_ += type.bytes();
   }
 
-  // Best of the runs that fit in the time; memory is held only meanwhile.
+  // Keeps the best of the runs that fit into the time; memory is held only during the call.
   void run_for(double seconds) {
     std::vector<Memory> memory;
     std::vector<TensorView> in, out;
@@ -119,8 +118,7 @@ class Case {
   double best_seconds_ = 1e30;
 };
 
-// Runs every case in turns with the limits and prints shares: the main() of a bench.
-// Options: [--json FILE] [--rounds N].
+// Runs every case in turn with the limits, and prints ratios: the main() of a bench. Options: [--json FILE] [--rounds N].
 int run_cases(int argc, char** argv, const char* what, std::vector<Case> cases);
 
 }  // namespace genesis::bench

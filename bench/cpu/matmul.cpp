@@ -1,5 +1,5 @@
-// Matrix products of training and decoding as shares of the limits measured in the same run: multiply-adds in
-// registers for the large ones, read bandwidth for those with few rows; the large ones against oneDNN's primitive, too.
+// Times matrix products of training and decoding as shares of the limits measured in the same run: multiply-adds in registers for
+// large products, read bandwidth for those with few rows. Large products are also compared with oneDNN's primitive.
 // `matmul [--json FILE] [--rounds N] [--threads N]`.
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -55,7 +55,7 @@ constexpr Shape kLarge[] = {
     {"dv", 64, 256, 64, 256, true, false},
 };
 
-constexpr int64_t kWeights = int64_t{96} << 20;  // elements: beyond any cache also in bf16
+constexpr int64_t kWeights = int64_t{96} << 20;  // elements: larger than any cache, also in bf16
 constexpr int64_t kDepth = 2048;
 
 constexpr Shape kFewRows[] = {
@@ -85,8 +85,8 @@ GemmProblem problem_of(const Shape& s, DType type) {
   return p;
 }
 
-// Memory for the largest operand of any case, written by all threads so that pages exist. 0x3f80 is 1.0 in
-// bf16, and pairs of it are close to 1 in f32.
+// Memory for the largest operand of any case, written by all threads so that its pages exist. 0x3f80 is 1.0 in bf16, and a pair
+// of them is close to 1 in f32.
 class Memory {
  public:
   explicit Memory(int64_t bytes)
@@ -110,7 +110,7 @@ struct Case {
   GemmProblem problem;
   std::shared_ptr<const Gemm> gemm;
   double best_seconds = 1e30;
-  std::shared_ptr<const OneDnnProduct> peer;  // of large products; none where oneDNN cannot do it
+  std::shared_ptr<const OneDnnProduct> peer;  // for large products; null if oneDNN cannot compute it
   double peer_seconds = 1e30;
 
   Case(const Shape& s, DType t, const KernelNames& disabled)
@@ -126,7 +126,7 @@ struct Case {
   double gbps() const { return weight_bytes() / best_seconds * 1e-9; }
 };
 
-// One of the CPU's own ways to make a large bf16 product: `gemm.amx` beside `gemm.packed`, whichever is taken.
+// One of the CPU's implementations of a large bf16 product, e.g. `gemm.amx` or `gemm.packed`, whichever one is chosen by default.
 struct WayCase {
   Shape shape;
   const char* name;
@@ -167,10 +167,10 @@ using Clock = double (*)();  // seconds
 double wall_clock() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
-// Of one thread; other work on the machine hardly changes it.
+// Returns the processor time of this process; with one thread, other work on the machine hardly affects it.
 double processor_clock() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-// The fastest of the runs that fit into `seconds`, or `best` where none was faster.
+// Returns the time of the fastest run within `seconds`, or `best` if none was faster.
 template <class Run>
 double best_of(double best, double seconds, Clock now, const Run& run) {
   const double begin = now();
@@ -198,7 +198,7 @@ void run_peer_for(Case& one, const Buffers& memory, double seconds, Clock clock)
   if (!one.peer) return;
   one.peer_seconds = best_of(one.peer_seconds, seconds, clock,
                              [&] { one.peer->run(memory.a.data(), memory.b.data(), memory.c.data()); });
-  // OpenMP's threads spin for a while after their work, which would be taken from whoever is measured next.
+  // OpenMP's threads spin for a while after their work, which would slow down the next measurement.
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }
 
@@ -210,7 +210,7 @@ std::vector<Case> cases_of(std::span<const Shape> shapes, const KernelNames& dis
   return cases;
 }
 
-// Limits and products take turns, so that what else runs on the machine meets both.
+// Limits and products take turns, so that other work on the machine affects both.
 cpu::Peaks run_rounds(int rounds, Clock clock, std::vector<Case>& large, std::vector<WayCase>& ways,
                       std::vector<Case>& few_rows) {
   const Buffers for_large = buffers_for(large, ways), for_few = buffers_for(few_rows, {});
@@ -273,7 +273,7 @@ std::vector<Report> print_large(const std::vector<Case>& cases, const cpu::Peaks
   return rows;
 }
 
-// Above 1: ours is faster.
+// Prints ratios; above 1, our product is faster.
 std::vector<Report> print_peers(const std::vector<Case>& cases) {
   fmt::print("\n{:<14} {:<16} {:<16} {:<6} {:>9} {:>12} {:>9}  {}\n", "product", "form", "m x n x k", "type",
              "ours GF/s", "oneDNN GF/s", "ours/its", "oneDNN's way");
@@ -302,7 +302,7 @@ std::vector<Report> print_peers(const std::vector<Case>& cases) {
   return rows;
 }
 
-// Every way in the same run as the limit, so that their order in the list can be judged.
+// Measures every implementation in the same run as the limit, so that their order in the list can be judged.
 std::vector<Report> print_ways(const std::vector<WayCase>& ways, const cpu::Peaks& peaks) {
   const double peak = peaks.fma_bf16_gflops > 0 ? peaks.fma_bf16_gflops : peaks.fma_f32_gflops;
   fmt::print("\n{:<14} {:<16} {:<16} {:<12} {:>8} {:>13}\n", "bf16 by way", "form", "m x n x k", "way",
@@ -347,7 +347,7 @@ std::vector<Report> print_few_rows(const std::vector<Case>& cases, const cpu::Pe
   return rows;
 }
 
-// As many threads for oneDNN's OpenMP, whichever library that is, as for our TBB.
+// Sets the number of threads of oneDNN's OpenMP, whichever library that is, to that of our TBB.
 void allow_threads_of_openmp(int threads) {
   const auto set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
   if (set) set(threads);

@@ -1,4 +1,4 @@
-// Stands for oneDNN, a peer of bench/cpu/matmul.cpp, in a build without it.
+// Replaces oneDNN, a peer in bench/cpu/matmul.cpp, in a build without it.
 #include "bench/cpu/onednn_product.h"
 
 namespace genesis::bench {
@@ -10,7 +10,7 @@ OneDnnProduct::~OneDnnProduct() = default;
 
 std::unique_ptr<const OneDnnProduct> OneDnnProduct::create(const cpu::GemmProblem&) { return nullptr; }
 
-// Nobody has a OneDnnProduct to call these of.
+// Never called, since create() returns null.
 void OneDnnProduct::run(const void*, const void*, void*) const {}
 const std::string& OneDnnProduct::implementation() const {
   static const std::string none;

@@ -13,7 +13,7 @@ memory::data_type type_of(DType type) {
   return type == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
 }
 
-// [batch, rows, columns], or without the batch where there is one entry.
+// Describes [batch, rows, columns], or [rows, columns] if there is one entry.
 memory::desc operand(const GemmProblem& p, int64_t rows, int64_t columns, DType type, int64_t ld, bool transposed,
                      int64_t stride) {
   memory::dims sizes = {rows, columns}, strides = transposed ? memory::dims{1, ld} : memory::dims{ld, 1};

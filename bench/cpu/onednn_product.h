@@ -1,5 +1,5 @@
-// oneDNN's own matmul primitive on all cores, as a peer for bench/cpu/matmul.cpp: operands and result lie in memory as ours do,
-// packing included, since weights that change every step cannot be packed ahead.
+// oneDNN's matmul primitive on all cores, as a peer in bench/cpu/matmul.cpp. Operands and result have our memory layout, and
+// packing is included in the time, since weights that change every step cannot be packed ahead.
 #pragma once
 
 #include <memory>
@@ -11,12 +11,12 @@ namespace genesis::bench {
 
 class OneDnnProduct {
  public:
-  // nullptr where oneDNN has no primitive for these types on this CPU.
+  // Returns null if oneDNN has no primitive for these types on this CPU.
   static std::unique_ptr<const OneDnnProduct> create(const cpu::GemmProblem& problem);
   ~OneDnnProduct();
 
   void run(const void* a, const void* b, void* c) const;
-  const std::string& implementation() const;  // as oneDNN calls it: "brg:avx512_core", "gemm:jit"
+  const std::string& implementation() const;  // oneDNN's name: "brg:avx512_core", "gemm:jit"
 
  private:
   struct State;

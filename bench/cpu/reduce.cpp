@@ -1,5 +1,5 @@
-// Reductions and moves of data on 64 MB, as shares of the bandwidth measured in the same run.
-// `bench_reduce [--json FILE] [--rounds N]`.
+// Times reductions and data moves on 64 MB, as shares of the bandwidth measured in the same run. `bench_reduce [--json FILE]
+// [--rounds N]`.
 #include <vector>
 
 #include "bench/cpu/kernel_case.h"

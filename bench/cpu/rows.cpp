@@ -1,6 +1,5 @@
-// Row kernels and optimizer updates on tensors larger than the caches, as shares of the bandwidth measured in
-// the same run, counting only the bytes that must move: each input read once, each result written once.
-// `bench_rows [--json FILE] [--rounds N]`.
+// Times row kernels and optimizer updates on tensors larger than the caches, as shares of the bandwidth measured in the same run.
+// Counts only the bytes that must move: each input read once, each result written once. `bench_rows [--json FILE] [--rounds N]`.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -1,10 +1,9 @@
-// Opening a file of 2 GB and running it for the first time: how long beyond reading the pages that the run
-// touches, and how much memory becomes resident beside them. `bench_open_file [--json FILE] [--folder DIR]`.
+// Measures opening a 2 GB file and running it for the first time: the time beyond reading the pages that the run touches, and the
+// memory that becomes resident beyond these pages. `bench_open_file [--json FILE] [--folder DIR]`.
 //
-// The model: an embedding of 1.7 GB of which the run looks up 16 rows, and 80 dense layers that it reads
-// whole. Two fresh processes: one maps the file and only reads those bytes, one opens it and runs it. What
-// the first makes resident is what the run must touch: the system maps whole pages around a byte, up to 2
-// MiB.
+// The model has a 1.7 GB embedding, of which the run looks up 16 rows, and 80 dense layers that it reads completely. Two fresh
+// processes are compared: one maps the file and only reads those bytes, the other opens and runs it. The memory that becomes
+// resident in the first is the minimum that the run must touch: the system maps whole pages around a byte, up to 2 MiB.
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -30,7 +29,7 @@ constexpr int64_t kRows = 409600, kHidden = 1024, kLayers = 80, kTokens = 16;
 
 std::string layer_name(int64_t layer) { return fmt::format("layers.{}.weight", layer); }
 
-// Pages of zeros that take no memory until they are written.
+// Returns zeroed pages, which take no memory until they are written.
 Tensor zero_pages(const TensorType& type, std::byte** data) {
   const auto bytes = static_cast<size_t>(type.bytes());
   void* pages =
@@ -52,7 +51,7 @@ void make_file(const std::string& path) {
   add_weight(model, "embed", kRows, zero_pages({DType::f32, {kRows, kHidden}}, &data));
   for (int64_t layer = 0; layer < kLayers; ++layer) {
     const Tensor weight = zero_pages({DType::f32, {kHidden, kHidden}}, &data);
-    // Different everywhere: equal tensors would be stored once.
+    // The values differ between layers: equal tensors would be stored once.
     for (int64_t i = 0; i < weight.numel(); ++i)
       reinterpret_cast<float*>(data)[i] = float((i * 31 + layer) % 1013 - 506) * 1e-4f;
     add_weight(model, layer_name(layer), kHidden, weight);
@@ -75,11 +74,11 @@ int64_t resident_bytes() {
 
 Tensor looked_up_rows() { return random_tokens({kTokens}, kRows, 3); }
 
-// What a child tells its parent, on one line.
+// The result that a child process reports to its parent, on one line.
 struct Opening {
   double seconds = 1e30, open_seconds = 0, second_run = 0;
   int64_t resident = 0;  // bytes
-  float sum = 0;         // of what was read, so that it is read
+  float sum = 0;         // sum of the values read, so that the reads are not optimized away
 };
 
 void say_to_parent(const Opening& o) {
@@ -94,7 +93,7 @@ Opening heard_from_child(const std::string& line) {
   return o;
 }
 
-// Maps the file and reads what the run will need, nothing else: the floor.
+// Maps the file and reads only what the run will need: the lower bound.
 void read_pages(const std::string& path) {
   const Tensor rows = looked_up_rows();
   const int64_t before = resident_bytes();
@@ -106,7 +105,7 @@ void read_pages(const std::string& path) {
     if (state.name == "embed")
       for (const int64_t row : rows.as<int64_t>()) sum += values[static_cast<size_t>(row * kHidden)];
     else
-      for (size_t i = 0; i < values.size(); i += 1024) sum += values[i];  // one in each page
+      for (size_t i = 0; i < values.size(); i += 1024) sum += values[i];  // one value per page
   }
   const double seconds = watch.seconds();
   const int64_t resident = resident_bytes() - before;
@@ -127,7 +126,7 @@ void open_and_run(const std::string& path) {
   say_to_parent({seconds, opened, again.seconds(), resident});
 }
 
-// This program again, in a process of its own; the best of some.
+// Runs this program again in child processes and returns the best result.
 Opening best_of_children(const std::string& mode, const std::string& path) {
   const std::string self = std::filesystem::read_symlink("/proc/self/exe");
   Opening best;

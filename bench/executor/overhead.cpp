@@ -1,6 +1,5 @@
-// What the executor costs per step: a chain of 1,000 dependent ops on 16 elements, run by a Session without
-// passes, against the same kernels called directly on the same sizes.
-// `bench_overhead [--json FILE] [--rounds N]`.
+// Measures the executor's cost per step: a chain of 1,000 dependent ops on 16 elements, run by a Session without passes, against
+// direct calls of the same kernels on the same sizes. `bench_overhead [--json FILE] [--rounds N]`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +18,7 @@ namespace {
 
 constexpr int64_t kSteps = 1000, kElements = 16;
 
-// Ops that differ from their neighbours, so that nothing but the executor ties them together.
+// Neighboring ops differ, so that only the executor connects them.
 std::unique_ptr<Model> make_chain() {
   auto model = std::make_unique<Model>();
   GraphBuilder g(*model, "chain");
@@ -30,7 +29,7 @@ std::unique_ptr<Model> make_chain() {
   return model;
 }
 
-// One step of the plan on memory of its own.
+// One step of the plan on its own memory.
 class DirectCall {
  public:
   explicit DirectCall(const Step& step) {

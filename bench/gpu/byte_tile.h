@@ -1,4 +1,4 @@
-// Bytes that memory of a GPU is filled with, for benches.
+// A byte pattern with which benches fill GPU memory.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace genesis::bench {
 
-// Bytes that memory is filled with, one after the other again and again.
+// A byte pattern that is repeated to fill memory.
 class ByteTile {
  public:
   template <class Make>

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How long training stands still for checkpoints.
+"""Measures how long training stands still for checkpoints.
 
     python3 bench/gpu/checkpoints.py BUILD_DIR [--device cuda] [--layers 24] [--steps 100] [--every 20] [--folder DIR]
 
 Trains the layers of Qwen2.5-0.5B in bf16 on bytes of text (24 layers: a checkpoint of 4.3 GB) twice, without and
-with checkpoints, and prints for the second run each standstill and the steps around it. The two trained models must
-be the same to the byte. --folder chooses the disk (three checkpoints and two models must fit on it).
+with checkpoints, and prints each standstill of the second run and the steps around it. The two trained models must
+be identical to the byte. --folder chooses the disk (three checkpoints and two models must fit on it).
 """
 import argparse
 import json

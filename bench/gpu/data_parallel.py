@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Training Qwen2.5-0.5B on several GPUs of a host, each with 8 x 1024 tokens a step, against one GPU and against PyTorch.
+"""Compares training Qwen2.5-0.5B on several GPUs of a host, each with 8 x 1024 tokens a step, with one GPU and with PyTorch.
 
     python3 bench/gpu/data_parallel.py BUILD_DIR [--gpus 2] [--zero 0,1] [--layers 24] [--steps 40] [--skip-torch] [--json FILE]
 
-Prints tokens/s of each GPU alone and of all, what is reached of that many times the slowest, for which the others wait, and of that
-many times the first, for each of ZeRO's stages in --zero, and DistributedDataParallel with torch.compile in the same run. The same samples on one GPU must give the same losses, to what bf16 keeps, and a second run the same bits.
-Bars: 0.97 of so many times one GPU; 1.7x of PyTorch.
+Prints tokens/s of each GPU alone and of all GPUs for each ZeRO stage in --zero; the scaling, relative to N times the slowest GPU,
+for which the others wait, and to N times the first GPU; and tokens/s of DistributedDataParallel with torch.compile in the same
+run. The same samples on one GPU must give the same losses, up to the precision of bf16, and a second run the same bits.
+Bars: 0.97 of N times one GPU; 1.7x of PyTorch.
 """
 import argparse
 import json
@@ -23,7 +24,7 @@ BATCH, SEQ, WARMUP = 8, 1024, 10
 
 
 def train(flags, folder, gpus, batch, name, device="cuda", zero=0):
-    """Losses by step, the seconds of a step once all is warm, and clocks and power of GPUs meanwhile."""
+    """Returns the losses by step, the seconds of a step after warm-up, and the clocks and power of the GPUs."""
     metrics = os.path.join(folder, name + ".jsonl")
     words = ["train", os.path.join(folder, "train.genesis"), "--batch", batch, "--steps", flags.steps, "--device", device, "--metrics", metrics, "--quiet",
              *data_flags(folder)]
@@ -36,7 +37,8 @@ def train(flags, folder, gpus, batch, name, device="cuda", zero=0):
 
 
 def train_at_once(flags, folder):
-    """Every GPU for itself, all at the same time: seconds of a step of each. What they lack of each alone, no exchange costs."""
+    """Runs independent training on every GPU at the same time and returns the seconds of a step of each. A slowdown here is not
+    due to exchanges."""
     with ThreadPoolExecutor(flags.gpus) as pool:
         runs = [pool.submit(train, flags, folder, 1, BATCH, f"beside{gpu}", f"cuda:{gpu}") for gpu in range(flags.gpus)]
         return [each.result()[1] for each in runs], runs[0].result()[2]

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Fine-tuning Qwen2.5-0.5B on one GPU, packed rows of 8 x 1024 tokens: `genesis-run train` beside torch.compile.
+"""Compares fine-tuning Qwen2.5-0.5B on one GPU, on packed rows of 8 x 1024 tokens: `genesis-run train` and torch.compile.
 
     python3 bench/gpu/fine_tuning.py BUILD_DIR [--only full lora] [--layers 24] [--steps 40] [--learnt 0.6] [--rows 8] [--json FILE]
 
-full: all weights, f32 with products in bf16. lora: rank 16 beside all linear layers but the head, whose weights are bf16; adapters are f32,
-with products in bf16 too. A row holds several conversations of 64 to 512 tokens, which attention keeps apart, and the last share `--learnt` of
-each is learnt from: what the assistant says. Both sides take the same rows; AdamW and clipping. PyTorch's ways (torch_fine_tuning.py) are
-compiled side by side and timed one after the other, and its fastest counts. Losses are of other random weights, and must fall alike from
-ln 151936 = 11.9. --profile says which steps of ours take how long.
-Bar: 1.4x of the fastest, each. --device cpu --layers 2 --seq 128 --eager is a dry run without a GPU, whose figures mean nothing.
+full: trains all weights, in f32 with products in bf16. lora: adapters of rank 16 on all linear layers except the head, on bf16
+weights; the adapters are f32, with products in bf16 too. A row holds several conversations of 64 to 512 tokens, which attention
+keeps apart. The last fraction `--learnt` of each conversation, the assistant's part, counts in the loss. Both sides use the same
+rows, AdamW and clipping. The variants of PyTorch (torch_fine_tuning.py) are compiled in parallel and timed one after the other;
+the fastest counts. The random weights differ, so losses differ too, but must fall alike from ln 151936 = 11.9. --profile prints
+the time of each of our steps.
+Bar: 1.4x of the fastest variant, for full and for lora. --device cpu --layers 2 --seq 128 --eager is a dry run without a GPU; its
+figures mean nothing.
 """
 import argparse
 import json
@@ -24,7 +26,7 @@ import numpy as np
 HERE = os.path.dirname(os.path.abspath(__file__))
 BAR, WARMUP = 1.4, 10
 NAMES = ("tokens", "targets", "positions", "segments")
-# Each way of PyTorch as words for torch_fine_tuning.py.
+# The variants of PyTorch, each as words for torch_fine_tuning.py.
 PEERS = {"full": [("varlen",), ("flex",), ("sdpa",)], "lora": [("varlen", "f32"), ("varlen", "bf16"), ("flex", "bf16"), ("sdpa", "bf16")]}
 
 
@@ -37,7 +39,8 @@ def shape_of(flags):
 
 
 def write_rows(flags, shape):
-    """Rows without padding: the last conversation of a row is cut. Returns how many conversations there are and the share of targets that count."""
+    """Writes rows without padding: the last conversation of a row is cut. Returns the number of conversations and the fraction of
+    targets that count."""
     draw = np.random.default_rng(1)
     samples = 8 * flags.rows
     tokens = draw.integers(0, shape["vocab_size"], (samples, flags.seq + 1), dtype=np.int64)
@@ -50,7 +53,7 @@ def write_rows(flags, shape):
             positions[row, start:start + length] = np.arange(length)
             segments[row, start:start + length] = segment
             targets[row, start:start + int(length * (1 - flags.learnt))] = -100
-            targets[row, start + length - 1] = -100  # nothing follows
+            targets[row, start + length - 1] = -100  # nothing follows the last token
             start, segment = start + length, segment + 1
         texts += segment
     for name, array in zip(NAMES, (tokens[:, :-1], targets, positions, segments)):
@@ -70,7 +73,7 @@ def tool(flags, name, *words):
 
 
 def model_of(flags, part, shape):
-    """The model to train, and what `genesis-run train` is told beside it."""
+    """Returns the model to train, and additional arguments for `genesis-run train`."""
     path, ready = (os.path.join(flags.folder, name) for name in ("base.genesis", "train.genesis"))
     settings = {**shape, **({"dtype": "bf16"} if part == "lora" else {})}
     tool(flags, "genesis-build", "qwen2", "-o", path, *(word for pair in settings.items() for word in ("--set", "=".join(map(str, pair)))))
@@ -82,7 +85,7 @@ def model_of(flags, part, shape):
 
 
 def profile(flags, part, model, words, data):
-    if part == "lora":  # adapters are part of a file once it is saved
+    if part == "lora":  # adapters become part of a file when it is saved
         saved = os.path.join(flags.folder, "lora.genesis")
         tool(flags, "genesis-run", "train", model, *words, *data, "--batch", flags.rows, "--steps", 1, "--device", flags.device, "--quiet", "-o", saved)
         model = saved
@@ -109,7 +112,7 @@ def train(flags, part, shape):
 
 
 def start_peer(flags, part, way):
-    """A peer and its log; it is ended when it takes too long to be ready and timed."""
+    """Starts a peer and returns it with its log. The peer is killed if it takes longer than --limit."""
     words = [flags.python, os.path.join(HERE, "torch_fine_tuning.py"), flags.folder, "--part", part, "--attention", way[0], "--batch",
              flags.rows, "--device", flags.device, *(["--adapters", way[1]] if len(way) > 1 else []), *(["--eager"] if flags.eager else [])]
     log = open(os.path.join(flags.folder, "-".join((part, *way)) + ".log"), "w+")
@@ -121,7 +124,7 @@ def start_peer(flags, part, way):
 
 
 def line_of(peer):
-    """The next of what a peer says that is ours to read; empty: it has ended."""
+    """Returns the peer's next line of the protocol; empty: the peer has ended."""
     for line in peer.stdout:
         if line.startswith(("ready", "{")):
             return line
@@ -129,7 +132,7 @@ def line_of(peer):
 
 
 def answer_of(peer):
-    """What a peer that is ready measures once told to go; empty: it has ended."""
+    """Tells a peer that is ready to start, and returns its measurement; empty: the peer has ended."""
     try:
         peer.stdin.write("go\n")
         peer.stdin.flush()
@@ -139,7 +142,7 @@ def answer_of(peer):
 
 
 def peers(flags, part):
-    """What each way reached, or why it could not run."""
+    """Returns the result of each variant of PyTorch, or why it could not run."""
     started = {" ".join(way): start_peer(flags, part, way) for way in PEERS[part] if not flags.ways or way[0] in flags.ways}
     ready = {name: line_of(peer) != "" for name, (peer, _) in started.items()}
     found = {}
@@ -160,7 +163,7 @@ def words_of(run, tokens):
 
 
 def compare(ours, theirs, tokens):
-    """Prints what each way of PyTorch reached and returns the fastest, or None where none ran."""
+    """Prints the results of PyTorch's variants and returns the fastest, or None if none ran."""
     runs = {name: run for name, run in theirs.items() if "error" not in run}
     for name, run in theirs.items():
         print(f"  torch.compile, {name}{', ' + run['adapters'] if run.get('adapters') else ''}: {words_of(run, tokens)}" if name in runs

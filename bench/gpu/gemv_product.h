@@ -1,5 +1,5 @@
-// What bench_gemv_times times: a product of decoding with its memory on a GPU, weights in some format, and the sums in double
-// precision that its results are held against.
+// A matrix product of decoding with its memory on a GPU, with weights in some format, and reference sums in double precision.
+// Timed by bench_gemv_times.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace genesis::bench {
 
-// Layers whose weights stand one behind the other: `n` rows each, of `k` columns.
+// Layers whose weights are stored one after the other: `n` rows each, with `k` columns.
 struct Shape {
   std::string name;
   std::vector<int64_t> n;
@@ -32,11 +32,11 @@ struct Shape {
   }
 };
 
-constexpr int kMaxRows = 32;  // of x
+constexpr int kMaxRows = 32;  // maximum rows of x
 
 enum class Format { kBf16, kQ8, kQ4 };
 
-// One product's memory: `copies` of its weights, and one of everything else.
+// The memory of one product: `copies` copies of its weights, and one of everything else.
 class Product {
  public:
   Product(Shape shape, Format format);
@@ -46,31 +46,32 @@ class Product {
   int64_t bytes() const;
 
   cuda::QuantizedGemv gemv(int m, int64_t copy) const;
-  // All of it in one start, of bf16 weights.
+  // Describes the whole product in one launch, for bf16 weights.
   cuda::Gemv bf16_gemv(int m, int64_t copy) const;
   void run_skinny_gemm(int m, int64_t copy, const cuda::Launch& launch, cuda::SkinnyGemmCut cut) const;
-  // Its first weight by a product of matrices, without norm and swiglu.
+  // Runs the product of the first weight as a library GEMM, without norm and swiglu.
   void run_library(int m, int64_t copy, const cuda::Launch& launch) const;
-  // What a model does without skinny_gemm: a library's product a weight, then swiglu. False: it is one weight.
+  // Runs the product as a model does without skinny_gemm: one library GEMM per weight, then swiglu. Returns false if there is
+  // only one weight.
   bool run_decomposed(int m, const cuda::Launch& launch, int64_t copy) const;
-  // By a GEMV, with the norm where that has one.
+  // Runs the product as a GEMV, with the norm if it has one.
   void run_bf16(int m, int64_t copy, const cuda::Launch& launch, cuda::StartGemv kernel) const;
   const void* x() const { return x_.get(); }
 
   void poison() const;
-  // The greatest error over what is allowed.
+  // Returns the greatest error, relative to the allowed error.
   double error(int m);
 
  private:
   struct Sum {
-    double value = 0, size = 0;  // size: the root of the squares of what was summed
+    double value = 0, size = 0;  // `size`: root of the sum of squared terms
   };
   struct Expected {
-    size_t at;  // in y
+    size_t at;  // index in y
     double value, allowed;
   };
 
-  // The product as a node's types.
+  // The product as a linear node: op, inputs and outputs.
   struct Forms {
     ops::Linear op;
     std::vector<TensorType> inputs, outputs;
@@ -80,7 +81,7 @@ class Product {
   void workspace_for(int64_t bytes) const;
 
   static int64_t round_up(int64_t bytes) { return (bytes + 255) / 256 * 256; }
-  // bf16 needs a norm in its kernel, which one row has.
+  // Only a kernel with one row of x can include the norm.
   bool normalises(int m) const { return shape_.has_norm && m == 1; }
 
   ByteTile tile_of_quants() const;

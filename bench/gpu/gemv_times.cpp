@@ -1,12 +1,13 @@
-// The products of decoding alone, without plan and executor: bf16, q8 and q4 weights of the layers of two models, for some
-// rows of x, by each kernel and each way in which the streaming one, or the one for few rows, can be laid over the chip. Weights are cold: runs
-// rotate through copies that the second-level cache cannot hold, and kernels start early behind each other as in a token.
+// Times the products of decoding alone, without plan and executor: bf16, q8 and q4 weights of the layers of two models, for
+// several numbers of rows of x, by each kernel, and with several launch configurations of the streaming kernel and of
+// skinny_gemm. Weights are cold: runs rotate through copies that do not fit into the L2 cache, and kernels start early behind
+// each other as in a decoded token.
 //
 //   bench_gemv_times [--models 0.5B,7B,7B/2] [--rows 1,2,4,8,32] [--formats bf16,q8,q4] [--shapes layer,qkv,...] [--check-only]
 //
-// Each line: us a product, GB/s of weights and scales, their share of what copying reaches in this run, and `error`: the
-// greatest difference from sums in double precision over what bytes of x may cost, of rows from both ends and between; it
-// must be below 1. `layer` is the four products of a layer in turn. Ends with 1 when a result is wrong.
+// Each line has: us per product, GB/s of weights and scales, their share of the copy bandwidth measured in this run, and `error`:
+// the greatest difference from sums in double precision, relative to what rounding x may cost, over rows from both ends and
+// between. It must be below 1. `layer` is the four products of a layer in turn. The exit status is 1 if a result is wrong.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +29,7 @@
 namespace genesis::bench {
 namespace {
 
-// The products of a token, by the name of a model.
+// The products of a token, by model name.
 const std::map<std::string, std::vector<Shape>> kModels = {
     {"0.5B",
      {{"qkv", {896, 128, 128}, 896, true, true},
@@ -42,7 +43,7 @@ const std::map<std::string, std::vector<Shape>> kModels = {
       {"gate_up", {18944, 18944}, 3584, true, false, false, true},
       {"down", {3584}, 18944, false, false, true},
       {"head", {152064}, 3584, true}}},
-    {"7B/2",  // as one of two ranks along `tensor` has it
+    {"7B/2",  // one of two ranks along `tensor`
      {{"qkv", {1792, 256, 256}, 3584, true, true},
       {"o", {3584}, 1792},
       {"gate_up", {9472, 9472}, 3584, true, false, false, true},
@@ -52,11 +53,11 @@ const std::map<std::string, std::vector<Shape>> kModels = {
 const std::map<std::string, Format> kFormats = {
     {"bf16", Format::kBf16}, {"q8", Format::kQ8}, {"q4", Format::kQ4}};
 
-// A kernel and how it is laid over the chip. False: it does not take the product.
+// A kernel with its launch configuration. `run` returns false if it does not handle the product.
 struct Variant {
   std::string name;
   std::function<bool(const Product&, int m, int64_t copy, const cuda::Launch&)> run;
-  bool is_whole = true;  // it computes all of the product
+  bool is_whole = true;  // it computes the whole product
 };
 
 Variant streamed(int warps, int blocks, int rows, int ring_kib, int part_bytes) {
@@ -144,7 +145,7 @@ class Stopwatch {
     launch_.can_use_pdl = cuda::code_has_pdl();
   }
 
-  // Whether the variant takes it; y is there then.
+  // Runs the variant and returns true if it handles the product; then y is written.
   bool run_once(const Variant& variant, const Product& product, int m) {
     product.poison();
     launch_.early = false;
@@ -154,7 +155,7 @@ class Stopwatch {
     return taken;
   }
 
-  // Microseconds for all of `products` once, cold, the best of several rounds of a captured graph.
+  // Returns the microseconds for one pass over `products` with cold weights: the best of several rounds of a captured graph.
   double microseconds(const Variant& variant, const std::vector<Product*>& products, int m) {
     int64_t most = 0, bytes = 0;
     for (Product* product : products) most = std::max(most, product->copies()), bytes += product->bytes();

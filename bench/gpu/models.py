@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Whole models on one GPU: Genesis against PyTorch and transformers, measured in one run.
+"""Compares Genesis with PyTorch and transformers on whole models on one GPU, in one run.
 
     python3 bench/gpu/models.py BUILD_DIR [--json FILE] [--only train,prefill,decode,gpt2] [--layers N]
 
 Qwen2.5-0.5B and GPT-2 124M with random weights: speed does not depend on the values. Model FLOPs are 6 per
-parameter of a matrix product and token, and causal attention's half of the products; MFU is their share of the
-chip's dense bf16 peak by its datasheet (989 TFLOP/s for H100 SXM and H200), as others report it.
+token and parameter in a matrix product, plus half of the products of attention, since it is causal; MFU is their share of
+the GPU's dense bf16 peak in its datasheet (989 TFLOP/s for H100 SXM and H200), as others report it.
 """
 import argparse
 import json
@@ -25,7 +25,8 @@ GPT2 = dict(vocab_size=50257, n_positions=1024, n_embd=768, n_layer=12, n_head=1
 
 
 class Tools:
-    """The tools of a build, run as processes; results come back as JSON. What they keep on disk is kept here, so a first start is cold."""
+    """Runs the tools of a build as processes and reads their JSON results. Their cache on disk is in `folder`, so the first start
+    is cold."""
 
     def __init__(self, build, folder):
         self.build, self.folder = build, folder
@@ -82,7 +83,7 @@ def qwen_torch(layers, attention="sdpa"):
 
 
 def torch_train(model, vocabulary, batch, seq, compiled):
-    """bf16 autocast over f32 weights, fused AdamW, clipping: the usual recipe."""
+    """Times the usual recipe: bf16 autocast over f32 weights, fused AdamW, clipping."""
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
@@ -178,7 +179,7 @@ def decode_times(tools, model, position=64):
 
 
 def explain_decode(tools, flags, token_ms):
-    """Kernels overlap, so a profile of single ones misleads: what a layer costs is the difference between models of two depths."""
+    """Derives the cost of a layer from models of two depths: kernels overlap, so a profile of single kernels would mislead."""
     few = 4
     tools.build_model("qwen2", {**QWEN, "num_hidden_layers": few}, "few.genesis")
     tools.optimise("few.genesis", "few_infer.genesis", "--cast", "bf16")

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Single ops on one GPU: Genesis against PyTorch and against the bandwidth of a copy, measured in one run.
+"""Compares single ops on one GPU with PyTorch and with the bandwidth of a copy, in one run.
 
     python3 bench/gpu/ops.py BUILD_DIR [--json FILE] [--only WORD[,WORD...]] [--sizes 16M,64M] [--quick]
 
-One table says what each case is to both: the line of the graph for Genesis (a model in text form, timed by
+One table defines each case for both sides: the line of the graph for Genesis (a model in text form, timed by
 bench_time_entries on replayed CUDA Graphs) and an expression for PyTorch (eager, timed by CUDA events over many
-calls; where eager is bound by launches, a captured graph of the same calls is timed as well). `bytes` counts what
-must move: inputs once, results once.
+calls; if eager is bound by launches, a captured graph of the same calls is timed as well). `moved` counts the bytes
+that must move: inputs once, results once.
 """
 import argparse
 import json
@@ -21,7 +21,7 @@ import torch.nn.functional as F
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 SIZES = [64 << 10, 1 << 20, 16 << 20, 64 << 20]
-ROW = 1024  # elements of a row in cases that have rows
+ROW = 1024  # elements per row in cases that have rows
 
 
 class Case:
@@ -46,7 +46,7 @@ def size_name(n):
 
 
 def grad(f, *wrt):
-    """Backward of f alone: the forward is run once and its graph kept."""
+    """Returns the backward pass of f alone: the forward pass is run once and its graph is kept."""
     cache = {}
 
     def run(**t):
@@ -243,7 +243,7 @@ def text_of(row):
 
 
 def summary(rows):
-    """Per group: how many are at least as fast as PyTorch, the slowest, the geometric mean."""
+    """Prints per group how many cases are at least as fast as PyTorch, the slowest case and the geometric mean."""
     groups = {}
     for row in rows:
         groups.setdefault(row["group"], []).append(row)

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Decoding with packed weights on a GPU: tests, then ms a token of bf16, q8 and q4 at two shapes, with the megakernel and step by step.
-#   bench/gpu/packed_decode.sh BUILD_DIR [LAYERS_7B]      LAYERS_7B (default 28): layers of the larger shape; its whole is extrapolated from two depths
-#                                                         by whoever has no room for it
-# Random weights, whose speed does not depend on the values.
+# Benchmarks decoding with quantized weights on a GPU: ms per token of bf16, q8 and q4 for two shapes, with the megakernel and
+# step by step.
+#   bench/gpu/packed_decode.sh BUILD_DIR [LAYERS_7B]      LAYERS_7B (default 28): layers of the larger shape; if memory is too
+#                                                         small, measure two depths and extrapolate
+# Weights are random; the speed does not depend on their values.
 set -uo pipefail
 usage='usage: bench/gpu/packed_decode.sh BUILD_DIR [LAYERS_7B]'
 [ $# = 1 ] || [ $# = 2 ] || { printf '%s\n' "$usage" >&2; exit 2; }

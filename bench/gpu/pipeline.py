@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Training a Qwen2 as stages of a pipeline on the GPUs of a host, against one GPU and against ranks that share the batch.
+"""Compares training a Qwen2 as stages of a pipeline on the GPUs of a host with one GPU and with data-parallel ranks.
 
     python3 bench/gpu/pipeline.py BUILD_DIR [--gpus 2] [--layers 24] [--micro-batches 8] [--steps 16] [--json FILE]
 
-First what comes out: a small model in f32, whose losses on one GPU and in stages are compared. Then how fast it is: the shape of
-Qwen2.5-0.5B with a head of its own in bf16, micro-batches of 2 x 1024 tokens; tokens/s of all GPUs, and what a rank holds at most. A
-line for each as soon as it is done. The last line of a pipeline names the share of the time that stages wait by genesis-opt --check.
+First checks correctness: compares the losses of a small f32 model on one GPU and in stages. Then measures speed with the shape of
+Qwen2.5-0.5B with an untied head, in bf16, and micro-batches of 2 x 1024 tokens: tokens/s of all GPUs, and the peak memory of a
+rank. Prints a line for each as soon as it is done. The last lines, from genesis-opt --check, give the share of the time that
+stages wait.
 """
 import argparse
 import json
@@ -24,7 +25,7 @@ GIB = 1 << 30
 
 
 def run(flags, tool, *words):
-    """Standard output, or why there is none."""
+    """Returns the standard output, or why there is none."""
     command = [os.path.join(flags.build, "tools", tool), *map(str, words)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=flags.limit, env={**os.environ, "NCCL_NVLS_ENABLE": "0"})

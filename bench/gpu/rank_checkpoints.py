@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Checkpoints that all GPUs of a host write, each its part, beside the training of Qwen2.5-0.5B; and evaluations that they share.
+"""Measures checkpoints that all GPUs of a host write together during training of Qwen2.5-0.5B, and evaluations that they share.
 
     python3 bench/gpu/rank_checkpoints.py BUILD_DIR [--gpus 2] [--layers 24] [--every 15] [--folder FOLDER] [--json FILE]
 
 Prints the seconds of a step with and without checkpoints, how long a step stood still for one, the bytes of each part, the loss
-of an evaluation on one GPU and on all; then kills a rank with SIGKILL while checkpoints are written, and goes on on one GPU.
-FOLDER is where checkpoints go: its disk is part of what is measured.
+of an evaluation on one GPU and on all; then kills a rank with SIGKILL while a checkpoint is written, and resumes on one GPU.
+FOLDER is the place of the checkpoints: its disk affects the results.
 """
 import argparse
 import glob
@@ -28,7 +28,7 @@ def train_words(folder, gpus, steps, *more):
 
 
 def train(flags, folder, gpus, steps, *more):
-    """What the run says of itself, and its rows."""
+    """Returns the report of the run and the rows of its metrics."""
     metrics = os.path.join(folder, "metrics.jsonl")
     if os.path.exists(metrics):
         os.remove(metrics)
@@ -42,7 +42,8 @@ def ranks_of(pid):
 
 
 def kill_while_writing(flags, folder, run_folder):
-    """Kills the second rank once a second checkpoint has begun; the newest whole one's step."""
+    """Kills the second rank once a second checkpoint has begun. Returns the seconds until the run ended, and its last error
+    line."""
     words = train_words(folder, flags.gpus, 100000, "--checkpoint", run_folder, "--checkpoint-every", flags.every)
     process = subprocess.Popen([os.path.join(flags.build, "tools", "genesis-run"), *map(str, words)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     while process.poll() is None and len(glob.glob(run_folder + "/*.parts")) < 2:

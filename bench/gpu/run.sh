@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, in one go: tests first, then the benches, a table of all bars last (summary.py).
+# Runs everything that needs a GPU: tests first, then the benches, and last a table of all bars (summary.py).
 #   bench/gpu/run.sh BUILD_DIR [OUTPUT_DIR]     logs and JSON go to OUTPUT_DIR (default: BUILD_DIR/gpu-results)
-# STEPS chooses parts of: tests sanitizer ops models (default: all); LIMIT: seconds a test program may take. PYTHON names a python with PyTorch and
-# transformers.
-# Builds BUILD_DIR when there is no tests/test_ops in it. A suite is split over the cores: a GPU takes many processes.
+# STEPS chooses from: tests sanitizer ops models (default: all). LIMIT: seconds a test program may take. PYTHON names a Python
+# with PyTorch and transformers.
+# Builds BUILD_DIR if it has no tests/test_ops. A suite is split over the cores, since a GPU can be shared by many processes.
 set -uo pipefail
 wrong_usage() { printf 'bench/gpu/run.sh: %s\nusage: bench/gpu/run.sh BUILD_DIR [OUTPUT_DIR]\n' "$1" >&2; exit 2; }
 [ $# = 1 ] || [ $# = 2 ] || wrong_usage "expected BUILD_DIR and perhaps OUTPUT_DIR"
@@ -23,9 +23,9 @@ failed=0
 section() { printf '\n== %s\n' "$*"; }
 wanted() { [[ $steps == *" $1 "* ]]; }
 
-# A test program that died names its last test.
+# Appends the last test of a test program that crashed as failed.
 crashed() { grep -q '^\[==========\].* ran' "$1" || printf '[  FAILED  ] %s, died (0 ms)\n' "$(grep -a '^\[ RUN' "$1" | tail -1 | awk '{ print $4 }')" >>"$1"; }
-# One suite in as many shards as there are cores, under $WRAP; prints what failed and a line with the counts.
+# Runs one suite in as many shards as there are cores, under $WRAP; prints the failures and a line with the counts.
 run_suite() {
   local suite=$1 name=${2:-$1} i
   for ((i = 0; i < jobs; ++i)); do

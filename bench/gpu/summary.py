@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The last page of a GPU run: each bar beside what was reached, from what ops.py and models.py wrote.
+"""Prints the last page of a GPU run: each bar with the reached value, from the reports of ops.py and models.py.
 
     python3 bench/gpu/summary.py FOLDER     reads ops.json and models.json there, writes summary.json
 
-A bench that did not run leaves its rows empty. Cases under a bar are named with what they reached.
+A bench that did not run leaves its rows empty. Cases that miss a bar are listed with their values.
 """
 import json
 import os
@@ -31,7 +31,7 @@ class Table:
         self.add(bar, required, "not measured", None)
 
     def add_value(self, bar, value, limit, text, at_least=True):
-        """`text` formats the value and the limit alike."""
+        """`text` is the format of the value and of the limit."""
         required = (">= " if at_least else "<= ") + text.format(limit)
         if value is None:
             self.add_missing(bar, required)

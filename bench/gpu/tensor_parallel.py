@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""A Qwen2 of 7B's shape whose layers the GPUs of a host compute together (`--mesh tensor=N`), against one of them.
+"""Compares a Qwen2 of 7B's shape on all GPUs of a host with tensor parallelism (`--mesh tensor=N`) with one GPU.
 
     python3 bench/gpu/tensor_parallel.py BUILD_DIR [--gpus 2] [--only decode prefill] [--rounds 3] [--layers 28] [--json FILE]
 
-bf16, random weights. Decoding one text at position 64, and a prefill of 2048 tokens: one GPU and all of them in turn, `rounds`
-times; the median of each, back to back on the device and by itself with what the host does. Bars for two: 1.5x and 1.7x of one.
+bf16, random weights. Measures decoding one text at position 64, and a prefill of 2048 tokens, on one GPU and on all in turn,
+`rounds` times. Prints medians, for back-to-back runs on the device and for single runs including the host. Bars for two GPUs:
+1.5x and 1.7x of one.
 """
 import argparse
 import json

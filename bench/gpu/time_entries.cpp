@@ -1,6 +1,5 @@
-// Times every entry point of a model in text form on one device, by the device's own clock: the Genesis side
-// of bench/gpu/ops.py. Inputs are random: reals in [-1, 1), integers in [0, 1000), from tiles of a million
-// numbers.
+// Times every entry point of a model in text form on one device, by the device's own clock: the Genesis side of bench/gpu/ops.py.
+// Inputs are random: floats in [-1, 1), integers in [0, 1000), from repeated tiles of a million numbers.
 //
 //   bench_time_entries MODEL.txt --device cuda --json FILE
 #include <fmt/format.h>
@@ -46,7 +45,7 @@ Tensor random_tensor(const TensorType& type) {
   return tensor;
 }
 
-// The median of several batches of runs, each long enough to be timed.
+// Returns the median of several batches of runs, each long enough to be timed.
 double median_seconds(Session& session, const std::string& entry, const NamedTensors& inputs) {
   const double once = session.seconds_per_run(entry, inputs, 3);
   const int repeats = static_cast<int>(std::clamp(2e-3 / once, 3.0, 500.0));

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""A fine-tuning step of a packed batch in PyTorch, for fine_tuning.py: transformers' Qwen2, torch.compile, fused AdamW, clipping.
+"""Times a fine-tuning step of a packed batch in PyTorch, for fine_tuning.py: transformers' Qwen2, torch.compile, AdamW, clipping.
 
     python3 bench/gpu/torch_fine_tuning.py FOLDER --part full|lora --attention varlen|flex|sdpa [--adapters f32|bf16] [--layers N] [--device cuda]
 
-FOLDER holds tokens.npy, targets.npy, positions.npy and segments.npy. Prints "ready" when the step is compiled, waits for a line on
-stdin, then times the step and prints a JSON object. So several ways can be compiled side by side and timed one after the other.
+FOLDER holds tokens.npy, targets.npy, positions.npy and segments.npy. Prints "ready" when the step is compiled, waits for a line
+on stdin, then times the step and prints a JSON object. So several variants can be compiled in parallel and timed one after the
+other.
 
-    varlen   torch.nn.attention.varlen: FlashAttention told where each text begins (cu_seqlens), which is what padding-free training uses
-    flex     transformers' flex_attention, whose mask of blocks it makes from position_ids
+    varlen   torch.nn.attention.varlen: FlashAttention with the start of each text (cu_seqlens), as used by padding-free training
+    flex     transformers' flex_attention, with the block mask that transformers makes from position_ids
     sdpa     scaled_dot_product_attention with the mask that transformers makes from position_ids
 
-full: weights in f32 under autocast to bf16. lora: weights in bf16, rank 16 beside all linear layers but the head; adapters in f32 under
-autocast, as peft makes them, or in bf16. Without peft, layers of the same arithmetic stand in for its.
+full: weights in f32 under autocast to bf16. lora: weights in bf16, adapters of rank 16 on all linear layers except the head, in
+f32 under autocast, as peft makes them, or in bf16. Without peft, layers with the same arithmetic replace those of peft.
 """
 import argparse
 import inspect
@@ -31,7 +32,7 @@ WARMUP = 5
 
 
 class LoraLinear(nn.Module):
-    """What peft's layer computes without dropout."""
+    """Computes the same as peft's layer without dropout."""
 
     def __init__(self, base, rank, alpha, dtype):
         super().__init__()
@@ -76,7 +77,7 @@ def varlen(module, query, key, value, mask, scaling=None, cu_seq_lens_q=None, ma
 
 
 def register_attention():
-    """Those of transformers again, for operands that autocast has left in two dtypes."""
+    """Registers transformers' attention functions again, with casts, since autocast leaves the operands in two dtypes."""
     AttentionInterface.register("packed_varlen", varlen)
     AttentionMaskInterface.register("packed_varlen", lambda *_, **__: None)
     for name, theirs in (("flex", "flex_attention"), ("sdpa", "sdpa")):
@@ -87,7 +88,7 @@ def register_attention():
 
 
 def lengths_of(segments):
-    """How many tokens each text has, padding counted as one more."""
+    """Returns the number of tokens of each text; padding counts as one more text."""
     lengths = []
     for row in segments:
         edges = np.flatnonzero(np.diff(row)) + 1
@@ -99,7 +100,7 @@ def batch_of(flags):
     arrays = {name: np.load(os.path.join(flags.folder, name + ".npy"))[:flags.batch] for name in ("tokens", "targets", "positions", "segments")}
     to = lambda x: torch.from_numpy(np.ascontiguousarray(x)).to(flags.device)
     batch = {"input_ids": to(arrays["tokens"]), "position_ids": to(arrays["positions"])}
-    # transformers asks for labels that it moves by one itself.
+    # transformers shifts labels by one itself.
     batch["labels"] = to(np.concatenate([np.full_like(arrays["targets"][:, :1], -100), arrays["targets"][:, :-1]], axis=1))
     if flags.attention == "varlen":
         lengths = lengths_of(arrays["segments"])

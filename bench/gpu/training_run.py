@@ -1,5 +1,5 @@
-"""What the scripts about training share: the tools of a build, Qwen2.5-0.5B's shape with random samples, and what a run's metrics
-say. Used by checkpoints.py, data_parallel.py, rank_checkpoints.py and tensor_parallel.py."""
+"""Helpers of the scripts about training: running the tools of a build, Qwen2.5-0.5B's shape with random samples, and reading a
+run's metrics."""
 import json
 import os
 import subprocess
@@ -11,7 +11,7 @@ KINDS = ("tokens", "targets")
 
 
 def run(build, tool, *words):
-    """What a tool prints; where it fails, the script ends with what it says."""
+    """Returns the output of a tool; if the tool fails, the script ends with its error message."""
     done = subprocess.run([os.path.join(build, "tools", tool), *map(str, words)], capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{tool} {' '.join(map(str, words))}: {done.stderr.strip()[-3000:]}")
@@ -19,7 +19,8 @@ def run(build, tool, *words):
 
 
 def make_training(build, folder, train, *more, samples, seq, settings):
-    """folder/train.genesis, made with `train` as genesis-opt's --train has it, and samples [samples, seq] for data_flags()."""
+    """Makes folder/train.genesis, with `train` as the value of genesis-opt --train, and samples [samples, seq] for
+    data_flags()."""
     import numpy as np
 
     path = os.path.join(folder, "model.genesis")
@@ -41,7 +42,7 @@ def read_rows(metrics):
 
 
 def seconds_of_a_step(rows, warmup):
-    """Once `warmup` steps are done."""
+    """Returns the mean over the steps after the first `warmup` ones."""
     return (rows[-1]["seconds"] - rows[warmup - 1]["seconds"]) / (len(rows) - warmup)
 
 

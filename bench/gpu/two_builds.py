@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Two builds beside each other on one GPU: the same entry points of the same files, in turn, so that both meet the same clocks.
+"""Compares two builds on one GPU: times the same entry points of the same files in turn, so that both run at the same clocks.
 
     python3 bench/gpu/two_builds.py OLD_BUILD NEW_BUILD [--only train gpt2 ...] [--one-cache] [--rounds 3] [--json FILE]
 
-One line a case: ms on the device by each build, the median of `--rounds` processes, and new / old. The old build makes the files; each build keeps its
-tuned products and compiled kernels in a folder of its own, or with --one-cache both in the same: a product that is tuned anew may take another algorithm. --device cpu is a dry run on tiny models, whose figures mean nothing.
+Prints one line per case: ms on the device with each build, the median of `--rounds` processes, and new / old. The old build makes
+the files. Each build keeps its tuned products and compiled kernels in its own folder, or with --one-cache in a shared one, since
+a product that is tuned again may use another algorithm. --device cpu is a dry run on tiny models; its figures mean nothing.
 """
 import argparse
 import statistics
@@ -13,7 +14,7 @@ import tempfile
 from training_run import write_json
 from ways import FUSED_CACHE, MEGAKERNEL, Bench, add_flags, in_turn
 
-CASES = {  # what is run and on which model, as in ways.py; what is switched off
+CASES = {  # run and model, as in ways.py; what is switched off
     "train": ("train 8 1024", "qwen train", ()),
     "packed": ("packed 8 1024", "qwen packed", ()),
     "gpt2": ("train 32 1024", "gpt2 train", ()),

@@ -1,13 +1,13 @@
-"""What nvidia-smi reports of the GPUs while something runs: memory, clocks and power. Used by data_parallel.py and zero.py."""
+"""Records memory, clocks and power of the GPUs with nvidia-smi while something runs."""
 import statistics
 import subprocess
 import threading
 
-BUSY = 0.7  # of the most power that was seen: a GPU that draws less is starting up, or waits
+BUSY = 0.7  # fraction of the highest power seen: below it a GPU is starting up, or waits
 
 
 class WatchedGpus:
-    """`with WatchedGpus() as seen:`; what the methods say is of the block, and holds once it has ended."""
+    """`with WatchedGpus() as seen:`; after the block the methods report on its duration."""
 
     FIELDS = "index,memory.used,clocks.sm,power.draw.instant"
 
@@ -37,11 +37,11 @@ class WatchedGpus:
             self.thread.join()
 
     def most_bytes(self):
-        """The most memory of any GPU, with contexts and all that other processes hold."""
+        """Returns the peak memory of any GPU, including contexts and other processes."""
         return int(max((row[1] for row in self.rows), default=0)) << 20
 
     def busy(self):
-        """Of each GPU while it is busy: its number, mean clock in MHz, mean power in W."""
+        """Returns for each GPU, while it is busy, its number, mean clock in MHz and mean power in W."""
         found = []
         for gpu in sorted({row[0] for row in self.rows}):
             of_gpu = [row for row in self.rows if row[0] == gpu]

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What each specialised way of the CUDA kernels gains where it serves: the same model with the way and without it, in turn.
+"""Measures the gain of each specialized CUDA kernel implementation: times the same model with and without it, in turn.
 
     python3 bench/gpu/ways.py BUILD_DIR [--only gemv ranges ...] [--rounds 3] [--json FILE]
 
-One line a case: ms on the device with the way, without it (--disable), and their ratio; each is the median of `--rounds` processes. A way whose case
-names others with it (`beside`) is timed with those switched off both times, as a better way would hide it: decoding is one megakernel otherwise.
-docs/kernels.md takes its figures from here. --device cpu is a dry run on tiny models, whose figures mean nothing.
+Prints one line per case: ms on the device with the implementation, without it (--disable), and their ratio; each is the median of
+`--rounds` processes. A case can name implementations (`beside`) that are switched off both times, since a better one would hide
+the measured one: otherwise decoding is one megakernel. docs/kernels.md has its figures from here. --device cpu is a dry run on
+tiny models; its figures mean nothing.
 """
 import argparse
 import json
@@ -26,8 +27,8 @@ TINY = {"qwen2": dict(vocab_size=256, hidden_size=64, intermediate_size=128, num
                       max_position_embeddings=4096),
         "gpt2": dict(vocab_size=256, n_positions=1024, n_embd=64, n_layer=1, n_head=2)}
 MEGAKERNEL, FUSED_CACHE, RESIDENT = "megakernel", "fuse_cached_attention", "kernel:skinny_resident"
-# Way: cases of (what is run, model, switched off besides). What is run: decode BATCH POSITION, prefill BATCH SEQ, train BATCH SEQ, or packed BATCH SEQ
-# (training on rows of several texts). A model xN has a cache for N texts.
+# Implementation: cases of (run, model, what else is switched off). A run is: decode BATCH POSITION, prefill BATCH SEQ, train
+# BATCH SEQ, or packed BATCH SEQ (training on rows of several texts). A model xN has a cache for N texts.
 CASES = {
     "megakernel": [("decode 1 64", "qwen", ())],
     "gemv": [("decode 1 64", "qwen", (MEGAKERNEL,)), ("decode 4 64", "qwen x4", (RESIDENT,))],
@@ -50,13 +51,13 @@ CASES = {
     "split_weights": [("train 8 1024", "qwen train", ())],
     "ranges": [("packed 8 1024", "qwen packed", ())],
 }
-PASSES = {"megakernel", "side_stream", "split_weights"}  # that are switched off by their own names, not as kernels
-# What goes with a way that is switched off: the kernel for some chips, which serves the same nodes.
+PASSES = {"megakernel", "side_stream", "split_weights"}  # switched off by their own names, not as kernels
+# Kernels to switch off together with an implementation: those for certain GPUs, which serve the same nodes.
 WITH = {"gemv": ["kernel:gemv_prefetch"], "quantized_gemv": ["kernel:quantized_gemv_stream"]}
 
 
 def add_flags(parser, cases, seconds):
-    """Which of the cases, and how they are timed; `seconds`: of each process, when not said."""
+    """Adds the options that choose cases and timing; `seconds` is the default time of each process."""
     parser.add_argument("--only", nargs="+", choices=list(cases), default=list(cases))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=seconds, help="how long each process measures")
@@ -65,7 +66,8 @@ def add_flags(parser, cases, seconds):
 
 
 def in_turn(rounds, measures):
-    """What each of `measures` gives, by its name; in every round one after the other, so that all meet the same clocks."""
+    """Returns the results of `measures` by name. Every round runs them one after the other, so that all run at the same
+    clocks."""
     given = {name: [] for name in measures}
     for _ in range(rounds):
         for name, measure in measures.items():
@@ -78,7 +80,8 @@ def kind_of(model):
 
 
 class Bench:
-    """Times entry points of models by the tools of a build. Files of models are made in the folder, what tools keep on disk in one below it."""
+    """Times entry points of models with the tools of a build. Model files are made in the folder; the tools' cache is a folder
+    below it."""
 
     def __init__(self, build, folder, device, seconds, cache="cache"):
         self.build, self.folder, self.device, self.seconds = build, folder, device, seconds
@@ -94,7 +97,7 @@ class Bench:
         return TINY[kind] if self.device == "cpu" else {"qwen2": QWEN, "gpt2": GPT2}[kind]
 
     def model(self, name):
-        """The file of a model, made when it is first asked for."""
+        """Returns the file of a model, made on first use."""
         path = os.path.join(self.folder, name.replace(" ", "_") + ".genesis")
         if os.path.exists(path):
             return path
@@ -147,7 +150,7 @@ class Bench:
         return report.get("device_ms") or report["median_ms"]
 
     def compare(self, rounds, way, run, model, beside):
-        """Ms with the way and without it."""
+        """Times the run with the implementation and without it."""
         switches = [way if way in PASSES else "kernel:" + way, *WITH.get(way, [])]
         off = {"with": list(beside), "without": [*beside, *switches]}
         times = in_turn(rounds, {name: lambda off=each: self.milliseconds(run, model, off) for name, each in off.items()})

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Training Qwen2.5-1.5B on several GPUs of a host with ZeRO's stages, each GPU 4 x 2048 tokens a step, against FSDP2 of PyTorch.
+"""Compares training Qwen2.5-1.5B with ZeRO's stages on several GPUs of a host with PyTorch's FSDP2, 4 x 2048 tokens per GPU.
 
     python3 bench/gpu/zero.py BUILD_DIR [--gpus 2] [--only zero1,zero2,zero3,fsdp,...] [--layers 28] [--steps 24] [--memory-budget BYTES] [--json FILE]
 
-Parts, each with a line of its own as soon as it is done: zero0 (every GPU has all), zero1, zero2, zero3; and three recipes of
-FSDP2, all with fully_shard of each layer and of the model and each layer compiled:
+Prints a line for each of these parts as soon as it is done: zero0 (every GPU has everything), zero1, zero2, zero3; and three
+recipes of FSDP2, all with fully_shard of each layer and of the model, and with each layer compiled:
 
     fsdp            weights and gradients exchanged in bf16, the loss compiled too
     fsdp_own_loss   the same with the loss that transformers' model computes when it is given labels, which is not compiled
-    fsdp_autocast   as fsdp, in f32 under bf16 autocast, the recipe of one GPU
+    fsdp_autocast   like fsdp, in f32 under bf16 autocast, the recipe for one GPU
 
-A line gives tokens/s of all GPUs, the memory that was planned for each (arena and states), what a session or PyTorch's allocator
-held at most, and what nvidia-smi saw at most, with context and buffers of NCCL. Losses of the stages are compared to those of the
-first one run. Bars against FSDP2: 1.4x tokens/s at 0.6x of the memory.
+A line has tokens/s of all GPUs, the memory planned for each (arena and states), the peak memory of the session or of PyTorch's
+allocator, and the peak that nvidia-smi saw, including context and NCCL buffers. The losses of the stages are compared with those
+of the first stage that was run. Bars against FSDP2: 1.4x tokens/s at 0.6x of the memory.
 """
 import argparse
 import json
@@ -35,7 +35,7 @@ GIB = 1 << 30
 
 
 def run(words, seconds):
-    """Standard output, or why there is none."""
+    """Returns the standard output, or why there is none."""
     try:
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=seconds,
                               env={**os.environ, "NCCL_NVLS_ENABLE": "0"})
@@ -97,7 +97,7 @@ def fsdp(flags, peer):
 
 
 def sharded_model(autocast, layers):
-    """Each layer compiled and sharded, in f32 for autocast and else in bf16."""
+    """Returns a model with each layer compiled and sharded, computing in f32 for autocast, else in bf16."""
     import torch
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
     from transformers import Qwen2Config, Qwen2ForCausalLM
@@ -132,7 +132,7 @@ def torch_worker(peer, layers, steps):
 
     def loss_of(inputs, targets):
         if peer == "fsdp_own_loss":
-            return model(input_ids=inputs, labels=inputs).loss  # shifts the labels by itself
+            return model(input_ids=inputs, labels=inputs).loss  # shifts the labels itself
         return cross_entropy(model(input_ids=inputs).logits, targets)
 
     def step():

@@ -1,6 +1,6 @@
-// Decoding at batch 1 as a share of the read bandwidth: every weight is read once per token, and nothing else
-// counts (the KV cache is read on top). `bench_decode [--json FILE] [--rounds N]`. Both sides are the best of
-// many windows of a few milliseconds that take turns: whole reads of an array, and each position of the text.
+// Measures decoding at batch 1 as a share of the read bandwidth: every weight is read once per token, and only these bytes count
+// (the KV cache is read in addition). `bench_decode [--json FILE] [--rounds N]`. Both the bandwidth and the decoding are the best
+// of many windows of a few milliseconds that take turns: whole reads of an array, and single positions of the text.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct Flags {
   int rounds = 20, tokens = 64;
 };
 
-// Seconds of each position of a text that begins with an empty cache.
+// Returns the seconds of each position of a text that begins with an empty cache.
 std::vector<double> decode(Session& session, int tokens) {
   std::vector<double> seconds;
   for (int64_t position = 0; position < tokens; ++position) {

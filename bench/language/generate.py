@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""What generation costs beside decoding: tokens/s of `genesis-run generate` against those of `bench --entry decode`.
+"""Measures the overhead of generation: tokens/s of `genesis-run generate` relative to those of `bench --entry decode`.
 
     python3 bench/language/generate.py BUILD_DIR [--device cuda] [--shape 0.5b] [--layers 24] [--dtype bf16] [--tokens 256] [--rounds 3] [--json FILE]
     python3 bench/language/generate.py BUILD_DIR --batch 32 [--context 1024] [--shape 0.5b|7b] [...]
 
 Qwen2.5 with random weights, whose speed does not depend on the values. Decoding is measured at the position in the
-middle of the text that is generated, and the two take turns; the best of each counts. The bar: 92% of decode, with greedy
-choice and with temperature, top-k and top-p together.
+middle of the generated text. Both are measured in turn, and the best of each counts. The bar: 92% of decode, for greedy
+choice and for temperature, top-k and top-p together.
 
-With --batch: so many texts at a time, whose prompts have --context tokens less half of --tokens, so that --context is the middle
-of what is decoded. Printed are tokens/s of `bench --entry decode` of a cache with that many rows, with its share of the roofline of
-what a step must read (the weights but for the embedding's table where the head has one of its own, and keys and values of all
-texts) at the bandwidth measured in the same run, and those of `generate --batch`: decoding alone, from the difference of two runs
-that only differ in --max-tokens, and all of it, prompts included. The bar: 60% of the roofline. With --peer also tokens/s of
-transformers, its static cache and torch.compile, by the same number of texts at the same context (bench/peers/transformers_decode.py, for
-at most --peer-seconds, compiling included); the bar: twice its faster mode.
+With --batch: decodes that many texts at a time. The prompts have --context minus half of --tokens tokens, so that --context is
+the middle of the decoded positions. Prints tokens/s of `bench --entry decode` with a cache of that many rows, and its share of
+the roofline: the bytes that a step must read (weights, without the embedding table if the head is untied, and keys and values of
+all texts) at the bandwidth measured in the same run. Also prints tokens/s of `generate --batch`: of decoding alone, from the
+difference of two runs that differ only in --max-tokens, and of everything, prompts included. The bar: 60% of the roofline. With
+--peer also prints tokens/s of transformers with its static cache and torch.compile, for the same number of texts at the same
+context (bench/peers/transformers_decode.py, for at most --peer-seconds, compiling included); the bar: twice its faster mode.
 """
 import argparse
 import json
@@ -73,7 +73,7 @@ def settings_of(flags):
 
 
 def bytes_of_step(flags):
-    """What a step of decoding must read: weights, and keys and values of all texts."""
+    """Returns the bytes that a decoding step must read: weights, and keys and values of all texts."""
     s, size = settings_of(flags), 4 if flags.dtype == "f32" else 2
     hidden, head = s["hidden_size"], s["hidden_size"] // s["num_attention_heads"]
     keys = s["num_key_value_heads"] * head
@@ -84,7 +84,7 @@ def bytes_of_step(flags):
 
 
 def batch_decode(flags, folder):
-    """tokens/s of the entry point alone, and the bandwidth that this run measured."""
+    """Benches the entry point `decode` alone; the report includes the bandwidth measured in the same run."""
     positions = (flags.context + flags.tokens + 63) // 64 * 64
     model = make_model(flags, os.path.join(folder, "rows.genesis"),
                        {**settings_of(flags), "batch": flags.batch, "cache_positions": positions})
@@ -95,7 +95,7 @@ def batch_decode(flags, folder):
 
 
 def seconds_of_batch(flags, model, prompts, tokens):
-    """Seconds of generate --batch without compiling, which it says itself."""
+    """Returns the seconds of generate --batch without compiling, as it reports them."""
     done = process(flags.build, "genesis-run", "generate", model, "--tokenizer", TOKENIZER, "--prompts", prompts, "--batch", flags.batch,
                    "--max-tokens", tokens, "--device", flags.device, "--temperature", "0", "--prefill-chunk", flags.prefill_chunk)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
@@ -106,7 +106,8 @@ def seconds_of_batch(flags, model, prompts, tokens):
 
 
 def peer_tokens_per_second(flags):
-    """By mode of torch.compile; of a mode that failed a text. What was printed before time was up counts."""
+    """Returns tokens/s by mode of torch.compile, or an error text for a mode that failed. After a timeout, the results printed so
+    far count."""
     settings = {name: False if value == "false" else value for name, value in {"tie_word_embeddings": True, **settings_of(flags)}.items()}
     words = [sys.executable, PEER, "--config", json.dumps(settings), "--batch", str(flags.batch), "--context", str(flags.context), "--tokens",
              str(flags.tokens), "--device", flags.device, "--dtype", flags.dtype, "--modes", flags.peer_modes]

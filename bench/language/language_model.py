@@ -1,22 +1,26 @@
 #!/usr/bin/env python3
-"""A language model of the shape of Qwen2.5-0.5B on the CPU, beside llama.cpp, PyTorch and peft on as many threads.
+"""Compares a language model of the shape of Qwen2.5-0.5B on the CPU with llama.cpp, PyTorch and peft.
 
     python3 bench/language/language_model.py BUILD_DIR [--only decode prefill lora open] [--threads N] [--rounds 3] [--layers 24] [--json FILE]
 
-Random weights, whose speed does not depend on the values. What it prints, with the bar of each:
+Weights are random; the speed does not depend on their values. Prints, with the bar of each:
 
-    decode    tokens/s of one text at position 64 with weights in bf16, q8 and q4 (the tied head too): the share that the weights'
-              bytes take of the read bandwidth, which each process measures just before (of a virtual machine it changes by the minute;
-              the median of the rounds counts), and beside llama.cpp with the same bytes (BF16, Q8_0, Q4_0)
-    prefill   512 tokens from an empty cache, logits of the last, beside llama.cpp and PyTorch in bf16 (f32 with --dtype f32)
-    lora      a training step of 512 tokens, adapters of rank 16 beside all linear layers but the head, beside PyTorch with peft
-    open      from the start of `genesis-run generate` to its first token, with the file in the page cache, and the memory that is
-              resident after 32 tokens beside weights and KV cache
+    decode    tokens/s of one text at position 64 with weights in bf16, q8 and q4 (the tied head too): the share of the
+              read bandwidth that the weights' bytes take, which each process measures just before (on a virtual machine it
+              changes by the minute; the median of the rounds counts), and the ratio to llama.cpp with the same bytes (BF16, Q8_0,
+              Q4_0)
+    prefill   512 tokens from an empty cache, with the logits of the last, compared with llama.cpp and PyTorch in bf16 (f32 with
+              --dtype f32)
+    lora      a training step of 512 tokens, with adapters of rank 16 on all linear layers except the head, compared with PyTorch
+              and peft
+    open      the time from the start of `genesis-run generate` to its first token, with the file in the page cache, and the
+              resident memory after 32 tokens relative to weights and KV cache
 
-Both sides take turns, each in a process of its own, and of each the fastest counts, so that other work on the machine does least
-harm. --processor-time does less still: one thread, in processor time, of everything but `open`; shares of the bandwidth mean
-little then. --python names a Python with torch, transformers, peft, gguf and llama_cpp (llama-cpp-python); what it lacks is left out with a
-word. --layers 2 makes a quick trial of everything, whose figures mean little: the head is most of such a model.
+Both sides use the same number of threads and take turns in separate processes, and the fastest run of each counts, to limit the
+effect of other work on the machine. --processor-time limits it further: it measures everything except `open` with one thread and
+in processor time; shares of the bandwidth mean little then. --python names a Python with torch, transformers, peft, gguf and
+llama_cpp (llama-cpp-python); comparisons with missing ones are skipped with a message. --layers 2 is a quick trial of everything;
+its figures mean little, since the head dominates such a model.
 """
 import argparse
 import json
@@ -31,7 +35,7 @@ TOKENIZER = os.path.join(ROOT, "tests", "models", "tokenizer", "qwen.json")
 SHAPE = dict(vocab_size=151936, hidden_size=896, intermediate_size=4864, num_attention_heads=14, num_key_value_heads=2,
              num_hidden_layers=24, max_position_embeddings=2048)
 FORMATS = {"bf16": "BF16", "q8": "Q8_0", "q4": "Q4_0"}  # llama.cpp's names
-BYTES = {"bf16": 2, "q8": 34 / 32, "q4": 18 / 32}       # of one weight, scales included
+BYTES = {"bf16": 2, "q8": 34 / 32, "q4": 18 / 32}       # bytes per weight, scales included
 BARS = {"share": 0.85, "prefill_llama": 1.0, "prefill_torch": 1.3, "lora": 1.5, "open_seconds": 1.0, "open_memory": 1.15}
 TOKENS, POSITION = 512, 64
 
@@ -48,7 +52,7 @@ def genesis(flags, tool, *words):
 
 
 def peer(flags, script, *words):
-    """The report of a script in bench/peers, or why there is none."""
+    """Returns the report of a script in bench/peers, or why there is none."""
     clock = "processor" if flags.processor_time else "wall"
     report = json.loads(process([flags.python, os.path.join(ROOT, "bench", "peers", script), "--threads", flags.threads, "--clock", clock, *words], script))
     return report if "missing" not in report else report["missing"]
@@ -63,7 +67,7 @@ def processor_seconds(work):
 def bench(flags, model, entry, runs, *words):
     run = lambda runs: json.loads(genesis(flags, "genesis-run", "bench", model, "--entry", entry, "--threads", flags.threads,
                                           "--runs", runs, "--json", *words))
-    if flags.processor_time:  # without loading, compiling and the first run
+    if flags.processor_time:  # excludes loading, compiling and the first run
         return (processor_seconds(lambda: run(1 + runs)) - processor_seconds(lambda: run(1))) / runs
     report = run(runs)
     flags.read_gbps = report["peaks"]["read_gbps"]  # measured by that process, just before
@@ -87,7 +91,7 @@ def model_of(flags, dtype):
 
 
 def matrix_elements(flags):
-    """Of everything that a token's products read: layers and the tied head."""
+    """Returns the number of weights that the products of a token read: those of the layers and of the tied head."""
     hidden, size = SHAPE["hidden_size"], SHAPE["hidden_size"] // SHAPE["num_attention_heads"]
     keys = SHAPE["num_key_value_heads"] * size
     layer = hidden * (2 * hidden + 2 * keys) + 3 * hidden * SHAPE["intermediate_size"]
@@ -95,7 +99,7 @@ def matrix_elements(flags):
 
 
 def take_turns(rounds, *sides):
-    """Of each side the least seconds; a side that says why it cannot run is left alone."""
+    """Returns the least seconds of each side; a side that returns why it cannot run is not run again."""
     best = [None] * len(sides)
     for _ in range(rounds):
         for i, side in enumerate(sides):
@@ -106,7 +110,7 @@ def take_turns(rounds, *sides):
 
 
 def beside(name, peer_seconds, seconds, bar=None):
-    """'llama.cpp 41.2 tokens/s, 1.07x (bar 1.00x)' and the ratio."""
+    """Returns a text like 'llama.cpp 41.2 ms: 1.07x (bar 1.00x)', and the ratio."""
     if isinstance(peer_seconds, str):
         return f"{name}: {peer_seconds}", None
     ratio = peer_seconds / seconds
@@ -197,7 +201,7 @@ def open_file(flags):
              "subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\n"
              "print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)"]
     measured = lambda tokens: [float(x) for x in process([*watch, command, *words, "--max-tokens", tokens], "generate").split()]
-    measured(1)  # the page cache
+    measured(1)  # fills the page cache
     seconds = min(measured(1)[0] for _ in range(flags.rounds))
     resident = measured(32)[1]
     keys = SHAPE["hidden_size"] // SHAPE["num_attention_heads"] * SHAPE["num_key_value_heads"]

@@ -1,8 +1,8 @@
-// A tokenizer at work: learnt from text, encoding it, and making the token shards of training, in bytes of text a second.
-// `bench_tokenizer [--text FILE] [--json FILE] [--folder DIR]`. bench/peers/tokenizers_library.py does the same with the library
-// `tokenizers`, on the text that this leaves in the folder.
+// Measures training a tokenizer on text, encoding text with it, and making token shards for training, in bytes of text per
+// second. `bench_tokenizer [--text FILE] [--json FILE] [--folder DIR]`. bench/peers/tokenizers_library.py does the same with the
+// library `tokenizers`, on the text that this program leaves in the folder.
 //
-// The text, when none is given: headers of /usr/include by name, 100 MB at most, which every machine that builds this has.
+// The default text: the headers in /usr/include, by name, at most 100 MB; every machine that builds this program has them.
 #include <fmt/format.h>
 #include <tbb/global_control.h>
 #include <tbb/info.h>
@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 constexpr size_t kMaxText = 100'000'000;  // bytes
 constexpr int64_t kTokens = 32000;
 
-// The library reads UTF-8 only.
+// Returns the default text, repaired to valid UTF-8, since the library reads only that.
 std::string headers() {
   std::vector<fs::path> files;
   for (const auto& entry :
@@ -50,7 +50,7 @@ struct Speeds {
   double training_seconds = 0, encoding = 0, shards = 0;  // the last two in MB/s
 };
 
-// On as many threads as are allowed now. Texts are encoded 1 MB at a time, as documents are.
+// Measures with as many threads as are currently allowed. Texts are encoded 1 MB at a time, like documents.
 Speeds measure(const fs::path& file, const std::string& text, const fs::path& folder) {
   Speeds speeds;
   const Stopwatch training;

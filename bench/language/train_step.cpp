@@ -1,12 +1,12 @@
-// A whole step of training as a share of the machine's f32 arithmetic, counted in model FLOPs: what the
-// mathematics needs, whatever was recomputed. `bench_train_step [--json FILE] [--rounds N] [--threads N]`.
+// Measures a whole training step as a share of the machine's f32 arithmetic, counted in model FLOPs: what the mathematics needs,
+// without recomputation. `bench_train_step [--json FILE] [--rounds N] [--threads N]`.
 //
-// Model FLOPs of a step: 6 x (elements of every matrix that a product multiplies: all linear layers and the
-// head; the embedding's lookup counts nothing) x tokens, for the forward product and the two of the backward
-// pass; and for causal attention 3 x (2 products x 2 FLOPs x batch x seq^2 / 2 x hidden) per layer.
+// Model FLOPs of a step: 6 x (elements of all matrices in products: linear layers and the head; the embedding lookup counts
+// nothing) x tokens, for the forward product and the two of the backward pass; plus for causal attention 3 x (2 products x 2
+// FLOPs x batch x seq^2 / 2 x hidden) per layer.
 //
-// The same with one thread is measured by processor time, step and limit alike: what else runs on the machine
-// hardly disturbs that.
+// The measurement with one thread uses processor time, for the step and for the limit: other work on the machine hardly affects
+// it.
 #include <fmt/format.h>
 #include <tbb/task_arena.h>
 #include <time.h>
@@ -51,7 +51,7 @@ struct Result {
   double seconds = 1e30, peak_gflops = 0;
 };
 
-// The limit and the step take turns, so that what else runs on the machine meets both.
+// The limit and the step take turns, so that other work on the machine affects both.
 Result run_on_all_cores(Session& session, int rounds) {
   const NamedTensors batch = make_batch();
   session.run("train_step", batch);  // touches all memory
@@ -65,7 +65,7 @@ Result run_on_all_cores(Session& session, int rounds) {
   return best;
 }
 
-// Both in processor time of one thread.
+// Measures the limit and the step in the processor time of one thread.
 Result run_on_one_core(const std::shared_ptr<Model>& model) {
   Session session(model, {.threads = 1});
   const NamedTensors batch = make_batch();

@@ -1,5 +1,5 @@
-// Arena against its lower bound (the most bytes that are alive at once) for every model of the zoo, inference
-// and training, at several sizes. Plans only, runs nothing. `bench_arena [--json FILE]`.
+// Compares the arena with its lower bound (the most bytes that are alive at once) for every model of the zoo, inference and
+// training, at several sizes. Only plans, runs nothing. `bench_arena [--json FILE]`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ class Table {
   }
 
  private:
-  // Small, medium and odd sizes of whatever symbols the inputs name.
+  // Returns small, medium and odd sizes for the symbols of the inputs.
   static std::vector<Bindings> sizes_for(const Graph& graph) {
     std::vector<Bindings> sizes;
     for (const auto& [batch, seq] : {std::pair{1, 16}, {3, 37}, {8, 128}, {8, 256}}) {

@@ -1,4 +1,4 @@
-// See the header. Own arithmetic on top of splitmix64, so that every library gives the same instances.
+// Uses its own random arithmetic on top of splitmix64, so that every standard library gives the same instances.
 #include "bench/memory/plan_generators.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class Random {
   int64_t integer(int64_t low, int64_t high) {  // both included
     return low + static_cast<int64_t>(next() % static_cast<uint64_t>(high - low + 1));
   }
-  // Density falls as size^-(1 + exponent) between low and high.
+  // The density falls as size^-(1 + exponent) between low and high.
   double power_law(double low, double high, double exponent) {
     const double a = std::pow(low, -exponent), b = std::pow(high, -exponent);
     return std::pow(a + (b - a) * uniform(), -1 / exponent);
@@ -39,8 +39,8 @@ struct Box {
   int64_t x0, x1, y0, y1;
 };
 
-// Cuts one of a few randomly drawn boxes, the largest of them: the larger `draws`, the more even the sizes.
-// Cuts across time and across bytes are about equally frequent.
+// Repeatedly draws a few random boxes and cuts the largest of them: the larger `draws`, the more even the sizes. Cuts across time
+// and across bytes are about equally frequent.
 std::vector<Box> guillotine(int count, int64_t width, int64_t height, int draws, Random& random) {
   std::vector<Box> boxes = {{0, width, 0, height}};
   while (static_cast<int>(boxes.size()) < count) {
@@ -75,8 +75,8 @@ std::vector<PlanBuffer> to_buffers(const std::vector<Box>& boxes) {
   return buffers;
 }
 
-// A perfect packing that no sequence of straight cuts makes: boxes of a guillotine packing are replaced by
-// pinwheels (five boxes around a centre).
+// Returns a perfect packing that no sequence of straight cuts produces: boxes of a guillotine packing are replaced by pinwheels
+// (five boxes around a center).
 std::vector<Box> pinwheels(int count, int64_t width, int64_t height, Random& random) {
   std::vector<Box> boxes = guillotine(count / 3, width, height, 2, random);
   while (static_cast<int>(boxes.size()) < count) {
@@ -99,7 +99,7 @@ std::vector<Box> pinwheels(int count, int64_t width, int64_t height, Random& ran
   return boxes;
 }
 
-// Holes are punched into a perfect packing, sizes shrink a little, lifetimes change at their ends.
+// Turns a perfect packing into an imperfect one: removes some buffers, shrinks some sizes, and shortens some lifetimes.
 std::vector<PlanBuffer> with_noise(std::vector<PlanBuffer> buffers, Random& random) {
   std::vector<PlanBuffer> kept;
   for (PlanBuffer b : buffers) {
@@ -113,8 +113,8 @@ std::vector<PlanBuffer> with_noise(std::vector<PlanBuffer> buffers, Random& rand
   return kept;
 }
 
-// Random lengths and sizes, each moved to where the load is lowest: the load ends up nearly flat, and nobody
-// knows whether the bound can be reached. About `live` buffers are alive at any moment.
+// Returns buffers of random lengths and sizes, each placed where the load is lowest: the load becomes nearly flat, and it is
+// unknown if the bound can be reached. About `live` buffers are alive at any time.
 std::vector<PlanBuffer> flat_load(int count, int live, double exponent, Random& random) {
   const int64_t horizon = std::max(20, count / 2);
   const double mean_length = static_cast<double>(live * horizon) / count;
@@ -143,8 +143,8 @@ std::vector<PlanBuffer> flat_load(int count, int live, double exponent, Random& 
   return buffers;
 }
 
-// Straight-line code of an accelerator that prefetches: each operation has weights that were fetched some
-// steps before, an output that lives until its last reader, and scratch; tiles of one layer have equal sizes.
+// Returns buffers like those of straight-line code for an accelerator that prefetches: each operation has weights that were
+// fetched some steps before, an output that lives until its last reader, and scratch memory; tiles of one layer have equal sizes.
 std::vector<PlanBuffer> prefetching_accelerator(int count, Random& random) {
   std::vector<PlanBuffer> buffers;
   int64_t time = 0;
@@ -217,7 +217,7 @@ PlanInstance make_instance(const std::string& kind, int count, uint64_t seed) {
   if (kind == "flat-load-even") buffers = flat_load(count, 10, 0.01, random);
   if (kind == "accelerator") buffers = prefetching_accelerator(count, random);
   GENESIS_ASSERT(!buffers.empty());
-  // The order of the lines must carry no information.
+  // The order of the buffers must carry no information.
   for (size_t i = buffers.size(); i > 1; --i)
     std::swap(buffers[i - 1], buffers[static_cast<size_t>(random.integer(0, static_cast<int64_t>(i) - 1))]);
   return instance;

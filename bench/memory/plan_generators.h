@@ -1,5 +1,5 @@
-// Makers of hard offset-planning instances for plan_instances: a kind, a number of buffers and a seed give
-// one instance. Perfect packings have a known optimum: their lower bound can be reached.
+// Generates hard instances of offset planning for plan_instances: a kind, a number of buffers and a seed define an instance.
+// Perfect packings have a known optimum: their lower bound can be reached.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ struct PlanInstance {
   std::vector<passes::PlanBuffer> buffers;
 };
 
-// All kinds of hard instances that make_instance knows.
+// Returns all kinds of hard instances that make_instance() knows.
 std::vector<std::string> hard_kinds();
 
 PlanInstance make_instance(const std::string& kind, int buffers, uint64_t seed);
 
-// A training step of a transformer: activations live from the forward to the backward pass, temporaries for a
-// step.
+// Returns an instance like a training step of a transformer: activations live from the forward to the backward pass, temporaries
+// for one step.
 PlanInstance make_train_step(int buffers, uint64_t seed);
 
 }  // namespace genesis::bench

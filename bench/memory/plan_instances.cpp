@@ -1,7 +1,6 @@
 // Plans generated hard instances and training steps, and prints how far each arena is above the lower bound.
 //   plan_instances [--kind KIND] [--seeds N] [--budget UNITS] [--seconds CAP] [--dump DIR]
-// Each plan is checked for overlaps. With --dump the instances are also written as `id,lower,upper,size`
-// files.
+// Each plan is checked for overlaps. With --dump the instances are written as `id,lower,upper,size` files instead.
 #include <fmt/core.h>
 
 #include <chrono>

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""llama.cpp on a GGUF file of random weights, the peer of bench/language/language_model.py: prints {"seconds": ...} of a token or of a prompt.
+"""Times llama.cpp on a GGUF file of random weights, a peer of bench/language/language_model.py: prints {"seconds": ...}.
 
     python3 bench/peers/llama_cpp_peer.py FILE.gguf --format Q8_0 --shape vocab_size=... [...] --threads 4 (--decode 64 --position 64 | --prefill 512)
 
-The file is made where it is not there: Qwen2 with a tied head, all matrices in --format, no vocabulary. Prints {"missing": why}
-where Python has no gguf or llama_cpp (pip install gguf llama-cpp-python).
+The file is made if it does not exist: Qwen2 with a tied head, all matrices in --format, no vocabulary. Prints {"missing": why}
+if Python has no gguf or llama_cpp (pip install gguf llama-cpp-python).
 """
 import argparse
 import json
@@ -17,7 +17,7 @@ CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 
 
 def matrices(s):
-    """Name and shape [out, in] of a layer's matrices, and biases and norms."""
+    """Returns the names and shapes [out, in] of a layer's matrices, the sizes of its biases, and the names of its norms."""
     hidden, inner = s["hidden_size"], s["intermediate_size"]
     keys = hidden // s["num_attention_heads"] * s["num_key_value_heads"]
     products = {"attn_q": (hidden, hidden), "attn_k": (keys, hidden), "attn_v": (keys, hidden), "attn_output": (hidden, hidden),
@@ -31,7 +31,7 @@ def write_file(path, format, s):
     random, kind = np.random.default_rng(1), gguf.GGMLQuantizationType[format]
 
     def packed(rows, columns):
-        """A thousand rows of random numbers, over and over."""
+        """Returns quantized rows: 1024 rows of random numbers, repeated."""
         block = gguf.quants.quantize(random.normal(0, 0.02, (min(rows, 1024), columns)).astype(np.float32), kind)
         return np.resize(block, (rows, block.shape[1]))
 
@@ -80,7 +80,7 @@ class Context:
             sys.exit(f"llama.cpp cannot open {path}")
 
     def read(self, count, clock):
-        """Seconds that the next tokens take; of the last one there are logits afterwards."""
+        """Returns the seconds for the next `count` tokens, including the logits of the last."""
         tokens = (self.api.llama_token * count)(*((977 * i + 1) % 1000 for i in range(count)))
         start = clock()
         if self.api.llama_decode(self.context, self.api.llama_batch_get_one(tokens, count)) != 0:
@@ -114,7 +114,7 @@ def main():
         return
     if not os.path.exists(flags.file):
         write_file(flags.file, flags.format, {name: int(value) for name, value in (pair.split("=") for pair in flags.shape)})
-    # A context of the cache that the other side has would make no difference: attention reads what is there.
+    # A context as large as our cache would make no difference: attention reads only what is there.
     context = Context(flags.file, flags.threads, max(512, flags.position + flags.decode, flags.prefill))
     clock = CLOCKS[flags.clock]
     if flags.prefill:

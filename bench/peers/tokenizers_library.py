@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What bench_tokenizer measures, with the library `tokenizers`: the peer it is measured against.
+"""Measures the same as bench_tokenizer with the library `tokenizers`, its peer.
 
-Same text (bench_tokenizer leaves it in its folder), same expression, same size; the merges must be the same, too.
+It uses the same text (bench_tokenizer leaves it in its folder), regular expression and vocabulary size; the merges must be the
+same too.
 
     RAYON_NUM_THREADS=1 python3 bench/peers/tokenizers_library.py [--folder DIR] [--json FILE]
 
-Prints a message and leaves with 0 where the library is missing: it is no part of what Genesis needs.
+If the library is missing, prints a message and exits with 0: Genesis itself does not need it.
 """
 import argparse
 import json
@@ -42,7 +43,7 @@ def learn(file):
 
 
 def encode(tokenizer, text):
-    """One text after the other, 1 MB each, on one core."""
+    """Encodes texts of 1 MB one after the other on one core, and returns MB/s."""
     bits = [text[at:at + 1_000_000] for at in range(0, min(len(text), 20_000_000), 1_000_000)]
     start = time.perf_counter()
     for bit in bits:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Prefill and a LoRA step of Qwen2 with transformers, PyTorch and peft on the CPU: prints {"seconds": ...}, for bench/language/language_model.py.
+"""Times prefill or a LoRA step of Qwen2 with PyTorch and peft on the CPU, a peer of bench/language/language_model.py.
 
     python3 bench/peers/torch_language_model.py prefill|lora --shape vocab_size=... [...] --tokens 512 --dtype bf16 --threads 4 [--adapters f32]
 
-Eager, with PyTorch's fused attention and AdamW. Adapters are in f32, as peft makes them beside weights in bf16, or in --adapters.
-Prints {"missing": why} where something is not installed.
+Eager, with PyTorch's fused attention and AdamW. Adapters are in f32, as peft makes them for bf16 weights, or in the dtype
+--adapters. Prints {"missing": why} if something is not installed.
 """
 import argparse
 import json

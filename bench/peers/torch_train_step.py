@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""The training step of bench/language/train_step.cpp in PyTorch, eager and compiled: the peer it is measured against.
+"""Times the training step of bench/language/train_step.cpp in PyTorch, eager and compiled, as its peer.
 
-Same sizes, same arithmetic: Qwen2 (RMSNorm, rotary embedding, biases on q, k and v, SwiGLU, tied head), f32,
+The sizes and the arithmetic are the same: Qwen2 (RMSNorm, rotary embedding, biases on q, k and v, SwiGLU, tied head), f32,
 cross-entropy, clipping by norm, AdamW; with PyTorch's own fused attention, rms_norm and fused AdamW.
 
     python3 bench/peers/torch_train_step.py [--json FILE] [--rounds N] [--threads N] [--wall-only]
 
---wall-only leaves out the step with one thread, which torch.compile compiles anew: minutes on some machines.
+--wall-only leaves out the step with one thread, which torch.compile compiles again: minutes on some machines.
 
-Prints a message and leaves with 0 where PyTorch is missing: it is no part of what Genesis needs.
+If PyTorch is missing, prints a message and exits with 0: Genesis itself does not need it.
 """
 import argparse
 import json
@@ -74,7 +74,7 @@ class Qwen2(nn.Module):
 
 
 def seconds_per_step(compiled, rounds, wall_only):
-    """Wall time with all threads, and processor time with one (or None)."""
+    """Returns the wall time with all threads, and the processor time with one (or None)."""
     torch.manual_seed(1)
     model = Qwen2()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True)
@@ -128,7 +128,7 @@ def main():
         report[name + "_tokens_per_second"] = BATCH * SEQ / seconds
         print(f"PyTorch {torch.__version__} {name}, {flags.threads} threads: {seconds:.3f} s, "
               f"{BATCH * SEQ / seconds:.0f} tokens/s" + (f"; one thread, in processor time: {core_seconds:.3f} s" if core_seconds else ""))
-        if flags.json:  # after each, should the next be cut off
+        if flags.json:  # after each mode, in case the next one is cut off
             with open(flags.json, "w") as file:
                 json.dump(report, file, indent=2)
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The peer of bench/language/generate.py --batch: a step of decoding by transformers with its static cache and torch.compile.
+"""Times decoding by transformers with its static cache and torch.compile, as a peer of bench/language/generate.py --batch.
 
     python3 bench/peers/transformers_decode.py --config '{"hidden_size": 896, ...}' [--batch 32] [--context 1024] [--tokens 128]
                                          [--device cuda] [--dtype bf16] [--modes reduce-overhead,max-autotune-no-cudagraphs]
 
-Qwen2 with random weights. Prompts of --context less half of --tokens are read without compiling, in a few texts at a time where
-memory asks for it; then --tokens tokens are chosen greedily, each from the one before, and timed as a whole behind a warm-up.
-Prints a line of JSON: tokens/s of each mode, or why it failed.
+Qwen2 with random weights. The prompts, of --context minus half of --tokens tokens, are read without compiling; then, after a
+warm-up, --tokens tokens are decoded greedily and timed as a whole. Prints a line of JSON: tokens/s of each mode, or why it
+failed.
 """
 import argparse
 import json
@@ -42,7 +42,7 @@ def seconds_of_mode(flags, model, mode):
         nonlocal token
         for _ in range(count):
             token = step(token).clone()
-        return token.tolist()  # waits
+        return token.tolist()  # waits for the device
 
     decode(WARMUP)
     begin = time.perf_counter()
@@ -65,7 +65,7 @@ def main():
         try:
             with torch.inference_mode():
                 result[mode] = flags.batch * flags.tokens / seconds_of_mode(flags, model, mode)
-        except Exception as error:  # a peer that fails must say so, and the other mode still counts
+        except Exception as error:  # a failed peer must report why, and the other mode still counts
             result[mode] = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
         print(json.dumps(result), flush=True)
 
