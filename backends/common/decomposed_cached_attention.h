@@ -1,6 +1,6 @@
 // cached_attention decomposed into the kernels of the ops that it stands for, run one after the other. Works on any backend, for
-// every size and dtype, with the same bits as those ops. Scratch memory holds the rotated q and k, the number of keys, then the
-// scratch of the kernels.
+// every size and dtype, and computes the same as those ops. Scratch memory holds the rotated q and k, the number of keys, then
+// the scratch of the kernels.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Forms of linear and matmul that no kernel computes as a whole, decomposed into the kernels of the ops that they stand for, run
-// one after the other. Works on any backend, with the same bits as those ops.
+// one after the other. Works on any backend and computes the same as those ops.
 #pragma once
 
 #include <optional>
