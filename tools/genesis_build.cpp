@@ -1,4 +1,4 @@
-// genesis-build: a model of the zoo, a folder that transformers saved, or a GGUF file, as a .genesis file.
+// genesis-build: writes a .genesis file from a model of the zoo, a folder saved by transformers, or a GGUF file.
 #include <filesystem>
 #include <iostream>
 
@@ -87,7 +87,7 @@ void set_vocabulary(models::Settings& settings, const std::string& tokenizer) {
          tokenizer, tokens);
 }
 
-// "--set n_layer=12 --set n_embd=768"
+// Returns "--set n_layer=12 --set n_embd=768".
 std::string text_of(const models::Settings& settings) {
   std::string text;
   for (const auto& [key, value] : settings)
@@ -95,7 +95,7 @@ std::string text_of(const models::Settings& settings) {
   return text;
 }
 
-// A model whose weights this machine cannot hold is refused before any is drawn.
+// Throws Error before any weight is drawn if this machine cannot hold the model's weights.
 void check_fits(const std::string& name, const models::Settings& settings) {
   const auto undrawn = models::make_undrawn_model(name, settings);
   CheckedSize bytes = 0;
@@ -115,7 +115,8 @@ std::unique_ptr<Model> make_checked(const std::string& name, const models::Setti
                       [&] { return fmt::format("in the model '{}' with {}", name, text_of(settings)); });
 }
 
-// The vocabulary is the tokenizer's, or the larger one that `settings` ask for. Without a tokenizer ("") the model alone.
+// Makes a model with the tokenizer's vocabulary, or a larger one if `settings` ask for it. An empty `tokenizer` makes
+// the model alone.
 std::unique_ptr<Model> make_with_tokenizer(const std::string& name, models::Settings settings, uint64_t seed,
                                            const std::string& tokenizer) {
   if (tokenizer.empty()) return make_checked(name, settings, seed);
@@ -125,14 +126,14 @@ std::unique_ptr<Model> make_with_tokenizer(const std::string& name, models::Sett
   return model;
 }
 
-// Weights are of use without their tokenizer, so one that cannot be used is told of and taken along.
+// Warns if the model's tokenizer cannot be used. The weights are useful without it, so the file is kept.
 void warn_of_tokenizer(const Model& model, const std::string& source) try {
   brought_tokenizer(model, source);
 } catch (const Error& error) {
   log_warning("text will need another tokenizer (--tokenizer): {}", error.message());
 }
 
-// A folder whose tokenizer is none that can be read brings none.
+// Warns if the folder has a tokenizer only in a form that cannot be read.
 void warn_of_no_tokenizer(const Model& model, const std::string& folder) {
   if (attached_file(model, "tokenizer.json")) return;
   for (const char* file : {"vocab.json", "tokenizer.model", "spiece.model", "vocab.txt"})
@@ -144,7 +145,7 @@ void warn_of_no_tokenizer(const Model& model, const std::string& folder) {
           folder, file);
 }
 
-// The weights of a folder or of a GGUF file, with its tokenizer or the one that the command line names.
+// Imports the weights of a folder or a GGUF file, with its own tokenizer or the one named on the command line.
 std::unique_ptr<Model> import_named(const Flags& flags, const models::Settings& settings,
                                     MappedFiles& files) {
   const bool is_folder = models::hugging_face::is_model_folder(flags.name);
@@ -163,7 +164,7 @@ bool is_imported(const std::string& name) {
   return models::hugging_face::is_model_folder(name) || models::gguf::is_gguf_file(name);
 }
 
-// A folder is read, a model of the zoo drawn by all cores. Says how far it is where that takes a while.
+// Imports or draws the model and writes the file. Shows progress if that takes a while.
 std::unique_ptr<Model> make_file(const Flags& flags) {
   FileProgress progress(flags.quiet);
   const init::Watcher watcher([&](auto... about) { progress.update(about...); });
@@ -178,7 +179,7 @@ std::unique_ptr<Model> make_file(const Flags& flags) {
   return model;
 }
 
-// Returns true if it looks like OWNER/NAME of Hugging Face.
+// Returns true if the name looks like OWNER/NAME of Hugging Face.
 bool names_repository(const std::string& name) {
   constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
   const size_t slash = name.find('/');
@@ -187,7 +188,7 @@ bool names_repository(const std::string& name) {
          name.find_first_not_of(kLetters, slash + 1) == std::string::npos;
 }
 
-// A path that is neither a folder nor a GGUF file was not meant for a model of the zoo.
+// Throws Error if `name` is no model of the zoo but an existing file of another kind, or a repository name.
 void check_is_no_other_file(const std::string& name) {
   for (const auto& model : models::list_models())
     if (model.name == name) return;
@@ -211,7 +212,7 @@ void check_is_no_other_file(const std::string& name) {
     if (file_ending(name) == ending) fail("there is no file '{}'", name);
 }
 
-// The graph alone is made, which takes no time and no memory to speak of.
+// Checks the settings by making the graph without weights, which takes almost no time and memory.
 void check_settings(const Flags& flags) {
   const models::Settings settings = parse_settings(flags.settings);
   if (!settings.empty())

@@ -1,5 +1,4 @@
-// genesis-opt: rewrites model files: adds training, optimises for inference, shows what passes do, plans
-// memory.
+// genesis-opt: rewrites model files. Adds training, optimizes for inference, shows what passes do, and plans memory.
 #include <filesystem>
 #include <iostream>
 #include <utility>
@@ -63,18 +62,18 @@ struct Flags {
   BudgetFlags memory;
   Output out;
 
-  // A file runs on any device and on ranks, and every session runs the passes of its own device on it again. What is only looked
-  // at is what one device would run.
+  // A written file runs on any device and on ranks, and every session runs the passes of its own device on it again.
+  // A graph that is only shown is the one that one device would run.
   bool for_any_device() const { return target == "any" || (target.empty() && !output.empty()); }
   Target device() const { return target_of(target.empty() || target == "any" ? "cpu" : target); }
   bool prints(std::string_view pass) const { return print_after == "all" || print_after == pass; }
-  // Edits a file is made for; without one of them, or with a flag that is about passes, the passes run too.
+  // Returns true if the command edits the file. The passes do not run then, unless a flag about passes is given.
   bool edits() const {
     return !train.empty() || !cast.empty() || !quantize.format.empty() || averages || merge_lora ||
            !adapter.empty() || !save_adapter.empty() || memory.is_given();
   }
   bool runs_passes() const { return !edits() || !passes.empty() || !print_after.empty() || !dump.empty(); }
-  // Whether anything comes of a run: a file, or something to look at.
+  // Returns true if the command gives a result: a file, or something to look at.
   bool gives_something() const {
     return !output.empty() || !save_adapter.empty() || !print_after.empty() || !dump.empty() || text ||
            out.json;
@@ -90,7 +89,7 @@ void list_passes(const Output& out) {
   });
 }
 
-// docs/ops.md is the output of this, and a test holds the two together.
+// Prints docs/ops.md. A test checks that file against this output.
 void list_ops(const Output& out) {
   nlohmann::ordered_json json;
   std::vector<const OpDef*> ops(all_ops().begin(), all_ops().end());
@@ -122,7 +121,7 @@ void plan_csv(const Flags& flags) {
   const passes::PlanCsvReport report = passes::plan_csv_file(flags.plan_csv);
   nlohmann::ordered_json json{
       {"height", report.height}, {"lower_bound", report.lower_bound}, {"ratio", report.ratio}};
-  // Ids are unique, so they are appended: looking each up first would be quadratic.
+  // Ids are unique, so they are appended: searching for each one first would take quadratic time.
   auto& offsets =
       (json["offsets"] = nlohmann::ordered_json::object()).get_ref<nlohmann::ordered_json::object_t&>();
   for (const auto& [id, offset] : report.offsets) offsets.emplace_back(id, offset);
@@ -140,7 +139,7 @@ std::vector<std::string> chosen_entries(const Flags& flags, const Model& model) 
   return names;
 }
 
-// Passes that are left out, and kernels that those that run must not count on.
+// Returns the passes to leave out, and the kernels that the passes must not assume to exist.
 Switches switches_of(const Flags& flags, const Target& target) {
   const std::vector<std::string_view> steps = step_switches();
   for (const std::string& name : flags.disable)
@@ -168,7 +167,7 @@ passes::PipelineOptions pipeline_options(const Flags& flags, const Switches& swi
   return options;
 }
 
-// Runs the pipeline of each chosen entry point and keeps what comes out.
+// Runs the pipeline of each chosen entry point and replaces the entry point by the result.
 void optimise(Model& model, const Flags& flags, std::vector<passes::PassReport>& reports) {
   Target target = flags.device();
   const Switches switches = switches_of(flags, target);
@@ -177,7 +176,7 @@ void optimise(Model& model, const Flags& flags, std::vector<passes::PassReport>&
   if (!flags.for_any_device()) context.target = &target;
   passes::PipelineOptions options = pipeline_options(flags, switches);
   options.reports = &reports;
-  // A file's states are what its author made them; what a session would do to them is only looked at.
+  // A written file keeps the states as its author made them. Stored weights of a session are only shown.
   StateStorage storage;
   if (target.splits_weights && flags.output.empty()) storage = passes::find_stored_weights(model);
   add_parts(model, storage);
@@ -188,7 +187,7 @@ void optimise(Model& model, const Flags& flags, std::vector<passes::PassReport>&
   }
 }
 
-// Values of options that mean nothing are found before the file is read.
+// Checks the values of options before the file is read.
 void check_values(const Flags& flags) {
   check_pass_option("--passes", flags.passes);
   if (!flags.print_after.empty() && flags.print_after != "all")
@@ -214,7 +213,7 @@ void add_training(Model& model, const Flags& flags, std::vector<passes::PassRepo
   passes::add_training(model, train, options);
 }
 
-// What serves: the entry points that do not train, and the states they read.
+// Returns a model with the entry points that do not train, and the states they read.
 std::unique_ptr<Model> for_inference(const Model& model) {
   std::set<std::string> names = passes::lasting_entries(model);
   for (const char* loss : {"loss", "loss_packed"}) names.erase(loss);
@@ -257,14 +256,14 @@ void report(const Flags& flags, const Model& model, const std::vector<passes::Pa
   });
 }
 
-// What would look as if it had been done.
+// Warns of options that had no effect.
 void warn(const Flags& flags, const std::vector<passes::PassReport>& reports) {
   if (!flags.print_after.empty() &&
       std::ranges::none_of(reports, [&](const auto& row) { return row.changed && flags.prints(row.name); }))
     log_warning("--print-after {}: nothing was changed, so there is nothing to print", flags.print_after);
 }
 
-// Known before the model is read.
+// Checks the output folder of --save-adapter before the model is read.
 void check_adapter_folder(const Flags& flags) {
   std::error_code error;
   if (!flags.force && std::filesystem::is_directory(flags.save_adapter, error) &&
@@ -274,7 +273,7 @@ void check_adapter_folder(const Flags& flags) {
   check_can_make_folder(flags.save_adapter);
 }
 
-// Everything that is given does something, and something comes of it.
+// Checks that every given option has an effect and that the command gives a result.
 void check_rewrite(const Flags& flags, const Command& app) {
   for (const char* option : {"--size", "--mesh", "--zero", "--chip", "--links"})
     check_not_given(app, option, "without --check DEVICE");
@@ -300,9 +299,9 @@ void check_rewrite(const Flags& flags, const Command& app) {
         "--print-after PASS or --dump DIR, or see what a run would take with --check DEVICE");
 }
 
-// What the weights and entry points become before anything is cast or optimised.
+// Makes the edits that come before casting and optimizing.
 void edit(std::unique_ptr<Model>& model, const Flags& flags, std::vector<passes::PassReport>& reports) {
-  // Read here, so that an error in what the file says of its adapters names the file.
+  // Reads the adapters here, so that an error in their description names the file.
   with_context([&] { passes::lora_of(*model); }, [&] { return flags.input; });
   if (!flags.adapter.empty()) models::hugging_face::load_adapter(*model, flags.adapter);
   if (flags.averages) take_averages(*model, flags);
@@ -316,13 +315,13 @@ void edit(std::unique_ptr<Model>& model, const Flags& flags, std::vector<passes:
   if (flags.inference) model = for_inference(*model);
 }
 
-// Of `--check FILE` the parser takes the file for a device.
+// Corrects `--check FILE`, in which the command-line parser takes the file for the device.
 void tell_file_from_device(Flags& flags) {
   if (flags.input.empty() && std::filesystem::exists(flags.check.device))
     flags.input = std::exchange(flags.check.device, "auto");
 }
 
-// What needs no new model. False: nothing of it was asked for.
+// Answers requests that write no new model. Returns false if there was none.
 bool answers_question(const Flags& flags, const Command& app) {
   if (flags.list_passes) {
     check_only(app, {"--list-passes", "--json"}, "with --list-passes");
@@ -353,12 +352,12 @@ void run(Flags& flags, const Command& app) {
   if (answers_question(flags, app)) return;
   check_rewrite(flags, app);
   check_values(flags);
-  switches_of(flags, flags.device());  // names that are none end here
+  switches_of(flags, flags.device());  // throws for unknown names
   if (!flags.keep_f32.empty() && flags.cast.empty() && flags.train.empty())
     fail_usage("--keep-f32 {}: it goes with --cast bf16 or f16", flags.keep_f32[0]);
   check_can_write(flags.output);
   check_replaces_model("-o", flags.output);
-  // Every byte is verified: what is damaged must not get a new file with a hash that says it is sound.
+  // Verifies every byte: damaged data must not be written to a new file whose hash says that it is sound.
   auto progress = std::make_unique<FileProgress>(flags.quiet);
   std::unique_ptr<Model> model =
       open_model(flags.input, {.verify = Verify::kFull, .progress = progress->hook()});
@@ -372,12 +371,12 @@ void run(Flags& flags, const Command& app) {
   if (flags.runs_passes()) optimise(*model, flags, reports);
   if (const auto budget = flags.memory.bytes()) model->metadata["memory_budget"] = std::to_string(*budget);
   if (!flags.output.empty()) save_model(*model, flags.output, {.progress = progress->hook()});
-  progress.reset();  // its line is gone before others are printed
+  progress.reset();  // clears the progress line before others are printed
   report(flags, *model, reports);
   warn(flags, reports);
 }
 
-// What becomes of the model.
+// Adds the options that change the model.
 void add_model_flags(Command& app, Flags& flags) {
   app.add_option("input", flags.input, kModelName);
   app.add_option("-o,--output", flags.output, "file to write");
@@ -408,7 +407,7 @@ void add_model_flags(Command& app, Flags& flags) {
                "keep only what serves: no training entry points, no optimizer states");
 }
 
-// Which passes run, and what is shown of them.
+// Adds the options that choose passes and show their effect.
 void add_pass_flags(Command& app, Flags& flags) {
   app.add_option("--entry", flags.entries, "entry points to work on; all when not given")->take_all();
   app.add_option("--passes", flags.passes, "run only these passes")->delimiter(',');

@@ -1,4 +1,4 @@
-// genesis-run: looks into model files and runs them.
+// genesis-run: shows what model files contain and runs them.
 #include "tools/common/usage.h"
 #include "tools/run/run_commands.h"
 
@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
   using namespace genesis::tools;
   return run_tool(
       argc, argv, "genesis-run", "Looks into .genesis files and runs them.", kExamples, [](Command& app) {
-        app.require_subcommand(0, 1);  // with 1, a wrong name would only be called missing
+        app.require_subcommand(0, 1);  // 1 would report a wrong name only as a missing command
         app.callback([&app] {
           if (!app.has_given_subcommand())
             fail_missing(

@@ -1,4 +1,4 @@
-// genesis-viz: pages and pictures of models, plans and training runs.
+// genesis-viz: draws pages and pictures of models, plans and training runs.
 #include <cmath>
 #include <filesystem>
 #include <iostream>
@@ -60,12 +60,12 @@ std::string extension(const std::string& path) {
   return dot == std::string::npos ? "" : path.substr(dot + 1);
 }
 
-// A page for a browser, or its data alone.
+// Returns true if the output is a page for a browser, or only its data (JSON).
 bool is_page(const Flags& flags) {
   return extension(flags.output) == "html" || extension(flags.output) == "json";
 }
 
-// Before any work.
+// Checks the output's file ending before any work.
 void check_kind(const Flags& flags) {
   const std::string kind = extension(flags.output);
   if (kind == "svg" || is_page(flags)) return;
@@ -93,7 +93,7 @@ void draw_trace(const Flags& flags) {
   write_file_atomically(flags.output, viz::timeline_svg(viz::read_trace(flags.trace)));
 }
 
-// Of each rank, with a mesh; else the arena.
+// Draws the memory of each rank of a mesh.
 void draw_ranks(const Flags& flags, const Model& model, const std::string& entry, const Bindings& sizes) {
   SessionOptions session{.device = resolve_device(flags.device),
                          .disabled = {flags.disable.begin(), flags.disable.end()}};
@@ -114,8 +114,8 @@ void draw_memory(const Flags& flags, const std::shared_ptr<const Model>& model, 
   write_file_atomically(flags.output, viz::memory_svg(session.plan(entry, sizes)));
 }
 
-// Microseconds by node. What a profile tells of nodes that are not drawn is said: a session optimises a graph
-// before it runs it, and the picture is of the graph as the file has it.
+// Returns microseconds by node name. Logs the share of the profile's time that belongs to nodes not in the picture: a
+// session optimizes a graph before it runs it, and the picture shows the graph as it is in the file.
 std::map<std::string, double> times_of(const Graph& graph, const std::string& path) {
   std::map<std::string, double> times = viz::read_times(path);
   double all = 0, drawn = 0;
@@ -218,7 +218,7 @@ void check_page_flags(const Flags& flags, const Command& app) {
     check_not_given(app, option, "without a model");
 }
 
-// Everything that is given does something to the picture.
+// Checks that every given option has an effect on the picture.
 void check_flags(const Flags& flags, const Command& app) {
   if (is_page(flags)) return check_page_flags(flags, app);
   for (const char* option : {"--graph-only", "--values"}) check_not_given(app, option, "in a picture");
@@ -243,7 +243,7 @@ void check_flags(const Flags& flags, const Command& app) {
   if (flags.color != "time") check_not_given(app, "--profile", "without --color time");
 }
 
-// The page or the picture. Returns how many nodes of --compare differ, if a picture shows that.
+// Makes the page or the picture. Returns how many nodes of --compare differ, if the picture shows that.
 nlohmann::ordered_json make(const Flags& flags) {
   LongWork work(flags.quiet);
   if (is_page(flags)) {

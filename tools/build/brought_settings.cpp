@@ -14,11 +14,11 @@ constexpr const char* kEnds = "eos_token_id";
 constexpr const char* kTokenizer = "tokenizer_config.json";
 constexpr const char* kTemplate = "chat_template.jinja";
 
-// Reads a file as later commands will, by itself. Throws Error naming it.
+// Reads the file in the way later commands will read it. Throws Error naming the file.
 void check_generation(const chat::ConfigFiles& files) { chat::read_generation_config(files, {}); }
 void check_tokenizer(const chat::ConfigFiles& files) { files.object(kTokenizer); }
 
-// Whether this setting can be used by itself.
+// Returns true if this setting can be used when it is the only one.
 bool is_usable(const std::string& name, const nlohmann::json& value) try {
   Model alone;
   attach_file(alone, kGeneration, nlohmann::json({{"do_sample", true}, {name, value}}).dump());
@@ -28,7 +28,7 @@ bool is_usable(const std::string& name, const nlohmann::json& value) try {
   return false;
 }
 
-// Setting by setting, and of the tokens that end a text each by itself.
+// Returns the settings that can be used. Each one is tried alone, and so is each of the tokens that end a text.
 nlohmann::json usable_part(const nlohmann::json& settings) {
   nlohmann::json usable = nlohmann::json::object();
   for (const auto& [name, value] : settings.items()) {
@@ -40,14 +40,15 @@ nlohmann::json usable_part(const nlohmann::json& settings) {
   return usable;
 }
 
-// Empty where it cannot be read.
+// Returns an empty object if the file cannot be read.
 nlohmann::json generation_settings(const chat::ConfigFiles& files) try {
   return files.object(kGeneration).value_or(nlohmann::json::object());
 } catch (const Error&) {
   return nlohmann::json::object();
 }
 
-// A model that does not know where its texts end is of little use, so that is not lost with a temperature that is none.
+// Keeps the usable settings of a broken generation_config.json that says which tokens end a text. A model that does
+// not know where its texts end is of little use, so a bad temperature must not cost this setting too.
 void keep_usable_generation(Model& model, const std::string& source) {
   const auto files = chat::ConfigFiles::of_model(model, source);
   try {
@@ -80,7 +81,7 @@ bool has_template(const Model& model, const chat::ConfigFiles& files) {
   return config && !config->value("chat_template", nlohmann::json()).is_null();
 }
 
-// Once, where the model is made: whoever reads the file later is told at use.
+// Warns once, when the model is made. Commands that read the file later give the same warnings.
 void tell_of_generation(const Model& model, const std::string& source) {
   const Graph* forward = model.find_entry("forward");
   if (!forward) return;
@@ -89,7 +90,7 @@ void tell_of_generation(const Model& model, const std::string& source) {
     for (const std::string& warning : chat::generation_warnings(files, text::vocabulary_of(*forward, 3)))
       log_warning("{}", warning);
   } catch (const Error&) {
-    // config.json alone is left then, and it has no settings that could be left out.
+    // The file could not be read because of config.json, which has no settings to leave out.
   }
 }
 

@@ -1,4 +1,4 @@
-// What genesis-build makes besides models: commands with flags of their own.
+// The subcommands of genesis-build. Each has flags of its own.
 #pragma once
 
 #include "tools/common/command.h"

@@ -1,4 +1,4 @@
-// genesis-build tokenizer: byte-level BPE learnt from text.
+// genesis-build tokenizer: learns a byte-level BPE tokenizer from text.
 #include <chrono>
 #include <iostream>
 #include <set>
@@ -30,7 +30,7 @@ struct Flags {
   Output out;
 };
 
-// Every tokenizer has a token that ends a text, unless its special tokens were named.
+// Returns the special tokens of the new tokenizer. Unless they were named, one of them ends a text.
 std::vector<std::string> special_tokens(const Flags& flags) {
   std::vector<std::string> tokens = flags.options.bpe.special_tokens;
   if (flags.chat) tokens.insert(tokens.begin(), {text::kEndOfText, text::kTurnStart, text::kTurnEnd});
@@ -50,7 +50,7 @@ text::TrainedTokenizer train(const Flags& flags) {
                                 }});
 }
 
-// What --force may take away with an older tokenizer.
+// Returns true for the names of tokenizer files, which --force may delete from an existing folder.
 bool is_of_tokenizer(const fs::path& name) {
   static const std::set<std::string> names = {"tokenizer.json",      "tokenizer_config.json",
                                               "chat_template.jinja", "special_tokens_map.json",
@@ -59,7 +59,7 @@ bool is_of_tokenizer(const fs::path& name) {
   return names.contains(name.string());
 }
 
-// A file with another name gets no settings beside it.
+// Writes the tokenizer to a folder, with its settings beside it, or to a .json file alone.
 void write(const Flags& flags, const std::string& json) {
   const fs::path output = flags.output;
   if (output.extension() == ".json") return write_file_atomically(output, json);
@@ -71,7 +71,8 @@ void write(const Flags& flags, const std::string& json) {
   folder.commit();
 }
 
-// A folder may hold the tokenizer that models were trained with. A file is replaced, as -o does everywhere.
+// Refuses to write over a folder that is not empty without --force: models may have been trained with the tokenizer
+// in it. A file is replaced, as -o does in every command.
 void check_output(const Flags& flags) {
   std::error_code error;
   if (fs::path(flags.output).extension() == ".json") {

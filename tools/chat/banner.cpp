@@ -12,7 +12,8 @@
 namespace genesis::tools {
 namespace {
 
-// "bf16", or of several what most parameters are kept as, first: "q8, f32".
+// Returns the formats in which the parameters are stored, the most common first, as "bf16" or "q8, f32". Formats of
+// less than a hundredth of the most common one's elements are left out.
 std::string kept_as(const Model& model) {
   std::map<std::string, int64_t> elements;
   for (const State& state : model.states())

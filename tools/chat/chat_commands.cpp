@@ -23,7 +23,7 @@ void check_nothing_behind(const char* command, const std::string& rest) {
   if (!rest.empty()) fail("{} takes nothing behind it, and not {}", command, shortened(rest));
 }
 
-// A shell would have replaced the tilde and taken away the quotes.
+// Returns the path without quotes and with ~ replaced by the home folder, as a shell would have done.
 std::string path_of(const std::string& typed) {
   std::string path = typed;
   if (path.size() > 1 && (path[0] == '"' || path[0] == '\'') && path.back() == path[0])
@@ -33,7 +33,8 @@ std::string path_of(const std::string& typed) {
   return path;
 }
 
-// A list of messages, or an object with one; every other text is a message itself.
+// Returns true if the text is a JSON list of messages, or an object with such a list. Any other text is itself a
+// message.
 bool is_conversation(const std::string& text) {
   const nlohmann::json json = try_parse_json_text(text);
   if (json.is_object()) return json.contains("messages");

@@ -1,4 +1,4 @@
-// The commands of a chat: lines that begin with /. Used by tools/chat/chat_loop.cpp, which answers.
+// The commands of a chat: lines that begin with /. ChatLoop executes the NextStep that a command returns.
 #pragma once
 
 #include <functional>
@@ -9,20 +9,19 @@
 
 namespace genesis::tools {
 
-// Returns the text of /help.
 const std::string& chat_help();
 
-// What a command asks of the loop once it is done.
+// Tells the chat loop what to do after a command.
 enum class NextStep : uint8_t { kListen, kAnswerMessage, kAnswerAgain, kAnswerLast, kLeave };
 
 struct CommandResult {
   NextStep next = NextStep::kListen;
-  std::string message = {};  // to answer
+  std::string message = {};  // the message to answer
 };
 
 class ChatCommands {
  public:
-  // How files are read and written: with several ranks the first one does, and all get its bytes.
+  // Reads and writes files. With several ranks only the first accesses the file system, and all ranks get the bytes.
   struct Files {
     std::function<std::string(const std::string& path)> read;
     std::function<void(const std::string& path, const std::string& text)> write;
@@ -30,7 +29,8 @@ class ChatCommands {
   ChatCommands(chat::Dialogue& dialogue, SettingSources sources, Files files)
       : dialogue_(dialogue), sources_(std::move(sources)), files_(std::move(files)) {}
 
-  // Runs "/undo" and the like, and says on stderr what it did. Throws Error where there is no such command or it cannot be done.
+  // Runs a command such as "/undo" and reports on stderr. Throws Error if there is no such command or it cannot be
+  // done.
   CommandResult run(const std::string& line);
 
  private:

@@ -36,7 +36,8 @@ bool first_has_terminal(World& world) {
   return agreed_by_first(world, isatty(STDIN_FILENO) && isatty(STDERR_FILENO));
 }
 
-// Several ranks hear from the first one while it waits, which an editor does not let it do.
+// Returns the line editor for a single rank at a terminal. Several ranks need LineInput: it returns while it waits,
+// so that rank 0 can keep in touch with the others, which a line editor does not allow.
 std::unique_ptr<LineReader> make_reader(bool is_terminal, const World& world) {
   if (is_terminal && world.size() == 1 && has_line_editor()) return make_line_editor(chat_history_file());
   return std::make_unique<LineInput>();
@@ -73,7 +74,8 @@ bool ChatLoop::run() {
         break;
     }
   }
-  // The input ends, too, where the launcher has lost a rank that had come here: it is missing where all meet once more.
+  // The input also ends if the launcher has lost a rank. Meeting all ranks once more finds out whether one is
+  // missing.
   said_by_first(world_, "");
   return failures_ == 0 || is_terminal_;
 }
@@ -83,7 +85,7 @@ std::string ChatLoop::prompt() const {
   return style_.begin_green() + (lines_.has_begun() ? ". " : "> ");
 }
 
-// Rank 0 may wait for long: the others hear from it meanwhile.
+// Returns the next event of rank 0's input, on all ranks. Rank 0 may wait for long, so it sends kWaiting meanwhile.
 LineReader::Event ChatLoop::next(std::string& line) {
   std::string said;
   if (world_.is_first()) {
@@ -96,7 +98,8 @@ LineReader::Event ChatLoop::next(std::string& line) {
   return static_cast<LineReader::Event>(said[0] - '0');
 }
 
-// Asked now and then where others have to answer too.
+// Returns true if rank 0 was interrupted. With several ranks it asks only at every kPieces-th piece of text, because
+// the ranks have to meet for it.
 bool ChatLoop::is_interrupted() {
   constexpr int kPieces = 8;
   if (world_.size() > 1 && ++pieces_ % kPieces != 0) return false;
@@ -170,7 +173,7 @@ void ChatLoop::answer(const std::string& message) {
   write_answer([&](const auto& on_piece) { return dialogue_.reply(message, on_piece); });
 }
 
-// A seed decides the answer to a conversation, so each time has another one.
+// Answers the last message again. The seed decides the answer, so each repetition uses another seed.
 void ChatLoop::answer_again() {
   const text::GenerateOptions before = dialogue_.generate_options();
   text::GenerateOptions options = before;
@@ -215,7 +218,7 @@ void ChatLoop::print_numbers(const text::GenerateResult& result, bool interrupte
 ChatCommands::Files ChatLoop::files() {
   return {.read =
               [this](const std::string& path) {
-                // An error of the first rank is one of all, said by what comes instead of the file.
+                // An Error of the first rank has to be thrown on all ranks, so it is sent in place of the file.
                 std::string said;
                 if (world_.is_first()) try {
                     said = "+" + read_whole_file(path, kMaxFile);

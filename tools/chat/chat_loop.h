@@ -1,4 +1,4 @@
-// A conversation at a terminal or over a pipe: reads messages and commands, and writes answers. Used by `genesis-run chat`.
+// A conversation at a terminal or over a pipe: reads messages and commands, and writes answers.
 #pragma once
 
 #include <functional>
@@ -19,18 +19,18 @@ namespace genesis::tools {
 struct ChatLoopOptions {
   Output out;
   bool is_quiet = false;
-  std::string banner = {};  // lines that a terminal shows first
+  std::string banner = {};  // lines that are shown first at a terminal
   SettingSources sources = {};
-  // Runs the work of an answer: with the page of a value that is not finite, where one is wanted.
+  // Runs the work of an answer. With --nonfinite-page it writes the page if a value is not finite.
   std::function<void(const std::function<void()>& work)> around_answer = [](const auto& work) { work(); };
 };
 
-// All ranks answer what rank 0 reads.
+// Runs on all ranks: rank 0 reads the input, and all ranks compute the answers.
 class ChatLoop {
  public:
   ChatLoop(chat::Dialogue& dialogue, World& world, ChatLoopOptions options);
 
-  // Until the input ends or somebody leaves. Whether every line of a pipe could be answered.
+  // Runs until the input ends or the user leaves. Returns false if a line of a pipe could not be answered.
   bool run();
 
  private:
@@ -54,17 +54,17 @@ class ChatLoop {
   chat::Dialogue& dialogue_;
   World& world_;
   const ChatLoopOptions options_;
-  const bool is_terminal_;  // of rank 0, for what is read and said beside the answers
-  const bool shows_more_;   // banner and numbers, for a person who sees the answers too
+  const bool is_terminal_;  // true if stdin of rank 0 is a terminal
+  const bool shows_more_;   // banner and numbers, for a person who also sees the answers
   const TerminalStyle style_;
   ChatCommands commands_;
   MessageLines lines_;
   std::unique_ptr<LineReader> reader_;
   InterruptCount interrupts_;
   bool done_ = false;
-  int pieces_ = 0;  // of this answer
+  int pieces_ = 0;  // pieces of text of the current answer
   int failures_ = 0;
-  uint64_t regenerated_ = 0;  // how often the last message was answered again
+  uint64_t regenerated_ = 0;  // number of times the last message was answered again
 };
 
 }  // namespace genesis::tools

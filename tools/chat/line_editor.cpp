@@ -32,8 +32,8 @@ constexpr int kKeptMessages = 1000;
 constexpr size_t kMaxTyped = 1000;        // bytes of a paste that is shown as if it were typed
 constexpr size_t kMaxRemembered = 65536;  // bytes of a message that the history keeps
 constexpr int kSettleMilliseconds = 50;
-constexpr wchar_t kQuoteNext = 0x16;  // Ctrl-V: the next character is inserted, also a line feed
-constexpr char kUnseen = '\1';        // around a part of the prompt that takes no column
+constexpr wchar_t kQuoteNext = 0x16;  // Ctrl-V: the next character is inserted as it is, a line feed too
+constexpr char kUnseen = '\1';        // encloses a part of the prompt that takes no column
 constexpr const char* kMarkPastes = "\x1b[?2004h";
 
 volatile std::sig_atomic_t window_changed = 0, continued = 0;
@@ -43,13 +43,14 @@ bool knows_codes() {
   return terminal && *terminal && std::strcmp(terminal, "dumb") != 0;
 }
 
-// libedit reads and shows characters by the locale.
+// Chooses a UTF-8 locale, since libedit reads and shows characters in the encoding of the locale.
 void use_utf8() {
   std::setlocale(LC_CTYPE, "");
   if (std::strcmp(nl_langinfo(CODESET), "UTF-8") != 0) std::setlocale(LC_CTYPE, "C.UTF-8");
 }
 
-// The prompt with its color codes marked as taking no column. libedit shows only codes that a visible character follows.
+// Returns the prompt with its color codes marked as taking no column. libedit shows a code only if a visible
+// character follows it.
 std::string marked_prompt(const std::string& prompt) {
   std::string marked;
   for (size_t i = 0; i < prompt.size(); ++i) {
@@ -64,7 +65,7 @@ std::string marked_prompt(const std::string& prompt) {
   return marked;
 }
 
-// Messages of earlier chats in a file that only the user may read.
+// Keeps messages of earlier chats in a file that only the user may read.
 class MessageHistory {
  public:
   explicit MessageHistory(fs::path file) : file_(std::move(file)), history_(history_init()) {
@@ -106,11 +107,11 @@ class MessageHistory {
     file_.clear();
   }
 
-  fs::path file_;  // empty: none
+  fs::path file_;  // empty: no file
   History* history_;
 };
 
-// SIGWINCH and SIGCONT are noted for the editor as long as it lives.
+// Notes SIGWINCH and SIGCONT for the editor while it exists.
 class WindowSignals {
  public:
   WindowSignals() {
@@ -159,7 +160,8 @@ class LineEditor : public LineReader {
     return *static_cast<LineEditor*>(self);
   }
   static char* prompt_of(EditLine* editor) { return of(editor).prompt_.data(); }
-  // 1: a character, 0: the input has ended, -1: an interrupt or an error. Exceptions must not pass through libedit.
+  // Returns 1 for a character, 0 at the end of the input, -1 for an interrupt or an error. Exceptions must not pass
+  // through libedit, so they are kept in `error_`.
   static int read_character(EditLine* editor, wchar_t* character) {
     LineEditor& self = of(editor);
     try {
@@ -189,8 +191,9 @@ class LineEditor : public LineReader {
   bool is_interrupted_ = false, at_end_ = false;
   std::exception_ptr error_;
   TypedKeys keys_;
-  std::deque<wchar_t> characters_;                           // decoded ones that libedit has not read yet
-  std::vector<std::pair<std::string, std::string>> pastes_;  // what stands for each in the line, and its text
+  std::deque<wchar_t> characters_;  // decoded characters that libedit has not read yet
+  std::vector<std::pair<std::string, std::string>>
+      pastes_;  // placeholder of each paste in the line, and its text
 };
 
 void LineEditor::bind_keys() {
@@ -265,8 +268,8 @@ void LineEditor::wait() {
   if (got > 0) keys_.add({bytes.data(), static_cast<size_t>(got)});
 }
 
-// A short paste of one line is text like any other; a longer one is kept aside, and a note stands for it in the line, as the
-// editor shows no more lines than the terminal has.
+// Handles one key or paste. A short paste of one line is inserted as text. A longer one is kept in `pastes_` and
+// shown as a placeholder, because the editor shows no more lines than the terminal has.
 void LineEditor::take(const Key& key) {
   if (key.kind == Key::Kind::kCharacter) return characters_.push_back(static_cast<wchar_t>(key.character));
   if (key.kind == Key::Kind::kNewLine) {
@@ -292,7 +295,8 @@ void LineEditor::type(std::string_view text) {
   }
 }
 
-// The line with pasted texts in place of the notes that stand for them. A note that the user has changed is text.
+// Returns the line with its placeholders replaced by the pasted texts. A placeholder that the user has edited stays
+// as text.
 std::string LineEditor::with_pastes(std::string_view line) const {
   std::string text;
   while (!line.empty()) {

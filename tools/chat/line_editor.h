@@ -1,4 +1,4 @@
-// Lines of a terminal with cursor keys, history and pastes of any length, by libedit. Used by `genesis-run chat`.
+// Reads lines from a terminal with libedit: cursor keys, history, and pastes of any length.
 #pragma once
 
 #include <filesystem>
@@ -8,18 +8,19 @@
 
 namespace genesis::tools {
 
-// Returns true if this build has libedit; without it, lines come from LineInput.
+// Returns true if this build has libedit. Without it, LineInput reads the lines.
 bool has_line_editor();
 
-// The file with the messages of earlier chats: genesis/chat_history below XDG_STATE_HOME or ~/.local/state. Empty where
-// neither is named. Its folder need not be there.
+// Returns the file with the messages of earlier chats: genesis/chat_history below XDG_STATE_HOME or ~/.local/state.
+// Returns an empty path if neither can be named. The folder may be missing.
 std::filesystem::path chat_history_file();
 
-// While it lives, the terminal at stdin and stderr neither cuts nor shows what is typed: an editor shows it at the next
-// prompt. Signals that end the process leave the terminal as it was before. Throws Error in a build without libedit.
+// Makes an editor for the terminal at stdin and stderr. Between two prompts the terminal keeps typed text without
+// showing or cutting it, and the editor shows it at the next prompt. A signal that ends the process restores the
+// terminal first. Throws Error in a build without libedit.
 //
-// `history`: a file that need not be there; empty: messages are kept in memory alone. One that cannot be written is told of
-// once.
+// `history`: a file, which may be missing; if empty, messages are kept only in memory. The editor warns once if the
+// file cannot be written.
 std::unique_ptr<LineReader> make_line_editor(const std::filesystem::path& history);
 
 }  // namespace genesis::tools

@@ -8,9 +8,9 @@ namespace genesis::tools {
 namespace {
 
 constexpr std::string_view kQuotes = "\"\"\"";
-constexpr size_t kMaxMessage = size_t{16} << 20;  // bytes
+constexpr size_t kMaxMessage = size_t{16} << 20;
 
-// An even number of backslashes at the end is text.
+// Returns true if the line ends with a backslash that continues it. An even number of backslashes at the end is text.
 bool continues(const std::string& line) {
   const size_t last = line.find_last_not_of('\\');
   return (line.size() - (last == std::string::npos ? 0 : last + 1)) % 2 == 1;

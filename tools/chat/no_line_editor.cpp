@@ -1,4 +1,4 @@
-// A build without libedit.
+// Stands in for line_editor.cpp in a build without libedit.
 #include "schema/core/error.h"
 #include "tools/chat/line_editor.h"
 

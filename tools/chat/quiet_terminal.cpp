@@ -11,7 +11,8 @@ termios mode_before;
 std::array<struct sigaction, NSIG> actions_before;
 volatile std::sig_atomic_t ends_codes = 0;
 
-// write, tcsetattr, sigaction and raise may be called in a signal handler.
+// Signal handler: restores the terminal, then raises the signal again. It calls only write, tcsetattr, sigaction and
+// raise, which are safe in a handler.
 void end_with_mode_restored(int number) {
   if (ends_codes && write(STDERR_FILENO, kPlainAgain, std::strlen(kPlainAgain)) < 0) ends_codes = 0;
   tcsetattr(STDIN_FILENO, TCSADRAIN, &mode_before);

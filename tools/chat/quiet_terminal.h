@@ -1,4 +1,4 @@
-// The mode of the terminal between two prompts of a line editor. Used by tools/chat/line_editor.cpp.
+// The mode of the terminal between two prompts of a line editor.
 #pragma once
 
 #include <termios.h>
@@ -8,20 +8,22 @@
 
 namespace genesis::tools {
 
-// Ends bracketed paste and colors.
+// Escape codes that end bracketed paste and colors.
 inline constexpr const char* kPlainAgain = "\x1b[?2004l\x1b[0m";
 
-// While it lives, the terminal at stdin keeps what is typed, without a limit and unseen, for the next read; Ctrl-C and Ctrl-Z
-// work. A signal that ends the process first brings back the mode from before. One object at a time.
+// While it exists, the terminal at stdin keeps typed text for the next read, without a length limit and without echo;
+// Ctrl-C and Ctrl-Z still work. A signal that ends the process first restores the previous mode. Only one object may
+// exist at a time.
 class QuietTerminal {
  public:
-  // `writes_codes`: whether the terminal understands kPlainAgain, which is written to stderr ahead of such an end.
+  // `writes_codes`: true if the terminal understands kPlainAgain, which is written to stderr before such a signal
+  // ends the process.
   explicit QuietTerminal(bool writes_codes);
   ~QuietTerminal();
   QuietTerminal(const QuietTerminal&) = delete;
   QuietTerminal& operator=(const QuietTerminal&) = delete;
 
-  void resume();  // after something else has changed the mode
+  void resume();  // sets the mode again after something else has changed it
 
  private:
   static constexpr std::array kSignals = {SIGTERM, SIGHUP, SIGQUIT};

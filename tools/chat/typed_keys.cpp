@@ -8,11 +8,12 @@
 namespace genesis::tools {
 namespace {
 
-constexpr size_t kMaxPaste = size_t{16} << 20, kLongRun = 1000;  // bytes
+constexpr size_t kMaxPaste = size_t{16} << 20, kLongRun = 1000;
 constexpr std::string_view kEndOfRun = "\r\n\x1b\x03\x04";
 constexpr char kEscape = '\x1b';
 
-// Terminals send a carriage return where a pasted text has a line feed.
+// Returns valid UTF-8 with line feeds in place of carriage returns, which terminals send for the line feeds of a
+// pasted text.
 std::string with_line_feeds(std::string_view text) {
   std::string lines;
   lines.reserve(text.size());

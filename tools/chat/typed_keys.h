@@ -1,4 +1,4 @@
-// The bytes that a terminal sends, as characters and pasted texts. Used by tools/chat/line_editor.cpp.
+// Splits the bytes that a terminal sends into characters and pasted texts.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace genesis::tools {
 
-// What a terminal writes ahead of a pasted text and behind it once it was asked to ("bracketed paste").
+// Escape codes that a terminal sends before and after a pasted text, once "bracketed paste" was switched on.
 inline constexpr std::string_view kPasteBegin = "\x1b[200~", kPasteEnd = "\x1b[201~";
 
 struct Key {
@@ -18,15 +18,15 @@ struct Key {
   std::string paste = {};  // lines end with '\n'
 };
 
-// A run of 1000 bytes or more that arrives at once is a paste too: some terminals do not mark pastes, and an editor takes
-// long to show such a run one character at a time.
+// A run of 1000 bytes or more that arrives at once also counts as a paste: some terminals do not mark pastes, and an
+// editor is slow to show such a run one character at a time.
 class TypedKeys {
  public:
-  // Throws Error where a paste has more than 16 MiB.
+  // Throws Error if a paste has more than 16 MiB.
   void add(std::string_view bytes);
-  // No byte has come for a while, so what could have become a longer sequence is taken as it is.
+  // Says that no byte has come for a while, so an incomplete escape sequence is taken as it is.
   void settle() { is_settled_ = true; }
-  // Nothing where more bytes have to come first.
+  // Returns the next key, or nothing if more bytes have to come first.
   std::optional<Key> next();
   bool has_bytes() const { return !waiting_.empty(); }
 
@@ -37,7 +37,7 @@ class TypedKeys {
   Key take_paste(size_t begin, size_t end, size_t next);
 
   std::string waiting_;
-  size_t searched_ = 0;  // bytes in which the end of a paste was looked for already
+  size_t searched_ = 0;  // bytes already searched for the end of a paste
   bool is_settled_ = false;
 };
 

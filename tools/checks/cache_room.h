@@ -1,4 +1,4 @@
-// A KV cache whose size a user typed (--context, --batch) and that this machine could never fill.
+// Refuses a KV cache that this machine could never hold, when the user gave its size (--context, --batch).
 #pragma once
 
 #include <string>
@@ -7,8 +7,9 @@
 
 namespace genesis::tools {
 
-// Throws Error that begins with `asked`, such as "--context 100000", where the caches of `model` are larger than the memory that a host
-// has left. On the CPU a session does not ask, since a cache takes memory as it fills; on other devices it does, and this says nothing.
+// Throws Error beginning with `asked`, such as "--context 100000", if the caches of `model` are larger than the free
+// memory of the host. Checks only on the CPU: there a session does not check, because a cache takes memory only as it
+// fills. On other devices the session checks it.
 void check_cache_fits(const Model& model, const std::string& device, const std::string& asked);
 
 }  // namespace genesis::tools

@@ -10,7 +10,8 @@ namespace genesis::tools {
 
 namespace {
 
-// No f32 stands behind them: what an update changes by less than half of the last bit, it does not change.
+// Warns of weights in bf16 or f16. No f32 copy stands behind them, so an update smaller than half of a weight's last
+// bit is lost.
 void warn_of_short_weights(const Model& model) {
   const auto is_short = [](const State& state) {
     return state.role == StateRole::kParameter && state.trainable && !state.encoded &&

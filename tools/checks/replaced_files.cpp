@@ -16,13 +16,13 @@ namespace fs = std::filesystem;
   fail("{} {}: it is {}, which would be lost: name another file", option, path.string(), what);
 }
 
-// Of pipes and devices nothing is lost.
+// Returns true for a regular file that is not empty. Writing to a pipe or a device loses nothing.
 bool holds_something(const fs::path& path) {
-  std::error_code error;  // what cannot be looked at is told of by who opens it
+  std::error_code error;  // ignored: the command that opens the file reports it
   return fs::is_regular_file(path, error) && fs::file_size(path, error) > 0;
 }
 
-// The first line alone is read as JSON, and only where no other follows.
+// Returns true if the file is a single line that is a JSON object with "messages".
 bool is_conversation(const fs::path& path) {
   std::ifstream in(path);
   std::string line, next;
@@ -46,7 +46,7 @@ void check_replaces_conversation(const std::string& option, const fs::path& path
 
 void check_is_not_read(const std::string& option, const fs::path& output, const fs::path& read,
                        const std::string& what) {
-  std::error_code error;  // what is not there is no other file
+  std::error_code error;  // ignored: a file that is missing is not the same file
   if (fs::equivalent(output, read, error))
     fail_lost(option, output, fmt::format("'{}' {}", read.string(), what));
 }

@@ -1,5 +1,5 @@
-// What stands where a command is to write: it may take the place of a file of its own kind, and of no other, since an output's
-// name is easily mistaken for an input's. Used before the work, by every command that writes a model or a conversation.
+// Checks the file that a command is about to replace. An output may replace a file of its own kind only, because an
+// output's name is easily mistaken for an input's. Commands call these checks before the work.
 #pragma once
 
 #include <filesystem>
@@ -7,13 +7,14 @@
 
 namespace genesis::tools {
 
-// Throws Error where `path` is a file with something in it that is no .genesis file. `option` is how it was named: "-o".
+// Throws Error if `path` is a non-empty file that is not a .genesis file. `option` is the option that named it: "-o".
 void check_replaces_model(const std::string& option, const std::filesystem::path& path);
 
-// The same where it is not one conversation, as /save writes it: a line of JSON with "messages".
+// Throws Error if `path` is a non-empty file that is not one conversation as /save writes it: one line of JSON with
+// "messages".
 void check_replaces_conversation(const std::string& option, const std::filesystem::path& path);
 
-// Throws Error where `output` is the file `read`. `what` it is: "of the data".
+// Throws Error if `output` and `read` are the same file. `what` describes it: "of the data".
 void check_is_not_read(const std::string& option, const std::filesystem::path& output,
                        const std::filesystem::path& read, const std::string& what);
 

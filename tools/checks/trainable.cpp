@@ -21,7 +21,7 @@ bool has_any_loss(const Model& model) { return model.find_entry("loss") || model
       file);
 }
 
-// Weights, and what is learnt beside them, as running statistics.
+// Returns true for states that belong to the model itself: weights, and buffers such as running statistics.
 bool is_of_model(const State& state) {
   return state.role == StateRole::kParameter || state.role == StateRole::kBuffer;
 }
@@ -31,7 +31,7 @@ std::string metadata_of(const Model& model, const std::string& key) {
   return at == model.metadata.end() ? "" : at->second;
 }
 
-// The first weight that `a` has and `b` has not, or has in another shape; empty: there is none.
+// Describes the first weight of `a` that `b` lacks or has with another type; empty if there is none.
 std::string other_state(const NamedModel& a, const NamedModel& b) {
   for (const State& state : a.model.states()) {
     if (!is_of_model(state)) continue;
@@ -51,7 +51,7 @@ std::string other_loss(const NamedModel& a, const NamedModel& b) {
   return fmt::format("the entry point 'loss' of {} is another one than that of {}", a.file, b.file);
 }
 
-// Empty: both are one model.
+// Describes the first difference between the models; empty if they are the same model.
 std::string difference(const NamedModel& a, const NamedModel& b) {
   const std::string kind_a = metadata_of(a.model, "architecture"),
                     kind_b = metadata_of(b.model, "architecture");

@@ -1,5 +1,5 @@
-// Checks that a model file can be trained, and that its training can go on from a checkpoint. Used ahead of
-// the work, by `genesis-run train` and `genesis-opt --train`.
+// Checks that a model file can be trained, and that its training can continue from a checkpoint. Commands call them
+// before the work.
 #pragma once
 
 #include <filesystem>
@@ -9,20 +9,21 @@
 
 namespace genesis::tools {
 
-// A model, and the name of its file for messages.
+// A model together with its file name, for messages.
 struct NamedModel {
   const Model& model;
   std::string file;
 };
 
-// Throws Error where no training step can be made of the entry point `loss`, because the model has none: as after --inference.
+// Throws Error if the model has no entry point `loss` to make a training step of, as after --inference.
 void check_has_loss(const NamedModel& named, const std::string& loss);
 
-// Throws Error where the model has no training step, with a way that leads to one.
+// Throws Error if the model has no training step. The message says how to add one.
 void check_trainable(const NamedModel& named);
 
-// Throws Error that names the checkpoint and says what differs, where `checkpoint` holds other weights or another loss than
-// `named`, or no training step: a training of `named` cannot go on from it. Optimizers and their settings are not compared.
+// Throws Error if training of `named` cannot continue from `checkpoint`, because the checkpoint has other weights,
+// another loss or no training step. The message names the checkpoint and the difference. Optimizers and their
+// settings are not compared.
 void check_goes_on(const NamedModel& checkpoint, const NamedModel& named);
 
 }  // namespace genesis::tools

@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// What takes no longer than the first of them is not worth a word.
+// Returns the time before the first line. Work that takes less shows none.
 milliseconds first_word(bool terminal) { return milliseconds(terminal ? 1000 : 5000); }
 milliseconds between_words(bool terminal) { return milliseconds(terminal ? 200 : 5000); }
 

@@ -15,7 +15,7 @@ nlohmann::ordered_json element_json(T element) {
     return element;
   else if constexpr (std::is_same_v<T, double>)
     return number_json(element);
-  else {  // the shortest digits that name this float: 0.1, not 0.10000000149011612
+  else {  // prints the shortest digits that identify this float: 0.1, not 0.10000000149011612
     const auto single = static_cast<float>(element);
     return std::isfinite(single) ? nlohmann::ordered_json(std::stod(fmt::format("{}", single)))
                                  : number_json(single);

@@ -1,5 +1,5 @@
-// Numbers and tensors as JSON, which knows neither NaN nor infinity: these are the strings "NaN", "Infinity"
-// and "-Infinity". Used by infer and compare.
+// Converts numbers and tensors to JSON. JSON has no NaN and no infinity, so these become the strings "NaN",
+// "Infinity" and "-Infinity".
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace genesis::tools {
 
 nlohmann::ordered_json number_json(double number);
 
-// {"dtype": "f32", "shape": [2,3], "values": [...], "values_left_out": 0}: the first `most` elements in
-// row-major order, with the digits that give back every bit, and how many more there are.
+// Returns {"dtype": "f32", "shape": [2,3], "values": [...], "values_left_out": 0}: the first `most` elements in
+// row-major order and the number of elements left out. The digits identify every bit of an element.
 nlohmann::ordered_json tensor_json(const Tensor& tensor, int64_t most);
 
 }  // namespace genesis::tools

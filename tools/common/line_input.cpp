@@ -61,7 +61,7 @@ LineReader::Event LineInput::next(const InterruptCount& count, const std::string
   return Event::kLine;
 }
 
-// The last line needs no line feed.
+// Moves the next line to `line`, if one is complete. The last line of the input needs no line feed.
 bool LineInput::take_line(std::string& line) {
   const size_t end = waiting_.find('\n');
   if (end == std::string::npos && (!at_end_ || waiting_.empty())) return false;

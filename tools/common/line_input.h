@@ -1,4 +1,4 @@
-// Lines of stdin, and Ctrl-C beside them: what a conversation at a terminal or over a pipe needs. Used by `genesis-run chat`.
+// Reads lines of stdin and counts Ctrl-C, for a conversation at a terminal or over a pipe.
 #pragma once
 
 #include <array>
@@ -8,7 +8,8 @@
 
 namespace genesis::tools {
 
-// Counts Ctrl-C (SIGINT; SIGUSR1 where a launcher of ranks passes it on) as long as it lives, instead of ending the process.
+// While it exists, it counts Ctrl-C instead of letting it end the process: SIGINT, and SIGUSR1, which a launcher of
+// ranks may send in its place.
 class InterruptCount {
  public:
   InterruptCount();
@@ -23,26 +24,27 @@ class InterruptCount {
   std::array<struct sigaction, 2> before_{};
 };
 
-// A Ctrl-C just ahead of a wait is seen after this.
+// A Ctrl-C that arrives just before a wait is noticed after this time.
 inline constexpr int kPollMilliseconds = 100;
 
 class LineReader {
  public:
   enum class Event : uint8_t { kLine, kEnd, kInterrupt, kWaiting };
   virtual ~LineReader() = default;
-  // Waits for a line, without its line feed, for the end of the input, or for a Ctrl-C, which leaves in `line` the text that it
-  // discarded. Bytes that are not UTF-8 become U+FFFD. Throws Error for a line of more than 16 MiB. A reader that
-  // `returns_often` says kWaiting after a second, so that its caller can tell others that it still waits.
+  // Waits for a line (returned without its line feed), for the end of the input, or for a Ctrl-C, which leaves in
+  // `line` the text that it discarded. Bytes that are not UTF-8 become U+FFFD. Throws Error for a line of more than
+  // 16 MiB. If `returns_often`, returns kWaiting after a second, so that the caller can tell other ranks that it
+  // still waits.
   virtual Event next(const InterruptCount& interrupts, const std::string& prompt, std::string& line,
                      bool returns_often) = 0;
-  // Keeps a message for the keys that bring earlier ones back.
+  // Adds a message to the history that the cursor keys recall.
   virtual void remember(const std::string& /*message*/) {}
 };
 
 // Reads a pipe, or a terminal whose lines the kernel edits.
 class LineInput : public LineReader {
  public:
-  // Throws Error also where the kernel may have cut a line, which it does at 4,095 bytes.
+  // Also throws Error if the kernel may have cut the line, which it does at 4,095 bytes.
   Event next(const InterruptCount& interrupts, const std::string& prompt, std::string& line,
              bool returns_often) override;
 

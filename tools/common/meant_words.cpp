@@ -14,13 +14,13 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// Words between spaces, of which each means any of `meant` that there is.
+// Words separated by spaces. Each word means any of the options `meant` that the command has.
 struct Synonyms {
   const char *words, *meant;
 };
-// Words that no option or command of the tool does: `advice` says what does.
+// Words for which the tool has no option and no command; `advice` says what to use instead.
 struct Advice {
-  const char *tools, *words, *advice;  // tools: the beginning of a name
+  const char *tools, *words, *advice;  // tools: the beginning of a tool's name
 };
 
 // clang-format off
@@ -130,7 +130,7 @@ constexpr Advice kCommandAdvice[] = {
     {"genesis-", "version ver", "--version says it"},
 };
 
-// "max-new-tokens" of "--Max_New_Tokens".
+// Returns "max-new-tokens" for "--Max_New_Tokens".
 std::string plain(const std::string& word) {
   std::string name = word.substr(std::min(word.find_first_not_of('-'), word.size()));
   for (char& c : name) c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -174,7 +174,7 @@ std::string did_you_mean_it(const std::string& name) {
 
 std::string meant_option(const std::string& tool, const std::string& option, const Names& known) {
   const std::string word = plain(option);
-  // "--learning_rate" may be "--learning-rate" of this very command.
+  // The command may have the option in another spelling: "--learning_rate" for "--learning-rate".
   if (std::ranges::find(known, "--" + word) != known.end()) return did_you_mean_it("--" + word);
   if (const std::string said = advice(kOptionAdvice, tool, word); !said.empty()) return ": " + said;
   if (const std::string name = synonym(kOptions, word, known); !name.empty()) return did_you_mean_it(name);

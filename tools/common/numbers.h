@@ -1,4 +1,4 @@
-// Options of a command line that are numbers: the one place where their text becomes a number.
+// Converts text of the command line to numbers.
 #pragma once
 
 #include <limits>
@@ -14,14 +14,14 @@ namespace genesis::tools {
 
 template <class T>
 struct Range {
-  // Real numbers are those that f32 can hold, which is what most of them become.
+  // Real numbers must fit in f32, since most of them are converted to it.
   static constexpr T kLargest = std::is_integral_v<T> ? std::numeric_limits<T>::max()
                                                       : static_cast<T>(std::numeric_limits<float>::max());
   T least = std::numeric_limits<T>::lowest(), most = kLargest;
-  bool without_least = false;  // more than `least`
+  bool without_least = false;  // excludes `least` itself
 
   bool holds(T number) const { return (without_least ? number > least : number >= least) && number <= most; }
-  // "a whole number of 0 or more"
+  // Returns "a whole number of 0 or more".
   std::string text(bool with_most) const {
     std::string text = std::is_integral_v<T> ? "a whole number" : "a number";
     if (least != std::numeric_limits<T>::lowest() || std::is_unsigned_v<T>)
@@ -36,7 +36,8 @@ Range<T> at_least(std::type_identity_t<T> least) {
   return {.least = least};
 }
 
-// `name` is what the message begins with: "--size batch=5x: expected ...".
+// Parses a number; throws UsageError outside of the range. `name` begins the message: "--size batch=5x: expected
+// ...".
 template <class T>
 T number_or_fail(std::string_view name, std::string_view text, const Range<T>& range = {}) {
   const std::optional<T> number = parse_number<T>(text);
@@ -45,11 +46,11 @@ T number_or_fail(std::string_view name, std::string_view text, const Range<T>& r
   return *number;
 }
 
-// "500MB", "8GiB" or a number of bytes, at least 1; `name` is the flag's.
+// Parses "500MB", "8GiB" or a number of bytes, at least 1. `name` is the flag's name.
 int64_t bytes_or_fail(std::string_view name, std::string_view text);
 
-// Like app.add_option(names, value, what) for the numbers that `range` holds; the help shows the value that
-// stands there now.
+// Like app.add_option(names, value, what), for numbers within `range`. The help shows the current value as the
+// default.
 template <class T>
 Option* add_number(Command& app, const std::string& names, T& value, const std::string& what,
                    const Range<T>& range = {}) {
@@ -62,7 +63,7 @@ Option* add_number(Command& app, const std::string& names, T& value, const std::
       ->default_str(fmt::format("{}", value));
 }
 
-// The same for an option that may be given again.
+// Does the same for an option that may be given again.
 template <class T>
 Option* add_numbers(Command& app, const std::string& name, std::vector<T>& values, const std::string& what,
                     const Range<T>& range = {}) {

@@ -13,12 +13,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "`genesis-build 'my model' -o FILE.genesis` makes a model file of it"
+// Returns "`genesis-build 'my model' -o FILE.genesis` makes a model file of it".
 std::string how_to_build(const std::string& path) {
   return fmt::format("`genesis-build {} -o FILE.genesis` makes a model file of it", shell_word(path));
 }
 
-// Weights alone are no model: its kind and sizes stand in config.json beside them.
+// Fails for a file of weights alone, which are not a model: the config.json beside them says its kind and sizes.
 [[noreturn]] void fail_of_weights(const std::string& path) {
   const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
   if (fs::exists(folder / "config.json"))
@@ -33,7 +33,7 @@ std::string how_to_build(const std::string& path) {
       path);
 }
 
-// Files of other programs, by the endings of their names.
+// Throws Error for files of other programs, recognized by their file endings.
 void check_is_no_other_kind(const std::string& path) {
   const std::string ending = file_ending(path);
   if (!fs::exists(path)) return;
@@ -75,7 +75,8 @@ std::string model_file(const std::string& path) {
 
 std::unique_ptr<Model> open_model(const std::string& path, const LoadOptions& options) {
   const std::string file = model_file(path);
-  return load_model(file, file == path ? options : LoadOptions{});  // a checkpoint has just been verified
+  return load_model(file,
+                    file == path ? options : LoadOptions{});  // model_file() has just verified a checkpoint
 }
 
 }  // namespace genesis::tools

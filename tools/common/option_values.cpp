@@ -9,7 +9,7 @@ namespace genesis::tools {
 void check_device(const std::string& option, const std::string& device) {
   if (device == "auto") return;
   try {
-    resolve_device(device);  // opens no device that is named
+    resolve_device(device);  // does not open the device
   } catch (const Error& error) {
     fail_usage("{} {}: {}{}", option, device, error.message(),
                meant_value(device, {"cpu", "cuda", "cuda:0", "auto"}));
@@ -25,7 +25,7 @@ Option* add_device(Command& app, const std::string& name, std::string& device, c
 }
 
 void check_disabled(const std::set<std::string>& names, const std::string& device) {
-  if (names.empty() || device == "auto") return;  // the names of kernels follow from the device
+  if (names.empty() || device == "auto") return;  // the names of kernels depend on the device
   const Target target = target_of(device);
   for (const std::string& name : names)
     read_value("--disable " + name, [&] { parse_switches({name}, target); });

@@ -1,4 +1,4 @@
-// Values of options whose meaning does not depend on what files hold: one that means nothing is wrong usage (exit code 2).
+// Checks values of options that can be checked without reading a file. A bad value is wrong usage (exit code 2).
 #pragma once
 
 #include <set>
@@ -9,7 +9,8 @@
 
 namespace genesis::tools {
 
-// The result of `read`, an Error of which becomes a UsageError. `option` is how the value was given, for the message: "--cast fp16".
+// Returns the result of `read`, and turns its Error into a UsageError. `option` is the option with its value, for the
+// message: "--cast fp16".
 template <class Read>
 auto read_value(const std::string& option, Read&& read) {
   try {
@@ -21,10 +22,12 @@ auto read_value(const std::string& option, Read&& read) {
   }
 }
 
-// Adds an option that names a device. A name that none can have is wrong usage; whether the device is there, who opens it finds out.
+// Adds an option that names a device. A name that no device can have is wrong usage; a missing device is found when
+// it is opened.
 Option* add_device(Command& app, const std::string& name, std::string& device, const std::string& what);
 void check_device(const std::string& option, const std::string& device);
-// Throws UsageError where one of the names is no pass, step of planning or kernel of the device. With "auto" nothing is checked.
+// Throws UsageError if one of the names is no pass, planning step or kernel of the device. With "auto" nothing is
+// checked.
 void check_disabled(const std::set<std::string>& names, const std::string& device);
 
 }  // namespace genesis::tools

@@ -14,7 +14,8 @@ namespace {
 
 constexpr size_t kShort = 60, kLongestWord = 256, kLongestMessage = 4000;
 
-// C0, DEL and C1; marks of direction; ends of lines and paragraphs; what is never seen.
+// Returns true for control characters (C0, DEL, C1), marks of writing direction, line and paragraph separators, and
+// invisible characters.
 bool is_command(uint32_t code) {
   static constexpr std::pair<uint32_t, uint32_t> kRanges[] = {
       {0, 0x1f},        {0x7f, 0x9f},     {0x61c, 0x61c},   {0x200b, 0x200b}, {0x200e, 0x200f},
@@ -23,7 +24,7 @@ bool is_command(uint32_t code) {
                              [&](const auto& range) { return code >= range.first && code <= range.second; });
 }
 
-// Beyond four hexadecimal digits JSON has pairs of surrogates.
+// Returns the escape sequence of a character. JSON needs a surrogate pair beyond four hexadecimal digits.
 std::string escape(uint32_t code, bool json) {
   if (code > 0xffff)
     return json ? fmt::format("\\u{:04x}\\u{:04x}", 0xd7c0 + (code >> 10), 0xdc00 + (code & 0x3ff))
@@ -48,7 +49,7 @@ std::string escaped(std::string_view text, std::string_view stays, bool json) {
   return safe;
 }
 
-// Where a cut near `at` parts no character.
+// Returns the last position up to `at` that is not inside a character.
 size_t cut_before(std::string_view text, size_t at) {
   while (at > 0 && at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) --at;
   return at;
@@ -72,7 +73,7 @@ std::string shortened(std::string_view text) {
 
 std::string error_line(std::string_view message) {
   std::string line;
-  for (size_t at = 0; at < message.size();) {  // word by word
+  for (size_t at = 0; at < message.size();) {  // one word at a time
     const size_t end = std::min(message.find_first_of(" \n", at), message.size());
     const std::string_view word = message.substr(at, end - at);
     line += word.size() > kLongestWord ? without_middle(word, kShort, kShort) : std::string(word);

@@ -1,5 +1,5 @@
-// Text that came from a file or a command line, made fit for a terminal: names, metadata and messages may
-// hold anything, a terminal's own commands too. Used wherever a tool prints such text.
+// Makes text from a file or a command line fit for a terminal. Names, metadata and messages may contain anything,
+// including commands of a terminal.
 #pragma once
 
 #include <string>
@@ -7,22 +7,24 @@
 
 namespace genesis::tools {
 
-// Control characters become \x1b (of ASCII) and \u009b, as do marks that turn the direction of writing
-// (\u202e) or break lines; bytes that are not UTF-8 become \xff. Everything else stays as it is.
+// Replaces control characters by escapes such as \x1b (ASCII) and \u009b. The same happens to characters that change
+// the writing direction (\u202e) or break lines, and to bytes that are not UTF-8 (\xff). Everything else stays as it
+// is.
 std::string printable(std::string_view text);
-// The same for text of many lines, whose line ends and tabs stay.
+// The same for text of several lines: line ends and tabs stay.
 std::string printable_lines(std::string_view text);
-// The same for JSON that is already a line of its own: what it holds stays the same.
+// The same for JSON text. The result is JSON with the same content.
 std::string printable_json(std::string_view json);
 
-// Whether what is written to stdout is read on a terminal, by this process or the tool that started it as a rank.
+// Returns true if a person reads stdout at a terminal: the terminal of this process, or of the tool that started it
+// as a rank.
 bool writes_to_terminal();
 
-// The first 60 characters of a longer text, and its length: `"In the begin..." (5000 bytes)`.
+// Returns the first 60 bytes of a longer text, and its length: `"In the begin..." (5000 bytes)`.
 std::string shortened(std::string_view text);
 
-// An error as one paragraph of bounded length: only indented lines, as lists have them, stay lines; words of more than 256 bytes and messages of more than 4000 lose
-// their middle, and say so.
+// Returns the error as one paragraph of bounded length. Only indented lines, as in lists, stay separate lines. Words
+// of more than 256 bytes and messages of more than 4000 lose their middle, and the result says so.
 std::string error_line(std::string_view message);
 
 }  // namespace genesis::tools

@@ -1,5 +1,4 @@
-// A live progress line on stderr for loops that take a while; plain lines now and then where stderr is not a
-// terminal.
+// Shows the progress of a loop on stderr: a line updated in place on a terminal, else plain lines now and then.
 #pragma once
 
 #include <chrono>
@@ -12,7 +11,7 @@ class Progress {
  public:
   Progress(int64_t first, int64_t total, bool quiet = false);
   ~Progress();
-  // `facts` stands behind the bar: "loss 2.31  12.3k tok/s".
+  // `facts` is printed after the bar: "loss 2.31  12.3k tok/s".
   void update(int64_t done, const std::string& facts);
   void finish();
 

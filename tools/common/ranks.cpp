@@ -25,7 +25,7 @@ namespace genesis::tools {
 
 namespace {
 
-// Ranks that each do all of the work are seldom meant.
+// Warns if a launcher has started several ranks without --mesh: each does all of the work, which is seldom intended.
 void warn_of_copies(SharedWork work) try {
   const Launch launch = find_ranks();
   if (launch.by != Launcher::kNone && launch.size > 1 && launch.rank == 0)
@@ -34,10 +34,10 @@ void warn_of_copies(SharedWork work) try {
         "work",
         name_of(launch.by), launch.size, work == SharedWork::kBatches ? kDataAxis : kTensorAxis, launch.size);
 } catch (const Error&) {
-  // A variable that is no number is nothing to this process, which takes part in no run.
+  // A malformed variable of a launcher does not matter here, because this process takes no part in a run of ranks.
 }
 
-// Whether all ranks were started with one command line.
+// Returns true if all ranks were started with one command line.
 bool have_one_command() { return environment().one_command; }
 
 void check_shares(const Mesh& mesh, SharedWork work) {
@@ -56,8 +56,8 @@ void check_shares(const Mesh& mesh, SharedWork work) {
       mesh.to_string(), ranks * mesh.size(kTensorAxis));
 }
 
-// A launcher asks the other ranks to end (SIGTERM) as soon as one has failed, and they learn of it within a second or so: as long
-// as this lives they end two seconds later, so that they can say which rank it was.
+// A launcher sends SIGTERM to the other ranks as soon as one has failed. While this object exists, a rank ends only
+// two seconds after that signal. It learns within about a second which rank has failed, so it can still report it.
 class TimeToSayWhy {
  public:
   explicit TimeToSayWhy(const World& world) : listens_(world.size() > 1) {
@@ -85,7 +85,7 @@ class TimeToSayWhy {
   std::array<struct sigaction, 2> before_{};
 };
 
-// Does not return where rank 0 has said the same for all.
+// Ends the other ranks with the message `why`. Throws ExitCode if rank 0 prints the same message for all ranks.
 void end_others(World& world, const std::string& why, int code) {
   world.abort(why);
   if (world.first_says(why)) throw ExitCode(code);
@@ -139,7 +139,7 @@ void as_rank(World& world, const std::function<void()>& body) {
   } catch (const UsageError& error) {
     if (!have_one_command()) end_others(world, error.what(), 2);
     if (have_one_command() && !world.is_first())
-      throw ExitCode(0);  // mpirun ends the others at anything else
+      throw ExitCode(0);  // mpirun would end the other ranks at any other code
     throw;
   } catch (const std::exception& error) {
     end_others(world, error.what(), 1);
@@ -205,7 +205,8 @@ StopVote StopVotes::after_step(const StopVote& mine) {
   return ++steps_ < every_ ? StopVote() : ask(mine);
 }
 
-// How many steps there are until the ranks meet again follows from rank 0's clock, so that all come to the same.
+// Collects the votes of all ranks. Rank 0's clock decides how many steps follow before the next vote, so that all
+// ranks agree.
 StopVote StopVotes::ask(const StopVote& mine) {
   constexpr double kApart = 0.5;  // seconds
   const auto now = std::chrono::steady_clock::now();
@@ -228,9 +229,9 @@ StopVote StopVotes::ask(const StopVote& mine) {
   return all;
 }
 
-// Batches are drawn from all over the data, so that those of a large one say of any other text that it is another.
+// Hashes batches from all over the data. For large data a sample suffices to tell it from any other text.
 std::string digest_of_data(BatchSource& data) {
-  constexpr int64_t kBytes = 64 << 20;  // that are read of large data
+  constexpr int64_t kBytes = 64 << 20;  // bytes read of large data
   const int64_t batches = std::max<int64_t>(data.batches_per_epoch(), 1);
   int64_t bytes = 0;
   for (const auto& [name, tensor] : data.batch(0)) bytes += tensor.bytes();

@@ -1,4 +1,4 @@
-// Tools that several ranks run together: joining them, what they agree on, and what a session is told of them.
+// Helps tools that several ranks run together: joining the ranks, values they agree on, and their session options.
 #pragma once
 
 #include <chrono>
@@ -14,36 +14,39 @@
 
 namespace genesis::tools {
 
-// Along which axis ranks share what a command does: "data", or "tensor" where there is no batch to share.
+// The mesh axis along which ranks share the work of a command: "data", or "tensor" if there is no batch to share.
 enum class SharedWork { kBatches, kLayers };
 
-// The ranks of --mesh; one where it is empty. `device` as given to --device. Where nothing has started several ranks, this
-// process starts them as itself, waits for them and ends as they do. Throws Error for ranks along "data" that would share nothing.
+// Joins the ranks of --mesh; an empty mesh is a single rank. `device` as given to --device. If no launcher has
+// started ranks, this process starts them as copies of itself, waits for them and exits as they do. Throws Error for
+// ranks along "data" or "pipeline" that would share no work.
 std::shared_ptr<World> join_ranks(const std::string& mesh, const std::string& device,
                                   SharedWork work = SharedWork::kBatches);
-// Says that --zero does nothing where the mesh has no ranks along `data` that would share what it names. The first rank calls it.
+// Warns if --zero does nothing because the mesh has no ranks along `data` to shard over. Only the first rank calls
+// it.
 void warn_of_useless_zero(const std::string& mesh, int zero);
-// On this rank's device, with its ranks.
+// Returns session options with this rank's device and mesh.
 SessionOptions session_options(const RunFlags& flags, const std::shared_ptr<World>& world);
-// Runs what a rank does. An Error of this one ends the others too, which say what it was; what all fail with alike the first one
-// says for them. Wrong usage is what ranks with one command line find alike: they leave in order.
+// Runs the work of a rank. An Error of this rank also ends the other ranks, which print it. An error that all ranks
+// have alike is printed by the first rank only. If all ranks have one command line, wrong usage is found by all of
+// them, and the other ranks exit with code 0.
 void as_rank(World& world, const std::function<void()>& body);
 
-// What rank 0 says, on all ranks, which call it together.
+// Returns rank 0's text on all ranks. All ranks must call it.
 std::string said_by_first(World& world, const std::string& mine);
 bool agreed_by_first(World& world, bool mine);
-// The file of a model (open_model.h): of a folder the checkpoint that rank 0 finds, as a training may write a newer one meanwhile.
-// Throws Error where ranks were given other names than rank 0.
+// Returns the file of a model (open_model.h). For a folder it is the checkpoint that rank 0 finds, since a training
+// may write a newer one at any time. Throws Error if ranks were given other names than rank 0.
 std::string model_file_of_first(World& world, const std::string& name);
 
-// Adds --mesh, whose text is wrong usage where it is none: for commands whose layers the ranks along `tensor` compute together, or
-// with help of their own.
+// Adds --mesh; a malformed mesh is wrong usage. The default help is for commands whose layers are computed by the
+// ranks along `tensor` together.
 Option* add_mesh(Command& app, std::string& mesh);
 Option* add_mesh(Command& app, std::string& mesh, const std::string& what);
-// Adds --zero, what the ranks along `data` share, beside the --mesh that says how many there are.
+// Adds --zero, which says what the ranks along `data` shard. It needs --mesh.
 void add_zero(Command& app, Option* mesh, int& zero);
 
-// As long as it lives, only rank 0 writes to stdout and stderr: what all ranks would say alike.
+// While it exists, only rank 0 writes to stdout and stderr, for text that all ranks would print alike.
 class FirstRankSpeaks {
  public:
   explicit FirstRankSpeaks(const World& world);
@@ -52,11 +55,11 @@ class FirstRankSpeaks {
   FirstRankSpeaks& operator=(const FirstRankSpeaks&) = delete;
 
  private:
-  std::streambuf *out_ = nullptr, *err_ = nullptr;  // null: this is rank 0
+  std::streambuf *out_ = nullptr, *err_ = nullptr;  // null on rank 0
 };
 
-// Whether the ranks stop, which they do together, where one of them says so. To ask takes as long as all ranks need to meet, so
-// they do about twice a second, and not at every step.
+// Decides when the ranks stop: all together, as soon as one of them votes for it. A vote takes as long as all ranks
+// need to meet, so they vote about twice a second and not at every step.
 class StopVotes {
  public:
   explicit StopVotes(World& world) : world_(world) {}
@@ -68,12 +71,13 @@ class StopVotes {
 
   World& world_;
   std::chrono::steady_clock::time_point asked_ = std::chrono::steady_clock::now();
-  int64_t every_ = 1, steps_ = 0;  // since they last met
+  int64_t every_ = 1, steps_ = 0;  // every_: steps between votes; steps_: steps since the last vote
 };
 
-// Of how many batches there are and what is in them: in all, or of large data in as many as come to 64 MiB, evenly spread.
+// Returns a digest of the number of batches and their content. Of large data it reads an evenly spread sample of 64
+// MiB.
 std::string digest_of_data(BatchSource& data);
-// Of all values that the states start from.
+// Returns a digest of the initial values of all states.
 std::string digest_of_states(const Model& model);
 
 }  // namespace genesis::tools

@@ -15,7 +15,8 @@ namespace {
 
 using Options = text::GenerateOptions;
 
-// Calls visit(flag, field, range, value that changes nothing, help) for each setting. Every value of a seed means something.
+// Calls visit(flag, field, range, value that changes nothing, help) for each setting. For the seed there is no such
+// value, so -1 stands there.
 template <class Visit>
 void visit_sampling(Visit&& visit) {
   visit("--temperature", &Options::temperature, Range<double>{0, 1e6}, 1.0, "0: always the likeliest token");

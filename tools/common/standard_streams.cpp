@@ -10,7 +10,7 @@
 
 namespace genesis::tools {
 
-// open() takes the lowest number that is free, and the lower ones are taken by then.
+// open() returns the lowest free number, and the lower ones are taken at this point.
 void open_closed_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;

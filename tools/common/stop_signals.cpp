@@ -24,9 +24,10 @@ double seconds_now() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// A terminal that closes may send SIGHUP twice, and every line written to a closed pipe is a SIGPIPE, so
-// neither counts as a second time. Nor does what comes at once: who ends a whole group of processes reaches a rank directly and
-// by its launcher.
+// Notes the first signal and ends the process at a second one. SIGHUP and SIGPIPE do not count as a second signal: a
+// closing terminal may send SIGHUP twice, and every line written to a closed pipe causes a SIGPIPE. A signal right
+// after the first does not count either: ending a process group reaches a rank both directly and through its
+// launcher.
 void on_signal(int number) {
   constexpr double kAtOnce = 0.5;  // seconds
   if (first_signal != 0) {

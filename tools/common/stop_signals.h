@@ -1,6 +1,7 @@
-// Signals that ask a long run to stop: Ctrl-C (SIGINT), a shutdown (SIGTERM), a terminal that goes (SIGHUP), a launcher of ranks
-// or a scheduler ahead of a time limit (SIGUSR1), or whoever read the output going (SIGPIPE). The first is noted, for the run to
-// end in order and keep its work; a second SIGINT, SIGTERM or SIGUSR1 ends the process at once. Used by `genesis-run train`.
+// Signals that ask a long run to stop: Ctrl-C (SIGINT), a shutdown (SIGTERM), a closing terminal (SIGHUP), a launcher
+// of ranks or a scheduler before a time limit (SIGUSR1), or a closed output pipe (SIGPIPE). The first signal is
+// noted, so that the run can end in order and keep its work. A second SIGINT, SIGTERM or SIGUSR1 ends the process at
+// once.
 #pragma once
 
 #include <array>
@@ -10,16 +11,17 @@
 
 namespace genesis::tools {
 
-// Listens as long as it lives. SIGHUP stays ignored where it was (nohup).
+// Handles the signals while it exists. SIGHUP stays ignored if it was ignored before (nohup).
 class StopSignals {
  public:
-  // `answers`: whether a signal that someone waits behind is answered with a line on stderr. Of several ranks one does.
+  // `answers`: if true, a signal that a person may wait for is answered with a line on stderr. Of several ranks only
+  // one does so.
   explicit StopSignals(bool answers);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  int received() const;  // 0: none
+  int received() const;  // the first signal; 0: none
 
  private:
   std::array<struct sigaction, 5> before_;
@@ -27,14 +29,14 @@ class StopSignals {
 
 std::string signal_name(int number);  // "SIGINT"
 
-// Why a run should stop: a signal, or the time that it was given is over.
+// The reason why a run should stop: a signal, or its time is up.
 struct StopVote {
   int signal = 0;  // 0: none
   bool time_up = false;
   bool stops() const { return signal != 0 || time_up; }
 };
 
-// Whether the wall clock is used up, or someone asked to stop (Ctrl-C, a shutdown).
+// Votes for stopping once the wall-clock limit is reached or a signal has asked for it.
 class StopWhen {
  public:
   StopWhen(double minutes, const StopSignals& signals)

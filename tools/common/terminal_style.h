@@ -1,5 +1,5 @@
-// Colors of what the tools write to a terminal. They are off where the output is no terminal, the terminal has none
-// (TERM=dumb), or the user wants none (NO_COLOR, https://no-color.org).
+// Colors of the tools' output on a terminal. They are off if the output is not a terminal, if the terminal has no
+// colors (TERM=dumb), or if NO_COLOR is set (https://no-color.org).
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace genesis::tools {
 
-// Returns true if NO_COLOR is set to something.
+// Returns true if NO_COLOR is set and not empty.
 bool no_color_is_wanted();
 
 class TerminalStyle {
@@ -17,7 +17,7 @@ class TerminalStyle {
   bool has_colors() const { return has_colors_; }
   std::string dim(std::string_view text) const { return with("2", text); }
   std::string bold(std::string_view text) const { return with("1", text); }
-  // Bold and green from here on; plain again.
+  // begin_green() starts bold green text, and end_green() ends it.
   std::string begin_green() const { return has_colors_ ? "\x1b[1;32m" : ""; }
   std::string end_green() const { return has_colors_ ? "\x1b[0m" : ""; }
   std::string red(std::string_view text) const { return with("31", text); }

@@ -33,7 +33,7 @@
 namespace genesis::tools {
 namespace {
 
-// The text of a message from anywhere in the house, whose names may come from a file.
+// Formats the text of a log message for a terminal. Messages may contain names that come from a file.
 class PrintableText : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
@@ -70,11 +70,11 @@ std::vector<std::string> command_names(const CLI::App& app) {
 
 void end_without_leftovers(int number) {
   remove_noted_temporaries();
-  ::raise(number);  // which ends the process, as the handler is gone
+  ::raise(number);  // ends the process, since the handler was reset
 }
 
-// Ctrl-C and its like leave no half-written files behind. What is ignored (nohup) stays so; commands that listen to signals
-// themselves take them over for as long as they do.
+// Removes half-written files when Ctrl-C or a similar signal ends the process. Ignored signals (nohup) stay ignored.
+// Commands that handle signals themselves replace these handlers while they run.
 void remove_leftovers_at_signals() {
   struct sigaction end {
   }, before{};
@@ -85,7 +85,7 @@ void remove_leftovers_at_signals() {
       ::sigaction(number, &end, nullptr);
 }
 
-// Throws UsageError where the first word of a tool that takes a file's name there is a command of another program, and no file.
+// Throws UsageError if the first word is a command of another program and not an existing file.
 void check_first_word(const std::string& tool, const std::string& word, const std::vector<std::string>& commands) {
   const bool is_known = std::ranges::find(commands, word) != commands.end() || std::filesystem::exists(word);
   if (is_known || word.starts_with('-')) return;
@@ -98,14 +98,14 @@ void check_first_word(const std::string& tool, const std::string& word, const st
 int run_tool(int argc, char** argv, const std::string& name, const std::string& what,
              const std::string& examples, const std::function<void(Command&)>& body) {
   std::signal(SIGPIPE, SIG_DFL);  // `genesis-run info f | head` ends quietly
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is an error to name, not a death
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is an error with a message and does not end the process
   remove_leftovers_at_signals();
   CLI::App app{what, name};
   app.footer(examples);
   app.set_version_flag("--version", std::string(GENESIS_VERSION));
   Command command(app);
   try {
-    open_closed_streams();  // before anything else is opened
+    open_closed_streams();  // before any other file is opened
     set_up_logging(name);
     check_no_empty_values(argc, argv);
     body(command);

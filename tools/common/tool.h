@@ -1,4 +1,4 @@
-// What all four tools share: exit codes, errors on one line, --json.
+// Shared by all four tools: exit codes, errors on one line, --json.
 #pragma once
 
 #include <functional>
@@ -13,56 +13,55 @@
 
 namespace genesis::tools {
 
-// 0: done. 1: could not; one line on stderr says what, where and what to do. 2: wrong usage.
-// `body` adds flags and subcommands to the app; a subcommand's work runs in its callback.
+// Exit codes: 0 for success; 1 for a failure, with one line on stderr that says what failed, where, and what to do; 2
+// for wrong usage. `body` adds flags and subcommands to the app; the work of a subcommand runs in its callback.
 int run_tool(int argc, char** argv, const std::string& name, const std::string& what,
              const std::string& examples, const std::function<void(Command&)>& body);
 
-// --memory-budget and --remat: how much memory a training step may take.
+// Options --memory-budget and --remat, which limit the memory of a training step.
 struct BudgetFlags {
   std::string budget;
   bool remat = false;
 
   void add_to(Command& app);
   bool is_given() const { return remat || !budget.empty(); }
-  std::optional<int64_t> bytes() const;  // 0: as few as can be; empty: neither was given
+  std::optional<int64_t> bytes() const;  // 0: as few as possible; empty: neither was given
 };
 
-// Flags that every command which runs something takes.
+// Options of every command that runs something.
 struct RunFlags {
   std::string device = SessionOptions{}.device;
   int threads = SessionOptions{}.threads;
   bool no_optimise = false;
-  std::vector<std::string> disable;  // names of passes
+  std::vector<std::string> disable;  // names of passes, kernels and planning steps
   bool find_nonfinite = false;
-  std::string nonfinite_page;  // written by with_nonfinite_page(); empty: none
+  std::string nonfinite_page;  // page that with_nonfinite_page() writes; empty: none
   BudgetFlags memory;
 
   void add_to(Command& app);
   SessionOptions session_options() const;
 };
 
-// Throws UsageError when one option makes another do nothing.
+// Throws UsageError if one option makes another do nothing.
 void check_options(const SessionOptions& options);
 
-// --size SYMBOL=SIZE, as often as it was given.
+// Parses the values of --size, each SYMBOL=SIZE.
 Bindings parse_sizes(const std::vector<std::string>& sizes);
 // Throws Error naming a size that no entry point of the model has.
 void check_sizes_exist(const Model& model, const Bindings& sizes);
-// Throws Error naming the symbols of the entry point's inputs that have no size yet, and the flag that gives
-// one.
+// Throws Error naming the symbols in the entry point's inputs that have no size yet, and the flag that sets one.
 void check_sizes_known(const Graph& entry, const Bindings& sizes);
-// Before hours of work: whether a file can be made at `path` at its end. Throws Error when not.
+// Throws Error if no file can be made at `path`. Call it before hours of work.
 void check_can_write(const std::string& path);
 
-// One JSON object on stdout, or `text()` when --json was not given.
+// Prints one JSON object on stdout with --json, else calls `text()`.
 struct Output {
   bool json = false;
   void add_to(Command& app) { app.add_flag("--json", json, "print one JSON object on stdout"); }
   void print(const nlohmann::ordered_json& object, const std::function<void()>& text) const;
 };
 
-// One line; bytes in strings that are not UTF-8 become U+FFFD.
+// Returns the JSON on one line. Bytes in strings that are not UTF-8 become U+FFFD.
 std::string json_text(const nlohmann::ordered_json& object);
 nlohmann::ordered_json peaks_json(const DevicePeaks& peaks);
 using genesis::human_bytes;                 // "1.50 MiB"

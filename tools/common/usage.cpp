@@ -76,7 +76,8 @@ std::string with_help(const CLI::App& app, const std::string& message) {
 }
 
 void check_no_empty_values(int argc, char** argv) {
-  // An empty prompt is refused with the reason; no options are the defaults of a run to compare.
+  // An empty prompt gets an error that says why later. Empty --a or --b means the default options of a run to
+  // compare.
   static constexpr const char* kMayBeEmpty[] = {"--prompt", "--a", "--b"};
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i], before = i > 1 ? argv[i - 1] : "";

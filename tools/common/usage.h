@@ -1,4 +1,4 @@
-// Wrong usage of a tool: what a command line says that the tool cannot mean. Exit code 2.
+// Reports wrong usage: a command line that the tool cannot interpret. The exit code is 2.
 #pragma once
 
 #include <initializer_list>
@@ -28,7 +28,7 @@ template <class... Args>
 // Throws UsageError: "a model file is required".
 [[noreturn]] void fail_missing(const std::string& what);
 
-// Ends the tool with this exit code: what there is to say was said already.
+// Ends the tool with this exit code, after everything was printed.
 class ExitCode : public std::runtime_error {
  public:
   explicit ExitCode(int code) : runtime_error("ended early"), code_(code) {}
@@ -38,18 +38,18 @@ class ExitCode : public std::runtime_error {
   int code_;
 };
 
-// What to say of what CLI11 could not make sense of: names the word, and the nearest that there is.
+// Returns a message for an error of CLI11: it names the word and the most similar known one.
 std::string usage_text(const CLI::App& app, const CLI::ParseError& error);
-// The message with "; see `genesis-run train --help`" behind it, for the command that was given.
+// Returns the message followed by "; see `genesis-run train --help`", for the given command.
 std::string with_help(const CLI::App& app, const std::string& message);
 
-// Values that are empty would be taken as not given: a script's variable that is not set should be found out.
+// Throws UsageError for an empty value. A script's variable may be unset, and the value would count as not given.
 void check_no_empty_values(int argc, char** argv);
 
-// Throws UsageError when an option was given that is not one of `read`: it would do nothing. `why` ends the
+// Throws UsageError if an option was given that is not in `read`, because it would do nothing. `why` ends the
 // sentence "--size does nothing ...": "with --list-passes".
 void check_only(const Command& command, std::initializer_list<std::string_view> read, const std::string& why);
-// Throws UsageError when `option` was given: "--size does nothing without --check DEVICE".
+// Throws UsageError if `option` was given: "--size does nothing without --check DEVICE".
 void check_not_given(const Command& command, const std::string& option, const std::string& why);
 
 }  // namespace genesis::tools

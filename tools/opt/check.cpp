@@ -21,7 +21,8 @@
 namespace genesis::tools {
 namespace {
 
-// What a rank keeps of the optimizer and exchanges, as lines and in the row. Of a pipeline it is the first stage's.
+// Returns lines about the states and optimizer states that a rank keeps and the data it exchanges; also adds them to
+// `row`. In a pipeline the rank is of the first stage.
 std::string rank_lines(const CompiledEntry& compiled, const Mesh& mesh, nlohmann::ordered_json& row) {
   const int64_t kept = state_bytes(compiled);
   row["state_bytes"] = kept;
@@ -44,7 +45,7 @@ std::string rank_lines(const CompiledEntry& compiled, const Mesh& mesh, nlohmann
   return text;
 }
 
-// "310,50,8": GB/s between ranks of a host and between hosts, and ranks of a host.
+// Parses "310,50,8": GB/s between ranks of a host, GB/s between hosts, and ranks per host.
 RankLinks parse_links(const std::string& text) {
   RankLinks links;
   if (text.empty()) return links;
@@ -65,7 +66,7 @@ RankLinks parse_links(const std::string& text) {
   return links;
 }
 
-// How long a run would take on such chips.
+// Returns a line with the predicted time of a run on `flags.chip`, also added to `row`; empty without a chip.
 std::string prediction_line(const Plan& plan, const Mesh& mesh, const CheckFlags& flags,
                             nlohmann::ordered_json& row) {
   if (flags.chip.empty()) return "";
@@ -83,7 +84,7 @@ std::string prediction_line(const Plan& plan, const Mesh& mesh, const CheckFlags
       1e-3 * predicted.shown_us());
 }
 
-// The first rank of each stage.
+// Returns the first rank of each pipeline stage.
 std::vector<int64_t> ranks_of_stages(const Mesh& mesh) {
   std::vector<int64_t> ranks;
   for (int64_t rank = 0; rank < mesh.ranks(); ++rank)
@@ -91,7 +92,8 @@ std::vector<int64_t> ranks_of_stages(const Mesh& mesh) {
   return ranks;
 }
 
-// Of each stage of a pipeline its layers, its share of the products and what it keeps; and how long stages wait.
+// Returns lines about each stage of a pipeline (its layers, its share of the multiplications, its memory) and the
+// time that stages wait. Empty without a pipeline.
 std::string stage_lines(const Model& model, const std::string& entry, const Bindings& sizes,
                         const Target& target, SessionOptions options, nlohmann::ordered_json& row) {
   const std::vector<int64_t> ranks = ranks_of_stages(options.mesh);
@@ -123,8 +125,8 @@ std::string stage_lines(const Model& model, const std::string& entry, const Bind
                             summary.micro_batches == 1 ? "" : "es");
 }
 
-// Batches and texts whose size is not given are as large as `genesis-run train` makes them, with as many samples for each
-// rank along data.
+// Returns default sizes for "batch" and "seq": those that `genesis-run train` uses, with that batch for each rank
+// along `data`.
 Bindings usual_sizes(const Model& model, const Mesh& mesh) {
   constexpr int64_t kBatch = 8, kTokens = 256;
   const int64_t context = models::longest_text(model);
@@ -132,7 +134,8 @@ Bindings usual_sizes(const Model& model, const Mesh& mesh) {
           {"seq", context > 0 ? std::min(kTokens, context) : kTokens}};
 }
 
-// `sizes` with the usual ones where `entries` have them and nothing is given. Those that were added are told of.
+// Returns `sizes` with default sizes added for the missing symbols of `entries`. `told` receives a line about those
+// added.
 Bindings with_usual_sizes(const Model& model, const std::vector<std::string>& entries, const Mesh& mesh,
                           Bindings sizes, std::string& told) {
   const Bindings usual = usual_sizes(model, mesh);

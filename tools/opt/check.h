@@ -1,4 +1,4 @@
-// genesis-opt --check: what entry points take on a device or on the ranks of a mesh, none of which need be there.
+// genesis-opt --check: what entry points need on a device or on the ranks of a mesh. The devices need not exist here.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ struct CheckOptions {
   Output out;
 };
 
-// Whether every node has a kernel, how much memory a run takes, what each rank keeps and sends, and how long a run would take on
-// a known chip.
+// Reports whether every node has a kernel, how much memory a run takes, what each rank keeps and sends, and how long
+// a run would take on a known chip.
 void check_entries(const Model& model, const std::vector<std::string>& entries, const CheckFlags& flags,
                    const CheckOptions& options);
 

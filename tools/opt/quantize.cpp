@@ -22,7 +22,7 @@ namespace genesis::tools {
 namespace {
 
 constexpr int64_t kSampleTokens = 4096, kWindow = 512;
-constexpr double kLargeCost = 0.05;  // of perplexity
+constexpr double kLargeCost = 0.05;  // relative increase of perplexity
 
 std::string sample_text(const std::string& path) {
   const std::string all = data::read_text(path);
@@ -32,7 +32,7 @@ std::string sample_text(const std::string& path) {
   return text;
 }
 
-// The first tokens of the text, as the model reads it.
+// Returns the first tokens of the text, as the model reads them.
 std::vector<int64_t> sample_tokens(const Model& model, const std::string& file, const QuantizeFlags& flags) {
   const auto tokenizer = load_tokenizer(flags.tokenizer, model, file);
   const int64_t vocabulary = text::vocabulary_of(model.entry("forward"), 3);
@@ -40,7 +40,7 @@ std::vector<int64_t> sample_tokens(const Model& model, const std::string& file, 
     fail("the model has a vocabulary of {}: name its tokenizer with --tokenizer (text without one is bytes, 256)",
          vocabulary);
   std::string text = sample_text(flags.data);
-  text.resize(std::min<size_t>(text.size(), 16 * kSampleTokens));  // no token needs to have more bytes
+  text.resize(std::min<size_t>(text.size(), 16 * kSampleTokens));  // assumes at most 16 bytes per token
   std::vector<int64_t> tokens = tokenizer ? tokenizer->encode(text) : text::encode_bytes(text);
   tokens.resize(std::min<size_t>(tokens.size(), kSampleTokens + 1));
   if (tokens.size() < 2) fail("'{}' has no text of two tokens or more", flags.data);

@@ -1,5 +1,5 @@
-// Values of genesis-opt's options, which mean nothing or something whatever the file holds. All throw UsageError that names the
-// option, what was expected and, for words of other programs, what may have been meant.
+// Parses values of genesis-opt's options that can be checked without reading the file. All functions throw UsageError
+// with the option, the expected values and, for words that other programs use, a suggestion.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What was generated, as JSON. Used by `genesis-run generate` and `chat`.
+// Describes generated text as JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,9 +8,9 @@
 
 namespace genesis::tools {
 
-double per_second(int64_t tokens, double seconds);  // 0 where there are none of either
+double per_second(int64_t tokens, double seconds);  // 0 if either is 0
 
-// {"prompt", "text", "tokens", "stop"}, and "stop_string" and "logprobs" where there are.
+// Returns {"prompt", "text", "tokens", "stop"}, with "stop_string" and "logprobs" if there are any.
 nlohmann::ordered_json answer_json(const std::string& prompt, const text::GenerateResult& result);
 
 }  // namespace genesis::tools

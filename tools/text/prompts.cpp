@@ -11,7 +11,7 @@
 namespace genesis::tools {
 namespace {
 
-// Without the byte order mark that some editors put in front of UTF-8: it is no part of a prompt.
+// Returns the text of the file without the byte order mark that some editors put in front of UTF-8.
 std::string read_prompts(const std::string& path) {
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   std::string text = read_whole_file(path);

@@ -1,4 +1,4 @@
-// The prompts of a command line: given there, in a file each, or one a line of a file. Used by `genesis-run generate`.
+// The prompts of a command line: given there, one per file, or one per line of a file.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -12,23 +12,23 @@ namespace genesis::tools {
 
 struct Prompt {
   std::string text;
-  std::string place = {};  // " of FILE, line N"; empty: the command line
+  std::string place = {};  // " of FILE, line N"; empty for a prompt on the command line
 };
 
-// Prompts one after the other, in the order: texts, files, lines. A file of lines is held as it was read, and each line becomes a
-// prompt when its turn has come, so that many prompts take no more memory than their file. Lines are JSON, but for those
-// of a file whose name ends in .txt, which are prompts themselves; empty ones are left out.
+// Returns prompts one by one, in this order: texts, files, lines. A file of lines is kept as it was read, and a line
+// becomes a prompt only when its turn comes, so many prompts take no more memory than their file. Lines are JSON,
+// except in a .txt file, whose lines are the prompts themselves. Empty lines are skipped.
 class Prompts {
  public:
   Prompts(std::vector<Prompt> whole, std::string lines_path, std::string lines)
       : whole_(std::move(whole)), path_(std::move(lines_path)), lines_(std::move(lines)) {}
 
-  // Nothing where there are no more. Throws Error naming the file and the line that is not a JSON string or an object with a
-  // string "prompt".
+  // Returns the next prompt, or nothing at the end. Throws Error naming the file and the line if a line is neither a
+  // JSON string nor an object with a string "prompt".
   std::optional<Prompt> next();
-  void rewind();  // to the first
+  void rewind();  // returns to the first prompt
 
-  // For ranks that have no stdin of their own.
+  // Serializes the prompts for ranks that have no stdin of their own.
   nlohmann::json to_json() const;
   static Prompts from_json(const nlohmann::json& json);
 
@@ -37,7 +37,7 @@ class Prompts {
 
   std::vector<Prompt> whole_;
   std::string path_, lines_;
-  size_t whole_taken_ = 0, at_ = 0, line_ = 0;  // at_: in lines_; line_: lines before it
+  size_t whole_taken_ = 0, at_ = 0, line_ = 0;  // at_: offset in lines_; line_: number of lines read
 };
 
 struct PromptFlags {
@@ -45,7 +45,7 @@ struct PromptFlags {
   std::string lines;
 
   void add_to(Command& app);
-  // Reads the files. Throws UsageError where no prompt was asked for, and Error where a file cannot be read.
+  // Reads the files. Throws UsageError if no prompt was given, and Error if a file cannot be read.
   Prompts read() const;
 };
 

@@ -1,5 +1,5 @@
-// What a tool needs to talk with a language model in text: its tokenizer, or bytes where the vocabulary is theirs, and
-// the tokens that end a text. Used by `genesis-run generate` and `chat`.
+// Converts between text and the tokens of a language model: with a tokenizer, or as bytes if the vocabulary is bytes.
+// Also has the tokens that end a text.
 #pragma once
 
 #include <optional>
@@ -14,16 +14,15 @@ namespace genesis::tools {
 
 class TextCodec {
  public:
-  // `tokenizer`: a tokenizer.json, a folder or a .genesis file with one; empty: the one that the model brings, and where it
-  // brings none, tokens are bytes. Throws Error where the model, which
-  // was read from `file`, has another vocabulary.
+  // `tokenizer`: a tokenizer.json, a folder or a .genesis file with one. If empty, the model's own tokenizer is used,
+  // or bytes if it has none. Throws Error if the model, which was read from `file`, has another vocabulary.
   TextCodec(const Model& model, const std::string& file, const std::string& tokenizer);
 
-  const std::optional<text::Tokenizer>& tokenizer() const { return tokenizer_; }  // empty: bytes
+  const std::optional<text::Tokenizer>& tokenizer() const { return tokenizer_; }  // empty: tokens are bytes
   std::vector<int64_t> encode(const std::string& text) const;
-  // For GeneratorOptions::text; outlives this.
+  // For GeneratorOptions::text. The result may outlive this object.
   std::function<text::TokenText()> token_text() const;
-  // Of the model's end of text, where a configuration came with it.
+  // Returns the tokens that end a text by the model's configuration; empty without one.
   const std::vector<int64_t>& end_tokens() const { return end_tokens_; }
 
  private:

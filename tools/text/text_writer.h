@@ -1,5 +1,5 @@
-// Text of a model on stdout, as it comes. What a model writes may be anything, a terminal's commands too; a file or a
-// pipe gets every byte as it is. Used by `genesis-run generate` and `chat`.
+// Writes text of a model to stdout as it comes. A model may write anything, including commands of a terminal, which
+// are replaced there. A file or a pipe gets every byte unchanged.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ class TextWriter {
 
  private:
   const bool terminal_;
-  std::string waiting_;  // for the rest of a character
+  std::string waiting_;  // bytes of an incomplete character
 };
 
 }  // namespace genesis::tools

@@ -10,7 +10,7 @@
 namespace genesis::tools {
 namespace {
 
-// "'[PAD]' (300)".
+// Returns "'[PAD]' (300)".
 std::string described_token(const text::Tokenizer& tokenizer, int64_t id) {
   return fmt::format("'{}' ({})", tokenizer.id_to_token(id).value_or(""), id);
 }

@@ -1,5 +1,5 @@
-// Tokens that a tokenizer has and a model has no row for: many fine-tunes add one for padding and leave the embedding as it was.
-// A text without them is as good as any. Used by commands that read text for a model.
+// Checks for tokens of a tokenizer that the model has no embedding row for. Many fine-tuned models add a token for
+// padding and leave the embedding as it was; a text without this token is fine.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace genesis::tools {
 
-// Warns of added tokens that a model of `rows` tokens, which was read from `file`, has no row for. `whose`: the tokenizer, for
-// messages. Throws Error where ordinary tokens have none, for then the tokenizer is another model's.
+// Warns of added tokens without a row in a model of `rows` tokens, which was read from `file`. `whose`: the
+// tokenizer, for messages. Throws Error if ordinary tokens have no row, since the tokenizer is another model's then.
 void check_token_rows(const text::Tokenizer& tokenizer, int64_t rows, const std::string& whose,
                       const std::string& file);
 
