@@ -1,5 +1,5 @@
-// The limits of a session's device, measured until they hold what was timed: a disturbed measurement is too
-// low, and shares of it would be above 100%. Used by profile and bench.
+// Measures the limits of a session's device again until no timed work exceeds them. A disturbed measurement is too
+// low, and the shares computed from it would be above 100%.
 #pragma once
 
 #include "executor/runtime/peaks.h"
@@ -11,7 +11,7 @@ inline constexpr const char* kFasterThanLimits =
     "; faster than the limits that were measured: something else kept this machine busy while they were, or "
     "a cache served what is counted as memory";
 
-// Measures again, five times at most, while `hold(peaks)` says that the limits are too low.
+// Measures at most five times, until `hold(peaks)` says that the limits are high enough for the timed work.
 template <class Hold>
 DevicePeaks measured_peaks(Session& session, const Hold& hold) {
   DevicePeaks peaks = session.measure_peaks();

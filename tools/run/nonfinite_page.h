@@ -1,4 +1,5 @@
-// --nonfinite-page: the first node with a value that is not finite as a page for a browser, where --find-nonfinite found one.
+// --nonfinite-page: if --find-nonfinite has found a node with a value that is not finite, writes a page for a browser
+// about it.
 #pragma once
 
 #include <functional>
@@ -9,8 +10,8 @@
 
 namespace genesis::tools {
 
-// Runs `body`, which runs `session`, made of the model in `file`. An Error that names such a node rises after the page is
-// written; the page has the graph, and histograms of what the node read and gave.
+// Runs `body`, which runs `session`, made of the model in `file`. If an Error names such a node, writes the page and
+// then throws the Error again. The page has the graph, and histograms of the node's inputs and outputs.
 void with_nonfinite_page(const RunFlags& flags, const std::string& file, const Session& session,
                          const std::function<void()>& body);
 

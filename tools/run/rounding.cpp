@@ -28,7 +28,7 @@ namespace {
 
 using passes::is;
 
-// Half an ulp of 1: the relative error of one rounding.
+// Returns half an ulp of 1: the relative error of one rounding.
 double half_ulp(DType dtype) {
   switch (dtype) {
     case DType::f64:
@@ -40,11 +40,11 @@ double half_ulp(DType dtype) {
     case DType::bf16:
       return 0x1p-8;
     default:
-      return 0;  // whole numbers are exact
+      return 0;  // integers are exact
   }
 }
 
-// What one op or step does to errors.
+// Describes the effect of an op or step on the errors of its inputs.
 struct Kind {
   bool moves = false, adds = false, exponentiates = false;
 };
@@ -61,7 +61,7 @@ Kind kind_of(const OpDef& op) {
                           CachedAttention, Swiglu, SwigluGrad, LogSumExp, Fused>(op)};
 }
 
-// How many roundings in a row a result has behind it.
+// Returns the number of successive roundings in a result.
 double roundings(const Step& step) {
   if (!is<ops::Fused>(*step.op)) return 1;
   const auto program = parse_fused_program(from_attributes<ops::Fused>(step.attributes), step.input_types);
@@ -72,14 +72,15 @@ double own_error(const Step& step, DType result, const Kind& kind) {
   if (kind.moves) return 0;
   const double terms = sum_length_of(*step.op, step.attributes, step.input_types, step.output_types);
   const double sums = terms > 1 ? half_ulp(wide_dtype(result)) * std::sqrt(terms) : 0;
-  // Functions such as exp are good to some ulps on every device.
+  // Functions such as exp are accurate to a few ulps on every device.
   return 2 * half_ulp(result) * std::sqrt(roundings(step)) + sums;
 }
 
 constexpr double kMaxAmplified = 1e4;
 
-// Adam and Lion step by the learning rate however small a gradient is, so one that is nothing but rounding
-// may step either way. The learning rate is the first scalar among their inputs.
+// Returns how far rounding alone may move a weight: Adam and Lion move it by the learning rate however small the
+// gradient is, so a gradient that consists of rounding errors may move it either way. The learning rate is the first
+// scalar among their inputs.
 double largest_update(const Step& step, std::span<const TensorView> inputs) {
   if (!is<ops::AdamUpdate, ops::LionUpdate>(*step.op)) return 0;
   for (const TensorView& input : inputs)
@@ -88,7 +89,8 @@ double largest_update(const Step& step, std::span<const TensorView> inputs) {
   return 0;
 }
 
-// Parameters, or what holds them, come first; their states stand behind them.
+// Returns the number of outputs that are parameters, or that hold parameters. They come first, before the optimizer's
+// states.
 size_t count_of_parameters(const Step& step) {
   if (!is<ops::AdamUpdate>(*step.op)) return 1;
   return static_cast<size_t>(from_attributes<ops::AdamUpdate>(step.attributes).num_holders());
@@ -107,7 +109,7 @@ std::vector<double> Rounding::step(const Step& step, std::span<const TensorView>
                                    std::span<const TensorView> outputs) {
   const double update = largest_update(step, input_views);
   const Kind kind = kind_of(*step.op);
-  std::vector<Value> inputs;  // before an output takes the place of one
+  std::vector<Value> inputs;  // collected before an output overwrites an input
   for (const BufferRef& ref : step.inputs)
     if (const Value* value = find(ref)) inputs.push_back(*value);
   const bool exact = std::ranges::all_of(inputs, [](const Value& v) { return v.error == 0; });

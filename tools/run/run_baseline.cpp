@@ -1,4 +1,4 @@
-// genesis-run baseline: what a table of byte pairs would reach on a text, to hold a model's loss against.
+// genesis-run baseline: the loss that a table of byte pairs would reach on a text, to compare a model's loss with.
 #include <array>
 #include <cmath>
 #include <iostream>
@@ -15,7 +15,7 @@ struct Flags {
 };
 
 struct Baselines {
-  double unigram = 0, bigram = 0;  // nats per byte, with counts from the very text they are measured on
+  double unigram = 0, bigram = 0;  // nats per byte, with counts from the measured text itself
 };
 
 Baselines measure(const std::string& text) {

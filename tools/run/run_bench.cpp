@@ -1,4 +1,4 @@
-// genesis-run bench: how long an entry point takes.
+// genesis-run bench: measures the time of an entry point.
 #include <algorithm>
 #include <chrono>
 #include <iostream>
@@ -36,7 +36,7 @@ double run_once(Session& session, const Flags& flags, const NamedTensors& inputs
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// How often is what rank 0 says: its clock may differ.
+// Returns sorted times in ms. Rank 0 decides on the number of runs, since clocks of ranks differ.
 std::vector<double> measure(Session& session, const Flags& flags, const NamedTensors& inputs, World& world) {
   std::vector<double> times;
   double total = 0;
@@ -52,14 +52,14 @@ std::vector<double> measure(Session& session, const Flags& flags, const NamedTen
   return times;
 }
 
-// The most any step asks for beside its tensors; it lies in the arena.
+// Returns the largest scratch memory of any step. It lies in the arena.
 int64_t workspace_bytes(const Plan& plan) {
   int64_t most = 0;
   for (const Step& step : plan.steps) most = std::max(most, step.scratch_bytes);
   return most;
 }
 
-// What the device's limits, measured now, would allow.
+// The least time that the device needs by its limits, which are measured now.
 struct Limits {
   DevicePeaks peaks;
   double least_ms = 0, gflop = 0, gbytes = 0;
@@ -76,11 +76,11 @@ Limits limits_of(const Plan& plan, const DevicePeaks& peaks) {
   return limits;
 }
 
-// What `bench` tells, in milliseconds.
+// Results of `bench`; times are in milliseconds.
 struct Measured {
   double first, median, least, p99, device;
   size_t runs;
-  double tokens_per_second;  // 0 where there are no tokens
+  double tokens_per_second;  // 0 if there are no tokens
   MemoryStatistics memory;
   Limits limits;
 
@@ -143,7 +143,7 @@ void bench(const Flags& flags, const std::shared_ptr<World>& world) {
   const std::vector<double> times = measure(session, flags, inputs, *world);
   const double median = times[times.size() / 2],
                p99 = times[std::min(times.size() - 1, times.size() * 99 / 100)];
-  // Back to back by the device's clock: what remains when uploads, downloads and the host are hidden.
+  // Runs back to back and measures by the device's clock, which hides uploads, downloads and the work of the host.
   const std::string runs =
       said_by_first(*world, std::to_string(std::clamp(static_cast<int>(200 / median), 1, 100)));
   const double device_ms = 1e3 * session.seconds_per_run(flags.entry, inputs, std::stoi(runs));

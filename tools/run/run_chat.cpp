@@ -63,7 +63,7 @@ text::GenerateOptions generate_options(const Flags& flags, const Command& app, c
   return options;
 }
 
-// An end of turn that only the template knows ends an answer too.
+// Adds the end of a turn to the stop tokens. Some models name it only in the chat template's settings.
 void add_end_of_turn(const chat::ChatTemplate& chat, const text::Tokenizer& tokenizer,
                      text::GenerateOptions& options) {
   if (const auto end = tokenizer.token_to_id(chat.special_token("eos_token"))) add_stop_token(options, *end);
@@ -76,7 +76,8 @@ jinja::Dict variables_of(const Flags& flags) {
   return *value.dict();
 }
 
-// The session and its generator; a longer conversation gets others with a longer KV cache, which read it anew.
+// Owns the session and its generator. When a conversation outgrows the KV cache, it makes new ones with a longer
+// cache, and the conversation is prefilled again.
 class GrowingContext {
  public:
   GrowingContext(std::shared_ptr<const Model> model, SessionOptions options,
@@ -102,7 +103,7 @@ class GrowingContext {
   }
 
  private:
-  // What was there goes first: two of them may be more than the device has.
+  // Frees the old session first: the device may not have memory for two.
   void open(const std::shared_ptr<const Model>& model) {
     generator_.reset();
     session_.reset();
@@ -117,7 +118,7 @@ class GrowingContext {
   std::optional<text::Generator> generator_;
 };
 
-// With the context that was asked for.
+// Loads the model with the context length of --context.
 std::shared_ptr<const Model> chat_model(const Flags& flags, World& world) {
   const std::shared_ptr<const Model> model = load_model(model_file_of_first(world, flags.file));
   if (flags.context == 0) return model;
@@ -126,7 +127,8 @@ std::shared_ptr<const Model> chat_model(const Flags& flags, World& world) {
   return larger;
 }
 
-// genesis-build writes the defaults of llama.cpp for a GGUF file that has no settings, and says so in the file.
+// Returns the sources of the settings. For a GGUF file without settings, genesis-build has written llama.cpp's
+// defaults and noted this in generation_config.json.
 SettingSources sources_of(const Command& app, const chat::ConfigFiles& files) {
   constexpr const char* kSettings = "generation_config.json";
   const auto config = files.object(kSettings);

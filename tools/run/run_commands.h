@@ -1,4 +1,4 @@
-// The subcommands of genesis-run; each file adds its flags and does its work.
+// The subcommands of genesis-run. Each file adds the flags of one command and does its work.
 #pragma once
 
 #include "tools/common/tool.h"

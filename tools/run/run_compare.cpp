@@ -1,4 +1,4 @@
-// genesis-run compare: runs an entry point in two ways and finds the first node whose values differ.
+// genesis-run compare: runs an entry point with two sets of options and finds the first node whose values differ.
 #include <cmath>
 #include <functional>
 #include <iostream>
@@ -31,12 +31,12 @@ namespace {
 
 struct Flags {
   std::string file, entry = "forward", a = "optimise=off", b, repro, page;
-  double tolerance = -1;  // -1: what the two ways promise
+  double tolerance = -1;  // -1: derived from what the two runs promise
   InputFlags inputs;
   Output out;
 };
 
-// "threads=1,optimise=off,disable=cse+simplify,device=cpu" -> options; a device may stand by itself.
+// Parses "threads=1,optimise=off,disable=cse+simplify,device=cpu". A device may stand without "device=".
 SessionOptions parse_options(const std::string& text) {
   SessionOptions options;
   std::set<std::string> given;
@@ -66,17 +66,18 @@ SessionOptions parse_options(const std::string& text) {
   }
   check_options(options);
   options.device =
-      resolve_device(options.device);  // whether two runs are on one device is asked of the names
+      resolve_device(options.device);  // resolved, because promise_same_bits() compares device names
   return options;
 }
 
 struct Seen {
   const Step* step;
   Tensor value;
-  double error = 0;  // what rounding may have made of it, relative
+  double error = 0;  // relative error that rounding may explain
 };
 
-// Threads and the ways of planning memory never change a bit; passes and devices may round elsewhere.
+// Returns true if the runs must give the same bits. The number of threads and the planning options never change a
+// bit; passes and devices may round differently.
 bool promise_same_bits(const SessionOptions& a, const SessionOptions& b) {
   const auto passes_of = [](const SessionOptions& options) {
     std::set<std::string> names = options.disabled;
@@ -86,7 +87,8 @@ bool promise_same_bits(const SessionOptions& a, const SessionOptions& b) {
   return a.device == b.device && a.optimise == b.optimise && passes_of(a) == passes_of(b);
 }
 
-// A node keeps its name when a pass lets it do more: a product that takes an addend gives another value.
+// Returns true if both sides computed the same value. A node keeps its name when a pass extends it: a matrix product
+// that also takes an addend gives another value.
 bool same_value(const Seen& seen, const Step& step, const Tensor& got) {
   return seen.value.type() == got.type() &&
          (seen.step->op != step.op || seen.step->inputs.size() == step.inputs.size());
@@ -99,18 +101,18 @@ struct Difference {
   double a = 0, b = 0;
 };
 
-// |a - b| / max(least, |a|) may be `relative` at most.
+// |a - b| / max(least, |a|) may be at most `relative`.
 struct Tolerance {
   double relative = 0, least = 1;
 };
 
-// `error`: what rounding may have made of both sides together.
+// `error`: the error that rounding may explain on both sides together.
 Tolerance tolerance_of(const Flags& flags, bool by_rounding, double error, std::span<const double> elements) {
   if (!by_rounding) return Tolerance{std::max(flags.tolerance, 0.0)};
   return Tolerance{kRoundingSafety * error, std::max(root_mean_square(elements), 1e-30)};
 }
 
-// The largest error of two values, allowed or not.
+// Returns the largest error between two values, whether it is tolerated or not.
 Difference compare(const Step& step, const Tensor& expected, const Tensor& got,
                    const std::function<Tolerance(std::span<const double> a)>& tolerance_of) {
   const std::vector<double> a = expected.to_doubles(), b = got.to_doubles();
@@ -129,26 +131,26 @@ Difference compare(const Step& step, const Tensor& expected, const Tensor& got,
   return difference;
 }
 
-// In words, for the end of the report.
+// Returns the criterion in words, for the end of the report.
 std::string criterion(const Flags& flags, bool same_bits) {
   if (flags.tolerance > 0) return fmt::format("by more than {}", flags.tolerance);
   return same_bits || flags.tolerance == 0 ? "in any bit" : "by more than rounding explains";
 }
 
-// What shows the difference again: the inputs of the step, and what either way made of them.
+// Writes the data that reproduces the difference: the inputs of the step, and the results of both runs.
 void write_repro(const std::string& path, const Step& step, std::span<const TensorView> inputs,
                  const Tensor& expected, const Tensor& got) {
   SafeTensors repro;
   for (size_t k = 0; k < inputs.size(); ++k) repro.tensors["input" + std::to_string(k)] = copy_of(inputs[k]);
   repro.tensors["expected"] = expected;
   repro.tensors["got"] = got;
-  repro.metadata = {{"node", printable(step.name)},  // a header of JSON takes UTF-8 only
+  repro.metadata = {{"node", printable(step.name)},  // JSON metadata must be UTF-8
                     {"op", std::string(step.op->name())},
                     {"attributes", printable(step.attributes.to_string())}};
   write_safetensors(path, repro);
 }
 
-// In words, for people.
+// Describes the difference in a sentence.
 std::string message_of(const Difference& first, const std::string& criterion) {
   return fmt::format(
       "the first node that differs {} is '{}' ({}): element {} is {} against {}, error {:.3g}, allowed "
@@ -162,7 +164,8 @@ viz::FirstDifference shown(const Difference& first, const viz::ComparedValue& va
   return {value, first.element, message_of(first, criterion), a.to_doubles(), b.to_doubles()};
 }
 
-// The page of genesis-viz with every value that was compared, and how the first that differs is spread on both sides.
+// Writes the page of genesis-viz with every compared value, and the distributions of the first differing value on
+// both sides.
 void write_page(const Flags& flags, const Model& model, const Bindings& sizes,
                 const viz::Comparison& comparison) {
   if (flags.page.empty()) return;
@@ -202,7 +205,7 @@ std::vector<double> errors_of(bool by_rounding, Rounding& rounding, const Step& 
   return by_rounding ? rounding.step(step, inputs, outputs) : std::vector<double>(outputs.size());
 }
 
-// Every value that a run makes, by node and output number. The steps are the session's.
+// Returns every value that a run computes, by node and output number. `step` points into the session.
 std::map<std::string, Seen> observe_all(Session& session, const Flags& flags, const NamedTensors& inputs,
                                         bool by_rounding) {
   std::map<std::string, Seen> values;

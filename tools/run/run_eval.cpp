@@ -1,4 +1,4 @@
-// genesis-run eval: how well a language model foretells a text.
+// genesis-run eval: measures how well a language model predicts a text.
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -38,11 +38,11 @@ struct Flags {
   Output out;
 };
 
-// Texts, and what they are to a model.
+// Texts as tokens, with the tokens that count.
 struct Texts {
   std::vector<std::vector<int64_t>> tokens;
-  std::vector<std::vector<bool>> counts = {};  // by text: which tokens count; empty: all of all texts
-  int64_t bytes = 0;                           // that are foretold: those of the first tokens are not
+  std::vector<std::vector<bool>> counts = {};  // by text: the tokens that count; empty: all of them
+  int64_t bytes = 0;  // bytes of the predicted tokens, without the first of each text
 };
 
 struct Result {
@@ -55,7 +55,7 @@ struct Result {
   }
 };
 
-// Each line of a .jsonl is a text of its own.
+// Returns the texts of a .jsonl, each line being a text of its own.
 std::vector<std::string> texts_of_lines(const std::string& path, const std::string& all, bool skip_bad) {
   std::vector<std::string> texts;
   int64_t number = 0, skipped = 0;
@@ -80,7 +80,7 @@ std::vector<std::string> read_texts(const Flags& flags, bool as_bytes) {
   return {std::move(all)};
 }
 
-// Of the text that a token stands for, which may be a part of a character; 0 for those that stand for none.
+// Returns the number of bytes of text in a token, which may be a part of a character; 0 for a token without text.
 size_t bytes_of(const text::Tokenizer& tokenizer, int64_t id) {
   const std::string text = tokenizer.decode(std::vector<int64_t>{id});
   const std::string token = tokenizer.id_to_token(id).value_or("");
@@ -88,7 +88,7 @@ size_t bytes_of(const text::Tokenizer& tokenizer, int64_t id) {
   return text.empty() || text == token || !bytes ? text.size() : bytes->size();
 }
 
-// Texts of one token have nothing to foretell and are left out.
+// Returns the tokens of each text. A text of one token has nothing to predict and is left out.
 Texts tokens_of(const std::vector<std::string>& texts, const std::optional<text::Tokenizer>& tokenizer) {
   Texts result;
   for (const std::string& text : texts) {
@@ -102,7 +102,7 @@ Texts tokens_of(const std::vector<std::string>& texts, const std::optional<text:
   return result;
 }
 
-// What assistants say is foretold.
+// Returns the tokens of conversations, where only the messages of the assistant count.
 Texts conversations(const std::vector<std::string>& names, const Flags& flags, const Model& model,
                     const text::Tokenizer& tokenizer) {
   const auto files = config_files(flags.tokenizer, model, flags.file);
@@ -134,7 +134,7 @@ void check_vocabulary(const Model& model, const std::string& file,
          file, vocabulary);
 }
 
-// All that can be seen to go wrong ahead of the work.
+// Finds errors before the work begins.
 void check_can_evaluate(const std::string& file, const Model& model, const Texts& texts,
                         const std::optional<text::Tokenizer>& tokenizer, const Flags& flags) {
   check_vocabulary(model, file, tokenizer);
@@ -153,7 +153,7 @@ void check_can_evaluate(const std::string& file, const Model& model, const Texts
   warn_of_positions(model, window);
 }
 
-// Numbers of no meaning are no result.
+// A loss that is not finite is an error instead of a result.
 void check_finite(const std::string& file, const text::Evaluation& evaluation) {
   if (!std::isfinite(evaluation.nats))
     fail("the loss of {} is {}: run with --find-nonfinite to see which node made it first", file,

@@ -1,4 +1,4 @@
-// genesis-run export: a model, or the newest checkpoint of a folder, as a folder that transformers opens.
+// genesis-run export: writes a model, or the newest checkpoint of a folder, as a folder that transformers opens.
 #include <iostream>
 
 #include "models/hugging_face/export.h"
@@ -48,7 +48,7 @@ void check_output(const Flags& flags) {
   check_can_make_folder(flags.output);
 }
 
-// Whoever trained with averages may want them to go out.
+// Mentions averaged weights, which the user may want to export instead.
 void tell_of_averages(const Flags& flags, const Model& model) {
   for (size_t i = 0; i < model.states().size(); ++i)
     if (passes::average_of(model, static_cast<int32_t>(i)) >= 0)
@@ -63,7 +63,7 @@ void export_command(const Flags& flags) {
   check_output(flags);
   FileProgress progress(flags.quiet);
   options.progress = progress.hook();
-  // Every byte is read anyway, so every byte is checked first.
+  // Verifies every byte, since every byte is read anyway.
   const auto model = open_model(flags.file, {.verify = Verify::kFull, .progress = options.progress});
   const auto exported =
       with_context([&] { return models::hugging_face::export_model(*model, flags.output, options); },

@@ -1,4 +1,4 @@
-// genesis-run generate: text from a language model.
+// genesis-run generate: generates text with a language model.
 #include <algorithm>
 #include <chrono>
 #include <iostream>
@@ -33,20 +33,21 @@ struct Flags {
   text::GenerateOptions options;
   int64_t logprobs = -1;  // -1: none
   int64_t prefill_chunk = 512, context = 0;
-  int64_t batch = 0;    // 0: one text after the other
-  int64_t samples = 1;  // texts of each prompt
+  int64_t batch = 0;    // 0: one text after another
+  int64_t samples = 1;  // texts per prompt
   bool truncate = false, unordered = false;
   RunFlags run;
   Output out;
 };
 
-// The longest text, prompt and answer.
+// Returns the length of the longest text: prompt and answer.
 int64_t longest_context(const Model& model, const Flags& flags) {
   return flags.context > 0 ? flags.context
                            : std::max(text::positions_of_cache(model), models::longest_text(model));
 }
 
-// The last tokens of a prompt that is longer than the context, with room for the answer, or half of the context.
+// Cuts a prompt longer than the context to its last tokens, leaving room for the answer, or half of the context if
+// the answer may be longer.
 std::vector<int64_t> truncated(std::vector<int64_t> prompt, int64_t context, const Flags& flags) {
   const int64_t room = std::min(flags.options.max_tokens, context / 2),
                 most = std::max<int64_t>(1, context - std::max<int64_t>(room - 1, 0)),
@@ -55,16 +56,17 @@ std::vector<int64_t> truncated(std::vector<int64_t> prompt, int64_t context, con
   return prompt;
 }
 
-// A text to make: which one of a prompt's. Each draws by its own seed, the next after that of the one before: with that seed it is
-// the same text alone.
+// A text to generate. The n-th sample of a prompt draws with the flags' seed + n, so the same text can be generated
+// alone with that seed.
 struct Sample {
   Prompt prompt;
-  size_t index;  // of the prompt
+  size_t index;  // number of the prompt
   int64_t number;
   text::Request request;
 };
 
-// The texts to make, one after the other; those of a prompt stand together. Prompts are encoded when their turn has come.
+// Iterates over the texts to generate; all samples of a prompt come together. A prompt is encoded when its turn
+// comes.
 class Samples {
  public:
   Samples(const Model& model, const TextCodec& codec, Prompts prompts, const Flags& flags)
@@ -84,8 +86,8 @@ class Samples {
   }
 
   int64_t count() const { return count_; }
-  int64_t longest() const { return longest_; }  // tokens of a prompt, 1 at least
-  // The first that no text can be made of; empty: there is none.
+  int64_t longest() const { return longest_; }  // tokens of the longest prompt, at least 1
+  // Returns the first sample for which no text can be generated; empty if there is none.
   const std::optional<Sample>& unfit() const { return unfit_; }
 
  private:
@@ -101,7 +103,7 @@ class Samples {
     return true;
   }
 
-  // Goes through all prompts once, for the size of the cache and for mistakes that are better told before the work.
+  // Goes through all prompts once, to find the cache size and to report mistakes before the work.
   void survey() {
     while (next_prompt()) {
       const int64_t size = std::ssize(tokens_);
@@ -123,12 +125,12 @@ class Samples {
   const TextCodec& codec_;
   Prompts prompts_;
   const Flags& flags_;
-  // The prompt at hand.
+  // The current prompt.
   Prompt prompt_;
   std::vector<int64_t> tokens_;
-  int64_t read_ = 0;  // tokens before it was truncated
+  int64_t read_ = 0;  // tokens before the prompt was truncated
   size_t index_ = kNone;
-  int64_t number_ = flags_.samples;  // of the text to be made next
+  int64_t number_ = flags_.samples;  // number of the next sample of this prompt
   int64_t count_ = 0, longest_ = 1;
   std::optional<Sample> unfit_;
 };
@@ -186,13 +188,14 @@ void write_text(text::Generator& generator, const Sample& sample, const Flags& f
   if (flags.out.json) flags.out.print(as_json(sample, result, flags), [] {});
 }
 
-// Positions that the longest of these prompts takes with its answer.
+// Returns the number of cache positions that the longest of these prompts takes with its answer.
 int64_t wanted_positions(const Model& model, const Samples& samples, const Flags& flags) {
   const int64_t context = longest_context(model, flags), prompt = std::min(samples.longest(), context);
   return prompt + std::min(flags.options.max_tokens, context - prompt);
 }
 
-// The model with a cache of `rows` texts, no longer than these prompts and their answers need.
+// Returns the model with a cache of as many rows as texts run together, no longer than the prompts and their answers
+// need.
 std::shared_ptr<const Model> with_rows(const Model& model, const Samples& samples, const Flags& flags) {
   constexpr int64_t kStep = 64;
   const int64_t context = longest_context(model, flags), wanted = wanted_positions(model, samples, flags),
@@ -208,8 +211,8 @@ std::shared_ptr<const Model> with_rows(const Model& model, const Samples& sample
       [&] { return fmt::format("--batch {}", flags.batch); });
 }
 
-// Answers as lines of JSON, as they end or in the order of the prompts. What was written is let go; what waits for an earlier
-// answer is written at the end, also where an error is the end.
+// Prints answers as lines of JSON, as they end or in the order of the prompts. An answer is freed once written.
+// Answers that still wait for an earlier one are written in the destructor, also after an error.
 class AnswerLines {
  public:
   explicit AnswerLines(const Flags& flags) : flags_(flags) {}
@@ -233,7 +236,7 @@ class AnswerLines {
  private:
   const Flags& flags_;
   std::map<size_t, std::string> waiting_;  // by number of the text
-  size_t next_ = 0;                        // to be written
+  size_t next_ = 0;                        // number of the next text to write
 };
 
 struct Totals {
@@ -252,7 +255,7 @@ struct Totals {
   }
 };
 
-// One text after the other, in the file's cache or one that is long enough for all of them.
+// Generates one text after another, with the file's cache or a larger one that is long enough for all of them.
 void write_one_by_one(const std::shared_ptr<const Model>& model, const TextCodec& codec, Samples samples,
                       const Flags& flags, const SessionOptions& options) {
   const std::shared_ptr<const Model> with_cache = with_context(
@@ -306,14 +309,15 @@ void check_flags(const Flags& flags, const Command& app) {
     check_not_given(app, "--samples", "with --temperature 0, which always takes the likeliest token");
 }
 
-// All ranks have rank 0's: stdin is its own.
+// Reads the prompts on rank 0, which alone has stdin, and returns them on all ranks.
 Prompts read_prompts(const PromptFlags& flags, World& world) {
   if (world.size() == 1) return flags.read();
   const std::string mine = world.is_first() ? flags.read().to_json().dump() : "";
   return Prompts::from_json(parse_json_text(said_by_first(world, mine)));
 }
 
-// Of those that were asked for: a tokenizer may end texts with tokens that a smaller model never writes.
+// Checks only the stop tokens given on the command line: a tokenizer may end texts with tokens that a smaller model
+// never writes.
 void check_stop_tokens(const Model& model, const Flags& flags) {
   const int64_t vocabulary = text::vocabulary_of(model.entry("decode"), 2);
   for (const int64_t token : flags.options.stop_tokens)
@@ -322,7 +326,7 @@ void check_stop_tokens(const Model& model, const Flags& flags) {
            vocabulary, vocabulary - 1);
 }
 
-// A text ends at other tokens, or where there are enough.
+// Warns of end tokens that the model never writes. A text still ends at other tokens, or at --max-tokens.
 void warn_of_ends(const Model& model, const std::string& file, const std::vector<int64_t>& ends) {
   const int64_t vocabulary = text::vocabulary_of(model.entry("decode"), 2);
   for (const int64_t token : ends)

@@ -1,4 +1,4 @@
-// genesis-run infer: one run of an entry point, inputs from files, outputs to files.
+// genesis-run infer: runs an entry point once, with inputs from files and outputs to files.
 #include <algorithm>
 #include <iostream>
 
@@ -22,7 +22,7 @@ constexpr int64_t kValuesInText = 6, kValuesInJson = 1000;
 
 struct Flags {
   std::string file, entry = "forward", output;
-  int64_t max_values = -1;  // -1: one of the above
+  int64_t max_values = -1;  // -1: kValuesInJson or kValuesInText
   InputFlags inputs;
   RunFlags run;
   Output out;
@@ -73,7 +73,7 @@ void infer(const Flags& flags) {
       std::cout << printable(name) << ": " << tensor.type().to_string()
                 << preview(tensor, most(kValuesInText)) << "\n";
   });
-  for (const std::string& name : invented)  // who reads the results must know
+  for (const std::string& name : invented)  // a reader of the results must know of made-up inputs
     log_warning("input '{}' was not given and is {}: give it with --input {}=FILE", name,
                 inputs.at(name).type().shape.rank() == 0 ? "0" : "random", name);
 }

@@ -1,4 +1,4 @@
-// genesis-run info: what a file holds.
+// genesis-run info: shows what a file contains.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -51,7 +51,7 @@ struct Totals {
   int64_t count = 0, elements = 0, bytes = 0;
 };
 
-// What the values of a state take in the file.
+// Returns the bytes of a state's values in the file.
 int64_t kept_bytes(const State& state) {
   int64_t bytes = state.encoded ? 0 : state.type.bytes();
   for (const Tensor& part : state.encoded.parts) bytes += part.bytes();
@@ -121,11 +121,11 @@ void print_text(const Flags& flags, const Model& model) {
               << (state.encoded ? fmt::format(", kept as {}", state.encoded.format->name) : "") << "\n";
 }
 
-// Steps that one kernel runs, with the same reasons why better ones do not.
+// Steps that run with one kernel, and for which better kernels were rejected for the same reasons.
 struct KernelUse {
   KernelChoice choice;
-  std::map<std::string, int> ops;  // and how many steps of each
-  std::string example;             // the first node
+  std::map<std::string, int> ops;  // number of steps by op
+  std::string example;             // name of the first node
 };
 
 std::vector<KernelUse> kernel_uses(const Plan& plan, const Target& target, const RunnerOptions& options) {
@@ -141,12 +141,12 @@ std::vector<KernelUse> kernel_uses(const Plan& plan, const Target& target, const
   return uses;
 }
 
-// What a run of one entry point would hold of a device's memory, and what would run it.
+// Device memory that a run of one entry point takes, and the kernels that run it.
 struct Needs {
   std::string entry;
   std::vector<KernelUse> kernels;
   int64_t arena = 0, workspace = 0, states = 0, constants = 0, inputs = 0;
-  int64_t peak() const { return arena + states + constants + inputs; }  // the workspace lies in the arena
+  int64_t peak() const { return arena + states + constants + inputs; }  // the workspace is part of the arena
 };
 
 Needs needs_of(const Plan& plan, const Model& work) {
@@ -166,7 +166,7 @@ Needs needs_of(const Plan& plan, const Model& work) {
   return needs;
 }
 
-// Of the entry points whose sizes are all known.
+// Returns the needs of the entry points whose sizes are all known.
 std::vector<Needs> all_needs(const Flags& flags, const Model& model, const std::string& device) {
   const Target target = target_of(device);
   const Bindings sizes = parse_sizes(flags.sizes);
@@ -190,7 +190,7 @@ std::vector<Needs> all_needs(const Flags& flags, const Model& model, const std::
   return needs;
 }
 
-// Empty where the device is not there: a plan needs none.
+// Returns nothing if the device is missing: a plan can be made without it.
 std::optional<int64_t> free_bytes(const std::string& device) {
   try {
     return open_device(device, 0)->free_bytes();

@@ -27,7 +27,7 @@ Tensor filled(const TensorType& type, double value) {
   Tensor tensor = Tensor::uninitialized(type, &data);
   dispatch(type.dtype, [&]<class T>(TypeTag<T>) {
     if constexpr (std::is_integral_v<T>) {
-      // The largest i64 is no double: 2^63 is the first that does not fit.
+      // The largest i64 is not a double; 2^63 is the first double that does not fit.
       const double low = static_cast<double>(std::numeric_limits<T>::min()),
                    end = std::ldexp(1.0, std::numeric_limits<T>::digits);
       if (!(value >= low && value < end) || value != std::floor(value))
@@ -42,7 +42,8 @@ Tensor filled(const TensorType& type, double value) {
   return tensor;
 }
 
-// Reals are uniform in [0, 1); integers are small, so that they can stand for indices.
+// Returns random values: real numbers are uniform in [0, 1), and integers are small, so that they can serve as
+// indices.
 Tensor random(const TensorType& type, uint64_t seed, uint64_t stream) {
   std::vector<float> values(static_cast<size_t>(type.numel()));
   fill_uniform(values, seed, stream, 0, is_float(type.dtype) ? 1 : 2);
@@ -54,7 +55,7 @@ Tensor random(const TensorType& type, uint64_t seed, uint64_t stream) {
   return tensor;
 }
 
-// What a tensor is filled with may be no finite number.
+// Parses a fill value, which may also be nan, inf or -inf.
 double parse_value(const std::string& flag, const std::string& text) {
   if (text == "nan") return std::nan("");
   if (text == "inf" || text == "-inf") return text == "inf" ? INFINITY : -INFINITY;
@@ -107,7 +108,9 @@ class InputMaker {
     const auto [name, value] = split("--input", input);
     if (tensors_.contains(name) || made_.contains(name)) fail("--input {}: '{}' is given twice", input, name);
     if (!find_input(graph_, name)) {
-      tensors_[name] = Tensor::zeros({DType::f32, {}});  // the session names what there is
+      tensors_[name] =
+          Tensor::zeros({DType::f32, {}});  // a placeholder: the session's error lists the inputs that
+                                            // exist
     } else if (file_ending(value) == ".npy") {
       tensors_[name] = read_npy(value);
     } else if (file_ending(value) == ".safetensors") {
@@ -136,7 +139,7 @@ class InputMaker {
            fmt::join(names, ", "));
   }
 
-  // Symbols that stand alone in a dimension take the size of the tensor given there.
+  // A symbol that is a whole dimension takes its size from the tensor given for that input.
   void learn_sizes() {
     for (const auto& [name, tensor] : tensors_) {
       const ValueInfo* input = find_input(graph_, name);
@@ -168,7 +171,8 @@ class InputMaker {
                                         [&] { return "for input '" + input.name + "'" + sizes_of(symbols); });
   }
 
-  // Refused here where this machine has no room for it. Random values are drawn as f32.
+  // Returns the type with sizes. Throws Error if this machine has no memory for it; random values also need f32
+  // scratch memory.
   TensorType type_of(const ValueInfo& input, const std::string& how) const {
     const TensorType type{input.type.dtype, input.type.shape.substitute(bindings_)};
     check_type(type);
@@ -182,7 +186,7 @@ class InputMaker {
     return filled(type, how == "zeros" ? 0 : parse_value("--input " + name, how.substr(5)));
   }
 
-  // " with --size batch=8"
+  // Returns " with --size batch=8".
   std::string sizes_of(const std::vector<std::string>& symbols) const {
     std::string text;
     for (const std::string& symbol : symbols)
@@ -196,8 +200,8 @@ class InputMaker {
   NamedTensors tensors_;
   std::map<std::string, std::string> made_;
   std::vector<std::string> invented_;
-  bool random_ = false;        // some input is
-  Bindings sizes_, bindings_;  // what --size says, and what files say besides
+  bool random_ = false;        // true: some input is random
+  Bindings sizes_, bindings_;  // sizes_: from --size; bindings_: also those learned from files
 };
 
 }  // namespace

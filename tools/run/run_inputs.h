@@ -1,5 +1,5 @@
-// Inputs of entry points from the command line: NAME=FILE.npy, NAME=FILE.safetensors, a .safetensors with all
-// of them, NAME=random, NAME=zeros, NAME=full:VALUE; sizes of symbols by --size batch=8.
+// Makes inputs of entry points from the command line: NAME=FILE.npy, NAME=FILE.safetensors, a .safetensors with all
+// of them, NAME=random, NAME=zeros, NAME=full:VALUE. --size batch=8 gives a symbol its size.
 #pragma once
 
 #include <string>
@@ -17,10 +17,11 @@ struct InputFlags {
   const Option* seed_option = nullptr;
 
   void add_to(Command& app);
-  // Inputs that are not named are random (scalars 0) and `invented`; symbols that no file decides and no
-  // --size gives are 1.
+  // Returns all inputs. Those that are not named are random (scalars 0) and are added to `invented`. A symbol without
+  // a size from a file or --size is 1.
   NamedTensors make(const Graph& graph, std::vector<std::string>* invented = nullptr) const;
-  // The same for one of several ranks: --size is of all together, and each makes its part. What a file holds is one rank's.
+  // Does the same for one of several ranks. --size means the size over all ranks, and each makes its shard. A file
+  // holds one rank's input.
   NamedTensors make_of_rank(const Graph& graph, const Mesh& mesh) const;
 };
 

@@ -1,4 +1,4 @@
-// genesis-run profile: where the time of an entry point goes, node by node.
+// genesis-run profile: shows how the time of an entry point is spent, node by node.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -37,29 +37,29 @@ struct Flags {
   Output out;
 };
 
-// One line of the table: a node, or all nodes of an op.
+// A line of the table: a node, or all nodes of an op.
 struct Row {
   std::string name, op;
   int64_t count = 0;
-  std::map<std::string, int> kernels;  // that ran it, and how many steps each
+  std::map<std::string, int> kernels;  // number of steps by kernel
   double us = 0, median_us = 0, bytes = 0, flops = 0;
-  double judged_us = 0, least_us = 0;  // of the steps whose share of the device's limits can be told
+  double judged_us = 0, least_us = 0;  // steps that can be compared with the device's limits
 
   double gbps() const { return us > 0 ? bytes / us / 1e3 : 0; }
   double gflops() const { return us > 0 ? flops / us / 1e3 : 0; }
   bool judged() const { return judged_us > 0; }
-  // The part of the time that the device's limits would need: bytes at full bandwidth or products at full
-  // rate.
+  // Returns the share of the time that the device would need at its limits: memory at full bandwidth or
+  // multiplications at full rate.
   double roofline() const { return least_us / judged_us; }
   bool too_fast() const { return judged() && roofline() > 1; }
 };
 
-constexpr double kShortestJudged = 2;  // microseconds: below, starting a step takes as long as its work
+constexpr double kShortestJudged = 2;  // microseconds; launching a shorter step takes as long as its work
 
-// The measurements of a plan by step, and the timeline of all ranks.
+// The times of a plan's steps, and the timeline of all ranks.
 struct Measured {
-  std::vector<StepTiming> timings;  // of the fastest run: what disturbs a run only ever makes it slower
-  std::vector<double> median_us;    // of each step, over all runs
+  std::vector<StepTiming> timings;  // fastest run, since disturbances only ever add time
+  std::vector<double> median_us;    // by step, over all runs
   std::vector<std::string> kernels;
   viz::Json timeline;
 };
@@ -76,7 +76,8 @@ void time_steps(Session& session, const Flags& flags, const NamedTensors& inputs
   measured.median_us = viz::median_times(runs);
 }
 
-// The shortest run, all ranks together, with the median of each step of this rank. Null for a device that tells nothing.
+// Returns the timeline of the shortest run over all ranks, with the median time of each step of this rank. Null if
+// the device gives no timeline.
 viz::Json best_timeline(Session& session, const Flags& flags, const NamedTensors& inputs, World& world,
                         size_t steps) {
   viz::Json best;
@@ -136,7 +137,7 @@ std::string share_text(const Row& row) {
   return row.too_fast() ? ">100%" : fmt::format("{:.0f}%", 100 * row.roofline());
 }
 
-// What the marks in the column mean, where there are any.
+// Explains the marks in the table's last column, if it has any.
 void print_notes(const std::vector<Row>& rows) {
   if (!std::ranges::all_of(rows, [](const Row& row) { return row.judged(); }))
     std::cout << fmt::format(
@@ -188,7 +189,7 @@ nlohmann::ordered_json rows_json(const Plan& plan, const std::vector<Row>& rows,
   return json;
 }
 
-// A model with what was measured of it.
+// A model with its measurements.
 struct Profiled {
   std::string file;
   std::shared_ptr<const Model> model;
@@ -208,7 +209,7 @@ viz::Json page_of(const Flags& flags, const Profiled& one, const SessionOptions&
   return viz::model_data(*one.model, one.file, options, tables);
 }
 
-// The page of genesis-viz with the measured times on it; of two models, one beside the other.
+// Writes the page of genesis-viz with the measured times. Two models are shown side by side.
 void write_page(const Flags& flags, const SessionOptions& session, const std::vector<Profiled>& sides) {
   viz::Tables tables(sides[0].plan.bindings);
   viz::PageParts parts{.title = std::filesystem::path(flags.file).filename().string() + ", measured",
@@ -236,7 +237,7 @@ viz::Measurement measurement_of(const Session& session, const Flags& flags, cons
           measured.kernels, peaks,      measured.timeline};
 }
 
-// The model of --compare, with the limits that were measured for the other.
+// Profiles the model of --compare, with the device limits measured for the first model.
 Profiled profile_other(const Flags& flags, const std::shared_ptr<const Model>& model,
                        const SessionOptions& options, const DevicePeaks& peaks, World& world) {
   Session session(model, options);
@@ -250,7 +251,7 @@ void profile_rank(const Flags& flags, const std::shared_ptr<World>& world) {
   const FirstRankSpeaks quiet(*world);
   const std::shared_ptr<const Model> model = load_model(flags.file),
                                      other = flags.compare.empty() ? nullptr : load_model(flags.compare);
-  if (other)  // a wrong one is found ahead of the work with the first
+  if (other)  // finds a wrong model before the work with the first
     with_context([&] { flags.inputs.make(other->entry(flags.entry)); }, [&] { return "in " + flags.compare; });
   const NamedTensors inputs = flags.inputs.make_of_rank(model->entry(flags.entry), world->mesh());
   SessionOptions options = session_options(flags.run, world);

@@ -1,4 +1,4 @@
-// genesis-run tokenize: text as the tokens of a tokenizer.json, and tokens as text.
+// genesis-run tokenize: shows text as the tokens of a tokenizer.json, and tokens as text.
 #include <fmt/ranges.h>
 
 #include <iostream>
@@ -49,7 +49,7 @@ std::vector<int64_t> ids_in(const std::string& text) {
   return ids;
 }
 
-// An id of the vocabulary without a token, as a model with a padded one gives, is no text.
+// Decodes tokens. An id of a padded vocabulary without a token decodes to no text.
 void decode(const NamedTokenizer& named, const std::string& input, const Flags& flags) {
   const auto& [tokenizer, count] = named;
   const std::vector<int64_t> ids = ids_in(input);
@@ -65,14 +65,14 @@ void decode(const NamedTokenizer& named, const std::string& input, const Flags& 
   });
 }
 
-// Of a folder, or of a model that brings one.
+// Returns the chat template of a folder, or of a model that brings one.
 chat::ChatTemplate template_of(const std::string& path) {
   if (!names_model(path)) return chat::ChatTemplate::load(path);
   return chat::ChatTemplate::from(
       chat::ConfigFiles::of_model(std::shared_ptr<const Model>(open_model(path)), path));
 }
 
-// Messages as the template renders them, and its tokens.
+// Prints the messages as the template renders them, and the tokens of that text.
 void render_chat(const text::Tokenizer& tokenizer, const Flags& flags) {
   const auto chat = template_of(flags.tokenizer);
   const chat::Conversation conversation = with_context(

@@ -46,10 +46,10 @@ std::string train_step_text(const Model& model) {
   return entry ? to_text(*entry) : "";
 }
 
-// The file, made ready for training where the flags say how, instead of as it was before.
+// Loads the file and, if the flags ask for it, makes it ready for training.
 std::shared_ptr<Model> load_prepared(const TrainFlags& flags, const LoadOptions& options = {}) {
   std::shared_ptr<Model> model = load_model(flags.file, options);
-  // Read here, so that an error in what the file says of its adapters names the file.
+  // Reads the adapters here, so that an error in their description names the file.
   with_context([&] { passes::lora_of(*model); }, [&] { return flags.file; });
   if (flags.begins_training()) check_has_loss({*model, flags.file}, "loss");
   if (flags.begins_training() && model->find_entry("train_step")) model = to_train_anew(*model);
@@ -63,14 +63,14 @@ std::shared_ptr<Model> load_prepared(const TrainFlags& flags, const LoadOptions&
   return model;
 }
 
-// A model, and what tells it from others.
+// A model and a digest of it, by which ranks check that they have the same one.
 struct Loaded {
   std::shared_ptr<Model> model;
   std::string digest;
 };
 
-// A checkpoint brings its own graph. The first rank has verified it; the hash of its graph section, where the hashes of all its
-// values stand, tells whether another rank sees the same.
+// Loads a checkpoint with its own graph. The first rank has verified it. The hash of its graph section, which
+// contains the hashes of all its values, shows if another rank sees the same checkpoint.
 Loaded resume(const TrainFlags& flags, const Checkpoint& checkpoint) {
   Loaded loaded{load_model(checkpoint.path), inspect_file(checkpoint.path).hash};
   const auto named = load_prepared(flags);
@@ -83,7 +83,7 @@ Loaded resume(const TrainFlags& flags, const Checkpoint& checkpoint) {
   return loaded;
 }
 
-// What the first rank has found, for all.
+// Returns on all ranks the checkpoint that the first rank has found.
 std::optional<Checkpoint> checkpoint_to_resume(const TrainFlags& flags, World& world) {
   std::optional<Checkpoint> found;
   if (world.is_first()) found = find_checkpoint(flags.checkpoint);
@@ -91,7 +91,8 @@ std::optional<Checkpoint> checkpoint_to_resume(const TrainFlags& flags, World& w
   return path.empty() ? std::nullopt : std::optional(Checkpoint{path});
 }
 
-// `flags.file`, which may name a folder, becomes the file itself: of a folder the checkpoint that the first rank finds.
+// Loads the model. Sets `flags.file` to the file itself if it names a folder: the checkpoint that the first rank
+// finds there.
 Loaded load(TrainFlags& flags, World& world) {
   if (!flags.resume && !flags.checkpoint.empty() && has_checkpoints(flags.checkpoint))
     fail("{} holds checkpoints already: go on from them with --resume, or name another folder",
@@ -110,7 +111,7 @@ Loaded load(TrainFlags& flags, World& world) {
   return loaded;
 }
 
-// Fewer steps than are done cannot be asked for: what came out would be the model of more.
+// Refuses --steps below the steps already done: the result would be a model with more steps.
 void check_steps(const Model& model, const TrainFlags& flags) {
   const int64_t done = steps_done(model);
   if (done > flags.steps)
@@ -124,17 +125,16 @@ struct Sources {
   std::unique_ptr<BatchSource> training, evaluation;
 };
 
-// What single steps of the run had to say; NaN: nothing.
+// Observations made during the run; NaN: none.
 struct Seen {
-  StopVote stop;  // why all ranks stopped, where somebody asked for it
+  StopVote stop;  // the reason why all ranks stopped
   double longest_stall = 0, evaluation_loss = std::nan(""), best_loss = std::nan("");
-  std::map<std::string, double> evaluation_outputs;  // of the latest evaluation
+  std::map<std::string, double> evaluation_outputs;  // results of the latest evaluation
   int64_t best_step = 0;
-  int64_t rates_of_zero =
-      0;  // how many steps the run began with whose learning rate was 0; -1: it has not been since
+  int64_t rates_of_zero = 0;  // steps with a learning rate of 0 since the run began; -1: ended
 };
 
-// A warm-up begins with a rate of 0, and goes on from there.
+// Warns of a learning rate that stays 0. A warm-up has rate 0 in its first step only.
 void warn_of_rate(const TrainMetrics& step, const TrainFlags& flags, Seen& seen) {
   if (seen.rates_of_zero < 0 || step.skipped_steps > 0) return;
   seen.rates_of_zero = step.learning_rate == 0 ? seen.rates_of_zero + 1 : -1;
@@ -148,7 +148,7 @@ void warn_of_rate(const TrainMetrics& step, const TrainFlags& flags, Seen& seen)
       flags.file);
 }
 
-// Where somebody sees it, or asked for it: measuring the device takes a second or two.
+// Measures the device, which takes a second or two, only if a terminal shows the result or --mfu asks for it.
 std::optional<Utilisation> utilisation_of(const TrainFlags& flags, Session& session, BatchSource& source) {
   if (!flags.mfu && (flags.quiet || !isatty(STDERR_FILENO))) return std::nullopt;
   return Utilisation(session, "train_step", source.batch(0));
@@ -163,7 +163,7 @@ std::string progress_text(const TrainMetrics& m, double evaluation_loss, const c
                      unit, std::isnan(mfu) ? "" : fmt::format("  MFU {:.0f}%", 100 * mfu));
 }
 
-// Another for every run, the same on all its ranks.
+// Returns a name that is unique to the run and the same on all its ranks.
 std::string name_of_run(World& world) {
   const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
   return world.gather(fmt::format("{} {} {}", world.host(), ::getpid(), since_1970.count()))[0];
@@ -195,7 +195,7 @@ TrainMetrics run(const TrainFlags& flags, Session& session, Sources& sources, co
   StopVotes votes(world);
   options.should_stop = [&] {
     seen.stop = votes.after_step(stop_here.vote());
-    if (seen.stop.signal != 0) return Stop::kSoon;  // who asks for it does not wait for an evaluation
+    if (seen.stop.signal != 0) return Stop::kSoon;  // a signal does not wait for an evaluation
     return seen.stop.time_up ? Stop::kInOrder : Stop::kNo;
   };
   options.on_step = [&](const TrainMetrics& m) {
@@ -211,7 +211,7 @@ TrainMetrics run(const TrainFlags& flags, Session& session, Sources& sources, co
   return train(session, *sources.training, options);
 }
 
-// Numbers in JSON lines become what the model takes.
+// Returns the options of the data. Numbers in JSON lines get the dtypes of the model's inputs.
 data::SourceOptions source_options(const TrainFlags& flags, const Graph& train_step) {
   data::SourceOptions options = flags.source;
   for (ValueId id : train_step.inputs())
@@ -219,10 +219,10 @@ data::SourceOptions source_options(const TrainFlags& flags, const Graph& train_s
   return options;
 }
 
-// How a run ended.
+// The end of a run and its cause.
 struct RunEnd {
   TrainMetrics last;
-  int signal = 0;                // that interrupted it; 0: none did
+  int signal = 0;                // signal that interrupted it; 0: none
   bool time_up = false;          // --minutes
   bool out_of_patience = false;  // --patience
 };
@@ -233,7 +233,7 @@ RunEnd end_of(const TrainMetrics& last, const TrainFlags& flags, const StopVote&
   return {last, stop.signal, stop.signal == 0};
 }
 
-// ", saved as A and B", of what this run has written.
+// Returns ", saved as A and B", naming the files that this run has written.
 std::string saved_as(const TrainFlags& flags, const RunEnd& end) {
   std::vector<std::string> files;
   if (!end.last.checkpoint.empty()) files.push_back(end.last.checkpoint.string());
@@ -258,7 +258,7 @@ void print_result(const TrainFlags& flags, const RunEnd& end) {
   if (!flags.output.empty()) std::cout << "saved " << flags.output << "\n";
 }
 
-// Not to be taken for the end of the run, by people or by scripts.
+// Exits with an error code, so that neither people nor scripts take an interruption for the end of the run.
 [[noreturn]] void leave_interrupted(const TrainFlags& flags, const RunEnd& end, const World& world) {
   std::cout.flush();
   if (world.is_first())
@@ -267,7 +267,7 @@ void print_result(const TrainFlags& flags, const RunEnd& end) {
   throw ExitCode(128 + end.signal);
 }
 
-// What is evaluated is taken in its own order, so that every evaluation takes the same.
+// Opens the data. Evaluation data is not shuffled, so that every evaluation sees the same samples.
 Sources open_all_data(const TrainFlags& flags, const Model& model) {
   data::SourceOptions options = source_options(flags, model.entry("train_step"));
   TrainData data = with_context(
@@ -291,7 +291,7 @@ Sources open_all_data(const TrainFlags& flags, const Model& model) {
   return sources;
 }
 
-// Of every batch each rank has its part. Files of one name may hold different data on other hosts.
+// Opens this rank's share of every batch. Files of one name may differ between hosts, so the content is compared.
 Sources open_sources(const TrainFlags& flags, Model& model, World& world) {
   Sources sources = open_all_data(flags, model);
   const std::string content = digest_of_data(*sources.training);
@@ -339,7 +339,7 @@ nlohmann::ordered_json summary(const TrainFlags& flags, const RunEnd& end, const
   return json;
 }
 
-// All ranks call it. Where they cannot write parts beside the file, the first gathers what they share.
+// All ranks call it. If they cannot write files side by side, the first rank gathers the shards and writes.
 void write_output(const std::filesystem::path& file, Session& session, World& world) {
   if (session.shares_states() && all_see_folder_of(file, world))
     save_together(session, file, name_of_run(world));
@@ -349,7 +349,7 @@ void write_output(const std::filesystem::path& file, Session& session, World& wo
     session.take_part_in_gather();
 }
 
-// The work is not lost with a disk that has become full.
+// Writes the output. If that fails, as on a full disk, the error says whether a checkpoint keeps the work.
 void save_output(const TrainFlags& flags, Session& session, World& world, const TrainMetrics& last) {
   with_context(
       [&] { write_output(flags.output, session, world); },
@@ -361,7 +361,7 @@ void save_output(const TrainFlags& flags, Session& session, World& world, const 
       });
 }
 
-// What another rank than the first does is the same work, of which it keeps and shows nothing.
+// Returns the flags of a rank. All ranks do the same work, but only the first keeps and shows results.
 TrainFlags flags_of_rank(TrainFlags flags, const World& world) {
   if (world.is_first()) return flags;
   flags.quiet = true;
@@ -369,7 +369,7 @@ TrainFlags flags_of_rank(TrainFlags flags, const World& world) {
   return flags;
 }
 
-// Ranks that were given different files or options would wait for each other for ever, or learn nonsense.
+// Ranks with different files or options would wait for each other forever, or learn nonsense.
 void check_same(World& world, const TrainFlags& flags, const Model& model, const std::string& digest) {
   world.require_same("the training step", train_step_text(model));
   world.require_same("the data's order",
@@ -388,7 +388,7 @@ void check_same(World& world, const TrainFlags& flags, const Model& model, const
   world.require_same("the content of the model file", digest);
 }
 
-// Ranks whose plans differ, as those of other builds may, would wait for exchanges that others do not have.
+// Ranks whose plans differ, as those of different builds may, would wait for collectives that others never call.
 void check_exchanges(World& world, Session& session, BatchSource& source) {
   if (world.size() == 1) return;
   const Plan plan = session.plan("train_step", source.batch(0));
@@ -397,7 +397,7 @@ void check_exchanges(World& world, Session& session, BatchSource& source) {
                        exchanges_along(axis.name, plan), axis.name);
 }
 
-// Before anything is looked up. All ranks see the lock that the first one has taken, and so what the others write.
+// Checks the start before anything is read. All ranks see the first one's lock, and so also the files of the others.
 void check_start(World& world, const TrainFlags& flags) {
   world.require_same("the version of Genesis", std::string(kVersion));
   std::string folder = flags.resume ? "--resume " : "";
@@ -410,7 +410,7 @@ void train_ranks(TrainFlags flags, const Command& command, const std::shared_ptr
   if (world->is_first()) check_can_write(flags.output);
   check_can_append(flags.metrics);
   check_can_make_folder(flags.tensorboard);
-  std::shared_ptr<const CheckpointLock> lock;  // before looking what is there
+  std::shared_ptr<const CheckpointLock> lock;  // taken before the folder is read
   if (!flags.checkpoint.empty() && world->is_first())
     lock = std::make_shared<CheckpointLock>(flags.checkpoint);
   check_start(*world, flags);

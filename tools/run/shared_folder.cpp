@@ -15,7 +15,7 @@ bool all_see_folder_of(const std::filesystem::path& file, World& world) {
   if (world.is_first()) write_file_atomically(mark, "\n", LinkAtName::kReplaced);
   world.barrier();
   const std::vector<std::string> votes = world.gather(std::filesystem::exists(mark) ? "yes" : "no");
-  std::error_code error;  // what cannot be removed stays
+  std::error_code error;  // ignored: a file that cannot be removed stays
   if (world.is_first()) std::filesystem::remove(mark, error);
   return std::ranges::count(votes, "yes") == world.size();
 }

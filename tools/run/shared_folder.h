@@ -1,4 +1,4 @@
-// Finds out if the ranks of a run share a folder, as ranks on hosts with a common file system do. Used by `genesis-run train`.
+// Finds out if the ranks of a run share a folder, as ranks on hosts with a common file system do.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 namespace genesis::tools {
 
-// True if all ranks see what the first one makes beside `file`. All of them call it.
+// Returns true if all ranks see a file that the first one makes beside `file`. All ranks call it.
 bool all_see_folder_of(const std::filesystem::path& file, World& world);
 
 }  // namespace genesis::tools

@@ -1,4 +1,4 @@
-// What a measurement was made with. Used by `genesis-run bench` and `profile`.
+// Describes the sizes that a measurement was made with.
 #pragma once
 
 #include <fmt/core.h>
@@ -10,7 +10,7 @@
 
 namespace genesis::tools {
 
-// "forward with batch=1, seq=1 (--size batch=N gives others)" and a line feed; empty where nothing has a size to give.
+// Returns "forward with batch=1, seq=1 (--size batch=N gives others)" and a line feed; empty if there are no symbols.
 inline std::string sizes_line(const std::string& entry, const Bindings& sizes) {
   std::string text;
   for (const auto& [symbol, size] : sizes)

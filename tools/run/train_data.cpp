@@ -32,8 +32,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The first line that is an object, which says what the lines are; discarded where none is. Those before it are wrong, and
-// whoever reads the lines says so.
+// Returns the first line that is a JSON object, from which the kind of lines is known; discarded if there is none.
+// Lines before it are malformed, and the reader of the data reports them.
 nlohmann::json first_object(const fs::path& file) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);)
@@ -41,18 +41,19 @@ nlohmann::json first_object(const fs::path& file) {
   return nlohmann::json(nlohmann::json::value_t::discarded);
 }
 
-// Objects with a "text" are documents.
+// Returns true if the lines have a "text", so that they are documents.
 bool has_text_lines(const fs::path& file) {
   const auto object = first_object(file);
   return object.is_discarded() || object.contains("text");
 }
 
-// Whether a line is a conversation: plain text may stand ahead of it. Looks at the beginning of the file alone, for a file of text
-// may be larger than memory, and parses lines alone that name messages. What reads text says so of a conversation further on.
+// Returns true if a line is a conversation; plain text may precede it. Searches only the beginning of the file, which
+// may be larger than memory, and parses only lines that contain "messages". The text reader reports a conversation
+// further on.
 bool has_conversations(const std::string& name) {
   constexpr std::string_view kKey = "\"messages\"";
   constexpr size_t kLooked = 16 << 20;  // bytes
-  std::error_code error;                // who reads the file says why it cannot be
+  std::error_code error;                // ignored: the reader of the file reports it
   if (!is_json_lines(name) || !fs::is_regular_file(name, error) || fs::is_empty(name, error)) return false;
   const auto file = MappedFile::open(name);
   const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
@@ -62,7 +63,7 @@ bool has_conversations(const std::string& name) {
         static_cast<const char*>(::memmem(text.data() + end, looked - end, kKey.data(), kKey.size()));
     if (!key) return false;
     const auto at = static_cast<size_t>(key - text.data());
-    const size_t begin = text.rfind('\n', at) + 1;  // of the line; behind no line feed it is that of the file
+    const size_t begin = text.rfind('\n', at) + 1;  // start of the line; 0 without a line feed
     end = std::min(text.find('\n', at), text.size());
     const auto object = try_parse_json_text(text.substr(begin, end - begin));
     if (object.is_object() && object.contains("messages")) return true;
@@ -76,7 +77,7 @@ bool is_blank(const fs::path& file) {
   return in.eof();
 }
 
-// Conversations in one array of JSON are not read, and as text they would be learnt with their brackets.
+// Refuses conversations in one JSON array: they cannot be read, and as text the brackets would be learned too.
 void check_is_no_json_of_conversations(const fs::path& file) {
   if (file_ending(file) != ".json") return;
   std::ifstream in(file);
@@ -102,7 +103,7 @@ bool is_text(const std::string& name) {
   return !is_json_lines(path) || has_text_lines(path);
 }
 
-// Folders become the files in them.
+// Replaces folders by the files in them.
 std::vector<std::string> without_folders(const std::vector<std::string>& names) {
   std::vector<std::string> files;
   for (const std::string& name : names) {
@@ -115,13 +116,15 @@ std::vector<std::string> without_folders(const std::vector<std::string>& names) 
   return files;
 }
 
-// How many tokens the model knows; none is too much for one without an entry point that says it.
+// Returns the vocabulary size of the model. Without the entry point `forward` it is unknown, so the limit is the
+// largest integer.
 int64_t rows_of(const Model& model) {
   const Graph* forward = model.find_entry("forward");
   return forward ? text::vocabulary_of(*forward, 3) : std::numeric_limits<int64_t>::max();
 }
 
-// A token without a row would end the training where a step reads it. Looked for where the tokenizer has such tokens alone.
+// Finds tokens without an embedding row, which would end the training at the step that reads them. It searches only
+// if the tokenizer has such tokens.
 void check_corpus(const data::TokenStream& tokens, const text::Tokenizer& tokenizer, int64_t rows) {
   constexpr int64_t kPiece = 1 << 16;
   if (tokenizer.vocab_size() <= rows) return;
@@ -164,7 +167,8 @@ void say_where(const data::TokenCorpus& corpus, bool quiet) {
            corpus.was_there ? "kept in" : "made and kept in", printable(corpus.folder.string()));
 }
 
-// Documents are held out whole, so that of a few long ones it may be much more than was asked for, or all.
+// Checks the size of the held-out data. Documents are held out whole, so with a few long ones it may be much more
+// than asked for, or everything.
 void check_held_out(const data::TokenCorpus& corpus, double asked) {
   const int64_t held_out = corpus.held_out.size(), all = corpus.training.size() + held_out;
   if (held_out == 0) return;
@@ -212,7 +216,7 @@ void say_rows(const data::ConversationSource& source) {
       seen.samples, seen.rows, seen.tokens, seen.targets, seen.cut, seen.without_targets);
 }
 
-// Where a step was made of `loss`, most of a row may be padding, which costs as much as text.
+// Warns of padding: in a step made from `loss` most of a row may be padding, which costs as much time as text.
 void warn_of_padding(const data::ConversationSource& source, const Model& model, const Graph& entry,
                      int64_t row_tokens) {
   const auto& seen = source.statistics();
@@ -228,7 +232,7 @@ void warn_of_padding(const data::ConversationSource& source, const Model& model,
       100 * (1 - share));
 }
 
-// Tokens that the longest sample takes of a row.
+// Returns how many tokens of a row the longest sample takes.
 int64_t longest_of(const std::vector<chat::Sample>& samples, int64_t row) {
   int64_t longest = 0;
   for (const chat::Sample& sample : samples) longest = std::max(longest, std::ssize(sample.tokens) - 1);
@@ -270,7 +274,7 @@ void check_no_flags(const TextFlags& flags, const char* why) {
   if (!flags.token_cache.empty()) fail_usage("--token-cache does nothing {}", why);
 }
 
-// "1%" or "0.01".
+// Parses "1%" or "0.01".
 double share_in(const std::string& text) {
   const bool percent = text.ends_with('%');
   const auto number = parse_number<double>(text.substr(0, text.size() - percent));

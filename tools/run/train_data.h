@@ -1,5 +1,5 @@
-// What `genesis-run train` reads its batches from: text as the tokens of the tokenizer that the model brings, or as bytes
-// where it brings none, conversations by its chat template, and arrays.
+// Opens the data of `genesis-run train`: text (as tokens of the model's tokenizer, or as bytes without one),
+// conversations (formatted by the model's chat template), and arrays.
 #pragma once
 
 #include <memory>
@@ -19,29 +19,32 @@ struct TextFlags {
   std::string token_cache;
 
   void add_to(Command& command);
-  // "" where nothing is held out; else what decides which documents are, as a flag.
+  // Returns the flag that decides which documents are held out; empty if none are.
   std::string data_order() const;
 };
 
 struct TrainData {
   std::unique_ptr<BatchSource> training;
-  std::unique_ptr<BatchSource> held_out;  // null where nothing is held out; in its own order
+  std::unique_ptr<BatchSource> held_out;  // not shuffled; null if nothing is held out
 };
 
-// The files that `names` (files and folders) are, where some of their lines are conversations: {"messages": [...]}; empty where
-// none is; between them lines may be {"text": ...}. Of a folder with conversations they are the .jsonl files; those with nothing in them are left out. Throws Error
-// where only some are, and for a .json of conversations.
+// Returns the files in `names` (files and folders) if they have conversations, {"messages": [...]}; lines {"text":
+// ...} may stand between these. Returns nothing if there are none. In a folder with conversations only .jsonl files
+// count, and blank ones are left out. Throws Error if only some of the files have conversations, and for a .json of
+// conversations.
 std::vector<std::string> conversation_files(const std::vector<std::string>& names);
 
-// Of texts of so many tokens, where the model says that it was made for shorter ones.
+// Warns if texts have more `tokens` than the model was made for, as far as the model says so.
 void warn_of_positions(const Model& model, int64_t tokens);
 
-// Lines that were left out; `where`, such as "byte 3 of 'a.txt'": what is no UTF-8.
+// Warns of lines left out, and of text that is not UTF-8; `where`, such as "byte 3 of 'a.txt'", is the place of the
+// bad bytes.
 void warn_of_skipped(const data::Conversations& read);
 void warn_of_repaired(const std::string& where);
 
-// `names` are files, NAME=FILE.npy, or folders of text or of conversations. Throws UsageError for flags that do nothing with such data.
-// Batches are what the entry point `entry` takes. `file`: the model's, for messages about what it brings.
+// Opens the data. `names` are files, NAME=FILE.npy, or folders of text or conversations. Batches have the inputs of
+// the entry point `entry`. `file`: the model's name, for messages. Throws UsageError for flags that do nothing with
+// such data.
 TrainData open_train_data(const std::vector<std::string>& names, const Model& model, const std::string& file,
                           const std::string& entry, const data::SourceOptions& options,
                           const TextFlags& flags, bool quiet);

@@ -25,15 +25,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What is read is not written over. `name` is FILE, NAME=FILE or a folder of text.
+// Throws Error if the output would overwrite data that is read. `name` is FILE, NAME=FILE or a folder of text.
 void check_is_not_data(const char* option, const std::string& output, const std::string& name) {
-  std::error_code error;  // what is not there is no other file
+  std::error_code error;  // ignored: a file that is missing is not the same file
   std::vector<fs::path> files{fs::exists(name, error) ? name : name.substr(name.find('=') + 1)};
   if (fs::is_directory(name, error)) files = corpus::text_files({name});
   for (const fs::path& file : files) check_is_not_read(option, output, file, "of the data");
 }
 
-// Of a file of the model, about: states but caches.
+// Returns the approximate size of a model file: all states but caches.
 uint64_t file_bytes(const Model& model) {
   uint64_t bytes = 0;
   for (const State& state : model.states())
@@ -41,7 +41,7 @@ uint64_t file_bytes(const Model& model) {
   return bytes;
 }
 
-// A disk may have room again by the end, so it is said and not refused.
+// Warns of a disk without enough room. This is no error, since the disk may have room again by the end.
 void warn_of_full_disk(const std::string& path, const std::filesystem::path& folder, uint64_t needed) {
   struct statvfs disk;
   if (::statvfs(folder.empty() ? "." : folder.c_str(), &disk) != 0) return;
@@ -94,7 +94,7 @@ void TrainFlags::add_data(Command& command) {
   command.add_flag("!--no-shuffle", source.shuffle, "take the data in its own order");
 }
 
-// What of the run is kept, and shown.
+// Adds the options about results: what is kept and shown.
 void TrainFlags::add_keeping(Command& command) {
   command.add_option("-o,--output", output, "write the trained model here");
   command.add_option("--checkpoint", checkpoint, "folder for checkpoints");

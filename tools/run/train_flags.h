@@ -13,7 +13,7 @@ namespace genesis::tools {
 
 struct TrainFlags {
   std::string file, output, checkpoint, metrics, tensorboard, optimizer;
-  passes::LoraOptions lora{.rank = 0};  // rank 0: none
+  passes::LoraOptions lora{.rank = 0};  // rank 0: no adapters
   std::vector<std::string> data, evaluation_data;
   int64_t steps = 100, checkpoint_every = TrainerOptions{}.checkpoint_every,
           keep = TrainerOptions{}.keep_checkpoints, max_skipped = TrainerOptions{}.max_skipped_steps;
@@ -30,18 +30,19 @@ struct TrainFlags {
   void add_to(Command& command);
   // Throws UsageError for options that need another one.
   void check_needs() const;
-  // Throws Error where -o or --metrics is a file that holds something else, which would be lost. Before anything is written.
+  // Throws Error if -o or --metrics names a file with other content, which would be lost. Call it before anything is
+  // written.
   void check_files() const;
-  // Throws a usage error for an option that this run has no use for: whoever gave it expects something that will not happen.
+  // Throws UsageError for an option that does nothing in this run, since its user expects an effect.
   void check_useful(const Command& command, const Model& model) const;
-  // What the run would have nowhere to write, where nothing of it is kept or a disk is full.
+  // Warns of results that will be lost because nothing is kept, or that may not fit on the disk.
   void warn_of_what_will_be_lost(const Model& model) const;
-  // Checkpoints tell which data they were made of, so that a run does not go on with other data in silence.
+  // Stores in the model which data it was trained on. Warns if a resumed run had other data before.
   void remember_data(const std::string& content, Model& model) const;
   bool evaluates() const { return !evaluation_data.empty() || text.held_out > 0; }
-  // What says which samples come when: a run that goes on with another order is another run.
+  // Returns the flags that determine the order of the samples. A resumed run with another order is another run.
   std::string data_order() const;
-  // Whether the file gets a training step, instead of going on with its own.
+  // Returns true if the file gets a new training step instead of continuing with its own.
   bool begins_training() const { return lora.rank > 0 || !optimizer.empty(); }
 
  private:

@@ -1,6 +1,7 @@
-// MFU, model FLOPs utilisation: the share of a device's products that a training step reaches (PaLM, Chowdhery et al. 2022,
-// appendix B). The products counted are those of the entry point as the file has it, so that what is computed twice to save
-// memory does not count; those in 16 bits are held against the device's rate for them, others against that of f32.
+// Computes MFU, model FLOPs utilization: the share of a device's peak FLOPs that a training step reaches (PaLM,
+// Chowdhery et al. 2022, appendix B). It counts the products of the entry point as it is in the file, so
+// recomputation to save memory does not count. Products in 16 bits are compared with the device's peak rate for them,
+// all others with its f32 rate.
 #pragma once
 
 #include "executor/session.h"
@@ -9,7 +10,7 @@ namespace genesis::tools {
 
 class Utilisation {
  public:
-  // Measures what the device can do, which takes a second or two.
+  // Measures the device's peak rates, which takes a second or two.
   Utilisation(Session& session, const std::string& entry, const NamedTensors& inputs);
 
   double share(double seconds_per_step) const { return least_seconds_ / seconds_per_step; }

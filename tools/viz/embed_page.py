@@ -2,12 +2,12 @@
 
 usage: embed_page.py PAGE.html OUT.inc
 
-The page is one file. genesis-viz puts data where it says
+The page is one file. genesis-viz puts the data into this element:
 
     <script id="data" type="application/octet-stream"></script>
 
-and a page that is served live may ask its server, for which `connect-src 'none'` in its Content-Security-Policy becomes
-`connect-src 'self'`. Both must stand in the page once.
+For a live page, which sends requests to its server, it also changes `connect-src 'none'` in the Content-Security-Policy to
+`connect-src 'self'`. Both must occur in the page exactly once.
 """
 import sys
 import zlib

@@ -71,7 +71,7 @@ class PageMaker {
     return run.run_data();
   }
 
-  // Of both models: a symbol means the same in both.
+  // Returns the sizes for both models: a symbol means the same in both.
   Bindings all_sizes() const {
     Bindings sizes = request_.sizes;
     for (const auto* model : {model_.get(), other_.get()})
@@ -79,7 +79,7 @@ class PageMaker {
     return sizes;
   }
 
-  // Of two models, one need not have the size.
+  // A size must exist in at least one of two models.
   void check_sizes() const {
     for (const auto& [symbol, size] : request_.sizes) {
       const bool is_in_other = other_ && assumed_sizes(*other_, {}).contains(symbol);
@@ -87,7 +87,7 @@ class PageMaker {
     }
   }
 
-  // A mesh that nothing is shared along would show nothing.
+  // Throws Error if no entry point exchanges data along the mesh, because the page would show nothing of it.
   void check_mesh(const Json& model) const {
     if (request_.mesh.empty()) return;
     for (const Json& entry : model["entries"])
@@ -103,7 +103,7 @@ class PageMaker {
     if (!request_.entry.empty()) options.entries = {request_.entry};
     options.entry.session.device = resolve_device(request_.device);
     options.entry.session.disabled = request_.disable;
-    // A name that is none is the asker's mistake, and no problem of the model.
+    // An unknown name is a mistake of the user, so it throws here instead of becoming a problem of the model.
     parse_switches_and_environment(request_.disable, target_of(options.entry.session.device));
     options.entry.budgets = !other_;
     if (!request_.mesh.empty()) options.entry.session.mesh = Mesh::parse(request_.mesh);

@@ -1,4 +1,4 @@
-// The visualizer's page as one HTML file: the page of tools/viz/page/, which the build embeds, with data in it.
+// Puts data into the visualizer's page, which is built from tools/viz/page/ as one HTML file and embedded.
 #pragma once
 
 #include <string>
@@ -8,19 +8,19 @@
 
 namespace genesis::viz {
 
-// The page's data as text: JSON in UTF-8. Bytes of names that are not UTF-8 become U+FFFD.
+// Returns the page's data as JSON in UTF-8. Bytes of names that are not UTF-8 become U+FFFD.
 std::string data_text(const Json& data);
 
-// `live`: for a page that may ask the server it came from.
+// `live`: the page may send requests to the server that it came from.
 std::string page_html(const Json& data, bool live = false);
 
-// The Content-Security-Policy that a page names in its <meta>, for the header of a server.
+// Returns the Content-Security-Policy in the page's <meta>, for the HTTP header of a server.
 std::string content_security_policy(const std::string& html);
 
-// Writes a page, or its data alone where the name ends in .json.
+// Writes the page, or only its data if the name ends in .json.
 void write_page(const std::string& output, const Json& data);
 
-// zlib's format, which a browser's DecompressionStream calls "deflate".
+// Compresses to zlib's format, which DecompressionStream of browsers calls "deflate".
 std::string deflated(std::string_view text);
 std::string base64(std::string_view bytes);
 

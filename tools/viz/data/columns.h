@@ -1,4 +1,4 @@
-// Columns of a page's data: one array a field, as tools/viz/page/data.d.ts says.
+// Columns of a page's data: one array per field, as tools/viz/page/data.d.ts declares.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,8 @@ namespace genesis::viz {
 
 using Json = nlohmann::ordered_json;
 
-// What each number adds to the one before; the first to 0. Numbers that grow evenly become the same few digits.
+// Returns the difference of each number to the one before; the first is relative to 0. Evenly growing numbers give
+// the same few digits, which compress well.
 template <class Number>
 Json deltas(const std::vector<Number>& numbers) {
   std::vector<Number> differences;
@@ -22,7 +23,7 @@ Json deltas(const std::vector<Number>& numbers) {
   return differences;
 }
 
-// null stands for what JSON cannot say.
+// Returns null for a number that JSON cannot represent.
 inline Json finite(double number) { return std::isfinite(number) ? Json(number) : Json(nullptr); }
 
 inline Json finite(const std::vector<double>& numbers) {

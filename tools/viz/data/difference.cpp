@@ -6,11 +6,11 @@
 namespace genesis::viz {
 namespace {
 
-using Facts = std::map<std::string, std::string>;  // what a node is, in words
-using Table = std::map<std::string, Facts>;        // by name
+using Facts = std::map<std::string, std::string>;  // description of a node by fact name
+using Table = std::map<std::string, Facts>;        // by node name
 
-// What a node reads from other nodes is drawn as lines; which states and constants it reads is seen nowhere
-// else.
+// Returns the facts about a node that the picture does not show as lines. Inputs from other nodes are lines; states
+// and constants are not, so they are included here.
 Facts facts_of(const Graph& graph, const Node& node) {
   Facts facts{{"op", std::string(node.op->name())}};
   for (const auto& [name, value] : node.attributes) facts["attribute " + name] = to_string(value);
@@ -46,7 +46,7 @@ Table output_table(const Graph& graph) {
 std::string shortened(const std::string& text) {
   constexpr size_t kMax = 60;
   if (text.size() <= kMax) return text;
-  size_t end = kMax;  // not within a character
+  size_t end = kMax;  // moved back to the start of a character
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
   return text.substr(0, end) + "...";
 }
@@ -65,7 +65,7 @@ NodeChange compare(const Facts& before, const Facts& after) {
     const auto a = before.find(name), b = after.find(name);
     if (a != before.end() && b != after.end() && a->second == b->second) continue;
     result.change = Change::kChanged;
-    // Another op has other attributes anyway.
+    // A changed op has other attributes anyway.
     if (fact(before, "op") != fact(after, "op") && name.starts_with("attribute ")) continue;
     result.what.push_back(name + ": " + fact(before, name) + " -> " + fact(after, name));
   }

@@ -32,7 +32,7 @@ struct StateColumns {
 
 bool starts_from_zeros(const State& state) { return state.initial.empty_handle() && !state.encoded; }
 
-// States that nobody has given values (optimizer states before training) are not made to be compared.
+// Compares two states. States without values in both models (optimizer states before training) are not materialized.
 ValueDifference compare_states(const State& before, const State& after) {
   if (starts_from_zeros(before) && starts_from_zeros(after)) return {.cosine = std::nan("")};
   return compare_values(initial_value(before), initial_value(after));
@@ -66,7 +66,7 @@ Json states_difference(const Model& before, const Model& after, Tables& tables, 
           {"bytes_before", columns.bytes_before}, {"bytes_after", columns.bytes_after}};
 }
 
-// By name; -1: the page does not show it.
+// Returns the place of the entry point in the model; -1 if the page does not show it.
 int place_of(const Json& model, const std::string& entry) {
   int place = 0;
   for (const Json& each : model["entries"]) {

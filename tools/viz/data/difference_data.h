@@ -1,4 +1,4 @@
-// Two models side by side: `Difference` of tools/viz/page/data.d.ts.
+// Compares two models side by side: `Difference` of tools/viz/page/data.d.ts.
 #pragma once
 
 #include "schema/graph/model.h"
@@ -7,11 +7,11 @@
 
 namespace genesis::viz {
 
-// `before_page` and `after_page`: the models as model_data() made them, for the places of their entries.
+// `before_page` and `after_page`: the results of model_data(), which give the places of entry points.
 Json difference_data(const Model& before, const Json& before_page, const Model& after, const Json& after_page,
                      Tables& tables, const OnProgress& progress = {});
 
-// How two tensors of one type differ.
+// The differences between the values of two tensors of one type.
 struct ValueDifference {
   bool same_bits = true;
   double max_abs = 0;  // NaN: a value is not finite

@@ -16,13 +16,13 @@
 namespace genesis::viz {
 namespace {
 
-// Snapshots in the order in which they come to be. Holds on to the graph of the last one.
+// The snapshots of a graph, in the order in which passes make them. Keeps a copy of the last graph.
 class Snapshots {
  public:
   Snapshots(const Graph& author, Tables& tables) : author_(author), tables_(tables) {}
 
   void add(const GraphSnapshot& snapshot) {
-    // Sizes take the place of symbols: the nodes are the author's, and now their costs are known.
+    // Binding only replaces symbols by sizes: the nodes are still the author's, and now their costs are known.
     const bool is_author = !last_ && has_same_nodes(author_, snapshot.graph);
     if (is_author)
       add_author(&snapshot.graph);
@@ -48,7 +48,7 @@ class Snapshots {
   }
 
   const Graph& last() const { return *last_; }
-  // Of the last graph, by node.
+  // Sets the kernels of the last graph, by node.
   void set_kernels(const std::vector<int32_t>& kernels) {
     json_.back()["graph"]["nodes"]["kernel"] = kernels;
   }
@@ -86,7 +86,7 @@ bool is_training(const Graph& graph) {
   return passes::pipeline_for(graph).data() == passes::training_pipeline().data();
 }
 
-// Empty: offsets leave gaps, so the budget cannot be met.
+// Returns the plan under a memory budget; nothing if the budget cannot be met, because offsets leave gaps.
 std::optional<Plan> plan_under(const Model& model, const std::string& entry, const Bindings& sizes,
                                SessionOptions session, int64_t budget) {
   session.memory_budget = budget;
@@ -97,8 +97,8 @@ std::optional<Plan> plan_under(const Model& model, const std::string& entry, con
   }
 }
 
-// Plans under four budgets between what the step takes and the least that can be reached, and under that. Those between
-// are made beside each other: each takes as long as the first plan did, or longer.
+// Plans under up to six budgets: the session's own, four between the memory of that plan and the least possible, and
+// the least. The four in between are planned in parallel, since each takes at least as long as the first plan did.
 Json budgets_data(const Model& model, const Graph& entry, const EntryOptions& options, const Bindings& sizes,
                   const Plan& plan, Tables& tables) {
   constexpr int kSteps = 5;
@@ -152,7 +152,7 @@ EntryData entry_data(const Model& model, const Graph& entry, const EntryOptions&
     data.json["snapshots"] = snapshots.finish(false);
     return data;
   }
-  // Sizes that the ranks do not divide are the asker's mistake, and nothing to show.
+  // Sizes that the ranks do not divide are a mistake of the user, so the Error is not shown on the page.
   const Bindings sizes = options.sizes_are_of_rank
                              ? options.sizes
                              : passes::sizes_of_rank(entry, options.sizes, options.session.mesh);

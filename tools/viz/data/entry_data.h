@@ -1,5 +1,5 @@
-// An entry point of a model as a page shows it: the author's graph, what each pass makes of it, the kernels and the
-// plan for one device and one set of sizes. `Entry` of tools/viz/page/data.d.ts.
+// An entry point as a page shows it: the author's graph, the result of each pass, the kernels, and the plan for one
+// device and one set of sizes. It is `Entry` of tools/viz/page/data.d.ts.
 #pragma once
 
 #include "executor/session_options.h"
@@ -12,26 +12,27 @@
 namespace genesis::viz {
 
 struct EntryOptions {
-  Bindings sizes;    // of all symbols of the entry point
-  Bindings assumed;  // those of them that nobody gave
+  Bindings sizes;    // sizes of all symbols of the entry point
+  Bindings assumed;  // the default sizes among them
   SessionOptions
-      session;  // device, passes to leave out, memory budget, mesh: what each rank takes is then shown too
-  bool sizes_are_of_rank = false;  // with a mesh: else they are of all ranks together
-  bool passes = true;              // off: the author's graph alone
-  bool budgets = true;  // plans of training steps under less memory, which take some seconds for large ones
-  OnProgress progress = {};               // is told what is being done
-  const Measurement* measured = nullptr;  // of the plan; null: nothing was
+      session;  // device, disabled passes, memory budget, mesh; with a mesh the memory of each rank is shown too
+  bool sizes_are_of_rank = false;  // with a mesh: true if sizes are per rank, false if over all ranks
+  bool passes = true;              // false: only the author's graph
+  bool budgets = true;  // also plan training steps with less memory, which takes seconds for large models
+  OnProgress progress = {};               // called with the current activity
+  const Measurement* measured = nullptr;  // measurement of the plan; null: none
 };
 
 struct EntryData {
   Json json;
-  Plan plan;  // no steps: there is none, and json["problem"] says why
+  Plan plan;  // without steps if planning failed; json["problem"] says why
 };
 
-// A graph that cannot be planned is no Error: the page says why. A batch that the ranks of a mesh do not divide is one.
+// A graph that cannot be planned is no Error: the page says why. A batch size that the ranks of a mesh do not divide
+// is an Error.
 EntryData entry_data(const Model& model, const Graph& entry, const EntryOptions& options, Tables& tables);
 
-// Sizes for the symbols that `given` has none of, as examples: 128 for a length, 1 for each rank for anything else.
+// Returns default sizes for the symbols missing in `given`: 128 for a length, 1 per rank for anything else.
 Bindings assumed_sizes(const Model& model, const Bindings& given, int64_t ranks = 1);
 
 }  // namespace genesis::viz

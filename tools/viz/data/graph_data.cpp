@@ -7,7 +7,7 @@
 namespace genesis::viz {
 namespace {
 
-// Values as a page numbers them: inputs, states and constants first, then the results of the nodes in their order.
+// Numbers values as a page does: inputs, states and constants first, then the results of the nodes in order.
 class Numbering {
  public:
   explicit Numbering(const Graph& graph) : numbers_(graph.values().size()) {
@@ -22,7 +22,8 @@ class Numbering {
   }
   int32_t operator[](ValueId id) const { return numbers_[static_cast<size_t>(id.index)]; }
   const std::vector<ValueId>& table() const { return table_; }
-  // As node inputs are written: how far before the node's first result, or -1 - number in the table.
+  // Returns the number as node inputs store it: the distance back from the node's first result, or -1 - number in the
+  // table.
   int32_t reference(ValueId input, int32_t first_result) const {
     const int32_t number = (*this)[input];
     return number < table_size_ ? -1 - number : first_result - number;
@@ -51,12 +52,12 @@ Json table_values(const Graph& graph, const Numbering& numbering, Tables& tables
 int32_t cost_index(const Graph& graph, const Node& node, Tables& tables) {
   try {
     return tables.cost(cost_of(*node.op, node.attributes, graph.input_types(node), graph.output_types(node)));
-  } catch (const Error&) {  // a size is not known
+  } catch (const Error&) {  // a size is unknown
     return -1;
   }
 }
 
-// Columns of nodes, filled one node after the other.
+// Columns of the nodes table. add() appends one node.
 struct NodeColumns {
   std::vector<int32_t> op, name, author, attributes, cost, inputs, outputs, input, output_type;
 
@@ -102,7 +103,7 @@ Json graph_data(const Graph& graph, const Graph* sized, Tables& tables) {
 
 namespace {
 
-// What stands in other words in Difference: where a node reads from another node than before.
+// Adds to `what` the inputs that come from another node than before. Difference leaves these out.
 void add_moved_inputs(const Graph& before, const Node& a, const Graph& after, const Node& b,
                       std::vector<std::string>& what) {
   const auto name = [](const Graph& graph, const Node& node, size_t i) -> std::string {
@@ -121,7 +122,7 @@ void add_moved_inputs(const Graph& before, const Node& a, const Graph& after, co
 
 Json change_data(const Graph& before, const Graph& after) {
   const Difference difference(before, after);
-  std::unordered_map<std::string, size_t> places;  // of nodes before
+  std::unordered_map<std::string, size_t> places;  // node index by name, in `before`
   Json added = Json::array(), gone = Json::array(), changed = Json::array();
   for (size_t i = 0; i < before.nodes().size(); ++i) {
     const std::string& name = before.nodes()[i].name;

@@ -24,7 +24,7 @@ Json peaks_data(const DevicePeaks& peaks) {
   return rows;
 }
 
-// A hundredth of a microsecond is less than any clock here tells.
+// Rounds to 0.01 microseconds, which is finer than any of the clocks used.
 double rounded(double us) { return std::round(us * 100) / 100; }
 
 constexpr const char* kSpanColumns[] = {"step", "track", "start_us", "end_us"};
@@ -108,7 +108,7 @@ Json measured_data(const Plan& plan, const Measurement& measured, Tables& tables
     kernel.push_back(tables.string(measured.kernels[i]));
     total = std::max(total, end.back());
   }
-  // A profile runs the steps one after the other.
+  // A profile runs one step after another.
   Json data{{"device", measured.device},
             {"runs", measured.runs},
             {"total_us", total},

@@ -1,4 +1,4 @@
-// A profile as a page shows it: `Measured` of tools/viz/page/data.d.ts.
+// Converts a profile to the data of a page: `Measured` of tools/viz/page/data.d.ts.
 #pragma once
 
 #include <string>
@@ -14,19 +14,19 @@ namespace genesis::viz {
 struct Measurement {
   std::string device;
   int64_t runs = 1;
-  std::vector<StepTiming> timings;   // of one run, by step of the plan
-  std::vector<double> median_us;     // of each step, over all runs
+  std::vector<StepTiming> timings;   // by step of the plan, for one run
+  std::vector<double> median_us;     // by step, over all runs
   std::vector<std::string> kernels;  // by step
   DevicePeaks peaks;
-  Json timeline;  // of one run: timeline_data() or joined_timelines(), with "median_us"; null: none
+  Json timeline;  // timeline_data() or joined_timelines() of one run, with "median_us"; null: none
 };
 
-// `Timeline` of data.d.ts: the tracks of one rank. Tracks that nothing ran on are left out.
+// Returns the `Timeline` of data.d.ts with the tracks of one rank. Tracks on which nothing ran are left out.
 Json timeline_data(const Timeline& timeline, int64_t rank = 0);
-// The timelines of several ranks, which began together, as one.
+// Joins the timelines of several ranks, which started at the same time.
 Json joined_timelines(const std::vector<Json>& timelines);
 
-// How long each of `steps` steps took on one rank: from where it began on any track to where it ended on all.
+// Returns the time of each of the `steps` steps on one rank, from its start on any track to its end on all tracks.
 std::vector<double> step_times(const Timeline& timeline, size_t steps);
 
 // Returns the median of each step over several runs. `runs` has the times by run, then by step.

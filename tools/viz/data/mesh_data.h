@@ -1,4 +1,4 @@
-// What the ranks of a mesh take and exchange: `MeshPlan` of tools/viz/page/data.d.ts.
+// Converts the memory and the exchanges of a mesh's ranks to `MeshPlan` of tools/viz/page/data.d.ts.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@
 
 namespace genesis::viz {
 
-// `sizes`: of one rank, `plan`: that of rank 0. The other ranks' plans are made here, those of the first 16.
+// `sizes` are of one rank and `plan` is the plan of rank 0. The plans of the other ranks, up to the first 16 ranks,
+// are made here.
 Json mesh_data(const Model& model, const std::string& entry, const Bindings& sizes,
                const SessionOptions& session, const Plan& plan);
 

@@ -23,7 +23,8 @@ Json states_data(const Model& model, Tables& tables) {
           {"role", role},         {"trainable", trainable}, {"format", format}};
 }
 
-// null: zeros that nobody has given values yet (optimizer states before training).
+// Returns summaries of the states' values; null for states that are still zeros without values (optimizer states
+// before training).
 Json values_of_states(const Model& model, const OnProgress& progress) {
   Json values = Json::array();
   uint64_t done = 0, total = 0;

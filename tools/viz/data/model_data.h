@@ -1,4 +1,4 @@
-// A model as a page shows it: `Model` of tools/viz/page/data.d.ts.
+// Converts a model to the data of a page: `Model` of tools/viz/page/data.d.ts.
 #pragma once
 
 #include <filesystem>
@@ -9,20 +9,20 @@
 namespace genesis::viz {
 
 struct ModelOptions {
-  std::vector<std::string> entries;  // to show; empty: all
-  Bindings sizes;                    // that were given
-  EntryOptions entry;                // its sizes are set here
-  bool values = false;               // look at the values of all states and constants, which takes a while
+  std::vector<std::string> entries;  // names to show; empty: all
+  Bindings sizes;                    // sizes given by the user
+  EntryOptions entry;                // model_data() sets its sizes
+  bool values = false;  // also summarize the values of all states and constants, which takes a while
 };
 
-// Throws Error for an entry point that the model does not have.
+// Throws Error if the model has no entry point of a given name.
 Json model_data(const Model& model, const std::filesystem::path& file, const ModelOptions& options,
                 Tables& tables);
 
-// Bytes of a state's values as the file keeps them: fewer than its type says if they are quantized.
+// Returns the bytes of a state's values in the file, which are fewer than its type says if they are quantized.
 int64_t kept_bytes(const State& state);
 
-// 0: it cannot be told.
+// Returns the file's bytes; 0 if unknown.
 int64_t size_of_file(const std::filesystem::path& file);
 
 }  // namespace genesis::viz

@@ -17,7 +17,7 @@ struct Bounds {
   }
 };
 
-// One cell where there is one number, none where there is none.
+// Returns the borders of the histogram's cells: one cell if all numbers are equal, none if there are no numbers.
 std::vector<double> edges_between(const Bounds& bounds) {
   if (bounds.low > bounds.high) return {};
   if (bounds.low == bounds.high) return {bounds.low, bounds.high};

@@ -1,4 +1,5 @@
-// What two runs of an entry point computed, value by value, and where a run was first not finite: `Numerics` of tools/viz/page/data.d.ts.
+// Converts the results of two runs, value by value, or the first value that was not finite, to `Numerics` of
+// tools/viz/page/data.d.ts.
 #pragma once
 
 #include <string>
@@ -14,7 +15,7 @@ struct ComparedValue {
   double error = 0, tolerance = 0;
 };
 
-// The first value that differs by more than its tolerance, with all elements of both sides.
+// The first value whose sides differ by more than its tolerance, with all elements of both sides.
 struct FirstDifference {
   ComparedValue value;
   int64_t element = 0;
@@ -23,19 +24,20 @@ struct FirstDifference {
 };
 
 struct Comparison {
-  std::string entry, a, b;  // a, b: what ran, as on the command line
-  std::string criterion;    // in words
+  std::string entry, a, b;  // a, b: options of the runs, as on the command line
+  std::string criterion;    // criterion of equality, in words
   std::vector<ComparedValue> values;
-  std::vector<FirstDifference> first;  // one, or none
+  std::vector<FirstDifference> first;  // at most one
 };
 
 Json numerics_data(const Comparison& comparison, Tables& tables);
 
-// Where a value was first not finite, with what its node read and wrote. `ran`: what ran, as on the command line.
+// Describes the first value that was not finite, with the inputs and outputs of its node. `ran`: the options of the
+// run, as on the command line.
 Json nonfinite_data(const NonfiniteError& error, const std::string& ran, Tables& tables);
 
-// Counts of both sides in cells of one width between the least and the largest finite number; what is not finite is
-// counted beside them. `b` may be empty: there is one side.
+// Returns histograms of both sides with cells of equal width between the smallest and the largest finite number.
+// Other values are counted separately. `b` may be empty if there is only one side.
 Json histogram_data(const std::vector<double>& a, const std::vector<double>& b);
 
 }  // namespace genesis::viz

@@ -1,4 +1,4 @@
-// A whole page's data: `PageData` of tools/viz/page/data.d.ts.
+// Assembles the data of a whole page: `PageData` of tools/viz/page/data.d.ts.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace genesis::viz {
 
-// What a page shows; parts that stay empty are not shown.
+// The contents of a page. Empty ones are not shown.
 struct PageParts {
-  std::string title, view;  // view: what to open first
+  std::string title, view;  // view: the one to open first
   Json models = Json::array(), runs = Json::array();
   Json difference, live, numerics;
 };

@@ -10,14 +10,14 @@
 namespace genesis::viz {
 namespace {
 
-// Nodes of autodiff stand in a scope called "grad".
+// Autodiff puts its nodes into a scope called "grad".
 bool is_gradient(const std::string& node) { return ("." + node + ".").find(".grad.") != std::string::npos; }
 
 bool lies_in(const BufferRef& ref, const ArenaBlock& block) {
   return ref.space == Space::kArena && ref.offset >= block.offset && ref.offset < block.offset + block.bytes;
 }
 
-// What a block is for: it belongs to what its first step writes into it.
+// The content of an arena block, which is the value that its first step writes.
 struct Content {
   BlockKind kind = BlockKind::kScratch;
   const TensorType* type = nullptr;
@@ -73,7 +73,7 @@ std::set<int32_t> touched(const Plan& plan, Space space) {
   return found;
 }
 
-// Bytes of what the plan touches outside its arena.
+// Adds the bytes of states, constants and inputs, which lie outside the arena.
 void add_tables(const Plan& plan, const Model& model, Json& data) {
   data["state_bytes"] = state_bytes(plan, model);
   int64_t constant_bytes = 0, input_bytes = 0;
@@ -85,7 +85,7 @@ void add_tables(const Plan& plan, const Model& model, Json& data) {
   data["written_states"] = plan.written_states;
 }
 
-// "layers.0.mlp.swiglu.again", or with a number that makes it unique behind it.
+// Recognizes recomputed nodes: "layers.0.mlp.swiglu.again", possibly with a number that makes the name unique.
 bool runs_again(const std::string& name) {
   size_t end = name.size();
   while (end > 0 && std::isdigit(static_cast<unsigned char>(name[end - 1]))) --end;

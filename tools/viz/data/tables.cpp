@@ -14,11 +14,11 @@ Json dim_json(const Dim& dim) {
   return size ? Json(*size) : Json(dim.to_string());
 }
 
-// Attributes are shown, not read back: a file may hold a list of a million numbers.
+// Shortens attributes. They are only shown and never read back, and a file may have a list of a million numbers.
 std::string shown(std::string text) {
   constexpr size_t kMaxBytes = 20000;
   if (text.size() <= kMaxBytes) return text;
-  size_t end = kMaxBytes;  // not within a character
+  size_t end = kMaxBytes;  // moved back to the start of a character
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
   return text.substr(0, end) + fmt::format("... ({} bytes in all)", text.size());
 }
@@ -58,7 +58,7 @@ int32_t Tables::child(int32_t parent, std::string_view segment) {
   return child->second;
 }
 
-// One map for all tables: a row's key begins with what it is.
+// Adds a row unless it is known. One map serves all tables, since each key begins with the name of its table.
 int32_t Tables::add(Json& table, const std::string& key, const Json& row) {
   const auto [at, is_new] = rows_.try_emplace(key, static_cast<int32_t>(table.size()));
   if (is_new) table.push_back(row);
@@ -73,7 +73,7 @@ int32_t Tables::type(const TensorType& type) {
   try {
     const TensorType bound{type.dtype, type.shape.substitute(sizes_)};
     if (bound.shape.is_constant()) row["bytes"] = bound.bytes(), row["sizes"] = bound.shape.sizes();
-  } catch (const Error&) {  // more than 64 bits can say
+  } catch (const Error&) {  // the size does not fit in 64 bits
   }
   return add(types_, key, row);
 }

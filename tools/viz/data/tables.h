@@ -1,5 +1,6 @@
-// What stands once in a page's data, however many nodes use it: texts, dotted names, types, sets of attributes, costs
-// and choices of kernels. Everything else refers to them by index. The fields are those of tools/viz/page/data.d.ts.
+// Tables of items that are stored once in a page's data however many nodes use them: texts, dotted names, types, sets
+// of attributes, costs and kernel choices. All other data refers to them by index. The fields are those of
+// tools/viz/page/data.d.ts.
 #pragma once
 
 #include <map>
@@ -16,25 +17,26 @@ namespace genesis::viz {
 
 class Tables {
  public:
-  // `sizes`: of symbols in types, as far as they are known.
+  // `sizes`: known sizes of symbols in types.
   explicit Tables(Bindings sizes) : sizes_(std::move(sizes)) {}
 
   int32_t string(std::string_view text);
   int32_t path(std::string_view dotted);  // -1: ""
-  // The same of a name whose parts may have dots of their own.
+  // The same for a name whose parts may contain dots.
   int32_t path(const std::vector<std::string>& parts);
   int32_t type(const TensorType& type);
-  // A type of another program's file: `dtype` is its name there, and a dimension that is no number has no size.
+  // Adds a type from a file of another program. `dtype` is its name there. A dimension that is not a number has no
+  // size.
   int32_t foreign_type(const std::string& dtype, const std::vector<std::string>& shape, int64_t bits);
   Json bytes_of_type(int32_t type) const {
     return types_[static_cast<size_t>(type)]["bytes"];
-  }  // null: not known
+  }  // null: unknown
   int32_t attributes(const Attributes& attributes);
   int32_t attributes(const std::vector<std::pair<std::string, std::string>>& attributes);
   int32_t cost(const Cost& cost);
   int32_t kernel(const KernelChoice& choice);
 
-  // Puts all tables into the page's data.
+  // Adds all tables to the page's data.
   void write(Json& data) const;
 
  private:
@@ -51,7 +53,7 @@ class Tables {
   std::unordered_map<std::string, int32_t> string_index_, path_index_;
   std::vector<Path> paths_;
   std::map<Path, int32_t> path_children_;
-  // By what the row says.
+  // row index by the row's content
   std::unordered_map<std::string, int32_t> rows_;
   Json types_ = Json::array(), attributes_ = Json::array(), costs_ = Json::array(), kernels_ = Json::array();
 };

@@ -7,8 +7,8 @@ namespace genesis::viz {
 namespace {
 
 constexpr int64_t kPiece = 1 << 16;
-constexpr int64_t kFirst = 32;  // values that are shown one by one
-constexpr size_t kCells = 32;   // of the histogram
+constexpr int64_t kFirst = 32;  // values shown one by one
+constexpr size_t kCells = 32;   // cells of the histogram
 
 template <class Use>
 void for_each_value(const Tensor& tensor, const Use& use) {
@@ -38,7 +38,7 @@ struct Moments {
   }
 };
 
-// Cells of one width from the least to the largest finite value.
+// Returns counts in cells of equal width from the smallest to the largest finite value.
 std::vector<int64_t> counts_of(const Tensor& tensor, const Moments& moments) {
   if (moments.finite == 0) return {};
   if (moments.low == moments.high) return {moments.finite};

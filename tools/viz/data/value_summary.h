@@ -1,4 +1,4 @@
-// What the values of a tensor are like: `ValueSummary` of tools/viz/page/data.d.ts.
+// Summarizes the values of a tensor: `ValueSummary` of tools/viz/page/data.d.ts.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace genesis::viz {
 
-// A piece of a tensor as numbers, so that gigabytes are never there twice.
+// Returns a range of a tensor's elements as numbers, so that a tensor of gigabytes is never copied as a whole.
 std::vector<double> numbers_of(const Tensor& tensor, int64_t first, int64_t count);
 
-// Goes over all values twice.
+// Reads all values twice.
 Json value_summary(const Tensor& tensor);
 
 }  // namespace genesis::viz

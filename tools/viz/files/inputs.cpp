@@ -19,7 +19,7 @@ constexpr const char* kMetrics = "`genesis-run train --metrics FILE` writes such
 constexpr const char* kProfile = "make a profile with `genesis-run profile FILE --json`";
 constexpr const char* kTrace = "`genesis-run profile FILE --trace FILE` writes traces";
 
-// "an object without 'us'", "a list", "text": what stands where something else was expected.
+// Names an unexpected JSON value for a message: "an object", "a list", "a text".
 std::string found(const Json& json) {
   if (json.is_array()) return "a list";
   if (json.is_null()) return "null";
@@ -35,7 +35,7 @@ const Json& field(const Json& object, const char* name, const std::string& where
   return *at;
 }
 
-// A number, or NaN where `may_be_null` and null stands there: JSON has no other way to say it.
+// Returns a number. If `may_be_null`, null gives NaN, since JSON has no other way to write it.
 double number(const Json& value, const char* name, const std::string& where, bool may_be_null,
               const char* advice) {
   if (may_be_null && value.is_null()) return std::nan("");
@@ -64,7 +64,7 @@ Json parse_json(const std::string& path, const char* what, const char* advice) {
     const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(error.byte, text.size()));
     fail("{}, line {}: not a {}, this is not JSON: {}", path, 1 + std::count(text.begin(), end, '\n'), what,
          advice);
-  } catch (const Json::exception&) {  // a number beyond what a double holds
+  } catch (const Json::exception&) {  // a number exceeds the range of double
     fail("{}: not a {}, a number in it is too large: {}", path, what, advice);
   }
 }
@@ -74,7 +74,7 @@ std::string text_of(const Json& object, const char* name) {
   return at != object.end() && at->is_string() ? at->get<std::string>() : "";
 }
 
-// Processes and tracks have numbers; some programs write them as texts.
+// Returns a process or track id. Most programs write numbers, and some write texts.
 std::string id_of(const Json& event, const char* name) {
   const auto at = event.find(name);
   return at == event.end() ? "" : at->is_string() ? at->get<std::string>() : at->dump();
@@ -122,7 +122,7 @@ class TraceReader {
     return number(field(event, name, where, expected, kTrace), name, where, false, kTrace);
   }
 
-  // The tracks as they stand in the file.
+  // Returns the tracks in the order of the file.
   Trace finish() {
     Trace trace;
     if (order_.empty()) fail("{} has no steps to draw: {}", path_, kTrace);
@@ -146,7 +146,7 @@ class TraceReader {
                          : fmt::format("{}, {} ranks", process.substr(0, process.rfind(", ")), processes);
   }
 
-  // Of "train_step on cuda:0, rank 1" the end says which it is.
+  // Names a track. Of a process called "train_step on cuda:0, rank 1" it uses only the end.
   std::string track_name(const TrackId& track, bool with_process) {
     const std::string& process = processes_[track.first];
     std::string name = tracks_.contains(track) ? tracks_[track] : track.second;

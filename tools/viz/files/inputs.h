@@ -1,5 +1,5 @@
-// What genesis-viz reads beside models: metrics of a training run, profiles and traces. Errors name the file, the
-// place in it and what was expected there.
+// Reads the inputs of genesis-viz other than models: metrics of training runs, profiles and traces. Errors name the
+// file, the place in it and what was expected there.
 #pragma once
 
 #include <map>
@@ -14,31 +14,32 @@ struct Curve {
 
 struct Losses {
   Curve training;
-  Curve evaluation;  // at the steps that have one
+  Curve evaluation;  // only at steps that have an evaluation
 };
 
-// What `genesis-run train --metrics FILE` writes: a JSON object a line. A loss of null was not finite. The
-// last line may be cut short, as a run that was killed leaves it.
+// Reads the file of `genesis-run train --metrics FILE`: one JSON object per line. A null loss was not finite. The
+// last line may be cut short, because a killed run leaves it so.
 Losses read_losses(const std::string& path);
 
-// What `genesis-run profile --json` prints: microseconds by the name of a node.
+// Reads the output of `genesis-run profile --json`: microseconds by node name.
 std::map<std::string, double> read_times(const std::string& path);
 
-// A file of the Trace Event Format, as `genesis-run profile --trace` and others write it.
+// A file in the Trace Event Format, as `genesis-run profile --trace` and other programs write it.
 struct Trace {
   struct Span {
     double start_us, end_us;
     std::string name, op;  // op: its category
   };
   struct Track {
-    std::string name;  // of the track; of several processes, of both
+    std::string name;  // with several processes, includes the process name
     std::vector<Span> spans;
   };
-  std::string title;  // of the first process
+  std::string title;  // name of the first process
   std::vector<Track> tracks;
 };
 
-// Steps that ran one after the other are left out where a process has them as they go.
+// Reads a trace. If one process shows the steps one after another and another one shows the real timeline, only the
+// latter is read.
 Trace read_trace(const std::string& path);
 
 }  // namespace genesis::viz

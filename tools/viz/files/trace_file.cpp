@@ -39,7 +39,7 @@ class TraceWriter {
                          {"flops", cost.flops}}}});
   }
 
-  // `starts`: by step; one that is infinite did not run.
+  // `starts`: by step; infinite for a step that did not run.
   void add_memory(int64_t process, const std::vector<double>& starts, double end_us) {
     for (size_t i = 0; i < starts.size(); ++i)
       if (starts[i] <= end_us) add_count(process, starts[i], live_[i]);
@@ -79,10 +79,11 @@ void add_alone(TraceWriter& trace, int64_t process, const std::string& device, c
   trace.add_memory(process, starts, timings.back().end_us);
 }
 
-// What is alive at a step is what the plan says for its place in the order, which steps beside each other keep to roughly.
+// Adds a rank's steps and memory. The bytes alive at a step come from the plan's order, which concurrent steps follow
+// roughly.
 void add_rank(TraceWriter& trace, const std::string& device, const Plan& plan, const Json& timeline,
               int64_t rank, bool has_others) {
-  const int64_t process = rank + 1;  // 0 stands for an idle CPU in Perfetto
+  const int64_t process = rank + 1;  // Perfetto shows process 0 as an idle CPU
   trace.name_process(process,
                      plan.entry + " on " + device + (has_others ? fmt::format(", rank {}", rank) : ""));
   const Json &tracks = timeline["tracks"], &spans = timeline["spans"];

@@ -1,4 +1,4 @@
-// A profile as a file for chrome://tracing and ui.perfetto.dev: the Trace Event Format.
+// Writes a profile in the Trace Event Format, for chrome://tracing and ui.perfetto.dev.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace genesis::viz {
 
-// A process for each rank with a track for each thread or stream, as `timeline` (viz::timeline_data()) has them; a process
-// with the steps one after the other, as `timings` has them; and beside both a counter of what is alive in the arena.
-// `kernels`: by step. A timeline of null is left out.
+// Writes a process per rank with a track per thread or stream, from `timeline` (viz::timeline_data()), and a process
+// with one step after another, from `timings`. Both have a counter of the bytes alive in the arena. `kernels`: by
+// step. A null timeline is left out.
 void write_trace(const std::string& path, const std::string& device, const Plan& plan,
                  const std::vector<StepTiming>& timings, const std::vector<std::string>& kernels,
                  const Json& timeline);

@@ -19,12 +19,12 @@ namespace genesis::viz {
 namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-constexpr size_t kMaxColumns = 100;  // more are not metrics
+constexpr size_t kMaxColumns = 100;  // a row with more columns is not metrics
 
 constexpr size_t kMarkBytes = 256;
 constexpr size_t kLongestLine = 64 << 20;
 
-// Only a regular file is read: a pipe in its place would wait for a writer that may never come.
+// Opens the file if it is regular: opening a pipe would wait for a writer that may never come.
 Descriptor open_metrics(const std::filesystem::path& file) {
   Descriptor descriptor{::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   struct stat info {};
@@ -35,7 +35,7 @@ Descriptor open_metrics(const std::filesystem::path& file) {
   return descriptor;
 }
 
-// Up to `bytes` bytes from `offset` on; fewer where the file ends.
+// Reads up to `bytes` bytes from `offset`; fewer at the end of the file.
 std::string read_piece(const Descriptor& file, uint64_t offset, size_t bytes) {
   std::string piece(bytes, '\0');
   size_t held = 0;
@@ -50,7 +50,7 @@ std::string read_piece(const Descriptor& file, uint64_t offset, size_t bytes) {
   return piece;
 }
 
-// "run" for run/metrics.jsonl, else the file's own name.
+// Returns "run" for run/metrics.jsonl, and the file's own name for others.
 std::string name_of_run(const std::filesystem::path& file) {
   const std::string folder = std::filesystem::absolute(file).parent_path().filename().string();
   return file.filename() == "metrics.jsonl" && !folder.empty() ? folder : file.filename().string();
@@ -62,15 +62,15 @@ bool is_metrics(const std::filesystem::directory_entry& entry) {
 
 }  // namespace
 
-// A training that begins anew writes another file, or into the same one from its beginning. The first bytes and the last
-// ones that were read tell even if the new file is longer than the old one was.
+// Reads new lines. A restarted training may write a new file, or write this one again from its beginning. Comparing
+// the first and last bytes read so far finds this even if the new file is longer.
 void MetricsTail::update() {
   const Descriptor file = open_metrics(file_);
   if (read_piece(file, 0, head_.size()) != head_ ||
       read_piece(file, read_ - tail_.size(), tail_.size()) != tail_)
     start_over();
   constexpr size_t kPiece = 1 << 20;
-  std::string text;  // from read_ on
+  std::string text;  // the file's content from read_ on
   for (bool is_end = false; !is_end;) {
     const std::string piece = read_piece(file, read_ + text.size(), kPiece);
     is_end = piece.size() < kPiece;
@@ -84,7 +84,7 @@ void MetricsTail::update() {
   tail_ = read_piece(file, read_ - last, last);
 }
 
-// Takes the whole lines off `text`. The last line of the file needs no end if it is whole JSON.
+// Moves complete lines from `text` to the rows. The last line of the file needs no line feed if it is complete JSON.
 void MetricsTail::add_lines(std::string& text, bool is_end) {
   size_t begin = 0;
   for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
@@ -107,8 +107,8 @@ void MetricsTail::start_over() {
   places_.clear();
 }
 
-// A step that is less than the one before it was computed a second time, by a training that went on from a checkpoint or
-// began anew. The rows of the first time give way.
+// Drops rows from this step on. A step not greater than the last one was computed again, by a training that continued
+// from a checkpoint or started again, so its new rows replace the old ones.
 void MetricsTail::drop_rows_from(double step) {
   const auto known = places_.find("step");
   if (known == places_.end() || rows_ == 0) return;

@@ -1,5 +1,5 @@
-// Training runs as a page shows them: the rows of metrics.jsonl files as columns, `TrainingRun` of
-// tools/viz/page/data.d.ts. A file is read on from where it ended, so that a run can be watched.
+// Reads training runs for a page: rows of metrics.jsonl files as columns, `TrainingRun` of tools/viz/page/data.d.ts.
+// Reading continues from the last position, so that a run can be watched.
 #pragma once
 
 #include <filesystem>
@@ -11,26 +11,27 @@
 
 namespace genesis::viz {
 
-// A metrics.jsonl that may grow, be started again or be cut short while it is read.
+// Follows a metrics.jsonl that may grow, start again or be cut short.
 class MetricsTail {
  public:
   explicit MetricsTail(std::filesystem::path file) : file_(std::move(file)) {}
 
-  // Reads whole lines that are new. Throws Error when the file cannot be read, or is no regular file.
+  // Reads complete new lines. Throws Error if the file cannot be read or is not a regular file.
   void update();
 
   const std::filesystem::path& file() const { return file_; }
   size_t rows() const { return rows_; }
-  // Grows when rows that were there gave way to others: the run was started again, or went on from a checkpoint.
+  // Returns a number that grows when new rows replace old ones: the run was started again, or continued from a
+  // checkpoint.
   size_t generation() const { return generation_; }
-  // The numbers of row `i` by name; null: not finite.
+  // Returns the numbers of row `i` by name; null for one that is not finite.
   Json row(size_t i) const;
   Json run_data() const;
 
  private:
   struct Column {
     std::string name;
-    std::vector<double> values;  // NaN: none
+    std::vector<double> values;  // NaN: no number
   };
   void add_lines(std::string& text, bool is_end);
   void add_line(const std::string& line);
@@ -39,15 +40,15 @@ class MetricsTail {
   void start_over();
 
   std::filesystem::path file_;
-  uint64_t read_ = 0;        // bytes of whole lines that were read
-  std::string head_, tail_;  // the first and the last of them: another file has others
+  uint64_t read_ = 0;        // bytes of the complete lines read so far
+  std::string head_, tail_;  // the first and last of these bytes, which differ in another file
   size_t rows_ = 0, skipped_ = 0, generation_ = 0;
   std::vector<Column> columns_;
-  std::map<std::string, size_t> places_;  // of columns
+  std::map<std::string, size_t> places_;  // column index by name
 };
 
-// The metrics files that `path` means: the file itself, or those of a folder and the folders in it. Throws Error when
-// there are none.
+// Returns the metrics files of `path`: the file itself, or those of a folder and of the folders in it. Throws Error
+// if there are none.
 std::vector<std::filesystem::path> metrics_files(const std::filesystem::path& path);
 
 }  // namespace genesis::viz

@@ -32,7 +32,7 @@ Json safetensors_data(const std::filesystem::path& path, Tables& tables) {
   return tensors_alone(std::move(metadata), tensors);
 }
 
-// A vocabulary is a list of 100,000 texts: its beginning says what it is.
+// Returns the beginning of a list and its length. A vocabulary of 100,000 texts is recognized from its first ones.
 template <class Item>
 std::string list_text(const std::vector<Item>& list) {
   constexpr size_t kShown = 8;

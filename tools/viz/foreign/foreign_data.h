@@ -1,4 +1,4 @@
-// Files of other programs as a page shows them, as far as they can be: `Model` of tools/viz/page/data.d.ts.
+// Converts files of other programs to the data of a page as far as possible: `Model` of tools/viz/page/data.d.ts.
 #pragma once
 
 #include <filesystem>
@@ -8,16 +8,16 @@
 
 namespace genesis::viz {
 
-// By the end of its name.
+// Recognizes such a file by its file ending.
 bool is_foreign(const std::filesystem::path& path);
 
-// An .onnx, a .safetensors or a .gguf file. Throws Error naming the path.
+// Converts an .onnx, .safetensors or .gguf file. Throws Error naming the path.
 Json foreign_data(const std::filesystem::path& path, Tables& tables);
 
-// The graph as columns; its initializers and constants as tensors. (onnx_data.cpp)
+// Converts the graph to columns, with its initializers and constants as tensors. Defined in onnx_data.cpp.
 Json onnx_data(const OnnxFile& file, Tables& tables);
 
-// Rows of `Tensors`.
+// The columns of `Tensors`.
 struct TensorColumns {
   std::vector<int32_t> name, type;
   std::vector<int64_t> bytes;

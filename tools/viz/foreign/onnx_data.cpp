@@ -8,21 +8,22 @@ namespace {
 
 using Kind = ShownValue::Kind;
 
-// "/model/layers.0/attn/Add_output" -> "model.layers.0.attn.Add_output": slashes are what exporters write for scopes.
+// Returns "model.layers.0.attn.Add_output" for "/model/layers.0/attn/Add_output": exporters separate scopes by
+// slashes.
 std::string dotted(std::string name) {
   if (name.starts_with('/')) name.erase(0, 1);
   std::ranges::replace(name, '/', '.');
   return name;
 }
 
-// -1: nothing is known.
+// Returns the type's index; -1 if nothing is known of it.
 int32_t type_index(const OnnxType& type, Tables& tables) {
   if (type.dtype == "unknown" && !type.has_shape) return -1;
   return tables.foreign_type(type.dtype, type.has_shape ? type.shape : std::vector<std::string>{"..."},
                              type.bits);
 }
 
-// Values are numbered as a page does: what no node makes first, then the results of the nodes.
+// Numbers values as a page does: first those that no node computes, then the results of the nodes.
 class OnnxColumns {
  public:
   OnnxColumns(const ShownGraph& graph, Tables& tables)
@@ -82,7 +83,7 @@ class OnnxColumns {
     }
   }
 
-  // Nodes need no names of their own in an ONNX file; here the second of a name gets a number.
+  // Returns the index of a unique name. Nodes of an ONNX file may share a name, so repeated names get a number here.
   int32_t unique_path(OnnxPath path) {
     const int32_t index = tables_.path(path);
     const int number = taken_[index]++;
@@ -93,8 +94,8 @@ class OnnxColumns {
 
   const ShownGraph& graph_;
   Tables& tables_;
-  std::vector<int32_t> numbers_;  // of values, as the page has them
-  std::map<int32_t, int> taken_;  // how many nodes have asked for a path
+  std::vector<int32_t> numbers_;  // page's number of each value
+  std::map<int32_t, int> taken_;  // number of nodes that asked for each path
   std::vector<int32_t> kind_, index_, value_name_, value_type_;
   std::vector<int32_t> op_, name_, attributes_, inputs_, outputs_, input_, output_type_;
   int32_t first_ = 0;  // number of the next node's first result

@@ -10,7 +10,7 @@
 namespace genesis::viz {
 namespace {
 
-constexpr int kDeepestGraph = 32;  // bodies within bodies
+constexpr int kDeepestGraph = 32;  // depth of nested bodies
 
 std::pair<std::string, std::string> read_pair(const ProtoMessage& message) {
   std::pair<std::string, std::string> pair;
@@ -50,7 +50,7 @@ std::string text_of(const OnnxAttribute& attribute, const std::vector<std::strin
 
 OnnxAttribute read_attribute(const ProtoMessage& message, int depth) {
   OnnxAttribute made;
-  std::vector<std::string> texts;  // of lists of texts and of tensors
+  std::vector<std::string> texts;  // elements of lists of texts or tensors
   for_each_field(message, [&](const ProtoField& field) {
     if (field.number == 1) made.name = field.text();
     if (field.number == 2) made.real = field.as_float();
@@ -68,8 +68,8 @@ OnnxAttribute read_attribute(const ProtoMessage& message, int depth) {
   return made;
 }
 
-// "['', 'model', 'model.layers.0', 'linear']" -> "model.layers.0": PyTorch writes the modules around a node, the innermost
-// last, and behind them the node itself.
+// Returns "model.layers.0" for "['', 'model', 'model.layers.0', 'linear']". PyTorch's exporter writes the modules
+// around a node, the innermost last, followed by the node itself.
 std::string innermost_module(const std::string& scopes) {
   std::vector<std::string> names;
   for (size_t at = scopes.find('\''); at != std::string::npos; at = scopes.find('\'', at)) {

@@ -1,5 +1,5 @@
-// Reads the part of an .onnx file that is shown: the nodes of its graphs, names, types, sizes, and the values of tensors
-// of a few elements. What is read is not trusted: tensors whose sizes cannot be, or are not those of their values, are
+// Reads the contents of an .onnx file that the page shows: the nodes of its graphs, names, types, sizes, and the
+// values of small tensors. The file is not trusted: impossible sizes, and sizes that do not fit the values, are
 // Errors. Fields: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
 #pragma once
 
@@ -19,23 +19,23 @@ struct OnnxGraph;
 
 struct OnnxAttribute {
   std::string name;
-  std::string text;  // as it is shown
+  std::string text;  // value as text, for display
   std::optional<int64_t> integer;
   std::optional<double> real;
   std::vector<int64_t> integers;
   std::vector<double> reals;
   std::optional<std::string> string;
   std::optional<OnnxTensor> tensor;
-  std::vector<std::shared_ptr<const OnnxGraph>> graphs;  // the bodies of If, Loop and Scan
+  std::vector<std::shared_ptr<const OnnxGraph>> graphs;  // bodies of If, Loop and Scan
 };
 
 struct OnnxNode {
-  std::string name, op;  // op: "Gemm"; of another domain: "com.microsoft::FusedMatMul"
-  std::string scope;     // the module it came from, with dots, where PyTorch's exporter says it
+  std::string name, op;  // op: "Gemm"; in another domain: "com.microsoft::FusedMatMul"
+  std::string scope;     // dotted name of the module it came from, if PyTorch's exporter wrote it
   std::vector<std::string> inputs, outputs;
   std::vector<OnnxAttribute> attributes;
 
-  const OnnxAttribute* attribute(std::string_view wanted) const;  // null: there is none
+  const OnnxAttribute* attribute(std::string_view wanted) const;  // null: none
 };
 
 struct OnnxGraph {
@@ -43,16 +43,18 @@ struct OnnxGraph {
   std::vector<OnnxNode> nodes;
   std::vector<OnnxTensor> tensors;  // initializers
   std::vector<std::string> inputs, outputs;
-  std::map<std::string, OnnxType> types;  // of inputs, outputs and what the file says of values between
+  std::map<std::string, OnnxType>
+      types;  // types of inputs, outputs and, as far as the file has them, intermediate
+              // values
 };
 
 struct OnnxFile {
   std::vector<std::pair<std::string, std::string>> metadata;
   OnnxGraph graph;
-  int64_t opset = 0;  // of the standard operators; 0: not said
+  int64_t opset = 0;  // version of the standard operators; 0: unknown
 };
 
-// Throws Error that names the path and the place in the file.
+// Throws Error with the path and the place in the file.
 OnnxFile read_onnx(const std::filesystem::path& path);
 OnnxFile read_onnx_from(std::span<const std::byte> bytes);
 

@@ -11,10 +11,10 @@ namespace {
 
 using Kind = ShownValue::Kind;
 
-// Values by name. A body sees those of the graphs around it.
+// The values visible in a graph, by name. A body also sees the values of the graphs around it.
 struct Scope {
   Scope* outer;
-  OnnxPath path;  // of the node whose body this is, and the body's name
+  OnnxPath path;  // names of the enclosing node and of this body
   std::unordered_map<std::string, int32_t> numbers = {};
 
   int32_t find(const std::string& name) const {
@@ -24,7 +24,7 @@ struct Scope {
   }
 };
 
-// A constant as a tensor, whichever attribute says it.
+// Returns the value of a Constant node, in whichever of its attributes it is.
 OnnxTensor constant_of(const OnnxNode& node) {
   OnnxTensor tensor;
   for (const OnnxAttribute& attribute : node.attributes) {
@@ -55,7 +55,7 @@ class Maker {
     const OnnxGraph& graph = file_.graph;
     add_tensors(graph, scope);
     for (size_t i = 0; i < graph.inputs.size(); ++i)
-      if (!scope.numbers.contains(graph.inputs[i]))  // else it is an input with a default
+      if (!scope.numbers.contains(graph.inputs[i]))  // otherwise it is an input with a default
         add_value(Kind::kInput, static_cast<int32_t>(i), graph.inputs[i], {said(graph, graph.inputs[i])},
                   &scope);
     add_nodes(graph, scope);
@@ -89,7 +89,7 @@ class Maker {
     for (const OnnxTensor& tensor : graph.tensors) add_constant(tensor, scope);
   }
 
-  // A name that nothing before has made stands like an input.
+  // Returns the number of a value. A name without a producer becomes an input.
   int32_t number_of(const std::string& name, Scope& scope) {
     const int32_t number = scope.find(name);
     return number >= 0 ? number : add_value(Kind::kInput, -1, name, {}, &scope);
@@ -158,7 +158,8 @@ class Maker {
     shown_.nodes.push_back(std::move(shown));
   }
 
-  // The bodies' nodes stand in the scope of the node, which itself reads what they give.
+  // Adds a node and its bodies. The nodes of the bodies are in the scope of the node, which reads the results of the
+  // bodies.
   void add_with_bodies(const OnnxNode& node, const OnnxGraph& graph, Scope& scope) {
     const OnnxPath path = path_of(node, scope);
     OnnxPath own = path;
@@ -196,7 +197,7 @@ class Maker {
     return results;
   }
 
-  // Adds a node whose results are the inputs of a body. It reads the values that the first turn begins with.
+  // Adds a node whose results are the inputs of a body. It reads the values with which the first iteration begins.
   void add_body_inputs(const OnnxNode& node, const OnnxGraph& body, const std::vector<OnnxValue>& inputs,
                        Scope& scope) {
     OnnxPath path = scope.path;
@@ -215,8 +216,9 @@ class Maker {
     shown_.nodes.push_back(std::move(shown));
   }
 
-  // A result of If is one of either body. A loop gives the values that it carries, then all turns' results one behind the
-  // other; its body says first whether to go on. Other operators are not known.
+  // Derives the outputs' types from the bodies' results. A result of If comes from either body. The results of Loop
+  // are the carried values, then the stacked results of all iterations; its body's first result is the loop
+  // condition. Other operators are unknown.
   void join_results(const OnnxNode& node, const std::vector<OnnxValue>& inputs,
                     const std::vector<int32_t>& results, bool is_first,
                     std::vector<OnnxValue>& outputs) const {
@@ -239,7 +241,7 @@ class Maker {
   const OnnxFile& file_;
   const OnnxNames names_;
   ShownGraph shown_;
-  std::deque<OnnxValue> known_;  // by value; calls point into it
+  std::deque<OnnxValue> known_;  // by value; OnnxCall points into it
 };
 
 }  // namespace

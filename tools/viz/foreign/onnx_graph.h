@@ -1,5 +1,5 @@
-// An ONNX graph as a page shows it: one list of nodes in which the bodies of If, Loop and Scan stand before the node that
-// runs them, constants are no nodes but values that nodes read, and every value has a type as far as one can be inferred.
+// An ONNX graph as a page shows it: one list of nodes. The bodies of If, Loop and Scan come before the node that runs
+// them. Constants are values that nodes read, not nodes. Types are inferred as far as possible.
 #pragma once
 
 #include <deque>
@@ -11,7 +11,7 @@ namespace genesis::viz {
 
 struct ShownValue {
   enum class Kind : int32_t { kInput = 0, kConstant = 2, kResult = 3 } kind;
-  int32_t index;  // number of the graph's input, -1: nobody makes it; of a constant, in `tensors`
+  int32_t index;  // index of the graph's input, or -1 without a producer; of a constant: index in `tensors`
   std::string name;
   OnnxType type;
 };
@@ -19,9 +19,8 @@ struct ShownValue {
 struct ShownNode {
   std::string op;
   OnnxPath path;
-  std::vector<std::pair<std::string, std::string>>
-      attributes;                        // also inputs that are constants of a few elements
-  std::vector<int32_t> inputs, outputs;  // in `values`
+  std::vector<std::pair<std::string, std::string>> attributes;  // includes small constant inputs
+  std::vector<int32_t> inputs, outputs;                         // indices in `values`
 };
 
 struct ShownGraph {

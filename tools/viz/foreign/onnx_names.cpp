@@ -15,7 +15,7 @@ OnnxPath pieces(const std::string& text, const char* separators) {
   return found;
 }
 
-// A scale or a single number is no sign of a layer.
+// Returns false for a scale or a single number, which do not indicate a layer.
 bool is_weight(const OnnxTensor& tensor) {
   const bool is_single =
       std::ranges::all_of(tensor.type.shape, [](const std::string& dim) { return dim == "1"; });
@@ -43,8 +43,8 @@ void OnnxNames::learn(const std::string& name, const OnnxTensor& tensor) {
     scopes_.insert(name.substr(0, dot));
 }
 
-// Dots separate scopes where a weight stands in the same scope, or in one around it that has at least two parts. Else they
-// are a part of the name.
+// Splits a name at dots where a weight has the same scope, or an enclosing scope of at least two parts. Other dots
+// belong to the name.
 OnnxPath OnnxNames::dotted(const std::string& name) const {
   const size_t last = name.rfind('.');
   for (size_t dot = last; dot != std::string::npos && dot > 0; dot = name.rfind('.', dot - 1)) {

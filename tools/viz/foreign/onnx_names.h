@@ -1,5 +1,5 @@
-// Finds the layer of each node of an ONNX graph by its name. Exporters name nodes in different
-// ways: "/model/layers.0/attn/MatMul" (PyTorch, TensorFlow) names its scopes, "p2o.Add.12" (Paddle) and "Conv_3" do not.
+// Finds the layer of each node of an ONNX graph by its name. Exporters name nodes differently:
+// "/model/layers.0/attn/MatMul" (PyTorch, TensorFlow) contains scopes, "p2o.Add.12" (Paddle) and "Conv_3" do not.
 #pragma once
 
 #include <set>
@@ -10,12 +10,12 @@
 
 namespace genesis::viz {
 
-// The scopes of a node, the outermost first, and its own name as the last.
+// The scopes of a node, outermost first, followed by its own name.
 using OnnxPath = std::vector<std::string>;
 
 class OnnxNames {
  public:
-  // Learns from the names of weights which scopes there are.
+  // Learns the scopes from the names of weights.
   explicit OnnxNames(const OnnxGraph& graph);
 
   OnnxPath path_of(const OnnxNode& node) const;
@@ -25,11 +25,12 @@ class OnnxNames {
   void learn(const std::string& name, const OnnxTensor& tensor);
   OnnxPath dotted(const std::string& name) const;
 
-  std::set<std::string> scopes_;  // of weights: "layers.0.attn" and "layers.0" of layers.0.attn.weight
+  std::set<std::string>
+      scopes_;  // scopes of weights: "layers.0.attn" and "layers.0" for layers.0.attn.weight
 };
 
-// `path` without the scopes that it has in common with `outer`: a body's nodes repeat the scopes of the node that they
-// belong to.
+// Returns `path` without the scopes shared with `outer`, since the nodes of a body repeat the scopes of the node that
+// owns it.
 OnnxPath within(const OnnxPath& outer, const OnnxPath& path);
 
 }  // namespace genesis::viz

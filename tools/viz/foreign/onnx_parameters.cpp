@@ -13,7 +13,7 @@ struct InputNames {
   std::array<const char*, 5> names;
 };
 
-// https://github.com/onnx/onnx/blob/main/docs/Operators.md
+// Names of operator inputs, from https://github.com/onnx/onnx/blob/main/docs/Operators.md
 constexpr InputNames kInputNames[] = {{"Clip", {"input", "min", "max"}},
                                       {"ConstantOfShape", {"shape"}},
                                       {"CumSum", {"x", "axis"}},

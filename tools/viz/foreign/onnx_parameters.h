@@ -1,4 +1,5 @@
-// Inputs of ONNX nodes that are parameters: sizes, axes and limits that newer versions of an operator read as tensors.
+// Names and values of ONNX node inputs that are parameters: sizes, axes and limits, which newer versions of an
+// operator read from tensors.
 #pragma once
 
 #include <string>
@@ -7,10 +8,10 @@
 
 namespace genesis::viz {
 
-// "axes" of input 1 of "Squeeze"; "input 1" where the name is not known.
+// Returns "axes" for input 1 of "Squeeze"; "input 1" if the name is unknown.
 std::string onnx_input_name(const std::string& op, size_t input);
 
-// "[0,-1]", "6"; empty: too many to show, or not known.
+// Returns "[0,-1]" or "6"; empty if the values are unknown or too many to show.
 std::string onnx_values_text(const OnnxTensor& tensor);
 
 }  // namespace genesis::viz

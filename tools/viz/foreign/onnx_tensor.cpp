@@ -17,7 +17,7 @@ struct ElementType {
   int64_t bits;
 };
 
-// By number of TensorProto.DataType.
+// Indexed by TensorProto.DataType.
 constexpr ElementType kElementTypes[] = {
     {"unknown", 0},    {"f32", 32},   {"u8", 8},         {"i8", 8},           {"u16", 16},  {"i16", 16},
     {"i32", 32},       {"i64", 64},   {"string", 0},     {"bool", 8},         {"f16", 16},  {"f64", 64},
@@ -25,11 +25,11 @@ constexpr ElementType kElementTypes[] = {
     {"f8e4m3fnuz", 8}, {"f8e5m2", 8}, {"f8e5m2fnuz", 8}, {"u4", 4},           {"i4", 4},    {"f4e2m1", 4},
     {"f8e8m0", 8},     {"u2", 2},     {"i2", 2}};
 
-// The fields of a tensor's message that hold its values.
+// The fields of a TensorProto that hold its values.
 struct Values {
   bool has_raw = false, is_external = false;
   ProtoMessage raw;
-  std::vector<ProtoField> typed;  // float_data, int32_data and their like
+  std::vector<ProtoField> typed;  // float_data, int32_data and similar fields
   std::optional<int64_t> external_bytes;
 };
 
@@ -47,7 +47,7 @@ int64_t count_varints(const ProtoMessage& packed) {
                                [](std::byte byte) { return (byte & std::byte{0x80}) == std::byte{}; });
 }
 
-// Counts the numbers in one field, which is one number or a packed list of them. Texts stand one by one.
+// Returns how many numbers a field holds: one number, or a packed list of them. Each text is a field of its own.
 int64_t count_in(const ProtoField& field) {
   if (field.number == 6 || field.kind != ProtoField::Kind::kPiece) return 1;
   if (field.number == 4) return static_cast<int64_t>(field.message().bytes.size() / 4);
@@ -55,12 +55,12 @@ int64_t count_in(const ProtoField& field) {
   return count_varints(field.message());
 }
 
-// Types of less than a byte are packed.
+// Returns the bytes of elements; types of less than a byte are packed.
 int64_t bytes_of(int64_t elements, int64_t bits) {
   return bits < 8 && bits > 0 ? (elements + 8 / bits - 1) / (8 / bits) : elements * (bits / 8);
 }
 
-// How many numbers the fields for typed values hold: two for a complex number, one for what is packed into a byte.
+// Returns how many numbers the typed fields must hold: two per complex number, and one per byte of packed elements.
 int64_t typed_count(int64_t elements, const OnnxType& type) {
   if (type.dtype.starts_with("complex")) return 2 * elements;
   return type.bits > 0 && type.bits < 8 ? bytes_of(elements, type.bits) : elements;
@@ -231,7 +231,7 @@ std::string onnx_text(const OnnxTensor& tensor) {
     text += tensor.type.shape.empty() ? fmt::format(" = {}", tensor.integers[0])
                                       : fmt::format(" = [{}]", fmt::join(tensor.integers, ","));
   if (!tensor.reals.empty() && tensor.reals.size() <= kMax) {
-    // A float has fewer digits than the double that holds it here.
+    // An f32 is printed with fewer digits than the double that holds it here.
     std::vector<std::string> texts;
     for (const double real : tensor.reals)
       texts.push_back(tensor.type.dtype == "f32" ? fmt::format("{}", static_cast<float>(real))

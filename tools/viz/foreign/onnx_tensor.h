@@ -1,4 +1,4 @@
-// Tensors and types within an .onnx file. Used by onnx_file.cpp alone.
+// Reads tensors and types from an .onnx file, for onnx_file.cpp.
 #pragma once
 
 #include <optional>
@@ -9,22 +9,23 @@
 
 namespace genesis::viz {
 
-// Calls visit(field) for every field of the message.
+// Calls visit(field) for each field of the message.
 template <class Visit>
 void for_each_field(const ProtoMessage& message, const Visit& visit) {
   ProtoReader reader(message);
   for (ProtoField field; reader.next(field);) visit(field);
 }
 
-// Throws Error when its sizes are negative, of more bytes than 64 bits count, or not those of the values in the file.
+// Reads a TensorProto. Throws Error if its sizes are negative, need more than 64 bits of bytes, or do not fit its
+// values in the file.
 OnnxTensor read_onnx_tensor(const ProtoMessage& message);
-// Reads a SparseTensorProto likewise.
+// Does the same for a SparseTensorProto.
 OnnxTensor read_onnx_sparse_tensor(const ProtoMessage& message);
 
-// A ValueInfoProto: name and type. A dimension of less than 0 is one that is not said.
+// Reads a ValueInfoProto: name and type. A negative dimension counts as unknown.
 std::pair<std::string, OnnxType> read_onnx_value(const ProtoMessage& message);
 
-// Elements of a shape of which all sizes are known; empty: one is not. Throws Error when 64 bits cannot count the bytes.
+// Returns the number of elements; empty if a size is unknown. Throws Error if the bytes do not fit in 64 bits.
 std::optional<int64_t> count_elements(const OnnxType& type, const std::string& name);
 
 }  // namespace genesis::viz

@@ -1,5 +1,6 @@
-// One node as the rules of its operator see it: what is known of its inputs, its attributes, and what they say of its
-// outputs. The rules stay silent where something is missing or contradicts itself: a value is then of unknown type.
+// A node as the rule of its operator sees it: its attributes, the known facts about its inputs, and the inferred
+// facts about its outputs. A rule infers nothing if something is missing or contradictory; the value's type is
+// unknown then.
 #pragma once
 
 #include "tools/viz/foreign/onnx_file.h"
@@ -7,36 +8,36 @@
 
 namespace genesis::viz {
 
-// A value as far as it is known.
+// The known facts about a value.
 struct OnnxValue {
   OnnxType type;
-  // The integers of a value with at most one dimension and at most kShownElements elements, if they are known: shapes are
-  // computed from them. A name stands for the size of the dimension with that name.
+  // The elements of an integer value with at most one dimension and at most kShownElements elements, if they are
+  // known: shapes are computed from them. A name stands for the size of the dimension with that name.
   std::optional<std::vector<OnnxDim>> elements;
-  std::vector<double> reals;  // likewise of reals; empty: not known
+  std::vector<double> reals;  // elements of a value of reals, likewise; empty: unknown
 };
 
 OnnxValue value_of(const OnnxTensor& tensor);
 
 struct OnnxCall {
   const OnnxNode& node;
-  int64_t opset = 0;                     // 0: not known
-  std::vector<const OnnxValue*> inputs;  // null: left out
-  std::vector<OnnxValue> outputs;        // one for each that the node names
+  int64_t opset = 0;                     // 0: unknown
+  std::vector<const OnnxValue*> inputs;  // null: the node leaves this input out
+  std::vector<OnnxValue> outputs;        // one per named output of the node
 
   bool has(size_t input) const { return input < inputs.size() && inputs[input] != nullptr; }
-  // Null where the number of dimensions is not known.
+  // Null if the number of dimensions is unknown.
   const OnnxShape* shape(size_t input) const;
   const std::vector<OnnxDim>* elements(size_t input) const;
   std::optional<std::vector<int64_t>> integers(size_t input) const;
 
   int64_t integer(std::string_view attribute, int64_t otherwise) const;
   std::string string(std::string_view attribute) const;
-  const std::vector<int64_t>* integers(std::string_view attribute) const;  // null: there are none
-  // From input `input`, or from the attribute, where older versions of the operator have them.
+  const std::vector<int64_t>* integers(std::string_view attribute) const;  // null: no such attribute
+  // Returns the integers from input `input`, or from the attribute as in older versions of the operator.
   std::optional<std::vector<int64_t>> integers(std::string_view attribute, size_t input) const;
 
-  // Says the element type of an output: the one of an input, or one by its name.
+  // Sets the element type of an output: that of an input, or `element`.
   void type_like(size_t input, size_t output = 0);
   void type(const OnnxType& element, size_t output = 0);
   void shape(OnnxShape shape, size_t output = 0);
@@ -49,7 +50,7 @@ struct NamedOnnxRule {
   OnnxRule rule;
 };
 
-// The families of operators, each in a file of its own.
+// The rules of each family of operators, defined in a file of its own.
 std::span<const NamedOnnxRule> elementwise_rules();
 std::span<const NamedOnnxRule> move_rules();
 std::span<const NamedOnnxRule> shape_rules();
@@ -59,12 +60,12 @@ std::span<const NamedOnnxRule> product_rules();
 const OnnxType& i64_type();
 const OnnxType& bool_type();
 
-// Says what the outputs of the node are, if the operator is known.
+// Infers the outputs of the node if its operator is known.
 void infer_outputs(OnnxCall& call);
 
-// Joins two accounts of one value. `said` wins if they contradict each other.
+// Merges two types of one value. `said` wins if they contradict each other.
 OnnxType merged(const OnnxType& said, const OnnxType& inferred);
-// Returns the type of a value that is the one or the other.
+// Returns the type of a value that is either `a` or `b`.
 OnnxType common(const OnnxType& a, const OnnxType& b);
 
 }  // namespace genesis::viz

@@ -51,7 +51,7 @@ std::optional<std::vector<int64_t>> sizes_of(const OnnxShape& shape) {
   return sizes;
 }
 
-// If one side is a number above 1, the other is that number or 1.
+// Broadcasts one dimension. If one side is a number above 1, the other must be that number or 1.
 OnnxDim broadcast(const OnnxDim& a, const OnnxDim& b) {
   if (a == "1") return b;
   if (b == "1" || a == b) return a;

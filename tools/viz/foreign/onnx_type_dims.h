@@ -1,5 +1,5 @@
-// Dimensions of ONNX values as texts: "768", a name such as "batch", or "?" where nothing is known. Arithmetic that leaves
-// 64 bits, or meets a name, gives "?".
+// Dimensions of ONNX values as texts: "768", a name such as "batch", or "?" if unknown. Arithmetic that overflows 64
+// bits, or uses a name, gives "?".
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ using OnnxShape = std::vector<OnnxDim>;
 inline const OnnxDim kUnknownDim = "?";
 
 std::optional<int64_t> size_of(const OnnxDim& dim);
-OnnxDim dim_of(std::optional<int64_t> size);  // "?" for nothing and for less than 0
-// An element of a tensor of sizes as a dimension: "?" if it is less than 0.
+OnnxDim dim_of(std::optional<int64_t> size);  // "?" for no value and for a negative one
+// Converts an element of a shape tensor to a dimension: "?" if it is negative.
 OnnxDim as_dim(const OnnxDim& element);
 OnnxShape as_shape(const std::vector<OnnxDim>& elements);
 
@@ -24,14 +24,14 @@ std::optional<int64_t> plus(std::optional<int64_t> a, std::optional<int64_t> b);
 std::optional<int64_t> times(std::optional<int64_t> a, std::optional<int64_t> b);
 std::optional<int64_t> product(const OnnxShape& shape);
 
-// All as numbers; empty: one is not.
+// Returns all dimensions as numbers; empty if one is unknown.
 std::optional<std::vector<int64_t>> sizes_of(const OnnxShape& shape);
 
-// Broadcasts as numpy does.
+// Broadcasts by numpy's rules.
 OnnxDim broadcast(const OnnxDim& a, const OnnxDim& b);
 OnnxShape broadcast(const OnnxShape& a, const OnnxShape& b);
 
-// Counted from the front; empty: there is no such axis.
+// Returns the axis counted from the front; empty if there is no such axis.
 std::optional<size_t> axis_of(int64_t axis, size_t rank);
 
 }  // namespace genesis::viz

@@ -1,4 +1,4 @@
-// Operators that compute each element by itself, and those whose result looks like their input.
+// Rules of elementwise operators, and of others whose result has the type of an input.
 #include <algorithm>
 
 #include "tools/viz/foreign/onnx_type_call.h"
@@ -16,7 +16,7 @@ void keep(OnnxCall& call) {
   if (const auto* elements = call.elements(0)) call.elements(*elements);
 }
 
-// The shape of all inputs together; nothing when one is not known.
+// Sets the broadcast shape of all inputs; does nothing if one is unknown.
 void broadcast_all(OnnxCall& call, size_t first = 0) {
   OnnxShape shape;
   for (size_t i = first; i < call.inputs.size(); ++i) {
@@ -29,7 +29,7 @@ void broadcast_all(OnnxCall& call, size_t first = 0) {
 
 using Fold = std::optional<int64_t> (*)(int64_t, int64_t);
 
-// Computes sizes from sizes. Both are lists of the same length, or one has a single element.
+// Computes integers from integers. The lists have the same length, or one has a single element.
 void fold(OnnxCall& call, Fold compute) {
   const auto *a = call.elements(0), *b = call.elements(1);
   if (!a || !b || a->empty() || b->empty()) return;
@@ -64,7 +64,7 @@ void multiply(OnnxCall& call) {
   fold(call, [](int64_t a, int64_t b) { return times(a, b); });
 }
 
-// Integers are divided towards zero.
+// Integer division rounds toward zero.
 void divide(OnnxCall& call) {
   binary(call);
   fold(call, [](int64_t a, int64_t b) { return b > 0 ? std::optional(a / b) : std::nullopt; });
@@ -103,7 +103,7 @@ void dropout(OnnxCall& call) {
   if (const OnnxShape* x = call.shape(0)) call.shape(*x, 1);
 }
 
-// Mean and inverse deviation, one for each row, stand behind the result.
+// Also sets the optional outputs, mean and inverse standard deviation, which have one value per row.
 void layer_norm(OnnxCall& call) {
   like_first(call);
   const OnnxShape* x = call.shape(0);
@@ -131,7 +131,7 @@ void dequantize(OnnxCall& call) {
   call.type_like(1);
 }
 
-// The least and the largest of x are measured first; then x, its scale and its zero.
+// The outputs are the quantized x, its scale and its zero point.
 void dynamic_quantize(OnnxCall& call) {
   if (const OnnxShape* x = call.shape(0)) call.shape(*x);
   call.type(onnx_element_type(2));

@@ -1,4 +1,4 @@
-// Operators that move elements and leave their values as they are.
+// Rules of operators that move elements without changing their values.
 #include <algorithm>
 #include <numeric>
 
@@ -9,7 +9,8 @@ namespace {
 
 std::ptrdiff_t offset(size_t at) { return static_cast<std::ptrdiff_t>(at); }
 
-// The size that -1 stands for: what the input has, over what the other sizes take. Names on both sides cancel out.
+// Returns the size that -1 stands for: the number of elements divided by the other sizes. Names on both sides cancel
+// out.
 OnnxDim remaining(const OnnxShape& from, OnnxShape to) {
   OnnxShape left;
   for (const OnnxDim& dim : from) {
@@ -113,7 +114,7 @@ struct SliceRange {
   int64_t start, end, step;
 };
 
-// Returns where the slice starts and how many elements it takes of `size`, by numpy's rules.
+// Returns the start of the slice and its number of elements, for an axis of `size`, by numpy's rules.
 std::pair<int64_t, int64_t> taken(const SliceRange& range, int64_t size) {
   if (size <= 0) return {0, 0};
   const auto place = [&](int64_t at, int64_t low, int64_t high) {
@@ -125,7 +126,7 @@ std::pair<int64_t, int64_t> taken(const SliceRange& range, int64_t size) {
   }
   const int64_t start = place(range.start, 0, size - 1),
                 end = range.end < -size ? -1 : place(range.end, -1, size - 1);
-  // Divides by the step as it is: -2^63 has no positive counterpart.
+  // Divides by the negative step, since -2^63 has no positive counterpart.
   return {start, end >= start ? 0 : (end - start + 1) / range.step + 1};
 }
 
@@ -181,7 +182,7 @@ void split(OnnxCall& call) {
     if (sizes && sizes->size() == call.outputs.size()) {
       shape[*axis] = dim_of((*sizes)[i]);
     } else if (all && *all >= 0 && !call.has(1)) {
-      const int64_t part = *all / parts + (*all % parts != 0);  // the last one takes what is left
+      const int64_t part = *all / parts + (*all % parts != 0);  // the last output gets the remaining elements
       const int64_t begin = std::min(*all, part * static_cast<int64_t>(i));
       shape[*axis] = dim_of(std::min(part, *all - begin));
     }

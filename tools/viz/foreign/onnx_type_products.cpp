@@ -1,10 +1,11 @@
-// Matrix products and recurrent layers.
+// Rules of matrix products and recurrent layers.
 #include "tools/viz/foreign/onnx_type_call.h"
 
 namespace genesis::viz {
 namespace {
 
-// Follows numpy's matmul: a list on the left is a row, one on the right a column, and neither is in the result.
+// Follows numpy's matmul: a vector on the left is a row, a vector on the right is a column, and neither adds a
+// dimension to the result.
 void matrix_product(OnnxCall& call, size_t left, size_t right) {
   const OnnxShape *a = call.shape(left), *b = call.shape(right);
   if (!a || !b || a->empty() || b->empty()) return;
@@ -38,8 +39,8 @@ void gemm(OnnxCall& call) {
   call.shape({(*a)[call.integer("transA", 0) != 0 ? 1 : 0], (*b)[call.integer("transB", 0) != 0 ? 0 : 1]});
 }
 
-// x is [time, batch, features], or [batch, time, features] with layout 1; the results are all steps, the last one, and of
-// an LSTM the last cell.
+// x is [time, batch, features], or [batch, time, features] with layout 1. The results are all hidden states, the last
+// hidden state and, of an LSTM, the last cell state.
 void recurrent(OnnxCall& call) {
   for (size_t i = 0; i < call.outputs.size(); ++i) call.type_like(0, i);
   const OnnxShape *x = call.shape(0), *r = call.shape(2);
@@ -56,7 +57,7 @@ void recurrent(OnnxCall& call) {
                output);
 }
 
-// "ij,jk->ik" with the sizes that the letters have in the inputs. "..." and a left-out result stay unknown.
+// Interprets "ij,jk->ik" with the sizes of the inputs. With "..." or without a result, the shape stays unknown.
 void einsum(OnnxCall& call) {
   call.type_like(0);
   std::string equation = call.string("equation");

@@ -1,4 +1,4 @@
-// Operators that ask for sizes, make tensors of given sizes, or reduce along axes.
+// Rules of operators that return sizes, make tensors of given sizes, or reduce along axes.
 #include <algorithm>
 #include <cmath>
 
@@ -7,7 +7,7 @@
 namespace genesis::viz {
 namespace {
 
-// From `start` up to `end` of the dimensions.
+// The result holds the dimensions from `start` to `end`.
 void shape_of(OnnxCall& call) {
   call.type(i64_type());
   call.shape({kUnknownDim});
@@ -28,7 +28,8 @@ void size(OnnxCall& call) {
   if (const auto elements = x ? product(*x) : std::nullopt) call.elements({std::to_string(*elements)});
 }
 
-// A tensor of the sizes in the first input; nothing is known of its rank when only their number is.
+// Sets the shape to the values of the first input. If only their number is known, the shape has that many unknown
+// dimensions.
 void shape_from_input(OnnxCall& call) {
   if (const auto* sizes = call.elements(0)) return call.shape(as_shape(*sizes));
   const OnnxShape* list = call.shape(0);
@@ -61,7 +62,7 @@ void range(OnnxCall& call) {
   if (std::abs(count) < 1e15) call.shape({std::to_string(std::max<int64_t>(0, static_cast<int64_t>(count)))});
 }
 
-// Axes that are left out are all, or none where the node says so.
+// Without axes, all axes are reduced, or none if the node says so.
 void reduce(OnnxCall& call) {
   call.type_like(0);
   const OnnxShape* x = call.shape(0);

@@ -1,5 +1,5 @@
-// Operators over windows of space: convolutions, pooling, padding, and changes of resolution. Tensors are
-// [batch, channels, space...].
+// Rules of operators over spatial windows: convolutions, pooling, padding and resizing. Tensors are [batch, channels,
+// space...].
 #include <algorithm>
 #include <cmath>
 
@@ -8,7 +8,7 @@
 namespace genesis::viz {
 namespace {
 
-// Along the axes of space, in their order.
+// Parameters of the windows, by spatial axis.
 struct Windows {
   std::vector<int64_t> kernel, strides, dilations, before, after;
   std::string auto_pad;
@@ -48,7 +48,8 @@ Windows windows_of(const OnnxCall& call, const std::vector<int64_t>& kernel) {
   return windows;
 }
 
-// How many windows fit along an axis. A size with a name stays what it is where the windows neither skip nor cut.
+// Returns the number of windows along an axis. A named size stays the same if the windows neither skip nor cut
+// elements.
 OnnxDim windows_along(const OnnxDim& dim, const Windows& windows, size_t axis) {
   const int64_t stride = windows.strides[axis],
                 span = windows.dilations[axis] * (windows.kernel[axis] - 1) + 1;
@@ -76,7 +77,7 @@ OnnxShape joined(const OnnxDim& batch, const OnnxDim& channels, const OnnxShape&
   return shape;
 }
 
-// The sizes of a window: said by an attribute, or those of the weight.
+// Returns the sizes of a window, from an attribute or else from the weight.
 std::optional<std::vector<int64_t>> kernel_of(const OnnxCall& call, size_t weight) {
   if (const auto* given = call.integers("kernel_shape")) return *given;
   const OnnxShape* w = call.shape(weight);
@@ -106,7 +107,8 @@ void conv_integer(OnnxCall& call) {
   convolve(call, 1);
 }
 
-// x, its scale and zero, then the weight's three, then scale and zero of the result.
+// The inputs are x with its scale and zero point, then the weight with its own, then scale and zero point of the
+// result.
 void quantized_conv(OnnxCall& call) {
   call.type_like(7);
   convolve(call, 3);
@@ -175,7 +177,8 @@ void pad(OnnxCall& call) {
   call.shape(shape);
 }
 
-// "Resize" has x, region, scales, sizes since version 11 and x, scales before, as "Upsample" has.
+// "Resize" has the inputs x, region, scales and sizes since version 11. Before, it had x and scales, as "Upsample"
+// has.
 void resize(OnnxCall& call) {
   call.type_like(0);
   const OnnxShape* x = call.shape(0);

@@ -1,4 +1,4 @@
-// Types and tensors of an .onnx file as they are shown. Used by onnx_file.h, and by onnx_tensor.cpp, which reads them.
+// Types and tensors of an .onnx file, in the form that is shown.
 #pragma once
 
 #include <cstdint>
@@ -9,25 +9,26 @@ namespace genesis::viz {
 
 struct OnnxType {
   std::string dtype = "unknown";
-  bool has_shape = false;          // false: not even the number of dimensions is known
-  std::vector<std::string> shape;  // 768, "batch"; "?": not said
-  int64_t bits = 0;                // of an element; 0: not known
+  bool has_shape = false;          // false: even the number of dimensions is unknown
+  std::vector<std::string> shape;  // 768, "batch"; "?": unknown
+  int64_t bits = 0;                // bits of an element; 0: unknown
 };
 
-// By number of TensorProto.DataType; "unknown" for others.
+// Returns the type for a TensorProto.DataType; "unknown" for other numbers.
 OnnxType onnx_element_type(int64_t number);
 
 struct OnnxTensor {
   std::string name;
   OnnxType type;
-  // The values of a tensor with at most kShownElements elements. Both are empty for a larger tensor and for other types.
+  // The values of a tensor with at most kShownElements elements. Both lists are empty for larger tensors and other
+  // types.
   std::vector<int64_t> integers;
   std::vector<double> reals;
 };
 
 constexpr int64_t kShownElements = 64;
 
-// "i64[2] = [1,-1]", "f32[64,3,7,7]".
+// Returns "i64[2] = [1,-1]" or "f32[64,3,7,7]".
 std::string onnx_text(const OnnxTensor& tensor);
 
 }  // namespace genesis::viz

@@ -89,7 +89,7 @@ ProtoMessage ProtoReader::piece() {
 
 void append_integers(const ProtoField& field, std::vector<int64_t>& numbers) {
   if (field.kind != Kind::kPiece) return numbers.push_back(field.as_signed());
-  // As a message whose fields are numbers alone: read by hand.
+  // Decodes the packed varints by hand: they have no field numbers, so ProtoReader cannot read them.
   const ProtoMessage& packed = field.message();
   for (size_t at = 0; at < packed.bytes.size();) {
     uint64_t number = 0;

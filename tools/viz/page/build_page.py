@@ -1,11 +1,11 @@
-"""Makes one HTML file of the folder tools/viz/page: scripts bundled and minified by esbuild, dagre and what it needs
-taken from the distribution's packages, a Content-Security-Policy that allows this script and this style and nothing else.
+"""Makes one HTML file from the folder tools/viz/page. esbuild bundles and minifies the scripts; dagre and its dependencies come
+from the distribution's packages. The page's Content-Security-Policy allows only its own script and style.
 
 usage: build_page.py OUT.html [--depfile FILE]
-       build_page.py --check            whether what it needs is installed: the reason if not, and exit status 1
+       build_page.py --check            prints what is missing and exits with 1 if the tools are not installed
 
-Needs esbuild, and dagre from python3-xstatic-dagre or node-dagre-layout (which brings two hundred packages along); all are
-packages of Debian 12 and Ubuntu 24.04, and nothing is fetched.
+Needs esbuild, and dagre from python3-xstatic-dagre or node-dagre-layout (which installs two hundred packages). All are
+packages of Debian 12 and Ubuntu 24.04. Nothing is downloaded.
 """
 import argparse
 import base64
@@ -21,7 +21,7 @@ import tempfile
 
 PAGE = pathlib.Path(__file__).resolve().parent
 PACKAGES = pathlib.Path("/usr/share/nodejs")
-# Where dagre may be, as one file or as modules: the newer one first.
+# Possible places of dagre, as one file or as modules. The newer one is tried first.
 NODE_DAGRE = PACKAGES / "dagre/index.js"
 XSTATIC_DAGRE = pathlib.Path("/usr/lib/python3/dist-packages/xstatic/pkg/dagre/data/dagre.js")
 MIT = """Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated \
@@ -36,7 +36,7 @@ THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLI
 WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR \
 COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR \
 OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE."""
-# What may be bundled, with the line that its licence wants kept.
+# The packages that may be bundled, with the copyright line that their license requires.
 COPYRIGHTS = {
     "dagre": "Copyright (c) 2012-2014 Chris Pettitt",
     "graphlib": "Copyright (c) 2012-2014 Chris Pettitt",
@@ -47,14 +47,14 @@ COPYRIGHTS = {
 
 
 def missing() -> str | None:
-    """What has to be installed before a page can be made."""
+    """Returns the packages that are missing for making a page, as text; None if all are installed."""
     if not shutil.which("esbuild"):
         return "esbuild is missing (package esbuild)"
     return None if NODE_DAGRE.exists() or XSTATIC_DAGRE.exists() else "dagre is missing (package python3-xstatic-dagre)"
 
 
 def bundle(source: str, work: pathlib.Path, out: str, *options: str) -> list[str]:
-    """Bundles a script; returns the files that went in."""
+    """Bundles a script. Returns the files that it includes."""
     meta = work / "meta.json"
     command = ["esbuild", str(PAGE / source), "--bundle", "--minify", "--format=iife", "--target=chrome103,firefox113,safari16.4",
                "--charset=utf8", "--log-level=warning", "--loader:.txt=text", f"--outfile={work / out}", f"--metafile={meta}", *options]
@@ -63,7 +63,7 @@ def bundle(source: str, work: pathlib.Path, out: str, *options: str) -> list[str
 
 
 def notices(inputs: list[str]) -> list[dict]:
-    if str(XSTATIC_DAGRE) in inputs:  # one file that holds graphlib and lodash as well
+    if str(XSTATIC_DAGRE) in inputs:  # one file that contains graphlib and lodash too
         return [notice(name, "in dagre " + re.search(r'module.exports = "([0-9.]+)"', XSTATIC_DAGRE.read_text()).group(1)) for name in COPYRIGHTS]
     used = sorted({pathlib.Path(path).relative_to(PACKAGES).parts[0] for path in inputs if path.startswith(str(PACKAGES))})
     unknown = [name for name in used if name not in COPYRIGHTS]
@@ -86,10 +86,10 @@ def digest(text: str) -> str:
 
 
 def build(out: pathlib.Path) -> list[str]:
-    """Writes the page; returns all files it was made from."""
+    """Writes the page. Returns all files it was made from."""
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
-        dagre = [] if NODE_DAGRE.exists() else [f"--alias:dagre={XSTATIC_DAGRE}", "--define:window=self"]  # a worker has no window
+        dagre = [] if NODE_DAGRE.exists() else [f"--alias:dagre={XSTATIC_DAGRE}", "--define:window=self"]  # workers have no window
         worker_inputs = bundle("graph/layout_worker.js", work, "layout_worker.txt", *dagre)
         (work / "notices.json").write_text(json.dumps(notices(worker_inputs)))
         inputs = bundle("main.js", work, "page.js", *(f"--alias:built/{name}={work / name}" for name in ("layout_worker.txt", "notices.json")))

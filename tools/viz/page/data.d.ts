@@ -1,23 +1,23 @@
-// What a page shows: one JSON object, made by genesis-viz and genesis-run, read by the page. It stands in the page as
-// JSON -> zlib's deflate -> base64, in <script id="data" type="application/octet-stream">. `genesis-viz FILE -o OUT.json`
-// writes the JSON alone.
+// The data of a page: one JSON object, made by genesis-viz and genesis-run and read by the page. The page embeds it as JSON ->
+// zlib's deflate -> base64, in <script id="data" type="application/octet-stream">. `genesis-viz FILE -o OUT.json` writes only
+// the JSON.
 //
-// Large tables are columns (one array a field), so that 100,000 nodes stay small and repeated layers compress well.
-// Every text that can repeat stands once, in `strings`. Names from files are shown as text and nothing else; they may
-// hold anything that JSON can.
+// Large tables are stored as columns (one array per field), so that 100,000 nodes stay small and repeated layers compress well.
+// A text that can repeat is stored once, in `strings`. Names from files are shown only as text; they may contain anything that
+// JSON can hold.
 //
-// Numbers are JSON numbers. null stands where a number is not finite or not known.
+// Numbers are JSON numbers. null means that a number is not finite or unknown.
 
 export type Str = number; // index into PageData.strings
 export type Path = number; // index into PageData.paths; -1: the root, no name
-export type Column = number[]; // one number an item
-export type Deltas = number[]; // one number an item: what it adds to the item before; the first adds to 0
+export type Column = number[]; // one number per item
+export type Deltas = number[]; // one number per item: the difference to the item before; the first to 0
 
 export interface PageData {
   version: 1;
   made_by: string; // "genesis-viz 0.1.0"
-  title: string; // for the window: a file's name, usually
-  view?: "graph" | "memory" | "time" | "difference" | "training" | "numerics"; // to open first; left out: graph
+  title: string; // title of the window, usually the name of a file
+  view?: "graph" | "memory" | "time" | "difference" | "training" | "numerics"; // view to open first; default: graph
   strings: string[];
   paths: Paths;
   types: Type[];
@@ -25,37 +25,37 @@ export interface PageData {
   costs: Cost[];
   kernels: Kernel[];
   models: Model[]; // one; two to compare (before, after); none for a page of training runs alone
-  difference?: Difference; // of the two models
+  difference?: Difference; // between the two models
   runs: TrainingRun[];
   live?: Live; // `genesis-viz watch`
   numerics?: Numerics;
 }
 
-// Every name with dots, as a tree: "layers.3.mlp" is the segment "mlp" below "layers.3". A parent stands before its
-// children, so one walk forward joins all names. Scopes are the inner paths of this tree.
+// All dotted names as a tree: "layers.3.mlp" is the segment "mlp" below "layers.3". A parent comes before its children, so one
+// forward pass assembles all names. Scopes are the inner nodes of this tree.
 export interface Paths {
-  parent: Column; // by how much the parent stands before: parent = own index - this; 0: below the root
+  parent: Column; // distance back to the parent: parent = own index - this; 0: below the root
   segment: Column; // Str
 }
 
 export interface Type {
   dtype: string; // "f32", "bf16", "i64", "q4", ...
-  shape: (number | string)[]; // a dimension as the author has it: 768, "batch", "2*seq + 1"
-  sizes: number[] | null; // with the entry's sizes for the symbols; null: not all are known
-  bytes: number | null; // of `sizes`
+  shape: (number | string)[]; // dimensions as the author wrote them: 768, "batch", "2*seq + 1"
+  sizes: number[] | null; // with the symbols' sizes in this entry; null: some are unknown
+  bytes: number | null; // for `sizes`
 }
 
 export type AttributeSet = [name: string, value: string][]; // values as text: "-1", "true", "[2,3]", "\"gelu\""
 
 export interface Cost {
-  flops: number; // of products, a multiply-add counts two; 0: none
+  flops: number; // multiplications and additions of matrix products, a multiply-add counting as two; 0: none
   bytes: number; // read once and written once
-  at_most: boolean; // data say how much of it there is
+  at_most: boolean; // the actual amount depends on the data
 }
 
-// Which way runs a node, and why the better ones do not, best first.
+// The kernel that runs a node, and the better kernels with the reasons for which they declined, best first.
 export interface Kernel {
-  name: string; // "gemm.blocked"; "": there is none
+  name: string; // "gemm.blocked"; "": none
   declined: { name: string; reason: string }[];
 }
 
@@ -64,7 +64,7 @@ export interface Model {
   file: string; // as given on the command line
   file_bytes: number;
   metadata: [key: string, value: string][]; // sorted by key; a value may be long (JSON)
-  files: [name: string, bytes: number][]; // that travel with the model: its tokenizer
+  files: [name: string, bytes: number][]; // files stored with the model, such as its tokenizer
   states: States;
   tensors: Tensors;
   entries: Entry[];
@@ -74,26 +74,26 @@ export interface Model {
 export interface States {
   name: Deltas; // Path
   type: Column; // index into PageData.types
-  bytes: Column; // as the file keeps it (quantised: less than the type says)
+  bytes: Column; // bytes in the file; fewer than the type's if quantized
   role: Column; // Str: "parameter", "buffer", "optimizer", "cache", "random", "step"
   trainable: Column; // 0 or 1
-  format: Column; // Str: "q8", "q4", "halves"...; -1: as the type says
-  values?: (ValueSummary | null)[]; // with --values; null: zeros that nobody has given values yet
+  format: Column; // Str: "q8", "q4", "halves"...; -1: stored as its type says
+  values?: (ValueSummary | null)[]; // with --values; null: zeros that were never given values
 }
 
-// What the values of a tensor are like; nulls where none is finite.
+// A summary of a tensor's values; null if no value is finite.
 export interface ValueSummary {
   low: number | null;
   high: number | null;
   mean: number | null;
-  deviation: number | null; // standard
+  deviation: number | null; // standard deviation
   zeros: number;
   not_finite: number;
-  first: (number | null)[]; // up to 32, row-major
-  counts: number[]; // of finite values, in cells of one width from low to high
+  first: (number | null)[]; // up to 32 elements, row-major
+  counts: number[]; // number of finite values in cells of equal width from low to high
 }
 
-// Constants of the model; of a .safetensors or .gguf file, all it has.
+// Constants of the model, or all tensors of a .safetensors or .gguf file.
 export interface Tensors {
   name: Deltas; // Path
   type: Column;
@@ -103,167 +103,169 @@ export interface Tensors {
 
 export interface Entry {
   name: string;
-  // Sizes of its symbols here. `assumed`: nobody gave one, so this is an example.
+  // Sizes of its symbols on this page. `assumed`: the user gave none, so this is an example.
   sizes: { symbol: string; size: number; assumed: boolean }[];
-  device: string; // "cpu", "cuda:0"; that snapshots, kernels and the plan are for
+  device: string; // device of the snapshots, kernels and plan: "cpu", "cuda:0"
   snapshots: Snapshot[]; // at least the author's graph
-  plan?: Plan; // of the last snapshot; left out: see `problem`
-  budgets: Budget[]; // largest arena first; empty: none to show
-  measured?: Measured; // of the plan
-  mesh?: MeshPlan; // `plan` is then that of rank 0
-  problem?: string; // why there are no snapshots behind the author's, or no plan
+  plan?: Plan; // plan of the last snapshot; missing if there is a `problem`
+  budgets: Budget[]; // largest arena first; empty: not computed
+  measured?: Measured; // measurement of the plan
+  mesh?: MeshPlan; // if present, `plan` is the plan of rank 0
+  problem?: string; // the reason why there is only the author's graph, or no plan
 }
 
 export interface Snapshot {
   kind: "author" | "bound" | "pass" | "final";
   name: string; // "author", "bind", the pass's name, "final"
-  why: string; // one line: why the pass stands where it stands; "" of the others
-  // The index of an earlier snapshot with the same graph: then there is no graph here. The last snapshot often has one.
+  why: string; // one line about why the pass has this position; "" for other kinds
+  // The index of an earlier snapshot with the same graph; `graph` is missing then. The last snapshot often has it.
   same_as?: number;
   graph?: Graph;
-  change?: Change; // against the snapshot before; left out of the first
+  change?: Change; // changes since the previous snapshot; missing in the first
 }
 
-// Values are numbered: first the `values` of the table below (inputs, states, constants), then the results of the nodes
-// in the order of the nodes. V = values.kind.length is so the number of the first node's first result.
+// Values are numbered: first the `values` of the table below (inputs, states, constants), then the results of the nodes in the
+// order of the nodes. The first node's first result therefore has the number V = values.kind.length.
 export interface Graph {
   values: {
     kind: Column; // 0 input, 1 state, 2 constant
     index: Column; // number of the input; index into States or Tensors (-1: a constant that a pass has folded)
     name: Deltas; // Path
-    type: Column; // index into PageData.types; -1: not known
+    type: Column; // index into PageData.types; -1: unknown
   };
   nodes: {
     op: Column; // Str
     name: Deltas; // Path
-    author: Column; // Path of the author's node that it came from, minus its own; 0: it is the author's
+    author: Column; // Path of the author's node that it came from, minus its own Path; 0: it is the author's
     attributes: Column; // index into PageData.attributes
-    cost: Column; // index into PageData.costs; -1: sizes are not known
-    kernel: Column; // index into PageData.kernels; -1: not asked (sizes are not known, or another snapshot's graph runs)
-    inputs: Column; // how many
-    outputs: Column; // how many
+    cost: Column; // index into PageData.costs; -1: sizes are unknown
+    kernel: Column; // index into PageData.kernels; -1: not determined (sizes are unknown, or another snapshot's graph runs)
+    inputs: Column; // number of inputs
+    outputs: Column; // number of outputs
   };
-  // All nodes' inputs, one node behind the other. `r` of node n, whose first result is value f: value f - r for r > 0,
-  // value -1 - r of the table for r < 0.
+  // The inputs of all nodes, one node after another. An entry `r` of node n, whose first result is value f, means value f - r
+  // if r > 0, and value -1 - r of the table if r < 0.
   input: number[];
-  // Types of all nodes' results, one node behind the other: index into PageData.types; -1: not known.
+  // The types of all nodes' results, one node after another: index into PageData.types; -1: unknown.
   output_type: Column;
-  outputs: [name: string, value: number][]; // of the graph
-  updates: [state: number, value: number][]; // index into States (beyond them: a part that the plan keeps), the new value
+  outputs: [name: string, value: number][]; // outputs of the graph
+  updates: [state: number, value: number][]; // index into States, or beyond it for a part that only the plan keeps; the new
+                                             // value
 }
 
-// Nodes are the same where they have the same name.
+// The difference between two graphs. Nodes are the same if they have the same name.
 export interface Change {
-  added: number[]; // nodes of this graph (of two models: of the second one's)
-  gone: number[]; // nodes of the graph before
+  added: number[]; // nodes of this graph; with two models, of the second one's
+  gone: number[]; // nodes of the previous graph
   changed: { before: number; after: number; what: string[] }[]; // "op: linear -> matmul", "attribute axis: 0 -> 1"
 }
 
 export interface Plan {
   arena_bytes: number;
-  lower_bound_bytes: number; // most bytes alive at once
-  peak_step: number; // the first step with that many
-  // Steps in the order they run; nodes that only view memory have none.
+  lower_bound_bytes: number; // largest number of bytes alive at once
+  peak_step: number; // the first step with so many bytes alive
+  // Steps in the order they run. Nodes that only view memory have no step.
   steps: {
-    node: Deltas; // of the last snapshot's graph; -1 would be none
+    node: Deltas; // index in the last snapshot's graph; -1 would be none
     scratch_bytes: Column;
   };
-  // What stands in the arena when. No two share both a step and a byte.
+  // The contents of the arena over time. No two blocks share both a step and a byte.
   blocks: {
     name: Column; // Path: the author's name
     offset: Column; // bytes
     bytes: Column;
     first: Column; // step
-    last: Column; // step, included
+    last: Column; // step, inclusive
     kind: Column; // 0 activation, 1 gradient, 2 scratch, 3 result (an output of the entry point)
     type: Column; // index into PageData.types; -1: scratch
   };
   live_bytes: Column; // by step
-  // Beside the arena.
+  // Memory outside the arena.
   state_bytes: [role: string, bytes: number][];
   constant_bytes: number;
   input_bytes: number;
   written_states: number[]; // index into States
 }
 
-// The plan under `--memory-budget`: what would be computed a second time.
+// The plan under `--memory-budget`, with the nodes that are recomputed.
 export interface Budget {
   budget_bytes: number | null; // null: no budget
   arena_bytes: number;
   steps: number;
-  recomputed: { node: Path; bytes: number; flops: number }[]; // the author's names, one for each node that runs again
+  recomputed: { node: Path; bytes: number; flops: number }[]; // author's names, one per recomputed node
   recomputed_flops: number;
-  recomputed_bytes: number; // moved by what runs again
+  recomputed_bytes: number; // bytes read and written by recomputed nodes
   live_bytes: Column; // by step
 }
 
 export interface Measured {
   device: string; // "cpu", a GPU's name
-  runs: number; // `steps` are the fastest of them, and so is the timeline of its own
+  runs: number; // number of runs; `steps` and the timeline are each of the fastest one
   total_us: number;
-  tracks: string[]; // of `steps`: one, as a profile runs them one after the other
+  tracks: string[]; // tracks of `steps`: only one, since a profile runs one step after another
   steps: {
-    // by step of the plan, in its order
+    // by step of the plan, in order
     start_us: Column;
     end_us: Column;
-    median_us: Column; // how long it takes in the middle one of all runs
+    median_us: Column; // median of all runs
     track: Column;
     kernel: Column; // Str
-    least_us: Column; // that the device's limits allow; 0: not known
+    least_us: Column; // least time that the device's limits allow; 0: unknown
   };
-  peaks: { name: string; value: number; unit: string }[]; // limits of the device: f32 products, memory
+  peaks: { name: string; value: number; unit: string }[]; // limits of the device: f32 multiplications, memory
   timeline?: Timeline;
 }
 
-// A run as it goes when nobody looks, steps beside each other; `steps` above ran one after the other.
+// A normal run with concurrent steps. The `steps` above ran one after another.
 export interface Timeline {
   total_us: number;
-  tracks: { name: string; rank: number }[]; // threads of a CPU, streams of a GPU; rank: 0 where there is one
-  // By track, then in the order of time. A step has several where threads share it.
+  tracks: { name: string; rank: number }[]; // threads of a CPU, streams of a GPU; rank: 0 for a single rank
+  // Ordered by track, then by time. A step that several threads share has several spans.
   spans: {
     step: Column;
     track: Column;
-    start_us: Column; // since the run began, on all ranks together
+    start_us: Column; // since the run began; the same clock for all ranks
     end_us: Column;
   };
-  median_us: Column; // by step of the plan, of the first rank: from its first span to its last, in the middle one of all runs
+  median_us: Column; // by step of the plan, on the first rank: time from its first span to its last, median of all runs
 }
 
-// What `--mesh` makes of an entry point.
+// The effect of `--mesh` on an entry point.
 export interface MeshPlan {
   axes: string; // "data=2"
   zero: number;
-  ranks: { arena_bytes: number; state_bytes: [role: string, bytes: number][] }[]; // by rank, the first 16
+  ranks: { arena_bytes: number; state_bytes: [role: string, bytes: number][] }[]; // by rank, at most the first 16
   rank_count: number;
-  traffic: { axis: string; calls: number; bytes: number }[]; // that each rank sends in a run
+  traffic: { axis: string; calls: number; bytes: number }[]; // sent by each rank in a run
 }
 
 export interface Difference {
-  entries: { name: string; before: number; after: number; change: Change }[]; // indices of Model.entries; -1: only in the other; author's graphs
+  entries: { name: string; before: number; after: number; change: Change }[]; // indices into Model.entries; -1: missing in this
+                                                                              // model; `change` is of the author's graphs
   // States of both models, by name.
   states: {
     name: Deltas; // Path
     status: Column; // 0 same values, 1 added, 2 gone, 3 other values, 4 other type
     max_abs: (number | null)[]; // largest |a - b|; null: not compared, or not finite
-    cosine: (number | null)[]; // of the two as vectors; null: as above, or one is all zeros
+    cosine: (number | null)[]; // of the two states as vectors; null: as above, or one is all zeros
     bytes_before: Column;
     bytes_after: Column;
   };
 }
 
-// A metrics.jsonl: one row a line.
+// A metrics.jsonl file: one row per line.
 export interface TrainingRun {
   name: string; // the file's name, or its folder's
   file: string;
   // "step", "loss", "learning_rate", "grad_norm", "tokens_per_second", "eval_loss", ...: all numbers of the file; null: none
   columns: { name: string; values: (number | null)[] }[];
   rows: number;
-  skipped_lines: number; // that were no JSON objects
-  generation: number; // grows when rows gave way to others: the run was started again
+  skipped_lines: number; // lines that were not JSON objects
+  generation: number; // grows when rows were replaced: the run was started again
 }
 
-// The page of `watch` asks for more rows: GET <path>/rows?run=N&from=ROW&generation=G gives { rows: {name: value}[],
-// next: number, reset: boolean, generation: number }. `reset`: the run was started again, so these rows are its first.
+// The page of `watch` asks for more rows: GET <path>/rows?run=N&from=ROW&generation=G returns { rows: {name: value}[], next:
+// number, reset: boolean, generation: number }. `reset`: the run was started again, so these rows are its first.
 export interface Live {
   path: string; // "/<token>"
   interval_ms: number;
@@ -272,11 +274,11 @@ export interface Live {
 export interface Numerics {
   kind: "compare" | "nonfinite";
   entry: string;
-  a: string; // what ran: "cpu, threads=1"
-  b: string; // "" of nonfinite
+  a: string; // options of the run: "cpu, threads=1"
+  b: string; // "" for nonfinite
   criterion: string; // "in any bit", "by more than rounding explains"
-  compared: number; // values
-  // In the order they ran.
+  compared: number; // number of values
+  // In the order in which they ran.
   nodes: {
     name: Column; // Path
     op: Column; // Str
@@ -292,18 +294,18 @@ export interface Numerics {
     b: number | null;
     error: number | null;
     tolerance: number | null;
-    message: string; // in words
-    histogram: Histogram; // of both sides; of nonfinite: of the node's result
-    // Of nonfinite: what the node read and wrote, as far as it was still there.
+    message: string; // a sentence
+    histogram: Histogram; // histogram of both sides; for nonfinite: of the node's result
+    // For nonfinite: inputs and outputs of the node, as far as they still existed.
     values?: { role: "input" | "output"; index: number; type: string; histogram: Histogram }[];
   };
 }
 
-// Counts between edges: a[i] and b[i] elements lie in [edges[i], edges[i + 1]); the last one includes its end.
+// Numbers of elements between edges: a[i] and b[i] elements lie in [edges[i], edges[i + 1]); the last cell includes its end.
 export interface Histogram {
   edges: number[];
   a: number[];
-  b: number[]; // of nonfinite: empty
+  b: number[]; // empty for nonfinite
   a_special: { nan: number; positive_infinity: number; negative_infinity: number; zero?: number };
   b_special: { nan: number; positive_infinity: number; negative_infinity: number; zero?: number };
 }

@@ -15,7 +15,7 @@ import { timeView } from "./time/time_view.js";
 import { follow } from "./training/live.js";
 import { TrainingView } from "./training/training_view.js";
 
-/** Views in the order of their tabs. `has` says whether the data have anything for one; `make` builds it when first shown. */
+/** Views in the order of their tabs. `has` tells if the data has something to show; `make` builds the view when it is first shown. */
 const kViews = [
   { name: "graph", title: "Graph", has: (json) => json.models.some((model) => model.entries.length > 0), make: graphView },
   { name: "memory", title: "Memory", has: (json) => anyEntry(json, (entry) => entry.plan), make: memoryView },
@@ -26,7 +26,7 @@ const kViews = [
   { name: "model", title: "Weights", has: (json) => json.models.some((model) => model.states.name.length + model.tensors.name.length + model.metadata.length > 0), make: modelView },
 ];
 
-const kMaxTabs = 8; // of entry points: more of them are a list
+const kMaxTabs = 8; // of entry points; more are shown as a list
 
 function anyEntry(json, has) {
   return json.models.some((model) => model.entries.some((entry) => has(entry)));
@@ -60,7 +60,7 @@ class App {
     return this.show((wanted ?? this.views[0]).name);
   }
 
-  /** The current model's entry point, which most views are about. */
+  /** The current entry point of the current model, which most views show. */
   get currentEntry() {
     return this.page.json.models[this.model]?.entries[this.entry];
   }
@@ -80,10 +80,10 @@ class App {
   showTabs() {
     fill(this.tabs, this.views.map((view) => button(view.title, () => this.show(view.name), {
       role: "tab", id: `tab-${view.name}`, tabIndex: view.name === this.current ? 0 : -1, "aria-selected": String(view.name === this.current), "aria-controls": "main" })));
-    document.getElementById(`tab-${this.current}`)?.scrollIntoView({ block: "nearest", inline: "nearest" }); // a phone shows some of them
+    document.getElementById(`tab-${this.current}`)?.scrollIntoView({ block: "nearest", inline: "nearest" }); // a phone shows only some tabs
   }
 
-  // Which model and entry point, where there is a choice.
+  // Shows the choice of model and entry point if there are several.
   showWhere() {
     const { models } = this.page.json, entries = models[this.model]?.entries ?? [];
     fill(this.where,
@@ -108,7 +108,7 @@ class App {
     await this.show(this.current);
   }
 
-  /** The graph with this node of the current entry point selected: as it runs, or as its author wrote it. */
+  /** Shows the graph of the current entry point, as it runs or as its author wrote it, with this node selected. */
   async showNode(path) {
     await this.show("graph");
     const { snapshots } = this.currentEntry, name = this.page.names.full(path);
@@ -119,13 +119,13 @@ class App {
     }
   }
 
-  /** The graph in the colours of an amount. */
+  /** Shows the graph colored by an amount. */
   async showGraphBy(mode) {
     await this.show("graph");
     this.graph.chooseColour(mode);
   }
 
-  /** The second of two models in the colours of what changed. */
+  /** Shows the second of two models colored by changes. */
   async showChange(entry, node = -1) {
     await this.useEntry(1, entry);
     await this.show("graph");
@@ -174,13 +174,13 @@ function trainingView(app) {
   return view;
 }
 
-// What was measured; else a training step, which has all that the others have; else the first.
+// Returns the measured entry point; else a training step, whose graph includes the other entry points; else the first.
 function firstEntry(entries) {
   const found = [(entry) => entry.measured, (entry) => entry.name === "train_step"].map((wanted) => entries.findIndex(wanted));
   return found.find((i) => i >= 0) ?? 0;
 }
 
-// What runs, where it was measured; else what the author wrote.
+// Returns the last snapshot, which runs, if it was measured; else the author's graph.
 function firstSnapshot(entry) {
   return entry.measured ? entry.snapshots.length - 1 : 0;
 }
@@ -188,7 +188,7 @@ function firstSnapshot(entry) {
 async function start() {
   chooseTheme(null);
   const app = new App(await unpack(document.getElementById("data").textContent));
-  window.genesis = app; // for tests and for a curious reader's console
+  window.genesis = app; // for tests and for curious readers
   await app.start();
 }
 

@@ -32,7 +32,7 @@ std::string polyline(const std::string& points, const char* style) {
   return fmt::format("<polyline fill=\"none\" {} points=\"{}\"/>\n", style, points);
 }
 
-// One line for every stretch without a gap.
+// Draws one line for each stretch without a gap.
 std::string lines(const Frame& frame, const Curve& curve, const char* style) {
   std::string out, points;
   const auto end = [&] {
@@ -73,7 +73,7 @@ std::string key(double x, const char* line, const std::string& text) {
       line, x, x + 20, x + 26, xml_text(text));
 }
 
-// With a mark at each, for there may be one alone.
+// Draws evaluations with a mark at each point, since there may be only one.
 std::string evaluations(const Frame& frame, const Curve& curve) {
   std::string svg = lines(frame, curve, R"(class="reference" stroke-width="2")");
   for (size_t i = 0; i < curve.steps.size(); ++i)
@@ -82,7 +82,7 @@ std::string evaluations(const Frame& frame, const Curve& curve) {
   return svg;
 }
 
-// The step with the most bytes alive, and how many they are.
+// Returns the step with the most bytes alive, and their number.
 std::pair<size_t, int64_t> fullest_step(const Plan& plan) {
   const std::vector<int64_t> live = live_bytes(plan);
   if (live.empty()) return {0, 0};
@@ -90,7 +90,7 @@ std::pair<size_t, int64_t> fullest_step(const Plan& plan) {
   return {static_cast<size_t>(most - live.begin()), *most};
 }
 
-// The end of a name says more than its beginning: "mlp.swiglu", "mlp.swiglu grad".
+// Shortens a name to its end, which says more than the beginning: "mlp.swiglu", "mlp.swiglu grad".
 std::string short_name(const std::string& name) {
   const size_t grad = name.find(".grad.");
   const std::string forward = name.substr(0, grad);
@@ -99,7 +99,8 @@ std::string short_name(const std::string& name) {
   return forward.substr(dot == std::string::npos ? 0 : dot + 1) + (grad == std::string::npos ? "" : " grad");
 }
 
-// "model.layers.3" of "model.layers.3.mlp.swiglu": up to the first number, else the outermost scope.
+// Returns "model.layers.3" for "model.layers.3.mlp.swiglu": the name up to its first number, or else the outermost
+// scope.
 std::string layer_of(const std::string& name) {
   for (size_t at = 0, end; at < name.size(); at = end + 1) {
     end = std::min(name.find('.', at), name.size());
@@ -111,9 +112,9 @@ std::string layer_of(const std::string& name) {
   return name.substr(0, name.find('.'));
 }
 
-constexpr const char* kNoBorder = " stroke=\"none\"";  // of blocks that would be all border
+constexpr const char* kNoBorder = " stroke=\"none\"";  // for blocks too small to show more than a border
 
-// The numbers stand beside the picture of them: pixels are rounded.
+// Stores the exact numbers beside the drawn rectangle, since pixels are rounded.
 std::string block_svg(const Frame& frame, const ArenaBlock& block) {
   const double x = frame.x(block.first_step), top = frame.y(static_cast<double>(block.offset + block.bytes));
   const double width = frame.x(block.last_step + 1) - x,
@@ -142,7 +143,7 @@ bool is_alive(const ArenaBlock& block, size_t step) {
   return block.first_step <= static_cast<int32_t>(step) && static_cast<int32_t>(step) <= block.last_step;
 }
 
-// By kind, what is alive at the fullest step.
+// Returns the bytes alive at the fullest step, by kind.
 std::vector<LegendRow> memory_legend(const Plan& plan, size_t fullest) {
   int64_t bytes[kBlockKinds] = {};
   for (const ArenaBlock& block : plan.blocks)
@@ -154,7 +155,7 @@ std::vector<LegendRow> memory_legend(const Plan& plan, size_t fullest) {
   return rows;
 }
 
-// The largest layers at the fullest step, in words below the picture.
+// Returns a text below the picture that lists the largest layers at the fullest step.
 std::string memory_by_layer(const Frame& frame, const Plan& plan, size_t fullest) {
   std::map<std::string, int64_t> by_layer;
   for (const ArenaBlock& block : plan.blocks)
@@ -182,7 +183,7 @@ std::string fullest_mark(const Frame& frame, size_t step, int64_t bytes) {
       human_bytes(bytes));
 }
 
-// Of a rank, first the arena, then its states by role.
+// Returns the memory of a rank: first the arena, then states by role.
 std::vector<std::pair<std::string, int64_t>> parts_of_rank(const Json& rank) {
   std::vector<std::pair<std::string, int64_t>> parts{{"arena", rank["arena_bytes"].get<int64_t>()}};
   for (const Json& row : rank["state_bytes"])
@@ -246,7 +247,7 @@ std::string memory_svg(const Plan& plan) {
   std::string svg = frame.begin(memory_title(plan, fullest, most)) +
                     frame.legend(memory_legend(plan, fullest)) +
                     frame.axes("step", step_ticks(0, steps), byte_ticks(bytes));
-  // One group a kind: its class says the colour once.
+  // One group per kind, so that the class of the color is written once.
   for (size_t kind = 0; kind < kBlockKinds; ++kind) {
     svg += fmt::format("<g class=\"k{} box\">\n", kind);
     for (const ArenaBlock& block : plan.blocks)

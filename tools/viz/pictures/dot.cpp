@@ -9,12 +9,12 @@
 namespace genesis::viz {
 namespace {
 
-// By Change, as are all tables of changes here.
+// Tables indexed by Change.
 constexpr const char* kChangeNames[] = {"same", "added", "gone", "changed"};
 constexpr const char* kChangeColors[] = {"white", "#b5e7b5", "#f4b6b6", "#ffe08a"};
 constexpr const char* kLineColors[] = {"#777777", "#2e9e2e", "#d04040"};
 
-// The same hue for the same op in every picture.
+// Returns a color that is the same for one op in all pictures.
 std::string op_color(std::string_view op) {
   uint32_t hash = 2166136261u;
   for (unsigned char c : op) hash = (hash ^ c) * 16777619u;
@@ -25,20 +25,20 @@ std::string heat(double share) {
   return fmt::format("{:.3f} {:.3f} 1.0", 0.12 * (1 - share), 0.1 + 0.8 * share);
 }
 
-// What is drawn as one box: a node, all nodes that are folded into one, an input, an output or a state.
+// Something drawn as one box: a node, all nodes folded into one, an input, an output or a state.
 struct Box {
   std::string name, op;
-  std::map<std::string, int> types;  // of first outputs -> how many have it
+  std::map<std::string, int> types;  // number of nodes by the type of their first output
   std::set<std::string> nodes;       // names
   double weight = 0;                 // bytes or microseconds
   size_t changes[kChanges] = {};
-  std::vector<std::string> what;  // of the first node that changed
+  std::vector<std::string> what;  // changes of the first node that changed
 
   bool is_node() const { return !nodes.empty(); }
 };
 
 struct Line {
-  bool between_layers = true;  // and never within one
+  bool between_layers = true;  // the line is never within one layer
   bool before = false, after = false;
 };
 
@@ -97,7 +97,7 @@ class Drawing {
     box.name = key;
     if (box.op.empty()) box.op = node.op->name();
     if (options_.difference) mark(box, options_.difference->node(node.name), after);
-    if (box.nodes.insert(node.name).second) {  // in both graphs it is still one
+    if (box.nodes.insert(node.name).second) {  // a node in both graphs is counted once
       box.types[graph.type(node.outputs[0]).to_string()] += 1;
       box.weight += weight(graph, node);
     }
@@ -108,7 +108,7 @@ class Drawing {
     }
   }
 
-  // The box that a value comes from. An output may be a state or a constant, which have no boxes otherwise.
+  // Returns the box that a value comes from. An output may be a state or a constant, which have no box otherwise.
   std::string add_source(const Graph& graph, ValueId id) {
     const ValueInfo& value = graph.value(id);
     if (value.kind == ValueKind::kNode) return folding_.box_of(graph.node(value.producer));
@@ -118,7 +118,7 @@ class Drawing {
     return "from:" + value.name;
   }
 
-  // What is in both graphs counts once.
+  // Counts the change of a node. A node in both graphs counts once.
   void mark(Box& box, const NodeChange& change, bool after) const {
     if (after && change.change != Change::kAdded) return;
     box.changes[static_cast<size_t>(change.change)] += 1;
@@ -131,8 +131,8 @@ class Drawing {
     (after ? line.after : line.before) = true;
   }
 
-  // From one repetition of a folded layer to another, or within one box: drawn dashed, and left out of the
-  // ranking of boxes.
+  // Returns true for a line between two repetitions of a folded layer or within one box. It is drawn dashed and does
+  // not affect the ranking of boxes.
   bool between_layers(const Graph& graph, ValueId input, const Node& to) const {
     if (!options_.fold || graph.value(input).kind != ValueKind::kNode) return false;
     const Node& from = graph.node(graph.value(input).producer);
@@ -154,7 +154,7 @@ class Drawing {
     return bytes;
   }
 
-  // A box of several kinds is a changed one: some layers have what others have not.
+  // A box with several kinds of change counts as changed: some of its layers have nodes that others lack.
   static Change change_of(const Box& box) {
     size_t kinds = 0;
     Change last = Change::kSame;
@@ -191,7 +191,7 @@ class Drawing {
   }
 
   static void add_changes(const Box& box, std::vector<std::string>& lines) {
-    constexpr size_t kMax = 4;  // differences told in a box
+    constexpr size_t kMax = 4;  // differences listed in a box
     const size_t told = std::min(box.what.size(), kMax);
     lines.insert(lines.end(), box.what.begin(), box.what.begin() + static_cast<std::ptrdiff_t>(told));
     if (told < box.what.size()) lines.push_back(fmt::format("and {} more", box.what.size() - told));

@@ -1,5 +1,5 @@
-// A graph as Graphviz text. Repeated layers are folded: nodes whose names differ in one layer number only are
-// drawn once, marked with how many there are. Used by genesis-viz.
+// Writes a graph as Graphviz text. Repeated layers are folded: nodes whose names differ only in one layer number are
+// drawn once, marked with their number.
 #pragma once
 
 #include <map>
@@ -17,8 +17,8 @@ struct DotOptions {
   bool fold = true;
   Bindings sizes;                          // for kMemory
   std::map<std::string, double> times_us;  // by node name, for kTime
-  const Graph* after = nullptr;            // draw what differs between the graph and this one
-  const Difference* difference = nullptr;  // of the two; given with `after`
+  const Graph* after = nullptr;            // draw the differences between the graph and this one
+  const Difference* difference = nullptr;  // the differences to `after`; required with it
   std::string title;
 };
 

@@ -10,14 +10,15 @@
 namespace genesis::viz {
 namespace {
 
-// Controls, marks of the direction of text, spaces without width, and what XML forbids.
+// Returns true for control characters, marks of text direction, spaces without width, and characters that XML
+// forbids.
 bool is_hidden(uint32_t code) {
   static constexpr struct {
     uint32_t first, last;
   } kHidden[] = {{0, 0x1F},        {0x7F, 0x9F},     {0xAD, 0xAD},      {0x61C, 0x61C},
                  {0x180E, 0x180E}, {0x200B, 0x200F}, {0x2028, 0x202E},  {0x2060, 0x206F},
                  {0xFEFF, 0xFEFF}, {0xFFF9, 0xFFFB}, {0xE0000, 0xE0FFF}};
-  if ((code & 0xFFFE) == 0xFFFE) return true;  // no characters, in every plane
+  if ((code & 0xFFFE) == 0xFFFE) return true;  // not a character, in any plane
   return std::ranges::any_of(kHidden,
                              [code](const auto& range) { return range.first <= code && code <= range.last; });
 }
@@ -26,7 +27,7 @@ std::string dot_text(std::string_view text) {
   std::string out;
   for (const char c : printable(text)) {
     if (c == '&')
-      out += "&amp;";  // Graphviz reads entities in every text
+      out += "&amp;";  // Graphviz interprets entities in every text
     else if (c == '"' || c == '\\')
       (out += '\\') += c;
     else

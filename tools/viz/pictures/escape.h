@@ -1,6 +1,6 @@
-// Text in pictures: every name that is put into a picture goes through one of these, once, where it is
-// written. A name comes from a file and may hold anything: quotes, tags, Graphviz's escapes, bytes that are
-// not UTF-8.
+// Escapes text in pictures. Every name in a picture goes through one of these functions exactly once, where it is
+// written. A name comes from a file and may contain anything: quotes, tags, Graphviz's escapes, bytes that are not
+// UTF-8.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace genesis::viz {
 
-// UTF-8 on one line. What cannot be seen, or turns the text around it, is shown by its number: \u{202e} for a
-// character, \xff for a byte that is not UTF-8.
+// Returns UTF-8 on one line. Characters that are invisible or turn the direction of text are replaced by their
+// number, as \u{202e}; bytes that are not UTF-8 are replaced as \xff.
 std::string printable(std::string_view text);
 
-// Printable, for the text and the attributes of SVG and HTML.
+// Escapes printable text for content and attributes of SVG and HTML.
 std::string xml_text(std::string_view text);
 
-// Printable, as a quoted string of the DOT language. Lines are joined by a line break.
+// Escapes printable text as a quoted string of the DOT language. dot_lines() joins lines by line breaks.
 std::string dot_string(std::string_view text);
 std::string dot_lines(const std::vector<std::string>& lines);
 

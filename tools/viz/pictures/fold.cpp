@@ -6,14 +6,14 @@
 namespace genesis::viz {
 namespace {
 
-// Fewer may be different things that an author's layer does: two sums of a residual stream.
+// Fewer nodes may have different purposes within a layer, such as two sums of a residual stream.
 constexpr size_t kManyNumbered = 8;
 
 bool is_number(std::string_view part) {
   return !part.empty() && std::ranges::all_of(part, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// The first of a name's parts that is a number; the very first part counts nothing.
+// Returns the first part of a name that is a number. The very first part is not considered.
 std::string_view layer_number(std::string_view name) {
   for (size_t start = name.find('.') + 1; start != 0; start = name.find('.', start) + 1) {
     const std::string_view part = name.substr(start, name.find('.', start) - start);
@@ -29,7 +29,7 @@ std::string without_layer(const std::string& name) {
   return name.substr(0, start) + "*" + name.substr(start + number.size());
 }
 
-// "optimizer.add_12" -> "optimizer.add"
+// Returns "optimizer.add" for "optimizer.add_12".
 std::string stem_of(const std::string& name) {
   const size_t mark = name.rfind('_');
   return mark != std::string::npos && is_number(std::string_view(name).substr(mark + 1))

@@ -12,13 +12,13 @@ namespace {
 
 constexpr double kTitle = 40, kLegendRow = 20, kLetter = 6.6;  // pixels
 
-// Fills that words can be read on, light and dark.
+// Fill colors on which text is readable, for light and dark mode.
 constexpr const char* kLight[kColours] = {"#a9cdf5", "#f7c793", "#cdd4dd", "#a6dfb6", "#d3bdf2",
                                           "#f5b3b8", "#9fe0e6", "#f2a9d3", "#d9e29a", "#e3d3b8"};
 constexpr const char* kDark[kColours] = {"#2b5c94", "#8a5714", "#4a5361", "#256b3a", "#5f4391",
                                          "#8c3540", "#1d6a75", "#8a3570", "#5f6b1c", "#6b5836"};
 
-// A range of no width still needs a picture.
+// Gives a range of no width a width, since it still needs a picture.
 double end_of(double begin, double end) {
   return end > begin ? end : begin + std::max(1.0, std::abs(begin) * 1e-3);
 }

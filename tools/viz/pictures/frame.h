@@ -1,8 +1,8 @@
-// The frame of a chart: maps data to pixels, and draws the title, the legend and the axes. Its colours are classes of a
-// style sheet that follows whoever looks at it: light or dark (prefers-color-scheme). Used by the charts.
+// The frame of a chart: maps data to pixels, and draws the title, the legend and the axes. Its colors are classes of
+// a style sheet that follows the viewer's light or dark mode (prefers-color-scheme).
 //
-// Classes: "text", "muted", "grid", "box"; "kN" fills and "sN" strokes with colour N of palette(); "raw" is a faint line,
-// "reference" a red one.
+// Classes: "text", "muted", "grid", "box"; "kN" fills and "sN" strokes with color N of palette(); "raw" is a faint
+// line, "reference" a red one.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct FrameSize {
 };
 
 struct LegendRow {
-  size_t colour;  // of the palette
+  size_t colour;  // index in the palette
   std::string text;
 };
 
@@ -34,11 +34,11 @@ class Frame {
   double bottom() const;
 
   std::string begin(const std::string& title) const;  // plain text
-  // Swatches with words, below the title, in as many rows as the frame has room for.
+  // Draws colored squares with labels below the title, in as many rows as the frame has room for.
   std::string legend(const std::vector<LegendRow>& rows) const;
   std::string axes(const std::string& x_name, const std::vector<Tick>& x_ticks,
                    const std::vector<Tick>& y_ticks) const;
-  // Words in a rectangle, cut to fit; nothing where there is no room for any.
+  // Draws text in a rectangle, cut to fit; nothing if no text fits.
   static std::string words_in(double x, double y, double width, double height, const std::string& text);
 
  private:

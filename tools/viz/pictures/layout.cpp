@@ -20,21 +20,21 @@
 namespace genesis::viz {
 namespace {
 
-constexpr size_t kManyBoxes = 200;  // beyond, `dot` takes longer than a person waits without a word
+constexpr size_t kManyBoxes = 200;  // beyond this, a person should be told that `dot` takes a while
 
-// What `dot` is called with. Without a limit on how long it improves a layout, 460 boxes take it minutes and
-// 2,500 hours; with these, seconds and a minute.
+// Returns the command line of `dot`. Without a limit on the optimization of a layout, 460 boxes take minutes and
+// 2,500 boxes take hours. With these limits they take seconds and a minute.
 std::vector<std::string> command_of(const LayoutOptions& options) {
   std::vector<std::string> words = {"dot", "-T" + options.format};
   if (options.boxes <= kManyBoxes) return words;
-  const double rounds = std::min(1.0, 400.0 / static_cast<double>(options.boxes));  // for each box
+  const double rounds = std::min(1.0, 400.0 / static_cast<double>(options.boxes));  // iterations per box
   for (const std::string& flag : {fmt::format("-Gnslimit={:.3f}", rounds),
                                   fmt::format("-Gnslimit1={:.3f}", rounds), std::string("-Gmclimit=0.2")})
     words.push_back(flag);
   return words;
 }
 
-// A file without a name, which goes away by itself.
+// A temporary file without a name, which disappears when closed.
 class Scratch {
  public:
   explicit Scratch(const std::string& text = "") : file_(std::tmpfile()) {
@@ -60,7 +60,7 @@ class Scratch {
   std::FILE* file_;
 };
 
-// Files rather than pipes: neither side can wait for the other.
+// Starts `dot` with files instead of pipes, so that neither process can block the other.
 pid_t start_dot(const LayoutOptions& options, const Scratch& in, const Scratch& out, const Scratch& errors) {
   std::vector<std::string> command = command_of(options);
   std::vector<char*> words;
@@ -69,7 +69,7 @@ pid_t start_dot(const LayoutOptions& options, const Scratch& in, const Scratch& 
   const pid_t child = fork();
   if (child < 0) fail("cannot start Graphviz: {}", std::strerror(errno));
   if (child > 0) return child;
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // whoever ends this tool ends its layout too
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // the kernel ends `dot` if this tool ends
   dup2(in.fd(), STDIN_FILENO);
   dup2(out.fd(), STDOUT_FILENO);
   dup2(errors.fd(), STDERR_FILENO);
@@ -77,7 +77,7 @@ pid_t start_dot(const LayoutOptions& options, const Scratch& in, const Scratch& 
   _exit(127);
 }
 
-// The exit status; nothing when the child was still busy and was ended.
+// Waits for the child. Returns false if it was still busy after `seconds` and was killed.
 bool wait_for(pid_t child, double seconds, int& status) {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
@@ -92,7 +92,7 @@ bool wait_for(pid_t child, double seconds, int& status) {
   return true;
 }
 
-// Who looks at it in the dark sees its lightness turned over, and its hues as they are.
+// Adds a style for dark mode, which inverts the lightness and keeps the hues.
 std::string with_dark_colours(std::string svg) {
   const size_t tag = svg.find("<svg "), end = svg.find('>', tag);
   if (tag == std::string::npos || end == std::string::npos) return svg;

@@ -1,4 +1,4 @@
-// Runs Graphviz, which gives the boxes of a graph their places. Used by genesis-viz.
+// Runs Graphviz, which lays out the boxes of a graph.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,12 @@ namespace genesis::viz {
 
 struct LayoutOptions {
   std::string format;    // "svg", "png" or "pdf"
-  size_t boxes = 0;      // how many are drawn, for messages
-  double seconds = 300;  // more than that is refused
+  size_t boxes = 0;      // number of boxes, for messages
+  double seconds = 300;  // time limit; a longer layout is an Error
 };
 
-// `dot` is a graph in the DOT language; returns the file's bytes. Throws Error when Graphviz is not there,
-// fails, or takes too long, with what to do.
+// `dot` is a graph in the DOT language. Returns the bytes of the picture file. Throws Error with advice if Graphviz
+// is missing, fails or takes too long.
 std::string lay_out(const std::string& dot, const LayoutOptions& options);
 
 }  // namespace genesis::viz

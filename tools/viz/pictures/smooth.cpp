@@ -6,7 +6,7 @@
 namespace genesis::viz {
 namespace {
 
-// Sums of y and of x * y before each point, so that a fit takes the same time however wide it is.
+// Prefix sums of y and of x * y, with which a fit takes constant time for any width.
 class Sums {
  public:
   explicit Sums(const std::vector<double>& values) : y_(values.size() + 1, 0), xy_(values.size() + 1, 0) {
@@ -16,7 +16,7 @@ class Sums {
     }
   }
 
-  // The value at `at` of the line fitted to the points [begin, end).
+  // Returns the value at `at` of the line fitted to the points [begin, end).
   double fit(size_t begin, size_t end, size_t at) const {
     const auto count = static_cast<double>(end - begin);
     const double middle = (static_cast<double>(begin) + static_cast<double>(end) - 1) / 2;

@@ -8,14 +8,14 @@
 namespace genesis::viz {
 namespace {
 
-constexpr double kMaxSteps = 6;  // between the lowest and the highest tick
+constexpr double kMaxSteps = 6;  // intervals between the lowest and the highest tick
 
 std::vector<Tick> multiples(double low, double high, double step, auto&& label) {
   std::vector<Tick> ticks;
   if (!(step > 0) || !std::isfinite(step)) return ticks;
-  const double slack = step * 1e-9;  // a bound that is a multiple is one of the ticks
+  const double slack = step * 1e-9;  // a bound that is a multiple of the step gets a tick
   for (double n = std::ceil((low - slack) / step); n * step <= high + slack && ticks.size() < 20; ++n) {
-    const double at = n * step + 0.0;  // no negative zero
+    const double at = n * step + 0.0;  // turns -0 into 0
     ticks.push_back({at, label(at)});
   }
   return ticks;
@@ -24,7 +24,7 @@ std::vector<Tick> multiples(double low, double high, double step, auto&& label) 
 std::string decimal_label(double value, double step) {
   const double size = std::max(std::abs(value), step);
   if (size >= 1e7 || step < 1e-6) return fmt::format("{:g}", value);
-  int digits = 0;  // as many as the step has
+  int digits = 0;  // has the same number of digits as the step
   for (double rest = step; digits < 8 && std::abs(rest - std::round(rest)) > 1e-6 * rest; rest *= 10)
     ++digits;
   return fmt::format("{:.{}f}", value, digits);

@@ -13,9 +13,10 @@ namespace genesis::viz {
 namespace {
 
 constexpr size_t kMaxTracks = 64;
-constexpr double kSeen = 0.4;  // pixels: what is narrower joins its neighbours
+constexpr double kSeen = 0.4;  // pixels; narrower spans are joined with their neighbors
 
-// Kinds of ops, as the page has them (tools/viz/page/core/theme.js): the first with a part of the op's name.
+// Kinds of ops, the same as on the page (tools/viz/page/core/theme.js). An op belongs to the first kind that has a
+// part of its name.
 struct Kind {
   const char* name;
   size_t colour;
@@ -51,7 +52,7 @@ std::string duration_text(double us) {
 struct Piece {
   double start, end;
   size_t kind;
-  std::string name;  // of several: how many
+  std::string name;  // for several spans: their number
   size_t count = 1;
 };
 
@@ -86,7 +87,7 @@ std::string piece_svg(const Frame& frame, const Piece& piece, double top, double
          Frame::words_in(x, top, width, height, piece.name);
 }
 
-// Kinds that ran, with their time on all tracks together, the longest first.
+// Returns the kinds that ran, sorted by their total time on all tracks, longest first.
 std::vector<LegendRow> legend_of(const Trace& trace, size_t tracks) {
   std::array<double, kKinds.size()> us{};
   for (size_t i = 0; i < tracks; ++i)

@@ -1,4 +1,5 @@
-// A trace as SVG: a track for each thread or stream, a rectangle for each piece of work, coloured by kind of op.
+// Draws a trace as SVG: a track per thread or stream, with a rectangle per span, colored by the kind of op. Spans too
+// short to be seen are joined with neighbors of the same kind. Only the first 64 tracks are drawn.
 #pragma once
 
 #include <string>

@@ -9,7 +9,7 @@ namespace genesis::viz {
 namespace {
 
 constexpr size_t kLongestRequest = 16384;
-// With a client that does not finish its request, or does not take its answer.
+// The time for a client to finish its request or to take its answer.
 constexpr auto kPatience = std::chrono::seconds(5);
 
 bool is_try_again(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
@@ -57,7 +57,7 @@ void Connection::write() {
     if (count < 0) break;
     sent_ += static_cast<size_t>(count);
   }
-  // A socket that is closed over unread bytes is reset, and the client may lose the answer.
+  // Closing a socket with unread bytes resets the connection, and the client may lose the answer.
   char rest[65536];
   static_cast<void>(::recv(descriptor_, rest, sizeof rest, 0));
   is_over_ = true;

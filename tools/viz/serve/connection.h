@@ -1,5 +1,5 @@
-// One client of HttpServer: its request as far as it has come, then the answer as far as it has not been taken. Nothing
-// here waits: poll() says when there is something to do, and a client that takes too long is given up.
+// A client of HttpServer: first the received part of its request, then the unsent part of the answer. Nothing here
+// blocks. poll() tells when there is something to do, and a client that takes too long is dropped.
 #pragma once
 
 #include <poll.h>
@@ -14,28 +14,28 @@ class Connection {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Owns `descriptor`, which does not block.
+  // Takes ownership of `descriptor`, which must be non-blocking.
   explicit Connection(int descriptor);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // The event to wait for, as poll() takes it.
+  // Returns the event to wait for, for poll().
   pollfd waits_for() const;
   Clock::time_point deadline() const { return deadline_; }
 
-  // Reads what has come of a request. True when there is something to answer: the head of a request is there, or it is
-  // too long.
+  // Reads the available part of a request. Returns true if it can be answered: its head is complete, or it is too
+  // long.
   bool read();
-  // The head of the request; empty when it is too long.
+  // Returns the head of the request; empty if it is too long.
   std::string_view request() const;
-  // Begins to send `response`, whose text it keeps.
+  // Begins to send `response` and keeps its text.
   void answer(std::string response);
-  // Sends what the client takes now.
+  // Sends as much as the client accepts now.
   void write();
 
   bool is_answered() const { return is_answered_; }
-  // There is nothing left to do: all is sent, the client has gone, or its time is up.
+  // Returns true if nothing is left to do: all is sent, the client has closed the connection, or its time is up.
   bool is_over() const { return is_over_ || Clock::now() >= deadline_; }
 
  private:

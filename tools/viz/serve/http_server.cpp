@@ -38,7 +38,7 @@ bool equal_ignoring_case(std::string_view a, std::string_view b) {
       a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
-// The value of a header; "": there is none.
+// Returns the value of a header; "" if there is none.
 std::string_view header(std::string_view request, std::string_view name) {
   for (size_t at = request.find("\r\n"); at != std::string_view::npos; at = request.find("\r\n", at + 2)) {
     const std::string_view line = request.substr(at + 2, request.find("\r\n", at + 2) - at - 2);
@@ -89,7 +89,7 @@ void HttpServer::serve(const HttpHandler& handler) {
   }
 }
 
-// Until a client comes, one of those that are here can go on, or the first of their deadlines is over.
+// Waits until a new client comes, a connection can continue, or the first deadline has passed.
 void HttpServer::wait_for_any() {
   std::vector<pollfd> waiting{{socket_, POLLIN, 0}};
   auto next = Connection::Clock::time_point::max();
@@ -116,8 +116,7 @@ void HttpServer::accept_waiting() {
   }
 }
 
-// The client that has been here longest without a whole request goes first: a new one is never kept waiting by clients
-// that say nothing.
+// Closes the oldest connection without a complete request, so that silent clients cannot keep a new one waiting.
 void HttpServer::make_room() {
   if (connections_.empty()) return void(::poll(nullptr, 0, 100));
   const auto silent = std::ranges::find_if(connections_, [](const auto& one) { return !one.is_answered(); });

@@ -1,6 +1,6 @@
-// The smallest HTTP server that a browser on this machine can be shown a page by: GET alone, on 127.0.0.1 alone, one
-// answer a connection. A request that does not know the path, or that comes under another host's name (DNS rebinding),
-// gets nothing. One thread serves all connections side by side, so a slow client keeps nobody waiting.
+// A minimal HTTP server that shows a page to a browser on this machine: only GET, only on 127.0.0.1, one answer per
+// connection. A request with an unknown path or another host name (DNS rebinding) gets no data. One thread serves all
+// connections concurrently, so a slow client does not delay others.
 #pragma once
 
 #include <functional>
@@ -19,19 +19,21 @@ struct HttpAnswer {
   std::string policy = "default-src 'none'";  // Content-Security-Policy
 };
 
-// `path`: what stands in the request, percent signs as they are, without the query. Empty: there is no such page.
+// `path`: the path of the request without its query; percent signs are not decoded. An empty result means that there
+// is no such page.
 using HttpHandler = std::function<std::optional<HttpAnswer>(std::string_view path, std::string_view query)>;
 
 class HttpServer {
  public:
-  // Port 0: any that is free. Throws Error when the port is taken.
+  // Port 0 chooses any free port. Throws Error if the port is taken.
   explicit HttpServer(int port);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
   int port() const { return port_; }
-  // Until the process ends. An Error of the handler is an answer, too. The handler runs on this thread alone.
+  // Runs until the process ends. An Error of the handler is sent as an answer. The handler is called only on this
+  // thread.
   [[noreturn]] void serve(const HttpHandler& handler);
 
  private:
@@ -42,13 +44,13 @@ class HttpServer {
   bool is_our_name(std::string_view host) const;
 
   int socket_ = -1, port_ = 0;
-  std::list<Connection> connections_;  // the oldest first
+  std::list<Connection> connections_;  // oldest first
 };
 
-// 32 hexadecimal digits that nobody can guess.
+// Returns 32 random hexadecimal digits that cannot be guessed.
 std::string random_token();
 
-// The whole number that `name` has in a query such as "run=0&from=12"; empty: it has none.
+// Returns the whole number of `name` in a query such as "run=0&from=12"; empty if there is none.
 std::optional<size_t> number_in(std::string_view query, std::string_view name);
 
 }  // namespace genesis::viz

@@ -10,7 +10,7 @@ namespace genesis::viz {
 namespace {
 
 constexpr int kIntervalMilliseconds = 2000;
-constexpr size_t kMaxRows = 10000;  // of one answer: a page that has few asks again at once
+constexpr size_t kMaxRows = 10000;  // rows per answer; a page that is behind asks again at once
 
 class LiveRuns {
  public:
@@ -41,7 +41,7 @@ class LiveRuns {
     return page_html(page_data(std::move(parts), Tables({})), true);
   }
 
-  // `reset`: the run is another than the one that the page knows rows of, so these are its first.
+  // `reset` says that the page's rows are of another run, so the rows sent are the first ones.
   Json rows(std::string_view query) {
     const size_t number = number_in(query, "run").value_or(0);
     if (number >= runs_.size()) fail("there is no run {}: there are {}", number, runs_.size());

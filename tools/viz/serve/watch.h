@@ -1,4 +1,4 @@
-// A live page of training runs: the page, and rows of their metrics as they come.
+// Serves a live page of training runs: the page itself, and new rows of their metrics.
 #pragma once
 
 #include <filesystem>
@@ -9,11 +9,11 @@ namespace genesis::viz {
 
 struct WatchOptions {
   std::filesystem::path path;  // a metrics.jsonl, or a folder of runs
-  int port = 0;                // 0: any that is free
+  int port = 0;                // 0: any free port
 };
 
-// Until the process ends. `on_ready` gets the page's address. Throws Error when there are no metrics, or the port is
-// taken.
+// Runs until the process ends. `on_ready` gets the page's address. Throws Error if there are no metrics or the port
+// is taken.
 [[noreturn]] void watch(const WatchOptions& options,
                         const std::function<void(const std::string& url)>& on_ready);
 

@@ -1,5 +1,5 @@
-// Blocks over an axis that zooms: the arena over steps, kernels over time. One canvas; wheel and pinch zoom the x axis, a
-// drag pans, arrows and + - 0 do the same from the keyboard, and what is under the pointer is told in words.
+// A chart of blocks on a canvas with a zoomable x axis: the arena over steps, or kernels over time. Wheel and pinch zoom, a
+// drag pans, and arrows and + - 0 do the same from the keyboard. A tooltip describes the block under the pointer.
 import { element } from "../core/dom.js";
 import { onThemeChange, themeColour } from "../core/theme.js";
 import { rounded } from "../graph/painter.js";
@@ -12,7 +12,7 @@ const kLeft = 78, kWideLeft = 150, kBottom = 26, kTop = 8, kRight = 12;
  * @typedef {{label: string, blocks: Block[], colours(i: number): {fill: string, border: string, text: string}, words(i: number): string, tip(i: number): string[],
  *   height: number, xFormat(x: number): string, xTicks?: typeof roundTicks, xTitle: string, yTicks(): {at: number, text: string}[], down: boolean, wideLabels?: boolean,
  *   marks?: {at: number, text: string}[], lines?: {at: number, text: string}[], select?(i: number): void, area?(from: number, to: number): void}} Options
- *   `down`: low values stand at the top; `wideLabels`: names stand beside the y axis, not numbers; `marks`: vertical lines; `lines`: horizontal ones; `area`: a drag with the shift key chose a part of the x axis
+ *   `down`: low values are at the top; `wideLabels`: the y axis has names instead of numbers; `marks`: vertical lines; `lines`: horizontal ones; `area`: called when a drag with the shift key has chosen a part of the x axis
  */
 export class BlockChart {
   /** @param {Options} options */
@@ -41,7 +41,7 @@ export class BlockChart {
     new ResizeObserver(() => this.draw()).observe(canvas);
   }
 
-  // Names get less room on a phone.
+  // Names get less space on a phone.
   get left() {
     return this.options.wideLabels ? Math.min(kWideLeft, this.canvas.clientWidth * 0.3) : kLeft;
   }

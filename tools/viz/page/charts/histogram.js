@@ -1,11 +1,11 @@
-// How often values occur, of one side or of two over each other, as SVG.
+// Draws a histogram of one side, or of two sides over each other, as SVG.
 import { element, shortened, svg } from "../core/dom.js";
 import { digits } from "../core/format.js";
 import { lineColour } from "../core/theme.js";
 
 const kWidth = 640, kHeight = 200, kBottom = 24;
 
-/** Both sides over the same edges; what is not finite is said in words. */
+/** Draws both sides over the same edges. Values that are not finite are counted in a text. */
 export function histogram({ edges, a, b, a_special, b_special }, nameA, nameB) {
   if (edges.length === 0) return element("p", { class: "muted" }, `No finite value${special(a_special)}`);
   const most = Math.max(1, ...a, ...b), sides = [a, b].filter((side) => side.length > 0), left = edges[0], wide = edges[edges.length - 1] - left || 1;

@@ -1,5 +1,5 @@
-// Lines over a common axis, as SVG: round ticks, log axes, a hover that reads every line, a legend of its own. A drag, or + and
-// arrows, look at a part of the axis; a double click or 0 brings all of it back.
+// A chart of lines over a common axis, as SVG: round ticks, log axes, a legend, and values of all lines under the pointer. A
+// drag, or + and arrows, zoom into a part of the axis; a double click or 0 shows all of it again.
 import { element, fill, shortened, svg } from "../core/dom.js";
 import { digits } from "../core/format.js";
 import { lineColour, onThemeChange } from "../core/theme.js";
@@ -16,7 +16,7 @@ export class LineChart {
   constructor(options) {
     this.options = { xFormat: (x) => digits(x), yFormat: digits, yTicks: roundTicks, height: 220, ...options };
     this.series = [];
-    this.window = null; // the part of the x axis that is shown; null: all
+    this.window = null; // the visible part of the x axis; null: all
     this.svg = svg("svg", { class: "lines", role: "img", "aria-label": options.title, height: this.options.height, tabindex: "0" });
     this.tip = element("div", { class: "tip", hidden: true });
     this.legend = element("div", { class: "legend inline" });
@@ -50,7 +50,7 @@ export class LineChart {
     fill(this.legend, named.length > 1 && named.map((one) => element("span", {}, element("span", { class: "swatch", style: { background: lineColour(one.colour), "border-color": lineColour(one.colour) } }), shortened(one.name, 60))));
   }
 
-  // The range of both axes, over what can be drawn on them.
+  // Computes the range of both axes from the values that can be drawn.
   measure() {
     const { xLog, yLog, zero } = this.options;
     const range = (values, log) => {
@@ -100,14 +100,15 @@ export class LineChart {
     return [path, ...points(one).map(([x, y]) => svg("circle", { cx: this.x(x), cy: this.y(y), r: 3, fill: lineColour(one.colour) }))];
   }
 
-  // More points than pixels become the lowest and the highest of each run of them.
+  // Returns the path of a line. If there are more points than pixels, each run of them is reduced to its lowest and highest
+  // point.
   path(one) {
     const all = this.near(points(one)).filter(([x, y]) => (!this.options.xLog || x > 0) && (!this.options.yLog || y > 0)), step = Math.ceil(all.length / kMaxPoints);
     const kept = step < 3 ? all : all.flatMap((_, i) => (i % step === 0 ? extremes(all.slice(i, i + step)) : []));
     return kept.map(([x, y], i) => `${i === 0 ? "M" : "L"}${this.x(x).toFixed(1)} ${this.y(y).toFixed(1)}`).join("");
   }
 
-  // What the window shows, and one point on either side, so that lines reach its edges.
+  // Returns the points in the window and one more on either side, so that lines reach its edges.
   near(all) {
     if (!this.window) return all;
     const [from, to] = this.xRange, first = all.findIndex(([x]) => x >= from), last = all.findLastIndex(([x]) => x <= to);
@@ -193,7 +194,7 @@ function extremes(run) {
   return low[0] < high[0] ? [low, high] : low === high ? [low] : [high, low];
 }
 
-// The point of a line whose x is closest.
+// Returns the point of a line whose x is closest.
 function nearest(one, x) {
   let best = null;
   for (let i = 0; i < one.x.length; ++i)

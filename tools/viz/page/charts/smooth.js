@@ -1,9 +1,9 @@
-// The exponential moving average that training curves are smoothed with. It starts from nothing, so it is divided by what
-// it has weighed so far (the bias correction of Adam: Kingma and Ba, 2015, section 3).
+// The exponential moving average that smooths training curves. It starts from zero, so it is divided by the sum of weights so
+// far (the bias correction of Adam: Kingma and Ba, 2015, section 3).
 
 /**
- * @param {(number|null)[]} values null and what is not finite is passed over
- * @param {number} weight of what was, 0 (none) up to below 1
+ * @param {(number|null)[]} values null and values that are not finite are skipped
+ * @param {number} weight of earlier values: from 0 (none) to below 1
  */
 export function smoothed(values, weight) {
   if (weight <= 0) return values;
@@ -16,7 +16,7 @@ export function smoothed(values, weight) {
   });
 }
 
-/** True for the learning rate, however a program names it: it follows a schedule and has no noise for smoothing to remove. */
+/** Returns true for names of the learning rate, which follows a schedule and has no noise for smoothing to remove. */
 export function isSchedule(name) {
   return /(^|[^a-z])(lr|learning[ _-]?rate)([^a-z]|$)/i.test(name);
 }

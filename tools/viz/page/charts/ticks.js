@@ -1,18 +1,18 @@
-// Round numbers for axes.
+// Round numbers for the ticks of axes.
 
-/** About `count` steps of 1, 2 or 5 times a power of ten that lie in [low, high]. */
+/** Returns about `count` multiples of 1, 2 or 5 times a power of ten in [low, high]. */
 export function roundTicks(low, high, count = 6) {
   if (!(high > low)) return [low];
   return multiples(low, high, niceStep((high - low) / Math.max(1, count), [1, 2, 5, 10], 10));
 }
 
-/** Steps that are round in bytes: 1, 2, 4, ... 512 times a power of 1024. */
+/** Returns ticks that are round in bytes: multiples of 1, 2, 4, ... 512 times a power of 1024. */
 export function byteTicks(low, high, count = 6) {
   if (!(high > low)) return [low];
   return multiples(low, high, niceStep((high - low) / Math.max(1, count), Array.from({ length: 11 }, (_, i) => 2 ** i), 1024));
 }
 
-/** Powers of ten in [low, high]; with 2 and 5 times them where there are few. */
+/** Returns powers of ten in [low, high], and their multiples by 2 and 5 if there are few. */
 export function logTicks(low, high) {
   const first = Math.floor(Math.log10(low)), last = Math.ceil(Math.log10(high)), ticks = [];
   const every = Math.max(1, Math.ceil((last - first) / 8)), factors = last - first <= 3 ? [1, 2, 5] : [1];
@@ -21,7 +21,7 @@ export function logTicks(low, high) {
   return inside.length >= 2 ? inside : roundTicks(low, high, 4);
 }
 
-// The first nice number that is no less than `least`.
+// Returns the first nice number that is at least `least`.
 function niceStep(least, factors, base) {
   const power = base ** Math.floor(Math.log(least) / Math.log(base));
   return power * factors.find((factor) => factor * power >= least * 0.999999);
@@ -29,6 +29,6 @@ function niceStep(least, factors, base) {
 
 function multiples(low, high, step) {
   const ticks = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i) ticks.push(i * step + 0); // + 0: no tick is -0
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i) ticks.push(i * step + 0); // + 0 avoids -0
   return ticks;
 }

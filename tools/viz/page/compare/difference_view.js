@@ -1,5 +1,5 @@
-// The view "Difference": of two models, which nodes came, went and changed, which weights have other values and by how
-// much, and memory and time side by side.
+// The view "Difference" of two models: nodes that were added, removed or changed, weights with other values and by how much,
+// and memory and time side by side.
 import { button, element, shortened } from "../core/dom.js";
 import { bytes, count, digits, duration, percent } from "../core/format.js";
 import { undelta } from "../core/page_data.js";
@@ -29,7 +29,7 @@ export class DifferenceView {
       this.sizes(this.json.models[0].entries[before], this.json.models[1].entries[after]), !same && this.nodes(before, after, change));
   }
 
-  // Memory and time of both sides.
+  // Shows memory and time of both sides.
   sizes(before, after) {
     const pairs = [];
     if (before.plan && after.plan) pairs.push(["arena", before.plan.arena_bytes, after.plan.arena_bytes, bytes], ["states", total(before.plan.state_bytes), total(after.plan.state_bytes), bytes]);
@@ -66,7 +66,7 @@ function total(pairs) {
   return pairs.reduce((sum, [, size]) => sum + size, 0);
 }
 
-// Of the run as it goes, where it was measured; else of its steps one after the other.
+// Returns the time of a normal run if it was measured, else the sum of the steps run one after another.
 function runTime(measured) {
   return measured.timeline?.total_us ?? measured.total_us;
 }

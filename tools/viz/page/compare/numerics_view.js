@@ -1,4 +1,4 @@
-// The view "Numerics": where two runs first differ, or where a value first stopped being finite, with histograms.
+// The view "Numerics": the first difference between two runs, or the first value that was not finite, with histograms.
 import { histogram } from "../charts/histogram.js";
 import { LineChart } from "../charts/line_chart.js";
 import { button, element, shortened } from "../core/dom.js";
@@ -31,7 +31,7 @@ export class NumericsView {
       kind === "nonfinite" ? this.neighbours() : histogram(first.histogram, a, b));
   }
 
-  // Histograms of what the node gave and read, with the way to whoever made it.
+  // Shows histograms of the node's outputs and inputs, with buttons that lead to the nodes that produced them.
   neighbours() {
     const { values = [] } = this.numerics.first;
     return element("div", { class: "neighbours" }, values.map(({ role, index, type, histogram: counts }) => {
@@ -40,7 +40,7 @@ export class NumericsView {
     }), values.length === 0 && element("p", { class: "muted" }, "What the node read and gave is too large to be kept."));
   }
 
-  // The graph that ran names what stands behind a number.
+  // Returns the name of an input or output, looked up in the graph that ran.
   neighbour(role, index) {
     const { snapshots } = this.app.currentEntry ?? { snapshots: [] }, fallback = { text: `${role} ${index}` };
     if (snapshots.length === 0) return fallback;

@@ -1,4 +1,4 @@
-// The dialog that says what made the page and whose work it contains.
+// The dialog that names the program that made the page and the software it contains.
 import notices from "built/notices.json";
 
 import { button, element } from "./dom.js";

@@ -1,7 +1,7 @@
-// Making elements. Text goes in as text nodes and nothing else, so a name from a file can never become markup.
+// Makes DOM elements. Text is only ever added as text nodes, so a name from a file cannot become markup.
 
 /**
- * An element with properties, listeners (keys that begin with "on") and children.
+ * Makes an element with properties, listeners (keys that begin with "on") and children.
  * @param {string} tag
  * @param {Object<string, any>} [properties] `class` and `aria-*`, `data-*`, `role` are attributes; `style` is an object
  * @param {...(Node|string|number|null|undefined|false)} children
@@ -16,7 +16,7 @@ export function element(tag, properties = {}, ...children) {
 
 const kSvg = "http://www.w3.org/2000/svg";
 
-/** An SVG element; every property is an attribute, but for listeners. */
+/** Makes an SVG element. Every property except listeners is an attribute. */
 export function svg(tag, properties = {}, ...children) {
   const made = document.createElementNS(kSvg, tag);
   for (const [key, value] of Object.entries(properties)) {
@@ -44,20 +44,20 @@ function append(target, children) {
     if (child !== null && child !== undefined && child !== false) target.append(child instanceof Node ? child : String(child));
 }
 
-/** Puts `children` in place of all that `target` holds. */
+/** Replaces the content of `target` by `children`. */
 export function fill(target, ...children) {
   target.replaceChildren();
   append(target, children);
   return target;
 }
 
-/** A button that says what it does. */
+/** Makes a button with a label. */
 export function button(label, onclick, properties = {}) {
   return element("button", { type: "button", onclick, ...properties }, label);
 }
 
 /**
- * A labelled choice.
+ * Makes a labeled drop-down list.
  * @param {string} label
  * @param {[value: string, text: string][]} options
  */
@@ -68,12 +68,12 @@ export function choice(label, options, value, onchange) {
   return element("label", { class: "choice" }, element("span", {}, label), select);
 }
 
-/** Names may have 10,000 characters: what a label shows of one. */
+/** Shortens a name for a label, since names may have 10,000 characters. */
 export function shortened(text, most = 120) {
   return text.length <= most ? text : text.slice(0, most * 0.6) + "…" + text.slice(-most * 0.35);
 }
 
-/** Hands the user a file; nothing leaves the page. */
+/** Saves a file through the browser. Nothing is sent anywhere. */
 export function download(name, type, text) {
   downloadBlob(name, new Blob([text], { type }));
 }

@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Formats numbers for people.
 
 /** 1536 -> "1.50 KiB". */
 export function bytes(count) {
@@ -19,7 +19,7 @@ export function quantity(count, unit = "") {
   return scaled(count, 1000, ["k", "M", "G", "T", "P", "E"].map((prefix) => prefix + unit));
 }
 
-/** Microseconds with their unit. */
+/** Formats microseconds with a unit. */
 export function duration(us) {
   if (us === null || us === undefined) return "unknown";
   if (Math.abs(us) < 1000) return `${digits(us)} µs`;
@@ -31,7 +31,7 @@ export function percent(share) {
   return share >= 0.0995 || share === 0 ? `${(share * 100).toFixed(0)} %` : `${(share * 100).toFixed(1)} %`;
 }
 
-/** Three or four significant digits, no exponent where it can be read without one. */
+/** Returns three or four significant digits, with an exponent only if the number would be hard to read without one. */
 export function digits(value) {
   if (value === null || value === undefined) return "–";
   if (!Number.isFinite(value)) return String(value);

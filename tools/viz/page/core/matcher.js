@@ -1,4 +1,4 @@
-// What a search box asks for, as a function of a text.
+// Turns the query of a search box into a function that tests a text.
 
 /**
  * @param {string} query plain words, all of which must occur; or /expression/
@@ -18,7 +18,7 @@ export function matcher(query) {
   }
 }
 
-/** The same for a box that is being typed into: what is not an expression yet lets everything through. */
+/** The same for a box that is being typed into: an incomplete expression matches everything. */
 export function lenientMatcher(query) {
   const found = matcher(query);
   return typeof found === "string" ? () => true : found;

@@ -1,9 +1,9 @@
-// The page's data: unpacking the embedded block, and its columns as arrays that can be asked by index. The one reader of
-// what data.d.ts describes.
+// Reads the page's data: unpacks the embedded block and gives access to its columns by index. This is the only reader of the
+// format in data.d.ts.
 
 /** @typedef {import("../data").PageData} Json */
 
-/** JSON -> deflate -> base64, undone. @returns {Promise<Json>} */
+/** Decodes base64, inflates it and parses the JSON. @returns {Promise<Json>} */
 export async function unpack(base64) {
   const text = atob(base64.trim());
   const packed = new Uint8Array(text.length);
@@ -12,7 +12,7 @@ export async function unpack(base64) {
   return JSON.parse(await new Response(stream).text());
 }
 
-/** What each item adds to the one before, as absolute numbers. */
+/** Converts differences between items to absolute numbers. */
 export function undelta(deltas) {
   const values = new Int32Array(deltas.length);
   let sum = 0;
@@ -20,7 +20,7 @@ export function undelta(deltas) {
   return values;
 }
 
-/** All names with dots. A parent stands before its children. */
+/** All dotted names. A parent comes before its children. */
 export class Names {
   /** @param {Json} data */
   constructor(data) {
@@ -31,7 +31,7 @@ export class Names {
     this.known = new Map();
   }
 
-  /** The last part of a name. */
+  /** Returns the last part of a name. */
   segment(path) {
     return path < 0 ? "" : this.strings[this.segments[path]];
   }
@@ -40,7 +40,7 @@ export class Names {
     return path < 0 ? -1 : this.parents[path];
   }
 
-  /** The whole name. */
+  /** Returns the whole name. */
   full(path) {
     if (path < 0) return "";
     const seen = this.known.get(path);
@@ -53,12 +53,12 @@ export class Names {
   }
 }
 
-/** One type as text: f32[batch,768]. */
+/** Returns a type as text: f32[batch,768]. */
 export function typeText(type) {
   return type ? `${type.dtype}[${type.shape.join(",")}]` : "";
 }
 
-/** The page's data with its graphs decoded when they are asked for. */
+/** The page's data. Graphs are decoded when they are first requested. */
 export class Page {
   /** @param {Json} json */
   constructor(json) {
@@ -72,7 +72,7 @@ export class Page {
     return index < 0 ? "" : this.json.strings[index];
   }
 
-  /** The decoded graph of a snapshot; snapshots that repeat an earlier graph share it. @returns {Graph} */
+  /** Returns the decoded graph of a snapshot; snapshots that repeat an earlier graph share it. @returns {Graph} */
   graph(model, entry, snapshot) {
     const snapshots = this.json.models[model].entries[entry].snapshots;
     const own = snapshots[snapshot].same_as ?? snapshot;
@@ -83,8 +83,8 @@ export class Page {
 }
 
 /**
- * A graph with values numbered as in data.d.ts: those of the table first, then the results of the nodes. `producer` of a
- * value is a node, or -1 for a value of the table.
+ * A graph with values numbered as in data.d.ts: first those of the table, then the results of the nodes. The `producer` of a value is
+ * a node, or -1 for a value of the table.
  */
 export class Graph {
   /** @param {Page} page @param {import("../data").Model} model @param {import("../data").Graph} columns */
@@ -131,7 +131,7 @@ export class Graph {
     return this.page.names.full(this.name[node]);
   }
 
-  /** The author's name of what a pass made; the node's own if the author wrote it. */
+  /** Returns the author's name for a node that a pass made; its own name if the author wrote it. */
   authorPath(node) {
     return this.name[node] + this.columns.nodes.author[node];
   }
@@ -165,18 +165,18 @@ export class Graph {
     return this.page.json.types[this.type[value]] ?? null;
   }
 
-  /** Bytes of a state as they are kept: fewer than its type says if it is quantized. */
+  /** Returns the stored bytes of a state: fewer than its type says if it is quantized. */
   keptBytes(value) {
     return this.model.states.bytes[this.columns.values.index[value]] ?? this.typeOf(value)?.bytes ?? 0;
   }
 
-  /** The dtype of a node's first result. */
+  /** Returns the dtype of a node's first result. */
   dtype(node) {
     const first = this.firstResult(node);
     return this.outputStart[node + 1] > this.outputStart[node] ? this.typeOf(first)?.dtype ?? "" : "";
   }
 
-  /** 0 input, 1 state, 2 constant, 3 a node's result. */
+  /** Returns 0 for an input, 1 for a state, 2 for a constant, 3 for a node's result. */
   kind(value) {
     return value < this.tableSize ? this.columns.values.kind[value] : 3;
   }
@@ -188,7 +188,7 @@ export class Graph {
     return this.nodeName(node) + (which > 0 ? `:${which}` : "");
   }
 
-  /** Nodes that read any result of `node`, or the value itself. */
+  /** Returns the nodes that read a value. */
   consumersOf(value) {
     this.consumers ??= consumersByValue(this);
     const { start, node } = this.consumers;
@@ -202,7 +202,7 @@ function starts(counts) {
   return start;
 }
 
-// Compressed rows: the readers of value v are node[start[v]] up to node[start[v + 1]].
+// Returns the readers of each value in compressed rows: node[start[v]] up to node[start[v + 1]] read value v.
 function consumersByValue(graph) {
   const counts = new Int32Array(graph.type.length);
   for (const value of graph.input) ++counts[value];

@@ -1,4 +1,4 @@
-// A table that sorts by any of its columns and shows its first rows.
+// A table that can be sorted by any column and shows its first rows.
 import { button, element, fill, shortened } from "./dom.js";
 
 const kRows = 200;
@@ -6,7 +6,7 @@ const kRows = 200;
 /**
  * @template Row
  * @typedef {{title: string, value(row: Row): number|string|null, text?(row: Row): string|Node, number?: boolean, wide?: boolean}} Column
- *   `value`: what to sort by, and what to show if there is no `text`
+ *   `value`: the sort key, which is also shown if there is no `text`
  */
 export class Table {
   /** @param {string} label @param {Column<any>[]} columns @param {{sortBy?: number, selectOn?: number, select?(row: any): void}} [options] */
@@ -61,7 +61,7 @@ export class Table {
   }
 }
 
-// What is not known stands last when the largest stand first.
+// Compares two values. Unknown values sort last if the largest come first.
 function compare(a, b) {
   if (a === null || a === undefined) return b === null || b === undefined ? 0 : -1;
   if (b === null || b === undefined) return 1;

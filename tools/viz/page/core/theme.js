@@ -1,4 +1,4 @@
-// Colours: of the page's theme, of kinds of ops, of shares on a scale. Text on any of them keeps a contrast of 4.5 to 1.
+// Colors of the page's theme, of kinds of ops and of a scale. Text on any of them has a contrast of at least 4.5 to 1.
 
 const kKinds = [
   { name: "communication", hue: 190, pattern: /^(all_reduce|all_gather|reduce_scatter|all_to_all|broadcast)$/ },
@@ -15,7 +15,7 @@ const kKinds = [
 
 const kKnown = new Map();
 
-/** The kind of an op, by its name. */
+/** Returns the kind of an op by its name. */
 export function kindOf(op) {
   if (!kKnown.has(op)) kKnown.set(op, kKinds.find((kind) => kind.pattern.test(op)) ?? kKinds[kKinds.length - 1]);
   return kKnown.get(op);
@@ -30,7 +30,7 @@ export function isDark() {
   return chosen === null ? dark.matches : chosen === "dark";
 }
 
-/** "light", "dark", or null: as the system has it. */
+/** Sets the theme: "light", "dark", or null for the system's setting. */
 export function chooseTheme(name) {
   chosen = name;
   document.documentElement.dataset.theme = isDark() ? "dark" : "light";
@@ -39,14 +39,14 @@ export function chooseTheme(name) {
 
 const listeners = new Set();
 
-/** Calls `use` whenever colours change. */
+/** Calls `use` whenever colors change. */
 export function onThemeChange(use) {
   listeners.add(use);
 }
 
 dark.addEventListener("change", () => chosen === null && chooseTheme(null));
 
-/** Fill, border and text of a block with this hue; null: grey. `strong`: for blocks that may be a pixel wide. */
+/** Returns fill, border and text colors of a block with this hue; null: gray. `strong`: for blocks that may be a pixel wide. */
 export function blockColours(hue, strong = false) {
   const saturation = hue === null ? 0 : 1;
   if (isDark())
@@ -58,17 +58,17 @@ export function opColours(op, strong = false) {
   return blockColours(kindOf(op).hue, strong);
 }
 
-/** A hue for a name that has no kind: the same for the same name. */
+/** Returns a hue for a name without a kind. Equal names get equal hues. */
 export function hueOfName(name) {
   let hash = 7;
   for (const character of name.slice(0, 200)) hash = (hash * 31 + character.codePointAt(0)) % 100003;
   return (hash * 137) % 360;
 }
 
-// From little to much: pale yellow over orange to dark violet, lightness falling all the way (light theme).
+// The scale from low to high: pale yellow over orange to dark violet, with steadily falling lightness (light theme).
 const kScale = [[253, 246, 215], [252, 205, 130], [240, 138, 84], [196, 72, 96], [122, 30, 104], [60, 12, 80]];
 
-/** A colour for a share of 0 to 1. */
+/** Returns a color for a share of 0 to 1. */
 export function scaleColours(share) {
   const at = Math.max(0, Math.min(1, Number.isFinite(share) ? share : 0)) * (kScale.length - 1);
   const low = Math.min(kScale.length - 2, Math.floor(at)), part = at - low;
@@ -77,12 +77,12 @@ export function scaleColours(share) {
   return { fill: `rgb(${rgb.join(" ")})`, border: isDark() ? "#c6cbd6" : "#6b7280", text: light ? "#16202e" : "#ffffff" };
 }
 
-/** A colour of the page's theme, by the name of its custom property. */
+/** Returns a color of the page's theme by the name of its custom property. */
 export function themeColour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/** Colours of lines in charts, told apart by people with colour vision deficiencies (Okabe and Ito, 2008). */
+/** Returns a color for a line in a chart. People with color vision deficiencies can tell them apart (Okabe and Ito, 2008). */
 export function lineColour(i) {
   const light = ["#0072b2", "#d55e00", "#007f5f", "#a8347f", "#8a6d00", "#3b3b98", "#56717d"];
   const bright = ["#56b4e9", "#e69f00", "#2fbf95", "#e78ac3", "#f0e442", "#9ea8ff", "#b8c4cc"];

@@ -1,4 +1,4 @@
-// Where the window stands over the drawing: screen = world * scale + offset, in CSS pixels.
+// The window's position over the drawing: screen = world * scale + offset, in CSS pixels.
 
 export class Camera {
   constructor() {
@@ -20,7 +20,7 @@ export class Camera {
     this.y += dy;
   }
 
-  /** Zooms so that what is under (x, y) stays there. */
+  /** Zooms while keeping the point under (x, y) fixed. */
   zoom(factor, x, y, least = 1e-4, most = 4) {
     const scale = Math.max(least, Math.min(most, this.scale * factor)), by = scale / this.scale;
     this.x = x - (x - this.x) * by;
@@ -28,7 +28,7 @@ export class Camera {
     this.scale = scale;
   }
 
-  /** Shows a rectangle of the world as large as the window allows, at most in its own size. */
+  /** Shows a rectangle of the world as large as the window allows, at a scale of at most 1. */
   fit([left, top, right, bottom], width, height, margin = 24) {
     const wide = Math.max(1, right - left), high = Math.max(1, bottom - top);
     this.scale = Math.max(1e-4, Math.min(1, (width - 2 * margin) / wide, (height - 2 * margin) / high));
@@ -41,7 +41,7 @@ export class Camera {
     this.y = height / 2 - y * this.scale;
   }
 
-  /** The part of the world that the window shows. */
+  /** Returns the part of the world that the window shows. */
   window(width, height) {
     return [...this.toWorld(0, 0), ...this.toWorld(width, height)];
   }

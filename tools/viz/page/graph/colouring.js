@@ -1,11 +1,11 @@
-// Colours of blocks by what the user asks for: kind of op, dtype, bytes, FLOPs, measured time, share of the roofline, or
-// what a pass changed. A group has the sum of what is in it.
+// Colors blocks by the user's choice: kind of op, dtype, bytes, FLOPs, measured time, share of the roofline, or the changes of
+// a pass. A group has the sum over its nodes.
 import { bytes, duration, percent, quantity } from "../core/format.js";
 import { blockColours, hueOfName, kindNames, kindOf, opColours, scaleColours } from "../core/theme.js";
 
 const kHues = { added: 140, changed: 40 };
 
-/** Per-node numbers: null where nothing is known. @typedef {{time: ArrayLike<number>|null, least: ArrayLike<number>|null, change: Map<number, string>}} NodeFacts */
+/** Numbers by node; null if unknown. @typedef {{time: ArrayLike<number>|null, least: ArrayLike<number>|null, change: Map<number, string>}} NodeFacts */
 
 export class Colouring {
   /**
@@ -19,7 +19,7 @@ export class Colouring {
     this.known = new Map();
   }
 
-  /** Ways that have something to show. @returns {[mode: string, text: string][]} */
+  /** Returns the modes for which there is data. @returns {[mode: string, text: string][]} */
   modes() {
     const { graph } = this.hierarchy, costs = graph.columns.nodes.cost.some((cost) => cost >= 0);
     return [["op", "kind of op"], ["dtype", "dtype"], costs && ["bytes", "bytes moved"], costs && ["flops", "FLOPs"],
@@ -60,7 +60,7 @@ export class Colouring {
     return Number.isFinite(share) && share > 0 ? scaleColours(1 - Math.min(1, share)) : blockColours(null);
   }
 
-  /** Of the mode: bytes, FLOPs or microseconds of all nodes in an item. */
+  /** Returns the amount of the mode (bytes, FLOPs or microseconds) over all nodes in an item. */
   amount(item, mode = this.mode) {
     const { graph } = this.hierarchy;
     if (mode === "time") return this.sum(item, this.facts.time);
@@ -71,7 +71,7 @@ export class Colouring {
     return values ? this.hierarchy.nodesBelow(item).reduce((sum, node) => sum + (values[node] || 0), 0) : 0;
   }
 
-  /** What the colours mean. @returns {{text: string, fill: string, border: string}[]} */
+  /** Returns the legend of the colors. @returns {{text: string, fill: string, border: string}[]} */
   legend() {
     if (this.mode === "op") return kindNames.filter((name) => this.kinds().has(name)).map((name) => ({ ...opColours(this.kinds().get(name)), text: name }));
     if (this.mode === "dtype") return this.dtypes().map((name) => ({ ...blockColours(hueOfName(name)), text: name }));

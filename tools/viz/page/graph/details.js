@@ -1,4 +1,5 @@
-// Everything known about what is selected: attributes, types, cost, kernel and why others declined, times, neighbours.
+// Shows everything known about the selected item: attributes, types, cost, its kernel and why others declined, times,
+// neighbors.
 import { button, element, fill, shortened } from "../core/dom.js";
 import { bytes, count, digits, duration, percent, quantity } from "../core/format.js";
 
@@ -56,7 +57,7 @@ export class Details {
     ];
   }
 
-  // Costs, times and weights of all that is below an item.
+  // Returns rows with the costs, times and weights of all nodes below an item.
   sums(item) {
     const { colouring } = this, known = colouring.modes().map(([mode]) => mode), nodes = this.hierarchy.nodesBelow(item), rows = [];
     if (known.includes("flops")) rows.push(["FLOPs", quantity(colouring.amount(item, "flops"), "FLOP")], ["bytes moved", bytes(colouring.amount(item, "bytes"))]);
@@ -88,7 +89,7 @@ export class Details {
     ];
   }
 
-  // Marks in the picture what leads to a value, or away from it, however far.
+  // Shows buttons that mark everything in the picture that leads to a value, or depends on it, at any distance.
   traces(node) {
     const found = element("span", { class: "muted", role: "status" });
     const trace = (label, reads) => button(label, () => (found.textContent = ` ${count(this.on.trace(node, reads), "item")} marked`));

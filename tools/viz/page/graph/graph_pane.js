@@ -1,5 +1,5 @@
-// The view "Graph": canvas, tree of scopes, search and details around one snapshot of one entry point, and what they have in
-// common: which groups are open and which item is selected.
+// The view "Graph": canvas, tree of scopes, search and details for one snapshot of one entry point. Holds their common state:
+// the open groups and the selected item.
 import { button, choice, element, fill } from "../core/dom.js";
 import { Colouring } from "./colouring.js";
 import { Details } from "./details.js";
@@ -27,7 +27,7 @@ export class GraphPane {
     this.problem = element("p", { class: "problem", role: "alert", hidden: true });
     this.root = element("div", { class: "graph-pane" }, this.toolbar(), this.snapshots, this.body());
     this.hierarchies = new Map();
-    this.turn = 0; // of layouts
+    this.turn = 0; // counts layouts
     this.selections = 0;
   }
 
@@ -45,7 +45,7 @@ export class GraphPane {
       element("div", { class: "drawing" }, this.view.canvas, this.problem, this.legend, this.minimap.canvas), element("aside", { class: "side right" }, this.details.root));
   }
 
-  /** Shows a snapshot of an entry point; what is open and selected stays, by name, where it can. */
+  /** Shows a snapshot of an entry point. Open groups and the selection are kept by name where possible. */
   async use(model, entry, snapshot) {
     const keep = this.remember();
     Object.assign(this, { model, entry, snapshot });
@@ -83,7 +83,7 @@ export class GraphPane {
       role: "tab", "aria-selected": String(i === this.snapshot), title: snapshot.why, class: snapshot.same_as === undefined ? "" : "same" })));
   }
 
-  /** Lays out what is open and shows it; a later call overtakes an earlier one. */
+  /** Lays out the open groups and shows them. A later call cancels an earlier one. */
   async layout(fit = false) {
     const turn = ++this.turn, { hierarchy } = this;
     this.problem.hidden = true;
@@ -107,7 +107,7 @@ export class GraphPane {
     this.showColours();
   }
 
-  // What was toggled stays where it was on the screen.
+  // Returns the screen position of the toggled item, so that it can be kept there.
   anchor() {
     const place = this.scene?.place.get(this.anchored);
     return place ? this.view.camera.toScreen(place.x, place.y) : null;
@@ -159,7 +159,7 @@ export class GraphPane {
     if (turn === this.selections) this.select(item);
   }
 
-  /** Opens the way to an item, selects it and brings it into sight, unless something else is selected meanwhile. */
+  /** Opens the groups around an item, selects it and scrolls to it, unless something else is selected meanwhile. */
   async go(item) {
     const turn = ++this.selections;
     const closed = this.hierarchy.ancestors(item).slice(1).filter((above) => !this.open.has(above));
@@ -182,12 +182,12 @@ export class GraphPane {
     this.view.draw();
   }
 
-  // Between an item and what it reads, and what reads it.
+  // Returns the edges between an item and its neighbors.
   edgesOf(item) {
     return [...this.neighbours(item, true).map((from) => ({ from, to: item, reads: true })), ...this.neighbours(item, false).map((to) => ({ from: item, to, reads: false }))];
   }
 
-  /** Items that make what `item` reads, or that read what it makes. Of a group: nodes outside it. */
+  /** Returns the items that produce the inputs of `item`, or that read its outputs. For a group these are nodes outside it. */
   neighbours(item, reads) {
     const { hierarchy } = this, { graph } = hierarchy, nodes = hierarchy.isGroup(item) ? hierarchy.nodesBelow(item) : [item];
     const own = new Set(nodes), found = new Set();
@@ -204,7 +204,7 @@ export class GraphPane {
     return values.flatMap((value) => [...graph.consumersOf(value), ...graph.columns.outputs.flatMap(([, of], i) => (of === value ? [hierarchy.firstOutput + i] : []))]);
   }
 
-  /** Marks all that an item's value follows from, or all that follows from it. */
+  /** Marks everything that an item's value depends on, or everything that depends on it. */
   trace(item, reads) {
     const found = new Set([item]), next = [item];
     while (next.length > 0)
@@ -223,7 +223,7 @@ export class GraphPane {
     this.view.draw();
   }
 
-  /** Keys of the canvas. @returns whether the key meant something here */
+  /** Handles keys of the canvas. @returns true if the key was handled */
   key(event) {
     if (event.key === "Escape") this.select(-1);
     else if (event.key === "Enter") this.toggle(this.selected);
@@ -240,7 +240,7 @@ export class GraphPane {
     if (item !== undefined) this.go(item);
   }
 
-  // The sibling that stands next on the left or right.
+  // Returns the closest sibling on the left or right.
   beside(side) {
     const here = this.scene.place.get(this.selected);
     if (!here) return undefined;
@@ -251,7 +251,7 @@ export class GraphPane {
     return others[0]?.item;
   }
 
-  /** Keys of the whole page while this view is shown. */
+  /** Handles keys of the whole page while this view is shown. */
   pageKey(event) {
     if (event.key === "/") this.search.input.focus();
     else if (event.key === "n") this.search.step(1);

@@ -1,5 +1,5 @@
-// The canvas: pan, zoom, hover, select, open and close. Knows a scene and a camera; what is selected lives in the pane
-// around it, which is told by `on`.
+// The canvas: pan, zoom, hover, select, open and close. It knows a scene and a camera. The selection belongs to the pane around
+// it, which is notified through `on`.
 import { Camera } from "./camera.js";
 import { Overlay } from "./overlay.js";
 import { Painter } from "./painter.js";
@@ -55,7 +55,7 @@ export class GraphView {
     this.draw();
   }
 
-  /** Everything, if it can be read then; else the top of it, large enough for its labels, where its first item is. */
+  /** Shows everything if its labels are readable then; else the top around the first item, at a readable scale. */
   begin() {
     const readable = 0.72, least = 0.6, [left, top, right] = this.scene.bounds;
     this.fit();
@@ -67,7 +67,7 @@ export class GraphView {
     this.camera.y = 20 - top * this.camera.scale;
   }
 
-  /** Brings a rectangle of the plane into sight, without a zoom when it can be read as it is. */
+  /** Scrolls to a rectangle of the plane, and zooms only if it would not be readable. */
   reveal(place) {
     const least = 0.55, { camera } = this;
     if (camera.scale < least) camera.scale = Math.min(1, Math.max(least, Math.min(this.width / (place.width * 3), 1)));
@@ -132,8 +132,8 @@ export class GraphView {
     return this.scene ? this.scene.itemAt(...this.camera.toWorld(...this.point(event))) : -1;
   }
 
-  // A mouse's wheel zooms; two fingers on a touchpad pan, and pinch (which comes as a wheel with Ctrl) zooms.
-  /** Hands out what is shown now as a picture. */
+  // A mouse wheel zooms. On a touchpad two fingers pan, and a pinch (which arrives as a wheel event with Ctrl) zooms.
+  /** Downloads the current view as a picture. */
   savePicture() {
     this.canvas.toBlob((blob) => downloadBlob("graph.png", blob), "image/png");
   }
@@ -176,7 +176,7 @@ export class GraphView {
     this.zoomAt(distance(now) / distance(before), (now[0] + other[0]) / 2, (now[1] + other[1]) / 2);
   }
 
-  // A press without a drag is a click; on the small triangle of a box it opens and closes.
+  // A press without a drag is a click. A click on the small triangle of a box opens or closes the box.
   release(event) {
     this.pointers.delete(event.pointerId);
     if (this.dragged > kClick || !this.scene) return;

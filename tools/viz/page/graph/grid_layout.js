@@ -1,5 +1,5 @@
-// Places thousands of items in well under a second, where a real layout would take minutes: rows by depth (the longest
-// path that leads to an item), wrapped where they are wide, in as many columns as make the whole about as wide as high.
+// Places thousands of items in well under a second, where a real layout would take minutes. Items are in rows by depth (the
+// longest path that leads to an item). Wide rows are wrapped so that the whole is about as wide as high.
 
 /**
  * @param {number[]} widths
@@ -14,7 +14,7 @@ export function gridLayout(widths, heights, edges, gap = 24) {
   return place(rows, widths, heights, gap);
 }
 
-/** Longest path from a source; items in a cycle stand where they are reached first. */
+/** Returns the length of the longest path from a source to each item; items in a cycle get the depth at which they are first reached. */
 export function depths(count, edges) {
   const waitsFor = new Int32Array(count), depth = new Int32Array(count), readers = adjacency(count, edges, 0);
   for (let i = 1; i < edges.length; i += 2) ++waitsFor[edges[i]];
@@ -37,7 +37,7 @@ export function depths(count, edges) {
   return depth;
 }
 
-// Compressed rows of who is at the other end; `side` 0: of those that read an item, 1: of those that it reads.
+// Returns neighbors in compressed rows: for `side` 0 the readers of each item, for `side` 1 the items it reads.
 function adjacency(count, edges, side) {
   const start = new Int32Array(count + 1);
   for (let i = side; i < edges.length; i += 2) ++start[edges[i] + 1];
@@ -53,7 +53,7 @@ function rowsByDepth(depth) {
   return rows.filter((row) => row);
 }
 
-// Each row by the mean place of what it reads: one sweep down.
+// Sorts each row by the mean position of its inputs, in one sweep from top to bottom.
 function order(rows, edges, count) {
   const reads = adjacency(count, edges, 1), at = new Float64Array(count);
   for (const row of rows) {

@@ -1,12 +1,12 @@
-// A graph as a tree of scopes: what is drawn as boxes that open and close. Scopes are the dots in the nodes' names.
-// Gradient nodes ("layers.0.mlp.linear.grad.matmul") stand in a tree of their own, "gradient", beside the forward one;
-// otherwise every layer would be in a cycle with the next. Repeated neighbours (layers.0 … layers.23) are folded into one.
+// A graph as a tree of scopes, drawn as boxes that open and close. The dots in the nodes' names separate scopes. Gradient nodes
+// ("layers.0.mlp.linear.grad.matmul") have a tree of their own, "gradient", beside the forward one; otherwise every layer would
+// form a cycle with the next. Repeated neighbors (layers.0 … layers.23) are folded into one.
 //
-// Items are numbered: nodes of the graph first, then its inputs, its outputs, then groups. The root is the first group.
+// Items are numbered: first the nodes of the graph, then its inputs, its outputs, and the groups. The root is the first group.
 
 /** @typedef {{label: string, path: string, numbered: boolean, children: number[], nodes: number, repeats: number, first: number}} Group
- *  `numbered`: its scope is a number, one of a list of layers; `nodes`: how many below it; `repeats`: of how many equal
- *  groups it is the fold, 0 if none; `first`: lowest node below. */
+ *  `numbered`: its scope is a number, one of a list of layers; `nodes`: number of nodes below it; `repeats`: how many equal
+ *  groups are folded into it, 0 if none; `first`: lowest node below. */
 
 const kMinRepeats = 3;
 
@@ -41,14 +41,14 @@ export class Hierarchy {
     return this.groups[item - this.firstGroup];
   }
 
-  /** Its place in the tree, outermost first, without the root. */
+  /** Returns the groups around an item, outermost first, without the root. */
   ancestors(item) {
     const found = [];
     for (let at = this.parent[item]; at >= 0; at = this.parent[at]) found.push(at);
     return found.reverse();
   }
 
-  /** What an item is called beside its siblings. */
+  /** Returns the label of an item among its siblings. */
   label(item) {
     if (this.isGroup(item)) return this.group(item).label;
     if (this.labels.has(item)) return this.labels.get(item);
@@ -57,7 +57,7 @@ export class Hierarchy {
     return this.graph.columns.outputs[item - this.firstOutput][0];
   }
 
-  /** All nodes below an item. */
+  /** Returns all nodes below an item. */
   nodesBelow(item) {
     const found = [], waiting = [item];
     while (waiting.length > 0) {
@@ -94,7 +94,7 @@ export class Hierarchy {
     this.group(group).children.push(item);
   }
 
-  // From the leaves to the root: a parent was made before its children.
+  // Simplifies the tree from the leaves to the root. A parent has a lower number than its children.
   tidy() {
     const signatures = new Signatures(this);
     for (let at = this.groups.length - 1; at >= 0; --at) {
@@ -121,7 +121,7 @@ export class Hierarchy {
     return this.isNode(item) ? item : item < this.firstOutput ? -1 : Infinity;
   }
 
-  // A group with one child says nothing of its own: the child takes its place and its name.
+  // Replaces a group that has only one child by the child, which takes over its name.
   unwrap(group, item) {
     group.children = group.children.map((child) => {
       if (!this.isGroup(child)) return child;
@@ -141,7 +141,7 @@ export class Hierarchy {
     else this.labels.set(only, label);
   }
 
-  // Runs of equal groups under numbers.
+  // Folds runs of equal numbered groups.
   fold(item, signatures) {
     const group = this.group(item);
     const runs = numberedRuns(group.children, (child) => this.isGroup(child) && this.group(child).numbered ? signatures.of(child) : -1);
@@ -174,7 +174,7 @@ export class Hierarchy {
   }
 }
 
-// Which group a scope is, made when first asked for.
+// Finds the group of a scope, and makes it when it is first requested.
 class Scopes {
   constructor(hierarchy) {
     this.hierarchy = hierarchy;
@@ -198,7 +198,7 @@ class Scopes {
     return this.hierarchy.newChild(group, this.names.segment(path), this.names.full(path));
   }
 
-  // The group of the gradient's tree that stands for this one of the forward tree.
+  // Returns the group in the gradient tree that corresponds to this group of the forward tree.
   gradientOf(group) {
     if (this.mirrors.has(group)) return this.mirrors.get(group);
     const { hierarchy } = this;
@@ -216,7 +216,7 @@ class Scopes {
   }
 }
 
-// Groups with the same signature look the same: the same ops under the same names, in the same order.
+// Groups with the same signature look the same: they have the same ops under the same names, in the same order.
 class Signatures {
   constructor(hierarchy) {
     this.hierarchy = hierarchy;
@@ -238,7 +238,7 @@ class Signatures {
   }
 }
 
-/** Runs of neighbours with one signature; -1 belongs to none. */
+/** Returns runs of neighbors with equal signatures; items with signature -1 belong to no run. */
 export function numberedRuns(items, signatureOf) {
   const runs = [];
   let last = -1;

@@ -1,18 +1,18 @@
-// Lays out levels, in a worker, so that the page never freezes. Messages: {id, levels} in, {id, results} out, both lists
-// with the innermost level first. A level whose item is an open box takes that box's size from the result before it.
+// Lays out levels in a worker, so that the page never freezes. Messages are {id, levels} in and {id, results} out, both with
+// the innermost level first. An item that is an open box gets its size from an earlier result.
 import dagre from "dagre";
 
 import { gridLayout } from "./grid_layout.js";
 
-const kMaxItems = 260; // dagre takes a second for some hundreds
+const kMaxItems = 260; // dagre takes a second for a few hundred items
 const kMaxEdges = 700;
 const kIn = -1, kOut = -2;
 export const kPadding = 14, kHeader = 28;
 
 /**
  * @param {{group: number, widths: number[], heights: number[], boxes: (number|null)[], edges: number[], least: number}} level
- *   `boxes`: the group of items that are open; `edges`: pairs of items' indices or ports; `least`: width of the title
- * @param {Map<number, {width: number, height: number}>} sizes of open boxes
+ *   `boxes`: by item, the group if it is open; `edges`: pairs of items' indices or ports; `least`: width of the title
+ * @param {Map<number, {width: number, height: number}>} sizes of the open boxes, by group
  */
 export function layoutLevel(level, sizes) {
   const { widths, heights } = withBoxes(level, sizes);
@@ -69,7 +69,7 @@ function readLayout(graph, widths, heights, edges) {
   };
 }
 
-// Layers of a model look the same: a layout is made once for each picture, not for each layer.
+// Layers of a model look the same, so a layout is made once per distinct picture instead of once per layer.
 const pictures = new Map();
 
 function layoutOnce(level, sizes) {

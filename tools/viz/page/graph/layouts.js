@@ -1,5 +1,5 @@
-// Asks the worker for the layout of the visible levels and keeps what it gave: a level is laid out again only when what is
-// open below it changed.
+// Requests the layout of the visible levels from the worker and caches it: a level is laid out again only if the open groups
+// below it have changed.
 import { blockSize } from "./scene.js";
 import { textWidth } from "./text_width.js";
 import { drawnEdges, visibleLevels } from "./levels.js";
@@ -25,7 +25,7 @@ export class Layouts {
     return { levels, layouts };
   }
 
-  // A level looks the same when the same groups are open below it.
+  // Returns a key per level. Equal keys have the same open groups below the level, and so the same picture.
   keys(levels, open) {
     const keys = new Map();
     for (const { group, items } of levels)
@@ -48,7 +48,7 @@ export class Layouts {
   }
 }
 
-/** The worker, one for the page; its script stands in the page as text. */
+/** The page's only layout worker. Its script is embedded in the page as text. */
 export class LayoutWorker {
   constructor(script) {
     this.worker = new Worker(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
@@ -81,7 +81,7 @@ export class LayoutWorker {
 
 const kVisibleAtFirst = 46;
 
-/** Groups to open at first: from the outside in, as long as the picture stays small enough to read. */
+/** Returns the groups to open at first: from the outermost inwards, while the picture stays small enough to read. */
 export function openAtFirst(hierarchy) {
   const open = new Set(), waiting = [hierarchy.root];
   let visible = hierarchy.group(hierarchy.root).children.length;

@@ -1,14 +1,15 @@
-// What is visible of a hierarchy, level by level: the items of every open group and the edges between them. An edge that
-// leaves an open group runs over a port of its box: to `OUT` inside, from the box outside. Pure functions of the open set.
+// Finds the visible part of a hierarchy, level by level: the items of every open group and the edges between them. An edge that
+// leaves an open group runs through a port of its box: inside to `OUT`, outside from the box. The functions depend only on the
+// set of open groups.
 
-export const kIn = -1; // ports of the level's own box, in place of an item
+export const kIn = -1; // ports of the level's own box, used in place of an item
 export const kOut = -2;
 const kBase = 2 ** 26;
 
 /** @typedef {{group: number, items: number[], edges: {from: number, to: number, values: number}[]}} Level */
 
 /**
- * Open groups, the innermost first.
+ * Returns the open groups, innermost first.
  * @param {import("./hierarchy").Hierarchy} hierarchy
  * @param {Set<number>} open
  * @returns {Level[]}
@@ -28,8 +29,8 @@ export function visibleLevels(hierarchy, open) {
 const kMaxAtPort = 4;
 
 /**
- * Edges of a level as they are drawn. A value that every layer reads would tie each to the port and pull the picture
- * apart: of a port with many edges only those stay that lead to where the level begins, or come from where it ends.
+ * Returns the edges of a level that are drawn. A value that every layer reads would connect each layer to the port and pull the
+ * picture apart, so a port with many edges keeps only those to the first items of the level, or from the last ones.
  * @param {Level} level
  */
 export function drawnEdges({ edges }) {
@@ -39,7 +40,7 @@ export function drawnEdges({ edges }) {
   return edges.filter((edge) => !(many[0] && edge.from === kIn && fed.has(edge.to)) && !(many[1] && edge.to === kOut && read.has(edge.from)));
 }
 
-/** The item that stands for each node, input and output: itself, or the closed group around it. */
+/** Returns the visible item of each node, input and output: itself, or the closed group around it. */
 export function representatives(hierarchy, levels) {
   const found = new Int32Array(hierarchy.firstGroup).fill(-1);
   const open = new Set(levels.map((level) => level.group));
@@ -65,7 +66,7 @@ function addEdges(hierarchy, levels) {
   for (const level of levels) level.edges = collector.edgesOf(level.group);
 }
 
-/** Calls `use` for every edge between items: of the graph, from its inputs, to its outputs. */
+/** Calls `use` for every edge: between nodes, from inputs of the graph, and to its outputs. */
 export function eachEdge(hierarchy, use) {
   const { graph } = hierarchy;
   const source = sources(hierarchy);
@@ -76,7 +77,7 @@ export function eachEdge(hierarchy, use) {
   });
 }
 
-/** The item that makes each value; -1 for states and constants, which are not drawn. */
+/** Returns the item that produces each value; -1 for states and constants, which are not drawn. */
 export function sources(hierarchy) {
   const source = Int32Array.from(hierarchy.graph.producer);
   hierarchy.inputItems.forEach((value, i) => (source[value] = hierarchy.firstInput + i));

@@ -1,4 +1,4 @@
-// The whole scene, small, with the window's place in it; a press moves the window there.
+// Shows the whole scene in small, with the rectangle of the window; a press moves the window there.
 import { element } from "../core/dom.js";
 import { themeColour } from "../core/theme.js";
 
@@ -14,7 +14,7 @@ export class Minimap {
     this.canvas.addEventListener("pointermove", jump);
   }
 
-  /** Draws the scene anew when it, or its colours, changed; the window always. */
+  /** Redraws the scene if it or its colors have changed, and always the window. */
   draw() {
     const { painter } = this.view;
     if (!painter) return;

@@ -1,5 +1,6 @@
-// What is known about a snapshot's nodes beside the graph: what the pass changed, and times from a measured run of the plan.
-// A run measures the last snapshot; nodes of other snapshots have the time of what they became, by the author's name.
+// Facts about a snapshot's nodes that are not in the graph: the changes made by the pass, and the times of a measured run. A
+// run measures the nodes of the last snapshot. A node of another snapshot gets the time of the nodes made from it, matched by
+// the author's name.
 
 /** @param {import("../core/page_data").Page} page @returns {import("./colouring").NodeFacts & {snapshot: any, entry: any, graphBefore: any}} */
 export function factsOfSnapshot(page, model, entryIndex, snapshotIndex) {
@@ -10,7 +11,8 @@ export function factsOfSnapshot(page, model, entryIndex, snapshotIndex) {
   };
 }
 
-// What changed against the snapshot before; of the second of two models, against the author's graph of the first.
+// Returns the snapshot and the graph that its changes refer to: the previous snapshot's, or the first model's author graph if
+// this is the second model's author graph.
 function snapshotAndBefore(page, model, entryIndex, snapshotIndex) {
   const snapshot = page.json.models[model].entries[entryIndex].snapshots[snapshotIndex];
   const pair = model === 1 && snapshotIndex === 0 && page.json.difference?.entries.find((one) => one.after === entryIndex && one.before >= 0);
@@ -34,7 +36,7 @@ function timesOf(page, model, entryIndex, snapshotIndex) {
   return { time: carried(last, graph, time), least: carried(last, graph, least) };
 }
 
-/** Microseconds of each node of the last snapshot. */
+/** Returns the microseconds of each node of the last snapshot. */
 export function timesByNode(plan, measured, count) {
   const time = new Float64Array(count), least = new Float64Array(count);
   let node = 0;
@@ -47,7 +49,8 @@ export function timesByNode(plan, measured, count) {
   return { time, least };
 }
 
-// By name where the node still exists, else by the author's name, shared out over the nodes that have it.
+// Distributes measured values over the nodes of another graph, by the author's name. Nodes with the same author name share the
+// sum equally.
 function carried(last, graph, values) {
   const byPath = new Map();
   for (let node = 0; node < last.size; ++node) {

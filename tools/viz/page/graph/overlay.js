@@ -1,4 +1,4 @@
-// What is drawn over the tiles in every frame: what is selected, hovered and found, and the edges of the selection.
+// Draws the layer over the tiles in every frame: selected, hovered and found items, and the edges of the selection.
 import { rounded, tracePath } from "./painter.js";
 import { themeColour } from "../core/theme.js";
 
@@ -42,8 +42,8 @@ export class Overlay {
     for (const place of shown) this.ring(context, place, themeColour("--found"), 2.5, scale);
   }
 
-  // Values that the selection reads come in one colour, its results go out in another. Where the picture has the edge,
-  // its line is followed.
+  // Values that the selection reads have one color, and its results have another. Lines follow the edges of the picture if it
+  // has them.
   drawEdges(context, scene, scale) {
     const drawn = new Set();
     for (const { from, to, reads } of this.edges.slice(0, kMaxEdges)) {
@@ -56,7 +56,7 @@ export class Overlay {
     }
   }
 
-  // Followed where the picture has it; dashed across everything where it does not.
+  // Draws along an edge of the picture, or as a straight dashed line if it has none.
   drawLine(context, scene, a, b, scale) {
     const line = this.line(scene, a, b);
     context.setLineDash(line ? [] : [5 / scale, 5 / scale]);

@@ -1,4 +1,4 @@
-// Draws a part of a scene on a canvas: with less detail the smaller it is shown. Colours of blocks come from outside.
+// Draws a part of a scene on a canvas, with fewer details at smaller scales. The caller chooses the colors of blocks.
 import { blockText } from "./scene.js";
 import { kFamily } from "./text_width.js";
 
@@ -89,7 +89,7 @@ export class Painter {
     if (scale >= kTextScale) this.drawText(context, block, colours, group);
   }
 
-  // The cards behind a folded group.
+  // Draws the cards behind a folded group.
   drawStack(context, block, round) {
     for (const shift of [6, 3]) {
       rounded(context, { x: block.x + shift, y: block.y + shift, width: block.width, height: block.height }, round);
@@ -115,7 +115,7 @@ export class Painter {
     context.textAlign = "left";
   }
 
-  // What of a text fits, with an ellipsis; asked once per text and width.
+  // Shortens a text to a width with an ellipsis. The result is cached by text and width.
   fit(context, text, width) {
     const short = text.length > 200 ? text.slice(0, 200) : text, key = `${context.font}|${Math.round(width)}|${short}`;
     let fitted = this.fitted.get(key);
@@ -144,7 +144,7 @@ export function rounded(context, { x, y, width, height }, radius) {
   context.roundRect(x, y, width, height, Math.min(radius, height / 2));
 }
 
-/** A smooth line through the points of an edge. */
+/** Adds a smooth line through the points of an edge to the path. */
 export function tracePath(context, points) {
   context.moveTo(points[0], points[1]);
   const last = points.length - 2;

@@ -1,4 +1,4 @@
-// The picture of the visible levels: where every item and edge lies, in one plane. Items are boxes (open groups, drawn
+// The picture of the visible levels: the positions of all items and edges in one plane. Items are boxes (open groups, drawn
 // first) and blocks (everything else).
 import { kIn, kOut } from "./levels.js";
 import { SpatialIndex } from "./spatial_index.js";
@@ -6,14 +6,14 @@ import { textWidth } from "./text_width.js";
 
 export const kBlockHeight = 36;
 
-/** How large a closed item is drawn. @returns {[width: number, height: number]} */
+/** Returns the size of a closed item. @returns {[width: number, height: number]} */
 export function blockSize(hierarchy, item) {
   const [title, name, below] = blockText(hierarchy, item);
   const bold = hierarchy.isGroup(item) ? 1.12 : 1, first = textWidth(name ? `${title} ${name}` : title) * bold + (bold > 1 ? 18 : 0);
   return [Math.max(72, Math.min(320, Math.max(first, textWidth(below) * 0.92) + 20)), hierarchy.isGroup(item) ? kBlockHeight + 8 : kBlockHeight];
 }
 
-/** The words in a block: title, what stands beside it, and the line below. */
+/** Returns the texts of a block: title, text beside it, and the line below. */
 export function blockText(hierarchy, item) {
   const { graph } = hierarchy;
   if (hierarchy.isGroup(item)) {
@@ -25,13 +25,13 @@ export function blockText(hierarchy, item) {
   return [hierarchy.label(item), "", graph.typeText(value)];
 }
 
-/** The name of a node without what only repeats its op; "" if nothing is left. */
+/** Returns the name of a node without parts that only repeat its op; "" if nothing is left. */
 export function ownName(label, op) {
   const dot = label.lastIndexOf(".");
   return label.slice(dot + 1).startsWith(op) ? label.slice(0, Math.max(0, dot)) : label;
 }
 
-// "linear  q_proj": of a name that only repeats the op, nothing is shown.
+// Returns the lines of a node's block. "linear  q_proj" is its title; a name that only repeats the op is left out.
 function nodeText(hierarchy, node) {
   const { graph } = hierarchy, op = graph.op(node), label = hierarchy.label(node);
   const outputs = graph.outputs(node);
@@ -75,7 +75,7 @@ export class Scene {
   }
 
   addEdge(level, edge, layout, path, layouts, left, top) {
-    if (!path && (edge.from < 0 || edge.to < 0)) return; // a grid has no ports
+    if (!path && (edge.from < 0 || edge.to < 0)) return; // a grid layout has no ports
     const points = path ? path.map((at, i) => at + (i % 2 === 0 ? left : top)) : straight(this.place.get(edge.from), this.place.get(edge.to));
     const from = layouts.get(edge.from), to = layouts.get(edge.to);
     if (edge.from === kIn) points[1] = top;
@@ -101,7 +101,7 @@ export class Scene {
     }
   }
 
-  /** The innermost item at a point of the plane; -1 if there is none. */
+  /** Returns the innermost item at a point of the plane; -1 if there is none. */
   itemAt(x, y) {
     let found = -1;
     for (const box of this.boxes) if (holds(box, x, y)) found = box.item;
@@ -109,7 +109,7 @@ export class Scene {
     return found;
   }
 
-  /** Where an item is shown: itself, or the closed group around it. */
+  /** Returns the place of an item, or of the closed group that hides it. */
   shown(item) {
     for (let at = item; at >= 0; at = this.hierarchy.parent[at]) if (this.place.has(at)) return this.place.get(at);
     return null;
@@ -120,7 +120,7 @@ function holds(box, x, y) {
   return x >= box.x && x <= box.x + box.width && y >= box.y && y <= box.y + box.height;
 }
 
-// An end of an edge goes to a port of its box, and the point beside it comes along half of the way.
+// Moves an end of an edge to a port of its box. The point beside it moves half as far.
 function moveEnd(points, end, inward, x, y) {
   if (points.length > 4) points[end + inward] = (x + (points[end + 2 * inward] ?? x)) / 2;
   [points[end], points[end + 1]] = [x, y];

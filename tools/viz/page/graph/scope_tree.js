@@ -1,5 +1,5 @@
-// The hierarchy as a tree in words: the way through a graph for screen readers and keyboards, and a table of contents for
-// everybody (pattern "tree view" of the WAI-ARIA Authoring Practices). Only rows that are open exist.
+// Shows the hierarchy as a tree of text: the navigation for screen readers and keyboards, and a table of contents for everybody
+// (pattern "tree view" of the WAI-ARIA Authoring Practices). Closed rows do not exist in the document.
 import { button, element, fill, shortened } from "../core/dom.js";
 import { ownName } from "./scene.js";
 
@@ -59,7 +59,7 @@ export class ScopeTree {
     else row.querySelector("ul").remove();
   }
 
-  /** Opens the way to an item and marks it. */
+  /** Opens the rows around an item and marks it. */
   reveal(item) {
     for (const above of this.hierarchy.ancestors(item).slice(1)) if (this.rows.has(above)) this.expand(this.rows.get(above), true);
     this.root.querySelector("[aria-selected=true]")?.setAttribute("aria-selected", "false");
@@ -70,7 +70,7 @@ export class ScopeTree {
     row.querySelector(".tree-label").scrollIntoView({ block: "nearest" });
   }
 
-  // One row can be reached by Tab: the one that had the focus last.
+  // Makes one row reachable by Tab: the one that had the focus last.
   focusable(row) {
     this.root.querySelector("[tabindex='0']")?.setAttribute("tabindex", "-1");
     row?.setAttribute("tabindex", "0");

@@ -18,7 +18,7 @@ export function search(hierarchy, query) {
 
 const known = new WeakMap();
 
-// "name op f32[8,128]" of each item, made once per graph.
+// Returns "name op f32[8,128]" for each item. It is computed once per graph.
 function searchTexts(hierarchy) {
   if (known.has(hierarchy)) return known.get(hierarchy);
   const { graph } = hierarchy, texts = [];

@@ -1,4 +1,4 @@
-// The search box of a graph, with the list of what it found.
+// The search box of a graph, with the list of results.
 import { element, fill, shortened } from "../core/dom.js";
 import { search } from "./search.js";
 
@@ -57,7 +57,7 @@ export class SearchBox {
     event.preventDefault();
   }
 
-  /** To the next (1) or the last (-1) of what was found. */
+  /** Goes to the next (1) or the previous (-1) result. */
   step(by) {
     clearTimeout(this.timer);
     if (this.items.length === 0 && this.input.value.trim() !== "") this.run(true);

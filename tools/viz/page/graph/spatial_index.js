@@ -1,5 +1,5 @@
-// Finds the rectangles that meet a window, in time that depends on how many those are: a uniform grid of lists. What
-// would stand in very many cells stands in one list that every search reads.
+// Finds the rectangles that overlap a window, in time proportional to their number. It is a uniform grid of lists. A rectangle
+// that would be in very many cells is in one extra list, which every search reads.
 
 const kMaxCells = 48;
 
@@ -69,7 +69,7 @@ export class SpatialIndex {
     return bounds[4 * i] <= right && bounds[4 * i + 2] >= left && bounds[4 * i + 1] <= bottom && bounds[4 * i + 3] >= top;
   }
 
-  /** Calls `use` once for every rectangle that meets the window. */
+  /** Calls `use` once for every rectangle that overlaps the window. */
   each(left, top, right, bottom, use) {
     const mark = ++this.search, [a, b, c, d] = this.cells(left, top, right, bottom);
     for (const i of this.large) if (this.meets(i, left, top, right, bottom)) use(i);

@@ -1,13 +1,13 @@
-// How wide a text is in the font of the graph's blocks, as the sum of its characters: fast enough for every node of a
-// large graph, and the same for the same text, which lets equal layers share a layout.
+// Computes the width of a text in the font of the graph's blocks as the sum of its characters' widths. That is fast enough for
+// every node of a large graph, and equal texts have equal widths, so equal layers can share a layout.
 
 export const kFamily = "system-ui, 'DejaVu Sans', sans-serif";
-const kMean = 7; // where nothing can be measured
+const kMean = 7; // used if nothing can be measured
 
 const known = new Map();
 let context = null;
 
-/** In pixels at 12 px. */
+/** Returns the width in pixels at a font size of 12 px. */
 export function textWidth(text) {
   let width = 0;
   for (let i = 0; i < text.length && width < 1000; ++i) width += characterWidth(text[i]);

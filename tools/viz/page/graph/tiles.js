@@ -1,9 +1,9 @@
-// The scene as square pictures that are drawn once and then only moved: panning costs a dozen copies a frame, however many
-// nodes there are. After a zoom the old pictures are shown stretched until the new ones are drawn, a few each frame.
+// Draws the scene as square pictures that are then only moved: panning costs a dozen copies per frame for any number of nodes.
+// After a zoom the old pictures are shown stretched until the new ones are drawn, a few per frame.
 
 const kSide = 512; // CSS pixels
 const kMaxTiles = 80;
-const kMilliseconds = 9; // of drawing a frame, so that it stays below 16
+const kMilliseconds = 9; // drawing time per frame, so that a frame stays below 16
 
 export class Tiles {
   /** @param {() => import("./painter").Painter} painter */
@@ -12,13 +12,13 @@ export class Tiles {
     this.clear();
   }
 
-  /** Forgets all pictures: the scene or its colours changed. */
+  /** Drops all tiles after the scene or its colors have changed. */
   clear() {
     this.current = { scale: 0, tiles: new Map(), complete: false };
     this.previous = null;
   }
 
-  /** Draws what the camera sees. @returns {boolean} whether everything is there; if not, call again next frame. */
+  /** Draws the visible part. @returns {boolean} true if it is complete; if not, call again in the next frame. */
   draw(context, camera, width, height, ratio, moving = false) {
     this.useScale(camera.scale);
     if (this.previous) this.paste(context, this.previous, camera, width, height, ratio);
@@ -48,7 +48,7 @@ export class Tiles {
     return found;
   }
 
-  // At least one, then as many as the time allows.
+  // Draws at least one tile, then as many as the time allows.
   render(missing, ratio) {
     const start = performance.now();
     while (missing.length > 0) {

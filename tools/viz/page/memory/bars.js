@@ -1,8 +1,8 @@
-// A short list of amounts as bars: name, bar, value in words.
+// Shows a short list of amounts as bars: name, bar, value as text.
 import { element } from "../core/dom.js";
 
 /**
- * The first `most` amounts of a sorted list; behind them, without a bar, how many more there are and what they are together.
+ * Returns the first `most` amounts of a sorted list, and a row without a bar that has the number and the sum of the others.
  */
 export function largest(rows, most, format) {
   const rest = rows.slice(most);

@@ -1,4 +1,4 @@
-// What a smaller arena would cost: a slider over the budgets that were planned, with what each computes a second time.
+// Shows the cost of a smaller arena: a slider over the planned budgets, with the nodes that each recomputes.
 import { LineChart } from "../charts/line_chart.js";
 import { byteTicks } from "../charts/ticks.js";
 import { element, shortened } from "../core/dom.js";

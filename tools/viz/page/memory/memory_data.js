@@ -1,4 +1,4 @@
-// The plan's blocks as rows, and sums of them: by kind, by layer, at a step.
+// Converts the plan's blocks to rows, and sums them by kind, by layer and at a step.
 export const kinds = ["activation", "gradient", "scratch", "result"];
 
 /** @param {import("../core/page_data").Page} page @param {import("../data").Plan} plan */
@@ -9,7 +9,7 @@ export function blockRows(page, plan) {
     kind: kinds[blocks.kind[i]] ?? "other", type: page.typeTexts[blocks.type[i]] ?? "", layer: layerOf(page.names.full(name)) }));
 }
 
-/** "model.layers.3" of "model.layers.3.mlp.swiglu": up to the first number, else the outermost scope. */
+/** Returns "model.layers.3" for "model.layers.3.mlp.swiglu": the name up to its first number, or else the outermost scope. */
 export function layerOf(name) {
   const parts = name.split(".");
   const number = parts.findIndex((part) => /^\d+$/.test(part));
@@ -20,7 +20,7 @@ export function aliveAt(rows, step) {
   return rows.filter((row) => row.first <= step && step <= row.last);
 }
 
-/** Sums of bytes by what `key` says of a row, the largest first. */
+/** Returns sums of bytes by the key of a row, largest first. */
 export function sums(rows, key) {
   const found = new Map();
   for (const row of rows) found.set(key(row), (found.get(key(row)) ?? 0) + row.bytes);
@@ -28,7 +28,7 @@ export function sums(rows, key) {
 }
 
 
-/** The end of a name, which says more than its beginning. */
+/** Returns the end of a name, which says more than its beginning. */
 export function shortName(name) {
   const [forward, gradient] = name.split(".grad.");
   return forward.split(".").slice(-2).join(".") + (gradient === undefined ? "" : " grad");

@@ -1,5 +1,5 @@
-// The view "Memory": the arena over the steps, its peak with the largest tensors, sums by kind and by layer, what stands
-// beside the arena, and what smaller budgets would compute again.
+// The view "Memory": the arena over the steps, its peak with the largest tensors, sums by kind and by layer, memory outside the
+// arena, and recomputation under smaller budgets.
 import { BlockChart } from "../charts/block_chart.js";
 import { byteTicks, roundTicks } from "../charts/ticks.js";
 import { button, element, fill, shortened } from "../core/dom.js";
@@ -97,7 +97,7 @@ class Memory {
     this.table.use(alive);
   }
 
-  // The arena at one step from its first byte to its last, and what this step takes and gives back.
+  // Shows the arena at one step from its first byte to its last, and the blocks that begin or have just ended.
   atStep(step, alive) {
     const arena = this.plan.arena_bytes || 1, named = (rows) => rows.slice().sort((a, b) => b.bytes - a.bytes).slice(0, 5).map((row) => `${shortName(row.name)} ${bytes(row.bytes)}`).join(", ") + (rows.length > 5 ? ` and ${rows.length - 5} more` : "");
     const begins = alive.filter((row) => row.first === step), ends = this.rows.filter((row) => row.last === step - 1);

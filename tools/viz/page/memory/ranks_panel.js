@@ -1,4 +1,4 @@
-// What each rank of a mesh holds, and what it sends.
+// Shows the memory of each rank of a mesh, and the data that it sends.
 import { element } from "../core/dom.js";
 import { bytes, count } from "../core/format.js";
 import { Table } from "../core/table.js";

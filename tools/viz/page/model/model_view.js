@@ -1,4 +1,5 @@
-// The view "Weights": what a file holds beside its graphs: states and tensors with their types and bytes, metadata, files.
+// The view "Weights": the contents of a file other than its graphs: states and tensors with their types and bytes, metadata,
+// files.
 import { histogram } from "../charts/histogram.js";
 import { element, fill, shortened } from "../core/dom.js";
 import { bytes, count, digits } from "../core/format.js";
@@ -48,7 +49,7 @@ class ModelPage {
     this.table.use(kept);
   }
 
-  // The histogram of one tensor, and its first values.
+  // Shows the histogram of one tensor, and its first values.
   showValues(row) {
     const { values } = row;
     if (!values) return fill(this.values, element("p", { class: "muted" }, `${shortened(row.name, 200)}: zeros, before training gives it values`));

@@ -1,4 +1,4 @@
-// The measured steps as rows, sums of them, and the trace that Perfetto and chrome://tracing open.
+// Converts the measured steps to rows, sums, and a trace for Perfetto and chrome://tracing.
 import { undelta } from "../core/page_data.js";
 import { layerOf } from "../memory/memory_data.js";
 import { isCommunication } from "./timeline_data.js";
@@ -11,8 +11,8 @@ export function timeRows(page, model, entryIndex) {
 }
 
 /**
- * The same steps as the run of the timeline had them, on the first rank: from where a step began on any track to where it
- * ended on all.
+ * Returns the same steps with their times in the timeline's run on the first rank, from a step's start on any track to its end on
+ * all tracks.
  */
 export function runRows(timeline, rows) {
   const start = rows.map(() => Infinity), end = rows.map(() => 0), { step, track, start_us, end_us } = timeline.spans;
@@ -29,13 +29,13 @@ function stepRow(page, graph, node, step) {
   return withRates({ ...step, node, name, flops: cost?.flops ?? 0, bytes: cost?.bytes ?? 0, path: known ? graph.name[node] : -1, op: known ? graph.op(node) : "", layer: layerOf(name), count: 1 });
 }
 
-// Adds rates to a row: the share of its time that the device's limits would need, FLOP/s and bytes/s.
+// Adds rates to a row: the share of its time that the device would need at its limits, FLOP/s and bytes/s.
 function withRates(row) {
   const { us, least, flops, bytes } = row;
   return { ...row, share: least > 0 && us > 0 ? least / us : null, flopRate: us > 0 && flops > 0 ? (flops / us) * 1e6 : null, byteRate: us > 0 && bytes > 0 ? (bytes / us) * 1e6 : null };
 }
 
-/** Rows with the same key made one. */
+/** Merges rows with the same key. */
 export function grouped(rows, key) {
   const found = new Map();
   for (const row of rows) {
@@ -48,8 +48,8 @@ export function grouped(rows, key) {
 }
 
 /**
- * The Trace Event Format: a process for each rank with a track for each thread or stream, one for the steps one after the
- * other, and bytes alive as a counter beside both. `spans`: of the timeline (timeline_data.js); empty: there is none.
+ * Returns a trace in the Trace Event Format: a process per rank with a track per thread or stream, a process with the steps one after
+ * another, and counters of the bytes alive. `spans`: spans of the timeline (timeline_data.js); empty without a timeline.
  */
 export function chromeTrace(entry, rows, spans = []) {
   const { tracks = [] } = entry.measured.timeline ?? {}, ranks = tracks.reduce((most, { rank }) => Math.max(most, rank + 1), 0), on = `${entry.name} on ${entry.measured.device}`;

@@ -1,5 +1,5 @@
-// The view "Time": measured steps as a timeline with a track for each thread or stream, and as a table by step, op, kernel
-// or layer with what the device's limits would have allowed.
+// The view "Time": measured steps as a timeline with a track per thread or stream, and as a table by step, op, kernel or layer
+// with the times that the device's limits would allow.
 import { BlockChart } from "../charts/block_chart.js";
 import { roundTicks } from "../charts/ticks.js";
 import { button, choice, download, element, fill, shortened } from "../core/dom.js";
@@ -41,7 +41,7 @@ class Time {
     [this.tableBox, this.chartBox, this.sumBox] = [element("div"), element("div"), element("div")];
   }
 
-  /** The steps of the run that the timeline shows: table and timeline are of one run. */
+  /** Returns the steps of the run in the timeline, so that table and timeline show the same run. */
   get rows() {
     return this.shown === "run" ? this.inRun : this.alone;
   }
@@ -96,13 +96,13 @@ class Time {
     return chart;
   }
 
-  // Which colour stands for what, of the ops that ran.
+  // Shows the color of each kind of op that ran.
   legend() {
     const kinds = [...new Map(this.rows.map((row) => [kindOf(row.op).name, row.op]))];
     return element("div", { class: "legend inline" }, kinds.map(([name, op]) => element("span", {}, element("span", { class: "swatch", style: { background: opColours(op, true).fill, "border-color": opColours(op, true).border } }), name)));
   }
 
-  // How busy threads and streams were, and what was hidden behind what.
+  // Shows how busy each track was, and how much communication was overlapped by computation.
   tracks() {
     if (this.shown !== "run") return null;
     const rows = trackRows(this.timeline, this.spans), exchanged = communicationRows(this.timeline, this.spans);
@@ -117,7 +117,7 @@ class Time {
     this.showTable();
   }
 
-  // What ran between two times, by op.
+  // Shows the work between two times, by op.
   sum(rows, from, to) {
     const inside = rows.map((row) => ({ ...row, us: Math.min(row.end, to) - Math.max(row.start, from) })).filter((row) => row.us > 0), all = inside.reduce((sum, row) => sum + row.us, 0);
     const most = 8, found = grouped(inside, "op").sort((a, b) => b.us - a.us), ops = found.slice(0, most).map((row) => `${row.name} ${duration(row.us)} in ${row.count}`);
@@ -129,7 +129,7 @@ class Time {
     return this.shown === "run" ? this.spans : this.alone;
   }
 
-  /** Keys of the whole page while this view is shown. */
+  /** Handles keys of the whole page while this view is shown. */
   pageKey(event) {
     const { chart } = this, wide = chart.to - chart.from, row = this.current[chart.selected];
     if (event.key === "w") chart.zoom(1.4);
@@ -143,7 +143,7 @@ class Time {
     return true;
   }
 
-  // The next piece of work on the same track.
+  // Selects the next span on the same track.
   step(row, by) {
     const track = this.current.filter((other) => other.track === (row?.track ?? 0)).sort((a, b) => a.start - b.start), at = track.indexOf(row), next = track[at < 0 ? 0 : at + by];
     if (!next) return;
@@ -187,7 +187,7 @@ class Time {
     fill(this.tableBox, table.use(steps ? kept : grouped(kept, this.by)).root);
   }
 
-  // Of the run, where it is shown, the longest span of the step.
+  // Shows a step. In the timeline of a run that is the longest span of the step.
   reveal(step) {
     const row = this.shown === "run" ? this.spans.filter((span) => span.step === step.i).reduce((longest, span) => (span.us > longest.us ? span : longest), { ...step, us: -1 }) : step;
     const wide = Math.max(row.us * 4, this.chart.end / 200);

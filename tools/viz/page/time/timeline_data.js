@@ -1,24 +1,24 @@
-// A run as it went, steps beside each other: its spans as blocks of tracks, how busy each track was, and how much of the
-// communication computation hid.
+// Reads the timeline of a normal run with concurrent steps: its spans as blocks of tracks, how busy each track was, and how
+// much of the communication was overlapped by computation.
 const kCommunication = /^(all_reduce|all_gather|reduce_scatter|all_to_all|broadcast)$/;
 
 export function isCommunication(op) {
   return kCommunication.test(op);
 }
 
-/** "thread 0"; "rank 1, thread 0" where there are several ranks. */
+/** Returns "thread 0", or "rank 1, thread 0" if there are several ranks. */
 export function trackNames(timeline) {
   const several = timeline.tracks.some((track) => track.rank > 0);
   return timeline.tracks.map(({ name, rank }) => (several ? `rank ${rank}, ${name}` : name));
 }
 
-/** One row a span: the step's row (time_data.js) with the span's own place and time. `all`: of the step's spans together. */
+/** Returns one row per span: the step's row (time_data.js) with the span's track and time. `all`: the time of all spans of the step. */
 export function spanRows(timeline, rows) {
   const { step, track, start_us, end_us } = timeline.spans;
   return step.map((at, i) => ({ ...rows[at], i, step: at, track: track[i], start: start_us[i], end: end_us[i], us: end_us[i] - start_us[i] }));
 }
 
-/** By track: how many spans, how long it was busy, and its share of the run. */
+/** Returns the number of spans, the busy time and its share of the run, by track. */
 export function trackRows(timeline, spans) {
   const tracks = trackNames(timeline).map((name, track) => ({ name, track, count: 0, us: 0, communication: 0 }));
   for (const span of spans) {
@@ -30,7 +30,7 @@ export function trackRows(timeline, spans) {
   return tracks.map((row) => ({ ...row, share: timeline.total_us > 0 ? row.us / timeline.total_us : null }));
 }
 
-/** By rank: how long data were on their way, and how much of that time something else was computed. */
+/** Returns the time of communication and how much of it overlapped with computation, by rank. */
 export function communicationRows(timeline, spans) {
   const rankOf = (span) => timeline.tracks[span.track].rank, ranks = [...new Set(timeline.tracks.map((track) => track.rank))];
   return ranks.map((rank) => {
@@ -40,7 +40,7 @@ export function communicationRows(timeline, spans) {
   }).filter((row) => row.us > 0);
 }
 
-/** Intervals without their overlaps, in order. */
+/** Returns the union of intervals as a sorted list without overlaps. */
 export function union(spans) {
   const joined = [];
   for (const { start, end } of [...spans].sort((a, b) => a.start - b.start)) {

@@ -1,4 +1,4 @@
-// Runs as CSV (RFC 4180): one row a step and run.
+// Writes runs as CSV (RFC 4180): one row per step and run.
 
 /** @param {import("../data").TrainingRun[]} runs */
 export function runsAsCsv(runs) {
@@ -11,7 +11,7 @@ export function runsAsCsv(runs) {
   return [["run", ...names], ...rows].map((row) => row.map(field).join(",")).join("\r\n") + "\r\n";
 }
 
-// A text that a spreadsheet would take for a formula is kept from being one.
+// Quotes a field. A text that a spreadsheet would take for a formula is prefixed, so that it stays text.
 function field(value) {
   const text = typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;

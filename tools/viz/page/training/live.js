@@ -1,4 +1,4 @@
-// New rows of the runs of a page that is served while they run. The page's server is the only one that it may ask.
+// Follows runs while they train: asks the page's own server, the only one that the page may contact, for new rows.
 
 /**
  * @param {import("../data").PageData} json
@@ -29,7 +29,7 @@ async function more(path, run, i, next, ask) {
   return answer.rows.length + (answer.reset ? 1 : 0);
 }
 
-/** One line of metrics.jsonl behind the columns; what a line does not say is null. */
+/** Appends one line of metrics.jsonl to the columns; missing values become null. */
 export function addRow(run, row) {
   for (const [name, value] of Object.entries(row)) {
     if (typeof value !== "number") continue;

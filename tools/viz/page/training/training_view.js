@@ -1,5 +1,5 @@
-// The view "Training": every column of the runs' metrics.jsonl as curves, several runs over each other, smoothed as the
-// slider says; values under the pointer, and everything as CSV.
+// The view "Training": every column of the runs' metrics.jsonl as curves, several runs over each other, smoothed by the
+// slider's weight. Shows the values under the pointer, and exports everything as CSV.
 import { LineChart } from "../charts/line_chart.js";
 import { isSchedule, smoothed } from "../charts/smooth.js";
 import { button, choice, download, element, fill, shortened } from "../core/dom.js";
@@ -10,15 +10,15 @@ import { runsAsCsv } from "./csv.js";
 
 const kFirst = ["loss", "evaluation_loss", "eval_loss", "lr", "learning_rate", "grad_norm", "items_per_second", "tokens_per_second"];
 const kXColumns = ["step", "seconds", "elapsed_seconds", "tokens", "time"];
-const kSparse = 60; // points that are far apart are shown as dots
+const kSparse = 60; // if there are fewer points, they are drawn as dots
 
 export class TrainingView {
   constructor(app) {
     this.runs = app.page.json.runs;
     this.hidden = new Set();
     this.settings = { smoothing: 0.6, xLog: false, yLog: false, x: "step", filter: "" };
-    this.window = null; // of the x axis, of all charts
-    this.wide = new Set(); // names of charts over the whole width
+    this.window = null; // of the x axis of all charts
+    this.wide = new Set(); // names of charts that span the whole width
     this.charts = new Map();
     this.grid = element("div", { class: "chart-grid" });
     this.runList = element("div", { class: "run-list" });
@@ -47,7 +47,7 @@ export class TrainingView {
     return this.runs.filter((_, i) => !this.hidden.has(i));
   }
 
-  /** Draws everything anew; of a live page, after every new row. */
+  /** Redraws everything. A live page calls it after every new row. */
   update() {
     this.showRuns();
     const names = [...new Set(this.runs.flatMap((run) => run.columns.map((column) => column.name)))].filter((name) => !kXColumns.includes(name));
@@ -57,7 +57,7 @@ export class TrainingView {
     fill(this.grid, shown.length > 0 ? shown.map((name) => this.charts.get(name).root) : element("p", { class: "empty" }, names.length > 0 ? "No number has such a name." : "These runs have no numbers yet."));
   }
 
-  /** The same part of the axis in all charts. */
+  /** Shows the same part of the x axis in all charts. */
   zoom(window) {
     this.window = window;
     for (const chart of this.charts.values()) {
@@ -97,7 +97,7 @@ export class TrainingView {
     chart.use(this.runs.flatMap((run, i) => (this.hidden.has(i) ? [] : this.series(run, i, name))));
   }
 
-  // The values as they are, faint, behind the smoothed ones.
+  // Returns the smoothed curve, with the raw values drawn faintly behind it.
   series(run, colour, name) {
     const column = columnOf(run, name);
     if (!column) return [];
@@ -112,7 +112,7 @@ function columnOf(run, name) {
   return run.columns.find((column) => column.name === name);
 }
 
-// The ones that matter most come first, then the rest in the order of the file.
+// Returns a rank for sorting: the most important columns first, then the rest in the order of the file.
 function rank(name) {
   const at = kFirst.indexOf(name);
   return at < 0 ? kFirst.length : at;
