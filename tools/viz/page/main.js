@@ -15,7 +15,7 @@ import { timeView } from "./time/time_view.js";
 import { follow } from "./training/live.js";
 import { TrainingView } from "./training/training_view.js";
 
-/** Views in the order of their tabs. `has` tells if the data has something to show; `make` builds the view when it is first shown. */
+/** Views in the order of their tabs. `has` tells if there is data for the view; `make` builds it when it is first shown. */
 const kViews = [
   { name: "graph", title: "Graph", has: (json) => json.models.some((model) => model.entries.length > 0), make: graphView },
   { name: "memory", title: "Memory", has: (json) => anyEntry(json, (entry) => entry.plan), make: memoryView },
@@ -80,7 +80,7 @@ class App {
   showTabs() {
     fill(this.tabs, this.views.map((view) => button(view.title, () => this.show(view.name), {
       role: "tab", id: `tab-${view.name}`, tabIndex: view.name === this.current ? 0 : -1, "aria-selected": String(view.name === this.current), "aria-controls": "main" })));
-    document.getElementById(`tab-${this.current}`)?.scrollIntoView({ block: "nearest", inline: "nearest" }); // a phone shows only some tabs
+    document.getElementById(`tab-${this.current}`)?.scrollIntoView({ block: "nearest", inline: "nearest" }); // a phone shows some tabs
   }
 
   // Shows the choice of model and entry point if there are several.

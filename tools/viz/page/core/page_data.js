@@ -83,8 +83,8 @@ export class Page {
 }
 
 /**
- * A graph with values numbered as in data.d.ts: first those of the table, then the results of the nodes. The `producer` of a value is
- * a node, or -1 for a value of the table.
+ * A graph with values numbered as in data.d.ts: first those of the table, then the results of the nodes. The `producer` of a value
+ * is a node, or -1 for a value of the table.
  */
 export class Graph {
   /** @param {Page} page @param {import("../data").Model} model @param {import("../data").Graph} columns */

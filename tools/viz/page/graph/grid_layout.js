@@ -14,7 +14,7 @@ export function gridLayout(widths, heights, edges, gap = 24) {
   return place(rows, widths, heights, gap);
 }
 
-/** Returns the length of the longest path from a source to each item; items in a cycle get the depth at which they are first reached. */
+/** Returns the longest path from a source to each item; items in a cycle get the depth at which they are first reached. */
 export function depths(count, edges) {
   const waitsFor = new Int32Array(count), depth = new Int32Array(count), readers = adjacency(count, edges, 0);
   for (let i = 1; i < edges.length; i += 2) ++waitsFor[edges[i]];

@@ -48,8 +48,8 @@ export function grouped(rows, key) {
 }
 
 /**
- * Returns a trace in the Trace Event Format: a process per rank with a track per thread or stream, a process with the steps one after
- * another, and counters of the bytes alive. `spans`: spans of the timeline (timeline_data.js); empty without a timeline.
+ * Returns a trace in the Trace Event Format: a process per rank with a track per thread or stream, a process with the steps one
+ * after another, and counters of the bytes alive. `spans`: spans of the timeline (timeline_data.js); empty without a timeline.
  */
 export function chromeTrace(entry, rows, spans = []) {
   const { tracks = [] } = entry.measured.timeline ?? {}, ranks = tracks.reduce((most, { rank }) => Math.max(most, rank + 1), 0), on = `${entry.name} on ${entry.measured.device}`;

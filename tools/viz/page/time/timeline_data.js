@@ -12,7 +12,7 @@ export function trackNames(timeline) {
   return timeline.tracks.map(({ name, rank }) => (several ? `rank ${rank}, ${name}` : name));
 }
 
-/** Returns one row per span: the step's row (time_data.js) with the span's track and time. `all`: the time of all spans of the step. */
+/** Returns one row per span: the step's row (time_data.js) with the span's track and time. `all`: the time of all its spans. */
 export function spanRows(timeline, rows) {
   const { step, track, start_us, end_us } = timeline.spans;
   return step.map((at, i) => ({ ...rows[at], i, step: at, track: track[i], start: start_us[i], end: end_us[i], us: end_us[i] - start_us[i] }));
