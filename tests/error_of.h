@@ -1,4 +1,4 @@
-// What an Error says, for tests that look at it more closely than expect_error() does.
+// Gives tests the message of an Error, for checks beyond those of expect_error().
 #pragma once
 
 #include <concepts>
@@ -8,7 +8,7 @@
 
 namespace genesis::testing {
 
-// Of the Error that `body` throws; "" when it throws none.
+// Returns the message of the Error that `body` throws; "" if it throws none.
 template <std::invocable Body>
 std::string error_of(Body&& body) {
   try {

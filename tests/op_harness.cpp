@@ -88,7 +88,7 @@ Ref ref_of(const Tensor& tensor) { return {tensor.type().shape.sizes(), tensor.t
 
 bool is_real(const CaseInput& input) { return input.dtype == DType::f32; }
 
-// The dtype an input has in the variant of the case where reals are `real_dtype`.
+// Returns the dtype of an input in the variant of the case in which reals are `real_dtype`.
 DType variant_dtype(const CaseInput& input, DType real_dtype) {
   return is_real(input) && !input.keep_dtype ? real_dtype : input.dtype;
 }
@@ -99,7 +99,7 @@ double draw(const CaseInput& input, std::mt19937_64& random) {
   return is_real(input) || input.dtype == DType::f64 ? value : std::floor(value);
 }
 
-// The case's input values, rounded so that `real_dtype` holds them exactly: kernel and reference see the same
+// Returns the case's input values, rounded so that `real_dtype` holds them exactly: kernel and reference see the same
 // numbers.
 Refs make_values(const OpCase& op_case, DType real_dtype) {
   std::mt19937_64 random(std::hash<std::string>{}(op_case.name));
@@ -108,7 +108,7 @@ Refs make_values(const OpCase& op_case, DType real_dtype) {
     Ref ref{input.shape, input.values};
     if (ref.data.empty())
       for (int64_t i = 0; i < ref.numel(); ++i) ref.data.push_back(draw(input, random));
-    // f64 runs start from f32 values too, so that both variants answer the same question.
+    // f64 runs also start from f32 values, so that both variants compute the same function of the same inputs.
     const DType rounding = real_dtype == DType::f64 ? DType::f32 : real_dtype;
     refs.push_back(ref_of(tensor_of(ref, variant_dtype(input, rounding))));
   }
@@ -118,10 +118,10 @@ Refs make_values(const OpCase& op_case, DType real_dtype) {
 struct Built {
   std::shared_ptr<Model> model;
   NamedTensors inputs;
-  std::vector<std::string> outputs, gradients;  // names; a gradient's name is empty where none is wanted
+  std::vector<std::string> outputs, gradients;  // names; a gradient's name is empty if it is not wanted
 };
 
-// sum_i sum(y_i * r_i) with fixed r: a scalar whose gradient shows every output.
+// Computes sum_i sum(y_i * r_i) with fixed r: a scalar whose gradient depends on every output.
 Value projection(Graph& graph, const Outputs& outputs, Built& built, const Refs& weights, DType dtype) {
   Value total;
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -136,7 +136,7 @@ Value projection(Graph& graph, const Outputs& outputs, Built& built, const Refs&
   return total;
 }
 
-// Weights of the projection: numbers around 1 that differ, from the shape alone.
+// Returns weights of the projection: distinct numbers around 1 that depend only on the shape.
 Refs projection_weights(const Refs& outputs) {
   Refs weights = outputs;
   for (size_t i = 0; i < weights.size(); ++i)
@@ -178,7 +178,7 @@ NamedTensors run(const Built& built, SessionOptions options = {}) {
   return session.run("main", built.inputs);
 }
 
-// `scale` lets errors of gradients be judged by the largest entry: sums cancel.
+// Gradients are compared relative to their largest entry, since sums cancel.
 void expect_close(const Ref& got, const Ref& expected, double tolerance, const std::string& what) {
   ASSERT_EQ(got.shape, expected.shape) << what << ": shape";
   for (size_t i = 0; i < got.data.size(); ++i) {
@@ -232,7 +232,7 @@ double project(const Refs& outputs, const Refs& weights, const std::vector<bool>
   return total;
 }
 
-// d(projection)/d(input i) by central differences of the reference.
+// Computes d(projection)/d(input i) by central differences of the reference.
 Ref finite_difference(const OpCase& op_case, Refs values, const Refs& weights,
                       const std::vector<bool>& counts, size_t i) {
   constexpr double kStep = 1e-5;
@@ -275,7 +275,7 @@ bool has_differentiable_input(const OpCase& op_case) {
   return false;
 }
 
-// Everything that must not change a bit: threads, optimisation, a trip through a file.
+// Checks that results do not change a bit with the number of threads, optimization, or a round trip through a file.
 void check_same_bits(const OpCase& op_case) {
   const Refs values = make_values(op_case, DType::f32);
   const bool with_gradient = op_case.gradient && has_differentiable_input(op_case);
@@ -291,7 +291,7 @@ void check_same_bits(const OpCase& op_case) {
     expect_close(ref_of(tensor), ref_of(plain.at(name)), op_case.tolerance,
                  op_case.name + " optimised against plain, " + name);
 
-  // Other processes check cases of this name beside this one.
+  // Other processes may check a case of this name at the same time.
   const std::filesystem::path path =
       std::filesystem::path(::testing::TempDir()) / fmt::format("{}-{}.genesis", op_case.name, ::getpid());
   save_model(*built.model, path);
@@ -305,7 +305,7 @@ void check_same_bits(const OpCase& op_case) {
 
 namespace {
 
-// Values and gradients in every precision.
+// Checks values and gradients in every precision.
 void check_numbers(const OpCase& op_case, const SessionOptions& options) {
   check_forward(op_case, DType::f32, op_case.tolerance, options);
   if (op_case.f64) check_forward(op_case, DType::f64, op_case.tolerance_f64, options);

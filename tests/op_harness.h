@@ -1,14 +1,14 @@
-// One description of a case gives every check an op needs. Used by tests/ops/*.
+// Derives all checks of an op from one description of a case.
 //
 //   check({.name = "softmax_axis0",
 //          .inputs = {real({3, 5}, -3, 3)},
 //          .build = [](const Inputs& x) { return Outputs{softmax(x[0], 0)}; },
 //          .reference = [](const Refs& x) { return Refs{softmax_reference(x[0], 0)}; }});
 //
-// runs the op through a Session and holds it against the reference (plain loops in double precision) in f64
-// and f32, its gradients against finite differences of the reference, bf16 and f16 against their tolerance,
-// 1, 2 and 4 threads and plain against optimised graphs bit for bit, and a saved and loaded model against the
-// one it was made from.
+// runs the op through a Session and compares it with the reference (plain loops in double precision): values in f64
+// and f32, gradients against finite differences of the reference, and bf16 and f16 within their tolerance. Results
+// with 1, 2 and 4 threads, with plain and optimized graphs, and after saving and loading the model must be
+// bit-identical.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@
 
 namespace genesis::testing {
 
-// A tensor as the reference sees it: doubles, whatever the dtype.
+// A tensor of the reference: doubles, whatever the dtype.
 struct Ref {
   std::vector<int64_t> shape;
   std::vector<double> data;
@@ -47,7 +47,7 @@ struct CaseInput {
 };
 CaseInput real(std::vector<int64_t> shape, double low = -1, double high = 1);
 CaseInput real_data(std::vector<int64_t> shape, std::vector<double> values);
-CaseInput constant_real(std::vector<int64_t> shape, double low = -1, double high = 1);  // no gradient wanted
+CaseInput constant_real(std::vector<int64_t> shape, double low = -1, double high = 1);  // without a gradient
 CaseInput integers(std::vector<int64_t> shape, int64_t low, int64_t high,
                    DType dtype = DType::i64);  // [low, high)
 CaseInput integer_data(std::vector<int64_t> shape, std::vector<double> values, DType dtype = DType::i64);
@@ -65,31 +65,31 @@ struct OpCase {
   std::vector<CaseInput> inputs;
   std::function<Outputs(const Inputs&)> build;
   std::function<Refs(const Refs&)> reference;
-  bool gradient = true;       // off where the op has none
-  bool low_precision = true;  // off for ops without bf16 and f16
-  bool f64 = true;            // off for ops that compute in f32 only
-  // Errors are |got - expected| <= tolerance * max(1, |expected|). Give a reason where one is loosened.
+  bool gradient = true;       // false if the op has none
+  bool low_precision = true;  // false for ops without bf16 and f16
+  bool f64 = true;            // false for ops that compute only in f32
+  // Errors are |got - expected| <= tolerance * max(1, |expected|). Give a reason if you loosen one.
   double tolerance = 4e-6;  // f32
   double tolerance_f64 = 1e-11;
   double tolerance_low = 0.02;       // bf16 carries 8 bits
   double tolerance_gradient = 2e-6;  // finite differences of the reference, against f64
 };
 
-// On the CPU, and values and gradients again on the first GPU where there is one.
+// Checks on the CPU, and checks values and gradients again on the first GPU if there is one.
 void check(const OpCase& op_case);
 
-// Empty when there is a GPU to test on, else why not: tests of CUDA skip with it.
+// Returns an empty text if there is a GPU to test on, else the reason with which tests of CUDA are skipped.
 const std::string& why_no_cuda();
 
-// Builds and runs one graph in one go: for cases that are not numbers against numbers.
+// Builds and runs one graph at once, for cases that do not compare with a reference.
 NamedTensors run_graph(const std::vector<std::pair<std::string, Tensor>>& inputs,
                        const std::function<std::vector<std::pair<std::string, Value>>(const Inputs&)>& build,
                        const SessionOptions& options = {});
 
-// Asserts that `body` throws genesis::Error whose message contains every one of `parts`.
+// Asserts that `body` throws genesis::Error with a message that contains all of `parts`.
 void expect_error(const std::function<void()>& body, const std::vector<std::string>& parts);
 
-// Types only: the result types of building with these inputs, symbols allowed. For shape rules.
+// Returns the result types of building with these input types, which may have symbols. Used to test shape rules.
 std::vector<TensorType> infer_case(const std::vector<TensorType>& inputs,
                                    const std::function<Outputs(const Inputs&)>& build);
 

@@ -1,4 +1,4 @@
-// Memory of this process that is in RAM now, pages of mapped files among them.
+// Measures the memory of this process that is in RAM now, including pages of mapped files.
 #pragma once
 
 #include <unistd.h>

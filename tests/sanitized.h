@@ -1,4 +1,4 @@
-// Limits of time in builds with a sanitizer.
+// Adapts time limits to builds with a sanitizer.
 #pragma once
 
 #include <ctime>
@@ -10,9 +10,9 @@ inline constexpr bool kIsSanitized = true;
 #else
 inline constexpr bool kIsSanitized = false;
 #endif
-inline constexpr double kSlower = kIsSanitized ? 5 : 1;  // what a sanitizer makes of the same work
+inline constexpr double kSlower = kIsSanitized ? 5 : 1;  // factor by which a sanitizer slows work down
 
-// Of the processor, as a build without a sanitizer would take.
+// Returns the CPU time, scaled to that of a build without a sanitizer.
 inline double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC / kSlower; }
 
 }  // namespace genesis::testing

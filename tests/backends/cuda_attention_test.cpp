@@ -1,5 +1,5 @@
-// What CUDA's attention kernels say about themselves while a plan is made: which takes a node, and its
-// scratch. Needs no GPU.
+// Tests what CUDA's attention kernels report while a plan is made: which kernel takes a node, and its scratch memory.
+// Needs no GPU.
 #include <gtest/gtest.h>
 
 #include "backends/cuda/attention/cudnn/cudnn_attention.h"
@@ -91,7 +91,7 @@ TEST(CudaAttention, EachShapeHasItsKernel) {
   EXPECT_EQ(chosen(node(DType::bf16, 16, 16, 64)), "tiles");
 }
 
-// cuDNN takes no window; lengths of rows are data to it as one length is.
+// cuDNN does not support windows. A length per row is data to it, like a single length.
 TEST(CudaAttention, WindowsAndLengthsOfRowsHaveTheirKernels) {
   const auto changed = [](Node n, int64_t window, bool lengths) {
     auto op = from_attributes<ops::Attention>(n.attributes);
@@ -107,7 +107,7 @@ TEST(CudaAttention, WindowsAndLengthsOfRowsHaveTheirKernels) {
   EXPECT_EQ(chosen(changed(node(DType::bf16, 1, 4096, 64), 0, true)), "split_keys");
 }
 
-// A plan knows how many keys there may be. Where that is too few for splitting them to pay, cuDNN has the node, if it takes it.
+// The plan knows the largest number of keys. If it is too small for splitting to pay, cuDNN takes the node if it can.
 TEST(CudaAttention, KeysAreSplitWhereThereMayBeEnoughOfThem) {
   const auto choice_of = [](const Node& n, const KernelNames& disabled = {}) {
     KernelQuery query = n.query();
@@ -140,8 +140,8 @@ Node gradient_node(int64_t batch, int64_t time, int64_t size, bool has_mask = fa
   return n;
 }
 
-// The kernel for Hopper chips takes heads of 64, where there are enough of them for all multiprocessors. A plan is made
-// without a GPU, so that another chip's kernel has to find its scratch.
+// The kernel for Hopper chips takes heads of 64 if there are enough of them for all multiprocessors. A plan is made
+// without a GPU, so the scratch memory must also suffice for the kernel of another chip.
 TEST(CudaAttention, TheGradientForHopperChipsDeclines) {
   if (const auto why_not = why_no_hopper_here()) GTEST_SKIP() << *why_not;
   const Node taken = gradient_node(8, 1024, 64);
@@ -155,8 +155,8 @@ TEST(CudaAttention, TheGradientForHopperChipsDeclines) {
   EXPECT_EQ(chosen(gradient_node(8, 1024, 64, true)), "tiles");
 }
 
-// Splits come from shapes alone, so that results do: a cache of any length takes the same scratch on every
-// chip.
+// The number of splits depends only on shapes, so that results do too: a cache of any length takes the same scratch
+// memory on every chip.
 TEST(CudaAttention, SplitsAreBounded) {
   const AttentionShape s = attention_shape(node(DType::bf16, 1, 1 << 20, 64).query());
   EXPECT_GT(split_attention_scratch(s), 0);

@@ -1,5 +1,5 @@
-// What can be said of the CUDA kernels without a GPU: every op has one, what planning asks of it is answered,
-// and the moves that strided copies become visit every element once.
+// Tests CUDA kernels as far as possible without a GPU: every op has a kernel, the planner's queries are answered, and
+// the moves that implement strided copies visit every element once.
 #include "backends/cpu/moves/run_moves.h"
 #include "backends/cuda/kernels.h"
 
@@ -36,7 +36,7 @@ TEST(CudaKernels, EveryOpHasOne) {
   EXPECT_EQ(missing, "");
 }
 
-// What a plan asks about each node of a graph: an answer, whatever the machine.
+// Checks that every query about a node that a plan makes is answered on any machine.
 void expect_answers(const Graph& graph) {
   for (const Node& node : graph.nodes()) {
     SCOPED_TRACE(node.name);
@@ -146,7 +146,7 @@ TEST(Divisor, DividesLikeADivision) {
   }
 }
 
-// Does what the kernel does, item by item.
+// Does the work of the kernel on the host, item by item.
 void run_on_host(const cuda::DeviceMove& move) {
   for (int64_t item = 0; item < move.items; ++item) {
     int64_t rest = item, to = 0, from = 0;
@@ -162,8 +162,8 @@ void run_on_host(const cuda::DeviceMove& move) {
 
 struct MoveCase {
   std::string name;
-  std::vector<int64_t> dims, from;  // the target is dense
-  int64_t element, offset;          // of the source, elements
+  std::vector<int64_t> dims, from;  // dims of the target, which is dense
+  int64_t element, offset;          // offset: into the source, in elements
   int width;
 };
 

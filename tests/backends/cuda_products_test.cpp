@@ -1,5 +1,5 @@
-// What CUDA's products say about themselves while a plan is made: which row of the list takes one, and why better ones do not.
-// Needs no GPU; rows for some chips alone are skipped on a machine whose chips are others.
+// Tests what CUDA's matrix products report while a plan is made: which implementation takes a product, and why better
+// ones decline. Needs no GPU. Implementations for other chips than those of this machine are skipped.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ TEST(CudaProducts, FewRowsAreReadByAGemv) {
             "rows of weights that are longer than shared memory holds");
 }
 
-// A machine that makes a plan need not have the library: what it cannot know it says.
+// A machine that only makes a plan need not have the library. The choice says what it cannot know.
 TEST(CudaProducts, TheLibrarySaysWhatIsDecidedLater) {
   const KernelChoice choice = choose_gemm(product(DType::bf16, 512, 896, 896), nullptr);
   EXPECT_EQ(choice.name, "gemm.cublas_lt");
@@ -75,7 +75,7 @@ struct Node {
   }
 };
 
-// `weights` of them [n, k], over x [m, k].
+// Returns `weights` linear layers of weight [n, k] over x [m, k].
 Node linear(int64_t weights, int64_t m, int64_t k, bool norm = false) {
   Node node{{.weights = weights}, {{DType::bf16, {m, k}}}, {}};
   if (norm) node.op.prologue = ops::LinearPrologue::kRmsNorm;

@@ -1,6 +1,5 @@
-// Generated CUDA kernels, as far as a machine without a GPU can tell: every elementwise op in every dtype and
-// a set of fused programs compile; the plan of threads and packs is what it should be; the cache of compiled
-// kernels survives damage.
+// Tests generated CUDA kernels without a GPU: all elementwise ops in all dtypes and a set of fused programs compile;
+// the plan of threads and packs is as expected; the cache of compiled kernels survives damage.
 #include "backends/cuda/codegen/fused_source.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +19,7 @@ namespace {
 
 constexpr DType kAll[] = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8,
                           DType::u8,  DType::i16, DType::i32, DType::i64,  DType::boolean};
-// One of each kind that formulas are computed in.
+// One dtype of each kind that formulas are computed in.
 constexpr DType kKinds[] = {DType::f32, DType::f64, DType::bf16, DType::i32, DType::boolean};
 
 FusedProgram fused_program(std::vector<std::string> body, std::vector<int64_t> outputs,
@@ -30,7 +29,7 @@ FusedProgram fused_program(std::vector<std::string> body, std::vector<int64_t> o
 
 std::string source_of(const FusedProgram& program) { return fused_source(program, plan_fused(program)); }
 
-// Every elementwise op that takes operands of `dtype`, side by side; the first input is a condition.
+// Returns a program with every elementwise op that takes operands of `dtype`. The first input is a condition.
 FusedProgram every_op(DType dtype) {
   const std::vector<TensorType> inputs{
       {DType::boolean, {64, 128}}, {dtype, {64, 128}}, {dtype, {64, 128}}, {dtype, {64, 128}}};
@@ -48,7 +47,7 @@ FusedProgram every_op(DType dtype) {
     try {
       infer_types(*op, op->canonical({}), types);
     } catch (const Error&) {
-      continue;  // not for this dtype
+      continue;  // not available for this dtype
     }
     outputs.push_back(static_cast<int64_t>(inputs.size() + body.size()));
     body.push_back(fused_op_text(*op, op->canonical({}), operands));
@@ -103,7 +102,7 @@ TEST_F(FusedSource, EveryElementwiseOpCompilesInEveryDtype) {
   }
 }
 
-// Every dtype is read, converted to the next one in the list, and written.
+// Reads every dtype, converts it to the next one in the list, and writes it.
 TEST_F(FusedSource, EveryDtypeIsReadAndWritten) {
   std::vector<TensorType> inputs;
   std::vector<std::string> body;
@@ -121,7 +120,7 @@ TEST_F(FusedSource, ProgramsCompile) {
   for (const FusedProgram& program : programs()) EXPECT_NO_THROW(compile(source_of(program), 9, 0));
 }
 
-// Lets the test have a cache of its own.
+// Gives the test a kernel cache of its own.
 class CacheFolder {
  public:
   CacheFolder() {
@@ -160,7 +159,7 @@ TEST_F(FusedSource, CompiledKernelsAreKeptAndDamageIsRepaired) {
     EXPECT_EQ(compile(source, 9, 0), code);
     EXPECT_EQ(std::filesystem::file_size(file), size) << "not repaired";
   }
-  // What is kept is what is used: nothing is compiled anew.
+  // A second compilation uses the cached file.
   const auto written = std::filesystem::last_write_time(file);
   EXPECT_EQ(compile(source, 9, 0), code);
   EXPECT_EQ(std::filesystem::last_write_time(file), written);
@@ -204,7 +203,7 @@ TEST(FusedPlan, BroadcastThatIsOutOfStepWithPacksGoesByElement) {
   EXPECT_EQ(plan(9).pack, 4);
 }
 
-// Gathered inputs are packed as well, so the widest of them decides.
+// Gathered inputs are packed too, so the widest of them limits the pack.
 TEST(FusedPlan, GatheredInputsLimitThePack) {
   const FusedPlan plan = plan_fused(fused_program({"cast %1 {dtype=bf16}", "add %0 %2"}, {3},
                                                   {{DType::bf16, {2, 3, 7}}, {DType::f32, {3, 1}}}));

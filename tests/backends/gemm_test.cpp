@@ -1,6 +1,5 @@
-// Every implementation of the matrix product against a plain sum in double. Inputs are small multiples of
-// 1/4, so that every sum is exact in f32 and results must agree to the bit; only activations and f16/bf16
-// results round.
+// Tests every implementation of the matrix product against a plain sum in double. Inputs are small multiples of 1/4,
+// so that every sum is exact in f32 and results must be bit-identical. Only activations and f16/bf16 results round.
 #include "backends/cpu/gemm/gemm.h"
 
 #include <gtest/gtest.h>
@@ -22,9 +21,9 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr double kUntouched = 77;  // what lies between the rows of C
+constexpr double kUntouched = 77;  // value of the padding between the rows of C
 
-// `count` elements of `dtype` with `lead` bytes before the first, so that any alignment can be asked for.
+// Holds `count` elements of `dtype` after `lead` bytes, which give the data any alignment.
 class Buffer {
  public:
   Buffer(DType dtype, int64_t count, int lead = 0)
@@ -88,7 +87,7 @@ double activate(double x, Activation activation) {
   return x;
 }
 
-// The strides of dense operands, plus `pad` elements after each row and batch.
+// Sets the strides of dense operands, plus `pad` elements after each row and batch.
 GemmProblem dense(GemmProblem p, int64_t pad = 0) {
   p.lda = (p.transpose_a ? p.m : p.k) + pad;
   p.ldb = (p.transpose_b ? p.k : p.n) + pad;
@@ -99,13 +98,13 @@ GemmProblem dense(GemmProblem p, int64_t pad = 0) {
   return p;
 }
 
-// Elements up to the last one that belongs to an operand, so that a sanitizer sees what reads beyond.
+// Returns the number of elements up to the last one of an operand, so that a sanitizer detects reads beyond it.
 int64_t extent(const GemmProblem& p, int64_t stride, int64_t rows, int64_t ld, int64_t columns) {
   return p.batch * rows * columns == 0 ? 0 : (p.batch - 1) * stride + (rows - 1) * ld + columns;
 }
 
 struct Operands {
-  Buffer a, b, c, bias, addend;  // addend: what C holds where a problem accumulates
+  Buffer a, b, c, bias, addend;  // addend: content of C in problems that accumulate
 
   explicit Operands(const GemmProblem& p, int lead = 0)
       : a(p.a,
@@ -157,7 +156,7 @@ std::string describe(const GemmProblem& p) {
 struct Scratch {
   explicit Scratch(const Gemm& gemm)
       : bytes(static_cast<size_t>(gemm.scratch_bytes()) + 64, std::byte{0xff}) {}
-  std::byte* data() {  // 0xff: whoever reads what it did not write gets NaN
+  std::byte* data() {  // 0xff: uninitialized reads give NaN
     return reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(bytes.data()) + 63) / 64 * 64);
   }
   std::vector<std::byte> bytes;
@@ -168,7 +167,7 @@ void run(const Gemm& gemm, Operands& o, const void* addend = nullptr) {
   gemm.run(o.a.data(), o.b.data(), o.c.data(), o.bias.data(), scratch.data(), addend);
 }
 
-// Activations are compared to 3 units of f32 or one of the result's type; all else to the bit.
+// Compares results with activations to within 3 units of f32 or one of the result's type, and all others bit for bit.
 void expect_close(const Buffer& got, const Buffer& want, const GemmProblem& p) {
   const double relative = p.c == DType::bf16  ? 0x1p-8
                           : p.c == DType::f16 ? 0x1p-11
@@ -181,7 +180,7 @@ void expect_close(const Buffer& got, const Buffer& want, const GemmProblem& p) {
   }
 }
 
-// With the addend in memory of its own: C takes nothing but results.
+// Checks a product whose addend has memory of its own, so that C only receives results.
 void check_addend_elsewhere(const GemmProblem& p, const Gemm& gemm, Operands o) {
   o.c.fill(kUntouched);
   const Buffer want = expected(p, o);
@@ -241,7 +240,7 @@ TEST_P(GemmTypes, AllFormsAndOddSizes) {
   for (const Size& s : kSizes) check_forms(problem(GetParam(), s.m, s.n, s.k));
 }
 
-// Wide enough for tasks to pack B: two tiles of rows; several blocks of depth.
+// These sizes are large enough for tasks to pack B: two tiles of rows, and several blocks of depth.
 TEST_P(GemmTypes, HighAndNarrowTiles) {
   if (is_integer(GetParam())) GTEST_SKIP() << "integers are not packed";
   for (const Size& s : {Size{515, 1030, 40}, Size{20, 1030, 1100}}) {
@@ -364,7 +363,7 @@ TEST(Gemm, InfinitiesAndNanStayInTheirRowAndColumn) {
   }
 }
 
-// What the kernel on AMX does, tile by tile (gemm_amx.h).
+// Computes the same as the AMX kernel, tile by tile (gemm_amx.h).
 void multiply_tiles(int64_t blocks, const void* a_panel, const void* b_panel, float* sums, bool add,
                     AmxAhead& ahead) {
   constexpr int64_t kTile = 16, kLines = kAmxLines;
@@ -385,7 +384,8 @@ void multiply_tiles(int64_t blocks, const void* a_panel, const void* b_panel, fl
 
 constexpr AmxKernel kTilesWithoutAmx{multiply_tiles};
 
-// Chosen only where the CPU has AMX; how operands are packed for it and C is cut can be checked wherever there is AVX-512.
+// The kernel is chosen only on CPUs with AMX. The packing of its operands and the partition of C can be checked on
+// any CPU with AVX-512.
 TEST(Gemm, TilesOfAmx) {
   if (!amx_pack_a(true)) GTEST_SKIP() << "this CPU has no AVX-512";
   for (const Size& s : {Size{16, 33, 20}, Size{150, 270, 96}, Size{64, 96, 1056}, Size{128, 256, 64},
@@ -415,7 +415,7 @@ TEST(Gemm, TilesOfAmx) {
   }
 }
 
-// By what the chip does, not by what it says that it can.
+// The choice follows the measured speed of the chip, not its feature flags.
 TEST(Gemm, TakesTheBf16DotProductWhereItGains) {
   const GemmProblem p = dense(problem(DType::bf16, 128, 128, 128));
   const double gain = bf16_dot_gain();
@@ -427,7 +427,7 @@ TEST(Gemm, TakesTheBf16DotProductWhereItGains) {
   EXPECT_EQ(decline_packed_bf16(p).empty(), gain > 1.4) << decline_packed_bf16(p);
 }
 
-// Every narrower instruction set that this machine can pretend to have.
+// Tests every narrower instruction set that this machine supports.
 TEST(Gemm, EachInstructionSet) {
   const int64_t all = hwy::SupportedTargets();
   for (const int64_t disabled :
@@ -447,7 +447,7 @@ std::vector<std::byte> result_of(const Gemm& gemm, const Operands& inputs) {
   return o.c.bytes();
 }
 
-void fill_uneven(Buffer& buffer) {  // sums that round, so that any change of order shows
+void fill_uneven(Buffer& buffer) {  // sums round, so that any change of order shows
   std::minstd_rand random(5);
   for (int64_t i = 0; i < buffer.count(); ++i) buffer.set(i, static_cast<double>(random()) * 0x1p-31 - 0.3);
 }
@@ -475,7 +475,7 @@ TEST(Gemm, SameBitsForAnyNumberOfThreads) {
   }
 }
 
-// How many threads the tiles are cut for, and how much is packed at a time.
+// The number of threads that the tiles are cut for, and the amount packed at a time, must not change a bit.
 TEST(Gemm, SameBitsForAnyCutOfAmx) {
   if (!amx_pack_a(true)) GTEST_SKIP() << "this CPU has no AVX-512";
   const GemmProblem p = dense(problem(DType::bf16, 140, 170, 700));

@@ -1,4 +1,4 @@
-// What is kept between processes is given back whole or not at all.
+// Tests that a file kept between processes is returned completely or not at all.
 #include "backends/cuda/runtime/kept_file.h"
 
 #include <gtest/gtest.h>

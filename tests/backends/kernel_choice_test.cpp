@@ -1,4 +1,5 @@
-// Which row of an op's table takes a node: the first that can, that is not switched off, and that the machine has the chip for.
+// Tests which kernel of an op's table takes a node: the first one that can run it, is not switched off, and supports
+// the machine's chip.
 #include <gtest/gtest.h>
 
 #include "backends/kernel_table.h"
@@ -18,7 +19,7 @@ KernelImpl row(std::string_view name, std::optional<std::string> (*why_not_here)
   return {.name = name, .run = run, .why_not_here = why_not_here};
 }
 
-// A node, and what asks of it.
+// A node, and the query for its kernel.
 struct Asked {
   const OpDef& op = *find_op("softmax");
   Attributes attributes;
@@ -47,7 +48,7 @@ TEST(KernelChoice, ARowForAChipThatIsHereTakesItsNodes) {
   EXPECT_TRUE(is_native(rows, node.query()));
 }
 
-// What a node lacks is said before what the machine lacks: it holds everywhere.
+// A reason that lies in the node is reported before one that lies in the machine, since it holds everywhere.
 TEST(KernelChoice, TheNodeIsAskedBeforeTheMachine) {
   const Asked node;
   KernelImpl picky = row("picky", never);
@@ -67,7 +68,8 @@ TEST(KernelChoice, WhereNoRowIsLeftTheErrorSaysWhyEachDeclined) {
   }
 }
 
-// Rows inside a kernel, as those of a matrix product: what is chosen is told by the same code on every device.
+// Implementations inside a kernel, such as those of a matrix product. The same code reports the choice on every
+// device.
 struct SizedWay {
   const char* name;
   std::string (*decline)(const int&);
@@ -95,7 +97,7 @@ TEST(WayList, AllButTheLastCanBeSwitchedOff) {
   EXPECT_EQ(choice.declined.at(1).reason, "switched off");
 }
 
-// Of a product: what a machine that makes a plan cannot know comes along.
+// A kernel with an inner choice also reports what a machine that makes a plan cannot know.
 TEST(KernelChoice, ARowTellsWhatItsInnerWayLeavesOpen) {
   const Asked node;
   KernelImpl product = row("product");

@@ -1,4 +1,4 @@
-// How linear_cross_entropy cuts rows on the CPU.
+// Tests how linear_cross_entropy splits its rows on the CPU.
 #include "backends/cpu/loss/logit_pieces.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ LogitPieces pieces_of(int64_t rows, int64_t classes) {
   return cut_rows({*find_op("linear_cross_entropy"), attributes, inputs, outputs});
 }
 
-// How many rows are multiplied for those that count.
+// Returns how many rows are multiplied for `count` rows that count.
 int64_t multiplied(const LogitPieces& pieces, int64_t count) {
   int64_t rows = 0;
   for (int64_t left = count; left > 0;) {
@@ -45,7 +45,7 @@ TEST(LogitPieces, FewRowsAreMultipliedInVain) {
     }
 }
 
-// Weight is packed for each piece.
+// The weight is packed once per chunk, so a nearly full chunk is not split further.
 TEST(LogitPieces, APieceThatIsNearlyFullIsOne) {
   const LogitPieces pieces = pieces_of(2048, 30);
   EXPECT_EQ(pieces.most_rows(), 1024);

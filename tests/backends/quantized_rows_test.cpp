@@ -1,5 +1,5 @@
-// The inner loops of quantized weights, all that this CPU can run, against each other: values and scales are such that every sum
-// is exact in f32, so that they must agree to the bit with plain C++, and that with sums in double precision.
+// Tests all inner loops over quantized weights that this CPU can run against each other. All sums are exact in f32,
+// so the loops must agree bit for bit with plain C++, and that with sums in double precision.
 #include "backends/cpu/quantized/quantized_rows.h"
 
 #include <gtest/gtest.h>
@@ -32,8 +32,8 @@ struct Operands {
   std::vector<f16> scales;
   std::vector<float> x;
 
-  // x has 127 in each block, so that its quants are its values. Nothing lies behind the last quant and scale, so that a
-  // sanitizer sees what reads beyond.
+  // x has a 127 in each block, so that its quants equal its values. The buffers end with the last quant and scale, so
+  // that a sanitizer detects reads beyond them.
   explicit Operands(const Sizes& s) {
     std::minstd_rand random(7);
     const auto below = [&](int limit) { return static_cast<int>(random() >> 8) % limit; };
@@ -108,7 +108,7 @@ TEST_P(QuantizedRows, AgreeToTheBit) {
       }
 }
 
-// A block of x that is no number reaches every sum of its row and none of another.
+// A NaN in a block of x reaches every sum of its row and none of another row.
 TEST_P(QuantizedRows, NanStaysInItsRow) {
   const Sizes s{GetParam(), 3, 160, 2, 6};
   Operands o(s);

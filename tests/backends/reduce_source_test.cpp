@@ -1,5 +1,5 @@
-// Generated reductions, as far as a machine without a GPU can tell: every accumulator compiles for rows,
-// columns and axes in between; the plan covers every element once.
+// Tests generated reductions without a GPU: every accumulator compiles for rows, columns and middle axes, and the
+// plan covers every element once.
 #include "backends/cuda/codegen/reduce_source.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// What tuning keeps on disk: other processes' lines stay, damaged ones are as good as absent. Needs no GPU.
+// Tests the file in which tuning keeps its results: lines of other processes stay, and damaged lines are ignored.
+// Needs no GPU.
 #include "backends/cuda/gemm/lt/tuning_file.h"
 
 #include <gtest/gtest.h>

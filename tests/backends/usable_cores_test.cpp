@@ -1,4 +1,4 @@
-// How many cores there are for threads, under a quota of the processor's time too.
+// Tests the number of cores available for threads, also under a quota of CPU time.
 #include "backends/cpu/parallel/usable_cores.h"
 
 #include <gtest/gtest.h>

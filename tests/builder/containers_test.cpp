@@ -1,4 +1,4 @@
-// Layers of layers: indexing, appending, and what is said of a layer that is not there.
+// Tests containers of layers: indexing, appending, and the error for a layer that does not exist.
 #include "builder/containers.h"
 
 #include "tests/builder/layer_run.h"

@@ -1,5 +1,5 @@
-// Initialisers: PyTorch's formulas, checked by the statistics of many numbers; values depend on seed and name
-// alone.
+// Tests initializers: PyTorch's formulas, checked by the statistics of many numbers. Values depend only on seed and
+// name.
 #include "builder/init.h"
 #include "builder/init_watcher.h"
 #include "schema/file/format/hash.h"
@@ -32,7 +32,7 @@ Statistics statistics(const init::Init& init, const Shape& shape) {
 
 const Shape kWeight = {400, 300};  // fan in 300, fan out 400; 120,000 numbers
 
-// Mean and standard deviation within about four standard errors.
+// Checks mean and standard deviation to within about four standard errors.
 void expect_normal(const init::Init& init, const Shape& shape, double mean, double std) {
   const Statistics s = statistics(init, shape);
   EXPECT_NEAR(s.mean, mean, 0.012 * std);
@@ -72,7 +72,7 @@ TEST(Init, TruncatedNormal) {
   EXPECT_NEAR(s.std, 0.5 * 0.87963, 0.005);
   EXPECT_GE(s.low, 0);
   EXPECT_LE(s.high, 2);
-  // One tail alone: the mean of a half normal is sqrt(2 / pi).
+  // One tail: the mean of a half-normal distribution is sqrt(2 / pi).
   const Statistics half = statistics(init::trunc_normal(0, 1, 0, 8), kWeight);
   EXPECT_NEAR(half.mean, std::sqrt(2 / M_PI), 0.01);
   EXPECT_GE(half.low, 0);
@@ -84,7 +84,7 @@ TEST(Init, XavierAndKaimingFollowTheFans) {
   expect_uniform(init::kaiming_uniform(), kWeight, -std::sqrt(6.0 / 300), std::sqrt(6.0 / 300));
   expect_uniform(init::kaiming_uniform(std::sqrt(5.0)), kWeight, -std::sqrt(1.0 / 300), std::sqrt(1.0 / 300));
   expect_normal(init::kaiming_normal(), kWeight, 0, std::sqrt(2.0 / 300));
-  // [out, in, kernel]: the kernel counts for both fans.
+  // [out, in, kernel]: the kernel size is a factor of both fans.
   expect_normal(init::kaiming_normal(1), {200, 100, 6}, 0, std::sqrt(1.0 / 600));
   const init::Fans fans = init::fans_of({20, 10, 3, 3});
   EXPECT_EQ(fans.in, 90);
@@ -110,7 +110,7 @@ TEST(Init, SeedAndNameDecide) {
   EXPECT_NE(make(1, "a.weight"), make(1, "b.weight"));
 }
 
-// A wider tensor starts with the same numbers as a narrower one, rounded to its type.
+// A tensor of higher precision starts with the same numbers as one of lower precision, before rounding.
 TEST(Init, LowPrecisionRoundsTheSameNumbers) {
   const Doubles exact = init::make(init::normal(), {DType::f32, {64}}, 1, "w").to_doubles();
   const Doubles rounded = init::make(init::normal(), {DType::bf16, {64}}, 1, "w").to_doubles();
@@ -118,8 +118,8 @@ TEST(Init, LowPrecisionRoundsTheSameNumbers) {
   EXPECT_EQ(init::make(init::normal(), {DType::f64, {64}}, 1, "w").to_doubles(), exact);
 }
 
-// A seed gives the bits it always gave, on any number of cores: hashes written down when one thread drew all numbers.
-// The shape is no multiple of four, nor of what a thread draws at a time.
+// A seed must always give the same bits, on any number of cores. The hashes were recorded when one thread drew all
+// numbers. The shape is no multiple of four, nor of the chunk that a thread draws.
 TEST(Init, ASeedGivesTheBitsItAlwaysGave) {
   const auto hash = [](const init::Init& how, const TensorType& type) {
     const Tensor x = init::make(how, type, 0x123456789abcdef, "layers.0.weight");

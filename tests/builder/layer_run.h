@@ -1,5 +1,5 @@
-// Runs layers as a user does: builds an entry point in a model, runs it in a Session and gives doubles to
-// compare with plain loops. Used by tests/builder/*. Every call makes an entry point of its own.
+// Runs layers as a user does: builds an entry point in a model, runs it in a Session and returns doubles to compare
+// with plain loops. Every call makes an entry point of its own.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace genesis::testing {
 
 using Doubles = std::vector<double>;
 
-// Smooth numbers without symmetry, about uniform in [-1, 1]; `phase` tells tensors apart.
+// Returns smooth numbers without symmetry, roughly uniform in [-1, 1]; `phase` makes tensors differ.
 inline Doubles wave(int64_t count, double phase) {
   Doubles values;
   for (int64_t i = 0; i < count; ++i)
@@ -31,7 +31,7 @@ inline Tensor wave_tensor(const std::vector<int64_t>& sizes, double phase) {
   return tensor(sizes, wave(count, phase));
 }
 
-// Gives parameters and buffers values that tell a right layer from a wrong one (ones and zeros do not).
+// Gives parameters and buffers values for which a wrong layer gives wrong results, unlike ones and zeros.
 inline void scramble(Model& model) {
   for (size_t i = 0; i < model.states().size(); ++i) {
     const State& state = model.states()[i];
@@ -61,7 +61,7 @@ struct LayerRun {
   Doubles y(const std::string& name = "y") const { return outputs.at(name).to_doubles(); }
 };
 
-// `build` gets the inputs x0, x1, ... and returns named outputs.
+// `build` receives the inputs x0, x1, ... and returns named outputs.
 using BuildOutputs = std::function<std::vector<std::pair<std::string, Value>>(const std::vector<Value>&)>;
 
 inline LayerRun run_outputs(Model& model, const std::vector<Tensor>& inputs, const BuildOutputs& build,

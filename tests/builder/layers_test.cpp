@@ -1,4 +1,4 @@
-// Layers against plain loops in double: values, PyTorch's parameter names, shapes and defaults.
+// Tests layers against plain loops in double: values, PyTorch's parameter names, shapes and defaults.
 #include "passes/training/autodiff.h"
 #include "tests/builder/layer_run.h"
 #include "tests/op_harness.h"
@@ -67,7 +67,8 @@ TEST(Layers, EmbeddingReadsRows) {
   EXPECT_EQ(run.y(), expected);
 }
 
-// As in PyTorch the padding row starts as zeros and gets no gradient; a row used twice gets both.
+// The padding row starts as zeros, as in PyTorch, and gets no gradient. A row used twice gets the sum of both
+// gradients.
 TEST(Layers, EmbeddingPaddingRowStartsAtZeroAndStaysThere) {
   Model model;
   const nn::Embedding embed(Scope(model) / "embed", 5, 2, 1);
@@ -198,7 +199,7 @@ TEST(Layers, RmsNorm) {
               affine(norm_reference(x.to_doubles(), 4, 0x1p-23, false), state_of(model, "norm.weight"), {}));
 }
 
-// torch.nn.RMSNorm(normalized_shape), with weights and without.
+// torch.nn.RMSNorm(normalized_shape), with and without weights.
 TEST(Layers, RmsNormOverTwoAxes) {
   Model model;
   const nn::RMSNorm norm(Scope(model) / "norm", {3, 4}, 0.1),
@@ -217,7 +218,7 @@ TEST(Layers, RmsNormOverTwoAxes) {
                {"'none'", "normalized_shape"});
 }
 
-// The gradient goes through all axes that the norm goes over: held against central differences.
+// The gradient goes through all normalized axes. It is compared with central differences.
 TEST(Layers, TheGradientOfRmsNormOverTwoAxes) {
   Model model;
   const nn::RMSNorm norm(Scope(model) / "norm", {2, 3}, 1e-3);
@@ -243,7 +244,7 @@ TEST(Layers, TheGradientOfRmsNormOverTwoAxes) {
   }
 }
 
-// torch.nn.RMSNorm's default depends on what it computes in.
+// The default eps of torch.nn.RMSNorm depends on the dtype of its computation.
 TEST(Layers, RmsNormTakesTheEpsOfItsNumbersWhenNoneIsGiven) {
   const auto first = [](DType dtype, std::optional<double> eps) {
     Model model;
@@ -304,7 +305,7 @@ void expect_batch_norm(const std::vector<int64_t>& sizes) {
 TEST(Layers, BatchNorm1dOfRowsTrainsAndEvaluates) { expect_batch_norm({6, 3}); }
 TEST(Layers, BatchNorm1dOfSequencesTrainsAndEvaluates) { expect_batch_norm({4, 3, 5}); }
 
-// A batch whose size turns out as 1 has no unbiased variance; the running statistics must stay numbers.
+// A batch whose size turns out to be 1 has no unbiased variance. The running statistics must stay finite.
 TEST(Layers, BatchNorm1dOfOneRowKeepsFiniteStatistics) {
   auto model = std::make_shared<Model>();
   const nn::BatchNorm1d norm(Scope(*model) / "bn", 2);
@@ -318,7 +319,7 @@ TEST(Layers, BatchNorm1dOfOneRowKeepsFiniteStatistics) {
   expect_near(session.state("bn.running_var").to_doubles(), {0.9, 0.9});
 }
 
-// Each use moves the statistics on from where the one before left them.
+// Each use updates the statistics that the previous use left.
 TEST(Layers, BatchNorm1dTwiceInOneTrainingGraphMovesItsStatisticsTwice) {
   auto model = std::make_shared<Model>();
   const nn::BatchNorm1d norm(Scope(*model) / "bn", 2);

@@ -1,4 +1,4 @@
-// The loss layers against plain formulas in double, with every reduction.
+// Tests the loss layers against plain formulas in double, with every reduction.
 #include "tests/builder/layer_run.h"
 
 namespace genesis {
@@ -8,7 +8,7 @@ using namespace testing;
 
 constexpr Reduction kReductions[] = {Reduction::kMean, Reduction::kSum, Reduction::kNone};
 
-// `weights`: what the mean divides by, one a loss; empty: their number.
+// `divisor`: the divisor of the mean.
 Doubles reduce(const Doubles& losses, Reduction reduction, double divisor) {
   if (reduction == Reduction::kNone) return losses;
   double sum = 0;
@@ -64,8 +64,8 @@ TEST(Losses, BinaryCrossEntropy) {
               }));
 }
 
-// A weight scales each element's loss, and pos_weight its positive part; the mean still divides by their
-// number.
+// `weight` scales each element's loss and pos_weight its positive part. The mean still divides by the number of
+// elements.
 TEST(Losses, BinaryCrossEntropyWithWeights) {
   Model model;
   const Tensor x = wave_tensor({2, 3}, 0.1), y = positive({2, 3}, 1.5), weight = positive({3}, 2.0),

@@ -1,4 +1,4 @@
-// Modules of an author's own: where their nodes and parameters stand, without a line about scopes.
+// Tests modules written by an author: the places of their nodes and parameters, without any code about scopes.
 #include "builder/module.h"
 
 #include "tests/builder/layer_run.h"
@@ -51,7 +51,7 @@ TEST(Modules, NodesStandUnderTheirModuleHoweverDeep) {
   EXPECT_EQ(relu(y).name(), "relu") << "a module's scope ends with its call";
 }
 
-// What an author pushes around a layer stays ahead of its path, what is pushed inside stands behind it.
+// A scope that an author pushes around a layer comes before the layer's path; a scope pushed inside comes after it.
 TEST(Modules, ScopesOfTheAuthorsOwnKeepTheirPlace) {
   class Odd : public nn::Module<Odd> {
    public:
@@ -100,7 +100,8 @@ TEST(Modules, AnEmptyValueIsRefusedByName) {
   expect_error([&] { block(Value{}); }, {"'block'", "empty value"});
 }
 
-// A module is a layer like those of the library: in containers, and of the graph of whichever value comes.
+// A module can be used like a layer of the library: in containers, and in the graph of any value that it is called
+// with.
 TEST(Modules, AreCalledLikeLayers) {
   Model model;
   const Scope root(model, 3);

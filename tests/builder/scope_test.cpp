@@ -1,4 +1,4 @@
-// Names, shared weights, layers in several places, and what an author's mistakes get.
+// Tests names, shared weights, layers used in several places, and the errors for an author's mistakes.
 #include "builder/scope.h"
 
 #include "passes/training/autodiff.h"
@@ -102,7 +102,7 @@ TEST(Scopes, MistakesAreNamed) {
   expect_error([&] { g.update(fc.weight, x); }, {"fc.weight", "f32[3,4]", "f32[2,5]"});
 }
 
-// Layers know one model; in another their indices would name other states.
+// A layer belongs to one model. In another model its indices would refer to other states.
 TEST(Scopes, ALayerOfAnotherModelIsRefused) {
   Model ours, theirs;
   const nn::Linear fc(Scope(ours) / "fc", 4, 3);
@@ -124,7 +124,7 @@ TEST(Scopes, ValuesOfAnotherGraphAreRefused) {
   expect_error([&] { b.update(p, x); }, {"'p'", "another graph"});
 }
 
-// Both uses of a tied weight add to one gradient: held against central differences.
+// Both uses of a tied weight add to one gradient. It is compared with central differences.
 TEST(Sharing, TheGradientOfATiedEmbeddingIsTheSumOverItsUses) {
   Model model;
   const Scope s(model, 4);
@@ -154,7 +154,7 @@ TEST(Sharing, TheGradientOfATiedEmbeddingIsTheSumOverItsUses) {
   }
 }
 
-// The other way round: an Embedding that takes the weight of the head.
+// Shares in the other direction: an Embedding takes the weight of the head.
 TEST(Sharing, AnEmbeddingTakesAWeight) {
   Model model;
   const Scope s(model, 4);
@@ -185,7 +185,7 @@ TEST(Sharing, ALayerUsedTwiceHasOneSetOfParameters) {
   EXPECT_EQ(run_layer(model, {tensor({2, 3}, once)}, [&](const auto& v) { return fc(v[0]); }).y(), twice);
 }
 
-// An update made by one entry point is what the other reads.
+// Another entry point reads the update made by one entry point.
 TEST(Sharing, TwoEntryPointsShareStates) {
   auto model = std::make_shared<Model>();
   const nn::BatchNorm1d norm(Scope(*model) / "bn", 2);

@@ -1,4 +1,4 @@
-// Layers of transformers against plain loops in double.
+// Tests layers of transformers against plain loops in double.
 #include "tests/builder/layer_run.h"
 #include "tests/op_harness.h"
 
@@ -8,7 +8,7 @@ namespace {
 using namespace testing;
 using Names = std::vector<std::string>;
 
-// A matrix product of a row of x with rows [from, from + count) of weight.
+// Multiplies a row of x by the rows [from, from + count) of weight.
 Doubles project(const Doubles& x, size_t row, size_t in, const Doubles& weight, const Doubles& bias,
                 size_t from, size_t count) {
   Doubles y(count);
@@ -23,7 +23,7 @@ struct Case {
   size_t batch, query_time, key_time, embed, heads;
 };
 
-// `sees(b, h, i, j)`: may query i of head h read key j?
+// `sees(b, h, i, j)` returns true if query i of head h may read key j.
 template <class Sees>
 Doubles attention_reference(const Case& c, const Model& model, const Doubles& query, const Doubles& key,
                             const Doubles& value, bool bias, const Sees& sees) {
@@ -118,7 +118,7 @@ TEST(Transformer, MultiheadAttentionOverKeysAndValuesOfOtherSizes) {
   };
   const Tensor query = wave_tensor({1, 2, 4}, 0.2), key = wave_tensor({1, 3, 3}, 0.9),
                value = wave_tensor({1, 3, 5}, 2.1);
-  // The same as a layer of one size gives for what is projected already.
+  // The result equals that of a layer of one size on inputs that are already projected.
   Model plain_model;
   const nn::MultiheadAttention plain(Scope(plain_model) / "attn", 4, 2);
   std::vector<float> identity(48);
@@ -139,7 +139,7 @@ TEST(Transformer, MultiheadAttentionOverKeysAndValuesOfOtherSizes) {
       1e-5);
 }
 
-// With a probability that drops nothing in practice the weights that dropout sees are those of the op.
+// With a probability that practically drops nothing, the weights after dropout equal those of the op.
 TEST(Transformer, MultiheadAttentionDropsItsWeightsInTraining) {
   Model model;
   const nn::MultiheadAttention attn(Scope(model) / "attn", 8, 2, {.dropout = 1e-12}),

@@ -1,4 +1,4 @@
-// Results of a GPU in bf16 against those of the CPU.
+// Compares results of a GPU in bf16 with those of the CPU.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 namespace genesis::testing {
 
-// Within bf16's precision of the largest element of each result.
+// Checks each result to within bf16's precision of its largest element.
 inline void expect_alike(const NamedTensors& got, const NamedTensors& expected) {
   for (const auto& [name, tensor] : expected) {
     const std::vector<double> a = got.at(name).to_doubles(), b = tensor.to_doubles();

@@ -1,6 +1,6 @@
-// Attention's gradient in bf16 with heads of 64, on a GPU: sizes at which a kernel of ours takes it on Hopper
-// chips, whole and odd, with one text in a row and with several, against the CPU, and the same bits again. Heads of other
-// sizes and windows where keys start late, too. Skipped where there is no GPU.
+// Tests attention's gradient in bf16 on a GPU against the CPU, and that it gives the same bits again. Includes heads
+// of 64, at sizes taken by our kernel on Hopper chips, even and odd, with one or several texts per row; heads of
+// other sizes; and keys that start late. Skipped without a GPU.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -31,14 +31,14 @@ struct Sizes {
   int64_t batch, heads, key_heads, queries, keys;
   AttentionOptions options;
   std::vector<int64_t> texts =
-      {};  // how long each is in the first row, in the next without the first, and so on; empty: no starts
-  int64_t size = 64, late = 0;  // late: by how much keys of all texts but a row's first start too late
+      {};  // lengths of the texts in the first row; each next row lacks the first of them; empty: no starts
+  int64_t size = 64, late = 0;  // late: how many keys too late the keys of all texts but a row's first start
 
   std::vector<int64_t> of(int64_t h, int64_t t) const {
     return options.layout == AttentionLayout::kBHTD ? std::vector<int64_t>{batch, h, t, size}
                                                     : std::vector<int64_t>{batch, t, h, size};
   }
-  // What is left of a row is one more text.
+  // The rest of a row is one more text.
   Tensor starts() const {
     std::vector<int64_t> all;
     for (int64_t b = 0; b < batch; ++b) {
@@ -78,7 +78,7 @@ NamedTensors gradients_on(const std::string& device, const Sizes& s) {
       {.device = device});
 }
 
-// Of q, k and v that stand in one tensor.
+// Computes the gradient by q, k and v that are slices of one tensor.
 NamedTensors packed_gradient_on(const std::string& device, const Sizes& s) {
   return run_graph(
       {{"qkv", noise(s.of(s.heads + 2 * s.key_heads, s.queries), 1)},
@@ -132,14 +132,14 @@ TEST_F(AttentionGradient, OfSeveralTextsIsThatOfTheCpu) {
   check(packed_gradient_on, {3, 14, 2, 260, 260, kCausal, {100, 129, 20}});
 }
 
-// Half of an item's rows sees nothing of more tiles than the ring holds.
+// Half of an item's rows sees nothing of more tiles than the ring can hold.
 TEST_F(AttentionGradient, OfLongTextsBehindShortOnesIsThatOfTheCpu) {
   check(gradients_on, {1, 4, 2, 1024, 1024, kCausal, {64}});
   check(gradients_on, {2, 2, 1, 1100, 1100, kCausal, {960, 64}});
   check(gradients_on, {1, 2, 2, 1024, 1024, kAll, {64, 832, 64}});
 }
 
-// A query that sees nothing gives zeros, and so do its gradients.
+// A query that sees no key gives zeros, and so do its gradients.
 TEST_F(AttentionGradient, OfTextsThatBeginTooLateIsThatOfTheCpu) {
   check(gradients_on, {2, 2, 1, 300, 300, kCausal, {10, 100, 80}, 64, 70});
   check(gradients_on, {2, 2, 1, 150, 150, kCausal, {10, 60}, 64, 500});

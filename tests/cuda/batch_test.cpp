@@ -1,5 +1,5 @@
-// Texts made side by side on a GPU: those of the CPU, each as if alone, and in bf16 the same whatever stands beside them.
-// Skipped where there is no GPU.
+// Tests texts generated side by side on a GPU against the CPU: each equals the text generated alone, and in bf16 it
+// does not depend on the neighboring rows. Skipped without a GPU.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ Tokens prompt_of(int64_t length, int64_t seed) {
   return tokens;
 }
 
-// Prompts of all lengths, greedy and sampled, that end at different times.
+// Returns prompts of various lengths, greedy and sampled, that end at different times.
 std::vector<Request> requests() {
   std::vector<Request> all;
   const int64_t lengths[] = {1, 150, 7, 33, 2, kPositions, 90, 12, 5, 64, 1};
@@ -68,13 +68,14 @@ TEST_F(CudaBatch, TextsAreThoseOfTheCpu) {
   }
 }
 
-// Which rows stand beside it, and where it stands itself, changes no token of a text.
+// Neither the neighboring rows nor its own row changes a token of a text.
 TEST_F(CudaBatch, NeighboursChangeNothing) {
   const auto made = model(DType::bf16);
   std::vector<Request> all = requests();
   const auto expected = texts_of(*made, 4, "cuda", all);
   EXPECT_EQ(texts_of(*made, 4, "cuda", all), expected) << "two runs differ";
-  // All prompts at once are read by other runs than those of before, so what is read has one token.
+  // Prefill of all prompts groups them by order, and other groups round differently, so each prompt has one token
+  // here.
   for (Request& request : all) request.prompt.resize(1);
   auto in_order = texts_of(*made, 4, "cuda", all);
   std::reverse(all.begin(), all.end());

@@ -1,5 +1,5 @@
-// Scaled rotations, sliding windows and caches of several rows on a GPU: what the CPU computes, by every way that a
-// decoded token goes. Skipped where there is no GPU.
+// Tests scaled rotations, sliding windows and caches of several rows on a GPU against the CPU, with every
+// implementation of a decode step. Skipped without a GPU.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -42,7 +42,7 @@ const std::map<std::string, models::Settings>& kinds() {
 
 int64_t token(int64_t i) { return (i * 37 + 11) % kVocabulary; }
 
-// Logits behind ragged prompts, then of each of `steps` decoded tokens.
+// Returns the logits after ragged prompts, and then those of each of `steps` decoded tokens.
 std::vector<std::vector<double>> run(Session& session, const Tokens& lengths, int64_t steps) {
   const auto rows = std::ssize(lengths);
   const int64_t width = *std::max_element(lengths.begin(), lengths.end());
@@ -78,7 +78,7 @@ void expect_alike(const std::vector<std::vector<double>>& got,
   }
 }
 
-// Of so many rows that kernels for few tokens leave them to those for a batch of texts.
+// Returns lengths of so many rows that kernels for few tokens decline in favor of batched ones.
 Tokens many_lengths() {
   Tokens lengths;
   for (int64_t row = 0; row < 18; ++row) lengths.push_back(1 + row * 29 % 97);
@@ -119,7 +119,7 @@ TEST_F(CacheRows, RaggedRowsAreTheCpus) {
       }
 }
 
-// A row that is padded beyond the end of its cache, where cuDNN takes the others' lengths.
+// A row is padded beyond the end of its cache, where cuDNN takes the lengths of the others.
 TEST_F(CacheRows, PaddingBeyondTheCacheIsNotSeen) {
   for (DType dtype : {DType::f32, DType::bf16}) {
     const auto whole = model({}, dtype, 2);

@@ -1,5 +1,5 @@
-// Checkpoints that are written while training goes on are those that training would stand still for, byte for
-// byte. On the CPU and on a GPU, with weights that are one f32 and with weights kept as halves.
+// Tests that checkpoints written during training are byte-identical to those written while training waits. On the CPU
+// and on a GPU, with weights in f32 and with weights kept as halves.
 #include <filesystem>
 
 #include "executor/training/checkpoint.h"

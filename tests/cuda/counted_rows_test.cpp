@@ -1,5 +1,5 @@
-// The loss of rows most of which have no target: a captured graph multiplies those that count, and each of its runs finds out
-// anew which. Skipped where there is no GPU.
+// Tests the loss of rows of which most have no target. A captured graph multiplies only the rows that count, and each
+// of its runs determines them anew. Skipped without a GPU.
 #include <cmath>
 #include <cstring>
 
@@ -17,7 +17,7 @@ using namespace testing;
 
 using CountedRowsOnGpu = OnGpu;
 
-// Logits take 1.3 GB: three blocks of rows on the GPU.
+// The logits take 1.3 GB: three blocks of rows on the GPU.
 constexpr int64_t kRows = 4500, kClasses = 151936, kHidden = 64;
 
 Tensor low(const std::vector<int64_t>& shape, uint64_t stream, double bound) {
@@ -32,7 +32,7 @@ Tensor low(const std::vector<int64_t>& shape, uint64_t stream, double bound) {
   return tensor;
 }
 
-// About this share of the rows has a target; 0: none.
+// Returns targets for about this share of the rows; 0: none.
 Tensor targets(double share) {
   std::vector<int64_t> values(static_cast<size_t>(kRows));
   std::vector<float> draws(values.size());
@@ -68,8 +68,8 @@ void expect_near(const Tensor& got, const Tensor& expected, double relative) {
   EXPECT_LE(worst, relative * largest);
 }
 
-// The graph is captured once. A run that took too few rows would miss their gradients, and one that took what the run before it
-// left would have others.
+// The graph is captured once. A run that took too few rows would miss their gradients, and one that reused the
+// previous run's rows would have extra gradients.
 TEST_F(CountedRowsOnGpu, EachRunTakesThoseThatCount) {
   const std::shared_ptr<Model> model = loss_and_gradients();
   Session gpu(model, {.device = "cuda"}), cpu(model, {});
@@ -85,7 +85,7 @@ TEST_F(CountedRowsOnGpu, EachRunTakesThoseThatCount) {
   }
 }
 
-// What does not count reaches nothing, whatever it is.
+// A row that does not count affects nothing, whatever its values.
 TEST_F(CountedRowsOnGpu, OthersReachNothing) {
   const std::shared_ptr<Model> model = loss_and_gradients();
   Session gpu(model, {.device = "cuda"});

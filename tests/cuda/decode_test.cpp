@@ -1,5 +1,5 @@
-// Decoding on a GPU, where kernels start before those ahead of them have ended: token after token as on the
-// CPU, the same bits in every run, and with every way to compute a layer. Skipped where there is no GPU.
+// Tests decoding on a GPU, where kernels start before their predecessors have ended: token by token against the CPU,
+// with the same bits in every run, for every implementation of a layer. Skipped without a GPU.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -22,7 +22,7 @@ using Decode = OnGpu;
 
 constexpr int64_t kVocabulary = 1000, kPositions = 1024;
 
-// Heads of 64, three query heads to a key head, and sizes that are no multiples of what a block takes.
+// Heads of 64, three query heads per key head, and sizes that are not multiples of what a block takes.
 std::shared_ptr<const Model> model(const std::string& kind, DType dtype,
                                    const std::string& intermediate = "1000",
                                    const std::string& head_size = "64") {
@@ -40,7 +40,7 @@ std::shared_ptr<const Model> model(const std::string& kind, DType dtype,
   return passes::cast_precision(*made, dtype);
 }
 
-// Logits of `tokens` tokens after a prompt of `prompt`.
+// Returns the logits of `tokens` tokens decoded after a prompt of `prompt` tokens.
 Logits decode(Session& session, int64_t prompt, int64_t tokens) {
   const auto token = [](int64_t i) { return (i * 37 + 11) % kVocabulary; };
   std::vector<int64_t> text;
@@ -68,7 +68,7 @@ void expect_alike(const Logits& got, const Logits& expected, double tolerance) {
   }
 }
 
-// bf16 carries 8 bits, and both ways round between layers.
+// bf16 has 8 bits, and both implementations round between layers.
 double tolerance_of(DType dtype) { return dtype == DType::f32 ? 1e-4 : 0.05; }
 
 TEST_F(Decode, EveryTokenIsTheCpus) {
@@ -80,7 +80,7 @@ TEST_F(Decode, EveryTokenIsTheCpus) {
     }
 }
 
-// The keys are shared by several splits.
+// At these positions several splits share the keys.
 TEST_F(Decode, FarPositionsAreTheCpus) {
   for (int64_t prompt : {120, 250, 1000}) {
     SCOPED_TRACE(prompt);
@@ -89,11 +89,11 @@ TEST_F(Decode, FarPositionsAreTheCpus) {
   }
 }
 
-// Where k is whole blocks everywhere, one kernel does all layers; position 1000 has its keys split.
+// All reduction lengths are whole blocks, so that one kernel runs all layers. At position 1000 the keys are split.
 TEST_F(Decode, OneKernelForAllLayersIsTheCpus) {
   const DType dtype = DType::bf16;
   for (const char* kind : {"qwen2", "qwen3"})
-    for (const char* head_size : {"64", "128", "32"})  // of 32: by an attention outside the chain
+    for (const char* head_size : {"64", "128", "32"})  // heads of 32 use an attention outside the megakernel
       for (int64_t prompt : {0, 120, 1000}) {
         SCOPED_TRACE(fmt::format("{} with heads of {} after {}", kind, head_size, prompt));
         const auto whole = model(kind, dtype, "992", head_size);
@@ -106,8 +106,7 @@ TEST_F(Decode, OneKernelForAllLayersIsTheCpus) {
       }
 }
 
-// Each kernel wants the whole chip: they take turns, and none waits for a part that the other holds.
-// Scales of one row and of two, and rows that come in parts.
+// Covers scales of one row and of two rows, and rows that are copied in several chunks.
 TEST_F(Decode, OneKernelForPackedWeightsIsTheCpus) {
   for (const WeightFormat format : {WeightFormat::kQ8, WeightFormat::kQ4})
     for (const char* intermediate : {"896", "1024", "16384"}) {

@@ -1,6 +1,6 @@
-// A kernel that fails in the middle of a run: the error names its node, and what is asked of the session
-// later is refused in words. Buffers lie where no memory is. An error of CUDA stays for the rest of the
-// process, so each test runs in one of its own. Skipped where there is no GPU.
+// Tests a kernel that fails in the middle of a run: the error names its node, and later calls of the session are
+// refused with a message. Buffers point to addresses without memory. A CUDA error lasts for the rest of the process,
+// so each test runs in a process of its own. Skipped without a GPU.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -20,7 +20,7 @@ namespace {
 
 using namespace testing;
 
-// An entry point laid out by hand, so that one buffer can lie anywhere.
+// An entry point laid out by hand, so that a buffer can have any address.
 class Rig {
  public:
   Rig(const Model& model, const std::string& entry, const Bindings& bindings = {})
@@ -71,11 +71,11 @@ class CudaFailureDeathTest : public OnGpu {
  protected:
   void SetUp() override {
     OnGpu::SetUp();
-    GTEST_FLAG_SET(death_test_style, "threadsafe");  // the process is started anew
+    GTEST_FLAG_SET(death_test_style, "threadsafe");  // runs the test in a new process
   }
 };
 
-// In the child: the message of the error, which must be there.
+// Runs in the child process: returns the message of the error that `body` must throw.
 std::string message_of(const std::function<void()>& body) {
   try {
     body();
@@ -85,7 +85,7 @@ std::string message_of(const std::function<void()>& body) {
   return "no error";
 }
 
-// In the child: ends well if `message` has all of `parts` and none of `others`.
+// Runs in the child process: exits with an error unless `message` contains all of `parts` and none of `others`.
 void expect_message(const std::string& message, const std::vector<std::string>& parts,
                     const std::vector<std::string>& others = {}) {
   std::fprintf(stderr, "%s\n", message.c_str());
@@ -96,7 +96,7 @@ void expect_message(const std::string& message, const std::vector<std::string>& 
       std::fprintf(stderr, "TOO MUCH %s\n", other.c_str()), _exit(4);
 }
 
-// What is thrown away with the process is thrown away first: nothing may hang or crash there.
+// Exits through static destructors, in which nothing may hang or crash.
 [[noreturn]] void end_well() {
   std::fprintf(stderr, "ended well\n");
   std::exit(0);
@@ -147,7 +147,7 @@ TEST_F(CudaFailureDeathTest, AProductInTheMiddleIsNamed) {
   EXPECT_EXIT(test(), ::testing::ExitedWithCode(0), "ended well");
 }
 
-// A kernel that starts early reads its weights while the one ahead of it still runs.
+// A kernel launched early reads its weights while its predecessor still runs.
 TEST_F(CudaFailureDeathTest, AKernelStartedWithPdlIsNamed) {
   const auto test = [] {
     {
@@ -199,8 +199,8 @@ class Ones final : public BatchSource {
   int64_t items_per_batch() const override { return 1; }
 };
 
-// Another part of the process loses the GPU while a model trains: what was written is whole, and the session
-// can be given back.
+// Another part of the process breaks the GPU context while a model trains. Files written before are complete, and the
+// session can be destroyed.
 TEST_F(CudaFailureDeathTest, TrainingEndsWithAnErrorAndWholeFiles) {
   const auto test = [] {
     {

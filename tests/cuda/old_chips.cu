@@ -1,5 +1,5 @@
-// Nothing runs this: it is compiled for chips ahead of compute capability 9.0 where the build folder's own objects are not. What
-// those chips lack is left out by these headers alone, so that kernels say nothing of it.
+// This code is never run. It is compiled for chips before compute capability 9.0 when the build folder's own objects
+// are not. Only these headers leave out what those chips lack, so that kernels need no conditions for it.
 #include "backends/cuda/device/bulk_copy.h"
 #include "backends/cuda/device/cluster.h"
 #include "backends/cuda/runtime/launch.h"

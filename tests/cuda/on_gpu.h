@@ -1,4 +1,4 @@
-// What tests of a GPU have in common: they are skipped where there is none. A suite is `using Name = OnGpu;`.
+// Base class of tests on a GPU, which skips them without one. A suite is `using Name = OnGpu;`.
 #pragma once
 
 #include <gtest/gtest.h>

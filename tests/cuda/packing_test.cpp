@@ -1,5 +1,5 @@
-// Operands that stand side by side, on a GPU: at sizes where the library computes attention, and in training
-// steps whose layers are merged. Skipped where there is no GPU.
+// Tests operands that are slices of one tensor, on a GPU: at sizes where the library computes attention, and in
+// training steps with merged layers. Skipped without a GPU.
 #include <cmath>
 
 #include "backends/cuda/attention/cudnn/cudnn_attention.h"
@@ -29,7 +29,7 @@ Tensor waves(const std::vector<int64_t>& shape, double step) {
   return Tensor::of<float>(shape, values);
 }
 
-// y and the gradient by all of q, k and v of one tensor, in bf16.
+// Computes y and the gradient by q, k and v, which are one tensor, in bf16.
 NamedTensors packed_attention_on(const std::string& device) {
   const int64_t time = 256, heads = 14, key_heads = 2, size = 64;
   return run_graph({{"qkv", waves({2, time, heads + 2 * key_heads, size}, 0.7)},
@@ -46,7 +46,7 @@ TEST_F(Packing, AttentionIsThatOfTheCpu) {
   expect_alike(packed_attention_on("cuda"), packed_attention_on("cpu"));
 }
 
-// Where the library makes no plan the tiles take over, which nobody would see but by the clock.
+// If the library makes no plan, the tiled kernel takes over, which only a clock would notice.
 TEST_F(Packing, TheLibraryTakesPackedHeads) {
   if (!cuda::cudnn().available()) GTEST_SKIP() << "cuDNN is not there";
   for (const int64_t key_heads : {2, 14}) {
@@ -64,7 +64,7 @@ TEST_F(Packing, TheLibraryTakesPackedHeads) {
   }
 }
 
-// Merged layers, packed swiglu and its output made again: the losses agree step by step.
+// Trains with merged layers, packed swiglu and its recomputed output: the losses of both devices agree step by step.
 void train_on_both(const std::string& name, const models::Settings& settings) {
   const std::shared_ptr<Model> model = models::make_model(name, settings);
   const passes::TrainOptions train = passes::parse_train_options("adamw,lr=1e-3,clip=1.0,precision=bf16");

@@ -1,5 +1,5 @@
-// Kernels over rows choose how they work by shape: in registers, in shared memory, in several passes, by many
-// blocks. Each way gives what the CPU gives. Skipped where there is no GPU.
+// Tests kernels over rows, which choose by shape how they work: in registers, in shared memory, in several passes, or
+// by many blocks. Each gives the results of the CPU. Skipped without a GPU.
 #include <cmath>
 #include <cstring>
 
@@ -22,7 +22,7 @@ using namespace testing;
 using Named = std::vector<std::pair<std::string, Value>>;
 using Given = std::vector<std::pair<std::string, Tensor>>;
 
-// In [-bound, bound).
+// Returns numbers in [-bound, bound).
 Tensor reals(DType dtype, const std::vector<int64_t>& shape, uint64_t stream, double bound = 2) {
   const TensorType type{dtype, Shape::of(shape)};
   std::vector<float> values(static_cast<size_t>(type.numel()));
@@ -39,7 +39,7 @@ Tensor reals(DType dtype, const std::vector<int64_t>& shape, uint64_t stream, do
   return tensor;
 }
 
-// Every seventh row does not count.
+// Returns targets in which every seventh row does not count.
 Tensor targets(int64_t rows, int64_t classes) {
   std::vector<int64_t> values(static_cast<size_t>(rows));
   for (int64_t i = 0; i < rows; ++i)
@@ -59,7 +59,7 @@ void expect_near(const Tensor& got, const Tensor& expected, double tolerance) {
   EXPECT_LE(worst, tolerance) << "at " << place << ": " << a[place] << ", on the CPU " << b[place];
 }
 
-// `tolerance` by result: 16 bits carry 8 of them, sums over rows are added in another order.
+// `tolerance` is by result name: bf16 has 8 significant bits, and sums over rows are added in another order.
 void compare(const Given& inputs, const std::function<Named(const Inputs&)>& build,
              const std::function<double(const std::string&)>& tolerance) {
   const NamedTensors expected = run_graph(inputs, build), got = run_graph(inputs, build, {.device = "cuda"});
@@ -141,7 +141,7 @@ TEST_F(RowsOnGpu, CrossEntropy) {
 }
 
 TEST_F(RowsOnGpu, LinearCrossEntropy) {
-  // Logits are sums of 64 products and stay within +-4, where 16 bits still tell 1/64 apart.
+  // Logits are sums of 64 products and stay within +-4, where bf16 still resolves 1/64.
   constexpr double kWeight = 0.12;
   for (const Rows& r :
        {Rows{DType::bf16, 130, 151936}, Rows{DType::bf16, 200, 50257}, Rows{DType::f32, 150, 1003},
@@ -163,8 +163,8 @@ TEST_F(RowsOnGpu, LinearCrossEntropy) {
     }
 }
 
-// Numbers whose products bf16 has exactly, so that no rounding of logits hides what a loss of 4000 is made
-// of: in some rows the target's logit is that far below the largest.
+// Numbers whose products are exact in bf16, so that rounding of logits cannot hide the parts of a loss of 4000: in
+// some rows the target's logit is that far below the largest.
 struct SteepRows {
   static constexpr int64_t kRows = 300, kClasses = 5003, kHidden = 64;
   std::vector<float> x, weight;
@@ -194,14 +194,14 @@ TEST_F(RowsOnGpu, LinearCrossEntropyFarFromItsTargets) {
           [](const std::string& result) { return result == "loss" ? 5e-3 : rounding_of(DType::bf16); });
 }
 
-// A row that is not a number gives no gradient that is one, and the others theirs; a row that does not count
-// gives zeros whatever it is.
+// A row with NaN or infinity gives a gradient that is not finite, and the other rows give theirs. A row that does not
+// count gives zeros in any case.
 TEST_F(RowsOnGpu, LinearCrossEntropyOfRowsThatAreNotNumbers) {
   SteepRows steep;
   const auto is_bad = [](int64_t row) { return row == 8 || row == 51; };
   steep.x[8 * SteepRows::kHidden + 5] = NAN;
   steep.x[51 * SteepRows::kHidden] = INFINITY;
-  steep.x[10 * SteepRows::kHidden] = INFINITY;  // does not count
+  steep.x[10 * SteepRows::kHidden] = INFINITY;  // this row does not count
   const NamedTensors got = run_graph(steep.given(), SteepRows::build, {.device = "cuda"});
   EXPECT_TRUE(std::isnan(got.at("loss").to_doubles()[0]));
   const std::vector<double> dx = got.at("dx").to_doubles();
@@ -215,9 +215,9 @@ TEST_F(RowsOnGpu, LinearCrossEntropyOfRowsThatAreNotNumbers) {
   }
 }
 
-// Sums over rows against sums in double: whatever the order, an element goes through no more than kDepth
-// additions (those of its thread, then of threads and pieces in trees), each of which loses a unit roundoff
-// of the sum of magnitudes at most; the result is rounded once more.
+// Compares sums over rows with sums in double. In any order an element goes through at most kDepth additions (those
+// of its thread, then trees over threads and chunks). Each loses at most a unit roundoff of the sum of magnitudes;
+// the result is rounded once more.
 void expect_column_sums(const Tensor& got, const Tensor& x) {
   constexpr double kDepth = 128;
   const DType dtype = x.type().dtype;
@@ -249,7 +249,7 @@ TEST_F(RowsOnGpu, Columns) {
   }
 }
 
-// More tensors than one launch takes, of all sizes; the bits of the CPU.
+// Casts more tensors than one launch takes, of all sizes, and compares with the bits of the CPU.
 TEST_F(RowsOnGpu, CastsOfManyTensors) {
   Given inputs;
   for (int64_t i = 0; i < 1100; ++i)

@@ -1,5 +1,5 @@
-// Ops that move, order or draw elements give the CPU's bits on a GPU, at sizes where the work is shared among
-// many blocks. Skipped where there is no GPU.
+// Tests that ops which move, order or draw elements give the CPU's bits on a GPU, at sizes where many blocks share
+// the work. Skipped without a GPU.
 #include <cmath>
 #include <cstring>
 

@@ -1,5 +1,5 @@
-// Sessions on a GPU: the same models, the same numbers, the same mistakes found. Skipped where there is no
-// GPU.
+// Tests sessions on a GPU: they give the same results for the same models, and find the same mistakes. Skipped
+// without a GPU.
 #include <cmath>
 
 #include "executor/session.h"
@@ -109,7 +109,7 @@ TEST_F(Cuda, ProfilesEveryStep) {
   for (const StepTiming& timing : timings) EXPECT_GE(timing.end_us, timing.start_us);
 }
 
-// The bytes that are missing are counted before anything is allocated or started.
+// The missing bytes are counted before anything is allocated or started.
 TEST_F(Cuda, TooLittleMemoryIsFoundBeforeTheRun) {
   auto huge = std::make_shared<Model>();
   Graph& graph = huge->add_entry("main");
@@ -123,7 +123,7 @@ TEST_F(Cuda, TooLittleMemoryIsFoundBeforeTheRun) {
       {"too little memory", "TiB are needed", "are free", "largest tensors"});
 }
 
-// A vocabulary that is no multiple of 8 goes through the products in two ranges: 16-bit gradients against the
+// A vocabulary that is not a multiple of 8 is multiplied in two ranges. Its 16-bit gradients are compared with the
 // CPU's.
 TEST_F(Cuda, TheFusedLossTakesAnOddVocabulary) {
   constexpr int64_t kRows = 40, kHidden = 64, kClasses = 1031;
@@ -148,7 +148,7 @@ TEST_F(Cuda, TheFusedLossTakesAnOddVocabulary) {
   expect_alike(run("cuda"), run("cpu"));
 }
 
-// Wide enough that small steps find something to run beside: the same kernels, so the same bits.
+// The model is wide enough that small steps run beside others. The kernels are the same, so the bits are too.
 TEST_F(Cuda, ASecondStreamChangesNoBit) {
   const std::shared_ptr<Model> made = tiny_qwen("adamw,lr=1e-3,clip=1.0");
   Session two(made, {.device = "cuda"}), one(made, {.device = "cuda", .disabled = {"side_stream"}});
@@ -166,7 +166,7 @@ TEST_F(Cuda, ASecondStreamChangesNoBit) {
     EXPECT_EQ(two.state(state.name).to_doubles(), one.state(state.name).to_doubles()) << state.name;
 }
 
-// A run on streams that are timed launch by launch: every step once, in order on its stream, and the same bits.
+// The timeline of a run has every step once, in order on its stream, and the run gives the same bits.
 TEST_F(Cuda, ATimelineShowsTheStreams) {
   const std::shared_ptr<Model> made = tiny_qwen("adamw,lr=1e-3,clip=1.0");
   Session looked(made, {.device = "cuda"}), plain(made, {.device = "cuda"});
@@ -207,7 +207,7 @@ TEST_F(Cuda, TheFirstValueThatIsNotFiniteComesWithItsNeighbours) {
   }
 }
 
-// Trains a tiny model of the zoo on both devices: the losses must agree step by step.
+// Trains a tiny model of the zoo on both devices. The losses must agree step by step.
 void train_on_both(const std::string& name, const models::Settings& settings, const std::string& options) {
   const std::shared_ptr<Model> made = models::make_model(name, settings);
   const passes::TrainOptions train = passes::parse_train_options(options);

@@ -1,6 +1,5 @@
-// Sessions that keep the weights of bf16 training as halves: the same training as with casts, and f32 for
-// whoever asks. On the CPU, where it must be asked for, and on a GPU; the latter is skipped where there is
-// none.
+// Tests sessions that keep the weights of bf16 training as halves: training equals that with casts, and other readers
+// get f32. On the CPU, where it must be requested, and on a GPU; the latter is skipped without one.
 #include <bit>
 #include <cmath>
 #include <filesystem>
@@ -27,7 +26,7 @@ class SplitWeights : public ::testing::TestWithParam<std::string> {
   }
 };
 
-// gate and up become one product; the norm's weight is read in f32 and stays whole.
+// gate and up become one product. The norm's weight is read in f32 and stays one state.
 constexpr const char* kText = R"(
 state @norm: f32[16] parameter trainable
 state @gate: f32[24,16] parameter trainable
@@ -98,7 +97,7 @@ int halved_updates(Session& session) {
   return count;
 }
 
-// A cast rounds ties to even and halves do not; no weight here comes to stand there.
+// A cast rounds ties to even and halves do not; no weight here is a tie.
 TEST_P(SplitWeights, TrainBitForBitAsWithCasts) {
   const auto model = small_model();
   Session casts = session(model, false), halves = session(model);
@@ -119,7 +118,7 @@ TEST_P(SplitWeights, TrainBitForBitAsWithCasts) {
   EXPECT_EQ(halves.memory().state_bytes, casts.memory().state_bytes);
 }
 
-// Without clipping each update stands by itself; sums over micro-batches are f32.
+// Without clipping each update is a node of its own. Sums over micro-batches are f32.
 TEST_P(SplitWeights, TrainAsWithCastsByOtherOptions) {
   for (const char* options : {"adamw,lr=1e-2,precision=bf16", "adam,lr=1e-2,accumulate=2,precision=bf16"}) {
     const auto model = small_model(options);
@@ -132,7 +131,7 @@ TEST_P(SplitWeights, TrainAsWithCastsByOtherOptions) {
   }
 }
 
-// Once in f32 before the weights are split, then as somebody who wants f32 of halves.
+// Reads the weights once in f32 before they are split, and then as f32 joined from halves.
 TEST_P(SplitWeights, GiveF32ToOtherEntryPoints) {
   const auto model = small_model();
   Session casts = session(model, false), halves = session(model);
@@ -148,7 +147,7 @@ TEST_P(SplitWeights, GiveF32ToOtherEntryPoints) {
   EXPECT_EQ(run(halves, "train_step", 3), run(casts, "train_step", 3));
 }
 
-// The output of a started run may lie in a state that is split before it is read.
+// The output of a started run may be in a state that is split before the output is read.
 TEST_P(SplitWeights, LeaveAStartedRunItsResult) {
   const auto model = small_model();
   Graph& look = model->add_entry("look");
@@ -214,7 +213,8 @@ TEST_P(SplitWeights, AreNotMadeWhereThatIsSwitchedOff) {
   EXPECT_EQ(halved_updates(f32), 0);
 }
 
-// A language model trains, then writes in the same session: as one that was loaded from what it learnt.
+// A language model trains and then generates in the same session. The result equals that of a session loaded with the
+// learned values.
 TEST_P(SplitWeights, DecodeAfterTraining) {
   Session trained = session(tiny_qwen("adamw,lr=1e-3,clip=1.0,precision=bf16"));
   double first = 0, last = 0;

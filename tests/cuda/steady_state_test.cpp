@@ -1,5 +1,5 @@
-// What a run on a GPU costs the host once everything is made: no allocation, one wait, one graph. Skipped
-// where there is no GPU.
+// Tests the cost of a run on a GPU for the host after warm-up: no allocation, one wait, one graph. Skipped without a
+// GPU.
 #include <cmath>
 
 #include "backends/cuda/runtime/runtime.h"
@@ -17,7 +17,7 @@ using SteadyState = OnGpu;
 
 constexpr int kRuns = 6;
 
-// `run` has been called before.
+// Checks that each call of `run` waits once. `run` must have been called before.
 void expect_one_wait_a_run(const std::string& what, const std::function<void(int)>& run) {
   const cuda::Counters before = cuda::counters();
   for (int i = 0; i < kRuns; ++i) run(i);
@@ -37,8 +37,8 @@ TEST_F(SteadyState, EveryRunAllocatesNothingAndWaitsOnce) {
     };
   };
   const auto prefill = generate("prefill", 8), decode = generate("decode", 1);
-  for (int i = 0; i < 2; ++i) train(i), prefill(0), decode(8 + i);  // everything is made
-  train(2), prefill(0), decode(8);  // the arena has its size, so all graphs are captured again
+  for (int i = 0; i < 2; ++i) train(i), prefill(0), decode(8 + i);  // allocates and captures everything
+  train(2), prefill(0), decode(8);  // the arena has its final size, so all graphs are captured again
   expect_one_wait_a_run("train_step", train);
   expect_one_wait_a_run("prefill", [&](int) { prefill(0); });
   expect_one_wait_a_run("decode", [&](int i) { decode(8 + i); });
@@ -62,7 +62,7 @@ TEST_F(SteadyState, StagedBatchesGiveTheSameLossesAndTheSameCounts) {
   EXPECT_EQ(got, expected);
 }
 
-// Two runs under way: the host waits once for each, and what it reads is the first one's.
+// With two runs in flight the host waits once for each, and reads the first one's results first.
 TEST_F(SteadyState, RunsStartedAheadCostNoMore) {
   const auto model = std::make_shared<Model>();
   const int32_t state =
@@ -75,7 +75,7 @@ TEST_F(SteadyState, RunsStartedAheadCostNoMore) {
   int64_t expected = 0;
   const auto read = [&] { EXPECT_EQ(session.result().at("count").item<int64_t>(), ++expected); };
   session.start("main");
-  session.start("main");  // everything is made
+  session.start("main");  // everything is allocated
   read();
   expect_one_wait_a_run("runs ahead", [&](int) {
     session.start("main");
@@ -84,7 +84,7 @@ TEST_F(SteadyState, RunsStartedAheadCostNoMore) {
   read();
 }
 
-// What was staged and is not what runs next, staged twice, or staged and forgotten.
+// Stages a batch that is not run next, one that is staged twice, and one that is never run.
 TEST_F(SteadyState, OnlyTheBatchThatWasStagedIsTakenForIt) {
   const auto model = std::make_shared<Model>();
   Graph& graph = model->add_entry("main");
@@ -108,7 +108,7 @@ TEST_F(SteadyState, OnlyTheBatchThatWasStagedIsTakenForIt) {
   session.stage("main", b);
   session.start("main", b);
   expect(b);
-  session.start("main", c);  // and the session ends
+  session.start("main", c);  // the session ends with this run in flight
 }
 
 }  // namespace

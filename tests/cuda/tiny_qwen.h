@@ -1,5 +1,4 @@
-// A language model small enough for a test, ready to train and to generate. Used by the tests of sessions on
-// a GPU.
+// A language model small enough for a test, ready to train and to generate.
 #pragma once
 
 #include "executor/session.h"
@@ -12,7 +11,7 @@ namespace genesis::testing {
 
 inline constexpr int64_t kTinyBatch = 4, kTinySeq = 32, kTinyVocabulary = 64;
 
-// `train`: as on the command line, or empty for inference only.
+// `train`: options as on the command line; empty for inference only.
 inline std::shared_ptr<Model> tiny_qwen(const std::string& train) {
   const std::shared_ptr<Model> model = models::make_model("qwen2", {{"hidden_size", "64"},
                                                                     {"intermediate_size", "128"},
@@ -28,7 +27,7 @@ inline std::shared_ptr<Model> tiny_qwen(const std::string& train) {
   return model;
 }
 
-// Of sizes that a megakernel takes: one row of bf16 goes through it. 500 tokens.
+// Returns a model with 500 tokens of sizes that a megakernel takes: it runs one row of bf16.
 inline std::unique_ptr<Model> qwen_of_three_layers(DType dtype, int64_t positions,
                                                    const char* initializer_range,
                                                    const models::Settings& more = {}) {
@@ -46,7 +45,7 @@ inline std::unique_ptr<Model> qwen_of_three_layers(DType dtype, int64_t position
   return dtype == DType::f32 ? std::move(made) : passes::cast_precision(*made, dtype);
 }
 
-// A text with a pattern to learn.
+// Returns a text with a pattern to learn.
 inline NamedTensors tiny_batch(int64_t number) {
   std::vector<int64_t> tokens(static_cast<size_t>(kTinyBatch * kTinySeq));
   for (size_t i = 0; i < tokens.size(); ++i)

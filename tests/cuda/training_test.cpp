@@ -1,5 +1,5 @@
-// Training in f16 and in bf16 against f32: the same curve, a loss scale that backs off on the device, and an
-// end when no scale helps. On the CPU and on a GPU; the latter is skipped where there is none.
+// Tests training in f16 and bf16 against f32: the same curve, a loss scale that backs off on the device, and an end
+// if no scale helps. On the CPU and on a GPU; the latter is skipped without one.
 #include <cmath>
 
 #include "executor/training/trainer.h"
@@ -21,7 +21,7 @@ class LowPrecisionTraining : public ::testing::TestWithParam<std::string> {
 
 struct Curve {
   std::vector<double> losses, scales;
-  std::vector<int64_t> skipped;  // in a row, by step
+  std::vector<int64_t> skipped;  // skipped steps in a row, by step
 };
 
 Curve train_tiny(const std::string& options, int steps, const std::string& device) {
@@ -52,8 +52,8 @@ TEST_P(LowPrecisionTraining, LowPrecisionFollowsTheCurveOfF32) {
   }
 }
 
-// A scale of 2^30 overflows f16 for sure: steps are skipped, the scale is halved until one fits, and then the
-// curve is that of a run that began there.
+// A scale of 2^30 certainly overflows f16: steps are skipped and the scale is halved until one fits. Then the curve
+// equals that of a run that began with this scale.
 TEST_P(LowPrecisionTraining, TheLossScaleBacksOffOnTheDevice) {
   const auto model = tiny_qwen("adamw,lr=1e-3,clip=1.0,precision=f16");
   Session session(model, {.device = GetParam()});
@@ -81,7 +81,7 @@ TEST_P(LowPrecisionTraining, TheLossScaleBacksOffOnTheDevice) {
   EXPECT_LT(last_loss, 0.95 * first_loss) << "it learns once the scale fits";
 }
 
-// The weight itself is too large for f16: no scale helps.
+// The weight itself is too large for f16, so no scale helps.
 TEST_P(LowPrecisionTraining, StepsThatAreAllSkippedStopWithTheNode) {
   const std::shared_ptr<Model> model = overflowing_f16_model();
   ThreeRows source;

@@ -1,4 +1,5 @@
-// What a model's author writes, with <genesis/genesis.h> alone: each name that the C++ API promises is used once.
+// Shows what an author of models writes with <genesis/genesis.h> alone. Uses each name that the C++ API promises
+// once.
 #include <genesis/genesis.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +16,7 @@ struct Block : nn::Module<Block> {
   Value forward(Value x) const { return x + up(norm(x)); }
 };
 
-// Tokens [batch, 3] to a loss, with a head that shares the embedding's weight.
+// Maps tokens [batch, 3] to a loss, with a head that shares the embedding's weight.
 std::shared_ptr<Model> small_model() {
   auto model = std::make_shared<Model>();
   const Scope root(*model, /*seed=*/1);

@@ -1,4 +1,4 @@
-// The program that README shows is run as it stands, and the file that it saves holds what it has learnt.
+// Runs the program of README unchanged, and checks that the file it saves has the learned values.
 #include <cmath>
 #include <filesystem>
 #include <regex>
@@ -15,7 +15,7 @@ namespace {
 
 using namespace testing;
 
-// The same points as in the program.
+// Returns the same points as the program.
 NamedTensors products() {
   std::vector<float> points, products;
   for (int i = 0; i < 256; ++i) {
@@ -43,7 +43,7 @@ TEST(FirstModel, TheFileHoldsWhatWasLearnt) {
   EXPECT_LT(printed, 0.001);
   Session saved(std::shared_ptr<const Model>(load_model(folder / "first_model.genesis")));
   const double loss = saved.run("loss", products()).at("loss").item<double>();
-  // Its last update came after the loss that was printed.
+  // The last update came after the printed loss.
   EXPECT_NEAR(loss, printed, 0.5 * printed);
 }
 

@@ -1,4 +1,4 @@
-// The prefetcher: batches in order, errors where they belong, and an end at any time.
+// Tests the prefetcher: batches in order, errors at the right batch, and an end at any time.
 #include "executor/training/batch_source.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Folders of checkpoints: one run at a time writes to them, and what is damaged neither counts nor is taken
-// for the start of a new run.
+// Tests folders of checkpoints: only one run at a time writes to them. Damaged checkpoints do not count, and are not
+// taken for the start of a new run.
 #include "executor/training/checkpoint.h"
 
 #include <sys/wait.h>
@@ -25,7 +25,7 @@ class CheckpointFolder : public ::testing::Test {
  protected:
   void save(int64_t step, int keep) { save_checkpoint(session_, folder_.path(), step, keep); }
   fs::path file(int64_t step) const { return folder_ / fmt::format("step-{:09}.genesis", step); }
-  // Another size and another time than what was written.
+  // Writes a file of another size and time.
   void damage(int64_t step) const { write_bytes(file(step), "damaged"); }
   std::set<int64_t> steps() const {
     std::set<int64_t> found;
@@ -77,7 +77,7 @@ TEST_F(CheckpointFolder, IsFreeAgainWhenItsRunWasKilled) {
   const pid_t child = ::fork();
   if (child == 0) {
     const CheckpointLock lock(path());
-    ::_exit(0);  // as by a signal: nothing is cleaned up
+    ::_exit(0);  // nothing is cleaned up, like after a signal
   }
   ::waitpid(child, nullptr, 0);
   EXPECT_TRUE(fs::exists(path() / ".lock"));

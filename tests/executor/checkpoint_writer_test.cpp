@@ -1,5 +1,5 @@
-// Checkpoints that are written beside the steps: the values of the step they are of, the files that training
-// would wait for, and errors that come out.
+// Tests checkpoints written in parallel with steps: they have the values of their step, equal the files that training
+// would wait for, and report errors.
 #include "executor/training/checkpoint_writer.h"
 
 #include "executor/training/checkpoint.h"
@@ -20,7 +20,8 @@ class Ones final : public BatchSource {
   int64_t items_per_batch() const override { return 1; }
 };
 
-// 8 MiB that every step changes, beside a state that no step writes and a cache; two have no initial value.
+// Returns a model with 8 MiB that every step changes, a state that no step writes, and a cache. Two states have no
+// initial value.
 std::shared_ptr<Model> model() {
   auto model = std::make_shared<Model>();
   const auto add = [&](const char* name, int64_t size, StateRole role, Tensor initial) {
@@ -56,7 +57,7 @@ TEST_F(Writer, KeepsTheValuesOfItsStepWhileTrainingGoesOn) {
     step();
     const Checkpoint expected = save_checkpoint(session_, waiting_.path(), number, 9);
     writer.begin(number);
-    step();  // changes every state at once
+    step();  // changes every state immediately
     writer.finish();
     EXPECT_EQ(writer.newest(), file(number));
     EXPECT_TRUE(read_bytes(file(number)) == read_bytes(expected.path)) << number;
@@ -72,7 +73,7 @@ TEST_F(Writer, WithoutBeingPreparedWritesTheSameFile) {
   EXPECT_TRUE(read_bytes(file(1)) == read_bytes(expected.path));
 }
 
-// A state that gets memory of its own later is part of later checkpoints.
+// A state that is allocated later is part of later checkpoints.
 TEST_F(Writer, FollowsStatesThatAreWrittenForTheFirstTime) {
   step();
   CheckpointWriter writer(session_, folder_.path(), 9);
@@ -110,7 +111,7 @@ TEST_F(Writer, SaysWhichCheckpointCouldNotBeWritten) {
   writer.begin(2);
   writer.settle();
   expect_error([&] { writer.check(); }, {"step-000000002.genesis", "it is a folder"});
-  writer.check();  // once
+  writer.check();  // reported only once
   EXPECT_EQ(writer.newest(), file(1));
 }
 

@@ -1,5 +1,5 @@
-// Which steps of a plan one kernel does together, and that no instruction overwrites what another may still read.
-// Needs no GPU.
+// Tests which steps of a plan a megakernel runs together, and that no instruction overwrites data that another may
+// still read. Needs no GPU.
 #include "executor/cuda/megakernel/cuda_megakernel_plan.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ std::unique_ptr<Model> language_model(const std::string& name, const std::string
   return passes::cast_precision(*model, DType::bf16);
 }
 
-// Empty: none.
+// Returns a set of one pass; an empty name gives an empty set.
 std::set<std::string> only(const std::string& pass) {
   return pass.empty() ? std::set<std::string>{} : std::set<std::string>{pass};
 }
@@ -63,7 +63,7 @@ TEST(Megakernels, DecodingIsOneMegakernelOfAllLayersAndTheHead) {
     EXPECT_EQ(megakernel.instructions[i].step, megakernel.first() + i);
     EXPECT_EQ(megakernel.instructions[i].shape.kind == Kind::kAttention, i % 5 == 1);
   }
-  // Only the logits leave the megakernel, and only the embedding comes in from memory.
+  // Only the logits leave the megakernel, and only the embedding comes from memory.
   for (size_t i = 0; i < megakernel.instructions.size(); ++i)
     for (bool kept : megakernel.instructions[i].kept)
       EXPECT_EQ(kept, i + 1 == megakernel.instructions.size()) << i;
@@ -72,13 +72,13 @@ TEST(Megakernels, DecodingIsOneMegakernelOfAllLayersAndTheHead) {
   for (size_t i = 1; i < megakernel.instructions.size(); ++i)
     EXPECT_EQ(megakernel.instructions[i].sources[0].instruction, static_cast<int>(i) - 1);
   EXPECT_EQ(megakernel.instructions[4].addend.instruction, 2);
-  // q, k and v are what one instruction gives, side by side.
+  // One instruction computes q, k and v side by side.
   EXPECT_EQ(megakernel.instructions[1].sources[1].element, 128);
   EXPECT_EQ(megakernel.instructions[1].sources[2].element, 192);
   EXPECT_LE(megakernel.slots, 4);
 }
 
-// What `info --kernels` says of a step.
+// Tests the report of `info --kernels` about a step.
 TEST(Megakernels, ChoicesSayWhichStepsAreInOneAndWhyOthersAreNot) {
   const auto model = language_model("qwen2", "4");
   const Target target = target_of("cuda");
@@ -108,7 +108,7 @@ TEST(Megakernels, ChoicesSayWhichStepsAreInOneAndWhyOthersAreNot) {
             4);
 }
 
-// Sampling adds two steps behind the megakernel; the token and its position come from states.
+// Sampling adds two steps behind the megakernel. The token and its position come from states.
 TEST(Megakernels, SamplingLeavesThemWhole) {
   for (const char* name : {"qwen2", "qwen3"}) {
     const std::shared_ptr<const Model> model = text::with_sampling_entries(language_model(name, "4"));
@@ -131,7 +131,7 @@ TEST(Megakernels, SamplingLeavesThemWhole) {
   }
 }
 
-// Scaled rotations are a table in memory, and a window is a number of the instruction.
+// A scaled rotation is a table in memory, and a window is a number of the instruction.
 TEST(Megakernels, ScaledRotationsAndWindowsLeaveThemWhole) {
   const models::Settings scaled = {{"rope_scaling", "yarn"},
                                    {"rope_factor", "4"},
@@ -144,7 +144,7 @@ TEST(Megakernels, ScaledRotationsAndWindowsLeaveThemWhole) {
   }
 }
 
-// Rows with positions of their own are no single row.
+// Rows with positions of their own are not a single row.
 TEST(Megakernels, RowsOfACacheAreNone) {
   const auto rows = models::with_cache(*language_model("qwen2", "4"), 2, 64);
   EXPECT_TRUE(megakernels_of(*rows, "decode").megakernels.empty());
@@ -161,7 +161,7 @@ TEST(Megakernels, AnAttentionTakesTheNormsOfItsHeads) {
     EXPECT_EQ(instruction.shape.kind == Kind::kHeadNorm, i % 7 == 1 || i % 7 == 2) << i;
     EXPECT_EQ(instruction.slot < 0, instruction.shape.kind == Kind::kHeadNorm) << i;
     if (instruction.shape.kind != Kind::kAttention) continue;
-    // It reads what the norms read, whichever of them comes first.
+    // It reads the inputs of both norms, whichever of them comes first.
     EXPECT_EQ(instruction.q_norm + instruction.k_norm, static_cast<int>(2 * i) - 3);
     for (const OperandSource& source : instruction.sources)
       EXPECT_EQ(source.instruction, static_cast<int>(i) - 3);
@@ -169,7 +169,7 @@ TEST(Megakernels, AnAttentionTakesTheNormsOfItsHeads) {
   EXPECT_LE(megakernel.slots, 5);
 }
 
-// Otherwise nobody would compute them.
+// A norm of heads that belongs to no attention must be a step, or nothing would compute it.
 TEST(Megakernels, EveryNormOfHeadsIsAnAttentionsOrAStep) {
   for (const char* head_size : {"16", "32", "64", "96", "128", "256"})
     for (const char* disabled : {"", "in_place", "memory_reuse", "fuse_cached_attention"}) {
@@ -189,8 +189,8 @@ TEST(Megakernels, EveryNormOfHeadsIsAnAttentionsOrAStep) {
     }
 }
 
-// What blocks know when one of them writes what an instruction gives, worked out anew: a product has waited for all
-// of x, a head of an attention for parts of three vectors.
+// Computes independently which results are complete when a block writes the result of an instruction: a product has
+// waited for all of x, a head of an attention for slices of three vectors.
 std::vector<std::vector<bool>> done_before_writing(const MegakernelPlan& megakernel) {
   const size_t count = megakernel.instructions.size();
   std::vector<std::vector<bool>> written(count, std::vector<bool>(count, false)), complete = written;
@@ -209,7 +209,7 @@ std::vector<std::vector<bool>> done_before_writing(const MegakernelPlan& megaker
   return written;
 }
 
-// A slot is free once everything that reads it is done before anybody writes it again.
+// Checks that a slot is written again only after all its readers are done.
 void expect_slots_are_safe(const MegakernelPlan& megakernel) {
   const size_t count = megakernel.instructions.size();
   const std::vector<std::vector<bool>> before = done_before_writing(megakernel);
@@ -251,7 +251,8 @@ TEST(Megakernels, LongProgramsAreCut) {
   const Found found = megakernels_of(*model, "decode");
   ASSERT_EQ(found.megakernels.size(), 2u);
   EXPECT_EQ(found.megakernels[0].instructions.size(), kMaxInstructions);
-  // What the first megakernel gives goes through memory: q, k and v to an attention, which begins no megakernel.
+  // The results of the first megakernel go through memory: q, k and v to an attention, which cannot begin a
+  // megakernel.
   ASSERT_EQ(found.megakernels[0].instructions.back().kept, std::vector<bool>({true, true, true}));
   EXPECT_EQ(found.megakernels[1].first(), found.megakernels[0].end() + 1);
   EXPECT_EQ(found.megakernels[1].instructions[0].sources[0].instruction, -1);
@@ -271,7 +272,7 @@ TEST(Megakernels, PackedWeightsLeaveThemWhole) {
   }
 }
 
-// Scales of two rows of 96 elements are 12 bytes, which no copy takes.
+// Scales of two rows of 96 elements are 12 bytes, a size that no copy instruction has.
 TEST(Megakernels, PackedWeightsOfOddSizesAreNone) {
   const auto model = language_model("qwen2", "4", "64", {{"intermediate_size", "96"}});
   passes::quantize(*model, {.format = WeightFormat::kQ8});

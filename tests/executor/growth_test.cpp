@@ -1,5 +1,5 @@
-// What the executor does with a plan of many steps, and a session with many states, takes time in proportion
-// too. Seconds are those of the processor.
+// Tests that the executor's work on a plan of many steps, or a session with many states, takes linear time. Times are
+// CPU seconds.
 #include <gtest/gtest.h>
 
 #include <ctime>
@@ -26,7 +26,7 @@ double seconds_of(Body&& body) {
   return processor_seconds() - start;
 }
 
-// Steps that read and write `at` random or given places of an arena.
+// Returns a plan with these inputs and outputs of its steps.
 Plan plan_of(const std::vector<std::pair<std::vector<BufferRef>, std::vector<BufferRef>>>& steps) {
   Plan plan;
   for (const auto& [inputs, outputs] : steps) {
@@ -42,7 +42,7 @@ Plan plan_of(const std::vector<std::pair<std::vector<BufferRef>, std::vector<Buf
 
 BufferRef bytes(int64_t offset, int64_t count) { return {Space::kArena, 0, offset, count}; }
 
-// By definition: a step waits for the last ones that touched what it touches, unless both only read.
+// Computes the waits by definition: a step waits for the last ones that accessed its memory, unless both only read.
 std::vector<std::set<int32_t>> waits_of(const Plan& plan) {
   struct Access {
     int64_t begin, end;
@@ -92,8 +92,8 @@ TEST(StepGraph, IsWhatTheDefinitionSays) {
   }
 }
 
-// A buffer that many steps read, and many small ones in its place afterwards: each waits for the readers, all
-// but the first through the first.
+// Many steps read a buffer, and many small outputs replace it afterwards. Each waits for the readers, all but the
+// first through the first.
 TEST(StepGraph, ManyReadersTimesManyWritersAreNotAsManyWaits) {
   constexpr int64_t kMany = 20'000;
   std::vector<std::pair<std::vector<BufferRef>, std::vector<BufferRef>>> steps;
@@ -109,7 +109,7 @@ TEST(StepGraph, ManyReadersTimesManyWritersAreNotAsManyWaits) {
   for (size_t i = first + 1; i < graph.waits.size(); ++i) ASSERT_LE(graph.waits[i], 3);
 }
 
-// 3 to 8 seconds on a quiet machine with everything; what is quadratic takes minutes.
+// It takes 3 to 8 seconds on an idle machine with all checks; quadratic work would take minutes.
 TEST(GrowthOfASession, AHundredThousandStepsAreMadeReadyInSeconds) {
   SessionOptions plainly{.optimise = false};
   const std::shared_ptr<Model> model = testing::large_graph("shared_operand").make(100'000);

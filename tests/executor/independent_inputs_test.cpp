@@ -26,7 +26,7 @@ TEST(IndependentInputs, AreWhatNoEarlierStepWrites) {
   Session session(parse_text(kModel), {.optimise = false});
   const Plan& plan = session.plan("step", {{"x", Tensor::of<float>({2}, {1, 2})}});
   ASSERT_EQ(plan.steps.size(), 4u);
-  // The update happens in place, so the second step reads the state that the first one writes.
+  // The update is done in place, so the second step reads the state that the first one writes.
   ASSERT_EQ(plan.steps[1].inputs[0], plan.steps[0].inputs[0]);
   EXPECT_EQ(independent_inputs(plan), (std::vector<uint64_t>{0b11, 0b10, 0b10, 0b10}));
 }

@@ -1,4 +1,5 @@
-// Which way joins a step with its neighbours, where several could, and what is said of the others. Needs no GPU.
+// Tests which implementation joins a step with its neighbors if several could, and the reasons given for the others.
+// Needs no GPU.
 #include "executor/cuda/joined_steps.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +9,7 @@ namespace {
 
 using Declined = std::vector<KernelChoice::Declined>;
 
-// Of a plan with eight steps.
+// For a plan with eight steps.
 constexpr JoiningWay kWays[] = {
     {.name = "first",
      .decided_later = "it may not fit",

@@ -1,4 +1,4 @@
-// Tensors by name: a result that is misspelt is an Error that says what there is.
+// Tests tensors by name: a misspelled result is an Error that lists the existing names.
 #include "executor/named_tensors.h"
 
 #include "executor/session.h"
@@ -43,7 +43,7 @@ TEST(NamedTensors, AMisspeltResultIsAnErrorThatSaysWhatThereIs) {
     expect_error(ask, {"entry point 'step' has no output 'Total'", "there are: difference, total",
                        "did you mean 'total'?"});
   EXPECT_EQ(out.size(), 2u) << "asking adds nothing";
-  out["total"] = two(0, 0);  // what is there may be replaced
+  out["total"] = two(0, 0);  // an existing tensor may be replaced
   EXPECT_EQ(out.at("total").to_doubles(), (std::vector<double>{0, 0}));
 }
 

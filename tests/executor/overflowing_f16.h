@@ -1,5 +1,4 @@
-// Training in f16 whose gradients overflow in every step, whatever the loss scale: the weight itself is too
-// large. Used by the tests of the trainer, on the CPU and on a GPU.
+// A training in f16 whose gradients overflow in every step at any loss scale, because the weight itself is too large.
 #pragma once
 
 #include "executor/training/batch_source.h"
@@ -22,7 +21,7 @@ entry loss(x: f32[3,2]) {
   return model;
 }
 
-// Its batches, all alike.
+// Equal batches for this model.
 class ThreeRows final : public BatchSource {
  public:
   NamedTensors batch(int64_t) override { return {{"x", Tensor::of<float>({3, 2}, {1, 2, 3, 4, 5, 6})}}; }

@@ -1,5 +1,5 @@
-// The least time of a step: its bytes at the bandwidth of the nearest memory that can hold them, or its
-// products at their rate, whichever is longer.
+// Tests the least time of a step: the time of its bytes at the bandwidth of the nearest memory that can hold them, or
+// of its products at their rate, whichever is longer.
 #include "executor/runtime/peaks.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kMb = 1000000;
 
-// f32[250000, megabytes]
+// Returns f32[250000, megabytes].
 TensorType type_of(int64_t megabytes) { return {DType::f32, {250000, megabytes}}; }
 
 struct Operand {
@@ -52,7 +52,7 @@ TEST(Roofline, LargeDataComesFromMemoryAndSmallDataFromTheCacheItFits) {
   EXPECT_DOUBLE_EQ(least({step("neg", {{.megabytes = 1}}, type_of(1))}, 0), 2e6 / 80 / 1e3);
 }
 
-// The weight comes around once a run, with all that the run touches in between.
+// The weight is read once per run, after everything else that the run accesses.
 TEST(Roofline, AWeightIsInACacheOnlyWhenAllThatIsTouchedFits) {
   const Step reads_weight = step("neg", {{Space::kState, 0, 1}}, type_of(1));
   EXPECT_DOUBLE_EQ(least({reads_weight}, 0), 2e6 / 80 / 1e3);

@@ -1,4 +1,4 @@
-// Sessions of models whose weights are q8 or q4: what runs read, what everybody else sees, and files.
+// Tests sessions of models whose weights are q8 or q4: the values that runs and other readers see, and files.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +21,8 @@ namespace {
 
 using namespace testing;
 
-// An embedding, two layers behind one norm, and a head; all weights but the head's odd one can be quantized.
+// An embedding, two layers after one norm, and a head. All weights can be quantized except that of the head, whose
+// size is odd.
 constexpr const char* kModel = R"(
 state @table: f32[7,64] parameter trainable
 state @gate: f32[96,64] parameter trainable
@@ -71,7 +72,7 @@ std::shared_ptr<Model> quantized_model(WeightFormat format) {
   return model;
 }
 
-// The same values in plain states.
+// Returns the model with the same values in plain states.
 std::shared_ptr<Model> decoded(const Model& model) {
   auto plain = std::make_shared<Model>(model);
   for (size_t i = 0; i < plain->states().size(); ++i)
@@ -112,7 +113,7 @@ TEST_P(QuantizedStates, RunAsTheValuesThatTheyMean) {
       expect_near(dequantized.at("hidden"), expected.at("hidden"), 1e-6);
       expect_near(dequantized.at("logits"), expected.at("logits"), 1e-5);
     }
-    // Half a step of a byte in each value of x.
+    // Each value of x is rounded to a byte: the error is at most half a step.
     const NamedTensors bytes = Session(model_).run("forward", {{"tokens", tokens(rows)}});
     expect_near(bytes.at("hidden"), expected.at("hidden"), 0.02);
     expect_near(bytes.at("logits"), expected.at("logits"), 0.1);

@@ -1,4 +1,4 @@
-// What a Session has learnt, in a file and back.
+// Tests that the learned values of a Session survive a file.
 #include <fstream>
 
 #include "executor/training/checkpoint.h"
@@ -26,7 +26,7 @@ entry step(x: f32[2]) {
   update @moment = %sum
 }
 )";
-// Of kCounter: one state is not there, one is of another type, one is new, and its cache is as it likes.
+// Compared with kCounter, one state is missing, one has another type and one is new. The cache may differ.
 constexpr const char* kOther = R"(
 state @count: f32[3] buffer = (1.0, 2.0, 3.0)
 state @extra: f32[1] buffer = (4.0)
@@ -103,7 +103,7 @@ TEST(SessionFile, OneErrorListsAllThatDoesNotFitAndNothingChanges) {
   EXPECT_EQ(session.state("moment").to_doubles(), (Doubles{11, 22}));
 }
 
-// Every byte is looked at before the first state changes.
+// Every byte is verified before the first state changes.
 TEST(SessionFile, ADamagedFileChangesNothing) {
   const TemporaryFolder folder;
   Session session(counter());

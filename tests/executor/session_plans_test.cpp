@@ -1,4 +1,4 @@
-// A Session keeps the plans used last: a bounded number of them, whatever sizes come.
+// Tests that a Session keeps a bounded number of the most recently used plans, whatever sizes it runs.
 #include <malloc.h>
 
 #include <cmath>
@@ -94,7 +94,7 @@ TEST(SessionPlans, APlanIsTheCallersForGood) {
   EXPECT_EQ(plan.outputs[0].type.to_string(), "f32[5]");
 }
 
-// One name for both: sizes by symbol, or the inputs that have them.
+// Sizes by symbol, and inputs with these sizes, are the same key.
 TEST(SessionPlans, SizesAndInputsThatHaveThemGiveTheSamePlan) {
   Session one = session({});
   const Plan by_sizes = one.plan("scale", {{"batch", 5}}), by_inputs = one.plan("scale", rows(5));
@@ -109,7 +109,7 @@ TEST(SessionPlans, SizesAndInputsThatHaveThemGiveTheSamePlan) {
 }
 
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-// 5 kB a plan, if they stayed.
+// Every plan would take 5 kB if it were kept.
 TEST(SessionPlans, ManySizesTakeNoMoreMemoryThanAFew) {
   Session many = session({.threads = 1});
   const auto run_sizes = [&](int64_t from, int64_t to) {
@@ -124,7 +124,7 @@ TEST(SessionPlans, ManySizesTakeNoMoreMemoryThanAFew) {
 }
 #endif
 
-// States that are split into halves make all plans of before useless.
+// Splitting states into halves invalidates all earlier plans.
 TEST(SessionPlans, ThoseOfWholeWeightsGoWhenWeightsAreSplit) {
   std::shared_ptr<Model> model = parse_text(R"(
 state @w: f32[16,16] parameter trainable

@@ -1,4 +1,4 @@
-// What a session runs on and draws from: device "auto", and the seed.
+// Tests the device "auto" and the seed of a session.
 #include "executor/runtime/device.h"
 #include "executor/session.h"
 #include "schema/graph/text.h"

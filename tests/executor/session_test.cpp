@@ -1,4 +1,4 @@
-// Sessions: what goes in and out, how memory is shared, and what mistakes get.
+// Tests sessions: inputs and outputs, sharing of memory, and the errors for mistakes.
 #include "executor/session.h"
 
 #include <cmath>
@@ -18,7 +18,7 @@ namespace {
 using namespace testing;
 using Doubles = std::vector<double>;
 
-// y = x @w, and a counter that moves on; the entry points share @w.
+// y = x @w, and a counter that advances; the entry points share @w.
 constexpr const char* kModel = R"(
 state @w: f32[2] parameter trainable = (2.0, -1.0)
 state @count: f32[2] buffer = (10.0, 20.0)
@@ -154,7 +154,7 @@ TEST(Sessions, ASecondRunMayBeStartedBeforeTheFirstIsRead) {
     const double times = i;
     EXPECT_EQ(session.result().at("after").to_doubles(), (Doubles{10 + times, 20 + 2 * times}));
   }
-  session.start("scale", scale_inputs(3));  // another entry point, and then one that takes more memory
+  session.start("scale", scale_inputs(3));  // another entry point, and then one that needs more memory
   expect_error([&] { session.start("step", x); }, {"'step'", "result()"});
   EXPECT_EQ(session.result().at("after").to_doubles(), (Doubles{18, 36}));
   session.start("wide", {{"x", Tensor::zeros({DType::f32, {90, 90}})}});
@@ -164,7 +164,7 @@ TEST(Sessions, ASecondRunMayBeStartedBeforeTheFirstIsRead) {
   EXPECT_EQ(session.result().at("y").to_doubles(), Doubles{90 * 90 * 90});
   expect_error([&] { session.result(); }, {"start()"});
   session.start("step", x);
-  session.start("step", x);  // and nobody asks
+  session.start("step", x);  // its result is never read
 }
 
 TEST(Sessions, UpdatesMoveOnAndTheModelStays) {
@@ -180,8 +180,7 @@ TEST(Sessions, UpdatesMoveOnAndTheModelStays) {
   EXPECT_EQ(Session(shared).state("count").to_doubles(), (Doubles{10, 20}));
 }
 
-// An output that is an input, a state, a view of either, or another output; a state that takes another's
-// value.
+// Outputs that are an input, a state, a view of either, or another output; and a state that takes another's value.
 TEST(Sessions, OutputsOfEveryKind) {
   const auto m = parse_text(R"(
 state @a: f32[4] buffer = (1.0, 2.0, 3.0, 4.0)
@@ -286,8 +285,8 @@ TEST(SessionStates, MistakesAreNamed) {
   EXPECT_EQ(session.state("w").to_doubles(), (Doubles{2, -1}));
 }
 
-// One arena for all entry points and sizes: as large as the largest plan, not their sum; interleaved runs
-// agree.
+// All entry points and sizes share one arena, which is as large as the largest plan and not the sum. Interleaved runs
+// give the same results.
 TEST(SessionMemory, EntryPointsShareOneArena) {
   Session session(model());
   int64_t largest = 0;
@@ -318,7 +317,7 @@ TEST(SessionMemory, WeightsThatNobodyWritesAreNotCopied) {
   EXPECT_EQ(a.memory().mapped_bytes, 16);  // w and count
   EXPECT_EQ(a.state("w").data(), b.state("w").data());
   a.run("step", {{"x", row({1, 2})}});
-  EXPECT_EQ(a.memory().state_bytes, 8);  // count is written, w still is not
+  EXPECT_EQ(a.memory().state_bytes, 8);  // count was written, w was not
   EXPECT_EQ(a.memory().mapped_bytes, 8);
   EXPECT_EQ(b.memory().state_bytes, 0);
   EXPECT_EQ(b.state("count").to_doubles(), (Doubles{10, 20}));
@@ -332,7 +331,7 @@ TEST(SessionMemory, TheHostHasMemoryLeft) {
   EXPECT_LT(*free, int64_t{1} << 50);
 }
 
-// 4 TiB: where it is only touched memory that counts, the system would kill the process in the middle of the
+// This needs 4 TiB. On a system that only counts touched memory, the process would be killed in the middle of the
 // run.
 TEST(SessionMemory, WhatDoesNotFitIsRefusedWithWhatTakesIt) {
   Session session(
@@ -397,7 +396,7 @@ TEST(SessionFaults, AnIndexOutOfRangeNamesTheNodeAndAGoodRunWorksAgain) {
   EXPECT_NEAR(good[1], std::log(2.0), 1e-6);
 }
 
-// Branches that run side by side: whichever meets the bad index, the run ends with an error and the next is
+// Branches run side by side. Whichever of them meets the bad index, the run ends with an error and the next run is
 // good.
 TEST(SessionFaults, ParallelBranchesStopTogether) {
   std::string text = "state @table: f32[64,256] parameter\nentry read(ids: i64[n]) {\n";
@@ -444,7 +443,7 @@ TEST(SessionFaults, FindNonfiniteNamesTheNodeThatMadeIt) {
   }
 }
 
-// -inf of a mask is what the author wrote; the NaN of a row that sees nothing is found behind it.
+// The author wrote the -inf of the mask, so it passes. The NaN of a row that sees nothing is found after it.
 TEST(SessionFaults, FindNonfinitePassesOverInfinitiesThatTheModelSays) {
   for (const bool optimise : {false, true}) {
     Session session(std::shared_ptr<const Model>(parse_text(
@@ -462,7 +461,7 @@ TEST(SessionFaults, FindNonfinitePassesOverInfinitiesThatTheModelSays) {
   }
 }
 
-// A NaN that the caller brought is not the first node's fault.
+// A NaN in the caller's input is not blamed on the first node.
 TEST(SessionFaults, FindNonfiniteTellsANaNThatCameIn) {
   Session session(std::shared_ptr<const Model>(parse_text(kFaulty)), {.find_nonfinite = true});
   const NamedTensors inputs = {{"ids", Tensor::of<int64_t>({1}, {1})},

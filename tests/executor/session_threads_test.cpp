@@ -1,4 +1,4 @@
-// One Session and several threads: in turn is allowed, at once is an Error.
+// Tests several threads that use one Session: one after another is allowed, concurrent use is an Error.
 #include <atomic>
 #include <cmath>
 #include <thread>
@@ -39,7 +39,7 @@ struct Call {
   std::function<void(Session&)> make;
 };
 
-// Everything that runs, compiles or touches states.
+// Returns every call that runs, compiles or accesses states.
 std::vector<Call> calls(const TemporaryFolder& folder) {
   const NamedTensors x = square(3);
   const Tensor one = Tensor::scalar<float>(1);
@@ -80,7 +80,7 @@ void expect_refused(const Call& call, Session& session) {
   expect_error([&] { call.make(session); }, {"one thread at a time", "Session of its own"});
 }
 
-// The observer holds the run while the call comes, from the thread of the run and from another.
+// The observer holds the run while a call comes, from the run's own thread and from another.
 TEST(OneSession, RefusesEveryCallWhileARunGoesOn) {
   const TemporaryFolder folder;
   Session session(model());
@@ -104,7 +104,7 @@ TEST(OneSession, AfterAnErrorTheNextCallIsWelcome) {
   EXPECT_EQ(run(session, 4), 64);
 }
 
-// However two threads meet, each run is done whole or refused.
+// However two threads meet, each run is either done completely or refused.
 TEST(OneSession, TwoThreadsAtOnceGiveResultsOrErrorsButNoCrash) {
   Session session(model(), {.max_plans = 4});
   std::atomic<int> done = 0, refused = 0;

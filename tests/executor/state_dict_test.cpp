@@ -1,4 +1,4 @@
-// load_state_dict into models and sessions: what fits is loaded, and what does not is listed at once.
+// Tests load_state_dict for models and sessions: matching tensors are loaded, and all mismatches are listed together.
 #include "executor/state_dict.h"
 
 #include "executor/session.h"
@@ -107,7 +107,7 @@ TEST(StateDict, WhenNotStrictWhatFitsIsLoadedAndTheRestReturned) {
   EXPECT_EQ(session.state("fc.weight").to_doubles(), (Doubles{1, 2, 3, 4, 5, 6}));
 }
 
-// What Session::states() gives goes in again; an optimizer's states are not missed.
+// The result of Session::states() can be loaded again. Missing states of an optimizer are no mismatch.
 TEST(StateDict, StatesOfAnOptimizerAreTakenWhereTheyAreGiven) {
   Session session(model());
   NamedTensors all = session.states();

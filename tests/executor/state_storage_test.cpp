@@ -1,5 +1,5 @@
-// States that a session keeps otherwise than they mean: through a format that is not halves, as weights in
-// blocks of eight bits would be, so that the memory of states is seen to know none by name.
+// Tests states that a session stores in another form, through a format other than halves (as weights in blocks of
+// eight bits would be). It shows that the memory of states depends on no format by name.
 #include "schema/graph/state_storage.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ const StateFormat kQ8{.name = "q8",
                       .encode = encode_q8,
                       .decode = decode_q8};
 
-// Rows of whole numbers up to 127, one of which is in each block: what eight bits hold exactly.
+// Returns rows of integers of up to 127, with a 127 in each block, which eight bits hold exactly.
 Tensor exact_weights(int64_t rows, int64_t columns, int seed) {
   std::vector<float> values(static_cast<size_t>(rows * columns));
   for (size_t i = 0; i < values.size(); ++i)
@@ -53,7 +53,7 @@ Tensor exact_weights(int64_t rows, int64_t columns, int seed) {
   return Tensor::of<float>({rows, columns}, values);
 }
 
-// A model with states a and b, kept in one pair of parts, and c, kept as it is.
+// A model with states a and b, stored in one pair of parts, and c, stored as it is.
 class Stored : public ::testing::Test {
  protected:
   Stored() {
@@ -73,7 +73,7 @@ class Stored : public ::testing::Test {
   StateStorage storage_;
   std::unique_ptr<Model> tables_;
   std::shared_ptr<Device> device_ = open_cpu_device(1);
-  std::optional<StateMemory> memory_;  // of the model with its states
+  std::optional<StateMemory> memory_;  // memory of the model's states
 };
 
 TEST_F(Stored, PartsHaveTheShapesThatTheFormatSays) {
@@ -118,14 +118,14 @@ TEST_F(Stored, SnapshotsHoldValues) {
   memory_->set(1, b_);
   StateSnapshot snapshot(model_, *memory_, *device_);
   ASSERT_TRUE(snapshot.take());
-  memory_->set(1, Tensor::zeros(b_.type()));  // after the moment
+  memory_->set(1, Tensor::zeros(b_.type()));  // after the snapshot
   const auto taken = snapshot.model();
   EXPECT_EQ(taken->state(0).initial.to_doubles(), a_.to_doubles());
   EXPECT_EQ(taken->state(1).initial.to_doubles(), b_.to_doubles());
   EXPECT_EQ(taken->states().size(), 3u) << "no file sees a part";
 }
 
-// More than one piece, and a last one that is no whole piece.
+// The values take several chunks, of which the last is incomplete.
 TEST(StoredValues, OfManyPieces) {
   Model model;
   const Tensor values = exact_weights(2049, 1024, 3);

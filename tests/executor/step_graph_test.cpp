@@ -1,4 +1,5 @@
-// Steps wait for exactly those whose memory they touch, and running them as they get ready changes no bit.
+// Tests that steps wait for exactly those whose memory they access, and that running steps as soon as they are ready
+// changes no bit.
 #include "executor/runtime/step_graph.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +44,7 @@ TEST(StepGraph, WaitsForWritersReadersAndScratch) {
   EXPECT_EQ(graph.waits, (std::vector<int32_t>{0, 1, 1, 3, 1, 0, 1}));
 }
 
-// Many branches that share and reuse memory.
+// Returns a graph of many branches that share and reuse memory.
 std::shared_ptr<Model> branches() {
   auto model = std::make_shared<Model>();
   Graph& graph = model->add_entry("main");

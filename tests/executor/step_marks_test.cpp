@@ -1,4 +1,4 @@
-// Where a run may have been, from the marks it has set. Needs no GPU.
+// Tests where a run may have been, according to the marks it has set. Needs no GPU.
 #include "executor/cuda/step_marks.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Steps that run aside change nothing that anyone can see: whatever a step waits for is done before it, by
-// the order of its own stream or by a wait for the other.
+// Tests that steps on a side stream change no result: everything that a step waits for is done before it, by the
+// order of its own stream or by a wait for another.
 #include "executor/cuda/step_streams.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ constexpr int32_t kNothing = StepStreams::kNothing;
 constexpr StepStreams::Waits kNoWaits = StepStreams::kNoWaits;
 constexpr int64_t kSmallBytes = 1024, kLargeBytes = 400 << 20;
 
-// A step of `bytes` in and out.
+// Returns a step with inputs and an output of `bytes` each.
 Step step(std::vector<int64_t> inputs, int64_t output, int64_t bytes) {
   const auto buffer = [&](int64_t at) { return BufferRef{Space::kArena, 0, at * kLargeBytes, bytes}; };
   const TensorType type{DType::u8, {bytes}};
@@ -53,7 +53,7 @@ TEST(StepStreams, ASmallStepRunsBesideALargeOne) {
   EXPECT_EQ(streams.last[StepStreams::kAside], 1);
 }
 
-// Where streams wait for each other longer than the step takes, it stays in line.
+// A step stays in line if the waits between streams would take longer than the step.
 TEST(StepStreams, FollowTheSpeedsThatTheyAreGiven) {
   Plan plan;
   plan.steps = {step({}, 0, kLargeBytes), step({0}, 1, kSmallBytes), step({0}, 2, kLargeBytes),
@@ -65,7 +65,7 @@ TEST(StepStreams, FollowTheSpeedsThatTheyAreGiven) {
   EXPECT_DOUBLE_EQ(least_microseconds(plan.steps[1], {.shortest_seconds = 7e-6}), 7);
 }
 
-// An exchange goes aside where other work can hide it, and else where its reader is.
+// An exchange goes to a side stream if other work can hide it, and else stays where its reader is.
 TEST(StepStreams, AnExchangeGoesAsideWhereSomethingHidesIt) {
   for (const bool is_hidden : {false, true}) {
     Plan plan;
@@ -98,18 +98,18 @@ TEST(StepStreams, AChainAndLargeStepsStayInLine) {
   EXPECT_EQ(count_aside(streams_of(large)), 0);
 }
 
-// Follows all streams: what is certainly done, of each, when a step starts.
+// Follows all streams and checks which steps are certainly done when a step starts.
 void expect_order(const Plan& plan, const StepStreams& streams) {
-  using Done = StepStreams::Waits;  // by stream: its last step that is done
+  using Done = StepStreams::Waits;  // by stream: its last finished step
   const StepGraph graph = make_step_graph(plan);
-  std::vector<Done> behind(plan.steps.size());  // once a step is done
+  std::vector<Done> behind(plan.steps.size());  // after a step is done
   std::array<Done, StepStreams::kStreams> now;  // by stream
   now.fill({-1, -1, -1});
   std::vector<std::vector<size_t>> predecessors(plan.steps.size());
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     for (int32_t next : graph.successors[i]) predecessors[static_cast<size_t>(next)].push_back(i);
   }
-  std::array<bool, StepStreams::kStreams> joined = {true};  // a capture takes up a stream at its first wait
+  std::array<bool, StepStreams::kStreams> joined = {true};  // a capture joins a stream at its first wait
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const uint8_t stream = streams.stream[i];
     Done& mine = now[stream];

@@ -1,4 +1,4 @@
-// What can be switched off by name, and that a kernel which is switched off is not taken.
+// Tests what can be disabled by name, and that a disabled kernel is not chosen.
 #include "executor/switches.h"
 
 #include <algorithm>

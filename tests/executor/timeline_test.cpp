@@ -1,4 +1,4 @@
-// What a session tells of a run as it goes, and of the first value that is not finite.
+// Tests what a session reports about a run in progress, and about the first value that is not finite.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace genesis {
 namespace {
 
-// Two wide halves that can run beside each other, and a sum of both.
+// Two wide halves that can run side by side, and their sum.
 constexpr const char* kWide = R"(
 entry f(x: f32[n,n]) {
   %a = matmul(x, x)
@@ -47,7 +47,7 @@ TEST(SessionTimeline, HasEveryStepOnThreadsThatDoOneThingAtATime) {
     }
     EXPECT_EQ(us.size(), session.plan("f", inputs).steps.size());
     for (const auto& [step, time] : us) EXPECT_GT(time, 0) << step;
-    // To look changes nothing, and what was looked at does not stay.
+    // Observing changes no result, and does not persist.
     EXPECT_EQ(session.run("f", inputs).at("y").to_doubles(), expected);
   }
 }
@@ -94,7 +94,7 @@ entry f(x: f32[n], d: f32[n]) {
   }
 }
 
-// A step that wrote over its input cannot show it any more.
+// A step that overwrote its input cannot show it anymore.
 TEST(SessionNonfinite, DoesNotShowWhatIsOverwritten) {
   Session session(std::shared_ptr<const Model>(parse_text(R"(
 state @count: f32[2] buffer = (1.0, 0.0)

@@ -1,4 +1,4 @@
-// The training loop in one process: metrics, the end, and a loss that is no number.
+// Tests the training loop in one process: metrics, its end, and a loss that is not finite.
 #include "executor/training/trainer.h"
 
 #include <cmath>
@@ -24,7 +24,7 @@ namespace {
 
 using namespace testing;
 
-// The loss is x / @n and @n counts down by one a step: 1/3, 1/2, 1, then 1/0.
+// The loss is x / @n, and @n decreases by one per step: 1/3, 1/2, 1, then 1/0.
 constexpr const char* kCountdown = R"(
 state @n: f32[] buffer = (3.0)
 state @one: f32[] buffer = (1.0)
@@ -87,7 +87,7 @@ TEST(Trainer, WritesALineAStep) {
     EXPECT_EQ(rows[i]["step"], i + 1);
     EXPECT_FLOAT_EQ(rows[i]["loss"].get<float>(), 1 / (3 - static_cast<float>(i)));
     EXPECT_EQ(rows[i]["lr"], 3.0 - static_cast<double>(i));
-    EXPECT_FALSE(rows[i].contains("grad_norm"));  // this step gives none
+    EXPECT_FALSE(rows[i].contains("grad_norm"));  // this step has none
     EXPECT_GE(rows[i]["seconds"].get<double>(), i ? rows[i - 1]["seconds"].get<double>() : 0);
     EXPECT_GT(rows[i]["items_per_second"].get<double>(), 0);
     EXPECT_EQ(seen[i].loss, rows[i]["loss"].get<double>());
@@ -95,9 +95,7 @@ TEST(Trainer, WritesALineAStep) {
   EXPECT_TRUE(std::isnan(last.grad_norm));
 }
 
-// The batch after the one in work is asked for early; what is wrong with it comes when it is due.
-// The work is worth more than its curve.
-// The step has outputs beside its own numbers, and one of them is no number.
+// The step has outputs besides its own metrics, and one of them is not a number that may replace a metric.
 TEST(Trainer, OutputsOfTheLossStandInTheMetricsByName) {
   std::string text = kCountdown;
   text.replace(text.find("  return lr"), 0,
@@ -162,7 +160,8 @@ TEST(Trainer, ALossThatIsNoNumberStopsWithTheStepAndTheWayToTheNode) {
   EXPECT_TRUE(rows[3]["loss"].is_null());  // JSON has no infinity
 }
 
-// The evaluation's loss is (@n - 3)^2 with @n that counts 0, 1, 2, ...: it falls until step 3 and rises from then on.
+// The loss of the evaluation is (@n - 3)^2, where @n counts 0, 1, 2, ...: it falls until step 3 and rises from then
+// on.
 constexpr const char* kRisesAgain = R"(
 state @n: f32[] parameter trainable
 entry loss(x: f32[]) {
@@ -220,7 +219,7 @@ TEST(Trainer, StopsWhenPatienceIsOverAndKeepsTheBest) {
   EXPECT_EQ(find_checkpoint(folder / "run")->step, 5);
 }
 
-// A run whose time is over is evaluated as after its last step; one that somebody wants to end is not.
+// A run whose time is over is evaluated as after its last step. A run that somebody wants to end is not.
 TEST(Trainer, EvaluatesAtTheEndWhereverThatIs) {
   for (const Stop stop : {Stop::kSoon, Stop::kInOrder})
     for (const bool run_ahead : {false, true}) {
@@ -301,7 +300,7 @@ TEST(Trainer, TheLearningRateIsSetBetweenSteps) {
     expect_error([&] { set_learning_rate(session, wrong); }, {"a learning rate of"});
 }
 
-// The schedule goes on from the new beginning, and so does a plateau's; a checkpoint has the rate.
+// The schedule continues from the new rate, and so does a plateau's. A checkpoint contains the rate.
 TEST(Trainer, ASetLearningRateIsTheSchedulesAndLastsInCheckpoints) {
   const TemporaryFolder folder;
   Ones source;
@@ -325,7 +324,7 @@ TEST(Trainer, ASetLearningRateIsTheSchedulesAndLastsInCheckpoints) {
   expect_error([&] { set_learning_rate(none, 1); }, {"'optimizer.lr'", "--train"});
 }
 
-// What the evaluations so far have shown is part of a checkpoint.
+// The history of evaluations is part of a checkpoint.
 TEST(Trainer, PatienceGoesOnAfterAResume) {
   const TemporaryFolder folder;
   Ones source;
@@ -360,7 +359,7 @@ TEST(EventFile, ChecksumsAreThoseOfRfc3720) {
   EXPECT_EQ(crc32c(""), 0u);
 }
 
-// Byte for byte but for the time: a record is length, its sum, data, its sum.
+// Equal byte for byte except for the time. A record is the length, its checksum, the data, and their checksum.
 TEST(EventFile, HoldsScalars) {
   const TemporaryFolder folder;
   EventFile file(folder / "tb");
@@ -376,7 +375,7 @@ TEST(EventFile, HoldsScalars) {
   EXPECT_EQ(bytes.size(), second + 12 + event.size() + 4);
 }
 
-// Of every step the gradients overflow, whatever the scale: the weight itself is too large for f16.
+// The gradients of every step overflow at any scale, because the weight itself is too large for f16.
 TEST(Trainer, StepsThatAreAllSkippedStopWithTheNode) {
   const std::shared_ptr<Model> model = overflowing_f16_model();
   ThreeRows source;
@@ -400,7 +399,8 @@ TEST(Trainer, StopsWhenAskedAndRunsNothingWhenDone) {
   EXPECT_EQ(session.state("n").to_doubles()[0], 1);
 }
 
-// What is read of each step, and what is left behind, is the same; between a step and a checkpoint none is started.
+// A step started early gives the same results and leaves the same state. No step is started early before a
+// checkpoint.
 TEST(Trainer, AStepThatStartsEarlyIsTheSameStep) {
   struct Left {
     std::vector<double> losses;

@@ -1,4 +1,4 @@
-// Whatever goes wrong while a file is written, the old one stays good and nothing is left beside it.
+// Tests that a failed write leaves the old file intact and no other file beside it.
 #include "schema/file/io/atomic_write.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ using namespace testing;
 
 constexpr int64_t kElements = int64_t{1} << 20;  // 4 MiB of weights
 
-// All weights are `value`, so that a mixture of two saves would show.
+// Returns a model whose weights are all `value`, so that a mixture of two saves would show.
 std::unique_ptr<Model> uniform_model(float value, int64_t elements = kElements) {
   auto model = std::make_unique<Model>();
   const Tensor weight =
@@ -46,7 +46,7 @@ void expect_says(const std::string& message, std::initializer_list<const char*> 
   for (const char* part : parts) EXPECT_NE(message.find(part), std::string::npos) << part << " / " << message;
 }
 
-// Runs `body` in a process of its own after `setup`; returns the message of the Error it threw.
+// Runs `body` in a child process after `setup`. Returns the message of the Error it threw.
 std::string error_in_child(const std::function<void()>& setup, const std::function<void()>& body) {
   int pipe_ends[2];
   if (::pipe(pipe_ends) != 0) return "no pipe";
@@ -84,7 +84,7 @@ TEST(AtomicWrite, NoPermissionLeavesNothing) {
   std::filesystem::permissions(folder.path(), std::filesystem::perms(0555));
   const auto model = uniform_model(1, 4);
   const auto become_nobody = [] {
-    if (::geteuid() == 0 && ::setuid(65534) != 0) ::_exit(1);  // root may write everywhere
+    if (::geteuid() == 0 && ::setuid(65534) != 0) ::_exit(1);  // root may write anywhere
   };
   expect_says(error_in_child(become_nobody, [&] { save_model(*model, folder / "m.genesis"); }),
               {"cannot write '", "/m.genesis'", "Permission denied"});
@@ -117,7 +117,7 @@ TEST(AtomicWrite, DoesNotFollowALinkToNothing) {
   EXPECT_EQ(folder.count_files(), 1U);
 }
 
-// Names that Genesis makes up lead nowhere else, whatever stands there.
+// A name that Genesis makes up never follows a link that exists there.
 TEST(AtomicWrite, ReplacesALinkWhereItIsTold) {
   const TemporaryFolder folder, other;
   write_bytes(other / "file", "of another");
@@ -174,7 +174,7 @@ TEST(AtomicWrite, ALimitOnFileSizesLeavesTheOldFile) {
   EXPECT_EQ(folder.count_files(), 1U);
 }
 
-// A disk of our own, where the machine lets us have one.
+// A small disk of its own, if the machine allows mounting one.
 class SmallDisk {
  public:
   explicit SmallDisk(const std::filesystem::path& at) : at_(at) {
@@ -220,7 +220,7 @@ TEST(AtomicWrite, KillingASaveAtAnyTimeLeavesAWholeFile) {
   for (int round = 0; round < 40 || (last == 0 && round < 100); ++round) {
     const pid_t child = ::fork();
     if (child == 0) save_forever(path, last + 1);
-    const int more = std::max(0, round - 39) * 20000;  // where a machine is too slow for a single save
+    const int more = std::max(0, round - 39) * 20000;  // for machines too slow for a single save
     std::this_thread::sleep_for(std::chrono::microseconds(500 + round * 977 % 30000 + more));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
@@ -231,7 +231,7 @@ TEST(AtomicWrite, KillingASaveAtAnyTimeLeavesAWholeFile) {
     last = weights[0];
   }
   EXPECT_GT(last, 0.0F);
-  save_model(*uniform_model(-1), path);  // also clears up after the killed
+  save_model(*uniform_model(-1), path);  // also removes the leftovers of killed saves
   EXPECT_EQ(folder.count_files(), 1U);
 }
 

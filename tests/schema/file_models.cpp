@@ -122,7 +122,7 @@ std::unique_ptr<Model> golden_model_of_version_3() {
   return model;
 }
 
-// Two columns each.
+// Adds a state joined from two files with two columns each.
 SaveOptions golden_options_of_version_3() {
   SaveOptions options;
   options.joined["joined.weight"] = {
@@ -137,7 +137,7 @@ std::unique_ptr<Model> golden_model_of_version_4() {
   return model;
 }
 
-// Two columns each of two sets, of which two pieces have one row each.
+// Adds a state joined from two sets with two columns each; each set has two pieces of one row.
 SaveOptions golden_options_of_version_4() {
   SaveOptions options = golden_options_of_version_3();
   JoinedValues& joined = options.joined["joined.of_sets"];

@@ -12,21 +12,21 @@
 
 namespace genesis::testing {
 
-// Every feature of the format: symbolic inputs, states of each kind, tied tensors, constants, attributes,
+// Uses every feature of the format: symbolic inputs, states of each kind, tied tensors, constants, attributes,
 // origins, several outputs per node, updates, two entry points.
 std::unique_ptr<Model> rich_model();
 
-// What the golden files hold: ops whose rules are settled, in a shape like a real model's; and since version 2 states
-// that are encoded, beside them.
+// The models in the golden files: ops with stable rules, shaped like a real model. Since version 2 also encoded
+// states.
 std::unique_ptr<Model> golden_model();
 std::unique_ptr<Model> golden_model_of_version_2();
-// Since version 3 tensors are joined: the state "joined.weight", when it is saved with these options.
+// Since version 3 some tensors are joined: the state "joined.weight", if saved with these options.
 std::unique_ptr<Model> golden_model_of_version_3();
 SaveOptions golden_options_of_version_3();
 std::unique_ptr<Model> golden_model_of_version_4();
 SaveOptions golden_options_of_version_4();
 
-// A folder of its own that is removed at the end.
+// A temporary folder that is removed at the end.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -39,11 +39,11 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-// A whole file from its parts; `data` is what stands behind the graph section.
+// Assembles a whole file; `data` follows the graph section.
 std::string file_of(const file::ModelRecord& record, const std::string& data);
 std::string file_of(const Model& model, const SaveOptions& options = {.segment_bytes = 1 << 20});
 
-// Makes sizes and hash of a damaged file agree with what it holds, so that deeper checks are reached.
+// Corrects sizes and hash of a damaged file, so that deeper checks are reached.
 void fix_header(std::string& bytes);
 
 // Loads from memory as load_model does from a file.
@@ -52,7 +52,7 @@ std::unique_ptr<Model> load_bytes(const std::string& bytes, const LoadOptions& o
 std::string read_bytes(const std::filesystem::path& path);
 void write_bytes(const std::filesystem::path& path, const std::string& bytes);
 
-// What a load says: "" when it worked, else the error's message.
+// Returns the error message of a load; "" if it succeeds.
 std::string load_error(const std::filesystem::path& path, const LoadOptions& options = {});
 
 }  // namespace genesis::testing

@@ -1,5 +1,5 @@
-// Files that somebody writes over while they are loaded: each load gives a model or an Error, and never reads
-// anything but what was checked.
+// Tests loading files while somebody overwrites them: each load gives a model or an Error, and never uses unchecked
+// bytes.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ namespace {
 
 using namespace testing;
 
-// Calls write(fd, round) in a loop, on a thread of its own, for as long as it lives.
+// Calls write(fd, round) in a loop on a thread of its own while it exists.
 template <class Write>
 class Overwriting {
  public:
@@ -59,7 +59,7 @@ Loads load_many(int times, const Load& load) {
   return loads;
 }
 
-// Undamaged bytes, then random ones in their middle, then undamaged bytes again.
+// Returns a function that writes undamaged bytes, then random ones in their middle, and then undamaged bytes again.
 auto damage_and_mend(const std::string& bytes, size_t first) {
   return [bytes, first](int fd, uint64_t round) {
     std::mt19937_64 random(round);
@@ -81,8 +81,8 @@ TEST(FileOverwritten, WhileAModelIsLoaded) {
   EXPECT_GT(loads.refused, 0);
 }
 
-// Cut short and written again, as `cp` does it. The model has no data: reading that past the end of the file
-// would be a bus error, as the documentation says.
+// The file is truncated and written again, as `cp` does it. The model has no data: reading data past the end of the
+// file would be a bus error, as the documentation says.
 TEST(FileOverwritten, CutShortWhileAModelIsLoaded) {
   const TemporaryFolder folder;
   const auto path = folder / "m.genesis";

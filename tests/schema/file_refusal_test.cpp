@@ -1,4 +1,4 @@
-// Files that are refused, each with words that say why, and the upgraders that keep old ones readable.
+// Tests files that are refused with a reason, and the upgraders that keep old files readable.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -75,7 +75,7 @@ TEST(FileRefusal, ANewerFormat) {
               "format version 5.0, this version of Genesis reads up to 4.x: use a newer Genesis");
 }
 
-// A rich model's file with its records changed by `change`, and the hash right.
+// Returns a rich model's file with its records changed by `change` and a correct hash.
 std::string changed(const std::function<void(ModelRecord&)>& change) {
   const auto model = rich_model();
   const file::Layout layout = file::lay_out(*model, {.segment_bytes = 1 << 20});
@@ -191,7 +191,7 @@ TEST(FileRefusal, DimensionsThatExplode) {
   EXPECT_THROW(Dim::parse(sum + "+y"), Error);
 }
 
-// Tables that share one long text: small in the file, which stores the text once, but not when read.
+// The tables share one long text. The file stores it once and is small, but reading it would take much memory.
 TEST(FileRefusal, AGraphThatRepeatsItself) {
   ModelRecord record;
   record.producer = "test";
@@ -300,7 +300,7 @@ entry f(lr: f32[], step: i64[], scale: f32[], p: f32[4], q: f32[2], u: bf16[6], 
 }
 )";
 
-// The nodes as versions before wrote them: by hand, from what their ops said.
+// Writes the nodes as older versions wrote them, by hand from the attributes of their ops.
 TEST(FileUpgrade, AdamUpdatesOfOlderFilesBecomeOneOp) {
   const auto model = parse_text(kAdamUpdates);
   ModelRecord record = file::lay_out(*model, {.segment_bytes = 1 << 20}).record;
@@ -417,7 +417,7 @@ TEST(FileLarge, FiveGigabytesOpenAtOnceWithoutMemory) {
   record.states.push_back({"last", last, StateRole::kBuffer, false, static_cast<int32_t>(rows)});
   record.segments.push_back({0, at + 24, {}});
 
-  // The header as for the whole file, of which only the first and the last bytes are written.
+  // The header is that of the whole file, of which only the first and the last bytes are written.
   const std::vector<std::byte> graph = file::encode_graph(record);
   file::Header header;
   header.graph_bytes = graph.size();

@@ -1,5 +1,4 @@
-// Saving and loading models: everything comes back, equal models give equal bytes, weights stay where they
-// are.
+// Tests saving and loading models: everything is restored, equal models give equal bytes, and weights are not copied.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -15,7 +14,7 @@ namespace {
 
 using namespace testing;
 
-// All there is to know of a model but its weights' bytes, which the hashes in it stand for.
+// Returns everything about a model except its weights' bytes, which are represented by their hashes.
 file::ModelRecord facts(const Model& model) { return file::lay_out(model, {.segment_bytes = 1 << 20}).record; }
 
 TEST(File, EverythingComesBack) {
@@ -58,7 +57,7 @@ TEST(File, WeightsAreStoredOnceAlignedAndNotCopied) {
     if (state.initial.empty_handle() || state.initial.bytes() == 0) continue;
     EXPECT_EQ(reinterpret_cast<uintptr_t>(state.initial.data()) % 256, 0U) << state.name;
   }
-  // The 8 MiB of the cache, which starts as zeros, take no space.
+  // The 8 MiB of the cache start as zeros and take no space.
   EXPECT_LT(std::filesystem::file_size(folder / "m.genesis"), 16384U);
 }
 
@@ -68,7 +67,7 @@ TEST(File, TensorsOutliveTheModelAndAReplacementOfTheFile) {
   auto loaded = load_model(folder / "m.genesis");
   const Tensor weight = loaded->state(0).initial;
   loaded->set_initial(0, Tensor::of<float>({2, 3}, {0, 0, 0, 0, 0, 0}));
-  save_model(*loaded, folder / "m.genesis");  // over the file it is mapped from
+  save_model(*loaded, folder / "m.genesis");  // overwrites the file it is mapped from
   loaded.reset();
   EXPECT_EQ(weight.as<float>()[5], 6.0F);
   EXPECT_EQ(load_model(folder / "m.genesis")->state(0).initial.as<float>()[5], 0.0F);
@@ -93,7 +92,7 @@ TEST(File, FilesAreHashedWithTheRest) {
   ASSERT_NE(at, std::string::npos);
   bytes[at] ^= 1;
   write_bytes(folder / "m.genesis", bytes);
-  load_model(folder / "m.genesis");  // reads no segments
+  load_model(folder / "m.genesis");  // does not read segments
   EXPECT_THROW(load_model(folder / "m.genesis", {.verify = Verify::kFull}), Error);
 }
 
@@ -118,7 +117,7 @@ TEST(File, ManySegmentsEachWithItsHash) {
   const auto loaded = load_model(folder / "m.genesis");
   for (int i = 0; i < 10; ++i) EXPECT_EQ(loaded->state(i).initial.as<float>()[999], static_cast<float>(i));
 
-  // One flipped bit in the third segment: seen by the full check only, and named.
+  // One bit of the third segment is flipped: only the full check finds it, and names it.
   std::string bytes = read_bytes(folder / "m.genesis");
   bytes[info.segments[2].offset + 17] ^= 4;
   write_bytes(folder / "m.genesis", bytes);

@@ -1,4 +1,4 @@
-// Writes GGUF files for tests, field by field, lies included.
+// Writes GGUF files for tests, field by field, including invalid ones.
 #pragma once
 
 #include <cstring>
@@ -31,14 +31,14 @@ class GgufBytes {
     text(name).number<uint32_t>(8);
     return text(value);
   }
-  // `sizes` as in the file: the fastest first.
+  // `sizes` as in the file: the fastest-varying dimension first.
   GgufBytes& tensor(const std::string& name, const std::vector<uint64_t>& sizes, uint32_t type,
                     uint64_t offset) {
     text(name).number(static_cast<uint32_t>(sizes.size()));
     for (const uint64_t size : sizes) number(size);
     return number(type).number(offset);
   }
-  // Zeros up to the alignment, then this.
+  // Returns the header, zeros up to the alignment, and `data`.
   std::string with_data(const std::string& data, size_t alignment = 32) const {
     const size_t start = (bytes_.size() + alignment - 1) / alignment * alignment;
     return bytes_ + std::string(start - bytes_.size(), '\0') + data;
@@ -48,7 +48,7 @@ class GgufBytes {
   std::string bytes_;
 };
 
-// Every kind of value, a plain and a quantised tensor.
+// Returns a file with every kind of value, a plain and a quantized tensor.
 inline std::string gguf_seed() {
   GgufBytes g;
   g.start(3, 9).fact("general.architecture", "llama").fact<uint32_t>("general.alignment", 4, 32);

@@ -1,4 +1,4 @@
-// Models in several GGUF files: their parts are found by their names, and have to agree.
+// Tests models in several GGUF files: they are found by their names and must be consistent.
 #include "schema/file/foreign/gguf_split.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// GGUF files: what the package gguf wrote and reads (tests/models/gguf/make_blocks.py), and refusals in words.
+// Tests GGUF files: reads what the package gguf wrote and reads (tests/models/gguf/make_blocks.py), and refuses
+// invalid files with a reason.
 #include "schema/file/foreign/gguf.h"
 
 #include <gtest/gtest.h>
@@ -95,7 +96,7 @@ TEST(Gguf, RefusesInWords) {
     EXPECT_NE(error_of(bytes).find(part), std::string::npos) << part << " / " << error_of(bytes);
 }
 
-// llama.cpp demands the same: a damaged type or size changes where the next tensor would have to begin.
+// llama.cpp requires it too: a damaged type or size changes where the next tensor would have to begin.
 TEST(Gguf, TensorsLieOneBehindTheOther) {
   const auto two = [](uint64_t first_size, uint32_t first_type, uint64_t second_size, uint32_t second_type,
                       uint64_t second_offset) {
@@ -106,7 +107,7 @@ TEST(Gguf, TensorsLieOneBehindTheOther) {
         .with_data(std::string(128, '\1'));
   };
   EXPECT_EQ(error_of(two(16, 0, 16, 0, 64)), "");
-  EXPECT_EQ(error_of(two(9, 0, 16, 0, 64)), "");  // only padding lies between them
+  EXPECT_EQ(error_of(two(9, 0, 16, 0, 64)), "");  // only padding is between them
   const std::pair<std::string, const char*> cases[] = {
       {two(16, 1, 16, 0, 64), "'u' begins at 64 of the data, expected 32"},    // F32 became F16
       {two(16, 28, 16, 0, 64), "'u' begins at 64 of the data, expected 128"},  // F64: they overlap

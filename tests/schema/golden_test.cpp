@@ -1,5 +1,5 @@
-// Files that older versions of Genesis wrote keep loading, and mean what they meant. One file per format
-// version stands in golden/, made by golden/make_golden.cpp at its time.
+// Tests that files written by older versions of Genesis still load with the same meaning. The folder golden/ has one
+// file per format version, made by golden/make_golden.cpp of that version.
 #include <gtest/gtest.h>
 
 #include "schema/file/reader.h"

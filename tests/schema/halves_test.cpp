@@ -1,4 +1,4 @@
-// Halves of an f32: together the number, the upper one a bf16 that rounds to nearest.
+// Tests the halves of an f32: together they are the number, and the upper one is a bf16 rounded to nearest.
 #include "schema/core/halves.h"
 
 #include <gtest/gtest.h>
@@ -11,13 +11,13 @@
 namespace genesis {
 namespace {
 
-// What a cast to bf16 gives, but away from zero where it is between two.
+// Returns the result of a cast to bf16, except that ties round away from zero.
 uint16_t rounded(uint32_t bits) {
   const bool between = (bits & 0xffffu) == 0x8000u;
   return static_cast<uint16_t>(between ? (bits >> 16) + 1 : bf16(std::bit_cast<float>(bits)).bits);
 }
 
-// Every upper half, with lower ones around all that matters and in steps between.
+// Calls `body` for every upper half, with all critical lower halves and with a sample of the others.
 template <class Body>
 void for_many_numbers(const Body& body) {
   for (uint32_t upper = 0; upper <= 0xffff; ++upper) {

@@ -1,4 +1,4 @@
-// Tensors whose values lie in pieces in several files: mapped side by side or copied, and records that lie about them.
+// Tests tensors joined from several files: mapped side by side or copied, and records that are invalid.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -23,7 +23,7 @@ Tensor numbers(int64_t first, int64_t count) {
   return Tensor::of<float>({count}, values);
 }
 
-// A state of `each` values in each of so many files.
+// A state with `each` values in each of several files.
 class Joined : public ::testing::Test {
  protected:
   fs::path part(int number) const { return folder_ / fmt::format("part-{}.genesis", number); }
@@ -55,7 +55,7 @@ class Joined : public ::testing::Test {
   const TemporaryFolder folder_;
 };
 
-// As one tensor in the file itself, byte for byte what a model saves that has the values.
+// Writes the state as one tensor in the file itself, byte-identical to a model that has the values.
 TEST_F(Joined, WrittenAsOne) {
   for (const int64_t runs : {1, 7}) {
     save({DType::f32, {7, 3}}, 3, 7, runs, false);
@@ -84,14 +84,14 @@ TEST_F(Joined, OneBehindTheOther) {
   EXPECT_EQ(inspect_file(part(0)).major, 1) << "a file without such tensors is what it was";
 }
 
-// Two columns of three rows from each of two files.
+// Two files with two columns of three rows each.
 TEST_F(Joined, InEachRunEachHasItsPart) {
   save({DType::f32, {3, 4}}, 2, 6, 3);
   EXPECT_EQ(loaded(), (std::vector<double>{0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11}));
 }
 
-// The same of four files, of which two neighbours together have two columns: a piece ends amid a run. With one run sets are
-// nothing that a reader must know.
+// Four files, of which two neighbors together have two columns, so that a piece ends within a run. With one run,
+// readers need not know about sets.
 TEST_F(Joined, InEachRunEachSetHasItsPart) {
   const std::vector<double> expected = {0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11};
   for (const bool keeps_pieces : {true, false}) {
@@ -104,7 +104,7 @@ TEST_F(Joined, InEachRunEachSetHasItsPart) {
   EXPECT_EQ(inspect_file(file()).major, 3);
 }
 
-// 64 MiB that are pages of four files: the same numbers, and none of them is read to load the model.
+// 64 MiB are pages of four files. The numbers are the same, and loading the model reads none of them.
 TEST_F(Joined, LargePiecesAreMapped) {
   const int64_t each = 4 << 20;
   save({DType::f32, {4, each}}, 4, each, 1);
@@ -126,7 +126,7 @@ TEST_F(Joined, SavedAgainHoldsThem) {
   EXPECT_NE(load_error(file()).find("part-0.genesis"), std::string::npos);
 }
 
-// The hashes that a part says of itself are those that the model checks it by.
+// The hashes inside a part file are those that the model is checked against.
 TEST_F(Joined, AChangedByteIsFound) {
   save({DType::f32, {2, 7}}, 2, 7, 1);
   std::string bytes = read_bytes(part(1));

@@ -1,5 +1,5 @@
-// Models whose weights stay in other files: they load as if they held them, move together with them, and find out in words
-// when those files are gone or others.
+// Tests models whose weights stay in other files: they load as if they had the weights, can be moved together with
+// those files, and report missing or changed files.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -100,7 +100,7 @@ TEST_F(Links, RefuseAFileOfAnotherSize) {
   refused({"weights/w.safetensors", "has changed since", "bytes, it had"});
 }
 
-// Nothing but reading all of it finds that out.
+// Only reading all of the file finds this change.
 TEST_F(Links, VerifyingFindsAChangeThatKeptTheTime) {
   const auto time = fs::last_write_time(weights());
   write_weights(8);
@@ -113,7 +113,7 @@ TEST_F(Links, NameAFileThatIsGone) {
   refused({"weights/w.safetensors", "is not there", "--link"});
 }
 
-// No model is built again for a checkpoint.
+// For a missing checkpoint part the advice is not to build the model again.
 TEST_F(Links, SayOfAPartThatCheckpointsStayTogether) {
   const fs::path part = folder_ / "step-000000003.parts" / "rank-1.genesis";
   fs::create_directory(part.parent_path());

@@ -1,4 +1,4 @@
-// What a file may say in words.
+// Tests the names that a file may contain.
 #include "schema/file/format/names.h"
 
 #include <gtest/gtest.h>

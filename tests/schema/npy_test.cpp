@@ -1,4 +1,4 @@
-// .npy files: what NumPy writes is read, what we write NumPy reads, and anything else is refused in words.
+// Tests .npy files: reads what NumPy writes, writes what NumPy reads, and refuses anything else with a reason.
 #include "schema/file/foreign/npy.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Work split among cores: every index once, errors reach the caller; hashes and files are those of one thread.
+// Tests work split among cores: every index once, errors reach the caller, and hashes and files equal those of one
+// thread.
 #include "schema/core/parallel.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// q8 and q4: what a block decodes to, how near encoding comes, what is refused, and files with such states.
+// Tests q8 and q4: decoding of blocks, accuracy of encoding, refused inputs, and files with such states.
 #include "schema/encoding/quantized_formats.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ using namespace testing;
 
 constexpr WeightFormat kFormats[] = {WeightFormat::kQ8, WeightFormat::kQ4};
 
-// Numbers in [-1, 1] times `scale`, the same for the same seed.
+// Returns numbers in [-1, 1] times `scale`, always the same for a seed.
 std::vector<float> numbers(size_t count, uint32_t seed, float scale = 1) {
   std::vector<float> values(count);
   uint64_t state = seed;
@@ -81,7 +81,8 @@ TEST(QuantizedFormats, FourBitsStandAsInGguf) {
   }
 }
 
-// Half a step, which is the scale: the greatest magnitude / 127, rounded to f16, whose least steps are of 2^-24.
+// The error is at most half a step. The step is the scale: the greatest magnitude / 127, rounded to f16, whose
+// smallest step is 2^-24.
 TEST(QuantizedFormats, Q8IsWithinHalfAStep) {
   for (const float size : {1.0f, 1e-2f, 1e-5f, 1e-7f, 1e6f}) {
     const auto x = numbers(64 * 32, 7, size);
@@ -103,7 +104,7 @@ double squared_error(const std::vector<float>& x, const Tensor& got) {
   return sum;
 }
 
-// With the scale that the value of greatest magnitude gives alone, as GGUF's Q4_0 has it.
+// Returns the error with a scale that only depends on the value of greatest magnitude, as in GGUF's Q4_0.
 double squared_error_of_simple_scale(const std::vector<float>& x) {
   double sum = 0;
   for (size_t block = 0; block < x.size() / 32; ++block) {
@@ -203,7 +204,7 @@ TEST(QuantizedFiles, GoOutAndInAsTheyAre) {
   }
 }
 
-// An older reader would take such a state for zeros.
+// An older reader would take such a state for zeros, so only these files have version 2.
 TEST(QuantizedFiles, OnlyTheyAreOfVersionTwo) {
   const TemporaryFolder folder;
   write_bytes(folder / "q", file_of(*quantized_model(WeightFormat::kQ4)));

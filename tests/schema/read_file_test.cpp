@@ -1,4 +1,4 @@
-// Whole files as text: all of them, or an Error.
+// Tests reading whole files as text: the result is all of the file, or an Error.
 #include "schema/file/io/read_file.h"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ TEST(ReadFile, RefusesAPipeWhereARegularFileHasToBe) {
   EXPECT_EQ(read_regular_file(link), "abc");
 }
 
-// Also of a pipe, which does not say how much comes.
+// The limit also holds for a pipe, which does not tell its size.
 TEST(ReadFile, RefusesMoreThanItsLimit) {
   const TemporaryFolder folder;
   const std::filesystem::path file = folder / "file", pipe = folder / "pipe";
@@ -92,7 +92,7 @@ TEST(ReadFile, SaysWhyItCannot) {
   EXPECT_EQ(refusal("/proc/self/mem"), "cannot read '/proc/self/mem': Input/output error");
 }
 
-// A clone without git-lfs has three lines of text in the place of a large file.
+// A clone without git-lfs has three lines of text in place of a large file.
 TEST(ReadFile, NamesAPointerOfGitLfsHoweverItIsRead) {
   const TemporaryFolder folder;
   const std::filesystem::path file = folder / "model.safetensors";
@@ -118,7 +118,7 @@ TEST(ReadFile, NamesAPointerOfGitLfsHoweverItIsRead) {
   check_is_no_lfs_pointer(folder / "nothing");
 }
 
-// A file larger than the memory the process may have is an error, not a shorter file.
+// A file larger than the memory the process may use is an error, not a shorter file.
 TEST(ReadFile, NeverGivesAPart) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers need address space without limit";

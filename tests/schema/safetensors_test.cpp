@@ -1,4 +1,4 @@
-// .safetensors files: round trips, views without a copy, and refusals in words.
+// Tests .safetensors files: round trips, views without a copy, and refusals with a reason.
 #include "schema/file/foreign/safetensors.h"
 
 #include <gtest/gtest.h>
@@ -106,12 +106,12 @@ TEST(Safetensors, RefusesInWords) {
     EXPECT_NE(error_of(bytes).find(expected), std::string::npos) << expected << " / " << error_of(bytes);
 }
 
-// The rules of the safetensors library 0.8.
+// Follows the rules of the safetensors library 0.8.
 TEST(Safetensors, MetadataMayBeNull) {
   EXPECT_TRUE(read(safetensors(R"({"__metadata__":null})", "")).metadata.empty());
 }
 
-// A file may hold tensors that its reader has no use for.
+// A file may contain tensors that its reader does not need.
 TEST(Safetensors, TensorsOfOtherDtypesAreListedWhereThatIsAskedFor) {
   const auto read_all = [](const std::string& rows, DtypeNames& unsupported) {
     const auto owner = std::make_shared<const std::string>(
@@ -133,7 +133,7 @@ TEST(Safetensors, TensorsOfOtherDtypesAreListedWhereThatIsAskedFor) {
   EXPECT_NE(unknown.find("'F9' is not supported"), std::string::npos) << unknown;
 }
 
-// Reading takes time in proportion to the number of tensors: 100,000 took minutes once.
+// Reading takes linear time in the number of tensors.
 TEST(Safetensors, ManyTensorsReadAtOnce) {
   constexpr int kTensors = 100'000;
   std::string header = "{", data;
@@ -143,7 +143,8 @@ TEST(Safetensors, ManyTensorsReadAtOnce) {
     data += static_cast<char>(i);
   }
   const std::string bytes = safetensors(header + "}", data);
-  const double start = testing::processor_seconds();  // of this process alone: a busy machine does not count
+  const double start =
+      testing::processor_seconds();  // CPU time of this process, which a busy machine does not change
   EXPECT_EQ(read(bytes).tensors.size(), size_t{kTensors});
   const double seconds = testing::processor_seconds() - start;
   std::printf("%d tensors read in %.2f s\n", kTensors, seconds);

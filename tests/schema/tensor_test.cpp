@@ -1,4 +1,4 @@
-// item(): the one element of a tensor, and what is said where there is none or it does not fit.
+// Tests item(): it returns the only element of a tensor, and its errors name a missing or unfitting element.
 #include "schema/core/tensor.h"
 
 #include <gtest/gtest.h>

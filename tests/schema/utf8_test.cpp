@@ -1,4 +1,4 @@
-// UTF-8 as the Unicode standard has it.
+// Tests UTF-8 by the Unicode standard.
 #include "schema/file/format/utf8.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ TEST(Utf8, IsWhatTheStandardSays) {
   EXPECT_FALSE(is_valid("\xff"));
 }
 
-// "maximal subparts" of the standard's table 3-8.
+// Replaces "maximal subparts" as in table 3-8 of the standard.
 TEST(Utf8, OneReplacementForWhatBelongsTogether) {
   EXPECT_EQ(repaired("a\xf1\x80\x80\xe1\x80\xc2"
                      "b\x80"
@@ -33,8 +33,8 @@ TEST(Utf8, WholeCharactersEndBeforeOneThatIsCut) {
   EXPECT_EQ(whole_characters("a\xe4\xbd"), 1u);
   EXPECT_EQ(whole_characters("a\xf0\x9f\x98"), 1u);
   EXPECT_EQ(whole_characters("a\xe4\xbd\xa0"), 4u);
-  EXPECT_EQ(whole_characters("a\xff"), 2u);     // never becomes one
-  EXPECT_EQ(whole_characters("\xed\xa0"), 2u);  // nor does this
+  EXPECT_EQ(whole_characters("a\xff"), 2u);     // never becomes a character
+  EXPECT_EQ(whole_characters("\xed\xa0"), 2u);  // neither does this
 }
 
 }  // namespace

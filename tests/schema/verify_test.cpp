@@ -20,7 +20,7 @@ entry f(x: f32[batch,3]) {
 }
 )";
 
-// The graph's own functions keep most invariants, so the tests break them behind its back.
+// The graph's own functions maintain most invariants, so the tests break them through const_cast.
 template <class T>
 T& mutate(const T& x) {
   return const_cast<T&>(x);

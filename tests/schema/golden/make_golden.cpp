@@ -1,5 +1,5 @@
-// Writes the golden file of today's format version, and its text form beside it, once per version; both then
-// stay in the tree for good and golden_test holds them together: make_golden tests/schema/golden/v4.genesis
+// Writes the golden file of the current format version, and its text form beside it, once per version. Both stay in
+// the tree, and golden_test compares them. Usage: make_golden tests/schema/golden/v4.genesis
 #include <cstdio>
 
 #include "schema/file/io/atomic_write.h"
