@@ -1,5 +1,5 @@
-// Every call of RankGroup against what each rank works out for itself: inputs are functions of the rank, so that a rank knows
-// what all others have. Run by every rank of a launch (launch_test.cpp).
+// Tests every call of RankGroup against results that each rank computes itself: inputs are functions of the rank, so
+// each rank knows those of all others. Every rank of a launch runs these tests (launch_test.cpp).
 #include "backends/collectives.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace genesis {
 namespace {
 
-// A process joins its run once.
+// Joins the run once per process.
 RankLink& link() {
   static const std::unique_ptr<RankLink> link = testing::join_test_ranks({});
   return *link;
@@ -24,7 +24,7 @@ RankLink& link() {
 
 std::string line_mesh() { return "data=" + std::to_string(link().size()); }
 
-// Along one axis of all ranks.
+// All ranks along one mesh axis.
 struct Line {
   std::unique_ptr<Collectives> collectives = link().collectives(Mesh::parse(line_mesh()));
   RankGroup& group = *collectives->group("data");
@@ -33,11 +33,11 @@ struct Line {
   ~Line() { EXPECT_EQ(collectives->failure(), ""); }
 };
 
-// Of values, in elements; no power of two, of which parts of a tensor are made.
+// period of values, in elements; not a power of two, since shards have such sizes
 constexpr int64_t kPeriod = 199;
 
-// An element of what a rank has: integers that differ from rank to rank, and fractions where the type has them. Sums of f16
-// stay finite.
+// Returns an element of a rank's input: integers that differ between ranks, with fractions if the type has them. Sums
+// in f16 stay finite.
 template <class T>
 T value(int rank, int64_t i) {
   const int64_t whole = (i * 37 + rank * 101) % kPeriod - 80;
@@ -50,7 +50,7 @@ T value(int rank, int64_t i) {
 }
 
 template <class T>
-struct Buffer {  // std::vector<bool> has no elements
+struct Buffer {  // std::vector<bool> has no addressable elements
   std::unique_ptr<T[]> data;
   int64_t count;
 
@@ -60,7 +60,7 @@ struct Buffer {  // std::vector<bool> has no elements
   }
 };
 
-// What a rank has from its element `first` on.
+// Returns the input of a rank from its element `first` on.
 template <class T>
 Buffer<T> values(int rank, int64_t count, int64_t first = 0) {
   Buffer<T> buffer(count);
@@ -70,7 +70,7 @@ Buffer<T> values(int rank, int64_t count, int64_t first = 0) {
   return buffer;
 }
 
-// In double precision, or in the integer's own arithmetic.
+// Reduces in double precision, or in the integer's own arithmetic.
 template <class T>
 T reduced(RankReduction reduction, int ranks, int64_t i) {
   const auto of = [&](int rank) { return value<T>(rank, i); };
@@ -124,12 +124,13 @@ void expect_reduced(const Buffer<T>& got, RankReduction reduction, int ranks, in
   }
 }
 
-// Odd sizes, none, less than a rank each, and more than a block of scratch memory.
+// Includes odd sizes, zero, less than an element per rank, and more than a block of scratch memory.
 const std::vector<int64_t> kCounts = {0, 1, 2, 5, 1023, 300007};
 
 template <class T>
 std::vector<RankReduction> reductions() {
-  if (std::is_same_v<T, int16_t> && testing::ranks_have_gpus()) return {};  // NCCL has none
+  if (std::is_same_v<T, int16_t> && testing::ranks_have_gpus())
+    return {};  // NCCL has no reductions of this type
   std::vector<RankReduction> all = {RankReduction::kMax, RankReduction::kMin};
   if (!std::is_same_v<T, bool>) all.push_back(RankReduction::kSum);
   if (!std::is_integral_v<T>) all.push_back(RankReduction::kMean);
@@ -171,7 +172,7 @@ TYPED_TEST(RanksOf, ReduceScatterAndAllGatherGiveTheBitsOfAllReduce) {
       const Exchange gather{own.data.get(), gathered.data.get(), part, dtype_of<T>()};
       line.group.all_gather({&gather, 1}, nullptr);
       ASSERT_EQ(gathered.bytes(), sum.bytes()) << part << " elements a rank";
-      // In place: the result where the input began.
+      // In place: the result starts where the input started.
       const Exchange in_place{mine.data.get(), mine.data.get(), part, dtype_of<T>()};
       line.group.reduce_scatter({&in_place, 1}, reduction, nullptr);
       ASSERT_EQ(mine.bytes().substr(0, own.bytes().size()), own.bytes())
@@ -186,7 +187,7 @@ TYPED_TEST(RanksOf, AllGatherPutsPartsInTheOrderOfRanks) {
     std::string expected;
     for (int rank = 0; rank < line.size; ++rank) expected += values<T>(rank, part).bytes();
     const Buffer<T> mine = values<T>(line.rank, part);
-    // From memory of its own, from this rank's part of the result, and from the result's beginning.
+    // The input is separate memory, this rank's shard of the result, or the start of the result.
     for (const int64_t at : {int64_t{-1}, part * line.rank, int64_t{0}}) {
       Buffer<T> all(part * line.size);
       if (at >= 0) std::memcpy(all.data.get() + at, mine.data.get(), static_cast<size_t>(part) * sizeof(T));
@@ -223,7 +224,7 @@ TYPED_TEST(RanksOf, BroadcastSendAndReceiveMoveWhatOneRankHas) {
       const Exchange exchange{mine.data.get(), got.data.get(), count, dtype_of<T>()};
       line.group.broadcast({&exchange, 1}, root, nullptr);
       ASSERT_EQ(got.bytes(), expected) << count << " elements from rank " << root;
-      // Once around: a rank receives from the one before it.
+      // Sends once around the ring: each rank receives from its predecessor.
       const int next = (line.rank + 1) % line.size, before = (line.rank + line.size - 1) % line.size;
       if (line.size == 1) continue;
       Buffer<T> passed(count);
@@ -240,7 +241,8 @@ TYPED_TEST(RanksOf, BroadcastSendAndReceiveMoveWhatOneRankHas) {
     }
 }
 
-// A sum of which the order decides the bits: every run and every rank has the same, with many tensors at once or one.
+// The order of a sum decides its bits. Every run and every rank must give the same bits, with many tensors at once or
+// one.
 TEST(Ranks, SumsHaveTheSameBitsHoweverTheyAreAsked) {
   Line line;
   const std::vector<int64_t> counts = {7, 0, 400001, 3, 2500000, 1};

@@ -1,4 +1,4 @@
-// Ranks that fail, and what the others do then; ranks that would stay, if nobody ended them.
+// Programs of ranks that fail, with the reactions of the others, and of ranks that do not end on their own.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -19,7 +19,8 @@
 namespace genesis::testing {
 namespace {
 
-// On the CPU through the world's collectives; on GPUs by texts alone, which go the same way.
+// Exchanges through the world's collectives on the CPU, and only by texts on GPUs, where failures are reported in the
+// same way.
 void exchange_once(World& world) {
   if (ranks_have_gpus()) return world.barrier();
   std::vector<float> x(100000, 1.0f);
@@ -28,7 +29,7 @@ void exchange_once(World& world) {
   world.check();
 }
 
-// What the second rank does after two exchanges, while the others go on.
+// Makes the second rank fail after two exchanges, while the others continue.
 void fail_by(const std::string& how, World& world) {
   if (how == "throws") fail("the disk of this rank is full");
   if (how == "aborts") world.abort("out of memory in node 'layers.3.mlp.up_proj'");
@@ -37,7 +38,7 @@ void fail_by(const std::string& how, World& world) {
   if (how == "hangs") std::this_thread::sleep_for(std::chrono::seconds(600));
 }
 
-// Memory that nobody can touch once this has gone.
+// Memory that is unmapped in the destructor, so that any later access crashes.
 class Pages {
  public:
   explicit Pages(size_t bytes)
@@ -56,8 +57,9 @@ class Pages {
   void* data_;
 };
 
-// The first two ranks exchange what travels at once and what MPI first asks the other side for. The first fails while it waits and
-// its memory goes; the second, which has not heard of that before its first beat, comes to the exchange after.
+// The first two ranks exchange tensors that MPI sends eagerly, and tensors for which it uses a rendezvous. The first
+// rank fails while it waits, and its memory is unmapped. The second, which has not heard of that before its first
+// heartbeat, starts the next exchange.
 void exchange_what_is_given_up(World& world, bool first_receives) {
   constexpr int64_t kShort = 1000, kLong = 1 << 20;
   const auto rest = [](int milliseconds) {
@@ -81,7 +83,7 @@ void exchange_what_is_given_up(World& world, bool first_receives) {
   world.barrier();
 }
 
-// Says which process it is, by a file in a folder that the test names.
+// Writes a file named by the process id to a folder that the test names, and stays.
 void stay(const std::string& how) {
   std::signal(SIGTERM, SIG_IGN);
   std::ofstream(std::filesystem::path(std::getenv("GENESIS_TEST_PIDS")) / std::to_string(::getpid()));
@@ -97,7 +99,7 @@ void look_for_who_is_stopped() {
   }
 }
 
-// Before it says anything to the others.
+// Stops the second rank before it communicates with the others.
 void stop_early(const std::string& how) {
   if (find_launch().rank == 1) ::raise(SIGSTOP);
   if (how == "stops_and_others_look") return look_for_who_is_stopped();

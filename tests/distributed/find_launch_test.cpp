@@ -1,4 +1,4 @@
-// How a process learns which rank it is, from the variables that launchers set; and ranks that are children of this process.
+// Tests how a process learns its rank from the variables that launchers set, and ranks that are child processes.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -20,7 +20,7 @@ using testing::error_of;
 using Variables = std::map<std::string, std::string>;
 
 void set_variables(const Variables& variables) {
-  ::setenv("OMPI_COMM_WORLD_SIZE", "1", 1);  // so that what Open MPI sets goes, too
+  ::setenv("OMPI_COMM_WORLD_SIZE", "1", 1);  // makes variables of Open MPI go too
   forget_launchers();
   for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
 }
@@ -85,7 +85,7 @@ TEST_F(FindLaunch, ReadsWhatTorchrunSets) {
   EXPECT_NE(error_of([&] { launch_with(variables); }).find("rank 2 of 2"), std::string::npos);
 }
 
-// Rank 5 of 8 on two hosts.
+// Returns the variables of rank 5 of 8 on two hosts.
 Variables of_srun() {
   return {
       {"SLURM_PROCID", "5"},        {"SLURM_NTASKS", "8"},         {"SLURM_LOCALID", "1"},
@@ -107,11 +107,11 @@ TEST_F(FindLaunch, ReadsWhatSrunSets) {
   EXPECT_EQ(launch.size, 8);
   EXPECT_EQ(launch.local_rank, 1);
   EXPECT_FALSE(launch.is_one_host);
-  variables.erase("SLURM_STEP_ID");  // the script of sbatch
+  variables.erase("SLURM_STEP_ID");  // like in a script of sbatch
   EXPECT_EQ(launch_with(variables).by, Launcher::kNone);
 }
 
-// And not where srun was typed.
+// The address is not that of the host where srun was called.
 TEST_F(FindLaunch, RanksOfSrunMeetAtTheFirstHostOfTheirStep) {
   const std::string first = launch_with(of_srun()).address;
   EXPECT_EQ(first.substr(0, first.find(':')), "n007-ib");
@@ -142,18 +142,18 @@ TEST_F(FindLaunch, AShellOfSallocIsOneRank) {
 }
 
 TEST_F(FindLaunch, RanksOfSrunMayHaveMpi) {
-  const Launch launch = launch_with(with(of_srun(), {{"PMIX_RANK", "5"}}));  // srun --mpi=pmix
+  const Launch launch = launch_with(with(of_srun(), {{"PMIX_RANK", "5"}}));  // set by srun --mpi=pmix
   EXPECT_EQ(launch.by, Launcher::kSlurm);
   EXPECT_EQ(launch.mpi, MpiRanks::kExpected);
   EXPECT_EQ(launch.size, 8);
   EXPECT_NE(launch.address, "");
   const Variables pmi2 = {{"PMI_RANK", "5"}, {"PMI_SIZE", "8"}};
   EXPECT_EQ(launch_with(with(of_srun(), pmi2)).mpi, MpiRanks::kPerhaps);
-  // The ranks of a mpirun that srun started once on each host.
+  // These are ranks of an mpirun that srun started once on each host.
   const Launch within = launch_with(with(of_srun(), {{"PMI_RANK", "9"}, {"PMI_SIZE", "64"}}));
   EXPECT_EQ(within.by, Launcher::kMpi);
   EXPECT_EQ(within.size, 64);
-  // torchrun, of which srun started one on each host.
+  // srun started one torchrun on each host.
   const Launch torchrun = launch_with(with(with(of_srun(), pmi2), {{"RANK", "41"},
                                                                    {"WORLD_SIZE", "64"},
                                                                    {"LOCAL_RANK", "1"},
@@ -163,7 +163,7 @@ TEST_F(FindLaunch, RanksOfSrunMayHaveMpi) {
   EXPECT_EQ(torchrun.rank, 41);
 }
 
-// The PMI that srun speaks by default says nothing to a MPI library that knows PMIx alone.
+// The PMI that srun speaks by default means nothing to an MPI library that supports only PMIx.
 TEST_F(FindLaunch, RanksOnGpusOfSrunDoWithoutMpi) {
   Variables two = {{"PMI_RANK", "0"},      {"PMI_SIZE", "2"},
                    {"SLURM_STEP_ID", "0"}, {"SLURM_JOB_ID", "77"},
@@ -175,7 +175,8 @@ TEST_F(FindLaunch, RanksOnGpusOfSrunDoWithoutMpi) {
   EXPECT_NE(error.find("nowhere.invalid"), std::string::npos) << error;
 }
 
-// Where the mesh has more ranks than a launcher has started, one, this process starts them, and they are nothing of the launcher's.
+// The launcher has started one process, and the mesh has more ranks. This process starts them, and they do not belong
+// to the launcher.
 TEST_F(FindLaunch, ALauncherOfOneRankDoesNotCount) {
   const Mesh mesh = Mesh::parse("data=2");
   const Variables single[] = {
@@ -205,7 +206,7 @@ TEST_F(FindLaunch, WhatUsersSetOfOpenMpiStays) {
   ::unsetenv("OMPI_MCA_btl"), ::unsetenv("OMPI_ALLOW_RUN_AS_ROOT");
 }
 
-// srun --gpus-per-task=1 lets each rank see its own GPU alone.
+// srun --gpus-per-task=1 shows each rank only its own GPU.
 TEST_F(FindLaunch, ARankTakesTheOnlyGpuThatItSees) {
   const Launch launch = launch_with(of_srun());
   EXPECT_EQ(gpu_of(launch, 1), 0);
@@ -213,7 +214,7 @@ TEST_F(FindLaunch, ARankTakesTheOnlyGpuThatItSees) {
   EXPECT_EQ(gpu_of(launch, 0), 1);
 }
 
-// What the address is, and the place on this host, matters to ranks that meet.
+// The address and the rank's place on its host only matter to ranks that meet.
 TEST_F(FindLaunch, RanksAreCountedWithoutAnAddress) {
   for (const Variables& variables :
        {Variables{{"RANK", "1"}, {"WORLD_SIZE", "4"}},
@@ -224,7 +225,7 @@ TEST_F(FindLaunch, RanksAreCountedWithoutAnAddress) {
   }
 }
 
-// Each child writes what it was told into a file of its own.
+// Each child writes its variables to a file of its own.
 TEST_F(FindLaunch, ChildrenKnowWhoTheyAre) {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("ranks." + std::to_string(::getpid()));

@@ -1,4 +1,4 @@
-// Ranks that share memory of one host: as processes, of which one fails, ends, is killed or is stopped.
+// Tests ranks that share memory of one host: processes of which one fails, ends, is killed or is stopped.
 #include "backends/host_ranks.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ constexpr double kSilence = 1;
 
 void rest() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
 
-// Rank 0 is this process, rank 1 a child.
+// Rank 0 is this process, and rank 1 is a child.
 class HostRanksTest : public ::testing::Test {
  protected:
   static std::string address() { return "10.0.0.1/x:" + std::to_string(::getpid()); }
@@ -32,7 +32,7 @@ class HostRanksTest : public ::testing::Test {
     return HostRanks::open({rank, 2, "here", at}, kSilence);
   }
 
-  // The child does this when both are there.
+  // The child runs `body` when both have joined.
   void start(const std::function<void(HostRanks&)>& body) {
     int ends[2];
     ASSERT_EQ(::pipe(ends), 0);
@@ -57,7 +57,7 @@ class HostRanksTest : public ::testing::Test {
     ::kill(child_, SIGKILL);
     ::waitpid(child_, nullptr, 0);
   }
-  // What is wrong, at the latest after so many seconds.
+  // Returns the failure, waiting at most this many seconds for it.
   std::string failure_within(double seconds) {
     const auto start = std::chrono::steady_clock::now();
     std::string why;
@@ -120,7 +120,7 @@ TEST_F(HostRanksTest, WhoLeavesMayBeSilent) {
   EXPECT_EQ(failure_within(2 * kSilence), "");
 }
 
-// Memory that a run left which was killed as it started.
+// Another run was killed as it started, and has left its memory.
 TEST_F(HostRanksTest, WhatAnotherRunLeftIsNotRead) {
   const pid_t killed = ::fork();
   if (killed == 0) {
@@ -133,20 +133,20 @@ TEST_F(HostRanksTest, WhatAnotherRunLeftIsNotRead) {
   EXPECT_EQ(failure_within(kSilence), "");
 }
 
-// A rank that finds no GPU ends before the others come.
+// A rank that finds no GPU ends before the others join.
 TEST_F(HostRanksTest, WhoNeverWatchedLeavesNoMemoryBehind) {
   join(0, address()).reset();
   EXPECT_FALSE(std::filesystem::exists(memory()));
 }
 
-// Of another host, or of another container.
+// The other rank is on another host or in another container.
 TEST_F(HostRanksTest, OtherPlacesAreNotWatched) {
   ranks_ = join(0, address());
   ranks_->watch({ranks_->place(), "elsewhere"});
   EXPECT_EQ(failure_within(2 * kSilence), "");
 }
 
-// NCCL says nothing of who they are when it refuses them.
+// NCCL refuses such ranks without naming them.
 TEST_F(HostRanksTest, RanksOnOneDeviceAreNamed) {
   const auto with_device = [](int rank, const char* device) {
     return HostRanks::open({rank, 2, "here", address(), device}, kSilence);

@@ -22,7 +22,7 @@ namespace {
 
 using testing::Process;
 
-// Why ranks cannot be started here; empty when they can.
+// Returns the reason why ranks cannot be started here; empty if they can.
 std::string why_no_ranks() {
   if (const std::string why = mpi::why_missing(); !why.empty()) return why;
   try {
@@ -62,10 +62,10 @@ TEST_P(Launched, RanksExchangeData) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Launched, ::testing::Range(1, 9));
 
-// One way in which the second of three ranks fails, and what others must say.
+// A failure of the second of three ranks, and the message that the others must print.
 struct Failure {
   const char* how;
-  const char* expected;  // on stderr
+  const char* expected;  // text on stderr
 };
 
 class Failing : public ::testing::TestWithParam<Failure> {
@@ -123,7 +123,8 @@ TEST(WaitingRanks, AreToldOfByTheFirstRankThatWaits) {
   EXPECT_EQ(process.err.find("genesis: rank 2 (host "), std::string::npos) << process.err;
 }
 
-// Ranks that ignore SIGTERM, and what ends them all the same. They say who they are in a folder.
+// Ranks that ignore SIGTERM, and the ways in which they are ended nevertheless. They write their process ids to a
+// folder.
 class Leftovers : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -138,7 +139,7 @@ class Leftovers : public ::testing::Test {
   int count_started() const {
     return static_cast<int>(std::distance(std::filesystem::directory_iterator(folder_), {}));
   }
-  // Those that are neither gone nor waiting for somebody to ask how they ended.
+  // Returns the number of ranks that are neither gone nor zombies.
   int count_running() const {
     int running = 0;
     for (const auto& file : std::filesystem::directory_iterator(folder_)) {
@@ -189,7 +190,7 @@ TEST_F(Leftovers, RanksOfATestEndWithIt) {
   }
 }
 
-// What a process that was killed has left goes when the next comes, and what one has that lives stays.
+// The folder of a killed process is removed by the next process. The folder of a living process stays.
 TEST(SessionFolders, AreRemovedWithTheirProcess) {
   const std::filesystem::path base =
       std::filesystem::temp_directory_path() / ("genesis_folders_" + std::to_string(::getpid()));
@@ -216,7 +217,7 @@ TEST(SessionFolders, AreRemovedWithTheirProcess) {
   EXPECT_TRUE(SessionFolder("").path().empty()) << "and not the current folder instead";
 }
 
-// As children of this process, without MPI, and under mpirun.
+// Ranks as children of this process without MPI, and under mpirun.
 class OnGpus : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
       return genesis::testing::run_as_launcher(option.substr(as_launcher.size()));
   }
   ::testing::InitGoogleTest(&argc, argv);
-  // Ranks' own tests have nobody to exchange data with here.
+  // Excludes the tests of ranks, since this process has no other ranks.
   const std::string filter = ::testing::GTEST_FLAG(filter);
   ::testing::GTEST_FLAG(filter) =
       filter + (filter.find('-') == std::string::npos ? "-" : ":") + genesis::testing::kTestsOfRanks;

@@ -1,4 +1,4 @@
-// Stands for staged_gpu_ranks.cpp in a build without CUDA.
+// Replaces staged_gpu_ranks.cpp in a build without CUDA.
 #include "schema/core/error.h"
 #include "tests/distributed/test_ranks.h"
 

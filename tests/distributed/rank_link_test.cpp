@@ -1,4 +1,4 @@
-// What links find out from what all ranks have said.
+// Tests facts that links derive from the data of all ranks.
 #include "backends/rank_link.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace genesis {
 namespace {
 
-// data=2,tensor=2 on two hosts: ranks along tensor are neighbours, those along data are not.
+// data=2,tensor=2 on two hosts: ranks along tensor share a host, those along data do not.
 TEST(RankLink, AGroupMayBeOnOneHostOfARunOnSeveral) {
   const Mesh mesh = Mesh::parse("data=2,tensor=2");
   const std::vector<std::string> hosts = {"a", "a", "b", "b"};

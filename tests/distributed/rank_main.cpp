@@ -15,7 +15,7 @@
 namespace genesis::testing {
 namespace {
 
-// The first rank speaks as always; the others say only what failed.
+// Reports only failures, with the rank. The first rank reports as usual.
 class OtherRank : public ::testing::EmptyTestEventListener {
  public:
   explicit OtherRank(int rank) : rank_(rank) {}

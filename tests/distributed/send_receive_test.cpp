@@ -1,4 +1,4 @@
-// send and recv as ops: entry points that differ from rank to rank, on ranks that are threads of this process.
+// Tests send and recv as ops: entry points that differ between ranks, on ranks that are threads of this process.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -22,7 +22,7 @@ std::string entry_of(int64_t rank) { return "rank" + std::to_string(rank); }
 
 Mesh line(int64_t ranks) { return Mesh::parse("pipeline=" + std::to_string(ranks)); }
 
-// Runs entry point "rank<r>" on rank r; by rank what came out.
+// Runs entry point "rank<r>" on rank r. Returns the results by rank.
 std::vector<NamedTensors> run_entries(const std::shared_ptr<const Model>& model, const Mesh& mesh,
                                       const std::vector<NamedTensors>& inputs, SessionOptions options = {}) {
   std::vector<NamedTensors> results(static_cast<size_t>(mesh.ranks()));
@@ -56,7 +56,7 @@ Tensor numbers(int64_t count) {
   return Tensor::copy_of({dtype_of<T>(), {count}}, values.data());
 }
 
-// Every rank receives from the one ahead and sends to the one behind; the last sends back to the first.
+// Every rank receives from its predecessor and sends to its successor. The last rank sends back to the first.
 std::shared_ptr<const Model> relay(int64_t ranks, const TensorType& type) {
   const auto model = std::make_shared<Model>();
   for (int64_t rank = 0; rank < ranks; ++rank) {
@@ -85,7 +85,7 @@ TYPED_TEST(SendReceive, BringsTheSameBytes) {
     }
 }
 
-// Equal nodes are not merged, what nobody reads is taken all the same, and the order is the graph's.
+// Equal nodes are not merged, unread values are still received, and the order is the graph's.
 TEST(SendReceive, KeepsWhatWasPromisedInOrder) {
   const auto model = std::make_shared<Model>();
   const TensorType type{DType::f32, {3}};
@@ -95,7 +95,7 @@ TEST(SendReceive, KeepsWhatWasPromisedInOrder) {
   first.add_output("back", recv(first, "pipeline", 1, type));
   Graph& second = model->add_entry(entry_of(1));
   const Value a = recv(second, "pipeline", 0, type), b = recv(second, "pipeline", 0, type);
-  recv(second, "pipeline", 0, type);  // of no use here
+  recv(second, "pipeline", 0, type);  // never read
   const Value d = recv(second, "pipeline", 0, type);
   send(d - a, "pipeline", 0);
   second.add_output("b", b);
@@ -108,7 +108,7 @@ TEST(SendReceive, KeepsWhatWasPromisedInOrder) {
   }
 }
 
-// loss = sum(tanh(tanh(x * v) * w)), the second half on another rank.
+// loss = sum(tanh(tanh(x * v) * w)), with the second half on another rank.
 TEST(SendReceive, DifferentiatesAcrossRanks) {
   const TensorType type{DType::f32, {5}};
   const auto model = std::make_shared<Model>();

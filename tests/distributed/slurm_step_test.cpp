@@ -1,4 +1,4 @@
-// Names of hosts as Slurm writes them, and addresses where ranks meet.
+// Tests names of hosts as Slurm writes them, and addresses where ranks meet.
 #include "executor/distributed/slurm_step.h"
 
 #include <gtest/gtest.h>

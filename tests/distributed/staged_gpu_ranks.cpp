@@ -1,4 +1,4 @@
-// Groups of GPUs that take host memory, and what only GPUs do: exchanges in a captured graph.
+// Groups of GPUs that take host memory, and tests of what only GPUs do: exchanges in a captured graph.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -21,12 +21,12 @@
 namespace genesis::testing {
 namespace {
 
-// The bytes that a call reads and writes for each of its tensors, as multiples of count.
+// The bytes that a call reads and writes for each of its tensors, as multiples of the bytes in `count` elements.
 struct Parts {
   int64_t from, to;
 };
 
-// One tensor's memory on the GPU: one range where the host's ranges overlap, else two.
+// One tensor's memory on the GPU: one range if the host's ranges overlap, else two.
 class Staged {
  public:
   Staged(const Exchange& host, Parts parts, cudaStream_t stream) : host_(host), stream_(stream) {
@@ -93,7 +93,7 @@ class StagedGroup final : public RankGroup {
   }
 
  private:
-  // `all`: all ranks of the group make the call.
+  // `all`: true if all ranks of the group make the call.
   void staged(std::span<const Exchange> tensors, Parts parts, auto&& call, bool all = true) {
     std::vector<Staged> copies;
     std::vector<Exchange> device;
@@ -101,7 +101,7 @@ class StagedGroup final : public RankGroup {
       copies.emplace_back(tensor, parts, stream_.get());
       device.push_back(copies.back().on_device());
     }
-    // By NCCL, by what GPUs of a host do at once, and by what they do beside other work.
+    // Alternates between NCCL, direct exchange within a host, and exchange beside other work.
     constexpr std::optional<WorkBeside> kWays[] = {{}, WorkBeside::kNone, WorkBeside::kMemoryBound, WorkBeside::kComputeBound};
     const std::optional<WorkBeside> way = all ? kWays[calls_++ % std::size(kWays)] : std::nullopt;
     const PlannedExchange planned{device, way.value_or(WorkBeside::kNone)};
@@ -134,7 +134,7 @@ class StagedCollectives final : public Collectives {
   std::map<std::string, StagedGroup, std::less<>> groups_;
 };
 
-// As the tests of captured graphs need it.
+// The GPUs' own link, for tests of captured graphs.
 RankLink* gpu_link = nullptr;
 
 class StagedLink final : public RankLink {
@@ -167,7 +167,7 @@ static_assert(int{cuda::nccl::kSum} == ncclSum && int{cuda::nccl::kAverage} == n
 static_assert(int{cuda::nccl::kMax} == ncclMax && int{cuda::nccl::kMin} == ncclMin);
 #endif
 
-// Sums of these tensors, one after the other. Where `beside` says something, it is told ahead.
+// Captures the sums of these tensors, one after another. With `beside` the exchanges are planned first.
 cuda::GraphExec capture_sums(RankGroup& group, const std::vector<Exchange>& tensors,
                              std::optional<WorkBeside> beside, cudaStream_t stream) {
   std::vector<PlannedExchange> planned;
@@ -180,7 +180,7 @@ cuda::GraphExec capture_sums(RankGroup& group, const std::vector<Exchange>& tens
   return cuda::make_graph(captured);
 }
 
-// `graph` sums the tensor twice.
+// Replays `graph`, which sums the tensor twice, and checks the results.
 void expect_sums(RankGroup& group, const cuda::GraphExec& graph, const Exchange& tensor,
                  cudaStream_t stream) {
   const auto bytes = static_cast<size_t>(tensor.count) * sizeof(float);
@@ -199,7 +199,7 @@ void expect_sums(RankGroup& group, const cuda::GraphExec& graph, const Exchange&
   }
 }
 
-// Named as the tests that every rank runs (rank_main.h).
+// These tests run on every rank, so the suite has the name in rank_main.h.
 TEST(Ranks, CapturedExchangesAreReplayed) {
   if (!ranks_have_gpus()) GTEST_SKIP() << "only GPUs have graphs";
   const std::unique_ptr<RankLink> joined = gpu_link ? nullptr : join_test_ranks({});
@@ -207,7 +207,7 @@ TEST(Ranks, CapturedExchangesAreReplayed) {
   const auto collectives = link.collectives(Mesh::parse("data=" + std::to_string(link.size())));
   RankGroup& group = *collectives->group("data");
   const cuda::Stream stream = cuda::make_stream();
-  // One shot, two shots, and more than what copy engines pull at a time.
+  // The sizes take the one-shot kernel, the two-shot kernel, and more than the copy engines pull at a time.
   for (const int64_t count : {int64_t{3001}, int64_t{1} << 20, (int64_t{9} << 20) + 5}) {
     const auto memory = cuda::allocate(cuda::current_device(), count * 4);
     const Exchange exchange{memory.get(), memory.get(), count, DType::f32};
@@ -219,8 +219,8 @@ TEST(Ranks, CapturedExchangesAreReplayed) {
   EXPECT_EQ(collectives->failure(), "");
 }
 
-// One shot, two shots; memory of the addend that starts anywhere; a last access that is not whole. Sums in a row start before
-// those ahead of them have ended.
+// Uses one-shot and two-shot kernels, an addend with any alignment, and an incomplete last access. Each sum starts
+// before its predecessors have ended.
 TEST(Ranks, SumsTakeAnAddend) {
   if (!ranks_have_gpus()) GTEST_SKIP() << "only GPUs add what is the same on all ranks";
   const std::unique_ptr<RankLink> joined = gpu_link ? nullptr : join_test_ranks({});
@@ -262,7 +262,7 @@ TEST(Ranks, SumsTakeAnAddend) {
   EXPECT_EQ(collectives->failure(), "");
 }
 
-// f32 or bf16, from and to the host's floats.
+// Makes a tensor of f32 or bf16 on the GPU from floats of the host.
 Exchange on_device(const std::vector<float>& values, DType dtype,
                    std::vector<std::shared_ptr<std::byte>>& memory) {
   memory.push_back(cuda::allocate(cuda::current_device(), static_cast<int64_t>(values.size()) * 4 + 16));
@@ -313,9 +313,9 @@ TEST(Ranks, ManyTensorsAreSummedTogether) {
   EXPECT_EQ(collectives->failure(), "");
 }
 
-// Of 77 tensors, with so many elements of a rank in turn, each rank gets its own part of the means, and then all of them.
-// Results lie apart from what is read, or where an update of weights has them: of a sum where its input begins, of a gather
-// around this rank's part.
+// Reduces and scatters 77 tensors, whose shards have these sizes in turn, and gathers them again. Results are
+// separate from the inputs, or in the places that an update of weights uses: a sum starts where its input starts, and
+// a gather surrounds this rank's shard.
 void scatter_and_gather(RankGroup& group, WorkBeside beside, std::span<const size_t> parts) {
   const cuda::Stream stream = cuda::make_stream();
   const auto size = static_cast<size_t>(group.size());
@@ -357,7 +357,7 @@ TEST(Ranks, ManyTensorsAreScatteredAndGathered) {
   RankGroup& group = *collectives->group("data");
   for (const WorkBeside beside : {WorkBeside::kNone, WorkBeside::kMemoryBound, WorkBeside::kComputeBound}) {
     scatter_and_gather(group, beside, std::vector<size_t>{64, 0, 70000, 8, 448, 5000, 16, 262144});
-    scatter_and_gather(group, beside, std::vector<size_t>{3, 1001, 70001, 64});  // some parts begin anywhere
+    scatter_and_gather(group, beside, std::vector<size_t>{3, 1001, 70001, 64});  // some shards are not aligned
   }
   EXPECT_EQ(collectives->failure(), "");
 }
@@ -380,7 +380,7 @@ void hang_in_peer_memory(World& world) {
   for (const cuda::GraphExec& graph : graphs) run(graph);
   world.check();
   if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(600));
-  for (const cuda::GraphExec& graph : graphs) run(graph);  // each must come to an end
+  for (const cuda::GraphExec& graph : graphs) run(graph);  // each must end
   world.check();
 }
 

@@ -1,5 +1,5 @@
-// What the tests of ranks exchange data through: the link that a launch gives, once a process, and groups that take memory
-// of the host wherever the ranks compute.
+// Connects the tests of ranks: the link of a launch, once per process, and groups that take host memory wherever the
+// ranks compute.
 #pragma once
 
 #include <memory>
@@ -10,16 +10,17 @@
 
 namespace genesis::testing {
 
-// Whether the ranks of this process have GPUs; set by rank_main.cpp before anything else.
+// True if the ranks of this process have GPUs. rank_main.cpp sets it before anything else.
 bool& ranks_have_gpus();
 
 std::unique_ptr<RankLink> join_test_ranks(const RankLimits& limits);
 
-// A link whose groups copy what they are given to the GPU and back. As they are in memory, `from` and `to` overlap there too.
+// Makes a link whose groups copy host data to the GPU and back. `from` and `to` overlap on the GPU as they do in host
+// memory.
 std::unique_ptr<RankLink> join_staged_gpu_ranks(const Launch& launch, const RankLimits& limits);
 
-// GPUs of one host run captured exchanges, at once and beside other work, until the second rank comes no more. Throws Error
-// as World::check().
+// GPUs of one host run captured exchanges, alone and beside other work, until the second rank stops taking part.
+// Throws Error as World::check() does.
 void hang_in_peer_memory(World& world);
 
 }  // namespace genesis::testing

@@ -15,7 +15,7 @@
 namespace genesis::testing {
 namespace {
 
-// What the ranks of one group meet at: each leaves what it has, all read what they need, all leave.
+// The point where the ranks of a group meet: each offers its tensors, all read what they need, and all leave.
 class Meeting {
  public:
   explicit Meeting(size_t ranks) : tensors_(ranks) {}
@@ -48,8 +48,8 @@ class Meeting {
   int64_t round_ = 0;
 };
 
-// From one rank of a group to another. Nobody leaves before the tensors have been taken, as with messages too large to be
-// kept on their way: an order of exchanges that waits in a circle fails here too.
+// Sends from one rank of a group to another. Both wait until the tensors have been received, as with messages too
+// large to be buffered, so a circular order of exchanges fails here too.
 class Channel {
  public:
   using Failure = std::function<std::string()>;
@@ -196,7 +196,7 @@ class ThreadGroup final : public RankGroup {
   }
   static size_t bytes(const Exchange& e) { return static_cast<size_t>(e.count) * size_of(e.dtype); }
 
-  // Results go to memory of their own first: other ranks may still read what `to` lies over.
+  // Results are written to separate memory first, since other ranks may still read memory that overlaps `to`.
   template <class Make, class Size>
   void exchange(std::span<const Exchange> tensors, const Make& make, const Size& size) {
     std::vector<std::vector<std::byte>> results(tensors.size());
@@ -226,7 +226,7 @@ class ThreadGroup final : public RankGroup {
   }
 
   Hall& hall_;
-  const std::string key_;  // of the group
+  const std::string key_;  // identifies the group
   Meeting& meeting_;
   const int rank_, size_;
 };

@@ -1,4 +1,4 @@
-// Ranks that are threads of this process, for tests of what passes and sessions do with a mesh: no launcher, no network.
+// Runs ranks as threads of this process, for tests of passes and sessions on a mesh without a launcher or a network.
 // Sums add the ranks in their order, as every RankGroup does.
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace genesis::testing {
 
-// Runs `body` once for each rank of the mesh, all at the same time. An exception of one rank makes the others fail, and
-// is thrown again here (the first that came).
+// Runs `body` concurrently for each rank of the mesh. An exception of one rank makes the others fail, and the first
+// exception is thrown again here.
 void run_ranks(const Mesh& mesh, const std::function<void(int64_t rank, std::shared_ptr<Collectives>)>& body);
 
 }  // namespace genesis::testing

@@ -1,5 +1,5 @@
-// A bound on what `new` may hold at once, so that a test sees memory grow beyond reason before the machine
-// does. Linking allocation_limit.cpp replaces operator new; sanitizer builds keep their own, without a bound.
+// Bounds the memory that `new` may hold at once, so that a test detects unlimited growth before the machine suffers.
+// Linking allocation_limit.cpp replaces operator new. Sanitizer builds keep their own without a bound.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,8 @@ namespace genesis::testing {
 
 class AllocationLimit {
  public:
-  explicit AllocationLimit(size_t bytes);  // more than is held now; beyond it `new` throws std::bad_alloc
+  // `bytes`: more than are held now. Beyond it, `new` throws std::bad_alloc.
+  explicit AllocationLimit(size_t bytes);
   ~AllocationLimit();
   AllocationLimit(const AllocationLimit&) = delete;
   AllocationLimit& operator=(const AllocationLimit&) = delete;

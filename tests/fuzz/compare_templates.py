@@ -19,9 +19,9 @@ from pathlib import Path
 import transformers.utils.chat_template_utils as utils
 
 NOW = 1700000000
-# What transformers gives every template.
+# Variables that transformers gives every template.
 ALWAYS = {"messages": None, "tools": None, "documents": None, "add_generation_prompt": False}
-# What random templates see.
+# Variables of random templates.
 VARIABLES = {"s": "abc", "t": " a b\nab ", "u": "ÄÖ é世界🎉", "n": 3, "f": 2.5, "l": [1, "a", None, 2.0, [3]], "d": {"b": 1, "a": "x", "C": None},
              "b": True, "z": None, "m": [{"a": 1, "b": {"c": 2}}, {"a": 2}], "deep": {"b": {"c": [1, {"d": "e"}]}}}
 
@@ -54,7 +54,7 @@ def theirs(template, variables):
         text, marks = utils._render_with_assistant_indices(compiled, **{**ALWAYS, **copy.deepcopy(variables)})
         text.encode()
         return {"text": text, "generations": [[len(text[:a].encode()), len(text[:b].encode())] for a, b in marks]}
-    except Exception as error:  # whatever Python makes of a template that is wrong
+    except Exception as error:  # any exception of Python for an invalid template
         return {"error": f"{type(error).__name__}: {error}"}
 
 

@@ -1,4 +1,4 @@
-// libFuzzer target that makes a graph from the fuzzer's bytes, loads, plans and runs it.
+// A libFuzzer target that makes a graph from the fuzzer's bytes, loads, plans and runs it.
 #include <cstdint>
 #include <span>
 

@@ -1,6 +1,6 @@
-// Graphs that nobody would write, made at random, loaded, planned and run: each ends in results or in an
-// Error. The numbers are fixed, so a failure comes back: `run_graphs NUMBER 1` repeats it. Then some that
-// once wrote out of bounds, by hand.
+// Loads, plans and runs random graphs that nobody would write: each ends in results or in an Error. The numbers are
+// fixed, so failures can be reproduced with `run_graphs NUMBER 1`. Then tests some handwritten graphs that once
+// caused writes out of bounds.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -25,7 +25,7 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
-// Address space that this process may take from here on; a sanitizer needs all there is.
+// Limits the address space that this process may allocate further. A sanitizer needs all of it, so it has no limit.
 class AddressLimit {
  public:
   explicit AddressLimit(rlim_t bytes) {
@@ -69,7 +69,7 @@ void expect_refused(const std::function<void(Graph&)>& build) {
   EXPECT_NE(message.find("the limit for one tensor"), std::string::npos) << message;
 }
 
-// Sizes that wrap to a few bytes of scratch beside a size of zero.
+// The sizes overflow to a few bytes of scratch memory beside a size of zero.
 TEST(HugeSizesBesideZeros, AreRefused) {
   expect_refused([](Graph& g) {
     const Value q = g.add_input("q", {DType::f64, {0, 1, 1, 8}}),
@@ -89,7 +89,7 @@ TEST(HugeSizesBesideZeros, AreRefused) {
   });
 }
 
-// Within the limit of one tensor, and still too much together or beside one another.
+// Each tensor is within the limit, but together or concurrently they need too much.
 TEST(HugeSizesBesideZeros, AreRefusedTogether) {
   const int64_t large = int64_t{1} << 50;
   const auto says = [](const std::function<void(Graph&)>& build, const char* part) {
@@ -102,7 +102,7 @@ TEST(HugeSizesBesideZeros, AreRefusedTogether) {
         g.add_output("y", g.handle(g.inputs()[0]));
       },
       "together");
-  says(  // an output of its own: 2^20 heads, each with scratch for 2^50 keys of no size
+  says(  // a separate output: 2^20 heads, each with scratch for 2^50 keys of size zero
       [&](Graph& g) {
         const Value q = g.add_input("q", {DType::f64, {1, 1, 1 << 20, 0}}),
                     k = g.add_input("k", {DType::f64, {1, large >> 3, 1, 0}}),
@@ -112,7 +112,7 @@ TEST(HugeSizesBesideZeros, AreRefusedTogether) {
       "scratch memory of node 'attention'");
 }
 
-// What has no elements is not computed, however many rows it has; what has some is.
+// A result without elements is not computed, however many rows it has. A result with elements is.
 TEST(HugeSizesBesideZeros, TakeNoTime) {
   const int64_t many = int64_t{1} << 52;
   EXPECT_EQ(refusal([&](Graph& g) {
@@ -139,7 +139,7 @@ TEST(EmptySums, AreComputed) {
   g.add_output("sum", sum(x, {1}));
   g.add_output("prod", prod(x, {1}));
   g.add_output("all", all(x, {1}));
-  g.add_output("fused", sum(relu(x * 2.0), {1}, true) + 1.0);  // one region of the optimiser's
+  g.add_output("fused", sum(relu(x * 2.0), {1}, true) + 1.0);  // one region of the optimizer
   Session session(model);
   const NamedTensors out = session.run("main", {{"x", Tensor::zeros({DType::f32, {3, 0}})}});
   EXPECT_EQ(out.at("sum").to_doubles(), (std::vector<double>{0, 0, 0}));

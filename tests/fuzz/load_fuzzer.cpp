@@ -1,5 +1,5 @@
-// libFuzzer target for the readers; the first byte picks one. For models the header is made right
-// first, as no mutation would ever guess a hash.
+// A libFuzzer target for the readers; the first byte selects one. For models the header is corrected first, because
+// no mutation would ever guess a hash.
 #include <cstdint>
 
 #include "tests/fuzz/try_load.h"

@@ -1,4 +1,4 @@
-// Writes the seeds of load_fuzzer, undamaged and damaged, into a folder: make_corpus FOLDER
+// Writes the seeds of load_fuzzer, undamaged and damaged, to a folder: make_corpus FOLDER
 #include <cstdio>
 #include <filesystem>
 

@@ -1,5 +1,4 @@
-// Damages files and records at random, the same way for the same seed: what the mutation tests and the corpus
-// of the fuzzer are made with.
+// Damages files and records at random, reproducibly by a seed. The mutation tests and the fuzzer's corpus use it.
 #pragma once
 
 #include <random>
@@ -13,14 +12,14 @@ namespace genesis::testing {
 class Mutator {
  public:
   explicit Mutator(uint64_t seed) : random_(seed) {}
-  // Chooses by these bytes as long as they last, then as by a seed: what a fuzzer changes.
+  // Takes its choices from these bytes while they last, and then from a seed. A fuzzer changes the bytes.
   explicit Mutator(std::span<const uint8_t> choices) : choices_(choices) {}
 
   void damage_in_place(std::string& bytes);  // flips or overwrites a few bytes
-  void damage(std::string& bytes);           // that, or inserts, removes, repeats or cuts off some
-  // Changes one thing the records say, to a value that is wrong, extreme, or merely different.
+  void damage(std::string& bytes);  // does the same, or inserts, removes, repeats or cuts off some bytes
+  // Changes one field of the records to a value that is wrong, extreme, or merely different.
   void damage(file::ModelRecord& record);
-  // A value like this one or of another kind, often extreme.
+  // Returns a value similar to `like` or of another kind, often extreme.
   AttrValue attribute(const AttrValue& like);
 
   uint64_t below(uint64_t limit) { return limit == 0 ? 0 : next(limit) % limit; }
@@ -33,7 +32,7 @@ class Mutator {
   void damage(file::EntryRecord& entry);
   void damage(file::NodeRecord& node);
   void damage(file::TensorRecord& tensor);
-  uint64_t next(uint64_t limit = 0);  // for numbers below `limit`; 0: any 64 bits
+  uint64_t next(uint64_t limit = 0);  // a number below `limit`; 0: any 64 bits
   int32_t index() { return static_cast<int32_t>(number()); }
   std::string text();
   template <class T>

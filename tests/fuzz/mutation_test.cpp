@@ -1,5 +1,5 @@
-// Thousands of damaged files: each loads or is refused, none crashes or takes memory without bound. The seeds
-// are fixed, so a failure comes back; it names the seed of the damage.
+// Loads thousands of damaged files: each loads or is refused, none crashes or takes unlimited memory. The seeds are
+// fixed, so failures can be reproduced; a failure names the seed.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -20,9 +20,9 @@ namespace {
 
 using namespace testing;
 
-constexpr size_t kMemory = size_t{32} << 20;  // for files of some tens of kilobytes
+constexpr size_t kMemory = size_t{32} << 20;  // for files of a few tens of kilobytes
 
-// Runs `attempt(mutator)` with `count` seeds; says how many loaded.
+// Runs `attempt(mutator)` with `count` seeds. Returns how many files loaded.
 template <class Attempt>
 int count_loaded(int count, Attempt&& attempt) {
   int loaded = 0;
@@ -60,7 +60,7 @@ TEST(Mutation, DamagedFiles) {
   const int loaded = count_loaded(6000, [&](Mutator& mutator) {
     return try_load_model(damaged(seeds[mutator.below(seeds.size())].bytes, mutator));
   });
-  EXPECT_LT(loaded, 2000);  // damage to weights alone is not looked for on loading
+  EXPECT_LT(loaded, 2000);  // loading does not detect damage to weights alone
 }
 
 TEST(Mutation, DamagedFilesWhoseHashIsRight) {
@@ -72,7 +72,7 @@ TEST(Mutation, DamagedFilesWhoseHashIsRight) {
     fix_header(bytes);
     return try_load_model(bytes);
   });
-  EXPECT_GT(loaded, 1000);  // the damage gets past the hash
+  EXPECT_GT(loaded, 1000);  // the damage passes the hash check
 }
 
 TEST(Mutation, RecordsThatSayAnything) {
@@ -88,7 +88,7 @@ TEST(Mutation, RecordsThatSayAnything) {
   }
 }
 
-// Shape rules meet what a file may hold: any attributes with any inputs.
+// Gives shape rules what a file may contain: any attributes with any inputs.
 TEST(Mutation, EveryShapeRuleOnAnything) {
   for (const OpDef* op : all_ops()) {
     SCOPED_TRACE(std::string(op->name()));

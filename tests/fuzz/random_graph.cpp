@@ -23,7 +23,7 @@ int64_t random_size(Mutator& mutator, bool extreme) {
 
 namespace {
 
-// Shapes of what ops take, in letters that stand for the sizes of this graph.
+// Input shapes of ops, in letters that stand for the sizes of this graph.
 constexpr std::string_view kShapes[] = {"",     "a",    "b",    "c",    "d",    "1",   "2",    "ab",   "bc",
                                         "cb",   "ac",   "dc",   "ec",   "aa",   "abc", "abd",  "abe",  "1bc",
                                         "abcd", "aecd", "acbd", "abec", "aebc", "a1c", "abdd", "abcde"};
@@ -47,7 +47,7 @@ class GraphMaker {
   }
 
  private:
-  // Most attempts are no valid node: the first that is one stays.
+  // Most attempts give no valid node. The first valid one is kept.
   void add_some_node() {
     constexpr int kAttempts = 150;
     const OpDef* op = all_ops()[mutator_.below(all_ops().size())];
@@ -56,8 +56,8 @@ class GraphMaker {
   }
 
   struct Operand {
-    int32_t value = -1;  // of the graph, or
-    TensorType type;     // of an input to be made
+    int32_t value = -1;  // a value of the graph, or
+    TensorType type;     // the type of a new input
   };
 
   bool try_add(const OpDef& op) {
@@ -154,7 +154,7 @@ class GraphMaker {
   Mutator& mutator_;
   std::unique_ptr<Model> model_;
   Graph& graph_;
-  std::array<Dim, 5> sizes_;  // of the letters
+  std::array<Dim, 5> sizes_;  // sizes of the letters
   bool extreme_ = false;
   DType main_ = DType::f32;
 };

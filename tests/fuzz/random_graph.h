@@ -1,7 +1,6 @@
-// Models of one small entry point that nobody would write: any ops in any order with odd, empty and extreme
-// sizes and attributes, the same for the same choices. What it makes has passed the shape rules and nothing
-// else: loading, planning and running it must end in results or in genesis::Error. Used by the graph fuzzer
-// and its test.
+// Makes models of one small entry point that nobody would write: any ops in any order with odd, empty and extreme
+// sizes and attributes, always the same for the same choices. They have passed only the shape rules: loading,
+// planning and running them must end in results or in genesis::Error.
 #pragma once
 
 #include "schema/graph/model.h"
@@ -11,7 +10,7 @@ namespace genesis::testing {
 
 std::unique_ptr<Model> random_graph(Mutator& mutator);
 
-// A size that a symbol may be bound to: mostly small, sometimes 0 or extreme.
+// Returns a size for a symbol: mostly small, sometimes 0 or extreme.
 int64_t random_size(Mutator& mutator, bool extreme);
 
 }  // namespace genesis::testing

@@ -1,4 +1,4 @@
-// Renders templates that come in as lines of JSON, for compare_templates.py, which holds the results against those of Jinja:
+// Renders templates read as lines of JSON, for compare_templates.py, which compares the results with those of Jinja:
 // {"template": ..., "variables": {...}} gives {"text": ..., "generations": [[begin, end], ...]} or {"error": ...}.
 #include <iostream>
 #include <nlohmann/json.hpp>

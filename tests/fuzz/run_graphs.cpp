@@ -1,5 +1,5 @@
-// Makes, loads, plans and runs numbered random graphs: run_graphs FIRST COUNT [SECONDS [trace]]. A graph that
-// crashes comes back under its number; `trace` names each before it begins.
+// Makes, loads, plans and runs numbered random graphs: run_graphs FIRST COUNT [SECONDS [trace]]. A graph that crashes
+// is reproduced by its number. `trace` prints each number before its graph begins.
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>

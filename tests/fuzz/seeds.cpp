@@ -19,7 +19,7 @@ void add_inputs(Graph& graph) {
       graph.add_input("x" + std::to_string(graph.values().size()), {dtype, shape});
 }
 
-// Mostly the defaults, sometimes something else.
+// Returns mostly the default attributes, and sometimes others.
 Attributes some_attributes(const OpDef& op, Mutator& mutator) {
   Attributes attributes;
   for (const auto& [name, value] : op.canonical({}))
@@ -31,7 +31,7 @@ bool try_add(Graph& graph, const OpDef& op, Mutator& mutator) {
   const auto [min, max] = op.info.inputs;
   std::vector<Value> inputs(static_cast<size_t>(min) +
                             mutator.below(static_cast<uint64_t>(std::min(max - min, 3)) + 1));
-  // Most ops want inputs that are alike, and reals among them.
+  // Most ops need similar inputs, with reals among them.
   const auto any = [&] { return graph.handle(graph.inputs()[mutator.below(graph.inputs().size())]); };
   const Value first = mutator.chance(2) ? graph.handle(graph.inputs()[mutator.below(kShapes.size())]) : any();
   for (Value& value : inputs) value = mutator.chance(3) ? any() : first;

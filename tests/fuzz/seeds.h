@@ -1,5 +1,5 @@
-// What damage starts from: undamaged files that between them hold every feature of the format and nearly
-// every op.
+// The starting points of damage: undamaged files that together contain every feature of the format and nearly every
+// op.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace genesis::testing {
 
-// One valid node, or several, of each op that a random search finds inputs and attributes for.
+// Contains one or several valid nodes of each op for which a random search finds inputs and attributes.
 std::unique_ptr<Model> op_zoo();
 
 struct Seed {

@@ -1,4 +1,4 @@
-// libFuzzer target for chat templates; seeds are the templates of tests/models/chat/templates.json.
+// A libFuzzer target for chat templates. Its seeds are the templates of tests/models/chat/templates.json.
 #include <cstdint>
 
 #include "tests/fuzz/try_render.h"

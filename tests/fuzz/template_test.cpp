@@ -1,5 +1,5 @@
-// Thousands of damaged chat templates: each renders or is refused, none crashes or takes memory or time without bound. The
-// seeds are fixed, so a failure comes back; it names the seed of the damage.
+// Renders thousands of damaged chat templates: each renders or is refused, none crashes or takes unlimited memory or
+// time. The seeds are fixed, so failures can be reproduced; a failure names the seed.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -24,7 +24,7 @@ std::vector<std::string> templates() {
   return sources;
 }
 
-// Cuts a piece out of one and puts it somewhere into another, so that damage keeps to words that mean something.
+// Inserts a part of one template into another, so that the damage consists of meaningful words.
 std::string spliced(const std::string& a, const std::string& b, Mutator& mutator) {
   const size_t from = mutator.below(b.size() + 1), size = mutator.below(40), at = mutator.below(a.size() + 1);
   return a.substr(0, at) + b.substr(from, size) + a.substr(at);

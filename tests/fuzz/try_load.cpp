@@ -11,7 +11,7 @@
 namespace genesis::testing {
 namespace {
 
-// Touches every byte; a view outside the file is then seen by a sanitizer.
+// Reads every byte, so that a sanitizer detects a view outside the file.
 void read_all(const Tensor& tensor) {
   const std::vector<double> values = tensor.to_doubles();
   volatile double sum = std::accumulate(values.begin(), values.end(), 0.0);
@@ -42,7 +42,7 @@ bool try_load_model(const std::string& bytes) {
   for (const State& state : model->states())
     if (!state.initial.empty_handle()) read_all(state.initial);
   for (const NamedTensor& row : model->tensors()) read_all(row.tensor);
-  // What was accepted can be written and is accepted again, so this may not throw.
+  // An accepted model can be written, and is accepted again, so this must not throw.
   load_bytes(file_of(*model), {.verify = Verify::kFull});
   return true;
 }

@@ -23,7 +23,7 @@
 namespace genesis::testing {
 namespace {
 
-// What is worth running here: more is planned and left.
+// Limits of the work that is run here. Larger plans are made but not run.
 constexpr int64_t kMaxBytes = int64_t{64} << 20;
 constexpr double kMaxFlops = 3e8;
 
@@ -62,7 +62,7 @@ Tensor some_tensor(const TensorType& type, Mutator& mutator) {
   return tensor;
 }
 
-// Reads every byte, so that a sanitizer sees what was never written or lies outside.
+// Reads every byte, so that a sanitizer detects memory that was never written or is out of bounds.
 void read_all(const NamedTensors& outputs) {
   volatile double sum = 0;
   for (const auto& [name, tensor] : outputs)
@@ -83,7 +83,7 @@ bool is_small(const Model& model, const Plan& plan) {
   return bytes <= kMaxBytes && flops <= kMaxFlops;
 }
 
-// Bits of every output of two runs, which states connect; empty where the data stop a run.
+// Returns the bits of all outputs of two successive runs, which share states; empty if the data stops a run.
 std::optional<std::vector<std::string>> bits_of_two_runs(Session& session, const std::string& entry,
                                                          const NamedTensors& inputs) {
   std::vector<std::string> bits;
@@ -100,7 +100,7 @@ std::optional<std::vector<std::string>> bits_of_two_runs(Session& session, const
   return bits;
 }
 
-// Memory that is shared, and threads, must not show in any bit.
+// Checks that sharing of memory and the number of threads do not change a bit.
 void expect_same_bits(const std::shared_ptr<const Model>& model, SessionOptions options, const Graph& graph,
                       const NamedTensors& inputs, const std::vector<std::string>& bits) {
   options.threads = 3 - options.threads;
@@ -137,7 +137,7 @@ RunOutcome run_entry(const std::shared_ptr<const Model>& model, const Graph& gra
   return RunOutcome::kRan;
 }
 
-// Aborts when a graph takes too long: an endless loop cannot be stopped in any other way.
+// Aborts if a graph takes too long: an endless loop cannot be stopped in any other way.
 class Watchdog {
  public:
   explicit Watchdog(int seconds_each) : thread_([this, seconds_each] { watch(seconds_each); }) {}
@@ -174,7 +174,7 @@ class Watchdog {
   std::thread thread_;
 };
 
-// A graph as it was made, or with damage in what its file says.
+// Returns the file of a random graph, sometimes with damaged records.
 std::string graph_file(Mutator& mutator) {
   const auto model = random_graph(mutator);
   if (!mutator.chance(4)) return file_of(*model);

@@ -1,6 +1,6 @@
-// Does with a file of unknown worth all that a user may do: load it, plan every entry point and run it on the
-// CPU. What cannot be done must end in genesis::Error; any other exception, crash, endless loop or sanitizer
-// report is a finding. Used by the graph fuzzer and its test.
+// Does everything with an untrusted file that a user may do: loads it, plans every entry point and runs it on the
+// CPU. Failures must end in genesis::Error; any other exception, crash, endless loop or sanitizer report is a
+// finding.
 #pragma once
 
 #include <string>
@@ -21,8 +21,8 @@ struct RunCounts {
 // `mutator` chooses the sizes of symbols, the data and the options of the session.
 RunOutcome try_run(const std::string& bytes, Mutator& mutator);
 
-// Graphs number [first, first + count), until `seconds` are over; each must end within `seconds_each`, or the
-// process says which did not and aborts. With `trace` every number is written to stderr before it begins.
+// Runs graphs number [first, first + count) until `seconds` have passed. Each must end within `seconds_each`, or the
+// process names it and aborts. With `trace` every number is written to stderr before it begins.
 RunCounts run_random_graphs(uint64_t first, uint64_t count, double seconds, int seconds_each,
                             bool trace = false);
 

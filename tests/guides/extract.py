@@ -14,7 +14,8 @@ import re
 import sys
 from pathlib import Path
 
-# Lists of meson.build that the build turns into code: where, the list, its lines, and who includes them.
+# Lists in meson.build files that the build turns into code: the file, the list, the generated file, its macro, and
+# the file that includes it.
 GENERATED = [
     ("schema/meson.build", "op_files", "schema/op_files.inc", "GENESIS_OP_FILE", "schema/graph/op.cpp"),
     ("backends/meson.build", "cpu_kernel_files", "backends/cpu/kernel_files.inc", "GENESIS_KERNEL_FILE",
@@ -102,7 +103,7 @@ class Overlay:
             self.texts[name] = changed(self.texts.get(name, (self.root / name).read_text()), lines)
         except ValueError as why:
             self.wrong.append(f"{page.name}: {name}: {why}")
-        if not name.startswith("tests/"):  # tests that are there already run against the tree as it is
+        if not name.startswith("tests/"):  # existing tests run against the unmodified tree
             self.compile(name)
 
     def compile(self, name):

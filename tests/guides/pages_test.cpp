@@ -1,4 +1,5 @@
-// The guides docs/adding-*.md still fit the tree. What they show is compiled into this program, with its own tests.
+// Tests that the guides docs/adding-*.md still fit the tree. Their code is compiled into this program, with its own
+// tests.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -1,5 +1,5 @@
-// Allocations and waits go through backends/cuda/runtime/runtime.h, which counts them: what a test of the steady
-// state counts is all there is.
+// Tests that allocations and waits go through backends/cuda/runtime/runtime.h, which counts them, so that the counts
+// of the steady-state tests are complete.
 #include <gtest/gtest.h>
 
 #include <filesystem>

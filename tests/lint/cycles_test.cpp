@@ -1,5 +1,6 @@
-// No way leads over #includes from a folder back to it, whatever rooms it is in; and none from a stem, which is NAME.h
-// with its sources NAME.cpp and NAME.cu: A.cpp that includes B.h while B.cpp includes A.h are one concept in two files.
+// Tests that no chain of #includes leads from a folder back to itself, nor from a stem back to itself. A stem is
+// NAME.h with its sources NAME.cpp and NAME.cu: if A.cpp includes B.h and B.cpp includes A.h, one concept is split
+// into two files.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -16,10 +17,10 @@ namespace {
 namespace fs = std::filesystem;
 
 using Names = std::set<std::string>;
-using Includes = std::vector<std::pair<std::string, std::string>>;  // who, what: paths from the root
+using Includes = std::vector<std::pair<std::string, std::string>>;  // includer and included file: paths from the root
 using Graph = std::map<std::string, Names>;
 
-// Stems that see each other, and why they are still two.
+// Stems that include each other, and the reason why they are still separate.
 const std::map<Names, std::string> kKnownCycles = {
     {{"schema/graph/graph", "schema/graph/model"}, "a model owns its graphs, and a graph reads its model's states and tensors"},
 };
@@ -28,7 +29,7 @@ bool is_source(const fs::path& path) {
   return path.extension() == ".h" || path.extension() == ".cpp" || path.extension() == ".cu" || path.extension() == ".cuh";
 }
 
-// Every #include "..." of the product and of bench/, but for those of libraries.
+// Returns every #include "..." of the product and of bench/, except those of libraries.
 Includes includes_of_the_tree() {
   const Names floors = {"schema", "builder", "passes", "backends", "executor", "models", "tools", "bench"};
   const std::string start = "#include \"";
@@ -69,7 +70,7 @@ Names reached_from(const Graph& graph, const std::string& start) {
   return reached;
 }
 
-// The sets of nodes that lead to each other.
+// Returns the sets of nodes that reach each other.
 std::set<Names> cycles_of(const Graph& graph) {
   std::map<std::string, Names> reached;
   for (const auto& [node, targets] : graph) reached[node] = reached_from(graph, node);
@@ -84,7 +85,7 @@ std::set<Names> cycles_of(const Graph& graph) {
   return cycles;
 }
 
-// The includes inside a cycle, a line each.
+// Returns the includes inside a cycle, one per line.
 std::string as_text(const Names& cycle, const Includes& includes,
                     const std::function<std::string(const std::string&)>& node_of) {
   std::string text;
@@ -119,7 +120,7 @@ TEST(Cycles, AreFoundWhereTheyAre) {
   EXPECT_EQ(cycles_of(graph_of({{"a/one.cpp", "b/two.h"}, {"b/two.cpp", "c/three.h"}}, stem_of)), std::set<Names>{});
 }
 
-// Neither needs the other to be built: what both read stands beside them, as backends/common and executor/runtime.
+// Either must build without the other. Code that both need is in backends/common and executor/runtime.
 TEST(Cycles, CpuAndCudaDoNotSeeEachOther) {
   const auto is_for = [](const std::string& file, const char* kind) {
     return file.find(std::string("/") + kind + "/") != std::string::npos;

@@ -1,5 +1,5 @@
-// Documents say what the code says: README's example is the one the suite runs, docs/ops.md is what the definitions give,
-// links lead somewhere, and the two READMEs are of the same things.
+// Tests that documents agree with the code: README's example is the one the suite runs, docs/ops.md matches the
+// definitions, links lead somewhere, and the two READMEs have the same content.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ bool is_code(const fs::path& path) {
   return path.extension() == ".h" || path.extension() == ".cpp" || path.extension() == ".cu";
 }
 
-// Every file of the tree, and what may stand for it: "nn/rope.cu" for "backends/cuda/kernels/nn/rope.cu".
+// Returns every file of the tree, with all its shorter forms: "nn/rope.cu" for "backends/cuda/kernels/nn/rope.cu".
 std::set<std::string> names_of_files() {
   std::set<std::string> names;
   for (const char* room : {"schema", "builder", "passes", "executor", "backends", "models", "tools", "bench",
@@ -64,7 +64,7 @@ std::set<std::string> names_of_files() {
   return names;
 }
 
-// Words of a text that are files in folders, without the "../" that they begin with.
+// Returns the words of a text that name files in folders, without a leading "../".
 std::vector<std::string> files_in(const std::string& text) {
   std::vector<std::string> found;
   const auto is_of_a_word = [](char c) {
@@ -83,13 +83,13 @@ std::vector<std::string> files_in(const std::string& text) {
   return found;
 }
 
-// Of a line of code.
+// Returns the comment of a line of code.
 std::string comment_of(const std::string& line) {
   const size_t at = line.find("//");
   return at == std::string::npos || line.find('"') != std::string::npos ? "" : line.substr(at);
 }
 
-// Guides name files that their readers will write, and Highway has its own.
+// The guides name files that their readers will write, and Highway has its own files.
 TEST(Docs, FilesThatTextsAndCommentsNameExist) {
   const std::set<std::string> names = names_of_files();
   ASSERT_TRUE(names.contains("nn/rope.cu"));
@@ -118,7 +118,7 @@ TEST(Docs, ReadmeShowsTheExampleThatRuns) {
         << name << " shows another program than examples/first_model.cpp";
 }
 
-// What stands between `begin` and the next `end`, wherever in the text.
+// Returns the texts between each `begin` and the next `end`.
 std::vector<std::string> pieces(const std::string& text, const std::string& begin, const std::string& end) {
   std::vector<std::string> found;
   for (size_t at = 0; (at = text.find(begin, at)) != std::string::npos;) {
@@ -148,7 +148,7 @@ TEST(Docs, TheTableOfOpsIsThatOfTheDefinitions) {
       << "docs/ops.md is out of date: put the output of `genesis-opt --list-ops` in place of its table";
 }
 
-// A page without its blocks of code, where lambdas look like links.
+// Returns a page without its code blocks, in which lambdas look like links.
 std::string prose_of(const fs::path& document) {
   const std::string text = read(document), fence = "\n```";
   std::string prose;

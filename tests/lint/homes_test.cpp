@@ -1,5 +1,6 @@
-// What has one home stays there: the files that know halves of weights are those that docs/architecture.md lists, speeds of
-// devices stand in schema/graph/target.h, and how lanes of a warp exchange what they have in backends/cuda/device.
+// Tests that certain code stays in its only place: files that know halves of weights are those listed in
+// docs/architecture.md, speeds of devices are in schema/graph/target.h, and exchanges between lanes of a warp are in
+// backends/cuda/device.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -41,7 +42,7 @@ int visit_lines(const std::vector<const char*>& folders,
   return files;
 }
 
-// The files named in the table below the row that begins with `head`.
+// Returns the files named in the table below the row that begins with `head`.
 std::set<std::string> files_in_table(const std::string& head) {
   const std::regex name("`([^`]+)`");
   std::set<std::string> files;
@@ -90,7 +91,7 @@ TEST(Homes, SpeedsStandInTarget) {
 TEST(Homes, LanesExchangeInDevice) {
   const Pattern exchange(R"(__shfl\w*|__reduce_\w*_sync|\bredux\.sync|\bshfl\.sync)");
   const std::set<std::string> generated = {
-      // text that NVRTC compiles, without our headers
+      // text that NVRTC compiles without our headers
       "backends/cuda/codegen/fused_kit.h", "backends/cuda/codegen/reduce_kit.h",
       "backends/cuda/codegen/scan_kit.h"};
   std::set<std::string> known;

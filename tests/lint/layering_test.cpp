@@ -1,5 +1,5 @@
-// Holds every #include of the tree against the floors of docs/architecture.md, and against the rooms inside them: no
-// arrow upward, none sideways. What may not lead back to itself is held in cycles_test.cpp.
+// Tests every #include of the tree against the layers of docs/architecture.md and the modules inside them: includes
+// go neither upward nor sideways. cycles_test.cpp tests for cycles.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,8 +23,9 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"tools", {"schema", "builder", "passes", "backends", "executor", "models"}},
 };
 
-// The rooms inside the big floors, each a folder as it is: a room may include what stands beside it here, and itself.
-// Rooms of a floor that see each other both ways would be one room. hopper/ and decode/ are leaves, and so is executor/cuda/megakernel: a row of a list offers each, so that each can go.
+// The modules inside the big layers, each of which is a folder. A module may include those listed beside it, and
+// itself. Two modules of a layer that included each other would be one module. hopper/, decode/ and
+// executor/cuda/megakernel are leaves: only a row of a list refers to each, so that each can be deleted.
 const std::map<std::string, std::set<std::string>> kRooms = {
     {"schema", {}},
     {"schema/messages", {}},
@@ -181,13 +182,13 @@ const std::map<std::string, std::set<std::string>> kRooms = {
     {"models/tokenizer/training", {"models/corpus", "models/tokenizer"}},
 };
 
-// The room that a file stands in; empty where the floor has none.
+// Returns the module of a file; empty if its layer has no modules.
 std::string room_of(const std::string& file) {
   const std::string folder = fs::path(file).parent_path().string();
   return kRooms.contains(folder) ? folder : "";
 }
 
-// Whether the table has rooms of this floor; builder and tools have none that matter to others.
+// Returns true if the table has modules of this layer. The modules of builder and tools do not matter to others.
 bool has_rooms(const std::string& floor) {
   const auto is_there = [&](const auto& row) { return row.first.starts_with(floor + "/"); };
   return std::any_of(kRooms.begin(), kRooms.end(), is_there);
@@ -195,7 +196,7 @@ bool has_rooms(const std::string& floor) {
 
 std::string floor_of(const std::string& path) { return path.substr(0, path.find('/')); }
 
-// What stands between the quotes of an #include; empty for any other line.
+// Returns the file name in an #include "..."; empty for any other line.
 std::string included_file(const std::string& line) {
   const std::string start = "#include \"";
   if (line.rfind(start, 0) != 0) return "";
@@ -260,7 +261,8 @@ TEST(Layering, RoomsIncludeOnlyWhatTheTableSays) {
           << room << " no longer needs " << target << ": take it out of the table";
 }
 
-// What the floors above see of backends: a device's own runner its rooms, all others what devices have in common.
+// The modules of backends that higher layers may include: a device's runner includes that device's modules, and all
+// others include what the devices share.
 const std::map<std::string, std::set<std::string>> kBackendsFromAbove = {
     {"executor/cpu", {"backends", "backends/cpu", "backends/cpu/parallel"}},
     {"executor/cuda",
@@ -291,7 +293,7 @@ TEST(Layering, FloorsAboveSeeFewRoomsOfBackends) {
   EXPECT_EQ(seen, kBackendsFromAbove);
 }
 
-// What is measured is the library: a bench sees no tool, and what two rooms of bench/ need stands in bench/common.
+// Benchmarks measure the library, so bench includes no tool. Code that two modules of bench/ need is in bench/common.
 TEST(Layering, RoomsOfBenchSeeEachOtherOnlyOverCommon) {
   int files = 0;
   for (const auto& entry : fs::recursive_directory_iterator(fs::path(GENESIS_SOURCE_ROOT) / "bench")) {
@@ -311,7 +313,7 @@ TEST(Layering, RoomsOfBenchSeeEachOtherOnlyOverCommon) {
   EXPECT_GT(files, 20) << "the sources were not found under " << GENESIS_SOURCE_ROOT;
 }
 
-// Whether rooms can be built one after the other: no way leads from a room back to it.
+// Checks that modules can be built one after another: no chain of includes leads from a module back to itself.
 TEST(Layering, RoomsHaveNoCycle) {
   std::set<std::string> settled;
   for (size_t before = kRooms.size(); settled.size() < before;) {
@@ -324,7 +326,7 @@ TEST(Layering, RoomsHaveNoCycle) {
   }
 }
 
-// docs/images/rooms.py draws the picture: every room is in it, and every arrow is a line of the table.
+// docs/images/rooms.py draws the picture. It must show every module, and every arrow must be a line of the table.
 TEST(Layering, ThePictureShowsTheRooms) {
   std::ifstream in(fs::path(GENESIS_SOURCE_ROOT) / "docs/images/rooms.svg");
   std::set<std::string> rooms;
@@ -335,7 +337,7 @@ TEST(Layering, ThePictureShowsTheRooms) {
     const std::string title = line.substr(at + begin.size(), line.find('<', at + 1) - at - begin.size());
     const size_t to = title.find(arrow);
     const std::string room = title.substr(0, to);
-    if (!kRooms.contains(room)) continue;  // a floor's frame, or a floor without rooms
+    if (!kRooms.contains(room)) continue;  // the frame of a layer, or a layer without modules
     rooms.insert(room);
     if (to == std::string::npos) continue;
     const std::string target = title.substr(to + arrow.size());
@@ -347,7 +349,7 @@ TEST(Layering, ThePictureShowsTheRooms) {
     EXPECT_TRUE(rooms.contains(room)) << room << " is not in docs/images/rooms.svg: run docs/images/rooms.py";
 }
 
-// The files of these folders that include a header whose name has `part`.
+// Returns the files of these folders that include a header whose name contains `part`.
 std::set<std::string> files_that_include(const std::string& part, const std::set<std::string>& folders) {
   std::set<std::string> users;
   for (const std::string& folder : folders)
@@ -367,7 +369,8 @@ TEST(Layering, OneFileIncludesGeneratedFlatBuffersCode) {
   EXPECT_EQ(files_that_include("_generated.h", floors).size(), 1u);
 }
 
-// CLI11 takes longer to compile than a command does: others declare their options by tools/common/command.h or bench/common/options.h.
+// CLI11 takes longer to compile than a command does. Other files declare their options through tools/common/command.h
+// or bench/common/options.h.
 TEST(Layering, FewFilesIncludeCli11) {
   const std::set<std::string> expected = {"bench/common/options.cpp", "tools/common/command.cpp",
                                           "tools/common/tool.cpp", "tools/common/usage.cpp"};

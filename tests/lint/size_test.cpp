@@ -1,5 +1,5 @@
-// Sizes that a reader can take in: files of a folder, lines of a file, lines of a function, of the product and of bench/, whose
-// scripts count too. The budgets are what the worst of today needs: they go down when it gets better, and never up.
+// Tests sizes, so that code stays easy to read: files per folder, lines per file, lines per function. It covers the
+// product and bench/ with its scripts. The budgets are the largest current sizes: they may shrink, and never grow.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 constexpr int kFilesOfAFolder = 40;
 constexpr int kLinesOfAFile = 471;
 constexpr int kLinesOfAFunction = 45;
-// Files with longer functions, and how long they may be.
+// Files with longer functions, and their limits.
 const std::map<std::string, int> kLongFunctions = {
     {"backends/cpu/fused/tile_scalar.cpp", 57},
     {"backends/cuda/gemm/gemm_plain.cu", 54},
@@ -62,7 +62,8 @@ std::string text_of(const fs::path& path) {
   return text.str();
 }
 
-// `text` with comments, strings, character literals and preprocessor lines as blanks, line by line as it was.
+// Returns `text` with comments, strings, character literals and preprocessor lines replaced by blanks, with the same
+// lines.
 std::string code_of(const std::string& text) {
   std::string code = text;
   const auto blank = [&](size_t from, size_t to) {
@@ -96,7 +97,8 @@ std::string code_of(const std::string& text) {
   return code;
 }
 
-// Whether what stands before a brace opens a place for declarations and not a function: namespace, class and their kin.
+// Returns true if the text before a brace begins a scope of declarations (namespace, class or similar) and not a
+// function.
 bool opens_scope(const std::string& head) {
   std::istringstream words(head);
   for (std::string word; words >> word;)
@@ -105,13 +107,13 @@ bool opens_scope(const std::string& head) {
   return false;
 }
 
-// Functions at namespace or class level, with all that is nested in them.
+// Returns the functions at namespace or class level, including everything nested in them.
 std::vector<Function> functions_of(const fs::path& path) {
   const std::string code = code_of(text_of(path)), file = fs::relative(path, GENESIS_SOURCE_ROOT).string();
   std::vector<Function> found;
-  std::vector<bool> scopes;  // one per open brace: whether it is one for declarations
+  std::vector<bool> scopes;  // for each open brace: true for a scope of declarations
   int line = 1, first = 0;
-  size_t body = 0;  // depth at which the function's body began; 0: outside
+  size_t body = 0;  // brace depth at which the function's body began; 0: outside
   std::string head;
   for (const char c : code) {
     if (c == '{') {
@@ -131,14 +133,14 @@ std::vector<Function> functions_of(const fs::path& path) {
   return found;
 }
 
-// Functions of Python that stand in nothing but a class, with all that is nested in them: from `def` to the last line that is
-// indented further.
+// Returns Python functions that are not nested in a function, each from `def` to its last line that is indented
+// further.
 std::vector<Function> functions_of_python(const fs::path& path) {
   std::istringstream in(text_of(path));
   const std::string file = fs::relative(path, GENESIS_SOURCE_ROOT).string();
   std::vector<Function> found;
   size_t outer =
-      std::string::npos;  // how far the function is indented that the line may stand in; npos: in none
+      std::string::npos;  // indentation of the current function; npos: none
   int number = 0;
   for (std::string line; std::getline(in, line);) {
     ++number;

@@ -1,5 +1,5 @@
-// The table of specialised ways in docs/kernels.md counts the lines that would go with each, and names ways that there are, of
-// which nothing general sees the folder.
+// Tests the table of specialized kernel implementations in docs/kernels.md: it counts the lines that each would save,
+// names existing implementations, and nothing general includes their folders.
 #include <glob.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ bool is_source(const fs::path& path) {
   return path.extension() == ".h" || path.extension() == ".cpp" || path.extension() == ".cu";
 }
 
-// Sources by a pattern of the shell; of a folder all that lie in it.
+// Returns the sources that match a shell pattern; for a folder, all files in it.
 std::vector<fs::path> files_of(const std::string& pattern) {
   std::vector<fs::path> found;
   glob_t matches{};
@@ -66,7 +66,7 @@ std::vector<std::string> cells_of(const std::string& row) {
   return cells;
 }
 
-// What stands between backquotes.
+// Returns the texts between backquotes.
 std::vector<std::string> quoted(const std::string& text) {
   std::vector<std::string> found;
   for (size_t at = text.find('`'); at != std::string::npos; at = text.find('`', at + 1)) {
@@ -102,7 +102,8 @@ std::string sources_of(const fs::path& folder) {
   return text;
 }
 
-// A way is "op.name" or "gemm.name", and the name stands in a row of a table of the backend; or it is a switch or a pass.
+// An implementation is "op.name" or "gemm.name", where the name is in a kernel table of the backend; or it is a
+// switch or a pass.
 TEST(Ways, TheTableNamesWaysThatThereAre) {
   const std::string rows_of_tables = sources_of("backends"),
                     switches = sources_of("executor") + sources_of("passes");
@@ -122,10 +123,10 @@ std::set<std::string> ways_of_the_table() {
   return ways;
 }
 
-// The ways that take over what a specialised one declines: the general ones, of which one has to be there.
+// The general implementations, which take over what specialized ones decline. One of them must exist.
 const std::set<std::string> kGeneral = {"gemm.packed", "gemm.plain", "gemm.reference"};
 
-// Every row of both lists of products is in the table, or is one of the general ways.
+// Every row of both lists of matrix products must be in the table or be a general implementation.
 TEST(Ways, TheTableHasAllRowsOfTheListsOfProducts) {
   const std::set<std::string> told = ways_of_the_table();
   const std::regex row("    \\{\"(\\w+)\", ");
@@ -140,13 +141,13 @@ TEST(Ways, TheTableHasAllRowsOfTheListsOfProducts) {
   }
 }
 
-// One start less or an own kernel: a way that is switched off by its own name is told of.
+// An optimization with a switch of its own must be in the table.
 TEST(Ways, TheTableHasTheSwitchesThatAreWays) {
   const std::set<std::string> told = ways_of_the_table();
   for (const char* way : {"megakernel", "peer_memory", "side_stream"}) EXPECT_TRUE(told.contains(way)) << way;
 }
 
-// The folders that a row of the table names, from the root.
+// Returns the folders in a row of the table, as paths from the root.
 std::set<std::string> folders_of(const std::string& where) {
   std::set<std::string> folders;
   for (const std::string& pattern : quoted(where)) {
@@ -155,17 +156,18 @@ std::set<std::string> folders_of(const std::string& where) {
     for (size_t i = 0; i < matches.gl_pathc; ++i) {
       const fs::path path = matches.gl_pathv[i];
       if (fs::is_directory(path))
-        folders.insert(fs::relative(path, kRoot).string());  // without a slash at its end
+        folders.insert(fs::relative(path, kRoot).string());  // removes a slash at the end
     }
     globfree(&matches);
   }
   return folders;
 }
 
-// A folder, and the folder of a way that it includes.
+// A folder, and the folder of a specialized implementation that it includes.
 using Sight = std::pair<std::string, std::string>;
 
-// What sees the folder of a way and could not stay if that went, with the reason. Ways build on a more general one; lists see none.
+// Folders that include a specialized implementation's folder and would have to go with it, with the reason.
+// Implementations may build on a more general one.
 const std::map<Sight, std::string> kMaySee = {
     {{"backends/cpu/quantized", "backends/cpu/gemm/gemv"}, "a GEMV whose weights are quants"},
     {{"backends/cuda/gemm/bias_grad", "backends/cuda/gemm/lt"},
@@ -181,7 +183,7 @@ const std::map<Sight, std::string> kMaySee = {
      "what becomes of its sums, and where it does not start"},
 };
 
-// Every pair of folders of the product of which a file of the first includes one of the second.
+// Returns every pair of product folders of which a file in the first includes a file in the second.
 std::set<Sight> all_sights() {
   const std::string start = "#include \"";
   std::set<Sight> sights;
@@ -197,7 +199,7 @@ std::set<Sight> all_sights() {
   return sights;
 }
 
-// So that a way goes with its folders and its lines in lists: nothing else includes what is in them.
+// An implementation can be deleted with its folders and its lines in lists, because nothing else includes its files.
 TEST(Ways, NothingSeesTheFolderOfAWay) {
   const std::set<Sight> sights = all_sights();
   for (const auto& row : rows()) {

@@ -1,4 +1,4 @@
-// Words that the field has others for, and that were ours once, do not come back: docs/glossary.md has those in their place.
+// Tests that retired words do not return: docs/glossary.md has the field's words in their place.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -86,7 +86,8 @@ std::vector<Entry> glossary() {
   return entries;
 }
 
-// "link (of a file)" and "link (of a rank)" are one word; an "also", or a sentence of something else, is a second meaning.
+// "link (of a file)" and "link (of a rank)" are one word. An "also", or a sentence about something else, is a second
+// meaning.
 TEST(Words, EachHasOneMeaning) {
   const std::regex qualifier(R"( \(.*\)$)"), another(R"(\balso\b|[.;] ([Oo]f|[Ii]n an?) )");
   std::set<std::string> words;

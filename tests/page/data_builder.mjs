@@ -1,4 +1,4 @@
-// Builds the page's data (tools/viz/page/data.d.ts) for tests: names go in as text, columns come out.
+// Builds the page's data (tools/viz/page/data.d.ts) for tests, from names as text to columns.
 
 export class DataBuilder {
   constructor(title = "sample.genesis") {

@@ -12,9 +12,10 @@ from page_case import PageCase, main
 LOOKS = pathlib.Path(__file__).resolve().parent / "looks.json"
 VIEWS = {"training": ["graph", "memory", "time", "training", "numerics", "model"], "difference": ["difference"], "ranks": ["time"], "nonfinite": ["numerics"]}
 WIDE, HIGH = 32, 18
-MOST_OF_ALL, MOST_OF_ONE, FAR = 6, 60, 0.04  # of 255: the mean difference, what is far for one cell; how many may be far
+MOST_OF_ALL, MOST_OF_ONE, FAR = 6, 60, 0.04  # limits of a 0-255 scale: mean difference; difference that counts as far
+                                             # in a cell; and the share of cells that may be far
 
-# Shades of a screenshot, by the browser itself: its own canvas averages.
+# Computes the shades of a screenshot in the browser, whose canvas averages pixels.
 SHADES = """
     const [picture, wide, high] = arguments, done = arguments[3], image = new Image();
     image.onload = () => {

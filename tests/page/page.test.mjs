@@ -1,4 +1,4 @@
-// The page's parts that need no browser: node --test.
+// Tests the parts of the page that need no browser: node --test.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
@@ -25,7 +25,7 @@ function hierarchyOf(json, snapshot = 0) {
   return new Hierarchy(new Page(json).graph(0, 0, snapshot));
 }
 
-// Numbers that are the same in every run (Park and Miller's generator).
+// Returns random numbers that are the same in every run (Park and Miller's generator).
 function random(seed) {
   return () => (seed = (seed * 48271) % 2147483647) / 2147483647;
 }
@@ -109,7 +109,7 @@ test("a hundred thousand items take the grid less than a second", () => {
   for (let i = 2; i < 100000; ++i) edges.push(i - 1, i, i - 2, i);
   const start = performance.now();
   gridLayout(new Array(100000).fill(80), new Array(100000).fill(36), edges);
-  assert.ok(performance.now() - start < 3000); // one second where nobody else computes
+  assert.ok(performance.now() - start < 3000); // takes one second on an idle machine
 });
 
 test("the spatial index finds what a look at every rectangle finds", () => {
@@ -130,7 +130,7 @@ test("the spatial index finds what a look at every rectangle finds", () => {
 
 test("search", () => {
   const hierarchy = hierarchyOf(training(4)), found = (query) => search(hierarchy, query).items.length;
-  assert.equal(found("swiglu"), 4); // names, ops and types
+  assert.equal(found("swiglu"), 4); // by name, op and type
   assert.equal(found("SWIGLU layers.2"), 1);
   assert.equal(found("/layers\\.[12]\\.mlp\\.swiglu/"), 2);
   assert.equal(found("targets"), 1);

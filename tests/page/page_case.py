@@ -12,7 +12,7 @@ try:
 except ModuleNotFoundError:
     Keys = None  # main() skips the tests
 
-kSkipped = 77  # what meson takes for "skipped"
+kSkipped = 77  # meson's exit code for "skipped"
 
 
 def main():

@@ -1,4 +1,4 @@
-// Data for tests: `node samples.mjs NAME OUT.json [SIZE]`.
+// Makes data for tests: `node samples.mjs NAME OUT.json [SIZE]`.
 import { writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
@@ -6,7 +6,7 @@ import { DataBuilder, deltas } from "./data_builder.mjs";
 
 const kKernel = { name: "gemm.blocked", declined: [{ name: "gemm.amx", reason: "this CPU has no AMX" }] };
 
-// A decoder's forward and backward nodes, named as the library names them.
+// Adds a decoder's forward and backward nodes, named as the library names them.
 function decoder(build, layers, { hidden = 896, tokens = 2048 } = {}) {
   const activation = build.type("f32", ["batch", "seq", hidden], tokens * hidden * 4), wide = build.type("f32", ["batch", "seq", 4 * hidden], tokens * hidden * 16);
   const weight = build.type("f32", [hidden, hidden]), scalar = build.type("f32", []), ids = build.type("i64", ["batch", "seq"], tokens * 8);
@@ -36,7 +36,7 @@ function decoder(build, layers, { hidden = 896, tokens = 2048 } = {}) {
   return { values, nodes, states, loss, activation, weight, add };
 }
 
-// For every forward node a gradient node, and for every state an update.
+// Adds a gradient node for every forward node, and an update for every state.
 function withGradients(build, net) {
   const forward = net.nodes.slice(), readers = new Map();
   for (const node of forward) for (const read of node.reads) readers.set(read, [...(readers.get(read) ?? []), node.name]);
@@ -56,7 +56,8 @@ function model(build, net, entries) {
     states: build.states(net.states), tensors: { name: [], type: [], bytes: [] }, entries };
 }
 
-// A plan of a graph whose values live from the node that makes them to the last that reads them, one behind the other.
+// Makes a plan of a graph. A value lives from the node that makes it to its last reader, and values are placed one
+// after another.
 function planOf(build, graph, net) {
   const steps = net.nodes.length, first = graph.values.kind.length, last = net.nodes.map((_, i) => i);
   let at = 0;
@@ -83,7 +84,8 @@ function planOf(build, graph, net) {
     state_bytes: [["parameter", 4e7], ["optimizer", 8e7]], constant_bytes: 0, input_bytes: 32768, written_states: [] };
 }
 
-// Steps one after the other, and the same run as two threads share it: long steps are cut in two.
+// Makes measurements of steps one after another, and of the same run shared by two threads, with long steps cut in
+// two.
 function measuredOf(build, net) {
   let now = 0;
   const steps = { start_us: [], end_us: [], median_us: [], track: [], kernel: [], least_us: [] }, medians = [], spans = { step: [], track: [], start_us: [], end_us: [] }, ends = [0, 0];

@@ -5,7 +5,7 @@ import os
 
 from page_case import PageCase, main
 
-# Pans for a while and returns frames a second, from the times between frames that the browser gave.
+# Pans for a while and returns frames per second, computed from the browser's times between frames.
 PAN = """
     const done = arguments[arguments.length - 1], view = genesis.graph.view, times = [];
     let turn = 0;
@@ -25,7 +25,7 @@ class Speed(PageCase):
         return max(1.0, 1.5 * os.getloadavg()[0] / os.cpu_count())
 
     def measure(self, name: str, size: int, seconds: float):
-        self.open("flat", 10)  # the browser's own start is not the page's
+        self.open("flat", 10)  # keeps the browser's own startup out of the measurement
         opened = self.open(name, size)
         self.browser.drawn()
         nodes = self.browser.run("return genesis.graph.hierarchy.graph.size")

@@ -6,7 +6,7 @@ import pathlib
 
 from page_case import Keys, PageCase, main
 
-# Keeps what the page hands out as a file.
+# Catches the files that the page saves.
 CATCH_DOWNLOADS = """
     window.caught = null;
     URL.createObjectURL = (blob) => { blob.text().then((text) => { window.caught = text; }); return 'blob:null/none'; };
@@ -288,7 +288,7 @@ class Views(PageCase):
         self.browser.driver.get(page.as_uri())
         self.browser.wait("document.querySelector('[role=alert]')")
         self.assertIn("cannot be shown", self.browser.texts("[role=alert]")[0])
-        self.browser.console()  # it says the same
+        self.browser.console()  # clears the console, which has the same message
 
 
 class DarkViews(PageCase):

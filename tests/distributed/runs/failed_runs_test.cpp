@@ -1,4 +1,5 @@
-// Runs of which one rank fails: the others end in time and say which it was, no checkpoint is lost, and fewer ranks go on.
+// Tests runs in which one rank fails: the others end in time and name it, no checkpoint is lost, and fewer ranks can
+// continue.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +17,7 @@ class FailedRuns : public RankRuns {
   }
 };
 
-// Either rank in turn, later and later: while they start, compile, train and write.
+// Kills the ranks in turn, later each time: while they start, compile, train and write.
 TEST_F(FailedRuns, KilledAtAnyMomentLoseNoCheckpoint) {
   const int steps = 240;
   const auto start = std::chrono::steady_clock::now();
@@ -60,7 +61,7 @@ TEST_F(FailedRuns, ARankThatIsStoppedEndsTheOthers) {
   EXPECT_EQ(newest_step(), step + 2);
 }
 
-// Before mpirun, which sees it as well, ends those that are left.
+// The other ranks report it before mpirun, which notices it too, ends them.
 TEST_F(FailedRuns, ARankThatIsKilledIsNamedByTheOthers) {
   const Process process = run_ranks(2, sharing(1000000, {"--checkpoint-every", "1000"}), signal_to(1, "9", 3),
                                     {.timeout_seconds = 90});
@@ -70,7 +71,7 @@ TEST_F(FailedRuns, ARankThatIsKilledIsNamedByTheOthers) {
   EXPECT_NE(process.err.find(") has ended without a word"), std::string::npos) << process.err;
 }
 
-// While rank 0 waits for a line, of an input that stays open, the other one is long where they meet next.
+// Rank 0 waits for a line of an input that stays open, while the other rank waits at the next meeting.
 TEST_F(FailedRuns, ARankThatIsKilledIsNamedAtThePrompt) {
   expect_ok(run_tool("genesis-build", {"tokenizer", TinyModels::get().text(), "-o", path("tokens"),
                                        "--vocab-size", "300", "--chat"}));
@@ -88,7 +89,7 @@ TEST_F(FailedRuns, ARankThatIsKilledIsNamedAtThePrompt) {
   EXPECT_NE(process.err.find(") has ended without a word"), std::string::npos) << process.err;
 }
 
-// Of a rank that may have a few hundred MiB, where a step takes more.
+// One rank may only use a few hundred MiB, and a step takes more.
 TEST_F(FailedRuns, ARankWithoutMemoryIsNamed) {
   std::string text;
   for (int i = 0; i < 60000; ++i) text += "the cat sat on the mat ";
@@ -130,7 +131,7 @@ TEST_F(FailedRuns, WhatDiffersIsNamedByRank) {
   EXPECT_EQ(options.find("differs between"), options.rfind("differs between")) << options;
 }
 
-// The first rank's name is the one that all read.
+// All ranks read the first rank's file.
 TEST_F(FailedRuns, FilesOfOtherNamesAreNamedByRank) {
   const Words words = train_words("qwen2", 2, {"--mesh", "data=2"});
   const Process process =
@@ -142,7 +143,7 @@ TEST_F(FailedRuns, FilesOfOtherNamesAreNamedByRank) {
   EXPECT_NE(process.err.find("/nonexistent.genesis"), std::string::npos) << process.err;
 }
 
-// Of ranks whose passes do other things, as those of another build may.
+// The passes of one rank differ, as those of another build may.
 TEST_F(FailedRuns, OtherExchangesAreNamedByRank) {
   const Process process = run_ranks(2, train_words("qwen2", 2, {"--mesh", "data=2"}),
                                     on_rank(1, "export GENESIS_DISABLE=distribute"), {.timeout_seconds = 60});
@@ -153,7 +154,7 @@ TEST_F(FailedRuns, OtherExchangesAreNamedByRank) {
       << process.err;
 }
 
-// Two hosts without a file system in common.
+// Simulates two hosts without a common file system.
 TEST_F(FailedRuns, AFolderThatRanksDoNotShareIsAnErrorAtTheStart) {
   for (const char* folder : {"a", "b"}) fs::create_directory(path(folder));
   const Words words = train_words("qwen2", 4, {"--mesh", "data=2", "--checkpoint", "run"});
@@ -165,14 +166,14 @@ TEST_F(FailedRuns, AFolderThatRanksDoNotShareIsAnErrorAtTheStart) {
       << process.err;
 }
 
-// A program that its module is not beside says so once, before it starts any rank.
+// A program without its module beside it reports that once, before it starts any rank.
 TEST_F(FailedRuns, AMissingModuleIsSaidInOneLine) {
   fs::create_directory(path("tools"));
   fs::copy_file(tool_path("genesis-run"), path("tools/genesis-run"));
   const std::string library = "libgenesis.so.0";
   if (const fs::path shared = fs::path(tool_path("")) / ".." / library; fs::exists(shared))
     fs::copy_file(shared, path(library));
-  // Where libraries are looked for first, there may be one with its module.
+  // A folder that is searched first might contain a library with its module.
   const Words alone = {"/usr/bin/env", "-u", "LD_LIBRARY_PATH", path("tools/genesis-run")};
   const Process process =
       run_process(alone + train_words("qwen2", 2, {"--mesh", "data=2", "--device", "cpu"}));
@@ -197,7 +198,7 @@ TEST_F(FailedRuns, ABatchThatRanksDoNotDivideSaysWhichTheyDo) {
       << "the first rank says it for all: " << process.err;
 }
 
-// A checkpoint in parts is one to every tool.
+// All tools read a checkpoint in several part files as one model.
 TEST_F(FailedRuns, PartsAreOneModelToTools) {
   expect_ok(run_ranks(2, sharing(4, {"-o", path("whole.genesis")})));
   const Words data = {"--data", TinyModels::get().text(), "--seq", "16", "--json"};

@@ -1,5 +1,5 @@
-// Ranks on two hosts: network namespaces that are joined by a cable of their own, which mpirun reaches by a script in the place
-// of ssh. Only root can make them.
+// Tests ranks on two hosts: network namespaces joined by a virtual cable. mpirun reaches them through a script in
+// place of ssh. Only root can create them.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -37,12 +37,12 @@ for n in {0} {1}; do ip -n $n link set eth0 up; ip netns exec $n sh -c 'echo 5 >
   static Process shell(const std::string& lines, const ProcessOptions& options = {}) {
     return run_process({"/bin/sh", "-c", lines}, options);
   }
-  // What a shell's line begins with that is run on the host, under its name.
+  // Returns the beginning of a shell command that runs on the host, with the host's name.
   static std::string enter(const std::string& host) {
     return fmt::format("exec ip netns exec {0} unshare --uts sh -c 'hostname \"$0\"; exec sh -c \"$1\"' {0}",
                        host);
   }
-  // mpirun on the first host, a rank on each.
+  // Runs mpirun on the first host, with a rank on each.
   Process train(int steps, const Words& more, const std::string& before = ":") const {
     std::string words;
     for (const std::string& word : sharing(steps, more)) words += " " + word;
@@ -80,7 +80,7 @@ TEST_F(Hosts, AHostWhoseCableIsCutIsNamed) {
   const std::string cut =
       fmt::format("(sleep 3; ip -n {} link set eth0 down) <&- >/dev/null 2>&1 &", second_);
   const auto start = std::chrono::steady_clock::now();
-  // The rank that is left names the other after twelve seconds; mpirun must not end it while it does.
+  // The remaining rank names the other after twelve seconds, and mpirun must not end it before.
   more_for_mpirun_ = "--mca odls_base_sigkill_timeout 4";
   const Process process = train(1000000, {"--checkpoint-every", "2"}, on_rank(0, cut));
   EXPECT_NE(process.code, 0);
@@ -93,7 +93,7 @@ TEST_F(Hosts, AHostWhoseCableIsCutIsNamed) {
 
 TEST_F(Hosts, AStoppedRankOfAnotherHostIsNamed) {
   const auto start = std::chrono::steady_clock::now();
-  // No checkpoint is due by then, for whose part rank 0 might wait instead of in a node.
+  // No checkpoint is due by then: rank 0 might wait for its part instead of in a node.
   const Process process = train(1000000, {"--checkpoint-every", "1000000"}, signal_to(1, "STOP", 2.5));
   EXPECT_NE(process.code, 0);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(33)) << "with 2.5 s and the start";

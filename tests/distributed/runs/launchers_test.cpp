@@ -1,4 +1,4 @@
-// Runs in which a launcher started one process and the tool starts the ranks: a shell of mpirun or srun.
+// Tests runs in which a launcher started one process and the tool starts the ranks: a shell of mpirun or srun.
 #include "tests/distributed/runs/rank_runs.h"
 
 namespace genesis::testing {
@@ -6,13 +6,13 @@ namespace {
 
 using LaunchersOfOneRank = RankRuns;
 
-// mpirun refuses to start inside another one, unless its processes know nothing of that.
+// mpirun refuses to start inside another mpirun unless the environment hides the outer one.
 TEST_F(LaunchersOfOneRank, MpirunLeavesTheRanksToTheTool) {
   expect_ok(run_ranks(1, sharing(2)));
   EXPECT_EQ(newest_step(), 2);
 }
 
-// Ranks on GPUs meet over MPI, and need no address. Without GPUs that is what they end with.
+// Ranks on GPUs meet over MPI and need no address. Without GPUs the run ends with a message about them.
 TEST_F(LaunchersOfOneRank, RanksOfMpirunOnGpusNeedNoAddress) {
   const Process process = run_ranks(2, sharing(2, {"--device", "cuda"}), "", {.timeout_seconds = 60});
   EXPECT_FALSE(process.timed_out);
@@ -20,7 +20,7 @@ TEST_F(LaunchersOfOneRank, RanksOfMpirunOnGpusNeedNoAddress) {
   EXPECT_TRUE(process.code == 0 || process.err.find("no device 'cuda") != std::string::npos) << process.err;
 }
 
-// There is no srun here, which is what Open MPI's mpirun would start its ranks with.
+// There is no srun here, with which Open MPI's mpirun would start its ranks.
 TEST_F(LaunchersOfOneRank, SrunLeavesTheRanksToTheTool) {
   const ProcessOptions shell = {.environment = {"SLURM_JOB_ID=77", "SLURM_JOBID=77", "SLURM_STEP_ID=0",
                                                 "SLURM_STEPID=0", "SLURM_NODELIST=n1",

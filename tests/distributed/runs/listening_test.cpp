@@ -1,4 +1,4 @@
-// At which addresses the processes of a run listen while it lasts.
+// Tests the addresses at which the processes of a run listen.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@
 namespace genesis::testing {
 namespace {
 
-// This process's children, theirs, and so on.
+// Returns the children of this process, their children, and so on.
 std::set<pid_t> descendants() {
   std::multimap<pid_t, pid_t> children;
   std::error_code error;
@@ -36,7 +36,7 @@ std::set<pid_t> descendants() {
   return all;
 }
 
-// By the number of the socket: the process that has it.
+// Returns the process that owns each socket, by the socket's number.
 std::map<std::string, pid_t> sockets_of(const std::set<pid_t>& processes) {
   std::map<std::string, pid_t> sockets;
   for (const pid_t process : processes) {
@@ -49,7 +49,7 @@ std::map<std::string, pid_t> sockets_of(const std::set<pid_t>& processes) {
   return sockets;
 }
 
-// Addresses as /proc/net/tcp and tcp6 have them, without their ports.
+// Returns addresses without ports, in the format of /proc/net/tcp and tcp6.
 std::set<std::string> listening_addresses() {
   const std::map<std::string, pid_t> sockets = sockets_of(descendants());
   std::set<std::string> addresses;

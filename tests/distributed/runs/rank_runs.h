@@ -1,4 +1,4 @@
-// Training runs of the tool on several ranks that mpirun starts, of which single ones can be made to fail.
+// Runs training with the tool on several ranks started by mpirun, of which single ones can be made to fail.
 #pragma once
 
 #include <string>
@@ -7,23 +7,23 @@
 
 namespace genesis::testing {
 
-// A folder of its own for every test; skipped where there is no MPI.
+// Gives every test a folder of its own. Tests are skipped without MPI.
 class RankRuns : public ToolTest {
  protected:
   void SetUp() override;
 
-  // genesis-run with these words on so many ranks of this host. Each runs `before`, lines of a shell, in the process that
-  // then becomes the rank.
+  // Runs genesis-run with these words on this many ranks of this host. Each process first runs `before`, which is
+  // lines of a shell script, and then becomes the rank.
   Process run_ranks(int ranks, const Words& words, const std::string& before = "",
                     const ProcessOptions& options = {}) const;
-  // Lines of a shell: after so many seconds the rank gets the signal.
+  // Returns lines of a shell script that send the rank a signal after this many seconds.
   static std::string signal_to(int rank, const std::string& signal, double seconds);
-  // The same lines, on one rank alone.
+  // Returns lines of a shell script that run the given lines on one rank only.
   static std::string on_rank(int rank, const std::string& lines);
 
-  // Two ranks that share the optimizer's states, with checkpoints in run/.
+  // Returns words for two ranks that shard the optimizer's states, with checkpoints in run/.
   Words sharing(int steps, const Words& more = {}) const;
-  // The step of the newest checkpoint that is whole; 0: there is none.
+  // Returns the step of the newest intact checkpoint; 0 if there is none.
   int64_t newest_step() const;
 };
 

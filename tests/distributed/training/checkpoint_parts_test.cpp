@@ -1,4 +1,5 @@
-// Checkpoints that all ranks write, each its part: the values that one rank would write, on any number of ranks.
+// Tests checkpoints of which each rank writes a part: they have the values that one rank would write, and load on any
+// number of ranks.
 #include "executor/training/checkpoint_parts.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +34,7 @@ struct Run {
   int keep = 2;
 };
 
-// What the session of rank 0 held at the end.
+// Trains, and returns the states of rank 0's session at the end.
 NamedTensors train_into(const fs::path& folder, const std::shared_ptr<const Model>& model, const Run& run) {
   const Mesh mesh = Mesh::parse(run.mesh);
   NamedTensors states;
@@ -91,11 +92,11 @@ TEST_P(CheckpointParts, HoldWhatTheRanksHold) {
                                    "step-000000006.parts"}));
 }
 
-// One file of all ranks' parts, which is the file that one rank writes who gathers them; and nothing beside it.
+// The parts of all ranks make one file, equal to the file of a rank that gathers them, with nothing else beside it.
 TEST_P(CheckpointParts, MakeOneFile) {
   const auto& [name, mesh_text, zero] = GetParam();
   const auto trained = std::make_shared<Model>(*testing::training(name, kAdamw));
-  trained->metadata["checkpoint.step"] = "6";  // which a file that is no checkpoint does not say
+  trained->metadata["checkpoint.step"] = "6";  // a file that is no checkpoint does not have this
   const std::shared_ptr<const Model> model = trained;
   const Mesh mesh = Mesh::parse(mesh_text);
   const fs::path together = folder_ / "together.genesis", gathered = folder_ / "gathered.genesis";
@@ -132,7 +133,7 @@ class CheckpointSet : public ::testing::Test {
   const std::shared_ptr<const Model> model_;
 };
 
-// Straight on four ranks, and by way of a checkpoint on other numbers of them.
+// Trains on four ranks without interruption, and through a checkpoint on other numbers of ranks.
 TEST_F(CheckpointSet, GoesOnOnAnyMesh) {
   train_into(run(), model_, {.mesh = "data=4", .zero = 1, .steps = 3});
   const std::shared_ptr<const Model> saved = load_checkpoint(*find_checkpoint(run()));
@@ -150,7 +151,7 @@ TEST_F(CheckpointSet, GoesOnOnAnyMesh) {
   }
 }
 
-// What stages of a pipeline have written goes on where one rank has all, and the other way round.
+// A checkpoint of pipeline stages continues on one rank that has all layers, and vice versa.
 TEST_F(CheckpointSet, GoesOnWithAndWithoutStages) {
   train_into(run(), model_, {.mesh = "pipeline=2", .steps = 3});
   const std::shared_ptr<const Model> saved = load_checkpoint(*find_checkpoint(run()));
@@ -168,7 +169,7 @@ int64_t bytes_of_states(const Model& model) {
   return bytes;
 }
 
-// Of ranks that keep all, and of such that share, each writes its share of the bytes.
+// Each rank writes its share of the bytes, whether ranks keep all states or shards.
 TEST_F(CheckpointSet, DividesTheBytes) {
   for (const int zero : {0, 1}) {
     train_into(run(), model_, {.mesh = "data=4", .zero = zero, .steps = 1});
@@ -221,7 +222,7 @@ TEST_F(CheckpointSet, PartsWithoutTheirCheckpointAreRemoved) {
             (std::set<std::string>{".lock", "mine.parts", "step-000000002.genesis", "step-000000002.parts"}));
 }
 
-// What another run left in the place of a part is not taken for one of this run.
+// A file of another run in the place of a part is not taken for this run's.
 TEST_F(CheckpointSet, WaitsForThePartsOfItsOwnRun) {
   const fs::path checkpoint = checkpoint_path(run(), 1);
   Model states;

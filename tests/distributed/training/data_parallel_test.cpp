@@ -1,4 +1,4 @@
-// Training on several ranks that each have a part of the batch, against one rank that has it all.
+// Tests training on several ranks, each with a shard of the batch, against one rank with the whole batch.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,14 +39,13 @@ INSTANTIATE_TEST_SUITE_P(Zoo, DataParallel,
                                            std::tuple{"qwen3", "adamw,lr=1e-3,eps=1e-4,clip=1.0", "data=4"},
                                            std::tuple{"qwen3", "lion,lr=1e-5,clip_value=0.5", "data=2"}));
 
-// Every target of the batch counts alike, wherever it stands: rows differ in how many count, and a part of a batch may have
-// none.
+// Every target of the batch counts equally. Rows differ in how many targets count, and a rank's shard may have none.
 class UnevenTargets : public ::testing::TestWithParam<std::tuple<const char*, const char*, const char*>> {};
 
 TEST_P(UnevenTargets, CountAlikeOnRanksAndInMicroBatches) {
   const auto& [name, options, mesh] = GetParam();
   const std::string text = options;
-  constexpr int64_t kClasses = 64;  // which ranks along tensor share
+  constexpr int64_t kClasses = 64;  // divisible among the ranks along tensor
   const Curve alone = train<FewTargets>(training(name, text, kClasses), {}, 20);
   for (const double loss : alone.losses) EXPECT_TRUE(std::isfinite(loss));
   expect_close(train<FewTargets>(training(name, text + ",accumulate=2", kClasses), {}, 20), alone, 1e-5);
@@ -63,7 +62,8 @@ INSTANTIATE_TEST_SUITE_P(Zoo, UnevenTargets,
                                            std::tuple{"qwen2", "sgd,lr=0.05", "data=4"},
                                            std::tuple{"gpt2", "adamw,lr=1e-3,eps=1e-4", "data=2,tensor=2"}));
 
-// Of a vocabulary that is large beside the batch the rows that a batch reads are exchanged.
+// With a vocabulary that is large compared to the batch, only the gradient's rows for tokens of the batch are
+// exchanged.
 TEST(DataParallel, ExchangesRowsOfLargeTables) {
   for (const char* name : {"qwen2", "gpt2"}) {
     const auto model = training(name, "adamw,lr=1e-3,eps=1e-4,clip=1.0", 4096);
@@ -103,7 +103,7 @@ TEST(DataParallel, AMeshOfOneRankIsNone) {
   };
   const Bindings sizes = {{"batch", 4}, {"seq", 12}};
   EXPECT_EQ(count(alone.plan("train_step", sizes)), 0);
-  // How many targets count, the gradients in a bucket, their norm, the loss.
+  // The number of targets that count, the gradients in a bucket, their norm, the loss.
   EXPECT_EQ(count(meshed.plan("train_step", sizes)), 4);
 }
 

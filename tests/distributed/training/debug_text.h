@@ -1,4 +1,4 @@
-// What is said under debug while something runs.
+// Captures the debug messages of a piece of work.
 #pragma once
 
 #include <spdlog/sinks/ostream_sink.h>

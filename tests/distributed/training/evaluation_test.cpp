@@ -1,4 +1,4 @@
-// Evaluations that ranks share, and how much each batch counts in one.
+// Tests evaluations that ranks share, and the weight of each batch in an evaluation.
 #include "executor/training/evaluator.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ std::shared_ptr<const Model> evaluated(const std::string& options = "adamw,lr=1e
   return model;
 }
 
-// In double, from the logits.
+// Computes the loss of a row from its logits in double.
 double nats_of_row(const double* logits, size_t classes, int64_t target) {
   double sum = 0;
   for (size_t i = 0; i < classes; ++i) sum += std::exp(logits[i]);
@@ -105,7 +105,7 @@ TEST(Evaluation, RanksShareWhatHasNoTargets) {
   EXPECT_NEAR(loss_on("data=4"), alone, 1e-6 * alone);
 }
 
-// A loss of classes that weigh differently divides by their weights.
+// A loss with class weights divides by the sum of weights.
 TEST(Evaluation, ClassesCountAsMuchAsTheyWeigh) {
   const std::shared_ptr<Model> model = parse_text(R"(
 state @w: f32[3] parameter trainable = (0.5, -1.0, 2.0)

@@ -1,4 +1,4 @@
-// Which layers the stages of a pipeline have, and when they work on what.
+// Tests the distribution of layers over pipeline stages, and their schedule.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -32,7 +32,7 @@ std::shared_ptr<Model> qwen(const std::string& training, bool is_tied = false) {
   return model;
 }
 
-// (P - 1) / (M + P - 1), where all stages take as long.
+// The bubble is (P - 1) / (M + P - 1) if all stages take equally long.
 TEST(PipelineSchedule, WaitsAsLongAsOneForwardOneBackwardDoes) {
   for (const auto& [stages, micro_batches] : {std::pair{1, 3}, {2, 1}, {2, 4}, {4, 4}, {4, 16}, {8, 3}}) {
     const std::vector<double> forward(static_cast<size_t>(stages), 1),
@@ -44,7 +44,7 @@ TEST(PipelineSchedule, WaitsAsLongAsOneForwardOneBackwardDoes) {
   }
 }
 
-// A stage keeps the activations of no more micro-batches than there are stages from it on.
+// A stage keeps activations of at most as many micro-batches as there are stages from it to the end.
 TEST(PipelineSchedule, KeepsFewMicroBatches) {
   constexpr int64_t kStages = 4;
   const PipelineSchedule schedule = one_forward_one_backward({{1, 3, 1, 2}, {2, 5, 2, 2}}, 12);
@@ -62,7 +62,7 @@ TEST(PipelineSchedule, WithoutBackwardPartsIsALine) {
   EXPECT_EQ(schedule.span, 4);
 }
 
-// By stage the weights of the layers.
+// Returns the names of the layers with weights, by stage.
 std::vector<std::set<std::string>> layers_of(const Model& model, int64_t stages) {
   const std::vector<int64_t> plan = passes::plan_stages(model, stages);
   std::vector<std::set<std::string>> layers(static_cast<size_t>(stages));
@@ -88,7 +88,7 @@ TEST(PipelineStages, AreNeighbouringLayers) {
   EXPECT_EQ(there, weights);
 }
 
-// Moments are where their weights are; the number of steps is everywhere.
+// Moments are on the stage of their weights. The step counter is on every stage.
 TEST(PipelineStages, KeepMomentsBesideTheirWeights) {
   const auto model = qwen("adamw,lr=1e-3");
   const std::vector<int64_t> plan = passes::plan_stages(*model, 3);

@@ -1,4 +1,4 @@
-// Models whose layers are the stages of a pipeline, against one rank that has them all.
+// Tests models whose layers are divided into pipeline stages against one rank that has all layers.
 #include <gtest/gtest.h>
 
 #include "passes/training/train_step.h"
@@ -40,14 +40,14 @@ INSTANTIATE_TEST_SUITE_P(
                       std::tuple{"qwen2", "adamw,lr=1e-3,eps=1e-4,clip=1.0,accumulate=2",
                                  "data=2,pipeline=2"}));
 
-// Each stage looks at the states that it has, and asks no other for them.
+// Each stage checks its own states without asking other stages.
 TEST(Pipeline, FindsWhatIsNotFinite) {
   const auto model = untied("qwen2", "adamw,lr=1e-3");
   testing::expect_same_bits(testing::train_on("pipeline=2", model, {.find_nonfinite = true}, 3)[0],
                             testing::train_on("pipeline=2", model, {}, 3)[0]);
 }
 
-// The exchanges of a stage with its neighbour behind: > what it sends, < what it receives.
+// Returns the exchanges of a stage with the next one: > for a send, < for a receive, + for others.
 std::string exchanges_of(Session& session, const Bindings& sizes) {
   std::string order;
   for (const Step& step : session.plan("train_step", sizes).steps)
@@ -56,8 +56,8 @@ std::string exchanges_of(Session& session, const Bindings& sizes) {
   return order;
 }
 
-// Two stages, four micro-batches: the first one goes ahead with two forward parts and then takes turns. The norm is added up by
-// all, and the loss comes from the last.
+// With two stages and four micro-batches, the first stage runs two forward passes ahead and then alternates. All
+// stages take part in the sum of the norm, and the loss comes from the last stage.
 TEST(Pipeline, TakesTurnsForwardAndBackward) {
   const auto model = untied("qwen2", "adamw,lr=1e-3,clip=1.0,accumulate=4");
   const Bindings sizes = {{"batch", 2}, {"seq", 12}};
@@ -65,7 +65,7 @@ TEST(Pipeline, TakesTurnsForwardAndBackward) {
   EXPECT_EQ(exchanges_of(first, sizes), "><><><><+<");
   Session last(model, {.mesh = Mesh::parse("pipeline=2"), .rank = 1});
   EXPECT_EQ(exchanges_of(last, sizes), "<><><><>+>");
-  // The second forward part is not behind what the first stage waits for.
+  // The second forward pass does not wait for what the first stage receives.
   std::vector<size_t> at;
   const std::vector<Step>& steps = first.plan("train_step", sizes).steps;
   for (size_t i = 0; i < steps.size(); ++i)
@@ -73,13 +73,13 @@ TEST(Pipeline, TakesTurnsForwardAndBackward) {
   EXPECT_GT(2 * (at[1] - at[0]), at[0]);
 }
 
-// One table for the first stage and the last: it travels.
+// The first and the last stage share one table, so it is sent between them.
 TEST(Pipeline, TrainsTiedEmbeddingsAsOneRankDoes) {
   const auto model = testing::training("qwen2", "adamw,lr=1e-3,eps=1e-4,clip=1.0,accumulate=2");
   expect_trains_as(train(model, {}), model, "pipeline=2");
 }
 
-// Gradients that are scaled, and skipped steps, are decided by all stages together.
+// All stages decide together on loss scaling and skipped steps.
 TEST(Pipeline, InLowPrecisionIsCloseAndTheSameOnAllRanks) {
   for (const char* precision : {"bf16", "f16"}) {
     const auto model =
@@ -92,7 +92,7 @@ TEST(Pipeline, InLowPrecisionIsCloseAndTheSameOnAllRanks) {
   }
 }
 
-// Momentum that no update op reads by itself, averages of weights, schedules, and weights that do not train.
+// Covers momentum that is not in an update op, averages of weights, schedules, and frozen weights.
 TEST(Pipeline, TrainsWithWhatStepsHaveBesides) {
   for (const char* options : {"muon,lr=1e-3,accumulate=2", "adamw,lr=1e-3,eps=1e-4,ema=0.9,accumulate=2",
                               "sgd,lr=1e-2,momentum=0.9,schedule=warmup_cosine,warmup=5,total=20"}) {
@@ -104,7 +104,7 @@ TEST(Pipeline, TrainsWithWhatStepsHaveBesides) {
   }
 }
 
-// With a budget values are computed again, and nothing is sent twice.
+// Under a memory budget values are recomputed, and nothing is sent twice.
 TEST(Pipeline, ComputesAgainToSaveMemory) {
   const auto model = untied("qwen2", "adamw,lr=1e-3,eps=1e-4,accumulate=2");
   const std::vector<Curve> plenty = testing::train_on("pipeline=2", model, {}, 5),
@@ -112,7 +112,7 @@ TEST(Pipeline, ComputesAgainToSaveMemory) {
   testing::expect_close(little[0], plenty[0], 1e-5);
 }
 
-// The other entry points of a model whose states are on several ranks.
+// Runs the other entry points of a model whose states are on several ranks.
 TEST(Pipeline, RunsOtherEntryPointsToo) {
   const auto model = untied("qwen2", "adamw,lr=1e-3");
   testing::Numbers batches(model->entry("loss"), 4);

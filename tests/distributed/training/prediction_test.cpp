@@ -1,4 +1,4 @@
-// How long steps take on ranks that are not there: what is computed, what is exchanged, and what of it shows.
+// Tests predicted times of steps on ranks that do not exist: computation, exchanges, and the exposed part of these.
 #include "executor/distributed/prediction.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ TEST(Prediction, ExchangesTakeTheirLatencyAndTheirBytes) {
   EXPECT_GT(predicted("data=2", links).exchange_us, slow.exchange_us + 100);
 }
 
-// Neighbours of a host are near; ranks along the first axis of a mesh are far from each other.
+// Ranks of one host are near each other. Ranks along the first axis of a mesh are far apart.
 TEST(Prediction, HostsAreFurtherApartThanTheirRanks) {
   const Prediction host = predicted("data=8"), hosts = predicted("data=16"), many = predicted("data=1024");
   EXPECT_GT(hosts.exchange_us, host.exchange_us);

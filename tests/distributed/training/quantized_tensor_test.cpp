@@ -1,4 +1,5 @@
-// Models with weights in q8 and q4 that ranks along "tensor" compute together, against one rank that has all blocks.
+// Tests models with weights in q8 and q4 that ranks along "tensor" compute together, against one rank that has all
+// blocks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,11 +26,12 @@ using testing::run_ranks;
 
 struct Form {
   WeightFormat format = WeightFormat::kQ8;
-  int64_t inner = 192;  // of the feed-forward layers
+  int64_t inner = 192;  // width of the feed-forward layers
   bool is_tied = true;
 };
 
-// Table and head too. Two ranks have 64 of o_proj's 128 columns each, and 96 of down_proj's 192.
+// Returns a model whose table and head are quantized too. Each of two ranks has 64 of o_proj's 128 columns and 96 of
+// down_proj's 192.
 std::shared_ptr<Model> quantized(const Form& form) {
   const std::shared_ptr<Model> model =
       models::make_model("qwen2",
@@ -51,7 +53,7 @@ Tensor tokens(std::vector<int64_t> ids) {
   return Tensor::of<int64_t>({1, count}, std::move(ids));
 }
 
-// Greedily from a prompt; `logits`: of every token.
+// Generates greedily from a prompt. `logits` receives those of every token.
 std::vector<int64_t> text_of(Session& session, std::vector<Tensor>* logits) {
   std::vector<int64_t> text = {5, 1, 7, 2, 9};
   const auto next = [&](const char* entry, const Tensor& read, int64_t position) {
@@ -75,7 +77,7 @@ int64_t bytes_of_weights(const Model& model) {
   return bytes;
 }
 
-// Logits to 1e-5, but for those of `steps_off` steps at most, which are within two steps of a byte.
+// Compares logits to 1e-5, except for at most `steps_off` tokens, whose logits may differ by two steps of a byte.
 void expect_same_text(const std::shared_ptr<const Model>& model, const std::set<std::string>& disabled,
                       int steps_off) {
   std::vector<Tensor> logits;
@@ -96,19 +98,19 @@ void expect_same_text(const std::shared_ptr<const Model>& model, const std::set<
       off += !(apart < 1e-5);
       EXPECT_LT(apart, off <= steps_off ? 2.0 / 127 : 1e-5) << i;
     }
-    // Half of every weight, and caches, norms and biases, which are small.
+    // Each rank has half of every weight, and small caches, norms and biases.
     EXPECT_LT(session.memory().state_bytes, bytes_of_weights(*model) / 2 + (48 << 10));
   });
 }
 
-// The kernels that are off first make bytes of x. Ranks add up in another order, and a last bit may take a number to the next byte, a
-// step of 1/127 of the greatest in its block.
+// The disabled kernels first convert x to bytes. Ranks add in another order, and a changed last bit may round to the
+// next byte, which is a step of 1/127 of the largest value in its block.
 void expect_text_of_one_rank(const std::shared_ptr<const Model>& model) {
   expect_same_text(model, {"kernel:linear.quantized_gemv", "kernel:linear.quantized_panels"}, 0);
   expect_same_text(model, {}, 2);
 }
 
-// Then each rank has all blocks.
+// Without them each rank has all blocks.
 TEST(QuantizedWeights, WithoutDecodedSlicesStayWhole) {
   const std::shared_ptr<const Model> model = quantized({});
   std::vector<Tensor> logits;
@@ -137,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, QuantizedTensor,
                          ::testing::Combine(::testing::Values(WeightFormat::kQ8, WeightFormat::kQ4),
                                             ::testing::Bool()));
 
-// Of the second of two ranks.
+// Returns the shapes of the slices on the second of two ranks.
 std::map<std::string, std::string> shapes_of_slices(const Model& model) {
   std::map<std::string, std::string> shapes;
   for (const StoredGroup& group : passes::find_tensor_shards(model, Mesh::parse("tensor=2"), 1).groups)
@@ -145,7 +147,7 @@ std::map<std::string, std::string> shapes_of_slices(const Model& model) {
   return shapes;
 }
 
-// By rows as they lie, by columns in whole blocks.
+// Rows are cut anywhere, and columns between blocks.
 TEST(QuantizedTensor, CutsRowsAndBlocks) {
   const std::map<std::string, std::string> kept = shapes_of_slices(*quantized({}));
   EXPECT_EQ(kept.at("model.embed_tokens.weight"), "[48,128]");
@@ -154,7 +156,8 @@ TEST(QuantizedTensor, CutsRowsAndBlocks) {
   EXPECT_EQ(kept.at("model.layers.1.mlp.down_proj.weight"), "[128,96]");
 }
 
-// Of 160 columns each of two ranks would have 80, two blocks and a half: they take rows, and gather what these make.
+// With 160 columns each of two ranks would have 80, which is two and a half blocks. So the ranks take rows and gather
+// their results.
 TEST(QuantizedTensor, WhereABlockWouldBeCutRowsAre) {
   const std::shared_ptr<const Model> model = quantized({.inner = 160});
   std::map<std::string, std::string> kept;
@@ -170,7 +173,7 @@ TEST(QuantizedTensor, WhereABlockWouldBeCutRowsAre) {
   expect_text_of_one_rank(model);
 }
 
-// What a session is given it gives back, and what it saves is encoded as it was.
+// A session returns the states it was given, and saves them in the same encoding.
 TEST(QuantizedTensor, StatesComeAndGoWhole) {
   const std::shared_ptr<const Model> model = quantized({});
   const Mesh mesh = Mesh::parse("tensor=2");
@@ -195,8 +198,8 @@ TEST(QuantizedTensor, StatesComeAndGoWhole) {
   EXPECT_EQ(bytes_of_weights(*saved), bytes_of_weights(*model));
 }
 
-// Adapters beside frozen layers in blocks, whose gradients go through them. Products round what they read to 8 bits, so a last
-// bit of a sum over ranks may become a step of those.
+// Trains adapters beside frozen quantized layers, through which gradients flow. Products round their input to 8 bits,
+// so the last bit of a sum over ranks may become a step of that rounding.
 TEST(QuantizedTensor, TrainsAdaptersAsOneRankDoes) {
   const std::shared_ptr<Model> model = quantized({});
   passes::add_lora(*model, {.rank = 4});

@@ -1,4 +1,4 @@
-// Models whose tokens the ranks along "tensor" share between the layers, against one rank that has all of them.
+// Tests models whose tokens are sharded between layers along "tensor", against one rank that has all tokens.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,10 +23,10 @@ using testing::train_on;
 using testing::training;
 
 constexpr const char* kAdamw = "adamw,lr=1e-3,eps=1e-4,clip=1.0";
-// A budget that is met anyway: time may be given for memory, and nothing is computed twice.
+// A budget that is always met: the compiler may trade time for memory, but recomputes nothing.
 constexpr int64_t kBudget = int64_t{1} << 40;
 const Bindings kSizes = {{"batch", 8}, {"seq", 12}};
-const std::vector<std::string> kWhole = {"shard_sequence"};  // not run: all tokens are on all ranks
+const std::vector<std::string> kWhole = {"shard_sequence"};  // disabled: all tokens are on all ranks
 
 CompiledEntry compiled(const Model& model, const std::string& mesh, const Bindings& sizes,
                        const std::vector<std::string>& disabled = {},
@@ -38,7 +38,7 @@ CompiledEntry compiled(const Model& model, const std::string& mesh, const Bindin
   return compile_entry(model, entry, sizes, target_of("cpu"), options);
 }
 
-// Exchanges along "tensor" of tensors with the tokens' hidden states, of 32 numbers each.
+// Counts exchanges along "tensor" of tensors with the tokens' hidden states, which have 32 elements each.
 std::map<std::string, int> exchanges(const Plan& plan, const std::string& axis = "tensor") {
   std::map<std::string, int> counts;
   for (const Step& step : plan.steps)
@@ -50,7 +50,7 @@ std::map<std::string, int> exchanges(const Plan& plan, const std::string& axis =
 }
 using Counts = std::map<std::string, int>;
 
-// Trained on the mesh: as `alone` to 1e-5, with the same bits on all ranks and again.
+// Checks that training on the mesh matches `alone` to 1e-5, with identical bits on all ranks and in a second run.
 void expect_trains_in_parts(const Curve& alone, const std::shared_ptr<const Model>& model,
                             const std::string& mesh) {
   const SessionOptions options{.memory_budget = kBudget};
@@ -64,7 +64,7 @@ struct Case {
   const char* name;
   const char* mesh;
   int64_t vocabulary = 64;
-  const char* more = "";  // options of training
+  const char* more = "";  // more options of training
 };
 
 class SequenceParallel : public ::testing::TestWithParam<Case> {};
@@ -84,19 +84,21 @@ INSTANTIATE_TEST_SUITE_P(Zoo, SequenceParallel,
                                            Case{"qwen2", "data=2,tensor=2"},
                                            Case{"gpt2", "data=2,tensor=2", 61}));
 
-// Between embedding and loss no rank has all tokens but where layers begin.
+// Between embedding and loss, a rank has all tokens only at the start of layers.
 TEST(SequenceParallel, ReplacesTheSumsOfLayers) {
   const auto model = training("qwen2", kAdamw, 64);
   const CompiledEntry whole = compiled(*model, "tensor=2", kSizes, kWhole),
                       shared = compiled(*model, "tensor=2", kSizes);
-  // Forward two of each layer, backward of q, k and v, gate and up; of the embedding, and of what the head reads.
+  // Forward: two sums per layer. Backward: for q, k and v, and for gate and up. One sum each for the embedding and
+  // the head's input.
   EXPECT_EQ(exchanges(whole.plan), (Counts{{"all_reduce", 16}}));
-  // What layers and head read, gradients of what layers and the embedding give; norms are gathered again.
+  // Gathers the inputs of layers and head, and the gradients of layers' and the embedding's outputs. Norms are
+  // gathered again.
   EXPECT_EQ(exchanges(shared.plan), (Counts{{"reduce_scatter", 16}, {"all_gather", 15}}));
   EXPECT_LT(shared.plan.arena_bytes, whole.plan.arena_bytes);
 }
 
-// Loss and parameters after five steps of so many samples. Biases have begun at 0 and are small by then.
+// Returns loss and parameters after five steps with this many samples. Biases began at 0 and are still small.
 Curve steps_of(const std::shared_ptr<const Model>& model, int64_t batch, SessionOptions options) {
   options.threads = 1;
   Session session(model, options);
@@ -119,7 +121,7 @@ void expect_same_steps(const std::shared_ptr<const Model>& model, int64_t batch,
   });
 }
 
-// A rank's run of tokens begins and ends inside of a row of the batch where the ranks do not divide that.
+// If the ranks do not divide the batch, a rank's range of tokens begins and ends inside rows of the batch.
 TEST(SequenceParallel, CutsRowsOfTheBatch) {
   for (const char* name : {"qwen2", "qwen3", "gpt2"}) {
     const auto model = training(name, kAdamw, 64);
@@ -137,13 +139,14 @@ TEST(SequenceParallel, TokensThatRanksDoNotDivideStayOnAllOfThem) {
   EXPECT_EQ(counts, (Counts{{"all_reduce", 16}}));
 }
 
-// Where nothing is kept for a backward pass.
+// Entry points without a backward pass keep no activations, so they still use sums.
 TEST(SequenceParallel, OtherEntryPointsSumAsTheyDid) {
   const auto model = training("qwen2", kAdamw, 64);
   EXPECT_EQ(exchanges(compiled(*model, "tensor=2", kSizes, {}, "loss").plan), (Counts{{"all_reduce", 5}}));
 }
 
-// An element is dropped by where it stands among all tokens. Attention is whole here, and what it gives is dropped there.
+// Dropout depends on the position of an element among all tokens. Attention has all tokens here, and its output is
+// dropped there.
 TEST(SequenceParallel, DropsWhatOneRankDrops) {
   const std::shared_ptr<Model> model = models::make_model("gpt2",
                                                           {{"vocab_size", "64"},
@@ -162,7 +165,7 @@ TEST(SequenceParallel, DropsWhatOneRankDrops) {
   expect_trains_in_parts(train(model, {}), model, "tensor=2");
 }
 
-// As with all tokens on all ranks, but for how sums are rounded.
+// The results equal those with all tokens on all ranks, up to rounding of sums.
 TEST(SequenceParallel, InLowPrecisionIsCloseAndTheSameOnAllRanks) {
   const auto model = training("qwen2", std::string(kAdamw) + ",precision=bf16", 1024);
   const Curve alone = train(model, {}, 10);

@@ -31,7 +31,7 @@ models::Settings tiny(const std::string& model, int64_t vocabulary) {
           {"max_position_embeddings", "32"}};
 }
 
-// Tokens lie so far apart.
+// Returns the distance between the token ids that are used.
 int64_t step_of_tokens(const Model& model) {
   for (const State& state : model.states())
     if (state.name.ends_with("embed_tokens.weight") || state.name.ends_with("wte.weight"))
@@ -172,11 +172,11 @@ std::vector<Curve> expect_trains_as(const Curve& alone, const std::shared_ptr<co
 
 namespace {
 
-// Of one rank.
+// Returns the loss on one rank.
 double loss_after_two_steps(const std::shared_ptr<const Model>& model, const SessionOptions& options) {
   Session session(model, options);
   const NamedTensors batch = Numbers(model->entry("train_step")).batch(0);
-  session.run("loss", batch);  // before any weight has been written
+  session.run("loss", batch);  // before any weight is written
   const auto source =
       share_of(std::make_unique<Numbers>(model->entry("train_step")), options.mesh, options.rank);
   for (int step = 0; step < 2; ++step) session.run("train_step", source->batch(step));
@@ -188,7 +188,7 @@ double loss_after_two_steps(const std::shared_ptr<const Model>& model, const Ses
 void expect_same_loss_however_shared(const std::shared_ptr<const Model>& model, const std::string& mesh_text,
                                      bool split_weights) {
   const Mesh mesh = Mesh::parse(mesh_text);
-  std::vector<double> losses;  // of all stages and ranks
+  std::vector<double> losses;  // losses of all stages and ranks
   for (int stage = 0; stage <= 3; ++stage) {
     std::vector<double> of_rank(static_cast<size_t>(mesh.ranks()));
     run_ranks(mesh, [&](int64_t rank, std::shared_ptr<Collectives> collectives) {

@@ -1,4 +1,4 @@
-// Small models that train on batches made of numbers, on one rank or on several threads of this process.
+// Trains small models on batches of numbers, on one rank or on several threads of this process.
 #pragma once
 
 #include <memory>
@@ -13,12 +13,12 @@ namespace genesis::testing {
 inline constexpr int kSteps = 50;
 
 std::shared_ptr<Model> small_model(const std::string& name, int64_t vocabulary = 61, bool is_tied = true);
-// A small model of the zoo with a training step; `options` as genesis-opt --train takes them.
+// Returns a small model of the zoo with a training step; `options` are those of genesis-opt --train.
 std::shared_ptr<const Model> training(const std::string& name, const std::string& options,
                                       int64_t vocabulary = 61, bool is_tied = true);
 
-// Batches of so many samples, in one micro-batch or in several, whose numbers follow from their position; tokens are 61 of
-// the vocabulary, all over it.
+// Batches with this many samples, in one micro-batch or several. Their numbers follow from their position. Tokens are
+// 61 ids spread over the vocabulary.
 class Numbers final : public BatchSource {
  public:
   explicit Numbers(const Graph& graph, int64_t batch = 8);
@@ -30,7 +30,7 @@ class Numbers final : public BatchSource {
   const int64_t batch_, micro_batch_;
 };
 
-// The same, where few of the targets count, of each row another number; of the second batch's first half none.
+// The same with few targets that count, a different number per row, and none in the first half of the second batch.
 class FewTargets final : public BatchSource {
  public:
   static constexpr int64_t kIgnored = -100;
@@ -50,25 +50,26 @@ struct Curve {
   MemoryStatistics memory;
 };
 
-// On this rank, from the batch `first` on.
+// Trains on this rank, from the batch `first` on.
 template <class Source = Numbers>
 Curve train(const std::shared_ptr<const Model>& model, SessionOptions options, int steps = kSteps,
             int first = 0);
-// On all ranks of the mesh, by rank.
+// Trains on all ranks of the mesh. Returns the curves by rank.
 template <class Source = Numbers>
 std::vector<Curve> train_on(const std::string& mesh, const std::shared_ptr<const Model>& model,
                             const SessionOptions& options = {}, int steps = kSteps, int first = 0);
 
-// Of the difference, relative to b: Euclidean norms.
+// Returns the Euclidean norm of the difference, relative to that of b.
 double relative_difference(const Tensor& a, const Tensor& b);
-// Losses, and all states but the optimizer's, to a relative `bound`.
+// Compares losses and all states except the optimizer's, within a relative `bound`.
 void expect_close(const Curve& got, const Curve& expected, double bound);
 void expect_same_bits(const Curve& a, const Curve& b);
-// Trained on the mesh: as `alone` to 1e-5, with the same bits on all ranks and again. What the ranks came to.
+// Checks that training on the mesh matches `alone` to 1e-5, with identical bits on all ranks and in a second run.
+// Returns the curves of the ranks.
 std::vector<Curve> expect_trains_as(const Curve& alone, const std::shared_ptr<const Model>& model,
                                     const std::string& mesh);
-// The entry point `loss` of a model that trains, before two steps and after: the same number on all ranks of the mesh, however
-// much of the weights they share (SessionOptions::zero).
+// Checks the entry point `loss` of a trained model before and after two steps: it gives the same number on all ranks
+// of the mesh in every ZeRO stage (SessionOptions::zero).
 void expect_same_loss_however_shared(const std::shared_ptr<const Model>& model, const std::string& mesh,
                                      bool split_weights);
 

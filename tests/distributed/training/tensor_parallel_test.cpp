@@ -1,4 +1,4 @@
-// Models whose layers the ranks along "tensor" compute together, against one rank that has them all.
+// Tests models whose layers the ranks along "tensor" compute together, against one rank that has all of them.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -41,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(Zoo, TensorParallel,
                                                       "data=2,tensor=2"},
                                            std::tuple{"qwen3", "lion,lr=1e-5,clip_value=0.5", "tensor=2"}));
 
-// Then each rank has whole weights and computes all.
+// Without the passes each rank has whole weights and computes everything.
 TEST(TensorParallel, WithoutPassesIsTheSame) {
   const auto model = training("qwen2", "adamw,lr=1e-3,eps=1e-4,clip=1.0");
   const Curve alone = train(model, {}, 5);
@@ -50,7 +50,8 @@ TEST(TensorParallel, WithoutPassesIsTheSame) {
     expect_close(train_on("tensor=2", model, options, 5)[0], alone, 1e-5);
 }
 
-// The gradient of a key's bias is zero but for rounding, so Adam's steps of it are noise: hence the wide bound.
+// The gradient of a key's bias is zero except for rounding, so Adam's updates of it are noise. Hence the bound is
+// wide.
 TEST(TensorParallel, InLowPrecisionIsCloseAndTheSameOnAllRanks) {
   const auto model = training("qwen2", "adamw,lr=1e-3,eps=1e-4,clip=1.0,precision=bf16");
   const Curve alone = train(model, {}, 10);
@@ -61,7 +62,8 @@ TEST(TensorParallel, InLowPrecisionIsCloseAndTheSameOnAllRanks) {
   expect_same_bits(ranks[1], ranks[0]);
 }
 
-// Layers as Megatron cuts them; a vocabulary that the ranks do not divide, norms and what is added behind a sum stay whole.
+// Layers are split as in Megatron. A vocabulary that the ranks do not divide, norms, and values added after a sum
+// stay whole.
 TEST(TensorParallel, CutsAttentionByHeadsAndFeedForwardLayersInside) {
   const auto model = training("qwen2", "adamw,lr=1e-3");
   const StateStorage storage = passes::find_tensor_shards(*model, Mesh::parse("tensor=2"), 1);
@@ -82,7 +84,8 @@ TEST(TensorParallel, CutsAttentionByHeadsAndFeedForwardLayersInside) {
     EXPECT_TRUE(expected.contains(name) || name.ends_with(".m") || name.ends_with(".v")) << name;
 }
 
-// In bf16 adapters of q, k and v are one, and their second weights stand along a diagonal: ranks still have their heads' part.
+// In bf16 the adapters of q, k and v are merged, and their second weights form a block diagonal. Ranks still get the
+// shard of their heads.
 TEST(TensorParallel, CutsAdaptersWithTheirLayers) {
   const std::shared_ptr<Model> model = testing::small_model("qwen2");
   passes::add_lora(*model, {.rank = 4});
@@ -109,7 +112,7 @@ TEST(TensorParallel, SaysWhyNothingCanBeCut) {
   EXPECT_NE(error.find("3 ranks do not divide 80 (take 2 or 4)"), std::string::npos) << error;
 }
 
-// Logits of a text that is read in one run and then token by token.
+// Returns the logits of a text that is read in one run and then token by token.
 std::vector<Tensor> logits_of(const std::shared_ptr<const Model>& model, const SessionOptions& options) {
   Session session(model, options);
   const auto tokens = [](std::vector<int64_t> ids) {
@@ -136,14 +139,14 @@ void expect_same_logits(const std::shared_ptr<const Model>& model, const std::st
   });
 }
 
-// With caches by heads; the table, which is the head too, is whole and cut.
+// Caches are sharded by heads. The table, which is also the head, is tested both whole and sharded.
 TEST(TensorParallel, DecodesAsOneRankDoes) {
   for (const char* name : {"qwen2", "qwen3", "gpt2"})
     for (const int64_t vocabulary : {61, 64})
       expect_same_logits(testing::small_model(name, vocabulary), name);
 }
 
-// Each rank makes a part of the logits, which are gathered.
+// Each rank computes a shard of the logits, which are gathered.
 TEST(TensorParallel, CutsAHeadOfItsOwn) {
   const std::shared_ptr<const Model> model = testing::small_model("qwen2", 64, false);
   const StateStorage storage = passes::find_tensor_shards(*model, Mesh::parse("tensor=2"), 0);

@@ -1,4 +1,4 @@
-// Models whose vocabulary the ranks along "tensor" share, against one rank that has all of it.
+// Tests models whose vocabulary is sharded along "tensor", against one rank that has all of it.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -43,7 +43,7 @@ Tensor numbers(std::vector<int64_t> shape, int seed) {
   return Tensor::of<float>(shape, values);
 }
 
-// What a rank keeps of each state that is shared.
+// Returns the shape of a rank's shard of each sharded state.
 std::map<std::string, std::string> kept_of(const Model& model, const std::string& mesh) {
   std::map<std::string, std::string> kept;
   for (const StoredGroup& group : passes::find_tensor_shards(model, Mesh::parse(mesh), 1).groups)
@@ -54,9 +54,9 @@ std::map<std::string, std::string> kept_of(const Model& model, const std::string
 struct Case {
   const char* name;
   const char* mesh;
-  int64_t vocabulary;  // from 1024 on, the logits are never whole
+  int64_t vocabulary;  // from 1024 on, no rank has all logits
   bool is_tied;
-  const char* table;  // a state with rows of the vocabulary, and what a rank keeps of it
+  const char* table;  // a state with a row per token, and the shape of a rank's shard of it
   const char* kept;
 };
 
@@ -100,7 +100,7 @@ TEST(VocabularyParallel, InLowPrecisionIsCloseAndTheSameOnAllRanks) {
   }
 }
 
-// Rows of the table that rank r of "tensor" keeps are shared along "data" again.
+// A rank's rows of the table are sharded again along "data".
 TEST(VocabularyParallel, GoesWithSharedOptimizers) {
   const auto model = training("qwen2", kAdamw, 1024);
   const std::vector<Curve> whole = train_on("data=2,tensor=2", model, {}, 10);
@@ -145,7 +145,7 @@ TEST(VocabularyParallel, GoesOnOnOtherNumbersOfRanks) {
     expect_close(train_on(other, saved, {}, 5, 5)[0], straight, 1e-5);
 }
 
-// Logits meet something whole, as where penalties count what has been said: they are gathered there.
+// An op combines logits with an unsharded value, as penalties for earlier tokens do. The logits are gathered there.
 TEST(VocabularyParallel, LogitsAreGatheredWhereSomethingWholeMeetsThem) {
   auto model = std::make_shared<Model>();
   const int32_t table = model->add_state({.name = "table",
@@ -186,10 +186,10 @@ struct LossCase {
   CrossEntropyOptions options;
   DType targets = DType::i64, dtype = DType::f32;
   bool is_fused = true, is_frozen = false;
-  double divisor = 0;  // 0: the targets that count
+  double divisor = 0;  // 0: the number of targets that count
 };
 
-// One step: the loss, its gradient by x, and the weight moved against its gradient.
+// Makes one step: the loss, its gradient by x, and the weight moved against its gradient.
 std::shared_ptr<const Model> model_of(const LossCase& one) {
   auto model = std::make_shared<Model>();
   const int32_t state = model->add_state({.name = "weight",
@@ -266,7 +266,7 @@ TEST(VocabularyParallel, EveryFormOfTheLoss) {
   expect_same_on_ranks({.options = {}, .dtype = DType::f16}, 2e-3);
 }
 
-// A class that no rank has is an error on all of them, as it is on one.
+// A class that no rank has is an error on all ranks, as it is on one.
 TEST(VocabularyParallel, AnImpossibleTargetIsNamed) {
   const auto model = model_of({});
   const Mesh mesh = Mesh::parse("tensor=2");
@@ -281,7 +281,7 @@ TEST(VocabularyParallel, AnImpossibleTargetIsNamed) {
   });
 }
 
-// Many rows come in blocks; what they give is that of one op, on one rank too.
+// Many rows are computed in blocks. The result equals that of one op, also on one rank.
 TEST(VocabularyParallel, BlocksOfRowsAddUp) {
   constexpr int64_t kMany = 700, kAtOnce = 130 * 30 * 4;
   std::vector<int64_t> targets;

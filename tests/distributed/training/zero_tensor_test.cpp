@@ -1,5 +1,5 @@
-// Ranks along "tensor" whose slices the ranks along "data" share (SessionOptions::zero), against ranks that keep whole slices and
-// against one rank that has everything.
+// Tests slices along "tensor" that are sharded again along "data" (SessionOptions::zero), against ranks that keep
+// whole slices and against one rank that has everything.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -29,11 +29,11 @@ using testing::training;
 
 constexpr const char* kMesh = "data=2,tensor=2";
 constexpr const char* kAdamw = "adamw,lr=1e-3,eps=1e-4,clip=1.0";
-constexpr int64_t kVocabulary = 64;  // which two and four ranks divide: the tied table is cut
+constexpr int64_t kVocabulary = 64;  // divisible by two and four ranks, so the tied table is sharded
 
 class ZeroTensor : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
-// The vectors that two ranks do not cut have even sizes too, so what is shared is exactly half.
+// Vectors that are not sliced also have even sizes, so exactly half of everything is sharded.
 TEST_P(ZeroTensor, TrainsAsOneRankDoes) {
   const auto& [name, options] = GetParam();
   const auto model = training(name, options, kVocabulary);
@@ -54,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(Zoo, ZeroTensor,
                          ::testing::Values(std::tuple{"mlp", "adamw,lr=1e-3,eps=1e-4"},
                                            std::tuple{"qwen2", kAdamw}, std::tuple{"qwen3", kAdamw}));
 
-// What each rank keeps shrinks with the first and the third stage.
+// The memory of each rank shrinks with the first and the third stage.
 TEST(ZeroTensor, HalvesOfSlicesHaveTheSameBits) {
   const auto model = training("qwen3", std::string(kAdamw) + ",precision=bf16", kVocabulary);
   const Curve whole = train_on(kMesh, model, {.split_weights = true})[0];
@@ -69,7 +69,7 @@ TEST(ZeroTensor, HalvesOfSlicesHaveTheSameBits) {
   }
 }
 
-// Sums over micro-batches are rounded otherwise from stage 2 on.
+// From stage 2 on, sums over micro-batches are rounded differently.
 TEST(ZeroTensor, MicroBatchesAddUpParts) {
   const auto model = training("qwen2", std::string(kAdamw) + ",accumulate=2", kVocabulary);
   const Curve whole = train_on(kMesh, model, {}, 10)[0];
@@ -81,7 +81,7 @@ TEST(ZeroTensor, MicroBatchesAddUpParts) {
   }
 }
 
-// A large vocabulary, of whose gradient the rows travel; tied or not.
+// The vocabulary is large, so only rows of its gradient are exchanged; tied and untied.
 TEST(ZeroTensor, TablesOfRowsHaveTheSameBits) {
   for (const bool is_tied : {true, false}) {
     const auto model = training("qwen2", kAdamw, 1024, is_tied);
@@ -94,7 +94,7 @@ TEST(ZeroTensor, TablesOfRowsHaveTheSameBits) {
   }
 }
 
-// Other entry points gather what they read: the same loss on all ranks and in all stages.
+// Other entry points gather the weights they read. The loss is the same on all ranks and in all stages.
 TEST(ZeroTensor, OtherEntryPointsReadWholeWeights) {
   const auto model = training("qwen2", std::string(kAdamw) + ",precision=bf16", kVocabulary);
   testing::expect_same_loss_however_shared(model, kMesh, true);
@@ -105,7 +105,7 @@ struct Ranks {
   int zero;
 };
 
-// Steps from `first` on into a folder of checkpoints; the states at the end.
+// Trains from step `first` on into a folder of checkpoints. Returns the states at the end.
 NamedTensors train_into(const std::filesystem::path& folder, const std::shared_ptr<const Model>& model,
                         const Ranks& ranks, int64_t steps) {
   const Mesh mesh = Mesh::parse(ranks.mesh);
@@ -130,7 +130,7 @@ double largest_difference(const NamedTensors& a, const NamedTensors& b) {
   return largest;
 }
 
-// Of what one mesh has written another reads every bit, and goes on.
+// Another mesh reads every bit of a checkpoint, and continues.
 TEST(ZeroTensor, CheckpointsGoOnOnAnyMesh) {
   constexpr Ranks kMeshes[] = {{kMesh, 3}, {"data=1", 0}, {"tensor=2", 0}, {"data=4", 1}};
   const auto model = training("qwen2", kAdamw, kVocabulary);
@@ -154,7 +154,7 @@ TEST(ZeroTensor, CheckpointsGoOnOnAnyMesh) {
   }
 }
 
-// A slice is shared where the ranks divide its elements: the whole has more of them.
+// A slice is sharded if the ranks divide its number of elements, which is smaller than the whole tensor's.
 TEST(ZeroTensor, SlicesAreWhatIsShared) {
   const auto model = training("qwen2", kAdamw, kVocabulary);
   const Mesh mesh = Mesh::parse("data=2,tensor=2");

@@ -1,4 +1,5 @@
-// Ranks that share the optimizer's states (SessionOptions::zero) against ranks that each keep them all: the same bits.
+// Tests ranks that shard the optimizer's states (SessionOptions::zero) against ranks that each keep all of them: the
+// same bits.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -22,7 +23,7 @@ using testing::training;
 
 using testing::Numbers;
 
-// Of a rank: parts of moments whose elements the ranks divide; averages of weights, which are whole.
+// Returns the bytes of a rank: shards of moments whose size the ranks divide, and whole averages of weights.
 int64_t bytes_of_moments(const Model& model, int64_t ranks) {
   int64_t bytes = 0;
   for (const State& state : model.states())
@@ -54,8 +55,8 @@ INSTANTIATE_TEST_SUITE_P(Zoo, Zero,
                                                       "data=4"},
                                            std::tuple{"qwen3", "lion,lr=1e-5,clip_value=0.5", "data=2"}));
 
-// From stage 2 on every micro-batch's gradient is exchanged by itself: the sum is rounded otherwise, and no whole gradient
-// waits for the next.
+// From stage 2 on the gradient of each micro-batch is exchanged separately: the sum is rounded differently, and no
+// whole gradient is kept for the next micro-batch.
 TEST(Zero, MicroBatchesAddUpParts) {
   const auto model = training("qwen2", "adamw,lr=1e-3,eps=1e-4,accumulate=2");
   const std::vector<Curve> whole = train_on("data=4", model);
@@ -69,7 +70,7 @@ TEST(Zero, MicroBatchesAddUpParts) {
   }
 }
 
-// Of a model that is larger than a bucket.
+// The model is larger than a bucket.
 TEST(Zero, GradientsOfMicroBatchesTakeLess) {
   const std::shared_ptr<Model> model = models::make_model("qwen2",
                                                           {{"vocab_size", "61"},
@@ -89,7 +90,7 @@ TEST(Zero, GradientsOfMicroBatchesTakeLess) {
   EXPECT_LT(arenas[2], arenas[1] * 4 / 5);
 }
 
-// The rows of a large vocabulary's gradient are exchanged in every stage, of weights that are halves too.
+// In every stage only rows of a large vocabulary's gradient are exchanged, also if weights are halves.
 TEST(Zero, ExchangesRowsOfLargeTables) {
   for (const auto& [name, precision] :
        {std::pair{"qwen2", "f32"}, std::pair{"gpt2", "f32"}, std::pair{"qwen2", "bf16"}}) {
@@ -126,7 +127,7 @@ TEST(Zero, MuonKeepsWholeMatrices) {
   }
 }
 
-// Weights that nobody trains are shared in stage 3; those that an update without moments trains are not.
+// Frozen weights are sharded in stage 3. Weights trained by an update without moments are not.
 TEST(Zero, FrozenWeightsAndPlainUpdatesTrainAsWell) {
   const std::shared_ptr<Model> adapted = testing::small_model("qwen2");
   passes::add_lora(*adapted, {.rank = 4});
@@ -140,7 +141,7 @@ TEST(Zero, FrozenWeightsAndPlainUpdatesTrainAsWell) {
   }
 }
 
-// In bf16, and in f16 with its loss scale.
+// Covers bf16, and f16 with its loss scale.
 TEST(Zero, InLowPrecisionHasTheSameBits) {
   for (const std::string precision : {"bf16", "f16", "f16,clip_value=0.1"}) {
     const auto model = training("qwen2", "adamw,lr=1e-3,eps=1e-4,clip=1.0,precision=" + precision);
@@ -153,7 +154,7 @@ TEST(Zero, InLowPrecisionHasTheSameBits) {
   }
 }
 
-// With averages, which read new weights, there are no halves.
+// Averages read the new weights, so with them there are no halves.
 TEST(Zero, HalvesBesideShardsHaveTheSameBits) {
   for (const std::string more : {"clip=1.0", "accumulate=1", "clip=1.0,ema=0.9"}) {
     const auto model = training("qwen2", "adamw,lr=1e-3,eps=1e-4,precision=bf16," + more);
@@ -167,7 +168,7 @@ TEST(Zero, HalvesBesideShardsHaveTheSameBits) {
       EXPECT_EQ(bytes < least, stage != 2);
       least = bytes;
     }
-    int64_t halved = 0;  // what two ranks keep of matrices and of vectors
+    int64_t halved = 0;  // bytes of matrices and vectors on each of two ranks
     for (const State& state : model->states())
       if (state.role == StateRole::kParameter)
         halved += state.type.bytes() / (state.type.shape.rank() > 1 ? 2 : 1);
@@ -183,8 +184,7 @@ TEST(Zero, HalvesOfFourRanksHaveTheSameBits) {
       expect_same_bits(rank, whole[0]);
 }
 
-// All ranks call them together: in f32, of weights that training keeps as f32 or as halves.
-// What shares the weights is left out, and so they stay whole: as in stage 2.
+// Without the pass that gathers weights they stay whole, as in stage 2.
 TEST(Zero, WithoutGathersWeightsStayWhole) {
   const auto model = training("qwen2", "adamw,lr=1e-3,eps=1e-4,clip=1.0");
   const SessionOptions options{.disabled = {"gather_weights"}, .zero = 3};
@@ -196,7 +196,7 @@ TEST(Zero, OtherEntryPointsReadWholeWeights) {
   for (const bool split : {false, true}) testing::expect_same_loss_however_shared(model, "data=2", split);
 }
 
-// Of a plan for zero 3: the layer whose weights a gather brings, by step; -1: of none.
+// Returns, by step of a plan for stage 3, the layer whose weights a gather brings; -1 for other steps.
 std::vector<int> gathered_layers(const Plan& plan) {
   std::vector<int> layers;
   for (const Step& step : plan.steps) {
@@ -212,7 +212,7 @@ TEST(Zero, ALayersWeightsComeWhileTheOneAheadComputes) {
   const auto model = training("qwen2", "adamw,lr=1e-3,clip=1.0,precision=bf16");
   Session session(model, {.split_weights = true, .mesh = Mesh::parse("data=2"), .zero = 3});
   const Plan plan = session.plan("train_step", {{"batch", 4}, {"seq", 12}});
-  std::vector<int> order;  // gathers, and between them a 9 where something computes with weights
+  std::vector<int> order;  // gathered layers, with a 9 for computation with weights in between
   const std::vector<int> layers = gathered_layers(plan);
   for (size_t i = 0; i < layers.size() && plan.steps[i].op->name() != "adam_update"; ++i) {
     if (layers[i] >= 0) order.push_back(layers[i]);
@@ -220,7 +220,8 @@ TEST(Zero, ALayersWeightsComeWhileTheOneAheadComputes) {
     if ((op == "linear" || op == "matmul" || op == "embedding") && (order.empty() || order.back() != 9))
       order.push_back(9);
   }
-  // The embedding's gather is of no layer: layer 0 comes beside it, then 1 beside 0; at the end back again.
+  // The embedding's gather belongs to no layer. Layer 0 is gathered at the same time, then 1 during 0; and in reverse
+  // at the end.
   EXPECT_EQ(order, (std::vector<int>{0, 9, 1, 9, 1, 9, 0, 9}));
 }
 
@@ -258,14 +259,14 @@ TEST_P(ZeroStage, WhatRanksSaveGoesOnOnOtherNumbersOfThem) {
 
 INSTANTIATE_TEST_SUITE_P(Zero, ZeroStage, ::testing::Values(1, 2, 3));
 
-// q, k and v are one product, gate and up another: their weights are gathered side by side, without a copy.
+// q, k and v are one product, and gate and up are another: their weights are gathered side by side without a copy.
 TEST(Zero, WeightsOfOneProductAreGatheredIntoPlace) {
   const auto model = training("qwen2", "adamw,lr=1e-3,clip=1.0,precision=bf16");
   for (const int stage : {1, 3}) {
     Session session(model, {.split_weights = true, .mesh = Mesh::parse("data=2"), .zero = stage});
     const Plan plan = session.plan("train_step", {{"batch", 4}, {"seq", 12}});
     for (const Step& step : plan.steps) {
-      if (step.op->name() != "concat") continue;  // of parts, from which an update works: flat
+      if (step.op->name() != "concat") continue;  // joins flat shards that an update reads
       EXPECT_EQ(step.output_types[0].shape.rank(), 1) << stage << step.authored;
       EXPECT_NE(step.outputs[0].space, Space::kState) << stage << step.authored;
     }
@@ -276,7 +277,7 @@ TEST(Zero, WeightsOfOneProductAreGatheredIntoPlace) {
 TEST(Zero, WithoutTheOtherRanksThereIsNoWholeState) {
   const auto model = training("mlp", "adamw,lr=1e-3");
   Session session(model, {.mesh = Mesh::parse("data=2"), .zero = 1});
-  const NamedTensors before = session.states();  // nobody has written one yet
+  const NamedTensors before = session.states();  // no state has been written yet
   for (const auto& [name, value] : before)
     if (name.ends_with(".m")) session.set_state(name, value);
   EXPECT_NE(testing::error_of([&] { session.states(); }).find("every rank along 'data' keeps a part"),
