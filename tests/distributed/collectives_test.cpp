@@ -129,8 +129,7 @@ const std::vector<int64_t> kCounts = {0, 1, 2, 5, 1023, 300007};
 
 template <class T>
 std::vector<RankReduction> reductions() {
-  if (std::is_same_v<T, int16_t> && testing::ranks_have_gpus())
-    return {};  // NCCL has no reductions of this type
+  if (std::is_same_v<T, int16_t> && testing::ranks_have_gpus()) return {};  // not in NCCL
   std::vector<RankReduction> all = {RankReduction::kMax, RankReduction::kMin};
   if (!std::is_same_v<T, bool>) all.push_back(RankReduction::kSum);
   if (!std::is_integral_v<T>) all.push_back(RankReduction::kMean);

@@ -1,7 +1,7 @@
-// Training and decoding of the zoo's models, to the bit: a change that only moves code keeps these digests. One
-// that means to compute otherwise writes down what it prints. What a number comes out as depends on the vector
-// instructions of the processor (the order of sums), on whether it multiplies bf16 as tiles (AMX), and on the C library
-// (exp, log), so digests are kept by these, and a processor that is not in the table skips.
+// Tests that training and decoding of the zoo's models stay bit-identical: a change that only moves code keeps these
+// digests. A change of results must update them with the printed ones. Bits depend on the processor's vector
+// instructions (order of sums), on its bf16 tiles (AMX) and on the C library (exp, log), so digests are stored by
+// these, and a processor that is not in the table skips.
 #include <gnu/libc-version.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,8 @@
 namespace genesis {
 namespace {
 
-// The best target that Highway chooses here. GENESIS_TEST_TARGET=AVX2 takes a lesser one, to fill the table.
+// Selects the best target that Highway chooses here. GENESIS_TEST_TARGET=AVX2 selects a lesser one, to fill the
+// table.
 std::string use_target() {
   const char* wanted = std::getenv("GENESIS_TEST_TARGET");
   const int64_t supported = hwy::SupportedTargets();
@@ -29,7 +30,7 @@ std::string use_target() {
     const std::string name = hwy::TargetName(target);
     if (wanted && name != wanted) continue;
     hwy::SetSupportedTargetsForTest(supported & ~(target - 1));
-    // Vectors of 512 bits are all the same to us; the tiles beside them have a part of the key of their own.
+    // All targets with 512-bit vectors give the same bits. Tiles have a key of their own.
     return name.starts_with("AVX3") ? "AVX3" : name;
   }
   ADD_FAILURE() << "this processor has no " << (wanted ? wanted : "target");
@@ -56,7 +57,7 @@ void add(file::Hasher& hasher, const NamedTensors& tensors) {
   }
 }
 
-// Small whole numbers as indices, and numbers of both signs; another batch for every step.
+// Returns small integers as indices, and numbers of both signs; a different batch for every step.
 NamedTensors batch_for(const Plan& plan, int step) {
   NamedTensors batch;
   for (const PlanPort& port : plan.inputs) {

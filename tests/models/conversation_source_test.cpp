@@ -1,4 +1,5 @@
-// Conversations from JSON lines, in rows: what is packed is what stands alone, and a run that resumes sees the same batches.
+// Tests conversations from JSON lines as rows: packed rows have the same tokens as separate ones, and a resumed run
+// sees the same batches.
 #include "models/data/conversation_source.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ namespace {
 using namespace testing;
 using Ids = std::vector<int64_t>;
 
-// Tokens first, first + 1, ...; the first half is not learnt.
+// Returns tokens first, first + 1, ... of which the first half is not learned.
 chat::Sample sample_of(int first, int size) {
   chat::Sample sample;
   for (int i = 0; i < size; ++i) {
@@ -62,7 +63,7 @@ TEST(Packing, FillsRowsAndLosesNothing) {
     EXPECT_LE(static_cast<int64_t>(rows.size()), fewest * 11 / 9 + 1);
   }
   EXPECT_EQ(pack({3, 5, 2, 4}, 7),
-            (std::vector<std::vector<size_t>>{{1, 2}, {3, 0}}));  // the tightest row takes a sample
+            (std::vector<std::vector<size_t>>{{1, 2}, {3, 0}}));  // best fit: the fullest row takes it
   EXPECT_TRUE(pack({}, 7).empty());
 }
 
@@ -78,7 +79,7 @@ TEST(ConversationSource, PadsARowPerSample) {
   EXPECT_EQ(source.items_per_batch(), 6);
 }
 
-// For an evaluation: a row that is filled up has no targets, and fewer rows than a batch are enough.
+// In an evaluation padding rows have no targets, and fewer rows than a batch suffice.
 TEST(ConversationSource, FillsUpTheLastBatch) {
   for (const bool pack : {false, true}) {
     ConversationSource source(
@@ -108,7 +109,7 @@ TEST(ConversationSource, PacksSeveralIntoARow) {
   EXPECT_EQ(row_of(batch, "segments", 0, 7), (Ids{0, 0, 0, 1, 1, 2, -1}));
 }
 
-// Every sample's tokens and targets stand in a packed epoch as they stand alone.
+// In a packed epoch, every sample has the same tokens and targets as alone.
 TEST(ConversationSource, PackedRowsHoldWhatSamplesAre) {
   const std::vector<chat::Sample> all = samples(200);
   ConversationSource packed(all, {.batch_size = 1, .sequence_length = 32, .seed = 3, .pack = true});

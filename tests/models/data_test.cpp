@@ -1,5 +1,4 @@
-// Training data: permutations, windows of text, rows of arrays, files of every kind and what is wrong with
-// them.
+// Tests training data: permutations, windows of text, rows of arrays, files of every kind and their errors.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -64,7 +63,7 @@ TEST(Permutation, DiffersByEpochAndSeedAndIsTheSameAgain) {
   }
 }
 
-// Over many epochs every element comes first about equally often (chi-squared, 99.99% for 9 degrees: 33.7).
+// Over many epochs every element is first about equally often (chi-squared, 99.99% for 9 degrees of freedom: 33.7).
 TEST(Permutation, HasNoFavourites) {
   std::vector<double> counts(10);
   for (uint64_t epoch = 0; epoch < 10000; ++epoch)
@@ -93,7 +92,7 @@ TEST(TextSource, InOrderGivesWindowsAndTheirNextBytes) {
   EXPECT_EQ(ints(batch, "tokens"), (Ints{8, 9, 10, 11, 12, 13, 14, 15}));
   EXPECT_EQ(ints(batch, "targets"), (Ints{9, 10, 11, 12, 13, 14, 15, 16}));
   EXPECT_EQ(source->items_per_batch(), 8);
-  // Bytes above 127 are tokens 128 to 255, not negative.
+  // Bytes above 127 are tokens 128 to 255, not negative numbers.
   EXPECT_EQ(ints(source->batch(20), "tokens"), (Ints{160, 161, 162, 163, 164, 165, 166, 167}));
 }
 
@@ -122,7 +121,7 @@ TEST(TextSource, AnEpochReadsEveryWindowOnceAndTheNextInAnotherOrder) {
   EXPECT_EQ(ints(source->batch(int64_t{4} << 40), "tokens").size(), 12u);
 }
 
-// For an evaluation: of 11 tokens each but the first is a target once, and what is filled up has none.
+// In an evaluation of 11 tokens each one except the first is a target once, and padding has no targets.
 TEST(TextSource, TheLastBatchIsFilledUp) {
   const SourceOptions options{.batch_size = 2, .sequence_length = 4, .shuffle = false, .fill_last = true};
   const auto source = text_source(alphabet(11), options);
@@ -228,10 +227,10 @@ TEST_F(OpenSource, JsonLinesOfNumbers) {
   EXPECT_EQ(batch.at("x").type().to_string(), "f32[2,2,2]");
   EXPECT_EQ(batch.at("x").to_doubles(), (std::vector<double>{1, 2.5, 3, 4, 5, 6, 7, 8}));
   EXPECT_EQ(batch.at("y").type().to_string(), "i64[2]");
-  EXPECT_EQ(ints(batch, "y"), (Ints{7, 9007199254740993}));  // 2^53 + 1: no double holds it
+  EXPECT_EQ(ints(batch, "y"), (Ints{7, 9007199254740993}));  // 2^53 + 1, which no double can represent
 }
 
-// The dtypes of the entry point's inputs, where they are known, decide; whole numbers only become integers.
+// The dtypes of the entry point's inputs, if known, determine the dtypes. Only integral numbers become integers.
 TEST_F(OpenSource, JsonNumbersTakeTheDtypeAskedFor) {
   const std::string path = write("a.jsonl", "{\"x\": 1, \"y\": 2.5}\n{\"x\": 300, \"y\": 3}\n");
   const auto first_as = [&](DType x, DType y) {

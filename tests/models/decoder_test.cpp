@@ -1,5 +1,5 @@
-// KV caches of several rows: each text in a ragged batch gives what it gives alone, a prompt in pieces what it gives at
-// once, and a token decoded what it gives at the end of a prompt.
+// Tests KV caches of several rows: each text in a ragged batch gives the same results as alone, a prompt in chunks
+// the same as a whole prompt, and a decoded token the same as at the end of a prompt.
 #include "models/decoder.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ std::unique_ptr<Model> make(const Setting& s) {
   return make_model(s.model, settings, 3);
 }
 
-// Rows of one width: what is missing is padding that must not be seen.
+// Returns rows of one width. The padding must not be seen.
 Tensor padded(const std::vector<Tokens>& rows) {
   size_t width = 1;
   for (const Tokens& row : rows) width = std::max(width, row.size());
@@ -58,14 +58,14 @@ Tensor padded(const std::vector<Tokens>& rows) {
   return Tensor::of<int64_t>({std::ssize(rows), static_cast<int64_t>(width)}, all);
 }
 
-// A session over a cache, and where each of its texts stands.
+// A session over a cache, with the position of each of its texts.
 class Texts {
  public:
   Texts(const Model& model, int64_t rows)
       : session_(std::shared_ptr<const Model>(with_cache(model, rows, kPositions)), {.threads = 2}),
         at_(static_cast<size_t>(rows), 0) {}
 
-  // Logits [rows][vocabulary] behind these tokens.
+  // Returns the logits [rows][vocabulary] after these tokens.
   std::vector<std::vector<float>> prefill(const std::vector<Tokens>& rows) {
     NamedTensors inputs = {{"tokens", padded(rows)}, {"position", positions()}};
     Tokens lengths;
@@ -79,7 +79,7 @@ class Texts {
     for (size_t r = 0; r < rows.size(); ++r) at_[r] += lengths[r];
     return logits;
   }
-  // Logits of the row alone; a token of padding is behind it.
+  // Returns the logits of one row alone, with a padding token after it.
   std::vector<std::vector<float>> prefill_row(int64_t row, const Tokens& text) {
     Tokens tokens = text;
     tokens.push_back(17);
@@ -101,7 +101,7 @@ class Texts {
     return logits;
   }
   void stand_at(const Tokens& at) { at_ = at; }
-  // What is read from now on are pieces of texts of so many tokens.
+  // From now on, the tokens read are chunks of texts of this length.
   void read_texts_of(int64_t length) { whole_ = length; }
 
  private:
@@ -126,7 +126,7 @@ class Texts {
   int64_t whole_ = 0;
 };
 
-// Products of another number of rows add in another order.
+// Products with another number of rows add in another order.
 void expect_near(const std::vector<float>& got, const std::vector<float>& expected) {
   ASSERT_EQ(got.size(), expected.size());
   for (size_t i = 0; i < got.size(); ++i)
@@ -166,7 +166,7 @@ TEST_P(Decoders, ARowOfARaggedBatchIsItselfAlone) {
   }
 }
 
-// What stands beside it changes no bit of a row.
+// The neighbors of a row do not change a bit of it.
 TEST_P(Decoders, ARowDoesNotKnowItsNeighbours) {
   Texts one(*model_, 3), other(*model_, 3);
   const auto a = one.prefill({text_, {4, 4, 4, 9, 9}, {1}});
@@ -188,7 +188,7 @@ TEST_P(Decoders, PiecesAreTheWhole) {
     pieces.prefill(cut(0, 5));
     pieces.prefill(cut(5, 6));
     expect_near(pieces.prefill(cut(6, text_.size()))[0], expected[0]);
-    // Tokens that are no part of a prompt turn keys by the length at their time.
+    // Tokens outside a prompt rotate keys by the length at that time.
     if (GetParam().name == "dynamic") continue;
     decoded.prefill(cut(0, 3));
     std::vector<std::vector<float>> last;
@@ -198,7 +198,7 @@ TEST_P(Decoders, PiecesAreTheWhole) {
   }
 }
 
-// A row read by itself is the row read with all others, which stay as they are.
+// A row read alone gives the same as a row read with all others, which stay unchanged.
 TEST_P(Decoders, ARowCanBeReadByItself) {
   Texts texts(*model_, 3), expected(*model_, 3);
   const std::vector<Tokens> prompts = {{5, 1, 36}, {60, 4}, {22, 9, 41, 3}};
@@ -213,7 +213,7 @@ TEST_P(Decoders, ARowCanBeReadByItself) {
   expect_error([&] { texts.prefill_row(1, more); }, {"out of range"});
 }
 
-// A row that has no tokens in a piece waits, even at the end of its cache.
+// A row without tokens in a chunk waits, even at the end of its cache.
 TEST_P(Decoders, RowsWithoutTokensStayAsTheyAre) {
   Texts texts(*model_, 2), alone(*model_, 1);
   Tokens full = text_;
@@ -237,7 +237,7 @@ TEST_P(Decoders, MoreThanTheCacheHoldsIsAnError) {
   expect_error([&] { texts.decode({1, 2}); }, {std::to_string(kPositions), "out of range"});
 }
 
-// A longer text takes the next power of two of positions, and no more than the model can read.
+// A longer text gets a cache of the next power of two of positions, but no more than the model can read.
 TEST_P(Decoders, GrowWithTheText) {
   const std::shared_ptr<const Model> small = with_cache(*model_, 2, 5);
   const auto positions = [](const std::shared_ptr<const Model>& model) {
@@ -273,13 +273,13 @@ TEST_P(Decoders, ShareTheirWeights) {
         << state.name;
   }
   EXPECT_EQ(caches, 4);
-  // And back again it is what it was.
+  // Converting back restores the original.
   const auto back = with_cache(*other, 1, kPositions);
   EXPECT_EQ(back->entries().size(), model_->entries().size());
   EXPECT_EQ(back->state(back->find_state(back->states().back().name)).type, model_->states().back().type);
 }
 
-// Weights that are kept in blocks stay there.
+// Quantized weights stay quantized.
 TEST_P(Decoders, KeepTheirQuantisedWeights) {
   Model quantised = *model_;
   passes::quantize(quantised, {});
@@ -298,7 +298,7 @@ TEST_P(Decoders, KeepTheirQuantisedWeights) {
   expect_near(together.prefill({text_, {7, 7}})[0], alone.prefill({text_})[0]);
 }
 
-// What a model was cast to is kept.
+// The model keeps the dtype it was cast to.
 TEST_P(Decoders, KeepTheirPrecision) {
   const std::unique_ptr<Model> low = passes::cast_precision(*model_, DType::bf16);
   const auto other = with_cache(*low, 2, kPositions);
@@ -315,7 +315,7 @@ TEST_P(Decoders, KeepTheirPrecision) {
     EXPECT_NEAR(got[i], expected[i], 0.05 * (1 + std::abs(expected[i])));
 }
 
-// What was learnt beside the weights goes with them, also where the weights are of a low precision.
+// Adapters are kept with the weights, also if the weights have low precision.
 TEST_P(Decoders, KeepTheirAdapters) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const std::unique_ptr<Model> model =

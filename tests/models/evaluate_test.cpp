@@ -1,4 +1,4 @@
-// Loss of a language model on a text: windows and strides against one forward pass per token.
+// Tests the loss of a language model on a text: windows and strides against one forward pass per token.
 #include "models/text/evaluate.h"
 
 #include <cmath>
@@ -25,7 +25,7 @@ std::vector<int64_t> some_tokens(size_t count) {
   return tokens;
 }
 
-// -log of the probability of tokens[at] after the `before` tokens ahead of it, in double precision.
+// Returns -log of the probability of tokens[at] after the `before` tokens preceding it, in double precision.
 double nats(Session& session, const std::vector<int64_t>& tokens, size_t at, size_t before) {
   const std::vector<int64_t> given(tokens.begin() + static_cast<std::ptrdiff_t>(at - before),
                                    tokens.begin() + static_cast<std::ptrdiff_t>(at));
@@ -71,7 +71,7 @@ TEST(Evaluate, GivesTheSameByLogits) {
   EXPECT_NEAR(got.perplexity(), std::exp(got.nats / 99), 1e-9);
 }
 
-// Nothing known: every byte costs log 256.
+// Without any knowledge every byte costs log 256.
 TEST(Evaluate, OfAModelOfZeros) {
   const auto model = tiny_model();
   for (size_t i = 0; i < model->states().size(); ++i)

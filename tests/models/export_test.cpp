@@ -1,5 +1,6 @@
-// What export writes is what transformers wrote (hugging_face/), comes in again as the same model, and is there as a whole
-// or not at all. Whether transformers opens it, and computes the same, hugging_face/check_export.py finds out.
+// Tests that export writes what transformers wrote (hugging_face/), that it imports as the same model, and that a
+// folder is written completely or not at all. hugging_face/check_export.py checks that transformers opens it and
+// computes the same.
 #include "models/hugging_face/export.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +33,7 @@ fs::path checkpoint(const std::string& name) {
 
 json read(const fs::path& path) { return parse_json_text(read_whole_file(path)); }
 
-// Of all safetensors files of a folder.
+// Returns the tensors of all safetensors files of a folder.
 std::map<std::string, Tensor> tensors_in(const fs::path& folder) {
   std::map<std::string, Tensor> all;
   for (const auto& entry : fs::directory_iterator(folder))
@@ -147,7 +148,7 @@ TEST_F(Export, RoundsToTheDtypeAskedFor) {
   }
 }
 
-// Scaled rotations and windows go out under the names that transformers has for them.
+// Scaled rotations and windows are exported under transformers' names.
 TEST_F(Export, OfScaledRotationsAndWindows) {
   const std::vector<models::Settings> kinds = {
       {{"rope_scaling", "linear"}, {"rope_factor", "2.5"}},
@@ -167,7 +168,7 @@ TEST_F(Export, OfScaledRotationsAndWindows) {
   for (models::Settings settings : kinds) {
     SCOPED_TRACE(settings.begin()->first + " " + settings.begin()->second);
     settings.insert(kTiny.begin(), kTiny.end());
-    settings["head_dim"] = "8";  // a config.json says so, also where it is implied
+    settings["head_dim"] = "8";  // config.json always contains it, also if it is implied
     const auto model = models::make_model("qwen2", settings, 3);
     hf::export_model(*model, out());
     const auto again = hf::import_model(out());
@@ -190,7 +191,7 @@ TEST_F(Export, SaysWhatWasChangedSinceTheImport) {
   EXPECT_EQ(config["max_position_embeddings"], 64);
 }
 
-// What a model of the zoo with the same settings says of its rotations and windows.
+// Compares with a model of the zoo with the same settings of rotations and windows.
 TEST_F(Export, OfRotationsAndWindowsThatWereChangedSinceTheImport) {
   const std::vector<std::pair<const char*, models::Settings>> changes = {
       {"qwen2_tied", {{"rope_scaling", "yarn"}, {"rope_factor", "4"}, {"rope_original_positions", "16"}}},
@@ -211,7 +212,7 @@ TEST_F(Export, OfRotationsAndWindowsThatWereChangedSinceTheImport) {
     const json before = parse_json_text(model->metadata.at("config")),
                after = parse_json_text(again->metadata.at("config"));
     std::vector<std::string> said = {"rope_theta", "rope_scaling", "sliding_window"};
-    if (!before["layer_types"].empty()) said.emplace_back("layer_types");  // else all layers are alike
+    if (!before["layer_types"].empty()) said.emplace_back("layer_types");  // otherwise all layers are alike
     if (before["rope_scaling"] != "none") said.emplace_back("rope_factor");
     if (before["rope_scaling"] == "yarn") said.emplace_back("rope_attention_factor");
     for (const std::string& key : said) EXPECT_EQ(before[key], after[key]) << key;

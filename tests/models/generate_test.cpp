@@ -1,4 +1,4 @@
-// Generation against the plain way: run `forward` on the whole text so far and take the likeliest token.
+// Tests generation against the plain algorithm: run `forward` on the whole text so far and take the likeliest token.
 #include "models/text/generate.h"
 
 #include <algorithm>
@@ -61,7 +61,7 @@ TEST_P(Generate, GreedyDecodeIsTheArgmaxOfForward) {
   EXPECT_EQ(result.tokens, expected);
   EXPECT_EQ(result.stop_reason, StopReason::kMaxTokens);
   EXPECT_GT(std::set<int64_t>(expected.begin(), expected.end()).size(), 2u) << "a constant text tests little";
-  // A second text starts afresh, and top_k = 1 leaves the likeliest alone, however hot.
+  // A second text starts from the beginning, and top_k = 1 leaves only the likeliest token at any temperature.
   EXPECT_EQ(generate(session, prompt, {.max_tokens = 19, .temperature = 5, .top_k = 1, .seed = 9}).tokens,
             expected);
   const Tokens other = {2};

@@ -1,5 +1,5 @@
-// GGUF files that the package gguf wrote of the checkpoints in hugging_face/ (gguf/make_gguf.py) are the models that those
-// checkpoints are.
+// Tests that GGUF files, which the package gguf wrote from the checkpoints in hugging_face/ (gguf/make_gguf.py), give
+// the same models as those checkpoints.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -38,7 +38,7 @@ void expect_same(const NamedTensors& a, const NamedTensors& b) {
   }
 }
 
-// File and checkpoint.
+// The parameter is the names of file and checkpoint.
 class GgufModel : public ::testing::TestWithParam<std::pair<const char*, const char*>> {
  protected:
   fs::path file() const { return tests() / "gguf" / (std::string(GetParam().first) + ".gguf"); }
@@ -94,7 +94,7 @@ class GgufImport : public ::testing::Test {
   const testing::TemporaryFolder folder_;
 };
 
-// One block of a Llama whose matrices are all Q8_0 with the scale 0.5 and norms of ones.
+// Returns a Llama of one block, whose matrices are all Q8_0 with the scale 0.5, and whose norms are ones.
 std::string quantised(GgufBytes g, const std::string& first = "", const std::string& scale = {"\x00\x38", 2},
                       const std::string& norm = {"\x00\x00\x80\x3f", 4}) {
   const std::pair<const char*, std::vector<uint64_t>> matrices[] = {
@@ -177,8 +177,8 @@ TEST_F(GgufImport, ReadsScaledRotations) {
   EXPECT_EQ(config["rope_factor"], 2.5);
 }
 
-// Divisors as Llama 3.1's rule gives them for a theta of 500,000 and heads of 8, worked out by hand from the paper's formula:
-// wavelengths of 6.3, 167, 4443 and 118,143 positions of 8192 with the factor 8.
+// The divisors follow Llama 3.1's rule for a theta of 500,000 and heads of 8, computed by hand from the paper's
+// formula: wavelengths of 6.3, 167, 4443 and 118,143 positions of 8192 with the factor 8.
 TEST_F(GgufImport, ReadsTheDivisorsOfLlama3) {
   const double wave = 2 * M_PI * std::pow(5e5, 0.5), smooth = (8192 / wave - 1) / 3;
   const float middle = static_cast<float>(1 / ((1 - smooth) / 8 + smooth));
@@ -216,7 +216,7 @@ TEST_F(GgufImport, NamesEverythingThatIsNotSupported) {
           {"IQ2_XXS (1 tensors)", "read are F32", "Q4_1, Q5_0", "IQ4_XS"});
 }
 
-// The second part has the last tensor, which the first would have to have without it.
+// The second file has the last tensor. Without it, the first file would be incomplete.
 TEST_F(GgufImport, ReadsTheOtherPartsOfAModel) {
   GgufBytes g = start(11, 2);
   g.fact<uint16_t>("split.no", 2, 0).fact<uint16_t>("split.count", 2, 2);
@@ -268,7 +268,7 @@ TEST_F(GgufImport, RefusesHeadsThatDoNotDivide) {
   refused(with(4, 3), {"head_count_kv is 3", "a divisor of attention.head_count, 4"});
 }
 
-// A tokenizer of SentencePiece: the weights are taken, and the log says what is missing.
+// The tokenizer is SentencePiece: the weights are imported, and the log says what is missing.
 TEST_F(GgufImport, TakesTheWeightsBesideATokenizerItDoesNotKnow) {
   GgufBytes g = start(11, 1);
   g.fact("tokenizer.ggml.model", "llama");

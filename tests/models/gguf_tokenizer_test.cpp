@@ -1,5 +1,6 @@
-// The tokenizer in a GGUF file's metadata gives the ids of the tokenizer.json that it was made of. The metadata are made
-// here as llama.cpp's converter makes them: tokens by id, merges with a space, a type for each token.
+// Tests that the tokenizer in a GGUF file's metadata gives the ids of the tokenizer.json it was made from. The
+// metadata is made here as llama.cpp's converter makes it: tokens by id, merges with a space, and a type for each
+// token.
 #include "models/gguf/tokenizer.h"
 
 #include <gtest/gtest.h>
@@ -64,7 +65,7 @@ TEST(GgufTokenizer, GivesTheIdsOfTheFileItCameFrom) {
   }
 }
 
-// As tokenizers that were learnt with their special tokens have it; an id among them that nothing uses stays free.
+// Tokenizers trained with their special tokens have such ids. An unused id among them stays free.
 TEST(GgufTokenizer, KeepsTheIdsOfSpecialTokensAheadOfTheOthers) {
   const json original = fixture("gpt2.json");
   json moved = original;
@@ -99,7 +100,7 @@ TEST(GgufTokenizer, PutsTheFirstTokenAheadWhereTheFileSaysSo) {
             (json{{"chat_template", "{{ messages }}"}, {"bos_token", tokens.back()}}));
 }
 
-// As llama.cpp takes such a file: converters wrote the key only later.
+// llama.cpp treats such a file in the same way: converters wrote the key only later.
 TEST(GgufTokenizer, PutsTheFirstTokenOfLlama3AheadWhereTheFileSaysNothing) {
   for (const auto& [name, pre, expected] :
        {std::tuple("llama.json", "llama-bpe", true), std::tuple("llama.json", "llama-v3", true),
@@ -129,7 +130,7 @@ TEST(GgufTokenizer, CutsWordsByTheArchitectureWhereTheFileSaysNothing) {
   }
 }
 
-// tests/models/gguf/make_tokenizers.py has the references: pre-tokenizers of the package tokenizers.
+// tests/models/gguf/make_tokenizers.py makes the references with the pre-tokenizers of the package tokenizers.
 TEST(GgufTokenizer, CutsWordsAsTheModelsOfEachKindDo) {
   const json golden = parse_json_text(
       read_whole_file(std::string(GENESIS_SOURCE_ROOT) + "/tests/models/gguf/tokenizers.json"));

@@ -1,5 +1,5 @@
-// Loss curves, gradients and logits of small models against PyTorch's (golden.json, made by make_golden.py).
-// Weights and data are the same formulas over names and indices as there.
+// Tests loss curves, gradients and logits of small models against PyTorch's (golden.json, made by make_golden.py).
+// Both compute weights and data by the same formulas over names and indices.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-// The CRC-32 of zlib, bit by bit: names a phase per parameter.
+// Computes zlib's CRC-32 bit by bit; it determines the phase of each parameter.
 uint32_t crc32(const std::string& text) {
   uint32_t crc = 0xffffffffu;
   for (unsigned char c : text) {
@@ -127,8 +127,8 @@ TEST_P(Golden, GradientsArePyTorchs) {
   }
 }
 
-// The last logits of ten tokens: of the whole text at once, of prefill, and of prefill and decode token by
-// token.
+// Compares the last logits of ten tokens: of the whole text at once, of prefill, and of prefill followed by decoding
+// token by token.
 TEST_P(GoldenText, LogitsArePyTorchsHoweverTheTextIsRead) {
   const auto expected = golden_["last_logits"].get<std::vector<double>>();
   const auto expect_logits = [&](const Tensor& logits, const char* how) {
@@ -160,7 +160,7 @@ INSTANTIATE_TEST_SUITE_P(PyTorch, Golden, ::testing::Values("mlp", "qwen2", "qwe
 INSTANTIATE_TEST_SUITE_P(PyTorch, GoldenText, ::testing::Values("qwen2", "qwen3"),
                          [](const auto& info) { return info.param; });
 
-// Same seed, same bits: whatever the number of threads.
+// A seed gives the same bits with any number of threads.
 TEST(Determinism, TrainingStepsGiveTheSameBitsWithOneTwoAndFourThreads) {
   const auto losses = [](int threads) {
     std::shared_ptr<Model> model =

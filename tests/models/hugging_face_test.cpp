@@ -1,5 +1,5 @@
-// Checkpoints that transformers made (hugging_face/make_checkpoints.py) compute what transformers computed from them;
-// folders that are damaged, or hold what is not supported, are refused in words.
+// Tests that checkpoints made by transformers (hugging_face/make_checkpoints.py) give transformers' results. Damaged
+// or unsupported folders are refused with a reason.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -50,7 +50,7 @@ Tensor row_of(const std::vector<int64_t>& tokens) {
   return Tensor::of<int64_t>({1, static_cast<int64_t>(tokens.size())}, tokens);
 }
 
-// The last of `logits` are those expected.
+// Checks the last of `logits`.
 void expect_last(const Tensor& logits, const std::vector<double>& expected) {
   const auto all = logits.to_doubles();
   const size_t first = all.size() - expected.size();
@@ -58,7 +58,8 @@ void expect_last(const Tensor& logits, const std::vector<double>& expected) {
     EXPECT_NEAR(all[first + i], expected[i], 1e-5 * (1 + std::abs(expected[i]))) << "token " << i;
 }
 
-// The cache of gpt2 is as long as its positions; that of a model with few holds more than it was trained on.
+// The cache of gpt2 is as long as its positions. A model with few positions gets a cache longer than it was trained
+// for.
 models::Settings settings_of(const std::string& model) {
   models::Settings settings = {{"dtype", "f32"}};
   if (!model.starts_with("gpt2")) settings["cache_positions"] = "64";
@@ -82,7 +83,7 @@ TEST_P(HuggingFace, ComputesWhatTransformersDoes) {
 }
 
 TEST_P(HuggingFace, GoesOnWithALongTextHoweverItIsRead) {
-  if (!expected().contains("long_greedy")) return;  // nothing depends on how long it is
+  if (!expected().contains("long_greedy")) return;  // nothing depends on the length
   const auto greedy = expected()["long_greedy"].get<std::vector<int64_t>>();
   Session session =
       text::open_for_generation(hf::import_model(folder(), settings_of(GetParam())), {.threads = 2});
@@ -120,7 +121,7 @@ TEST(HuggingFaceImport, KeepsTheDtypeOfTheCheckpoint) {
   EXPECT_EQ(model->state(model->find_state("lm_head.weight")).type.dtype, DType::bf16);
 }
 
-// A copy of a checkpoint that a test spoils.
+// A copy of a checkpoint, which a test damages.
 class SpoiltFolder : public ::testing::Test {
  protected:
   void copy(const char* name) {
@@ -169,7 +170,7 @@ TEST_F(SpoiltFolder, WithAConfigurationThatLies) {
   refused({"hidden_size 17"});
 }
 
-// Quadratic once: half a minute.
+// This once took quadratic time, half a minute.
 TEST_F(SpoiltFolder, WithAConfigurationOfManyMembers) {
   std::string text = "{";
   for (int i = 0; i < 100'000; ++i) text += "\"k" + std::to_string(i) + "\": {}, ";
@@ -179,7 +180,7 @@ TEST_F(SpoiltFolder, WithAConfigurationOfManyMembers) {
   EXPECT_LT(testing::processor_seconds() - start, 5);
 }
 
-// Gigabytes of norms once, before anything was compared.
+// This once drew gigabytes of norms before anything was compared.
 TEST_F(SpoiltFolder, WithSizesThatLieIsRefusedBeforeMemoryIsTaken) {
   uint64_t drawn = 0;
   const init::Watcher watcher([&](std::string_view, uint64_t bytes, uint64_t) { drawn = bytes; });
@@ -235,7 +236,8 @@ TEST_F(SpoiltFolder, WithOtherTensors) {
            "model.layers.0.mlp.up_proj.weight is f32[16]", "--ignore-extra 'model.layers.7.extra'"});
 }
 
-// transformers leaves out all that its class does not have. What stands in the layers would change what they compute.
+// transformers ignores everything that its class does not have. Extra tensors in the layers would change what they
+// compute, so they are refused.
 TEST_F(SpoiltFolder, WithMoreTensorsThanTheModelHas) {
   copy("qwen2_tied");
   const NamedTensors whole = state_dict(*hf::import_model(folder_));
@@ -257,10 +259,10 @@ TEST_F(SpoiltFolder, WithMoreTensorsThanTheModelHas) {
   expect_whole({"*.q_norm.weight", "model.layers.2.*"});
   const auto ignoring_one = [&] { hf::import_model(folder_, {}, nullptr, {"model.layers.2.*"}); };
   expect_error(ignoring_one, {"1 that the model does not have: model.layers.0.self_attn.q_norm.weight"});
-  expect_whole({"*"});  // what the model has is never left out
+  expect_whole({"*"});  // tensors of the model are never ignored
 }
 
-// The header of a .safetensors with one tensor more, of a dtype that write_safetensors() does not know.
+// Adds a tensor to the header of a .safetensors, with a dtype that write_safetensors() does not know.
 void add_tensor(const fs::path& path, const std::string& name, const std::string& dtype, uint64_t bytes) {
   const std::string file = read_whole_file(path);
   uint64_t length = 0;
@@ -291,7 +293,7 @@ TEST_F(SpoiltFolder, WithExtraTensorsOfOtherDtypes) {
   refused({"model.norm.weight (F8_E4M3)", "save the weights as"});
 }
 
-// ACT2FN of transformers has several names for a function.
+// ACT2FN of transformers has several names for one function.
 TEST_F(SpoiltFolder, WithOtherNamesOfTheSameActivation) {
   copy("qwen2_tied");
   change("config.json", [](json& c) { c["hidden_act"] = "swish"; });
@@ -321,7 +323,7 @@ TEST_F(SpoiltFolder, WithAnIndexThatLies) {
   refused({index, "weight_map"});
 }
 
-// transformers asks an index for the names of files, and reads what is in them.
+// transformers takes only the names of files from an index, and reads all tensors in them.
 TEST_F(SpoiltFolder, WithAStaleIndexReadsWhatTheFilesHave) {
   copy("qwen2_sharded");
   const NamedTensors whole = state_dict(*hf::import_model(folder_));
@@ -355,7 +357,7 @@ TEST_F(SpoiltFolder, WithMoreLayersThanAnyoneCouldMake) {
   refused({"num_hidden_layers 1000000000", "tensors"});
 }
 
-// As the cache of the Hub has them.
+// The cache of the Hub stores them in this way.
 TEST_F(SpoiltFolder, WithShardsBehindSymbolicLinksIsRead) {
   copy("qwen2_sharded");
   const fs::path shard = folder_ / "model-00002-of-00003.safetensors";
@@ -436,7 +438,7 @@ TEST(HuggingFaceConfig, RotatesWholeHeadsOnly) {
   expect_error([&] { hf::read_config(config, "config.json"); }, {"partial_rotary_factor"});
 }
 
-// The defaults of the configurations' classes in transformers 5.24.
+// These are the defaults of the configuration classes in transformers 5.24.
 TEST(HuggingFaceConfig, TakesWhatTransformersTakesWhereAFieldIsMissing) {
   const auto settings_of = [](const json& config) { return hf::read_config(config, "config.json").settings; };
   const models::Settings decoder = {{"hidden_size", "4096"},       {"num_hidden_layers", "32"},
@@ -469,7 +471,7 @@ TEST(HuggingFaceConfig, TakesWhatTransformersTakesWhereAFieldIsMissing) {
       "8");
 }
 
-// As version 4 of transformers wrote them.
+// Version 4 of transformers wrote configurations like this.
 TEST(HuggingFaceConfig, OlderSpellings) {
   json config = read(checkpoints() / "qwen2_tied/config.json");
   for (const char* name : {"rope_parameters", "dtype", "layer_types"}) config.erase(name);
@@ -482,7 +484,7 @@ TEST(HuggingFaceConfig, OlderSpellings) {
   EXPECT_EQ(read.settings.at("dtype"), "bf16");
 }
 
-// The settings of a configuration of Llama with heads of 32 and 4096 positions.
+// Returns the settings of a Llama configuration with heads of 32 and 4096 positions.
 models::Settings settings_with(const std::function<void(json&)>& change) {
   json config = read(checkpoints() / "llama_linear/config.json");
   config["hidden_size"] = 64, config["num_attention_heads"] = 2, config["num_key_value_heads"] = 2;
@@ -531,7 +533,7 @@ TEST(HuggingFaceConfig, OlderSpellingsOfScaledRotations) {
   EXPECT_EQ(settings.at("rope_theta"), "500000");
   EXPECT_EQ(settings.at("rope_scaling"), "yarn");
   EXPECT_EQ(settings.at("rope_original_positions"), "1024");
-  const auto of_config = settings_with([](json& c) {  // where it says no length, the configuration's own
+  const auto of_config = settings_with([](json& c) {  // gives no length, so that of the configuration is used
     c["rope_parameters"] = {
         {"rope_type", "llama3"}, {"factor", 8.0}, {"low_freq_factor", 1}, {"high_freq_factor", 4}};
   });

@@ -1,4 +1,4 @@
-// LoRA against PEFT (hugging_face/lora.json, made by make_lora.py), merging, and adapters that do not fit.
+// Tests LoRA against PEFT (hugging_face/lora.json, made by make_lora.py), merging, and adapters that do not fit.
 #include "passes/lora/lora.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ std::shared_ptr<Model> adapted() {
   return model;
 }
 
-// A model whose weights have whole blocks of 32 values, as q8 and q4 keep them.
+// Returns a model whose weights consist of whole blocks of 32 values, as q8 and q4 need.
 std::unique_ptr<Model> in_blocks() {
   return models::make_model("qwen2", {{"hidden_size", "64"},
                                       {"intermediate_size", "64"},
@@ -107,7 +107,7 @@ TEST(Lora, TrainsAsPeftDoes) {
   }
 }
 
-// Of the products of a step.
+// Returns the FLOPs of the products in a step.
 double training_flops(const Model& model) {
   const Graph step = passes::bind(model.entry("train_step"), {{"batch", 8}, {"seq", 32}});
   double flops = 0;
@@ -116,7 +116,7 @@ double training_flops(const Model& model) {
   return flops;
 }
 
-// Only adapters have moments, and nothing computes the gradient of a frozen weight.
+// Only adapters have moments, and no gradient of a frozen weight is computed.
 TEST(Lora, CostsNoGradientsOfFrozenWeights) {
   const auto with = base(), without = base();
   passes::add_lora(*with, {.rank = 1});
@@ -135,7 +135,7 @@ TEST(Lora, CostsNoGradientsOfFrozenWeights) {
   EXPECT_LT(training_flops(*with), 0.9 * training_flops(*without));
 }
 
-// In bf16 adapters of layers that read the same are one: the same step as apart, but for roundings.
+// In bf16 the adapters of layers with the same input are merged: the step is the same as apart, except for rounding.
 TEST(Lora, AdaptersBesideEachOtherLearnAsApart) {
   const auto step_of = [](const char* options) {
     const auto model = base("bf16");
@@ -205,7 +205,7 @@ TEST(Lora, MergesIntoTheWeights) {
   expect_error([&] { passes::merge_lora(*base()); }, {"no LoRA adapters"});
 }
 
-// What a quantized weight means is what the product of B, zeros at first, is added to.
+// The product of B, which is zero at first, is added to the decoded values of a quantized weight.
 TEST(Lora, MergesIntoQuantizedWeights) {
   const auto model = in_blocks();
   passes::quantize(*model, {});
@@ -220,7 +220,7 @@ TEST(Lora, MergesIntoQuantizedWeights) {
   EXPECT_EQ(plain.initial.to_doubles(), expected);
 }
 
-// What has no adapter stays as it is kept, and may not be trained; what is written can be read.
+// A weight without an adapter stays quantized, and must not be trained. The written file can be read.
 TEST(Lora, WeightsWithoutAdaptersStayQuantized) {
   const auto model = in_blocks();
   passes::quantize(*model, {.embedding = true, .head = true});
@@ -246,7 +246,7 @@ TEST(Lora, AdaptersAreNotQuantized) {
   }
 }
 
-// Where products of A stand in one step with those of other layers.
+// After these passes, products of A are in one step with those of other layers.
 TEST(Lora, MergesAfterPassesForInference) {
   const auto model = adapted();
   const Target target = target_of("cpu");
@@ -305,7 +305,8 @@ TEST(Lora, AnAdaptersFolderIsReplacedAsAWholeAndOnlyWhereThatIsAskedFor) {
   expect_error([&] { hf::save_adapter(*adapted(), folder / "adapter", "", true); }, {"notes.txt"});
 }
 
-// Ranks, alphas and the root of the rank by layer; merged, and in PEFT's format again.
+// Ranks, alphas and the root of the rank are given by layer. The model is also merged, and saved in PEFT's format
+// again.
 TEST(Lora, RanksAndAlphasByLayerAreThoseOfPeft) {
   const auto expected = golden()["patterns"].get<std::vector<double>>();
   const auto model = base();
@@ -319,7 +320,7 @@ TEST(Lora, RanksAndAlphasByLayerAreThoseOfPeft) {
   EXPECT_EQ(last_logits(again), last_logits(model));
 }
 
-// The rules of re.match(rf"(.*\.)?({key})$", layer) in Python, with the first key that matches.
+// Follows re.match(rf"(.*\.)?({key})$", layer) of Python, with the first key that matches.
 TEST(Lora, ExpressionsOfLayersAreReadAsPythonReadsThem) {
   const TemporaryFolder folder;
   const auto ranks = [&](const std::string& pattern, const std::vector<std::string>& layers) {
@@ -351,7 +352,7 @@ TEST(Lora, ExpressionsOfLayersAreReadAsPythonReadsThem) {
   refused(R"([2])", {"'rank_pattern' is [2], expected an object"});
 }
 
-// PEFT saves the weights of embeddings and heads beside an adapter that is on them.
+// PEFT saves the weights of embeddings and heads with an adapter that is applied to them.
 TEST(Lora, WeightsBesideAnAdapterAreTakenWhereTheyAreTheModels) {
   const TemporaryFolder folder;
   const fs::path adapter = folder / "a", tensors = adapter / "adapter_model.safetensors";

@@ -15,9 +15,9 @@ import torch.nn.functional as F
 torch.manual_seed(0)
 torch.set_num_threads(1)
 STEPS = 50
-# A curve is only worth holding another implementation to 1e-4 against if rounding does not move it by as much: with
-# Adam's default eps, parameters with tiny gradients step by the sign of their rounding errors. check_conditioning()
-# makes sure that a change of every weight by one unit in the last place stays below a tenth of the tolerance.
+# A curve can be compared with another implementation to 1e-4 only if rounding does not change it by as much. With
+# Adam's default eps, parameters with tiny gradients move by the sign of their rounding errors. check_conditioning()
+# makes sure that changing every weight by one unit in the last place has an effect below a tenth of the tolerance.
 ADAMW = dict(lr=3e-4, betas=(0.9, 0.95), eps=1e-5, weight_decay=0.1)
 
 

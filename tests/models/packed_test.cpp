@@ -1,5 +1,5 @@
-// Rows that hold several texts: each token sees its own text alone, at its own position, so that loss and gradients are
-// those of the texts in rows of their own.
+// Tests rows that contain several texts: each token sees only its own text, at its own position, so loss and
+// gradients equal those of the texts in separate rows.
 #include <gtest/gtest.h>
 
 #include "executor/session.h"
@@ -28,7 +28,7 @@ struct Batch {
 
 constexpr int64_t kSeq = 24;
 
-// Texts of these lengths. A text's targets are its next tokens; its last token has none.
+// Adds texts of these lengths. A text's targets are its next tokens; its last token has no target.
 void put(Batch& batch, size_t row, const Row& lengths) {
   for (size_t text = 0; text < lengths.size(); ++text)
     for (int64_t i = 0; i < lengths[text]; ++i) {
@@ -62,7 +62,7 @@ models::Settings tiny(const std::string& model) {
 
 class Packed : public ::testing::TestWithParam<std::string> {
  protected:
-  // The loss, and all parameters after a step of SGD.
+  // Returns the loss, and all parameters after a step of SGD.
   std::pair<double, NamedTensors> step(const std::string& entry, const NamedTensors& inputs) const {
     std::shared_ptr<Model> model = models::make_model(GetParam(), tiny(GetParam()), 3);
     passes::TrainOptions options = passes::parse_train_options("sgd,lr=0.5");

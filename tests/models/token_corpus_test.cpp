@@ -1,5 +1,5 @@
-// Text as tokens on the disk: what stands there is what the tokenizer gives for every document, whatever the threads; it is
-// made once; what is wrong with a corpus is said with its file and line.
+// Tests text as tokens on disk: they are the tokenizer's tokens for every document with any number of threads. They
+// are computed once. Errors in a corpus name its file and line.
 #include <gtest/gtest.h>
 #include <tbb/task_arena.h>
 
@@ -37,7 +37,7 @@ class TokenCorpusTest : public ::testing::Test {
   TokenCorpus open(const std::vector<fs::path>& files) const {
     return open_token_corpus(files, tokens_, options_);
   }
-  // Of documents one after the other, each with its end.
+  // Returns the tokens of documents one after another, each with its end token.
   Ids expected(const std::vector<std::string>& documents) const {
     Ids ids;
     for (const std::string& document : documents) {
@@ -61,7 +61,7 @@ Ids all(const TokenStream& stream) {
   return ids;
 }
 
-// Some lines, so long that the text is more than one chunk.
+// Returns lines with more text than one chunk.
 std::string long_text(size_t bytes) {
   std::string text;
   for (uint32_t state = 7; text.size() < bytes;) {
@@ -71,7 +71,7 @@ std::string long_text(size_t bytes) {
   return text;
 }
 
-// The usual folder of caches may be of somebody else, or on a disk that cannot be written.
+// The default cache folder may belong to another user, or be on a read-only disk.
 TEST_F(TokenCorpusTest, ACacheThatCannotBeWrittenIsDoneWithout) {
   const fs::path text = write("a.txt", "In the beginning");
   options_.cache.clear();
@@ -133,7 +133,7 @@ TEST_F(TokenCorpusTest, IsMadeOnceUntilTheTextChanges) {
   EXPECT_EQ(all(changed.training), expected({"In the end it was so"}));
 }
 
-// As cp -p and rsync -t do, or an editor that is as quick as the clock of files.
+// cp -p and rsync -t keep the time, and so does an editor faster than the resolution of file times.
 TEST_F(TokenCorpusTest, IsMadeAnewOfAFileThatLooksTheSame) {
   const auto file = write("a.txt", "In the beginning");
   const auto time = std::filesystem::last_write_time(file);
@@ -217,11 +217,11 @@ TEST_F(TokenCorpusTest, SaysWhatIsDamagedAndMakesAnewWhatIsNotWhole) {
   EXPECT_NE(testing::error_of([&] { open({file}); }).find("has 4 bytes, expected"), std::string::npos);
   std::ofstream(folder / "corpus.json") << "{";
   EXPECT_NE(testing::error_of([&] { open({file}); }).find("is damaged"), std::string::npos);
-  fs::remove(folder / "corpus.json");  // as a run that was killed leaves it
+  fs::remove(folder / "corpus.json");  // a killed run leaves it like this
   EXPECT_EQ(all(open({file}).training), expected({"In the beginning"}));
 }
 
-// A block is hashed when it is first read, so rows elsewhere stay good.
+// A block is verified when it is first read, so rows elsewhere stay usable.
 TEST_F(TokenCorpusTest, FindsTokensThatWereChanged) {
   const auto file = write("a.txt", long_text(200'000));
   const TokenCorpus corpus = open({file});
@@ -264,7 +264,7 @@ TEST_F(TokenCorpusTest, OpensShardsWithoutHashes) {
   EXPECT_EQ(all(old.training), tokens);
 }
 
-// Sizes near 2^63 are refused where they are multiplied.
+// Sizes near 2^63 are refused before they are multiplied.
 TEST_F(TokenCorpusTest, RefusesBatchesThatNoMachineHolds) {
   const TokenStream tokens = open({write("a.txt", "In the beginning")}).training;
   const int64_t huge = int64_t{1} << 62;

@@ -1,4 +1,4 @@
-// The models of the zoo: settings, entry points, and a file that comes back byte for byte.
+// Tests the models of the zoo: settings, entry points, and a file that is restored byte for byte.
 #include "models/zoo.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST_P(Zoo, HasTheEntryPointsItPromises) {
   EXPECT_EQ(model->metadata.at("architecture"), GetParam());
 }
 
-// What "config" says is what was set, and building from it gives the same model.
+// "config" contains the settings, and building from it gives the same model.
 TEST_P(Zoo, TheConfigRebuildsTheModel) {
   const TemporaryFolder folder;
   const auto model = make_model(GetParam(), small(GetParam()), 4);
@@ -88,7 +88,7 @@ TEST_P(Zoo, ASavedModelGivesTheSameBits) {
             loaded.run("forward", inputs).at("logits").to_doubles());
 }
 
-// No sample at all is a batch like any other.
+// A batch without samples is valid.
 TEST_P(Zoo, ABatchOfNothing) {
   Session session(std::shared_ptr<const Model>(make_model(GetParam(), small(GetParam()))));
   const bool text = GetParam() != "mlp";
@@ -98,9 +98,8 @@ TEST_P(Zoo, ABatchOfNothing) {
             text ? "f32[0,3,256]" : "f32[0,3]");
 }
 
-// With the short search that a session affords, and for sizes that are multiples of nothing too. Three
-// decimals: the smallest arena counts, and an order that packs without any gap may need more bytes than one
-// that leaves a small one.
+// Uses the short search that a session affords, also for odd sizes. Three decimals suffice: the smallest arena
+// counts, and an order that packs without gaps may need more bytes than one with a small gap.
 TEST_P(Zoo, EveryPlanIsAsSmallAsItsLowerBound) {
   for (const char* training : {"adamw,clip=1.0", "sgd,momentum=0.9,accumulate=4"}) {
     const std::shared_ptr<Model> model = make_model(GetParam(), {});
@@ -203,7 +202,7 @@ TEST(ZooSettings, NumbersThatDoNotGoTogetherAreRefused) {
   refuses("gpt2", "layer_norm_epsilon", "-1", "layer_norm_epsilon");
 }
 
-// Sizes that no memory holds are an error in words.
+// Sizes that no memory can hold are an error with a message.
 TEST(ZooSettings, SizesBeyondMeasureAreRefused) {
   for (const char* size : {"4611686018427387904", "9223372036854775807", "1000000000000000"}) {
     EXPECT_THROW(make_model("mlp", {{"hidden_features", size}}), Error) << size;

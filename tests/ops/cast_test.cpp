@@ -1,4 +1,4 @@
-// Conversions between all dtypes, against plain C++ conversions.
+// Tests conversions between all dtypes against plain C++ conversions.
 #include "schema/ops/elementwise/cast.h"
 
 #include <bit>
@@ -23,7 +23,7 @@ Tensor converted(const Tensor& x, DType dtype) {
   return results.begin()->second;
 }
 
-// What the numbers become in the first dtype; small enough for every dtype, with halves and signs.
+// The values are small enough for every dtype, with halves and signs. They are first converted to `from`.
 TEST(Cast, EveryPairOfDtypes) {
   std::vector<double> values;
   for (int i = 0; i < 75; ++i) values.push_back(0.5 * i - 10);
@@ -86,7 +86,7 @@ TEST(Cast, ToTheSameDtypeIsTheValueItself) {
   EXPECT_EQ(types[0].to_string(), "i8[n,3]");
 }
 
-// Sizes on either side of a chunk of work, a scalar, nothing at all, and pieces that begin anywhere.
+// Covers sizes on either side of a chunk of work, a scalar, an empty tensor, and operands with any alignment.
 TEST(CastGroup, JoinsAndConverts) {
   check({.name = "cast_group",
          .inputs = {real({3, 5}), real({2, 5}), real({0, 5}), real({}), real({4001})},
@@ -134,7 +134,7 @@ TEST(CastGroup, RefusesWhatDoesNotFit) {
   expect_error(types({{DType::f32, {2}}}, DType::i8), {"makes reals, not i8"});
 }
 
-// By both devices, in packs and one by one; the shared functions have tests of their own.
+// Both devices join them in packs and one by one. The functions they share have tests of their own.
 TEST(JoinHalves, GivesTheNumberBack) {
   for (const int64_t n : {1, 70001, 70004}) {
     std::vector<float> values;

@@ -1,5 +1,5 @@
-// linear_cross_entropy where rows are ignored: against its definition in double precision, whatever the share of rows that count,
-// and what ignored rows hold reaches nothing.
+// Tests linear_cross_entropy with ignored rows against its definition in double precision, for any share of rows that
+// count. The values of ignored rows must not affect anything.
 #include <cmath>
 
 #include "passes/training/autodiff.h"
@@ -15,13 +15,13 @@ constexpr int64_t kHidden = 16, kClasses = 30, kIgnored = -100;
 
 struct LossCase {
   int64_t rows = 0;
-  double share = 1;  // of rows that count; 0: none; negative: one row
+  double share = 1;  // share of rows that count; 0: none; negative: one row
   DType dtype = DType::f32, target_dtype = DType::i64;
   CrossEntropyOptions options = {};
   double divisor = 0;  // 0: none
   bool gradients = true, frozen = false;
   int threads = 0;
-  float ignored_x = 0.25f;  // what ignored rows hold
+  float ignored_x = 0.25f;  // value of ignored rows
 };
 
 bool counts(const LossCase& c, int64_t row) {
@@ -38,7 +38,7 @@ std::vector<double> targets(const LossCase& c) {
   return values;
 }
 
-// Sixteenths, which every dtype holds exactly.
+// Returns multiples of 1/16, which every dtype holds exactly.
 std::vector<float> sixteenths(int64_t count, uint64_t stream, float bound) {
   std::vector<float> values(static_cast<size_t>(count));
   fill_uniform(values, 11, stream, -bound, bound);
@@ -84,7 +84,7 @@ NamedTensors run_case(const LossCase& c) {
                    {.threads = c.threads, .optimise = false});
 }
 
-// The definition, row by row.
+// Results of the definition, row by row.
 struct Expected {
   double loss = 0, denominator = 0;
   std::vector<double> dx, dw;
@@ -124,13 +124,13 @@ Expected definition(const LossCase& c) {
   if (c.options.reduction == Reduction::kSum) return e;
   const double by = c.divisor > 0 ? c.divisor : e.denominator;
   e.loss /= by;
-  if (e.denominator == 0) return e;  // the loss is NaN where there is no divisor, and gradients are zeros
+  if (e.denominator == 0) return e;  // without a divisor the loss is NaN, and gradients are zeros
   for (std::vector<double>* gradient : {&e.dx, &e.dw})
     for (double& value : *gradient) value /= by;
   return e;
 }
 
-// Relative to the largest value, since gradients over logits are rounded to the dtype.
+// Is relative to the largest value, since gradients over logits are rounded to the dtype.
 double tolerance(DType dtype) {
   return dtype == DType::f64 ? 1e-12 : dtype == DType::f32 ? 5e-6 : dtype == DType::f16 ? 2e-3 : 0.01;
 }

@@ -1,4 +1,4 @@
-// Tensors from nothing: values, dtypes, sizes that are symbols until a session runs.
+// Tests tensors made without inputs: values, dtypes, and sizes that are symbols until a session runs.
 #include "schema/ops/create.h"
 
 #include <cmath>
@@ -57,7 +57,7 @@ TEST(Create, Arange) {
   EXPECT_EQ(numbers(0, 1, DType::i64), (std::vector<double>{0, 1, 2, 3}));
   EXPECT_EQ(numbers(5, -2, DType::i32), (std::vector<double>{5, 3, 1, -1}));
   EXPECT_EQ(numbers(0.5, 0.25, DType::f32), (std::vector<double>{0.5, 0.75, 1, 1.25}));
-  EXPECT_EQ(numbers(250, 2, DType::u8), (std::vector<double>{250, 252, 254, 0}));  // wraps
+  EXPECT_EQ(numbers(250, 2, DType::u8), (std::vector<double>{250, 252, 254, 0}));  // wraps around
   EXPECT_EQ(evaluate([](Graph& g) { return arange(g, 0); }).numel(), 0);
 }
 

@@ -1,4 +1,4 @@
-// Elementwise ops against the C library in double, over ranks, broadcasts, dtypes and the special numbers.
+// Tests elementwise ops against the C library in double, over ranks, broadcasts, dtypes and special numbers.
 #include "schema/ops/elementwise/elementwise.h"
 
 #include <bit>
@@ -19,14 +19,14 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 using Unary = double (*)(double);
 using Binary = double (*)(double, double);
 
-// f over one input.
+// Applies f to each element of one input.
 Ref mapped(const Ref& x, Unary f) {
   Ref y = x;
   for (double& v : y.data) v = f(v);
   return y;
 }
 
-// Element `flat` of the broadcast shape, read from x.
+// Returns element `flat` of the broadcast shape, read from x.
 double broadcast_at(const Ref& x, int64_t flat, const std::vector<int64_t>& shape) {
   std::vector<int64_t> index = unravel(flat, shape);
   index.erase(index.begin(), index.begin() + static_cast<ptrdiff_t>(shape.size() - x.shape.size()));
@@ -108,7 +108,7 @@ const UnaryRow kUnary[] = {
 };
 
 OpCase unary_case(const UnaryRow& row, std::vector<int64_t> shape) {
-  // Steps and kinks: bf16 may fall on the other side of them.
+  // Functions with steps and kinks: bf16 may fall on the other side of them.
   return {.name = row.name,
           .inputs = {real(std::move(shape), row.low, row.high)},
           .build = [&row](const Inputs& x) { return Outputs{row.op(x[0])}; },
@@ -138,7 +138,7 @@ TEST(Elementwise, LargeEnoughForManyTilesAndThreads) {
 
 // --- accuracy of the f32 vectors
 
-// Numbers of every magnitude and sign, denormals, infinities and NaN among them.
+// Returns numbers of every magnitude and sign, including denormals, infinities and NaN.
 std::vector<float> all_magnitudes() {
   std::vector<float> values;
   for (uint64_t bits = 0; bits < uint64_t{1} << 32; bits += 20011)
@@ -148,7 +148,7 @@ std::vector<float> all_magnitudes() {
   return values;
 }
 
-// The distance in units of the last place of a float of that size.
+// Returns the distance in units of the last place of a float of that size.
 double ulps(double got, double expected) {
   int exponent;
   std::frexp(std::max(std::fabs(expected), 1.2e-38), &exponent);
@@ -158,9 +158,9 @@ double ulps(double got, double expected) {
 struct AccuracyRow {
   const char* name;
   double limit;         // ulps
-  double smallest = 0;  // results below are held to absolute error: the formula passes through denormals
+  double smallest = 0;  // below: absolute error, since the formula passes through denormals
 };
-// PyTorch's silu and gelu lose the same tails, and earlier.
+// PyTorch's silu and gelu lose the same tails, and lose them earlier.
 const AccuracyRow kAccuracy[] = {
     {"exp", 1.5},
     {"log", 1.5},
@@ -228,7 +228,7 @@ struct BinaryRow {
   const char* name;
   Value (*op)(Value, Value);
   Binary reference;
-  double low = -3, high = 3;  // of both operands
+  double low = -3, high = 3;  // range of both operands
   bool gradient = true;
 };
 
@@ -280,7 +280,7 @@ TEST(Elementwise, Broadcasts) {
   }
 }
 
-// Rows that are cut into tiles, rows that share a tile, and operands that repeat across either.
+// Covers rows that are cut into tiles, rows that share a tile, and operands that repeat across either.
 TEST(Elementwise, BroadcastsOverTiles) {
   const auto plain = [](std::vector<int64_t> a, std::vector<int64_t> b) {
     OpCase c = binary_case(kBinary[1], std::move(a), std::move(b));
@@ -451,7 +451,7 @@ TEST(Elementwise, IntegersBecomeRealWhereTheFunctionIs) {
       {{"a", a}}, [](const Inputs& x) { return clamp(x[0], 2, kInf); }, {2, 4, 9}, DType::i64);
 }
 
-// A scalar that a division makes real need not fit the integers beside it.
+// A scalar in a division that gives reals need not fit the integer dtype of the other operand.
 TEST(Elementwise, IntegersDividedByScalarsThatDoNotFitThem) {
   const Tensor a = row<uint8_t>({1, 128, 255});
   expect_values(
@@ -501,7 +501,7 @@ TEST(Elementwise, WhereTakesGradientsOnBothSides) {
              }});
 }
 
-// Where a function has a kink its gradient is the one PyTorch gives.
+// At a kink of a function its gradient is the one PyTorch gives.
 TEST(Elementwise, SubgradientsAtKinks) {
   struct Kink {
     Value (*op)(Value);

@@ -1,4 +1,4 @@
-// The fused op: programs against the ops they are made of, bit for bit in f32; its text, rules and errors.
+// Tests the fused op: programs against the ops they are made of, bit for bit in f32; its text form, rules and errors.
 #include "schema/ops/elementwise/fused.h"
 
 #include <cstring>
@@ -35,7 +35,7 @@ std::vector<Tensor> results_of(const std::vector<Tensor>& tensors, const Build& 
   NamedInputs inputs;
   for (size_t i = 0; i < tensors.size(); ++i) inputs.emplace_back("x" + std::to_string(i), tensors[i]);
   size_t count = 0;
-  // As written: no pass may replace what is compared.
+  // Optimization is off, so that no pass replaces what is compared.
   SessionOptions options;
   options.optimise = false;
   const NamedTensors named = run_graph(
@@ -87,8 +87,8 @@ TEST(Fused, BroadcastOperandsAndSeveralResults) {
                 {"mul %0 %1", "add %4 %2", "maximum %5 %3", "lt %5 %3"}, {4, 6, 7});
 }
 
-// Results of 16 MB and more are written around the cache, in whole lines: rows of 3331 elements begin
-// anywhere in one.
+// Results of 16 MB and more are written around the cache, in whole cache lines. Rows of 3331 elements begin anywhere
+// in a line.
 TEST(Fused, LargeResultsWithRowsThatBeginInsideLines) {
   const int64_t rows = 2600, columns = 3331;
   const Tensor x = random_tensor({rows, columns}), bias = random_tensor({columns});
@@ -105,7 +105,7 @@ TEST(Fused, LargeResultsWithRowsThatBeginInsideLines) {
   }
 }
 
-// More steps, and more values alive, than one chain holds.
+// The program has more steps, and more live values, than one chain holds.
 TEST(Fused, ALongProgram) {
   std::vector<std::string> body;
   for (int i = 0; i < 40; ++i) body.push_back("add %" + std::to_string(i) + " %0");
@@ -190,7 +190,7 @@ TEST(Fused, LowPrecisionIsRoundedOnce) {
   }
 }
 
-// The output may stand where an input stood only if nothing reads that input afterwards.
+// The output may overwrite an input only if nothing reads that input afterwards.
 TEST(Fused, InPlaceWhereTheInputIsDone) {
   const TensorType full{DType::f32, {4, 8}}, row{DType::f32, {8}};
   const ops::Fused op{{"mul %0 %1", "add %3 %2", "mul %4 %1"}, {3, 5}};

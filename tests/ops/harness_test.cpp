@@ -1,4 +1,4 @@
-// The harness on a product of matrices; and that it can fail: a wrong reference is found.
+// Tests the harness on a matrix product, and that it can fail: it finds a wrong reference.
 #include <gtest/gtest-spi.h>
 
 #include "schema/ops/nn/matmul.h"
@@ -34,7 +34,7 @@ TEST(OpHarness, FindsAWrongReference) {
   EXPECT_GT(failures.size(), 0);
 }
 
-// Every other case of this suite runs on the GPU as well; this one says so where there is none.
+// All other cases of this suite run on the GPU too. This one reports if there is none.
 TEST(OpHarness, RunsEveryCaseOnTheGpuToo) {
   if (!why_no_cuda().empty()) GTEST_SKIP() << "the ops are not checked on CUDA: " << why_no_cuda();
   const NamedTensors y =

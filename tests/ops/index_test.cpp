@@ -1,5 +1,4 @@
-// Reading and writing by index: PyTorch's definitions, gradients with repeated indices, indices that are
-// wrong.
+// Tests reading and writing by index: PyTorch's definitions, gradients with repeated indices, and invalid indices.
 #include "schema/ops/tensor/index.h"
 
 #include <limits>
@@ -13,7 +12,7 @@ namespace {
 
 using Index = std::vector<int64_t>;
 
-// Calls f(place in x, place in the index) for every element of the index, in order.
+// Calls f(position in x, position in the index) for every element of the index, in order.
 template <class F>
 void each_index(const Ref& x, const Ref& index, size_t axis, F&& f) {
   for (int64_t i = 0; i < index.numel(); ++i) {
@@ -71,7 +70,7 @@ TEST(Index, ScatterAndScatterAdd) {
                    return Refs{y};
                  },
              .gradient = s.name != "wide"});
-  // A source larger than the index: the part that the index covers is used.
+  // If the source is larger than the index, the slice that the index covers is used.
   check({.name = "scatter_add_larger_source",
          .inputs = {real({3, 4}), integers({2, 2}, 0, 4), real({3, 3})},
          .build = [](const Inputs& in) { return Outputs{scatter_add(in[0], 1, in[1], in[2])}; },
@@ -137,7 +136,7 @@ void check_embedding(const std::string& name, const Index& indices, const Index&
                      y[i] = in[1][static_cast<int64_t>(in[0][i / weight[1]]) * weight[1] + i % weight[1]];
                    return Refs{y};
                  }};
-  one.gradient = padding < 0 && weight[1] < 100;  // differences know nothing of padding
+  one.gradient = padding < 0 && weight[1] < 100;  // finite differences do not respect padding
   check(one);
 }
 
@@ -163,8 +162,8 @@ TEST(Index, EmbeddingGradientSkipsPadding) {
   EXPECT_EQ(result.at("padded").to_doubles(), (std::vector<double>{1, 4, 0}));
 }
 
-// Of a table of `all` rows a weight has those from `first` on: the others are zeros in what is looked up, and what is added
-// to them is added elsewhere.
+// A weight that has only the rows from `first` on of a table of `all` rows. Looking up other rows gives zeros here,
+// and additions to them are made on other ranks.
 struct TablePart {
   int64_t all, first, count;
   bool has(double row) const {
@@ -225,7 +224,7 @@ TEST(Index, PartsOfATable) {
   for (const TablePart& part : kParts) check_part(part);
 }
 
-// An index of no row at all is an error on every rank; one of a row elsewhere is none.
+// An index beyond the whole table is an error on every rank; an index of another rank's row is not.
 TEST(Index, IndicesBeyondAllPartsAreNamed) {
   const auto look_up = [](int64_t index) {
     return run_graph(
@@ -244,7 +243,8 @@ TEST(Index, IndicesBeyondAllPartsAreNamed) {
   for (const int64_t bad : {-1, 6}) expect_error([&] { look_up(bad); }, {"embedding", std::to_string(bad)});
 }
 
-// Many threads, many repeated indices: the same bits whatever the number of threads (in f32 the order shows).
+// With many threads and many repeated indices, the bits do not depend on the number of threads (f32 shows any change
+// of order).
 TEST(Index, SumsInIndexOrder) {
   std::mt19937 random(1);
   std::vector<int64_t> indices(5000);
@@ -328,7 +328,7 @@ TEST(Index, Errors) {
   fails({x, v}, of_part({1, 0}), {"first_index is 1"});
 }
 
-// Three trues are a true, and no other byte.
+// The sum of three trues is a true, and no other byte.
 TEST(Index, SumsOfBoolsAreWhetherAnyIsTrue) {
   bool x[2] = {false, true}, s[3] = {true, true, true};
   const auto results = run_graph({{"x", Tensor::copy_of({DType::boolean, {2}}, x)},
@@ -346,7 +346,7 @@ TEST(Index, SumsOfBoolsAreWhetherAnyIsTrue) {
   }
 }
 
-// What has more digits than an integer of the dtype wraps, as sums do, and is not left to chance.
+// Sums that overflow an integer dtype wrap around, as additions do.
 TEST(Index, SumsOfIntegersWrap) {
   const int64_t greatest = std::numeric_limits<int64_t>::max();
   const auto results = run_graph({{"x", Tensor::of<int64_t>({2}, {greatest, 1})},

@@ -1,5 +1,5 @@
-// Results too large for the caches are written with other instructions (non-temporal stores), and rows are
-// spread over threads. A large tensor whose rows repeat must give the bits of the few rows it repeats.
+// Tests results too large for the caches, which are written by other instructions (non-temporal stores), with rows
+// spread over threads. A large tensor of repeated rows must give the bits of the few rows that it repeats.
 #include <cstring>
 
 #include "passes/training/autodiff.h"
@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kColumns = 1024, kPeriod = 3;
 constexpr int64_t kLargeBytes = 33 << 20;
 
-// [rows, kColumns] where row i equals row i % kPeriod.
+// Returns [rows, kColumns] in which row i equals row i % kPeriod.
 template <class T>
 Tensor repeating(int64_t rows, int seed) {
   std::vector<T> period(kPeriod * kColumns);

@@ -1,5 +1,4 @@
-// Ops that move elements: every element must come from where the definition says, and gradients must go back
-// there.
+// Tests ops that move elements: every element comes from where the definition says, and its gradient goes back there.
 #include "schema/ops/tensor/layout.h"
 
 #include <algorithm>
@@ -13,7 +12,7 @@ namespace {
 
 using Index = std::vector<int64_t>;
 
-// y[i] = x[source(i)].
+// Returns y[i] = x[source(i)].
 template <class F>
 Ref moved(const Ref& x, Index shape, F&& source) {
   Ref y = ref_zeros(std::move(shape));

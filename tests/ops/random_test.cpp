@@ -1,4 +1,4 @@
-// Random numbers: the promised bits, the right distributions, gradients through the same mask.
+// Tests random numbers: the promised bits, the right distributions, and gradients through the same mask.
 #include "schema/ops/tensor/random.h"
 
 #include <algorithm>
@@ -180,7 +180,7 @@ Tensor repeated_rows(const std::vector<float>& row, int64_t times) {
 constexpr int64_t kRows = 20000;
 const std::vector<float> kLogits = {1, 2, 0.5, 3, 2, -1};
 
-// Softmax over the tokens kept.
+// Returns the softmax over the tokens kept.
 std::vector<double> probabilities(const std::vector<size_t>& kept, double temperature) {
   std::vector<double> p(kLogits.size(), 0);
   double sum = 0;
@@ -213,7 +213,7 @@ TEST(Random, Sample) {
   expect_sampled({.temperature = 0.5}, probabilities({0, 1, 2, 3, 4, 5}, 0.5));
   expect_sampled({.temperature = 0}, probabilities({3}, 1));
   expect_sampled({.top_k = 3}, probabilities({1, 3, 4}, 1));
-  expect_sampled({.top_k = 2}, probabilities({1, 3}, 1));  // of equals, the first
+  expect_sampled({.top_k = 2}, probabilities({1, 3}, 1));  // the first of equal logits
   expect_sampled({.top_k = 99}, probabilities({0, 1, 2, 3, 4, 5}, 1));
   expect_sampled({.top_p = 0.6}, probabilities({1, 3}, 1));
   expect_sampled({.top_p = 0.8}, probabilities({1, 3, 4}, 1));
@@ -246,7 +246,7 @@ TEST(Random, SampleOfManyTokens) {  // top-k and top-p agree with sorting
     EXPECT_GE(logits[static_cast<size_t>(token)], order[std::min(kept, order.size() - 1)]);
 }
 
-// With a seed, a step and settings of its own a row draws what it draws alone, wherever it stands.
+// With its own seed, step and settings a row draws the same as alone, wherever it is in the batch.
 TEST(Random, ARowOfSamplesDrawsAsIfAlone) {
   const std::vector<int64_t> seeds = {5, 42, -7, 5, 1}, steps = {0, 3, 11, 12, (int64_t{1} << 40) + 3};
   const std::vector<int64_t> top_k = {0, 4, 0, 0, 2};
@@ -314,7 +314,7 @@ TEST(Random, Multinomial) {
   std::map<std::pair<int64_t, int64_t>, double> pairs;
   const auto chosen = results.at("without").as<int64_t>();
   for (size_t i = 0; i < chosen.size(); i += 2) pairs[{chosen[i], chosen[i + 1]}] += 1.0 / kRows;
-  EXPECT_EQ(pairs.size(), 6u);  // never twice the same, never the one of weight 0
+  EXPECT_EQ(pairs.size(), 6u);  // never the same twice, never the one of weight 0
   const auto pair_of = [](double first, double second) { return first * second / (1 - first); };
   EXPECT_NEAR((pairs[{3, 2}]), pair_of(0.6, 0.3), 0.012);
   EXPECT_NEAR((pairs[{2, 3}]), pair_of(0.3, 0.6), 0.012);
@@ -353,7 +353,7 @@ TEST(Random, Errors) {
   fails({rng, x}, [](const Inputs& in) { return dropout(in[0], in[1], 1.5); }, {"p in [0, 1]", "1.5"});
   fails({rng, whole}, [](const Inputs& in) { return dropout(in[0], in[1], 0.5); },
         {"dropout takes real numbers"});
-  // As a file may say it: the last is a multiple of 4 and has no room for x behind it.
+  // A file may contain such values: the last is a multiple of 4 and leaves no room for x after it.
   for (const int64_t first : {int64_t{-4}, int64_t{6}, INT64_MAX - 3})
     fails({rng, x},
           [=](const Inputs& in) {

@@ -1,4 +1,4 @@
-// Reductions over every kind of axes: rows, columns, several at once, none left; edge cases of PyTorch's
+// Tests reductions over every kind of axes (rows, columns, several at once, none), and edge cases of PyTorch's
 // semantics.
 #include "schema/ops/tensor/reduce.h"
 
@@ -23,7 +23,7 @@ bool named(const Axes& axes, int64_t i, int64_t rank) {
   return std::any_of(axes.begin(), axes.end(), [&](int64_t a) { return (a < 0 ? a + rank : a) == i; });
 }
 
-// f of the elements that meet in each result, in row-major order.
+// Applies f to the elements of each result, in row-major order.
 Ref reduce_reference(const Ref& x, const Axes& axes, bool keep, Formula f) {
   std::vector<int64_t> kept, shape;
   for (int64_t i = 0; i < x.rank(); ++i) {
@@ -100,7 +100,7 @@ OpCase reduction(const std::string& name, CaseInput x, Axes axes, bool keep, Op 
           .reference = [=](const Refs& in) { return Refs{reduce_reference(in[0], axes, keep, formula)}; }};
 }
 
-// Rows, columns, the middle, both ends, everything; with and without the axes kept.
+// Covers rows, columns, the middle, both ends and everything, with and without the axes kept.
 void check_all_axes(const std::string& name, Op op, Formula formula, double low = -2, double high = 2) {
   const std::vector<std::pair<std::vector<int64_t>, Axes>> cases = {{{6}, {}},
                                                                     {{3, 7}, {1}},
@@ -135,7 +135,7 @@ TEST(Reduce, Moments) {
   }
 }
 
-TEST(Reduce, LongAxesAgreeToo) {  // blocks, pieces and their merging
+TEST(Reduce, LongAxesAgreeToo) {  // blocks, chunks and their merging
   for (const std::vector<int64_t>& shape :
        {std::vector<int64_t>{3, 140001}, {140001, 3}, {2000, 130}, {2, 5000, 2}}) {
     const std::string name = "_long" + std::to_string(shape[0]) + "_" + std::to_string(shape.size());
@@ -204,7 +204,7 @@ TEST(Reduce, OfNothing) {
   check(reduction("var_none", real({2, 0}), {1}, false, var_1, [](const Row&) { return std::nan(""); }));
   OpCase one =
       reduction("var_of_one", real({3, 1}), {1}, false, var_1, [](const Row&) { return std::nan(""); });
-  one.gradient = false;  // NaN against NaN shows nothing
+  one.gradient = false;  // comparing NaN with NaN shows nothing
   check(one);
   check(reduction("any_none", booleans({2, 0}), {1}, false, any, any_of));
   check(reduction("all_none", booleans({2, 0}), {1}, false, all, all_of));
@@ -239,7 +239,7 @@ std::vector<double> gradient_of(const std::vector<float>& row, Value (*op)(Value
   return results.at("dx").to_doubles();
 }
 
-// Where a formula would give NaN: a row without mass, a row without spread.
+// A formula would give NaN for a row without mass and for a row without spread.
 TEST(Reduce, GradientsThatAreZero) {
   EXPECT_EQ(gradient_of({-INFINITY, -INFINITY}, [](Value x) { return logsumexp(x); }),
             (std::vector<double>{0, 0}));
@@ -247,7 +247,7 @@ TEST(Reduce, GradientsThatAreZero) {
 }
 
 TEST(Reduce, TiesShareTheGradient) {
-  // The reference's differences see half of a tie from each side: the average is the even share of two.
+  // The reference's differences see half of a tie from each side: the average is the equal share of two.
   check(reduction("max_ties", real_data({2, 3}, {1, 3, 3, 2, 2, 0}), {1}, false, max, max_of));
   check(reduction("min_ties", real_data({2, 3}, {1, 1, 3, 2, 0, 0}), {1}, true, min, min_of));
 }

@@ -1,4 +1,4 @@
-// Reshape and its relatives: sizes are resolved algebraically, bytes stay where they are.
+// Tests reshape and related ops: sizes are resolved algebraically, and no bytes move.
 #include "schema/ops/tensor/reshape.h"
 
 #include "tests/op_harness.h"

@@ -1,4 +1,4 @@
-// Slices, joins, splits, padding, and slices whose start is data.
+// Tests slices, joins, splits, padding, and slices whose start is data.
 #include "schema/ops/tensor/dynamic_slice.h"
 #include "schema/ops/tensor/slice.h"
 
@@ -11,7 +11,7 @@ namespace {
 
 using Index = std::vector<int64_t>;
 
-// Python's slice of a range, written as its definition.
+// Returns Python's slice of a range, by its definition.
 Index python_range(int64_t size, int64_t start, int64_t end, int64_t step) {
   const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
   const auto place = [&](int64_t at) { return std::max(low, std::min(high, at < 0 ? at + size : at)); };
@@ -43,7 +43,7 @@ TEST(Slice, PythonRules) {
                         {kToEnd, kToEnd, -1}, {5, 1, -2}, {-1, -7, -3},   {0, kToEnd, -1},
                         {9, kToEnd, 1},       {2, 3, -1}, {6, 0, -1},     {-2, kToEnd, 1}};
   int number = 0;
-  for (const Bounds b : all)  // clang 14 captures no part of a structured binding
+  for (const Bounds b : all)  // clang 14 cannot capture a structured binding
     for (int64_t axis : {int64_t{0}, int64_t{1}})
       check({.name = "slice" + std::to_string(number++),
              .inputs = {real(axis == 0 ? Index{7, 3} : Index{2, 7, 2})},
@@ -133,7 +133,7 @@ TEST(Slice, Split) {
                  return Refs{taken(in[0], axis, {0}), taken(in[0], axis, {1, 2, 3}), taken(in[0], axis, {}),
                              taken(in[0], axis, {4, 5})};
                }});
-  check({.name = "split_part_used",  // the parts nobody reads have no gradient
+  check({.name = "split_part_used",  // unread outputs have no gradient
          .inputs = {real({2, 6})},
          .build =
              [](const Inputs& in) {
@@ -231,7 +231,7 @@ TEST(Slice, Dynamic) {
     }
 }
 
-// A start for each row, and how much of the update is written there.
+// Returns x with an update per row. Each row has its own start, and `with_length` its own number of written steps.
 Ref rows_updated(const Refs& in, int64_t axis, bool with_length) {
   Ref y = in[0];
   const int64_t size = y.dim(axis), steps = in[1].dim(axis);
@@ -272,7 +272,7 @@ TEST(Slice, UpdatesOfRows) {
   rows("larger", {2, 12, 3, 5}, {2, 9, 3, 5}, 1, integer_data({2}, {3, 7}), integer_data({2}, {9, 4}));
 }
 
-// More than one thread moves.
+// The size is large enough for several threads to copy.
 TEST(Slice, LargeUpdatesOfRows) {
   const int64_t rows = 4, size = 40, steps = 30, features = 512;
   std::vector<float> x(static_cast<size_t>(rows * size * features), 1.0f),

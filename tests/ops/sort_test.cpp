@@ -1,4 +1,4 @@
-// Sort, argsort, topk: stable, NaN greatest, gradients back to where elements came from.
+// Tests sort, argsort and topk: they are stable, NaN is greatest, and gradients go back to where elements came from.
 #include "schema/ops/tensor/sort.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 const double kNan = std::nan("");
 
-// Values and indices of the first k along `axis`.
+// Returns values and indices of the first k along `axis`.
 Refs sorted(const Ref& x, int64_t axis, bool descending, int64_t k) {
   const auto at = static_cast<size_t>(axis);
   std::vector<int64_t> shape = x.shape;

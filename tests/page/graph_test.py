@@ -25,8 +25,7 @@ class Graph(PageCase):
     def test_repeated_layers_are_folded_with_their_count_and_open(self):
         self.open("training")
         folded = [label for label in self.shown() if label.startswith("layers.0 … layers.23")]
-        self.assertEqual(len(folded), 2)  # those of the model and of its optimizer; the gradient's layers are in the
-                                          # opposite order
+        self.assertEqual(len(folded), 2)  # the model's and its optimizer's; the gradient's order is reversed
         self.browser.run("return genesis.graph.toggle([...genesis.graph.scene.place.keys()].find((one) => genesis.graph.hierarchy.label(one) === arguments[0]))", folded[0])
         self.browser.wait("genesis.graph.scene.blocks.some((block) => genesis.graph.hierarchy.label(block.item) === 'layers.17')")
         self.browser.drawn()

@@ -92,7 +92,7 @@ TEST(Autodiff, LooksNoFurtherBackThanAsked) {
   Graph& graph = model->entry("f");
   const Value x = graph.input("x");
   const std::vector<Value> dx = gradients_if_any(graph, graph.output("loss"), {x}, 1);
-  // d(a * x) / dx with `a` held constant is `a` alone.
+  // d(a * x) / dx with `a` held constant is just `a`.
   const Node& last = graph.nodes().back();
   EXPECT_EQ(last.name, "b.grad.mul");
   EXPECT_EQ(dx[0].id, last.outputs[0]);

@@ -1,4 +1,4 @@
-// Dead code, common subexpressions and constant folding.
+// Tests dead code elimination, common subexpression elimination and constant folding.
 #include "passes/simplify/passes.h"
 #include "tests/passes/passes_test_util.h"
 
@@ -61,7 +61,7 @@ entry f(x: f32[3], z: f32[3]) {
 )");
 }
 
-// Knows one op: `add` of two f32 vectors of the same size, and `full` of f32.
+// Evaluates two ops: `add` of two f32 vectors of the same size, and `full` of f32.
 std::optional<std::vector<Tensor>> evaluate_add(const KernelQuery& query, std::span<const Tensor> inputs) {
   if (query.op.name() == "full") {
     const auto value = std::get<double>(*query.attributes.find("value"));

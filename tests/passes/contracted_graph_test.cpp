@@ -1,4 +1,4 @@
-// Joining nodes without making cycles, against a search through the whole graph.
+// Tests joining nodes without making cycles, against a search through the whole graph.
 #include "passes/fusion/elementwise/contracted_graph.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ Edges random_edges(int32_t nodes, int32_t degree, int32_t reach, std::mt19937& r
   return edges;
 }
 
-// The same by looking everywhere.
+// Does the same by an exhaustive search.
 class Plain {
  public:
   explicit Plain(const Edges& edges) : edges_(edges) {
@@ -71,7 +71,7 @@ TEST(ContractedGraph, AnswersWhatASearchThroughEverythingAnswers) {
     ContractedGraph graph(edges);
     for (int32_t i = 60; i-- > 0;)
       for (const int32_t next : edges[static_cast<size_t>(i)]) {
-        // Some stay apart: where all are joined from the end, nothing is left to lead past.
+        // Some stay separate: if everything were joined from the end, no path would be left that leads around.
         if (plain.group(i) == plain.group(next) || random() % 2 == 0) continue;
         const bool may = plain.try_join(i, next);
         ASSERT_EQ(graph.try_join(i, next), may) << "round " << round << ", edge " << i << " -> " << next;
@@ -82,8 +82,7 @@ TEST(ContractedGraph, AnswersWhatASearchThroughEverythingAnswers) {
   EXPECT_GT(refused, 300);
 }
 
-// A node with two ways that lead away and never meet, joined with one that two others lead to: both ends are
-// long.
+// A node with two long paths that never meet is joined with one that two others lead to: both searches are long.
 TEST(ContractedGraph, WithoutABudgetALongSearchCountsAsACycle) {
   constexpr int32_t kLong = 400;
   Edges edges(2 * kLong + 2);

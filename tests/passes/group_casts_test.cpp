@@ -1,4 +1,4 @@
-// Which casts are grouped, and which are left alone.
+// Tests which casts are grouped, and which are left alone.
 #include "passes/grouping/passes.h"
 
 #include "tests/passes/passes_test_util.h"
@@ -80,8 +80,8 @@ TEST(GroupCasts, CutsLargeOnes) {
             normal_text(before.substr(0, states) + "entry f() {\n" + after));
 }
 
-// The decision is one of seconds: twice as many bytes in a group are worth a launch that takes twice as long, or memory
-// that is twice as fast. Where launches take no time nothing is grouped, and where they take any, small casts are.
+// The decision compares seconds: a group may be twice as large if a launch takes twice as long, or if memory is twice
+// as fast. If launches take no time, nothing is grouped, and if they take any, small casts are.
 TEST(GroupCasts, WeighsLaunchesAgainstBytes) {
   std::string states, casts, results;
   for (const char* name : {"a", "b", "c"}) {  // 24 MB to move, each

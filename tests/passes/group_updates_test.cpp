@@ -1,4 +1,4 @@
-// Which updates are grouped, and which are left alone.
+// Tests which updates are grouped, and which are left alone.
 #include "passes/grouping/passes.h"
 
 #include "tests/passes/passes_test_util.h"

@@ -1,5 +1,5 @@
-// Compiling takes time in proportion to the graph, whatever its shape: every stage by itself, so that one
-// that grows faster stands out long before it takes most of the time. Seconds are those of the processor.
+// Tests that compiling takes linear time for graphs of any shape. Every stage is timed alone, so that one that grows
+// faster is found long before it dominates. Times are CPU seconds.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -47,7 +47,7 @@ class Stages {
   std::map<std::string, double> seconds_;
 };
 
-// Everything that happens between a model and its plan.
+// Runs every step between a model and its plan.
 Plan compile(Model& model, const std::string& entry, const Target& target, Stages& stages) {
   stages.run("verify", [&] { verify(model); });
   stages.run("text", [&] { return to_text(model).size(); });
@@ -66,12 +66,12 @@ Plan compile(Model& model, const std::string& entry, const Target& target, Stage
   return stages.run("make_plan", [&] { return make_plan(graph, target); });
 }
 
-// Four times the nodes take four times as long where time is in proportion and sixteen times where it is quadratic; a busy
-// machine is somewhere between. What is over at once may take as long as it likes.
+// Four times the nodes take four times as long in linear time and sixteen times in quadratic time; a busy machine is
+// in between. Very short times may vary.
 constexpr int64_t kFew = 1500, kMany = 4 * kFew;
 constexpr double kMaxGrowth = 9, kAtOnce = 0.2;
 
-// Where a lower arena is searched for, the search may use its budget, which is the same for all sizes.
+// A search for a smaller arena may use its budget, which is the same for all sizes.
 double at_once(const std::string& stage) { return stage == "make_plan" ? 2.5 : kAtOnce; }
 
 void expect_in_proportion(const std::string& shape, const Stages& few, const Stages& many) {
@@ -101,7 +101,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Growth, ::testing::ValuesIn([] {
                          }()),
                          [](const auto& info) { return info.param; });
 
-// With the gradients of everything to one input; `large_device`: one that groups casts and updates.
+// Includes the gradients of everything to one input. `large_device`: a device for which casts and updates are
+// grouped.
 Stages training_stages(int64_t nodes, bool large_device) {
   Stages stages;
   const auto model = stages.run("build", [&] { return testing::make_layers(nodes); });
@@ -144,7 +145,7 @@ TEST_P(GrowthOfGradients, IsInProportionToTheGraph) {
 INSTANTIATE_TEST_SUITE_P(Shapes, GrowthOfGradients, ::testing::Values("residual", "shared_operand"),
                          [](const auto& info) { return info.param; });
 
-// 2 to 4 seconds on a quiet machine; what is quadratic takes a minute.
+// It takes 2 to 4 seconds on an idle machine; quadratic work takes a minute.
 TEST(GrowthToALargeGraph, FiftyThousandNodesTakeSeconds) {
   EXPECT_LT(stages_of("random", 50'000).total(), 20);
 }

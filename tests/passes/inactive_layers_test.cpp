@@ -1,5 +1,5 @@
-// A loss that was built for evaluation is trained without its dropout and with fixed batch statistics: add_train_step says so, also of
-// a model that was saved in between.
+// A loss built for evaluation is trained without its dropout and with fixed batch statistics. Tests that
+// add_train_step reports it, also for a model saved and loaded before.
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 

@@ -14,7 +14,7 @@ namespace {
 
 using Values = std::vector<Value>;
 
-// The entry point with an input `x` of f32[8,8], and what `body` makes of it as output `y`.
+// Returns a model with an input `x` of f32[8,8] and the output `y` that `body` computes from it.
 std::unique_ptr<Model> model_of(const std::function<Value(Value x)>& body) {
   auto model = std::make_unique<Model>();
   Graph& graph = model->add_entry("main");
@@ -33,7 +33,7 @@ Value binary(Value a, Value b, int64_t i) {
   return kOps[i % std::size(kOps)](a, b);
 }
 
-// Numbers that look random and are the same everywhere.
+// Pseudorandom numbers that are the same everywhere.
 class Random {
  public:
   int64_t below(int64_t n) {
@@ -45,7 +45,7 @@ class Random {
   uint64_t state_ = 1;
 };
 
-// Adds up in pairs.
+// Adds in pairs.
 Value sum_of(Values values) {
   while (values.size() > 1) {
     Values sums;
@@ -80,7 +80,7 @@ std::unique_ptr<Model> make_fan_out(int64_t nodes) {
   });
 }
 
-// As fan_out, but with nodes between that no region takes, and one node that reads them all.
+// Like fan_out, with nodes in between that no region takes, and one node that reads them all.
 std::unique_ptr<Model> make_wide_concat(int64_t nodes) {
   return model_of([&](Value x) {
     Values leaves;
@@ -90,7 +90,7 @@ std::unique_ptr<Model> make_wide_concat(int64_t nodes) {
   });
 }
 
-// One value that nodes all along a chain read.
+// Nodes all along a chain read one value.
 std::unique_ptr<Model> make_shared_operand(int64_t nodes) {
   return model_of([&](Value x) {
     const Value shared = tanh(x);
@@ -111,7 +111,7 @@ std::unique_ptr<Model> make_ladder(int64_t nodes) {
   });
 }
 
-// A ladder whose rungs are products: two long ways that meet again and again.
+// A ladder whose rungs are products: two long paths that meet again and again.
 std::unique_ptr<Model> make_broken_ladder(int64_t nodes) {
   return model_of([&](Value x) {
     Value a = x, b = tanh(x);
@@ -168,7 +168,7 @@ std::unique_ptr<Model> make_many_chains(int64_t nodes) {
   return model;
 }
 
-// Chains whose nodes take turns, so that all of them are under way at once.
+// Chains whose nodes alternate, so that all of them are live at once.
 std::unique_ptr<Model> make_woven_chains(int64_t nodes) {
   constexpr size_t kChains = 1000;
   return model_of([&](Value x) {
@@ -203,7 +203,7 @@ std::unique_ptr<Model> make_random(int64_t nodes) { return random_graph(nodes, n
 std::unique_ptr<Model> make_random_near(int64_t nodes) { return random_graph(nodes, 200, true); }
 std::unique_ptr<Model> make_random_elementwise(int64_t nodes) { return random_graph(nodes, nodes, false); }
 
-// Vectors of many lengths that live for long: an arena with gaps.
+// Vectors of many lengths that live long, which leave gaps in the arena.
 std::unique_ptr<Model> make_mixed_sizes(int64_t nodes) {
   return model_of([&](Value x) {
     Random random;
@@ -229,7 +229,7 @@ std::unique_ptr<Model> make_mixed_sizes(int64_t nodes) {
   });
 }
 
-// Softmax by hand, again and again.
+// Softmax written as elementary ops, again and again.
 std::unique_ptr<Model> make_rows(int64_t nodes) {
   return model_of([&](Value x) {
     for (int64_t i = 0; i < nodes / 5; ++i) {
@@ -240,8 +240,7 @@ std::unique_ptr<Model> make_rows(int64_t nodes) {
   });
 }
 
-// Groups that are far from where they began: pairs of nodes that read each other's chain across the whole
-// graph.
+// Groups that end far from where they began: pairs of nodes that read each other's chain across the whole graph.
 std::unique_ptr<Model> make_crossing(int64_t nodes) {
   return model_of([&](Value x) {
     Values forth = {x};

@@ -1,5 +1,5 @@
-// Graphs of many nodes in the shapes that find what grows faster than the graph: used by the tests of growth
-// in passes/ and executor/. All values are small, so that time goes into compiling.
+// Makes graphs of many nodes in shapes that reveal superlinear work. All values are small, so that the time is that
+// of compiling.
 #pragma once
 
 #include <memory>
@@ -13,16 +13,15 @@ namespace genesis::testing {
 
 struct LargeGraph {
   std::string name;
-  // A model whose entry point `main` has about `nodes` nodes.
+  // Makes a model whose entry point `main` has about `nodes` nodes.
   std::unique_ptr<Model> (*make)(int64_t nodes);
 };
 
 const std::vector<LargeGraph>& large_graphs();
-// Throws Error when there is none of that name.
+// Throws Error if there is none of that name.
 const LargeGraph& large_graph(const std::string& name);
 
-// Layers with weights: an entry point `loss` of about `nodes` nodes that reads one parameter for every four
-// of them.
+// Makes layers with weights: an entry point `loss` of about `nodes` nodes that reads one parameter per four of them.
 std::unique_ptr<Model> make_layers(int64_t nodes);
 
 }  // namespace genesis::testing

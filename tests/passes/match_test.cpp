@@ -1,4 +1,4 @@
-// Patterns over nodes: what they take, and what they leave.
+// Tests patterns over nodes: what they match, and what they do not.
 #include "passes/core/match.h"
 
 #include "schema/graph/model.h"
@@ -60,7 +60,7 @@ TEST_F(Match, OperandsInEitherOrder) {
   EXPECT_EQ(either_way(add_), expected);
 }
 
-// Rows of the table and types say the same.
+// Rows of the table and the types agree.
 TEST(ElementwiseOps, HaveTypes) {
   EXPECT_EQ(op_def<ops::Where>().info.inputs.max, 3);
   EXPECT_TRUE(op_def<ops::Mul>().info.commutative && op_def<ops::Mul>().info.elementwise);

@@ -1,4 +1,4 @@
-// The passes that let several products, and what reads them, be one: what is found, and what is left alone.
+// Tests the passes that merge several products and their readers: what they find, and what they leave alone.
 #include "passes/grouping/passes.h"
 #include "passes/memory/passes.h"
 #include "tests/passes/passes_test_util.h"
@@ -17,7 +17,7 @@ void expect_untouched(Run pass, const std::string& inputs, const std::string& bo
   EXPECT_EQ(text_after(entry(inputs, body), pass), normal_text(entry(inputs, body)));
 }
 
-// The attention of three values by features: what follows c_attn of GPT-2.
+// Returns the attention of three values by features: the nodes after c_attn of GPT-2.
 std::string heads_of(const std::string& q, const std::string& k, const std::string& v) {
   return " %q4 = reshape(" + q + ") {shape=[2,5,4,8]}\n %k4 = reshape(" + k +
          ") {shape=[2,5,2,8]}\n %v4 = reshape(" + v +
@@ -66,7 +66,7 @@ TEST(PackAttention, LeavesWhatDoesNotStandSideBySide) {
   expect_untouched(pack_attention, "x: f32[2,5,32], k: f32[2,5,16], v: f32[2,5,16]",
                    "%q4 = reshape(x) {shape=[2,5,4,8]}\n %k4 = reshape(k) {shape=[2,5,2,8]}\n"
                    " %v4 = reshape(v) {shape=[2,5,2,8]}\n %y = attention(%q4, %k4, %v4)\n return y = %y");
-  // Somebody else reads the keys: a cache.
+  // Something else reads the keys: a cache.
   expect_untouched(
       pack_attention, "x: f32[2,5,64]",
       "%s = split(x) {axis=2, sizes=(32, 16, 16)}\n" + heads_of("%s", "%s:1", "%s:2") + "\n return k = %k4");
@@ -90,7 +90,7 @@ TEST(MergeProjections, MakesGateAndUpOneProduct) {
     const std::string text = with_states(states, inputs, body);
     EXPECT_EQ(text_after(text, merge_projections), normal_text(text));
   };
-  // Another x; a reader of its own; weights that nobody casts.
+  // Another x; a separate reader; weights that nothing casts.
   untouched(
       "x: bf16[2,3], z: bf16[2,3]",
       casts + " %gate = linear(x, %gc)\n %up = linear(z, %uc)\n %y = swiglu(%gate, %up)\n return y = %y");
@@ -128,8 +128,8 @@ TEST(MergeProjections, MakesQueriesKeysAndValuesOneProduct) {
   EXPECT_EQ(text_after(text, merge_projections), normal_text(text)) << "one layer has no bias";
 }
 
-// Adapters of LoRA: their first weights become one as the layers' own do, which stay as they are; the second ones stand along a
-// diagonal.
+// LoRA adapters: their first weights are merged like the layers', which stay unchanged. Their second weights form a
+// block diagonal.
 TEST(MergeProjections, TakesAdaptersAlong) {
   const std::string states =
       "state @gw: bf16[6,3] parameter\nstate @uw: bf16[6,3] parameter\n"
@@ -161,11 +161,11 @@ TEST(MergeProjections, TakesAdaptersAlong) {
     EXPECT_EQ(text_after(text, merge_projections), normal_text(text));
   };
   const std::string g = layer("g", "x", "%s");
-  untouched(g + layer("u", "z", "%s") + end);  // an adapter of something else
+  untouched(g + layer("u", "z", "%s") + end);  // an adapter of another input
   untouched(g + " %t = full() {dtype=bf16, value=3}\n" + layer("u", "x", "%t") + end);
   untouched(g + " %uy = linear(x, @uw)\n" + end);  // no adapter
   untouched(g + layer("u", "x", "%s") + end + "\n return um = %um");
-  // Copies of frozen weights that would take more than 1 GiB.
+  // Copies of frozen weights would take more than 1 GiB.
   std::string large = with_states(states, "x: bf16[2,3]", casts + g + layer("u", "x", "%s") + end);
   for (size_t at = large.find("[6,"); at != std::string::npos; at = large.find("[6,", at))
     large.replace(at, 3, "[99999999,");

@@ -40,7 +40,7 @@ TEST(RunPasses, ReportsAndCallsBackOnlyWhenTheGraphChanged) {
   EXPECT_EQ(numbers, std::vector<int>{1});
 }
 
-// Such a pass is reported like one that changed nothing.
+// A pass that cannot change the graph is reported like one that changed nothing.
 TEST(RunPasses, DoesNotRunWhatCannotChangeTheGraph) {
   const auto model = parse_text(kText);
   const Pass failing{"fails", "", fails, [](const Graph&, const PassContext&) { return false; }};

@@ -1,5 +1,4 @@
-// What the tests of passes share: a pass run over the text of a model, compared with the text expected after
-// it.
+// Helpers of the tests of passes: run a pass over the text of a model and compare it with the expected text.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +9,8 @@
 
 namespace genesis::passes {
 
-// The first entry point of `before` after `pass`; the pass is run twice to see that its result is the same.
+// Returns the first entry point of `before` after `pass`. The pass runs twice, to check that its result is
+// repeatable.
 inline std::string text_after(const std::string& before, Graph (*pass)(const Graph&, const PassContext&),
                               const PassContext& context = {}) {
   std::string texts[2];
@@ -24,21 +24,21 @@ inline std::string text_after(const std::string& before, Graph (*pass)(const Gra
   return texts[0];
 }
 
-// A model of one entry point.
+// Returns a model of one entry point.
 inline std::string entry(const std::string& inputs, const std::string& body) {
   return "entry f(" + inputs + ") {\n" + body + "\n}";
 }
 
-// The same entry point as it stands, types written out: what `text_after` is compared with.
+// Returns the same entry point unchanged, with types written out, for comparison with `text_after`.
 inline std::string normal_text(const std::string& text) {
   const auto model = parse_text(text);
   return to_text(*model->entries()[0]);
 }
 
-// Target::is_native of a device that does everything in parts.
+// Target::is_native of a device that decomposes every op.
 inline bool never_native(const KernelQuery&) { return false; }
 
-// A device that starts steps about as fast as a large GPU, and whose memory is as fast.
+// Returns a device that launches steps about as fast as a large GPU, and whose memory is as fast.
 inline Target large_gpu() { return {.launch_seconds = 1e-6, .bytes_per_second = 3.35e12}; }
 
 }  // namespace genesis::passes

@@ -41,7 +41,8 @@ entry train() {
   EXPECT_EQ(pipeline_for(model->entry("train")).data(), training_pipeline().data());
 }
 
-// A pass that is not run because it could change nothing would indeed have changed nothing. Returns how many were not run.
+// Checks that passes which were skipped because they could change nothing would have changed nothing. Returns how
+// many were skipped.
 int expect_skipped_passes_change_nothing(const Graph& graph) {
   int skipped = 0;
   Graph current = bind(graph, {});

@@ -1,4 +1,4 @@
-// What a pass says about its rewrites, and that nothing is said where nobody listens.
+// Tests the log of a pass about its rewrites, and that nothing is logged at higher levels.
 #include "passes/core/rewrite_log.h"
 
 #include <spdlog/sinks/ostream_sink.h>
@@ -14,7 +14,7 @@
 namespace genesis::passes {
 namespace {
 
-// The lines that one pass writes at `level`, run on the entry point of that body.
+// Returns the lines that one pass logs at `level` for an entry point with this body.
 std::string log_of(const Pass& pass, const std::string& inputs, const std::string& body,
                    spdlog::level::level_enum level = spdlog::level::debug, const PassContext& context = {}) {
   std::ostringstream lines;
@@ -49,7 +49,7 @@ TEST(RewriteLog, IsSilentBelowDebugAndOutsideOfPasses) {
   EXPECT_EQ(log_of(kLinear, kInputs, "%y = linear(x, w, b)\n return y = %y"), "");
 }
 
-// A value that was there already stands for the node.
+// An existing value replaces the node.
 TEST(RewriteLog, NamesTheValueWhereNothingIsMade) {
   EXPECT_EQ(log_of(kSimplify, "x: f32[3]", "%a = neg(x)\n %b = neg(%a)\n return y = %b"),
             "simplify: 'b' neg -> 'x'\n");
@@ -57,7 +57,7 @@ TEST(RewriteLog, NamesTheValueWhereNothingIsMade) {
             "cse: 'b' neg -> 'a'\n");
 }
 
-// Passes that replace several nodes at once, each by its own result.
+// These passes replace several nodes at once, each by its own result.
 TEST(RewriteLog, IsOneLineARewrite) {
   EXPECT_EQ(log_of(kAddend, "x: f32[2,3], w: f32[4,3], r: f32[2,4]",
                    "%m = matmul(x, w) {transpose_b=true}\n %y = add(%m, r)\n return y = %y"),
@@ -67,7 +67,7 @@ TEST(RewriteLog, IsOneLineARewrite) {
             "fuse_elementwise: 'a' 2 exp + neg -> fused\n");
 }
 
-// What a target refuses is no rewrite.
+// A rewrite that the target refuses is not logged.
 TEST(RewriteLog, LeavesOutWhatTheTargetCannotRun) {
   const Target target{.can_run = [](const KernelQuery&) { return std::optional<std::string>("never"); }};
   EXPECT_EQ(log_of(kLinear, kInputs, kLayer, spdlog::level::debug, {.target = &target}), "");

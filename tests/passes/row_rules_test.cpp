@@ -1,4 +1,4 @@
-// What a node does with a part of the tokens.
+// Tests how nodes work on a shard of the tokens.
 #include "passes/distribution/sharding/row_rules.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr FactorPart kSecondOfFour{.ranks = 4, .place = 1};
 
-// The rule of the last node that `make` adds to x, of which a part of the rows is there.
+// Returns the rule of the last node that `make` adds to x, of which a shard of the rows is present.
 template <class Make>
 std::optional<RowWise> rule_of(Shape shape, const Make& make, FactorPart part = kSecondOfFour) {
   Model model;
@@ -55,10 +55,10 @@ TEST(RowRules, ElementsOfTheSameRowsOrOfAll) {
   EXPECT_EQ(operands({8, 3, 16}, {8, 3, 16}), (std::vector{2, 2}));
   EXPECT_EQ(operands({8, 3, 16}, {16}), (std::vector{2, 0}));
   EXPECT_EQ(operands({8, 3, 16}, {}), (std::vector{2, 0}));
-  EXPECT_EQ(operands({8, 3, 16}, {3, 16}), (std::vector{2, 0}));  // the same for all of the batch
+  EXPECT_EQ(operands({8, 3, 16}, {3, 16}), (std::vector{2, 0}));  // the same for the whole batch
   EXPECT_EQ(operands({8, 3, 16}, {8, 3, 1}), (std::vector{2, 2}));
-  EXPECT_EQ(operands({8, 3, 16}, {8, 1, 16}), std::vector<int>{});  // some of it for each rank
-  EXPECT_EQ(operands({6, 2, 16}, {2, 16}), std::vector<int>{});     // where a rank begins inside of a text
+  EXPECT_EQ(operands({8, 3, 16}, {8, 1, 16}), std::vector<int>{});  // different for each rank
+  EXPECT_EQ(operands({6, 2, 16}, {2, 16}), std::vector<int>{});     // a rank's rows begin inside a text
   EXPECT_EQ(operands({6, 2, 16}, {6, 2, 1}), (std::vector{2, 2}));
   EXPECT_EQ(operands({1, 12, 16}, {12, 16}), (std::vector{2, 1}));
 }
@@ -73,7 +73,7 @@ TEST(RowRules, NormsGiveSumsForTheirWeights) {
   ASSERT_TRUE(gradient);
   EXPECT_EQ(gradient->operands, (std::vector{2, 2, 0}));
   EXPECT_EQ(gradient->results, (std::vector{2, kNoRows}));
-  // Statistics over what is shared.
+  // The statistics are over the sharded axis.
   EXPECT_FALSE(rule_of({6, 2, 16}, [](Graph&, Value x) { layer_norm(x, {}, {}, 1e-5, 2); }));
 }
 
@@ -85,7 +85,7 @@ TEST(RowRules, SumsAreOverAllRowsOrInsideOfEach) {
   EXPECT_EQ(of({2})->results, std::vector{2});
   EXPECT_FALSE(of({0}));
   EXPECT_FALSE(of({0, 1, 2}));
-  // As a file may have them.
+  // A file may contain negative axes.
   const auto of_last = rule_of({8, 3, 16}, [](Graph&, Value x) {
     ops::Sum last;
     last.axes = {-1};
@@ -114,7 +114,7 @@ TEST(RowRules, DropoutKnowsWhereItsPartBegins) {
     });
   };
   EXPECT_EQ(from_attributes<ops::Dropout>(drop({8, 3, 16})->attributes).first, 96);
-  EXPECT_FALSE(drop({4, 3, 2}));  // random numbers come by four
+  EXPECT_FALSE(drop({4, 3, 2}));  // random numbers are drawn in groups of four
 }
 
 TEST(RowRules, OtherOpsWantAllRows) {

@@ -5,7 +5,7 @@
 namespace genesis::passes {
 namespace {
 
-// The body of f after simplification, without the types and the braces.
+// Returns the body of f after simplification, without types and braces.
 std::string simplified(const std::string& inputs, const std::string& body) {
   const std::string text = "entry f(" + inputs + ") {\n" + body + "\n}";
   const auto twice = [](const Graph& graph, const PassContext& context) {

@@ -29,7 +29,7 @@ TEST(TrainOptions, DefaultsFollowTheOptimizer) {
   EXPECT_TRUE(std::get<optim::SGD>(parse_train_options("sgd,momentum=0.9,nesterov=true").optimizer).nesterov);
 }
 
-// A struct and a text say the same: neither has a name, a default or a check of its own.
+// A struct and a text mean the same: neither has names, defaults or checks of its own.
 TEST(TrainOptions, StructsAndTextsAreOne) {
   const std::pair<TrainOptions, const char*> both[] = {
       {{}, "adamw"},
@@ -48,7 +48,7 @@ TEST(TrainOptions, StructsAndTextsAreOne) {
   }
 }
 
-// Whatever a choice reads is a key, and every key of the text finds its field.
+// Everything that a choice reads is a key, and every key of the text sets its field.
 TEST(TrainOptions, EveryOptimizerAndScheduleIsReadFromItsName) {
   for (const char* name : {"sgd", "adam", "adamw", "lion", "muon"})
     EXPECT_EQ(to_string(parse_train_options(std::string(name) + ",lr=0.25,weight_decay=0.5")),

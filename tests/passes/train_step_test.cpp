@@ -44,7 +44,7 @@ std::vector<std::string> lines_with(const std::string& text, const std::string& 
   return lines;
 }
 
-// What an author calls gives what genesis-opt --train gives: the loss goes through the preparation first.
+// The C++ API gives the same as genesis-opt --train: the loss goes through the preparation first.
 TEST(TrainStep, AddTrainingPreparesTheLoss) {
   const auto by_hand = parse_text(kText), model = parse_text(kText);
   const TrainOptions options{.optimizer = optim::SGD{.lr = 0.5}, .clip = 1};
@@ -147,7 +147,7 @@ TEST(TrainStep, GroupsSetRateDecayAndWhatIsTrained) {
       << "above no_decay";
 }
 
-// Updates of one rate stay alike, so that they can be one node.
+// Updates with equal rates stay alike, so that they can be one node.
 TEST(TrainStep, ParametersOfOneRateShareIt) {
   const std::string text = train_text("adamw,group={w:lr=0.5x},group={b:lr=0.5x,weight_decay=0}");
   EXPECT_EQ(lines_with(text, " = mul(%optimizer.cast").size(), 1u) << text;
@@ -192,7 +192,7 @@ TEST(TrainStep, AccumulatesOverSlicesOfTheInputs) {
             (std::vector<std::string>{"%next = maximum(@mean, @frozen) : f32[3]",
                                       "%next_1 = maximum(%next, @frozen) : f32[3]",
                                       "%next_2 = maximum(%next_1, @frozen) : f32[3]"}));
-  // What the ranks of a mesh have of it is averaged, as losses and gradients are.
+  // The ranks of a mesh average their values of it, as they do with losses and gradients.
   EXPECT_EQ(lines_with(text, "update @mean"),
             std::vector<std::string>{"update @mean = %optimizer.all_reduce_1:1"});
   const std::vector<std::string> averages = lines_with(text, " = all_reduce(");

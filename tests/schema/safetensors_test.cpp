@@ -143,8 +143,7 @@ TEST(Safetensors, ManyTensorsReadAtOnce) {
     data += static_cast<char>(i);
   }
   const std::string bytes = safetensors(header + "}", data);
-  const double start =
-      testing::processor_seconds();  // CPU time of this process, which a busy machine does not change
+  const double start = testing::processor_seconds();  // CPU time, which a busy machine does not change
   EXPECT_EQ(read(bytes).tensors.size(), size_t{kTensors});
   const double seconds = testing::processor_seconds() - start;
   std::printf("%d tensors read in %.2f s\n", kTensors, seconds);

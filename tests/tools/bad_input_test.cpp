@@ -1,5 +1,4 @@
-// What bad input gets: exit code 1, one line on stderr that names the thing and the remedy, and nothing
-// written.
+// Tests bad input: exit code 1, one line on stderr that names the cause and the remedy, and no output written.
 #include <cmath>
 
 #include "schema/file/foreign/npy.h"
@@ -46,7 +45,7 @@ TEST_F(BadInput, DamagedModels) {
   }
 }
 
-// Weights are read where they are mapped, so only what reads all of them anyway checks their hashes.
+// Weights are read through a mapping, so hashes are checked only by commands that read all of them anyway.
 TEST_F(BadInput, DamagedWeightsAreNotTrainedNorGivenANewHash) {
   const std::string flipped =
       damaged("flipped.genesis", [](std::string& bytes) { bytes[bytes.size() - 999] ^= 1; });
@@ -166,14 +165,14 @@ TEST_F(BadInput, ModelsAndSettingsThatAreNotThere) {
   EXPECT_EQ(files_in(folder()), std::set<std::string>{});
 }
 
-// Before the work, not after it.
+// The error comes before the work, not after it.
 TEST_F(BadInput, PlacesThatCannotBeWritten) {
   const std::string no = path("none/x");
   const Words train = train_words("qwen2", 3);
   expect_error(run_tool("genesis-build", {"mlp", "-o", no + ".genesis"}), {"none"});
   expect_error(run_tool("genesis-build", {"mlp", "-o", folder().string()}), {"it is a folder"});
   expect_error(run_tool("genesis-build", {"mlp", "--set", "in_features=100000000", "-o", folder().string()}),
-               {"it is a folder"});  // before anything is drawn
+               {"it is a folder"});  // before any weight is drawn
   expect_error(run_tool("genesis-build", {path("none/model"), "-o", path("m.genesis")}),
                {"there is no folder"});
   expect_error(run_tool("genesis-build", {TinyModels::get().text(), "-o", path("m.genesis")}),
@@ -213,7 +212,7 @@ TEST_F(BadInput, FilesThatWouldBeLost) {
         {"notes.txt", "no .genesis file", "would be lost"});
   EXPECT_EQ(read_text(data), text);
   EXPECT_EQ(read_text(other), "notes\n");
-  write_text(other, "");  // nothing is lost
+  write_text(other, "");  // an empty file loses nothing
   expect_ok(run_tool("genesis-build", {"mlp", "-o", other}));
 }
 
@@ -302,7 +301,7 @@ TEST_F(BadInput, ModelsThatGiveNoNumbersHaveNoLoss) {
                {"nan.genesis", "is NaN"});
 }
 
-// Models are no text, nor are packed files.
+// Models and compressed files are not text.
 TEST_F(BadInput, DataThatIsNoText) {
   const std::string model = tiny("qwen2.genesis");
   const auto refused = [&](const std::string& data, const Words& parts) {
@@ -331,7 +330,7 @@ TEST_F(BadInput, TextThatCannotBeWritten) {
   const Words generate = {"generate", tiny("qwen2.genesis"), "--json", "--prompt"};
   expect_error(run(generate + Words{""}), {"prompt is empty"});
   expect_error(run(generate + Words{std::string(49, 'a')}), {"49 tokens", "48 tokens or fewer"});
-  // Whoever reads the error is not shown all of the prompt again, on stdout neither.
+  // The error does not repeat the whole prompt, and stdout does not either.
   const Process longer = run({"generate", tiny("qwen2.genesis"), "--prompt", std::string(20000, 'a')});
   expect_error(longer, {"20000 tokens", "48", "(20000 bytes)"});
   EXPECT_LT(longer.err.size(), 400u) << longer.err;
@@ -339,7 +338,7 @@ TEST_F(BadInput, TextThatCannotBeWritten) {
   expect_usage_error(run(generate + Words{"a", "--temperature", "nan"}), {"--temperature nan"});
   expect_usage_error(run(generate + Words{"a", "--top-p", "0"}), {"--top-p 0", "more than 0", "at most 1"});
   expect_usage_error(run(generate + Words{"a", "--max-tokens", "-1"}), {"--max-tokens -1"});
-  // A full cache ends the text, it is no error.
+  // A full cache ends the text and is no error.
   const auto json = expect_json(run(generate + Words{"a", "--max-tokens", "100"}));
   EXPECT_EQ(json["cache_full"], true);
   EXPECT_EQ(json["tokens"].size(), 48u);

@@ -1,4 +1,5 @@
-// A run that was stopped in any way goes on as if it never had been: same parameters, bit for bit.
+// Tests that a run which was stopped in any way resumes as if it had not been stopped: the same parameters, bit for
+// bit.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -20,14 +21,14 @@ class Checkpoints : public ToolTest {
   }
   std::string newest() const {
     auto files = files_in(folder() / "run");
-    files.erase(".lock");  // of a run that was killed
+    files.erase(".lock");  // left by a killed run
     return files.empty() ? "" : "run/" + *files.rbegin();
   }
 };
 
 class Killed : public Checkpoints, public ::testing::WithParamInterface<const char*> {};
 
-// gpt2 has dropout: its random numbers must go on as well.
+// gpt2 has dropout, so its random numbers must also continue.
 TEST_P(Killed, AndResumedGivesTheSameBits) {
   const std::string model = GetParam();
   const int steps = 400;
@@ -77,7 +78,7 @@ TEST_F(Checkpoints, ADamagedOneIsPassedOver) {
   EXPECT_EQ(read_text(path("whole.genesis")), read_text(path("parts.genesis")));
 }
 
-// A damaged one of a later step does not push out those that are written after it was passed over.
+// A damaged checkpoint of a later step does not displace those written after it was skipped.
 TEST_F(Checkpoints, ADamagedOneDoesNotCountAmongThoseToKeep) {
   expect_ok(train("qwen2", 12, {"--checkpoint", path("run"), "--checkpoint-every", "4"}));
   fs::resize_file(path(newest()), 100);
@@ -97,7 +98,7 @@ TEST_F(Checkpoints, AFullDiskLeavesThePreviousOne) {
   full.largest_file_bytes = before.size() / 2;
   expect_error(train("qwen2", 20, {"--checkpoint", path("run"), "--resume"}, full),
                {"step-000000020.genesis", "too low", "unchanged"});
-  // Beside the steps.
+  // Checkpoints written in parallel with steps.
   expect_error(
       train("qwen2", 20, {"--checkpoint", path("run"), "--resume", "--checkpoint-every", "6"}, full),
       {"step-000000006.genesis", "too low", "unchanged", "of 20; this run had not written a checkpoint"});
@@ -199,7 +200,7 @@ TEST_F(Ends, OfFewerStepsThanAreDoneAreRefused) {
   EXPECT_TRUE(fs::exists(path("o.genesis")));
 }
 
-// What could not be written at the end is not lost: the checkpoint has it.
+// If the output cannot be written at the end, the checkpoint keeps the work.
 TEST_F(Ends, WithoutRoomForTheOutputSayWhereTheWorkIs) {
   fs::create_directory(path("out"));
   const Words words =
@@ -207,7 +208,7 @@ TEST_F(Ends, WithoutRoomForTheOutputSayWhereTheWorkIs) {
                   {"--checkpoint", path("run"), "--checkpoint-every", "1", "-o", path("out/o.genesis")});
   std::string command = tool_path("genesis-run");
   for (const std::string& word : words) command += " '" + word + "'";
-  // The folder goes once the run has begun.
+  // The folder is removed once the run has begun.
   const Process process =
       run_process({"sh", "-c",
                    command + " & until ls '" + path("run") +
@@ -248,7 +249,7 @@ TEST_F(Checkpoints, OfOtherDataAreNotResumedInSilence) {
       << other.err;
 }
 
-// A schedule that has come to its end teaches nothing more, and says so; another training begins where it is asked for.
+// A finished schedule teaches nothing more, which the run reports. Another training begins if it is requested.
 TEST_F(Checkpoints, OfAFinishedScheduleBeginAnotherTraining) {
   const Words with = {"--data", TinyModels::get().text(), "--batch", "4", "--seq", "16"};
   const auto run = [&](const std::string& file, const std::string& steps, const Words& more) {
@@ -306,7 +307,7 @@ TEST_F(Checkpoints, RunByThemselvesAsModels) {
   expect_error(run_tool("genesis-run", Words{"generate", path(".")} + more), {"no checkpoint"});
 }
 
-// Every command that reads a model, and a page is named by the file that it shows.
+// Covers every command that reads a model. A page is named after the file that it shows.
 TEST_F(Checkpoints, OfAFolderAreTheNewestForEveryTool) {
   expect_ok(train("qwen2", 2, {"--checkpoint", path("run")}));
   const std::string folder = path("run"), file = path(newest());
@@ -325,7 +326,7 @@ TEST_F(Checkpoints, OfAFolderAreTheNewestForEveryTool) {
     expect_error(run_tool(tool, {path("."), "-o", path("none.svg")}), {path("."), "no checkpoint"});
 }
 
-// As with the file of a checkpoint: its training goes on, unless another one is asked for.
+// The training continues as with the file of a checkpoint, unless another training is requested.
 TEST_F(Checkpoints, OfAFolderGoOnWithItsTrainingElsewhere) {
   const auto run = [&](int steps, const Words& more) {
     Words words = train_words("qwen2", steps, more);
@@ -391,7 +392,7 @@ TEST_F(Nonfinite, LossStopsTheRunAndTheNodeIsNamedOnRequest) {
         Words{"train", hot, "--quiet", "-o", path("out.genesis"), "--checkpoint", path("run")} + data;
     expect_error(run_tool("genesis-run", words),
                  {"the loss is ", "at step ", "--find-nonfinite", "learning rate"});
-    // Names of the author's, not of the passes'.
+    // The names are the author's, not those of passes.
     const std::string scope = model == "mlp" ? "node 'layers." : "node 'model.";
     expect_error(run_tool("genesis-run", words + Words{"--find-nonfinite"}),
                  {scope, "is the first to produce"});

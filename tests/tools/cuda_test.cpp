@@ -1,5 +1,5 @@
-// The tools on a GPU: a cache folder that was damaged, the two devices compared, and what they say of the
-// device's memory and limits. Skipped where there is no GPU; what needs none of it runs anywhere.
+// Tests the tools on a GPU: a damaged cache folder, comparing the two devices, and reports about the device's memory
+// and limits. Skipped without a GPU, except for tests that need none.
 #include <fstream>
 
 #include "schema/file/json_text.h"
@@ -19,7 +19,7 @@ class CudaTools : public ToolTest {
     if (probe.code != 0) GTEST_SKIP() << probe.err;
   }
 
-  // The losses of a few steps of bf16 training, by a process that keeps its caches in `cache`.
+  // Returns the losses of a few steps of bf16 training, run by a process that keeps its caches in `cache`.
   std::vector<double> losses(const std::string& cache) const {
     fs::remove(path("metrics.jsonl"));
     expect_ok(
@@ -34,7 +34,7 @@ class CudaTools : public ToolTest {
   }
 };
 
-// Large enough for the library's attention, whose plans are kept too.
+// The size is large enough for the library's attention, whose plans are cached too.
 void make_model(const std::string& folder) {
   expect_ok(run_tool("genesis-build",
                      {"qwen2", "--set", "hidden_size=256", "--set", "intermediate_size=512", "--set",
@@ -62,7 +62,7 @@ TEST_F(CudaTools, ADamagedCacheCostsTimeAndNothingElse) {
       edit(text);
       write_text(cache + "/genesis/" + file, text);
     }
-    const std::vector<double> again = losses(cache);  // products are measured anew: another way may win
+    const std::vector<double> again = losses(cache);  // products are measured again, and another implementation may win
     ASSERT_EQ(again.size(), first.size());
     for (size_t i = 0; i < first.size(); ++i) EXPECT_NEAR(again[i], first[i], 0.005 * first[i]) << how;
     EXPECT_EQ(kept(cache), files) << how;
@@ -92,7 +92,7 @@ TEST_F(CudaTools, BothDevicesGiveTheSameNodeByNode) {
   }
 }
 
-// Sums in another order: without any tolerance some product differs first, and its data are saved.
+// Sums have another order: without any tolerance some product differs first, and its data is saved.
 TEST_F(CudaTools, TheFirstNodeThatDiffersIsNamed) {
   const Process strict = run_tool(
       "genesis-run",
@@ -128,17 +128,17 @@ TEST_F(CudaTools, ProfileAndBenchKnowTheLimitsOfTheGpu) {
   }
   for (const auto& row : profile["rows"]) EXPECT_LT(row["roofline"], 1.5) << row.dump();
   const auto trace = parse_json_text(read_text(path("t.json")));
-  EXPECT_GE(trace["traceEvents"].size(), 2 * profile["steps"].get<size_t>());  // on streams, and one by one
+  EXPECT_GE(trace["traceEvents"].size(), 2 * profile["steps"].get<size_t>());  // on streams, and one after another
   EXPECT_GT(bench["share_of_peak"], 0);
   EXPECT_LT(bench["share_of_peak"], 1.1);
-  // Held: what the session counts, and the little that inputs and reductions take.
+  // Device memory is what the session counts, plus a little for inputs and reductions.
   const double planned = bench["arena_bytes"].get<double>() + bench["state_bytes"].get<double>();
   EXPECT_NEAR(bench["device_bytes"], planned, 0.01 * planned + (1 << 20));
 }
 
 using AnyTools = ToolTest;
 
-// Wherever the tools run: cuda where a GPU can be used, else cpu.
+// The device "auto" is cuda if a GPU can be used, else cpu.
 TEST_F(AnyTools, TheDeviceMayBeLeftToThem) {
   const Words sized = {"--device", "auto", "--size", "batch=2"};
   expect_ok(run_tool("genesis-run", Words{"bench", tiny("mlp.genesis"), "--runs", "1"} + sized));
@@ -149,7 +149,7 @@ TEST_F(AnyTools, TheDeviceMayBeLeftToThem) {
   EXPECT_TRUE(check["device"] == "cpu" || check["device"] == "cuda") << check["device"];
 }
 
-// A plan for a GPU needs none.
+// A plan for a GPU needs no GPU.
 TEST_F(AnyTools, InfoTellsWhatRunsWouldTakeOfADevice) {
   for (const std::string device : {"cpu", "cuda"}) {
     const Process process = run_tool("genesis-run", {"info", tiny("qwen2.train.genesis"), "--device", device,

@@ -1,4 +1,4 @@
-// genesis-run export: of files, of checkpoints that a training wrote, and where it cannot.
+// Tests genesis-run export: of files, of checkpoints written by a training, and where it fails.
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -84,7 +84,7 @@ TEST_F(ExportTool, RefusesTheCurrentFolder) {
   EXPECT_TRUE(files_in(path("here")).empty());
 }
 
-// Where the writing was over before the signal came there is nothing to see.
+// If the file was finished before the signal came, the test shows nothing.
 TEST_F(ExportTool, EndedByASignalLeavesNoHalfWrittenFile) {
   const std::string tmp = path(".big.genesis.tmp-");
   const std::string command =

@@ -1,4 +1,4 @@
-// Help, versions and wrong usage, the same for all four tools.
+// Tests help, versions and wrong usage, which are the same for all four tools.
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -49,7 +49,7 @@ TEST(Flags, MissingArgumentsAreWrongUsage) {
       {"--checkpoint DIR"});
 }
 
-// Work that takes a moment says nothing about its progress, with --quiet or without.
+// Work that takes a moment shows no progress, with or without --quiet.
 TEST(Flags, QuickWorkIsSilent) {
   const fs::path output = fs::temp_directory_path() / "genesis_flags_test.genesis";
   for (const Words& flags : {Words{}, Words{"--quiet"}}) {

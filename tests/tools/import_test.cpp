@@ -1,4 +1,4 @@
-// genesis-build of a folder that transformers saved.
+// Tests genesis-build of a folder that transformers saved.
 #include "schema/file/json_text.h"
 #include "tests/tools/tool_test.h"
 
@@ -10,7 +10,7 @@ class Import : public ToolTest {
   static std::string folder(const std::string& name) {
     return std::string(GENESIS_SOURCE_ROOT) + "/tests/models/hugging_face/" + name;
   }
-  // With an error of several lines.
+  // The error has several lines.
   static void expect_refused(const Process& process, const Words& parts) {
     EXPECT_EQ(process.code, 1);
     for (const std::string& part : parts) EXPECT_NE(process.err.find(part), std::string::npos) << process.err;
@@ -52,7 +52,7 @@ TEST_F(Import, SaysWhenTheTokenizerIsOfAnotherModel) {
   EXPECT_NE(of_another_kind.err.find("Unigram"), std::string::npos) << of_another_kind.err;
 }
 
-// As GPT-2 came, and as tokenizers of transformers in Python save what they have.
+// The folder is as GPT-2 was published, or as transformers' tokenizers in Python are saved.
 TEST_F(Import, MakesATokenizerOfAVocabularyAndItsMerges) {
   for (const auto& [model, name, kind, tells_added] :
        {std::tuple("gpt2", "gpt2.json", "", true),
@@ -95,7 +95,7 @@ TEST_F(Import, MakesATokenizerOfAVocabularyAndItsMerges) {
   }
 }
 
-// As transformers 5 reads them; the ids are its own, too.
+// Compares with the reading of transformers 5, including its ids.
 TEST_F(Import, MakesATokenizerOfAVocabularyWithTheSettingsBesideIt) {
   fs::copy(folder("gpt2"), path("hub"));
   const auto tokenizer = parse_json_text(read_text(folder("../tokenizer/gpt2.json")));
@@ -178,8 +178,8 @@ TEST_F(Import, SaysWhatIsLostWithSettingsThatCannotBeRead) {
   EXPECT_EQ(build("tokenizer_config.json", "{\"eos_token\": null, \"chat_template\": null}"), "");
 }
 
-// Settings of the makers that are not applied, and ends of texts that the model never writes, are told of once; values that
-// change nothing are not, be they those that transformers writes.
+// Settings of the makers that are not applied, and end tokens that the model never writes, are reported once. Values
+// that change nothing are not reported, even those that transformers writes.
 TEST_F(Import, TellsOfGenerationSettingsThatAreNotApplied) {
   fs::copy(folder("qwen2_tied"), path("hub"));
   const auto build = [&](const std::string& text) {
@@ -229,7 +229,7 @@ TEST_F(Import, LeavesOutWhatTheModelHasNoPlaceFor) {
                      {"--ignore-extra", "model of the zoo"});
 }
 
-// Whatever file of a folder git-lfs has left in the place of a large one.
+// Covers every file of the folder that git-lfs may have left as a pointer.
 TEST_F(Import, NamesPointersOfGitLfs) {
   const std::string pointer =
       "version https://git-lfs.github.com/spec/v1\noid sha256:" + std::string(64, '0') + "\nsize 123456\n";

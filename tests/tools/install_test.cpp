@@ -1,5 +1,5 @@
-// `meson install` gives tools that find their library, and a library that a program outside the tree builds against with
-// nothing but pkg-config or CMake. All of it stays small.
+// Tests that `meson install` gives tools that find their library, and a library that a program outside the tree can
+// use with only pkg-config or CMake; and that all of it stays small.
 #include <unistd.h>
 
 #include "tests/tools/tool_test.h"
@@ -35,7 +35,7 @@ class Install : public ToolTest {
   void SetUp() override {
     if (kIsSanitized) GTEST_SKIP() << "a sanitizer's library is no part of what is installed, nor small";
   }
-  // A program in a folder of headers that are called as Genesis' own are, which it sees first.
+  // Writes a program in a folder with headers named like Genesis' own, which the compiler finds first.
   void write_program() {
     write_text(path("program.cpp"), kProgram);
     for (const char* name :
@@ -55,9 +55,9 @@ class Install : public ToolTest {
     return program + " is not there: `./dev test` installs it, else apt-get install " +
            (program.starts_with("dpkg") ? "dpkg-dev" : program);
   }
-  // So that a program finds what was installed.
+  // Lets a program find the installed library.
   std::string with_library() const { return "LD_LIBRARY_PATH=" + find("libgenesis.so").parent_path().string() + "${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "; }
-  // Where the file called `name` is under what was installed.
+  // Returns the installed path of the file called `name`.
   fs::path find(const std::string& name) const {
     for (const auto& entry : fs::recursive_directory_iterator(folder() / "root"))
       if (entry.path().filename() == name) return entry.path();
@@ -79,7 +79,8 @@ TEST_F(Install, ToolsFindTheirLibraryAndAllIsSmall) {
   RecordProperty("installed_bytes", std::to_string(bytes));
 }
 
-// A static build itself takes as long as the shared one: meson must take it, and what it links must work.
+// A static build itself would take as long as the shared one. So the test checks that meson accepts it, and that a
+// statically linked tool works.
 TEST_F(Install, AToolStandsAloneInAStaticBuild) {
   const std::string alone = GENESIS_BUILD_ROOT "/tests/genesis-run-alone";
   EXPECT_EQ(expect_ok(run_process({alone, "--version"})), GENESIS_VERSION "\n");
@@ -114,7 +115,7 @@ TEST_F(Install, AProgramOutsideTheTreeBuildsAndRuns) {
   const fs::path pc = find("genesis.pc");
   ASSERT_FALSE(pc.empty());
   EXPECT_EQ(find("libgenesis.so").parent_path(), pc.parent_path().parent_path());
-  // The installed tree stands in a folder of the test's, so the prefix is given by hand.
+  // The installed tree is in a folder of the test, so the prefix is given explicitly.
   const fs::path headers = find("session.h").parent_path().parent_path();  // PREFIX/include/genesis
   const std::string config =
       "PKG_CONFIG_PATH=" + pc.parent_path().string() +
@@ -125,11 +126,11 @@ TEST_F(Install, AProgramOutsideTheTreeBuildsAndRuns) {
                   config + " --cflags --libs genesis)"));
   EXPECT_EQ(expect_ok(shell(with_library() + path("program"))), kItsOutput);
 
-  // What the library needs comes with it: no other library's pkg-config file has to be there.
+  // The library's dependencies come with it: no other pkg-config file is needed.
   const std::string text = read_text(pc);
   EXPECT_EQ(text.find("Requires.private"), std::string::npos) << text;
 
-  // Every header stands by itself, but for those that are text for others.
+  // Every header compiles alone, except those that are included as text by others.
   const std::set<std::string> texts = {"schema/ops/elementwise/formula_integer.h", "schema/ops/elementwise/formulas.h"};
   std::string all;
   for (const std::string& file : files_in(headers))
@@ -141,7 +142,7 @@ TEST_F(Install, AProgramOutsideTheTreeBuildsAndRuns) {
                   " --cflags genesis)"));
 }
 
-// One folder of headers, and no name in it that another library could mean.
+// There is one folder of headers, so no other library's names can collide.
 TEST_F(Install, HeadersNameEachOtherBelowGenesis) {
   if (shell("command -v meson").code != 0) GTEST_SKIP() << "meson is not in PATH";
   install();
@@ -149,7 +150,7 @@ TEST_F(Install, HeadersNameEachOtherBelowGenesis) {
   EXPECT_EQ(headers.filename(), "genesis");
   for (const auto& entry : fs::directory_iterator(headers.parent_path())) EXPECT_EQ(entry.path(), headers);
   int count = 0;
-  for (const std::string& file : files_in(headers)) {  // and folders
+  for (const std::string& file : files_in(headers)) {  // files and folders
     if (!file.ends_with(".h")) continue;
     const std::string text = read_text(headers / file);
     EXPECT_EQ(text.find("\n#include \""), std::string::npos) << file << " includes by a short name";
@@ -158,14 +159,14 @@ TEST_F(Install, HeadersNameEachOtherBelowGenesis) {
   EXPECT_GT(count, 100);
 }
 
-// A root of its own with its own list of packages, in which dpkg installs as on this machine.
+// A separate root with its own list of packages, in which dpkg installs as on this machine.
 class OtherRoot {
  public:
   explicit OtherRoot(const fs::path& root) : root_(root) {
     for (const char* folder : {"info", "updates", "triggers"}) fs::create_directories(lists() / folder);
     has_installed("");
   }
-  // What dpkg is to take for installed, as in its file `status`.
+  // Sets the packages that dpkg considers installed, in the format of its file `status`.
   void has_installed(const std::string& status) const { write_text(lists() / "status", status); }
   void has_what_this_machine_has() const { has_installed(read_text("/var/lib/dpkg/status")); }
   Process dpkg(const Words& words) const {
@@ -188,7 +189,7 @@ class OtherRoot {
   fs::path root_;
 };
 
-// With what the distribution has; the tools do their work from there.
+// Installs with the packages of this machine, and checks that the tools work from there.
 void expect_installs_and_leaves_nothing(const std::string& package, const fs::path& folder) {
   const OtherRoot root(folder / "machine");
   const Process bare = root.dpkg({"--install", package});
@@ -206,7 +207,7 @@ void expect_installs_and_leaves_nothing(const std::string& package, const fs::pa
   EXPECT_EQ(root.files_of_packages(), std::set<std::string>());
 }
 
-// The words that bash offers behind `words`, the last of which is not finished.
+// Returns the words that bash completes for `words`, the last of which is unfinished.
 std::string completed(const fs::path& completion, const std::string& words) {
   return "bash -c 'source " + completion.string() + "; COMP_WORDS=(" + words + "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); " +
          "_genesis_run; echo ${COMPREPLY[@]}'";
@@ -215,7 +216,7 @@ std::string completed(const fs::path& completion, const std::string& words) {
 TEST_F(Install, APackageHasToolsPagesCompletionsAndWhatItNeeds) {
   for (const char* program : {"meson", "dpkg-deb", "dpkg-shlibdeps"})
     if (shell(std::string("command -v ") + program).code != 0) GTEST_SKIP() << missing(program);
-  // Packed less tightly than what is given away, in a fifth of the time.
+  // A lower compression than for a release takes a fifth of the time.
   const std::string script = "DPKG_DEB_COMPRESSOR_LEVEL=1 " GENESIS_SOURCE_ROOT "/packaging/deb.sh " GENESIS_BUILD_ROOT " ";
   std::string package = expect_ok(shell(script + path("out")));
   package.resize(package.find('\n'));

@@ -1,5 +1,5 @@
-// Every option of every tool that takes a number refuses what is none. The options are read from the tools'
-// own help, so that a new one is looked at too.
+// Tests that every option of every tool that takes a number refuses other text. The options are read from the tools'
+// own help, so that new ones are included.
 #include <regex>
 #include <set>
 
@@ -21,7 +21,7 @@ std::vector<NumberOption> numbers_in(const std::string& help) {
   return options;
 }
 
-// What makes the command line complete otherwise; the numbers are looked at before any file is.
+// Words that make the command line complete. Numbers are checked before any file is read.
 const std::vector<std::pair<std::string, Words>> kCommands = {
     {"genesis-build", {"mlp", "-o", "/nowhere/m.genesis"}},
     {"genesis-opt", {"none.genesis"}},
@@ -59,7 +59,7 @@ TEST(Numbers, WhatIsNoneIsRefusedByEveryOption) {
   EXPECT_GT(looked_at, 25u);
 }
 
-// f64 holds them, and what they become here is f32: an infinity.
+// f64 can represent them, but they are converted to f32, where they would be infinite.
 TEST(Numbers, BeyondF32AreRefusedByName) {
   const std::string mlp = tiny("mlp.genesis"), train = tiny("mlp.train.genesis"), rows = tiny("far.jsonl");
   expect_usage_error(

@@ -1,4 +1,4 @@
-// genesis-opt: what passes do, plans of memory, devices.
+// Tests genesis-opt: effects of passes, memory plans, devices.
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -95,7 +95,7 @@ TEST_F(Opt, RefusesAnAxisThatNothingIsSharedAlong) {
                {"'rows'", "data, tensor and pipeline"});
 }
 
-// A file is for every device: layers that one device computes as one step would be whole on all ranks.
+// A file is for every device: layers that one device computes as one step could not be sharded.
 TEST_F(Opt, WhatServesIsSharedAsWhatItWasMadeOf) {
   expect_ok(run_tool("genesis-opt", {tiny("qwen2.genesis"), "--inference", "-o", path("serve.genesis")}));
   const auto on_two_ranks = [&](const std::string& file) {
@@ -129,7 +129,7 @@ TEST_F(Opt, TrainsInLowPrecision) {
         run_tool("genesis-run", {"train", path("t.genesis"), "--data", data, "--steps", "3", "--seq", "8",
                                  "--batch", "2", "--json", "-o", path("done.genesis")}));
     EXPECT_LT(json["loss"], 6) << cast;
-    // What comes out has weights of f32 and serves like any other.
+    // The result has weights of f32 and can be served like any other.
     expect_ok(run_tool("genesis-opt", {path("done.genesis"), "--inference", "-o", path("s.genesis")}));
     expect_ok(run_tool("genesis-run", {"generate", path("s.genesis"), "--prompt", "a", "--max-tokens", "3"}));
   }

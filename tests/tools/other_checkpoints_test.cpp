@@ -1,4 +1,4 @@
-// Checkpoints that a training cannot go on from, since they are of another model or are no files of its own.
+// Tests checkpoints from which a training cannot continue, because they are of another model or not files of the run.
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -28,7 +28,7 @@ TEST_F(OtherCheckpoints, OfAnotherModelAreNotResumedInSilence) {
   EXPECT_EQ(train("qwen2", 6, {"--checkpoint", path("run"), "--resume"}).err, "");
 }
 
-// The options of a training come from the checkpoint, and a run that names others is told so.
+// The training options come from the checkpoint, and a run that names others is warned.
 TEST_F(OtherCheckpoints, OfOtherTrainingOptionsAreGoneOnWith) {
   expect_ok(train("qwen2", 2, {"--checkpoint", path("run")}));
   const Process other =
@@ -45,7 +45,7 @@ TEST_F(OtherCheckpoints, ThatNoTrainingWroteAreNamed) {
   EXPECT_EQ(process.err.find("qwen2.train.genesis has no"), std::string::npos) << process.err;
 }
 
-// A name that Genesis makes up is never written through: the file is made in the run's own folder.
+// A name that Genesis makes up never follows a link: the file is created in the run's own folder.
 TEST_F(OtherCheckpoints, ThatAreLinksLeaveOtherFilesAlone) {
   fs::create_directory(path("run"));
   write_text(path("mine.txt"), "mine");

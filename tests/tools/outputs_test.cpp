@@ -1,4 +1,4 @@
-// A place that nothing can be written to is found before the work begins, by every tool that writes at its end.
+// Tests that an output which cannot be written is found before the work begins, by every tool that writes at its end.
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -6,8 +6,8 @@ namespace {
 
 class Outputs : public ToolTest {
  protected:
-  // Each command up to the option that names what it writes. None would end well: the input is not there, so that an error about
-  // the output shows that it was looked at first.
+  // Returns each command up to the option that names its output. None of them would succeed: the input is missing, so
+  // an error about the output shows that it was checked first.
   std::vector<std::pair<std::string, Words>> writers() const {
     const std::string none = path("none.genesis");
     return {{"genesis-build", {"qwen2", "-o"}},
@@ -21,7 +21,7 @@ class Outputs : public ToolTest {
             {"genesis-run", {"compare", none, "--repro"}},
             {"genesis-run", {"compare", none, "-o"}}};
   }
-  // The endings that commands ask for.
+  // Returns the file ending that a command requires.
   static std::string ending(const Words& words) {
     if (words[0] == "infer") return ".npy";
     return words.back() == "-o" && words[0] != "train" ? ".html" : ".safetensors";
@@ -41,7 +41,7 @@ TEST_F(Outputs, ThatCannotBeWrittenAreFoundFirst) {
     expect_error(run_tool(tool, words + Words{path("link" + end)}),
                  {"cannot write", "symbolic link", "elsewhere"});
     fs::remove(path("link" + end));
-    // Nobody may make files there, not even root.
+    // No process can create files there, not even root.
     expect_error(run_tool(tool, words + Words{"/proc/self/x" + end}), {"cannot write", "/proc/self/x" + end});
   }
   EXPECT_EQ(files_in(folder()), (std::set<std::string>{"folder.npy", "folder.html", "folder.safetensors"}));
@@ -54,7 +54,7 @@ TEST_F(Outputs, ThatAreDevicesAreFoundFirst) {
     expect_error(run_tool("genesis-run", words), {"cannot write '/dev/null'", "a device"});
   for (const char* tool : {"genesis-build", "genesis-opt"})
     expect_error(run_tool(tool, {"none", "-o", "/dev/full"}), {"cannot write '/dev/full'"});
-  // Lines may be added to one.
+  // Lines can be appended to a device.
   expect_ok(
       run_tool("genesis-run", train_words("qwen2", 2, {"--metrics", "/dev/null", "-o", path("m.genesis")})));
 }
@@ -73,7 +73,7 @@ TEST_F(Outputs, ThatAreFoldersAreFoundFirst) {
   EXPECT_EQ(files_in(folder()), (std::set<std::string>{"file", "link"}));
 }
 
-// The second of two models is looked at before the first one's work.
+// The second of two models is checked before the work with the first.
 TEST_F(Outputs, OfTwoModelsDoNotWaitForTheSecond) {
   const auto eval = [&](const std::string& other) {
     return run_tool("genesis-run",

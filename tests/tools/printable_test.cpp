@@ -1,4 +1,5 @@
-// Names and metadata of a file reach no terminal as they are, and JSON stays JSON whatever they hold.
+// Tests that names and metadata of a file reach no terminal unescaped, and that JSON stays valid whatever they
+// contain.
 #include "tools/common/printable.h"
 
 #include "schema/file/json_text.h"
@@ -53,14 +54,13 @@ TEST(JsonValues, WhatIsNoNumberInJsonIsAString) {
   EXPECT_EQ(tensor_json(Tensor::zeros({DType::f32, {0}}), 9)["values"].dump(), "[]");
 }
 
-// What a format of files takes: values of metadata may hold any bytes, names are UTF-8
-// without control characters.
+// File formats allow this: metadata values may have any bytes, and names are UTF-8 without control characters.
 const std::string kEvil = "e\xe2\x80\xae";
 const std::string kWorse = kEvil +
                            "\xc2\x9b"
                            "31m\xff\x1b]0;owned\x07\x1b[2J\nsaved";
 
-// A sound file, all text in it commands of a terminal.
+// Makes a valid file in which all text consists of terminal commands.
 std::string evil_file(const std::string& path) {
   Model model;
   model.metadata = {{"key" + kEvil, "value" + kWorse}};
@@ -74,7 +74,7 @@ std::string evil_file(const std::string& path) {
   return path;
 }
 
-// As a terminal would see it.
+// Checks the text that a terminal would get.
 void expect_harmless(const std::string& text, const std::string& what) {
   for (const char* bad : {"\x1b", "\x07", "\xc2\x9b", "\xe2\x80\xae", "\xff", "\nsaved"})
     EXPECT_EQ(text.find(bad), std::string::npos) << what << ": " << text;

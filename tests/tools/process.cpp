@@ -35,7 +35,7 @@ struct Pipe {
                          const Pipe& out, const Pipe& err, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(127);
-  signal(SIGHUP, SIG_DFL);  // whatever this process was started by (nohup)
+  signal(SIGHUP, SIG_DFL);  // nohup may have changed it
   dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
   dup2(out.write_end, STDOUT_FILENO);
   dup2(err.write_end, STDERR_FILENO);
@@ -51,7 +51,7 @@ struct Pipe {
   _exit(127);
 }
 
-// Takes what has arrived; false at the end.
+// Reads what has arrived; returns false at the end.
 bool drain(int fd, std::string& text) {
   char block[65536];
   const ssize_t count = read(fd, block, sizeof block);
@@ -59,7 +59,8 @@ bool drain(int fd, std::string& text) {
   return count > 0 || (count < 0 && errno == EINTR);
 }
 
-// Seconds after the end of its time in which the child ends by itself; and in which what it has written still comes.
+// kToEnd: seconds after the time limit for the child to end by itself; kToRead: seconds in which its output may still
+// arrive.
 constexpr double kToEnd = 20, kToRead = 5;
 
 class Watch {
@@ -72,7 +73,7 @@ class Watch {
     if (!kill_after_ && !sign.empty() && said.find(sign) != said.npos) kill_after_ = elapsed();
   }
 
-  // Ends the child when its time has come; returns the milliseconds until there is something to do, -1: nothing, ever.
+  // Ends the child when its time is up. Returns the milliseconds until the next check; -1: none needed.
   int check(Process& process) {
     const double limit = kill_after_.value_or(options_.timeout_seconds);
     const double ends[] = {limit, limit + kToEnd, limit + kToEnd + kToRead};
@@ -111,8 +112,8 @@ void listen(Process& process, int out, int err, Watch& watch) {
   }
 }
 
-// Under a thread sanitizer its helper complains when what TBB does on a stack, which the sanitizer passes
-// over, belongs to no file.
+// Under a thread sanitizer its symbolizer prints a complaint if memory that TBB uses on a stack, which the sanitizer
+// ignores, belongs to no file.
 void drop_lines_of_symbolizer(std::string& text) {
   constexpr std::string_view kStart = "LLVMSymbolizer: ";
   for (size_t at; (at = text.find(kStart)) != std::string::npos;)

@@ -1,6 +1,6 @@
-// Runs a program as a user's shell would and keeps all that it says. Used by the tests of the tools; a
-// program that hangs is ended and the test sees it: by SIGTERM first, after which mpirun ends its ranks, even those that are
-// stopped. The same happens to it when the test itself is killed. Of what it leaves behind nobody is waited for.
+// Runs a program like a user's shell and keeps its output. A program that hangs is ended, and the test sees it: first
+// by SIGTERM, after which mpirun ends its ranks, even stopped ones. The program is also ended if the test itself is
+// killed. Processes that it leaves behind are not waited for.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@
 namespace genesis::testing {
 
 struct Process {
-  int code = -1;  // exit status; 128 + signal when a signal ended it, as a shell says it
+  int code = -1;  // exit status; 128 + signal if a signal ended it, as in a shell
   std::string out, err;
   bool timed_out = false;
 };
 
 struct ProcessOptions {
   double timeout_seconds = 60 * testing::kSlower;
-  std::optional<double> kill_after_seconds;  // send `signal` then, if it still runs
-  std::string kill_once_it_says = {};        // the same as soon as this stands in what it wrote to stderr
+  std::optional<double> kill_after_seconds;  // sends `signal` after this time if the program still runs
+  std::string kill_once_it_says = {};        // sends `signal` as soon as stderr contains this text
   int signal = 9;
   std::optional<uint64_t> largest_file_bytes;  // writing more fails, as on a full disk
   std::vector<std::string> environment;        // NAME=VALUE, added to this process's own
 };
 
-// `command[0]` is looked up in PATH when it holds no slash.
+// `command[0]` is searched in PATH if it has no slash.
 Process run_process(const std::vector<std::string>& command, const ProcessOptions& options = {});
 
 }  // namespace genesis::testing

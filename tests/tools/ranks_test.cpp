@@ -1,4 +1,5 @@
-// Training on several ranks that the tool starts by itself, and a checkpoint that goes on with another number of them.
+// Tests training on several ranks that the tool starts by itself, and checkpoints continued with another number of
+// ranks.
 #include "backends/mpi/mpi_ranks.h"
 #include "executor/distributed/local_launch.h"
 #include "schema/core/error.h"
@@ -33,7 +34,7 @@ class SharingRanks : public ToolTest {
   }
 };
 
-// Started on two ranks, gone on with on four, by ranks that share and by ranks that keep all: the same file comes out.
+// Starts on two ranks and continues on four, with sharded and with full states: the same file results.
 TEST_F(SharingRanks, GoOnWithAnotherNumberOfThem) {
   for (const std::string zero : {"0", "1", "2", "3"}) {
     const Words keep = {"--checkpoint", path("run" + zero)};
@@ -66,7 +67,7 @@ TEST_F(SharingRanks, KeepTheirPartOfTheOptimizer) {
   EXPECT_LT(bytes("3", "state_bytes"), bytes("2", "state_bytes"));
 }
 
-// Of what ranks along "tensor" have, those along "data" keep a part each; what four have written two others go on with.
+// Ranks along "data" shard the slices of ranks along "tensor". Two other ranks continue from the checkpoint of four.
 TEST_F(SharingRanks, ShareSlices) {
   const Words keep = {"--checkpoint", path("run")};
   const std::vector<double> alone = losses({}),
@@ -77,7 +78,7 @@ TEST_F(SharingRanks, ShareSlices) {
   expect_ok(train("tensor=2", "0", 8, keep + Words{"--resume", "-o", path("after.genesis")}));
 }
 
-// Without starting anything: what each of 32 ranks takes and sends.
+// Reports the memory and exchanges of each of 32 ranks without starting any.
 TEST_F(SharingRanks, SayWhatRanksOfTwoAxesTake) {
   const auto row = [](const std::string& zero) {
     return expect_json(
@@ -120,7 +121,7 @@ TEST_F(SharingRanks, RefuseOtherDataOfTheSameName) {
       << process.err;
 }
 
-// In a place that no three batches show.
+// The line is in a place that three sample batches would not show.
 TEST_F(SharingRanks, RefuseDataThatDiffersInOneLine) {
   std::string text;
   for (int i = 0; i < 1000; ++i) text += fmt::format("line {} of the text\n", i);
@@ -140,7 +141,7 @@ TEST_F(SharingRanks, RefuseDataThatDiffersInOneLine) {
       << process.err;
 }
 
-// What several ranks that share nothing do is told of, not forbidden.
+// Several ranks that share nothing cause a warning, not an error.
 TEST_F(ToolTest, RanksWithoutAMeshAreToldOf) {
   const Words variables[] = {{"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=0"},
                              {"RANK=0", "WORLD_SIZE=2"},
@@ -164,7 +165,7 @@ TEST_F(ToolTest, RanksThatWouldWriteTheSameAreRefused) {
                {"--mesh pipeline=2", "nothing trains", "give --mesh tensor=2"});
 }
 
-// What two ranks write that compute the layers together is what one writes; rank 0 alone says it.
+// Two ranks that compute the layers together write the same as one rank, and only rank 0 writes.
 TEST_F(SharingRanks, WriteTextTogether) {
   write_text(path("prompts.txt"), "In the beginning\nGod\n");
   const auto written = [&](const Words& more) {
@@ -178,7 +179,7 @@ TEST_F(SharingRanks, WriteTextTogether) {
   EXPECT_EQ(written(together + at_once), written(at_once));
 }
 
-// Weights in 16 bits, of which each rank has a part.
+// The weights have 16 bits, and each rank has a shard of them.
 TEST_F(SharingRanks, MeasureTogether) {
   expect_ok(run_tool("genesis-opt", {tiny("qwen2.genesis"), "--cast", "bf16", "-o", path("cast.genesis")}));
   const auto measured = [&](const Words& more) {
@@ -192,7 +193,7 @@ TEST_F(SharingRanks, MeasureTogether) {
   EXPECT_GT(together["state_bytes"], 0);
 }
 
-// What a model that fits no single device says of a text: the checkpoint of a training with shared weights, too.
+// Evaluates a model that fits no single device, including the checkpoint of a training with sharded weights.
 TEST_F(SharingRanks, EvaluateTogether) {
   expect_ok(train("data=2", "3", 2, {"--checkpoint", path("run")}));
   write_text(path("text.txt"), "In the beginning God created the heaven and the earth.");
@@ -222,7 +223,7 @@ TEST_F(SharingRanks, MeasureWhatTheyShare) {
   measured("profile", "3");
 }
 
-// --size is of all ranks, as in training and where it is checked.
+// --size counts over all ranks, as in training and in --check.
 TEST_F(SharingRanks, MeasureTheirPartOfABatch) {
   const auto sized = [&](const char* command, const char* size) {
     return Words{command,    tiny("qwen2.train.genesis"),
@@ -251,7 +252,7 @@ TEST_F(SharingRanks, MeasureTheirPartOfABatch) {
   }
 }
 
-// Layers by stage, of which each has its states; with two for each stage they have a part of the batch, too.
+// Each stage has layers and their states. With two ranks per stage, each also has a shard of the batch.
 TEST_F(SharingRanks, TrainAsStagesOfAPipeline) {
   const std::vector<double> alone = losses({});
   ASSERT_EQ(alone.size(), 6u);
@@ -262,7 +263,7 @@ TEST_F(SharingRanks, TrainAsStagesOfAPipeline) {
   }
 }
 
-// Layers together, tokens between them by parts, over MPI.
+// The ranks compute layers together and shard the tokens between layers, over MPI.
 TEST_F(SharingRanks, TrainOnPartsOfTheTokens) {
   const std::vector<double> alone = losses({});
   for (const Words& more : {Words{"--mesh", "tensor=2"},
@@ -295,7 +296,7 @@ TEST_F(SharingRanks, SayWhatStagesDo) {
   ASSERT_EQ(stages["stages"].size(), 2u);
   const nlohmann::json &first = stages["stages"][0], &last = stages["stages"][1];
   EXPECT_NEAR(first["flops_share"].get<double>() + last["flops_share"].get<double>(), 1, 1e-12);
-  EXPECT_NEAR(stages["bubble"].get<double>(), 0.5, 0.1);  // of one micro-batch: each waits for the other
+  EXPECT_NEAR(stages["bubble"].get<double>(), 0.5, 0.1);  // with one micro-batch each stage waits for the other
   const auto bytes = [](const nlohmann::json& of) { return of["state_bytes"].get<int64_t>(); };
   EXPECT_LT(bytes(first), bytes(alone));
   EXPECT_NEAR(bytes(first) + bytes(last), bytes(alone), 64);  // single numbers are on both
@@ -310,7 +311,7 @@ TEST_F(SharingRanks, SayWhatStagesDo) {
                {"how long stages of a pipeline wait"});
 }
 
-// What each was told to do, where they would wait for each other for ever or learn nonsense.
+// Ranks with different tasks would wait for each other forever, or learn nonsense, so their tasks are compared.
 TEST_F(SharingRanks, AreComparedBeforeTheyWork) {
   const auto train = [&](const std::string& first, const std::string& second) {
     set_mpirun_environment();
@@ -337,7 +338,7 @@ TEST_F(SharingRanks, AreComparedBeforeTheyWork) {
                {"1000000 ranks", "mpirun"});
 }
 
-// All of them find it.
+// All ranks find the error.
 TEST_F(SharingRanks, SayOnceWhatIsWrongWithTheirCommand) {
   const Process process =
       run_tool("genesis-run", train_words("qwen2", 2, {"--mesh", "data=2", "--max-skipped", "3"}));
@@ -362,7 +363,7 @@ TEST_F(SharingRanks, SayThatZeroNeedsRanksAlongData) {
     EXPECT_NE(process.err.find(said), std::string::npos) << process.err;
 }
 
-// A tool with the modules beside it, as it is installed: its copy in another folder.
+// A copy of a tool in another folder, with its modules beside it as when it is installed.
 class CopiedTool : public SharingRanks {
  protected:
   std::string copy_into(const std::string& folder) const {
@@ -377,13 +378,13 @@ class CopiedTool : public SharingRanks {
     return to.string();
   }
   Process train_by(const std::string& folder) const {
-    // Who runs the tests may name the folder of the library that was built.
+    // The environment of the test may name the folder of the built library.
     return run_process(Words{"/usr/bin/env", "-u", "LD_LIBRARY_PATH", folder + "/tools/genesis-run"} +
                        train_words("qwen2", 1, {"--mesh", "data=2"}));
   }
 };
 
-// mpirun listens while the ranks run: on the loopback alone, or its user knows.
+// mpirun listens while the ranks run: only on the loopback interface, or the user is warned.
 TEST_F(CopiedTool, ListensNowhereElseInSilence) {
   const std::string whole = copy_into("whole"), blank = copy_into("a blank"), broken = copy_into("broken");
   fs::remove(broken + "/backends/mpi/libgenesis_loopback.so");
@@ -394,7 +395,7 @@ TEST_F(CopiedTool, ListensNowhereElseInSilence) {
   expect_error(refused, {"libgenesis_loopback.so", "on all interfaces", "install Genesis again"});
 }
 
-// A rank's stdout is a terminal that mpirun has made; what it writes is bytes all the same.
+// mpirun makes a rank's stdout a terminal, but the output is still bytes.
 TEST_F(SharingRanks, WriteTheBytesOfOneProcess) {
   const Words words = {"generate", tiny("qwen2.genesis"), "--prompt", "a",      "--max-tokens",
                        "40",       "--temperature",       "1.5",      "--seed", "4"};
@@ -406,7 +407,7 @@ TEST_F(SharingRanks, WriteTheBytesOfOneProcess) {
   EXPECT_EQ(expect_ok(run_tool("genesis-run", words + Words{"--mesh", "tensor=2"})), alone);
 }
 
-// Frozen weights in blocks, of which each rank has a slice, and adapters that are trained.
+// Frozen weights are quantized, and each rank has a slice of them. Adapters are trained.
 TEST_F(SharingRanks, KeepWeightsInBlocks) {
   Words build = {"qwen2", "-o", path("m.genesis"), "--quiet"};
   for (const char* setting : {"hidden_size=128", "intermediate_size=192", "num_hidden_layers=1"})
@@ -433,7 +434,7 @@ TEST_F(SharingRanks, KeepWeightsInBlocks) {
               static_cast<double>(fs::file_size(path("alone.genesis"))), 4096);
 }
 
-// mpirun kills what it started so many seconds after a signal of its own; a step takes longer.
+// mpirun kills its processes a few seconds after a signal of its own; a step takes longer.
 TEST_F(SharingRanks, AreAskedToStopAndKeepTheirWork) {
   std::string text;
   for (int i = 0; i < 40000; ++i) text += "the cat sat on the mat ";
@@ -460,7 +461,7 @@ TEST_F(SharingRanks, AreAskedToStopAndKeepTheirWork) {
   expect_ok(run_tool("genesis-run", {"generate", path("run"), "--prompt", "a", "--max-tokens", "1"}));
 }
 
-// A run that is killed leaves its files behind; the next one takes them away, and its own.
+// A killed run leaves its files; the next run removes them, and its own.
 TEST_F(SharingRanks, LeaveNoFilesOfMpiBehind) {
   const fs::path folder = path("tmp");
   fs::create_directory(folder);
@@ -477,7 +478,7 @@ TEST_F(SharingRanks, LeaveNoFilesOfMpiBehind) {
   EXPECT_TRUE(fs::is_empty(folder));
 }
 
-// As nohup starts it.
+// nohup starts programs in this way.
 TEST_F(SharingRanks, GoOnAfterASignalThatIsIgnored) {
   const std::string command = "trap '' HUP; exec " + tool_path("genesis-run") + " train " +
                               tiny("qwen2.train.genesis") + " --data " + TinyModels::get().text() +

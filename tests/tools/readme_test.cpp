@@ -1,4 +1,4 @@
-// The tour of the tools in README: every line runs as it stands there, in order, beginning in an empty folder.
+// Tests the tour of the tools in README: every line runs unchanged, in order, starting in an empty folder.
 #include <sstream>
 
 #include "tests/tools/tool_test.h"
@@ -14,7 +14,7 @@ std::string section(const std::string& text, const std::string& title) {
   return at == std::string::npos ? "" : text.substr(at, text.find("\n## ", at + 1) - at);
 }
 
-// The lines of the block of commands, then the commands of the table of pictures.
+// Returns the lines of the command block, then the commands of the picture table.
 Words commands(const std::string& readme, const std::string& title) {
   Words found;
   std::istringstream lines(section(read_text(kSource / readme), title));
@@ -57,7 +57,7 @@ TEST_F(Readme, EveryLineOfTheTourRunsAsItStands) {
   }
 }
 
-// So what runs of the one runs of the other.
+// The commands are equal, so the test of one README covers the other.
 TEST_F(Readme, TheChineseTourIsTheSameButForItsComments) {
   const Words english = commands("README.md", "A tour of the tools"),
               chinese = commands("README.zh.md", "工具一览");

@@ -1,5 +1,5 @@
-// What compare takes for rounding: results that differ as another order of sums would make them pass, real
-// mistakes do not.
+// Tests what compare accepts as rounding: results that differ like sums in another order pass, and real mistakes do
+// not.
 #include "tools/run/rounding.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TensorView view(std::vector<float>& values, int64_t rows, int64_t columns) {
   return view;
 }
 
-// Largest |a - b| relative to the element or the root mean square of a, whichever is larger.
+// Returns the largest |a - b| relative to the element or the root mean square of a, whichever is larger.
 double largest_error(const std::vector<float>& a, const std::vector<float>& b) {
   const double size = tools::root_mean_square(std::vector<double>(a.begin(), a.end()));
   double largest = 0;
@@ -56,7 +56,7 @@ double largest_error(const std::vector<float>& a, const std::vector<float>& b) {
   return largest;
 }
 
-// c = a b with the terms of each sum taken from first to last, or in another order.
+// Returns c = a b with the terms of each sum added from first to last, or in another order.
 std::vector<float> product(const std::vector<float>& a, const std::vector<float>& b, int64_t m, int64_t k,
                            int64_t n, int64_t stride, int64_t left_out = 0) {
   std::vector<float> c(static_cast<size_t>(m * n));

@@ -1,5 +1,6 @@
-// The shell scripts a newcomer meets first: dev, examples/demo.sh and those of bench/. They run in a copy of the tree that
-// holds only scripts, with stand-ins for the package manager, meson, ninja and the tools, which note how they were called.
+// Tests the first shell scripts that a newcomer meets: dev, examples/demo.sh and those of bench/. They run in a copy
+// of the tree that has only scripts, with replacements of the package manager, meson, ninja and the tools, which
+// record their calls.
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -29,14 +30,14 @@ class Scripts : public ToolTest {
     stand_in("bible", "echo Genesis1:1 text");
   }
 
-  // Runs a line of shell in `folder`, which is a newcomer's own.
+  // Runs a line of shell in `folder`, a separate folder.
   Process shell(const std::string& line) const {
-    // What chooses the build for the suite itself, as CI does, is not for these builds.
+    // Variables that select the build of the suite itself, as in CI, must not affect these builds.
     return run_process({"bash", "-c",
                         "unset GENESIS_BUILD_DIR GENESIS_SETUP; cd " + path("elsewhere") +
                             " && PATH=" + path("bin") + ":$PATH; " + line});
   }
-  // All calls of the stand-ins so far, one a line.
+  // Returns all calls of the replacements so far, one per line.
   std::string calls() const { return fs::exists(path("calls")) ? read_text(path("calls")) : ""; }
   bool called(const std::string& part) const { return calls().find(part) != std::string::npos; }
 
@@ -46,7 +47,7 @@ class Scripts : public ToolTest {
     fs::permissions(path("bin/" + name), fs::perms::owner_all);
   }
 
-  // Exit code 2 and a line that says what is wrong, before anything is configured or built.
+  // Checks for exit code 2 and a line with the reason, before anything is configured or built.
   void expect_wrong_usage(const std::string& line, const std::string& part) const {
     const Process process = shell(line);
     EXPECT_EQ(process.code, 2) << line << "\n" << process.out << process.err;
@@ -125,7 +126,7 @@ TEST_F(Scripts, DemoLeavesGpuKernelsOutWhereTheyWouldBeCompiled) {
   EXPECT_TRUE(called("-Dcuda=disabled -Dtests=false -Dbench=false")) << calls();
   EXPECT_TRUE(fs::exists(path("tree/build-demo/tools")));
   EXPECT_FALSE(fs::exists(path("tree/build"))) << "the folder of `./dev test` must not lack the GPU";
-  // What is built already is used.
+  // An existing build is used.
   fs::create_directories(path("tree/build/tools"));
   fs::copy_file(path("bin/tool"), path("tree/build/tools/genesis-run"));
   write_text(path("tree/build/build.ninja"), "");
@@ -187,7 +188,8 @@ TEST_F(Scripts, TidyLooksAtFilesAndRooms) {
   expect_wrong_usage("../tree/dev tidy models/zo.cpp schema/core", "no file or folder 'models/zo.cpp'");
 }
 
-// What sources include has to be there before clang-tidy reads them: the target that dev names is one that the build has.
+// Headers that sources include must exist before clang-tidy reads them: the target named in dev must exist in the
+// build.
 TEST_F(Scripts, TidyMakesTheHeaderThatIsGenerated) {
   const std::string dev = read_text(kSource / "dev"), header = "/genesis_generated.h";
   const size_t end = dev.find(header), begin = dev.rfind(' ', end) + 1;
@@ -212,7 +214,7 @@ TEST_F(Scripts, TestInstallsWhatTestsNeed) {
   EXPECT_FALSE(called("meson test")) << calls();
 }
 
-// oneDNN is only compared with: nobody gets it who does not ask.
+// oneDNN is only for comparison, so it is installed only on request.
 TEST_F(Scripts, OneDnnIsInstalledByWishAlone) {
   stand_in("dpkg-query", "case $* in *libdnnl-dev) exit 1 ;; esac; echo 'install ok installed'");
   EXPECT_EQ(shell("../tree/dev setup").code, 0);

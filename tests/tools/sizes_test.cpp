@@ -1,5 +1,5 @@
-// Sizes that no machine has memory for, or that overflow where they are multiplied: refused before the work begins, with the name of what
-// asked for them.
+// Tests sizes for which no machine has memory, or that overflow when multiplied: they are refused before the work
+// begins, with the name of the option.
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -7,7 +7,7 @@ namespace {
 
 using Sizes = ToolTest;
 
-const std::string kHuge = "4611686018427387904";  // 2^62: four of them are 0
+const std::string kHuge = "4611686018427387904";  // 2^62: four times it overflows to 0
 
 TEST_F(Sizes, OfBatchesAreNamed) {
   const Words train = {
@@ -28,7 +28,7 @@ TEST_F(Sizes, OfInputsAreNamed) {
     expect_error(infer(size), {"'x'", "batch=" + size});
 }
 
-// Every size of every model of the zoo.
+// Covers every size of every model of the zoo.
 TEST_F(Sizes, OfModelsAreNamed) {
   const nlohmann::json zoo = expect_json(run_tool("genesis-build", {"--list", "--json"}));
   size_t looked_at = 0;
@@ -39,7 +39,7 @@ TEST_F(Sizes, OfModelsAreNamed) {
       for (const char* size : {kHuge.c_str(), "9223372036854775807"}) {
         const Process process =
             run_tool("genesis-build", {model, "--set", setting + "=" + size, "-o", path("m.genesis")});
-        // A window larger than any text is none, and without scaled rotations their original length is not read.
+        // A window larger than any text has no effect, and without scaled rotations the original length is not read.
         if ((setting == "sliding_window" || setting == "rope_original_positions") && process.code == 0) continue;
         expect_usage_error(process, {setting});
       }

@@ -1,4 +1,4 @@
-// Tools that are started with standard input, output or error closed: no file takes their place.
+// Tests tools that are started with closed standard input, output or error: no file takes their place.
 #include "schema/file/json_text.h"
 #include "tests/tools/tool_test.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 class ClosedStreams : public ToolTest {
  protected:
-  // By a shell, with `closed` behind the words: "<&- >&-".
+  // Runs in a shell, with `closed` after the words: "<&- >&-".
   Process run(const std::string& tool, const Words& words, const std::string& closed) const {
     std::string command = tool_path(tool);
     for (const std::string& word : words) command += " '" + word + "'";

@@ -1,4 +1,4 @@
-// A scheduler's signal to a run that started its ranks itself.
+// Tests a scheduler's signal to a run that started its own ranks.
 #include <csignal>
 
 #include "backends/mpi/mpi_ranks.h"

@@ -16,7 +16,7 @@ fs::path make_folder() {
   return name;
 }
 
-// Words in an order that a language model can learn something from, the same in every run.
+// Returns words in an order that a language model can learn, the same in every run.
 std::string make_text() {
   const Words words = {"the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "sleeps"};
   std::string text;
@@ -28,7 +28,7 @@ std::string make_text() {
   return text;
 }
 
-// Three classes by the sign and size of the first number; all numbers whole, as a person may write them.
+// Returns rows of three classes by the first number. All numbers are integers, as a person may write them.
 std::string make_rows() {
   std::string rows;
   for (int i = 0; i < 60; ++i)
@@ -85,7 +85,7 @@ namespace {
 void expect_refusal(const Process& process, int code, const Words& parts) {
   EXPECT_EQ(process.code, code) << process.err << process.out;
   EXPECT_EQ(process.out, "");
-  // One line, behind warnings of a run that had begun.
+  // One error line, after warnings of a run that had begun.
   size_t warnings = 0;
   for (size_t at = 0; (at = process.err.find(": warning: ", at)) != std::string::npos; ++at) ++warnings;
   EXPECT_EQ(std::count(process.err.begin(), process.err.end(), '\n'), 1 + static_cast<std::ptrdiff_t>(warnings))

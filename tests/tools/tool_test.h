@@ -1,5 +1,5 @@
-// What the tests of the tools share: a folder of its own for every test, tiny models made once by the tools
-// themselves, and what an error must look like.
+// Helpers of the tests of tools: a folder of its own for every test, tiny models made once by the tools themselves,
+// and checks of errors.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace genesis::testing {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-// genesis-build, genesis-opt, genesis-run or genesis-viz of this build.
+// Returns the path of genesis-build, genesis-opt, genesis-run or genesis-viz in this build.
 std::string tool_path(const std::string& tool);
 Process run_tool(const std::string& tool, const Words& arguments, const ProcessOptions& options = {});
 
@@ -26,16 +26,16 @@ std::string read_text(const fs::path& path);
 void write_text(const fs::path& path, const std::string& text);
 std::set<std::string> files_in(const fs::path& folder);
 
-// Exit code 0; returns what it printed.
+// Checks for exit code 0 and returns the output.
 std::string expect_ok(const Process& process);
 nlohmann::json expect_json(const Process& process);
-// Exit code 1, nothing on stdout, and on stderr one line "genesis-x: error: ..." with all of `parts` in it.
+// Checks for exit code 1, nothing on stdout, and one line "genesis-x: error: ..." with all of `parts` on stderr.
 void expect_error(const Process& process, const Words& parts);
-// Exit code 2 and the same, with the command whose --help tells more.
+// Checks for exit code 2 and the same, with the command whose --help tells more.
 void expect_usage_error(const Process& process, const Words& parts);
 
-// The whole zoo, tiny, each as NAME.genesis and, with training added, NAME.train.genesis; text.txt and
-// rows.jsonl to train on. Made once in a process.
+// Tiny versions of all models of the zoo, each as NAME.genesis and with training added as NAME.train.genesis;
+// text.txt and rows.jsonl to train on. Made once per process.
 class TinyModels {
  public:
   static const TinyModels& get();
@@ -60,7 +60,7 @@ class ToolTest : public ::testing::Test {
   std::string path(const std::string& file) const { return (folder_ / file).string(); }
   const fs::path& folder() const { return folder_; }
 
-  // A training run of a language model of the zoo on the text.
+  // Returns the words of a training run of a language model of the zoo on the text.
   Words train_words(const std::string& model, int steps, const Words& more = {}) const;
 
  private:

@@ -1,5 +1,5 @@
-// The tutorials: every command runs as it stands there but for sizes and steps, in order, beginning in an empty folder, and
-// the Chinese pages have the same commands.
+// Tests the tutorials: every command runs unchanged except for sizes and steps, in order, starting in an empty
+// folder, and the Chinese pages have the same commands.
 #include <regex>
 #include <sstream>
 
@@ -10,7 +10,7 @@ namespace {
 
 const fs::path kTutorials = fs::path(GENESIS_SOURCE_ROOT) / "docs/tutorials";
 
-// The lines of all blocks of commands.
+// Returns the lines of all command blocks.
 Words commands(const std::string& page) {
   Words found;
   std::istringstream lines(read_text(kTutorials / page));

@@ -1,4 +1,4 @@
-// What a tool says of words it does not know, and of options that would do nothing where they stand.
+// Tests the messages of tools for unknown words, and for options that would do nothing.
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -32,7 +32,7 @@ TEST_F(Usage, NamesTheLikeliestWord) {
       {"genesis-viz", {mlp, "--no-flod"}, {"did you mean '--no-fold'?"}},
   };
   for (const Case& c : cases) expect_usage_error(run_tool(c.tool, c.words), c.said);
-  // What only the file knows: exit code 1.
+  // Only the file can show these errors: exit code 1.
   const std::vector<Case> names = {
       {"genesis-run", {"infer", mlp, "--entry", "foward"}, {"did you mean 'forward'?"}},
       {"genesis-run", {"infer", tiny("qwen2.genesis"), "--input", "tokns=zeros"}, {"did you mean 'tokens'?"}},
@@ -84,7 +84,7 @@ TEST_F(Usage, ValuesThatMeanNothingAreWrongUsage) {
   EXPECT_EQ(files_in(folder()), std::set<std::string>{});
 }
 
-// Words of PyTorch, transformers, llama.cpp and vLLM.
+// Covers words of PyTorch, transformers, llama.cpp and vLLM.
 TEST_F(Usage, WordsOfOtherProgramsAreUnderstood) {
   const std::string mlp = tiny("mlp.genesis"), qwen = tiny("qwen2.genesis");
   const std::vector<Case> cases = {
@@ -116,7 +116,7 @@ TEST_F(Usage, WordsOfOtherProgramsAreUnderstood) {
       {"genesis-viz", {"help"}, {"--help"}},
   };
   for (const Case& c : cases) expect_usage_error(run_tool(c.tool, c.words), c.said);
-  // And nothing is made up where nothing is near.
+  // Without a similar word, nothing is suggested.
   for (const Words& words : {Words{"zzzzz", mlp}, Words{"infer", mlp, "--frobnicate"},
                              Words{"infer", mlp, "-x"}, Words{"qux"}, Words{"infer", mlp, "--xyz", "3"}}) {
     const Process process = run_tool("genesis-run", words);
@@ -125,7 +125,7 @@ TEST_F(Usage, WordsOfOtherProgramsAreUnderstood) {
   }
 }
 
-// With a command that can be pasted, whatever the name has in it.
+// The message has a command that can be pasted, whatever characters the name has.
 TEST_F(Usage, FilesOfOtherProgramsAreToldHowToBecomeModels) {
   fs::create_directory(path("my model"));
   const std::string folder = path("my model"), quoted = "`genesis-build '" + folder + "' -o FILE.genesis`";

@@ -1,5 +1,5 @@
-// The main job for every model of the zoo, tool by tool: build, look, add training, train, resume, optimise
-// for inference, run, generate.
+// Tests the main workflow for every model of the zoo, tool by tool: build, inspect, add training, train, resume,
+// optimize for inference, run, generate.
 #include <map>
 
 #include "schema/file/foreign/npy.h"
@@ -74,7 +74,7 @@ TEST_P(Zoo, ServesAfterTraining) {
   for (const auto& entry : json["entries"]) EXPECT_NE(entry["name"], "train_step");
   const Words sizes =
       writes_text() ? Words{"--size", "batch=2", "--size", "seq=8"} : Words{"--size", "batch=2"};
-  // Optimised ahead or not, the results are the same.
+  // The results are the same whether the model was optimized in advance or not.
   expect_ok(run_tool("genesis-run", Words{"infer", path("model.genesis"), "-o", path("a.npy")} + sizes));
   expect_ok(run_tool("genesis-run", Words{"infer", path("trained.genesis"), "-o", path("b.npy")} + sizes));
   EXPECT_EQ(read_text(path("a.npy")), read_text(path("b.npy")));
@@ -192,7 +192,7 @@ TEST_F(Tools, ProfileTracesEveryStep) {
                                            "seq=8", "--runs", "2", "--trace", path("trace.json"), "--json"}));
   const auto trace = parse_json_text(read_text(path("trace.json")));
   std::map<std::string, int64_t> kinds;  // steps, the memory after each, names of tracks
-  int64_t alone = -1, beside = 0;        // the process of the steps one after the other; steps as a run goes
+  int64_t alone = -1, beside = 0;  // alone: process of the steps one after another; beside: steps as they ran
   for (const auto& event : trace["traceEvents"]) {
     if (event["name"] == "process_name" &&
         event["args"]["name"].get<std::string>().ends_with("one step after the other"))
@@ -236,7 +236,7 @@ TEST_F(Tools, CompareFindsNoDifferenceBetweenThreads) {
   }
 }
 
-// In bf16 the product, bias and GELU of GPT-2 are rounded once as one node, and each by itself as three.
+// In bf16 the product, bias and GELU of GPT-2 are rounded once as one node, and each separately as three nodes.
 TEST_F(Tools, CompareNamesTheFirstNodeThatDiffersAndSavesIt) {
   expect_ok(run_tool("genesis-build", {"gpt2", "--set", "dtype=bf16", "--set", "n_embd=16", "--set",
                                        "n_head=2", "--set", "n_layer=1", "-o", path("m.genesis")}));
@@ -254,7 +254,7 @@ TEST_F(Tools, CompareNamesTheFirstNodeThatDiffersAndSavesIt) {
   EXPECT_EQ(repro.tensors.at("expected").to_doubles()[element], json["first"]["a"].get<double>());
   EXPECT_EQ(repro.tensors.at("got").to_doubles()[element], json["first"]["b"].get<double>());
   for (const Words& more :
-       {Words{"--tolerance", "0.01"}, Words{}})  // by itself it knows what rounding may do
+       {Words{"--tolerance", "0.01"}, Words{}})  // by default it knows what rounding may do
     expect_ok(run_tool("genesis-run", words + more));
 }
 

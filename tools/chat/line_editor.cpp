@@ -191,9 +191,8 @@ class LineEditor : public LineReader {
   bool is_interrupted_ = false, at_end_ = false;
   std::exception_ptr error_;
   TypedKeys keys_;
-  std::deque<wchar_t> characters_;  // decoded characters that libedit has not read yet
-  std::vector<std::pair<std::string, std::string>>
-      pastes_;  // placeholder of each paste in the line, and its text
+  std::deque<wchar_t> characters_;                           // decoded characters that libedit has not read
+  std::vector<std::pair<std::string, std::string>> pastes_;  // placeholder and text of each paste
 };
 
 void LineEditor::bind_keys() {

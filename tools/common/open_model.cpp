@@ -75,8 +75,7 @@ std::string model_file(const std::string& path) {
 
 std::unique_ptr<Model> open_model(const std::string& path, const LoadOptions& options) {
   const std::string file = model_file(path);
-  return load_model(file,
-                    file == path ? options : LoadOptions{});  // model_file() has just verified a checkpoint
+  return load_model(file, file == path ? options : LoadOptions{});  // model_file() verified a checkpoint
 }
 
 }  // namespace genesis::tools

@@ -108,9 +108,7 @@ class InputMaker {
     const auto [name, value] = split("--input", input);
     if (tensors_.contains(name) || made_.contains(name)) fail("--input {}: '{}' is given twice", input, name);
     if (!find_input(graph_, name)) {
-      tensors_[name] =
-          Tensor::zeros({DType::f32, {}});  // a placeholder: the session's error lists the inputs that
-                                            // exist
+      tensors_[name] = Tensor::zeros({DType::f32, {}});  // the session's error lists the existing inputs
     } else if (file_ending(value) == ".npy") {
       tensors_[name] = read_npy(value);
     } else if (file_ending(value) == ".safetensors") {

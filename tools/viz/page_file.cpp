@@ -13,8 +13,7 @@ namespace {
 #include "page.inc"
 
 constexpr std::string_view kDataElement = "<script id=\"data\" type=\"application/octet-stream\">";
-constexpr std::string_view kNoPage =
-    "<meta name=\"page\" content=\"none\">";  // matches tools/viz/no_page.html
+constexpr std::string_view kNoPage = "<meta name=\"page\" content=\"none\">";  // in tools/viz/no_page.html
 constexpr std::string_view kAsksNobody = "connect-src 'none'", kAsksItsServer = "connect-src 'self'";
 
 std::string page_template() {

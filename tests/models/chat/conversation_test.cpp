@@ -1,4 +1,4 @@
-// Templates of folders, and conversations as samples: which tokens are learnt.
+// Tests templates of folders, and conversations as samples: which tokens are learned.
 #include "models/chat/conversation.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ SampleMaker maker(const std::string& source, const char* eos = "<|endoftext|>") 
 
 void write(const std::filesystem::path& path, const std::string& text) { std::ofstream(path) << text; }
 
-// What is learnt, with | for the places where it is interrupted.
+// Returns the learned text, with | where it is interrupted.
 std::string learnt(const Sample& sample) {
   std::string text;
   const text::Tokenizer by = tokenizer();
@@ -75,7 +75,7 @@ TEST(SampleMaker, FindsAnswersByPrefixes) {
                             .of_messages(parse_messages(kTalk))
                             .at(0);
   EXPECT_EQ(learnt(sample),
-            "one<|im_end|>\n|two<|im_end|>\n|");  // <|im_end|> is no special token of this tokenizer
+            "one<|im_end|>\n|two<|im_end|>\n|");  // <|im_end|> is not a special token of this tokenizer
   const Sample ended =
       maker(
           "{% for m in messages %}{{ m.role + ':\n' + m.content + '<|endoftext|>\n' }}{% endfor %}"
@@ -85,7 +85,7 @@ TEST(SampleMaker, FindsAnswersByPrefixes) {
   EXPECT_EQ(learnt(ended), "one<|endoftext|>|two<|endoftext|>|");
 }
 
-// Qwen2.5's template looks at the first message, and puts a system message ahead of it.
+// Qwen2.5's template looks at the first message and puts a system message before it.
 TEST(SampleMaker, AConversationMayBeginWithAnAnswer) {
   const std::string begin =
       "{% if messages[0].role != 'system' %}{{ '<|im_start|>system\nBe.<|im_end|>\n' }}{% endif %}"
@@ -98,7 +98,7 @@ TEST(SampleMaker, AConversationMayBeginWithAnAnswer) {
             std::string::npos);
 }
 
-// As OpenAI's files say it. Both ways to find answers know it.
+// Follows the format of OpenAI's files. Both algorithms that find answers support it.
 TEST(SampleMaker, AnAnswerOfNoWeightIsReadAndNotLearnt) {
   const auto talk = [](const char* first, const char* second) {
     return parse_messages(fmt::format(R"([{{"role": "user", "content": "a"}}, {{"role": "assistant", "content": "one"{}}},
@@ -139,8 +139,8 @@ TEST(SampleMaker, TemplatesSeeWhatComesWithTheMessages) {
 
 using Ids = std::vector<int64_t>;
 
-// How often a sample has `answer` behind `prompt` at its beginning and learns it whole. The samples' targets that are so found are
-// counted, too.
+// Returns how many samples begin with `prompt` and `answer` and learn all of the answer. Also counts the targets
+// found in this way.
 int times_learnt(const std::vector<Sample>& samples, const Ids& prompt, const Ids& answer) {
   int times = 0;
   for (const Sample& sample : samples) {
@@ -154,7 +154,8 @@ int times_learnt(const std::vector<Sample>& samples, const Ids& prompt, const Id
   return times;
 }
 
-// Each answer is learnt once, behind what transformers lets a model read before it writes that answer; and nothing else is.
+// Each answer is learned once, after the text that transformers lets a model read before it writes that answer.
+// Nothing else is learned.
 TEST(SampleMaker, LearnsEachAnswerBehindWhatIsReadBeforeIt) {
   for (const auto& one : stored("turns.json")) {
     SCOPED_TRACE(one["template"].dump() + one["messages"].dump());
@@ -178,7 +179,8 @@ std::vector<std::string> all_learnt(const std::vector<Sample>& samples) {
   return texts;
 }
 
-// Thoughts are learnt, though later turns do not have them; answers with a tool between them share a sample.
+// Thoughts are learned although later turns do not contain them. Answers with a tool call between them share a
+// sample.
 TEST(SampleMaker, AnswersThatLaterTurnsRewriteHaveSamplesOfTheirOwn) {
   const SampleMaker thinking = maker(source_of("thinking"));
   using Texts = std::vector<std::string>;
@@ -193,7 +195,7 @@ TEST(SampleMaker, AnswersThatLaterTurnsRewriteHaveSamplesOfTheirOwn) {
              "<think>\n\n</think>\n\ne<|im_end|>\n|"}));
 }
 
-// axolotl's name of a weight of 0.
+// axolotl writes "train": false for a weight of 0.
 TEST(SampleMaker, AnAnswerWithTrainFalseIsReadAndNotLearnt) {
   const SampleMaker any = maker(
       "{% for m in messages %}{{ m.role + ':' + m.content }}{% endfor %}{% if add_generation_prompt "
@@ -216,7 +218,7 @@ TEST(SampleMaker, AnAnswerWithTrainFalseIsReadAndNotLearnt) {
             std::string::npos);
 }
 
-// The rules of transformers 5.24: keys without a value are left out, and thoughts stand under all of their names.
+// Follows transformers 5.24: keys without a value are left out, and thoughts are available under all their names.
 TEST(ChatTemplate, PassesMessagesOnAsTransformersDoes) {
   const auto render = [](const std::string& source, const std::string& message) {
     return ChatTemplate::parse(source).render(parse_messages("[" + message + "]")).text;
@@ -255,7 +257,7 @@ TEST(SampleMaker, LearnsThoughtsUnderAnyName) {
             "(why)b|");
 }
 
-// Rendering up to each answer takes time with the square of a conversation's length.
+// Rendering up to each answer takes quadratic time in the length of a conversation.
 TEST(SampleMaker, RefusesConversationsThatTakeTooLong) {
   std::vector<Value> talk;
   for (int i = 0; i < 20'000; ++i) talk.push_back(make_message(i % 2 == 0 ? "user" : "assistant", "a"));
@@ -273,7 +275,7 @@ TEST(SampleMaker, RefusesTemplatesThatHideWhatIsSaid) {
     return error_of([&] { maker(source).of_messages(parse_messages(kTalk)); });
   };
   EXPECT_NE(error("{{ messages|length }}").find("generation"), std::string::npos);
-  // Two answers in a row: the first loses its empty thought as soon as the second is there.
+  // Two answers in a row: the first loses its empty thought once the second is there.
   EXPECT_NE(
       error_of([&] {
         maker(source_of("thinking"))
@@ -316,7 +318,7 @@ TEST(TokenSpans, CoverTheText) {
     EXPECT_EQ(spans.empty() ? 0 : spans.back().end, text.size());
   }
   EXPECT_THROW(token_spans(by, "e\xcc\x81", by.encode("e\xcc\x81", false)),
-               Error);  // NFC makes one character of it
+               Error);  // NFC composes it to one character
 }
 
 TEST(ChatTemplate, IsFoundInAFolder) {

@@ -125,8 +125,8 @@ STATEMENTS = [
     "{% include 'a' %}", "{% import 'a' as b %}", "{% from 'a' import b %}", "{% extends 'a' %}", "{% do l %}", "{% nosuch %}", "{% if %}", "{% for x l %}", "{% endif %}", "{% if t %}", "{{ 1 + }}", "{{ }}", "{{ a b }}", "{{ [1 }}", "{{ 'a }}", "{% set = 1 %}", "{% macro %}{% endmacro %}", "{{ x.y() }}", "{{ l.sort() }}", "{{ ''.__class__ }}", "{{ ''['__class__'] }}x", "{{ ''|attr('__class__') }}x", "{{ raise_exception('no') }}", "{{ 5.x }}", "{{ n|batch }}", "{{ s|upper(1) }}", "{{ s.upper(1) }}", "{{ s.zfill() }}", "{{ l|join(1, 2, 3) }}", "{{ range() }}", "{{ range(1, 2, 0) }}", "{{ range(100001)|length }}", "{{ d|dictsort(nosuch=1) }}", "{{ [1, 2][0:1:0] }}"]
 
 KINDS = [TEXT_METHODS, CASING, PERCENT, FORMAT, ITEMS, NUMBERS, JSON, TEXT_FILTERS, STATEMENTS]
-# Jinja renders these, and we refuse them on purpose: values written with their address, complex numbers, attributes of numbers, a base
-# that Python does not have, and the name of a loop.
+# Templates that Jinja renders and Genesis refuses on purpose: values written with their address, complex numbers,
+# attributes of numbers, a base that Python does not have, and the name of a loop.
 REFUSED = ["{{ 'abc'.strip }}", "{{ s.format }}", "{{ {'items': 5}.items }}", "{{ (-8) ** (1/3) }}", "{{ n.real is defined }}", "{{ '12'|int(0, 40) }}", "{% set loop = 1 %}"]
 
 

@@ -22,7 +22,7 @@ import compare_templates as jinja  # noqa: E402
 from transformers import PreTrainedTokenizerFast  # noqa: E402
 
 TEMPLATES = {
-    # One message as another, the prompt at the end: GPT-2 and Qwen2 before tools.
+    # Formats each message alone, with the prompt at the end: GPT-2 and early Qwen2.
     "plain": "{% for message in messages %}{{ message.role ~ ': ' ~ message.content ~ eos_token }}\n{% endfor %}"
              "{% if add_generation_prompt %}assistant: {% endif %}",
     "turns": """{%- if messages[0]['role'] == 'system' -%}
@@ -43,7 +43,7 @@ TEMPLATES = {
     {{- '<|im_start|>assistant\\n' -}}
 {%- endif -%}
 """,
-    # Whose earlier answers lose their thoughts: Qwen3.
+    # Removes thoughts from earlier answers: Qwen3.
     "thinking": """{#- The last message of a person is where thoughts begin to be kept. #}
 {%- set found = namespace(last=messages|length - 1, searching=true) %}
 {%- for message in messages[::-1] %}
@@ -90,7 +90,7 @@ TEMPLATES = {
         {{- '<think>\\n\\n</think>\\n\\n' }}
     {%- endif %}
 {%- endif %}""",
-    # Dates and tools in the head: Llama 3.
+    # Has dates and tools in the header: Llama 3.
     "headers": """{{- bos_token }}
 {%- if not date is defined %}
     {%- if strftime_now is defined %}
@@ -190,7 +190,8 @@ SMALL = ["{{ 7 // 2 }} {{ -7 // 2 }} {{ -7 % 3 }} {{ 7 / 2 }} {{ 2 ** 10 }} {{ 1
          "{% if x %}{{ 'a' | nosuchfilter }}{% endif %}ok"]
 
 
-# What Jinja evaluates late or not at all, or writes with an address, and what we refuse: SMALL has these where they mean something.
+# Expressions that Jinja evaluates lazily or not at all, or writes with an address, and that Genesis refuses. SMALL
+# has these where they matter.
 SHY = re.compile(r"select|reject|map\(|unique|reverse|sort\(|splitlines|items| % |callable|\[[-\dn]*:")
 
 

@@ -29,7 +29,7 @@ CONVERSATIONS = [
     [says("user", "2 + 2?"), says("assistant", THOUGHT), says("user", "And 3 more?"), says("assistant", "<think>\n4 + 3\n</think>\n\n7"),
      says("user", "\u4e16\u754c?"), says("assistant", "plain")],
     [says("user", "2 + 2?"), says("assistant", "4", reasoning_content="Two and two."), says("user", "open question")],
-    # Answers to one question with a tool between them keep their thoughts, so they stand in one text.
+    # Answers to one question with a tool call between them keep their thoughts, so they are in one text.
     [says("user", "Is it warm in Rome?"), says("assistant", "<think>\nI ask.\n</think>\n\nLet me see.", tool_calls=[CALL]),
      says("tool", "31 degrees"), says("assistant", "<think>\n31 is warm.\n</think>\n\nYes."), says("user", "Thanks"),
      says("assistant", "Welcome.")],

@@ -1,4 +1,5 @@
-// Chat templates against what transformers renders (templates.json, made by make_templates.py), and what they may not do.
+// Tests chat templates against the results of transformers (templates.json, made by make_templates.py), and their
+// limits.
 #include "models/chat/jinja/template.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +27,7 @@ std::string text(const std::string& source, const std::string& variables = "{}")
   return render(source, variables).text;
 }
 
-// The message of the Error that rendering ends with; empty where it does not.
+// Returns the message of the Error with which rendering ends; empty without one.
 std::string error_of(const std::string& source, const std::string& variables = "{}",
                      const Limits& limits = {}) {
   try {
@@ -174,7 +175,7 @@ TEST_F(Templates, DifferFromJinjaInNoSmallTemplate) {
   }
 }
 
-// Operations on large values, of which each took minutes or gigabytes in a loop while its work was not counted.
+// Each of these operations on large values took minutes or gigabytes in a loop before its work was counted.
 TEST_F(Templates, ChargeEachOperationForItsWork) {
   std::string texts, numbers;
   for (int i = 0; i < 1000; ++i) {
@@ -258,7 +259,7 @@ TEST_F(Templates, EndWithinTheirLimits) {
             std::string::npos);
 }
 
-// Namespaces that hold each other, or a long chain of them, end without recursion.
+// Namespaces that refer to each other, or form a long chain, are freed without recursion.
 TEST_F(Templates, FreeNamespaces) {
   EXPECT_EQ(text("{% set ns = namespace() %}{% set ns.me = ns %}{% set ns.all = [ns, {'a': ns}] %}{{ "
                  "ns.me.all|length }}"),

@@ -80,9 +80,10 @@ def check_with_transformers(key, source):
         with torch.no_grad():
             return model.eval()(torch.tensor([PROMPT])).logits
     try:
-        config = AutoConfig.from_pretrained(SOURCES / source)  # from a GGUF file it would take the vocabulary of a tokenizer
+        config = AutoConfig.from_pretrained(SOURCES / source)  # from a GGUF file it would take the vocabulary size of
+                                                               # a tokenizer
         opened = AutoModelForCausalLM.from_pretrained(HERE, gguf_file=f"{key}.gguf", config=config, dtype=torch.float32)
-    except Exception as problem:  # of some families it needs a tokenizer
+    except Exception as problem:  # some families need a tokenizer
         return print(f"{key}: transformers does not open it: {type(problem).__name__}: {str(problem)[:200]}")
     expected = logits(AutoModelForCausalLM.from_pretrained(SOURCES / source, dtype=torch.float32))
     print(key, "transformers differs by", float((logits(opened) - expected).abs().max()))

@@ -31,7 +31,7 @@ DEEPSEEK3 = (r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}
              r"\s+(?!\S)|\s+")
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 HAN = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
-# The letters with case that stand in the text.
+# Cased letters in the text.
 CASED = "[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓﬀ-ﬆ]"
 
 

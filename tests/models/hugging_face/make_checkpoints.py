@@ -21,7 +21,7 @@ LONG = [(7 * i * i + 3 * i + 5) % 61 for i in range(45)]
 DECODER = dict(vocab_size=61, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4,
                num_key_value_heads=2, max_position_embeddings=64, bos_token_id=None, eos_token_id=None)
 
-# One layer, and heads with pairs enough to tell kinds of scaling apart.
+# Has one layer, and heads with enough pairs to distinguish the kinds of scaling.
 SCALED = dict(DECODER, num_hidden_layers=1, head_dim=16)
 
 
@@ -48,7 +48,7 @@ MODELS = {
                                   layer_types=["full_attention", "sliding_attention"]), {}),
 }
 
-# Of Llama with heads of 32 and 4096 positions.
+# For a Llama with heads of 32 and 4096 positions.
 ROPES = [
     scaled("linear", factor=2.5, rope_theta=1e4),
     scaled("llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=512,
@@ -68,7 +68,7 @@ ROPES = [
 def make(name, config, options):
     torch.manual_seed(sum(map(ord, name)))
     model = AutoModelForCausalLM.from_config(config).eval()
-    with torch.no_grad():  # the usual 0.02 would leave attention flat, and biases and norms say nothing
+    with torch.no_grad():  # the usual 0.02 would make attention flat, and biases and norms would have no effect
         for weight in model.parameters():
             weight.copy_(torch.randn_like(weight) * 0.3 + (1 if weight.dim() == 1 and "norm" in name else 0))
     dtype = options.pop("dtype", torch.float32)

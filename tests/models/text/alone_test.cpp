@@ -1,6 +1,6 @@
-// On the CPU a text is bit for bit the one that its prompt gives alone: for weights of every kind, every number of rows, every
-// neighbour and every size of the cache. Log-probabilities are compared as they are, since tokens alone hide what
-// differs in the last bits.
+// Tests that on the CPU a text in a batch is bit-identical to the text generated alone: for weights of every kind,
+// every number of rows, any neighbors and every cache size. Log-probabilities are compared too, since equal tokens
+// can hide differences in the last bits.
 #include "models/text/generator.h"
 #include "models/zoo.h"
 #include "passes/precision/cast_precision.h"
@@ -14,7 +14,7 @@ using Tokens = std::vector<int64_t>;
 
 constexpr int64_t kVocabulary = 67;
 
-// Layers of few features and of many choose their kernels at other numbers of rows.
+// Layers with few features choose other kernels at other numbers of rows than layers with many.
 struct Kind {
   std::string name, weights, model = "qwen2", hidden = "288", positions = "448";
   models::Settings more = {};
@@ -60,7 +60,7 @@ Tokens prompt_of(int64_t length) {
   return tokens;
 }
 
-// Options of all kinds beside each other, the seed among them.
+// Returns requests with different options, including the seed.
 std::vector<Request> requests_of(const Tokens& lengths) {
   std::vector<Request> requests;
   for (const int64_t length : lengths) {
@@ -105,7 +105,7 @@ class Alone : public ::testing::TestWithParam<Kind> {
   const std::shared_ptr<const Model> model_ = make(GetParam());
 };
 
-// Every number of rows up to where kernels change theirs, and beyond what a block of rows has.
+// Covers the numbers of rows up to which kernels change, and more than a block of rows has.
 TEST_P(Alone, ABatchHasTheBitsOfItsTexts) {
   const std::vector<Request> requests =
       requests_of({5, 1, 31, 2, 70, 9, 33, 18, 100, 65, 13});
@@ -124,7 +124,7 @@ TEST_P(Alone, ABatchHasTheBitsOfItsTexts) {
   expect_same_bits(texts.generator.generate_all(many), expected_of_many, many);
 }
 
-// Sizes that are no powers of two, prompts that just fit, and contexts of a few tokens.
+// Covers sizes that are no powers of two, prompts that just fit, and contexts of a few tokens.
 TEST_P(Alone, TheContextChangesNoBit) {
   const std::vector<Request> requests = requests_of({3, 7, 11, 12, 17, 18, 19});
   const auto expected = alone(*model_, 128, requests);
@@ -145,7 +145,7 @@ INSTANTIATE_TEST_SUITE_P(Weights, Alone,
                                            Kind{"bf16_q4", "bf16_q4", "gpt2", "128"}),
                          [](const auto& info) { return info.param.name; });
 
-// A chunk with its padding has no more tokens than the cache has positions.
+// A padded chunk never has more tokens than the cache has positions.
 TEST(Batch, PromptsFillAContextThatIsNoPowerOfTwo) {
   const auto model = make({"bf16", "bf16", "qwen2", "32"});
   const std::vector<Request> requests = requests_of({1, 385, 448, 447, 2, 400, 321, 445});
@@ -156,7 +156,7 @@ TEST(Batch, PromptsFillAContextThatIsNoPowerOfTwo) {
   }
 }
 
-// Requests come when there is a row for them, and results go as they end.
+// Requests are taken when a row is free, and results are returned as they end.
 TEST(Batch, NothingIsKeptOfTextsThatEnded) {
   const auto model = make({"f32", "f32", "qwen2", "32"});
   Texts texts(*model, 3, 32);

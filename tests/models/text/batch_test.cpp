@@ -1,5 +1,5 @@
-// Texts made side by side: each is the one that its prompt makes alone, whatever stands beside it, in front of it in
-// its row, and wherever the others end.
+// Tests texts generated side by side: each equals the text that its prompt gives alone, whatever its neighbors are,
+// whatever its row contained before, and wherever the others end.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -41,7 +41,7 @@ std::unique_ptr<Model> make(const Kind& kind) {
   return models::make_model(kind.model, settings, 3);
 }
 
-// One letter a token.
+// Every token is one letter.
 TokenText letters() {
   return {.add = [](int64_t token) { return std::string(1, static_cast<char>('0' + token)); },
           .finish = [] { return std::string("."); }};
@@ -62,7 +62,7 @@ Tokens prompt_of(int64_t length, int64_t seed) {
   return tokens;
 }
 
-// Prompts of all lengths, one token and the whole context among them, with options of all kinds.
+// Returns prompts of all lengths, from one token to the whole context, with options of all kinds.
 std::vector<Request> requests() {
   const GenerateOptions greedy = {.max_tokens = 9, .temperature = 0};
   GenerateOptions sampled = {.max_tokens = 12, .temperature = 1.3, .seed = 7}, likely = sampled,
@@ -136,7 +136,7 @@ TEST_P(Batches, EachTextIsItselfAlone) {
       EXPECT_EQ(texts.generator.rows(), rows);
       expect_all_same(texts.generator.generate_all(all), expected);
       EXPECT_TRUE(texts.generator.tokens().empty());
-      // Caches that are used already change nothing.
+      // Caches that were used before change nothing.
       expect_all_same(texts.generator.generate_all(all), expected);
     }
 }
@@ -163,7 +163,8 @@ INSTANTIATE_TEST_SUITE_P(
              {{"rope_scaling", "dynamic"}, {"rope_factor", "4"}, {"rope_original_positions", "6"}}}),
     [](const auto& info) { return info.param.name; });
 
-// A row that ends by itself rests while the others go on; the host finds stop strings, the device stop tokens.
+// A row that ends by itself idles while the others continue. The host finds stop strings, and the device finds stop
+// tokens.
 TEST(Batch, TextsEndWhereTheyEndAlone) {
   const auto model = make({"qwen2", "qwen2"});
   std::vector<Request> all;
@@ -174,7 +175,7 @@ TEST(Batch, TextsEndWhereTheyEndAlone) {
     const Tokens& tokens = whole[i].tokens;
     if (i % 3 == 0) {
       all[i].options.stop_tokens = {tokens[3 + i]};
-      // More than a row has on the device: the host finds these.
+      // There are more stop tokens than a row has on the device, so the host finds them.
       if (i == 6) all[i].options.stop_tokens.insert(all[i].options.stop_tokens.begin(), 20, -9);
     } else if (i % 3 == 1) {
       all[i].options.stop_strings = {whole[i].text.substr(2 + i, 2)};
@@ -196,7 +197,7 @@ TEST(Batch, TextsEndWhereTheyEndAlone) {
   EXPECT_EQ(expected[2].stop_reason, StopReason::kCallback);
 }
 
-// What a row reads again while it rests is what its cache has already, so its text can be gone on with.
+// An idle row reads again what its cache already has, so its text can be continued.
 TEST(Batch, ARowThatRestsKeepsItsCache) {
   const auto model = make({"qwen3", "qwen3"});
   const GenerateOptions options = {.max_tokens = 6, .temperature = 0};

@@ -1,4 +1,4 @@
-// What a Generator does with the text so far, against texts made in one go and against `forward` on all of it.
+// Tests how a Generator continues a text, against texts generated at once and against `forward` on the whole text.
 #include "models/text/generator.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ std::shared_ptr<const Model> small(int64_t positions = 64) {
                             3);
 }
 
-// One letter a token, or two.
+// Every token is one or two letters.
 TokenText letters() {
   return {.add =
               [](int64_t token) {
@@ -56,7 +56,7 @@ struct Texts {
         generator(session, std::move(options)) {}
 };
 
-// Log-probabilities of the token that follows, by double precision from the logits of `forward`.
+// Returns the logits of the next token, from `forward`.
 std::vector<double> next_logits(Session& session, const Tokens& text) {
   const auto logits =
       session.run("forward", {{"tokens", Tensor::of<int64_t>({1, static_cast<int64_t>(text.size())}, text)}})
@@ -79,7 +79,7 @@ TEST(Generator, StartingStepsAheadChangesNothing) {
   }
 }
 
-// A step that was started too many leaves nothing behind, whatever ended the text.
+// A step that was started too many has no effect, whatever ended the text.
 TEST(Generator, AStepTooManyIsForgotten) {
   Texts plain({.run_ahead = false}), ahead({.text = letters, .run_ahead = true});
   GenerateOptions options = kSampled;
@@ -91,7 +91,7 @@ TEST(Generator, AStepTooManyIsForgotten) {
       ahead.generator.continue_with({1, 2, 3}, options, [&](const Piece&) { return ++pieces < 5; }).tokens;
   EXPECT_EQ(got, Tokens(whole.begin(), whole.begin() + 5));
   EXPECT_EQ(ahead.generator.tokens().size(), 8u);
-  // The same text in a generator that never went too far.
+  // Generates the same text with a generator that never starts a step too many.
   plain.generator.rewind(0);
   options.max_tokens = 10;
   Tokens prompt = {1, 2, 3};
@@ -111,7 +111,7 @@ TEST(Generator, ContinuesAsIfTheTextWereReadAtOnce) {
   EXPECT_EQ(next.tokens, whole.generator.continue_with(all, kSampled).tokens);
   EXPECT_EQ(next.prefilled, 4) << "the last token of the answer and the new prompt";
   EXPECT_EQ(parts.generator.tokens(), whole.generator.tokens());
-  // Reading alone.
+  // Only reads the prompt.
   Texts read;
   EXPECT_TRUE(read.generator.continue_with(first, {.max_tokens = 0}).tokens.empty());
   EXPECT_EQ(read.generator.continue_with({}, kSampled).tokens, answer);
@@ -156,7 +156,7 @@ TEST(Generator, TheSizeOfChunksChangesNothing) {
   expect_error([&] { Texts({.prefill_chunk = 3}); }, {"prefill chunk of 3", "power of two"});
 }
 
-// The greedy choice among penalised logits of `forward`, worked out in double precision.
+// Computes the greedy choice among penalized logits of `forward` in double precision.
 TEST(Generator, PenaltiesAreThoseOfTransformersAndOpenAI) {
   Texts texts;
   const Tokens prompt = {1, 2, 3, 2, 30};

@@ -45,8 +45,8 @@ def penalty_case(seed, prompt, chosen, repetition, presence, frequency):
     ids = torch.tensor([prompt + chosen])
     scores = processed(logits_of(37, seed, False), ids, repetition_penalty=repetition, top_k=0)
     count = torch.bincount(torch.tensor(chosen, dtype=torch.int64), minlength=37)
-    # https://platform.openai.com/docs/advanced-usage: mu[j] -> mu[j] - c[j] * alpha_frequency - float(c[j] > 0) *
-    # alpha_presence, where c[j] is how often token j was sampled before this position.
+    # From https://platform.openai.com/docs/advanced-usage: mu[j] -> mu[j] - c[j] * alpha_frequency - float(c[j] > 0)
+    # * alpha_presence, where c[j] is how often token j was sampled before this position.
     scores = scores - count * frequency - (count > 0).float() * presence
     return dict(seed=seed, prompt=prompt, chosen=chosen, repetition=repetition, presence=presence,
                 frequency=frequency, logits=[round(x, 7) for x in scores.tolist()])

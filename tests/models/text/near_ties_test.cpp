@@ -1,5 +1,5 @@
-// Tokens are chosen by logits in f32 also where weights have fewer bits: rounded to 16 bits, near logits tie, and the lower token
-// wins. The model here is small enough that most of its steps have such ties.
+// Tests that tokens are chosen by logits in f32 also if weights have fewer bits. Rounded to 16 bits, close logits
+// would tie and the lower token would win. The model is small enough that most of its steps have such ties.
 #include <algorithm>
 #include <cmath>
 
@@ -38,11 +38,11 @@ std::shared_ptr<Model> crowded(const std::string& kind, const std::string& dtype
 }
 
 struct Chosen {
-  Tokens best;                  // by the logits as they are
-  int64_t ties_in_16_bits = 0;  // texts whose best logit, rounded, is another token's too
+  Tokens best;                  // by the unrounded logits
+  int64_t ties_in_16_bits = 0;  // texts whose best logit, after rounding, equals another token's
 };
 
-// The token behind each of many one-token texts, by the logits of `prefill`.
+// Returns the token after each of many one-token texts, by the logits of `prefill`.
 Chosen best_tokens(Session& session, const Tokens& texts, DType low) {
   Chosen chosen;
   for (const int64_t text : texts) {
@@ -102,7 +102,7 @@ TEST(NearTies, AreDecidedByF32WithQuantizedWeights) {
   }
 }
 
-// Files of earlier versions have a head that rounds, and a cast behind it or none.
+// Files of earlier versions have a head that rounds, with or without a cast after it.
 TEST(NearTies, AreDecidedByF32InOlderFiles) {
   const auto model = crowded("qwen2", "bf16");
   const Tokens texts = some_texts();

@@ -1,5 +1,5 @@
-// The choice of a token against transformers' logits processors: which tokens are left (sampling.json, made by
-// make_sampling.py), and that they come as often as their probabilities say.
+// Tests the choice of a token against transformers' logits processors: the tokens that remain (sampling.json, made by
+// make_sampling.py), and that they are drawn with their probabilities.
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -25,7 +25,7 @@ const json& expected() {
   return all;
 }
 
-// As make_sampling.py has it.
+// Returns the same logits as make_sampling.py.
 std::vector<float> logits_of(int64_t vocab, int64_t seed, bool masked) {
   std::vector<float> x;
   for (int64_t i = 0; i < vocab; ++i) {
@@ -36,7 +36,7 @@ std::vector<float> logits_of(int64_t vocab, int64_t seed, bool masked) {
   return x;
 }
 
-// Of `rows` draws, how often each token came.
+// Returns how often each token was drawn in `rows` draws.
 std::vector<double> counts_of(const std::vector<float>& logits, int64_t rows, const SampleOptions& options) {
   std::vector<float> all;
   for (int64_t i = 0; i < rows; ++i) all.insert(all.end(), logits.begin(), logits.end());
@@ -53,7 +53,7 @@ std::vector<double> counts_of(const std::vector<float>& logits, int64_t rows, co
                                {"data", sample_logits(in[0], in[1], in[2], in[3], in[4], in[5])}};
                 });
   std::vector<double> counts(logits.size(), 0);
-  for (const char* name : {"fixed", "data"})  // streams of their own
+  for (const char* name : {"fixed", "data"})  // separate random streams
     for (const double token : results.at(name).to_doubles()) ++counts[static_cast<size_t>(token)];
   return counts;
 }
@@ -71,8 +71,8 @@ std::vector<double> probabilities_of(const json& c, const std::vector<float>& lo
   return p;
 }
 
-// Pearson's statistic over the tokens, those that are expected less than five times as one; five standard deviations
-// above its mean come once in a million.
+// Checks Pearson's statistic over the tokens, with tokens expected less than five times counted as one. A value five
+// standard deviations above its mean occurs once in a million.
 void expect_distributed(const std::vector<double>& counts, const std::vector<double>& p) {
   const double draws = std::accumulate(counts.begin(), counts.end(), 0.0);
   double statistic = 0, rare_expected = 0, rare_counted = 0, bins = 0;
@@ -135,7 +135,7 @@ TEST(Sampling, PenaltiesAreThoseOfTransformersAndOpenAI) {
 }
 
 TEST(Sampling, MinPTakesEdgesAsTheyStand) {
-  // Equal logits stay together, and p of 1 or more leaves the likeliest alone.
+  // Equal logits are kept together, and p of 1 or more leaves only the likeliest.
   const std::vector<float> logits = {1, 3, 3, 2, -1};
   const auto counts = [&](double min_p) { return counts_of(logits, 2000, {.min_p = min_p}); };
   for (const double p : {1.0, 7.0}) {

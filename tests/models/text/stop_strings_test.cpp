@@ -1,4 +1,4 @@
-// Stop strings against looking for them in the whole text, and how prompts are cut.
+// Tests stop strings against a search in the whole text, and how prompts are split.
 #include "models/text/stop_strings.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace genesis::text {
 namespace {
 
-// What stands before the first of the stops in a text that is whole.
+// Returns the part of a complete text before the first stop string.
 std::string before_first(const std::string& text, const std::vector<std::string>& stops, size_t seen) {
   size_t first = std::string::npos;
   for (const std::string& stop : stops)
@@ -36,7 +36,7 @@ TEST(StopStrings, AreFoundWhereverThePiecesAreCut) {
       const std::string next = random_text(random, 4);
       all += next;
       given += finder.add(next);
-      // Nothing is given that a stop string may begin with, and nothing is held back that none begins with.
+      // No text is given that may begin a stop string, and no text is held back unless it may begin one.
       ASSERT_TRUE(all.starts_with(given));
       if (finder.found().empty()) {
         const std::string held = all.substr(given.size());
@@ -83,7 +83,7 @@ TEST(PrefillChunks, ArePowersOfTwoThatFit) {
   EXPECT_EQ(size(400, 448, false), 256);
 }
 
-// With 32 positions or more, whatever they are.
+// Applies to 32 positions or more.
 TEST(PrefillChunks, FollowFromTheLengthOfTheText) {
   const auto cut = [](int64_t length, int64_t positions) {
     std::vector<std::pair<int64_t, int64_t>> chunks;

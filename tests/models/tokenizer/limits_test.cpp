@@ -1,4 +1,4 @@
-// Small files and texts that ask for much work or memory take time proportional to their size, or are refused by an error.
+// Tests small files and texts that could cost much work or memory: they take linear time, or are refused by an error.
 // The sizes are chosen so that quadratic time would be minutes.
 #include <gtest/gtest.h>
 
@@ -58,7 +58,7 @@ TEST(Limits, MarksAreSortedInTimeThatGrowsWithTheText) {
     EXPECT_GT(normalized("e" + marks, form, storage).size(), 200'000u);
 }
 
-// The file, the expression and what helps are in the message.
+// The message has the file, the expression and a remedy.
 TEST(Limits, ExpressionsThatTryTooManyWaysAreRefused) {
   json file = fixture();
   const std::string text(4400, 'a');
@@ -70,7 +70,7 @@ TEST(Limits, ExpressionsThatTryTooManyWaysAreRefused) {
   }
 }
 
-// Each attempt is short, or looks once at what is far; all of them together take too much.
+// Each attempt is short, or looks far ahead only once, but all of them together take too much.
 TEST(Limits, ExpressionsThatLookAtTheRestOfTheTextAgainAndAgainAreRefused) {
   MatchState state;
   const std::string text(300'000, 'a');
@@ -113,7 +113,7 @@ TEST(Limits, AddedTokensAreFoundInTimeThatGrowsWithTheText) {
                                  {.id = 2, .content = "a"},
                                  {.id = 3, .content = std::string(10'000, 'a') + "ca"}});
   EXPECT_EQ(finder.split(text).size(), text.size());
-  // White space that each of many tokens takes with it.
+  // Each of many tokens absorbs white space.
   for (const bool left : {false, true}) {
     const AddedTokenFinder spaces(
         {{.id = 1, .content = " ", .single_word = left, .lstrip = left, .rstrip = !left}});
@@ -135,7 +135,7 @@ TEST(Limits, TokensAroundATextAreFew) {
   expect_said(error_of([&] { Tokenizer::parse(file.dump()); }), {"post_processor", "more than 1024 tokens"});
 }
 
-// Steps that each add a little, or double a text, one after the other.
+// Many steps each add a little text, or double it.
 TEST(Limits, TextsDoNotGrowWithoutEnd) {
   json file = fixture();
   json steps = json::array();
@@ -168,7 +168,7 @@ TEST(Limits, ListsInListsAreRefused) {
   expect_said(error_of([] { Tokenizer::parse(std::string(1'000'000, '[')); }), {"more than 64 deep"});
 }
 
-// One id far from all others takes no more than a number for each between them.
+// A single id far from all others takes only one number per id in between.
 TEST(Limits, IdsMayBeFarFromEachOther) {
   json file = fixture();
   file["model"]["vocab"]["zyzzyva"] = 4'194'303;

@@ -13,7 +13,7 @@ from pathlib import Path
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 HERE = Path(__file__).parent
-# The expressions that the models' own files have; GPT-2's is the one of ByteLevel.
+# The expressions in the models' own files. GPT-2's is that of ByteLevel.
 QWEN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 LLAMA = QWEN.replace(r"|\p{N}|", r"|\p{N}{1,3}|")
 SPECIAL = dict(special=True, normalized=False)
@@ -58,7 +58,7 @@ def file_of(kind, tokenizer):
         model = file["model"]
         del model["type"]
         model.update(unk_token=None, continuing_subword_prefix="", end_of_word_suffix="", merges=[" ".join(m) for m in model["merges"]])
-    if kind == "llama":  # a whole word that merges do not lead to
+    if kind == "llama":  # a whole word that no merges produce
         file["model"]["vocab"]["\u0120zyzzyva"] = file["added_tokens"][0]["id"]
         for token in file["added_tokens"]:
             token["id"] += 1

@@ -17,7 +17,8 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[2] / "models/tokenizer"))
 import newer_tables  # noqa: E402
 
-# A syllable's parts, what moves and what composes since Unicode 10, and old marks that could move across.
+# Parts of syllables, characters that are reordered or composed since Unicode 10, and old marks that could be
+# reordered across them.
 FORMS = [chr(code) for first, last in [(0x7fd, 0x7fd), (0x897, 0x89f), (0x1abf, 0x1ac4), (0x1df6, 0x1dfa), (0x10f46, 0x10f50),
                                        (0x11382, 0x11385), (0x113b8, 0x113c9), (0x11930, 0x11938), (0x105c9, 0x105e4),
                                        (0x1611e, 0x16129), (0x16d63, 0x16d6a), (0x1e6e3, 0x1e6f5)] for code in range(first, last + 1)]

@@ -112,7 +112,7 @@ def added_tokens(rng, size, vocabulary):
 def byte_model(rng):
     model = json.loads(json.dumps(BASE["model"]))
     model["type"] = "BPE"
-    if rng.random() < 0.3:  # a small one, where some characters have no token
+    if rng.random() < 0.3:  # a small one, in which some characters have no token
         missing = rng.sample("aet.1\u0120\u00c3\u010a\u00e2", 4)
         model["merges"] = [merge for merge in model["merges"][:40] if not set(missing) & set(merge)]
         tokens = [token for token in model["vocab"] if len(token) == 1 and token not in missing and (token.isascii() or rng.random() < 0.5)]
@@ -168,7 +168,7 @@ def attempt(body):
         return body()
     except Exception:
         return None
-    except BaseException as error:  # its panics are no Exception
+    except BaseException as error:  # its panics are not derived from Exception
         raise error if isinstance(error, KeyboardInterrupt) else Panic
 
 

@@ -42,7 +42,7 @@ def learnt(texts, pattern, vocab_size, special, min_frequency):
         tokenizer.train([str(file) for file in files], trainer)
     file = json.loads(tokenizer.to_str())
     vocab = file["model"]["vocab"]
-    first = 257 if special == ["<|endoftext|>"] else 0  # the bytes come before, the same in all
+    first = 257 if special == ["<|endoftext|>"] else 0  # the bytes come first, the same in all cases
     return {"size": len(vocab), "first": first, "tokens": sorted(vocab, key=vocab.get)[first:], "merges": file["model"]["merges"], "added": file["added_tokens"]}
 
 
@@ -52,7 +52,7 @@ def texts():
     pool = [chr(c) for c in range(0x30000) if old.category(chr(c)) not in ("Cn", "Cs", "Co")]
     cjk = [chr(0x4e00 + i) for i in range(12)] + [chr(0x3042 + i) for i in range(6)] + ["\uff0c", "\u3002\n"]
     return {"nothing": [""], "one_word": ["hello"], "runs": ["aaaaaaaaaaaaa aaaa aaaaa aaaaaaaaaaaaaaaaa\n" * 2],
-            # Tokens come about in several ways, so that pairs come back after they were merged.
+            # Tokens arise from several merges, so that pairs occur again after they were merged.
             "abc": [" ".join("".join(rng.choices("abc", k=rng.randrange(1, 60))) for _ in range(120))],
             "cjk": ["".join(rng.choices(cjk, k=800)) + "\u4f60\u597d\u4e16\u754c" * 20],
             "emoji": ["".join(rng.choices("\U0001f600\U0001f468\u200d\U0001f469\u2764\ufe0f e\u0301\ud55c\uae00", k=600))],

@@ -1,5 +1,5 @@
-// Characters that are newer than the oldest PCRE2 and utf8proc are what they are for `tokenizers` (newer.json, made by
-// make_newer.py), whatever Unicode those two have here.
+// Tests that characters newer than the oldest PCRE2 and utf8proc are treated as in `tokenizers` (newer.json, made by
+// make_newer.py), whatever Unicode version these libraries have here.
 #include "models/tokenizer/newer_characters.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ const json& expected() {
   return file;
 }
 
-// FNV-1a.
+// Computes FNV-1a.
 uint32_t checksum_of(std::string_view text) {
   uint32_t sum = 0x811c9dc5;
   for (const unsigned char byte : text) sum = (sum ^ byte) * 0x01000193;
@@ -37,7 +37,7 @@ std::string character(uint32_t code) {
   return text;
 }
 
-// The characters of all that `expression` matches; `member` is one of them.
+// Returns all characters that `expression` matches; `member` is one of them.
 std::string matched_by(const std::string& expression, uint32_t member) {
   std::string all = character(member), matched;
   for (uint32_t code = 0; code < 0x110000; ++code)
@@ -72,9 +72,9 @@ TEST(NewerCharacters, MakeTheIdsOfTokenizers) {
   }
 }
 
-// U+1C89, a letter since Unicode 16, beside what an expression names itself.
+// Uses U+1C89, a letter since Unicode 16, with expressions that name it or others.
 TEST(NewerCharacters, AreThemselvesWhereAnExpressionNamesThem) {
-  const std::string text = "a\u1c89b\u2102";  // U+2102 stands for it elsewhere
+  const std::string text = "a\u1c89b\u2102";  // U+2102 replaces it internally
   const std::vector<std::pair<std::string, std::string>> cases = {{"\u1c89", "a|\u1c89|b\u2102|"},
                                                                   {"[\u1c00-\u1cff]", "a|\u1c89|b\u2102|"},
                                                                   {"\u2102", "a\u1c89b|\u2102|"},

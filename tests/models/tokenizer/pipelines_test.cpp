@@ -1,5 +1,5 @@
-// Normalizers, pre-tokenizers, post-processors, decoders, added tokens and flags in many combinations give the ids and texts of
-// the library `tokenizers` (pipelines.json, made by make_pipelines.py).
+// Tests that normalizers, pre-tokenizers, post-processors, decoders, added tokens and flags in many combinations give
+// the ids and texts of the library `tokenizers` (pipelines.json, made by make_pipelines.py).
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@ const std::string kFolder = GENESIS_SOURCE_ROOT "/tests/models/tokenizer/";
 
 json fixture(const std::string& name) { return parse_json_text(read_whole_file(kFolder + name)); }
 
-// The file of a case, whose tokens may follow those of `base`.
+// Returns the tokenizer file of a case. Its tokens may follow those of `base`.
 json file_of(const json& row, const json& base) {
   json file = row["file"];
   json& model = file["model"];
@@ -40,7 +40,7 @@ std::string streamed(const Tokenizer& tokenizer, const std::vector<int64_t>& ids
   return text + stream.finish();
 }
 
-// The fixture has null if `tokenizers` refuses a text, since the unknown token is not in the vocabulary.
+// The fixture has null if `tokenizers` refuses a text, because the unknown token is not in the vocabulary.
 void check_ids(const Tokenizer& tokenizer, const std::string& text, bool special, const json& expected) {
   if (expected.is_null())
     EXPECT_THROW(tokenizer.encode(text, special), Error) << text;
@@ -77,7 +77,7 @@ std::string words_of(const std::vector<PreTokenizerStep>& steps, std::string_vie
   return words;
 }
 
-// A plain description does what its JSON does.
+// A description as a struct gives the same as its JSON.
 TEST(Pipelines, DescriptionsAreWhatTheirJsonIs) {
   json base = fixture("gpt2.json");
   for (const SplitBehavior behavior :

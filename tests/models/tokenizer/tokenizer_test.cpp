@@ -1,4 +1,5 @@
-// Tokens are those of the library `tokenizers` (expected.json, made by make_fixtures.py), and no file or text is a crash.
+// Tests that tokens equal those of the library `tokenizers` (expected.json, made by make_fixtures.py), and that no
+// file or text crashes.
 #include "models/tokenizer/tokenizer.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +27,7 @@ const std::vector<std::string> kKinds = {"gpt2", "qwen", "llama"};
 json fixture(const std::string& name) { return parse_json_text(read_whole_file(kFolder + name + ".json")); }
 Tokenizer load(const std::string& kind) { return Tokenizer::load(kFolder + kind + ".json"); }
 
-// What parsing `file` is refused with.
+// Returns the error message for parsing `file`.
 std::string refusal(const json& file) {
   try {
     Tokenizer::parse(file.dump());
@@ -112,7 +113,7 @@ TEST(Tokenizer, ServesManyThreads) {
   for (const auto& result : results) EXPECT_EQ(result, ids);
 }
 
-// Words of every length around the one from which a heap takes over, and texts that make no words.
+// Covers words of every length around the one from which a heap is used, and texts without words.
 TEST(Tokenizer, LongTextsComeBack) {
   const Tokenizer tokenizer = load("gpt2");
   for (size_t length = 40; length < 60; ++length) {
@@ -129,7 +130,7 @@ TEST(Tokenizer, LongTextsComeBack) {
     }
 }
 
-// Each with its place in the file.
+// Each message includes the place in the file.
 TEST(Tokenizer, SaysAllThatIsNotSupported) {
   json file = fixture("qwen");
   file["normalizer"] = {{"type", "Sequence"},
@@ -150,7 +151,7 @@ TEST(Tokenizer, SaysAllThatIsNotSupported) {
   EXPECT_NE(refusal(file).find("model Unigram"), std::string::npos);
 }
 
-// As a tokenizer that cut and filled up texts of a training was saved by it: transformers does neither unless it is asked.
+// A tokenizer saves how it last cut and padded texts of a training; transformers ignores both unless asked.
 TEST(Tokenizer, PassesOverWhatTextsWereLastPreparedFor) {
   json file = fixture("qwen");
   file["truncation"] = {
@@ -161,7 +162,8 @@ TEST(Tokenizer, PassesOverWhatTextsWereLastPreparedFor) {
   EXPECT_EQ(Tokenizer::parse(file.dump()).encode(text), load("qwen").encode(text));
 }
 
-// SmolLM's and StarCoder's: no word has two digits, where `individual_digits`; else a number is a word, without a space.
+// SmolLM and StarCoder split digits: with `individual_digits` every digit is a word; else a number is a word without
+// a space.
 TEST(Tokenizer, CutsDigitsAsTokenizersDoes) {
   const auto words_of = [](bool individual, const std::string& text) {
     json file = fixture("gpt2");
@@ -170,7 +172,7 @@ TEST(Tokenizer, CutsDigitsAsTokenizersDoes) {
     file["pre_tokenizer"] = {
         {"type", "Sequence"},
         {"pretokenizers", {{{"type", "Digits"}, {"individual_digits", individual}}, level}}};
-    // Merges that would join what Digits keeps apart.
+    // These merges would join what Digits separates.
     auto &vocab = file["model"]["vocab"], &merges = file["model"]["merges"];
     for (const char* token : {"12", "\u01201"})
       if (!vocab.contains(token)) vocab[token] = vocab.size();
@@ -186,7 +188,7 @@ TEST(Tokenizer, CutsDigitsAsTokenizersDoes) {
   EXPECT_EQ(words_of(false, "12 12"), (Words{"12", "\u0120", "12"}));
 }
 
-// Each piece of a Split that begins with no space gets one, as ByteLevel of `tokenizers` does it.
+// Each part of a Split that does not begin with a space gets one, as ByteLevel of `tokenizers` does.
 TEST(Tokenizer, PutsASpaceBeforeWhatByteLevelGets) {
   json file = fixture("qwen");
   file["pre_tokenizer"]["pretokenizers"].back()["add_prefix_space"] = true;
@@ -201,7 +203,7 @@ TEST(Tokenizer, PutsASpaceBeforeWhatByteLevelGets) {
   EXPECT_EQ(with.encode("the12"), ids);
 }
 
-// As transformers' generate() takes them, and config.json where generation_config.json names none.
+// The tokens are those of transformers' generate(), and of config.json if generation_config.json names none.
 TEST(ModelFiles, TokensThatEndAnAnswerAreThoseOfOneFile) {
   const Tokenizer tokenizer = load("gpt2");
   Model model;
@@ -246,7 +248,7 @@ TEST(Tokenizer, SaysWhatIsWrongWithAFile) {
   EXPECT_THROW(Tokenizer::parse("{"), Error);
   EXPECT_THROW(Tokenizer::parse(std::string(1000, '[')), Error);
   try {
-    Tokenizer::load(kFolder);  // it has no tokenizer.json
+    Tokenizer::load(kFolder);  // this folder has no tokenizer.json
     ADD_FAILURE();
   } catch (const Error& error) {
     EXPECT_NE(error.message().find("tokenizer/tokenizer.json'"), std::string::npos) << error.message();
@@ -298,7 +300,7 @@ TEST(SplitExpression, RefusesWhatIsReadInTwoWays) {
     EXPECT_NE(split(expression, "a").find("split expression"), std::string::npos) << expression;
 }
 
-// Beyond the first window that a match is looked for in, at places where characters of several bytes are cut.
+// Matches extend beyond the first search window, whose end cuts characters of several bytes.
 TEST(SplitExpression, FindsLongMatchesAndFarOnes) {
   for (const std::string letter : {"a", "\u00e9", "\u4e00", "\U00010400"}) {
     for (size_t count : {15, 16, 17, 63, 64, 65, 500}) {

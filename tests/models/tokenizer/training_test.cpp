@@ -1,5 +1,5 @@
-// Tokenizers learnt from text are those of the library `tokenizers` (training.json, made by make_training.py), whatever the
-// threads, and both ways of reading them give back what was learnt.
+// Tests that tokenizers trained on text equal those of the library `tokenizers` (training.json, made by
+// make_training.py) with any number of threads, and that both ways of loading them restore what was learned.
 #include <gtest/gtest.h>
 #include <tbb/task_arena.h>
 
@@ -67,7 +67,7 @@ TEST_F(TokenizerTraining, LearnsWhatTokenizersLearns) {
   }
 }
 
-// Text of many pieces, so that threads have something to share.
+// Returns text of many words, so that threads have work to share.
 std::string long_text() {
   std::string text;
   for (uint32_t i = 0, state = 7; text.size() < (3u << 20); ++i) {

@@ -1,4 +1,4 @@
-// attention against its formula, and the kernels that work block by block against the one that does not.
+// Tests attention against its formula, and the kernels that work block by block against the one that does not.
 #include <hwy/targets.h>
 
 #include <cmath>
@@ -15,11 +15,11 @@ namespace {
 struct Setting {
   int64_t batch = 1, heads = 1, key_heads = 1, queries = 1, keys = 1, size = 4, v_size = 0;  // v_size 0: size
   AttentionOptions options;
-  std::vector<int64_t> mask = {};        // its sizes; empty: none
+  std::vector<int64_t> mask = {};        // sizes of the mask; empty: no mask
   int64_t key_length = -1;               // -1: none
-  bool gradient = true;                  // checked too: too slow where there are many keys
-  std::vector<double> key_lengths = {};  // one of each row of the batch, in its place
-  std::vector<double> key_starts = {};   // of each query of each row of the batch; empty: none
+  bool gradient = true;                  // also check the gradient, which is too slow with many keys
+  std::vector<double> key_lengths = {};  // one per row of the batch, in place of key_length
+  std::vector<double> key_starts = {};   // one per query of each row of the batch; empty: none
 
   bool has_start() const { return !key_starts.empty(); }
   CaseInput start_input() const { return integer_data({batch, queries}, key_starts); }
@@ -57,7 +57,7 @@ double mask_at(const Ref& mask, int64_t b, int64_t h, int64_t i, int64_t j) {
   return mask[ravel(index, mask.shape)];
 }
 
-// One row of weights; all zero where the query sees nothing.
+// Returns one row of weights; all zero if the query sees no key.
 std::vector<double> weights(const Setting& s, const Refs& x, const Ref* mask, bool mask_is_bool, int64_t b,
                             int64_t h, int64_t i) {
   const double infinity = std::numeric_limits<double>::infinity();
@@ -100,7 +100,7 @@ Ref attention_reference(const Setting& s, const Refs& x, bool mask_is_bool) {
   return y;
 }
 
-// q, k and v as the parts of one tensor of heads.
+// Splits a tensor of heads into q, k and v.
 Refs unpacked(const Setting& s, const Refs& x) {
   Refs parts = {ref_zeros(s.shape(s.heads, s.queries, s.size)),
                 ref_zeros(s.shape(s.key_heads, s.keys, s.size)),
@@ -236,7 +236,7 @@ TEST(Attention, KeyLengthOfEachRow) {
                                          .keys = 9,
                                          .options = kCausal,
                                          .key_lengths = {6, 9, 5}});
-  // A row whose queries are padded at the end of its keys.
+  // The queries of a row are padded beyond the end of its keys.
   check_attention("key_lengths_beyond", {.batch = 2,
                                          .heads = 2,
                                          .key_heads = 1,
@@ -281,7 +281,7 @@ TEST(Attention, Window) {
       "window", {.batch = 2, .heads = 2, .key_heads = 1, .queries = 6, .keys = 6, .options = options(4)});
 }
 
-// Several texts in a row: each query sees only keys of its own.
+// A row contains several texts, and each query sees only keys of its own text.
 TEST(Attention, KeyStarts) {
   const std::vector<double> two_rows = {0, 0, 0, 3, 3, 5, 0, 1, 1, 1, 1, 1};
   const Setting texts{.batch = 2, .heads = 4, .key_heads = 2, .queries = 6, .keys = 6, .options = kCausal};
@@ -298,7 +298,8 @@ TEST(Attention, KeyStarts) {
   s.mask = {};
   s.key_lengths = {6, 4};
   check_attention("key_starts_key_lengths", s);
-  // Not causal, other lengths, and queries that see nothing; before the first key is from the first.
+  // Not causal, with other lengths, and with queries that see nothing. A start before the first key means the first
+  // key.
   check_attention(
       "key_starts_both_ways",
       {.batch = 2, .heads = 2, .key_heads = 1, .queries = 3, .keys = 7, .key_starts = {-4, 2, 2, 5, 7, 90}});
@@ -328,7 +329,7 @@ TEST(Attention, KeyStartsThatFallAreAnError) {
       {"attention", "falls along a row", "side by side"});
 }
 
-// More keys than a block of any way has, so that blocks are passed over.
+// There are more keys than a block of any kernel implementation has, so that blocks are skipped.
 TEST(Attention, WindowOverManyKeys) {
   const auto options = [](int64_t window) { return AttentionOptions{.causal = true, .window = window}; };
   for (int64_t window : {5, 64, 130})
@@ -350,7 +351,7 @@ TEST(Attention, WindowOverManyKeys) {
                                                                 .key_lengths = {300, 140}});
 }
 
-// Head sizes of 16 and few queries go the way of a decode step.
+// Heads of 16 with few queries use the implementation for decoding.
 TEST(Attention, Decode) {
   check_attention(
       "decode",
@@ -480,7 +481,7 @@ Tensor random_tensor(const TensorType& type, uint64_t seed) {
   return tensor;
 }
 
-// The results of one implementation; empty if it declines.
+// Returns the results of one implementation; empty if it declines.
 std::optional<Tensors> run_with(std::string_view implementation, std::string_view op, const Attributes& given,
                                 const Tensors& inputs) {
   const OpDef& def = *find_op(op);
@@ -502,7 +503,7 @@ std::optional<Tensors> run_with(std::string_view implementation, std::string_vie
   for (const KernelImpl& kernel : cpu::kernels_for(op)) {
     if (kernel.name != implementation) continue;
     if (kernel.can_run && kernel.can_run(query)) return std::nullopt;
-    constexpr int64_t kGuard = 4096;  // bytes after the scratch that no kernel may touch
+    constexpr int64_t kGuard = 4096;  // bytes after the scratch memory that no kernel may touch
     const int64_t booked = kernel.scratch_bytes(query);
     std::byte* scratch;
     const Tensor owner = Tensor::uninitialized({DType::u8, {booked + 64 + kGuard}}, &scratch);
@@ -534,7 +535,7 @@ void expect_alike(const Tensors& got, const Tensors& expected, double tolerance)
   }
 }
 
-// [rows, a], [rows, b], ... as [rows, a + b + ...], and apart again: tensors of heads that stand together.
+// Joins [rows, a], [rows, b], ... to [rows, a + b + ...], as tensors of heads that are side by side.
 Tensor side_by_side(const Tensors& parts, const Setting& s) {
   const size_t rows = static_cast<size_t>(s.batch * s.queries);
   std::byte* to;
@@ -572,7 +573,7 @@ void expect_same_bits(const Tensors& got, const Tensors& expected) {
   }
 }
 
-// Where operands lie changes no bit of what is computed from them.
+// The memory layout of operands does not change a bit of the results.
 void compare_with_packed(const Setting& s, std::string_view implementation, const ops::AttentionRules& rules,
                          const Tensors& inputs, size_t rest_from) {
   const bool gradient = inputs.size() > 3 && rest_from == 6;
@@ -678,7 +679,7 @@ TEST(Attention, BlocksAgreeWithTheFormula) {
                           kBf16);
 }
 
-// Of texts as long as they come in a row of `queries`.
+// Returns the key starts for texts of these lengths in a row of `queries`.
 std::vector<double> starts_of_texts(const std::vector<int64_t>& lengths, int64_t queries) {
   std::vector<double> starts;
   int64_t start = 0;
@@ -707,7 +708,7 @@ TEST(Attention, BlocksOfSeveralTextsAgreeWithTheFormula) {
   compare_implementations(texts, DType::f32, 1e-5);
 }
 
-// What a mask hides, too, bit for bit: forward and backward.
+// Key starts give the same bits as an equivalent mask, forward and backward.
 TEST(Attention, KeyStartsGiveTheBitsOfTheirMask) {
   const int64_t time = 500;
   const std::vector<double> starts = starts_of_texts({37, 120, 260, 3}, time);
@@ -825,7 +826,7 @@ TEST(Attention, KeyLengthsOfRowsAgreeWithTheFormula) {
                           DType::f32, 1e-5);
 }
 
-// Every instruction set of this machine that the leaves are compiled for, not only the best.
+// Tests every instruction set of this machine for which the kernels are compiled, not only the best.
 TEST(Attention, EveryInstructionSetAgreesWithTheFormula) {
   const int64_t all = hwy::SupportedTargets();
   for (int64_t target = 1; target > 0; target <<= 1) {

@@ -1,5 +1,5 @@
-// cached_attention against its formula: the caches with the new token, and what the token sees of them. On a
-// GPU the sizes below go through one split of the keys and through many, and through the parts.
+// Tests cached_attention against its formula: the caches with the new token, and the result of attention to them. On
+// a GPU the sizes below use one split of the keys, many splits, and the decomposed form.
 #include "schema/ops/nn/cached_attention.h"
 
 #include <cmath>
@@ -12,8 +12,8 @@ namespace {
 struct Setting {
   int64_t batch = 1, heads = 2, key_heads = 2, size = 64, v_size = 64, positions = 9, start = 5;
   ops::CachedAttention op = {};
-  std::vector<double> starts = {};  // one of each row of the batch, in its place
-  bool frequencies = false;         // given
+  std::vector<double> starts = {};  // one per row of the batch, in place of one start
+  bool frequencies = false;         // frequencies are an input
 
   int64_t start_of(int64_t b) const {
     return starts.empty() ? start : static_cast<int64_t>(starts[static_cast<size_t>(b)]);
@@ -149,7 +149,7 @@ TEST(CachedAttention, Window) {
   check_cached("window_odd", {.heads = 4, .size = 10, .v_size = 6, .op = {.window = 3}});
 }
 
-// On a GPU in 16 bits all query heads of a key head are one block's, and blocks of a cluster share a text.
+// On a GPU in 16 bits, one block has all query heads of a key head, and the blocks of a cluster share a text.
 TEST(CachedAttention, ManyTexts) {
   const Setting eight{
       .batch = 8, .heads = 14, .key_heads = 2, .positions = 40, .op = {.rotates = true, .theta = 1e6}};

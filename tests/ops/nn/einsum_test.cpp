@@ -1,4 +1,4 @@
-// einsum against a sum over all index values, written out.
+// Tests einsum against a sum over all index values.
 #include <map>
 
 #include "schema/ops/nn/matmul.h"
@@ -7,7 +7,7 @@
 namespace genesis::testing {
 namespace {
 
-// `subscripts` without '...': one text per operand; sizes of 1 broadcast.
+// `subscripts` has no '...': one text per operand. Sizes of 1 broadcast.
 Ref einsum_reference(const std::vector<std::string>& subscripts, const std::string& output, const Refs& x) {
   std::map<char, int64_t> sizes;
   for (size_t t = 0; t < x.size(); ++t)
@@ -41,7 +41,7 @@ Ref einsum_reference(const std::vector<std::string>& subscripts, const std::stri
   return y;
 }
 
-// `plain` spells the equation without '...' and with '->', as the reference wants it.
+// `plain` is the equation without '...' and with '->', for the reference.
 void check_einsum(const std::string& equation, const std::string& plain,
                   const std::vector<std::vector<int64_t>>& shapes) {
   std::vector<std::string> subscripts = {""};

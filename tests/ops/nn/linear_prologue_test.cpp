@@ -1,4 +1,5 @@
-// linear of a norm against its formula. On a GPU one row goes through the kernel that does both, more through the parts.
+// Tests linear of a norm against its formula. On a GPU one row uses the kernel that computes both, and more rows use
+// the decomposed form.
 #include <cmath>
 
 #include "schema/ops/nn/matmul.h"
@@ -104,7 +105,7 @@ TEST(LinearOfNorm, Swiglu) {
   check_layers("swiglu_rows", {.x = {1, 4, 96}, .out = {8, 8}, .swiglu = true});
 }
 
-// Rows that a warp does not hold at once, and that several share.
+// Covers rows too long for a warp to hold at once, and rows that several warps share.
 TEST(LinearOfNorm, LongRows) {
   check_layers("896", {.x = {1, 896}, .out = {50}});
   check_layers("split", {.x = {1, 1, 2048}, .out = {30, 9}});

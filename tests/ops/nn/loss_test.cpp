@@ -1,4 +1,4 @@
-// Cross-entropy in all its variants, and the pointwise losses, against plain loops.
+// Tests cross-entropy in all its variants, and the pointwise losses, against plain loops.
 #include "schema/ops/nn/loss.h"
 
 #include <cmath>
@@ -28,7 +28,7 @@ Ref reduce(const Ref& rows, Reduction reduction, double denominator) {
   return result;
 }
 
-// PyTorch's formula: (1 - s) w[t] (-log p[t]) + s / C sum_c w[c] (-log p[c]); the mean divides by the sum of
+// Follows PyTorch's formula: (1 - s) w[t] (-log p[t]) + s / C sum_c w[c] (-log p[c]). The mean divides by the sum of
 // w[t].
 Ref class_reference(const Ref& x, const Ref& target, const Ref* weight, const CrossEntropyOptions& o) {
   const int64_t n = x.dim(-1);
@@ -63,7 +63,7 @@ std::string suffix(const CrossEntropyOptions& o, bool weight) {
          (o.label_smoothing > 0 ? "_smooth" : "") + (weight ? "_weight" : "");
 }
 
-// Every reduction, with and without smoothing and weights.
+// Covers every reduction, with and without smoothing and weights.
 template <class Check>
 void each_variant(int64_t ignore_index, const Check& check_variant) {
   for (Reduction reduction : {Reduction::kNone, Reduction::kMean, Reduction::kSum})
@@ -112,7 +112,8 @@ TEST(CrossEntropy, ProbabilityTargets) {
   });
 }
 
-// What classes [first, first + C) of `all` add to the loss of a row, with the log-sum-exp of these; and that.
+// Returns what the classes [first, first + C) of `all` add to the loss of a row that uses the log-sum-exp of these
+// classes; and that log-sum-exp.
 Refs part_reference(const Ref& x, const Ref& target, const ops::IndexRange& range, double smoothing,
                     int64_t ignored) {
   const int64_t n = x.dim(-1);
@@ -130,7 +131,7 @@ Refs part_reference(const Ref& x, const Ref& target, const ops::IndexRange& rang
   return {loss, lse};
 }
 
-// From the log-sum-exp of all classes: share of all * exp(x - lse) - share, times dy.
+// Computes the gradient from the log-sum-exp of all classes: share of all * exp(x - lse) - share, times dy.
 Ref part_gradient(const Refs& in, const ops::IndexRange& range, double smoothing, int64_t ignored) {
   const Ref &x = in[0], &target = in[1], &lse = in[2], &dy = in[3];
   const int64_t n = x.dim(-1);
@@ -145,7 +146,7 @@ Ref part_gradient(const Refs& in, const ops::IndexRange& range, double smoothing
   return dx;
 }
 
-// Rows of a few logits, of as many as the registers of a warp hold, and of more.
+// Covers rows of a few logits, of as many as the registers of a warp hold, and of more.
 TEST(CrossEntropy, PartsOfTheClasses) {
   for (const int64_t count : {5, 48, 1500})
     for (const int64_t first : {int64_t{0}, count, 2 * count})
@@ -197,7 +198,7 @@ TEST(CrossEntropy, RefusesPartsThatDoNotFit) {
   fails(probabilities, {-100, 0, Reduction::kNone, true, {5, 10}}, "class targets");
 }
 
-// More rows than a GPU adds up the losses of blocks for: each block has several rows, one after the other.
+// There are more rows than a GPU has blocks for, so each block processes several rows.
 TEST(CrossEntropy, ManyRows) {
   constexpr int64_t kRows = 66001, kClasses = 40;
   std::vector<double> targets(kRows);
@@ -237,7 +238,7 @@ TEST(CrossEntropy, InfiniteLogits) {
   EXPECT_TRUE(std::isnan(loss_of(Tensor::of<float>({1, 2}, {-inf, -inf}), first, {})));
 }
 
-// Longer than one block of the one-pass sums, with the maximum in a late block.
+// The row is longer than one block of the one-pass sums, with the maximum in a late block.
 TEST(CrossEntropy, LongRows) {
   constexpr int64_t n = 10000;
   std::vector<float> x(n);
@@ -309,7 +310,7 @@ TEST(LinearCrossEntropy, LikeTheTwoOps) {
                    1e-5);
 }
 
-// More rows than a block holds, and a last block that is not full: against the two ops it stands for.
+// There are more rows than a block holds, and the last block is not full. Compared with the two ops that it replaces.
 TEST(LinearCrossEntropy, SeveralBlocks) {
   constexpr int64_t kRows = 2100, kHidden = 24, kClasses = 30;
   std::vector<float> x(kRows * kHidden), w(kClasses * kHidden);
@@ -338,7 +339,7 @@ TEST(LinearCrossEntropy, SeveralBlocks) {
   }
 }
 
-// A mean over another number of targets than its own; over its own it is the same, bit for bit.
+// The divisor may differ from the number of targets. With that number the result is bit-identical to the mean.
 TEST(LinearCrossEntropy, DividesByADivisor) {
   const auto divided = [](const Inputs& x) {
     return emit_node(*find_op("linear_cross_entropy"), to_attributes(ops::LinearCrossEntropy{}),
@@ -374,7 +375,7 @@ TEST(LinearCrossEntropy, DividesByADivisor) {
   for (const auto& [name, tensor] : own) EXPECT_EQ(tensor.to_doubles(), given.at(name).to_doubles()) << name;
 }
 
-// Where the weight is frozen there is no gradient of it, and that of x is the same, bit for bit.
+// A frozen weight has no gradient, and the gradient of x is bit-identical.
 TEST(LinearCrossEntropy, FrozenWeightHasNoGradient) {
   constexpr int64_t kRows = 1100, kHidden = 8, kClasses = 40;
   std::vector<float> x(kRows * kHidden), w(kClasses * kHidden);
@@ -406,7 +407,7 @@ TEST(LinearCrossEntropy, FrozenWeightHasNoGradient) {
   }
 }
 
-// Small gradients: many rows and classes, in dtypes of 16 bits, against f32 of the same numbers.
+// Gradients are small, with many rows and classes, in 16-bit dtypes. Compared with f32 of the same numbers.
 TEST(LinearCrossEntropy, LowPrecisionKeepsSmallGradients) {
   constexpr int64_t kRows = 700, kHidden = 16, kClasses = 2000;
   std::vector<float> x(kRows * kHidden), w(kClasses * kHidden);
@@ -421,7 +422,7 @@ TEST(LinearCrossEntropy, LowPrecisionKeepsSmallGradients) {
                      [&](const Inputs& in) {
                        const Value low_x = cast(in[0], dtype), low_w = cast(in[1], dtype);
                        const Value loss = linear_cross_entropy(low_x, low_w, in[2]);
-                       // As training does it: the scaled loss, and the factor taken away in f32.
+                       // Follows training: the loss is scaled, and the factor is removed in f32.
                        const double scale = dtype == DType::f16 ? 65536 : 1;
                        const auto dx = passes::gradients(in.graph, loss * scale, {low_x, low_w});
                        return std::vector<std::pair<std::string, Value>>{

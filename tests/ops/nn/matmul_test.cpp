@@ -1,4 +1,4 @@
-// matmul and linear against plain loops, in every arrangement of operands that torch.matmul takes.
+// Tests matmul and linear against plain loops, in every arrangement of operands that torch.matmul accepts.
 #include <cmath>
 
 #include "schema/ops/elementwise/cast.h"
@@ -13,7 +13,7 @@ using Sizes = std::vector<int64_t>;
 
 Sizes without_last(Sizes sizes, int64_t count) { return {sizes.begin(), sizes.end() - count}; }
 
-// The index into an operand of sizes `sizes` that broadcasts against `index`, aligned right.
+// Returns the flat index into an operand of sizes `sizes` that broadcasts against `index`, aligned right.
 int64_t broadcast_index(const Sizes& index, const Sizes& sizes) {
   int64_t flat = 0;
   for (size_t i = 0; i < sizes.size(); ++i)
@@ -107,7 +107,7 @@ TEST(Matmul, Batches) {
   check(matmul_case("crossed_deep", {2, 1, 2, 2, 2}, {1, 3, 2, 2, 2}));
 }
 
-// matmul_case with an addend of the result's shape.
+// Returns matmul_case with an addend of the result's shape.
 OpCase with_addend(const std::string& name, const Sizes& a, const Sizes& b, const Sizes& y,
                    bool transpose_a = false, bool transpose_b = false) {
   return {
@@ -143,7 +143,7 @@ TEST(Matmul, AddendOfEmptySizes) {
   check(with_addend("no_batch", {0, 2, 3}, {0, 3, 4}, {0, 2, 4}));
 }
 
-// The addend is made by another node and read by nobody else: the result is written over it.
+// Another node makes the addend and nothing else reads it, so the result overwrites it.
 TEST(Matmul, ResultOverItsAddend) {
   for (const Sizes& size : {Sizes{3, 70, 40}, Sizes{60, 70, 40}, Sizes{20, 30, 3000}}) {
     const Sizes a{size[0], size[2]}, b{size[2], size[1]}, y{size[0], size[1]};
@@ -291,7 +291,7 @@ TEST(Linear, Addend) {
   check(linear_addend_case("no_features", {3, 0}, 4, true));
 }
 
-using Layers = std::vector<int64_t>;  // out_features of each
+using Layers = std::vector<int64_t>;  // out_features of each layer
 
 OpCase merged_case(const std::string& name, const Sizes& x, const Layers& out, bool bias,
                    Activation activation = Activation::kNone) {
@@ -335,7 +335,8 @@ TEST(LinearOfSeveralWeights, Layers) {
 TEST(LinearOfSeveralWeights, FewRowsInManyPieces) {
   check(without_gradient(merged_case("wide", {1, 256}, {500, 131, 3}, true)));
   OpCase rows = without_gradient(merged_case("rows", {9, 260}, {70, 200}, false));
-  // 260 products added one behind the other in f32, as one of cuBLAS's algorithms does, are 4.54e-6 off for one of these numbers.
+  // One of cuBLAS's algorithms adds 260 products one after another in f32, which is off by 4.54e-6 for one of these
+  // numbers.
   rows.tolerance = 5e-6;
   check(rows);
 }
@@ -411,7 +412,7 @@ TEST(SwigluEpilogue, Errors) {
   expect_error(build({x, weight, weight, bias}), {"2 weights and 1 biases"});
 }
 
-// Of 16-bit operands f32, to which f32 is added.
+// The results of 16-bit operands are f32, and an f32 is added to them.
 TEST(WideMatmul, Shapes) {
   for (const bool a : {false, true})
     for (const Sizes& size : {Sizes{5, 6, 7}, Sizes{1, 40, 16}, Sizes{64, 128, 32}, Sizes{5, 0, 7}}) {
@@ -522,7 +523,7 @@ TEST(BiasGradEpilogue, OfMatricesInAnyOrientation) {
     }
 }
 
-// Attributes and inputs come from files.
+// Attributes and inputs come from files, so any may be inconsistent.
 TEST(Linear, FormsThatDoNotFit) {
   const TensorType x{DType::f32, {2, 3}}, weight{DType::f32, {4, 3}}, bias{DType::f32, {4}},
       norm{DType::f32, {3}};

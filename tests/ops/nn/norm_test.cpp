@@ -1,4 +1,4 @@
-// layer_norm, rms_norm and batch_norm against plain loops, with and without weight and bias.
+// Tests layer_norm, rms_norm and batch_norm against plain loops, with and without weight and bias.
 #include "schema/ops/nn/norm.h"
 
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace genesis::testing {
 namespace {
 
-// Normalises rows of n elements; weight and bias may be null.
+// Normalizes rows of n elements; weight and bias may be null.
 Ref norm_reference(const Ref& x, int64_t n, bool center, double eps, const Ref* weight, const Ref* bias) {
   Ref y = ref_zeros(x.shape);
   for (int64_t row = 0; n > 0 && row < x.numel() / n; ++row) {
@@ -80,7 +80,7 @@ TEST(RmsNorm, WithAndWithoutWeight) {
   check_rms_norm("rms_norm_no_rows", {0, 4}, 1, true);
 }
 
-// Many rows: dweight and dbias come from several blocks of rows. Finite differences would take too long, so
+// With many rows, dweight and dbias are sums over several blocks of rows. Finite differences would take too long, so
 // sums of columns are compared: with weight 1 and dy the projection's weights, dbias is the column sum of dy.
 TEST(LayerNorm, SumsOverManyRowsInAFixedOrder) {
   constexpr int64_t kRows = 2300, kColumns = 40;
@@ -92,7 +92,7 @@ TEST(LayerNorm, SumsOverManyRowsInAFixedOrder) {
          .tolerance = 2e-5});  // sums of 2300 rows in f32
 }
 
-// The variance of a row far from zero: a one-pass formula would lose it.
+// The variance of a row far from zero would be lost by a one-pass formula.
 TEST(LayerNorm, LargeOffset) {
   const NamedTensors results =
       run_graph({{"x", Tensor::of<float>({1, 4}, {10000, 10001, 10002, 10003})}}, [](const Inputs& x) {
@@ -103,7 +103,7 @@ TEST(LayerNorm, LargeOffset) {
     EXPECT_NEAR(y[static_cast<size_t>(i)], (i - 1.5) / std::sqrt(1.25 + 1e-5), 1e-5);
 }
 
-// The weight stays f32 while x is low: what mixed precision makes of a norm.
+// Mixed precision gives such a norm: the weight stays f32 while x has low precision.
 TEST(RmsNorm, WeightOfAnotherPrecision) {
   CaseInput weight = real({6}, 0.5, 1.5);
   weight.keep_dtype = true;
@@ -150,7 +150,7 @@ ChannelMoments channel_moments(const Ref& x, int64_t channel) {
   return m;
 }
 
-// x, weight, bias, running mean, running var -> y, new mean, new var
+// Maps x, weight, bias, running mean, running var -> y, new mean, new var.
 Refs batch_norm_reference(const Refs& in, bool training, double momentum, double eps) {
   const Ref& x = in[0];
   const int64_t channels = x.shape[1], inner = x.rank() > 2 ? x.shape[2] : 1;
@@ -200,7 +200,7 @@ TEST(BatchNorm, RefusesWhatDoesNotFit) {
   expect_error([&] { infer_case({one, three}, build); }, {"more than one value per channel"});
 }
 
-// dx + residual, for rows in one block and in many, with and without the other gradients.
+// The result is dx + residual, for rows in one block and in many, with and without the other gradients.
 TEST(NormGradients, AddTheResidual) {
   for (const char* name : {"rms_norm_grad", "layer_norm_grad"})
     for (const bool has_weight : {false, true})
@@ -239,7 +239,7 @@ TEST(NormGradients, AddTheResidual) {
       }
 }
 
-// The bits of the norm itself, beside a gradient that does not change.
+// The recomputed output has the bits of the norm itself, and the gradient does not change.
 TEST(NormGradients, GiveTheOutputAgain) {
   for (const bool center : {false, true})
     for (const bool affine : {false, true}) {

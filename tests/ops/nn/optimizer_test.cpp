@@ -1,4 +1,4 @@
-// Optimizer updates, run for 20 steps beside a plain double loop of PyTorch's formulas; norms and clipping.
+// Tests optimizer updates over 20 steps against a double loop of PyTorch's formulas, and norms and clipping.
 #include "schema/ops/nn/optimizer.h"
 
 #include <bit>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kSteps = 20;
 
-// One parameter element; m and v are what the optimizer remembers.
+// One parameter element; m and v are the optimizer's states.
 struct Element {
   double p = 0, m = 0, v = 0;
 };
@@ -27,8 +27,8 @@ double lr_at(int64_t step) { return 0.05 / static_cast<double>(step); }
 
 using Build = std::function<std::vector<Value>(const std::vector<Value>& p_g_m_v_lr_step)>;
 
-// Runs `build` step by step on a parameter stored as `dtype` with gradients in `gradient_dtype`, and the
-// formula.
+// Runs `build` step by step on a parameter stored as `dtype` with gradients in `gradient_dtype`, and compares with
+// the formula.
 void check_steps(DType dtype, DType gradient_dtype, int64_t n, const Build& build, const Update& update,
                  double tolerance) {
   const DType state = dtype == DType::f64 ? DType::f64 : DType::f32;
@@ -160,7 +160,7 @@ TEST(LionUpdate, ZeroMovesNothing) {
   EXPECT_EQ(out.at("y").to_doubles(), (std::vector<double>{1, 1}));
 }
 
-// Clipping folded into the update is the update of the scaled gradient.
+// Clipping inside the update equals the update of the scaled gradient.
 TEST(AdamUpdate, ScalesTheGradientFirst) {
   const Tensor p = Tensor::of<float>({3}, {1, 2, 3}), g = Tensor::of<float>({3}, {4, -8, 16});
   const Tensor half = Tensor::of<float>({3}, {2, -4, 8}), zero = Tensor::of<float>({3}, {0, 0, 0});
@@ -186,7 +186,7 @@ TEST(AdamUpdate, ScalesTheGradientFirst) {
     EXPECT_EQ(scaled.at(name).to_doubles(), tensor.to_doubles()) << name;
 }
 
-// A scale that is not finite skips the step, whatever the gradient holds; a finite one does not.
+// A scale that is not finite skips the step whatever the gradient is; a finite one does not.
 TEST(OptimizerUpdates, SkipAStepWhoseScaleIsNotFinite) {
   const Tensor p = Tensor::of<float>({3}, {1, 2, 3}), m = Tensor::of<float>({3}, {0.5f, -0.5f, 0});
   const Tensor g = Tensor::of<float>({3}, {INFINITY, NAN, 1}), v = Tensor::of<float>({3}, {1, 2, 0});
@@ -224,7 +224,7 @@ struct AdamOperands {
   double weight_decay = 0;
 };
 
-// One node. `inputs`: lr, step, scale and what holds the parameters.
+// Makes one node. `inputs`: lr, step, scale and the tensors that hold the parameters.
 std::vector<Value> update_together(ops::AdamUpdate op, std::vector<Value> inputs,
                                    const std::vector<AdamOperands>& operands) {
   op.has_scale = true;
@@ -234,7 +234,7 @@ std::vector<Value> update_together(ops::AdamUpdate op, std::vector<Value> inputs
   return emit_node(*find_op("adam_update"), to_attributes(op), inputs);
 }
 
-// Every bit as if each parameter had a node of its own.
+// The result is bit-identical to one node per parameter.
 TEST(AdamUpdateOfMany, IsTheUpdatesOfItsParameters) {
   const auto tensor = [](int64_t n, float by) {
     std::vector<float> values;
@@ -288,7 +288,7 @@ Tensor cosines(int64_t n, float by) {
   return Tensor::of<float>({n}, values);
 }
 
-// Upper and lower half of all, one behind the other.
+// Returns the upper and the lower halves of all parameters, one parameter after another.
 std::pair<Tensor, Tensor> halves_of(const std::vector<Tensor>& parameters) {
   std::vector<bf16> upper;
   std::vector<int16_t> lower;
@@ -302,10 +302,10 @@ std::pair<Tensor, Tensor> halves_of(const std::vector<Tensor>& parameters) {
   return {Tensor::of<bf16>({n}, upper), Tensor::of<int16_t>({n}, lower)};
 }
 
-// Parameters that lie one behind the other in an upper and a lower half.
+// Parameters stored one after another in an upper and a lower half.
 struct AdamHalves {
   Value upper, lower;
-  std::vector<AdamOperands> parameters;  // and each as an f32 of its own
+  std::vector<AdamOperands> parameters;  // and each as a separate f32
 };
 
 using Named = std::vector<std::pair<std::string, Value>>;
@@ -353,8 +353,8 @@ Named halved_updates(const std::vector<AdamHalves>& groups, Value lr, Value step
   return named;
 }
 
-// Parameters one behind the other in halves: every bit as if each were an f32 of its own. Sizes that packs
-// divide and that they do not, a step that is skipped, on every device there is.
+// Parameters in halves give the same bits as separate f32 parameters. Covers sizes that packs divide or not, and a
+// skipped step, on every device of the machine.
 TEST(AdamUpdateHalves, IsTheUpdatesOfItsParameters) {
   const std::vector<std::vector<int64_t>> sizes = {{8, 16}, {70000}, {3, 5, 1}};
   for (const bool aligned : {true, false})
@@ -456,7 +456,7 @@ TEST(GlobalNorm, OfSeveralGradients) {
          .f64 = false});  // the norm is f32
 }
 
-// Several pieces of the sum; every element counts once.
+// The sum is computed in several chunks, and every element counts once.
 TEST(GlobalNorm, OfAManyElements) {
   constexpr int64_t n = 700001;
   const Tensor x = Tensor::of<float>({n}, std::vector<float>(n, 2.0f));

@@ -1,5 +1,6 @@
-// linear of q8 and q4 weights against sums in double precision, in every form, by the kernels that read such weights and by
-// those that dequantize them first. x is of values that blocks of bytes hold exactly, where nothing is said.
+// Tests linear with q8 and q4 weights against sums in double precision, in every form, by the kernels that read such
+// weights and by those that dequantize them first. Unless stated otherwise, blocks of bytes hold the values of x
+// exactly.
 #include "schema/encoding/weight_format.h"
 
 #include <cmath>
@@ -29,7 +30,7 @@ struct Setting {
   }
 };
 
-// Multiples of 1/16 up to 127/16, which a block has.
+// Returns multiples of 1/16 up to 127/16, which occurs in every block.
 CaseInput exact_rows(int64_t rows, int64_t in) {
   std::vector<double> values;
   for (int64_t i = 0; i < rows * in; ++i)
@@ -39,7 +40,7 @@ CaseInput exact_rows(int64_t rows, int64_t in) {
   return input;
 }
 
-// Numbers that f16 has, of both signs, one of them zero.
+// Returns numbers that f16 can represent, of both signs, including zero.
 CaseInput scales(int64_t out, int64_t in) {
   std::vector<double> values;
   for (int64_t i = 0; i < out * in / 32; ++i) values.push_back(static_cast<double>(i * 7 % 23 - 9) / 4096);
@@ -114,8 +115,8 @@ OpCase case_of(const Setting& s) {
   for (const int64_t out : s.out)
     if (s.has_bias) inputs.push_back(constant_real({out}));
   if (s.has_addend) inputs.push_back(constant_real({s.rows, s.out[0]}));
-  // Behind a norm x is no multiple of anything: half a step of a byte, summed up. In 16 bits weights are rounded, too,
-  // where they are dequantized first, and x is as large as 8.
+  // After a norm x is no multiple of anything: the error is half a step of a byte, summed up. With 16-bit x, kernels
+  // that dequantize first also round the weights, and x is as large as 8.
   return {.name = s.name,
           .inputs = inputs,
           .build = [s](const Inputs& x) { return build(s, x); },
@@ -148,7 +149,7 @@ TEST_P(QuantizedLinear, OfRowsAndSizes) {
   }
 }
 
-// Rows that a GPU can copy as they lie: whole ones, with the scales of one row or of several, and in parts.
+// Covers rows that a GPU can copy directly: whole rows, with the scales of one row or of several, and rows in chunks.
 TEST_P(QuantizedLinear, OfRowsInPieces) {
   for (const int64_t in : {128, 512, 896, 2304, 4864})
     for (const int64_t rows : {1, 2, 4, 8}) {
@@ -223,7 +224,7 @@ TEST(QuantizedLinearShapes, AreChecked) {
   expect_error([&] { infer(WeightFormat::kQ8, {{DType::f64, {2, 64}}, q8, scale}); }, {"f32, bf16 or f16"});
 }
 
-// NaN and infinity in x reach the result and nothing beside it.
+// NaN and infinity in x reach the result of their row, and no others.
 TEST(QuantizedLinearValues, ThatAreNoNumbersReachTheResult) {
   std::vector<float> x(3 * 64, 1.0f);
   x[64 + 40] = std::numeric_limits<float>::infinity();

@@ -1,4 +1,4 @@
-// rope against sin and cos in long double, near and far positions, both conventions.
+// Tests rope against sin and cos in long double, at near and far positions, in both conventions.
 #include <cmath>
 
 #include "schema/ops/nn/attention.h"
@@ -9,17 +9,17 @@ namespace genesis::testing {
 namespace {
 
 struct Setting {
-  std::vector<int64_t> shape;      // of x
-  std::vector<int64_t> positions;  // their sizes
+  std::vector<int64_t> shape;      // sizes of x
+  std::vector<int64_t> positions;  // sizes of the positions
   double theta = 10000;
   RopeKind kind = RopeKind::kHalf;
   int64_t rotary_size = 0;
   std::vector<double> at = {};  // the positions; empty: drawn
   int64_t heads = 0;
-  std::vector<int64_t> frequencies = {};  // their sizes; empty: those of theta
+  std::vector<int64_t> frequencies = {};  // sizes of the frequencies; empty: computed from theta
 };
 
-// Numbers of no formula.
+// Returns frequencies that follow no usual formula.
 Ref frequencies_of(const Setting& s) {
   Ref frequencies = ref_zeros(s.frequencies);
   for (int64_t i = 0; i < frequencies.numel(); ++i) frequencies[i] = 1.5 / (1 + static_cast<double>(i * i));
@@ -59,7 +59,7 @@ void check_rope(const std::string& name, const Setting& s) {
                    return Outputs{rope(x[0], x[1], s.theta, s.kind, s.rotary_size, s.heads, frequencies)};
                  },
              .reference = [=](const Refs& x) { return Refs{rope_reference(s, x[0], x[1])}; },
-             // Frequencies in double carry a relative error of 1e-16 times the position.
+             // Frequencies in double have a relative error of 1e-16 times the position.
              .tolerance_f64 = s.at.empty() ? 1e-11 : 1e-9};
   if (!s.frequencies.empty())
     one.inputs.push_back(integer_data(s.frequencies, frequencies_of(s).data, DType::f64));
@@ -109,7 +109,7 @@ TEST(Rope, FarPositions) {
   check_rope("negative", {.shape = {1, 3, 1, 16}, .positions = {3}, .at = {-1, -7, -1000}});
 }
 
-// Results larger than the caches are written past them; a part of one must equal the same part alone.
+// Results larger than the caches are written around them. A slice of the result must equal the result of the slice.
 TEST(Rope, Large) {
   std::vector<float> values(64 * 64 * 32 * 64);
   std::vector<int64_t> positions(64);

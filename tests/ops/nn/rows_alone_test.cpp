@@ -1,5 +1,5 @@
-// linear over rows that are entries of a batch, x [rows, 1, k]: on the CPU each row has the bits that it has alone, for every number of
-// rows. Rows of x [1, rows, k] belong together and may be added up in another order.
+// Tests linear over rows that are entries of a batch, x [rows, 1, k]: on the CPU each row has the bits that it has
+// alone, for every number of rows. Rows of x [1, rows, k] belong together and may be added in another order.
 #include <cmath>
 #include <cstring>
 
@@ -20,7 +20,7 @@ struct Product {
   bool swiglu = false;
 };
 
-// One product of x, or up and gate with what they come to; weights and a bias with numbers of all sizes.
+// Returns one product of x, or up and gate with their swiglu; weights and a bias have numbers of all magnitudes.
 std::shared_ptr<const Model> make(const Product& p) {
   auto model = std::make_shared<Model>();
   const Scope scope(*model, 5, p.dtype);

@@ -1,6 +1,7 @@
-// linear of as many rows as a batch of texts has, in every form that decoding uses, against plain loops. On a GPU 2 to 32 rows in
-// bf16, and 5 to 32 in f16, go through kernels for few rows: with two to five tiles of weights to a warp, with k shared among the
-// blocks of a cluster, and up to eight rows in bf16 with their norm; other rows go beside them.
+// Tests linear with as many rows as a batch of texts, in every form that decoding uses, against plain loops. On a
+// GPU, 2 to 32 rows in bf16, and 5 to 32 in f16, use kernels for few rows: with two to five tiles of weights per
+// warp, with k shared among the blocks of a cluster, and with a norm for up to eight rows in bf16. Other numbers of
+// rows use other kernels.
 #include <cmath>
 
 #include "schema/ops/nn/matmul.h"

@@ -1,5 +1,4 @@
-// softmax, log_softmax and causal_softmax: every axis, sizes around the vector length, masked and broken
-// rows.
+// Tests softmax, log_softmax and causal_softmax: every axis, sizes around the vector length, masked and invalid rows.
 #include "schema/ops/nn/softmax.h"
 
 #include <cmath>
@@ -20,7 +19,7 @@ Rows rows_of(const std::vector<int64_t>& shape, int64_t axis) {
   return rows;
 }
 
-// Softmax of the first `seen(row)` elements of each row along `axis`; zero for the others.
+// Returns the softmax of the first `seen(row)` elements of each row along `axis`; zero for the others.
 Ref softmax_reference(const Ref& x, int64_t axis, bool log, double scale,
                       const std::function<int64_t(int64_t)>& seen) {
   const Rows rows = rows_of(x.shape, axis);
@@ -118,7 +117,7 @@ TEST(Softmax, RowsWithoutAChoiceBecomeNaN) {
   }
 }
 
-// Longer than the row buffer of the kernel, and in blocks of which the first hold nothing.
+// The row is longer than the row buffer of the kernel, and its first blocks are all masked.
 TEST(Softmax, LongRows) {
   constexpr int64_t n = 20000;
   std::vector<float> x(n, -INFINITY);

@@ -1,5 +1,5 @@
-// linear with_swiglu and matmul with swiglu_grad against their formulas, and against the ops they stand for. On a GPU bf16
-// goes through the kernel that does both where sizes are multiples of 8, through the parts elsewhere.
+// Tests linear with_swiglu and matmul with swiglu_grad against their formulas, and against the ops they replace. On a
+// GPU in bf16, sizes that are multiples of 8 use the kernel that computes both; others use the decomposed form.
 #include <cmath>
 
 #include "schema/ops/elementwise/cast.h"
@@ -19,7 +19,7 @@ std::vector<Value> matmul_swiglu_grad(Value a, Value b, Value gate_and_up, bool 
                 {a, b, gate_and_up});
 }
 
-// a [..., k] times b [k, n], or b [n, k]^T.
+// Returns a [..., k] times b [k, n], or b [n, k]^T.
 Ref product(const Ref& a, const Ref& b, bool transpose_b) {
   const int64_t k = a.dim(-1), n = b.dim(transpose_b ? 0 : 1);
   std::vector<int64_t> shape = a.shape;
@@ -35,7 +35,7 @@ struct GateAndUp {
   double gate, up;
   int64_t at_gate, at_up;
 };
-// Of element i of what swiglu gives.
+// Returns gate and up of element i of swiglu's result.
 GateAndUp gate_and_up(const Ref& packed, int64_t i) {
   const int64_t n = packed.dim(-1) / 2, gate = i / n * 2 * n + i % n;
   return {packed[gate], packed[gate + n], gate, gate + n};
@@ -94,7 +94,7 @@ OpCase gradient_case(const std::string& name, const std::vector<int64_t>& dy, in
           .gradient = false};
 }
 
-// Sums of many products; 16 bits round gate and up first.
+// Adapts a case to sums of many products; 16 bits round gate and up first.
 OpCase long_sums(OpCase op_case) {
   op_case.inputs[1].low = -0.25, op_case.inputs[1].high = 0.25;
   op_case.tolerance = 2e-5;
@@ -132,7 +132,7 @@ Tensor waves(const std::vector<int64_t>& shape, double step, double scale) {
   return Tensor::of<float>(shape, values);
 }
 
-// What stands beside a product is made of what the product gives as it is stored, on a GPU too.
+// The second result is computed from the product's stored (rounded) result, on a GPU too.
 TEST(SwigluEpilogues, GiveWhatTheOpsTheyStandForGive) {
   std::vector<std::string> devices = {"cpu"};
   if (why_no_cuda().empty()) devices.push_back("cuda");

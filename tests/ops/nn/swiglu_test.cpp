@@ -1,4 +1,4 @@
-// swiglu against its formula.
+// Tests swiglu against its formula.
 #include <cmath>
 
 #include "schema/ops/elementwise/cast.h"
@@ -30,7 +30,7 @@ TEST(Swiglu, Shapes) {
   check_swiglu("large_gates", {64}, 80);
 }
 
-// More than one task.
+// The size takes more than one task.
 TEST(Swiglu, Large) {
   check({.name = "swiglu_large",
          .inputs = {real({300, 333}, -5, 5), real({300, 333})},
@@ -39,7 +39,7 @@ TEST(Swiglu, Large) {
          .gradient = false});
 }
 
-// Gate and up side by side.
+// Computes swiglu of a tensor with gate and up side by side.
 Ref packed_reference(const Ref& x) {
   std::vector<int64_t> shape = x.shape;
   const int64_t n = shape.back() /= 2;
@@ -74,7 +74,7 @@ TEST(Swiglu, PackedLarge) {
          .gradient = false});
 }
 
-// The output that a gradient gives beside is that of swiglu, and the gradients do not change by it.
+// The output that a gradient also gives is that of swiglu, and it does not change the gradients.
 TEST(Swiglu, AGradientGivesTheOutputAgain) {
   for (DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16})
     for (int64_t n : {7, 64, 4100})

@@ -1,5 +1,5 @@
-// linear with `wide`: f32 results of 16-bit operands. The numbers are small multiples of powers of two, so that sums in f32 are
-// exact and a result that was rounded to 16 bits on its way would differ.
+// Tests linear with `wide`: f32 results of 16-bit operands. The numbers are small multiples of powers of two, so that
+// sums in f32 are exact and a result rounded to 16 bits on the way would differ.
 #include <cmath>
 
 #include "schema/ops/elementwise/cast.h"
@@ -15,7 +15,7 @@ struct Setting {
   bool has_norm = false, has_bias = false, has_addend = false;
 };
 
-// Multiples of 1/16 within [-1, 1], f32 in every variant of a case.
+// Returns multiples of 1/16 within [-1, 1], f32 in every variant of a case.
 CaseInput sixteenths(std::vector<int64_t> shape, int64_t seed) {
   int64_t count = 1;
   for (const int64_t size : shape) count *= size;
@@ -27,7 +27,7 @@ CaseInput sixteenths(std::vector<int64_t> shape, int64_t seed) {
   return input;
 }
 
-// Rows whose squares have the mean 1, so that the norm before the product changes nothing.
+// Returns rows whose squares have the mean 1, so that the norm before the product changes nothing.
 CaseInput signs(std::vector<int64_t> shape) {
   CaseInput input = sixteenths(std::move(shape), 5);
   for (double& x : input.values) x = x < 0 ? -1 : 1;
@@ -89,7 +89,7 @@ TEST(WideLinear, TakesANorm) {
       check_product("norm", {.dtype = dtype, .rows = rows, .in = 256, .has_norm = true});
 }
 
-// Weights of q8 whose values are whole numbers, and x so that its own bytes are exact.
+// The q8 weights are integers, and the rounding of x to bytes is exact.
 TEST(WideLinear, ReadsQuantizedWeights) {
   for (const DType dtype : {DType::bf16, DType::f16})
     for (const int64_t rows : {1, 4, 70}) {
@@ -123,7 +123,7 @@ TEST(WideLinear, ReadsQuantizedWeights) {
     }
 }
 
-// With operands of 32 and 64 bits it is a linear like any other, gradients included.
+// With 32-bit and 64-bit operands it is a linear like any other, including gradients.
 TEST(WideLinear, HasTheGradientsOfALinear) {
   check({.name = "wide_linear",
          .inputs = {real({3, 8}), real({5, 8}), real({5})},

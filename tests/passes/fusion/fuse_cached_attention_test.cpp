@@ -58,7 +58,7 @@ TEST(FuseCachedAttention, WithGivenFrequencies) {
   EXPECT_NE(two.find("rope("), std::string::npos) << two;
 }
 
-// A start for each row of the batch; and a window.
+// Has a start for each row of the batch, and a window.
 TEST(FuseCachedAttention, OfRows) {
   const std::string states =
       "state @k_cache: f32[3,9,2,4] cache\nstate @v_cache: f32[3,9,2,4] cache\n"
@@ -112,7 +112,7 @@ TEST(FuseCachedAttention, LeavesWhatDiffers) {
     EXPECT_EQ(text.find("cached_attention("), std::string::npos) << text;
   };
   const std::string same = "%qt = neg(q)\n%kt = neg(k)\n";
-  // Another number of keys, another place, another reader of the cache.
+  // Another number of keys, another position, and another reader of the cache.
   untouched("%two = full() {value=2, dtype=i64}\n%length = add(%two, start)\n" + same + kAppend + kAttend);
   untouched("%one = full() {value=1, dtype=i64}\n%length = add(%one, other)\n" + same + kAppend + kAttend);
   untouched(kPositions + same +

@@ -1,4 +1,4 @@
-// Before and after: which nodes become a region, and what its program says.
+// Tests which nodes become a region and what its program is, by graphs before and after.
 #include "passes/fusion/elementwise/fuse_elementwise.h"
 
 #include "tests/passes/passes_test_util.h"
@@ -55,7 +55,7 @@ TEST(FuseElementwise, ConstantsAndExpansionsAreMadeInside) {
   })");
 }
 
-// b needs a product of a: a and b in one node would have to run before and after it.
+// b needs a product of a: if a and b were one node, it would have to run both before and after that product.
 TEST(FuseElementwise, NeverMakesACycle) {
   expect_unchanged(R"(entry f(x: f32[4,4]) {
     %a = exp(x)
@@ -65,7 +65,7 @@ TEST(FuseElementwise, NeverMakesACycle) {
   })");
 }
 
-// The way from a to c leads through t's region: it is entered at u, behind c, and left at t, before c.
+// The path from a to c goes through t's region: it is entered at u, after c, and left at t, before c.
 TEST(FuseElementwise, NeverMakesACycleThroughAnEarlierMemberOfAnotherRegion) {
   expect_fused(R"(entry f(x: f32[3,4], y: f32[3,4], d: f32[3,4]) {
     %a = exp(y)

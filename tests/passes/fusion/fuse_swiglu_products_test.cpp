@@ -1,4 +1,4 @@
-// What fuse_swiglu_products takes together, and what it leaves alone.
+// Tests what fuse_swiglu_products joins, and what it leaves alone.
 #include "passes/fusion/passes.h"
 
 #include "tests/passes/passes_test_util.h"

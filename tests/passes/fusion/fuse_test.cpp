@@ -1,4 +1,4 @@
-// Pattern fusion: what is found, and what is left alone.
+// Tests pattern fusion: what it finds, and what it leaves alone.
 #include <algorithm>
 
 #include "passes/fusion/passes.h"
@@ -110,7 +110,7 @@ TEST(MergeLinear, GateAndUp) {
                 "%linear = linear(x, g, u, bg, bu) {weights=2, epilogue=\"swiglu\"}\n return y = %linear")));
 }
 
-// What stands where the gate has its bias is added to the other layer.
+// The other layer has an addend in the place where the gate has its bias.
 TEST(MergeLinear, LeavesAnAddendBesideABias) {
   const char* inputs = "x: f32[2,3], g: f32[4,3], u: f32[4,3], b: f32[4], r: f32[2,4]";
   for (const char* order : {"swiglu(%p, %q)", "swiglu(%q, %p)"}) {
@@ -156,7 +156,7 @@ TEST(MergeLinear, LeavesGateAndUpThatAreOneProduct) {
   EXPECT_NE(text.find("swiglu(%both)"), std::string::npos) << text;
 }
 
-// What every block of a decoder makes from one encoder's output stays where it is.
+// Layers that each decoder block applies to one encoder's output stay where they are.
 TEST(MergeLinear, LeavesLayersFarApart) {
   const char* inputs = "x: f32[2,3], a: f32[4,3], b: f32[4,3]";
   std::string body = "%p = linear(x, a)\n %n0 = neg(%p)\n";
@@ -262,7 +262,7 @@ TEST(FuseAttention, LeavesWhatIsNotAttention) {
   const auto untouched = [](const std::string& body) { expect_untouched(fuse_attention, kHeads, body); };
   const std::string product = "%s = matmul(q, k) {transpose_b=true}\n",
                     end = "%y = matmul(%p, v)\n return y = %y";
-  untouched(product + "%p = softmax(%s)\n" + end + "\n return p = %p");  // the weights are wanted
+  untouched(product + "%p = softmax(%s)\n" + end + "\n return p = %p");  // the weights are an output
   untouched(product + "%p = softmax(%s) {axis=2}\n" + end);              // over the queries
   untouched(product + "%i = full() {value=-1e9}\n %u = where(c, %s, %i)\n %p = softmax(%u)\n" + end);
   untouched("%s = matmul(q, k) {transpose_a=true}\n %y = matmul(q, %s)\n return y = %y");
@@ -310,7 +310,7 @@ TEST(Fuse, MakesNothingTheTargetCannotRun) {
   const std::string plain = normal_text(entry("g: f32[4], u: f32[4]", body));
   EXPECT_EQ(text("4", &target), plain);
   EXPECT_NE(text("4", nullptr), plain);
-  // With sizes still open it cannot be asked.
+  // With open sizes the target cannot be asked.
   EXPECT_NE(text("n", &target), normal_text(entry("g: f32[n], u: f32[n]", body)));
 }
 
@@ -335,7 +335,7 @@ TEST(FuseAddend, OfTwoProductsTheLaterTakesTheOther) {
       " %matmul_1 = matmul(c, w, %matmul)\n return y = %matmul_1");
 }
 
-// The adapter of a layer adds to what the layer made: the residual is added there.
+// A layer's adapter adds to the output of the layer: the residual is added in the layer.
 TEST(FuseAddend, AProductWithAnAddendHandsTheNextOneOn) {
   const char* inputs = "x: f32[2,3], d: f32[2,1], w: f32[4,3], b: f32[4,1], r: f32[2,4], s: f32[2,4]";
   expect_fused(
@@ -344,7 +344,7 @@ TEST(FuseAddend, AProductWithAnAddendHandsTheNextOneOn) {
       " %z = add(%y, %t)\n return z = %z",
       "%linear = linear(x, w, r) {has_addend=true}\n %q = linear(d, b, %linear) {has_addend=true}\n"
       " %linear_1 = linear(x, w, %q) {has_addend=true}\n return z = %linear_1");
-  // Somebody else reads what the layer made; the residual comes after it.
+  // Something else reads the layer's output, and the residual comes after it.
   expect_untouched(
       fuse_addend, inputs,
       "%p = linear(x, w)\n %q = linear(d, b, %p) {has_addend=true}\n %y = add(%q, r)\n return y = %y\n"
@@ -355,7 +355,7 @@ TEST(FuseAddend, AProductWithAnAddendHandsTheNextOneOn) {
       " %e = expand(%m) {shape=[2,4]}\n %y = add(%q, %e)\n return y = %y");
 }
 
-// The sum of an earlier micro-batch waits; those of the next stand where their products stand.
+// The sum of an earlier micro-batch waits. Those of the next one are where their products were.
 TEST(FuseAddend, SumsStandWhereProductsStood) {
   const char* inputs = "a: f32[2,3], b: f32[2,3], w: f32[3,4], r: f32[2,4], s: f32[2,4]";
   expect_fused(fuse_addend, inputs,
@@ -365,8 +365,7 @@ TEST(FuseAddend, SumsStandWhereProductsStood) {
                " return y = %matmul\n return z = %matmul_1\n return e = %e");
 }
 
-// s would have been made with p's product, before q; as an addition (one with w, for nothing) it comes too
-// late.
+// s would have been made with p's product, before q. As a plain addition with w it comes too late.
 TEST(FuseAddend, SumsThatStayAdditionsMayComeTooLateForTheNextProduct) {
   const char* inputs = "x: f32[3,3], d: f32[3,3]";
   expect_untouched(
@@ -384,9 +383,9 @@ TEST(FuseAddend, LeavesOthersAlone) {
   untouched("%m = linear(x, w)\n %y = add(%m, wide)\n return y = %y");
   untouched("%m = linear(x, w)\n %y = add(%m, %m)\n return y = %y");
   untouched("%m = linear(x, w, r) {has_addend=true}\n %y = add(%m, r)\n return y = %y");
-  // Made after the product.
+  // The addend is made after the product.
   untouched("%m = linear(x, w)\n %n = sum(wide) {axes=(0)}\n %y = add(%m, %n)\n return y = %y");
-  // One kernel with those that read it, or with what it reads.
+  // The sum is better fused with its readers or with its inputs.
   untouched("%m = linear(x, w)\n %s = add(%m, r)\n %y = tanh(%s)\n return y = %y");
   untouched("%t = tanh(r)\n %m = linear(x, w)\n %y = add(%m, %t)\n return y = %y");
 }
@@ -398,7 +397,7 @@ TEST(FuseAddend, ASumOfRanksTakesWhatIsTheSameOnAllOfThem) {
   };
   expect_fused(fuse_addend, inputs, sum("axis=\"tensor\""),
                "%all_reduce = all_reduce(x, r) {axis=\"tensor\", has_addend=true}\n return y = %all_reduce");
-  // Along other axes ranks have data of their own; and what is added to a mean or a maximum comes later.
+  // Along other axes ranks have different data. A value added to a mean or a maximum is added after it.
   expect_untouched(fuse_addend, inputs, sum("axis=\"data\""));
   expect_untouched(fuse_addend, inputs, sum("axis=\"tensor\", reduction=\"max\""));
   expect_untouched(
@@ -449,7 +448,7 @@ TEST(FuseBiasGradient, LeavesOthersAlone) {
   untouched(product + "%b = sum(x) {axes=(0)}" + both);
   untouched(product + "%b = max(dy) {axes=(0)}" + both);
   untouched("%w = matmul(dy, x, so_far) {transpose_a=true}\n %b = sum(dy) {axes=(0)}" + both);
-  // Read before the product stands.
+  // The sum is read before the product runs.
   untouched("%s = sum(dy) {axes=(0)}\n %b = neg(%s)\n " + product + both);
 }
 

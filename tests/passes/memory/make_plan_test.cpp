@@ -1,4 +1,4 @@
-// Plans: order, aliases, in-place updates, and that none of them changes a result.
+// Tests plans: order, aliases, in-place updates, and that none of them changes a result.
 #include "passes/memory/make_plan.h"
 
 #include <gtest/gtest.h>
@@ -72,7 +72,8 @@ TEST(MakePlan, AnUpdateWaitsWhileTheOldValueIsStillAnOutput) {
   EXPECT_EQ(c.plan().state_copies.size(), 1u);
 }
 
-// A state that holds two parameters, both of which one node updates. `keeps_old`: another node reads the old second one behind it.
+// A state that holds two parameters, both updated by one node. `keeps_old`: another node reads the old second
+// parameter later.
 struct StateOfTwoParameters {
   static constexpr int64_t kHalf = 3;
   std::shared_ptr<Model> model = std::make_shared<Model>();
@@ -218,7 +219,7 @@ void check_live_bytes(const Plan& plan) {
   EXPECT_LE(most, plan.arena_bytes);
 }
 
-// What a step reads and writes in the arena stands in a block that is alive then.
+// Checks that everything a step accesses in the arena is in a block that is alive then.
 void check_references(const Plan& plan) {
   for (size_t i = 0; i < plan.steps.size(); ++i)
     for (const auto* refs : {&plan.steps[i].inputs, &plan.steps[i].outputs})
@@ -234,7 +235,7 @@ void check_references(const Plan& plan) {
       }
 }
 
-// A block begins where it is written, and ends where it is used last or with the run.
+// Checks that a block begins where it is written, and ends at its last use or with the run.
 void check_ends(const Plan& plan) {
   for (const ArenaBlock& block : plan.blocks) {
     const Step& first = plan.steps[static_cast<size_t>(block.first_step)];

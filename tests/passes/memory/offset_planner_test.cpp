@@ -1,5 +1,5 @@
-// The planner on edge cases, on instances whose optimum is known, and its promises: valid, aligned,
-// repeatable.
+// Tests the planner on edge cases, on instances with a known optimum, and its promises: valid, aligned and repeatable
+// plans.
 #include "passes/memory/offsets/offset_planner.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ void expect_valid(const Buffers& buffers, const OffsetPlan& plan, int64_t alignm
   EXPECT_GE(plan.height, plan.lower_bound);
 }
 
-// Cuts a rectangle of `width` steps and `height` bytes into buffers: the optimum is `height`.
+// Cuts a rectangle of `width` steps and `height` bytes into buffers, so that the optimum is `height`.
 Buffers cut_rectangle(int count, int64_t width, int64_t height, unsigned seed) {
   struct Box {
     int64_t x0, x1, y0, y1;
@@ -80,7 +80,7 @@ TEST(OffsetPlanner, BuffersWithoutBytesOrTime) {
   const Buffers buffers = {{0, 5, 0}, {3, 3, 64}, {0, 2, 10}};
   const OffsetPlan plan = plan_offsets(buffers);
   expect_valid(buffers, plan);
-  EXPECT_EQ(plan.height, 64);  // even a buffer that never lives lies inside the arena
+  EXPECT_EQ(plan.height, 64);  // even a buffer that never lives is inside the arena
   EXPECT_EQ(plan.ratio(), 1.0);
 }
 
@@ -127,7 +127,7 @@ TEST(OffsetPlanner, StretchesOfTimeAreIndependent) {
   EXPECT_EQ(plan.height, 17);
 }
 
-// What backpropagation does: the first activation made is the last one freed.
+// Lifetimes as in backpropagation: the first activation made is the last one freed.
 TEST(OffsetPlanner, NestedLifetimesMeetTheBoundByGreedyOrdersAlone) {
   Buffers buffers;
   for (int64_t i = 0; i < 3000; ++i) {
@@ -139,7 +139,7 @@ TEST(OffsetPlanner, NestedLifetimesMeetTheBoundByGreedyOrdersAlone) {
   EXPECT_EQ(plan.height, plan.lower_bound);
 }
 
-// Activations freed in reverse, scratch everywhere, gradients that stay until the optimizer at the end.
+// Activations freed in reverse, scratch memory everywhere, and gradients that live until the optimizer at the end.
 Buffers training_step(int64_t layers, unsigned seed) {
   std::mt19937 random(seed);
   const auto below = [&](uint32_t n) { return static_cast<int64_t>(random() % n); };
@@ -260,7 +260,8 @@ TEST(OffsetPlanner, ConflictGraphAgreesWithComparingEveryPair) {
   }
 }
 
-// No perfect packing is in reach here, so all lanes use up their work, and still the result must not vary.
+// No perfect packing is within reach here, so all search threads use up their work, and the result must still not
+// vary.
 TEST(OffsetPlanner, SameInputSameOffsets) {
   const Buffers buffers = cut_rectangle(300, 40, 300, 11);
   const OffsetOptions options{.search_budget = 400'000'000, .max_seconds = 60};

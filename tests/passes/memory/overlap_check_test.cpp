@@ -1,4 +1,4 @@
-// The overlap check against hand-made plans and against comparing every pair.
+// Tests the overlap check against handmade plans and against comparing every pair.
 #include "passes/memory/offsets/overlap_check.h"
 
 #include <gtest/gtest.h>

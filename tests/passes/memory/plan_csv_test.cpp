@@ -1,4 +1,4 @@
-// Buffers from CSV text: what is accepted, what is refused and in which words, and the report.
+// Tests buffers from CSV text: what is accepted, what is refused with which message, and the report.
 #include "passes/memory/offsets/plan_csv.h"
 
 #include <gtest/gtest.h>

@@ -100,7 +100,7 @@ TEST(CastPrecision, ToF16RefusesQuantisedWeightsBeyondItsRange) {
   EXPECT_NE(error.find("is beyond the range of f16"), std::string::npos) << error;
 }
 
-// Of these numbers -1e9 has no f16: the mask stays as it is, and so does what it is added to.
+// -1e9 does not fit in f16: the mask stays f32, and so does the value it is added to.
 TEST(CastPrecision, ToF16LeavesConstantsBeyondItsRange) {
   const auto model = parse_text(R"(
 state @w: f32[2,2] parameter trainable = (1.0, 2.0, 3.0, 4.0)

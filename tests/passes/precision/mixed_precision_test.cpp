@@ -1,4 +1,4 @@
-// Low precision in training, as graphs: what each kind of value and each class of op becomes.
+// Tests low precision in training as graphs: the dtype of each kind of value and each class of op.
 #include <set>
 
 #include "passes/precision/cast_precision.h"
@@ -17,7 +17,7 @@ TEST(MixedPrecision, EveryOpDeclaresItsClass) {
   EXPECT_EQ(seen.size(), std::size(EnumNames<Precision>::names)) << "every class has an op";
 }
 
-// A weight read twice, a norm's weight, an input that is real, positions, a state that is no parameter.
+// Has a weight read twice, a norm's weight, a real input, positions, and a state that is not a parameter.
 constexpr const char* kText = R"(
 state @w: f32[4,4] parameter trainable
 state @norm: f32[4] parameter trainable
@@ -149,7 +149,7 @@ TEST(MixedPrecision, ErrorsNameThePattern) {
   EXPECT_THROW(parse_train_options("adamw,precision=f16,loss_scale=0"), Error);
 }
 
-// A weight of a kept node stays f32 in the table too.
+// A weight of a kept node also stays f32 in the states.
 TEST(MixedPrecision, InferenceKeepsWeightsOfKeptNodes) {
   const auto model = parse_text(kText);
   const auto low = cast_precision(*model, DType::f16, {"n"});

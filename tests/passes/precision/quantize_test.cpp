@@ -1,4 +1,4 @@
-// Which weights are quantized and why others stay; what becomes of graphs that read them.
+// Tests which weights are quantized and why others are not, and how graphs that read them change.
 #include "passes/precision/quantize.h"
 
 #include "passes/precision/passes.h"
@@ -44,7 +44,7 @@ std::string error_of(Model& model, const QuantizeOptions& options) {
   return "";
 }
 
-// Tables and heads that do not get the format of the rest can have q8.
+// Tables and heads that do not get the format of the others can have q8.
 TEST(Quantize, KeepsTablesAndHeadsInQ8) {
   auto model = parse_text(kModel);
   const QuantizeReport report = quantize(*model, {.format = WeightFormat::kQ4, .tables_as_q8 = true});
@@ -86,7 +86,7 @@ TEST(Quantize, TakesTablesAndHeadsWhereAsked) {
             0u);
 }
 
-// A tied table needs both words.
+// A tied table is quantized only if both its uses may be.
 TEST(Quantize, TakesATiedTableWhenBothUsesMay) {
   const std::string tied = R"(
 state @table: f32[8,64] parameter

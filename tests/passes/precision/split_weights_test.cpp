@@ -1,4 +1,4 @@
-// Which weights are kept as halves, and what becomes of a graph that reads and updates them.
+// Tests which weights are kept as halves, and how a graph that reads and updates them changes.
 #include "passes/precision/passes.h"
 
 #include "passes/memory/make_plan.h"
@@ -39,7 +39,7 @@ std::string model_text(const std::string& body, const std::string& more = "") {
 
 const std::string kTraining = model_text(kCasts + kUpdates + kResults);
 
-// The groups by name, "a b | c".
+// Returns the groups by name, as "a b | c".
 std::string found(const std::string& text) {
   const auto model = parse_text(text);
   std::string names;
@@ -148,7 +148,7 @@ TEST(SplitWeights, LeavesOthersAlone) {
   EXPECT_EQ(to_text(split_weights(model->entry("train"), {})), to_text(std::as_const(*model).entry("train")));
 }
 
-// Written where they were read: no copy, and nothing in the arena but what is made from them.
+// Weights are written where they were read: there is no copy, and the arena has only values computed from them.
 TEST(SplitWeights, UpdatesInPlace) {
   const std::string reads = "%p = linear(g, %w)\n %q = linear(i, %wc)\n";
   const std::string text = model_text(kCasts + kUpdates + reads + "return p = %p\n return q = %q\n" +
@@ -160,7 +160,7 @@ TEST(SplitWeights, UpdatesInPlace) {
   }
 }
 
-// What passes ask of a format instead of its name.
+// Passes ask a format for its properties, not for its name.
 TEST(SplitWeights, AFormatSaysWhichPartIsTheValuesRounded) {
   const StateFormat& format = bf16_halves_format();
   ASSERT_EQ(format.rounded_part(), 0u);

@@ -1,5 +1,5 @@
-// Every pass keeps results: models of the zoo and graphs that hold every pattern run as written, with the
-// whole pipeline, and with each pass switched off in turn.
+// Tests that every pass keeps results: models of the zoo, and graphs with every pattern, run as written, with the
+// whole pipeline, and with each pass disabled in turn.
 #include <cmath>
 
 #include "executor/session.h"
@@ -38,7 +38,7 @@ Tensor random_ids(const std::vector<int64_t>& sizes, int64_t below, uint32_t see
   return Tensor::of<int64_t>(sizes, values);
 }
 
-// Attention, norms, SwiGLU, biases and activations spelled out, and much to simplify and to fold.
+// Attention, norms, SwiGLU, biases and activations written as elementary ops, with much to simplify and to fold.
 constexpr const char* kSpelledOut = R"(
 state @wq: f32[16,16] parameter trainable
 state @wk: f32[16,16] parameter trainable
@@ -150,7 +150,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-// Outputs and, after training steps, all states.
+// Returns the outputs and, after training steps, all states.
 NamedTensors results(const Case& c, const SessionOptions& options) {
   Session session(c.model, options);
   NamedTensors all = session.run(c.entry, c.inputs);
@@ -189,7 +189,7 @@ TEST(Passes, KeepResultsWithEachSwitchedOff) {
   }
 }
 
-// What the rewrites promise to keep bit for bit.
+// These rewrites promise to keep every bit.
 TEST(Passes, ExactOnesKeepEveryBit) {
   const std::set<std::string> exact = {"simplify",       "fold_constants",  "cse", "dce", "merge_linear",
                                        "pack_attention", "recompute_outputs"};
@@ -223,7 +223,7 @@ TEST(Passes, PrepareAModelForTraining) {
                results(reference, {.optimise = false}), "prepared");
 }
 
-// bf16 keeps 8 bits of every number; a loss of four moves in the second digit after the point at most.
+// bf16 keeps 8 bits of every number, so a loss of four moves at most in the second decimal.
 TEST(CastPrecision, KeepsTheLossOfAModel) {
   for (const char* name : {"qwen2", "qwen3", "gpt2"}) {
     std::shared_ptr<Model> model = models::make_model(name, {{"vocab_size", "64"}});

@@ -61,7 +61,7 @@ CASES = {
     "schedule=one_cycle,total=20": (
         lambda o: S.OneCycleLR(o, max_lr=LR, total_steps=20, cycle_momentum=False), 19),
 }
-# With a least rate transformers also begins the warm-up there; here it begins at 0 as all others do.
+# With a minimum rate, transformers also begins the warm-up there. Here it begins at 0, as in all other schedules.
 for shape, name in (("linear", "linear"), ("cosine", "cosine"), ("sqrt", "1-sqrt")):
     for warmup, least in ((5, 0), (0, 0.1)):
         text = f"schedule=wsd,total=20,decay=8,warmup={warmup},decay_shape={shape},min_lr={least * LR}"

@@ -1,5 +1,5 @@
-// Training in bf16 and f16 that runs: loss curves beside f32, every bit of f32 where everything is kept, and
-// the dynamic loss scale through overflows.
+// Tests training runs in bf16 and f16: loss curves close to f32, every bit of f32 if everything is kept in f32, and
+// dynamic loss scaling through overflows.
 #include <algorithm>
 #include <cmath>
 
@@ -13,7 +13,7 @@
 namespace genesis::passes {
 namespace {
 
-// A text that repeats itself, so that there is something to learn.
+// Returns a text that repeats itself, so that there is something to learn.
 NamedTensors batch(int64_t rows, int64_t length, int64_t vocabulary, int64_t step) {
   std::vector<int64_t> tokens, targets;
   for (int64_t row = 0; row < rows; ++row)
@@ -38,7 +38,7 @@ const ModelCase kQwen2{"qwen2",
                         {"intermediate_size", "128"},
                         {"num_hidden_layers", "2"},
                         {"max_position_embeddings", "64"}}};
-// Enough classes for the fused loss, whose gradients come out of the forward pass.
+// Has enough classes for the fused loss, whose gradients are computed in the forward pass.
 const ModelCase kQwen2Fused{"qwen2",
                             {{"vocab_size", "1200"},
                              {"hidden_size", "64"},
@@ -85,7 +85,7 @@ TEST(MixedPrecisionResults, F16StaysWithinOnePercentOfF32) {
   expect_within_one_percent(kQwen2Fused, "f16", 20);
 }
 
-// The same graph, so the same bits; f16 keeps its loss scale, which is a power of two.
+// The graph is the same, so the bits are too. f16 keeps its loss scale, which is a power of two.
 TEST(MixedPrecisionResults, KeepingEverythingInF32KeepsEveryBit) {
   for (const ModelCase& c : {kQwen2, kQwen2Fused, kGpt2}) {
     EXPECT_EQ(to_text(trained(c, "adamw,clip=1")->entry("train_step")),
@@ -100,7 +100,8 @@ int count_of(const Graph& graph, std::string_view op) {
                                         [&](const Node& node) { return node.op->name() == op; }));
 }
 
-// One product for q, k and v and one for gate and up round differently from three and two, no more.
+// One product for q, k and v and one for gate and up round differently from three and two products, and nothing else
+// changes.
 TEST(MixedPrecisionResults, MergedProjectionsGiveTheSameCurve) {
   for (const char* precision : {"bf16", "f16"}) {
     const std::string options = std::string("adamw,lr=2e-3,clip=1.0,precision=") + precision;
@@ -179,7 +180,7 @@ TEST(LossScale, AnOverflowIsSkippedHalvesTheScaleAndTrainingGoesOn) {
           model, {.disabled = in_place ? std::set<std::string>{} : std::set<std::string>{"in_place"}});
       session.run("train_step", regression(1));
       const std::vector<double> before = all_states(session);
-      // 3e4 fits f16; times the error and the scale it does not.
+      // 3e4 fits in f16; multiplied by the error and the scale it does not.
       NamedTensors out = session.run("train_step", regression(3e4f));
       EXPECT_EQ(scalar(out, "loss_scale"), 256) << optimizer;
       EXPECT_EQ(scalar(out, "skipped_steps"), 1) << optimizer;
@@ -210,7 +211,7 @@ TEST(LossScale, DoublesAfterGoodSteps) {
   EXPECT_EQ(scales, (std::vector<double>{8, 8, 8, 16, 16, 16, 8, 8, 8, 16}));
 }
 
-// What the loss scale is for: gradients that f16 cannot hold by themselves.
+// A loss scale preserves gradients that are too small for f16.
 TEST(LossScale, SavesSmallGradients) {
   const auto moved = [](const std::string& scale) {
     std::shared_ptr<Model> model = parse_text(R"(

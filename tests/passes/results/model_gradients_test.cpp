@@ -1,5 +1,5 @@
-// The gradients of whole models against central differences of the loss along random directions, in f64: a
-// wrong gradient rule, a lost contribution or a broken chain shows here whatever the op tests say.
+// Tests the gradients of whole models against central differences of the loss along random directions, in f64: a
+// wrong gradient rule, a lost contribution or a broken chain shows here whatever the tests of single ops say.
 #include <cmath>
 
 #include "executor/session.h"
@@ -42,7 +42,7 @@ void add_gradient_outputs(Model& model, bool prepared) {
   for (size_t i = 0; i < dx.size(); ++i) graph.add_output("d." + parameters[i].name(), dx[i]);
 }
 
-// Parameters away from their symmetric start (ones, zeros), so that every gradient is alive.
+// Returns parameters away from their symmetric start (ones, zeros), so that no gradient vanishes.
 std::vector<std::vector<double>> start(const Model& model, Random& random) {
   std::vector<std::vector<double>> values;
   for (int32_t state : parameters_of(model)) {
@@ -121,7 +121,7 @@ TEST(ModelGradients, AgreeWithFiniteDifferences) {
                     tokens, prepared);
 }
 
-// A vocabulary large enough for the fused loss, whose gradients are computed forward.
+// The vocabulary is large enough for the fused loss, whose gradients are computed in the forward pass.
 TEST(ModelGradients, AgreeWithFiniteDifferencesThroughTheFusedLoss) {
   Random random{5};
   check_gradients("qwen2",

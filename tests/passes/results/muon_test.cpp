@@ -1,4 +1,4 @@
-// Muon against 50 steps of torch.optim.Muon (muon.json, made by make_muon.py).
+// Tests Muon against 50 steps of torch.optim.Muon (muon.json, made by make_muon.py).
 #include "passes/training/muon.h"
 
 #include <cmath>
@@ -74,7 +74,7 @@ TEST(Muon, IsThatOfPyTorch) {
     expect_curve(options + ",adamw_lr=0.01", curve.get<std::vector<double>>(), 1e-4);
 }
 
-// Iterating in bf16 rounds where torch does not, so the curve is near and not the same.
+// Iterating in bf16 rounds where torch does not, so the curve is close and not equal.
 TEST(Muon, IteratesInBf16WithTheTraining) {
   const auto curve = golden().at("bf16_curve").get<std::vector<double>>();
   expect_curve("muon,lr=0.02,weight_decay=0.05,adamw_lr=0.01,precision=bf16", curve, 0.01);

@@ -1,5 +1,5 @@
-// What the passes and the planner make of the zoo's models, to the byte: a change that only makes them
-// quicker keeps these digests. One that means to give other graphs or plans writes down what it prints.
+// Tests that graphs and plans of the zoo's models stay byte-identical: a change that only makes passes and planner
+// faster keeps these digests. A change of graphs or plans must update them with the printed ones.
 #include <gtest/gtest.h>
 
 #include "executor/runtime/step_graph.h"
@@ -18,7 +18,7 @@ namespace {
 struct Case {
   const char* model;
   const char* training;  // options; empty: the entry point `forward` as it is
-  bool large_device;     // one that groups small work
+  bool large_device;     // one for which small work is grouped
   bool least_memory;
   const char* digest;
 };
@@ -61,7 +61,8 @@ models::Settings settings_of(const std::string& model) {
 
 bool never(const KernelQuery&) { return false; }
 
-// Layers that share x are one step, and so is a norm with the layers behind it, for up to 64 rows.
+// Returns true if the step is native. Layers with the same x are one step for up to 64 rows, and so is a norm with
+// the layers after it.
 bool few_rows_together(const KernelQuery& query) {
   if (query.op.name() != "linear") return true;
   const auto op = from_attributes<ops::Linear>(query.attributes);
@@ -79,7 +80,7 @@ std::string digest_of(const Case& c) {
   }
   Bindings sizes;
   for (const std::string& symbol : symbols_of(model->entry(entry))) sizes[symbol] = c.least_memory ? 64 : 8;
-  Target target;  // not that of this machine: what it can run depends on its processor
+  Target target;  // a fixed target, since this machine's depends on its processor
   target.launch_seconds = c.large_device ? 1e-6 : 0;
   if (c.large_device) target.bytes_per_second = 3.35e12;
   target.is_native = c.large_device ? few_rows_together : never;

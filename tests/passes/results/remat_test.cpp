@@ -1,4 +1,4 @@
-// Rematerialisation: under a budget the arena shrinks, every bit stays, and what is repeated is cheap.
+// Tests rematerialization: under a budget the arena shrinks, every bit stays, and only cheap work is recomputed.
 #include "passes/memory/passes.h"
 
 #include "executor/session.h"
@@ -41,7 +41,7 @@ NamedTensors images(int64_t rows) {
   return {{"x", Tensor::of<float>({rows, 64}, x)}, {"target", ids({rows}, 10, 3)}};
 }
 
-// Activations outweigh parameters, as they do where memory is short; dropout is drawn again too.
+// Activations are larger than parameters, as they are when memory is short. Dropout is drawn again too.
 std::vector<Case> cases() {
   const models::Settings mlp{{"in_features", "64"}, {"hidden_features", "32"}, {"num_hidden_layers", "6"}, {"dropout", "0.2"}};
   const models::Settings gpt2{{"vocab_size", "64"}, {"n_embd", "32"}, {"n_layer", "3"}, {"n_positions", "64"}, {"dropout", "0.1"}};
@@ -96,7 +96,7 @@ TEST(Remat, MeetsTheBudgetWithTheSameBits) {
   }
 }
 
-// x is small; h and g are large and read again by the backward pass. exp is cheap, the product is not.
+// x is small; h and g are large, and the backward pass reads them again. exp is cheap, and the product is not.
 constexpr const char* kText = R"(
 state @w: f32[256,256] parameter trainable
 entry loss(x: f32[4096,256]) {

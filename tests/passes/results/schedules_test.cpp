@@ -1,5 +1,5 @@
-// Schedules run as graphs against PyTorch's formulas, written in the recursive or piecewise form of its
-// sources, and against rates that PyTorch computed (schedules.json, made by make_schedules.py).
+// Tests schedules as graphs against PyTorch's formulas, in the recursive or piecewise form of its sources, and
+// against rates that PyTorch computed (schedules.json, made by make_schedules.py).
 #include "passes/training/schedules.h"
 
 #include <cmath>
@@ -48,7 +48,7 @@ TEST(Schedules, ExponentialLR) {
   expect_rates(ExponentialLR{.gamma = 0.9}, 2.0, expected);
 }
 
-// LinearLR(start_factor=0.5, total_iters=4) in PyTorch's documentation, lr = 0.05.
+// The example LinearLR(start_factor=0.5, total_iters=4) with lr = 0.05 of PyTorch's documentation.
 TEST(Schedules, LinearLR) {
   expect_rates(LinearLR{.total = 4, .start_factor = 0.5, .end_factor = 1.0}, 0.05,
                {0.025, 0.03125, 0.0375, 0.04375, 0.05, 0.05, 0.05});
@@ -64,12 +64,12 @@ TEST(Schedules, CosineAnnealingLR) {
                  before = 1 + std::cos(std::numbers::pi * (t - 1) / total);
     expected.push_back(now / before * (expected.back() - min) + min);
   }
-  expected.push_back(min);  // past the end the rate stays
+  expected.push_back(min);  // the rate stays after the end
   expected.push_back(min);
   expect_rates(CosineAnnealingLR{.total = total, .min_lr = min}, lr, expected);
 }
 
-// get_cosine_schedule_with_warmup of transformers.
+// The formula of get_cosine_schedule_with_warmup in transformers.
 TEST(Schedules, WarmupCosine) {
   const int warmup = 4, total = 12;
   std::vector<double> expected;
@@ -82,7 +82,7 @@ TEST(Schedules, WarmupCosine) {
   expect_rates(WarmupCosineLR{.total = 2, .warmup = 2}, 1.0, {0, 0.5, 1, 1});
 }
 
-// OneCycleLR: two phases, anneal_strategy "cos".
+// OneCycleLR with two phases and anneal_strategy "cos".
 TEST(Schedules, OneCycleLR) {
   const double max = 0.1, first = max / 25, last = first / 1e4;
   const int total = 20;
@@ -113,7 +113,7 @@ TEST(Schedules, AreThoseOfPyTorch) {
   }
 }
 
-// Rates between one step and the next are tested through the training step, which has to read them as states.
+// The rate depends on states, so it is tested through the training step, which reads and updates them.
 TEST(Schedules, PlateauIsThatOfPyTorchAndGoesOnFromItsStates) {
   const nlohmann::json json = golden();
   ASSERT_EQ(json.at("plateau").size(), 3u);

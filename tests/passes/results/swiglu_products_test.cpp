@@ -1,5 +1,5 @@
-// fuse_swiglu_products keeps every bit on a CPU, where its ops run in parts, and what is kept in memory. On a
-// GPU, where there is one, they are kernels of their own.
+// Tests that fuse_swiglu_products keeps every bit and the memory use on a CPU, where its ops are decomposed. On a
+// GPU, if there is one, they are kernels of their own.
 #include <cmath>
 
 #include "executor/session.h"
@@ -13,7 +13,8 @@ namespace {
 
 using testing::why_no_cuda;
 
-// As large as it takes to be worth it. What comes out is folded to be small and to notice every element.
+// The sizes are just large enough for the pass. The result is folded, so that it is small and depends on every
+// element.
 constexpr const char* kBoth = R"(
 entry f(x: f32[4096,24], w: f32[4096,24], dy: f32[4096,24], v: f32[24,2048]) {
   %xl = cast(x) {dtype=bf16}
@@ -65,7 +66,7 @@ TEST(FuseSwigluProducts, KeepsResults) {
   for (const auto& [name, tensor] : plain) EXPECT_EQ(got.at(name).to_doubles(), tensor.to_doubles()) << name;
 }
 
-// Products may be summed in another order there, which bf16 shows in single elements at most.
+// A GPU may sum products in another order, which changes at most single elements in bf16.
 TEST(FuseSwigluProducts, KeepsResultsOnAGpu) {
   if (!why_no_cuda().empty()) GTEST_SKIP() << why_no_cuda();
   const NamedTensors plain = results(parse_text(kBoth), "cuda"), got = results(fused(), "cuda");

@@ -1,5 +1,4 @@
-// Training steps that run, against plain loops: optimizers, clipping, accumulation, schedules, chained
-// states.
+// Tests training steps against plain loops: optimizers, clipping, accumulation, schedules, chained states.
 #include "passes/training/train_step.h"
 
 #include <cmath>
@@ -16,7 +15,7 @@
 namespace genesis::passes {
 namespace {
 
-// loss = mean over the batch of (x w + b - y)^2, with two inputs a row.
+// loss = mean over the batch of (x w + b - y)^2, with two features per row.
 constexpr const char* kRegression = R"(
 state @w: f32[2] parameter trainable = (0.5, -1.0)
 state @b: f32[] parameter trainable = (0.25)
@@ -38,7 +37,7 @@ NamedTensors data() { return {{"x", Tensor::of<float>({8, 2}, kX)}, {"y", Tensor
 
 struct Point {
   double loss;
-  std::vector<double> gradient;  // of w[0], w[1], b
+  std::vector<double> gradient;  // by w[0], w[1], b
 };
 
 Point at(const std::vector<double>& p) {
@@ -53,7 +52,7 @@ Point at(const std::vector<double>& p) {
   return point;
 }
 
-// One update of one parameter element: value, gradient, its two memories, step from 1.
+// Updates one parameter element: value, gradient, its two moments; step counts from 1.
 using Update = std::function<void(double& p, double g, double& m, double& v, int step)>;
 
 void expect_steps(const std::string& options, const Update& update, double clip = 0, double clip_value = 0) {
@@ -131,7 +130,7 @@ TEST(TrainStepResults, Clipping) {
   expect_steps("adamw,lr=0.1,clip=0.5,clip_value=0.4", adam(0.1, 0.01, true), 0.5, 0.4);
 }
 
-// Rate and decay of a group, against loops that know which of w[0], w[1], b they are at by their start.
+// Tests rate and decay of a group against loops, which recognize w[0], w[1] and b by their initial values.
 TEST(TrainStepResults, ParameterGroups) {
   for (const char* more : {"", ",clip=100"}) {
     std::shared_ptr<Model> grouped = parse_text(kRegression), plain = parse_text(kRegression);
@@ -153,7 +152,7 @@ TEST(TrainStepResults, ParameterGroups) {
   }
 }
 
-// Averages begin as the weights; the evaluation reads them.
+// Averages begin as the weights, and the evaluation reads them.
 TEST(TrainStepResults, AveragesOfTheWeights) {
   for (const double warmup : {0.0, 10.0}) {
     std::shared_ptr<Model> model = parse_text(kRegression);
@@ -218,7 +217,7 @@ TEST(TrainStepResults, Accumulation) {
   expect_steps("adamw,lr=0.1,accumulate=8,clip=0.5", adam(0.1, 0.01, true), 0.5);
 }
 
-// One feature, and all that may stand beside a loss: a mean, a count, a truth, a row each.
+// Has one feature, and every kind of output besides a loss: a mean, a count, a boolean, and a value per row.
 constexpr const char* kOutputs = R"(
 state @w: f32[] parameter trainable = (0.5)
 state @limit: f32[] buffer = (0.1)
@@ -306,7 +305,7 @@ entry loss(x: f32[batch]) {
   EXPECT_EQ(session.state("sum").to_doubles()[0], 42);
 }
 
-// Every micro-batch draws its own numbers, and the next step others: the RNG state moves on by itself.
+// Every micro-batch draws its own numbers, and the next step draws others: the RNG state advances by itself.
 TEST(TrainStepResults, TheRandomStateMovesOn) {
   std::shared_ptr<Model> model = parse_text(R"(
 state @rng: i64[2] random = (42, 0)

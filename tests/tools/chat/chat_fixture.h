@@ -1,4 +1,4 @@
-// The tests of `genesis-run chat` share a tiny model and a folder with its tokenizer and chat template.
+// Fixture of the tests of `genesis-run chat`: a tiny model, and a folder with its tokenizer and chat template.
 #pragma once
 
 #include <sstream>
@@ -44,7 +44,7 @@ class Chat : public ToolTest {
                                          "--set",
                                          "cache_positions=" + cache}));
   }
-  // The command with these lines on its stdin.
+  // Runs the command with these lines on its stdin.
   Process chat(const std::string& lines, const std::string& more = "--temperature 0 --max-tokens 8 --json") {
     write_text(path("lines"), lines);
     return shell("\"$CHAT\" chat " + path("m.genesis") + " --tokenizer " + path("folder") + " " + more +
@@ -59,7 +59,7 @@ class Chat : public ToolTest {
     for (std::string line; std::getline(lines, line);) all.push_back(parse_json_text(line));
     return all;
   }
-  // Returns the answer of `generate` to a conversation, with nothing in its cache.
+  // Returns the answer of `generate` to a conversation, with an empty cache.
   std::string alone(const nlohmann::ordered_json& messages) {
     write_text(path("messages.json"), messages.dump());
     const auto rendered =

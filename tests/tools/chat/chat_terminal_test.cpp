@@ -1,4 +1,4 @@
-// genesis-run chat as a user sees it: at a terminal.
+// Tests genesis-run chat as a user sees it at a terminal.
 #include <algorithm>
 
 #include "tests/tools/chat/chat_fixture.h"
@@ -24,7 +24,7 @@ class ChatTerminal : public Chat {
                  "EDITRC=/dev/null"} +
            more;
   }
-  // The messages of the user that /save writes.
+  // Returns the user's messages that /save writes.
   std::vector<std::string> asked(Terminal& terminal) {
     fs::remove(path("talk.jsonl"));
     terminal.type("/save " + path("talk.jsonl") + "\r");
@@ -76,7 +76,7 @@ TEST_F(ChatTerminal, LinesAreEdited) {
       "a\r");  // cursor left twice
   terminal.wait_for("first after ");
   terminal.wait_for("> ");
-  terminal.type("\x1b[A\x7f\r");  // the last one again, without its end
+  terminal.type("\x1b[A\x7f\r");  // the last message again, without its end
   terminal.wait_for("first after ");
   terminal.wait_for("> ");
   terminal.type("größe 你\x7f好\r");
@@ -87,7 +87,7 @@ TEST_F(ChatTerminal, LinesAreEdited) {
 }
 
 TEST_F(ChatTerminal, MessagesHaveSeveralLinesAndAnyLength) {
-  // The model's context is shorter than these messages.
+  // The model's context is shorter than these messages, so the template cuts them.
   write_text(path("short.jinja"), "{{ messages[-1].content[:20] }}");
   Terminal terminal(command({"--max-tokens", "1", "--template", path("short.jinja")}), environment());
   terminal.wait_for("> ");
@@ -130,8 +130,8 @@ TEST_F(ChatTerminal, TheHistoryIsKept) {
   EXPECT_EQ(ask("In the\r", {}), Words{"In the"});
   const fs::path file = path("state/genesis/chat_history");
   EXPECT_EQ(fs::status(file).permissions() & fs::perms::all, fs::perms::owner_read | fs::perms::owner_write);
-  EXPECT_EQ(ask("\x1b[A\x1b[A beginning\r", {}), Words{"In the beginning"});  // behind /save
-  // Where there is no place for it, a chat is as before.
+  EXPECT_EQ(ask("\x1b[A\x1b[A beginning\r", {}), Words{"In the beginning"});  // the one before /save
+  // Without a place for its history, chat works as usual.
   EXPECT_EQ(ask("a\r", {"XDG_STATE_HOME=", "HOME="}), Words{"a"});
   write_text(path("file"), "");
   EXPECT_EQ(ask("a\r", {"XDG_STATE_HOME=" + path("file")}), Words{"a"});

@@ -1,4 +1,4 @@
-// Messages out of lines: what a user of a chat types or pastes.
+// Tests joining lines that a user types or pastes to messages.
 #include "tools/chat/message_lines.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace genesis::tools {
 namespace {
 
-// The messages of these lines; a quoted one stands between <>.
+// Returns the messages of these lines; a quoted one is enclosed in <>.
 std::vector<std::string> messages(const std::vector<std::string>& lines, bool joins_backslash = true) {
   MessageLines reader(joins_backslash);
   std::vector<std::string> all;

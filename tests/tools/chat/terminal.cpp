@@ -53,7 +53,7 @@ Terminal::~Terminal() {
   waitpid(child_, nullptr, 0);
 }
 
-// Reads on while it writes: a program that is not read stops reading at some time.
+// Also reads while it writes: a program whose output is not read stops reading at some point.
 void Terminal::type(const std::string& keys) {
   const Clock::time_point start = Clock::now();
   for (size_t at = 0; at < keys.size() && since(start) < kPatience;) {

@@ -1,4 +1,4 @@
-// A program on a terminal of its own, as a user sits before it. Used by the tests of `genesis-run chat`.
+// Runs a program on a terminal of its own.
 #pragma once
 
 #include <sys/types.h>
@@ -12,19 +12,19 @@ namespace genesis::testing {
 
 class Terminal {
  public:
-  // `environment`: NAME=VALUE, added to this process's own; NAME= removes one.
+  // `environment`: NAME=VALUE, added to this process's own; NAME= removes a variable.
   Terminal(const std::vector<std::string>& command, const std::vector<std::string>& environment = {});
-  ~Terminal();  // ends the program where it still runs
+  ~Terminal();  // ends the program if it is still running
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
   void type(const std::string& keys);
-  // Waits until this text has come behind what earlier calls waited for, and returns everything up to it; a test fails where it
-  // does not come in time.
+  // Waits until this text appears after the texts of earlier calls, and returns everything up to it. Fails the test
+  // if it does not appear in time.
   std::string wait_for(const std::string& text);
-  // Waits for the end of the program, which is its exit status, or 128 + signal.
+  // Waits for the end of the program. Returns its exit status, or 128 + signal.
   int wait();
-  const std::string& seen() const { return seen_; }  // all that the program has written
+  const std::string& seen() const { return seen_; }  // everything the program has written
 
  private:
   bool read_some(double seconds);

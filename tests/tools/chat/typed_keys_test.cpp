@@ -1,4 +1,4 @@
-// Bytes of a terminal as characters and pastes, however they are cut into reads.
+// Tests splitting bytes of a terminal into characters and pastes, however the bytes are divided among reads.
 #include "tools/chat/typed_keys.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace genesis::tools {
 namespace {
 
-// What is typed, pastes between [], new lines that do not send as |.
+// Returns the typed text, with pastes in [], and | for new lines that do not send the message.
 std::string text_of(TypedKeys& keys) {
   std::string text;
   while (const auto key = keys.next()) {

@@ -1,4 +1,4 @@
-// A tokenizer that a .genesis file brings: who writes files hands it on, who reads text finds it.
+// Tests a tokenizer inside a .genesis file: commands that write files pass it on, and commands that read text use it.
 #include <cmath>
 
 #include "tests/tools/tool_test.h"
@@ -50,7 +50,7 @@ class BroughtTokenizer : public ToolTest {
     EXPECT_EQ(files.size(), 2u) << file;
     EXPECT_EQ(files.value("tokenizer.json", 0u), fs::file_size(kTokenizer)) << file;
   }
-  // Some hundred documents.
+  // Writes some hundred documents.
   std::string corpus() const {
     std::string lines;
     for (int i = 0; i < 400; ++i)
@@ -102,7 +102,7 @@ TEST_F(BroughtTokenizer, NeedsAModelWithRoomForIt) {
   expect_error(run_tool("genesis-build", build("m.genesis", {"--set", "vocab_size=300"})),
                {"vocab_size=300", "tokens"});
   expect_ok(run_tool("genesis-build", build("m.genesis", {"--set", "vocab_size=1024"})));
-  // Of a padded vocabulary the last ids are none of the tokenizer's, and no text.
+  // The last ids of a padded vocabulary are not the tokenizer's, and decode to no text.
   EXPECT_EQ(
       expect_ok(run_tool("genesis-run", {"tokenize", path("m.genesis"), "--decode", "--text", "1023 1022"})),
       "");
@@ -118,7 +118,7 @@ TEST_F(BroughtTokenizer, NeedsAModelWithRoomForIt) {
                {"brings no tokenizer"});
 }
 
-// Many fine-tunes add a token for padding, and leave the embedding as it was.
+// Many fine-tuned models add a token for padding and leave the embedding as it was.
 TEST_F(BroughtTokenizer, MayHaveAnAddedTokenWithoutARow) {
   auto tokenizer = nlohmann::json::parse(read_text(kTokenizer));
   int64_t rows = 0;
@@ -178,7 +178,7 @@ TEST_F(BroughtTokenizer, AnImportedFolderBringsItsOwn) {
   write_text(path("model/generation_config.json"), "{\"eos_token_id\": [3, 4]}");
   expect_ok(run_tool("genesis-build", {path("model"), "-o", path("m.genesis")}));
   expect_brings_it(path("m.genesis"));
-  // Another one may take its place, and must fit the model as well.
+  // Another tokenizer may replace it, and must fit the model too.
   expect_error(
       run_tool("genesis-build", {path("model"), "-o", path("m.genesis"), "--tokenizer", path("tok")}),
       {"tokens, more than the model has", path("tok")});
@@ -206,7 +206,7 @@ TEST_F(BroughtTokenizer, LetsAModelTalkByTheTemplateItBrings) {
       {"sh", "-c",
        "echo hello | " + tool_path("genesis-run") + " chat " + path("m.genesis") + " --max-tokens 3 --json"});
   EXPECT_TRUE(expect_json(chat).contains("text")) << chat.out;
-  // Of whatever names the tokenizer, the template beside it.
+  // The chat template beside the named tokenizer is used, whatever names it.
   write_text(path("talk.jsonl"),
              "{\"messages\": [{\"role\": \"user\", \"content\": \"In\"}, {\"role\": \"assistant\", "
              "\"content\": \" the beginning\"}]}\n");
@@ -248,7 +248,7 @@ TEST_F(BroughtTokenizer, TrainingSaysWhatHoldingOutTookOfAFewDocuments) {
   EXPECT_EQ(many.err.find("holds out"), std::string::npos) << many.err;
 }
 
-// Bits per byte are of the bytes that are foretold: those of a first token are not, which may be a part of a character.
+// Bits per byte count the bytes of predicted tokens, without the first token, which may be a part of a character.
 TEST_F(BroughtTokenizer, EvaluationCountsTheBytesThatAreForetold) {
   expect_ok(run_tool("genesis-build", build("m.genesis")));
   std::string lines = "{\"text\": \"\u597d\"}\n";
@@ -256,7 +256,7 @@ TEST_F(BroughtTokenizer, EvaluationCountsTheBytesThatAreForetold) {
   write_text(path("short.jsonl"), lines);
   const auto result = expect_json(
       run_tool("genesis-run", {"eval", path("m.genesis"), "--data", path("short.jsonl"), "--json"}));
-  // Tokens of a byte each: 3 + 5 * 6, less the first of six lines.
+  // Each token is one byte: 3 + 5 * 6, without the first of six lines.
   EXPECT_EQ(result["bytes"], 27);
   EXPECT_EQ(result["tokens"], 27);
   EXPECT_NEAR(result["bits_per_byte"].get<double>(), result["loss"].get<double>() / std::log(2.0), 1e-9);

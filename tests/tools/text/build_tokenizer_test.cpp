@@ -1,4 +1,4 @@
-// genesis-build tokenizer.
+// Tests genesis-build tokenizer.
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {

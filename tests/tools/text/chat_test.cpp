@@ -1,4 +1,4 @@
-// genesis-run chat and tokenize --chat, over a pipe.
+// Tests genesis-run chat and tokenize --chat, over a pipe.
 #include "backends/mpi/mpi_ranks.h"
 #include "tests/tools/chat/chat_fixture.h"
 
@@ -21,7 +21,7 @@ TEST_F(Chat, TurnsAreWhatAFreshModelSays) {
   EXPECT_GT(said[2]["reused_tokens"], said[1]["prompt_tokens"].get<int>() / 2);
 }
 
-// Rank 0 reads and writes; the others answer with it.
+// Rank 0 reads and writes, and the others compute the answers with it.
 TEST_F(Chat, RanksAnswerTogether) {
   if (const std::string why = mpi::why_missing(); !why.empty()) GTEST_SKIP() << why;
   const std::string lines = "In the\n/reset\nbeginning\n", flags = "--temperature 0 --max-tokens 8 --json";
@@ -82,7 +82,7 @@ TEST_F(Chat, AnswersCanBeUndoneAndMadeAnew) {
   EXPECT_NE(none.err.find("nothing to answer"), std::string::npos) << none.err;
 }
 
-// With the next seed each time, and then with its own again.
+// Uses the next seed each time, and then the first one again.
 TEST_F(Chat, RegenDrawsAnew) {
   const auto drawn = [&](const std::string& lines, const std::string& seed) {
     std::vector<std::string> texts;
@@ -154,7 +154,7 @@ TEST_F(Chat, AMessageMayHaveSeveralLines) {
   EXPECT_EQ(chat("\"\"\"\nnever closed\n").code, 1);
 }
 
-// Of a pipe, nothing but answers and errors is told.
+// Over a pipe only answers and errors are written.
 TEST_F(Chat, APipeGetsNoBannerAndNoNumbers) {
   for (const char* flags : {"--temperature 0 --max-tokens 4 --json", "--temperature 0 --max-tokens 4"}) {
     const Process process = chat("a\n", flags);
@@ -183,7 +183,7 @@ TEST_F(Chat, TheMakersSettingsAreTheDefaults) {
             answers(chat("a\n", "--max-tokens 8 --json --seed 3 --temperature 0.8 --top-k 5"))[0]["tokens"]);
 }
 
-// A script may give --seed to every model. Only the command line itself can contradict itself.
+// A script may pass --seed to every model. Only the command line itself can be contradictory.
 TEST_F(Chat, FlagsThatDrawDoNothingWithGreedySettings) {
   write_text(path("folder/generation_config.json"), R"({"do_sample": false})");
   const auto plain = answers(chat("a\n", "--max-tokens 4 --json"))[0];
@@ -210,7 +210,8 @@ TEST_F(Chat, ALongConversationEndsWithWhatToDo) {
   EXPECT_EQ(parse_json_text(last)["text"], answers(chat("a\n"))[0]["text"]);
 }
 
-// What a long cache would have said, whether one grew to it or was asked for; and a text that is longer than the file's.
+// The conversation gives the same as with a long cache, whether one was requested or grew. A text may be longer than
+// the file's cache.
 TEST_F(Chat, TheContextGrowsWithTheConversation) {
   const std::string lines = "In the\nbeginning\nGod\ncreated\n";
   const auto whole = answers(chat(lines));

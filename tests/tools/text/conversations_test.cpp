@@ -1,4 +1,4 @@
-// genesis-run train and eval on conversations: files and folders of them, and lines that are none.
+// Tests genesis-run train and eval on conversations: files and folders of them, and lines that are not conversations.
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -43,7 +43,7 @@ TEST_F(Conversations, AFolderOfThemIsLearntAndMeasured) {
   EXPECT_EQ(of_folder["loss"], of_file["loss"]);
 }
 
-// Every target counts alike in an evaluation, whatever the batch is, and also where there are fewer rows than one.
+// Every target counts equally in an evaluation, for any batch size, and also with fewer rows than a batch.
 TEST_F(Conversations, AreAllEvaluatedWithAnyBatch) {
   const auto evaluated = [&](const Words& data, int batch) {
     const Words train{"train",
@@ -158,7 +158,7 @@ TEST_F(Conversations, BringWhatTheirTemplateReads) {
                {"more.jsonl:1: ", "'chat_template_kwargs' is no object, but list"});
 }
 
-// Plain text among them is learnt too, wherever it stands.
+// Plain text between conversations is learned too, wherever it is.
 TEST_F(Conversations, StandAmongLinesOfText) {
   const std::string text = "{\"text\": \"In the beginning, as \\\"messages\\\" have it.\"}\n";
   std::vector<nlohmann::json> losses;
@@ -173,7 +173,7 @@ TEST_F(Conversations, StandAmongLinesOfText) {
   EXPECT_EQ(losses[0], losses[1]);
 }
 
-// Where one stands far behind text, the file is text, and it is a wrong line of it.
+// If a conversation comes far after text, the file is text with an invalid line.
 TEST_F(Conversations, FarBehindTextAreNamed) {
   std::string lines;
   for (const std::string text = "{\"text\": \"" + std::string(1 << 20, 'a') + "\"}\n";
@@ -183,7 +183,7 @@ TEST_F(Conversations, FarBehindTextAreNamed) {
   expect_error(train({"--data", path("late.jsonl")}), {"late.jsonl:18: ", "where one stands among its first lines"});
 }
 
-// An entry point that is named is the one that is trained, or said to be missing.
+// A named entry point is the one that is trained, or reported as missing.
 TEST_F(Conversations, AreTrainedByTheEntryPointThatIsNamed) {
   const auto trained = [&](const std::string& optimizer) {
     return run_tool("genesis-run",

@@ -1,4 +1,4 @@
-// genesis-run generate: prompts from everywhere, and options of the choice.
+// Tests genesis-run generate: prompts from all sources, and options of sampling.
 #include <cmath>
 #include <sstream>
 
@@ -15,7 +15,7 @@ using Generate = ToolTest;
 Words generate() { return {"generate", tiny("qwen2.genesis"), "--max-tokens", "6", "--seed", "5"}; }
 Process run(const Words& more) { return run_tool("genesis-run", generate() + more); }
 
-// One JSON object a line.
+// Parses one JSON object per line.
 std::vector<nlohmann::json> objects(const Process& process) {
   std::istringstream lines(expect_ok(process));
   std::vector<nlohmann::json> all;
@@ -50,7 +50,7 @@ TEST_F(Generate, ABatchGivesWhatEachGivesAlone) {
     for (const char* key : {"text", "tokens", "stop"}) EXPECT_EQ(together[i][key], alone[key]) << key;
     EXPECT_EQ(together[i]["logprobs"].size(), together[i]["tokens"].size());
   }
-  // More rows than prompts, and as they end.
+  // More rows than prompts, printed as they end.
   const auto unordered = objects(run({"--prompts", path("p.txt"), "--batch", "32", "--unordered"}));
   ASSERT_EQ(unordered.size(), prompts.size());
   for (const auto& object : unordered)
@@ -114,7 +114,7 @@ TEST_F(Generate, MistakesOfABatchAreNamed) {
   expect_usage_error(run({"--prompt", "a", "--unordered"}), {"--unordered", "--batch"});
 }
 
-// The second text ends beside the first, which goes on; what comes in its place cannot be computed.
+// The second text ends beside the first, which continues. The text that replaces it cannot be computed.
 TEST_F(Generate, AnErrorOfOnePromptLosesNoTextThatIsDone) {
   expect_ok(run_tool("genesis-build", {"qwen2",
                                        "--set",

@@ -1,4 +1,4 @@
-// genesis-run tokenize.
+// Tests genesis-run tokenize.
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {

@@ -1,4 +1,5 @@
-// Files of other programs as pages: an .onnx file against what ONNX's own library wrote into it, and damaged ones.
+// Tests pages of other programs' files: an .onnx file against what ONNX's own library wrote into it, and damaged
+// files.
 #include "schema/core/error.h"
 #include "schema/file/json_text.h"
 #include "tests/schema/gguf_bytes.h"
@@ -9,7 +10,7 @@
 namespace genesis::testing {
 namespace {
 
-// Written by tests/tools/viz/onnx_fixture.py.
+// Made by tests/tools/viz/onnx_fixture.py.
 #include "tests/tools/viz/onnx_fixture.inc"
 
 std::span<const std::byte> fixture() { return std::as_bytes(std::span(kOnnxFixture)); }
@@ -43,7 +44,7 @@ TEST(OnnxFile, SaysWhatWasWritten) {
   EXPECT_EQ(graph.outputs, std::vector<std::string>{"y"});
 }
 
-// Protobuf by hand: numbers and pieces of a message.
+// Writes protobuf by hand: numbers and submessages.
 std::string varint(uint64_t number) {
   std::string bytes;
   for (; number >= 0x80; number >>= 7) bytes += static_cast<char>(number | 0x80);
@@ -56,7 +57,7 @@ std::string piece(int field, const std::string& bytes) {
   return varint(static_cast<uint64_t>(field) << 3 | 2) + varint(bytes.size()) + bytes;
 }
 
-// A model with one initializer 'w' of element type `dtype`, and `values` behind its sizes.
+// Returns a model with one initializer 'w' of element type `dtype`, and `values` after its sizes.
 std::string model_with(const std::vector<int64_t>& dims, int dtype, const std::string& values) {
   std::string tensor;
   for (const int64_t dim : dims) tensor += number(1, dim);
@@ -68,7 +69,7 @@ struct LyingTensor {
   std::vector<int64_t> dims;
   int dtype;
   std::string values;
-  std::string why;  // empty: it is a tensor that can be
+  std::string why;  // empty: the tensor is valid
 };
 
 TEST(OnnxFile, RefusesTensorsThatCannotBe) {
@@ -107,7 +108,7 @@ TEST(OnnxFile, RefusesTensorsThatCannotBe) {
   }
 }
 
-// A body within a body within a body, and so on.
+// Bodies are nested deeply.
 TEST(OnnxFile, RefusesGraphsWithinTooManyOthers) {
   std::string graph = piece(2, "g");
   for (int i = 0; i < 40; ++i)
@@ -116,7 +117,7 @@ TEST(OnnxFile, RefusesGraphsWithinTooManyOthers) {
   EXPECT_THROW(viz::read_onnx_from(std::as_bytes(std::span(model))), Error);
 }
 
-// Every way to cut it short is an Error or a smaller file, and so is every changed byte.
+// Every truncated file is an Error or a smaller file, and so is every file with a changed byte.
 TEST(OnnxFile, SurvivesDamage) {
   const std::vector<std::byte> whole(fixture().begin(), fixture().end());
   int refused = 0;

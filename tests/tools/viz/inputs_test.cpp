@@ -1,4 +1,4 @@
-// What genesis-viz reads beside models: errors name the file, the place and what was expected there.
+// Tests the inputs of genesis-viz other than models: errors name the file, the place and what was expected there.
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {

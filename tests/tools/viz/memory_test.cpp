@@ -1,4 +1,4 @@
-// genesis-viz --memory: what is drawn is what the plan holds.
+// Tests genesis-viz --memory: the picture shows what the plan contains.
 #include <cmath>
 #include <regex>
 
@@ -41,7 +41,7 @@ void check_no_overlap(const std::vector<Block>& blocks) {
   EXPECT_EQ(drawn, 0u);
 }
 
-// What --check says of the entry point.
+// Returns the report of --check about the entry point.
 nlohmann::json plan_facts(const std::string& model, const Words& sizes) {
   return expect_json(
       run_tool("genesis-opt",
@@ -63,7 +63,7 @@ void check_live_bytes(const std::vector<Block>& blocks, const nlohmann::json& fa
 using VizMemory = ToolTest;
 
 TEST_F(VizMemory, DrawsTheLivesOfThePlan) {
-  // The demo's, and a deep one.
+  // Covers the demo's model and a deep one.
   for (const auto& [layers, options] : {std::pair{"4", "adamw,clip=1.0"}, {"24", "adamw"}}) {
     const std::string model = path("model.genesis"), train = path("train.genesis");
     Words build = {"qwen2", "-o", model};

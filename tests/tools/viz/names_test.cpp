@@ -1,5 +1,5 @@
-// A name in a file may hold anything. In a picture it is text: it makes no tags, no links, no other boxes,
-// and the file stays well-formed.
+// Tests hostile names in a file: in a picture they are text that makes no tags, links or other boxes, and the file
+// stays well-formed.
 #include <cctype>
 
 #include "schema/file/json_text.h"
@@ -11,7 +11,7 @@
 namespace genesis::testing {
 namespace {
 
-// A file's names are UTF-8 without control characters: others are refused when it is written or read.
+// Names in a file are UTF-8 without control characters. Others are refused when it is written or read.
 const std::string kHostile[] = {
     "</title><script>alert(1)</script>",
     "\" onload=\"alert(1)",
@@ -30,7 +30,7 @@ const std::string kHostile[] = {
     "n:s",
 };
 
-// Fails where `text` is not well-formed XML, as far as brackets, entities and the nesting of tags go.
+// Fails if `text` is not well-formed XML, considering brackets, entities and the nesting of tags.
 class XmlCheck {
  public:
   explicit XmlCheck(const std::string& text) : text_(text) {}
@@ -105,7 +105,7 @@ TEST_F(VizNames, AreTextInEveryPicture) {
     const std::string model = path("m.genesis");
     save_hostile_model(model, name);
     expect_ok(run_tool("genesis-viz", {model, "-o", path("g.dot")}));
-    // Boxes: the input, two nodes, the output; each has one line of its own in the text.
+    // The boxes are the input, two nodes and the output; each has one line in the text.
     EXPECT_EQ(count(read_text(path("g.dot")), ", fillcolor=\""), 4u);
     EXPECT_EQ(count(read_text(path("g.dot")), "\n"), 3u + 1 + 4 + 3 + 1);
     expect_ok(run_tool("genesis-viz", {model, "--memory", "-o", path("m.svg")}));

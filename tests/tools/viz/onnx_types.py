@@ -25,7 +25,7 @@ def node(op: str, inputs: list[str], outputs: str, **attributes) -> str:
     return outputs.split()[0]
 
 
-# Pictures: image is f32[batch,3,33,48].
+# Image ops: image is f32[batch,3,33,48].
 c1 = node("Conv", ["image", weight("c1.weight", 8, 3, 3, 3)], "c1", strides=[2, 2], pads=[1, 1, 1, 1])
 c2 = node("Conv", [c1, weight("c2.weight", 8, 1, 5, 5)], "c2", group=8, dilations=[2, 1], auto_pad="SAME_UPPER")
 node("Conv", [c1, weight("c3.weight", 4, 8, 3, 2)], "c3", strides=[3, 2], dilations=[1, 2])
@@ -45,7 +45,7 @@ node("Clip", [p1, constant("low", 0, numpy.float32), constant("high", 6, numpy.f
 node("HardSigmoid", [p1], "hard")
 node("InstanceNormalization", [p1, "bn.scale", "bn.bias"], "instance")
 
-# Sequences: tokens is f32[batch,seq,64].
+# Sequence ops: tokens is f32[batch,seq,64].
 q = node("MatMul", ["tokens", weight("q.weight", 64, 64)], "q")
 shape = node("Shape", [q], "shape")
 batch = node("Gather", [shape, constant("zero", 0)], "batch_size")
@@ -122,7 +122,7 @@ def lines(data: bytes) -> list[str]:
 
 
 if __name__ == "__main__":
-    # Weights are zeros: what makes the file large says nothing. They are written as types alone.
+    # Weights are zeros, which would only make the file large, so only their types are written.
     for tensor in model.graph.initializer:
         tensor.ClearField("raw_data")
         tensor.data_location = TensorProto.EXTERNAL

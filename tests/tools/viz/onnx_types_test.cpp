@@ -1,5 +1,5 @@
-// Types of ONNX values that a file does not say, against ONNX's own shape inference; the names of nodes as layers; and the
-// bodies of If and Loop.
+// Tests types of ONNX values that a file does not contain, against ONNX's own shape inference; the names of nodes as
+// layers; and the bodies of If and Loop.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace genesis::testing {
 namespace {
 
-// Written by tests/tools/viz/onnx_types.py and tests/tools/viz/onnx_bodies.py.
+// Made by tests/tools/viz/onnx_types.py and tests/tools/viz/onnx_bodies.py.
 #include "tests/tools/viz/onnx_bodies.inc"
 #include "tests/tools/viz/onnx_types.inc"
 
@@ -36,7 +36,7 @@ std::map<std::string, OnnxType> types_by_name(const viz::ShownGraph& graph) {
   return types;
 }
 
-// ONNX's own inference is the reference. This one may know more where that one knows nothing ("?").
+// ONNX's own inference is the reference. Ours may know more where the reference knows nothing ("?").
 TEST(OnnxTypes, AreThoseThatOnnxInfers) {
   const auto types = types_by_name(shown(kOperatorsModel));
   for (const auto& [name, expected] : kOperatorTypes) {
@@ -56,7 +56,7 @@ TEST(OnnxTypes, AreThoseThatOnnxInfers) {
   }
 }
 
-// Sizes that ONNX's inference gives up on.
+// ONNX's inference gives up on these sizes.
 TEST(OnnxTypes, KeepTheNamesOfSizes) {
   const auto types = types_by_name(shown(kOperatorsModel));
   EXPECT_EQ(text(types.at("copied")), "f32[batch,4,?]");  // seq * 16: a product has no name
@@ -124,7 +124,7 @@ viz::OnnxNode named(const std::string& name, const std::string& scope = "") {
   return {.name = name, .op = "Add", .scope = scope};
 }
 
-// Groups are layers that names show, and nothing else.
+// Groups are only made for names that show layers.
 TEST(OnnxNames, AreScopesWhereTheyShowLayers) {
   viz::OnnxGraph graph;
   for (const char* name : {"layers.0.attn.weight", "fc.weight", "conv2d_3.w_0", "p2o.helper.constant.12"})
@@ -151,7 +151,7 @@ TEST(OnnxTypes, MergeWhatIsKnown) {
   EXPECT_EQ(text(viz::common(said, inferred)), "unknown[...]");
 }
 
-// Sizes that leave 64 bits are not known, and neither are those of contradicting inputs.
+// Sizes that overflow 64 bits are unknown, and so are those of contradicting inputs.
 TEST(OnnxTypes, SurviveSizesThatCannotBe) {
   EXPECT_EQ(viz::dim_of(viz::times(int64_t{1} << 62, 4)), "?");
   EXPECT_EQ(viz::dim_of(viz::plus(int64_t{1} << 62, int64_t{1} << 62)), "?");
@@ -160,7 +160,7 @@ TEST(OnnxTypes, SurviveSizesThatCannotBe) {
   EXPECT_FALSE(viz::axis_of(INT64_MIN, 3));
 }
 
-// Every way to cut a file short, and every changed byte, is an Error or another graph.
+// Every truncated file, and every file with a changed byte, is an Error or another graph.
 template <size_t kBytes>
 void damage(const unsigned char (&model)[kBytes], size_t step) {
   const auto bytes = std::as_bytes(std::span(model));

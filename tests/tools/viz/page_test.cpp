@@ -1,4 +1,4 @@
-// The visualizer's page: its data is what the model and the plan are, small, and whatever names hold.
+// Tests the visualizer's page: its data equals the model and the plan, is small, and may contain any names.
 #include "tests/tools/viz/page.h"
 
 #include <chrono>
@@ -47,7 +47,7 @@ TEST_F(VizPage, AllowsNothingFromAnywhereElse) {
     EXPECT_EQ(count(html, hole), 0u) << hole;
 }
 
-// Every node of every entry point of every model of the zoo, against the model itself.
+// Compares every node of every entry point of every model of the zoo with the model itself.
 TEST_F(VizPage, ShowsTheAuthorsGraph) {
   for (const char* file : {"mlp.genesis", "gpt2.train.genesis", "qwen2.train.genesis"}) {
     SCOPED_TRACE(file);
@@ -92,7 +92,7 @@ TEST_F(VizPage, ShowsStatesWithTheirBytes) {
   }
 }
 
-// Bytes alive by step, from the blocks; fails where two stand in one place at one time.
+// Returns the bytes alive by step, computed from the blocks. Fails if two blocks share a place and a time.
 std::vector<int64_t> alive(const nlohmann::json& plan) {
   const auto& blocks = plan["blocks"];
   std::vector<int64_t> bytes(plan["steps"]["node"].size(), 0);
@@ -168,7 +168,7 @@ TEST_F(VizPage, ShowsPlansUnderLessMemory) {
   }
 }
 
-// Without sizes there is a page all the same, with examples that it owns up to.
+// Without sizes a page is made with example sizes, which it marks as assumed.
 TEST_F(VizPage, AssumesSizesThatNobodyGave) {
   const PageReader page = page_of({tiny("qwen2.genesis"), "--entry", "forward", "--size", "seq=16"});
   std::map<std::string, nlohmann::json> sizes;
@@ -237,7 +237,8 @@ TEST_F(VizPage, ATrainingStepIsSmall) {
   RecordProperty("page_bytes", std::to_string(bytes));
 }
 
-// The pipeline and the plan of a graph this large are theirs to be quick at; here is what the page adds.
+// The time of the pipeline and the plan for such a large graph is tested elsewhere. This tests the time that the page
+// adds.
 TEST_F(VizPage, ALargeGraphTakesSeconds) {
   constexpr int kNodes = 100000;
   Model model;
@@ -283,7 +284,7 @@ TEST_F(VizPage, HoldsTwoModelsAgainstEachOther) {
   for (const auto& status : same.data["difference"]["states"]["status"]) EXPECT_EQ(status, 0);
 }
 
-// The bytes of a state are those that are kept, not those of its type.
+// The bytes of a state are its stored bytes, not those of its type.
 TEST_F(VizPage, ComparesTheBytesOfQuantizedStates) {
   expect_ok(run_tool("genesis-build",
                      {"qwen2", "--set", "hidden_size=64", "--set", "intermediate_size=128", "--set",

@@ -1,4 +1,4 @@
-// The parts of genesis-viz that are functions of their own: round ticks, the smoothed line, escapes.
+// Tests functions of genesis-viz: round ticks, the smoothed line, escapes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -46,7 +46,7 @@ TEST(Ticks, SurviveEveryRange) {
       EXPECT_LE(decimal_labels(low, high).size(), 20u) << low << " " << high;
 }
 
-// A loss that falls fast, with a deterministic noise of about 0.1.
+// Returns a loss that falls fast, with deterministic noise of about 0.1.
 std::vector<double> falling_loss(size_t steps) {
   std::vector<double> loss;
   for (size_t i = 0; i < steps; ++i) {
@@ -56,7 +56,7 @@ std::vector<double> falling_loss(size_t steps) {
   return loss;
 }
 
-// An average of earlier steps stays above a curve that falls: by 0.9 here, in steps 20 to 40.
+// An average of earlier steps would stay above a falling curve: by 0.9 here, in steps 20 to 40.
 TEST(Smooth, FollowsALossThatFalls) {
   const std::vector<double> loss = falling_loss(1000), smoothed = smooth(loss);
   ASSERT_EQ(smoothed.size(), loss.size());
@@ -85,9 +85,9 @@ TEST(Escape, ShowsWhatCannotBeSeen) {
   EXPECT_EQ(printable("layers.0.q_proj"), "layers.0.q_proj");
   EXPECT_EQ(printable("größe 大小"), "größe 大小");
   EXPECT_EQ(printable("a\nb\x1b[0m"), "a\\u{a}b\\u{1b}[0m");
-  EXPECT_EQ(printable("\xe2\x80\xae"), "\\u{202e}");        // turns text around
+  EXPECT_EQ(printable("\xe2\x80\xae"), "\\u{202e}");        // reverses the direction of text
   EXPECT_EQ(printable("\xff\xc0\xaf"), "\\xff\\xc0\\xaf");  // not UTF-8, an overlong '/'
-  EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // half a pair
+  EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // half of a surrogate pair
   EXPECT_EQ(printable("\xef\xbf\xbe\xe2\x82"), "\\u{fffe}\\xe2\\x82");
   EXPECT_EQ(printable(std::string_view("\0", 1)), "\\u{0}");
 }

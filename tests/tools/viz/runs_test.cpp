@@ -1,5 +1,5 @@
-// Pages and pictures of runs: threads beside each other, ranks of a mesh, the first value that is not finite, and what the
-// values of weights are like.
+// Tests pages and pictures of runs: concurrent threads, ranks of a mesh, the first value that is not finite, and
+// summaries of weights.
 #include <cmath>
 #include <map>
 
@@ -27,7 +27,7 @@ class VizRuns : public ToolTest {
 
 const Words kSizes = {"--size", "batch=4", "--size", "seq=16"};
 
-// Every step ran somewhere, nothing ran twice at a time on one track, and nothing after the end.
+// Checks that every step ran, that nothing overlaps on one track, and that nothing ran after the end.
 void check_timeline(const Json& timeline, size_t steps, size_t ranks) {
   const Json& spans = timeline["spans"];
   std::map<std::pair<size_t, size_t>, double> us;  // by rank and step
@@ -76,7 +76,7 @@ TEST_F(VizRuns, TracesThatAreNone) {
                {"event 1", "'ts'"});
   write_text(path("a.json"), "[]");
   expect_error(run_tool("genesis-viz", {"--trace", path("a.json"), "-o", path("t.svg")}), {"no steps"});
-  // Of another program: texts as numbers, no names, a hostile one.
+  // A trace of another program: texts as ids, no names, and a hostile name.
   write_text(
       path("a.json"),
       "[{\"ph\": \"X\", \"pid\": \"p\", \"tid\": \"<t>\", \"name\": \"]]><b>\", \"ts\": 5, \"dur\": 100}]");
@@ -91,7 +91,7 @@ TEST_F(VizRuns, AMeshShowsWhatEachRankTakes) {
   EXPECT_EQ(mesh["axes"], "data=2");
   ASSERT_EQ(mesh["ranks"].size(), 2u);
   EXPECT_EQ(mesh["ranks"][0]["arena_bytes"], entry["plan"]["arena_bytes"]);
-  EXPECT_EQ(entry["sizes"][0]["size"], 2);  // of the batch of 4
+  EXPECT_EQ(entry["sizes"][0]["size"], 2);  // a rank's share of the batch of 4
   const Json check =
       expect_json(run_tool("genesis-opt", Words{tiny("qwen2.train.genesis"), "--check", "cpu", "--entry",
                                                 "train_step", "--mesh", "data=2", "--zero", "1", "--json"} +
@@ -141,7 +141,7 @@ TEST_F(VizRuns, RanksAreProfiledTogether) {
     if (event["name"] == "process_name") processes.insert(event["args"]["name"]);
     exchanges += event.value("cat", "") == "communication";
   }
-  EXPECT_EQ(processes.size(), 3u);  // two ranks, and the steps of rank 0 one after the other
+  EXPECT_EQ(processes.size(), 3u);  // two ranks, and the steps of rank 0 one after another
   EXPECT_GE(exchanges, 3u);
 }
 

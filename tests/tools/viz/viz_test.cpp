@@ -1,4 +1,4 @@
-// genesis-viz: every kind of picture in every format it is written in.
+// Tests genesis-viz: every kind of picture in every format.
 #include <map>
 
 #include <csignal>
@@ -51,7 +51,7 @@ TEST_F(Viz, ColoursByTimeMemoryAndDtype) {
   EXPECT_NE(read_text(path("op.dot")), read_text(path("memory.dot")));
 }
 
-// The colour that a box of this label has in DOT text.
+// Returns the color of a box with this label in DOT text.
 std::string fill_of(const std::string& dot, const std::string& label) {
   const size_t at = dot.find("[label=\"" + label);
   if (at == std::string::npos) return "no box " + label;
@@ -62,7 +62,7 @@ std::string fill_of(const std::string& dot, const std::string& label) {
 
 constexpr const char *kSame = "white", *kAdded = "#b5e7b5", *kGone = "#f4b6b6", *kChanged = "#ffe08a";
 
-// Before: kept, other_op, other_shape, other_state, gone. After: the same, with `added` for `gone`.
+// Before: kept, other_op, other_shape, other_state, gone. After: the same, with `added` instead of `gone`.
 void save_version(const std::string& file, bool after) {
   Model model;
   Graph& graph = model.add_entry("main");
@@ -123,7 +123,7 @@ TEST_F(Viz, AModelDoesNotDifferFromItself) {
       EXPECT_EQ(nodes["same"], entry["nodes"]);
     }
   const std::string dot = read_text(path("same.dot"));
-  EXPECT_EQ(dot.find("×4"), std::string::npos);  // two layers are two, not two of each file
+  EXPECT_EQ(dot.find("×4"), std::string::npos);  // two layers count as two, not two per file
   EXPECT_NE(dot.find("×2"), std::string::npos);
   for (const char* color : {kAdded, kGone, kChanged})
     EXPECT_EQ(dot.find(color), dot.rfind(color)) << "somewhere beside the legend: " << color;
@@ -162,7 +162,7 @@ TEST_F(Viz, FoldsWhatTheOptimizerRepeats) {
   EXPECT_LT(boxes_of(folded), 150u);
   EXPECT_GT(boxes_of(all), 1000u);
   EXPECT_NE(folded.find("\"optimizer.sum_squares_*\\nsum_squares ×290  f32[]\""), std::string::npos);
-  // What the boxes say there is of each op is what the entry point holds.
+  // The counts of ops in the boxes equal those of the entry point.
   std::map<std::string, int> drawn;
   static const std::regex kBox("label=\"[^\\\\\"]*\\\\n([a-z_0-9]+)(?: ×([0-9]+))?  ");
   for (std::sregex_iterator at(folded.begin(), folded.end(), kBox), end; at != end; ++at)
@@ -174,7 +174,7 @@ TEST_F(Viz, FoldsWhatTheOptimizerRepeats) {
     }
 }
 
-// A program in the place of Graphviz's.
+// Replaces Graphviz's program by a script.
 std::vector<std::string> with_dot(const fs::path& folder, const std::string& script) {
   write_text(folder / "dot", "#!/bin/sh\n" + script);
   fs::permissions(folder / "dot", fs::perms::owner_all);
@@ -215,7 +215,7 @@ TEST_F(Viz, DrawsMemoryPlans) {
 }
 
 TEST_F(Viz, DrawsLossCurves) {
-  // The last line is what a run that was killed may leave.
+  // A killed run may leave such a last line.
   write_text(path("m.jsonl"), "{\"step\":1,\"loss\":5.5}\n{\"step\":2,\"loss\":4.5}\n{\"step\":3,\"lo");
   const Words words = {"--loss",          path("m.jsonl"), "--baseline", "2.5",
                        "--baseline-name", "byte bigram",   "-o"};
@@ -241,12 +241,12 @@ TEST_F(Viz, RefusesWhatItCannotDraw) {
   EXPECT_EQ(files_in(folder()), std::set<std::string>{});
 }
 
-// The texts of a picture: names, labels and lines, whatever their places are.
+// Returns the texts of a picture (names, labels and lines), without their positions.
 std::multiset<std::string> texts_of(const std::string& svg) {
   static const std::regex kText("<(?:text|title)[^>]*>([^<]*)</");
   std::multiset<std::string> texts;
   for (std::sregex_iterator at(svg.begin(), svg.end(), kText), end; at != end; ++at) {
-    std::string text = (*at)[1].str();  // what is written as a number depends on Graphviz's version
+    std::string text = (*at)[1].str();  // Graphviz's version decides what is written as a numeric entity
     for (const auto& [entity, plain] :
          {std::pair{"&#45;", "-"}, {"&gt;", ">"}, {"&#160;", " "}, {"&nbsp;", " "}})
       for (size_t found; (found = text.find(entity)) != std::string::npos;)

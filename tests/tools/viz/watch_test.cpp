@@ -1,4 +1,4 @@
-// genesis-viz watch: a page of runs that grow, for this machine alone, and only for who knows its address.
+// Tests genesis-viz watch: a page of growing runs, only for this machine and for users who know its address.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -16,7 +16,7 @@
 namespace genesis::testing {
 namespace {
 
-// A connection to a server on this machine; -1: it takes none.
+// Connects to a server on this machine; returns -1 if it accepts no connection.
 int connected(int port) {
   const int connection = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
@@ -45,7 +45,7 @@ std::string ask(int port, const std::string& request) {
 
 class VizWatch : public ToolTest {
  protected:
-  // Runs until it is killed; `test` gets the port and the path of the page.
+  // Runs the server until it is killed; `test` gets the port and the path of the page.
   template <class Test>
   void watch(const std::string& path, const Test& test) {
     const std::string said = this->path("said.json");
@@ -93,7 +93,7 @@ TEST_F(VizWatch, ServesAPageAndTheRowsThatCome) {
     EXPECT_EQ(rows["rows"], parse_json_text("[{\"step\":3,\"loss\":2.5}]"));
     EXPECT_EQ(rows["next"], 3);
     EXPECT_EQ(rows["reset"], false);
-    // A run that goes on after a checkpoint writes a new file.
+    // A run that continues from a checkpoint writes a new file.
     write_text(path("new"), "{\"step\":1,\"loss\":7}\n");
     fs::rename(path("new"), path("run/metrics.jsonl"));
     const nlohmann::json again = parse_json_text(body(get(port, root + "rows?run=0&from=3")));
@@ -122,7 +122,7 @@ TEST_F(VizWatch, ShowsNobodyElseAnything) {
   });
 }
 
-// Slow clients are served beside each other: a hundred that send half a request keep nobody waiting. One after the other
+// Slow clients are served concurrently: a hundred that send half a request do not delay others. One after another
 // they would take minutes.
 TEST_F(VizWatch, SlowClientsKeepNobodyWaiting) {
   write_text(path("m.jsonl"), "{\"step\":1,\"loss\":3}\n");
@@ -139,7 +139,7 @@ TEST_F(VizWatch, SlowClientsKeepNobodyWaiting) {
   });
 }
 
-// The header says what the page's own <meta> says, so that a browser holds to it before it reads the page.
+// The header has the same policy as the page's own <meta>, so that a browser applies it before it reads the page.
 TEST_F(VizWatch, NamesAContentSecurityPolicy) {
   write_text(path("m.jsonl"), "{\"step\":1,\"loss\":3}\n");
   watch(path("m.jsonl"), [&](int port, const std::string& root) {
@@ -167,7 +167,7 @@ std::string rows_of(int from, int to, double loss) {
   return text;
 }
 
-// A run that begins anew in the same file is another run, however long the file has become in the meantime.
+// A run that starts again in the same file is another run, however long the file has become in the meantime.
 TEST_F(VizWatch, ARestartedFileIsAnotherRun) {
   write_text(path("m.jsonl"), rows_of(1, 3, 3));
   watch(path("m.jsonl"), [&](int port, const std::string& root) {
@@ -182,7 +182,7 @@ TEST_F(VizWatch, ARestartedFileIsAnotherRun) {
     EXPECT_EQ(again["rows"][2]["loss"], 5);
     EXPECT_EQ(again["generation"], 1);
     EXPECT_EQ(rows("from=9&generation=1")["reset"], false);
-    // Another program goes on from a checkpoint and writes behind what it wrote before.
+    // Another program continues from a checkpoint and appends to its file.
     std::ofstream(path("m.jsonl"), std::ios::app) << rows_of(5, 6, 7);
     const nlohmann::json resumed = rows("from=9&generation=1");
     EXPECT_EQ(resumed["reset"], true);
@@ -192,7 +192,7 @@ TEST_F(VizWatch, ARestartedFileIsAnotherRun) {
   });
 }
 
-// A pipe in the place of the file would wait for a writer that never comes.
+// Opening a pipe would wait for a writer that never comes.
 TEST_F(VizWatch, RefusesWhatIsNoRegularFile) {
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
   expect_error(run_tool("genesis-viz", {"watch", path("pipe")}), {"pipe", "not a regular file"});

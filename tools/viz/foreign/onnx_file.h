@@ -43,9 +43,7 @@ struct OnnxGraph {
   std::vector<OnnxNode> nodes;
   std::vector<OnnxTensor> tensors;  // initializers
   std::vector<std::string> inputs, outputs;
-  std::map<std::string, OnnxType>
-      types;  // types of inputs, outputs and, as far as the file has them, intermediate
-              // values
+  std::map<std::string, OnnxType> types;  // by name: inputs, outputs, and others in the file
 };
 
 struct OnnxFile {

@@ -25,8 +25,8 @@ class OnnxNames {
   void learn(const std::string& name, const OnnxTensor& tensor);
   OnnxPath dotted(const std::string& name) const;
 
-  std::set<std::string>
-      scopes_;  // scopes of weights: "layers.0.attn" and "layers.0" for layers.0.attn.weight
+  // Scopes of weights: "layers.0.attn" and "layers.0" for layers.0.attn.weight.
+  std::set<std::string> scopes_;
 };
 
 // Returns `path` without the scopes shared with `outer`, since the nodes of a body repeat the scopes of the node that
