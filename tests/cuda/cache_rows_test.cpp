@@ -78,7 +78,7 @@ void expect_alike(const std::vector<std::vector<double>>& got,
   }
 }
 
-// Returns lengths of so many rows that kernels for few tokens decline in favor of batched ones.
+// Returns the lengths of rows, which are so numerous that kernels for few tokens decline in favor of batched ones.
 Tokens many_lengths() {
   Tokens lengths;
   for (int64_t row = 0; row < 18; ++row) lengths.push_back(1 + row * 29 % 97);

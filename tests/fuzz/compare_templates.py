@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Holds our interpreter of chat templates against Jinja with the settings of transformers.
+"""Compares our interpreter of chat templates with Jinja under the settings of transformers.
 
   tests/fuzz/compare_templates.py PROGRAM FILE.jinja...        these templates, with conversations of many kinds
   tests/fuzz/compare_templates.py PROGRAM --random COUNT [SEED]   random expressions and blocks
 
-PROGRAM is build/tests/fuzz/render_templates. Needs `pip install transformers`; no part of the suite. What Jinja refuses may
-be refused or not; what Jinja renders must come out the same, or be refused with a reason, which is counted and listed.
+PROGRAM is build/tests/fuzz/render_templates. Needs `pip install transformers`; not part of the suite. Templates that
+Jinja refuses may be refused or not. Templates that Jinja renders must give the same, or be refused with a reason, which is
+counted and listed.
 """
 import collections
 import copy
@@ -111,7 +112,7 @@ def published(ours, files, tally):
 
 
 class Expressions:
-    """Random expressions over values of all kinds; what they mean is for Jinja to say."""
+    """Makes random expressions over values of all kinds. Jinja defines their meaning."""
     NAMES = ["s", "t", "u", "n", "f", "l", "d", "b", "z", "m", "missing", "deep"]
     FILTERS = ["abs", "capitalize", "default('x')", "default('x', true)", "d(1)", "dictsort", "dictsort(by='value')", "first", "float", "indent", "indent(2, true)",
                "int", "items", "join", "join(', ')", "last", "length", "list", "lower", "map('upper')", "map(attribute='a')", "max", "min", "reject('none')",
@@ -154,7 +155,7 @@ class Expressions:
         return f"({text})"
 
     def block(self, depth):
-        """A template's text, with statements in it."""
+        """Returns the text of a random template with statements."""
         parts = []
         for _ in range(self.random.randint(1, 3)):
             parts.append(self.statement(depth))

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Makes the files that the guides docs/adding-*.md show, so that the suite compiles and runs what a reader copies.
+"""Makes the files that the guides docs/adding-*.md show, so that the suite compiles and runs the code that readers copy.
 
   extract.py SOURCE_ROOT OUT_DIR LIST DEPFILE PAGE...
 
-A block of a page belongs to the file that the line before it names last, in backquotes. ```cpp and ```cuda are whole new
-files. ```diff changes a file of the tree: its hunks are parted by "@@", and what a hunk keeps or takes away must stand in
-the file exactly once. Sources that a table of files names and no block changes are compiled as they are, for the headers they include. Everything goes to OUT_DIR under the same path; OUT_DIR stands before the tree where includes are
-looked for, and its objects before the libraries that hold the old ones. LIST gets what to compile, a path a line, and
-OUT_DIR/wrong.txt what does not fit the tree any more, or is missing in a page's table of files, which a test reads: a page
-that fell behind fails a test, not the configuration.
+A block of a page belongs to the last file that the line before it names in backquotes. ```cpp and ```cuda blocks are whole new
+files. A ```diff block changes a file of the tree: "@@" separates its hunks, and the lines that a hunk keeps or removes must occur
+in the file exactly once. Sources in a page's table of files that no block changes are compiled unchanged, because they include
+changed headers. Everything goes to OUT_DIR under the same path. OUT_DIR precedes the tree in the include path, and its objects
+precede the libraries that contain the old ones. LIST gets the files to compile, one path per line. OUT_DIR/wrong.txt gets the
+blocks that no longer fit the tree and the files that are missing in a page's table. A test reads it, so an outdated page fails a
+test and not the configuration.
 """
 import re
 import sys
@@ -26,7 +27,7 @@ GENERATED = [
 
 
 def blocks_of(page):
-    """(kind, file, text) of every block whose kind is one of ours."""
+    """Yields (kind, file, text) of every block with one of our kinds."""
     lines, before, at = page.read_text().splitlines(), "", 0
     while at < len(lines):
         if lines[at].startswith("```"):
@@ -52,7 +53,7 @@ def hunks_of(diff):
 
 
 def changed(text, diff):
-    """The text after the diff; ValueError with the first hunk that does not fit."""
+    """Returns the text after the diff. Raises ValueError with the first hunk that does not fit."""
     for hunk in hunks_of(diff):
         old = "".join(line[1:] + "\n" for line in hunk if line[:1] != "+")
         new = "".join(line[1:] + "\n" for line in hunk if line[:1] != "-")
@@ -87,7 +88,7 @@ class Overlay:
             self.compile_anew(name)
 
     def compile_anew(self, name):
-        """What a table names and no block changes includes a header that one does."""
+        """Compiles unchanged files of a page's table, since they include changed headers."""
         if name in self.texts or name.startswith("tests/") or not (self.root / name).exists():
             return
         self.read.append(self.root / name)

@@ -22,7 +22,7 @@ ADAMW = dict(lr=3e-4, betas=(0.9, 0.95), eps=1e-5, weight_decay=0.1)
 
 
 def weight(name, shape):
-    """offset + scale * sin(0.7 i + phase), with a phase from the name; norms' weights are around one."""
+    """Returns offset + scale * sin(0.7 i + phase) with a phase computed from the name. Weights of norms are around one."""
     n = math.prod(shape)
     phase = zlib.crc32(name.encode()) % 1000 / 100
     i = torch.arange(n, dtype=torch.float64)
@@ -63,7 +63,7 @@ def rms_norm(x, w, eps):
 
 
 def rope(x, theta):
-    """x [batch, heads, time, size], the two halves of a head turned against each other."""
+    """Rotates x [batch, heads, time, size], pairing the two halves of a head."""
     time, size = x.shape[-2:]
     inv = 1.0 / theta ** (torch.arange(0, size, 2, dtype=torch.float64) / size)
     angle = torch.outer(torch.arange(time, dtype=torch.float64), inv)
@@ -130,7 +130,7 @@ def qwen(config, qwen3):
 
 
 def gradient_facts(grad):
-    """The norm and up to five entries spread over the tensor."""
+    """Returns the norm and up to five entries spread over the tensor."""
     flat = grad.flatten()
     at = sorted({round(k * (flat.numel() - 1) / 4) for k in range(5)})
     return {"norm": flat.double().norm().item(), "at": at, "values": [flat[i].item() for i in at]}

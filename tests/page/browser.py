@@ -1,4 +1,4 @@
-"""A headless Chromium with a page in it: what the page's tests and the screenshots of the README use.
+"""A headless Chromium with a page, for the page's tests and the screenshots of the README.
 
 Needs the distribution's chromium, chromium-driver and python3-selenium.
 """
@@ -18,7 +18,7 @@ def is_there() -> bool:
 
 
 class Browser:
-    """One window. `run` evaluates JavaScript; `find` and `texts` take CSS selectors."""
+    """A browser with one window. `run` evaluates JavaScript; `find` and `texts` take CSS selectors."""
 
     def __init__(self, width: int = 1280, height: int = 720, dark: bool = False, downloads: pathlib.Path | None = None):
         options = Options()
@@ -34,7 +34,7 @@ class Browser:
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
 
     def open(self, page: pathlib.Path, seconds: float = 30) -> float:
-        """Opens a page and waits until it shows a view; returns how many seconds that took."""
+        """Opens a page and waits until it shows a view. Returns the seconds that this took."""
         start = time.monotonic()
         self.driver.get(pathlib.Path(page).resolve().as_uri())
         self.wait("document.body.dataset.ready", seconds)
@@ -53,7 +53,7 @@ class Browser:
         raise AssertionError(f"after {seconds} s still not: {condition}; the console says {self.console()}")
 
     def drawn(self):
-        """Waits until the canvas of the graph shows everything that it should."""
+        """Waits until the canvas of the graph is completely drawn."""
         self.wait("document.querySelector('.graph-canvas').dataset.complete === 'true'")
 
     def find(self, selector: str):

@@ -1,14 +1,14 @@
-"""The graph in a real browser: hierarchy, search, keys, details, snapshots, hostile names."""
+"""Tests the graph in a real browser: hierarchy, search, keys, details, snapshots, hostile names."""
 from page_case import Keys, PageCase, main
 
 
 class Graph(PageCase):
     def shown(self) -> list[str]:
-        """Labels of what the canvas shows."""
+        """Returns the labels of the items on the canvas."""
         return self.browser.run("const pane = genesis.graph; return [...pane.scene.boxes, ...pane.scene.blocks].map((block) => pane.hierarchy.label(block.item))")
 
     def place(self, label: str) -> list[float]:
-        """Where on the window the middle of an item is."""
+        """Returns the position of an item's center in the window."""
         return self.browser.run("""
             const pane = genesis.graph, item = [...pane.scene.place.keys()].find((one) => pane.hierarchy.label(one) === arguments[0]);
             const place = pane.scene.place.get(item), [x, y] = pane.view.camera.toScreen(place.x + place.width / 2, place.y + Math.min(place.height, 30) / 2);

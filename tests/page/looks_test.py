@@ -1,7 +1,7 @@
-"""Whether the page's views look as they did, loosely: each screenshot as 32 x 18 shades of grey against those in looks.json.
-Fonts and browsers may differ a little; a view that is empty, torn or in the wrong colours is far off.
+"""Tests roughly that the page's views look as before: compares each screenshot as 32 x 18 shades of gray with looks.json. Fonts
+and browsers may differ a little; a view that is empty, broken or in the wrong colors is far off.
 
-  GENESIS_PAGE=build/tools/viz/page/page.html tests/page/looks_test.py --write      makes looks.json anew, to be looked at
+  GENESIS_PAGE=build/tools/viz/page/page.html tests/page/looks_test.py --write      writes a new looks.json, to be checked by eye
 """
 import json
 import pathlib

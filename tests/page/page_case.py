@@ -1,5 +1,5 @@
-"""What the page's browser tests share: one Chromium a class, pages with samples, and after every test a console that has
-said nothing and a network that nobody asked."""
+"""Base class of the page's browser tests: one Chromium per class, pages with samples, and a check after every test that the
+console is empty and that no request was made."""
 import importlib.util
 import json
 import sys
@@ -16,7 +16,7 @@ kSkipped = 77  # meson's exit code for "skipped"
 
 
 def main():
-    """Runs the tests of the module that calls this; skips where there is no browser."""
+    """Runs the tests of the calling module; skips them without a browser."""
     missing = [package for package, there in (("python3-selenium", importlib.util.find_spec("selenium")), ("chromium and chromium-driver", _browser_is_there())) if not there]
     if missing:
         print(f"skipped: the page is tested in a real browser, and these packages are missing: {', '.join(missing)}")
@@ -53,7 +53,7 @@ class PageCase(unittest.TestCase):
         self.assertEqual(self.requests(), [], "the page asked for something")
 
     def requests(self) -> list[str]:
-        """Addresses that were asked for, but the page itself and what it made."""
+        """Returns requested addresses, except the page itself and its own objects."""
         asked = []
         for entry in self.browser.driver.get_log("performance"):
             message = json.loads(entry["message"])["message"]

@@ -1,4 +1,4 @@
-"""Pages for the tests: the built page with samples in it, made once each in a folder that goes away."""
+"""Makes pages for the tests: the built page with samples, each made once in a temporary folder."""
 import json
 import os
 import pathlib
@@ -23,7 +23,7 @@ class Pages:
         return out
 
     def sample(self, name: str, size: int | None = None) -> pathlib.Path:
-        """A page with a sample of samples.mjs."""
+        """Returns a page with a sample of samples.mjs."""
         key = f"{name}{size or ''}"
         if key not in self.made:
             data = pathlib.Path(self.folder.name) / f"{key}.json"
@@ -32,7 +32,7 @@ class Pages:
         return self.made[key]
 
     def of(self, data, name: str) -> pathlib.Path:
-        """A page with this data: bytes of JSON, or what becomes JSON."""
+        """Returns a page with this data: bytes of JSON, or an object to convert to JSON."""
         out = pathlib.Path(self.folder.name) / f"{name}.html"
         content = data if isinstance(data, bytes) else json.dumps(data).encode()
         out.write_text(page_with_data(self.template.read_text(encoding="utf-8"), content), encoding="utf-8")

@@ -1,5 +1,5 @@
-"""How fast a page opens and pans in the browser. Prints what it measures with the machine's load; the limits are loose
-where the machine is busy, and the sizes are exact."""
+"""Measures how fast a page opens and pans in the browser. Prints the results with the machine's load. The limits are loose on
+a busy machine, and the sizes are exact."""
 import gzip
 import os
 
@@ -21,7 +21,7 @@ PAN = """
 
 class Speed(PageCase):
     def slack(self) -> float:
-        """1 on an idle machine, more where others compute."""
+        """Returns 1 on an idle machine, and more on a busy one."""
         return max(1.0, 1.5 * os.getloadavg()[0] / os.cpu_count())
 
     def measure(self, name: str, size: int, seconds: float):

@@ -1,5 +1,5 @@
-"""Pages that the tools themselves make, opened in a real browser: a model, a training step, a profile, two models, and a
-run that is watched. GENESIS_TOOLS is the folder with the tools."""
+"""Tests pages made by the tools themselves in a real browser: a model, a training step, a profile, two models, and a watched
+run. GENESIS_TOOLS is the folder with the tools."""
 import json
 import os
 import pathlib

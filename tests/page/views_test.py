@@ -1,4 +1,4 @@
-"""Memory, time, training, difference, numerics and weights in a real browser."""
+"""Tests the views memory, time, training, difference, numerics and weights in a real browser."""
 import csv
 import io
 import json
@@ -295,7 +295,7 @@ class DarkViews(PageCase):
     dark = True
 
     def contrast(self) -> list:
-        """Texts whose contrast with what is behind them is below 4.5 to 1 (WCAG 2.1, 1.4.3)."""
+        """Returns texts whose contrast with their background is below 4.5 to 1 (WCAG 2.1, 1.4.3)."""
         return self.browser.run("""
             const channel = (value) => (value /= 255) <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
             const parts = (colour) => { const c = document.createElement('canvas').getContext('2d'); c.fillStyle = colour; c.fillRect(0, 0, 1, 1); return c.getImageData(0, 0, 1, 1).data; };
@@ -328,7 +328,7 @@ class EveryControl(PageCase):
 
 
 class PhoneViews(PageCase):
-    """A narrow screen: what is on it can be read, and tables scroll within themselves."""
+    """Tests a narrow screen: its content is readable, and tables scroll inside their own area."""
     width, height = 390, 844
 
     def test_labels_of_the_graph_are_drawn(self):

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Makes jinja_golden.json beside it: small templates, kind by kind, and what Jinja with the settings of transformers renders.
+"""Makes jinja_golden.json beside it: small templates, kind by kind, and their results by Jinja with the settings of transformers.
 
     python3 tests/models/chat/make_jinja_golden.py [PROGRAM]      needs transformers, which brings jinja2
 
-With PROGRAM, build/tests/fuzz/render_templates, nothing is written: what it renders in another way is listed.
+With PROGRAM, build/tests/fuzz/render_templates, nothing is written; the templates that it renders differently are listed.
 
-jinja_golden.json: {"VARIABLES": {...}, "cases": [[template, text], or [template, null] where Jinja refuses]}. Templates see the
-variables. Python's integers have no limit and ours have 64 bits, generators can be gone over once and ours again: neither is
-compared here.
+jinja_golden.json: {"VARIABLES": {...}, "cases": [[template, text], or [template, null] if Jinja refuses]}. Templates see the
+variables. Python's integers are unlimited and ours have 64 bits; Python's generators can be iterated once and ours repeatedly.
+Neither difference is tested here.
 """
 import json
 import sys

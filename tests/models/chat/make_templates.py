@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes the files beside it: templates of our own in the ways that chat templates are written, and what transformers renders.
+"""Makes the files beside it: our own templates in the styles of real chat templates, and their results by transformers.
 
     python3 tests/models/chat/make_templates.py      needs transformers, which brings jinja2
 
 templates.json: {"templates": {name: source}, "cases": [{"template": name or source, "variables", "text", "generations"}, or
-                {..., "error": true} where Jinja refuses]}. strftime_now writes 2023-11-14 22:13:20 UTC.
+                {..., "error": true} if Jinja refuses]}. strftime_now writes 2023-11-14 22:13:20 UTC.
 masks.json:     ids and assistant masks of apply_chat_template, with the tokenizer tests/models/tokenizer/qwen.json.
 """
 import json

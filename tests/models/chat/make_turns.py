@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Makes turns.json beside it: what a model reads before each of its answers in a conversation, and what it is to write there.
+"""Makes turns.json beside it: the tokens that a model reads before each answer of a conversation, and the answer's tokens.
 
     python3 tests/models/chat/make_turns.py      needs transformers
 
-[{"template": name in templates.json, "messages", "turns": [{"prompt": ids, "answer": ids}]}], one turn for each message of the
-assistant: apply_chat_template of the messages before it with the generation prompt, and what the template adds to that when the
-answer is there; with the tokenizer tests/models/tokenizer/qwen.json. A template that takes thoughts out of earlier turns does so in
-the prompts, as it does when a model answers.
+[{"template": name in templates.json, "messages", "turns": [{"prompt": ids, "answer": ids}]}], one turn per message of the
+assistant: apply_chat_template of the messages before it with the generation prompt, and the tokens that the template adds for
+the answer; with the tokenizer tests/models/tokenizer/qwen.json. A template that removes thoughts from earlier turns does so
+in the prompts, as it does when a model answers.
 """
 import json
 from pathlib import Path

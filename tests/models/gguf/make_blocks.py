@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes blocks.gguf, with rows of every type of tensor that Genesis reads, and blocks.safetensors with the numbers that the
-package gguf reads from them.
+"""Makes blocks.gguf, with rows of every tensor type that Genesis reads, and blocks.safetensors with the numbers that the package
+gguf reads from them.
 
     python3 tests/models/gguf/make_blocks.py      needs numpy, gguf and safetensors
 
-Blocks are random bytes, for any are blocks. Their scales are ordinary numbers in the first rows, then the largest that f16
-has, the least above zero, and zero of either sign.
+Blocks are random bytes, since any bytes are valid. Their scales are ordinary numbers in the first rows, then the largest f16, the
+smallest f16 above zero, and zero of either sign.
 """
 from pathlib import Path
 

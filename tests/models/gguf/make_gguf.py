@@ -3,7 +3,7 @@
 
     python3 tests/models/gguf/make_gguf.py      needs torch, transformers, accelerate and gguf
 
-Each model file is opened by transformers, too, which must compute from it what it computes from the checkpoint.
+transformers also opens each model file, and must compute the same from it as from the checkpoint.
 """
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ MODELS = {"llama": ("llama_bf16", gguf.MODEL_ARCH.LLAMA), "qwen2": ("qwen2_tied"
 
 
 def in_pairs(weight, heads):
-    """llama.cpp turns neighbours: row 2i of a head is i, row 2i + 1 is i + half."""
+    """Reorders rows for llama.cpp, which rotates adjacent pairs: row 2i of a head is i, row 2i + 1 is i + half."""
     half = weight.shape[0] // heads // 2
     return np.ascontiguousarray(weight.reshape(heads, 2, half, -1).swapaxes(1, 2).reshape(weight.shape))
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes tokenizers.json: the ids that the package tokenizers gives a text for each way of cutting words that GGUF files name in
-tokenizer.ggml.pre, by the pre-tokenizers that these models have in their tokenizer.json.
+"""Makes tokenizers.json: the ids that the package tokenizers gives a text for each pre-tokenizer that GGUF files name in
+tokenizer.ggml.pre, as these models define it in their tokenizer.json.
 
     python3 tests/models/gguf/make_tokenizers.py      needs tokenizers
 
-The merges were learned from the fragments of the text without any cutting, so they reach over the borders of words wherever
-nothing keeps them apart: each border that is missing or too many changes the ids.
+The merges were learned from the fragments of the text without splitting, so they cross the borders of words wherever nothing
+separates them: each missing or extra border changes the ids.
 """
 import json
 import random

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Opens with transformers what `genesis-run export` writes, and compares logits with those of genesis-run and of the
-checkpoint that a model came from.
+"""Opens the output of `genesis-run export` with transformers, and compares its logits with those of genesis-run and of the
+original checkpoint.
 
     python3 tests/models/hugging_face/check_export.py build/tools      needs torch and transformers
 
-Every checkpoint beside this file is imported and exported again, whole, in shards and in other dtypes; of every language
-model of the zoo a new one is drawn and exported.
+Every checkpoint beside this file is imported and exported again: whole, in shards and in other dtypes. Every language model
+of the zoo is initialized and exported.
 """
 import json
 import subprocess

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes the small checkpoints beside this file with transformers, and expected.json with what transformers computes from them.
+"""Makes the small checkpoints beside this file with transformers, and expected.json with their results by transformers.
 
     python3 tests/models/hugging_face/make_checkpoints.py      needs torch and transformers
 
-Weights are random; logits are those of the last position of one prompt, in f32, and `greedy` the tokens behind it. Models
-whose rotations are scaled or whose attention slides have `long_logits` and `long_greedy` too, of a text longer than
-what they were trained on. `rope` has the frequencies that transformers computes for configurations of every kind.
+Weights are random. Logits are those of the last position of one prompt, in f32, and `greedy` are the tokens after it. Models with
+scaled rotations or sliding-window attention also have `long_logits` and `long_greedy`, for a text longer than their training
+length. `rope` has the frequencies that transformers computes for configurations of every kind.
 """
 import json
 import shutil

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Makes qwen2_lora/ and qwen2_lora_patterns/, adapters for qwen2_tied as PEFT saves them, and lora.json with what PEFT computes.
+"""Makes qwen2_lora/ and qwen2_lora_patterns/, adapters for qwen2_tied as PEFT saves them, and lora.json with PEFT's results.
 
     python3 tests/models/hugging_face/make_lora.py                  needs torch, transformers and peft
     python3 tests/models/hugging_face/make_lora.py ADAPTER          prints how far the logits of an adapter that genesis-opt
                                                                     wrote are from qwen2_lora's
 
-`logits` are those of the last position of a prompt, in f32; `curve` the losses of 20 steps of AdamW on the adapter. The layers
-of the second adapter have ranks and alphas of their own, by expressions of which several match a layer; `patterns` has its logits.
+`logits` are those of the last position of a prompt, in f32; `curve` the losses of 20 steps of AdamW on the adapter. The
+layers of the second adapter have different ranks and alphas, given by expressions of which several match a layer; `patterns`
+has its logits.
 """
 import json
 import shutil
@@ -38,7 +39,7 @@ def logits(model):
 
 
 def patterns():
-    """Logits of the adapter that it writes."""
+    """Writes an adapter and returns its logits."""
     torch.manual_seed(4)
     config = LoraConfig(r=4, lora_alpha=6, lora_dropout=0.0, target_modules=["q_proj", "v_proj", "down_proj"], task_type="CAUSAL_LM",
                         use_rslora=True,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes tests/models/text/sampling.json: which tokens transformers' logits processors leave to choose from, and what
-penalties make of logits.
+"""Makes tests/models/text/sampling.json: the tokens that transformers' logits processors keep, and the effect of penalties
+on logits.
 
 Needs transformers; the suite does not: it reads the numbers. Logits are a formula that sampling_test.cpp repeats.
 The processors and their order are those that a model's generate() uses. Usage: python3 tests/models/text/make_sampling.py
@@ -16,7 +16,7 @@ MODEL = GPT2LMHeadModel(GPT2Config(n_embd=8, n_layer=1, n_head=1, vocab_size=37,
 
 
 def logits_of(vocab, seed, masked):
-    """Distinct numbers in [-4.9, 4.9], exact in f32; with `masked`, some are -inf."""
+    """Returns distinct numbers in [-4.9, 4.9], exact in f32; with `masked`, some are -inf."""
     i = torch.arange(vocab, dtype=torch.int64)
     x = (((i * 7919 + seed * 104729) % 10007) - 5003).to(torch.float32) / 1024
     if masked:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes the fixtures beside it: small vocabularies as GPT-2, Qwen2 and Llama 3 have them, and what `tokenizers` encodes with them.
+"""Makes the fixtures beside it: small vocabularies like those of GPT-2, Qwen2 and Llama 3, and texts encoded by `tokenizers`.
 
-Needs `pip install tokenizers` and the Debian package bible-kjv; the suite needs neither: it reads what this wrote.
+Needs `pip install tokenizers` and the Debian package bible-kjv; the suite needs neither: it reads the results.
 Usage: tests/models/tokenizer/make_fixtures.py
 """
 import json
@@ -52,7 +52,7 @@ def trained(kind, lines):
 
 
 def file_of(kind, tokenizer):
-    """As the models' files are written: GPT-2's is from before models had a type and merges were pairs."""
+    """Returns the file in the model's own format. GPT-2's is older: the model has no type, and merges are texts, not pairs."""
     file = json.loads(tokenizer.to_str())
     if kind == "gpt2":
         model = file["model"]
@@ -67,7 +67,7 @@ def file_of(kind, tokenizer):
 
 
 def random_text(rng, pieces):
-    """Of characters that Unicode 3.2 had, on which all libraries agree, and what tokenizers cut at."""
+    """Makes texts of characters in Unicode 3.2, on which all libraries agree, and of characters at which tokenizers split."""
     old = unicodedata.ucd_3_2_0
     pool = [chr(c) for c in range(0x30000) if old.category(chr(c)) not in ("Cn", "Cs", "Co")]
     letters, numbers, marks = ([c for c in pool if old.category(c)[0] == kind] for kind in "LNM")

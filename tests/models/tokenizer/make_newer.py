@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes newer.json beside it: what `tokenizers` 0.23.3 does with characters that are newer than Unicode 14.0.
+"""Makes newer.json beside it: the behavior of `tokenizers` 0.23.3 for characters newer than Unicode 14.0.
 
-Needs `pip install tokenizers` and a Python of Unicode 14.0 (3.11); the suite needs neither: it reads what this wrote.
+Needs `pip install tokenizers` and a Python of Unicode 14.0 (3.11); the suite needs neither: it reads the results.
 Usage: tests/models/tokenizer/make_newer.py
 """
 import json
@@ -27,7 +27,7 @@ LETTERS = (0x1c89, 0x2ebf0, 0xa7da, 0x105c0, 0x13ca6, 0x31350)
 
 
 def class_of(name):
-    """Its first character, and a checksum (FNV-1a) of all."""
+    """Returns the first character, and a checksum (FNV-1a) of all characters."""
     codes, checksum = list(newer_tables.members(name)), 0x811c9dc5
     for byte in "".join(map(chr, codes)).encode():
         checksum = (checksum ^ byte) * 0x01000193 & 0xffffffff
@@ -50,7 +50,7 @@ def tokenizer_of(kind, lines):
 
 
 def newer_pool():
-    """What `tokenizers` has a class for and this Python's Unicode has not, and some of Unicode 17, which neither has."""
+    """Returns characters that `tokenizers` knows and this Python does not, and some of Unicode 17, which neither knows."""
     known = {code for category in newer_tables.CATEGORIES for code in newer_tables.members(category)}
     later = [0x88f, 0x1acf, 0x10940, 0x11de0, 0x11de5, 0x16ff4, 0x323b0]
     return [chr(code) for code in sorted(known) if unicodedata.category(chr(code)) == "Cn"] + list(map(chr, later))

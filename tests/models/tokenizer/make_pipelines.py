@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes pipelines.json beside it: random normalizers, pre-tokenizers, post-processors, decoders, added tokens and flags of BPE,
-and what `tokenizers` encodes and decodes with them. Each case is what differs from gpt2.json, or a small vocabulary of characters.
+and the results of `tokenizers` for them. Each case is a difference to gpt2.json, or a small vocabulary of characters.
 
-Needs `pip install tokenizers`; the suite does not: it reads what this wrote.
+Needs `pip install tokenizers`; the suite does not: it reads the results.
 Usage: tests/models/tokenizer/make_pipelines.py [--cases N] [--seed N] [--to FILE]
 """
 import argparse
@@ -173,7 +173,7 @@ def attempt(body):
 
 
 def without_panics(inputs, *bodies):
-    """Rows [input, results...] of those that `tokenizers` survives."""
+    """Returns rows [input, results...] for inputs on which `tokenizers` does not panic."""
     rows = []
     for one in inputs:
         try:
@@ -193,7 +193,7 @@ def answers(file, rng, texts):
 
 
 def difference(file):
-    """With the tokens as a list: all of them, or those behind the ones of gpt2.json, whose merges are not written again."""
+    """Returns the file with tokens as a list: all of them, or only those after gpt2.json's, whose merges are then left out."""
     model, base = dict(file["model"]), list(BASE["model"]["vocab"])
     tokens = sorted(model.pop("vocab"), key=file["model"]["vocab"].get)
     is_more = tokens[:len(base)] == base

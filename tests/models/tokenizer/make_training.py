@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes training.json beside it: small texts, and the tokenizers that the library `tokenizers` learns from them as files.
 
-Needs `pip install tokenizers`; the suite does not: it reads what this wrote.
+Needs `pip install tokenizers`; the suite does not: it reads the results.
 Usage: tests/models/tokenizer/make_training.py
 """
 import json

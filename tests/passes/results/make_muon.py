@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Makes tests/passes/results/muon.json: 50 steps of torch.optim.Muon on two matrices (one wide, one tall) beside AdamW on
-their biases. torch iterates in bf16; "curves" come from its own source with f32 in that place, "bf16_curve" as it is.
+their biases. torch iterates in bf16. "curves" come from torch's source with f32 instead, and "bf16_curve" from the unchanged
+source.
 
 Needs torch >= 2.9; the suite does not: it reads the numbers. Usage: python3 tests/passes/results/make_muon.py
 """
@@ -22,7 +23,7 @@ def numbers(n, phase, scale):
 
 
 def curve(iterate, **settings):
-    """The losses, with data and weights by formulas that muon_test.cpp repeats."""
+    """Returns the losses, for data and weights given by formulas that muon_test.cpp repeats."""
     muon._zeropower_via_newtonschulz = iterate
     p = [numbers(24 * 6, 0, 0.4).reshape(24, 6), numbers(24, 1, 0.1), numbers(5 * 24, 2, 0.2).reshape(5, 24), numbers(5, 3, 0.1)]
     p = [x.float().requires_grad_() for x in p]

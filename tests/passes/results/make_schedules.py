@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes tests/passes/results/schedules.json: learning rates of every step, computed by torch.optim.lr_scheduler and, for
-WSD, by transformers. Keys are training options as genesis-opt --train takes them; "plateau" has the losses that it saw.
+WSD, by transformers. Keys are training options as genesis-opt --train takes them; "plateau" also has the losses given to it.
 
 Needs torch and transformers; the suite does not: it reads the numbers. Usage: python3 tests/passes/results/make_schedules.py
 """
@@ -70,7 +70,7 @@ for shape, name in (("linear", "linear"), ("cosine", "cosine"), ("sqrt", "1-sqrt
 
 
 def plateau(losses, **settings):
-    """The rate behind each of the losses."""
+    """Returns the rate after each of the losses."""
     opt = optimizer()
     schedule = S.ReduceLROnPlateau(opt, **settings)
     result = []

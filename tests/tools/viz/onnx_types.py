@@ -1,5 +1,5 @@
-"""Writes tests/tools/viz/onnx_types.inc: an ONNX model of many operators without a word about the types between its inputs
-and its outputs, and what ONNX's own shape inference says of them (pip install onnx)."""
+"""Writes tests/tools/viz/onnx_types.inc: an ONNX model of many operators without types between its inputs and its outputs, and
+the types that ONNX's own shape inference finds (pip install onnx)."""
 import pathlib
 
 import numpy

@@ -1,5 +1,4 @@
-// Draws a trace as SVG: a track per thread or stream, with a rectangle per span, colored by the kind of op. Spans too
-// short to be seen are joined with neighbors of the same kind. Only the first 64 tracks are drawn.
+// Draws a trace as SVG: a track per thread or stream, with a rectangle per span, colored by the kind of op.
 #pragma once
 
 #include <string>
@@ -8,7 +7,7 @@
 
 namespace genesis::viz {
 
-// Work too short to be seen is drawn together with its neighbours of the same kind. The first 64 tracks are drawn.
+// Spans too short to be seen are joined with neighbors of the same kind. Only the first 64 tracks are drawn.
 std::string timeline_svg(const Trace& trace);
 
 }  // namespace genesis::viz
