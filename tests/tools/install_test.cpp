@@ -88,7 +88,7 @@ TEST_F(Install, AToolStandsAloneInAStaticBuild) {
   expect_ok(run_process({alone, "infer", tiny("mlp.genesis"), "--size", "batch=1"}));
   if (shell("command -v meson").code != 0) GTEST_SKIP() << missing("meson");
   expect_ok(shell("meson setup " + path("static") + " " GENESIS_SOURCE_ROOT
-                  " -Ddefault_library=static -Dcuda=disabled -Dtests=false -Dbench=false"));
+                  " -Ddefault_library=static -Dcuda=disabled -Dtests=false"));
   const std::string rules = read_text(path("static/build.ninja"));
   EXPECT_EQ(rules.find("libgenesis.so"), std::string::npos);
   EXPECT_NE(rules.find("libgenesis.a"), std::string::npos);

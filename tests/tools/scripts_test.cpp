@@ -123,7 +123,7 @@ TEST_F(Scripts, DemoBuildsOnlyItsToolsAndShowsTheCounter) {
 TEST_F(Scripts, DemoLeavesGpuKernelsOutWhereTheyWouldBeCompiled) {
   stand_in("nvcc", "");
   EXPECT_NE(shell("../tree/dev demo --out made").err.find("nvcc"), std::string::npos);
-  EXPECT_TRUE(called("-Dcuda=disabled -Dtests=false -Dbench=false")) << calls();
+  EXPECT_TRUE(called("-Dcuda=disabled -Dtests=false")) << calls();
   EXPECT_TRUE(fs::exists(path("tree/build-demo/tools")));
   EXPECT_FALSE(fs::exists(path("tree/build"))) << "the folder of `./dev test` must not lack the GPU";
   // An existing build is used.

@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kTileBytes = 24 * 1024;
 constexpr int64_t kBlockElements = 16 * 1024;
 constexpr int64_t kFarBytes = 512 * 1024;
-constexpr int64_t kStreamBytes = 16 * 1024 * 1024;  // larger results are written around the cache
+constexpr int64_t kUncachedBytes = 16 * 1024 * 1024;  // larger results are written around the cache
 
 size_t index(int i) { return static_cast<size_t>(i); }
 
@@ -220,7 +220,7 @@ class Compiler {
     const bool whole = type.numel() == program_.space.numel().value() && type.shape == program_.space;
     const Extent extent = whole ? Extent::kTile : Extent::kRow;
     const Held value = values_[index(v)];
-    const bool around_cache = extent == Extent::kTile && type.bytes() >= kStreamBytes;
+    const bool around_cache = extent == Extent::kTile && type.bytes() >= kUncachedBytes;
     Register& held = reg(value.reg);
     const bool own = held.kind == Register::Kind::kScratch && held.extent == extent && !held.pinned;
     const TileFunction to_memory = find_store(type.dtype);

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kPieceBytes = 256 << 10;  // bytes that one task moves
 constexpr int64_t kTile = 256;              // rows and columns of one tile of a transpose
 constexpr int64_t kStreamRow = 4096;        // bytes; for shorter rows memcpy measured as fast as streaming
-constexpr int64_t kStreamBytes = 16 << 20;  // bytes; a larger result does not stay in the caches anyway
+constexpr int64_t kUncachedMoveBytes = 16 << 20;  // bytes; a larger result does not stay in the caches anyway
 
 // An element of sizeof(Word) bytes at any address, since a view may begin anywhere in its buffer.
 template <class Word>
@@ -98,7 +98,7 @@ void copy_rows(const StridedCopy& c, T* to, const T* from) {
   const int64_t pieces = n > 2 * elements ? (n + elements - 1) / elements : 1;  // chunks per row
   const int64_t piece = pieces == 1 ? n : elements;
   const bool stream = c.to[last] == 1 && stride == 1 && n * int64_t{sizeof(T)} >= kStreamRow &&
-                      rows * n * int64_t{sizeof(T)} >= kStreamBytes;
+                      rows * n * int64_t{sizeof(T)} >= kUncachedMoveBytes;
   parallel_rows(rows * pieces, piece * static_cast<int64_t>(sizeof(T)), [&](int64_t first, int64_t end) {
     Walker walker(c, c.rank - 1, first / pieces);
     for (int64_t i = first; i < end; ++i) {
@@ -127,7 +127,7 @@ void copy_transposed(const StridedCopy& c, T* to, const T* from) {
   const int64_t row_tiles = (rows + kTile - 1) / kTile, column_tiles = (columns + kTile - 1) / kTile;
   const int64_t tiles = row_tiles * column_tiles, matrices = product(outer, c.rank - 2);
   const int64_t tile_bytes = std::min(rows, kTile) * std::min(columns, kTile) * int64_t{sizeof(T)};
-  const bool stream = matrices * rows * columns * int64_t{sizeof(T)} >= kStreamBytes;
+  const bool stream = matrices * rows * columns * int64_t{sizeof(T)} >= kUncachedMoveBytes;
   parallel_rows(matrices * tiles, tile_bytes, [&](int64_t first, int64_t end) {
     Walker walker(outer, c.rank - 2, first / tiles);
     for (int64_t i = first; i < end; ++i) {

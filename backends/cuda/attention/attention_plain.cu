@@ -139,8 +139,8 @@ __device__ void accumulate(W* mine, int64_t size, const W* weights, const W (&ke
 
 template <class W>
 __device__ W* shared_memory() {
-  extern __shared__ double shared[];
-  return reinterpret_cast<W*>(shared);
+  extern __shared__ double shared_doubles[];
+  return reinterpret_cast<W*>(shared_doubles);
 }
 
 // The head and the rows of a block; the last rows, which see the most keys, come first.

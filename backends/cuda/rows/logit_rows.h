@@ -126,12 +126,12 @@ template <class T, int K>
 __global__ void __launch_bounds__(kMaxThreads)
     finish_block_rows(const RowsArguments a, T* logits, int cached) {
   constexpr int N = BlockRow<T, K>::N;
-  extern __shared__ __align__(16) unsigned char shared[];
+  extern __shared__ __align__(16) unsigned char shared_rows[];
   const int threads = static_cast<int>(blockDim.x), me = static_cast<int>(threadIdx.x);
   const int64_t row = a.first + blockIdx.x, classes = a.targets.classes, at = a.targets[row];
   T* x = logits + static_cast<int64_t>(blockIdx.x) * a.ld;
   if (!a.targets.counts(at)) return clear_row(a, row, x, threads);
-  BlockRow<T, K> in_block{reinterpret_cast<Words*>(x), reinterpret_cast<Words*>(shared), cached,
+  BlockRow<T, K> in_block{reinterpret_cast<Words*>(x), reinterpret_cast<Words*>(shared_rows), cached,
                           static_cast<int>(classes / N)};
   in_block.ask();
   const int64_t last =

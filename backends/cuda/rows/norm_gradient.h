@@ -167,9 +167,9 @@ constexpr int kGradientRegisters = (65536 / RowDeal::kMaxThreads - 4) / 8 * 8;
 template <bool kCenter, class T, int N, int K>
 __global__ void __maxnreg__(kGradientRegisters) gradient_kernel(const GradientCall call) {
   begin_in_order();
-  extern __shared__ __align__(16) unsigned char shared[];
+  extern __shared__ __align__(16) unsigned char shared_rows[];
   // Loads the weight first: few threads wait for it now, and after the rows it would arrive late.
-  auto* ring = reinterpret_cast<Words*>(shared);
+  auto* ring = reinterpret_cast<Words*>(shared_rows);
   const int room = GradientFeed<N, K>::room(call.feed);
   const SharedVector<N> weight{reinterpret_cast<Pack<float, 4>*>(ring + room), call.feed.packs};
   weight.fill(call.a.weight, 1);
@@ -185,7 +185,7 @@ __global__ void __maxnreg__(kGradientRegisters) gradient_kernel(const GradientCa
     feed.advance();
   }
   const int64_t at = static_cast<int64_t>(blockIdx.x) * call.feed.packs * N;
-  const BlockSums<N, K> sums{feed, reinterpret_cast<Pack<float, 4>*>(shared),  // every copy has ended
+  const BlockSums<N, K> sums{feed, reinterpret_cast<Pack<float, 4>*>(shared_rows),  // every copy has ended
                              call.dweight ? call.dweight + at : nullptr,
                              kCenter && call.dbias ? call.dbias + at : nullptr};
   sums.add(dw, db);

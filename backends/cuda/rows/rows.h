@@ -143,9 +143,9 @@ template <class T, int N, int K, class Work>
 __global__ void __launch_bounds__(K == 0 ? 1024 : 512, blocks_at_once<Work, K>())
     row_kernel(RowCall call, Work work) {
   begin_in_order();
-  extern __shared__ __align__(16) unsigned char shared[];
+  extern __shared__ __align__(16) unsigned char shared_rows[];
   work.template row<T, N, K>(call, RowLane(call.rows, call.packs, call.group),
-                             reinterpret_cast<Pack<T, N>*>(shared));
+                             reinterpret_cast<Pack<T, N>*>(shared_rows));
 }
 
 template <class Work>

@@ -13,21 +13,20 @@
 namespace genesis::viz {
 namespace {
 
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;
 
 constexpr const char* kMetrics = "`genesis-run train --metrics FILE` writes such lines";
 constexpr const char* kProfile = "make a profile with `genesis-run profile FILE --json`";
 constexpr const char* kTrace = "`genesis-run profile FILE --trace FILE` writes traces";
 
 // Names an unexpected JSON value for a message: "an object", "a list", "a text".
-std::string found(const Json& json) {
+std::string found(const PlainJson& json) {
   if (json.is_array()) return "a list";
   if (json.is_null()) return "null";
   return json.is_string() ? "a text" : std::string("a") + (json.is_object() ? "n " : " ") + json.type_name();
 }
-
-const Json& field(const Json& object, const char* name, const std::string& where, const char* expected,
-                  const char* advice) {
+const PlainJson& field(const PlainJson& object, const char* name, const std::string& where,
+                       const char* expected, const char* advice) {
   if (!object.is_object()) fail("{}: expected {}, got {}: {}", where, expected, found(object), advice);
   const auto at = object.find(name);
   if (at == object.end())
@@ -36,7 +35,7 @@ const Json& field(const Json& object, const char* name, const std::string& where
 }
 
 // Returns a number. If `may_be_null`, null gives NaN, since JSON has no other way to write it.
-double number(const Json& value, const char* name, const std::string& where, bool may_be_null,
+double number(const PlainJson& value, const char* name, const std::string& where, bool may_be_null,
               const char* advice) {
   if (may_be_null && value.is_null()) return std::nan("");
   if (!value.is_number())
@@ -44,7 +43,7 @@ double number(const Json& value, const char* name, const std::string& where, boo
   return value.get<double>();
 }
 
-void add_row(const Json& row, const std::string& where, Losses& losses) {
+void add_row(const PlainJson& row, const std::string& where, Losses& losses) {
   constexpr const char* kExpected = "a JSON object with numbers 'step' and 'loss'";
   const double step = number(field(row, "step", where, kExpected, kMetrics), "step", where, false, kMetrics);
   const double loss = number(field(row, "loss", where, kExpected, kMetrics), "loss", where, true, kMetrics);
@@ -56,26 +55,26 @@ void add_row(const Json& row, const std::string& where, Losses& losses) {
   losses.evaluation.values.push_back(number(*evaluated, "evaluation_loss", where, false, kMetrics));
 }
 
-Json parse_json(const std::string& path, const char* what, const char* advice) {
+PlainJson parse_json(const std::string& path, const char* what, const char* advice) {
   const std::string text = data::read_file(path);
   try {
     return parse_json_text(text);
-  } catch (const Json::parse_error& error) {
+  } catch (const PlainJson::parse_error& error) {
     const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(error.byte, text.size()));
     fail("{}, line {}: not a {}, this is not JSON: {}", path, 1 + std::count(text.begin(), end, '\n'), what,
          advice);
-  } catch (const Json::exception&) {  // a number exceeds the range of double
+  } catch (const PlainJson::exception&) {  // a number exceeds the range of double
     fail("{}: not a {}, a number in it is too large: {}", path, what, advice);
   }
 }
 
-std::string text_of(const Json& object, const char* name) {
+std::string text_of(const PlainJson& object, const char* name) {
   const auto at = object.find(name);
   return at != object.end() && at->is_string() ? at->get<std::string>() : "";
 }
 
 // Returns a process or track id. Most programs write numbers, and some write texts.
-std::string id_of(const Json& event, const char* name) {
+std::string id_of(const PlainJson& event, const char* name) {
   const auto at = event.find(name);
   return at == event.end() ? "" : at->is_string() ? at->get<std::string>() : at->dump();
 }
@@ -85,8 +84,8 @@ class TraceReader {
   explicit TraceReader(std::string path) : path_(std::move(path)) {}
 
   Trace read() {
-    const Json json = parse_json(path_, "trace", kTrace);
-    const Json& events = json.is_array() ? json
+    const PlainJson json = parse_json(path_, "trace", kTrace);
+    const PlainJson& events = json.is_array() ? json
                                          : field(json, "traceEvents", path_ + ": not a trace",
                                                  "an object with a list 'traceEvents'", kTrace);
     if (!events.is_array())
@@ -98,7 +97,7 @@ class TraceReader {
  private:
   using TrackId = std::pair<std::string, std::string>;  // process, thread
 
-  void add(const Json& event, size_t number) {
+  void add(const PlainJson& event, size_t number) {
     if (!event.is_object())
       fail("{}, event {}: expected an object, got {}: {}", path_, number + 1, found(event), kTrace);
     const std::string kind = text_of(event, "ph"), name = text_of(event, "name"),
@@ -117,7 +116,7 @@ class TraceReader {
     spans_[track].push_back({start, start + std::max(took, 0.0), name, text_of(event, "cat")});
   }
 
-  static double number_of(const Json& event, const char* name, const std::string& where,
+  static double number_of(const PlainJson& event, const char* name, const std::string& where,
                           const char* expected) {
     return number(field(event, name, where, expected, kTrace), name, where, false, kTrace);
   }
@@ -171,7 +170,7 @@ Losses read_losses(const std::string& path) {
   for (std::string line; std::getline(in, line);) {
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const Json row = try_parse_json_text(line);
+    const PlainJson row = try_parse_json_text(line);
     if (row.is_discarded() && in.eof()) break;
     const std::string where = fmt::format("{}, line {}", path, number);
     if (row.is_discarded()) fail("{}: expected a JSON object, this line is not JSON: {}", where, kMetrics);
@@ -182,15 +181,16 @@ Losses read_losses(const std::string& path) {
 }
 
 std::map<std::string, double> read_times(const std::string& path) {
-  const Json json = parse_json(path, "profile", kProfile);
-  const Json& rows = field(json, "rows", path + ": not a profile", "an object with a list 'rows'", kProfile);
+  const PlainJson json = parse_json(path, "profile", kProfile);
+  const PlainJson& rows =
+      field(json, "rows", path + ": not a profile", "an object with a list 'rows'", kProfile);
   if (!rows.is_array())
     fail("{}: not a profile: expected a list as 'rows', got {}: {}", path, found(rows), kProfile);
   std::map<std::string, double> times;
   for (size_t i = 0; i < rows.size(); ++i) {
     constexpr const char* kExpected = "an object with 'name' and 'us'";
     const std::string where = fmt::format("{}, row {} of 'rows'", path, i + 1);
-    const Json& name = field(rows[i], "name", where, kExpected, kProfile);
+    const PlainJson& name = field(rows[i], "name", where, kExpected, kProfile);
     if (!name.is_string()) fail("{}: expected a text as 'name', got {}: {}", where, found(name), kProfile);
     times[name.get<std::string>()] +=
         number(field(rows[i], "us", where, kExpected, kProfile), "us", where, false, kProfile);

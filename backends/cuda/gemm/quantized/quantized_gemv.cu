@@ -45,10 +45,10 @@ __device__ __forceinline__ void multiply(const QuantizedGemv& gemv, const Weight
 template <class T, WeightFormat kFormat, int M>
 __global__ void __launch_bounds__(kWarps* kLanes)
     quantized_gemv(const __grid_constant__ QuantizedGemv gemv, const T* x) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  extern __shared__ __align__(16) unsigned char shared_rows[];
   __shared__ XSquares squares;
   begin_in_order();
-  const SharedX bytes(shared, gemv.m, gemv.k);
+  const SharedX bytes(shared_rows, gemv.m, gemv.k);
   bring_x<T, M>(gemv, x, bytes, squares);
   __syncthreads();
   int which = 0;

@@ -38,13 +38,13 @@ __global__ void __launch_bounds__(Sizes<kTiles, kColumns>::kAll, 1)
     product(const __grid_constant__ Maps maps, const __grid_constant__ Arguments a) {
 #ifdef GENESIS_HOPPER
   using S = Sizes<kTiles, kColumns>;
-  extern __shared__ __align__(kBoxAlignment) unsigned char shared[];
+  extern __shared__ __align__(kBoxAlignment) unsigned char shared_boxes[];
   __shared__ __align__(8) uint64_t barriers[2][S::kWarps], cluster_barrier;
   __shared__ float squares[S::kWarps][8 * kColumns];
   pdl_launch_dependents();
   const BlockRows rows = skinny_gemm::rows_of_block<kTiles, kSwiglu>(a.gemv, a.parts);
-  const WarpSlice<kTiles, kColumns, kSwiglu> slice(a.slices, shared, barriers, rows.rank, a.parts);
-  const ClusterSums<S> cluster{reinterpret_cast<float4*>(shared + S::kWarps * a.slices.warp_bytes), &cluster_barrier,
+  const WarpSlice<kTiles, kColumns, kSwiglu> slice(a.slices, shared_boxes, barriers, rows.rank, a.parts);
+  const ClusterSums<S> cluster{reinterpret_cast<float4*>(shared_boxes + S::kWarps * a.slices.warp_bytes), &cluster_barrier,
                                rows.rank, a.parts};
   if (a.parts > 1) cluster.begin();
   skinny_gemm::Finish<Bf16, S, kSwiglu> finish(a.gemv, rows, a.parts);
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(Sizes<kTiles, kColumns>::kAll, 1)
   slice.multiply(norm, sums);
   norm.put(squares[threadIdx.x / kLanes]);
   __syncwarp();  // until all lanes have read the memory that the sums overwrite
-  const skinny_gemm::SharedSums<S> shared_sums{shared, a.slices.warp_bytes};
+  const skinny_gemm::SharedSums<S> shared_sums{shared_boxes, a.slices.warp_bytes};
   shared_sums.put(sums);
   __syncthreads();
   finish_sums<S, kSwiglu, Norm>(a, finish, shared_sums, cluster, squares[0]);

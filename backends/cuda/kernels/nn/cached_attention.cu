@@ -12,7 +12,7 @@
 namespace genesis::cuda {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kLengthThreads = 128;
 
 std::shared_ptr<const void> prepare_parts(const KernelQuery& query) {
   return std::make_shared<DecomposedCachedAttention>(kernels_for, true, query);
@@ -25,7 +25,7 @@ int64_t parts_scratch(const KernelQuery& query) {
 __global__ void write_lengths(const int64_t* start, int64_t count, int64_t positions, int64_t* to,
                               FaultReport fault) {
   begin_in_order();
-  for (int64_t i = threadIdx.x; i < count; i += kThreads) {
+  for (int64_t i = threadIdx.x; i < count; i += kLengthThreads) {
     const int64_t given = start[i];
     if (given < 0 || given >= positions) fault(given, positions);
     to[i] = given < 0 ? 0 : given >= positions ? positions : given + 1;
@@ -38,7 +38,7 @@ void run_decomposed(const KernelContext& k) {
   KernelContext parts = k;
   parts.launch = &launch;
   k.prepared<DecomposedCachedAttention>().run(parts, [](const KernelContext& c, int64_t* to) {
-    start_with_pdl(c, write_lengths, 1, kThreads, 0, c.input(5).as<const int64_t>(), c.input(5).numel(),
+    start_with_pdl(c, write_lengths, 1, kLengthThreads, 0, c.input(5).as<const int64_t>(), c.input(5).numel(),
                    c.input(3).dim(1), to, launch_of(c).fault);
   });
 }

@@ -83,8 +83,8 @@ template <class T, int N>
 __global__ void __launch_bounds__(kThreads) rope_kernel(const __grid_constant__ RopeArguments a) {
   using W = wide_t<T>;
   begin_in_order();
-  extern __shared__ __align__(16) unsigned char shared[];
-  W* tables = reinterpret_cast<W*>(shared);
+  extern __shared__ __align__(16) unsigned char shared_rows[];
+  W* tables = reinterpret_cast<W*>(shared_rows);
   const int64_t first = static_cast<int64_t>(blockIdx.x) * a.at_once;
   make_tables(a, first, tables);
   const int rotated = a.heads * (a.pairs / N), rest = a.size - 2 * a.pairs;

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Merges sources into few translation units ("unity build"), so that a header that many of them read is compiled once for all.
+
+  translation_units.py OUT_DIR LIMIT NAME SOURCE...
+
+Writes OUT_DIR/NAME_0.cpp (or .cu), NAME_1.cpp, ..., each of which includes up to LIMIT sources, and prints their paths, one a
+line. Two sources that give the same name to something that only they see (in an unnamed namespace, `static` or `#define`) go
+into different units, so nobody has to choose names with other files in mind. Sources that are compiled once for each
+instruction set stay alone. With a LIMIT of 1 nothing is merged: the sources themselves are printed.
+"""
+import re
+import sys
+from pathlib import Path
+
+COMMENT_OR_TEXT = re.compile(
+    r'R"([^(\s]*)\(.*?\)\1"|//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?<![0-9A-Za-z])\'(?:\\.|[^\'\\\n])*\'', re.S)
+ALONE = re.compile(r"^\s*#\s*(?:define\s+HWY_TARGET_INCLUDE|pragma\s+GCC\s+target)", re.M)
+DEFINE = re.compile(r"^\s*#\s*define\s+(\w+)", re.M)
+DIRECTIVE = re.compile(r"^\s*#(?:[^\n]*\\\n)*[^\n]*", re.M)
+# What stands between two braces or semicolons of a namespace, when it declares a name: `struct X`, `int x =`, `void f(`.
+TYPE = re.compile(r"\b(?:struct|class|enum|union|using|concept)\s+(?:class\s+)?(\w+)\s*(?:final\s*)?(?:$|[:=;{])")
+FUNCTION = re.compile(r"(?<![:\w.>])(\w+|operator\s*\S+?)\s*\(")
+VARIABLE = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*(?:=(?!=)|$)")
+# TEST(...) and other macros declare something with a name of its own in each file.
+NO_NAME = re.compile(r"\d.*|[A-Z_0-9]+|const|override|default|delete|noexcept|sizeof")
+ATTRIBUTE = re.compile(r"\b(?:decltype|alignas|requires|__attribute__|__launch_bounds__|noexcept|sizeof)\s*\(+[^()]*\)+")
+INTERNAL = re.compile(r"\b(?:static|constexpr|const)\b")
+ALIAS = re.compile(r"using\s+\w+\s*=|namespace\s+\w+\s*=")
+NO_OWN_NAME = re.compile(r"using\s+namespace\b|using\s+[\w:]+$|static_assert\b|template\s*<[^{}]*>\s*struct\s+\w+\s*<")
+USE = re.compile(r"(?<![\w.:>])(\w+)(?=\s*[(<{])|\b(k[A-Z]\w*)|\bTEST\w*\(\s*(\w+)")
+NAMESPACE = re.compile(r"\bnamespace\b([\w:\s]*)$")
+
+
+def names_declared_by(statement):
+    """The names that a statement at the level of a namespace declares, maybe with some that only occur in it."""
+    kind = TYPE.search(statement)
+    if kind and "(" not in statement[:kind.start()]:
+        return [kind.group(1)]
+    function = FUNCTION.search(ATTRIBUTE.sub("", statement.split("=")[0]))
+    names = [function.group(1)] if function else VARIABLE.findall(statement)
+    return [name for name in names if not NO_NAME.fullmatch(name)]
+
+
+def code_of(text):
+    return DIRECTIVE.sub("", COMMENT_OR_TEXT.sub(" ", text))
+
+
+def private_names(text):
+    """The names in `text` that no other translation unit sees, each with what it stands for if it is an alias, which may be repeated."""
+    names = {name: None for name in DEFINE.findall(text)}
+    code = code_of(text)
+    hidden = [False]  # of each open namespace: is it unnamed, or inside one that is
+    depth, begin = 0, 0  # of the braces inside it
+    for brace in re.finditer(r"[{};]", code):
+        statement = code[begin:brace.start()].strip()
+        begin = brace.end()
+        if depth == 0 and brace.group() == "{" and (namespace := NAMESPACE.search(statement)):
+            hidden.append(hidden[-1] or not namespace.group(1).strip())
+            continue
+        if depth == 0 and brace.group() == "}":
+            hidden.pop()
+            continue
+        if depth == 0 and (hidden[-1] or INTERNAL.search(statement.split("(")[0])) and not NO_OWN_NAME.match(statement):
+            for name in names_declared_by(statement):
+                names[name] = statement if ALIAS.match(statement) else None
+        depth += {"{": 1, "}": -1, ";": 0}[brace.group()]
+    return names
+
+
+class Unit:
+    """Sources to compile together, the names that they keep to themselves and those that they call or read."""
+
+    def __init__(self):
+        self.sources, self.private, self.used, self.is_closed = [], {}, set(), False
+
+    def takes(self, other, limit):
+        if not self.sources:
+            return True
+        if self.is_closed or other.is_closed or len(self.sources) == limit:
+            return False
+        both = self.private.keys() & other.private.keys()
+        return (all(self.private[name] is not None and self.private[name] == other.private[name] for name in both)
+                and not (self.private.keys() - both) & other.used and not (other.private.keys() - both) & self.used)
+
+    def add(self, other):
+        self.sources += other.sources
+        self.private |= other.private
+        self.used |= other.used
+        self.is_closed = other.is_closed
+
+
+def unit_of(source):
+    unit, text = Unit(), Path(source).read_text()
+    unit.sources, unit.private, unit.used = [source], private_names(text), {name for pair in USE.findall(code_of(text)) for name in pair if name}
+    unit.is_closed = bool(ALONE.search(text))
+    return unit
+
+
+def units_of(sources, limit):
+    """Each source goes to the first unit that takes it."""
+    units = []
+    for one in map(unit_of, sources):
+        for unit in units:
+            if unit.takes(one, limit):
+                unit.add(one)
+                break
+        else:
+            units.append(one)
+    return [unit.sources for unit in units]
+
+
+def write_if_new(path, text):
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def main(out_dir, limit, name, *sources):
+    units = [[source] for source in sources] if int(limit) == 1 else units_of(sources, int(limit))
+    Path(out_dir).mkdir(parents=True, exist_ok=True)
+    compiled = []
+    for number, unit in enumerate(units):
+        path = Path(out_dir) / f"{name}_{number}{Path(unit[0]).suffix}"
+        if len(unit) > 1:
+            write_if_new(path, "".join(f'#include "{source}"\n' for source in unit))
+        compiled.append(str(path) if len(unit) > 1 else unit[0])
+    print("\n".join(compiled), end="")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
