@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the pictures in README.md: docs/images/make.sh BUILD [FOLDER]
+# Makes the pictures in docs/tour.md: docs/images/make.sh BUILD [FOLDER]
 #   BUILD    the folder that Genesis was built in
 #   FOLDER   where to put the pictures; docs/images when not given
 # The graph is that of the model of `./dev demo`. metrics.jsonl is what the training of such a demo of one minute wrote: steps and

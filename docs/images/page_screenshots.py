@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the screenshots of the visualizer's page in README.md.
+"""Makes the screenshots of the visualizer's page in docs/tour.md.
 
   docs/images/page_screenshots.py BUILD [FOLDER]
 

@@ -1,5 +1,5 @@
-// Tests that documents agree with the code: README's example is the one the suite runs, docs/ops.md matches the
-// definitions, links lead somewhere, and the two READMEs have the same content.
+// Tests that the documents match the code: README shows the example that the suite runs, docs/ops.md lists the ops as they are
+// defined, links lead to files, and the Chinese README and tour show the same commands and pictures as the English ones.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -128,17 +128,24 @@ std::vector<std::string> pieces(const std::string& text, const std::string& begi
   return found;
 }
 
-TEST(Docs, TheTwoReadmesShowTheSameCommandsAndPictures) {
-  const std::string english = read(kRoot / "README.md"), chinese = read(kRoot / "README.zh.md");
+// Expects every command, picture and link to docs/ of the English page in the Chinese one.
+void expect_same_commands_and_pictures(const char* english_page, const char* chinese_page) {
+  const std::string english = read(kRoot / english_page), chinese = read(kRoot / chinese_page);
   size_t seen = 0;
-  for (const auto& [begin, end] : {std::pair{"\ngenesis-", "#\n"}, {"`genesis-", "`"}, {"](docs/", ")"}})
+  for (const auto& [begin, end] :
+       {std::pair{"\ngenesis-", "#\n"}, {"`genesis-", "`"}, {"](docs/", ")"}, {"](images/", ")"}})
     for (std::string piece : pieces(english, begin, end)) {
       piece.erase(piece.find_last_not_of(' ') + 1);
       EXPECT_NE(chinese.find(begin + piece), std::string::npos)
-          << begin << piece << " is not in README.zh.md";
+          << begin << piece << " is not in " << chinese_page;
       ++seen;
     }
-  EXPECT_GT(seen, 20u);
+  EXPECT_GT(seen, 20u) << english_page;
+}
+
+TEST(Docs, ChinesePagesShowTheSameCommandsAndPictures) {
+  expect_same_commands_and_pictures("README.md", "README.zh.md");
+  expect_same_commands_and_pictures("docs/tour.md", "docs/tour.zh.md");
 }
 
 TEST(Docs, TheTableOfOpsIsThatOfTheDefinitions) {

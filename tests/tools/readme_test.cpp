@@ -1,4 +1,6 @@
-// Tests the tour of the tools in README: every line runs unchanged, in order, starting in an empty folder.
+// Runs the commands of README.md and of docs/tour.md as they stand there, in order, starting in an empty folder. The Chinese
+// pages have the same commands.
+#include <regex>
 #include <sstream>
 
 #include "tests/tools/tool_test.h"
@@ -14,20 +16,28 @@ std::string section(const std::string& text, const std::string& title) {
   return at == std::string::npos ? "" : text.substr(at, text.find("\n## ", at + 1) - at);
 }
 
-// Returns the lines of the command block, then the commands of the picture table.
-Words commands(const std::string& readme, const std::string& title) {
+// Returns the lines of the blocks of commands of a section, and the commands of its table of pictures. A block that begins
+// with ```text shows output and is skipped.
+Words commands(const std::string& page, const std::string& title) {
   Words found;
-  std::istringstream lines(section(read_text(kSource / readme), title));
-  bool in_block = false;
+  std::istringstream lines(section(read_text(kSource / page), title));
+  bool in_block = false, is_output = false;
   for (std::string line; std::getline(lines, line);) {
     const size_t code = line.starts_with("| ![") ? line.find("| `") : std::string::npos;
-    if (line.starts_with("```"))
+    if (line.starts_with("```")) {
       in_block = !in_block;
-    else if (in_block && !line.empty())
+      is_output = line == "```text";
+    } else if (in_block && !is_output && !line.empty())
       found.push_back(line);
     else if (code != std::string::npos)
       found.push_back(line.substr(code + 3, line.rfind('`') - code - 3));
   }
+  return found;
+}
+
+Words commands(const std::string& page, const Words& titles) {
+  Words found;
+  for (const std::string& title : titles) found = found + commands(page, title);
   return found;
 }
 
@@ -41,31 +51,63 @@ class Readme : public ToolTest {
   Process shell(const std::string& line) const {
     ProcessOptions options;
     options.timeout_seconds = 300;
-    options.environment = {"PATH=" GENESIS_BUILD_ROOT "/tools:" + std::string(getenv("PATH"))};
+    options.environment = {"PATH=" GENESIS_BUILD_ROOT "/tools:" + std::string(getenv("PATH")),
+                           "HOME=" + folder().string()};
     return run_process({"sh", "-c", "cd " + folder().string() + "\n" + line}, options);
   }
-};
-
-TEST_F(Readme, EveryLineOfTheTourRunsAsItStands) {
-  const bool can_draw = run_process({"sh", "-c", "command -v dot"}).code == 0;
-  const Words lines = commands("README.md", "A tour of the tools");
-  ASSERT_GT(lines.size(), 12u);
-  for (const std::string& line : lines) {
-    if (line.starts_with("genesis-viz") && !can_draw) continue;  // Graphviz is not installed
+  void do_it(const std::string& line) const {
     const Process process = shell(line);
     ASSERT_EQ(process.code, 0) << line << "\n" << process.err;
   }
+  void expect_same_commands(const Words& english, const Words& chinese) const {
+    ASSERT_EQ(english.size(), chinese.size());
+    for (size_t i = 0; i < english.size(); ++i) {
+      EXPECT_EQ(without_comment(english[i]), without_comment(chinese[i]));
+      EXPECT_EQ(shell("set -n\n" + chinese[i]).code, 0) << chinese[i];
+    }
+  }
+};
+
+const Words kTour = {"The commands", "Pictures"}, kChineseTour = {"命令", "图片"};
+
+TEST_F(Readme, EveryLineOfTheTourRunsAsItStands) {
+  const bool can_draw = run_process({"sh", "-c", "command -v dot"}).code == 0;
+  const Words lines = commands("docs/tour.md", kTour);
+  ASSERT_GT(lines.size(), 30u);
+  for (const std::string& line : lines) {
+    if (line.starts_with("genesis-viz") && !can_draw) continue;  // Graphviz is not installed
+    ASSERT_NO_FATAL_FAILURE(do_it(line));
+  }
 }
 
-// The commands are equal, so the test of one README covers the other.
+// The Chinese tour therefore runs if the English one does.
 TEST_F(Readme, TheChineseTourIsTheSameButForItsComments) {
-  const Words english = commands("README.md", "A tour of the tools"),
-              chinese = commands("README.zh.md", "工具一览");
-  ASSERT_EQ(english.size(), chinese.size());
-  for (size_t i = 0; i < english.size(); ++i) {
-    EXPECT_EQ(without_comment(english[i]), without_comment(chinese[i]));
-    EXPECT_EQ(shell("set -n\n" + chinese[i]).code, 0) << chinese[i];
-  }
+  expect_same_commands(commands("docs/tour.md", kTour), commands("docs/tour.zh.md", kChineseTour));
+}
+
+// Makes a tiny model in the place of the one that README expects in the home folder.
+TEST_F(Readme, ItsChatRunsAsItStands) {
+  do_it("yes 'Who carries the boxes? They are carried by Ada and by nobody else.' | head -n 200 > text.txt");
+  do_it("genesis-build tokenizer text.txt --vocab-size 300 --chat -o tokenizer");
+  do_it(
+      "genesis-build qwen2 --tokenizer tokenizer --set hidden_size=64 --set intermediate_size=128 --set "
+      "num_hidden_layers=2 -o tiny.genesis");
+  do_it("genesis-run export tiny.genesis -o Qwen2.5-0.5B-Instruct");
+  const Words lines = commands("README.md", "Chat with a model");
+  ASSERT_GE(lines.size(), 3u);
+  for (const std::string& line : lines) ASSERT_NO_FATAL_FAILURE(do_it(line));
+}
+
+TEST_F(Readme, ItsTrainingRunsWithFewerSteps) {
+  const Words lines = commands("README.md", "Train a model");
+  ASSERT_GE(lines.size(), 4u);
+  for (const std::string& line : lines)
+    ASSERT_NO_FATAL_FAILURE(do_it(std::regex_replace(line, std::regex("--steps [0-9]+"), "--steps 6")));
+}
+
+TEST_F(Readme, TheChinesePageHasTheSameCommands) {
+  expect_same_commands(commands("README.md", Words{"Two commands", "Chat with a model", "Train a model"}),
+                       commands("README.zh.md", Words{"两条命令", "与模型对话", "训练模型"}));
 }
 
 }  // namespace
