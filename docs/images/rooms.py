@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Draws docs/images/rooms.svg: the floors and rooms of the layering table in tests/lint/layering_test.cpp.
+"""Draws docs/images/rooms.svg: the code layers and modules of the layering table in tests/lint/layering_test.cpp.
 
   docs/images/rooms.py [FILE]      writes FILE, docs/images/rooms.svg when not given; needs dot (Graphviz)
 
-An arrow leads from a room to one that it may include. What can be reached over other rooms has no arrow of its own, and
-floors have one arrow each. A test of the suite holds the picture against the table.
+An arrow points from a module to one that it may include. Arrows that follow from others are left out, and layers have one
+arrow each. A test of the suite compares the picture with the table.
 """
 import re
 import subprocess
