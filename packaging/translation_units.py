@@ -17,7 +17,7 @@ COMMENT_OR_TEXT = re.compile(
 ALONE = re.compile(r"^\s*#\s*(?:define\s+HWY_TARGET_INCLUDE|pragma\s+GCC\s+target)", re.M)
 DEFINE = re.compile(r"^\s*#\s*define\s+(\w+)", re.M)
 DIRECTIVE = re.compile(r"^\s*#(?:[^\n]*\\\n)*[^\n]*", re.M)
-# What stands between two braces or semicolons of a namespace, when it declares a name: `struct X`, `int x =`, `void f(`.
+# These match a statement between two braces or semicolons of a namespace that declares a name: `struct X`, `int x =`, `void f(`.
 TYPE = re.compile(r"\b(?:struct|class|enum|union|using|concept)\s+(?:class\s+)?(\w+)\s*(?:final\s*)?(?:$|[:=;{])")
 FUNCTION = re.compile(r"(?<![:\w.>])(\w+|operator\s*\S+?)\s*\(")
 VARIABLE = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*(?:=(?!=)|$)")
@@ -49,8 +49,8 @@ def private_names(text):
     """The names in `text` that no other translation unit sees, each with what it stands for if it is an alias, which may be repeated."""
     names = {name: None for name in DEFINE.findall(text)}
     code = code_of(text)
-    hidden = [False]  # of each open namespace: is it unnamed, or inside one that is
-    depth, begin = 0, 0  # of the braces inside it
+    hidden = [False]  # one entry per open namespace: True if it is unnamed or inside an unnamed one
+    depth, begin = 0, 0  # depth counts open braces that belong to no namespace
     for brace in re.finditer(r"[{};]", code):
         statement = code[begin:brace.start()].strip()
         begin = brace.end()

@@ -102,6 +102,7 @@ TEST_F(Scripts, DevRefusesWhatItDoesNotKnow) {
   expect_wrong_usage("../tree/dev demmo", "unknown command 'demmo'");
   expect_wrong_usage("../tree/dev build fast", "'fast'");
   expect_wrong_usage("../tree/dev bench --quick", "'--quick'");
+  expect_wrong_usage("../tree/dev fuzz long", "a number of seconds, not 'long'");
   expect_wrong_usage("../tree/dev package --now", "'--now'");
   expect_wrong_usage("../tree/dev package here there", "one folder");
   expect_wrong_usage("../tree/dev test oops", "there is no suite 'oops'; there are: lint ops");
@@ -233,8 +234,46 @@ TEST_F(Scripts, AFailedBuildIsTold) {
 TEST_F(Scripts, PathsOfDevAreItsCallers) {
   shell("GENESIS_BUILD_DIR=b GENESIS_SETUP=-Dcuda=disabled ../tree/dev build");
   EXPECT_TRUE(fs::exists(path("elsewhere/b/build.ninja")));
-  EXPECT_TRUE(called("meson setup b ../tree -Dcuda=disabled") || called("meson setup b " + path("tree") + " -Dcuda"))
-      << calls();
+  const std::string options = " -Dsources_per_unit=12 -Dcuda=disabled";
+  EXPECT_TRUE(called("meson setup b ../tree" + options) || called("meson setup b " + path("tree") + options)) << calls();
+}
+
+TEST_F(Scripts, OneSuiteNeedsNoBuildOfEverything) {
+  shell("../tree/dev test lint");
+  EXPECT_TRUE(called("meson test")) << calls();
+  EXPECT_FALSE(called("ninja -C")) << calls();
+}
+
+TEST_F(Scripts, SourcesWithTheSamePrivateNameAreCompiledApart) {
+  write_text(path("a.cpp"), "namespace {\nint f() { return 1; }\n}\n");
+  write_text(path("b.cpp"), "namespace n {\nnamespace {\nint f(int x) { return x; }\n}\n}\n");  // declares f too
+  write_text(path("c.cpp"), "int g() { return f(2); }\n");                                    // calls another f
+  write_text(path("d.cpp"), "int h() { return 3; }\n");
+  write_text(path("e.cpp"), "#pragma GCC target(\"avx2\")\n");
+  const auto units = [&](const std::string& limit) {
+    const std::string script = (kSource / "packaging/translation_units.py").string();
+    return expect_ok(shell("cd .. && " + script + " units " + limit + " name a.cpp b.cpp c.cpp d.cpp e.cpp"));
+  };
+  EXPECT_EQ(units("1"), "a.cpp\nb.cpp\nc.cpp\nd.cpp\ne.cpp");
+  EXPECT_EQ(units("12"), "units/name_0.cpp\nb.cpp\nc.cpp\ne.cpp");
+  EXPECT_EQ(read_text(path("units/name_0.cpp")), "#include \"a.cpp\"\n#include \"d.cpp\"\n");
+}
+
+TEST_F(Scripts, SanitizersCoverageAndFuzzersHaveFoldersOfTheirOwn) {
+  shell("../tree/dev sanitize lint");
+  EXPECT_TRUE(called("-Db_sanitize=address,undefined")) << calls();
+  shell("../tree/dev sanitize thread lint");
+  EXPECT_TRUE(called("-Db_sanitize=thread")) << calls();
+  stand_in("gcovr", "");
+  shell("../tree/dev coverage lint");
+  EXPECT_TRUE(called("-Db_coverage=true")) << calls();
+  EXPECT_TRUE(called("gcovr --root . --filter schema/")) << calls();
+  shell("../tree/dev fuzz 1");
+  EXPECT_TRUE(called("-Dfuzz=true")) << calls();
+  EXPECT_TRUE(called("tests/fuzz/load_fuzzer tests/fuzz/template_fuzzer tests/fuzz/graph_fuzzer")) << calls();
+  for (const char* name : {"build-address", "build-thread", "build-coverage", "build-fuzz"})
+    EXPECT_TRUE(fs::exists(path("tree") + "/" + name)) << name;
+  EXPECT_FALSE(fs::exists(path("tree/build")));
 }
 
 }  // namespace
