@@ -27,7 +27,7 @@ ATTRIBUTE = re.compile(r"\b(?:decltype|alignas|requires|__attribute__|__launch_b
 INTERNAL = re.compile(r"\b(?:static|constexpr|const)\b")
 ALIAS = re.compile(r"using\s+\w+\s*=|namespace\s+\w+\s*=")
 NO_OWN_NAME = re.compile(r"using\s+namespace\b|using\s+[\w:]+$|static_assert\b|template\s*<[^{}]*>\s*struct\s+\w+\s*<")
-USE = re.compile(r"(?<![\w.:>])(\w+)(?=\s*[(<{])|\b(k[A-Z]\w*)|\bTEST\w*\(\s*(\w+)")
+USE = re.compile(r"\bTEST\w*\(\s*(\w+)|(?<![\w.:>])(\w+)(?=\s*[(<{])|\b(k[A-Z]\w*)")
 NAMESPACE = re.compile(r"\bnamespace\b([\w:\s]*)$")
 
 
