@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Merges sources into few translation units ("unity build"), so that a header that many of them read is compiled once for all.
 
-  translation_units.py OUT_DIR LIMIT NAME SOURCE...
+  translation_units.py OUT_DIR LIMIT NAME FOLDER SOURCES
 
-Writes OUT_DIR/NAME_0.cpp (or .cu), NAME_1.cpp, ..., each of which includes up to LIMIT sources, and prints their paths, one a
+SOURCES are paths below FOLDER, one a line, in one argument: Meson would configure again whenever a file changes that is an
+argument of its own. Writes OUT_DIR/NAME_0.cpp (or .cu), NAME_1.cpp, ..., each of which includes up to LIMIT sources, and prints their paths, one a
 line. Two sources that give the same name to something that only they see (in an unnamed namespace, `static` or `#define`) go
 into different units, so nobody has to choose names with other files in mind. Sources that are compiled once for each
 instruction set stay alone. With a LIMIT of 1 nothing is merged: the sources themselves are printed.
@@ -114,7 +115,8 @@ def write_if_new(path, text):
         path.write_text(text)
 
 
-def main(out_dir, limit, name, *sources):
+def main(out_dir, limit, name, folder, lines):
+    sources = [str(Path(folder) / line) for line in lines.split("\n")]
     units = [[source] for source in sources] if int(limit) == 1 else units_of(sources, int(limit))
     Path(out_dir).mkdir(parents=True, exist_ok=True)
     compiled = []

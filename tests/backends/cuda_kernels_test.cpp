@@ -58,7 +58,7 @@ void expect_answers(const Graph& graph) {
   }
 }
 
-class Answers : public testing::TestWithParam<DType> {
+class Answers : public ::testing::TestWithParam<DType> {
  protected:
   Value input(Shape shape) { return typed(GetParam(), std::move(shape)); }
   Value indices(Shape shape) { return typed(DType::i64, std::move(shape)); }
@@ -132,7 +132,7 @@ TEST_P(Answers, OfLayers) {
   expect_answers(graph_);
 }
 
-INSTANTIATE_TEST_SUITE_P(Dtypes, Answers, testing::Values(DType::f32, DType::bf16, DType::f16, DType::f64),
+INSTANTIATE_TEST_SUITE_P(Dtypes, Answers, ::testing::Values(DType::f32, DType::bf16, DType::f16, DType::f64),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
 TEST(Divisor, DividesLikeADivision) {
@@ -167,7 +167,7 @@ struct MoveCase {
   int width;
 };
 
-class Moves : public testing::TestWithParam<MoveCase> {};
+class Moves : public ::testing::TestWithParam<MoveCase> {};
 
 TEST_P(Moves, AreTheStridedCopyInTheWidestAccesses) {
   const MoveCase& c = GetParam();
@@ -184,7 +184,7 @@ TEST_P(Moves, AreTheStridedCopyInTheWidestAccesses) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Copies, Moves,
-                         testing::Values(MoveCase{"dense", {8, 16}, {16, 1}, 4, 0, 16},
+                         ::testing::Values(MoveCase{"dense", {8, 16}, {16, 1}, 4, 0, 16},
                                          MoveCase{"one_element", {1}, {1}, 2, 3, 2},
                                          MoveCase{"heads", {4, 6, 32}, {32, 128, 1}, 2, 0, 16},
                                          MoveCase{"rows_of_six_bytes", {4, 6, 3}, {3, 12, 1}, 2, 0, 2},

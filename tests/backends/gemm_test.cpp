@@ -199,7 +199,7 @@ void check(const GemmProblem& p, int lead = 0) {
     run(*gemm, o);
     expect_close(o.c, want, p);
     if (p.accumulate) check_addend_elsewhere(p, *gemm, inputs);
-    if (testing::Test::HasFatalFailure()) return;
+    if (::testing::Test::HasFatalFailure()) return;
   }
   Operands o = inputs;
   run(*Gemm::create(p), o);
@@ -222,7 +222,7 @@ void check_forms(GemmProblem p, int64_t pad = 0, int lead = 0) {
       p.transpose_a = transpose_a;
       p.transpose_b = transpose_b;
       check(dense(p, pad), lead);
-      if (testing::Test::HasFatalFailure()) return;
+      if (::testing::Test::HasFatalFailure()) return;
     }
   }
 }
@@ -234,7 +234,7 @@ constexpr Size kSizes[] = {{1, 1, 1},    {1, 40, 33},  {2, 65, 128},   {3, 7, 5}
                            {8, 33, 17},  {14, 32, 8},  {15, 31, 9},    {17, 16, 100},  {29, 97, 31},
                            {40, 8, 257}, {64, 64, 64}, {113, 129, 66}, {200, 70, 1100}};
 
-class GemmTypes : public testing::TestWithParam<DType> {};
+class GemmTypes : public ::testing::TestWithParam<DType> {};
 
 TEST_P(GemmTypes, AllFormsAndOddSizes) {
   for (const Size& s : kSizes) check_forms(problem(GetParam(), s.m, s.n, s.k));
@@ -300,7 +300,7 @@ TEST_P(GemmTypes, BiasScaleAndAccumulate) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GemmTypes,
-                         testing::Values(DType::f32, DType::f64, DType::bf16, DType::f16, DType::i32,
+                         ::testing::Values(DType::f32, DType::f64, DType::bf16, DType::f16, DType::i32,
                                          DType::i64),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 

@@ -75,7 +75,7 @@ TEST(RunPasses, ErrorsNameThePass) {
 
 TEST(RunPasses, DumpsToAFolder) {
   const auto model = parse_text(kText);
-  const std::string folder = testing::TempDir() + "/genesis_dump-" + std::to_string(::getpid());
+  const std::string folder = ::testing::TempDir() + "/genesis_dump-" + std::to_string(::getpid());
   std::filesystem::remove_all(folder);
   PipelineOptions options;
   options.on_change = dump_to_folder(folder);

@@ -26,7 +26,7 @@ T& mutate(const T& x) {
   return const_cast<T&>(x);
 }
 
-class Verify : public testing::Test {
+class Verify : public ::testing::Test {
  protected:
   Graph& graph() { return model_->entry("f"); }
   Node& node(size_t i) { return mutate(graph().nodes()[i]); }

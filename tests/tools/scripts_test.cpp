@@ -252,11 +252,12 @@ TEST_F(Scripts, SourcesWithTheSamePrivateNameAreCompiledApart) {
   write_text(path("e.cpp"), "#pragma GCC target(\"avx2\")\n");
   const auto units = [&](const std::string& limit) {
     const std::string script = (kSource / "packaging/translation_units.py").string();
-    return expect_ok(shell("cd .. && " + script + " units " + limit + " name a.cpp b.cpp c.cpp d.cpp e.cpp"));
+    return expect_ok(shell("cd .. && " + script + " units " + limit + " name $PWD 'a.cpp\nb.cpp\nc.cpp\nd.cpp\ne.cpp'"));
   };
-  EXPECT_EQ(units("1"), "a.cpp\nb.cpp\nc.cpp\nd.cpp\ne.cpp");
-  EXPECT_EQ(units("12"), "units/name_0.cpp\nb.cpp\nc.cpp\ne.cpp");
-  EXPECT_EQ(read_text(path("units/name_0.cpp")), "#include \"a.cpp\"\n#include \"d.cpp\"\n");
+  const std::string here = folder().string() + "/";
+  EXPECT_EQ(units("1"), here + "a.cpp\n" + here + "b.cpp\n" + here + "c.cpp\n" + here + "d.cpp\n" + here + "e.cpp");
+  EXPECT_EQ(units("12"), "units/name_0.cpp\n" + here + "b.cpp\n" + here + "c.cpp\n" + here + "e.cpp");
+  EXPECT_EQ(read_text(path("units/name_0.cpp")), "#include \"" + here + "a.cpp\"\n#include \"" + here + "d.cpp\"\n");
 }
 
 TEST_F(Scripts, SanitizersCoverageAndFuzzersHaveFoldersOfTheirOwn) {
