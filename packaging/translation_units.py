@@ -21,7 +21,8 @@ DIRECTIVE = re.compile(r"^\s*#(?:[^\n]*\\\n)*[^\n]*", re.M)
 # These match a statement between two braces or semicolons of a namespace that declares a name: `struct X`, `int x =`, `void f(`.
 TYPE = re.compile(r"\b(?:struct|class|enum|union|using|concept)\s+(?:class\s+)?(\w+)\s*(?:final\s*)?(?:$|[:=;{])")
 FUNCTION = re.compile(r"(?<![:\w.>])(\w+|operator\s*\S+?)\s*\(")
-VARIABLE = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*(?:=(?!=)|$)")
+VARIABLE = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*=(?!=)")
+VARIABLE_WITHOUT_VALUE = re.compile(r"(?<!:)\b(\w+)\s*(?:\[[^\]]*\]\s*)*$")
 # TEST(...) and other macros declare something with a name of its own in each file.
 NO_NAME = re.compile(r"\d.*|[A-Z_0-9]+|const|override|default|delete|noexcept|sizeof")
 ATTRIBUTE = re.compile(r"\b(?:decltype|alignas|requires|__attribute__|__launch_bounds__|noexcept|sizeof)\s*\(+[^()]*\)+")
@@ -38,7 +39,7 @@ def names_declared_by(statement):
     if kind and "(" not in statement[:kind.start()]:
         return [kind.group(1)]
     function = FUNCTION.search(ATTRIBUTE.sub("", statement.split("=")[0]))
-    names = [function.group(1)] if function else VARIABLE.findall(statement)
+    names = [function.group(1)] if function else VARIABLE.findall(statement) or VARIABLE_WITHOUT_VALUE.findall(statement)
     return [name for name in names if not NO_NAME.fullmatch(name)]
 
 

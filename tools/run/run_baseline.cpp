@@ -9,7 +9,7 @@
 namespace genesis::tools {
 namespace {
 
-struct Flags {
+struct BaselineFlags {
   std::string file;
   Output out;
 };
@@ -38,7 +38,7 @@ Baselines measure(const std::string& text) {
   return result;
 }
 
-void baseline(const Flags& flags) {
+void baseline(const BaselineFlags& flags) {
   const std::string text = data::read_file(flags.file);
   const Baselines result = measure(text);
   flags.out.print({{"bytes", text.size()}, {"unigram", result.unigram}, {"bigram", result.bigram}}, [&] {
@@ -51,7 +51,7 @@ void baseline(const Flags& flags) {
 }  // namespace
 
 void add_baseline(Command& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<BaselineFlags>();
   Command* command = app.add_subcommand("baseline", "loss of byte unigram and bigram models of a text");
   command->add_option("file", flags->file, "a text file")->required();
   flags->out.add_to(*command);

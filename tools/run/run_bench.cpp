@@ -20,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Flags {
+struct BenchFlags {
   std::string file, mesh, entry = "forward";
   int64_t runs = 0;
   int zero = 0;
@@ -30,14 +30,15 @@ struct Flags {
   Output out;
 };
 
-double run_once(Session& session, const Flags& flags, const NamedTensors& inputs) {
+double run_once(Session& session, const BenchFlags& flags, const NamedTensors& inputs) {
   const auto start = Clock::now();
   session.run(flags.entry, inputs);
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
 // Returns sorted times in ms. Rank 0 decides on the number of runs, since clocks of ranks differ.
-std::vector<double> measure(Session& session, const Flags& flags, const NamedTensors& inputs, World& world) {
+std::vector<double> measure(Session& session, const BenchFlags& flags, const NamedTensors& inputs,
+                            World& world) {
   std::vector<double> times;
   double total = 0;
   const auto wants_more = [&] {
@@ -87,7 +88,7 @@ struct Measured {
   double share() const { return limits.least_ms / device; }
 };
 
-nlohmann::ordered_json as_json(const Flags& flags, const Measured& m, const Plan& plan) {
+nlohmann::ordered_json as_json(const BenchFlags& flags, const Measured& m, const Plan& plan) {
   return {{"entry", flags.entry},
           {"sizes", plan.bindings},
           {"runs", m.runs},
@@ -108,7 +109,7 @@ nlohmann::ordered_json as_json(const Flags& flags, const Measured& m, const Plan
           {"share_of_peak", m.share()}};
 }
 
-void print_measured(const Flags& flags, const Measured& m, const Bindings& sizes) {
+void print_measured(const BenchFlags& flags, const Measured& m, const Bindings& sizes) {
   std::cout << sizes_line(flags.entry, sizes);
   std::cout << fmt::format(
       "{}: median {:.3f} ms, min {:.3f}, p99 {:.3f} over {} runs, {:.3f} back to back on the "
@@ -129,7 +130,7 @@ void print_measured(const Flags& flags, const Measured& m, const Bindings& sizes
       m.share() > 1 ? kFasterThanLimits : "");
 }
 
-void bench(const Flags& flags, const std::shared_ptr<World>& world) {
+void bench(const BenchFlags& flags, const std::shared_ptr<World>& world) {
   const FirstRankSpeaks quiet(*world);
   const std::string file = model_file_of_first(*world, flags.file);
   const std::shared_ptr<const Model> model = load_model(file);
@@ -163,7 +164,7 @@ void bench(const Flags& flags, const std::shared_ptr<World>& world) {
 }  // namespace
 
 void add_bench(Command& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<BenchFlags>();
   Command* command = app.add_subcommand("bench", "time an entry point: median, p99, tokens/s");
   command->add_option("file", flags->file, kModelName)->required();
   command->add_option("--entry", flags->entry, "entry point")->capture_default_str();

@@ -27,7 +27,7 @@
 namespace genesis::tools {
 namespace {
 
-struct Flags {
+struct ChatFlags {
   std::string file, tokenizer, chat_template, system, variables, mesh;
   text::GenerateOptions options = {.max_tokens = 1024};
   int64_t prefill_chunk = 512, context = 0;
@@ -36,12 +36,12 @@ struct Flags {
   Output out;
 };
 
-std::string template_place(const Flags& flags, const chat::ConfigFiles& files) {
+std::string template_place(const ChatFlags& flags, const chat::ConfigFiles& files) {
   if (!flags.chat_template.empty()) return flags.chat_template;
   return files.where(files.find("chat_template.jinja") ? "chat_template.jinja" : "tokenizer_config.json");
 }
 
-chat::ChatTemplate load_template(const Flags& flags, const chat::ConfigFiles& files) {
+chat::ChatTemplate load_template(const ChatFlags& flags, const chat::ConfigFiles& files) {
   if (!flags.chat_template.empty()) return chat::ChatTemplate::load(flags.chat_template);
   return with_context([&] { return chat::ChatTemplate::from(files); },
                       [] { return "--template names another"; });
@@ -52,7 +52,7 @@ void add_stop_token(text::GenerateOptions& options, int64_t token) {
   if (std::ranges::find(tokens, token) == tokens.end()) tokens.push_back(token);
 }
 
-text::GenerateOptions generate_options(const Flags& flags, const Command& app, const TextCodec& codec,
+text::GenerateOptions generate_options(const ChatFlags& flags, const Command& app, const TextCodec& codec,
                                        const chat::ConfigFiles& files, int64_t vocabulary) {
   text::GenerateOptions options = chat::read_generation_config(files, flags.options);
   for (const std::string& warning : chat::generation_warnings(files, vocabulary)) log_warning("{}", warning);
@@ -69,7 +69,7 @@ void add_end_of_turn(const chat::ChatTemplate& chat, const text::Tokenizer& toke
   if (const auto end = tokenizer.token_to_id(chat.special_token("eos_token"))) add_stop_token(options, *end);
 }
 
-jinja::Dict variables_of(const Flags& flags) {
+jinja::Dict variables_of(const ChatFlags& flags) {
   if (flags.variables.empty()) return {};
   const jinja::Value value = read_value("--variables", [&] { return jinja::parse_json(flags.variables); });
   if (!value.dict()) fail_usage("--variables: expected a JSON object, got {}", type_name(value));
@@ -119,7 +119,7 @@ class GrowingContext {
 };
 
 // Loads the model with the context length of --context.
-std::shared_ptr<const Model> chat_model(const Flags& flags, World& world) {
+std::shared_ptr<const Model> chat_model(const ChatFlags& flags, World& world) {
   const std::shared_ptr<const Model> model = load_model(model_file_of_first(world, flags.file));
   if (flags.context == 0) return model;
   auto larger = models::with_cache(*model, text::rows_of_cache(*model), flags.context);
@@ -135,12 +135,13 @@ SettingSources sources_of(const Command& app, const chat::ConfigFiles& files) {
   if (!config) return setting_sources(app, "defaults of this tool");
   const auto defaults = config->find("_defaults_of");
   if (defaults != config->end() && defaults->is_string())
-    return setting_sources(app, "defaults of " + defaults->get<std::string>() + ", as the model came without settings");
+    return setting_sources(
+        app, "defaults of " + defaults->get<std::string>() + ", as the model came without settings");
   return setting_sources(app, files.where(kSettings));
 }
 
-std::string banner(const Flags& flags, const Model& model, const chat::Dialogue& dialogue, int64_t positions,
-                   const std::string& template_place, const SettingSources& sources) {
+std::string banner(const ChatFlags& flags, const Model& model, const chat::Dialogue& dialogue,
+                   int64_t positions, const std::string& template_place, const SettingSources& sources) {
   const int64_t longest = flags.context == 0 ? models::longest_text(model) : 0;
   std::string system = dialogue.system();
   if (!system.empty()) system = "\nsystem    " + printable(shortened(system));
@@ -150,13 +151,13 @@ std::string banner(const Flags& flags, const Model& model, const chat::Dialogue&
                      system);
 }
 
-ChatLoopOptions loop_options(const Flags& flags, const GrowingContext& context) {
+ChatLoopOptions loop_options(const ChatFlags& flags, const GrowingContext& context) {
   return {.out = flags.out, .is_quiet = flags.quiet, .around_answer = [&](const std::function<void()>& work) {
             with_nonfinite_page(flags.run, flags.file, context.session(), work);
           }};
 }
 
-void chat_command(const Flags& flags, const Command& app, const std::shared_ptr<World>& world) {
+void chat_command(const ChatFlags& flags, const Command& app, const std::shared_ptr<World>& world) {
   const FirstRankSpeaks quiet(*world);
   check_prefill_chunk(flags.prefill_chunk);
   const jinja::Dict variables = variables_of(flags);
@@ -186,7 +187,7 @@ void chat_command(const Flags& flags, const Command& app, const std::shared_ptr<
 }  // namespace
 
 void add_chat(Command& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ChatFlags>();
   Command* command = app.add_subcommand("chat", "talk with a language model");
   command->add_option("file", flags->file, kGeneratingModelName)->required();
   command->add_option(

@@ -29,7 +29,7 @@
 namespace genesis::tools {
 namespace {
 
-struct Flags {
+struct CompareFlags {
   std::string file, entry = "forward", a = "optimise=off", b, repro, page;
   double tolerance = -1;  // -1: derived from what the two runs promise
   InputFlags inputs;
@@ -107,7 +107,8 @@ struct Tolerance {
 };
 
 // `error`: the error that rounding may explain on both sides together.
-Tolerance tolerance_of(const Flags& flags, bool by_rounding, double error, std::span<const double> elements) {
+Tolerance tolerance_of(const CompareFlags& flags, bool by_rounding, double error,
+                       std::span<const double> elements) {
   if (!by_rounding) return Tolerance{std::max(flags.tolerance, 0.0)};
   return Tolerance{kRoundingSafety * error, std::max(root_mean_square(elements), 1e-30)};
 }
@@ -132,7 +133,7 @@ Difference compare(const Step& step, const Tensor& expected, const Tensor& got,
 }
 
 // Returns the criterion in words, for the end of the report.
-std::string criterion(const Flags& flags, bool same_bits) {
+std::string criterion(const CompareFlags& flags, bool same_bits) {
   if (flags.tolerance > 0) return fmt::format("by more than {}", flags.tolerance);
   return same_bits || flags.tolerance == 0 ? "in any bit" : "by more than rounding explains";
 }
@@ -166,7 +167,7 @@ viz::FirstDifference shown(const Difference& first, const viz::ComparedValue& va
 
 // Writes the page of genesis-viz with every compared value, and the distributions of the first differing value on
 // both sides.
-void write_page(const Flags& flags, const Model& model, const Bindings& sizes,
+void write_page(const CompareFlags& flags, const Model& model, const Bindings& sizes,
                 const viz::Comparison& comparison) {
   if (flags.page.empty()) return;
   viz::Tables tables(sizes);
@@ -179,7 +180,7 @@ void write_page(const Flags& flags, const Model& model, const Bindings& sizes,
   viz::write_page(flags.page, viz::page_data(std::move(parts), tables));
 }
 
-void report(const Flags& flags, const std::optional<Difference>& first, int64_t compared,
+void report(const CompareFlags& flags, const std::optional<Difference>& first, int64_t compared,
             const nlohmann::ordered_json& tolerance, const std::string& criterion) {
   nlohmann::ordered_json json{
       {"compared", compared}, {"differs", first.has_value()}, {"tolerance", tolerance}};
@@ -206,8 +207,8 @@ std::vector<double> errors_of(bool by_rounding, Rounding& rounding, const Step& 
 }
 
 // Returns every value that a run computes, by node and output number. `step` points into the session.
-std::map<std::string, Seen> observe_all(Session& session, const Flags& flags, const NamedTensors& inputs,
-                                        bool by_rounding) {
+std::map<std::string, Seen> observe_all(Session& session, const CompareFlags& flags,
+                                        const NamedTensors& inputs, bool by_rounding) {
   std::map<std::string, Seen> values;
   Rounding rounding;
   session.observe(flags.entry, inputs, [&](const Step& step, auto step_inputs, auto outputs) {
@@ -218,7 +219,7 @@ std::map<std::string, Seen> observe_all(Session& session, const Flags& flags, co
   return values;
 }
 
-void compare_command(Flags flags) {
+void compare_command(CompareFlags flags) {
   check_can_write(flags.repro);
   check_can_write(flags.page);
   const SessionOptions way_a = parse_options(flags.a), way_b = parse_options(flags.b);
@@ -261,7 +262,7 @@ void compare_command(Flags flags) {
 }  // namespace
 
 void add_compare(Command& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<CompareFlags>();
   Command* command =
       app.add_subcommand("compare", "find the first node whose values differ between two ways of running");
   command->add_option("file", flags->file, kModelName)->required();

@@ -30,7 +30,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Flags {
+struct EvalFlags {
   std::string file, other, data, tokenizer, mesh;
   bool skip_bad = false;
   text::EvaluateOptions options;
@@ -72,7 +72,7 @@ std::vector<std::string> texts_of_lines(const std::string& path, const std::stri
   return texts;
 }
 
-std::vector<std::string> read_texts(const Flags& flags, bool as_bytes) {
+std::vector<std::string> read_texts(const EvalFlags& flags, bool as_bytes) {
   std::string all = data::read_text(flags.data);
   if (is_json_lines(flags.data)) return texts_of_lines(flags.data, all, flags.skip_bad);
   if (const size_t valid = utf8::valid_bytes(all); !as_bytes && valid < all.size())
@@ -103,7 +103,7 @@ Texts tokens_of(const std::vector<std::string>& texts, const std::optional<text:
 }
 
 // Returns the tokens of conversations, where only the messages of the assistant count.
-Texts conversations(const std::vector<std::string>& names, const Flags& flags, const Model& model,
+Texts conversations(const std::vector<std::string>& names, const EvalFlags& flags, const Model& model,
                     const text::Tokenizer& tokenizer) {
   const auto files = config_files(flags.tokenizer, model, flags.file);
   const chat::SampleMaker maker(chat::ChatTemplate::from(files), tokenizer);
@@ -120,7 +120,7 @@ Texts conversations(const std::vector<std::string>& names, const Flags& flags, c
   return texts;
 }
 
-Texts read_data(const Flags& flags, const Model& model, const std::optional<text::Tokenizer>& tokenizer) {
+Texts read_data(const EvalFlags& flags, const Model& model, const std::optional<text::Tokenizer>& tokenizer) {
   if (const auto files = conversation_files({flags.data}); tokenizer && !files.empty())
     return conversations(files, flags, model, *tokenizer);
   return tokens_of(read_texts(flags, !tokenizer), tokenizer);
@@ -136,7 +136,7 @@ void check_vocabulary(const Model& model, const std::string& file,
 
 // Finds errors before the work begins.
 void check_can_evaluate(const std::string& file, const Model& model, const Texts& texts,
-                        const std::optional<text::Tokenizer>& tokenizer, const Flags& flags) {
+                        const std::optional<text::Tokenizer>& tokenizer, const EvalFlags& flags) {
   check_vocabulary(model, file, tokenizer);
   const int64_t vocabulary = text::vocabulary_of(model.entry("forward"), 3);
   size_t longest = 1;
@@ -161,7 +161,7 @@ void check_finite(const std::string& file, const text::Evaluation& evaluation) {
 }
 
 Result evaluate(const std::string& file, const std::shared_ptr<const Model>& model, const Texts& texts,
-                const Flags& flags, const std::shared_ptr<World>& world) {
+                const EvalFlags& flags, const std::shared_ptr<World>& world) {
   Session session(model, session_options(flags.run, world));
   Result result{.bytes = texts.bytes};
   const auto start = Clock::now();
@@ -195,7 +195,7 @@ std::string line_of(const std::string& file, const Result& result) {
       static_cast<double>(e.tokens) / std::max(result.seconds, 1e-9));
 }
 
-void eval_together(Flags& flags, const std::shared_ptr<World>& world) {
+void eval_together(EvalFlags& flags, const std::shared_ptr<World>& world) {
   const FirstRankSpeaks quiet(*world);
   for (std::string* name : {&flags.file, &flags.other})
     if (!name->empty()) *name = model_file_of_first(*world, *name);
@@ -220,7 +220,7 @@ void eval_together(Flags& flags, const std::shared_ptr<World>& world) {
   flags.out.print(json, [&] { std::cout << lines; });
 }
 
-void eval_command(Flags& flags) {
+void eval_command(EvalFlags& flags) {
   const std::shared_ptr<World> world = join_ranks(flags.mesh, flags.run.device, SharedWork::kLayers);
   as_rank(*world, [&] { eval_together(flags, world); });
 }
@@ -228,7 +228,7 @@ void eval_command(Flags& flags) {
 }  // namespace
 
 void add_eval(Command& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<EvalFlags>();
   Command* command = app.add_subcommand("eval", "loss and perplexity of a language model on a text");
   command->add_option("file", flags->file, kModelName)->required();
   command

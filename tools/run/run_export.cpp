@@ -16,13 +16,13 @@
 namespace genesis::tools {
 namespace {
 
-struct Flags {
+struct ExportFlags {
   std::string file, output, shard_size = "5GB", dtype;
   bool force = false, quiet = false;
   Output out;
 };
 
-models::hugging_face::ExportOptions options_of(const Flags& flags) {
+models::hugging_face::ExportOptions options_of(const ExportFlags& flags) {
   models::hugging_face::ExportOptions options;
   options.shard_bytes = static_cast<uint64_t>(bytes_or_fail("--shard-size", flags.shard_size));
   options.replace = flags.force;
@@ -36,7 +36,7 @@ models::hugging_face::ExportOptions options_of(const Flags& flags) {
   return options;
 }
 
-void check_output(const Flags& flags) {
+void check_output(const ExportFlags& flags) {
   std::error_code error;
   if (std::filesystem::equivalent(flags.output, std::filesystem::current_path(error), error))
     fail("-o {}: this is the current folder, which would be replaced under the shell: name another one",
@@ -49,7 +49,7 @@ void check_output(const Flags& flags) {
 }
 
 // Mentions averaged weights, which the user may want to export instead.
-void tell_of_averages(const Flags& flags, const Model& model) {
+void tell_of_averages(const ExportFlags& flags, const Model& model) {
   for (size_t i = 0; i < model.states().size(); ++i)
     if (passes::average_of(model, static_cast<int32_t>(i)) >= 0)
       return log_info(
@@ -58,7 +58,7 @@ void tell_of_averages(const Flags& flags, const Model& model) {
           flags.file, shell_word(flags.file));
 }
 
-void export_command(const Flags& flags) {
+void export_command(const ExportFlags& flags) {
   auto options = options_of(flags);
   check_output(flags);
   FileProgress progress(flags.quiet);
@@ -90,7 +90,7 @@ void export_command(const Flags& flags) {
 }  // namespace
 
 void add_export(Command& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ExportFlags>();
   Command* command = app.add_subcommand("export", "a model as a folder that transformers opens");
   command->add_option("file", flags->file, kModelName)->required();
   command->add_option("-o,--output", flags->output, "folder to write: it is there as a whole or not at all")

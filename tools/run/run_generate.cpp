@@ -27,7 +27,7 @@
 namespace genesis::tools {
 namespace {
 
-struct Flags {
+struct GenerateFlags {
   std::string file, tokenizer, mesh;
   PromptFlags prompts;
   text::GenerateOptions options;
@@ -41,14 +41,14 @@ struct Flags {
 };
 
 // Returns the length of the longest text: prompt and answer.
-int64_t longest_context(const Model& model, const Flags& flags) {
+int64_t longest_context(const Model& model, const GenerateFlags& flags) {
   return flags.context > 0 ? flags.context
                            : std::max(text::positions_of_cache(model), models::longest_text(model));
 }
 
 // Cuts a prompt longer than the context to its last tokens, leaving room for the answer, or half of the context if
 // the answer may be longer.
-std::vector<int64_t> truncated(std::vector<int64_t> prompt, int64_t context, const Flags& flags) {
+std::vector<int64_t> truncated(std::vector<int64_t> prompt, int64_t context, const GenerateFlags& flags) {
   const int64_t room = std::min(flags.options.max_tokens, context / 2),
                 most = std::max<int64_t>(1, context - std::max<int64_t>(room - 1, 0)),
                 size = static_cast<int64_t>(prompt.size());
@@ -69,7 +69,7 @@ struct Sample {
 // comes.
 class Samples {
  public:
-  Samples(const Model& model, const TextCodec& codec, Prompts prompts, const Flags& flags)
+  Samples(const Model& model, const TextCodec& codec, Prompts prompts, const GenerateFlags& flags)
       : context_(longest_context(model, flags)),
         vocabulary_(text::vocabulary_of(model.entry("decode"), 2)),
         codec_(codec),
@@ -124,7 +124,7 @@ class Samples {
   const int64_t context_, vocabulary_;
   const TextCodec& codec_;
   Prompts prompts_;
-  const Flags& flags_;
+  const GenerateFlags& flags_;
   // The current prompt.
   Prompt prompt_;
   std::vector<int64_t> tokens_;
@@ -136,13 +136,14 @@ class Samples {
 };
 
 nlohmann::ordered_json sample_json(const Sample& sample, const text::GenerateResult& result,
-                                   const Flags& flags) {
+                                   const GenerateFlags& flags) {
   nlohmann::ordered_json json = answer_json(sample.prompt.text, result);
   if (flags.samples > 1) json["sample"] = sample.number;
   return json;
 }
 
-nlohmann::ordered_json as_json(const Sample& sample, const text::GenerateResult& result, const Flags& flags) {
+nlohmann::ordered_json as_json(const Sample& sample, const text::GenerateResult& result,
+                               const GenerateFlags& flags) {
   nlohmann::ordered_json json = sample_json(sample, result, flags);
   json.update({{"compile_seconds", result.compile_seconds},
                {"prefill_seconds", result.prefill_seconds},
@@ -168,7 +169,7 @@ void check(const text::Generator& generator, const Sample& sample) {
                });
 }
 
-void write_text(text::Generator& generator, const Sample& sample, const Flags& flags) {
+void write_text(text::Generator& generator, const Sample& sample, const GenerateFlags& flags) {
   generator.rewind(0);
   check(generator, sample);
   const text::Request& request = sample.request;
@@ -189,14 +190,15 @@ void write_text(text::Generator& generator, const Sample& sample, const Flags& f
 }
 
 // Returns the number of cache positions that the longest of these prompts takes with its answer.
-int64_t wanted_positions(const Model& model, const Samples& samples, const Flags& flags) {
+int64_t wanted_positions(const Model& model, const Samples& samples, const GenerateFlags& flags) {
   const int64_t context = longest_context(model, flags), prompt = std::min(samples.longest(), context);
   return prompt + std::min(flags.options.max_tokens, context - prompt);
 }
 
 // Returns the model with a cache of as many rows as texts run together, no longer than the prompts and their answers
 // need.
-std::shared_ptr<const Model> with_rows(const Model& model, const Samples& samples, const Flags& flags) {
+std::shared_ptr<const Model> with_rows(const Model& model, const Samples& samples,
+                                       const GenerateFlags& flags) {
   constexpr int64_t kStep = 64;
   const int64_t context = longest_context(model, flags), wanted = wanted_positions(model, samples, flags),
                 whole_steps = (wanted - 1) / kStep,
@@ -215,7 +217,7 @@ std::shared_ptr<const Model> with_rows(const Model& model, const Samples& sample
 // Answers that still wait for an earlier one are written in the destructor, also after an error.
 class AnswerLines {
  public:
-  explicit AnswerLines(const Flags& flags) : flags_(flags) {}
+  explicit AnswerLines(const GenerateFlags& flags) : flags_(flags) {}
   AnswerLines(const AnswerLines&) = delete;
   AnswerLines& operator=(const AnswerLines&) = delete;
   ~AnswerLines() {
@@ -234,7 +236,7 @@ class AnswerLines {
   }
 
  private:
-  const Flags& flags_;
+  const GenerateFlags& flags_;
   std::map<size_t, std::string> waiting_;  // by number of the text
   size_t next_ = 0;                        // number of the next text to write
 };
@@ -257,7 +259,7 @@ struct Totals {
 
 // Generates one text after another, with the file's cache or a larger one that is long enough for all of them.
 void write_one_by_one(const std::shared_ptr<const Model>& model, const TextCodec& codec, Samples samples,
-                      const Flags& flags, const SessionOptions& options) {
+                      const GenerateFlags& flags, const SessionOptions& options) {
   const std::shared_ptr<const Model> with_cache = with_context(
       [&]() -> std::shared_ptr<const Model> {
         if (flags.context > 0) return models::with_cache(*model, text::rows_of_cache(*model), flags.context);
@@ -273,7 +275,7 @@ void write_one_by_one(const std::shared_ptr<const Model>& model, const TextCodec
   });
 }
 
-void write_batch(const Model& model, const TextCodec& codec, Samples samples, const Flags& flags,
+void write_batch(const Model& model, const TextCodec& codec, Samples samples, const GenerateFlags& flags,
                  const SessionOptions& options) {
   Session session = text::open_for_generation(with_rows(model, samples, flags), options);
   text::Generator generator(session, {.text = codec.token_text(), .prefill_chunk = flags.prefill_chunk});
@@ -300,7 +302,7 @@ void write_batch(const Model& model, const TextCodec& codec, Samples samples, co
   totals.print(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
 }
 
-void check_flags(const Flags& flags, const Command& app) {
+void check_flags(const GenerateFlags& flags, const Command& app) {
   check_sampling(app, flags.options);
   check_prefill_chunk(flags.prefill_chunk);
   if (!flags.out.json && flags.batch == 0) check_not_given(app, "--logprobs", "without --json or --batch");
@@ -318,7 +320,7 @@ Prompts read_prompts(const PromptFlags& flags, World& world) {
 
 // Checks only the stop tokens given on the command line: a tokenizer may end texts with tokens that a smaller model
 // never writes.
-void check_stop_tokens(const Model& model, const Flags& flags) {
+void check_stop_tokens(const Model& model, const GenerateFlags& flags) {
   const int64_t vocabulary = text::vocabulary_of(model.entry("decode"), 2);
   for (const int64_t token : flags.options.stop_tokens)
     if (token < 0 || token >= vocabulary)
@@ -335,7 +337,7 @@ void warn_of_ends(const Model& model, const std::string& file, const std::vector
                   file, token, vocabulary);
 }
 
-void generate_together(Flags& flags, const std::shared_ptr<World>& world) {
+void generate_together(GenerateFlags& flags, const std::shared_ptr<World>& world) {
   const FirstRankSpeaks quiet(*world);
   flags.options.logprobs = flags.logprobs >= 0;
   flags.options.top_logprobs = std::max<int64_t>(flags.logprobs, 0);
@@ -353,7 +355,7 @@ void generate_together(Flags& flags, const std::shared_ptr<World>& world) {
   write_one_by_one(model, codec, std::move(samples), flags, options);
 }
 
-void generate_command(Flags& flags, const Command& app) {
+void generate_command(GenerateFlags& flags, const Command& app) {
   check_flags(flags, app);
   const std::shared_ptr<World> world = join_ranks(flags.mesh, flags.run.device, SharedWork::kLayers);
   as_rank(*world, [&] { generate_together(flags, world); });
@@ -362,7 +364,7 @@ void generate_command(Flags& flags, const Command& app) {
 }  // namespace
 
 void add_generate(Command& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<GenerateFlags>();
   Command* command = app.add_subcommand("generate", "let a language model write text");
   command->add_option("file", flags->file, kGeneratingModelName)->required();
   flags->prompts.add_to(*command);

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kValuesInText = 6, kValuesInJson = 1000;
 
-struct Flags {
+struct InferFlags {
   std::string file, entry = "forward", output;
   int64_t max_values = -1;  // -1: kValuesInJson or kValuesInText
   InputFlags inputs;
@@ -53,7 +53,7 @@ void check_output(const std::string& path) {
   check_can_write(path);
 }
 
-void infer(const Flags& flags) {
+void infer(const InferFlags& flags) {
   check_output(flags.output);
   const std::string file = model_file(flags.file);
   const std::shared_ptr<const Model> model = load_model(file);
@@ -81,7 +81,7 @@ void infer(const Flags& flags) {
 }  // namespace
 
 void add_infer(Command& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<InferFlags>();
   Command* command = app.add_subcommand("infer", "run an entry point once");
   command->add_option("file", flags->file, kModelName)->required();
   command->add_option("--entry", flags->entry, "entry point")->capture_default_str();

@@ -22,7 +22,7 @@
 namespace genesis::tools {
 namespace {
 
-struct Flags {
+struct InfoFlags {
   std::string file, device;
   std::vector<std::string> sizes, disable;
   bool states = false, verify = false, kernels = false;
@@ -69,7 +69,7 @@ std::map<std::string, Totals> totals_by_role(const Model& model) {
   return totals;
 }
 
-nlohmann::ordered_json model_json(const Flags& flags, const Model& model) {
+nlohmann::ordered_json model_json(const InfoFlags& flags, const Model& model) {
   nlohmann::ordered_json json{{"file", flags.file}, {"metadata", model.metadata}};
   json["entries"] = nlohmann::ordered_json::array();
   for (const auto& entry : model.entries()) json["entries"].push_back(entry_json(*entry));
@@ -104,7 +104,7 @@ void print_entry(const Graph& graph) {
   std::cout << "\n";
 }
 
-void print_text(const Flags& flags, const Model& model) {
+void print_text(const InfoFlags& flags, const Model& model) {
   for (const auto& [key, value] : model.metadata)
     std::cout << printable(key) << ": " << printable(value) << "\n";
   for (const auto& [role, t] : totals_by_role(model))
@@ -167,7 +167,7 @@ Needs needs_of(const Plan& plan, const Model& work) {
 }
 
 // Returns the needs of the entry points whose sizes are all known.
-std::vector<Needs> all_needs(const Flags& flags, const Model& model, const std::string& device) {
+std::vector<Needs> all_needs(const InfoFlags& flags, const Model& model, const std::string& device) {
   const Target target = target_of(device);
   const Bindings sizes = parse_sizes(flags.sizes);
   check_sizes_exist(model, sizes);
@@ -180,9 +180,9 @@ std::vector<Needs> all_needs(const Flags& flags, const Model& model, const std::
       for (int i = 0; i < shape.rank(); ++i) shape[i].collect_symbols(symbols);
     }
     if (!std::ranges::all_of(symbols, known)) continue;
-    const CompiledEntry made = compile_entry(model, entry->name(), sizes, target,
-                                             {.disabled = {flags.disable.begin(), flags.disable.end()},
-                                              .memory_budget = flags.memory.bytes()});
+    const CompiledEntry made = compile_entry(
+        model, entry->name(), sizes, target,
+        {.disabled = {flags.disable.begin(), flags.disable.end()}, .memory_budget = flags.memory.bytes()});
     needs.push_back(needs_of(made.plan, *made.work));
     if (flags.kernels) needs.back().kernels = kernel_uses(made.plan, target, made.runner);
   }
@@ -248,7 +248,7 @@ void print_kernels(const std::string& device, const std::vector<Needs>& needs) {
   }
 }
 
-void info(Flags flags, const Command& app) {
+void info(InfoFlags flags, const Command& app) {
   if (flags.device.empty())
     for (const char* option : {"--size", "--memory-budget", "--remat", "--kernels", "--disable"})
       check_not_given(app, option, "without --device, which asks what runs would take");
@@ -276,7 +276,7 @@ void info(Flags flags, const Command& app) {
 }  // namespace
 
 void add_info(Command& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<InfoFlags>();
   Command* command = app.add_subcommand("info", "entry points, inputs and outputs, parameters, op counts");
   command->add_option("file", flags->file, kModelName)->required();
   command->add_flag("--states", flags->states, "list every state");

@@ -27,7 +27,7 @@
 namespace genesis::tools {
 namespace {
 
-struct Flags {
+struct ProfileFlags {
   std::string file, entry = "forward", trace, page, compare, mesh;
   int64_t runs = 5, top = 30;
   int zero = 0;
@@ -64,7 +64,7 @@ struct Measured {
   viz::Json timeline;
 };
 
-void time_steps(Session& session, const Flags& flags, const NamedTensors& inputs, Measured& measured) {
+void time_steps(Session& session, const ProfileFlags& flags, const NamedTensors& inputs, Measured& measured) {
   session.run(flags.entry, inputs);
   std::vector<std::vector<double>> runs;
   for (int64_t i = 0; i < flags.runs; ++i) {
@@ -78,7 +78,7 @@ void time_steps(Session& session, const Flags& flags, const NamedTensors& inputs
 
 // Returns the timeline of the shortest run over all ranks, with the median time of each step of this rank. Null if
 // the device gives no timeline.
-viz::Json best_timeline(Session& session, const Flags& flags, const NamedTensors& inputs, World& world,
+viz::Json best_timeline(Session& session, const ProfileFlags& flags, const NamedTensors& inputs, World& world,
                         size_t steps) {
   viz::Json best;
   std::vector<std::vector<double>> runs;
@@ -147,7 +147,7 @@ void print_notes(const std::vector<Row>& rows) {
     std::cout << ">100%" << kFasterThanLimits << "\n";
 }
 
-void print_table(const Flags& flags, const Plan& plan, const std::vector<Row>& rows, const DevicePeaks& peaks,
+void print_table(const ProfileFlags& flags, const Plan& plan, const std::vector<Row>& rows, const DevicePeaks& peaks,
                  double total) {
   std::cout << sizes_line(plan.entry, plan.bindings);
   std::cout << fmt::format("{:>10} {:>10} {:>6} {:>10} {:>8} {:>9} {:>9}  {}\n", "us", "median", "share",
@@ -197,7 +197,7 @@ struct Profiled {
   viz::Measurement measured;
 };
 
-viz::Json page_of(const Flags& flags, const Profiled& one, const SessionOptions& session,
+viz::Json page_of(const ProfileFlags& flags, const Profiled& one, const SessionOptions& session,
                   viz::Tables& tables) {
   viz::ModelOptions options{.entries = {flags.entry}, .sizes = one.plan.bindings};
   options.entry.session = session;
@@ -210,7 +210,7 @@ viz::Json page_of(const Flags& flags, const Profiled& one, const SessionOptions&
 }
 
 // Writes the page of genesis-viz with the measured times. Two models are shown side by side.
-void write_page(const Flags& flags, const SessionOptions& session, const std::vector<Profiled>& sides) {
+void write_page(const ProfileFlags& flags, const SessionOptions& session, const std::vector<Profiled>& sides) {
   viz::Tables tables(sides[0].plan.bindings);
   viz::PageParts parts{.title = std::filesystem::path(flags.file).filename().string() + ", measured",
                        .view = sides.size() > 1 ? "difference" : "time"};
@@ -221,7 +221,7 @@ void write_page(const Flags& flags, const SessionOptions& session, const std::ve
   viz::write_page(flags.page, viz::page_data(std::move(parts), tables));
 }
 
-Measured measure(Session& session, const Flags& flags, const NamedTensors& inputs, World& world) {
+Measured measure(Session& session, const ProfileFlags& flags, const NamedTensors& inputs, World& world) {
   Measured measured;
   with_nonfinite_page(flags.run, flags.file, session, [&] {
     time_steps(session, flags, inputs, measured);
@@ -231,14 +231,14 @@ Measured measure(Session& session, const Flags& flags, const NamedTensors& input
   return measured;
 }
 
-viz::Measurement measurement_of(const Session& session, const Flags& flags, const Measured& measured,
+viz::Measurement measurement_of(const Session& session, const ProfileFlags& flags, const Measured& measured,
                                 const DevicePeaks& peaks) {
   return {session.device(), flags.runs, measured.timings, measured.median_us,
           measured.kernels, peaks,      measured.timeline};
 }
 
 // Profiles the model of --compare, with the device limits measured for the first model.
-Profiled profile_other(const Flags& flags, const std::shared_ptr<const Model>& model,
+Profiled profile_other(const ProfileFlags& flags, const std::shared_ptr<const Model>& model,
                        const SessionOptions& options, const DevicePeaks& peaks, World& world) {
   Session session(model, options);
   const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry));
@@ -247,7 +247,7 @@ Profiled profile_other(const Flags& flags, const std::shared_ptr<const Model>& m
           measurement_of(session, flags, measured, peaks)};
 }
 
-void profile_rank(const Flags& flags, const std::shared_ptr<World>& world) {
+void profile_rank(const ProfileFlags& flags, const std::shared_ptr<World>& world) {
   const FirstRankSpeaks quiet(*world);
   const std::shared_ptr<const Model> model = load_model(flags.file),
                                      other = flags.compare.empty() ? nullptr : load_model(flags.compare);
@@ -279,7 +279,7 @@ void profile_rank(const Flags& flags, const std::shared_ptr<World>& world) {
   flags.out.print(rows_json(plan, rows, peaks, total), [&] { print_table(flags, plan, rows, peaks, total); });
 }
 
-void profile(Flags flags, const Command& app) {
+void profile(ProfileFlags flags, const Command& app) {
   if (flags.out.json) check_not_given(app, "--top", "with --json, which has all rows");
   check_can_write(flags.trace);
   check_can_write(flags.page);
@@ -295,7 +295,7 @@ void profile(Flags flags, const Command& app) {
 }  // namespace
 
 void add_profile(Command& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ProfileFlags>();
   Command* command = app.add_subcommand(
       "profile", "time and kernel per node, bytes, share of the device's limits; Chrome trace");
   command->add_option("file", flags->file, kModelName)->required();

@@ -17,7 +17,7 @@
 namespace genesis::tools {
 namespace {
 
-struct Flags {
+struct TokenizeFlags {
   std::string tokenizer, file, text, chat;
   bool decode = false, no_special = false, generation_prompt = false;
   Output out;
@@ -50,7 +50,7 @@ std::vector<int64_t> ids_in(const std::string& text) {
 }
 
 // Decodes tokens. An id of a padded vocabulary without a token decodes to no text.
-void decode(const NamedTokenizer& named, const std::string& input, const Flags& flags) {
+void decode(const NamedTokenizer& named, const std::string& input, const TokenizeFlags& flags) {
   const auto& [tokenizer, count] = named;
   const std::vector<int64_t> ids = ids_in(input);
   for (const int64_t id : ids)
@@ -73,7 +73,7 @@ chat::ChatTemplate template_of(const std::string& path) {
 }
 
 // Prints the messages as the template renders them, and the tokens of that text.
-void render_chat(const text::Tokenizer& tokenizer, const Flags& flags) {
+void render_chat(const text::Tokenizer& tokenizer, const TokenizeFlags& flags) {
   const auto chat = template_of(flags.tokenizer);
   const chat::Conversation conversation = with_context(
       [&] { return chat::parse_conversation(read_whole_file(flags.chat)); }, [&] { return flags.chat; });
@@ -88,7 +88,7 @@ void render_chat(const text::Tokenizer& tokenizer, const Flags& flags) {
   });
 }
 
-void tokenize(const Flags& flags, const Command& app) {
+void tokenize(const TokenizeFlags& flags, const Command& app) {
   if (app.is_given("--chat")) {
     check_only(app, {"tokenizer", "--chat", "--generation-prompt", "--json"}, "with --chat");
     return render_chat(load_tokenizer(flags.tokenizer), flags);
@@ -106,7 +106,7 @@ void tokenize(const Flags& flags, const Command& app) {
 }  // namespace
 
 void add_tokenize(Command& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<TokenizeFlags>();
   Command* command = app.add_subcommand("tokenize", "text as token ids, and ids as text");
   command
       ->add_option("tokenizer", flags->tokenizer,
