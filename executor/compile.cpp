@@ -80,8 +80,8 @@ Switches switches_of(const SessionOptions& options, const Target& target) {
 // Returns the storage of the weights that may be kept in parts.
 StateStorage weights_to_store(const Model& model, const Target& target, const SessionOptions& options,
                               const Switches& switches) {
-  const bool pays = options.optimise && options.split_weights.value_or(target.splits_weights);
-  if (!pays || switches.passes.contains("split_weights")) return {};
+  const bool pays = options.optimise && options.weight_halves.value_or(target.prefers_weight_halves);
+  if (!pays || switches.passes.contains("use_weight_halves")) return {};
   return passes::find_stored_weights(model);
 }
 

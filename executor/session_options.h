@@ -21,7 +21,7 @@ struct SessionOptions {
   // Names of passes, planning steps, runner features and kernels to switch off (executor/switches.h).
   std::set<std::string> disabled = {};
   // Keeps weights in parts during bf16 training (passes/precision/passes.h). Empty: the device's default.
-  std::optional<bool> split_weights = {};
+  std::optional<bool> weight_halves = {};
   bool find_nonfinite = false;  // stop at the first node that produces a NaN or an infinity
   // The limit of a training step's arena in bytes; 0: as little as possible. Values that do not fit are recomputed in the
   // backward pass (passes/memory/remat.cpp). Empty: the limit in the model's metadata ("memory_budget"), or none.

@@ -178,7 +178,7 @@ void optimise(Model& model, const Flags& flags, std::vector<passes::PassReport>&
   options.reports = &reports;
   // A written file keeps the states as its author made them. Stored weights of a session are only shown.
   StateStorage storage;
-  if (target.splits_weights && flags.output.empty()) storage = passes::find_stored_weights(model);
+  if (target.prefers_weight_halves && flags.output.empty()) storage = passes::find_stored_weights(model);
   add_parts(model, storage);
   for (const std::string& name : chosen_entries(flags, model)) {
     const Graph& entry = std::as_const(model).entry(name);

@@ -45,7 +45,7 @@ Target cuda_target(int device) {
   target.flops_per_second = 5e14;
   target.exchanged_per_second = 3e11;
   target.exchange_seconds = 5e-6;
-  target.splits_weights = true;
+  target.prefers_weight_halves = true;
   target.kernel_names = kernel_names;
   target.choose = [](const KernelQuery& query) { return choose_kernel(kernels_for(query.op.name()), query); };
   target.can_run = [](const KernelQuery& query) { return why_not(kernels_for(query.op.name()), query); };

@@ -48,10 +48,10 @@ CASES = {
     "hopper_d64": [("train 8 1024", "qwen train", ())],
     "swiglu_epilogue": [("train 8 1024", "qwen train", ())],
     "swiglu_grad_epilogue": [("train 8 1024", "qwen train", ())],
-    "split_weights": [("train 8 1024", "qwen train", ())],
+    "use_weight_halves": [("train 8 1024", "qwen train", ())],
     "ranges": [("packed 8 1024", "qwen packed", ())],
 }
-PASSES = {"megakernel", "side_stream", "split_weights"}  # switched off by their own names, not as kernels
+PASSES = {"megakernel", "side_stream", "use_weight_halves"}  # switched off by their own names, not as kernels
 # Kernels to switch off together with an implementation: those for certain GPUs, which serve the same nodes.
 WITH = {"gemv": ["kernel:gemv_prefetch"], "quantized_gemv": ["kernel:quantized_gemv_stream"]}
 

@@ -26,7 +26,7 @@ Graph read_quantized(const Graph& graph, const PassContext& context);
 
 // --- weights of bf16 training that are stored in parts, of which products read one
 
-// Finds the weights for which this pays, in the format bf16_halves (passes/precision/weights_as_halves.h): Adam updates them in
+// Finds the weights for which this pays, in the format bf16_halves (passes/precision/weight_halves.h): Adam updates them in
 // every entry point that updates them at all, and these entry points otherwise only read them as bf16. Their parts are numbered
 // behind the model's states.
 StateStorage find_stored_weights(const Model& model);
@@ -37,6 +37,6 @@ bool updates_stored(const Graph& graph, const StateStorage& storage);
 // Rewrites one entry point for the weights that PassContext::storage keeps in parts: casts to bf16 become the rounded part or a
 // view of it, Adam updates become updates of all parts, and readers of f32 get the parts joined. Changes nothing without such
 // weights.
-Graph split_weights(const Graph& graph, const PassContext& context);
+Graph use_weight_halves(const Graph& graph, const PassContext& context);
 
 }  // namespace genesis::passes

@@ -90,8 +90,8 @@ struct Target {
   double flops_per_byte_again = 32, flops_per_byte_of_stages = 100;
   StreamSpeeds streams;
 
-  bool splits_weights = false;   // keep bf16-trained weights as two halves, instead of casting each step
-  KernelNames disabled_kernels;  // passed on in every query
+  bool prefers_weight_halves = false;  // keeps bf16-trained weights as two halves; no cast each step
+  KernelNames disabled_kernels;        // passed on in every query
 
   // Returns the full names of all implementations that can be switched off.
   std::vector<std::string> (*kernel_names)() = nullptr;

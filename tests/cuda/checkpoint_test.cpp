@@ -24,7 +24,7 @@ class CheckpointsBeside : public ::testing::TestWithParam<Way> {
   }
   static std::shared_ptr<Model> model() { return tiny_qwen("adamw,lr=1e-3,clip=1.0" + GetParam().precision); }
   static Session session_of(const std::shared_ptr<const Model>& model) {
-    return Session(model, {.device = GetParam().device, .split_weights = !GetParam().precision.empty()});
+    return Session(model, {.device = GetParam().device, .weight_halves = !GetParam().precision.empty()});
   }
 };
 

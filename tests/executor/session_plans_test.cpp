@@ -140,7 +140,7 @@ entry loss(x: f32[batch,16]) {
   for (size_t i = 0; i < x.size(); ++i) x[i] = std::cos(static_cast<float>(i));
   model->set_initial(0, Tensor::of<float>({16, 16}, w));
   passes::add_train_step(*model, passes::parse_train_options("adamw,lr=1e-2,precision=bf16"));
-  Session halves(model, {.split_weights = true}), plain(model);
+  Session halves(model, {.weight_halves = true}), plain(model);
   const NamedTensors three = {{"x", Tensor::of<float>({3, 16}, x)}};
   for (int64_t count = 1; count < 9; ++count) halves.plan("loss", {{"batch", count}});
   EXPECT_EQ(halves.memory().plans, 8);

@@ -87,7 +87,7 @@ TEST(DataParallel, InLowPrecisionIsCloseAndTheSameOnAllRanks) {
   const auto model = training("qwen2", "adamw,lr=1e-3,eps=1e-4,clip=1.0,precision=bf16");
   const Curve alone = train(model, {}, 10);
   for (const bool split : {false, true}) {
-    const std::vector<Curve> ranks = train_on("data=2", model, {.split_weights = split}, 10);
+    const std::vector<Curve> ranks = train_on("data=2", model, {.weight_halves = split}, 10);
     expect_close(ranks[0], alone, 2e-2);
     expect_same_bits(ranks[1], ranks[0]);
   }

@@ -186,14 +186,14 @@ double loss_after_two_steps(const std::shared_ptr<const Model>& model, const Ses
 }  // namespace
 
 void expect_same_loss_however_shared(const std::shared_ptr<const Model>& model, const std::string& mesh_text,
-                                     bool split_weights) {
+                                     bool weight_halves) {
   const Mesh mesh = Mesh::parse(mesh_text);
   std::vector<double> losses;  // losses of all stages and ranks
   for (int stage = 0; stage <= 3; ++stage) {
     std::vector<double> of_rank(static_cast<size_t>(mesh.ranks()));
     run_ranks(mesh, [&](int64_t rank, std::shared_ptr<Collectives> collectives) {
       of_rank[static_cast<size_t>(rank)] = loss_after_two_steps(model, {.threads = 1,
-                                                                        .split_weights = split_weights,
+                                                                        .weight_halves = weight_halves,
                                                                         .mesh = mesh,
                                                                         .rank = rank,
                                                                         .collectives = collectives,
@@ -201,7 +201,7 @@ void expect_same_loss_however_shared(const std::shared_ptr<const Model>& model, 
     });
     losses.insert(losses.end(), of_rank.begin(), of_rank.end());
   }
-  for (const double loss : losses) EXPECT_EQ(loss, losses[0]) << "split weights: " << split_weights;
+  for (const double loss : losses) EXPECT_EQ(loss, losses[0]) << "weight halves: " << weight_halves;
 }
 
 }  // namespace genesis::testing

@@ -71,6 +71,6 @@ std::vector<Curve> expect_trains_as(const Curve& alone, const std::shared_ptr<co
 // Checks the entry point `loss` of a trained model before and after two steps: it gives the same number on all ranks
 // of the mesh in every ZeRO stage (SessionOptions::zero).
 void expect_same_loss_however_shared(const std::shared_ptr<const Model>& model, const std::string& mesh,
-                                     bool split_weights);
+                                     bool weight_halves);
 
 }  // namespace genesis::testing

@@ -92,7 +92,7 @@ TEST(VocabularyParallel, InLowPrecisionIsCloseAndTheSameOnAllRanks) {
   const auto model = training("qwen2", std::string(kAdamw) + ",precision=bf16", 1024);
   const Curve alone = train(model, {}, 10);
   for (const bool halves : {false, true}) {
-    const std::vector<Curve> ranks = train_on("tensor=2", model, {.split_weights = halves}, 10);
+    const std::vector<Curve> ranks = train_on("tensor=2", model, {.weight_halves = halves}, 10);
     expect_close(ranks[0], alone, 5e-2);
     for (size_t i = 0; i < alone.losses.size(); ++i)
       EXPECT_NEAR(ranks[0].losses[i], alone.losses[i], 2e-3 * alone.losses[i]);

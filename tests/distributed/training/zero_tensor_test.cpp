@@ -57,11 +57,11 @@ INSTANTIATE_TEST_SUITE_P(Zoo, ZeroTensor,
 // The memory of each rank shrinks with the first and the third stage.
 TEST(ZeroTensor, HalvesOfSlicesHaveTheSameBits) {
   const auto model = training("qwen3", std::string(kAdamw) + ",precision=bf16", kVocabulary);
-  const Curve whole = train_on(kMesh, model, {.split_weights = true})[0];
+  const Curve whole = train_on(kMesh, model, {.weight_halves = true})[0];
   int64_t least = whole.memory.state_bytes;
   for (int stage = 1; stage <= 3; ++stage) {
     SCOPED_TRACE(stage);
-    const std::vector<Curve> ranks = train_on(kMesh, model, {.split_weights = true, .zero = stage});
+    const std::vector<Curve> ranks = train_on(kMesh, model, {.weight_halves = true, .zero = stage});
     for (const Curve& rank : ranks) expect_same_bits(rank, whole);
     EXPECT_EQ(2 * ranks[0].memory.optimizer_bytes, whole.memory.optimizer_bytes);
     EXPECT_EQ(ranks[0].memory.state_bytes < least, stage != 2);

@@ -96,9 +96,9 @@ TEST(Zero, ExchangesRowsOfLargeTables) {
        {std::pair{"qwen2", "f32"}, std::pair{"gpt2", "f32"}, std::pair{"qwen2", "bf16"}}) {
     const std::string more = std::string(precision) == "bf16" ? ",precision=bf16" : "";
     const auto model = training(name, "adamw,lr=1e-3,eps=1e-4,clip=1.0" + more, 4096);
-    const Curve whole = train_on("data=2", model, {.split_weights = true}, 10)[0];
+    const Curve whole = train_on("data=2", model, {.weight_halves = true}, 10)[0];
     for (int stage = 1; stage <= 3; ++stage)
-      for (const Curve& rank : train_on("data=2", model, {.split_weights = true, .zero = stage}, 10)) {
+      for (const Curve& rank : train_on("data=2", model, {.weight_halves = true, .zero = stage}, 10)) {
         SCOPED_TRACE(name + more + ", stage " + std::to_string(stage));
         expect_same_bits(rank, whole);
       }
@@ -134,9 +134,9 @@ TEST(Zero, FrozenWeightsAndPlainUpdatesTrainAsWell) {
   passes::add_training(*adapted, passes::parse_train_options("adamw,lr=1e-3,eps=1e-4,precision=bf16"));
   for (const std::shared_ptr<const Model>& model :
        {std::shared_ptr<const Model>(adapted), training("qwen2", "sgd,lr=0.05")}) {
-    const std::vector<Curve> whole = train_on("data=2", model, {.split_weights = true}, 10);
+    const std::vector<Curve> whole = train_on("data=2", model, {.weight_halves = true}, 10);
     EXPECT_LT(whole[0].losses.back(), whole[0].losses.front());
-    for (const Curve& rank : train_on("data=2", model, {.split_weights = true, .zero = 3}, 10))
+    for (const Curve& rank : train_on("data=2", model, {.weight_halves = true, .zero = 3}, 10))
       expect_same_bits(rank, whole[0]);
   }
 }
@@ -158,11 +158,11 @@ TEST(Zero, InLowPrecisionHasTheSameBits) {
 TEST(Zero, HalvesBesideShardsHaveTheSameBits) {
   for (const std::string more : {"clip=1.0", "accumulate=1", "clip=1.0,ema=0.9"}) {
     const auto model = training("qwen2", "adamw,lr=1e-3,eps=1e-4,precision=bf16," + more);
-    const std::vector<Curve> whole = train_on("data=2", model, {.split_weights = true});
+    const std::vector<Curve> whole = train_on("data=2", model, {.weight_halves = true});
     int64_t least = whole[0].memory.state_bytes;
     for (int stage = 1; stage <= 3; ++stage) {
       SCOPED_TRACE(more + ", stage " + std::to_string(stage));
-      const std::vector<Curve> shared = train_on("data=2", model, {.split_weights = true, .zero = stage});
+      const std::vector<Curve> shared = train_on("data=2", model, {.weight_halves = true, .zero = stage});
       for (const Curve& rank : shared) expect_same_bits(rank, whole[0]);
       const int64_t bytes = shared[1].memory.state_bytes;
       EXPECT_EQ(bytes < least, stage != 2);
@@ -178,9 +178,9 @@ TEST(Zero, HalvesBesideShardsHaveTheSameBits) {
 
 TEST(Zero, HalvesOfFourRanksHaveTheSameBits) {
   const auto model = training("qwen3", "adamw,lr=1e-3,eps=1e-4,clip=1.0,precision=bf16");
-  const std::vector<Curve> whole = train_on("data=4", model, {.split_weights = true}, 10);
+  const std::vector<Curve> whole = train_on("data=4", model, {.weight_halves = true}, 10);
   for (int stage = 1; stage <= 3; ++stage)
-    for (const Curve& rank : train_on("data=4", model, {.split_weights = true, .zero = stage}, 10))
+    for (const Curve& rank : train_on("data=4", model, {.weight_halves = true, .zero = stage}, 10))
       expect_same_bits(rank, whole[0]);
 }
 
@@ -210,7 +210,7 @@ std::vector<int> gathered_layers(const Plan& plan) {
 
 TEST(Zero, ALayersWeightsComeWhileTheOneAheadComputes) {
   const auto model = training("qwen2", "adamw,lr=1e-3,clip=1.0,precision=bf16");
-  Session session(model, {.split_weights = true, .mesh = Mesh::parse("data=2"), .zero = 3});
+  Session session(model, {.weight_halves = true, .mesh = Mesh::parse("data=2"), .zero = 3});
   const Plan plan = session.plan("train_step", {{"batch", 4}, {"seq", 12}});
   std::vector<int> order;  // gathered layers, with a 9 for computation with weights in between
   const std::vector<int> layers = gathered_layers(plan);
@@ -263,7 +263,7 @@ INSTANTIATE_TEST_SUITE_P(Zero, ZeroStage, ::testing::Values(1, 2, 3));
 TEST(Zero, WeightsOfOneProductAreGatheredIntoPlace) {
   const auto model = training("qwen2", "adamw,lr=1e-3,clip=1.0,precision=bf16");
   for (const int stage : {1, 3}) {
-    Session session(model, {.split_weights = true, .mesh = Mesh::parse("data=2"), .zero = stage});
+    Session session(model, {.weight_halves = true, .mesh = Mesh::parse("data=2"), .zero = stage});
     const Plan plan = session.plan("train_step", {{"batch", 4}, {"seq", 12}});
     for (const Step& step : plan.steps) {
       if (step.op->name() != "concat") continue;  // joins flat shards that an update reads

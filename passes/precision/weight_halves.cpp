@@ -1,4 +1,4 @@
-#include "passes/precision/weights_as_halves.h"
+#include "passes/precision/weight_halves.h"
 
 #include <algorithm>
 #include <set>

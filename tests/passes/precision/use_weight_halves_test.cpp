@@ -63,7 +63,7 @@ Rewritten rewritten(const std::string& text, const std::string& entry, bool toge
   add_parts(*result.model, storage);
   const Target target = together ? large_gpu() : Target{};
   const Graph graph =
-      split_weights(std::as_const(*result.model).entry(entry), {.target = &target, .storage = &storage});
+      use_weight_halves(std::as_const(*result.model).entry(entry), {.target = &target, .storage = &storage});
   verify(graph);
   result.text = to_text(graph);
   result.plan = make_plan(graph, {});
@@ -72,11 +72,11 @@ Rewritten rewritten(const std::string& text, const std::string& entry, bool toge
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-TEST(SplitWeights, TakesWhatIsCastAndUpdated) {
+TEST(UseWeightHalves, TakesWhatIsCastAndUpdated) {
   EXPECT_EQ(found(kTraining), "a b | c") << "what a concatenation joins lies together";
 }
 
-TEST(SplitWeights, LeavesWhatIsReadAsF32) {
+TEST(UseWeightHalves, LeavesWhatIsReadAsF32) {
   EXPECT_EQ(found(model_text(kCasts + kUpdates + kResults + "return a = @a\n")), "b | c");
   EXPECT_EQ(found(model_text(kCasts + kUpdates + "%n = neg(@c)\n" + kResults + "return n = %n\n")), "a b");
   EXPECT_EQ(found(model_text(kCasts + kUpdates + kResults + "return ua = %ua\n")), "b | c")
@@ -84,7 +84,7 @@ TEST(SplitWeights, LeavesWhatIsReadAsF32) {
   EXPECT_EQ(found(model_text("%wc = neg(i)\n %w = neg(g)\n" + kUpdates + kResults)), "") << "nothing is cast";
 }
 
-TEST(SplitWeights, LeavesWhatIsUpdatedOtherwise) {
+TEST(UseWeightHalves, LeavesWhatIsUpdatedOtherwise) {
   const std::string reset = "entry reset(z: f32[8,8]) {\n%n = neg(z)\nupdate @c = %n\n}\n";
   EXPECT_EQ(found(kTraining + reset), "a b");
   const std::string f16 = "%wc = cast(@c) {dtype=f16}\n";
@@ -93,13 +93,13 @@ TEST(SplitWeights, LeavesWhatIsUpdatedOtherwise) {
   EXPECT_EQ(found(text), "a b");
 }
 
-TEST(SplitWeights, JoinsOnlyWhatIsUpdatedTogether) {
+TEST(UseWeightHalves, JoinsOnlyWhatIsUpdatedTogether) {
   std::string text = kTraining;
   text.insert(text.find("has_scale=true", text.find("@bm, @bv")), "beta1=0.5, ");
   EXPECT_EQ(found(text), "a | b | c");
 }
 
-TEST(SplitWeights, ReadsHalvesAndUpdatesThem) {
+TEST(UseWeightHalves, ReadsHalvesAndUpdatesThem) {
   const Rewritten train = rewritten(kTraining, "train");
   EXPECT_TRUE(has(train.text, "return w = @a.upper\n")) << train.text;
   EXPECT_TRUE(has(train.text, "return c = @c.upper\n")) << train.text;
@@ -116,7 +116,7 @@ TEST(SplitWeights, ReadsHalvesAndUpdatesThem) {
       << "one node where that pays";
 }
 
-TEST(SplitWeights, JoinsForWhoReadsF32) {
+TEST(UseWeightHalves, JoinsForWhoReadsF32) {
   const std::string more =
       "entry look(x: f32[4,8]) {\n%wb = cast(@b) {dtype=bf16}\n%n = add(@b, x)\n"
       "%m = mul(@b, x)\nreturn wb = %wb\nreturn n = %n\nreturn m = %m\nreturn a = @a\n}\n";
@@ -139,17 +139,18 @@ TEST(SplitWeights, JoinsForWhoReadsF32) {
 )");
 }
 
-TEST(SplitWeights, LeavesOthersAlone) {
+TEST(UseWeightHalves, LeavesOthersAlone) {
   const std::string more = "entry other(x: f32[4,8]) {\n%n = neg(x)\nreturn n = %n\n}\n";
   const auto model = parse_text(kTraining + more);
   const StateStorage storage = find_stored_weights(*model);
   EXPECT_FALSE(updates_stored(model->entry("other"), storage));
   EXPECT_TRUE(updates_stored(model->entry("train"), storage));
-  EXPECT_EQ(to_text(split_weights(model->entry("train"), {})), to_text(std::as_const(*model).entry("train")));
+  EXPECT_EQ(to_text(use_weight_halves(model->entry("train"), {})),
+            to_text(std::as_const(*model).entry("train")));
 }
 
 // Weights are written where they were read: there is no copy, and the arena has only values computed from them.
-TEST(SplitWeights, UpdatesInPlace) {
+TEST(UseWeightHalves, UpdatesInPlace) {
   const std::string reads = "%p = linear(g, %w)\n %q = linear(i, %wc)\n";
   const std::string text = model_text(kCasts + kUpdates + reads + "return p = %p\n return q = %q\n" +
                                       kResults.substr(kResults.find("update")));
@@ -161,7 +162,7 @@ TEST(SplitWeights, UpdatesInPlace) {
 }
 
 // Passes ask a format for its properties, not for its name.
-TEST(SplitWeights, AFormatSaysWhichPartIsTheValuesRounded) {
+TEST(UseWeightHalves, AFormatSaysWhichPartIsTheValuesRounded) {
   const StateFormat& format = bf16_halves_format();
   ASSERT_EQ(format.rounded_part(), 0u);
   const std::vector<float> values = {1, -3.14159f, 1e-20f, 6e4f, 0, 0.1f, 7, -2};

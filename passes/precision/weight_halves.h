@@ -4,8 +4,8 @@
 // concatenation is the upper one.
 //
 // The states of a model belong to all its entry points, so these weights are chosen for the whole model. executor/compile does
-// so when it makes the memory, and does not depend on the format. passes/precision/split_weights rewrites entry points for such
-// memory.
+// so when it makes the memory, and does not depend on the format. passes/precision/use_weight_halves rewrites entry points for
+// such memory.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@
 
 namespace genesis::passes {
 
-// --- questions about a graph, for find_stored_weights() and split_weights() (passes/precision/passes.h)
+// --- questions about a graph, for find_stored_weights() and use_weight_halves() (passes/precision/passes.h)
 
 bool casts_to_bf16(const Graph& graph, const Node& node);
 // Returns the states whose casts to bf16 the node concatenates along the first axis, -1 for other inputs. Empty for other

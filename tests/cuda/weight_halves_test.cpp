@@ -16,13 +16,13 @@ namespace {
 
 using namespace testing;
 
-class SplitWeights : public ::testing::TestWithParam<std::string> {
+class WeightHalves : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     if (GetParam() == "cuda" && !why_no_cuda().empty()) GTEST_SKIP() << why_no_cuda();
   }
   Session session(std::shared_ptr<const Model> model, bool split = true) const {
-    return Session(std::move(model), {.device = GetParam(), .split_weights = split});
+    return Session(std::move(model), {.device = GetParam(), .weight_halves = split});
   }
 };
 
@@ -98,7 +98,7 @@ int halved_updates(Session& session) {
 }
 
 // A cast rounds ties to even and halves do not; no weight here is a tie.
-TEST_P(SplitWeights, TrainBitForBitAsWithCasts) {
+TEST_P(WeightHalves, TrainBitForBitAsWithCasts) {
   const auto model = small_model();
   Session casts = session(model, false), halves = session(model);
   for (int step = 0; step < 12; ++step) {
@@ -119,7 +119,7 @@ TEST_P(SplitWeights, TrainBitForBitAsWithCasts) {
 }
 
 // Without clipping each update is a node of its own. Sums over micro-batches are f32.
-TEST_P(SplitWeights, TrainAsWithCastsByOtherOptions) {
+TEST_P(WeightHalves, TrainAsWithCastsByOtherOptions) {
   for (const char* options : {"adamw,lr=1e-2,precision=bf16", "adam,lr=1e-2,accumulate=2,precision=bf16"}) {
     const auto model = small_model(options);
     Session casts = session(model, false), halves = session(model);
@@ -132,7 +132,7 @@ TEST_P(SplitWeights, TrainAsWithCastsByOtherOptions) {
 }
 
 // Reads the weights once in f32 before they are split, and then as f32 joined from halves.
-TEST_P(SplitWeights, GiveF32ToOtherEntryPoints) {
+TEST_P(WeightHalves, GiveF32ToOtherEntryPoints) {
   const auto model = small_model();
   Session casts = session(model, false), halves = session(model);
   EXPECT_EQ(run(halves, "loss", 0), run(casts, "loss", 0));
@@ -148,7 +148,7 @@ TEST_P(SplitWeights, GiveF32ToOtherEntryPoints) {
 }
 
 // The output of a started run may be in a state that is split before the output is read.
-TEST_P(SplitWeights, LeaveAStartedRunItsResult) {
+TEST_P(WeightHalves, LeaveAStartedRunItsResult) {
   const auto model = small_model();
   Graph& look = model->add_entry("look");
   look.add_output("up", look.state(model->find_state("up")));
@@ -161,7 +161,7 @@ TEST_P(SplitWeights, LeaveAStartedRunItsResult) {
   EXPECT_EQ(halves.run("look").at("up").to_doubles(), state(halves, "up"));
 }
 
-TEST_P(SplitWeights, AreSetAndResetAsF32) {
+TEST_P(WeightHalves, AreSetAndResetAsF32) {
   const auto model = small_model();
   Session halves = session(model);
   const std::vector<double> first = state(halves, "gate");
@@ -178,9 +178,9 @@ TEST_P(SplitWeights, AreSetAndResetAsF32) {
   EXPECT_EQ(run(halves, "train_step", 0), loss);
 }
 
-TEST_P(SplitWeights, ResumeFromACheckpointBitForBit) {
+TEST_P(WeightHalves, ResumeFromACheckpointBitForBit) {
   const auto folder = std::filesystem::temp_directory_path() /
-                      ("genesis_split_" + GetParam() + "_" + std::to_string(::getpid()));
+                      ("genesis_halves_" + GetParam() + "_" + std::to_string(::getpid()));
   const auto model = small_model();
   Session straight = session(model);
   for (int step = 0; step < 3; ++step) run(straight, "train_step", step);
@@ -191,7 +191,7 @@ TEST_P(SplitWeights, ResumeFromACheckpointBitForBit) {
   for (const State& row : model->states()) EXPECT_EQ(state(resumed, row.name), state(straight, row.name));
 }
 
-TEST_P(SplitWeights, AreNamedWhenTheyAreNotFinite) {
+TEST_P(WeightHalves, AreNamedWhenTheyAreNotFinite) {
   const auto model = small_model();
   Session halves = session(model);
   run(halves, "train_step", 0);
@@ -203,9 +203,9 @@ TEST_P(SplitWeights, AreNamedWhenTheyAreNotFinite) {
   EXPECT_NE(told.find("state 'up' held NaN at element 5"), std::string::npos) << told;
 }
 
-TEST_P(SplitWeights, AreNotMadeWhereThatIsSwitchedOff) {
+TEST_P(WeightHalves, AreNotMadeWhereThatIsSwitchedOff) {
   Session off(small_model(),
-              {.device = GetParam(), .disabled = {"split_weights"}, .split_weights = true});
+              {.device = GetParam(), .disabled = {"use_weight_halves"}, .weight_halves = true});
   EXPECT_EQ(halved_updates(off), 0);
   Session f16 = session(small_model("adamw,clip=1.0,precision=f16"));
   EXPECT_EQ(halved_updates(f16), 0);
@@ -215,7 +215,7 @@ TEST_P(SplitWeights, AreNotMadeWhereThatIsSwitchedOff) {
 
 // A language model trains and then generates in the same session. The result equals that of a session loaded with the
 // learned values.
-TEST_P(SplitWeights, DecodeAfterTraining) {
+TEST_P(WeightHalves, DecodeAfterTraining) {
   Session trained = session(tiny_qwen("adamw,lr=1e-3,clip=1.0,precision=bf16"));
   double first = 0, last = 0;
   for (int step = 0; step < 20; ++step) {
@@ -237,7 +237,7 @@ TEST_P(SplitWeights, DecodeAfterTraining) {
   for (size_t i = 0; i < here.size(); ++i) EXPECT_NEAR(here[i], there[i], 1e-5) << i;
 }
 
-INSTANTIATE_TEST_SUITE_P(On, SplitWeights, ::testing::Values("cpu", "cuda"),
+INSTANTIATE_TEST_SUITE_P(On, WeightHalves, ::testing::Values("cpu", "cuda"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include "passes/core/match.h"
 #include "passes/core/seconds.h"
 #include "passes/core/stored_values.h"
-#include "passes/precision/weights_as_halves.h"
+#include "passes/precision/weight_halves.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/tensor/reshape.h"
 #include "schema/ops/tensor/slice.h"
@@ -24,9 +24,9 @@ bool is_trained(const StoredGroup& group) {
   return group.format->rounded_part() && !group.is_shard(rounded_part(group));
 }
 
-class Splitter {
+class PartsRewriter {
  public:
-  Splitter(const Graph& graph, const PassContext& context)
+  PartsRewriter(const Graph& graph, const PassContext& context)
       : graph_(graph), mesh_(context.mesh), storage_(*context.storage), rewriter_(graph) {
     for (size_t i = 0; i < storage_.groups.size(); ++i) {
       if (!is_trained(storage_.groups[i])) continue;
@@ -194,9 +194,9 @@ class Splitter {
 
 }  // namespace
 
-Graph split_weights(const Graph& graph, const PassContext& context) {
+Graph use_weight_halves(const Graph& graph, const PassContext& context) {
   if (!context.storage || context.storage->empty()) return copy_graph(graph, graph.model());
-  return Splitter(graph, context).run();
+  return PartsRewriter(graph, context).run();
 }
 
 }  // namespace genesis::passes
