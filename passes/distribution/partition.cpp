@@ -8,7 +8,7 @@
 #include "passes/core/rewriter.h"
 #include "passes/distribution/sharding/dimension_groups.h"
 #include "passes/distribution/sharding/factors.h"
-#include "passes/distribution/vocabulary.h"
+#include "passes/distribution/vocabulary_parallel_loss.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/optimizer.h"

@@ -37,8 +37,8 @@ namespace ops {
 // targets still number all classes. Let s_c = (1 - label_smoothing) [c is the target] + label_smoothing / all_indices, the target
 // share of class c. The loss of a row is then the contribution of its own classes, the sum of s_c (lse - logit_c), where lse also
 // covers only its own classes; both are 0 for ignored rows. This form requires class targets, no weight, reduction none and
-// with_lse, and has no gradient. passes/distribution/vocabulary combines the results of all ranks to the loss; cross_entropy_grad
-// takes the lse of all classes.
+// with_lse, and has no gradient. passes/distribution/vocabulary_parallel_loss combines the results of all ranks to the loss;
+// cross_entropy_grad takes the lse of all classes.
 struct CrossEntropy : CrossEntropyOptions {
   static constexpr OpInfo info{.name = "cross_entropy",
                                .doc =

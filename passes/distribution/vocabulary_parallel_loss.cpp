@@ -1,4 +1,4 @@
-#include "passes/distribution/vocabulary.h"
+#include "passes/distribution/vocabulary_parallel_loss.h"
 
 #include <algorithm>
 

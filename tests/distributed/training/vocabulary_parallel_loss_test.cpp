@@ -6,7 +6,7 @@
 #include "executor/session.h"
 #include "executor/training/rank_share.h"
 #include "passes/distribution/tensor_shards.h"
-#include "passes/distribution/vocabulary.h"
+#include "passes/distribution/vocabulary_parallel_loss.h"
 #include "passes/training/autodiff.h"
 #include "schema/file/reader.h"
 #include "schema/ops/create.h"
