@@ -8,7 +8,7 @@
 #include "executor/training/checkpoint.h"
 #include "executor/training/trainer.h"
 #include "models/data/sources.h"
-#include "models/text/generate.h"
+#include "models/generation/generate.h"
 #include "models/tokenizer/tokenizer.h"
 #include "models/zoo.h"
 #include "passes/training/train_step.h"

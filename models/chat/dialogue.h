@@ -3,7 +3,7 @@
 #pragma once
 
 #include "models/chat/chat_template.h"
-#include "models/text/generator.h"
+#include "models/generation/generator.h"
 #include "models/tokenizer/tokenizer.h"
 
 namespace genesis::chat {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "models/chat/json_config.h"
-#include "models/text/generate_options.h"
+#include "models/generation/generate_options.h"
 
 namespace genesis::chat {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "models/text/generator.h"
+#include "models/generation/generator.h"
 #include "models/zoo.h"
 #include "tests/cuda/on_gpu.h"
 #include "tests/cuda/tiny_qwen.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "executor/session.h"
-#include "models/text/sampling_entries.h"
+#include "models/generation/sampling_entries.h"
 #include "models/zoo.h"
 #include "tests/cuda/on_gpu.h"
 #include "tests/cuda/tiny_qwen.h"

@@ -11,7 +11,7 @@
 #include "executor/runtime/device.h"
 #include "executor/runtime/step_call.h"
 #include "executor/session.h"
-#include "models/text/sampling_entries.h"
+#include "models/generation/sampling_entries.h"
 #include "models/zoo.h"
 #include "passes/precision/cast_precision.h"
 #include "passes/precision/quantize.h"

@@ -167,7 +167,8 @@ const std::map<std::string, std::set<std::string>> kRooms = {
     {"executor/training", {"executor", "executor/states"}},
 
     {"models", {}},
-    {"models/chat", {"models/chat/jinja", "models/chat/jinja/values", "models/text", "models/tokenizer"}},
+    {"models/chat",
+     {"models/chat/jinja", "models/chat/jinja/values", "models/generation", "models/tokenizer"}},
     {"models/chat/jinja",
      {"models/chat/jinja/library", "models/chat/jinja/syntax", "models/chat/jinja/values"}},
     {"models/chat/jinja/library", {"models/chat/jinja/values"}},
@@ -175,9 +176,9 @@ const std::map<std::string, std::set<std::string>> kRooms = {
     {"models/chat/jinja/values", {}},
     {"models/corpus", {}},
     {"models/data", {"models/chat", "models/chat/jinja/values", "models/corpus", "models/tokenizer"}},
+    {"models/generation", {}},
     {"models/gguf", {"models", "models/hugging_face", "models/tokenizer"}},
     {"models/hugging_face", {"models", "models/tokenizer"}},
-    {"models/text", {}},
     {"models/tokenizer", {}},
     {"models/tokenizer/training", {"models/corpus", "models/tokenizer"}},
 };

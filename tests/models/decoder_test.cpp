@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "executor/session.h"
-#include "models/text/sampling_entries.h"
+#include "models/generation/sampling_entries.h"
 #include "models/zoo.h"
 #include "passes/lora/lora.h"
 #include "passes/precision/cast_precision.h"

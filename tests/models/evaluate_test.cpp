@@ -1,5 +1,5 @@
 // Tests the loss of a language model on a text: windows and strides against one forward pass per token.
-#include "models/text/evaluate.h"
+#include "models/generation/evaluate.h"
 
 #include <cmath>
 

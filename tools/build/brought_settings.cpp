@@ -2,7 +2,7 @@
 
 #include "models/chat/chat_template.h"
 #include "models/chat/generation_config.h"
-#include "models/text/vocabulary.h"
+#include "models/generation/vocabulary.h"
 #include "schema/file/attached_files.h"
 #include "schema/messages/log.h"
 

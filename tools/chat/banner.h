@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "models/text/generate_options.h"
+#include "models/generation/generate_options.h"
 #include "schema/graph/model.h"
 #include "tools/common/command.h"
 

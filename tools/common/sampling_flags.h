@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "models/text/generate_options.h"
+#include "models/generation/generate_options.h"
 #include "tools/common/tool.h"
 
 namespace genesis::tools {

@@ -7,9 +7,9 @@
 
 #include "models/corpus/documents.h"
 #include "models/data/sources.h"
-#include "models/text/evaluate.h"
-#include "models/text/generate.h"
-#include "models/text/vocabulary.h"
+#include "models/generation/evaluate.h"
+#include "models/generation/generate.h"
+#include "models/generation/vocabulary.h"
 #include "passes/precision/quantize.h"
 #include "schema/file/io/file_ending.h"
 #include "schema/messages/log.h"

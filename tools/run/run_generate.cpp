@@ -5,9 +5,9 @@
 #include <map>
 #include <optional>
 
-#include "models/text/generator.h"
-#include "models/text/sampling_entries.h"
-#include "models/text/vocabulary.h"
+#include "models/generation/generator.h"
+#include "models/generation/sampling_entries.h"
+#include "models/generation/vocabulary.h"
 #include "models/zoo.h"
 #include "schema/file/json_text.h"
 #include "schema/messages/log.h"

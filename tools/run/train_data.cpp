@@ -11,7 +11,7 @@
 #include "models/data/conversation_source.h"
 #include "models/data/conversations.h"
 #include "models/data/token_corpus.h"
-#include "models/text/vocabulary.h"
+#include "models/generation/vocabulary.h"
 #include "models/tokenizer/model_files.h"
 #include "models/zoo.h"
 #include "schema/core/parse_number.h"

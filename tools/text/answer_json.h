@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "models/text/generate_options.h"
+#include "models/generation/generate_options.h"
 
 namespace genesis::tools {
 

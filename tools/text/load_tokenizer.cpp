@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "executor/training/checkpoint.h"
-#include "models/text/vocabulary.h"
+#include "models/generation/vocabulary.h"
 #include "models/tokenizer/model_files.h"
 #include "schema/file/reader.h"
 #include "tools/text/token_rows.h"

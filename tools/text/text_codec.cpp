@@ -1,7 +1,7 @@
 #include "tools/text/text_codec.h"
 
-#include "models/text/generate.h"
-#include "models/text/vocabulary.h"
+#include "models/generation/generate.h"
+#include "models/generation/vocabulary.h"
 #include "models/tokenizer/model_files.h"
 #include "tools/text/load_tokenizer.h"
 #include "tools/text/token_rows.h"

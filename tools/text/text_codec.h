@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "models/text/generator.h"
+#include "models/generation/generator.h"
 #include "models/tokenizer/tokenizer.h"
 #include "schema/graph/model.h"
 

@@ -1,10 +1,10 @@
-#include "models/text/decoding.h"
+#include "models/generation/decoding.h"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
-#include "models/text/sampling_states.h"
+#include "models/generation/sampling_states.h"
 
 namespace genesis::text {
 namespace {

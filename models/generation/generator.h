@@ -1,7 +1,7 @@
 // Generates text with a language model: reads prompts into the KV cache, then generates token by token.
 //
 //   Session session = open_for_generation(load_model("qwen.genesis"), {.device = "auto"});
-//   Generator generator(session, {.text = byte_text});  // models/text/generate.h; a tokenizer has a StreamDecoder for it
+//   Generator generator(session, {.text = byte_text});  // models/generation/generate.h; a tokenizer has a StreamDecoder for it
 //   auto answer = generator.continue_with(tokens, {.temperature = 0.7, .stop_tokens = {2}}, [](const Piece& piece) {
 //     std::cout << piece.text;
 //     return true;
@@ -16,9 +16,9 @@
 // bit for bit: each prompt is read by itself, and a row of a product is summed as if it were alone. On a GPU, products of more
 // rows are summed in another order, so that a text equals that of its prompt alone only up to rounding.
 //
-// Tokens are chosen on the device (models/text/sampling_entries.h), where they are the input of the next step. On asynchronous
-// devices (GPUs) the host starts a step before it reads the token of the previous one. A step that turns out to be superfluous is
-// discarded: later calls behave as if it had not run.
+// Tokens are chosen on the device (models/generation/sampling_entries.h), where they are the input of the next step. On
+// asynchronous devices (GPUs) the host starts a step before it reads the token of the previous one. A step that turns out to be
+// superfluous is discarded: later calls behave as if it had not run.
 #pragma once
 
 #include <functional>
@@ -28,7 +28,7 @@
 #include <vector>
 
 #include "executor/session.h"
-#include "models/text/request.h"
+#include "models/generation/request.h"
 
 namespace genesis::text {
 

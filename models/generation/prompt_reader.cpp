@@ -1,10 +1,10 @@
-#include "models/text/prompt_reader.h"
+#include "models/generation/prompt_reader.h"
 
 #include <algorithm>
 #include <bit>
 #include <numeric>
 
-#include "models/text/sampling_entries.h"
+#include "models/generation/sampling_entries.h"
 
 namespace genesis::text {
 namespace {

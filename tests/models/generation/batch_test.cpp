@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "models/text/generator.h"
+#include "models/generation/generator.h"
 #include "models/zoo.h"
 #include "tests/op_harness.h"
 

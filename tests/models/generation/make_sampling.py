@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes tests/models/text/sampling.json: the tokens that transformers' logits processors keep, and the effect of penalties
+"""Makes tests/models/generation/sampling.json: the tokens that transformers' logits processors keep, and the effect of penalties
 on logits.
 
 Needs transformers; the suite does not: it reads the numbers. Logits are a formula that sampling_test.cpp repeats.
-The processors and their order are those that a model's generate() uses. Usage: python3 tests/models/text/make_sampling.py
+The processors and their order are those that a model's generate() uses. Usage: python3 tests/models/generation/make_sampling.py
 """
 import json
 import math

@@ -1,14 +1,14 @@
-#include "models/text/generator.h"
+#include "models/generation/generator.h"
 
 #include <algorithm>
 #include <bit>
 #include <memory>
 #include <set>
 
-#include "models/text/decoding.h"
-#include "models/text/prompt_reader.h"
-#include "models/text/sampling_entries.h"
-#include "models/text/vocabulary.h"
+#include "models/generation/decoding.h"
+#include "models/generation/prompt_reader.h"
+#include "models/generation/sampling_entries.h"
+#include "models/generation/vocabulary.h"
 
 namespace genesis::text {
 namespace {

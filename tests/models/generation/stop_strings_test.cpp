@@ -1,11 +1,11 @@
 // Tests stop strings against a search in the whole text, and how prompts are split.
-#include "models/text/stop_strings.h"
+#include "models/generation/stop_strings.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "models/text/prompt_reader.h"
+#include "models/generation/prompt_reader.h"
 
 namespace genesis::text {
 namespace {

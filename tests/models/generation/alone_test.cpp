@@ -1,7 +1,7 @@
 // Tests that on the CPU a text in a batch is bit-identical to the text generated alone: for weights of every kind,
 // every number of rows, any neighbors and every cache size. Log-probabilities are compared too, since equal tokens
 // can hide differences in the last bits.
-#include "models/text/generator.h"
+#include "models/generation/generator.h"
 #include "models/zoo.h"
 #include "passes/precision/cast_precision.h"
 #include "passes/precision/quantize.h"

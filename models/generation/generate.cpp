@@ -1,4 +1,4 @@
-#include "models/text/generate.h"
+#include "models/generation/generate.h"
 
 namespace genesis::text {
 

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "models/text/request.h"
-#include "models/text/sampling_entries.h"
-#include "models/text/stop_strings.h"
-#include "models/text/stopwatch.h"
+#include "models/generation/request.h"
+#include "models/generation/sampling_entries.h"
+#include "models/generation/stop_strings.h"
+#include "models/generation/stopwatch.h"
 
 namespace genesis::text {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "executor/session.h"
-#include "models/text/answer.h"
+#include "models/generation/answer.h"
 
 namespace genesis::text {
 

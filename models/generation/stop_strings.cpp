@@ -1,4 +1,4 @@
-#include "models/text/stop_strings.h"
+#include "models/generation/stop_strings.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "models/text/penalties.h"
+#include "models/generation/penalties.h"
 
 #include "builder/genesis.h"
 

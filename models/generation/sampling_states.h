@@ -1,11 +1,11 @@
-// Sets the states of models/text/sampling_entries.h from the texts of all rows.
+// Sets the states of models/generation/sampling_entries.h from the texts of all rows.
 #pragma once
 
 #include <span>
 #include <vector>
 
 #include "executor/session.h"
-#include "models/text/generate_options.h"
+#include "models/generation/generate_options.h"
 
 namespace genesis::text {
 

@@ -1,5 +1,5 @@
 // Tests how a Generator continues a text, against texts generated at once and against `forward` on the whole text.
-#include "models/text/generator.h"
+#include "models/generation/generator.h"
 
 #include <algorithm>
 #include <cmath>

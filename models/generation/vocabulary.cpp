@@ -1,4 +1,4 @@
-#include "models/text/vocabulary.h"
+#include "models/generation/vocabulary.h"
 #include "schema/file/json_text.h"
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// A request to a Generator, and the conversion of its tokens to text (models/text/generator.h).
+// A request to a Generator, and the conversion of its tokens to text (models/generation/generator.h).
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "models/text/generate_options.h"
+#include "models/generation/generate_options.h"
 
 namespace genesis::text {
 

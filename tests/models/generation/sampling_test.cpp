@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "builder/genesis.h"
-#include "models/text/penalties.h"
+#include "models/generation/penalties.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
 #include "tests/op_harness.h"
@@ -20,7 +20,7 @@ using Named = std::vector<std::pair<std::string, Value>>;
 
 const json& expected() {
   static const json all = [] {
-    return parse_json_text(read_whole_file(GENESIS_SOURCE_ROOT "/tests/models/text/sampling.json"));
+    return parse_json_text(read_whole_file(GENESIS_SOURCE_ROOT "/tests/models/generation/sampling.json"));
   }();
   return all;
 }

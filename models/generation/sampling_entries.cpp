@@ -1,12 +1,12 @@
-#include "models/text/sampling_entries.h"
+#include "models/generation/sampling_entries.h"
 
 #include <algorithm>
 #include <limits>
 
 #include "builder/genesis.h"
-#include "models/text/generate_options.h"
-#include "models/text/penalties.h"
-#include "models/text/vocabulary.h"
+#include "models/generation/generate_options.h"
+#include "models/generation/penalties.h"
+#include "models/generation/vocabulary.h"
 #include "passes/core/inline_graph.h"
 #include "passes/core/match.h"
 

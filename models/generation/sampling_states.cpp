@@ -1,8 +1,8 @@
-#include "models/text/sampling_states.h"
+#include "models/generation/sampling_states.h"
 
 #include <algorithm>
 
-#include "models/text/sampling_entries.h"
+#include "models/generation/sampling_entries.h"
 
 namespace genesis::text {
 namespace {

@@ -1,4 +1,4 @@
-#include "models/text/answer.h"
+#include "models/generation/answer.h"
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/text/generator.h"
+#include "models/generation/generator.h"
 #include "models/zoo.h"
 #include "passes/core/match.h"
 #include "passes/core/rewriter.h"

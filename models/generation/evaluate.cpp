@@ -1,9 +1,9 @@
-#include "models/text/evaluate.h"
+#include "models/generation/evaluate.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "models/text/vocabulary.h"
+#include "models/generation/vocabulary.h"
 #include "schema/ops/nn/loss.h"
 
 namespace genesis::text {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "executor/session.h"
-#include "models/text/decoding.h"
+#include "models/generation/decoding.h"
 
 namespace genesis::text {
 

@@ -1,4 +1,4 @@
-#include "models/text/generate_options.h"
+#include "models/generation/generate_options.h"
 
 #include "schema/core/error.h"
 

@@ -1,7 +1,7 @@
-// Generates a text with one call, and encodes texts of byte tokens. For several answers: models/text/generator.h.
+// Generates a text with one call, and encodes texts of byte tokens. For several answers: models/generation/generator.h.
 #pragma once
 
-#include "models/text/generator.h"
+#include "models/generation/generator.h"
 
 namespace genesis::text {
 

@@ -25,8 +25,8 @@
 // Options that cost time have entry points of their own:
 //
 //   penalties          reads sampling.penalties f32[3,rows] {repetition, presence, frequency}, sampling.in_prompt and
-//                      sampling.chosen, both i32[rows * vocab] (models/text/penalties.h). The step counts the tokens that it
-//                      chooses
+//                      sampling.chosen, both i32[rows * vocab] (models/generation/penalties.h). The step counts the tokens that
+//                      it chooses
 //   logprobs           -> logprob f32[rows] of the tokens, top_tokens i64[rows,k] and top_logprobs f32[rows,k],
 //                      k = kMaxTopLogprobs or the whole vocabulary
 //
