@@ -18,8 +18,8 @@
 #include "tools/common/tool.h"
 #include "tools/viz/data/mesh_data.h"
 #include "tools/viz/files/inputs.h"
-#include "tools/viz/foreign/foreign_data.h"
 #include "tools/viz/make_page.h"
+#include "tools/viz/other_formats/other_format_data.h"
 #include "tools/viz/page_file.h"
 #include "tools/viz/pictures/charts.h"
 #include "tools/viz/pictures/dot.h"
@@ -172,7 +172,7 @@ nlohmann::ordered_json draw_difference(const Flags& flags, const Model& model, c
 
 nlohmann::ordered_json draw_model(const Flags& flags) {
   if (flags.input.empty()) fail_missing("a model file");
-  if (viz::is_foreign(flags.input))
+  if (viz::is_other_format(flags.input))
     fail("{}: files of other programs are shown in a page: name -o FILE.html instead of {}", flags.input,
          flags.output);
   if (flags.color == "time" && flags.profile.empty()) fail_missing("--color time: --profile FILE");

@@ -7,12 +7,12 @@
 #include "models/corpus/documents.h"
 #include "models/corpus/text_files.h"
 #include "models/data/sources.h"
-#include "schema/file/foreign/npy.h"
-#include "schema/file/foreign/safetensors.h"
 #include "schema/file/io/file_ending.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_problem.h"
 #include "schema/file/json_text.h"
+#include "schema/file/other_formats/npy.h"
+#include "schema/file/other_formats/safetensors.h"
 
 namespace genesis::data {
 namespace fs = std::filesystem;

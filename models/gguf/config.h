@@ -2,7 +2,7 @@
 #pragma once
 
 #include "models/zoo.h"
-#include "schema/file/foreign/gguf.h"
+#include "schema/file/other_formats/gguf.h"
 
 namespace genesis::models::gguf {
 

@@ -16,8 +16,8 @@
 #include "models/hugging_face/export_config.h"
 #include "models/hugging_face/import.h"
 #include "schema/file/attached_files.h"
-#include "schema/file/foreign/gguf_split.h"
 #include "schema/file/io/file_ending.h"
+#include "schema/file/other_formats/gguf_split.h"
 #include "schema/messages/human_bytes.h"
 #include "schema/messages/log.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "schema/file/foreign/gguf.h"
+#include "schema/file/other_formats/gguf.h"
 
 namespace genesis::models::gguf {
 

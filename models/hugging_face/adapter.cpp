@@ -5,10 +5,10 @@
 #include <set>
 
 #include "models/hugging_face/adapter_config.h"
-#include "schema/file/foreign/safetensors.h"
 #include "schema/file/io/atomic_folder.h"
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/json_text.h"
+#include "schema/file/other_formats/safetensors.h"
 #include "schema/graph/state_storage.h"
 #include "schema/messages/log.h"
 

@@ -10,7 +10,7 @@
 
 #include "models/hugging_face/conv1d.h"
 #include "models/hugging_face/json_file.h"
-#include "schema/file/foreign/safetensors.h"
+#include "schema/file/other_formats/safetensors.h"
 #include "schema/messages/log.h"
 
 namespace genesis::models::hugging_face {

@@ -13,9 +13,9 @@
 #include "schema/core/parse_number.h"
 #include "schema/core/type_limits.h"
 #include "schema/file/attached_files.h"
-#include "schema/file/foreign/safetensors.h"
 #include "schema/file/io/atomic_folder.h"
 #include "schema/file/io/atomic_write.h"
+#include "schema/file/other_formats/safetensors.h"
 #include "schema/graph/state_storage.h"
 
 namespace genesis::models::hugging_face {

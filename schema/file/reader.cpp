@@ -6,7 +6,6 @@
 #include <set>
 
 #include "schema/encoding/quantized_formats.h"
-#include "schema/file/foreign_tensor.h"
 #include "schema/file/format/check_records.h"
 #include "schema/file/format/flat.h"
 #include "schema/file/format/format.h"
@@ -15,6 +14,7 @@
 #include "schema/file/io/temporary_name.h"
 #include "schema/file/links/join_tensors.h"
 #include "schema/file/links/linked_files.h"
+#include "schema/file/tensor_from_bytes.h"
 #include "schema/graph/state_storage.h"
 #include "schema/graph/verify.h"
 

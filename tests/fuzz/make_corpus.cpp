@@ -2,8 +2,8 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "schema/file/foreign/npy.h"
-#include "schema/file/foreign/safetensors.h"
+#include "schema/file/other_formats/npy.h"
+#include "schema/file/other_formats/safetensors.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/fuzz/seeds.h"
 #include "tests/schema/file_models.h"

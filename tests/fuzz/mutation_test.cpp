@@ -4,9 +4,9 @@
 
 #include <set>
 
-#include "schema/file/foreign/npy.h"
-#include "schema/file/foreign/safetensors.h"
 #include "schema/file/layout.h"
+#include "schema/file/other_formats/npy.h"
+#include "schema/file/other_formats/safetensors.h"
 #include "schema/graph/op.h"
 #include "tests/fuzz/allocation_limit.h"
 #include "tests/fuzz/mutate.h"

@@ -2,10 +2,10 @@
 
 #include <numeric>
 
-#include "schema/file/foreign/gguf.h"
-#include "schema/file/foreign/npy.h"
-#include "schema/file/foreign/safetensors.h"
 #include "schema/file/layout.h"
+#include "schema/file/other_formats/gguf.h"
+#include "schema/file/other_formats/npy.h"
+#include "schema/file/other_formats/safetensors.h"
 #include "tests/schema/file_models.h"
 
 namespace genesis::testing {

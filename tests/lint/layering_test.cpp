@@ -46,7 +46,7 @@ const std::map<std::string, std::set<std::string>> kRooms = {
     {"schema/file",
      {"schema", "schema/core", "schema/encoding", "schema/file/format", "schema/file/io", "schema/file/links",
       "schema/graph", "schema/messages"}},
-    {"schema/file/foreign", {"schema/core", "schema/file", "schema/file/format", "schema/file/io"}},
+    {"schema/file/other_formats", {"schema/core", "schema/file", "schema/file/format", "schema/file/io"}},
 
     {"passes/core", {}},
     {"passes/simplify", {"passes/core"}},

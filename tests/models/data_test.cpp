@@ -6,8 +6,8 @@
 
 #include "models/data/permutation.h"
 #include "models/data/sources.h"
-#include "schema/file/foreign/npy.h"
-#include "schema/file/foreign/safetensors.h"
+#include "schema/file/other_formats/npy.h"
+#include "schema/file/other_formats/safetensors.h"
 #include "tests/op_harness.h"
 #include "tests/schema/file_models.h"
 

@@ -13,9 +13,9 @@
 #include "models/hugging_face/import.h"
 #include "models/zoo.h"
 #include "passes/training/train_step.h"
-#include "schema/file/foreign/safetensors.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
+#include "schema/file/other_formats/safetensors.h"
 #include "tests/op_harness.h"
 #include "tests/schema/file_models.h"
 

@@ -13,10 +13,10 @@
 #include <functional>
 #include <thread>
 
-#include "schema/file/foreign/npy.h"
-#include "schema/file/foreign/safetensors.h"
 #include "schema/file/io/atomic_folder.h"
 #include "schema/file/io/noted_temporaries.h"
+#include "schema/file/other_formats/npy.h"
+#include "schema/file/other_formats/safetensors.h"
 #include "schema/file/writer.h"
 #include "tests/error_of.h"
 #include "tests/schema/file_models.h"

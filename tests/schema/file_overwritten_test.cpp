@@ -8,8 +8,8 @@
 #include <random>
 #include <thread>
 
-#include "schema/file/foreign/npy.h"
-#include "schema/file/foreign/safetensors.h"
+#include "schema/file/other_formats/npy.h"
+#include "schema/file/other_formats/safetensors.h"
 #include "tests/schema/file_models.h"
 
 namespace genesis {

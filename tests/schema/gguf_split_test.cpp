@@ -1,5 +1,5 @@
 // Tests models in several GGUF files: they are found by their names and must be consistent.
-#include "schema/file/foreign/gguf_split.h"
+#include "schema/file/other_formats/gguf_split.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
 // Tests GGUF files: reads what the package gguf wrote and reads (tests/models/gguf/make_blocks.py), and refuses
 // invalid files with a reason.
-#include "schema/file/foreign/gguf.h"
+#include "schema/file/other_formats/gguf.h"
 
 #include <gtest/gtest.h>
 
-#include "schema/file/foreign/safetensors.h"
+#include "schema/file/other_formats/safetensors.h"
 #include "tests/error_of.h"
 #include "tests/schema/file_models.h"
 #include "tests/schema/gguf_bytes.h"

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "schema/file/foreign/safetensors.h"
+#include "schema/file/other_formats/safetensors.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
 #include "tests/schema/file_models.h"

@@ -1,5 +1,5 @@
 // Tests .npy files: reads what NumPy writes, writes what NumPy reads, and refuses anything else with a reason.
-#include "schema/file/foreign/npy.h"
+#include "schema/file/other_formats/npy.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Tests .safetensors files: round trips, views without a copy, and refusals with a reason.
-#include "schema/file/foreign/safetensors.h"
+#include "schema/file/other_formats/safetensors.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // Tests bad input: exit code 1, one line on stderr that names the cause and the remedy, and no output written.
 #include <cmath>
 
-#include "schema/file/foreign/npy.h"
-#include "schema/file/foreign/safetensors.h"
+#include "schema/file/other_formats/npy.h"
+#include "schema/file/other_formats/safetensors.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
 #include "tests/tools/tool_test.h"

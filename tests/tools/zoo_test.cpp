@@ -2,9 +2,9 @@
 // optimize for inference, run, generate.
 #include <map>
 
-#include "schema/file/foreign/npy.h"
-#include "schema/file/foreign/safetensors.h"
 #include "schema/file/json_text.h"
+#include "schema/file/other_formats/npy.h"
+#include "schema/file/other_formats/safetensors.h"
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {

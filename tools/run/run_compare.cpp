@@ -10,7 +10,7 @@
 
 #include "executor/runtime/device.h"
 #include "executor/switches.h"
-#include "schema/file/foreign/safetensors.h"
+#include "schema/file/other_formats/safetensors.h"
 #include "schema/file/reader.h"
 #include "tools/common/json_values.h"
 #include "tools/common/meant_words.h"

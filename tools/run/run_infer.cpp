@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <iostream>
 
-#include "schema/file/foreign/npy.h"
-#include "schema/file/foreign/safetensors.h"
 #include "schema/file/io/file_ending.h"
+#include "schema/file/other_formats/npy.h"
+#include "schema/file/other_formats/safetensors.h"
 #include "schema/file/reader.h"
 #include "schema/messages/log.h"
 #include "tools/common/json_values.h"

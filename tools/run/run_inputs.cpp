@@ -13,9 +13,9 @@
 #include "schema/core/parse_number.h"
 #include "schema/core/philox.h"
 #include "schema/core/type_limits.h"
-#include "schema/file/foreign/npy.h"
-#include "schema/file/foreign/safetensors.h"
 #include "schema/file/io/file_ending.h"
+#include "schema/file/other_formats/npy.h"
+#include "schema/file/other_formats/safetensors.h"
 #include "schema/graph/near_names.h"
 #include "tools/common/numbers.h"
 

@@ -10,7 +10,7 @@
 #include "tools/viz/data/model_data.h"
 #include "tools/viz/data/page_data.h"
 #include "tools/viz/files/training_data.h"
-#include "tools/viz/foreign/foreign_data.h"
+#include "tools/viz/other_formats/other_format_data.h"
 
 namespace genesis::viz {
 namespace {
@@ -20,13 +20,13 @@ std::string file_name(const std::string& path) { return std::filesystem::path(pa
 class PageMaker {
  public:
   explicit PageMaker(const PageRequest& request) : request_(request) {
-    if (is_foreign(request.compare))
+    if (is_other_format(request.compare))
       fail("--compare {}: only .genesis files are compared; genesis-build makes one of a folder with weights",
            request.compare);
-    if (is_foreign(request.input) && !(request.entry.empty() && request.sizes.empty()))
+    if (is_other_format(request.input) && !(request.entry.empty() && request.sizes.empty()))
       fail("{}: --entry and --size are for .genesis files", request.input);
     tell("reading " + file_name(request.input));
-    if (!request.input.empty() && !is_foreign(request.input)) model_ = load_model(request.input);
+    if (!request.input.empty() && !is_other_format(request.input)) model_ = load_model(request.input);
     if (!model_ && !request.compare.empty()) fail("{}: only .genesis files are compared", request.input);
     if (!request.compare.empty()) other_ = load_model(request.compare);
     check_sizes();
@@ -37,7 +37,7 @@ class PageMaker {
     PageParts parts{.title = title(), .view = view()};
     if (model_) parts.models.push_back(model_data(*model_, request_.input, options(), tables));
     if (!parts.models.empty()) check_mesh(parts.models.front());
-    if (is_foreign(request_.input)) parts.models.push_back(foreign_data(request_.input, tables));
+    if (is_other_format(request_.input)) parts.models.push_back(other_format_data(request_.input, tables));
     if (other_) {
       parts.models.push_back(model_data(*other_, request_.compare, options(), tables));
       parts.difference =

@@ -6,8 +6,8 @@
 #include <map>
 
 #include "schema/core/error.h"
-#include "tools/viz/foreign/onnx_graph.h"
-#include "tools/viz/foreign/onnx_type_call.h"
+#include "tools/viz/other_formats/onnx_graph.h"
+#include "tools/viz/other_formats/onnx_type_call.h"
 
 namespace genesis::testing {
 namespace {

@@ -78,7 +78,8 @@ int32_t Tables::type(const TensorType& type) {
   return add(types_, key, row);
 }
 
-int32_t Tables::foreign_type(const std::string& dtype, const std::vector<std::string>& shape, int64_t bits) {
+int32_t Tables::other_format_type(const std::string& dtype, const std::vector<std::string>& shape,
+                                  int64_t bits) {
   Json row{{"dtype", dtype}, {"shape", Json::array()}, {"sizes", Json::array()}, {"bytes", nullptr}};
   double elements = 1;
   for (const std::string& dim : shape) {

@@ -27,7 +27,7 @@ class Tables {
   int32_t type(const TensorType& type);
   // Adds a type from a file of another program. `dtype` is its name there. A dimension that is not a number has no
   // size.
-  int32_t foreign_type(const std::string& dtype, const std::vector<std::string>& shape, int64_t bits);
+  int32_t other_format_type(const std::string& dtype, const std::vector<std::string>& shape, int64_t bits);
   Json bytes_of_type(int32_t type) const {
     return types_[static_cast<size_t>(type)]["bytes"];
   }  // null: unknown
