@@ -1,6 +1,6 @@
 #include "builder/scope.h"
 
-#include "builder/undrawn.h"
+#include "builder/skip_init.h"
 
 namespace genesis {
 
@@ -60,7 +60,7 @@ Parameter Scope::add(State state, const init::Init& init) const {
   for (const Dim& size : state.type.shape)
     if (size.constant() && *size.constant() < 0)
       fail("state '{}' has shape {}: sizes cannot be negative", state.name, state.type.shape.to_string());
-  if (state.type.shape.is_constant() && init.kind != init::Kind::kUnset && !init::Undrawn::here())
+  if (state.type.shape.is_constant() && init.kind != init::Kind::kUnset && !init::SkipInit::is_active())
     state.initial = init::make(init, state.type, seed_, state.name);
   return {model_, model_->add_state(std::move(state))};  // throws Error naming the state with symbolic sizes
 }

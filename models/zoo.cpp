@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "builder/undrawn.h"
+#include "builder/skip_init.h"
 #include "executor/state_dict.h"
 #include "models/gpt2.h"
 #include "models/mlp.h"
@@ -173,8 +173,8 @@ std::unique_ptr<Model> make_model(const std::string& name, const Settings& setti
   fail("no model '{}' in the zoo{}; there are: {}", name, did_you_mean(name, known), fmt::join(known, ", "));
 }
 
-std::unique_ptr<Model> make_undrawn_model(const std::string& name, const Settings& settings) {
-  const init::Undrawn undrawn;
+std::unique_ptr<Model> make_uninitialized_model(const std::string& name, const Settings& settings) {
+  const init::SkipInit skip_init;
   return make_model(name, settings);
 }
 
@@ -214,7 +214,7 @@ std::optional<DType> cast_to(const Model& model, const Model& made) {
 
 // Makes the model that the settings describe, in the precision of `model` and with its adapters.
 std::unique_ptr<Model> make_like(const Model& model, const Settings& settings) {
-  std::unique_ptr<Model> made = make_undrawn_model(model.metadata.at("architecture"), settings);
+  std::unique_ptr<Model> made = make_uninitialized_model(model.metadata.at("architecture"), settings);
   if (const auto dtype = cast_to(model, *made); dtype && size_of(*dtype) == 2)
     made = passes::cast_precision(*made, *dtype);
   if (const auto adapters = passes::lora_of(model)) passes::add_lora(*made, *adapters);

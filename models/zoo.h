@@ -29,7 +29,7 @@ std::vector<ZooModel> list_models();
 std::unique_ptr<Model> make_model(const std::string& name, const Settings& settings, uint64_t seed = 0);
 
 // Makes the same model with states that have no initial values and take no memory, for callers that set every state.
-std::unique_ptr<Model> make_undrawn_model(const std::string& name, const Settings& settings);
+std::unique_ptr<Model> make_uninitialized_model(const std::string& name, const Settings& settings);
 
 // Returns the same language model with a KV cache of `rows` texts of `positions` tokens each. Entry points are rebuilt
 // (models/decoder.h says how they differ with rows > 1), weights are shared and not copied, LoRA adapters are kept, and so is

@@ -97,9 +97,9 @@ std::string text_of(const models::Settings& settings) {
 
 // Throws Error before any weight is drawn if this machine cannot hold the model's weights.
 void check_fits(const std::string& name, const models::Settings& settings) {
-  const auto undrawn = models::make_undrawn_model(name, settings);
+  const auto uninitialized = models::make_uninitialized_model(name, settings);
   CheckedSize bytes = 0;
-  for (const State& state : undrawn->states())
+  for (const State& state : uninitialized->states())
     if (state.role != StateRole::kCache) bytes += state.type.bytes();
   check_host_has(bytes.value(), "a model of this size");
 }
@@ -216,7 +216,7 @@ void check_is_no_other_file(const std::string& name) {
 void check_settings(const Flags& flags) {
   const models::Settings settings = parse_settings(flags.settings);
   if (!settings.empty())
-    read_value(text_of(settings), [&] { models::make_undrawn_model(flags.name, settings); });
+    read_value(text_of(settings), [&] { models::make_uninitialized_model(flags.name, settings); });
 }
 
 void build(const Flags& flags, const Command& app) {

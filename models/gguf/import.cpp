@@ -166,8 +166,9 @@ std::unique_ptr<Model> make(const Gguf& file, const Settings& changes, bool has_
   const std::string longest = positions == zoo.settings.end() ? "" : positions->second;
   hugging_face::limit_cache(zoo.settings, changes);
   for (const auto& [key, value] : changes) zoo.settings[key] = value;
-  std::unique_ptr<Model> model = with_context([&] { return make_undrawn_model(zoo.model, zoo.settings); },
-                                              [] { return "in the model that the metadata say"; });
+  std::unique_ptr<Model> model =
+      with_context([&] { return make_uninitialized_model(zoo.model, zoo.settings); },
+                   [] { return "in the model that the metadata say"; });
   load_whole_state_dict(*model, weights_of(file, *model, zoo.model, head_size), kRemedy);
   model->metadata["config.json"] = config_of(file, *model, longest);
   attach_tokenizer(*model, file, has_other_tokenizer);

@@ -15,8 +15,8 @@ bool is_gguf_file(const std::filesystem::path& path);
 
 // Imports a model.
 //
-// `path` may be the first of several files (schema/file/other_formats/gguf_split.h). `changes` are settings of the zoo that override
-// those of the file, such as {"dtype", "f32"} or {"cache_positions", "32768"}.
+// `path` may be the first of several files (schema/file/other_formats/gguf_split.h). `changes` are settings of the zoo that
+// override those of the file, such as {"dtype", "f32"} or {"cache_positions", "32768"}.
 //
 // Reads weights in F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ4_NL and IQ4_XS. They become the dtype of
 // `changes`, or the dtype of most weights. Quantized weights become bf16, each number rounded once, which is logged. Weights that

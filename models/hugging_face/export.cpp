@@ -52,7 +52,7 @@ void check_layers(const Model& model, const Settings& settings) {
 // Makes the architecture that the metadata describe, without values.
 std::unique_ptr<Model> empty_model(const Model& model, const ZooSettings& zoo) {
   check_layers(model, zoo.settings);
-  return make_undrawn_model(zoo.model, zoo.settings);
+  return make_uninitialized_model(zoo.model, zoo.settings);
 }
 
 // Returns the differences between the model's states and those of its architecture.

@@ -62,7 +62,7 @@ std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const S
       [&] {
         check_layers(settings, weights.tensors.size() + weights.unsupported.size());
         // Shapes are compared with those of the weights before memory is allocated for any of them.
-        auto made = with_context([&] { return make_undrawn_model(name, settings); },
+        auto made = with_context([&] { return make_uninitialized_model(name, settings); },
                                  [] { return "in the model that config.json says"; });
         leave_out_extra_tensors(*made, weights, ignored);
         load_whole_state_dict(*made, weights.tensors, remedy_for(*made, weights.tensors));

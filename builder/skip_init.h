@@ -5,14 +5,14 @@
 namespace genesis::init {
 
 // While it lives, parameters and buffers created on its thread are as with unset(), whatever their layers ask for.
-class Undrawn {
+class SkipInit {
  public:
-  Undrawn();
-  ~Undrawn();
-  Undrawn(const Undrawn&) = delete;
-  Undrawn& operator=(const Undrawn&) = delete;
+  SkipInit();
+  ~SkipInit();
+  SkipInit(const SkipInit&) = delete;
+  SkipInit& operator=(const SkipInit&) = delete;
 
-  static bool here();  // true if this thread has a live Undrawn
+  static bool is_active();  // true if this thread has a live SkipInit
 
  private:
   const bool before_;
