@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "schema/file/io/atomic_folder.h"
-#include "schema/file/io/noted_temporaries.h"
+#include "schema/file/io/registered_temporaries.h"
 #include "schema/file/other_formats/npy.h"
 #include "schema/file/other_formats/safetensors.h"
 #include "schema/file/writer.h"
@@ -237,17 +237,17 @@ TEST(AtomicWrite, KillingASaveAtAnyTimeLeavesAWholeFile) {
 
 TEST(AtomicFile, IsRemovedWhereASignalEndsTheWriter) {
   const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / ("genesis-noted-" + std::to_string(::getpid()));
+      std::filesystem::temp_directory_path() / ("genesis-registered-" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
   {
     AtomicFolder around(folder / "out", false, [](const auto&) { return false; });
     write_file_atomically(around.files() / "done", "text");
     AtomicFile file(folder / "file", 5);
-    remove_noted_temporaries();
+    remove_registered_temporaries();
     EXPECT_TRUE(std::filesystem::is_empty(folder));
   }
   write_file_atomically(folder / "kept", "text");
-  remove_noted_temporaries();
+  remove_registered_temporaries();
   EXPECT_TRUE(std::filesystem::exists(folder / "kept"));
   std::filesystem::remove_all(folder);
 }

@@ -20,7 +20,7 @@
 #include "passes/core/bind.h"
 #include "passes/memory/make_plan.h"
 #include "passes/pipelines.h"
-#include "schema/file/io/noted_temporaries.h"
+#include "schema/file/io/registered_temporaries.h"
 #include "schema/graph/near_names.h"
 #include "tools/common/meant_words.h"
 #include "tools/common/numbers.h"
@@ -69,7 +69,7 @@ std::vector<std::string> command_names(const CLI::App& app) {
 }
 
 void end_without_leftovers(int number) {
-  remove_noted_temporaries();
+  remove_registered_temporaries();
   ::raise(number);  // ends the process, since the handler was reset
 }
 

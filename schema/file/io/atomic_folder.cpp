@@ -97,7 +97,7 @@ void AtomicFolder::check_replaceable() const {
 void AtomicFolder::create_temporary() {
   while (true) {
     temporary_ = temporary_beside(path_);
-    noted_.note(temporary_);
+    registered_.set(temporary_);
     if (::mkdir(temporary_.c_str(), 0777) != 0) {
       if (errno == EEXIST) continue;
       fail_with("cannot create a folder beside it", errno);
@@ -136,7 +136,7 @@ void AtomicFolder::commit() {
   if (::fsync(fd_) != 0 && errno != EINVAL) fail_with("the folder did not reach the disk", errno);
   put_in_place();
   ::close(std::exchange(fd_, -1));
-  noted_.forget();
+  registered_.unregister();
   const Descriptor parent(::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (parent.fd >= 0 && ::fsync(parent.fd) != 0 && errno != EINVAL)
     fail("'{}' was written, but the folder around it could not be brought to the disk: {}", path_.string(),

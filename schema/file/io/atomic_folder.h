@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <functional>
 
-#include "schema/file/io/noted_temporaries.h"
+#include "schema/file/io/registered_temporaries.h"
 
 namespace genesis {
 
@@ -35,7 +35,7 @@ class AtomicFolder {
   [[noreturn]] void fail_with(const char* what, int error) const;
 
   std::filesystem::path path_, temporary_;
-  NotedTemporary noted_;
+  RegisteredTemporary registered_;
   const bool replace_;
   const MayGo may_go_;
   int fd_ = -1;  // descriptor of the temporary folder, locked

@@ -82,7 +82,7 @@ AtomicFile::~AtomicFile() {
 void AtomicFile::create_temporary() {
   while (true) {
     temporary_ = temporary_beside(path_);
-    noted_.note(temporary_);
+    registered_.set(temporary_);
     fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd_ < 0 && errno == EEXIST) continue;
     if (fd_ < 0) fail_with("cannot create a file beside it", errno);
@@ -143,7 +143,7 @@ void AtomicFile::commit() {
   if (::rename(temporary_.c_str(), path_.c_str()) != 0)
     fail_with("cannot put the new file in its place", errno);
   ::close(std::exchange(fd_, -1));
-  noted_.forget();
+  registered_.unregister();
   // Makes the rename itself durable; file systems that cannot do this report EINVAL.
   const int folder = ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const bool synced = folder < 0 || ::fsync(folder) == 0 || errno == EINVAL;

@@ -9,7 +9,7 @@
 #include <functional>
 #include <span>
 
-#include "schema/file/io/noted_temporaries.h"
+#include "schema/file/io/registered_temporaries.h"
 
 namespace genesis {
 
@@ -40,7 +40,7 @@ class AtomicFile {
   [[noreturn]] void fail_with(const char* what, int error) const;
 
   std::filesystem::path path_, temporary_;
-  NotedTemporary noted_;
+  RegisteredTemporary registered_;
   uint64_t total_bytes_;
   uint64_t written_ = 0;
   uint64_t on_their_way_ = 0;  // bytes whose transfer to the disk has been started

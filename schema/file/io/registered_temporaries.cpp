@@ -1,4 +1,4 @@
-#include "schema/file/io/noted_temporaries.h"
+#include "schema/file/io/registered_temporaries.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -13,9 +13,9 @@
 namespace genesis {
 namespace {
 
-enum State : int { kFree, kTaken, kNoted };
+enum State : int { kFree, kTaken, kRegistered };
 
-// One noted path. A forked child inherits the table of its parent and must leave the parent's files alone, hence `owner`.
+// One registered path. A forked child inherits the table of its parent and must leave the parent's files alone, hence `owner`.
 struct Slot {
   std::atomic<int> state{kFree};
   pid_t owner = 0;
@@ -41,28 +41,28 @@ void empty_folder(const char* path) noexcept {
 
 }  // namespace
 
-void NotedTemporary::note(const std::filesystem::path& path) {
-  forget();
+void RegisteredTemporary::set(const std::filesystem::path& path) {
+  unregister();
   const std::string& name = path.native();
   for (size_t i = 0; i < slots.size() && name.size() < slots[i].path.size(); ++i) {
     int expected = kFree;
     if (!slots[i].state.compare_exchange_strong(expected, kTaken)) continue;
     std::memcpy(slots[i].path.data(), name.c_str(), name.size() + 1);
     slots[i].owner = ::getpid();
-    slots[i].state = kNoted;
+    slots[i].state = kRegistered;
     slot_ = static_cast<int>(i);
     return;
   }
 }
 
-void NotedTemporary::forget() {
+void RegisteredTemporary::unregister() {
   if (slot_ >= 0) slots[static_cast<size_t>(slot_)].state = kFree;
   slot_ = -1;
 }
 
-void remove_noted_temporaries() noexcept {
+void remove_registered_temporaries() noexcept {
   for (const Slot& slot : slots) {
-    if (slot.state != kNoted || slot.owner != ::getpid()) continue;
+    if (slot.state != kRegistered || slot.owner != ::getpid()) continue;
     if (::unlink(slot.path.data()) == 0) continue;
     empty_folder(slot.path.data());
     ::rmdir(slot.path.data());
