@@ -104,7 +104,7 @@ struct KernelImpl {
 // A row of a device's table. The rows of an op are adjacent: best first, the reference last.
 struct OpKernel {
   std::string_view op;
-  KernelImpl way;
+  KernelImpl implementation;
 };
 
 }  // namespace genesis

@@ -1,6 +1,6 @@
 #include "backends/kernel_table.h"
 
-#include "backends/way_list.h"
+#include "backends/implementation_list.h"
 #include "schema/core/error.h"
 
 namespace genesis {
@@ -16,7 +16,7 @@ std::string reason_against(const KernelImpl& implementation, const KernelQuery& 
 template <class OnDeclined>
 const KernelImpl* first_to_run(std::span<const KernelImpl> implementations, const KernelQuery& query,
                                const OnDeclined& on_declined) {
-  const auto reason = [&](const KernelImpl& way) { return reason_against(way, query); };
+  const auto reason = [&](const KernelImpl& implementation) { return reason_against(implementation, query); };
   return first_of(query.op.name(), implementations, query.disabled, reason, on_declined);
 }
 
@@ -25,8 +25,8 @@ const KernelImpl* first_to_run(std::span<const KernelImpl> implementations, cons
 const KernelImpl& select_kernel(std::span<const KernelImpl> implementations, const KernelQuery& query) {
   std::string reasons;
   const KernelImpl* found =
-      first_to_run(implementations, query, [&](const KernelImpl& way, const std::string& why) {
-        reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", way.name, why);
+      first_to_run(implementations, query, [&](const KernelImpl& implementation, const std::string& why) {
+        reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", implementation.name, why);
       });
   if (!found)
     fail("no kernel runs op '{}': {}", query.op.name(), reasons.empty() ? "the device has none" : reasons);
@@ -39,7 +39,7 @@ KernelTable::KernelTable(std::initializer_list<std::span<const OpKernel>> lists)
     for (const OpKernel& row : rows) {
       GENESIS_ASSERT(row.op == before || !table_.contains(row.op));
       before = row.op;
-      table_[before].push_back(row.way);
+      table_[before].push_back(row.implementation);
     }
   }
 }
@@ -71,10 +71,13 @@ int64_t scratch_bytes(std::span<const KernelImpl> implementations, const KernelQ
 
 KernelChoice choose_kernel(std::span<const KernelImpl> implementations, const KernelQuery& query) {
   KernelChoice choice;
-  const auto name_of = [&](const KernelImpl& way) { return name_of_way(query.op.name(), way.name); };
-  const KernelImpl* found = first_to_run(implementations, query, [&](const KernelImpl& way, std::string why) {
-    choice.declined.push_back({name_of(way), std::move(why)});
-  });
+  const auto name_of = [&](const KernelImpl& implementation) {
+    return name_of_implementation(query.op.name(), implementation.name);
+  };
+  const KernelImpl* found =
+      first_to_run(implementations, query, [&](const KernelImpl& implementation, std::string why) {
+        choice.declined.push_back({name_of(implementation), std::move(why)});
+      });
   if (!found) return choice;
   choice.name = name_of(*found);
   if (!found->choose_inner) return choice;
@@ -89,7 +92,7 @@ std::vector<std::string> KernelTable::names() const {
   std::vector<std::string> names;
   for (const auto& [op, implementations] : table_)
     for (const KernelImpl& implementation : implementations)
-      names.push_back(name_of_way(op, implementation.name));
+      names.push_back(name_of_implementation(op, implementation.name));
   return names;
 }
 

@@ -18,7 +18,7 @@ constexpr std::string_view kKernelPrefix = "kernel:";
 struct StepSwitch {
   std::string_view name;
   bool& (*of)(Switches&);
-  bool is_way = false;  // a runner feature: also accepted as a kernel's name
+  bool counts_as_kernel = false;  // a runner feature: also accepted as a kernel's name
 };
 constexpr StepSwitch kSteps[] = {
     {"node_order", [](Switches& s) -> bool& { return s.plan.schedule; }},
@@ -54,18 +54,18 @@ void check_is_there(const std::string& name) {
 std::vector<std::string_view> step_switches() {
   std::vector<std::string_view> names;
   for (const StepSwitch& step : kSteps) names.push_back(step.name);
-  std::ranges::copy(all_joining_ways(), std::back_inserter(names));
+  std::ranges::copy(all_joining_implementations(), std::back_inserter(names));
   return names;
 }
 
 Switches parse_switches(const std::set<std::string>& names, const Target& target) {
   Switches switches;
-  const std::vector<std::string_view> joining = all_joining_ways();
+  const std::vector<std::string_view> joining = all_joining_implementations();
   for (const std::string& name : names) {
     const bool is_kernel = name.starts_with(kKernelPrefix);
     const std::string bare = is_kernel ? name.substr(kKernelPrefix.size()) : name;
     const auto* step = std::ranges::find(kSteps, bare, &StepSwitch::name);
-    if (step != std::end(kSteps) && (step->is_way || !is_kernel)) {
+    if (step != std::end(kSteps) && (step->counts_as_kernel || !is_kernel)) {
       step->of(switches) = false;
     } else if (std::ranges::find(joining, bare) != joining.end()) {
       switches.runner.disabled_kernels.insert(bare);

@@ -61,7 +61,7 @@ void add_cached_rows(Model& model, const Decoder& decoder, int64_t rows) {
   const Value tokens = g.input("tokens", DType::i64, {rows, 1}),
               position = g.input("position", DType::i64, {rows});
   // The head, too, gets [rows, 1, hidden]. With [rows, hidden], the rows would belong to one matrix, and their number would
-  // choose the order in which the CPU sums them (backends/cpu/product_ways.h).
+  // choose the order in which the CPU sums them (backends/cpu/product_implementations.h).
   const Value logits =
       decoder.logits(decoder.hidden(tokens, {.ids = unsqueeze(position, 1), .start = position}), true);
   g.output("logits", reshape(logits, {rows, logits.dim(2)}));

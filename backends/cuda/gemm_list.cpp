@@ -1,7 +1,7 @@
 #include "backends/cuda/gemm_list.h"
 
-#include "backends/cuda/gemm/gemm_ways.h"
-#include "backends/way_list.h"
+#include "backends/cuda/gemm/gemm_implementations.h"
+#include "backends/implementation_list.h"
 
 namespace genesis::cuda {
 namespace {
@@ -21,17 +21,18 @@ constexpr GemmImplementation kImplementations[] = {
 std::span<const GemmImplementation> gemm_implementations() { return kImplementations; }
 
 std::shared_ptr<const Gemm> create_gemm(const GemmProblem& problem, const KernelNames* disabled) {
-  const GemmImplementation& way = first_way("gemm", gemm_implementations(), problem, disabled);
-  const bool is_missing = way.why_not_here && !way.why_not_here().empty();
-  return is_missing ? Gemm::create_plain(problem) : way.create(problem);
+  const GemmImplementation& implementation =
+      first_implementation("gemm", gemm_implementations(), problem, disabled);
+  const bool is_missing = implementation.why_not_here && !implementation.why_not_here().empty();
+  return is_missing ? Gemm::create_plain(problem) : implementation.create(problem);
 }
 
 int64_t gemm_workspace_bytes(const GemmProblem& problem, const KernelNames* disabled) {
-  return first_way("gemm", gemm_implementations(), problem, disabled).workspace_bytes;
+  return first_implementation("gemm", gemm_implementations(), problem, disabled).workspace_bytes;
 }
 
 KernelChoice choose_gemm(const GemmProblem& problem, const KernelNames* disabled) {
-  return choose_way("gemm", gemm_implementations(), problem, disabled);
+  return choose_implementation("gemm", gemm_implementations(), problem, disabled);
 }
 
 }  // namespace genesis::cuda

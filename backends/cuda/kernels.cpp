@@ -4,8 +4,8 @@
 #include <iterator>
 
 #include "backends/cuda/gemm_list.h"
+#include "backends/implementation_list.h"
 #include "backends/kernel_table.h"
-#include "backends/way_list.h"
 
 namespace genesis::cuda {
 
@@ -28,7 +28,7 @@ const KernelTable& table() {
 
 std::vector<std::string> kernel_names() {
   std::vector<std::string> names = table().names();
-  std::ranges::copy(names_of_ways("gemm", gemm_implementations()), std::back_inserter(names));
+  std::ranges::copy(names_of_implementations("gemm", gemm_implementations()), std::back_inserter(names));
   return names;
 }
 

@@ -127,29 +127,29 @@ struct Case {
 };
 
 // One of the CPU's implementations of a large bf16 product, e.g. `gemm.amx` or `gemm.packed`, whichever one is chosen by default.
-struct WayCase {
+struct ImplementationCase {
   Shape shape;
   const char* name;
   std::shared_ptr<const Gemm> gemm;
   double best_seconds = 1e30;
 };
 
-std::vector<WayCase> ways_of(std::span<const Shape> shapes) {
-  std::vector<WayCase> ways;
+std::vector<ImplementationCase> implementations_of(std::span<const Shape> shapes) {
+  std::vector<ImplementationCase> implementations;
   for (const Shape& shape : shapes) {
     const GemmProblem p = problem_of(shape, DType::bf16);
-    for (const cpu::GemmImplementation& way : cpu::gemm_implementations())
-      if (std::strcmp(way.name, "reference") != 0 && way.decline(p).empty())
-        ways.push_back({shape, way.name, way.create(p)});
+    for (const cpu::GemmImplementation& implementation : cpu::gemm_implementations())
+      if (std::strcmp(implementation.name, "reference") != 0 && implementation.decline(p).empty())
+        implementations.push_back({shape, implementation.name, implementation.create(p)});
   }
-  return ways;
+  return implementations;
 }
 
 struct Buffers {
   Memory a, b, c, scratch;
 };
 
-Buffers buffers_for(const std::vector<Case>& cases, const std::vector<WayCase>& ways) {
+Buffers buffers_for(const std::vector<Case>& cases, const std::vector<ImplementationCase>& implementations) {
   int64_t a = 0, b = 0, c = 0, scratch = 0;
   for (const Case& one : cases) {
     const auto element = static_cast<int64_t>(size_of(one.type));
@@ -158,7 +158,8 @@ Buffers buffers_for(const std::vector<Case>& cases, const std::vector<WayCase>& 
     c = std::max(c, one.shape.batch * one.shape.m * one.shape.n * element);
     scratch = std::max(scratch, one.gemm->scratch_bytes());
   }
-  for (const WayCase& one : ways) scratch = std::max(scratch, one.gemm->scratch_bytes());
+  for (const ImplementationCase& one : implementations)
+    scratch = std::max(scratch, one.gemm->scratch_bytes());
   return {Memory(a), Memory(b), Memory(c), Memory(scratch)};
 }
 
@@ -188,7 +189,7 @@ void run_for(Case& one, const Buffers& memory, double seconds, Clock clock) {
   });
 }
 
-void run_way_for(WayCase& one, const Buffers& memory, double seconds, Clock clock) {
+void run_implementation_for(ImplementationCase& one, const Buffers& memory, double seconds, Clock clock) {
   one.best_seconds = best_of(one.best_seconds, seconds, clock, [&] {
     one.gemm->run(memory.a.data(), memory.b.data(), memory.c.data(), nullptr, memory.scratch.data());
   });
@@ -211,9 +212,9 @@ std::vector<Case> cases_of(std::span<const Shape> shapes, const KernelNames& dis
 }
 
 // Limits and products take turns, so that other work on the machine affects both.
-cpu::Peaks run_rounds(int rounds, Clock clock, std::vector<Case>& large, std::vector<WayCase>& ways,
-                      std::vector<Case>& few_rows) {
-  const Buffers for_large = buffers_for(large, ways), for_few = buffers_for(few_rows, {});
+cpu::Peaks run_rounds(int rounds, Clock clock, std::vector<Case>& large,
+                      std::vector<ImplementationCase>& implementations, std::vector<Case>& few_rows) {
+  const Buffers for_large = buffers_for(large, implementations), for_few = buffers_for(few_rows, {});
   cpu::Peaks best = cpu::measure_peaks();
   for (int round = 0; round < rounds; ++round) {
     for (Case& one : large) {
@@ -224,7 +225,7 @@ cpu::Peaks run_rounds(int rounds, Clock clock, std::vector<Case>& large, std::ve
       else
         best.fma_bf16_gflops = std::max(best.fma_bf16_gflops, cpu::measure_fma_bf16());
     }
-    for (WayCase& one : ways) run_way_for(one, for_large, 0.04, clock);
+    for (ImplementationCase& one : implementations) run_implementation_for(one, for_large, 0.04, clock);
     for (Case& one : few_rows) run_for(one, for_few, 0.04, clock);
     const cpu::Peaks again = cpu::measure_peaks();
     best.read_gbps = std::max(best.read_gbps, again.read_gbps);
@@ -276,7 +277,7 @@ std::vector<Report> print_large(const std::vector<Case>& cases, const cpu::Peaks
 // Prints ratios; above 1, our product is faster.
 std::vector<Report> print_peers(const std::vector<Case>& cases) {
   fmt::print("\n{:<14} {:<16} {:<16} {:<6} {:>9} {:>12} {:>9}  {}\n", "product", "form", "m x n x k", "type",
-             "ours GF/s", "oneDNN GF/s", "ours/its", "oneDNN's way");
+             "ours GF/s", "oneDNN GF/s", "ours/its", "oneDNN kernel");
   std::vector<Report> rows;
   for (const Case& one : cases) {
     if (!one.peer) continue;
@@ -303,12 +304,13 @@ std::vector<Report> print_peers(const std::vector<Case>& cases) {
 }
 
 // Measures every implementation in the same run as the limit, so that their order in the list can be judged.
-std::vector<Report> print_ways(const std::vector<WayCase>& ways, const cpu::Peaks& peaks) {
+std::vector<Report> print_implementations(const std::vector<ImplementationCase>& implementations,
+                                          const cpu::Peaks& peaks) {
   const double peak = peaks.fma_bf16_gflops > 0 ? peaks.fma_bf16_gflops : peaks.fma_f32_gflops;
-  fmt::print("\n{:<14} {:<16} {:<16} {:<12} {:>8} {:>13}\n", "bf16 by way", "form", "m x n x k", "way",
+  fmt::print("\n{:<14} {:<16} {:<16} {:<12} {:>8} {:>13}\n", "bf16 by kernel", "form", "m x n x k", "kernel",
              "TFLOP/s", "of registers");
   std::vector<Report> rows;
-  for (const WayCase& one : ways) {
+  for (const ImplementationCase& one : implementations) {
     const Shape& s = one.shape;
     const double gflops =
         2e-9 * static_cast<double>(s.batch * s.m * s.n) * static_cast<double>(s.k) / one.best_seconds;
@@ -361,9 +363,9 @@ void run(int rounds, int threads, const KernelNames& disabled, const std::string
   }
   std::vector<Case> large = cases_of(kLarge, disabled), few_rows = cases_of(kFewRows, disabled);
   for (Case& one : large) one.peer = OneDnnProduct::create(one.problem);
-  std::vector<WayCase> ways = ways_of(kLarge);
+  std::vector<ImplementationCase> implementations = implementations_of(kLarge);
   const cpu::Peaks peaks =
-      run_rounds(rounds, threads == 1 ? processor_clock : wall_clock, large, ways, few_rows);
+      run_rounds(rounds, threads == 1 ? processor_clock : wall_clock, large, implementations, few_rows);
   fmt::print("limits, all cores: f32 {:.0f} GF/s, bf16 {:.0f} GF/s, read {:.1f} GB/s, copy {:.1f} GB/s\n",
              peaks.fma_f32_gflops, peaks.fma_bf16_gflops, peaks.read_gbps, peaks.copy_gbps);
   const Report limits = {{"fma_f32_gflops", peaks.fma_f32_gflops},
@@ -372,7 +374,7 @@ void run(int rounds, int threads, const KernelNames& disabled, const std::string
                          {"copy_gbps", peaks.copy_gbps}};
   write_report(json_file, {{"peaks", limits},
                            {"products", print_large(large, peaks)},
-                           {"bf16_by_way", print_ways(ways, peaks)},
+                           {"bf16_by_way", print_implementations(implementations, peaks)},
                            {"against_onednn", print_peers(large)},
                            {"few_rows", print_few_rows(few_rows, peaks)}});
 }
@@ -391,7 +393,7 @@ int main(int argc, char** argv) {
       threads,
       "threads for us and for oneDNN; 0: all cores; 1: products are timed in processor time, which a "
       "busy machine hardly changes");
-  options.texts("--disable", disabled, "ways that are not taken, such as gemm.amx");
+  options.texts("--disable", disabled, "implementations to switch off, such as gemm.amx");
   options.parse(argc, argv);
   genesis::bench::run(rounds, threads, {disabled.begin(), disabled.end()}, json_file);
 }

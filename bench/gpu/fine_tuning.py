@@ -111,11 +111,11 @@ def train(flags, part, shape):
             "peak_bytes": report.get("device_peak_bytes", report["arena_bytes"] + report["state_bytes"])}
 
 
-def start_peer(flags, part, way):
+def start_peer(flags, part, peer):
     """Starts a peer and returns it with its log. The peer is killed if it takes longer than --limit."""
-    words = [flags.python, os.path.join(HERE, "torch_fine_tuning.py"), flags.folder, "--part", part, "--attention", way[0], "--batch",
-             flags.rows, "--device", flags.device, *(["--adapters", way[1]] if len(way) > 1 else []), *(["--eager"] if flags.eager else [])]
-    log = open(os.path.join(flags.folder, "-".join((part, *way)) + ".log"), "w+")
+    words = [flags.python, os.path.join(HERE, "torch_fine_tuning.py"), flags.folder, "--part", part, "--attention", peer[0], "--batch",
+             flags.rows, "--device", flags.device, *(["--adapters", peer[1]] if len(peer) > 1 else []), *(["--eager"] if flags.eager else [])]
+    log = open(os.path.join(flags.folder, "-".join((part, *peer)) + ".log"), "w+")
     peer = subprocess.Popen(list(map(str, words)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
     timer = threading.Timer(flags.limit, peer.kill)
     timer.daemon = True
@@ -143,7 +143,7 @@ def answer_of(peer):
 
 def peers(flags, part):
     """Returns the result of each variant of PyTorch, or why it could not run."""
-    started = {" ".join(way): start_peer(flags, part, way) for way in PEERS[part] if not flags.ways or way[0] in flags.ways}
+    started = {" ".join(peer): start_peer(flags, part, peer) for peer in PEERS[part] if not flags.implementations or peer[0] in flags.implementations}
     ready = {name: line_of(peer) != "" for name, (peer, _) in started.items()}
     found = {}
     for name, (peer, log) in started.items():
@@ -180,7 +180,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
     parser.add_argument("--only", nargs="+", choices=list(PEERS), default=list(PEERS))
-    parser.add_argument("--ways", nargs="+", choices=["varlen", "flex", "sdpa"], help="of PyTorch; all where not given")
+    parser.add_argument("--implementations", nargs="+", choices=["varlen", "flex", "sdpa"], help="of PyTorch; default: all")
     parser.add_argument("--skip-torch", action="store_true")
     parser.add_argument("--layers", type=int, default=24)
     parser.add_argument("--rows", type=int, default=8)
@@ -191,7 +191,7 @@ def main():
     parser.add_argument("--eager", action="store_true", help="PyTorch without compiling")
     parser.add_argument("--more", default="", help="more words for genesis-run train, such as --disable kernel:NAME")
     parser.add_argument("--profile", action="store_true")
-    parser.add_argument("--limit", type=float, default=300, help="seconds that the ways of PyTorch may take to compile and run")
+    parser.add_argument("--limit", type=float, default=300, help="seconds that PyTorch may take to compile and run")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--json")
     flags = parser.parse_args()

@@ -24,10 +24,10 @@ shape() { # NAME LAYERS HIDDEN INTERMEDIATE HEADS KEY_HEADS VOCABULARY
       file=$folder/$name.$format.genesis
       "$build/tools/genesis-opt" "$model" -o "$file" --quantize $format --quantize-head >/dev/null || return 1
     fi
-    for way in "" "--disable megakernel"; do
+    for switches in "" "--disable megakernel"; do
       # shellcheck disable=SC2086
-      "$build/tools/genesis-run" bench "$file" --entry decode --device cuda --json --input position=full:64 --runs 100 $way |
-        python3 -c "import json, sys; d = json.load(sys.stdin); print('%-6s %-5s %-22s %9.1f tokens/s  %.4f ms' % ('$name', '$format', '${way:-megakernel}', d['tokens_per_second'], 1e3 / d['tokens_per_second']))"
+      "$build/tools/genesis-run" bench "$file" --entry decode --device cuda --json --input position=full:64 --runs 100 $switches |
+        python3 -c "import json, sys; d = json.load(sys.stdin); print('%-6s %-5s %-22s %9.1f tokens/s  %.4f ms' % ('$name', '$format', '${switches:-megakernel}', d['tokens_per_second'], 1e3 / d['tokens_per_second']))"
     done
     [ $format = bf16 ] || rm "$file"
   done

@@ -12,9 +12,9 @@ import statistics
 import tempfile
 
 from training_run import write_json
-from ways import FUSED_CACHE, MEGAKERNEL, Bench, add_flags, in_turn
+from implementations import FUSED_CACHE, MEGAKERNEL, Bench, add_flags, in_turn
 
-CASES = {  # run and model, as in ways.py; what is switched off
+CASES = {  # run and model, as in implementations.py; what is switched off
     "train": ("train 8 1024", "qwen train", ()),
     "packed": ("packed 8 1024", "qwen packed", ()),
     "gpt2": ("train 32 1024", "gpt2 train", ()),

@@ -36,7 +36,7 @@ TOKENIZER = os.path.join(ROOT, "tests", "models", "tokenizer", "qwen.json")
 BATCH_BAR = 0.6
 PEER_BAR = 2.0
 BAR = 0.92
-WAYS = {"greedy": ["--temperature", "0"],
+MODES = {"greedy": ["--temperature", "0"],
         "sampled": ["--temperature", "0.8"],
         "top-k, top-p, min-p": ["--temperature", "0.8", "--top-k", "40", "--top-p", "0.95", "--min-p", "0.05"],
         "top-p": ["--temperature", "0.8", "--top-p", "0.95"],
@@ -163,19 +163,19 @@ def bench_batch(flags, folder):
 def bench_one(flags, folder):
     model = make_model(flags, os.path.join(folder, "qwen.genesis"), settings_of(flags))
     prompt = "In the beginning"
-    best = {"decode": 0.0, **{way: 0.0 for way in WAYS}}
+    best = {"decode": 0.0, **{mode: 0.0 for mode in MODES}}
     for _ in range(flags.rounds):
         report = json.loads(run(flags.build, "genesis-run", "bench", model, "--entry", "decode", "--device", flags.device, "--json",
                                 "--input", f"position=full:{flags.tokens // 2}", "--runs", flags.tokens))
         best["decode"] = max(best["decode"], report["tokens_per_second"])
-        for way, words in WAYS.items():
+        for mode, words in MODES.items():
             report = json.loads(run(flags.build, "genesis-run", "generate", model, "--tokenizer", TOKENIZER, "--prompt", prompt,
                                     "--max-tokens", flags.tokens, "--device", flags.device, "--json", *words))
-            best[way] = max(best[way], report["decode_tokens_per_second"])
+            best[mode] = max(best[mode], report["decode_tokens_per_second"])
     print(f"decode: {best['decode']:.1f} tokens/s")
-    for way in WAYS:
-        bar = f"  (bar {100 * BAR:.0f}%)" if way in JUDGED else ""
-        print(f"{way}: {best[way]:.1f} tokens/s, {100 * best[way] / best['decode']:.1f}% of decode{bar}")
+    for mode in MODES:
+        bar = f"  (bar {100 * BAR:.0f}%)" if mode in JUDGED else ""
+        print(f"{mode}: {best[mode]:.1f} tokens/s, {100 * best[mode] / best['decode']:.1f}% of decode{bar}")
     return best
 
 
@@ -206,7 +206,7 @@ def main():
             json.dump(best, file, indent=1)
     if flags.batch:
         return 0 if best["share"] >= BATCH_BAR and best.get("of_peer", PEER_BAR) >= PEER_BAR else 1
-    return 0 if all(best[way] >= BAR * best["decode"] for way in JUDGED) else 1
+    return 0 if all(best[mode] >= BAR * best["decode"] for mode in JUDGED) else 1
 
 
 sys.exit(main())

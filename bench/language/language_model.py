@@ -183,10 +183,10 @@ def lora(flags):
     print(f"a LoRA step of {TOKENS} tokens, rank 16, AdamW, clipping")
     model, found = lora_model(flags), {}
     ours = lambda: bench(flags, model, "train_step", 3, "--size", "batch=1", "--size", f"seq={TOKENS}")
-    ways = [lambda adapters=adapters: seconds_of(
+    variants = [lambda adapters=adapters: seconds_of(
         peer(flags, "torch_language_model.py", "lora", "--dtype", flags.dtype, "--adapters", adapters, "--tokens", TOKENS, "--shape",
              *shape_words(flags))) for adapters in dict.fromkeys(("f32", flags.dtype))]
-    ours, *theirs = take_turns(flags.rounds, ours, *ways)
+    ours, *theirs = take_turns(flags.rounds, ours, *variants)
     fastest = min(theirs, key=lambda t: float("inf") if isinstance(t, str) else t)
     words, found["torch"] = beside("PyTorch with peft", fastest, ours, BARS["lora"])
     print(f"  {flags.dtype}: {TOKENS / ours:.0f} tokens/s, {ours:.2f} s; {words}")

@@ -322,7 +322,7 @@ class CudaRunner final : public Runner {
           "nodes '{}' to '{}' in entry point '{}': CUDA refused to start the kernel that does them all: {} "
           "({}); --disable {} starts one for each",
           calls_[steps.first].step->authored, calls_[steps.end - 1].step->authored, plan_.entry,
-          cudaGetErrorString(status), cudaGetErrorName(status), joined.way());
+          cudaGetErrorString(status), cudaGetErrorName(status), joined.implementation());
   }
 
   // Enqueues the state updates that could not happen in place, behind all steps.

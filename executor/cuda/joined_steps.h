@@ -31,13 +31,13 @@ struct StepRange {
 // Consecutive steps of one plan, joined into one launch by one implementation.
 class JoinedSteps {
  public:
-  // `way` is the name of the implementation; it must outlive this object.
-  JoinedSteps(std::string_view way, StepRange steps) : way_(way), range_(steps) {}
+  // `name` is the name of the implementation; it must outlive this object.
+  JoinedSteps(std::string_view name, StepRange steps) : implementation_(name), range_(steps) {}
   JoinedSteps(const JoinedSteps&) = delete;
   JoinedSteps& operator=(const JoinedSteps&) = delete;
   virtual ~JoinedSteps() = default;
 
-  std::string_view way() const { return way_; }
+  std::string_view implementation() const { return implementation_; }
   const StepRange& steps() const { return range_; }
 
   // Prepares for a capture, with the addresses that the calls of the plan are bound to. Its copies are complete behind the work
@@ -52,7 +52,7 @@ class JoinedSteps {
   virtual std::vector<size_t> under_way() const = 0;
 
  private:
-  std::string_view way_;
+  std::string_view implementation_;
   StepRange range_;
 };
 
@@ -64,7 +64,7 @@ struct JoinableSteps {
 };
 
 // One implementation: a row of the list.
-struct JoiningWay {
+struct JoiningImplementation {
   std::string_view name;           // the name in --disable and in reports
   const char* decided_later = "";  // in words: what is decided only when a plan runs
   // Finds the steps that could be joined. Needs no device. `find` and `make` are null in a build without CUDA.
@@ -75,14 +75,14 @@ struct JoiningWay {
 };
 
 // Returns the list, best first: if two implementations want a step, the first one gets it.
-std::span<const JoiningWay> joining_ways();
+std::span<const JoiningImplementation> joining_implementations();
 
 // Returns for each step the implementation that joins it with its neighbors (an empty name if none does), and why others decline
 // it. `disabled` has the names of implementations that are switched off.
-std::vector<KernelChoice> choose_joined(std::span<const JoiningWay> ways, const Plan& plan,
-                                        const KernelNames& disabled);
+std::vector<KernelChoice> choose_joined(std::span<const JoiningImplementation> implementations,
+                                        const Plan& plan, const KernelNames& disabled);
 
 // The rows, each defined beside its implementation.
-JoiningWay megakernel_way();  // megakernel/cuda_megakernel.cpp
+JoiningImplementation megakernel_implementation();  // megakernel/cuda_megakernel.cpp
 
 }  // namespace genesis

@@ -17,9 +17,9 @@ bool is_parted(const StepRange& steps, const StepStreams& streams) {
 }  // namespace
 
 PlannedJoins::PlannedJoins(const Plan& plan, const KernelNames& disabled, int device) {
-  for (const JoiningWay& way : joining_ways()) {
-    if (disabled.contains(way.name)) continue;
-    for (std::unique_ptr<JoinedSteps>& made : way.make(plan, device)) {
+  for (const JoiningImplementation& implementation : joining_implementations()) {
+    if (disabled.contains(implementation.name)) continue;
+    for (std::unique_ptr<JoinedSteps>& made : implementation.make(plan, device)) {
       const auto has_a_step = [&](const auto& better) { return better->steps().overlaps(made->steps()); };
       if (std::ranges::none_of(joins_, has_a_step)) joins_.push_back(std::move(made));
     }
@@ -29,7 +29,7 @@ PlannedJoins::PlannedJoins(const Plan& plan, const KernelNames& disabled, int de
 void PlannedJoins::rename_kernels(std::vector<std::string>& kernels) const {
   for (const auto& joined : joins_)
     std::fill(kernels.begin() + static_cast<ptrdiff_t>(joined->steps().first),
-              kernels.begin() + static_cast<ptrdiff_t>(joined->steps().end), joined->way());
+              kernels.begin() + static_cast<ptrdiff_t>(joined->steps().end), joined->implementation());
 }
 
 void PlannedJoins::load(std::span<const StepCall> calls, const StepStreams& streams,

@@ -22,7 +22,7 @@ constexpr DeviceKind kDevices[] = {
      .is_numbered = true,
      .open = [](int index, int) { return open_cuda_device(index); },
      .target = cuda_target,
-     .joining_ways = cuda_joining_ways,
+     .joining_implementations = cuda_joining_implementations,
      .choose_joined = choose_cuda_joined},
 };
 
@@ -60,10 +60,11 @@ const DeviceKind* find_device_kind(std::string_view name) {
   return at == std::end(kDevices) ? nullptr : at;
 }
 
-std::vector<std::string_view> all_joining_ways() {
+std::vector<std::string_view> all_joining_implementations() {
   std::vector<std::string_view> all;
   for (const DeviceKind& kind : kDevices)
-    if (kind.joining_ways) std::ranges::copy(kind.joining_ways(), std::back_inserter(all));
+    if (kind.joining_implementations)
+      std::ranges::copy(kind.joining_implementations(), std::back_inserter(all));
   return all;
 }
 

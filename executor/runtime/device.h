@@ -67,15 +67,15 @@ struct DeviceKind {
   std::shared_ptr<Device> (*open)(int index, int threads) = nullptr;
   Target (*target)(int index) = nullptr;
   // Returns the names of the implementations that run several consecutive steps in one launch, best first. Null: there are none.
-  std::vector<std::string_view> (*joining_ways)() = nullptr;
+  std::vector<std::string_view> (*joining_implementations)() = nullptr;
   // Returns for each step the one of these implementations that joins it with its neighbors (an empty name if none does), and why
   // others decline it.
   std::vector<KernelChoice> (*choose_joined)(const Plan& plan, const KernelNames& disabled) = nullptr;
 };
 // Returns the row for the name before the colon; null if there is none.
 const DeviceKind* find_device_kind(std::string_view name);
-// Returns DeviceKind::joining_ways of all rows.
-std::vector<std::string_view> all_joining_ways();
+// Returns DeviceKind::joining_implementations of all rows.
+std::vector<std::string_view> all_joining_implementations();
 
 // Returns the device that "auto" stands for: the first kind of GPU that can be used, else "cpu". Other names are returned
 // unchanged. Throws Error for a name that no device can have.
@@ -91,7 +91,7 @@ Target target_of(const std::string& name);
 std::shared_ptr<Device> open_cpu_device(int threads);
 std::shared_ptr<Device> open_cuda_device(int index);
 Target cuda_target(int index);
-std::vector<std::string_view> cuda_joining_ways();
+std::vector<std::string_view> cuda_joining_implementations();
 std::vector<KernelChoice> choose_cuda_joined(const Plan& plan, const KernelNames& disabled);
 
 }  // namespace genesis

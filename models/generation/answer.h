@@ -24,17 +24,17 @@ SamplingFeatures features_of(const GenerateOptions& options);
 
 class Answer {
  public:
-  struct Way {
+  struct Context {
     TokenText stream;
     WorkClock& clock;
     bool runs_ahead = false;  // the device works during callbacks, so their time counts
   };
   // `text` contains the prompt already. The answer is written to `result`.
-  Answer(TextSoFar& text, const Request& request, Way way, GenerateResult& result);
+  Answer(TextSoFar& text, const Request& request, Context context, GenerateResult& result);
   Answer(const Answer&) = delete;
   Answer& operator=(const Answer&) = delete;
 
-  void prompt_is_read() { result_.prefill_seconds = way_.clock.now() - began_; }
+  void prompt_is_read() { result_.prefill_seconds = context_.clock.now() - began_; }
   // Take the token that was chosen next: first its log-probability, if that was asked for, then the token.
   void add_logprob(TokenLogprob logprob) { result_.logprobs.push_back(std::move(logprob)); }
   void take(int64_t token);
@@ -53,7 +53,7 @@ class Answer {
 
   TextSoFar& text_;
   const Request& request_;
-  const Way way_;
+  const Context context_;
   GenerateResult& result_;
   StopStrings stops_;
   const int64_t steps_;  // limit of the answer's tokens

@@ -186,7 +186,7 @@ void Generator::Impl::take_request(Work& work, Row& row) {
   row.result = {};
   row.result.prefilled = text.size() - text.cached;
   row.answer.emplace(text, request,
-                     Answer::Way{options_.text ? options_.text() : TokenText(), work.clock, runs_ahead()},
+                     Answer::Context{options_.text ? options_.text() : TokenText(), work.clock, runs_ahead()},
                      row.result);
 }
 

@@ -12,9 +12,10 @@ constexpr ChipRates kChips[] = {
 
 }  // namespace
 
-bool is_allowed(const KernelNames* disabled, std::string_view family, std::string_view way) {
+bool is_allowed(const KernelNames* disabled, std::string_view family, std::string_view implementation) {
   if (disabled == nullptr || disabled->empty()) return true;
-  return !disabled->contains(way) && !disabled->contains(std::string(family) + "." + std::string(way));
+  return !disabled->contains(implementation) &&
+         !disabled->contains(std::string(family) + "." + std::string(implementation));
 }
 
 const ChipRates& chip_rates(std::string_view name) {

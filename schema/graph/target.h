@@ -19,9 +19,9 @@ namespace genesis {
 // Names of kernel implementations that are switched off: "attention.blocks" for one op, "blocks" for all implementations of this
 // name.
 using KernelNames = std::set<std::string, std::less<>>;
-// Returns true unless `disabled` switches off the implementation `way` of `family`, which is an op or "gemm"; null disables
+// Returns true unless `disabled` switches off `implementation` of `family`, which is an op or "gemm"; null disables
 // nothing.
-bool is_allowed(const KernelNames* disabled, std::string_view family, std::string_view way);
+bool is_allowed(const KernelNames* disabled, std::string_view family, std::string_view implementation);
 
 // The question a backend is asked: one node with known sizes.
 struct KernelQuery {

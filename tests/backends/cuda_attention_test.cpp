@@ -4,7 +4,7 @@
 
 #include "backends/cuda/attention/cudnn/cudnn_attention.h"
 #include "backends/cuda/attention/split/attention_split.h"
-#include "backends/cuda/hopper/ways.h"
+#include "backends/cuda/hopper/implementations.h"
 #include "backends/cuda/kernels.h"
 #include "backends/kernel_table.h"
 
@@ -146,8 +146,8 @@ TEST(CudaAttention, TheGradientForHopperChipsDeclines) {
   if (const auto why_not = why_no_hopper_here()) GTEST_SKIP() << *why_not;
   const Node taken = gradient_node(8, 1024, 64);
   EXPECT_EQ(chosen(taken), "hopper_d64");
-  EXPECT_GE(hopper_gradient_way().scratch_bytes(taken.query()),
-            select_kernel(general_gradient_ways(), taken.query()).scratch_bytes(taken.query()));
+  EXPECT_GE(hopper_gradient_implementation().scratch_bytes(taken.query()),
+            select_kernel(general_gradient_implementations(), taken.query()).scratch_bytes(taken.query()));
   EXPECT_EQ(chosen(gradient_node(2, 1024, 64)), "fused");
   EXPECT_EQ(chosen(gradient_node(8, 1024, 128)), "fused");
   EXPECT_EQ(chosen(gradient_node(8, 2048, 64)), "fused");

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "backends/cuda/gemm_list.h"
-#include "backends/cuda/hopper/ways.h"
+#include "backends/cuda/hopper/implementations.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/runtime/chips.h"
 #include "backends/kernel_table.h"
@@ -43,7 +43,7 @@ TEST(CudaProducts, TheLibrarySaysWhatIsDecidedLater) {
   EXPECT_EQ(gemm_workspace_bytes(product(DType::bf16, 512, 896, 896)), int64_t{32} << 20);
 }
 
-TEST(CudaProducts, WhatNoWayTakesIsPlain) {
+TEST(CudaProducts, WhatNoImplementationTakesIsPlain) {
   const KernelChoice choice = choose_gemm(product(DType::i32, 512, 64, 64), nullptr);
   EXPECT_EQ(choice.name, "gemm.plain");
   EXPECT_EQ(choice.decided_later, "");
@@ -87,7 +87,7 @@ Node linear(int64_t weights, int64_t m, int64_t k, bool norm = false) {
   return node;
 }
 
-TEST(CudaProducts, ANodeNamesTheWayOfItsProduct) {
+TEST(CudaProducts, ANodeNamesTheImplementationOfItsProduct) {
   const KernelChoice choice = linear(1, 512, 64).choice();
   EXPECT_EQ(choice.name, "gemm.cublas_lt");
   EXPECT_FALSE(choice.decided_later.empty());

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "backends/cpu/gemm/amx/gemm_amx.h"
+#include "backends/cpu/gemm/gemm_implementations.h"
 #include "backends/cpu/gemm/gemm_kernels.h"
-#include "backends/cpu/gemm/gemm_ways.h"
 #include "backends/cpu/parallel/parallel.h"
 #include "schema/core/dtype.h"
 

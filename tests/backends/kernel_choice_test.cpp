@@ -2,8 +2,8 @@
 // the machine's chip.
 #include <gtest/gtest.h>
 
+#include "backends/implementation_list.h"
 #include "backends/kernel_table.h"
-#include "backends/way_list.h"
 #include "schema/core/error.h"
 #include "schema/ops/nn/softmax.h"
 
@@ -70,35 +70,36 @@ TEST(KernelChoice, WhereNoRowIsLeftTheErrorSaysWhyEachDeclined) {
 
 // Implementations inside a kernel, such as those of a matrix product. The same code reports the choice on every
 // device.
-struct SizedWay {
+struct SizedImplementation {
   const char* name;
   std::string (*decline)(const int&);
 };
-constexpr SizedWay kWays[] = {
+constexpr SizedImplementation kImplementations[] = {
     {"small", [](const int& n) -> std::string { return n > 8 ? "more than 8" : ""; }},
     {"even", [](const int& n) -> std::string { return n % 2 ? "an odd one" : ""; }},
     {"all", [](const int&) -> std::string { return "it is never asked"; }}};
-const std::span<const SizedWay> kSizedWays = kWays;
+const std::span<const SizedImplementation> kSizedImplementations = kImplementations;
 
-TEST(WayList, TheFirstThatTakesAProblemIsNamedAndWhyBetterOnesDecline) {
-  EXPECT_EQ(choose_way("sum", kSizedWays, 3, nullptr).name, "sum.small");
-  const KernelChoice choice = choose_way("sum", kSizedWays, 11, nullptr);
+TEST(ImplementationList, TheFirstThatTakesAProblemIsNamedAndWhyBetterOnesDecline) {
+  EXPECT_EQ(choose_implementation("sum", kSizedImplementations, 3, nullptr).name, "sum.small");
+  const KernelChoice choice = choose_implementation("sum", kSizedImplementations, 11, nullptr);
   EXPECT_EQ(choice.name, "sum.all");
   EXPECT_EQ(choice.declined,
             (std::vector<KernelChoice::Declined>{{"sum.small", "more than 8"}, {"sum.even", "an odd one"}}));
 }
 
-TEST(WayList, AllButTheLastCanBeSwitchedOff) {
-  EXPECT_EQ(names_of_ways("sum", kSizedWays), (std::vector<std::string>{"sum.small", "sum.even"}));
+TEST(ImplementationList, AllButTheLastCanBeSwitchedOff) {
+  EXPECT_EQ(names_of_implementations("sum", kSizedImplementations),
+            (std::vector<std::string>{"sum.small", "sum.even"}));
   const KernelNames off = {"sum.small", "even"};
-  const KernelChoice choice = choose_way("sum", kSizedWays, 4, &off);
+  const KernelChoice choice = choose_implementation("sum", kSizedImplementations, 4, &off);
   EXPECT_EQ(choice.name, "sum.all");
   EXPECT_EQ(choice.declined.at(0).reason, "switched off");
   EXPECT_EQ(choice.declined.at(1).reason, "switched off");
 }
 
 // A kernel with an inner choice also reports what a machine that makes a plan cannot know.
-TEST(KernelChoice, ARowTellsWhatItsInnerWayLeavesOpen) {
+TEST(KernelChoice, ARowTellsWhatItsInnerImplementationLeavesOpen) {
   const Asked node;
   KernelImpl product = row("product");
   product.choose_inner = [](const KernelQuery&) {

@@ -13,11 +13,11 @@ namespace {
 
 using namespace testing;
 
-struct Way {
+struct Setup {
   std::string device, precision;
 };
 
-class CheckpointsBeside : public ::testing::TestWithParam<Way> {
+class CheckpointsBeside : public ::testing::TestWithParam<Setup> {
  protected:
   void SetUp() override {
     if (GetParam().device == "cuda" && !why_no_cuda().empty()) GTEST_SKIP() << why_no_cuda();
@@ -82,8 +82,8 @@ TEST_P(CheckpointsBeside, ResumeAsTheRunThatWentOn) {
 }
 
 INSTANTIATE_TEST_SUITE_P(On, CheckpointsBeside,
-                         ::testing::Values(Way{"cpu", ""}, Way{"cpu", ",precision=bf16"}, Way{"cuda", ""},
-                                           Way{"cuda", ",precision=bf16"}),
+                         ::testing::Values(Setup{"cpu", ""}, Setup{"cpu", ",precision=bf16"},
+                                           Setup{"cuda", ""}, Setup{"cuda", ",precision=bf16"}),
                          [](const auto& info) {
                            return info.param.device + (info.param.precision.empty() ? "" : "_halves");
                          });

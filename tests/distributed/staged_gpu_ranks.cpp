@@ -102,10 +102,11 @@ class StagedGroup final : public RankGroup {
       device.push_back(copies.back().on_device());
     }
     // Alternates between NCCL, direct exchange within a host, and exchange beside other work.
-    constexpr std::optional<WorkBeside> kWays[] = {{}, WorkBeside::kNone, WorkBeside::kMemoryBound, WorkBeside::kComputeBound};
-    const std::optional<WorkBeside> way = all ? kWays[calls_++ % std::size(kWays)] : std::nullopt;
-    const PlannedExchange planned{device, way.value_or(WorkBeside::kNone)};
-    if (way) group_.plan_exchanges({&planned, 1});
+    constexpr std::optional<WorkBeside> kChoices[] = {{}, WorkBeside::kNone,
+                                                      WorkBeside::kMemoryBound, WorkBeside::kComputeBound};
+    const std::optional<WorkBeside> choice = all ? kChoices[calls_++ % std::size(kChoices)] : std::nullopt;
+    const PlannedExchange planned{device, choice.value_or(WorkBeside::kNone)};
+    if (choice) group_.plan_exchanges({&planned, 1});
     call(std::span<const Exchange>(device));
     for (Staged& copy : copies) copy.bring_back();
     cuda::try_wait_for(stream_.get());

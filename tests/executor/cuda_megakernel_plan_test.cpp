@@ -89,11 +89,12 @@ TEST(Megakernels, ChoicesSayWhichStepsAreInOneAndWhyOthersAreNot) {
     if (!megakernel) options.disabled_kernels.insert("megakernel");
     return choices_of(made.plan, target, options);
   };
-  const auto count = [](const std::vector<KernelChoice>& all, const std::string& way,
+  const auto count = [](const std::vector<KernelChoice>& all, const std::string& implementation,
                         const std::string& reason) {
     return std::ranges::count_if(all, [&](const KernelChoice& choice) {
-      if (reason.empty()) return choice.name == way;
-      return std::ranges::find(choice.declined, KernelChoice::Declined{way, reason}) != choice.declined.end();
+      if (reason.empty()) return choice.name == implementation;
+      return std::ranges::find(choice.declined, KernelChoice::Declined{implementation, reason}) !=
+             choice.declined.end();
     });
   };
   EXPECT_EQ(count(choices(*model, "decode", {}, true), "megakernel", ""), 4 * 5 + 1);

@@ -10,7 +10,7 @@ namespace {
 using Declined = std::vector<KernelChoice::Declined>;
 
 // For a plan with eight steps.
-constexpr JoiningWay kWays[] = {
+constexpr JoiningImplementation kImplementations[] = {
     {.name = "first",
      .decided_later = "it may not fit",
      .find =
@@ -27,12 +27,12 @@ constexpr JoiningWay kWays[] = {
 std::vector<KernelChoice> choices(const KernelNames& disabled) {
   Plan plan;
   plan.steps.resize(8);
-  return choose_joined(kWays, plan, disabled);
+  return choose_joined(kImplementations, plan, disabled);
 }
 
-TEST(JoinedSteps, TheFirstWayThatWantsAStepHasIt) {
+TEST(JoinedSteps, TheFirstImplementationThatWantsAStepHasIt) {
   const std::vector<KernelChoice> made = choices({});
-  const Declined taken = {{"second", "a better way has some of its steps"}};
+  const Declined taken = {{"second", "a better implementation has some of its steps"}};
   ASSERT_EQ(made.size(), 8u);
   EXPECT_EQ(made[0], (KernelChoice{"", {{"first", "too odd"}}, ""}));
   for (size_t i = 1; i < 4; ++i) EXPECT_EQ(made[i], (KernelChoice{"first", {}, "it may not fit"})) << i;
@@ -41,7 +41,7 @@ TEST(JoinedSteps, TheFirstWayThatWantsAStepHasIt) {
   EXPECT_EQ(made[7], (KernelChoice{"second", {{"first", "too even"}}, ""}));
 }
 
-TEST(JoinedSteps, AWayThatIsOffSaysSoOfTheStepsThatItWouldHave) {
+TEST(JoinedSteps, AnImplementationThatIsOffSaysSoOfTheStepsThatItWouldHave) {
   const std::vector<KernelChoice> made = choices({"first"});
   const Declined off = {{"first", "switched off"}};
   EXPECT_EQ(made[0], (KernelChoice{"", {{"first", "too odd"}}, ""}));
@@ -52,7 +52,8 @@ TEST(JoinedSteps, AWayThatIsOffSaysSoOfTheStepsThatItWouldHave) {
 
 TEST(JoinedSteps, EveryRowOfTheListHasANameOfItsOwn) {
   KernelNames names;
-  for (const JoiningWay& way : joining_ways()) EXPECT_TRUE(names.emplace(way.name).second) << way.name;
+  for (const JoiningImplementation& implementation : joining_implementations())
+    EXPECT_TRUE(names.emplace(implementation.name).second) << implementation.name;
 }
 
 }  // namespace

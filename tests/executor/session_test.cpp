@@ -201,11 +201,11 @@ entry e(x: f32[2,2]) {
   update @b = %flat
 }
 )");
-  const std::vector<SessionOptions> ways = {{},
-                                            {.optimise = false},
-                                            {.threads = 1, .disabled = {"in_place"}},
-                                            {.disabled = {"node_order", "memory_reuse"}}};
-  for (const SessionOptions& options : ways) {
+  const std::vector<SessionOptions> variants = {{},
+                                                {.optimise = false},
+                                                {.threads = 1, .disabled = {"in_place"}},
+                                                {.disabled = {"node_order", "memory_reuse"}}};
+  for (const SessionOptions& options : variants) {
     Session session(std::make_shared<const Model>(*m), options);
     const Tensor x = Tensor::of<float>({2, 2}, {10, 20, 30, 40});
     NamedTensors out = session.run("e", {{"x", x}});

@@ -34,12 +34,12 @@ TEST(Switches, AreSortedByWhoHeedsThem) {
   EXPECT_EQ(s.runner.disabled_kernels, (KernelNames{"attention.blocks", "packed"}));
 }
 
-TEST(Switches, WaysOfARunGoAsKernelsToo) {
+TEST(Switches, FeaturesOfARunCountAsKernels) {
   EXPECT_FALSE(parse_switches({"kernel:peer_memory"}, target_of("cpu")).runner.peer_memory);
-  for (const std::string_view way : all_joining_ways())
+  for (const std::string_view implementation : all_joining_implementations())
     for (const char* prefix : {"", "kernel:"}) {
-      const Switches s = parse_switches({prefix + std::string(way)}, target_of("cpu"));
-      EXPECT_EQ(s.runner.disabled_kernels, KernelNames{std::string(way)});
+      const Switches s = parse_switches({prefix + std::string(implementation)}, target_of("cpu"));
+      EXPECT_EQ(s.runner.disabled_kernels, KernelNames{std::string(implementation)});
     }
   EXPECT_NE(refusal({"kernel:node_order"}).find("has no kernel 'node_order'"), std::string::npos);
 }

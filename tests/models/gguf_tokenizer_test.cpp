@@ -150,8 +150,8 @@ TEST(GgufTokenizer, EveryKindThatIsNamedCanBeRead) {
   Gguf gguf = metadata_of(fixture("gpt2.json"), "gpt-2");
   std::set<std::string> seen;
   for (const std::string& pre : models::gguf::pre_tokenizer_names()) {
-    const models::gguf::PreTokenizer& way = *models::gguf::find_pre_tokenizer(pre);
-    if (!seen.insert(models::gguf::pre_tokenizer_json(way).dump()).second) continue;
+    const models::gguf::PreTokenizer& found = *models::gguf::find_pre_tokenizer(pre);
+    if (!seen.insert(models::gguf::pre_tokenizer_json(found).dump()).second) continue;
     gguf.metadata["tokenizer.ggml.pre"] = pre;
     const auto tokenizer = text::Tokenizer::parse(tokenizer_json(gguf));
     const std::string text = "Hello, World 12345!\n  \xe4\xbd\xa0";

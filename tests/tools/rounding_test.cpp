@@ -141,7 +141,8 @@ TEST(RoundingModel, ErrorsGrowWithDepthAndWithSumsButNotByCopies) {
 
 using Compare = ToolTest;
 
-Words ways(const std::string& file, const std::string& entry, const std::string& a, const std::string& b) {
+Words compare_words(const std::string& file, const std::string& entry, const std::string& a,
+                    const std::string& b) {
   return {"compare", file,  "--entry", entry, "--size", "batch=4", "--size",
           "seq=16",  "--a", a,         "--b", b,        "--json"};
 }
@@ -149,7 +150,7 @@ Words ways(const std::string& file, const std::string& entry, const std::string&
 TEST_F(Compare, RunsThatPromiseTheSameBitsMustHaveThem) {
   for (const char* b : {"threads=4", "disable=in_place+memory_reuse", ""}) {
     const auto json =
-        expect_json(run_tool("genesis-run", ways(tiny("gpt2.genesis"), "loss", "threads=1", b)));
+        expect_json(run_tool("genesis-run", compare_words(tiny("gpt2.genesis"), "loss", "threads=1", b)));
     EXPECT_EQ(json["tolerance"], 0.0) << b;
     EXPECT_EQ(json["differs"], false) << b;
   }
@@ -158,8 +159,9 @@ TEST_F(Compare, RunsThatPromiseTheSameBitsMustHaveThem) {
 TEST_F(Compare, PassesMayRoundElsewhere) {
   for (const char* model : {"gpt2", "qwen2", "qwen3"})
     for (const char* entry : {"loss", "train_step"}) {
-      const auto json = expect_json(run_tool(
-          "genesis-run", ways(tiny(std::string(model) + ".train.genesis"), entry, "optimise=off", "")));
+      const auto json =
+          expect_json(run_tool("genesis-run", compare_words(tiny(std::string(model) + ".train.genesis"),
+                                                            entry, "optimise=off", "")));
       EXPECT_EQ(json["tolerance"], "rounding");
       EXPECT_EQ(json["differs"], false) << model << " " << entry << json.dump();
       EXPECT_GT(json["compared"], 20);
@@ -167,7 +169,8 @@ TEST_F(Compare, PassesMayRoundElsewhere) {
   expect_ok(
       run_tool("genesis-build", {"gpt2", "--set", "dtype=bf16", "--set", "n_embd=16", "--set", "n_head=2",
                                  "--set", "n_layer=2", "--set", "n_positions=16", "-o", path("b.genesis")}));
-  const auto json = expect_json(run_tool("genesis-run", ways(path("b.genesis"), "loss", "optimise=off", "")));
+  const auto json =
+      expect_json(run_tool("genesis-run", compare_words(path("b.genesis"), "loss", "optimise=off", "")));
   EXPECT_EQ(json["differs"], false) << json.dump();
 }
 

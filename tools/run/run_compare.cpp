@@ -222,16 +222,16 @@ std::map<std::string, Seen> observe_all(Session& session, const CompareFlags& fl
 void compare_command(CompareFlags flags) {
   check_can_write(flags.repro);
   check_can_write(flags.page);
-  const SessionOptions way_a = parse_options(flags.a), way_b = parse_options(flags.b);
-  const bool same_bits = promise_same_bits(way_a, way_b);
+  const SessionOptions options_a = parse_options(flags.a), options_b = parse_options(flags.b);
+  const bool same_bits = promise_same_bits(options_a, options_b);
   const bool by_rounding = flags.tolerance < 0 && !same_bits;
   flags.file = model_file(flags.file);
   const std::shared_ptr<const Model> model = load_model(flags.file);
   const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry));
-  Session a(model, way_a);
+  Session a(model, options_a);
   const std::map<std::string, Seen> values = observe_all(a, flags, inputs, by_rounding);
   Rounding rounding;
-  Session b(model, way_b);
+  Session b(model, options_b);
   std::optional<Difference> first;
   viz::Comparison comparison{flags.entry, flags.a, flags.b, criterion(flags, same_bits)};
   b.observe(flags.entry, inputs, [&](const Step& step, auto step_inputs, auto outputs) {

@@ -61,6 +61,6 @@ Sight sight_of(const AttentionGeometry& g, const KernelContext& c, int64_t b, in
 // The general implementations, in double precision throughout: for f64, and for everything the other implementations decline.
 extern const KernelImpl kReferenceAttention, kReferenceAttentionGrad;
 
-KernelImpl decode_attention_way();  // in decode/: the implementation for few queries
+KernelImpl decode_attention_implementation();  // in decode/: the implementation for few queries
 
 }  // namespace genesis::cpu

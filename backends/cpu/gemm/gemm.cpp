@@ -1,10 +1,10 @@
 // The ordered list of matrix product implementations, and the choice among them.
 #include "backends/cpu/gemm/gemm.h"
 
+#include "backends/cpu/gemm/gemm_implementations.h"
 #include "backends/cpu/gemm/gemm_util.h"
-#include "backends/cpu/gemm/gemm_ways.h"
 #include "backends/cpu/simd/scalar_math.h"
-#include "backends/way_list.h"
+#include "backends/implementation_list.h"
 
 namespace genesis::cpu {
 namespace {
@@ -51,11 +51,12 @@ std::span<const GemmImplementation> gemm_implementations() { return kImplementat
 
 std::shared_ptr<const Gemm> Gemm::create(const GemmProblem& problem, const KernelNames* disabled) {
   const GemmProblem folded = fold_batch(problem);
-  return first_way("gemm", gemm_implementations(), problem_to_choose_by(problem), disabled).create(folded);
+  return first_implementation("gemm", gemm_implementations(), problem_to_choose_by(problem), disabled)
+      .create(folded);
 }
 
 KernelChoice choose_gemm(const GemmProblem& problem, const KernelNames* disabled) {
-  return choose_way("gemm", gemm_implementations(), problem_to_choose_by(problem), disabled);
+  return choose_implementation("gemm", gemm_implementations(), problem_to_choose_by(problem), disabled);
 }
 
 double activate(double x, Activation activation) {

@@ -1,8 +1,8 @@
-// Chooses the register-tile kernel of the packed product, and says why a problem is declined (gemm_ways.h).
+// Chooses the register-tile kernel of the packed product, and says why a problem is declined (gemm_implementations.h).
 #include <string>
 
+#include "backends/cpu/gemm/gemm_implementations.h"
 #include "backends/cpu/gemm/gemm_kernels.h"
-#include "backends/cpu/gemm/gemm_ways.h"
 #include "schema/core/dtype.h"
 
 namespace genesis::cpu {

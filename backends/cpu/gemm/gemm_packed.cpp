@@ -3,7 +3,7 @@
 // that they stay in its L2. If B would be packed for few rows or little depth, the roles are swapped: all of A is packed into
 // scratch memory, and a task packs the columns of B for a high and narrow tile, so that B never goes to memory a second time.
 // Invariant: chunks, tiles and the order of sums over k follow from the problem alone.
-#include "backends/cpu/gemm/gemm_ways.h"
+#include "backends/cpu/gemm/gemm_implementations.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 // The last implementation of the list, which takes every problem: rows of C in blocks, one loop over k, sums in double or in
 // 64-bit integers that wrap around. It reads its operands through one conversion function per type.
-#include "backends/cpu/gemm/gemm_ways.h"
+#include "backends/cpu/gemm/gemm_implementations.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // One attention on the device: its sizes, the layout of its heads, and the general implementation with tiles, which
-// takes every dtype, layout and mask. attention_ways.h lists the faster implementations.
+// takes every dtype, layout and mask. attention_implementations.h lists the faster implementations.
 #pragma once
 
 #include "backends/cuda/runtime/launch.h"
@@ -58,7 +58,7 @@ void write_row_products(const AttentionShape& shape, const AttentionData& data);
 
 // Returns the kernel table rows of attention_grad that run on every chip: a row that is only for some chips falls
 // back to these on others.
-std::span<const KernelImpl> general_gradient_ways();
+std::span<const KernelImpl> general_gradient_implementations();
 
 // Writes the lengths of queries and keys of every batch entry in the format that cuDNN reads.
 void write_attention_lengths(const AttentionShape& shape, const AttentionData& data, int32_t* queries,

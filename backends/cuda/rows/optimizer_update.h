@@ -165,8 +165,8 @@ struct LionRule {
         beta2(static_cast<W>(o.beta2)),
         fresh2(static_cast<W>(1 - o.beta2)) {}
   __device__ void operator()(UpdatedElement<W>& s) const {
-    const W g = s.g * scale, way = s.m * beta1 + g * fresh1;
-    s.p = s.p * shrink - lr * (way > W(0) ? W(1) : way < W(0) ? W(-1) : way);
+    const W g = s.g * scale, direction = s.m * beta1 + g * fresh1;
+    s.p = s.p * shrink - lr * (direction > W(0) ? W(1) : direction < W(0) ? W(-1) : direction);
     s.m = s.m * beta2 + g * fresh2;
   }
 };

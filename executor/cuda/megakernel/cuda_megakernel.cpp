@@ -204,7 +204,7 @@ std::vector<std::unique_ptr<JoinedSteps>> make_megakernels(const Plan& plan, int
 
 }  // namespace
 
-JoiningWay megakernel_way() {
+JoiningImplementation megakernel_implementation() {
   return {.name = kMegakernelName,
           .decided_later = "where shared memory is too small for the weights, its steps run one by one",
           .find = find_megakernels,

@@ -4,6 +4,6 @@
 
 namespace genesis {
 
-JoiningWay megakernel_way() { return {.name = kMegakernelName}; }
+JoiningImplementation megakernel_implementation() { return {.name = kMegakernelName}; }
 
 }  // namespace genesis

@@ -50,7 +50,7 @@ def deepseek_coder():
                                     pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 
 
-WAYS = {
+PRE_TOKENIZERS = {
     "gpt-2": pre_tokenizers.ByteLevel(add_prefix_space=False),
     "smollm": digits_and_gpt2(),
     "refact": digits_and_gpt2(),
@@ -90,9 +90,9 @@ def main():
     model = learn(rows)
     text = "".join(rows[:4])
     ids = {}
-    for name, way in WAYS.items():
+    for name, pre_tokenizer in PRE_TOKENIZERS.items():
         tokenizer = Tokenizer(models.BPE(model["vocab"], [tuple(m) for m in model["merges"]], ignore_merges=name in WHOLE_WORDS_FIRST))
-        tokenizer.pre_tokenizer = way
+        tokenizer.pre_tokenizer = pre_tokenizer
         if name in NORMALIZED:
             tokenizer.normalizer = normalizers.NFC()
         ids[name] = tokenizer.encode(text).ids

@@ -10,8 +10,8 @@
 #include <algorithm>
 
 #include "backends/cpu/gemm/gemm_cut.h"
+#include "backends/cpu/gemm/gemm_implementations.h"
 #include "backends/cpu/gemm/gemm_util.h"
-#include "backends/cpu/gemm/gemm_ways.h"
 #include "schema/core/checked_size.h"
 
 namespace genesis::cpu {

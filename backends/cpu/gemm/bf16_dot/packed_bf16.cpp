@@ -1,4 +1,4 @@
-// The implementation packed_bf16 (gemm_ways.h): the packed product with the CPU's bf16 dot product instruction.
+// The implementation packed_bf16 (gemm_implementations.h): the packed product with the CPU's bf16 dot product instruction.
 //
 // This file also decides whether that instruction is worth using. Every CPU with AVX512_BF16 can execute it, but not every one
 // does so fast: some issue one of them in the time of two f32 multiply-adds, or need two cycles for each, so that f32 is as fast
@@ -15,8 +15,8 @@
 #include <limits>
 #include <string>
 
+#include "backends/cpu/gemm/gemm_implementations.h"
 #include "backends/cpu/gemm/gemm_kernels.h"
-#include "backends/cpu/gemm/gemm_ways.h"
 #include "schema/core/dtype.h"
 
 namespace genesis::cpu {

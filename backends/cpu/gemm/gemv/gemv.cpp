@@ -1,6 +1,6 @@
 // Products with few rows and B stored [k, n] (gemm_dots.cpp handles [n, k]). The weights are split by columns and into slices of
 // k, one task each. If there are several slices, their partial sums are kept in scratch memory and added in order.
-#include "backends/cpu/gemm/gemm_ways.h"
+#include "backends/cpu/gemm/gemm_implementations.h"
 
 #include <algorithm>
 

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include "backends/common/matmul_problem.h"
+#include "backends/cpu/gemm/gemm_implementations.h"
 #include "backends/cpu/gemm/gemm_util.h"
-#include "backends/cpu/gemm/gemm_ways.h"
 #include "backends/cpu/kernels/nn/swiglu.h"
-#include "backends/cpu/product_ways.h"
+#include "backends/cpu/product_implementations.h"
 #include "schema/core/checked_size.h"
 
 namespace genesis::cpu {
@@ -100,7 +100,7 @@ int64_t scratch_bytes(const KernelQuery& query) { return linear_dots_scratch(que
 
 }  // namespace
 
-KernelImpl linear_gemv_way() {
+KernelImpl linear_gemv_implementation() {
   return {.name = "gemv",
           .run = run_linear_dots,
           .can_run = decline,

@@ -159,7 +159,7 @@ constexpr KernelImpl kBackwardBlocks{.name = "blocks",
 }  // namespace
 
 std::span<const OpKernel> attention_kernels() {
-  static const OpKernel kernels[] = {{"attention", decode_attention_way()},
+  static const OpKernel kernels[] = {{"attention", decode_attention_implementation()},
                                      {"attention", kBlocks},
                                      {"attention", kReferenceAttention},
                                      {"attention_grad", kBackwardBlocks},

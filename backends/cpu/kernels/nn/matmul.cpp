@@ -1,6 +1,6 @@
 // matmul and linear on the CPU. A plain product is described to Gemm once, when a plan is made: batch axes with regular strides
 // in both operands become the product's own batch, and the others a list of offsets. Other forms have their own implementations
-// (product_ways.h) or are decomposed.
+// (product_implementations.h) or are decomposed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include "backends/common/decomposed_products.h"
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/kernels.h"
-#include "backends/cpu/product_ways.h"
+#include "backends/cpu/product_implementations.h"
 
 namespace genesis::cpu {
 namespace {
@@ -97,9 +97,9 @@ constexpr KernelImpl kGemm = {.name = "gemm",
 std::span<const OpKernel> matmul_kernels() {
   static const OpKernel kernels[] = {{"matmul", kDecomposed<ops::Matmul, DecomposedMatmul, kernels_for>},
                                      {"matmul", kGemm<ops::Matmul>},
-                                     {"linear", linear_gemv_way()},
-                                     {"linear", linear_quantized_panels_way()},
-                                     {"linear", linear_quantized_gemv_way()},
+                                     {"linear", linear_gemv_implementation()},
+                                     {"linear", linear_quantized_panels_implementation()},
+                                     {"linear", linear_quantized_gemv_implementation()},
                                      {"linear", kDecomposed<ops::Linear, DecomposedLinear, kernels_for>},
                                      {"linear", kDequantized<kernels_for>},
                                      {"linear", kGemm<ops::Linear>}};

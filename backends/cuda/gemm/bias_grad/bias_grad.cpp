@@ -4,7 +4,7 @@
 #include "backends/common/decomposed_products.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/gemm/lt/autotune.h"
-#include "backends/cuda/product_ways.h"
+#include "backends/cuda/product_implementations.h"
 #include "backends/cuda/runtime/launch.h"
 #include "backends/cuda/runtime/libraries.h"
 #include "backends/cuda/runtime/runtime.h"
@@ -76,7 +76,7 @@ void run(const KernelContext& c) {
 
 }  // namespace
 
-KernelImpl matmul_bias_grad_way() {
+KernelImpl matmul_bias_grad_implementation() {
   return {.name = "bias_grad_epilogue",
           .run = run,
           .can_run = decline,

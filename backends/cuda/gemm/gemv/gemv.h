@@ -1,10 +1,10 @@
 // A GEMV: one row of x, or a few, against weights [n, k] of one layer or several. Each weight is read once, at the memory's
 // bandwidth, 16 bytes at a time. How k is split among warps depends on k alone, so a result has the same bits whether it is
 // computed alone or with other layers. gemv.cu has the kernel for every chip, ../gemv_prefetch one that adds in the same order.
-// gemm_ways.h has the row for single products, linear_gemv.h the one for several weights in one launch.
+// gemm_implementations.h has the row for single products, linear_gemv.h the one for several weights in one launch.
 #pragma once
 
-#include "backends/cuda/gemm/gemm_ways.h"
+#include "backends/cuda/gemm/gemm_implementations.h"
 
 namespace genesis::cuda {
 

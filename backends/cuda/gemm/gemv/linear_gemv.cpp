@@ -2,7 +2,7 @@
 
 #include "backends/common/decomposed_products.h"
 #include "backends/cuda/device/packs.h"
-#include "backends/cuda/product_ways.h"
+#include "backends/cuda/product_implementations.h"
 
 namespace genesis::cuda {
 namespace {
@@ -109,7 +109,7 @@ void run(const KernelContext& c) { run_linear_gemv(c, start_gemv); }
 
 }  // namespace
 
-KernelImpl linear_gemv_way() {
+KernelImpl linear_gemv_implementation() {
   return {.name = "gemv",
           .run = run,
           .can_run = decline,

@@ -1,5 +1,5 @@
 // GEMVs on chips with bulk copies into shared memory and early kernel starts (compute capability 9.0): a block loads
-// all of its weights before it waits for x. Sums have the order and the bits of gemv/gemv.h. gemm_ways.h has the row
+// all of its weights before it waits for x. Sums have the order and the bits of gemv/gemv.h. gemm_implementations.h has the row
 // for single products; linear_gemv_prefetch.cpp handles several weights in one launch, and a norm ahead of them.
 #pragma once
 

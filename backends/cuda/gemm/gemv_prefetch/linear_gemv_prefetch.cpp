@@ -3,7 +3,7 @@
 // sqrt(mean(x^2) + eps), and the squares are summed together with the products.
 #include "backends/cuda/gemm/gemv/linear_gemv.h"
 #include "backends/cuda/gemm/gemv_prefetch/gemv_prefetch.h"
-#include "backends/cuda/product_ways.h"
+#include "backends/cuda/product_implementations.h"
 #include "backends/cuda/runtime/chips.h"
 
 namespace genesis::cuda {
@@ -29,7 +29,7 @@ void run(const KernelContext& c) { run_linear_gemv(c, start_prefetched_gemv); }
 
 }  // namespace
 
-KernelImpl linear_gemv_prefetch_way() {
+KernelImpl linear_gemv_prefetch_implementation() {
   return {.name = "gemv_prefetch",
           .run = run,
           .can_run = decline,

@@ -70,25 +70,25 @@ class Operands {
 
 class Stopwatch {
  public:
-  using Way = std::function<bool()>;  // starts it; returns false if it cannot run
+  using Start = std::function<bool()>;  // starts it; returns false if it cannot run
 
   explicit Stopwatch(cudaStream_t stream) : stream_(stream) {}
 
   // Returns the milliseconds of one run, or infinity if it cannot run. Algorithms that may be the best are measured
   // twice, and the better time counts.
-  float time(const Way& way, float best) {
-    if (repeat(way, 1) == kNever) return kNever;  // loads the kernel
-    const float once = repeat(way, 1);
+  float time(const Start& start, float best) {
+    if (repeat(start, 1) == kNever) return kNever;  // loads the kernel
+    const float once = repeat(start, 1);
     if (once == kNever || once > kHopeless * best + 0.02f) return once;
     const int times = std::clamp(static_cast<int>(kRunMilliseconds / std::max(once, 1e-3f)), 1, 40);
-    return std::min(repeat(way, times), repeat(way, times));
+    return std::min(repeat(start, times), repeat(start, times));
   }
 
  private:
-  float repeat(const Way& way, int times) {
+  float repeat(const Start& start, int times) {
     cudaEventRecord(begin_.get(), stream_);
     bool started = true;
-    for (int i = 0; i < times; ++i) started = started && way();
+    for (int i = 0; i < times; ++i) started = started && start();
     cudaEventRecord(end_.get(), stream_);
     float ms = 0;
     const bool ran =

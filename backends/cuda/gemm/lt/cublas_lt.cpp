@@ -96,7 +96,7 @@ void set(cublasLtMatmulDescOpaque_t& operation, cublasLtMatmulDescAttributes_t a
 template <class T>
 void set(cublasLtMatmulPreferenceOpaque_t& preference, cublasLtMatmulPreferenceAttributes_t attribute,
          const T& value) {
-  check_lt(lt().preference_set(&preference, attribute, &value, sizeof value), "asking for ways to multiply");
+  check_lt(lt().preference_set(&preference, attribute, &value, sizeof value), "asking for algorithms");
 }
 
 cublasLtEpilogue_t epilogue_of(const GemmProblem& p) {
@@ -160,7 +160,7 @@ cublasLtMatmulDescOpaque_t LtProduct::with_bias(const void* bias) const {
 
 std::vector<LtAlgorithm> LtProduct::guesses(int count, uint32_t alignment) const {
   cublasLtMatmulPreferenceOpaque_t preference{};
-  check_lt(lt().preference_init(&preference, sizeof preference), "asking for ways to multiply");
+  check_lt(lt().preference_init(&preference, sizeof preference), "asking for algorithms");
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kLtWorkspaceBytes));
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions_);
   for (const auto attribute :

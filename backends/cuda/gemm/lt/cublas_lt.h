@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/gemm/gemm_ways.h"
+#include "backends/cuda/gemm/gemm_implementations.h"
 
 namespace genesis::cuda {
 

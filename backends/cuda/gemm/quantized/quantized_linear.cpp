@@ -1,7 +1,7 @@
 #include "backends/cuda/gemm/quantized/quantized_linear.h"
 
 #include "backends/common/matmul_problem.h"
-#include "backends/cuda/product_ways.h"
+#include "backends/cuda/product_implementations.h"
 
 namespace genesis::cuda {
 
@@ -62,7 +62,7 @@ void run(const KernelContext& c) {
 
 }  // namespace
 
-KernelImpl linear_quantized_gemv_way() {
+KernelImpl linear_quantized_gemv_implementation() {
   return {.name = "quantized_gemv", .run = run, .can_run = quantized_linear_declines};
 }
 

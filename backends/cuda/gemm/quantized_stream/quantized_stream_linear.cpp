@@ -2,7 +2,7 @@
 #include "backends/common/matmul_problem.h"
 #include "backends/cuda/gemm/quantized/quantized_linear.h"
 #include "backends/cuda/gemm/quantized_stream/quantized_gemv_stream.h"
-#include "backends/cuda/product_ways.h"
+#include "backends/cuda/product_implementations.h"
 #include "backends/cuda/runtime/chips.h"
 
 namespace genesis::cuda {
@@ -27,7 +27,7 @@ void run(const KernelContext& c) {
 
 }  // namespace
 
-KernelImpl linear_quantized_gemv_stream_way() {
+KernelImpl linear_quantized_gemv_stream_implementation() {
   return {.name = "quantized_gemv_stream",
           .run = run,
           .can_run = decline,

@@ -6,7 +6,7 @@
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/gemm/gemm.h"
 #include "backends/cuda/gemm/skinny/skinny_gemm.h"
-#include "backends/cuda/product_ways.h"
+#include "backends/cuda/product_implementations.h"
 
 namespace genesis::cuda {
 namespace {
@@ -140,7 +140,7 @@ void run(const KernelContext& c) { run_linear_skinny_gemm(c, start_skinny_gemm);
 
 }  // namespace
 
-KernelImpl linear_skinny_gemm_way() {
+KernelImpl linear_skinny_gemm_implementation() {
   return {.name = "skinny_gemm",
           .run = run,
           .can_run = decline,

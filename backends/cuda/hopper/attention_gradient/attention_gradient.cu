@@ -5,8 +5,8 @@
 #include "backends/cuda/attention/attention_sight.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/device/reduce.h"
+#include "backends/cuda/hopper/implementations.h"
 #include "backends/cuda/hopper/tensor_map.h"
-#include "backends/cuda/hopper/ways.h"
 #include "backends/kernel_table.h"
 #include "schema/core/checked_size.h"
 
@@ -155,7 +155,7 @@ std::optional<std::string> decline(const KernelQuery& query) {
 }
 
 int64_t scratch_bytes(const KernelQuery& query) {
-  const KernelImpl& general = select_kernel(general_gradient_ways(), query);
+  const KernelImpl& general = select_kernel(general_gradient_implementations(), query);
   const AttentionShape s = attention_shape(query);
   const CheckedSize own =
       CheckedSize(padded_rows(s)) * 8 + (CheckedSize(starts_rows(s)) + 2 * starts_tiles(s)) * 4 + 256;
@@ -176,7 +176,7 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
   auto prepared = std::make_shared<Prepared>(Prepared{attention_shape(query)});
   const auto kernel = kernel_for(prepared->shape);
   if (has_hopper_kernel(reinterpret_cast<const void*>(kernel), kGradientShared)) return prepared;
-  prepared->general = &select_kernel(general_gradient_ways(), query);
+  prepared->general = &select_kernel(general_gradient_implementations(), query);
   prepared->for_general = prepared->general->prepare(query);
   return prepared;
 }
@@ -207,7 +207,7 @@ void run(const KernelContext& c) {
 
 }  // namespace
 
-KernelImpl hopper_gradient_way() {
+KernelImpl hopper_gradient_implementation() {
   return {.name = "hopper_d64",
           .run = run,
           .can_run = decline,

@@ -12,11 +12,11 @@
 // Rows that count come first (logit_order.h), in a copy of x. A captured graph skips the blocks and half blocks after
 // them; a run that is not captured multiplies all rows.
 #include "backends/cuda/device/packs.h"
+#include "backends/cuda/hopper/implementations.h"
 #include "backends/cuda/hopper/logits/logit_epilogue.h"
 #include "backends/cuda/hopper/logits/logit_order.h"
 #include "backends/cuda/hopper/logits/logit_targets.h"
 #include "backends/cuda/hopper/tensor_map.h"
-#include "backends/cuda/hopper/ways.h"
 #include "backends/cuda/rows/logit_blocks.h"
 #include "backends/cuda/runtime/graph_choice.h"
 
@@ -354,7 +354,7 @@ void run(const KernelContext& c) {
 
 }  // namespace
 
-KernelImpl exponentials_way() {
+KernelImpl exponentials_implementation() {
   return {.name = "exponentials",
           .run = run,
           .can_run = decline,

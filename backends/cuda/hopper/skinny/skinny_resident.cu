@@ -2,11 +2,11 @@
 // that fit into the shared memory of the whole chip, one block per multiprocessor (skinny_resident.h). Other nodes
 // run by skinny_gemm.
 #include "backends/cuda/gemm/skinny/linear_skinny_gemm.h"
+#include "backends/cuda/hopper/implementations.h"
 #include "backends/cuda/hopper/skinny/cluster_sums.h"
 #include "backends/cuda/hopper/skinny/skinny_resident.h"
 #include "backends/cuda/hopper/tensor_map.h"
-#include "backends/cuda/hopper/ways.h"
-#include "backends/cuda/product_ways.h"
+#include "backends/cuda/product_implementations.h"
 
 namespace genesis::cuda {
 namespace skinny_resident {
@@ -201,7 +201,7 @@ std::optional<std::string> decline(const KernelQuery& query) {
 }  // namespace
 }  // namespace skinny_resident
 
-KernelImpl linear_skinny_resident_way() {
+KernelImpl linear_skinny_resident_implementation() {
   return {.name = "skinny_resident",
           .run = [](const KernelContext& c) { run_linear_skinny_gemm(c, skinny_resident::start); },
           .can_run = skinny_resident::decline,

@@ -3,10 +3,10 @@
 // decomposition runs.
 #include "backends/common/decomposed_products.h"
 #include "backends/cuda/device/packs.h"
+#include "backends/cuda/hopper/implementations.h"
 #include "backends/cuda/hopper/swiglu/swiglu_epilogue.h"
 #include "backends/cuda/hopper/tensor_map.h"
-#include "backends/cuda/hopper/ways.h"
-#include "backends/cuda/product_ways.h"
+#include "backends/cuda/product_implementations.h"
 #include "backends/cuda/runtime/runtime.h"
 
 namespace genesis::cuda {
@@ -111,7 +111,7 @@ void run(const KernelContext& c) {
 }
 
 template <class Op>
-KernelImpl way(std::string_view name) {
+KernelImpl implementation(std::string_view name) {
   return {.name = name,
           .run = run<Op>,
           .can_run = decline<Op>,
@@ -122,7 +122,9 @@ KernelImpl way(std::string_view name) {
 
 }  // namespace
 
-KernelImpl linear_swiglu_epilogue_way() { return way<Forward>("swiglu_epilogue"); }
-KernelImpl matmul_swiglu_epilogue_way() { return way<Backward>("swiglu_grad_epilogue"); }
+KernelImpl linear_swiglu_epilogue_implementation() { return implementation<Forward>("swiglu_epilogue"); }
+KernelImpl matmul_swiglu_epilogue_implementation() {
+  return implementation<Backward>("swiglu_grad_epilogue");
+}
 
 }  // namespace genesis::cuda

@@ -1,7 +1,7 @@
 // attention and attention_grad on CUDA: lists the kernel implementations, best first. Each is in a folder of
 // backends/cuda/attention or backends/cuda/hopper; "tiles" comes last and takes the nodes that the others decline.
-#include "backends/cuda/attention/attention_ways.h"
-#include "backends/cuda/hopper/ways.h"
+#include "backends/cuda/attention/attention_implementations.h"
+#include "backends/cuda/hopper/implementations.h"
 
 namespace genesis::cuda {
 namespace {
@@ -23,19 +23,21 @@ constexpr KernelImpl kGradientTiles = {.name = "tiles",
 
 }  // namespace
 
-std::span<const KernelImpl> general_gradient_ways() {
-  static const std::vector<KernelImpl> ways = {range_gradient_way(), fused_gradient_way(), kGradientTiles};
-  return ways;
+std::span<const KernelImpl> general_gradient_implementations() {
+  static const std::vector<KernelImpl> implementations = {range_gradient_implementation(),
+                                                          fused_gradient_implementation(), kGradientTiles};
+  return implementations;
 }
 
 std::span<const OpKernel> attention_kernels() {
   static const std::vector<OpKernel> ops = [] {
-    std::vector<OpKernel> made = {{"attention", split_keys_way()},
-                                  {"attention", range_attention_way()},
-                                  {"attention", fused_attention_way()},
+    std::vector<OpKernel> made = {{"attention", split_keys_implementation()},
+                                  {"attention", range_attention_implementation()},
+                                  {"attention", fused_attention_implementation()},
                                   {"attention", kTiles},
-                                  {"attention_grad", hopper_gradient_way()}};
-    for (const KernelImpl& way : general_gradient_ways()) made.push_back({"attention_grad", way});
+                                  {"attention_grad", hopper_gradient_implementation()}};
+    for (const KernelImpl& implementation : general_gradient_implementations())
+      made.push_back({"attention_grad", implementation});
     return made;
   }();
   return ops;

@@ -98,8 +98,8 @@ std::optional<std::string> decline_cached(const KernelQuery& query) {
 
 std::span<const OpKernel> cached_attention_kernels() {
   static const OpKernel ops[] = {
-      {"cached_attention", grouped_attention_way()},
-      {"cached_attention", one_start_way()},
+      {"cached_attention", grouped_attention_implementation()},
+      {"cached_attention", one_start_implementation()},
       {"cached_attention",
        {.name = "decomposed", .run = run_decomposed, .scratch_bytes = parts_scratch, .prepare = prepare_parts}}};
   return ops;

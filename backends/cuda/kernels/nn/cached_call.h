@@ -70,7 +70,7 @@ CachedCall with_data(CachedCall call, const KernelContext& c);
 // Declines dtypes and sizes that no kernel here takes; does not check head sizes.
 std::optional<std::string> decline_cached(const KernelQuery& query);
 
-KernelImpl grouped_attention_way();  // grouped/grouped_attention.cu
-KernelImpl one_start_way();          // one_start/one_start.cu
+KernelImpl grouped_attention_implementation();  // grouped/grouped_attention.cu
+KernelImpl one_start_implementation();          // one_start/one_start.cu
 
 }  // namespace genesis::cuda

@@ -4,7 +4,7 @@
 // weight and, if requested, dweight += dlogits^T x, in f32. Blocks follow one another, so dweight is always summed in
 // the same order.
 #include "backends/cuda/gemm_list.h"
-#include "backends/cuda/hopper/ways.h"
+#include "backends/cuda/hopper/implementations.h"
 #include "backends/cuda/rows/logit_blocks.h"
 #include "backends/cuda/rows/two_pass_logit_rows.h"
 
@@ -217,7 +217,7 @@ void run_row_blocks(const KernelContext& c, const LogitBlocks& b) {
 
 std::span<const OpKernel> linear_cross_entropy_kernels() {
   static const OpKernel ops[] = {
-      {"linear_cross_entropy", exponentials_way()},
+      {"linear_cross_entropy", exponentials_implementation()},
       {"linear_cross_entropy",
        {.name = "row_blocks",
         .run = [](const KernelContext& c) { run_row_blocks(c, c.prepared<LogitBlocks>()); },

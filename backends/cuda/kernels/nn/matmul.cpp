@@ -1,10 +1,10 @@
 // matmul and linear on CUDA. A plain product is described to Gemm once, when a plan is prepared: batch dimensions
 // that are evenly strided in both operands become the product's batch; the rest becomes a list of offsets with one
-// launch each. Other forms have kernel implementations of their own (product_ways.h) or are decomposed.
+// launch each. Other forms have kernel implementations of their own (product_implementations.h) or are decomposed.
 #include "backends/common/decomposed_products.h"
 #include "backends/cuda/gemm_list.h"
 #include "backends/cuda/kernels.h"
-#include "backends/cuda/product_ways.h"
+#include "backends/cuda/product_implementations.h"
 #include "backends/cuda/runtime/launch.h"
 
 namespace genesis::cuda {
@@ -74,7 +74,7 @@ void run(const KernelContext& c) {
 }
 
 template <class Op>
-KernelImpl gemm_way() {
+KernelImpl gemm_implementation() {
   return {.name = "gemm",
           .run = run,
           .can_run = decline_all_but_plain<Op>,
@@ -85,32 +85,32 @@ KernelImpl gemm_way() {
 
 template <class Op, class Decomposed>
 KernelImpl decomposed() {
-  KernelImpl way = kDecomposed<Op, Decomposed, kernels_for>;
-  way.run = [](const KernelContext& c) { run_decomposed(c.prepared<Decomposed>(), c); };
-  return way;
+  KernelImpl implementation = kDecomposed<Op, Decomposed, kernels_for>;
+  implementation.run = [](const KernelContext& c) { run_decomposed(c.prepared<Decomposed>(), c); };
+  return implementation;
 }
 
 KernelImpl dequantized() {
-  KernelImpl way = kDequantized<kernels_for>;
-  way.run = [](const KernelContext& c) { run_decomposed(c.prepared<DequantizedLinear>(), c); };
-  return way;
+  KernelImpl implementation = kDequantized<kernels_for>;
+  implementation.run = [](const KernelContext& c) { run_decomposed(c.prepared<DequantizedLinear>(), c); };
+  return implementation;
 }
 
 }  // namespace
 
 std::span<const OpKernel> matmul_kernels() {
-  static const OpKernel ops[] = {{"matmul", gemm_way<ops::Matmul>()},
-                                 {"matmul", matmul_swiglu_epilogue_way()},
-                                 {"matmul", matmul_bias_grad_way()},
+  static const OpKernel ops[] = {{"matmul", gemm_implementation<ops::Matmul>()},
+                                 {"matmul", matmul_swiglu_epilogue_implementation()},
+                                 {"matmul", matmul_bias_grad_implementation()},
                                  {"matmul", decomposed<ops::Matmul, DecomposedMatmul>()},
-                                 {"linear", linear_skinny_resident_way()},
-                                 {"linear", linear_skinny_gemm_way()},
-                                 {"linear", gemm_way<ops::Linear>()},
-                                 {"linear", linear_gemv_prefetch_way()},
-                                 {"linear", linear_gemv_way()},
-                                 {"linear", linear_quantized_gemv_stream_way()},
-                                 {"linear", linear_quantized_gemv_way()},
-                                 {"linear", linear_swiglu_epilogue_way()},
+                                 {"linear", linear_skinny_resident_implementation()},
+                                 {"linear", linear_skinny_gemm_implementation()},
+                                 {"linear", gemm_implementation<ops::Linear>()},
+                                 {"linear", linear_gemv_prefetch_implementation()},
+                                 {"linear", linear_gemv_implementation()},
+                                 {"linear", linear_quantized_gemv_stream_implementation()},
+                                 {"linear", linear_quantized_gemv_implementation()},
+                                 {"linear", linear_swiglu_epilogue_implementation()},
                                  {"linear", decomposed<ops::Linear, DecomposedLinear>()},
                                  {"linear", dequantized()}};
   return ops;

@@ -288,7 +288,7 @@ std::optional<std::string> can_run(const KernelQuery& query) {
 
 }  // namespace
 
-KernelImpl grouped_attention_way() {
+KernelImpl grouped_attention_implementation() {
   return {.name = "grouped", .run = run, .can_run = can_run, .prepare = prepare};
 }
 

@@ -315,7 +315,7 @@ std::optional<std::string> can_run(const KernelQuery& query) {
 
 }  // namespace
 
-KernelImpl one_start_way() {
+KernelImpl one_start_implementation() {
   return {.name = "one_start",
           .run = run,
           .can_run = can_run,

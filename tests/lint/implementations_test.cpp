@@ -85,7 +85,7 @@ std::vector<std::vector<std::string>> rows() {
   return found;
 }
 
-TEST(Ways, TheTableCountsTheirLines) {
+TEST(Implementations, TheTableCountsTheirLines) {
   ASSERT_GT(rows().size(), 10u);
   for (const auto& row : rows()) {
     ASSERT_EQ(row.size(), 5u) << row[0];
@@ -104,47 +104,49 @@ std::string sources_of(const fs::path& folder) {
 
 // An implementation is "op.name" or "gemm.name", where the name is in a kernel table of the backend; or it is a
 // switch or a pass.
-TEST(Ways, TheTableNamesWaysThatThereAre) {
+TEST(Implementations, TheTableNamesImplementationsThatExist) {
   const std::string rows_of_tables = sources_of("backends"),
                     switches = sources_of("executor") + sources_of("passes");
   for (const auto& row : rows())
-    for (const std::string& way : quoted(row[0])) {
-      const size_t dot = way.find('.');
-      const std::string name = way.substr(dot == std::string::npos ? 0 : dot + 1);
+    for (const std::string& implementation : quoted(row[0])) {
+      const size_t dot = implementation.find('.');
+      const std::string name = implementation.substr(dot == std::string::npos ? 0 : dot + 1);
       const std::string& where = dot == std::string::npos ? switches : rows_of_tables;
-      EXPECT_NE(where.find('"' + name + '"'), std::string::npos) << way;
+      EXPECT_NE(where.find('"' + name + '"'), std::string::npos) << implementation;
     }
 }
 
-std::set<std::string> ways_of_the_table() {
-  std::set<std::string> ways;
+std::set<std::string> implementations_of_the_table() {
+  std::set<std::string> implementations;
   for (const auto& row : rows())
-    for (const std::string& way : quoted(row[0])) ways.insert(way);
-  return ways;
+    for (const std::string& implementation : quoted(row[0])) implementations.insert(implementation);
+  return implementations;
 }
 
 // The general implementations, which take over what specialized ones decline. One of them must exist.
 const std::set<std::string> kGeneral = {"gemm.packed", "gemm.plain", "gemm.reference"};
 
 // Every row of both lists of matrix products must be in the table or be a general implementation.
-TEST(Ways, TheTableHasAllRowsOfTheListsOfProducts) {
-  const std::set<std::string> told = ways_of_the_table();
+TEST(Implementations, TheTableHasAllRowsOfTheListsOfProducts) {
+  const std::set<std::string> told = implementations_of_the_table();
   const std::regex row("    \\{\"(\\w+)\", ");
   for (const char* list : {"backends/cpu/gemm/gemm.cpp", "backends/cuda/gemm_list.cpp"}) {
     const std::string text = read(kRoot / list);
     int seen = 0;
     for (std::sregex_iterator at(text.begin(), text.end(), row), end; at != end; ++at, ++seen) {
-      const std::string way = "gemm." + (*at)[1].str();
-      EXPECT_TRUE(told.contains(way) || kGeneral.contains(way)) << way << " of " << list;
+      const std::string implementation = "gemm." + (*at)[1].str();
+      EXPECT_TRUE(told.contains(implementation) || kGeneral.contains(implementation))
+          << implementation << " of " << list;
     }
     EXPECT_GE(seen, 4) << "rows of " << list;
   }
 }
 
 // An optimization with a switch of its own must be in the table.
-TEST(Ways, TheTableHasTheSwitchesThatAreWays) {
-  const std::set<std::string> told = ways_of_the_table();
-  for (const char* way : {"megakernel", "peer_memory", "side_stream"}) EXPECT_TRUE(told.contains(way)) << way;
+TEST(Implementations, TheTableHasTheSwitchesThatAreImplementations) {
+  const std::set<std::string> told = implementations_of_the_table();
+  for (const char* implementation : {"megakernel", "peer_memory", "side_stream"})
+    EXPECT_TRUE(told.contains(implementation)) << implementation;
 }
 
 // Returns the folders in a row of the table, as paths from the root.
@@ -200,7 +202,7 @@ std::set<Sight> all_sights() {
 }
 
 // An implementation can be deleted with its folders and its lines in lists, because nothing else includes its files.
-TEST(Ways, NothingSeesTheFolderOfAWay) {
+TEST(Implementations, NothingSeesTheFolderOfAnImplementation) {
   const std::set<Sight> sights = all_sights();
   for (const auto& row : rows()) {
     const std::set<std::string> own = folders_of(row[1]);

@@ -116,7 +116,7 @@ void run_decode(const KernelContext& c) {
 
 }  // namespace
 
-KernelImpl decode_attention_way() {
+KernelImpl decode_attention_implementation() {
   return {.name = "decode",
           .run = run_decode,
           .can_run = needs_few_queries,

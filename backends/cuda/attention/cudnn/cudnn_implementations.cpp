@@ -2,7 +2,7 @@
 // is enough for both.
 #include <algorithm>
 
-#include "backends/cuda/attention/attention_ways.h"
+#include "backends/cuda/attention/attention_implementations.h"
 #include "backends/cuda/attention/cudnn/cudnn_attention.h"
 #include "backends/cuda/device/packs.h"
 
@@ -31,7 +31,7 @@ void run(const KernelContext& c) {
 }
 
 template <int64_t (*kScratch)(const AttentionShape&)>
-KernelImpl way() {
+KernelImpl implementation() {
   return {.name = "fused",
           .run = run,
           .can_run = can_run_shape<cudnn_attention_declines>,
@@ -41,7 +41,7 @@ KernelImpl way() {
 
 }  // namespace
 
-KernelImpl fused_attention_way() { return way<cudnn_forward_scratch>(); }
-KernelImpl fused_gradient_way() { return way<gradient_scratch>(); }
+KernelImpl fused_attention_implementation() { return implementation<cudnn_forward_scratch>(); }
+KernelImpl fused_gradient_implementation() { return implementation<gradient_scratch>(); }
 
 }  // namespace genesis::cuda

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "backends/common/matmul_problem.h"
-#include "backends/cpu/product_ways.h"
+#include "backends/cpu/product_implementations.h"
 #include "backends/cpu/quantized/quantized_panels.h"
 
 namespace genesis::cpu {
@@ -57,7 +57,7 @@ void run(const KernelContext& c) {
 
 }  // namespace
 
-KernelImpl linear_quantized_panels_way() {
+KernelImpl linear_quantized_panels_implementation() {
   return {.name = "quantized_panels",
           .run = run,
           .can_run = decline,

@@ -1,4 +1,4 @@
-#include "backends/cuda/hopper/ways.h"
+#include "backends/cuda/hopper/implementations.h"
 
 #include "backends/cuda/runtime/chips.h"
 

@@ -3,7 +3,7 @@
 
 #include "backends/common/matmul_problem.h"
 #include "backends/cpu/gemm/gemv/linear_dots.h"
-#include "backends/cpu/product_ways.h"
+#include "backends/cpu/product_implementations.h"
 #include "backends/cpu/quantized/quantized_rows.h"
 
 namespace genesis::cpu {
@@ -36,7 +36,7 @@ int64_t scratch_bytes(const KernelQuery& query) { return linear_dots_scratch(que
 
 }  // namespace
 
-KernelImpl linear_quantized_gemv_way() {
+KernelImpl linear_quantized_gemv_implementation() {
   return {.name = "quantized_gemv",
           .run = run_linear_dots,
           .can_run = decline,

@@ -7,10 +7,10 @@
 
 namespace genesis::cuda {
 
-KernelImpl hopper_gradient_way();  // attention_grad, bf16, heads of 64: attention_gradient.cu
-KernelImpl exponentials_way();     // linear_cross_entropy, bf16 training: logit_exponentials.cu
+KernelImpl hopper_gradient_implementation();  // attention_grad, bf16, heads of 64: attention_gradient.cu
+KernelImpl exponentials_implementation();     // linear_cross_entropy, bf16 training: logit_exponentials.cu
 
-// KernelImpl::why_not_here of these rows, and of those in skinny/ and swiglu/, which backends/cuda/product_ways.h
+// KernelImpl::why_not_here of these rows, and of those in skinny/ and swiglu/, which backends/cuda/product_implementations.h
 // lists.
 std::optional<std::string> why_no_hopper_here();
 

@@ -1,5 +1,5 @@
 // The implementations `ranges` of attention and attention_grad.
-#include "backends/cuda/attention/attention_ways.h"
+#include "backends/cuda/attention/attention_implementations.h"
 #include "backends/cuda/attention/ranges/attention_ranges.h"
 #include "backends/cuda/device/packs.h"
 
@@ -20,14 +20,14 @@ void run_backward(const KernelContext& c) {
 
 }  // namespace
 
-KernelImpl range_attention_way() {
+KernelImpl range_attention_implementation() {
   return {.name = "ranges",
           .run = run_forward,
           .can_run = can_run_shape<range_attention_declines>,
           .prepare = prepare_attention};
 }
 
-KernelImpl range_gradient_way() {
+KernelImpl range_gradient_implementation() {
   return {.name = "ranges",
           .run = run_backward,
           .can_run = can_run_shape<range_gradient_declines>,

@@ -8,15 +8,15 @@
 
 namespace genesis::cuda {
 
-KernelImpl linear_gemv_prefetch_way();          // gemm/gemv_prefetch
-KernelImpl linear_gemv_way();                   // gemm/gemv
-KernelImpl linear_skinny_gemm_way();            // gemm/skinny
-KernelImpl linear_quantized_gemv_stream_way();  // gemm/quantized_stream
-KernelImpl linear_quantized_gemv_way();         // gemm/quantized
-KernelImpl linear_skinny_resident_way();        // hopper/skinny
-KernelImpl linear_swiglu_epilogue_way();        // hopper/swiglu
-KernelImpl matmul_swiglu_epilogue_way();        // hopper/swiglu
-KernelImpl matmul_bias_grad_way();              // gemm/bias_grad
+KernelImpl linear_gemv_prefetch_implementation();          // gemm/gemv_prefetch
+KernelImpl linear_gemv_implementation();                   // gemm/gemv
+KernelImpl linear_skinny_gemm_implementation();            // gemm/skinny
+KernelImpl linear_quantized_gemv_stream_implementation();  // gemm/quantized_stream
+KernelImpl linear_quantized_gemv_implementation();         // gemm/quantized
+KernelImpl linear_skinny_resident_implementation();        // hopper/skinny
+KernelImpl linear_swiglu_epilogue_implementation();        // hopper/swiglu
+KernelImpl matmul_swiglu_epilogue_implementation();        // hopper/swiglu
+KernelImpl matmul_bias_grad_implementation();              // gemm/bias_grad
 
 // Runs a node by the kernels of its decomposition. A launch's independent bits are for the step's inputs, not for
 // those of the decomposition, so they are cleared.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the gain of each specialized CUDA kernel implementation: times the same model with and without it, in turn.
 
-    python3 bench/gpu/ways.py BUILD_DIR [--only gemv ranges ...] [--rounds 3] [--json FILE]
+    python3 bench/gpu/implementations.py BUILD_DIR [--only gemv ranges ...] [--rounds 3] [--json FILE]
 
 Prints one line per case: ms on the device with the implementation, without it (--disable), and their ratio; each is the median of
 `--rounds` processes. A case can name implementations (`beside`) that are switched off both times, since a better one would hide
@@ -149,12 +149,12 @@ class Bench:
                                       *words))
         return report.get("device_ms") or report["median_ms"]
 
-    def compare(self, rounds, way, run, model, beside):
+    def compare(self, rounds, implementation, run, model, beside):
         """Times the run with the implementation and without it."""
-        switches = [way if way in PASSES else "kernel:" + way, *WITH.get(way, [])]
+        switches = [implementation if implementation in PASSES else "kernel:" + implementation, *WITH.get(implementation, [])]
         off = {"with": list(beside), "without": [*beside, *switches]}
         times = in_turn(rounds, {name: lambda off=each: self.milliseconds(run, model, off) for name, each in off.items()})
-        return {"way": way, "run": run, "model": model, "without_besides": list(beside), "ms": statistics.median(times["with"]),
+        return {"way": implementation, "run": run, "model": model, "without_besides": list(beside), "ms": statistics.median(times["with"]),
                 "ms_without": statistics.median(times["without"]), "all": times}
 
 
@@ -166,17 +166,17 @@ def main():
     rows, failed = [], False
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(flags.build, folder, flags.device, flags.seconds)
-        print(f"{'way':<22} {'run':<16} {'model':<12} {'with':>9} {'without':>9}  gain   besides off", flush=True)
-        for way in flags.only:
-            for case in CASES[way]:
+        print(f"{'implementation':<22} {'run':<16} {'model':<12} {'with':>9} {'without':>9}  gain   besides off", flush=True)
+        for implementation in flags.only:
+            for case in CASES[implementation]:
                 try:
-                    row = bench.compare(flags.rounds, way, *case)
+                    row = bench.compare(flags.rounds, implementation, *case)
                 except RuntimeError as error:  # the others still run
                     failed = True
-                    print(f"{way:<22} {case[0]:<16} {case[1]:<12} {error}", flush=True)
+                    print(f"{implementation:<22} {case[0]:<16} {case[1]:<12} {error}", flush=True)
                     continue
                 rows.append(row)
-                print(f"{way:<22} {row['run']:<16} {row['model']:<12} {row['ms']:9.4f} {row['ms_without']:9.4f}  {row['ms_without'] / row['ms']:.3f}x {' '.join(row['without_besides'])}",
+                print(f"{implementation:<22} {row['run']:<16} {row['model']:<12} {row['ms']:9.4f} {row['ms_without']:9.4f}  {row['ms_without'] / row['ms']:.3f}x {' '.join(row['without_besides'])}",
                       flush=True)
                 write_json(flags.json, rows)
     sys.exit(failed)

@@ -14,8 +14,8 @@ inline bool rows_are_alone(const Shape& x) {
   return x.rank() > 2 && x[x.rank() - 2].is_constant() && x[x.rank() - 2].value() == 1;
 }
 
-KernelImpl linear_gemv_way();              // gemm/gemv
-KernelImpl linear_quantized_gemv_way();    // quantized/quantized_rows_way.cpp
-KernelImpl linear_quantized_panels_way();  // quantized/quantized_panels_way.cpp
+KernelImpl linear_gemv_implementation();              // gemm/gemv
+KernelImpl linear_quantized_gemv_implementation();    // quantized/quantized_rows_implementation.cpp
+KernelImpl linear_quantized_panels_implementation();  // quantized/quantized_panels_implementation.cpp
 
 }  // namespace genesis::cpu

@@ -7,11 +7,11 @@
 
 namespace genesis::cuda {
 
-KernelImpl split_keys_way();       // split/
-KernelImpl range_attention_way();  // ranges/
-KernelImpl range_gradient_way();   // ranges/
-KernelImpl fused_attention_way();  // cudnn/
-KernelImpl fused_gradient_way();   // cudnn/
+KernelImpl split_keys_implementation();       // split/
+KernelImpl range_attention_implementation();  // ranges/
+KernelImpl range_gradient_implementation();   // ranges/
+KernelImpl fused_attention_implementation();  // cudnn/
+KernelImpl fused_gradient_implementation();   // cudnn/
 
 inline std::shared_ptr<const void> prepare_attention(const KernelQuery& query) {
   return std::make_shared<AttentionShape>(attention_shape(query));

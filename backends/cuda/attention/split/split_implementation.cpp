@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "backends/cuda/attention/attention_ways.h"
+#include "backends/cuda/attention/attention_implementations.h"
 #include "backends/cuda/attention/split/attention_split.h"
 #include "backends/cuda/kernels.h"
 
@@ -12,7 +12,7 @@ namespace {
 
 // Up to this many keys, attention.fused is at least as fast as split keys. A token of Qwen2.5-0.5B takes 1.25 ms
 // (fused) and 1.30 ms (split) at position 1000, 2.58 and 1.55 ms at position 4000; the lines between these points
-// meet at 1140 (bench/gpu/ways.py, H200).
+// meet at 1140 (bench/gpu/implementations.py, H200).
 constexpr int64_t kFewestKeysToSplit = 1152;
 
 // Returns whether attention.fused would take the node.
@@ -41,7 +41,7 @@ void run(const KernelContext& c) {
 
 }  // namespace
 
-KernelImpl split_keys_way() {
+KernelImpl split_keys_implementation() {
   return {.name = "split_keys",
           .run = run,
           .can_run = decline,
