@@ -1,5 +1,7 @@
-// Decides which values share memory: the first half of memory planning. Values that alias one another have the same root; roots
-// in the arena get a lifetime in steps, which passes/memory/make_plan turns into offsets.
+// Decides which values share memory when nodes run in a given order: the second of three steps of memory planning. make_plan calls
+// it for every candidate order (passes/memory/node_order.h), to compare their peaks, and keeps the result for the best one. Values
+// that alias one another have the same root. Roots in the arena get a lifetime in steps, from which the third step computes
+// offsets (passes/memory/offsets/offset_planner.h).
 #pragma once
 
 #include <map>

@@ -1,5 +1,6 @@
-// Chooses the order of nodes that keeps few bytes alive: the first half of memory planning, which lowers the bound that offsets
-// can at best reach. Results do not depend on it.
+// Makes the candidate orders of nodes, of which memory planning first chooses the one that keeps the fewest bytes alive: no
+// arena can be smaller than this peak. Results of the graph do not depend on the order. Sharing of memory
+// (passes/memory/aliasing.h) and offsets follow.
 //
 // Candidates: the order of the graph, the same with every node as late as its first reader allows, and a greedy list schedule
 // that always runs the ready node which frees most. make_plan takes the one with the lowest peak; the graph's own order wins
