@@ -59,7 +59,7 @@ void fill(const Init& init, std::span<float> values, uint64_t seed, uint64_t str
 
 Fans fans_of(const Shape& shape) {
   if (shape.rank() < 2)
-    fail("fan in and fan out need a weight of rank 2 or more, this one is {}: choose another initialiser",
+    fail("fan in and fan out need a weight of rank 2 or more, this one is {}: choose another initializer",
          shape.to_string());
   double receptive = 1;
   for (int i = 2; i < shape.rank(); ++i) receptive *= static_cast<double>(shape[i].value());
@@ -69,7 +69,7 @@ Fans fans_of(const Shape& shape) {
 
 Tensor make(const Init& init, const TensorType& type, uint64_t seed, const std::string& name) {
   if (!is_float(type.dtype))
-    fail("parameter '{}' is {}: initialisers make real numbers", name, name_of(type.dtype));
+    fail("parameter '{}' is {}: initializers make real numbers", name, name_of(type.dtype));
   const Init resolved = resolve(init, type.shape);
   std::byte* data;
   Tensor values = Tensor::uninitialized({DType::f32, type.shape}, &data);

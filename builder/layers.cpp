@@ -49,7 +49,7 @@ void check_trailing(const std::string& layer, Value x, const std::vector<int64_t
   for (size_t i = 0; fits && i < sizes.size(); ++i)
     fits = x.shape()[first + static_cast<int>(i)] == Dim(sizes[i]);
   if (!fits)
-    fail("layer '{}' normalises over the last axes {}, got x {}", layer, Shape::of(sizes).to_string(),
+    fail("layer '{}' normalizes over the last axes {}, got x {}", layer, Shape::of(sizes).to_string(),
          x.shape().to_string());
 }
 

@@ -64,7 +64,7 @@ say "Training $steps steps of 8 x 128 bytes, about $minutes minute(s)"
 trained=$("$tools/genesis-run" train "$out/train.genesis" --data "$text" --batch 8 --seq 128 --steps "$steps" --json \
   --checkpoint "$out/checkpoints" --metrics "$out/metrics.jsonl" -o "$out/trained.genesis")
 
-say "Optimising for inference"
+say "Optimizing for inference"
 "$tools/genesis-opt" "$out/trained.genesis" --inference -o "$out/model.genesis" 2>/dev/null
 
 say "Writing text"

@@ -41,7 +41,7 @@ decltype(passes::PipelineOptions::on_change) change_listener(const SnapshotObser
   };
 }
 
-Graph optimise(Graph bound, const Target& target, const Switches& switches, std::optional<int64_t> budget,
+Graph optimize(Graph bound, const Target& target, const Switches& switches, std::optional<int64_t> budget,
                const StateStorage& storage, const SessionOptions& options, const SnapshotObserver& observe) {
   passes::PassContext context;
   context.mesh = options.mesh;
@@ -80,7 +80,7 @@ Switches switches_of(const SessionOptions& options, const Target& target) {
 // Returns the storage of the weights that may be kept in parts.
 StateStorage weights_to_store(const Model& model, const Target& target, const SessionOptions& options,
                               const Switches& switches) {
-  const bool pays = options.optimise && options.weight_halves.value_or(target.prefers_weight_halves);
+  const bool pays = options.optimize && options.weight_halves.value_or(target.prefers_weight_halves);
   if (!pays || switches.passes.contains("use_weight_halves")) return {};
   return passes::find_stored_weights(model);
 }
@@ -109,7 +109,7 @@ StateStorage storage_for(const Model& model, const std::string& entry, const Tar
 // A state is sharded only if the pass that handles its shards runs; otherwise every rank keeps the whole state.
 StateStorage storage_of_all(const Model& model, const Target& target, const SessionOptions& options) {
   const Switches switches = switches_of(options, target);
-  const auto runs = [&](const char* pass) { return options.optimise && !switches.passes.contains(pass); };
+  const auto runs = [&](const char* pass) { return options.optimize && !switches.passes.contains(pass); };
   StateStorage storage;
   if (runs("partition") && (runs("decode_slices") || encoded_states(model).groups.empty()))
     storage = passes::find_tensor_shards(model, options.mesh, options.rank, target);
@@ -142,8 +142,8 @@ CompiledEntry compile_entry(const Model& model, const std::string& entry, const 
   passes::check_axes(model, options.mesh);
   passes::check_peers(graph, options.mesh, options.rank);
   if (observe) observe({"bind", "sizes take the place of symbols", graph});
-  if (options.optimise)
-    graph = optimise(std::move(graph), target, switches, memory_budget(model, options), compiled.storage,
+  if (options.optimize)
+    graph = optimize(std::move(graph), target, switches, memory_budget(model, options), compiled.storage,
                      options, observe);
   compiled.plan = passes::make_plan(graph, target, switches.plan);
   compiled.plan.bindings = bindings;

@@ -13,8 +13,8 @@ SessionOptions resolved(SessionOptions options) {
         "SessionOptions::zero is {}: expected 0 (every rank keeps all), or ranks share 1 (the optimizer's "
         "states), 2 (gradients too), 3 (weights too)",
         options.zero);
-  if (options.zero > 0 && !options.optimise)
-    fail("SessionOptions::zero is {}, which needs the passes that SessionOptions::optimise leaves out",
+  if (options.zero > 0 && !options.optimize)
+    fail("SessionOptions::zero is {}, which needs the passes that SessionOptions::optimize leaves out",
          options.zero);
   options.device = resolve_device(options.device);
   return options;

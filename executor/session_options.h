@@ -17,7 +17,7 @@ struct SessionOptions {
   // "cpu", "cuda", "cuda:N", or "auto": cuda if the first GPU can be used, else cpu (Session::device() tells which).
   std::string device = "cpu";
   int threads = 0;       // 0: all cores that this process may use
-  bool optimise = true;  // run the pass pipeline
+  bool optimize = true;  // run the pass pipeline
   // Names of passes, planning steps, runner features and kernels to switch off (executor/switches.h).
   std::set<std::string> disabled = {};
   // Keeps weights in parts during bf16 training (passes/precision/passes.h). Empty: the device's default.

@@ -47,8 +47,8 @@ Recommends: graphviz
 Suggests: g++, libfmt-dev, pkg-config, cmake, openmpi-bin
 Section: science
 Priority: optional
-Description: graph-mode deep learning: build, optimise, train and run models
- A model is built once as a static graph, saved in one file, optimised by passes and run on the cores of a CPU or on
+Description: graph-mode deep learning: build, optimize, train and run models
+ A model is built once as a static graph, saved in one file, optimized by passes and run on the cores of a CPU or on
  an NVIDIA GPU. This package has the tools genesis-build, genesis-opt, genesis-run and genesis-viz, the library and
  its headers. Programs that use the library need a C++20 compiler and libfmt-dev as well.
 END

@@ -124,7 +124,7 @@ constexpr Pass kTraining[] = {
     {"read_quantized", "after the passes that change layers: frozen ones may be quantized", read_quantized},
     {"fuse_elementwise", "it takes what no named pattern took", fuse_elementwise},
     {"place_gathers", "behind every pass that looks for equal nodes; before remat, which sees what weights take", place_gathers, has_storage},
-    {"remat", "behind every pass that looks for equal nodes: they would undo it", rematerialise, has_budget},
+    {"remat", "behind every pass that looks for equal nodes: they would undo it", rematerialize, has_budget},
     {"fuse_swiglu_products", "behind remat, which makes a product again without what reads it", fuse_swiglu_products, has<ops::Linear, ops::Swiglu, ops::SwigluGrad>},
     {"group_casts", "last: casts that fusion took are gone, and those made again to save memory stay", group_casts, has<ops::Cast>},
 };

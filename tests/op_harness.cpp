@@ -286,10 +286,10 @@ void check_same_bits(const OpCase& op_case) {
   expect_same_bits(run(built, {.threads = 4}), expected, op_case.name + " with 4 threads");
   expect_same_bits(run(built, {.disabled = {"in_place", "memory_reuse"}}), expected,
                    op_case.name + " without memory reuse");
-  const NamedTensors plain = run(built, {.optimise = false});
+  const NamedTensors plain = run(built, {.optimize = false});
   for (const auto& [name, tensor] : expected)
     expect_close(ref_of(tensor), ref_of(plain.at(name)), op_case.tolerance,
-                 op_case.name + " optimised against plain, " + name);
+                 op_case.name + " optimized against plain, " + name);
 
   // Other processes may check a case of this name at the same time.
   const std::filesystem::path path =

@@ -168,7 +168,7 @@ passes::PipelineOptions pipeline_options(const Flags& flags, const Switches& swi
 }
 
 // Runs the pipeline of each chosen entry point and replaces the entry point by the result.
-void optimise(Model& model, const Flags& flags, std::vector<passes::PassReport>& reports) {
+void optimize(Model& model, const Flags& flags, std::vector<passes::PassReport>& reports) {
   Target target = flags.device();
   const Switches switches = switches_of(flags, target);
   target.disabled_kernels = switches.runner.disabled_kernels;
@@ -368,7 +368,7 @@ void run(Flags& flags, const Command& app) {
     model = passes::cast_precision(*model, parse_cast(flags.cast), flags.keep_f32);
   }
   if (!flags.quantize.format.empty()) quantize(*model, flags.input, flags.quantize);
-  if (flags.runs_passes()) optimise(*model, flags, reports);
+  if (flags.runs_passes()) optimize(*model, flags, reports);
   if (const auto budget = flags.memory.bytes()) model->metadata["memory_budget"] = std::to_string(*budget);
   if (!flags.output.empty()) save_model(*model, flags.output, {.progress = progress->hook()});
   progress.reset();  // clears the progress line before others are printed
@@ -436,7 +436,7 @@ void add_pass_flags(Command& app, Flags& flags) {
 int main(int argc, char** argv) {
   using namespace genesis::tools;
   Flags flags;
-  return run_tool(argc, argv, "genesis-opt", "Rewrites .genesis files: training, optimisation, memory plans.",
+  return run_tool(argc, argv, "genesis-opt", "Rewrites .genesis files: training, optimization, memory plans.",
                   kExamples, [&](Command& app) {
                     add_model_flags(app, flags);
                     add_pass_flags(app, flags);

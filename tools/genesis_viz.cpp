@@ -129,7 +129,7 @@ std::map<std::string, double> times_of(const Graph& graph, const std::string& pa
         path, graph.name());
   if (drawn < all)
     log_info(
-        "{:.0f}% of the profile's time is of nodes in the picture; the others came from optimising: draw the "
+        "{:.0f}% of the profile's time is of nodes in the picture; the others came from optimizing: draw the "
         "file that genesis-opt writes to see them",
         100 * drawn / all);
   return times;
@@ -300,7 +300,7 @@ void add_graph_flags(Command& app, Flags& flags) {
       Range<int>{0, 3})
       ->needs(mesh);
   Option* diff = app.add_option("--compare,--diff", flags.diff,
-                                "the model as it is later: nodes added, gone and changed are coloured");
+                                "the model as it is later: nodes added, gone and changed are colored");
   Option* memory =
       app.add_flag("--memory", flags.memory, "show the memory plan first, or instead of the graph");
   app.add_flag("--graph-only", flags.graph_only,

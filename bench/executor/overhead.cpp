@@ -65,7 +65,7 @@ class DirectCall {
 
 void run(const std::string& json_file, int rounds) {
   const std::shared_ptr<Model> model = make_chain();
-  Session session(model, {.optimise = false});
+  Session session(model, {.optimize = false});
   const NamedTensors inputs = {
       {"w", Tensor::of<float>({1, 1}, {0.5f})},
       {"x", Tensor::of<float>({kElements, 1}, std::vector<float>(size_t{kElements}, 1.0f))}};

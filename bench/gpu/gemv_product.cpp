@@ -53,7 +53,7 @@ cuda::QuantizedGemv Product::gemv(int m, int64_t copy) const {
                            .k = shape_.k,
                            .swiglu = shape_.swiglu,
                            .independent = true,
-                           .norm = normalises(m) ? gains_.get() : nullptr,
+                           .norm = normalizes(m) ? gains_.get() : nullptr,
                            .eps = kEps};
   int64_t row = 0;
   for (size_t i = 0; i < shape_.n.size(); ++i) {
@@ -133,7 +133,7 @@ bool Product::run_decomposed(int m, const cuda::Launch& launch, int64_t copy) co
 
 void Product::run_bf16(int m, int64_t copy, const cuda::Launch& launch, cuda::StartGemv kernel) const {
   cuda::Gemv gemv = bf16_gemv(m, copy);
-  if (normalises(m)) gemv.norm = gains_.get(), gemv.eps = kEps;
+  if (normalizes(m)) gemv.norm = gains_.get(), gemv.eps = kEps;
   const cuda::GemvStart start{launch.stream, launch.can_use_pdl, launch.early};
   if (!kernel(DType::bf16, shape_.swiglu, gemv, x_.get(), start)) fail("no kernel for {}", shape_.name);
 }
@@ -241,12 +241,12 @@ Product::Sum Product::sum_of(int m, int row_of_x, int64_t row) const {
   for (int64_t k = 0; k < shape_.k; ++k) {
     double x = x_values_[static_cast<size_t>(row_of_x * shape_.k + k)];
     squares += x * x;
-    if (normalises(m)) x *= gain_values_[static_cast<size_t>(k)];
+    if (normalizes(m)) x *= gain_values_[static_cast<size_t>(k)];
     const double term = x * weight(row, k);
     sum.value += term;
     sum.size += term * term;
   }
-  const double by = normalises(m) ? 1 / std::sqrt(squares / static_cast<double>(shape_.k) + kEps) : 1;
+  const double by = normalizes(m) ? 1 / std::sqrt(squares / static_cast<double>(shape_.k) + kEps) : 1;
   sum.value *= by;
   sum.size = std::sqrt(sum.size) * by;
   if (shape_.has_bias) sum.value += bias_values_[static_cast<size_t>(row)];

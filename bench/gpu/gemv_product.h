@@ -82,7 +82,7 @@ class Product {
 
   static int64_t round_up(int64_t bytes) { return (bytes + 255) / 256 * 256; }
   // Only a kernel with one row of x can include the norm.
-  bool normalises(int m) const { return shape_.has_norm && m == 1; }
+  bool normalizes(int m) const { return shape_.has_norm && m == 1; }
 
   ByteTile tile_of_quants() const;
   ByteTile tile_of_scales() const;

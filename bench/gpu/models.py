@@ -44,7 +44,7 @@ class Tools:
     def build_model(self, kind, settings, output):
         self.run("genesis-build", kind, "-o", self.path(output), *(x for k, v in settings.items() for x in ("--set", f"{k}={v}")))
 
-    def optimise(self, source, output, *args):
+    def optimize(self, source, output, *args):
         self.run("genesis-opt", self.path(source), "-o", self.path(output), *args)
 
     def tokens(self, name, shape, vocabulary):
@@ -113,7 +113,7 @@ def torch_train(model, vocabulary, batch, seq, compiled):
 def bench_train(tools, flags):
     batch, seq = 8, 1024
     tools.build_model("qwen2", {**QWEN, "num_hidden_layers": flags.layers}, "qwen.genesis")
-    tools.optimise("qwen.genesis", "train.genesis", "--train", "adamw,lr=1e-4,clip=1.0", "--cast", "bf16")
+    tools.optimize("qwen.genesis", "train.genesis", "--train", "adamw,lr=1e-4,clip=1.0", "--cast", "bf16")
     tokens = tools.tokens("train.npy", (batch, seq), QWEN["vocab_size"])
     inputs = ("--input", f"tokens={tokens}", "--input", f"targets={tokens}")
     cold = tools.bench("train.genesis", "train_step", *inputs, "--seconds", 5)
@@ -148,7 +148,7 @@ def bench_train(tools, flags):
 def inference_model(tools, flags):
     if not os.path.exists(tools.path("infer.genesis")):
         tools.build_model("qwen2", {**QWEN, "num_hidden_layers": flags.layers}, "qwen.genesis")
-        tools.optimise("qwen.genesis", "infer.genesis", "--cast", "bf16")
+        tools.optimize("qwen.genesis", "infer.genesis", "--cast", "bf16")
     return "infer.genesis"
 
 
@@ -182,7 +182,7 @@ def explain_decode(tools, flags, token_ms):
     """Derives the cost of a layer from models of two depths: kernels overlap, so a profile of single kernels would mislead."""
     few = 4
     tools.build_model("qwen2", {**QWEN, "num_hidden_layers": few}, "few.genesis")
-    tools.optimise("few.genesis", "few_infer.genesis", "--cast", "bf16")
+    tools.optimize("few.genesis", "few_infer.genesis", "--cast", "bf16")
     few_ms = decode_times(tools, "few_infer.genesis")["device_ms"]
     layer_us = 1e3 * (token_ms - few_ms) / max(1, flags.layers - few)
     result = {"layer_us": layer_us, "rest_us": 1e3 * few_ms - few * layer_us, "positions": {}, "without": {}}
@@ -212,7 +212,7 @@ def bench_decode(tools, flags):
 def bench_gpt2(tools, flags):
     batch, seq = 32, 1024
     tools.build_model("gpt2", GPT2, "gpt2.genesis")
-    tools.optimise("gpt2.genesis", "gpt2_train.genesis", "--train", "adamw,lr=1e-4,clip=1.0", "--cast", "bf16")
+    tools.optimize("gpt2.genesis", "gpt2_train.genesis", "--train", "adamw,lr=1e-4,clip=1.0", "--cast", "bf16")
     tokens = tools.tokens("g.npy", (batch, seq), GPT2["vocab_size"])
     ours = tools.bench("gpt2_train.genesis", "train_step", "--input", f"tokens={tokens}", "--input", f"targets={tokens}", "--seconds", 4)
     parameters = 12 * GPT2["n_layer"] * GPT2["n_embd"] ** 2 + GPT2["vocab_size"] * GPT2["n_embd"]

@@ -32,8 +32,8 @@ def page(tools: pathlib.Path, work: pathlib.Path) -> pathlib.Path:
     return work / "run.html"
 
 
-def optimised(picture: pathlib.Path):
-    """Fewer colours where pngquant is there; a browser's PNG is larger than it need be."""
+def optimized(picture: pathlib.Path):
+    """Fewer colors where pngquant is there; a browser's PNG is larger than it need be."""
     try:
         subprocess.run(["pngquant", "--force", "--skip-if-larger", "--output", picture, "128", picture], check=False)
     except FileNotFoundError:
@@ -68,7 +68,7 @@ def main():
         browser.drawn()
         shoot(browser, out)
     for name in ("graph", "memory", "time"):
-        optimised(out / f"page_{name}.png")
+        optimized(out / f"page_{name}.png")
 
 
 main()

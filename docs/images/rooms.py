@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-COLOURS = {"schema": "#e8eef7", "builder": "#eaf5e9", "passes": "#eaf5e9", "backends": "#fdf1e0", "executor": "#f3e9f7",
+COLORS = {"schema": "#e8eef7", "builder": "#eaf5e9", "passes": "#eaf5e9", "backends": "#fdf1e0", "executor": "#f3e9f7",
            "models": "#f9e9e9", "tools": "#eeeeee"}
 
 
@@ -40,7 +40,7 @@ def graph(floors, rooms):
              'height=0.25, margin="0.08,0.03"];', '  edge [color="#888888", arrowsize=0.5];']
     for floor in floors:
         inside = [room for room in rooms if floor_of(room) == floor] or [floor]
-        lines.append(f'  subgraph "cluster_{floor}" {{ label="{floor}"; labelloc=t; style="filled,rounded"; color="{COLOURS[floor]}";')
+        lines.append(f'  subgraph "cluster_{floor}" {{ label="{floor}"; labelloc=t; style="filled,rounded"; color="{COLORS[floor]}";')
         for room in inside:
             label = "its own files" if room == floor else room.removeprefix(floor + "/")
             lines.append(f'    "{room}" [label="{label}"];')

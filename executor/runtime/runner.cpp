@@ -83,7 +83,7 @@ void fail_on_nonfinite(const Plan& plan, const Step& step, size_t output, const 
   for (const TensorView& view : outputs) values.outputs.push_back(small_copy(view));
   throw NonfiniteError(
       fmt::format(
-          "node '{}' ({}, '{}' after optimisation) is the first to produce {} at element {} of {}: {}",
+          "node '{}' ({}, '{}' after optimization) is the first to produce {} at element {} of {}: {}",
           step.authored, step.op->name(), step.name, name_of(found), found.index,
           step.output_types[output].to_string(),
           inputs_were_finite ? "its inputs were finite" : "it was given one that is not finite"),

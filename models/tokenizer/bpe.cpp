@@ -175,11 +175,11 @@ void Bpe::merge_short(Symbols& symbols) const {
 
 // Merges with a heap of candidate merges over a linked list of symbols. A candidate may be outdated when it is popped.
 void Bpe::merge_long(Symbols& symbols) const {
-  struct Neighbours {
+  struct Neighbors {
     uint32_t before, behind;
   };
   const auto count = static_cast<uint32_t>(symbols.size());
-  std::vector<Neighbours> beside(count);
+  std::vector<Neighbors> beside(count);
   std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> heap;  // rank, then position
   const auto push = [&](uint32_t at) {
     if (at == kNone || beside[at].behind == kNone) return;

@@ -16,7 +16,7 @@ class NormFuser {
   explicit NormFuser(const Graph& graph) : graph_(graph), uses_(graph) {}
 
   Replacement visit(Rewriter& rewriter, const Node& node) const {
-    if (auto hit = normalised(rewriter, node)) return hit;
+    if (auto hit = normalized(rewriter, node)) return hit;
     if (auto hit = with_weight(rewriter, node)) return hit;
     return with_bias(rewriter, node);
   }
@@ -67,7 +67,7 @@ class NormFuser {
   }
 
   // Returns x for x - mean(x), or nothing.
-  std::optional<ValueId> centred(ValueId d) const {
+  std::optional<ValueId> centered(ValueId d) const {
     const auto sub = match<ops::Sub>(graph_, d);
     if (!sub) return std::nullopt;
     const auto x = over_last_axis(match<ops::Mean>(graph_, sub.input(1)));
@@ -79,11 +79,11 @@ class NormFuser {
     return variance && variance->correction == 0 && over_last_axis(variance) == x;
   }
 
-  Replacement normalised(Rewriter& rewriter, const Node& node) const {
+  Replacement normalized(Rewriter& rewriter, const Node& node) const {
     const auto scaled = match_scaled(node);
     if (!scaled || !(graph_.type(scaled->x) == graph_.type(node.outputs[0]))) return std::nullopt;
     if (!is_float(graph_.type(scaled->x).dtype)) return std::nullopt;
-    const auto x = centred(scaled->x);
+    const auto x = centered(scaled->x);
     if (x && is_variance_of(scaled->moment, *x)) return {{layer_norm(rewriter.map(*x), {}, {}, scaled->eps)}};
     const auto mean_of = over_last_axis(sole<ops::Mean>(scaled->moment));
     const auto base = mean_of ? squared(*mean_of) : std::nullopt;

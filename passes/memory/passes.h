@@ -24,6 +24,6 @@ Graph recompute_outputs(const Graph& graph, const PassContext& context);
 //
 // Returns the graph itself without a budget, or if it fits anyway. Throws an Error with the least memory that is possible if
 // the budget cannot be met. Sizes must be known.
-Graph rematerialise(const Graph& graph, const PassContext& context);
+Graph rematerialize(const Graph& graph, const PassContext& context);
 
 }  // namespace genesis::passes

@@ -106,7 +106,7 @@ Graph graph_of(const Graph& graph, const RematSchedule& schedule) {
 
 }  // namespace
 
-Graph rematerialise(const Graph& graph, const PassContext& context) {
+Graph rematerialize(const Graph& graph, const PassContext& context) {
   if (!context.memory_budget) return copy_graph(graph, graph.model());
   const int64_t budget = *context.memory_budget;
   const Target target = context.target ? *context.target : Target{};

@@ -17,7 +17,7 @@ namespace {
 constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315;
 
 // Multiplies with the smaller Gram matrix: X X^T for a wide X, X^T X for a tall one.
-Value orthogonalised(Value update, const optim::Muon& muon, DType products) {
+Value orthogonalized(Value update, const optim::Muon& muon, DType products) {
   const bool tall = update.dim(0).value() > update.dim(1).value();
   Value x = cast(update / maximum(global_norm({update}), muon.eps), products);
   for (int64_t i = 0; i < muon.ns_steps; ++i) {
@@ -53,7 +53,7 @@ MuonResult muon_update(Value parameter, Value gradient, Value momentum, Value lr
   if (scale) g = g * scale;
   const Value m = momentum + (g - momentum) * (1 - muon.momentum);
   const Value u = muon.nesterov ? g + (m - g) * muon.momentum : m;
-  const Value x = orthogonalised(u, muon, products);
+  const Value x = orthogonalized(u, muon, products);
   const Value shrunk = cast(parameter, DType::f32) * (1.0 - lr * weight_decay);
   const Value next = shrunk - x * (lr * adjustment(muon, parameter.shape()));
   return {cast(next, parameter.dtype()), m};

@@ -164,7 +164,7 @@ class TrainStep {
     if (output == part.outputs.end()) {
       std::string known;
       for (const auto& [name, value] : part.outputs) known += (known.empty() ? "" : ", ") + name;
-      fail("entry point '{}' has no output '{}' to minimise; it has: {}", loss_graph_.name(), options_.output,
+      fail("entry point '{}' has no output '{}' to minimize; it has: {}", loss_graph_.name(), options_.output,
            known);
     }
     Value loss = output->second;

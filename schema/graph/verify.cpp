@@ -41,7 +41,7 @@ class Names {
 
 [[noreturn]] void fail_encoded_update(const State& state) {
   fail(
-      "state '{}' is kept as {}, and an update would write it: train the model before it is quantised, or "
+      "state '{}' is kept as {}, and an update would write it: train the model before it is quantized, or "
       "train other states beside this one",
       state.name, state.encoded.format->name);
 }

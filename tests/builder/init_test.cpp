@@ -96,7 +96,7 @@ TEST(Init, RefusesWhatHasNoFansAndWhatIsNotReal) {
       [] {
         init::make(init::xavier_uniform(), {DType::f32, {5}}, 0, "b");
       },
-      {"rank 2", "[5]", "another initialiser"});
+      {"rank 2", "[5]", "another initializer"});
   expect_error([] { init::make(init::zeros(), {DType::i64, {5}}, 0, "ids"); }, {"ids", "i64"});
 }
 

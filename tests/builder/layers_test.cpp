@@ -39,7 +39,7 @@ TEST(Layers, LinearIsPyTorchs) {
               linear_reference(x.to_doubles(), state_of(model, "fc.weight"), state_of(model, "fc.bias"), 16));
 }
 
-TEST(Layers, LinearWithoutBiasAndWithAnInitialiserOfItsOwn) {
+TEST(Layers, LinearWithoutBiasAndWithAnInitializerOfItsOwn) {
   Model model;
   const init::Init init = init::constant(0.5);
   const nn::Linear plain(Scope(model) / "plain", 4, 3, {.bias = false});

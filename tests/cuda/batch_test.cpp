@@ -69,7 +69,7 @@ TEST_F(CudaBatch, TextsAreThoseOfTheCpu) {
 }
 
 // Neither the neighboring rows nor its own row changes a token of a text.
-TEST_F(CudaBatch, NeighboursChangeNothing) {
+TEST_F(CudaBatch, NeighborsChangeNothing) {
   const auto made = model(DType::bf16);
   std::vector<Request> all = requests();
   const auto expected = texts_of(*made, 4, "cuda", all);

@@ -195,8 +195,8 @@ TEST_F(Cuda, ATimelineShowsTheStreams) {
   EXPECT_GT(timeline.tracks[0].spans.size(), timeline.tracks[1].spans.size());
 }
 
-TEST_F(Cuda, TheFirstValueThatIsNotFiniteComesWithItsNeighbours) {
-  Session session(model(), {.device = "cuda", .optimise = false, .find_nonfinite = true});
+TEST_F(Cuda, TheFirstValueThatIsNotFiniteComesWithItsNeighbors) {
+  Session session(model(), {.device = "cuda", .optimize = false, .find_nonfinite = true});
   try {
     session.run("look", {{"i", Tensor::of<int64_t>({2}, {1, 0})}});
     ADD_FAILURE() << "nothing was found";

@@ -170,7 +170,7 @@ TEST_P(WeightHalves, AreSetAndResetAsF32) {
   const Tensor given = waves(model->state(model->find_state("gate")).type, 0.2, 3.3);
   halves.set_state("gate", given);
   EXPECT_EQ(state(halves, "gate"), given.to_doubles());
-  EXPECT_NE(state(halves, "up"), state(halves, "gate")) << "its neighbour is left alone";
+  EXPECT_NE(state(halves, "up"), state(halves, "gate")) << "its neighbor is left alone";
   halves.reset_states(StateRole::kParameter);
   halves.reset_states(StateRole::kOptimizer);
   halves.reset_states(StateRole::kStep);

@@ -99,10 +99,10 @@ TEST(SendReceive, KeepsWhatWasPromisedInOrder) {
   const Value d = recv(second, "pipeline", 0, type);
   send(d - a, "pipeline", 0);
   second.add_output("b", b);
-  for (const bool optimise : {true, false}) {
+  for (const bool optimize : {true, false}) {
     std::vector<NamedTensors> inputs(2);
     inputs[0].emplace("x", Tensor::of<float>({3}, {1, 2, 3}));
-    const auto results = run_entries(model, line(2), inputs, {.optimise = optimise});
+    const auto results = run_entries(model, line(2), inputs, {.optimize = optimize});
     EXPECT_EQ(results[0].at("back").to_doubles(), (std::vector<double>{3, 6, 9}));
     EXPECT_EQ(results[1].at("b").to_doubles(), (std::vector<double>{2, 4, 6}));
   }

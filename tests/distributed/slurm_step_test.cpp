@@ -22,7 +22,7 @@ TEST(SlurmStep, FirstHostOfAList) {
     EXPECT_NE(error_of([&] { first_host_of(wrong); }).find("set MASTER_ADDR"), std::string::npos) << wrong;
 }
 
-TEST(SlurmStep, StepsAndNeighbouringJobsMeetElsewhere) {
+TEST(SlurmStep, StepsAndNeighboringJobsMeetElsewhere) {
   std::set<int> ports;
   for (int64_t job = 9990; job < 10010; ++job)
     for (int64_t step = 0; step < 50; ++step) ports.insert(meeting_port(job, step));

@@ -111,7 +111,7 @@ TEST(StepGraph, ManyReadersTimesManyWritersAreNotAsManyWaits) {
 
 // It takes 2 to 4 seconds on an idle machine with all checks; quadratic work would take minutes.
 TEST(GrowthOfASession, FiftyThousandStepsAreMadeReadyInSeconds) {
-  SessionOptions plainly{.optimise = false};
+  SessionOptions plainly{.optimize = false};
   const std::shared_ptr<Model> model = testing::large_graph("shared_operand").make(50'000);
   Session session(model, plainly);
   EXPECT_LT(seconds_of([&] { session.plan("main", {}); }), 30);

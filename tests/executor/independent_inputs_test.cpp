@@ -23,7 +23,7 @@ entry step(x: f32[2]) {
 )";
 
 TEST(IndependentInputs, AreWhatNoEarlierStepWrites) {
-  Session session(parse_text(kModel), {.optimise = false});
+  Session session(parse_text(kModel), {.optimize = false});
   const Plan& plan = session.plan("step", {{"x", Tensor::of<float>({2}, {1, 2})}});
   ASSERT_EQ(plan.steps.size(), 4u);
   // The update is done in place, so the second step reads the state that the first one writes.

@@ -105,9 +105,9 @@ class QuantizedStates : public ::testing::TestWithParam<WeightFormat> {
 TEST_P(QuantizedStates, RunAsTheValuesThatTheyMean) {
   for (const int64_t rows : {1, 3, 80}) {
     const NamedTensors expected = Session(decoded(*model_)).run("forward", {{"tokens", tokens(rows)}});
-    for (const bool optimise : {true, false}) {
+    for (const bool optimize : {true, false}) {
       SessionOptions exact;
-      exact.optimise = optimise;
+      exact.optimize = optimize;
       exact.disabled = {"kernel:quantized_gemv", "kernel:quantized_panels"};
       const NamedTensors dequantized = Session(model_, exact).run("forward", {{"tokens", tokens(rows)}});
       expect_near(dequantized.at("hidden"), expected.at("hidden"), 1e-6);

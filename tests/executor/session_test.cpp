@@ -202,7 +202,7 @@ entry e(x: f32[2,2]) {
 }
 )");
   const std::vector<SessionOptions> variants = {{},
-                                                {.optimise = false},
+                                                {.optimize = false},
                                                 {.threads = 1, .disabled = {"in_place"}},
                                                 {.disabled = {"node_order", "memory_reuse"}}};
   for (const SessionOptions& options : variants) {
@@ -408,7 +408,7 @@ TEST(SessionFaults, ParallelBranchesStopTogether) {
     last += "  return y" + n + " = %s" + n + "\n";
   }
   Session session(std::shared_ptr<const Model>(parse_text(text + last + "}\n")),
-                  {.threads = 4, .optimise = false});
+                  {.threads = 4, .optimize = false});
   std::vector<float> table(64 * 256);
   for (size_t i = 0; i < table.size(); ++i) table[i] = 0.1F * std::sin(static_cast<float>(i));
   session.set_state("table", Tensor::of<float>({64, 256}, table));
@@ -426,13 +426,13 @@ TEST(SessionFaults, ParallelBranchesStopTogether) {
 }
 
 TEST(SessionFaults, FindNonfiniteNamesTheNodeThatMadeIt) {
-  for (bool optimise : {false, true}) {
+  for (bool optimize : {false, true}) {
     Session session(std::shared_ptr<const Model>(parse_text(kFaulty)),
-                    {.optimise = optimise, .find_nonfinite = true});
+                    {.optimize = optimize, .find_nonfinite = true});
     const auto inputs = [](float x) {
       return NamedTensors{{"ids", Tensor::of<int64_t>({1}, {1})}, {"x", Tensor::of<float>({1, 2}, {1, x})}};
     };
-    if (!optimise) {
+    if (!optimize) {
       expect_error([&] { session.run("read", inputs(0)); },
                    {"'ratio'", "an infinity", "element 1", "inputs were finite"});
       expect_error([&] { session.run("read", inputs(-1)); }, {"'log'", "NaN", "element 1"});
@@ -445,13 +445,13 @@ TEST(SessionFaults, FindNonfiniteNamesTheNodeThatMadeIt) {
 
 // The author wrote the -inf of the mask, so it passes. The NaN of a row that sees nothing is found after it.
 TEST(SessionFaults, FindNonfinitePassesOverInfinitiesThatTheModelSays) {
-  for (const bool optimise : {false, true}) {
+  for (const bool optimize : {false, true}) {
     Session session(std::shared_ptr<const Model>(parse_text(
                         "entry f(x: f32[2,2]) {\n  %low = full() {value=-inf}\n  %zero = full() {value=0.0}\n"
                         "  %seen = gt(x, %zero)\n  %masked = where(%seen, x, %low)\n"
                         "  %y = softmax(%masked)\n  %s = logsumexp(%masked) {axes=(1)}\n"
                         "  return y = %y\n  return s = %s\n}")),
-                    {.optimise = optimise, .find_nonfinite = true});
+                    {.optimize = optimize, .find_nonfinite = true});
     session.run("f", {{"x", Tensor::of<float>({2, 2}, {1, -1, -1, 1})}});
     expect_error(
         [&] {

@@ -98,7 +98,7 @@ TEST_F(Stored, ValuesGoInAndOutAsWhatTheyMean) {
   keep();
   memory_->set(1, b_);
   EXPECT_EQ(memory_->copy(1).to_doubles(), b_.to_doubles());
-  EXPECT_EQ(memory_->copy(0).to_doubles(), a_.to_doubles()) << "the neighbour in the same part";
+  EXPECT_EQ(memory_->copy(0).to_doubles(), a_.to_doubles()) << "the neighbor in the same part";
   const auto* scales = reinterpret_cast<const float*>(memory_->data(4));
   EXPECT_EQ(std::vector<float>(scales, scales + 10), std::vector<float>(10, 1.0f));
   memory_->reset(1);

@@ -75,7 +75,7 @@ entry f(x: f32[n], d: f32[n]) {
   return y = %y
 }
 )")),
-                  {.optimise = false, .find_nonfinite = true});
+                  {.optimize = false, .find_nonfinite = true});
   try {
     session.run("f", {{"x", Tensor::of<float>({2}, {1, 3})}, {"d", Tensor::of<float>({2}, {2, 0})}});
     ADD_FAILURE() << "nothing was found";
@@ -104,7 +104,7 @@ entry f(x: f32[2]) {
   update @count = %next
 }
 )")),
-                  {.optimise = false, .find_nonfinite = true});
+                  {.optimize = false, .find_nonfinite = true});
   try {
     session.run("f", {{"x", Tensor::of<float>({2}, {1, 3})}});
     ADD_FAILURE() << "nothing was found";

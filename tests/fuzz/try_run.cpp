@@ -108,8 +108,8 @@ void expect_same_bits(const std::shared_ptr<const Model>& model, SessionOptions 
   Session session(model, options);
   if (bits_of_two_runs(session, graph.name(), inputs) != bits)
     throw std::runtime_error(
-        fmt::format("results differ where no memory is shared, with {} threads, {}optimised:\n{}",
-                    3 - options.threads, options.optimise ? "" : "not ", to_text(graph)));
+        fmt::format("results differ where no memory is shared, with {} threads, {}optimized:\n{}",
+                    3 - options.threads, options.optimize ? "" : "not ", to_text(graph)));
 }
 
 RunOutcome run_entry(const std::shared_ptr<const Model>& model, const Graph& graph, Mutator& mutator) {
@@ -120,7 +120,7 @@ RunOutcome run_entry(const std::shared_ptr<const Model>& model, const Graph& gra
   bool small = false;
   SessionOptions options;
   options.threads = static_cast<int>(1 + mutator.below(2));
-  options.optimise = mutator.chance(2);
+  options.optimize = mutator.chance(2);
   Session session(model, options);
   try {
     const Plan plan = session.plan(graph.name(), bindings);

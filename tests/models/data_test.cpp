@@ -64,7 +64,7 @@ TEST(Permutation, DiffersByEpochAndSeedAndIsTheSameAgain) {
 }
 
 // Over many epochs every element is first about equally often (chi-squared, 99.99% for 9 degrees of freedom: 33.7).
-TEST(Permutation, HasNoFavourites) {
+TEST(Permutation, HasNoFavorites) {
   std::vector<double> counts(10);
   for (uint64_t epoch = 0; epoch < 10000; ++epoch)
     ++counts[static_cast<size_t>(Permutation(10, 0, epoch)[0])];

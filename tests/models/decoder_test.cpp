@@ -167,7 +167,7 @@ TEST_P(Decoders, ARowOfARaggedBatchIsItselfAlone) {
 }
 
 // The neighbors of a row do not change a bit of it.
-TEST_P(Decoders, ARowDoesNotKnowItsNeighbours) {
+TEST_P(Decoders, ARowDoesNotKnowItsNeighbors) {
   Texts one(*model_, 3), other(*model_, 3);
   const auto a = one.prefill({text_, {4, 4, 4, 9, 9}, {1}});
   const auto b = other.prefill({text_, {60, 2, 1}, {8, 8, 8, 8, 8, 8, 8}});
@@ -280,13 +280,13 @@ TEST_P(Decoders, ShareTheirWeights) {
 }
 
 // Quantized weights stay quantized.
-TEST_P(Decoders, KeepTheirQuantisedWeights) {
-  Model quantised = *model_;
-  passes::quantize(quantised, {});
-  const auto other = with_cache(quantised, 2, kPositions);
+TEST_P(Decoders, KeepTheirQuantizedWeights) {
+  Model quantized = *model_;
+  passes::quantize(quantized, {});
+  const auto other = with_cache(quantized, 2, kPositions);
   int encoded = 0;
   for (const State& state : other->states()) {
-    const State& own = quantised.state(quantised.find_state(state.name));
+    const State& own = quantized.state(quantized.find_state(state.name));
     EXPECT_EQ(state.encoded.format, own.encoded.format) << state.name;
     if (own.encoded) {
       EXPECT_EQ(state.encoded.parts[0].data(), own.encoded.parts[0].data()) << state.name;
@@ -294,7 +294,7 @@ TEST_P(Decoders, KeepTheirQuantisedWeights) {
     }
   }
   EXPECT_GT(encoded, 0);
-  Texts together(*other, 2), alone(quantised, 1);
+  Texts together(*other, 2), alone(quantized, 1);
   expect_near(together.prefill({text_, {7, 7}})[0], alone.prefill({text_})[0]);
 }
 

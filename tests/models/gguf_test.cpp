@@ -95,7 +95,7 @@ class GgufImport : public ::testing::Test {
 };
 
 // Returns a Llama of one block, whose matrices are all Q8_0 with the scale 0.5, and whose norms are ones.
-std::string quantised(GgufBytes g, const std::string& first = "", const std::string& scale = {"\x00\x38", 2},
+std::string quantized(GgufBytes g, const std::string& first = "", const std::string& scale = {"\x00\x38", 2},
                       const std::string& norm = {"\x00\x00\x80\x3f", 4}) {
   const std::pair<const char*, std::vector<uint64_t>> matrices[] = {
       {"token_embd.weight", {32, 61}},        {"blk.0.attn_q.weight", {32, 32}},
@@ -118,8 +118,8 @@ std::string quantised(GgufBytes g, const std::string& first = "", const std::str
   return g.with_data(data);
 }
 
-TEST_F(GgufImport, MakesQuantisedWeightsRealNumbers) {
-  const fs::path path = write(quantised(start(11)));
+TEST_F(GgufImport, MakesQuantizedWeightsRealNumbers) {
+  const fs::path path = write(quantized(start(11)));
   const auto model = import_model(path);
   const Tensor embedding = state_dict(*model).at("model.embed_tokens.weight");
   EXPECT_EQ(embedding.type(), (TensorType{DType::bf16, {61, 32}}));
@@ -146,16 +146,16 @@ TEST_F(GgufImport, RefusesWeightsBeyondTheRangeOfF16) {
     import_as(path, "bf16");
     import_as(path, "f32");
   };
-  import_as(write(quantised(start(11))), "f16");
+  import_as(write(quantized(start(11))), "f16");
   const std::string large = {"\x00\x70", 2}, million = {"\x00\x24\x74\x49", 4};
-  refused_as_f16(quantised(start(11), "", large), "blk.0.", "-131072");
-  refused_as_f16(quantised(start(11), "", {"\x00\x38", 2}, million), "norm.weight", "1000000");
+  refused_as_f16(quantized(start(11), "", large), "blk.0.", "-131072");
+  refused_as_f16(quantized(start(11), "", {"\x00\x38", 2}, million), "norm.weight", "1000000");
 }
 
 TEST_F(GgufImport, KeepsTheTokensThatEndAText) {
   GgufBytes g = start(11, 2);
   g.fact<uint32_t>("tokenizer.ggml.eos_token_id", 4, 7).fact<uint32_t>("tokenizer.ggml.eot_token_id", 4, 9);
-  const auto model = import_model(write(quantised(g)));
+  const auto model = import_model(write(quantized(g)));
   EXPECT_EQ(parse_json_text(model->metadata.at("config.json"))["eos_token_id"], (json{7, 9}));
 }
 
@@ -165,14 +165,14 @@ TEST_F(GgufImport, ReadsScaledRotations) {
   GgufBytes g = start(11, 3);
   g.fact("llama.rope.scaling.type", "yarn").fact<float>("llama.rope.scaling.factor", 6, 4);
   g.fact<uint32_t>("llama.rope.scaling.original_context_length", 4, 500);
-  json config = config_of(*import_model(write(quantised(g))));
+  json config = config_of(*import_model(write(quantized(g))));
   EXPECT_EQ(config["rope_scaling"], "yarn");
   EXPECT_EQ(config["rope_factor"], 4);
   EXPECT_EQ(config["rope_original_positions"], 500);
   EXPECT_NEAR(config["rope_attention_factor"].get<double>(), 0.1 * std::log(4) + 1, 1e-12);
   GgufBytes linear = start(11, 2);
   linear.fact("llama.rope.scaling.type", "linear").fact<float>("llama.rope.scaling.factor", 6, 2.5);
-  config = config_of(*import_model(write(quantised(linear))));
+  config = config_of(*import_model(write(quantized(linear))));
   EXPECT_EQ(config["rope_scaling"], "linear");
   EXPECT_EQ(config["rope_factor"], 2.5);
 }
@@ -188,7 +188,7 @@ TEST_F(GgufImport, ReadsTheDivisorsOfLlama3) {
     std::string first;
     for (const float divisor : {1.0F, 1.0F, third, 8.0F})
       first.append(reinterpret_cast<const char*>(&divisor), 4);
-    return quantised(g, first);
+    return quantized(g, first);
   };
   const json config = config_of(*import_model(write(with(middle))));
   EXPECT_EQ(config["rope_scaling"], "llama3");
@@ -221,7 +221,7 @@ TEST_F(GgufImport, ReadsTheOtherPartsOfAModel) {
   GgufBytes g = start(11, 2);
   g.fact<uint16_t>("split.no", 2, 0).fact<uint16_t>("split.count", 2, 2);
   const fs::path first = folder_ / "m-00001-of-00002.gguf", second = folder_ / "m-00002-of-00002.gguf";
-  testing::write_bytes(first, quantised(g));
+  testing::write_bytes(first, quantized(g));
   GgufBytes head;
   head.start(1, 2).fact<uint16_t>("split.no", 2, 1).fact<uint16_t>("split.count", 2, 2);
   testing::write_bytes(
@@ -239,7 +239,7 @@ TEST_F(GgufImport, RefusesMetadataThatContradictTheTensors) {
   const auto with = [&](const char* name, uint32_t value) {
     GgufBytes g = start(11, 1);
     g.fact<uint32_t>(name, 4, value);
-    return quantised(g);
+    return quantized(g);
   };
   import_model(write(with("llama.vocab_size", 61)));
   refused(with("llama.vocab_size", 62), {"llama.vocab_size is 62", "the rows of token_embd.weight, 61"});
@@ -251,7 +251,7 @@ TEST_F(GgufImport, RefusesMetadataThatContradictTheTensors) {
       .number<uint64_t>(2)
       .text("a")
       .text("b");
-  refused(quantised(g), {"tokenizer.ggml.tokens are 2", "the 61 rows"});
+  refused(quantized(g), {"tokenizer.ggml.tokens are 2", "the 61 rows"});
 }
 
 TEST_F(GgufImport, RefusesHeadsThatDoNotDivide) {
@@ -262,7 +262,7 @@ TEST_F(GgufImport, RefusesHeadsThatDoNotDivide) {
     g.fact<uint32_t>("llama.block_count", 4, 1).fact<uint32_t>("llama.feed_forward_length", 4, 64);
     g.fact<uint32_t>("llama.attention.head_count", 4, heads)
         .fact<uint32_t>("llama.attention.head_count_kv", 4, kv_heads);
-    return quantised((g.fact<float>("llama.attention.layer_norm_rms_epsilon", 6, 1e-5f), g));
+    return quantized((g.fact<float>("llama.attention.layer_norm_rms_epsilon", 6, 1e-5f), g));
   };
   refused(with(5, 5), {"head_count is 5", "a divisor of embedding_length, 32"});
   refused(with(4, 3), {"head_count_kv is 3", "a divisor of attention.head_count, 4"});
@@ -272,7 +272,7 @@ TEST_F(GgufImport, RefusesHeadsThatDoNotDivide) {
 TEST_F(GgufImport, TakesTheWeightsBesideATokenizerItDoesNotKnow) {
   GgufBytes g = start(11, 1);
   g.fact("tokenizer.ggml.model", "llama");
-  const auto model = import_model(write(quantised(g)));
+  const auto model = import_model(write(quantized(g)));
   EXPECT_FALSE(attached_file(*model, "tokenizer.json"));
   EXPECT_EQ(state_dict(*model).size(), 11U);
 }
@@ -280,7 +280,7 @@ TEST_F(GgufImport, TakesTheWeightsBesideATokenizerItDoesNotKnow) {
 TEST_F(GgufImport, LeavesOutSpecialTokensBeyondTheVocabulary) {
   GgufBytes g = start(11, 2);
   g.fact<uint32_t>("tokenizer.ggml.eos_token_id", 4, 61).fact<uint32_t>("tokenizer.ggml.eot_token_id", 4, 60);
-  EXPECT_EQ(parse_json_text(import_model(write(quantised(g)))->metadata.at("config.json"))["eos_token_id"],
+  EXPECT_EQ(parse_json_text(import_model(write(quantized(g)))->metadata.at("config.json"))["eos_token_id"],
             60);
 }
 
@@ -293,7 +293,7 @@ std::string origin_of(const Model& model) {
 }
 
 TEST_F(GgufImport, SamplesAsLlamaCppDoesWhereTheFileSaysNothing) {
-  const auto model = import_model(write(quantised(start(11))));
+  const auto model = import_model(write(quantized(start(11))));
   EXPECT_EQ(origin_of(*model), "the defaults of llama.cpp");
   json expected = {{"do_sample", true}, {"temperature", 0.8}, {"top_k", 40}, {"top_p", 0.95}};
   expected.update({{"min_p", 0.05}, {"repetition_penalty", 1.0}, {"_defaults_of", "llama.cpp"}});
@@ -303,7 +303,7 @@ TEST_F(GgufImport, SamplesAsLlamaCppDoesWhereTheFileSaysNothing) {
 TEST_F(GgufImport, SamplesAsTheFileSays) {
   GgufBytes g = start(11, 2);
   g.fact<float>("general.sampling.temp", 6, 0.6F).fact<int32_t>("general.sampling.top_k", 5, 20);
-  const auto model = import_model(write(quantised(g)));
+  const auto model = import_model(write(quantized(g)));
   EXPECT_NE(origin_of(*model).find("generation_config.json"), std::string::npos) << origin_of(*model);
   const json config = sampling_of(*model);
   EXPECT_EQ(config["temperature"], 0.6);
@@ -312,12 +312,12 @@ TEST_F(GgufImport, SamplesAsTheFileSays) {
   EXPECT_FALSE(config.contains("_defaults_of"));
   GgufBytes odd = start(11, 2);
   odd.fact("general.sampling.temp", "warm").fact<int32_t>("general.sampling.top_k", 5, -1);
-  const json kept = sampling_of(*import_model(write(quantised(odd))));
+  const json kept = sampling_of(*import_model(write(quantized(odd))));
   EXPECT_EQ(kept["temperature"], 0.8);
   EXPECT_EQ(kept["top_k"], 0);
   GgufBytes greedy = start(11, 1);
   greedy.fact<float>("general.sampling.temp", 6, 0);
-  EXPECT_EQ(sampling_of(*import_model(write(quantised(greedy))))["do_sample"], false);
+  EXPECT_EQ(sampling_of(*import_model(write(quantized(greedy))))["do_sample"], false);
 }
 
 TEST_F(GgufImport, NamesTensorsThatAreMissingUnexpectedOrMisshapen) {
@@ -327,7 +327,7 @@ TEST_F(GgufImport, NamesTensorsThatAreMissingUnexpectedOrMisshapen) {
               .with_data(std::string(132, '\0')),
           {"model.norm.weight", "missing", "blk.0.extra.weight"});
   GgufBytes g = start(12);
-  refused(quantised(g.tensor("blk.1.attn_norm.weight", {1}, 0, 1 << 20)),
+  refused(quantized(g.tensor("blk.1.attn_norm.weight", {1}, 0, 1 << 20)),
           {"begins at 1048576 of the data, expected 0"});
 }
 

@@ -81,7 +81,7 @@ NamedTensors run_case(const LossCase& c) {
                      if (!c.frozen) outputs.emplace_back("dw", gradients[1]);
                      return outputs;
                    },
-                   {.threads = c.threads, .optimise = false});
+                   {.threads = c.threads, .optimize = false});
 }
 
 // Results of the definition, row by row.

@@ -37,7 +37,7 @@ std::vector<Tensor> results_of(const std::vector<Tensor>& tensors, const Build& 
   size_t count = 0;
   // Optimization is off, so that no pass replaces what is compared.
   SessionOptions options;
-  options.optimise = false;
+  options.optimize = false;
   const NamedTensors named = run_graph(
       inputs,
       [&](const Inputs& x) {

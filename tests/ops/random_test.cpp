@@ -321,7 +321,7 @@ TEST(Random, Multinomial) {
   EXPECT_NEAR((pairs[{0, 2}]), pair_of(0.1, 0.3), 0.012);
 }
 
-TEST(Random, Initialisers) {
+TEST(Random, Initializers) {
   std::vector<float> x(100000), y(100000);
   fill_uniform(x, 7, 1, -2, 4);
   const Moments u = moments({x.begin(), x.end()});

@@ -113,10 +113,10 @@ class Graph(PageCase):
         self.assertIn("with_log_sum_exp: false -> true", details)
         self.browser.wait("[...document.querySelectorAll('.choice option')].some((option) => option.value === 'change')")
 
-    def test_colours(self):
+    def test_colors(self):
         self.open("training")
         for mode in ("dtype", "bytes", "flops", "time", "roofline"):
-            self.browser.run("const select = document.querySelector('select[aria-label=Colour]'); select.value = arguments[0]; select.dispatchEvent(new Event('change'))", mode)
+            self.browser.run("const select = document.querySelector('select[aria-label=Color]'); select.value = arguments[0]; select.dispatchEvent(new Event('change'))", mode)
             self.assertEqual(self.browser.run("return genesis.graph.mode"), mode)
             self.assertGreater(len(self.browser.texts(".legend li")), 0)
 

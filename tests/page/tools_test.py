@@ -72,7 +72,7 @@ class ToolPages(PageCase):
         self.browser.open(self.folder / "nan.html")
         self.assertEqual(self.browser.run("return document.body.dataset.ready"), "numerics")
         self.assertIn("is the first to produce", self.browser.texts(".problem")[0])
-        self.assertGreater(len(self.browser.find(".neighbours section")), 1)
+        self.assertGreater(len(self.browser.find(".neighbors section")), 1)
         self.browser.click(".numerics button", "Show in the graph")
         self.browser.wait("document.body.dataset.ready === 'graph' && genesis.graph.selected >= 0")
 

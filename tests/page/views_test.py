@@ -244,13 +244,13 @@ class Views(PageCase):
         self.browser.click(".numerics button", "Show in the graph")
         self.browser.wait("document.body.dataset.ready === 'graph' && genesis.graph.selected >= 0")
 
-    def test_the_first_value_that_is_not_finite_with_its_neighbours(self):
+    def test_the_first_value_that_is_not_finite_with_its_neighbors(self):
         self.open("nonfinite")
         text = self.browser.texts(".numerics")[0]
         for word in ("The first node with a value that is not finite", "It gave", "7 NaN, 2 +∞", "model.layers.0.mlp.gate_proj.linear", "No finite value"):
             self.assertIn(word, text)
         self.assertEqual(len(self.browser.find(".histogram rect")), 8)
-        self.browser.click(".neighbours button", "input 0")
+        self.browser.click(".neighbors button", "input 0")
         self.browser.wait("document.body.dataset.ready === 'graph' && document.querySelector('.details h2')?.textContent === 'linear'")
 
     def test_weights(self):
@@ -298,9 +298,9 @@ class DarkViews(PageCase):
         """Returns texts whose contrast with their background is below 4.5 to 1 (WCAG 2.1, 1.4.3)."""
         return self.browser.run("""
             const channel = (value) => (value /= 255) <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
-            const parts = (colour) => { const c = document.createElement('canvas').getContext('2d'); c.fillStyle = colour; c.fillRect(0, 0, 1, 1); return c.getImageData(0, 0, 1, 1).data; };
-            const light = (colour) => { const [r, g, b] = parts(colour); return 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b); };
-            const behind = (at) => { for (; at; at = at.parentElement) { const colour = getComputedStyle(at).backgroundColor; if (!/, 0\\)$|transparent/.test(colour)) return colour; } return 'white'; };
+            const parts = (color) => { const c = document.createElement('canvas').getContext('2d'); c.fillStyle = color; c.fillRect(0, 0, 1, 1); return c.getImageData(0, 0, 1, 1).data; };
+            const light = (color) => { const [r, g, b] = parts(color); return 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b); };
+            const behind = (at) => { for (; at; at = at.parentElement) { const color = getComputedStyle(at).backgroundColor; if (!/, 0\\)$|transparent/.test(color)) return color; } return 'white'; };
             const found = [];
             for (const at of document.querySelectorAll('body *')) {
               if (![...at.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim()) || !at.getClientRects().length || at instanceof SVGElement) continue;

@@ -219,7 +219,7 @@ void expect_error(const char* text, const std::string& options, const char* part
 
 TEST(TrainStep, ErrorsNameWhatDoesNotFit) {
   expect_error(kText, "sgd,entry=nonsense", "no entry point 'nonsense'; it has: loss");
-  expect_error(kText, "sgd,output=nonsense", "no output 'nonsense' to minimise; it has: loss, q");
+  expect_error(kText, "sgd,output=nonsense", "no output 'nonsense' to minimize; it has: loss, q");
   expect_error(kText, "sgd,output=q", "'q' of type f32[batch,3]: a loss is one real number");
   expect_error(kText, "sgd,train=nothing",
                "there is no parameter to train in entry point 'loss' (train=nothing");

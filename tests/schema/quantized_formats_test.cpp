@@ -250,7 +250,7 @@ TEST(QuantizedFiles, NothingWritesSuchAState) {
   const auto model = quantized_model(WeightFormat::kQ8);
   Graph& graph = model->entry("f");
   graph.add_update(0, graph.state(0));
-  expect_error([&] { verify(*model); }, {"state 'w' is kept as q8", "before it is quantised"});
+  expect_error([&] { verify(*model); }, {"state 'w' is kept as q8", "before it is quantized"});
 }
 
 }  // namespace

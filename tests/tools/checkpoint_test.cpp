@@ -410,7 +410,7 @@ TEST_F(Nonfinite, InputsAreNotBlamedOnANode) {
 
 TEST_F(Nonfinite, IsNotFoundWhereAllIsWell) {
   for (const char* model : {"gpt2", "qwen2", "qwen3"})
-    expect_ok(run_tool("genesis-run", train_words(model, 3, {"--find-nonfinite", "--no-optimise"})));
+    expect_ok(run_tool("genesis-run", train_words(model, 3, {"--find-nonfinite", "--no-optimize"})));
 }
 
 }  // namespace

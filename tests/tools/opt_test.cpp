@@ -54,12 +54,12 @@ TEST_F(Opt, DumpsAFileForEachPassThatChangedTheGraph) {
   EXPECT_TRUE(found);
 }
 
-TEST_F(Opt, OptimisedFilesGiveTheSameResults) {
+TEST_F(Opt, OptimizedFilesGiveTheSameResults) {
   expect_ok(run_tool("genesis-opt", {tiny("qwen3.genesis"), "-o", path("o.genesis")}));
   const Words loss = {"--entry", "loss", "--size", "batch=2", "--size", "seq=8", "-o"};
   expect_ok(run_tool("genesis-run", Words{"infer", tiny("qwen3.genesis")} + loss + Words{path("a.npy")}));
   expect_ok(run_tool("genesis-run",
-                     Words{"infer", path("o.genesis"), "--no-optimise"} + loss + Words{path("b.npy")}));
+                     Words{"infer", path("o.genesis"), "--no-optimize"} + loss + Words{path("b.npy")}));
   EXPECT_EQ(read_text(path("a.npy")), read_text(path("b.npy")));
 }
 
@@ -178,7 +178,7 @@ TEST_F(Opt, SaysWhatQuantizingCostsOnASample) {
                {"none.txt"});
 }
 
-TEST_F(Opt, SaysThatTrainingLeavesQuantisedWeightsAsTheyAre) {
+TEST_F(Opt, SaysThatTrainingLeavesQuantizedWeightsAsTheyAre) {
   const auto opt = [&](const Words& words) { return run_tool("genesis-opt", words); };
   const std::string q8 = path("q8.genesis"), all = path("all.genesis"), out = path("t.genesis");
   expect_ok(run_tool("genesis-build", {"qwen2", "--set", "hidden_size=32", "--set", "intermediate_size=64",

@@ -331,7 +331,7 @@ TEST_F(SharingRanks, AreComparedBeforeTheyWork) {
   };
   expect_named("--mesh data=2", "--mesh tensor=2", "the mesh");
   expect_named("--mesh pipeline=2", "--mesh data=2", "the mesh");
-  expect_named("--mesh data=2 --no-optimise", "--mesh data=2", "how plans are made");
+  expect_named("--mesh data=2 --no-optimize", "--mesh data=2", "how plans are made");
   expect_named("--mesh tensor=2", "--mesh tensor=2 --disable shard_sequence", "how plans are made");
   expect_error(run_tool("genesis-run",
                         {"generate", tiny("qwen2.genesis"), "--prompt", "a", "--mesh", "tensor=1000000"}),

@@ -161,7 +161,7 @@ TEST_F(Compare, PassesMayRoundElsewhere) {
     for (const char* entry : {"loss", "train_step"}) {
       const auto json =
           expect_json(run_tool("genesis-run", compare_words(tiny(std::string(model) + ".train.genesis"),
-                                                            entry, "optimise=off", "")));
+                                                            entry, "optimize=off", "")));
       EXPECT_EQ(json["tolerance"], "rounding");
       EXPECT_EQ(json["differs"], false) << model << " " << entry << json.dump();
       EXPECT_GT(json["compared"], 20);
@@ -170,7 +170,7 @@ TEST_F(Compare, PassesMayRoundElsewhere) {
       run_tool("genesis-build", {"gpt2", "--set", "dtype=bf16", "--set", "n_embd=16", "--set", "n_head=2",
                                  "--set", "n_layer=2", "--set", "n_positions=16", "-o", path("b.genesis")}));
   const auto json =
-      expect_json(run_tool("genesis-run", compare_words(path("b.genesis"), "loss", "optimise=off", "")));
+      expect_json(run_tool("genesis-run", compare_words(path("b.genesis"), "loss", "optimize=off", "")));
   EXPECT_EQ(json["differs"], false) << json.dump();
 }
 

@@ -137,7 +137,7 @@ void RunFlags::add_to(Command& app) {
   add_device(app, "--device", device,
              "where to run: cpu, cuda, cuda:N, or auto (cuda where a GPU can be used, else cpu)");
   add_number(app, "--threads", threads, "number of threads; 0: all cores", at_least<int>(0));
-  app.add_flag("--no-optimise,--no-optimize", no_optimise, "run the graph as it is in the file");
+  app.add_flag("--no-optimize,--no-optimise", no_optimize, "run the graph as it is in the file");
   app.add_option("--disable", disable,
                  "passes to leave out, by name (see genesis-opt --list-passes), and kernels, as kernel:NAME")
       ->delimiter(',');
@@ -166,12 +166,12 @@ std::optional<int64_t> BudgetFlags::bytes() const {
 namespace {
 
 void check_passes_run(const SessionOptions& options) {
-  if (options.optimise) return;
-  if (options.memory_budget) fail_usage("--memory-budget and --remat do nothing with --no-optimise");
+  if (options.optimize) return;
+  if (options.memory_budget) fail_usage("--memory-budget and --remat do nothing with --no-optimize");
   const Switches switches =
       parse_switches(options.disabled, target_of(resolve_device(options.device)));
   for (const std::string& pass : switches.passes)
-    fail_usage("--disable {} does nothing with --no-optimise, which runs no pass", pass);
+    fail_usage("--disable {} does nothing with --no-optimize, which runs no pass", pass);
 }
 
 }  // namespace
@@ -189,7 +189,7 @@ SessionOptions RunFlags::session_options() const {
   SessionOptions options;
   options.device = device;
   options.threads = threads;
-  options.optimise = !no_optimise;
+  options.optimize = !no_optimize;
   options.disabled.insert(disable.begin(), disable.end());
   options.find_nonfinite = find_nonfinite;
   options.memory_budget = memory.bytes();

@@ -32,7 +32,7 @@ struct BudgetFlags {
 struct RunFlags {
   std::string device = SessionOptions{}.device;
   int threads = SessionOptions{}.threads;
-  bool no_optimise = false;
+  bool no_optimize = false;
   std::vector<std::string> disable;  // names of passes, kernels and planning steps
   bool find_nonfinite = false;
   std::string nonfinite_page;  // page that with_nonfinite_page() writes; empty: none

@@ -99,7 +99,7 @@ std::string stage_lines(const Model& model, const std::string& entry, const Bind
   const std::vector<int64_t> ranks = ranks_of_stages(options.mesh);
   if (ranks.size() == 1) return "";
   const passes::PipelineSummary summary =
-      passes::summarise_pipeline(model, entry, sizes, std::ssize(ranks), target);
+      passes::summarize_pipeline(model, entry, sizes, std::ssize(ranks), target);
   double flops = 0;
   for (const passes::StageSummary& stage : summary.stages) flops += stage.flops;
   std::string text;

@@ -30,13 +30,13 @@ namespace genesis::tools {
 namespace {
 
 struct CompareFlags {
-  std::string file, entry = "forward", a = "optimise=off", b, repro, page;
+  std::string file, entry = "forward", a = "optimize=off", b, repro, page;
   double tolerance = -1;  // -1: derived from what the two runs promise
   InputFlags inputs;
   Output out;
 };
 
-// Parses "threads=1,optimise=off,disable=cse+simplify,device=cpu". A device may stand without "device=".
+// Parses "threads=1,optimize=off,disable=cse+simplify,device=cpu". A device may stand without "device=".
 SessionOptions parse_options(const std::string& text) {
   SessionOptions options;
   std::set<std::string> given;
@@ -49,19 +49,19 @@ SessionOptions parse_options(const std::string& text) {
     const bool on = value == "on";
     if (key != "device" && key != "threads" && key != "disable" && value != "on" && value != "off")
       fail_usage(
-          "option '{}'{}: expected cpu, cuda, auto, threads=, disable=PASS+kernel:NAME, optimise=on|off",
-          item, meant_value(key, {"device", "threads", "disable", "optimise", "cpu", "cuda", "auto"}));
+          "option '{}'{}: expected cpu, cuda, auto, threads=, disable=PASS+kernel:NAME, optimize=on|off",
+          item, meant_value(key, {"device", "threads", "disable", "optimize", "cpu", "cuda", "auto"}));
     if (key == "device")
       check_device("option device", value), options.device = value;
     else if (key == "threads")
       options.threads = number_or_fail<int>("option 'threads=" + value + "'", value, at_least<int>(0));
-    else if (key == "optimise" || key == "optimize")
-      options.optimise = on;
+    else if (key == "optimize" || key == "optimise")
+      options.optimize = on;
     else if (key == "disable") {
       std::istringstream passes(value);
       for (std::string pass; std::getline(passes, pass, '+');) options.disabled.insert(pass);
     } else
-      fail_usage("option '{}' is not known: expected device, threads, optimise or disable", key);
+      fail_usage("option '{}' is not known: expected device, threads, optimize or disable", key);
     if (!given.insert(key).second) fail_usage("option '{}' is given twice in '{}'", key, text);
   }
   check_options(options);
@@ -84,7 +84,7 @@ bool promise_same_bits(const SessionOptions& a, const SessionOptions& b) {
     for (const auto& name : step_switches()) names.erase(std::string(name));
     return names;
   };
-  return a.device == b.device && a.optimise == b.optimise && passes_of(a) == passes_of(b);
+  return a.device == b.device && a.optimize == b.optimize && passes_of(a) == passes_of(b);
 }
 
 // Returns true if both sides computed the same value. A node keeps its name when a pass extends it: a matrix product
@@ -269,7 +269,7 @@ void add_compare(Command& app) {
   command->add_option("--entry", flags->entry, "entry point")->capture_default_str();
   command
       ->add_option("--a", flags->a,
-                   "options of the first run: cpu, cuda, cuda:N or auto, threads=, optimise=on|off, "
+                   "options of the first run: cpu, cuda, cuda:N or auto, threads=, optimize=on|off, "
                    "disable=PASS+kernel:NAME")
       ->capture_default_str();
   command->add_option("--b", flags->b, "options of the second run");
@@ -284,7 +284,7 @@ void add_compare(Command& app) {
   flags->inputs.add_to(*command);
   flags->out.add_to(*command);
   command->footer(
-      "Example:\n  genesis-run compare model.genesis --entry loss --a optimise=off,threads=1 --b threads=4 "
+      "Example:\n  genesis-run compare model.genesis --entry loss --a optimize=off,threads=1 --b threads=4 "
       "--tolerance 1e-5\n"
       "  genesis-run compare model.genesis --a cpu --b cuda\n"
       "  genesis-run compare model.genesis --b disable=fuse_linear -o numerics.html\n"

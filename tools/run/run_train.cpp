@@ -36,7 +36,7 @@
 #include "tools/run/shared_folder.h"
 #include "tools/run/train_data.h"
 #include "tools/run/train_flags.h"
-#include "tools/run/utilisation.h"
+#include "tools/run/utilization.h"
 
 namespace genesis::tools {
 namespace {
@@ -149,9 +149,9 @@ void warn_of_rate(const TrainMetrics& step, const TrainFlags& flags, Seen& seen)
 }
 
 // Measures the device, which takes a second or two, only if a terminal shows the result or --mfu asks for it.
-std::optional<Utilisation> utilisation_of(const TrainFlags& flags, Session& session, BatchSource& source) {
+std::optional<Utilization> utilization_of(const TrainFlags& flags, Session& session, BatchSource& source) {
   if (!flags.mfu && (flags.quiet || !isatty(STDERR_FILENO))) return std::nullopt;
-  return Utilisation(session, "train_step", source.batch(0));
+  return Utilization(session, "train_step", source.batch(0));
 }
 
 std::string progress_text(const TrainMetrics& m, double evaluation_loss, const char* unit, double mfu) {
@@ -173,7 +173,7 @@ TrainMetrics run(const TrainFlags& flags, Session& session, Sources& sources, co
                  std::shared_ptr<const CheckpointLock> lock, World& world, Seen& seen) {
   Progress progress(steps_done(session.model()), flags.steps, flags.quiet);
   const char* unit = has_input(session.model().entry("train_step"), "tokens") ? "tok/s" : "samples/s";
-  const auto utilisation = utilisation_of(flags, session, *sources.training);
+  const auto utilization = utilization_of(flags, session, *sources.training);
   const auto items = static_cast<double>(sources.training->items_per_batch());
   TrainerOptions options;
   options.steps = flags.steps;
@@ -206,7 +206,7 @@ TrainMetrics run(const TrainFlags& flags, Session& session, Sources& sources, co
     if (m.is_best) seen.best_step = m.step, seen.best_loss = m.evaluation_loss;
     progress.update(
         m.step, progress_text(m, seen.evaluation_loss, unit,
-                              utilisation ? utilisation->share(items / m.items_per_second) : std::nan("")));
+                              utilization ? utilization->share(items / m.items_per_second) : std::nan("")));
   };
   return train(session, *sources.training, options);
 }
@@ -384,7 +384,7 @@ void check_same(World& world, const TrainFlags& flags, const Model& model, const
   world.require_same("how plans are made",
                      fmt::format("--disable '{}' --memory-budget '{}'{}{}", fmt::join(flags.run.disable, ","),
                                  flags.run.memory.budget, flags.run.memory.remat ? " --remat" : "",
-                                 flags.run.no_optimise ? " --no-optimise" : ""));
+                                 flags.run.no_optimize ? " --no-optimize" : ""));
   world.require_same("the content of the model file", digest);
 }
 

@@ -158,7 +158,7 @@ PairState merge_log_sum_exp(PairState left, int64_t, PairState right, int64_t) {
   return {greatest, left.b * std::exp(left.a - greatest) + right.b * std::exp(right.a - greatest)};
 }
 
-constexpr bool is_vectorised(DType dtype) {
+constexpr bool is_vectorized(DType dtype) {
   return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
 }
 
@@ -167,7 +167,7 @@ constexpr bool is_vectorised(DType dtype) {
 ReduceFunctions reduce_functions_plain(Reduce op, DType dtype) {
   if (dtype == DType::boolean) dtype = DType::u8;  // its bytes are 0 and 1
   return dispatch(dtype, [&]<class T>(TypeTag<T>) {
-    if constexpr (is_vectorised(dtype_of<T>()))
+    if constexpr (is_vectorized(dtype_of<T>()))
       return truth_functions<T>(op);
     else
       return functions_for<T>(op);
@@ -176,13 +176,13 @@ ReduceFunctions reduce_functions_plain(Reduce op, DType dtype) {
 
 ReduceFunctions reduce_functions(Reduce op, DType dtype) {
   const bool truth = op == Reduce::kAny || op == Reduce::kAll;
-  return is_vectorised(dtype) && !truth ? reduce_functions_vector(op, dtype)
+  return is_vectorized(dtype) && !truth ? reduce_functions_vector(op, dtype)
                                         : reduce_functions_plain(op, dtype);
 }
 
 PairFunctions pair_functions(PairReduce op, DType dtype) {
   PairFunctions functions{op == PairReduce::kMoments ? moments : log_sum_exp, nullptr};
-  if (is_vectorised(dtype)) functions = pair_functions_vector(op, dtype);
+  if (is_vectorized(dtype)) functions = pair_functions_vector(op, dtype);
   functions.merge = op == PairReduce::kMoments ? merge_moments : merge_log_sum_exp;
   return functions;
 }

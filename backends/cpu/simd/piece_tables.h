@@ -1,4 +1,4 @@
-// Made by piece_tables.py. Of a function in pieces: in each column the centre of a piece, then the
+// Made by piece_tables.py. Of a function in pieces: in each column the center of a piece, then the
 // coefficients of powers of the distance to it. Used by simd_math.h.
 #pragma once
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes piece_tables.h: python3 backends/cpu/simd/piece_tables.py | clang-format > backends/cpu/simd/piece_tables.h
 
-A function of a >= 0 in 16 pieces, each a polynomial of degree 5 in the distance to a centre, with the least largest
+A function of a >= 0 in 16 pieces, each a polynomial of degree 5 in the distance to a center, with the least largest
 relative error (Remez). The piece is round(index(a) / step), where `index` is what a multiply-add can compute: it
-decides where pieces are short. The first piece has its centre at 0, no constant and an exact slope, for small numbers.
+decides where pieces are short. The first piece has its center at 0, no constant and an exact slope, for small numbers.
 Prints the largest relative error of the rounded coefficients to stderr.
 """
 import math
@@ -84,13 +84,13 @@ def first_piece(f, slope, high):
 
 
 def other_piece(f, low, high):
-    """The centre lies near the middle, where rounding the constant changes it least."""
+    """The center lies near the middle, where rounding the constant changes it least."""
     middle, half = (low + high) / 2, (high - low) / 2
     c = minimax(f, f, low, high, DEGREE)
-    centres = [f32(middle + half * i / 2000) for i in range(-200, 201)]
-    constants = [value(c, (centre - middle) / half) for centre in centres]
-    lost, centre = min((abs(f32(v) / v - 1), centre) for v, centre in zip(constants, centres))
-    return [centre] + powers_of_t(c, centre - middle, half)
+    centers = [f32(middle + half * i / 2000) for i in range(-200, 201)]
+    constants = [value(c, (center - middle) / half) for center in centers]
+    lost, center = min((abs(f32(v) / v - 1), center) for v, center in zip(constants, centers))
+    return [center] + powers_of_t(c, center - middle, half)
 
 
 def boundary(index, number, low, end):
@@ -102,7 +102,7 @@ def boundary(index, number, low, end):
 
 
 def pieces(f, slope, index, step, first, end):
-    """A row per piece: the centre, then the coefficients; and where they begin and end. `slope` is that at 0."""
+    """A row per piece: the center, then the coefficients; and where they begin and end. `slope` is that at 0."""
     begin = low = boundary(index, (first - 0.5) * step, 0.0, end) if first else 0.0
     rows = []
     for piece in range(first, first + PIECES):
@@ -117,8 +117,8 @@ def write(name, f, slope, index, step, end, first=0):
     worst = 0.0
     for i in range(1, 200000):
         a = begin + (end - begin) * i / 200000
-        centre, *c = table[round(index(a) / step) - first]
-        worst = max(worst, abs(value(c, a - centre) / f(a) - 1))
+        center, *c = table[round(index(a) / step) - first]
+        worst = max(worst, abs(value(c, a - center) / f(a) - 1))
     print(f"{name}: {begin:.4f} to {end:.4f}, largest relative error {worst:.2e}", file=sys.stderr)
     print(f"inline constexpr float {name}End = {end:.9g}f;")
     print(f"alignas(64) inline constexpr float {name}[{DEGREE + 2}][{PIECES}] = {{")
@@ -140,7 +140,7 @@ def tail_by_tanh(a):
     return 1 / (1 + math.exp(math.sqrt(8 / math.pi) * (a + 0.044715 * a**3)))
 
 
-print("// Made by piece_tables.py. Of a function in pieces: in each column the centre of a piece, then the coefficients of")
+print("// Made by piece_tables.py. Of a function in pieces: in each column the center of a piece, then the coefficients of")
 print("// powers of the distance to it. Used by simd_math.h.\n#pragma once\n\nnamespace genesis::cpu {\n")
 print("// |x| times the chance that a normal variable exceeds |x|; by (|x| + 1.6) (|x| + 0.2) / 2.")
 write("kGeluTail", lambda a: a * tail(a), 0.5, lambda a: product(a, 1.6), 2, 6)

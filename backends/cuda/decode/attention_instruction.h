@@ -34,14 +34,14 @@ __device__ __forceinline__ void read_eights(const VectorOperand* const (&vectors
 
 // Returns the lane's elements of a head after rms_norm, rounded.
 template <int kSet>
-__device__ __forceinline__ Words normalise_head(const Words& head, const Words& gain, float eps) {
+__device__ __forceinline__ Words normalize_head(const Words& head, const Words& gain, float eps) {
   float x[kPack], squares[1] = {};
 #pragma unroll
   for (int i = 0; i < kPack; ++i) {
     x[i] = element_of<Element>(head, i);
     squares[0] = fmaf(x[i], x[i], squares[0]);
   }
-  sum_neighbours<kSet>(squares);
+  sum_neighbors<kSet>(squares);
   const float scale = rsqrtf(squares[0] * (1.0f / (kSet * kPack)) + eps);
 #pragma unroll
   for (int i = 0; i < kPack; ++i) x[i] *= scale * element_of<Element>(gain, i);
@@ -168,7 +168,7 @@ __device__ __forceinline__ void add_three_keys(KeyState<Element>& state, const f
   float scores[3], max = state.max;
 #pragma unroll
   for (int u = 0; u < 3; ++u) scores[u] = share_of_score(q, k[u]);
-  sum_neighbours<kSet>(scores);
+  sum_neighbors<kSet>(scores);
 #pragma unroll
   for (int u = 0; u < 3; ++u) {
     scores[u] = seen[u] ? scores[u] * scale : -INFINITY;
@@ -226,8 +226,8 @@ __device__ __forceinline__ RotatedHeads read_heads(const Instruction& s, const C
               {int64_t{head} * kSize + keys.lane_of_set * kPack, keys.offset, keys.offset}, read);
   coming.put();
   __syncwarp();
-  if (s.q_norm) read[0] = normalise_head<kSet>(read[0], q_gain, s.q_eps);
-  if (s.k_norm) read[1] = normalise_head<kSet>(read[1], k_gain, s.k_eps);
+  if (s.q_norm) read[0] = normalize_head<kSet>(read[0], q_gain, s.q_eps);
+  if (s.k_norm) read[1] = normalize_head<kSet>(read[1], k_gain, s.k_eps);
   RotatedHeads heads;
   float rotated[kPack];
   rotate_head<kSet>(read[0], shared, keys.lane_of_set, heads.q);

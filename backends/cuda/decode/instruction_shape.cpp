@@ -72,7 +72,7 @@ std::string decline_cached_attention(const KernelQuery& query, const ops::Cached
   if (query.inputs.size() > 6 && query.inputs[6].shape.rank() != 1) return "frequencies for each head";
   const int64_t rotated = op.rotary_size == 0 ? cache[3] : op.rotary_size;
   if (!op.rotates || op.kind != RopeKind::kHalf || rotated != cache[3])
-    return "heads that are rotated in part, or in neighbouring pairs";
+    return "heads that are rotated in part, or in neighboring pairs";
   return "";
 }
 

@@ -230,9 +230,9 @@ void plan_product(Instruction& step, int blocks) {
 }
 
 // Returns the bytes of x in shared memory: quantized, or bf16, which for a norm is followed by the rounding errors.
-int64_t vector_bytes(WeightFormat format, int64_t k, bool normalises) {
+int64_t vector_bytes(WeightFormat format, int64_t k, bool normalizes) {
   if (format != WeightFormat::kPlain) return byte_rows_bytes(1, k);
-  return k * int64_t{sizeof(Element)} * (normalises ? 2 : 1);
+  return k * int64_t{sizeof(Element)} * (normalizes ? 2 : 1);
 }
 
 int attention_splits(int heads, int blocks) { return std::clamp(blocks / heads, 0, kMaxAttentionSplits); }

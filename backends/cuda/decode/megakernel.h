@@ -18,7 +18,7 @@ namespace genesis::cuda {
 
 // These functions depend on the shapes alone.
 void plan_product(Instruction& step, int blocks);
-int64_t vector_bytes(WeightFormat format, int64_t k, bool normalises);  // bytes of x in shared memory
+int64_t vector_bytes(WeightFormat format, int64_t k, bool normalizes);  // bytes of x in shared memory
 int attention_splits(int heads, int blocks);
 int64_t split_words(int heads, int size, int blocks);
 

@@ -13,8 +13,8 @@ namespace genesis::cuda {
 // If there is a norm, x is first multiplied by the norm's weight and kept as two bf16 numbers: the rounded product
 // and its rounding error.
 
-// Brings x [k] into shared memory; with kNormalises also, after it, the rounding errors, and the sum of squares.
-template <bool kNormalises, int N>
+// Brings x [k] into shared memory; with kNormalizes also, after it, the rounding errors, and the sum of squares.
+template <bool kNormalizes, int N>
 __device__ __forceinline__ void bring_x(const VectorOperand& x, const uint2* gains, int fours, uint2* to,
                                         uint32_t tags, float* squares_of_warp) {
   const VectorOperand from = x;
@@ -27,7 +27,7 @@ __device__ __forceinline__ void bring_x(const VectorOperand& x, const uint2* gai
     for (int u = 0; u < N; ++u) {
       const int i = i0 + u * kMegakernelThreads;
       if (i >= fours) break;
-      if constexpr (kNormalises) {
+      if constexpr (kNormalizes) {
         const uint2 gain = gains[i];
         const float a = low_of(four[u].x), b = high_of(four[u].x), c = low_of(four[u].y),
                     d = high_of(four[u].y);
@@ -40,7 +40,7 @@ __device__ __forceinline__ void bring_x(const VectorOperand& x, const uint2* gai
       to[i] = four[u];
     }
   }
-  if constexpr (kNormalises) {
+  if constexpr (kNormalizes) {
     squares = warp_sum(squares);
     if (threadIdx.x % kLanes == 0) squares_of_warp[threadIdx.x / kLanes] = squares;
   }
@@ -357,10 +357,10 @@ __device__ void multiply(const Instruction& s, const BlockShare& share, Megakern
   const int log_units = s.swiglu ? 2 : 3, units = share.end_unit - share.first_unit, k = s.k;
   const ChunkRows rows{s.swiglu != 0, log_units, share.row_bytes, share.scale_row_bytes, cuts.scale_bytes};
   const int chunks = (units + (1 << log_units) - 1) >> log_units;
-  const bool normalises = s.norm != nullptr, swiglu = s.swiglu;
+  const bool normalizes = s.norm != nullptr, swiglu = s.swiglu;
   const WeightFormat format = share.format;
   const float inverse_k = 1 / static_cast<float>(k), eps = s.eps;
-  const ConsumerLane plain(shared, layout.vector, k, normalises);
+  const ConsumerLane plain(shared, layout.vector, k, normalizes);
   float* squares = shared.squares[run.squares];
   run.squares ^= 1;
 
@@ -387,7 +387,7 @@ __device__ void multiply(const Instruction& s, const BlockShare& share, Megakern
                            2 * (thread & ((1 << log_units) - 1));
     float2 y = add_slices(of_unit, mine.slices), up{};
     if (swiglu) up = add_slices(of_unit + kChunkRows / 2, mine.slices);
-    const float scale = normalises ? inverse_rms(squares, inverse_k, eps) : 1;
+    const float scale = normalizes ? inverse_rms(squares, inverse_k, eps) : 1;
     result.finish({y.x * scale, y.y * scale}, {up.x * scale, up.y * scale});
   }
 }

@@ -87,7 +87,7 @@ __device__ __forceinline__ void sum_lanes_apart(W (&v)[M], int apart) {
 
 // Sums each v over sets of kSet neighboring lanes, adding the nearest lanes first.
 template <int kSet, int M>
-__device__ __forceinline__ void sum_neighbours(float (&v)[M]) {
+__device__ __forceinline__ void sum_neighbors(float (&v)[M]) {
 #pragma unroll
   for (int far = 1; far < kSet; far *= 2)
 #pragma unroll

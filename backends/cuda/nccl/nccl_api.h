@@ -33,7 +33,7 @@ struct Api {
   Result (*get_version)(int* version);
   Result (*get_unique_id)(UniqueId* id);
   Result (*init_rank)(Comm** comm, int ranks, UniqueId id, int rank);
-  Result (*split)(Comm* comm, int colour, int key, Comm** part, void* config);  // config: null
+  Result (*split)(Comm* comm, int color, int key, Comm** part, void* config);  // config: null
   Result (*destroy)(Comm* comm);
   Result (*abort)(Comm* comm);
   Result (*get_async_error)(Comm* comm, Result* error);

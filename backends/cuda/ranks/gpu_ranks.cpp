@@ -104,10 +104,10 @@ class GpuLink final : public RankLink {
   GpuLink(const GpuRank& self, const RankLimits& limits, std::unique_ptr<RankLink> host_link)
       : self_(self),
         host_link_(std::move(host_link)),
-        neighbours_(host_link_ ? nullptr
-                               : HostRanks::open({self.rank, self.size, self.host, self.address,
-                                                  name_of_gpu(self.device)},
-                                                 limits.silence)),
+        neighbors_(host_link_ ? nullptr
+                              : HostRanks::open(
+                                    {self.rank, self.size, self.host, self.address, name_of_gpu(self.device)},
+                                    limits.silence)),
         joining_(self.host, limits.silence),
         watch_(rank_name(self.rank, self.host), self.device, limits, [this] { return failure_of_others(); }) {
     open_chip(self.device);
@@ -121,8 +121,8 @@ class GpuLink final : public RankLink {
     if (host_link_) return;
     group_.emplace(watch_, world_, "world", self.rank, self.size);
     texts_.emplace(*group_, self.device);
-    const std::vector<std::string> places = gather(neighbours_ ? neighbours_->place() : "");
-    if (neighbours_) neighbours_->watch(places);
+    const std::vector<std::string> places = gather(neighbors_ ? neighbors_->place() : "");
+    if (neighbors_) neighbors_->watch(places);
   }
 
   // A rank that is destroyed by an exception reports its failure first, so that other ranks stop waiting for it: GPU
@@ -130,8 +130,8 @@ class GpuLink final : public RankLink {
   // NCCL for ranks that still write files; it stays silent meanwhile, which is not an error.
   ~GpuLink() override {
     if (std::uncaught_exceptions() > 0) abort("it ends with an error");
-    if (neighbours_ && watch_.has_failed()) neighbours_->fail(watch_.failure());
-    if (neighbours_) neighbours_->leave();
+    if (neighbors_ && watch_.has_failed()) neighbors_->fail(watch_.failure());
+    if (neighbors_) neighbors_->leave();
   }
 
   int rank() const override { return self_.rank; }
@@ -156,23 +156,23 @@ class GpuLink final : public RankLink {
   void abort(const std::string& why) override {
     watch_.fail(rank_name(self_.rank, self_.host) + " failed: " + why);
     if (host_link_) host_link_->abort(why);
-    if (neighbours_) neighbours_->fail(watch_.failure());
+    if (neighbors_) neighbors_->fail(watch_.failure());
   }
 
  private:
   std::string why_not_joined() const {
-    const std::string why = neighbours_ ? neighbours_->who_share_a_device() : "";
+    const std::string why = neighbors_ ? neighbors_->who_share_a_device() : "";
     return why.empty() ? watch_.failure() : why;
   }
   std::string failure_of_others() {
     if (host_link_) return host_link_->failure();
     if (!has_joined_) return joining_.who_is_stopped();
-    return neighbours_ ? neighbours_->failure() : "";
+    return neighbors_ ? neighbors_->failure() : "";
   }
 
   GpuRank self_;
-  std::unique_ptr<RankLink> host_link_;    // outlives `watch_`, which uses it
-  std::unique_ptr<HostRanks> neighbours_;  // the ranks of this host, if there is no host link
+  std::unique_ptr<RankLink> host_link_;   // outlives `watch_`, which uses it
+  std::unique_ptr<HostRanks> neighbors_;  // the ranks of this host, if there is no host link
   std::atomic<bool> has_joined_ = false;
   JoiningRanks joining_;
   Watch watch_;

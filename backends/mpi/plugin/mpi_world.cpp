@@ -79,7 +79,7 @@ MpiWorld::MpiWorld(const RankLimits& limits) : limits_(limits) {
   check(MPI_Comm_dup(MPI_COMM_WORLD, &data_), "MPI_Comm_dup");
   check(MPI_Comm_dup(MPI_COMM_WORLD, &notices_), "MPI_Comm_dup");
   hosts_ = texts_of_all(processor_name());
-  if (size_ > 1) meet_neighbours();
+  if (size_ > 1) meet_neighbors();
   if (size_ > 1)
     with_context([&] { heart_ = start_thread([this] { beat(); }); }, [&] { return name(rank_); });
 }
@@ -110,20 +110,20 @@ std::vector<std::string> MpiWorld::texts_of_all(const std::string& mine) {
 
 // The memory's name contains rank 0's process and time, so no other run has it. Containers with different host names may share
 // the memory; they are not watched.
-void MpiWorld::meet_neighbours() {
+void MpiWorld::meet_neighbors() {
   const std::string run =
       texts_of_all(fmt::format("mpi-{}-{}", ::getpid(), Clock::now().time_since_epoch().count()))[0];
-  neighbours_ = HostRanks::open({rank_, size_, hosts_[static_cast<size_t>(rank_)], run}, limits_.silence);
-  std::vector<std::string> places = texts_of_all(neighbours_ ? neighbours_->place() : "");
+  neighbors_ = HostRanks::open({rank_, size_, hosts_[static_cast<size_t>(rank_)], run}, limits_.silence);
+  std::vector<std::string> places = texts_of_all(neighbors_ ? neighbors_->place() : "");
   for (size_t other = 0; other < places.size(); ++other)
     if (hosts_[other] != hosts_[static_cast<size_t>(rank_)]) places[other].clear();
-  if (neighbours_) neighbours_->watch(places);
+  if (neighbors_) neighbors_->watch(places);
 }
 
-void MpiWorld::look_at_neighbours() {
-  if (!neighbours_) return;
-  const std::string why = neighbours_->failure();
-  if (!why.empty() && !has_left(neighbours_->failed_rank())) lose(neighbours_->failed_rank(), why);
+void MpiWorld::look_at_neighbors() {
+  if (!neighbors_) return;
+  const std::string why = neighbors_->failure();
+  if (!why.empty() && !has_left(neighbors_->failed_rank())) lose(neighbors_->failed_rank(), why);
 }
 
 std::string MpiWorld::failure() const {
@@ -231,7 +231,7 @@ void MpiWorld::beat() {
   for (std::unique_lock lock(ending_mutex_); !ending_ && !has_failed_;) {
     wake_.wait_for(lock, kLook);
     if (ending_) return;
-    look_at_neighbours();
+    look_at_neighbors();
     const auto now = Clock::now();
     if (now - last < kBeat) continue;
     say_alive();
@@ -271,7 +271,7 @@ bool MpiWorld::have_all_left() const {
 
 void MpiWorld::say_leaving() {
   const std::lock_guard lock(mutex_);
-  if (neighbours_) neighbours_->leave();
+  if (neighbors_) neighbors_->leave();
   if (leaves_at_) return;
   leaves_at_ = Clock::now();
   say(kLeaves, "");
@@ -288,7 +288,7 @@ bool MpiWorld::wait_for_leaving() {
   for (auto next_look = Clock::now();;) {
     listen();
     if (Clock::now() >= next_look) {
-      look_at_neighbours();  // a killed rank does not announce that it leaves
+      look_at_neighbors();  // a killed rank does not announce that it leaves
       next_look = Clock::now() + kLook;
     }
     if (have_all_left()) return true;

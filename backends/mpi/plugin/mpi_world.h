@@ -87,8 +87,8 @@ class MpiWorld {
   };
 
   std::vector<std::string> texts_of_all(const std::string& mine);
-  void meet_neighbours();
-  void look_at_neighbours();
+  void meet_neighbors();
+  void look_at_neighbors();
   std::string error_of(int rank, const std::string& why) const;
   void fail_in_mpi(int error);
   bool keep_failure(const std::string& why);
@@ -116,7 +116,7 @@ class MpiWorld {
   std::atomic<bool> was_heard_ = false;   // a heartbeat of the previous rank has arrived since the last check
   MPI_Request alive_ = MPI_REQUEST_NULL;  // the heartbeat to the next rank
   std::list<Notice> notices_sent_;        // MPI reads them until they have arrived; elements of a list never move
-  std::unique_ptr<HostRanks> neighbours_;  // ranks of this host; null: it has no shared memory
+  std::unique_ptr<HostRanks> neighbors_;  // ranks of this host; null: it has no shared memory
 
   std::mutex ending_mutex_;
   std::condition_variable wake_;

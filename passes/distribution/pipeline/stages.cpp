@@ -249,7 +249,7 @@ void add_nodes(PipelineSummary& summary, const Graph& graph, const std::vector<i
 
 }  // namespace
 
-PipelineSummary summarise_pipeline(const Model& model, const std::string& entry, const Bindings& sizes,
+PipelineSummary summarize_pipeline(const Model& model, const std::string& entry, const Bindings& sizes,
                                    int64_t stages, const Target& target) {
   const std::vector<int64_t> owners = plan_stages(model, stages, target);
   PipelineSummary summary;

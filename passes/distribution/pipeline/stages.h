@@ -35,7 +35,7 @@ StateStorage find_stage_states(const Model& model, const Mesh& mesh, int64_t ran
                                const Target& target = {});
 
 // Summarizes an entry point with these sizes.
-PipelineSummary summarise_pipeline(const Model& model, const std::string& entry, const Bindings& sizes,
+PipelineSummary summarize_pipeline(const Model& model, const std::string& entry, const Bindings& sizes,
                                    int64_t stages, const Target& target = {});
 
 }  // namespace genesis::passes

@@ -47,13 +47,13 @@ void check(std::span<const PlanBuffer> buffers, int64_t alignment) {
   }
 }
 
-struct Normalised {
+struct Normalized {
   std::vector<size_t> members;      // the buffers that need bytes
   std::vector<Lifetime> lifetimes;  // their lifetimes; sizes in units of the alignment, rounded up
 };
 
-Normalised normalise(std::span<const PlanBuffer> buffers, int64_t alignment) {
-  Normalised result;
+Normalized normalize(std::span<const PlanBuffer> buffers, int64_t alignment) {
+  Normalized result;
   for (size_t i = 0; i < buffers.size(); ++i) {
     if (!needs_bytes(buffers[i])) continue;
     result.members.push_back(i);
@@ -63,7 +63,7 @@ Normalised normalise(std::span<const PlanBuffer> buffers, int64_t alignment) {
 }
 
 // At any moment all live buffers but the topmost one take their size rounded up to the alignment.
-int64_t lower_bound_of(std::span<const PlanBuffer> buffers, const Normalised& normalised,
+int64_t lower_bound_of(std::span<const PlanBuffer> buffers, const Normalized& normalized,
                        const Problem& problem, int64_t alignment) {
   int64_t bound = 0;
   for (const PlanBuffer& buffer : buffers) bound = std::max(bound, buffer.size);
@@ -71,7 +71,7 @@ int64_t lower_bound_of(std::span<const PlanBuffer> buffers, const Normalised& no
   if (alignment > 1) {
     for (size_t i = 0; i < problem.blocks.size(); ++i) {
       const Block& block = problem.blocks[i];
-      const int64_t padding = block.size * alignment - buffers[normalised.members[i]].size;
+      const int64_t padding = block.size * alignment - buffers[normalized.members[i]].size;
       for (int32_t s = block.first; s < block.last; ++s) most_padding[s] = std::max(most_padding[s], padding);
     }
   }
@@ -177,16 +177,16 @@ double OffsetPlan::ratio() const {
 
 OffsetPlan plan_offsets(std::span<const PlanBuffer> buffers, const OffsetOptions& options) {
   check(buffers, options.alignment);
-  const Normalised normalised = normalise(buffers, options.alignment);
-  const Problem problem = make_problem(normalised.lifetimes);
-  const std::vector<int64_t> offsets = lowest(problem, normalised.lifetimes, options);
+  const Normalized normalized = normalize(buffers, options.alignment);
+  const Problem problem = make_problem(normalized.lifetimes);
+  const std::vector<int64_t> offsets = lowest(problem, normalized.lifetimes, options);
   OffsetPlan plan;
   plan.offsets.assign(buffers.size(), 0);
   for (size_t i = 0; i < offsets.size(); ++i)
-    plan.offsets[normalised.members[i]] = offsets[i] * options.alignment;
+    plan.offsets[normalized.members[i]] = offsets[i] * options.alignment;
   for (size_t i = 0; i < buffers.size(); ++i)
     plan.height = std::max(plan.height, plan.offsets[i] + buffers[i].size);
-  plan.lower_bound = lower_bound_of(buffers, normalised, problem, options.alignment);
+  plan.lower_bound = lower_bound_of(buffers, normalized, problem, options.alignment);
   return plan;
 }
 

@@ -273,7 +273,7 @@ Tensor gguf_tensor(const GgufType& type, const Shape& shape, const std::shared_p
     if constexpr (!std::is_integral_v<T>)
       decode_blocks(type, bytes.data(), blocks, reinterpret_cast<T*>(data));
     else
-      fail("quantised numbers become real ones, not {}", name_of(dtype));
+      fail("quantized numbers become real ones, not {}", name_of(dtype));
   });
   return result;
 }

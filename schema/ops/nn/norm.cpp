@@ -16,9 +16,9 @@ Shape last_axes(const Shape& shape, int64_t count) {
 }
 
 void check_normalized(const TensorType& x, int64_t num_axes) {
-  if (!is_float(x.dtype)) fail("normalisation needs a floating-point tensor, got {}", x.to_string());
+  if (!is_float(x.dtype)) fail("normalization needs a floating-point tensor, got {}", x.to_string());
   if (num_axes < 1 || num_axes > x.shape.rank())
-    fail("cannot normalise over the last {} axes of {}: it has {}", num_axes, x.shape.to_string(),
+    fail("cannot normalize over the last {} axes of {}: it has {}", num_axes, x.shape.to_string(),
          x.shape.rank());
 }
 

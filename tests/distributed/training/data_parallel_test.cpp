@@ -80,7 +80,7 @@ TEST(DataParallel, ExchangesRowsOfLargeTables) {
 
 TEST(DataParallel, WithoutPassesIsTheSame) {
   const auto model = training("qwen2", "adamw,lr=1e-3,eps=1e-4,clip=1.0");
-  expect_close(train_on("data=2", model, {.optimise = false}, 5)[0], train(model, {}, 5), 1e-5);
+  expect_close(train_on("data=2", model, {.optimize = false}, 5)[0], train(model, {}, 5), 1e-5);
 }
 
 TEST(DataParallel, InLowPrecisionIsCloseAndTheSameOnAllRanks) {

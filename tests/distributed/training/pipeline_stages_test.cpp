@@ -72,7 +72,7 @@ std::vector<std::set<std::string>> layers_of(const Model& model, int64_t stages)
   return layers;
 }
 
-TEST(PipelineStages, AreNeighbouringLayers) {
+TEST(PipelineStages, AreNeighboringLayers) {
   const auto model = qwen("adamw,lr=1e-3");
   const auto layers = layers_of(*model, 2);
   EXPECT_TRUE(layers[0].contains("model.embed_tokens"));
@@ -105,7 +105,7 @@ TEST(PipelineStages, KeepMomentsBesideTheirWeights) {
 TEST(PipelineStages, HaveAboutAsMuchToDo) {
   const auto model = qwen("adamw,lr=1e-3,accumulate=4");
   const PipelineSummary summary =
-      passes::summarise_pipeline(*model, "train_step", {{"batch", 2}, {"seq", 16}}, 2);
+      passes::summarize_pipeline(*model, "train_step", {{"batch", 2}, {"seq", 16}}, 2);
   ASSERT_EQ(summary.stages.size(), 2u);
   const double share = summary.stages[0].flops / (summary.stages[0].flops + summary.stages[1].flops);
   EXPECT_GT(share, 0.3);

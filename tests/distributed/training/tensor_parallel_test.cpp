@@ -46,7 +46,7 @@ TEST(TensorParallel, WithoutPassesIsTheSame) {
   const auto model = training("qwen2", "adamw,lr=1e-3,eps=1e-4,clip=1.0");
   const Curve alone = train(model, {}, 5);
   for (const SessionOptions& options :
-       {SessionOptions{.optimise = false}, SessionOptions{.disabled = {"partition"}}})
+       {SessionOptions{.optimize = false}, SessionOptions{.disabled = {"partition"}}})
     expect_close(train_on("tensor=2", model, options, 5)[0], alone, 1e-5);
 }
 

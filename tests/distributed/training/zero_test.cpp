@@ -288,7 +288,7 @@ TEST(Zero, StagesThatDoNotExistAreErrors) {
   const auto model = training("mlp", "adamw,lr=1e-3");
   EXPECT_NE(testing::error_of([&] { Session(model, {.zero = 4}); }).find("expected 0"), std::string::npos);
   EXPECT_NE(
-      testing::error_of([&] { Session(model, {.optimise = false, .zero = 1}); }).find("needs the passes"),
+      testing::error_of([&] { Session(model, {.optimize = false, .zero = 1}); }).find("needs the passes"),
       std::string::npos);
 }
 

@@ -66,9 +66,9 @@ Tokens prompt_of(int64_t length, int64_t seed) {
 std::vector<Request> requests() {
   const GenerateOptions greedy = {.max_tokens = 9, .temperature = 0};
   GenerateOptions sampled = {.max_tokens = 12, .temperature = 1.3, .seed = 7}, likely = sampled,
-                  penalised = sampled, strict = greedy, looked_at = sampled, none = greedy, endless = sampled;
+                  penalized = sampled, strict = greedy, looked_at = sampled, none = greedy, endless = sampled;
   likely.min_p = 0.02, likely.top_k = 20, likely.seed = uint64_t{1} << 63;
-  penalised.repetition_penalty = 1.4, penalised.presence_penalty = 0.3, penalised.frequency_penalty = 0.5;
+  penalized.repetition_penalty = 1.4, penalized.presence_penalty = 0.3, penalized.frequency_penalty = 0.5;
   strict.repetition_penalty = 1.7, strict.max_tokens = 20;
   looked_at.logprobs = true, looked_at.top_logprobs = 3;
   none.max_tokens = 0;
@@ -76,7 +76,7 @@ std::vector<Request> requests() {
   GenerateOptions one = sampled;
   one.max_tokens = 1;
   return {{prompt_of(5, 1), sampled},
-          {prompt_of(1, 2), penalised},
+          {prompt_of(1, 2), penalized},
           {prompt_of(9, 3), greedy},
           {prompt_of(kPositions, 4), sampled},
           {prompt_of(kPositions - 1, 5), endless},

@@ -108,10 +108,9 @@ TEST(CachedAttention, AsItIs) {
 TEST(CachedAttention, Rotated) {
   check_cached("half", {.heads = 4, .op = {.rotates = true, .theta = 1e6}});
   check_cached("half_first", {.start = 0, .op = {.rotates = true}});
-  check_cached("neighbours", {.heads = 14, .op = {.rotates = true, .kind = RopeKind::kInterleaved}});
+  check_cached("neighbors", {.heads = 14, .op = {.rotates = true, .kind = RopeKind::kInterleaved}});
   check_cached("part", {.op = {.rotates = true, .rotary_size = 16}});
-  check_cached("part_neighbours",
-               {.op = {.rotates = true, .kind = RopeKind::kInterleaved, .rotary_size = 6}});
+  check_cached("part_neighbors", {.op = {.rotates = true, .kind = RopeKind::kInterleaved, .rotary_size = 6}});
 }
 
 TEST(CachedAttention, GivenFrequencies) {
@@ -172,7 +171,7 @@ TEST(CachedAttention, ManyTexts) {
                  s.starts = {0, 299, 64, 65, 128, 213, 31, 200};
                  s.op.window = 70;
                }));
-  check_cached("texts_neighbours", with([](Setting& s) {
+  check_cached("texts_neighbors", with([](Setting& s) {
                  s.heads = 16, s.op.kind = RopeKind::kInterleaved, s.op.rotary_size = 32;
                }));
   check_cached("texts_as_they_are", with([](Setting& s) { s.heads = 2, s.op = {.scale = 0.2}; }));

@@ -23,7 +23,7 @@ struct Setting {
   }
 };
 
-Ref normalised(const Setting& s, const Ref& x, const Ref& weight) {
+Ref normalized(const Setting& s, const Ref& x, const Ref& weight) {
   Ref y = x;
   const int64_t n = s.x.back();
   for (int64_t row = 0; row < x.numel() / n; ++row) {
@@ -46,7 +46,7 @@ Ref layer(const Ref& x, const Ref& weight, const Ref* bias) {
 }
 
 Refs reference(const Setting& s, const Refs& in) {
-  const Ref x = normalised(s, in[0], in[1]);
+  const Ref x = normalized(s, in[0], in[1]);
   Refs results;
   for (size_t i = 0; i < s.out.size(); ++i) {
     results.push_back(layer(x, in[2 + i], s.has_bias ? &in[2 + s.out.size() + i] : nullptr));

@@ -329,7 +329,7 @@ TEST(LinearCrossEntropy, SeveralBlocks) {
           const auto dx = passes::gradients(in.graph, loss, {in[0], in[1]});
           return std::vector<std::pair<std::string, Value>>{{"y", loss}, {"dx", dx[0]}, {"dw", dx[1]}};
         },
-        {.optimise = false});
+        {.optimize = false});
   };
   const NamedTensors fused = run(true), plain = run(false);
   for (const auto& [name, tensor] : plain) {
@@ -398,7 +398,7 @@ TEST(LinearCrossEntropy, FrozenWeightHasNoGradient) {
           EXPECT_EQ(graph.node(graph.value(loss.id).producer).outputs.size(), frozen ? 2U : 3U);
           return std::vector<std::pair<std::string, Value>>{{"y", loss}, {"dx", cast(dx, DType::f32)}};
         },
-        {.optimise = false});
+        {.optimize = false});
   };
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     const NamedTensors frozen = run(dtype, true), whole = run(dtype, false);

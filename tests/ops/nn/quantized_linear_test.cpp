@@ -61,7 +61,7 @@ double quant(const Setting& s, const Ref& quants, int64_t row, int64_t k) {
   return (k % 32 < 16 ? byte & 15 : byte >> 4) - 8;
 }
 
-Ref normalised(const Setting& s, const Ref& x, const Ref& norm) {
+Ref normalized(const Setting& s, const Ref& x, const Ref& norm) {
   Ref y = x;
   for (int64_t row = 0; row < s.rows; ++row) {
     double squares = 0;
@@ -74,7 +74,7 @@ Ref normalised(const Setting& s, const Ref& x, const Ref& norm) {
 
 Refs reference(const Setting& s, const Refs& in) {
   const size_t count = s.out.size(), first = s.has_norm ? 2 : 1;
-  const Ref x = s.has_norm ? normalised(s, in[0], in[1]) : in[0];
+  const Ref x = s.has_norm ? normalized(s, in[0], in[1]) : in[0];
   Refs results;
   for (size_t i = 0; i < count; ++i) {
     Ref y = ref_zeros({s.rows, s.out[i]});

@@ -150,7 +150,7 @@ TEST(SwigluEpilogues, GiveWhatTheOpsTheyStandForGive) {
                       return std::vector<std::pair<std::string, Value>>{
                           {"h", forward[1]}, {"again", again}, {"h of the gradient", backward[1]}};
                     },
-                    {.device = device, .optimise = false});
+                    {.device = device, .optimize = false});
       EXPECT_EQ(results.at("h").to_doubles(), results.at("again").to_doubles()) << device;
       EXPECT_EQ(results.at("h of the gradient").to_doubles(), results.at("again").to_doubles()) << device;
     }

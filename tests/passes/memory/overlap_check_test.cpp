@@ -11,7 +11,7 @@ namespace {
 using Buffers = std::vector<PlanBuffer>;
 using Offsets = std::vector<int64_t>;
 
-TEST(OverlapCheck, AcceptsNeighboursInTimeAndInBytes) {
+TEST(OverlapCheck, AcceptsNeighborsInTimeAndInBytes) {
   const Buffers buffers = {{0, 2, 10}, {2, 4, 10}, {0, 4, 5}};
   EXPECT_FALSE(find_overlap(buffers, Offsets{0, 0, 10}));
 }

@@ -83,7 +83,7 @@ TEST(CastPrecision, ToF16RefusesWeightsBeyondItsRange) {
 }
 
 // A block's scale is an f16, and its quants reach 127 times as far.
-TEST(CastPrecision, ToF16RefusesQuantisedWeightsBeyondItsRange) {
+TEST(CastPrecision, ToF16RefusesQuantizedWeightsBeyondItsRange) {
   const auto model = [](float greatest) {
     std::vector<float> values(64, 1.0f);
     values[63] = greatest;

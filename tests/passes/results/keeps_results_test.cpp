@@ -53,13 +53,13 @@ state @head: f32[1100,16] parameter trainable
 tensor #shift: f32[16] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5)
 entry loss(x: f32[b,t,16], target: i64[b,t]) {
   %mean = mean(x) {axes=(-1), keep_dims=true}
-  %centred = sub(x, %mean)
-  %squares = mul(%centred, %centred)
+  %centered = sub(x, %mean)
+  %squares = mul(%centered, %centered)
   %variance = mean(%squares) {axes=(-1), keep_dims=true}
   %eps = full() {value=1e-05}
   %safe = add(%variance, %eps)
   %scale = rsqrt(%safe)
-  %normal = mul(%centred, %scale)
+  %normal = mul(%centered, %scale)
   %weighted = mul(%normal, @norm)
   %h = add(%weighted, @bias)
   %tq = permute(@wq) {axes=(1, 0)}
@@ -177,12 +177,12 @@ void expect_close(const NamedTensors& got, const NamedTensors& expected, const s
 
 TEST(Passes, KeepResultsTogether) {
   for (const Case& c : cases())
-    expect_close(results(c, {}), results(c, {.optimise = false}), c.name + " optimised");
+    expect_close(results(c, {}), results(c, {.optimize = false}), c.name + " optimized");
 }
 
 TEST(Passes, KeepResultsWithEachSwitchedOff) {
   for (const Case& c : cases()) {
-    const NamedTensors plain = results(c, {.optimise = false});
+    const NamedTensors plain = results(c, {.optimize = false});
     for (const Pass& pass : all_passes())
       expect_close(results(c, {.disabled = {std::string(pass.name)}}), plain,
                    c.name + " without " + std::string(pass.name));
@@ -199,7 +199,7 @@ TEST(Passes, ExactOnesKeepEveryBit) {
   for (const Case& c : cases()) {
     if (c.name.starts_with("spelled_out"))
       continue;  // absorbs transposes into products, which may sum differently
-    const NamedTensors plain = results(c, {.optimise = false}), got = results(c, {.disabled = others});
+    const NamedTensors plain = results(c, {.optimize = false}), got = results(c, {.disabled = others});
     for (const auto& [name, tensor] : plain)
       EXPECT_EQ(got.at(name).to_doubles(), tensor.to_doubles()) << c.name << name;
   }
@@ -220,7 +220,7 @@ TEST(Passes, PrepareAModelForTraining) {
             0);
   add_train_step(*model, parse_train_options("adamw,lr=1e-3,clip=1"));
   expect_close(results({"prepared", model, "train_step", reference.inputs}, {}),
-               results(reference, {.optimise = false}), "prepared");
+               results(reference, {.optimize = false}), "prepared");
 }
 
 // bf16 keeps 8 bits of every number, so a loss of four moves at most in the second decimal.

@@ -127,15 +127,15 @@ TEST(Remat, RepeatsWhatIsCheapFirst) {
   const int64_t buffer = 4096 * 256 * 4;
   PassContext context;
   context.memory_budget = whole - buffer;
-  const Graph some = rematerialise(graph, context);
+  const Graph some = rematerialize(graph, context);
   verify(some);
   EXPECT_LE(arena_of(some), whole - buffer);
   for (const std::string& name : repeated(some)) EXPECT_TRUE(name.starts_with("g.") || name.starts_with("k.")) << name;
   EXPECT_FALSE(repeated(some).empty());
   context.memory_budget = 0;
-  const Graph least = rematerialise(graph, context);
+  const Graph least = rematerialize(graph, context);
   EXPECT_LE(arena_of(least), arena_of(some));
-  EXPECT_EQ(to_text(least), to_text(rematerialise(graph, context))) << "the same every time";
+  EXPECT_EQ(to_text(least), to_text(rematerialize(graph, context))) << "the same every time";
 }
 
 TEST(Remat, KeepsNamesOfTheAuthorsNodes) {
@@ -143,7 +143,7 @@ TEST(Remat, KeepsNamesOfTheAuthorsNodes) {
   add_train_step(*model, parse_train_options("sgd"));
   PassContext context;
   context.memory_budget = 0;
-  const Graph least = rematerialise(model->entry("train_step"), context);
+  const Graph least = rematerialize(model->entry("train_step"), context);
   for (const Node& node : least.nodes())
     if (node.name == "g.again") {
       EXPECT_EQ(node.authored_name(), "g");
@@ -155,9 +155,9 @@ TEST(Remat, ABudgetTooSmallSaysWhatCanBeReached) {
   add_train_step(*model, parse_train_options("sgd"));
   PassContext context;
   context.memory_budget = 0;
-  const int64_t least = arena_of(rematerialise(model->entry("train_step"), context));
+  const int64_t least = arena_of(rematerialize(model->entry("train_step"), context));
   context.memory_budget = least / 2;
-  expect_error([&] { rematerialise(model->entry("train_step"), context); },
+  expect_error([&] { rematerialize(model->entry("train_step"), context); },
                {std::to_string(least / 2) + " bytes) cannot be met", std::to_string(least) + " bytes)", "accumulate"});
 }
 

@@ -49,7 +49,7 @@ std::shared_ptr<Model> fused() {
 }
 
 NamedTensors results(std::shared_ptr<Model> model, const std::string& device) {
-  Session session(std::move(model), {.device = device, .optimise = false});
+  Session session(std::move(model), {.device = device, .optimize = false});
   return session.run("f", {{"x", waves(4096, 24, 0.7)},
                            {"w", waves(4096, 24, 0.3)},
                            {"dy", waves(4096, 24, 0.9)},

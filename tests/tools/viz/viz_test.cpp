@@ -37,7 +37,7 @@ TEST_F(Viz, FoldsRepeatedLayers) {
   EXPECT_LT(read_text(path("folded.dot")).size(), read_text(path("all.dot")).size());
 }
 
-TEST_F(Viz, ColoursByTimeMemoryAndDtype) {
+TEST_F(Viz, ColorsByTimeMemoryAndDtype) {
   const Words sizes = {"--size", "batch=2", "--size", "seq=8"};
   const auto profile =
       run_tool("genesis-run", Words{"profile", tiny("qwen2.genesis"), "--runs", "1", "--json"} + sizes);

@@ -73,7 +73,7 @@ def notices(inputs: list[str]) -> list[dict]:
 
 
 def notice(name: str, version: str) -> dict:
-    return {"name": name, "version": version, "copyright": COPYRIGHTS[name], "licence": {"name": "MIT", "text": MIT}}
+    return {"name": name, "version": version, "copyright": COPYRIGHTS[name], "license": {"name": "MIT", "text": MIT}}
 
 
 def style(work: pathlib.Path) -> str:

@@ -122,7 +122,7 @@ class App {
   /** Shows the graph colored by an amount. */
   async showGraphBy(mode) {
     await this.show("graph");
-    this.graph.chooseColour(mode);
+    this.graph.chooseColor(mode);
   }
 
   /** Shows the second of two models colored by changes. */
@@ -130,7 +130,7 @@ class App {
     await this.useEntry(1, entry);
     await this.show("graph");
     await this.graph.use(1, entry, 0);
-    this.graph.chooseColour("change");
+    this.graph.chooseColor("change");
     if (node >= 0) await this.graph.go(node);
   }
 

@@ -200,11 +200,11 @@ std::string rank_bar(const Frame& frame, double row,
   for (const auto& [name, bytes] : parts) {
     const double x = frame.x(static_cast<double>(before)),
                  width = frame.x(static_cast<double>(before + bytes)) - x;
-    const auto colour = static_cast<size_t>(std::ranges::find(names, name) - names.begin()) % kColours;
+    const auto color = static_cast<size_t>(std::ranges::find(names, name) - names.begin()) % kColors;
     svg += fmt::format(
         R"(<rect class="k{} box" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"><title>{}: {}</title></rect>
 )",
-        colour, x, top, width, height, xml_text(name), human_bytes(bytes));
+        color, x, top, width, height, xml_text(name), human_bytes(bytes));
     svg += Frame::words_in(x, top, width, height, human_bytes(bytes));
     before += bytes;
   }
@@ -274,7 +274,7 @@ std::string ranks_svg(const std::string& entry, const Json& mesh) {
   const auto count = static_cast<double>(ranks.size());
   const Frame frame(0, static_cast<double>(most), 0, count, {.height = 115 + 34 * count, .right = 110}, 1);
   std::vector<LegendRow> legend;
-  for (size_t i = 0; i < names.size(); ++i) legend.push_back({i % kColours, names[i]});
+  for (size_t i = 0; i < names.size(); ++i) legend.push_back({i % kColors, names[i]});
   std::string title = fmt::format(
       "{} on {} ranks ({}{})", entry, mesh["rank_count"].get<int64_t>(), mesh["axes"].get<std::string>(),
       mesh["zero"].get<int>() > 0 ? ", zero " + std::to_string(mesh["zero"].get<int>()) : "");

@@ -13,19 +13,19 @@ namespace {
 constexpr double kTitle = 40, kLegendRow = 20, kLetter = 6.6;  // pixels
 
 // Fill colors on which text is readable, for light and dark mode.
-constexpr const char* kLight[kColours] = {"#a9cdf5", "#f7c793", "#cdd4dd", "#a6dfb6", "#d3bdf2",
-                                          "#f5b3b8", "#9fe0e6", "#f2a9d3", "#d9e29a", "#e3d3b8"};
-constexpr const char* kDark[kColours] = {"#2b5c94", "#8a5714", "#4a5361", "#256b3a", "#5f4391",
-                                         "#8c3540", "#1d6a75", "#8a3570", "#5f6b1c", "#6b5836"};
+constexpr const char* kLight[kColors] = {"#a9cdf5", "#f7c793", "#cdd4dd", "#a6dfb6", "#d3bdf2",
+                                         "#f5b3b8", "#9fe0e6", "#f2a9d3", "#d9e29a", "#e3d3b8"};
+constexpr const char* kDark[kColors] = {"#2b5c94", "#8a5714", "#4a5361", "#256b3a", "#5f4391",
+                                        "#8c3540", "#1d6a75", "#8a3570", "#5f6b1c", "#6b5836"};
 
 // Gives a range of no width a width, since it still needs a picture.
 double end_of(double begin, double end) {
   return end > begin ? end : begin + std::max(1.0, std::abs(begin) * 1e-3);
 }
 
-std::string palette(const char* const (&colours)[kColours]) {
+std::string palette(const char* const (&colors)[kColors]) {
   std::string rules;
-  for (size_t i = 0; i < kColours; ++i) rules += fmt::format(".k{0}{{fill:{1}}}", i, colours[i]);
+  for (size_t i = 0; i < kColors; ++i) rules += fmt::format(".k{0}{{fill:{1}}}", i, colors[i]);
   return rules;
 }
 
@@ -79,7 +79,7 @@ std::string Frame::legend(const std::vector<LegendRow>& rows) const {
     out += fmt::format(
         R"(<rect class="k{} box" x="{:.1f}" y="{}" width="11" height="11"/><text x="{:.1f}" y="{}">{}</text>
 )",
-        row.colour, x, y - 1, x + 16, y + 9, xml_text(row.text));
+        row.color, x, y - 1, x + 16, y + 9, xml_text(row.text));
     x += width + 8;
   }
   return out;

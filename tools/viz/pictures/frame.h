@@ -17,11 +17,11 @@ struct FrameSize {
 };
 
 struct LegendRow {
-  size_t colour;  // index in the palette
+  size_t color;  // index in the palette
   std::string text;
 };
 
-inline constexpr size_t kColours = 10;
+inline constexpr size_t kColors = 10;
 
 class Frame {
  public:

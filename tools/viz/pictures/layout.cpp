@@ -93,7 +93,7 @@ bool wait_for(pid_t child, double seconds, int& status) {
 }
 
 // Adds a style for dark mode, which inverts the lightness and keeps the hues.
-std::string with_dark_colours(std::string svg) {
+std::string with_dark_colors(std::string svg) {
   const size_t tag = svg.find("<svg "), end = svg.find('>', tag);
   if (tag == std::string::npos || end == std::string::npos) return svg;
   svg.insert(
@@ -118,7 +118,7 @@ std::string lay_out(const std::string& dot, const LayoutOptions& options) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
     fail("Graphviz's `dot` is not installed: apt-get install graphviz, or write a .dot file");
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) fail("Graphviz's `dot` failed: {}", errors.read());
-  return options.format == "svg" ? with_dark_colours(out.read()) : out.read();
+  return options.format == "svg" ? with_dark_colors(out.read()) : out.read();
 }
 
 }  // namespace genesis::viz

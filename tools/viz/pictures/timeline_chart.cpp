@@ -19,7 +19,7 @@ constexpr double kSeen = 0.4;  // pixels; narrower spans are joined with their n
 // part of its name.
 struct Kind {
   const char* name;
-  size_t colour;
+  size_t color;
   std::array<std::string_view, 8> parts;
 };
 
@@ -82,7 +82,7 @@ std::string piece_svg(const Frame& frame, const Piece& piece, double top, double
   return fmt::format(
              R"(<rect class="k{}{}" x="{:.2f}" y="{:.1f}" width="{:.2f}" height="{:.1f}"><title>{}: {}</title></rect>
 )",
-             kKinds[piece.kind].colour, width > 4 ? " box" : "", x, top, width, height, xml_text(name),
+             kKinds[piece.kind].color, width > 4 ? " box" : "", x, top, width, height, xml_text(name),
              duration_text(piece.end - piece.start)) +
          Frame::words_in(x, top, width, height, piece.name);
 }
@@ -99,7 +99,7 @@ std::vector<LegendRow> legend_of(const Trace& trace, size_t tracks) {
   std::ranges::stable_sort(order, [&](size_t a, size_t b) { return us[a] > us[b]; });
   std::vector<LegendRow> rows;
   for (const size_t kind : order)
-    rows.push_back({kKinds[kind].colour, fmt::format("{} {}", kKinds[kind].name, duration_text(us[kind]))});
+    rows.push_back({kKinds[kind].color, fmt::format("{} {}", kKinds[kind].name, duration_text(us[kind]))});
   return rows;
 }
 

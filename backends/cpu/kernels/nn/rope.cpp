@@ -57,7 +57,7 @@ void rotate_halves(const RopeRow& row, const T* x, T* y) {
 
 // Rotates pairs of elements 2i and 2i + 1.
 template <class T>
-void rotate_neighbours(const RopeRow& row, const T* x, T* y) {
+void rotate_neighbors(const RopeRow& row, const T* x, T* y) {
   const auto *cosines = static_cast<const float*>(row.cosines), *sines = static_cast<const float*>(row.sines);
   for (int64_t i = 0; i < row.pairs; ++i) {
     const auto a = static_cast<float>(x[2 * i]), b = static_cast<float>(x[2 * i + 1]);
@@ -72,7 +72,7 @@ void rotate(const RopeRow& row) {
   auto* y = static_cast<T*>(row.y);
   for (int64_t h = 0; h < row.heads; ++h, x += row.size, y += row.size) {
     if (row.kind == RopeKind::kInterleaved)
-      rotate_neighbours(row, x, y);
+      rotate_neighbors(row, x, y);
     else
       row.stream ? rotate_halves<true>(row, x, y) : rotate_halves<false>(row, x, y);
     if (x != y)

@@ -54,7 +54,7 @@ __device__ __forceinline__ void bring_x(const QuantizedGemv& gemv, const T* x, c
   constexpr int kEach = 8, kAhead = 4;
   const int warps = static_cast<int>(blockDim.x) / kLanes / M, warp = static_cast<int>(threadIdx.x) / kLanes,
             row = warp / warps, eights = static_cast<int>(gemv.k) / kEach;
-  const bool normalises = gemv.norm != nullptr;
+  const bool normalizes = gemv.norm != nullptr;
   float square = 0;
   if (row < gemv.m)
 #pragma unroll 1
@@ -64,7 +64,7 @@ __device__ __forceinline__ void bring_x(const QuantizedGemv& gemv, const T* x, c
       for (int u = 0; u < kAhead; ++u) {
         const int i = min(first + u * warps * kLanes + static_cast<int>(threadIdx.x) % kLanes, eights - 1);
         values[u] = read_eight(x + row * gemv.k + i * kEach, gemv.aligned);
-        if (normalises) gains[u] = read_eight(static_cast<const T*>(gemv.norm) + i * kEach, gemv.aligned);
+        if (normalizes) gains[u] = read_eight(static_cast<const T*>(gemv.norm) + i * kEach, gemv.aligned);
       }
 #pragma unroll
       for (int u = 0; u < kAhead; ++u) {
@@ -75,7 +75,7 @@ __device__ __forceinline__ void bring_x(const QuantizedGemv& gemv, const T* x, c
         for (int e = 0; e < kEach; ++e) {
           wide[e] = widen(values[u].at[e]);
           square = fmaf(wide[e], i < eights ? wide[e] : 0.0f, square);
-          wide[e] *= normalises ? widen(gains[u].at[e]) : 1.0f;
+          wide[e] *= normalizes ? widen(gains[u].at[e]) : 1.0f;
         }
         uint32_t bytes[kEach / 4];
         const ByteBlock block = bytes_of_block(wide, bytes);
@@ -85,7 +85,7 @@ __device__ __forceinline__ void bring_x(const QuantizedGemv& gemv, const T* x, c
         if (i % kLanesOfBlock == 0) to.blocks[(row * gemv.k) / kQuantBlock + i / kLanesOfBlock] = block;
       }
     }
-  if (!normalises) return;
+  if (!normalizes) return;
   square = warp_sum(square);
   if (threadIdx.x % kLanes == 0) squares.of_warp[warp] = square;
 }

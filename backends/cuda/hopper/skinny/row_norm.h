@@ -36,7 +36,7 @@ struct RowNorm {
   }
   // Writes the warp's sum of squares of every row of x to `to`.
   __device__ __forceinline__ void put(float* to) {
-    sum_neighbours<4>(squares);
+    sum_neighbors<4>(squares);
     const int lane = static_cast<int>(threadIdx.x) % kLanes;
     if (lane % 4 != 0) return;
 #pragma unroll

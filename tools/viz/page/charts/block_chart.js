@@ -1,7 +1,7 @@
 // A chart of blocks on a canvas with a zoomable x axis: the arena over steps, or kernels over time. Wheel and pinch zoom, a
 // drag pans, and arrows and + - 0 do the same from the keyboard. A tooltip describes the block under the pointer.
 import { element } from "../core/dom.js";
-import { onThemeChange, themeColour } from "../core/theme.js";
+import { onThemeChange, themeColor } from "../core/theme.js";
 import { rounded } from "../graph/painter.js";
 import { roundTicks } from "./ticks.js";
 
@@ -9,7 +9,7 @@ const kLeft = 78, kWideLeft = 150, kBottom = 26, kTop = 8, kRight = 12;
 
 /**
  * @typedef {{left: number, right: number, low: number, high: number}} Block in units of the axes
- * @typedef {{label: string, blocks: Block[], colours(i: number): {fill: string, border: string, text: string}, words(i: number): string, tip(i: number): string[],
+ * @typedef {{label: string, blocks: Block[], colors(i: number): {fill: string, border: string, text: string}, words(i: number): string, tip(i: number): string[],
  *   height: number, xFormat(x: number): string, xTicks?: typeof roundTicks, xTitle: string, yTicks(): {at: number, text: string}[], down: boolean, wideLabels?: boolean,
  *   marks?: {at: number, text: string}[], lines?: {at: number, text: string}[], select?(i: number): void, area?(from: number, to: number): void}} Options
  *   `down`: low values are at the top; `wideLabels`: the y axis has names instead of numbers; `marks`: vertical lines; `lines`: horizontal ones; `area`: called when a drag with the shift key has chosen a part of the x axis
@@ -75,8 +75,8 @@ export class BlockChart {
   }
 
   zoom(factor, pixel = this.left + this.plotWidth / 2) {
-    const centre = this.atX(pixel);
-    this.show(centre - (centre - this.from) / factor, centre + (this.to - centre) / factor);
+    const center = this.atX(pixel);
+    this.show(center - (center - this.from) / factor, center + (this.to - center) / factor);
   }
 
   draw() {
@@ -92,7 +92,7 @@ export class BlockChart {
     [canvas.width, canvas.height] = [Math.round(canvas.clientWidth * ratio), Math.round(canvas.clientHeight * ratio)];
     const context = canvas.getContext("2d", { alpha: false });
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.fillStyle = themeColour("--canvas");
+    context.fillStyle = themeColor("--canvas");
     context.fillRect(0, 0, canvas.clientWidth, canvas.clientHeight);
     context.font = "11px system-ui, 'DejaVu Sans', sans-serif";
     this.drawAxes(context);
@@ -107,7 +107,7 @@ export class BlockChart {
   }
 
   drawAxes(context) {
-    const { options } = this, line = themeColour("--line"), muted = themeColour("--muted"), bottom = kTop + this.plotHeight;
+    const { options } = this, line = themeColor("--line"), muted = themeColor("--muted"), bottom = kTop + this.plotHeight;
     context.textBaseline = "middle";
     context.textAlign = "right";
     for (const { at, text } of options.yTicks()) {
@@ -136,33 +136,33 @@ export class BlockChart {
   drawBlock(context, i) {
     const block = this.options.blocks[i];
     if (block.right < this.from || block.left > this.to) return;
-    const place = this.rectangle(i), colours = this.options.colours(i);
-    context.fillStyle = colours.fill;
+    const place = this.rectangle(i), colors = this.options.colors(i);
+    context.fillStyle = colors.fill;
     context.fillRect(place.x, place.y, place.width, place.height);
     if (place.width > 3 && place.height > 3) {
-      context.strokeStyle = i === this.selected ? themeColour("--accent") : colours.border;
+      context.strokeStyle = i === this.selected ? themeColor("--accent") : colors.border;
       context.lineWidth = i === this.selected ? 2.5 : 0.7;
       rounded(context, { x: place.x + 0.5, y: place.y + 0.5, width: place.width - 1, height: place.height - 1 }, 2);
       context.stroke();
     }
-    if (place.width > 46 && place.height > 13) this.drawWords(context, i, place, colours);
+    if (place.width > 46 && place.height > 13) this.drawWords(context, i, place, colors);
   }
 
-  drawWords(context, i, place, colours) {
+  drawWords(context, i, place, colors) {
     const left = Math.max(place.x, this.left), room = place.x + place.width - left - 8, words = this.options.words(i), most = Math.floor(room / 6);
     if (most < 4) return;
-    context.fillStyle = colours.text;
+    context.fillStyle = colors.text;
     context.fillText(words.length <= most ? words : words.slice(0, most - 1) + "…", left + 4, place.y + place.height / 2);
   }
 
   drawMarks(context) {
     if (this.area) {
       context.globalAlpha = 0.15;
-      context.fillStyle = themeColour("--accent");
+      context.fillStyle = themeColor("--accent");
       context.fillRect(this.x(this.area[0]), kTop, this.x(this.area[1]) - this.x(this.area[0]), this.plotHeight);
       context.globalAlpha = 1;
     }
-    context.fillStyle = themeColour("--found");
+    context.fillStyle = themeColor("--found");
     for (const { at, text } of this.options.marks ?? []) {
       context.fillRect(Math.round(this.x(at)), kTop, 2, this.plotHeight);
       const right = this.x(at) > this.left + this.plotWidth * 0.7;
@@ -177,9 +177,9 @@ export class BlockChart {
 
   drawMarkText(context, text, x, right) {
     const wide = context.measureText(text).width + 8;
-    context.fillStyle = themeColour("--background");
+    context.fillStyle = themeColor("--background");
     context.fillRect(right ? x - wide + 4 : x - 4, kTop + 1, wide, 17);
-    context.fillStyle = themeColour("--found");
+    context.fillStyle = themeColor("--found");
     context.textAlign = right ? "right" : "left";
     context.fillText(text, x, kTop + 10);
   }

@@ -2,13 +2,13 @@
 // drag, or + and arrows, zoom into a part of the axis; a double click or 0 shows all of it again.
 import { element, fill, shortened, svg } from "../core/dom.js";
 import { digits } from "../core/format.js";
-import { lineColour, onThemeChange } from "../core/theme.js";
+import { lineColor, onThemeChange } from "../core/theme.js";
 import { logTicks, roundTicks } from "./ticks.js";
 
 const kLeft = 68, kRight = 12, kTop = 10, kBottom = 34, kMaxPoints = 1200;
 
 /**
- * @typedef {{name: string, x: number[], y: (number|null)[], faint?: boolean, colour?: number, dots?: boolean}} Series `faint`: drawn thin, behind, without a legend
+ * @typedef {{name: string, x: number[], y: (number|null)[], faint?: boolean, color?: number, dots?: boolean}} Series `faint`: drawn thin, behind, without a legend
  * @typedef {{title: string, xTitle: string, xFormat?(x: number): string, yFormat?(y: number): string, yTicks?: typeof roundTicks, height?: number, xLog?: boolean, yLog?: boolean, zero?: boolean, zoomed?(window: [number, number]|null): void}} Options
  */
 export class LineChart {
@@ -33,7 +33,7 @@ export class LineChart {
 
   /** @param {Series[]} series */
   use(series) {
-    this.series = series.map((one, i) => ({ ...one, colour: one.colour ?? i }));
+    this.series = series.map((one, i) => ({ ...one, color: one.color ?? i }));
     this.draw();
   }
 
@@ -47,7 +47,7 @@ export class LineChart {
     const clip = `plot-${LineChart.made = (LineChart.made ?? 0) + 1}`, plot = svg("clipPath", { id: clip }, svg("rect", { x: kLeft, y: 0, width: Math.max(0, this.width - kLeft - kRight), height: this.options.height - kBottom }));
     fill(this.svg, plot, this.axes(), svg("g", { "clip-path": `url(#${clip})` }, lines), this.cross, this.chosen);
     const named = this.series.filter((one) => !one.faint);
-    fill(this.legend, named.length > 1 && named.map((one) => element("span", {}, element("span", { class: "swatch", style: { background: lineColour(one.colour), "border-color": lineColour(one.colour) } }), shortened(one.name, 60))));
+    fill(this.legend, named.length > 1 && named.map((one) => element("span", {}, element("span", { class: "swatch", style: { background: lineColor(one.color), "border-color": lineColor(one.color) } }), shortened(one.name, 60))));
   }
 
   // Computes the range of both axes from the values that can be drawn.
@@ -95,9 +95,9 @@ export class LineChart {
   }
 
   line(one) {
-    const path = svg("path", { d: this.path(one), class: one.faint ? "faint" : "line", stroke: lineColour(one.colour) });
+    const path = svg("path", { d: this.path(one), class: one.faint ? "faint" : "line", stroke: lineColor(one.color) });
     if (!one.dots) return path;
-    return [path, ...points(one).map(([x, y]) => svg("circle", { cx: this.x(x), cy: this.y(y), r: 3, fill: lineColour(one.colour) }))];
+    return [path, ...points(one).map(([x, y]) => svg("circle", { cx: this.x(x), cy: this.y(y), r: 3, fill: lineColor(one.color) }))];
   }
 
   // Returns the path of a line. If there are more points than pixels, each run of them is reduced to its lowest and highest
@@ -169,7 +169,7 @@ export class LineChart {
     for (const end of ["x1", "x2"]) this.cross.setAttribute(end, String(at));
     this.cross.setAttribute("visibility", "visible");
     fill(this.tip, element("div", { class: "muted" }, `${this.options.xTitle} ${this.options.xFormat(rows[0].point[0])}`), rows.map(({ one, point }) =>
-      element("div", {}, element("span", { class: "swatch", style: { background: lineColour(one.colour) } }), `${shortened(one.name, 50)}: ${this.options.yFormat(point[1])}`)));
+      element("div", {}, element("span", { class: "swatch", style: { background: lineColor(one.color) } }), `${shortened(one.name, 50)}: ${this.options.yFormat(point[1])}`)));
     this.tip.hidden = false;
     this.tip.style.left = `${Math.min(at + 10, this.width - this.tip.offsetWidth - 4)}px`;
     this.tip.style.top = "14px";

@@ -28,20 +28,20 @@ export class NumericsView {
       ["value", kind === "compare" ? `${digits(first.a)} against ${digits(first.b)}` : digits(first.a)], kind === "compare" && ["error", `${digits(first.error)}, allowed ${digits(first.tolerance)}`]];
     return element("section", { class: "first" }, element("h3", {}, kind === "compare" ? "The first node that differs" : "The first node with a value that is not finite"), element("p", { class: "problem" }, shortened(first.message, 1000)),
       element("p", {}, button("Show in the graph", () => this.app.showNode(first.node))), element("table", { class: "facts" }, element("tbody", {}, rows.filter(Boolean).map(([name, value]) => element("tr", {}, element("th", { scope: "row" }, name), element("td", {}, shortened(value, 500)))))),
-      kind === "nonfinite" ? this.neighbours() : histogram(first.histogram, a, b));
+      kind === "nonfinite" ? this.neighbors() : histogram(first.histogram, a, b));
   }
 
   // Shows histograms of the node's outputs and inputs, with buttons that lead to the nodes that produced them.
-  neighbours() {
+  neighbors() {
     const { values = [] } = this.numerics.first;
-    return element("div", { class: "neighbours" }, values.map(({ role, index, type, histogram: counts }) => {
-      const { text, path } = this.neighbour(role, index);
+    return element("div", { class: "neighbors" }, values.map(({ role, index, type, histogram: counts }) => {
+      const { text, path } = this.neighbor(role, index);
       return element("section", {}, element("h4", {}, role === "output" ? "It gave " : "It read ", path === undefined ? shortened(text) : button(shortened(text), () => this.app.showNode(path), { class: "link" }), ` ${type}`), histogram(counts, role === "output" ? "result" : "input", ""));
     }), values.length === 0 && element("p", { class: "muted" }, "What the node read and gave is too large to be kept."));
   }
 
   // Returns the name of an input or output, looked up in the graph that ran.
-  neighbour(role, index) {
+  neighbor(role, index) {
     const { snapshots } = this.app.currentEntry ?? { snapshots: [] }, fallback = { text: `${role} ${index}` };
     if (snapshots.length === 0) return fallback;
     const graph = this.page.graph(this.app.model, this.app.entry, snapshots.length - 1), node = graph.name.indexOf(this.numerics.first.node);
@@ -57,7 +57,7 @@ export class NumericsView {
     const { nodes } = this.numerics;
     if (nodes.name.length < 2 || nodes.error.every((error) => error === null)) return null;
     const x = nodes.name.map((_, i) => i), chart = new LineChart({ title: "Error by node, in the order they ran", xTitle: "node", yLog: true });
-    chart.use([{ name: "error", x, y: nodes.error, colour: 1 }, { name: "allowed", x, y: nodes.tolerance, colour: 0 }]);
+    chart.use([{ name: "error", x, y: nodes.error, color: 1 }, { name: "allowed", x, y: nodes.tolerance, color: 0 }]);
     return chart.root;
   }
 

@@ -10,7 +10,7 @@ export function about(madeBy) {
     element("h3", {}, "Keys"),
     element("p", {}, "/ search · n and N next and previous · arrows follow edges, or pan · + − 0 zoom · Enter opens and closes · Esc deselects"),
     element("h3", {}, "Contains"),
-    notices.map(({ name, version, copyright, licence }) => element("details", {}, element("summary", {}, `${name} ${version}, ${licence.name}`), element("p", {}, copyright), element("pre", {}, licence.text))),
+    notices.map(({ name, version, copyright, license }) => element("details", {}, element("summary", {}, `${name} ${version}, ${license.name}`), element("p", {}, copyright), element("pre", {}, license.text))),
     button("Close", () => dialog.close()));
   document.body.append(dialog);
   dialog.showModal();

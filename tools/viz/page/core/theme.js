@@ -47,15 +47,15 @@ export function onThemeChange(use) {
 dark.addEventListener("change", () => chosen === null && chooseTheme(null));
 
 /** Returns fill, border and text colors of a block with this hue; null: gray. `strong`: for blocks that may be a pixel wide. */
-export function blockColours(hue, strong = false) {
+export function blockColors(hue, strong = false) {
   const saturation = hue === null ? 0 : 1;
   if (isDark())
     return { fill: `hsl(${hue ?? 220} ${saturation * 34 + 6}% ${strong ? 36 : 24}%)`, border: `hsl(${hue ?? 220} ${saturation * 45 + 6}% 58%)`, text: "#f2f4f8" };
   return { fill: `hsl(${hue ?? 220} ${saturation * 72 + 8}% ${strong ? 78 : 92}%)`, border: `hsl(${hue ?? 220} ${saturation * 45 + 6}% 50%)`, text: "#16202e" };
 }
 
-export function opColours(op, strong = false) {
-  return blockColours(kindOf(op).hue, strong);
+export function opColors(op, strong = false) {
+  return blockColors(kindOf(op).hue, strong);
 }
 
 /** Returns a hue for a name without a kind. Equal names get equal hues. */
@@ -69,7 +69,7 @@ export function hueOfName(name) {
 const kScale = [[253, 246, 215], [252, 205, 130], [240, 138, 84], [196, 72, 96], [122, 30, 104], [60, 12, 80]];
 
 /** Returns a color for a share of 0 to 1. */
-export function scaleColours(share) {
+export function scaleColors(share) {
   const at = Math.max(0, Math.min(1, Number.isFinite(share) ? share : 0)) * (kScale.length - 1);
   const low = Math.min(kScale.length - 2, Math.floor(at)), part = at - low;
   const rgb = kScale[low].map((value, i) => Math.round(value + (kScale[low + 1][i] - value) * part));
@@ -78,14 +78,14 @@ export function scaleColours(share) {
 }
 
 /** Returns a color of the page's theme by the name of its custom property. */
-export function themeColour(name) {
+export function themeColor(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
 /** Returns a color for a line in a chart. People with color vision deficiencies can tell them apart (Okabe and Ito, 2008). */
-export function lineColour(i) {
+export function lineColor(i) {
   const light = ["#0072b2", "#d55e00", "#007f5f", "#a8347f", "#8a6d00", "#3b3b98", "#56717d"];
   const bright = ["#56b4e9", "#e69f00", "#2fbf95", "#e78ac3", "#f0e442", "#9ea8ff", "#b8c4cc"];
-  const colours = isDark() ? bright : light;
-  return colours[i % colours.length];
+  const colors = isDark() ? bright : light;
+  return colors[i % colors.length];
 }

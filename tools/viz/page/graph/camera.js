@@ -36,7 +36,7 @@ export class Camera {
     this.y = (height - high * this.scale) / 2 - top * this.scale;
   }
 
-  centre(x, y, width, height) {
+  center(x, y, width, height) {
     this.x = width / 2 - x * this.scale;
     this.y = height / 2 - y * this.scale;
   }

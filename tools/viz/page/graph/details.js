@@ -12,9 +12,9 @@ export class Details {
     this.root = element("section", { class: "details", "aria-label": "Details", "aria-live": "polite" });
   }
 
-  /** @param {import("./hierarchy").Hierarchy} hierarchy @param {import("./colouring").Colouring} colouring */
-  use(hierarchy, colouring, facts) {
-    Object.assign(this, { hierarchy, colouring, facts, graph: hierarchy.graph });
+  /** @param {import("./hierarchy").Hierarchy} hierarchy @param {import("./coloring").Coloring} coloring */
+  use(hierarchy, coloring, facts) {
+    Object.assign(this, { hierarchy, coloring, facts, graph: hierarchy.graph });
   }
 
   show(item, isOpen) {
@@ -59,9 +59,9 @@ export class Details {
 
   // Returns rows with the costs, times and weights of all nodes below an item.
   sums(item) {
-    const { colouring } = this, known = colouring.modes().map(([mode]) => mode), nodes = this.hierarchy.nodesBelow(item), rows = [];
-    if (known.includes("flops")) rows.push(["FLOPs", quantity(colouring.amount(item, "flops"), "FLOP")], ["bytes moved", bytes(colouring.amount(item, "bytes"))]);
-    if (known.includes("time")) rows.push(["time", duration(colouring.amount(item, "time"))]);
+    const { coloring } = this, known = coloring.modes().map(([mode]) => mode), nodes = this.hierarchy.nodesBelow(item), rows = [];
+    if (known.includes("flops")) rows.push(["FLOPs", quantity(coloring.amount(item, "flops"), "FLOP")], ["bytes moved", bytes(coloring.amount(item, "bytes"))]);
+    if (known.includes("time")) rows.push(["time", duration(coloring.amount(item, "time"))]);
     const states = new Set(nodes.flatMap((node) => [...this.graph.inputs(node)].filter((value) => this.graph.kind(value) === 1)));
     if (states.size > 0) rows.push(["states read", `${states.size}, ${bytes([...states].reduce((sum, value) => sum + this.graph.keptBytes(value), 0))}`]);
     return rows;

@@ -1,7 +1,7 @@
 // The view "Graph": canvas, tree of scopes, search and details for one snapshot of one entry point. Holds their common state:
 // the open groups and the selected item.
 import { button, choice, element, fill } from "../core/dom.js";
-import { Colouring } from "./colouring.js";
+import { Coloring } from "./coloring.js";
 import { Details } from "./details.js";
 import { GraphView } from "./graph_view.js";
 import { Hierarchy } from "./hierarchy.js";
@@ -21,8 +21,8 @@ export class GraphPane {
     this.tree = new ScopeTree({ select: (item) => this.go(item) });
     this.details = new Details({ select: (item) => this.go(item), toggle: (item) => this.toggle(item), trace: (item, reads) => this.trace(item, reads) });
     this.search = new SearchBox({ found: (items) => this.mark(items), go: (item) => this.go(item), left: () => this.view.canvas.focus() });
-    this.colourChoice = element("span");
-    this.legend = element("ul", { class: "legend", "aria-label": "Colours" });
+    this.colorChoice = element("span");
+    this.legend = element("ul", { class: "legend", "aria-label": "Colors" });
     this.snapshots = element("div", { class: "snapshots", role: "tablist", "aria-label": "Snapshots of the entry point" });
     this.problem = element("p", { class: "problem", role: "alert", hidden: true });
     this.root = element("div", { class: "graph-pane" }, this.toolbar(), this.snapshots, this.body());
@@ -32,7 +32,7 @@ export class GraphPane {
   }
 
   toolbar() {
-    return element("div", { class: "toolbar" }, this.search.root, this.colourChoice,
+    return element("div", { class: "toolbar" }, this.search.root, this.colorChoice,
       button("Fit", () => this.view.fit(), { title: "Show everything (0)" }),
       button("+", () => this.view.zoomAt(1.3), { "aria-label": "Zoom in" }), button("−", () => this.view.zoomAt(1 / 1.3), { "aria-label": "Zoom out" }),
       button("Close all", () => this.setOpen(new Set()), { title: "Close every scope" }),
@@ -56,8 +56,8 @@ export class GraphPane {
     }
     Object.assign(this, this.hierarchies.get(graph));
     this.facts = factsOfSnapshot(this.page, model, entry, snapshot);
-    this.colouring = new Colouring(this.hierarchy, this.facts);
-    this.details.use(this.hierarchy, this.colouring, this.facts);
+    this.coloring = new Coloring(this.hierarchy, this.facts);
+    this.details.use(this.hierarchy, this.coloring, this.facts);
     this.tree.use(this.hierarchy);
     this.scene = null;
     this.selected = keep === null ? -1 : this.find(keep);
@@ -100,11 +100,11 @@ export class GraphPane {
   show(scene, fit) {
     const before = this.anchor();
     this.scene = scene;
-    this.colour(this.mode);
-    this.view.show(scene, (item) => this.colouring.of(item));
+    this.color(this.mode);
+    this.view.show(scene, (item) => this.coloring.of(item));
     if (fit) this.view.begin();
     else if (before) this.keepPlace(before);
-    this.showColours();
+    this.showColors();
   }
 
   // Returns the screen position of the toggled item, so that it can be kept there.
@@ -121,21 +121,21 @@ export class GraphPane {
     this.view.draw();
   }
 
-  colour(mode) {
-    this.mode = this.colouring.modes().some(([known]) => known === mode) ? mode : "op";
-    this.colouring.use(this.mode, this.scene);
+  color(mode) {
+    this.mode = this.coloring.modes().some(([known]) => known === mode) ? mode : "op";
+    this.coloring.use(this.mode, this.scene);
   }
 
-  showColours() {
-    fill(this.colourChoice, choice("Colour", this.colouring.modes(), this.mode, (mode) => this.chooseColour(mode)));
-    fill(this.legend, this.colouring.legend().map(({ text, fill: colour, border }) =>
-      element("li", {}, element("span", { class: "swatch", style: { background: colour, "border-color": border } }), text)));
+  showColors() {
+    fill(this.colorChoice, choice("Color", this.coloring.modes(), this.mode, (mode) => this.chooseColor(mode)));
+    fill(this.legend, this.coloring.legend().map(({ text, fill: color, border }) =>
+      element("li", {}, element("span", { class: "swatch", style: { background: color, "border-color": border } }), text)));
   }
 
-  chooseColour(mode) {
-    this.colour(mode);
+  chooseColor(mode) {
+    this.color(mode);
     this.view.restyle();
-    this.showColours();
+    this.showColors();
   }
 
   async setOpen(open) {
@@ -184,11 +184,11 @@ export class GraphPane {
 
   // Returns the edges between an item and its neighbors.
   edgesOf(item) {
-    return [...this.neighbours(item, true).map((from) => ({ from, to: item, reads: true })), ...this.neighbours(item, false).map((to) => ({ from: item, to, reads: false }))];
+    return [...this.neighbors(item, true).map((from) => ({ from, to: item, reads: true })), ...this.neighbors(item, false).map((to) => ({ from: item, to, reads: false }))];
   }
 
   /** Returns the items that produce the inputs of `item`, or that read its outputs. For a group these are nodes outside it. */
-  neighbours(item, reads) {
+  neighbors(item, reads) {
     const { hierarchy } = this, { graph } = hierarchy, nodes = hierarchy.isGroup(item) ? hierarchy.nodesBelow(item) : [item];
     const own = new Set(nodes), found = new Set();
     for (const node of nodes) for (const other of this.ends(node, reads)) if (!own.has(other)) found.add(other);
@@ -208,7 +208,7 @@ export class GraphPane {
   trace(item, reads) {
     const found = new Set([item]), next = [item];
     while (next.length > 0)
-      for (const other of this.neighbours(next.pop(), reads))
+      for (const other of this.neighbors(next.pop(), reads))
         if (!found.has(other)) {
           found.add(other);
           next.push(other);
@@ -228,8 +228,8 @@ export class GraphPane {
     if (event.key === "Escape") this.select(-1);
     else if (event.key === "Enter") this.toggle(this.selected);
     else if (this.selected < 0) return false;
-    else if (event.key === "ArrowUp") this.follow(this.neighbours(this.selected, true)[0]);
-    else if (event.key === "ArrowDown") this.follow(this.neighbours(this.selected, false)[0]);
+    else if (event.key === "ArrowUp") this.follow(this.neighbors(this.selected, true)[0]);
+    else if (event.key === "ArrowDown") this.follow(this.neighbors(this.selected, false)[0]);
     else if (event.key === "ArrowLeft") this.follow(this.beside(-1));
     else if (event.key === "ArrowRight") this.follow(this.beside(1));
     else return false;

@@ -5,7 +5,7 @@ import { Overlay } from "./overlay.js";
 import { Painter } from "./painter.js";
 import { Tiles } from "./tiles.js";
 import { downloadBlob, element } from "../core/dom.js";
-import { onThemeChange, themeColour } from "../core/theme.js";
+import { onThemeChange, themeColor } from "../core/theme.js";
 
 const kWheelZoom = 0.0016, kClick = 4;
 
@@ -15,7 +15,7 @@ export class GraphView {
     this.on = on;
     this.camera = new Camera();
     this.scene = null;
-    this.colours = () => ({});
+    this.colors = () => ({});
     this.tiles = new Tiles(() => this.painter);
     this.overlay = new Overlay(this);
     this.canvas = element("canvas", { class: "graph-canvas", tabIndex: 0, role: "application",
@@ -34,17 +34,17 @@ export class GraphView {
     return this.canvas.clientHeight;
   }
 
-  show(scene, colours) {
+  show(scene, colors) {
     this.scene = scene;
-    this.colours = colours;
+    this.colors = colors;
     this.restyle();
   }
 
   restyle() {
     if (!this.scene) return;
-    this.painter = new Painter(this.scene, this.colours, {
-      background: themeColour("--canvas"), box: themeColour("--box"), boxBorder: themeColour("--box-border"),
-      text: themeColour("--text"), muted: themeColour("--muted"), edge: themeColour("--edge"),
+    this.painter = new Painter(this.scene, this.colors, {
+      background: themeColor("--canvas"), box: themeColor("--box"), boxBorder: themeColor("--box-border"),
+      text: themeColor("--text"), muted: themeColor("--muted"), edge: themeColor("--edge"),
     });
     this.tiles.clear();
     this.draw();
@@ -73,7 +73,7 @@ export class GraphView {
     if (camera.scale < least) camera.scale = Math.min(1, Math.max(least, Math.min(this.width / (place.width * 3), 1)));
     const [x, y] = camera.toScreen(place.x + place.width / 2, place.y + place.height / 2);
     const margin = 60, outside = x < margin || y < margin || x > this.width - margin || y > this.height - margin;
-    if (outside || camera.scale !== this.lastScale) camera.centre(place.x + place.width / 2, place.y + Math.min(place.height, this.height / camera.scale) / 2, this.width, this.height);
+    if (outside || camera.scale !== this.lastScale) camera.center(place.x + place.width / 2, place.y + Math.min(place.height, this.height / camera.scale) / 2, this.width, this.height);
     this.draw();
   }
 
@@ -92,7 +92,7 @@ export class GraphView {
     this.resize(ratio);
     const context = this.canvas.getContext("2d", { alpha: false });
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.fillStyle = themeColour("--canvas");
+    context.fillStyle = themeColor("--canvas");
     context.fillRect(0, 0, this.width, this.height);
     const zooming = performance.now() - (this.lastZoom ?? -1e9) < 120;
     const complete = this.tiles.draw(context, this.camera, this.width, this.height, ratio, zooming);

@@ -1,6 +1,6 @@
 // Shows the whole scene in small, with the rectangle of the window; a press moves the window there.
 import { element } from "../core/dom.js";
-import { themeColour } from "../core/theme.js";
+import { themeColor } from "../core/theme.js";
 
 const kWidth = 180, kHeight = 130;
 
@@ -24,7 +24,7 @@ export class Minimap {
     context.drawImage(this.picture, 0, 0);
     const [left, top, right, bottom] = camera.window(this.view.width, this.view.height);
     context.setTransform(this.scale, 0, 0, this.scale, this.x, this.y);
-    context.strokeStyle = themeColour("--accent");
+    context.strokeStyle = themeColor("--accent");
     context.lineWidth = 3 / this.scale;
     context.strokeRect(left, top, right - left, bottom - top);
   }
@@ -37,7 +37,7 @@ export class Minimap {
     this.y = (kHeight * 2 - high * this.scale) / 2 - top * this.scale;
     this.picture = element("canvas", { width: kWidth * 2, height: kHeight * 2 });
     const context = this.picture.getContext("2d");
-    context.fillStyle = themeColour("--canvas");
+    context.fillStyle = themeColor("--canvas");
     context.fillRect(0, 0, kWidth * 2, kHeight * 2);
     context.setTransform(this.scale, 0, 0, this.scale, this.x, this.y);
     painter.draw(context, [left, top, right, bottom], Math.min(this.scale, 0.1));
@@ -46,7 +46,7 @@ export class Minimap {
   jump(event) {
     const box = this.canvas.getBoundingClientRect();
     const x = ((event.clientX - box.left) / box.width) * kWidth * 2, y = ((event.clientY - box.top) / box.height) * kHeight * 2;
-    this.view.camera.centre((x - this.x) / this.scale, (y - this.y) / this.scale, this.view.width, this.view.height);
+    this.view.camera.center((x - this.x) / this.scale, (y - this.y) / this.scale, this.view.width, this.view.height);
     this.view.draw();
   }
 }

@@ -2,7 +2,7 @@
 // run measures the nodes of the last snapshot. A node of another snapshot gets the time of the nodes made from it, matched by
 // the author's name.
 
-/** @param {import("../core/page_data").Page} page @returns {import("./colouring").NodeFacts & {snapshot: any, entry: any, graphBefore: any}} */
+/** @param {import("../core/page_data").Page} page @returns {import("./coloring").NodeFacts & {snapshot: any, entry: any, graphBefore: any}} */
 export function factsOfSnapshot(page, model, entryIndex, snapshotIndex) {
   const entry = page.json.models[model].entries[entryIndex], { snapshot, graphBefore } = snapshotAndBefore(page, model, entryIndex, snapshotIndex);
   return {

@@ -1,6 +1,6 @@
 // Draws the layer over the tiles in every frame: selected, hovered and found items, and the edges of the selection.
 import { rounded, tracePath } from "./painter.js";
-import { themeColour } from "../core/theme.js";
+import { themeColor } from "../core/theme.js";
 
 const kMaxMarks = 3000, kMaxEdges = 400;
 
@@ -23,15 +23,15 @@ export class Overlay {
     context.scale(camera.scale, camera.scale);
     this.drawEdges(context, scene, camera.scale);
     this.drawFound(context, scene, camera.scale);
-    if (this.hovered >= 0 && this.hovered !== this.selected) this.ring(context, scene.place.get(this.hovered), themeColour("--accent"), 1.5, camera.scale);
-    if (this.selected >= 0) this.ring(context, scene.shown(this.selected), themeColour("--accent"), 3, camera.scale);
+    if (this.hovered >= 0 && this.hovered !== this.selected) this.ring(context, scene.place.get(this.hovered), themeColor("--accent"), 1.5, camera.scale);
+    if (this.selected >= 0) this.ring(context, scene.shown(this.selected), themeColor("--accent"), 3, camera.scale);
     context.restore();
   }
 
-  ring(context, place, colour, width, scale) {
+  ring(context, place, color, width, scale) {
     if (!place) return;
     const gap = 2 / scale;
-    context.strokeStyle = colour;
+    context.strokeStyle = color;
     context.lineWidth = width / scale;
     rounded(context, { x: place.x - gap, y: place.y - gap, width: place.width + 2 * gap, height: place.height + 2 * gap }, 7);
     context.stroke();
@@ -39,7 +39,7 @@ export class Overlay {
 
   drawFound(context, scene, scale) {
     const shown = new Set(this.found.slice(0, kMaxMarks).map((item) => scene.shown(item)));
-    for (const place of shown) this.ring(context, place, themeColour("--found"), 2.5, scale);
+    for (const place of shown) this.ring(context, place, themeColor("--found"), 2.5, scale);
   }
 
   // Values that the selection reads have one color, and its results have another. Lines follow the edges of the picture if it
@@ -50,7 +50,7 @@ export class Overlay {
       const a = scene.shown(from), b = scene.shown(to);
       if (!a || !b || a === b || drawn.has(`${a.item},${b.item}`)) continue;
       drawn.add(`${a.item},${b.item}`);
-      context.strokeStyle = themeColour(reads ? "--reads" : "--feeds");
+      context.strokeStyle = themeColor(reads ? "--reads" : "--feeds");
       context.lineWidth = 2.5 / scale;
       this.drawLine(context, scene, a, b, scale);
     }

@@ -5,18 +5,18 @@ import { kFamily } from "./text_width.js";
 const kFont = `12px ${kFamily}`, kSmallFont = `11px ${kFamily}`, kBoldFont = `600 12px ${kFamily}`;
 const kTextScale = 0.42, kBorderScale = 0.12, kEdgeScale = 0.02;
 
-/** @typedef {{fill: string, border: string, text: string}} Colours */
+/** @typedef {{fill: string, border: string, text: string}} Colors */
 
 export class Painter {
   /**
    * @param {import("./scene").Scene} scene
-   * @param {(item: number) => Colours} colours of a closed item
+   * @param {(item: number) => Colors} colors of a closed item
    * @param {{background: string, box: string, boxBorder: string, text: string, muted: string, edge: string}} theme
    */
-  constructor(scene, colours, theme) {
+  constructor(scene, colors, theme) {
     this.scene = scene;
     this.hierarchy = scene.hierarchy;
-    this.colours = colours;
+    this.colors = colors;
     this.theme = theme;
     this.fitted = new Map();
   }
@@ -66,10 +66,10 @@ export class Painter {
   drawBlocks(context, window, scale) {
     const details = scale >= kBorderScale, byFill = new Map();
     this.scene.blockIndex.each(...window, (i) => {
-      const block = this.scene.blocks[i], colours = this.colours(block.item);
-      if (details) this.drawBlock(context, block, colours, scale);
-      else if (byFill.has(colours.border)) byFill.get(colours.border).push(block);
-      else byFill.set(colours.border, [block]);
+      const block = this.scene.blocks[i], colors = this.colors(block.item);
+      if (details) this.drawBlock(context, block, colors, scale);
+      else if (byFill.has(colors.border)) byFill.get(colors.border).push(block);
+      else byFill.set(colors.border, [block]);
     });
     for (const [fill, blocks] of byFill) {
       context.fillStyle = fill;
@@ -77,16 +77,16 @@ export class Painter {
     }
   }
 
-  drawBlock(context, block, colours, scale) {
+  drawBlock(context, block, colors, scale) {
     const group = this.hierarchy.isGroup(block.item), round = this.hierarchy.isNode(block.item) ? 5 : group ? 8 : block.height / 2;
-    context.fillStyle = colours.fill;
-    context.strokeStyle = colours.border;
+    context.fillStyle = colors.fill;
+    context.strokeStyle = colors.border;
     context.lineWidth = 1;
     if (group && this.hierarchy.group(block.item).repeats > 0) this.drawStack(context, block, round);
     rounded(context, block, round);
     context.fill();
     context.stroke();
-    if (scale >= kTextScale) this.drawText(context, block, colours, group);
+    if (scale >= kTextScale) this.drawText(context, block, colors, group);
   }
 
   // Draws the cards behind a folded group.
@@ -98,11 +98,11 @@ export class Painter {
     }
   }
 
-  drawText(context, block, colours, group) {
+  drawText(context, block, colors, group) {
     const [title, name, below] = blockText(this.hierarchy, block.item), middle = block.x + block.width / 2;
     context.textBaseline = "middle";
     context.textAlign = "center";
-    context.fillStyle = colours.text;
+    context.fillStyle = colors.text;
     context.font = group ? kBoldFont : kFont;
     const first = group ? `▸ ${title} ${name}` : name ? `${title} ${name}` : title;
     context.fillText(this.fit(context, first, block.width - 12), middle, block.y + (below ? block.height * 0.33 : block.height / 2));

@@ -5,7 +5,7 @@ import { byteTicks, roundTicks } from "../charts/ticks.js";
 import { button, element, fill, shortened } from "../core/dom.js";
 import { bytes, count, percent, roundBytes } from "../core/format.js";
 import { Table } from "../core/table.js";
-import { blockColours } from "../core/theme.js";
+import { blockColors } from "../core/theme.js";
 import { bars, largest } from "./bars.js";
 import { BudgetPanel } from "./budget_panel.js";
 import { ranksPanel } from "./ranks_panel.js";
@@ -47,7 +47,7 @@ class Memory {
     this.chart = this.arena();
     this.showStep(this.plan.peak_step);
     return [this.summary(), element("div", { class: "legend inline" }, Object.entries(kHues).filter(([kind]) => this.rows.some((row) => row.kind === kind)).map(([kind, hue]) =>
-      element("span", {}, element("span", { class: "swatch", style: { background: blockColours(hue, true).fill, "border-color": blockColours(hue).border } }), kind))),
+      element("span", {}, element("span", { class: "swatch", style: { background: blockColors(hue, true).fill, "border-color": blockColors(hue).border } }), kind))),
     this.chart.root, this.chosen, this.stepSlider(), this.moment, this.sums, this.entry.mesh && ranksPanel(this.entry.mesh), this.entry.budgets.length > 0 && new BudgetPanel(this.app.page, this.entry).root,
     this.aliveTitle, this.table.root];
   }
@@ -66,7 +66,7 @@ class Memory {
     return new BlockChart({
       label: `The arena over ${plan.live_bytes.length} steps; the same tensors are in the table below.`,
       blocks: rows.map((row) => ({ left: row.first, right: row.last + 1, low: row.offset, high: row.offset + row.bytes })),
-      colours: (i) => blockColours(kHues[rows[i].kind], true), words: (i) => shortName(rows[i].name), height: plan.arena_bytes || 1, down: false,
+      colors: (i) => blockColors(kHues[rows[i].kind], true), words: (i) => shortName(rows[i].name), height: plan.arena_bytes || 1, down: false,
       tip: (i) => [shortened(rows[i].name, 160), `${rows[i].type} ${bytes(rows[i].bytes)}, ${rows[i].kind}`, `steps ${rows[i].first} to ${rows[i].last}, at ${bytes(rows[i].offset)}`],
       xFormat: (x) => x.toLocaleString("en"), xTitle: "step", xTicks: (low, high, most) => roundTicks(low, high, most).filter(Number.isInteger),
       yTicks: () => byteTicks(0, plan.arena_bytes || 1).map((at) => ({ at, text: roundBytes(at) })),
@@ -102,7 +102,7 @@ class Memory {
     const arena = this.plan.arena_bytes || 1, named = (rows) => rows.slice().sort((a, b) => b.bytes - a.bytes).slice(0, 5).map((row) => `${shortName(row.name)} ${bytes(row.bytes)}`).join(", ") + (rows.length > 5 ? ` and ${rows.length - 5} more` : "");
     const begins = alive.filter((row) => row.first === step), ends = this.rows.filter((row) => row.last === step - 1);
     return [element("div", { class: "arena-strip", role: "img", "aria-label": `The arena at step ${step}: ${count(alive.length, "tensor")} in ${bytes(arena)}` }, alive.map((row) =>
-      element("div", { title: `${shortened(row.name, 160)}: ${bytes(row.bytes)} at ${bytes(row.offset)}`, style: { left: `${(100 * row.offset) / arena}%`, width: `${(100 * row.bytes) / arena}%`, background: blockColours(kHues[row.kind], true).fill } }))),
+      element("div", { title: `${shortened(row.name, 160)}: ${bytes(row.bytes)} at ${bytes(row.offset)}`, style: { left: `${(100 * row.offset) / arena}%`, width: `${(100 * row.bytes) / arena}%`, background: blockColors(kHues[row.kind], true).fill } }))),
     element("p", { class: "muted" }, begins.length > 0 ? `Begins here: ${named(begins)}. ` : "Nothing begins here. ", ends.length > 0 ? `Given back before: ${named(ends)}.` : "")];
   }
 

@@ -6,7 +6,7 @@ import { button, choice, download, element, fill, shortened } from "../core/dom.
 import { bytes, count, duration, percent, quantity } from "../core/format.js";
 import { lenientMatcher } from "../core/matcher.js";
 import { Table } from "../core/table.js";
-import { blockColours, kindOf, opColours, scaleColours } from "../core/theme.js";
+import { blockColors, kindOf, opColors, scaleColors } from "../core/theme.js";
 import { bars, largest } from "../memory/bars.js";
 import { shortName } from "../memory/memory_data.js";
 import { chromeTrace, grouped, runRows, timeRows } from "./time_data.js";
@@ -31,7 +31,7 @@ export function timeView(app) {
 
 class Time {
   constructor(app, entry) {
-    Object.assign(this, { app, entry, by: "step", colour: "op", timeline: entry.measured.timeline ?? null });
+    Object.assign(this, { app, entry, by: "step", color: "op", timeline: entry.measured.timeline ?? null });
     this.alone = timeRows(app.page, app.model, app.entry);
     this.inRun = this.timeline ? runRows(this.timeline, this.alone) : [];
     this.spans = this.timeline ? spanRows(this.timeline, this.alone) : [];
@@ -77,7 +77,7 @@ class Time {
   toolbar() {
     return element("div", { class: "toolbar" }, this.timeline && choice("Show", [["run", "the run, as it goes"], ["alone", "one step after the other"]], this.shown, (shown) => this.show(shown)),
       choice("Table by", Object.entries(kBy), this.by, (by) => { this.by = by; this.showTable(); }),
-      choice("Colour", [["op", "kind of op"], ["roofline", "share of the roofline"]], this.colour, (colour) => { this.colour = colour; this.chart.draw(); }),
+      choice("Color", [["op", "kind of op"], ["roofline", "share of the roofline"]], this.color, (color) => { this.color = color; this.chart.draw(); }),
       element("input", { type: "search", placeholder: "Filter by name, op or kernel", "aria-label": "Filter by name, op or kernel", oninput: (event) => this.useFilter(event.target.value) }),
       button("All", () => this.chart.show(0, this.chart.end), { title: "The whole run (0)" }),
       button("Export trace", () => download("trace.json", "application/json", chromeTrace(this.entry, this.alone, this.spans)), { title: "For Perfetto and chrome://tracing" }),
@@ -88,7 +88,7 @@ class Time {
     const chart = new BlockChart({
       label: `Timeline of ${rows.length} pieces of work on ${count(tracks.length, "track")}; the steps are in the table below.`, down: true, height: tracks.length, wideLabels: true,
       blocks: rows.map((row) => ({ left: row.start, right: row.end, low: row.track + 0.06, high: row.track + 0.94 })),
-      colours: (i) => (!this.fits(rows[i]) ? blockColours(null) : this.colour === "op" ? opColours(rows[i].op, true) : scaleColours(rows[i].share === null ? 0 : 1 - rows[i].share)), words: (i) => shortName(rows[i].name) || rows[i].op,
+      colors: (i) => (!this.fits(rows[i]) ? blockColors(null) : this.color === "op" ? opColors(rows[i].op, true) : scaleColors(rows[i].share === null ? 0 : 1 - rows[i].share)), words: (i) => shortName(rows[i].name) || rows[i].op,
       tip: (i) => [shortened(rows[i].name || rows[i].op, 160), `${rows[i].op}, ${rows[i].kernel}`, `${duration(rows[i].us)} from ${duration(rows[i].start)}`, tracks[rows[i].track], rows[i].share === null ? "" : `${percent(rows[i].share)} of the roofline`].filter(Boolean),
       xFormat: duration, xTitle: "time", xTicks: roundTicks, yTicks: () => tracks.map((name, i) => ({ at: i + 0.5, text: name.length > 23 ? `${name.slice(0, 22)}…` : name })), select: (i) => this.choose(rows[i]), area: (from, to) => this.sum(rows, from, to),
     });
@@ -99,7 +99,7 @@ class Time {
   // Shows the color of each kind of op that ran.
   legend() {
     const kinds = [...new Map(this.rows.map((row) => [kindOf(row.op).name, row.op]))];
-    return element("div", { class: "legend inline" }, kinds.map(([name, op]) => element("span", {}, element("span", { class: "swatch", style: { background: opColours(op, true).fill, "border-color": opColours(op, true).border } }), name)));
+    return element("div", { class: "legend inline" }, kinds.map(([name, op]) => element("span", {}, element("span", { class: "swatch", style: { background: opColors(op, true).fill, "border-color": opColors(op, true).border } }), name)));
   }
 
   // Shows how busy each track was, and how much communication was overlapped by computation.

@@ -5,7 +5,7 @@ import { isSchedule, smoothed } from "../charts/smooth.js";
 import { button, choice, download, element, fill, shortened } from "../core/dom.js";
 import { digits, quantity } from "../core/format.js";
 import { lenientMatcher } from "../core/matcher.js";
-import { lineColour } from "../core/theme.js";
+import { lineColor } from "../core/theme.js";
 import { runsAsCsv } from "./csv.js";
 
 const kFirst = ["loss", "evaluation_loss", "eval_loss", "lr", "learning_rate", "grad_norm", "items_per_second", "tokens_per_second"];
@@ -88,7 +88,7 @@ export class TrainingView {
     fill(this.runList, this.runs.map((run, i) => element("label", { title: run.file }, element("input", { type: "checkbox", checked: !this.hidden.has(i), onchange: () => {
       if (!this.hidden.delete(i)) this.hidden.add(i);
       this.update();
-    } }), element("span", { class: "swatch", style: { background: lineColour(i), "border-color": lineColour(i) } }), ` ${shortened(run.name, 60)} `, element("small", {}, `${run.rows.toLocaleString("en")} rows${run.skipped_lines ? `, ${run.skipped_lines} lines skipped` : ""}`))));
+    } }), element("span", { class: "swatch", style: { background: lineColor(i), "border-color": lineColor(i) } }), ` ${shortened(run.name, 60)} `, element("small", {}, `${run.rows.toLocaleString("en")} rows${run.skipped_lines ? `, ${run.skipped_lines} lines skipped` : ""}`))));
   }
 
   show(name) {
@@ -98,12 +98,12 @@ export class TrainingView {
   }
 
   // Returns the smoothed curve, with the raw values drawn faintly behind it.
-  series(run, colour, name) {
+  series(run, color, name) {
     const column = columnOf(run, name);
     if (!column) return [];
     const x = columnOf(run, this.settings.x)?.values ?? column.values.map((_, i) => i), known = column.values.filter((value) => value !== null).length;
     const sparse = known <= kSparse || known < column.values.length / 2, weight = sparse || isSchedule(name) ? 0 : this.settings.smoothing;
-    const line = { name: run.name, x, y: smoothed(column.values, weight), colour, dots: sparse && known <= kSparse };
+    const line = { name: run.name, x, y: smoothed(column.values, weight), color, dots: sparse && known <= kSparse };
     return weight > 0 ? [{ ...line, y: column.values, faint: true }, line] : [line];
   }
 }

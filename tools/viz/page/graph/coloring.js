@@ -1,13 +1,13 @@
 // Colors blocks by the user's choice: kind of op, dtype, bytes, FLOPs, measured time, share of the roofline, or the changes of
 // a pass. A group has the sum over its nodes.
 import { bytes, duration, percent, quantity } from "../core/format.js";
-import { blockColours, hueOfName, kindNames, kindOf, opColours, scaleColours } from "../core/theme.js";
+import { blockColors, hueOfName, kindNames, kindOf, opColors, scaleColors } from "../core/theme.js";
 
 const kHues = { added: 140, changed: 40 };
 
 /** Numbers by node; null if unknown. @typedef {{time: ArrayLike<number>|null, least: ArrayLike<number>|null, change: Map<number, string>}} NodeFacts */
 
-export class Colouring {
+export class Coloring {
   /**
    * @param {import("./hierarchy").Hierarchy} hierarchy
    * @param {NodeFacts} facts
@@ -35,29 +35,29 @@ export class Colouring {
   }
 
   of(item) {
-    let colours = this.known.get(item);
-    if (colours === undefined) this.known.set(item, (colours = this.colours(item)));
-    return colours;
+    let colors = this.known.get(item);
+    if (colors === undefined) this.known.set(item, (colors = this.colors(item)));
+    return colors;
   }
 
-  colours(item) {
+  colors(item) {
     const { hierarchy } = this;
-    if (!hierarchy.isNode(item) && !hierarchy.isGroup(item)) return blockColours(195);
-    if (this.mode === "op") return hierarchy.isNode(item) ? opColours(hierarchy.graph.op(item)) : blockColours(null);
-    if (this.mode === "dtype") return hierarchy.isNode(item) ? blockColours(hueOfName(hierarchy.graph.dtype(item))) : blockColours(null);
-    if (this.mode === "change") return this.changeColours(item);
-    if (this.mode === "roofline") return this.rooflineColours(item);
-    return scaleColours(Math.sqrt(this.amount(item) / (this.most || 1)));
+    if (!hierarchy.isNode(item) && !hierarchy.isGroup(item)) return blockColors(195);
+    if (this.mode === "op") return hierarchy.isNode(item) ? opColors(hierarchy.graph.op(item)) : blockColors(null);
+    if (this.mode === "dtype") return hierarchy.isNode(item) ? blockColors(hueOfName(hierarchy.graph.dtype(item))) : blockColors(null);
+    if (this.mode === "change") return this.changeColors(item);
+    if (this.mode === "roofline") return this.rooflineColors(item);
+    return scaleColors(Math.sqrt(this.amount(item) / (this.most || 1)));
   }
 
-  changeColours(item) {
+  changeColors(item) {
     const kinds = new Set(this.hierarchy.nodesBelow(item).map((node) => this.facts.change.get(node)));
-    return blockColours(kinds.has("added") ? kHues.added : kinds.has("changed") ? kHues.changed : null);
+    return blockColors(kinds.has("added") ? kHues.added : kinds.has("changed") ? kHues.changed : null);
   }
 
-  rooflineColours(item) {
+  rooflineColors(item) {
     const share = this.sum(item, this.facts.least) / this.sum(item, this.facts.time);
-    return Number.isFinite(share) && share > 0 ? scaleColours(1 - Math.min(1, share)) : blockColours(null);
+    return Number.isFinite(share) && share > 0 ? scaleColors(1 - Math.min(1, share)) : blockColors(null);
   }
 
   /** Returns the amount of the mode (bytes, FLOPs or microseconds) over all nodes in an item. */
@@ -73,12 +73,12 @@ export class Colouring {
 
   /** Returns the legend of the colors. @returns {{text: string, fill: string, border: string}[]} */
   legend() {
-    if (this.mode === "op") return kindNames.filter((name) => this.kinds().has(name)).map((name) => ({ ...opColours(this.kinds().get(name)), text: name }));
-    if (this.mode === "dtype") return this.dtypes().map((name) => ({ ...blockColours(hueOfName(name)), text: name }));
-    if (this.mode === "change") return Object.entries(kHues).map(([text, hue]) => ({ ...blockColours(hue), text }));
+    if (this.mode === "op") return kindNames.filter((name) => this.kinds().has(name)).map((name) => ({ ...opColors(this.kinds().get(name)), text: name }));
+    if (this.mode === "dtype") return this.dtypes().map((name) => ({ ...blockColors(hueOfName(name)), text: name }));
+    if (this.mode === "change") return Object.entries(kHues).map(([text, hue]) => ({ ...blockColors(hue), text }));
     const format = { bytes, time: duration, flops: (value) => quantity(value, "FLOP"), roofline: (value) => percent(value) }[this.mode];
     return [0, 0.25, 0.5, 0.75, 1].map((share) => ({
-      ...scaleColours(share), text: format(this.mode === "roofline" ? 1 - share : share * share * this.most) }));
+      ...scaleColors(share), text: format(this.mode === "roofline" ? 1 - share : share * share * this.most) }));
   }
 
   kinds() {

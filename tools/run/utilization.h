@@ -8,10 +8,10 @@
 
 namespace genesis::tools {
 
-class Utilisation {
+class Utilization {
  public:
   // Measures the device's peak rates, which takes a second or two.
-  Utilisation(Session& session, const std::string& entry, const NamedTensors& inputs);
+  Utilization(Session& session, const std::string& entry, const NamedTensors& inputs);
 
   double share(double seconds_per_step) const { return least_seconds_ / seconds_per_step; }
 

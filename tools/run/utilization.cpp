@@ -1,4 +1,4 @@
-#include "tools/run/utilisation.h"
+#include "tools/run/utilization.h"
 
 #include "executor/inputs.h"
 #include "passes/core/bind.h"
@@ -24,7 +24,7 @@ Products products_of(const Graph& graph) {
 
 }  // namespace
 
-Utilisation::Utilisation(Session& session, const std::string& entry, const NamedTensors& inputs) {
+Utilization::Utilization(Session& session, const std::string& entry, const NamedTensors& inputs) {
   const Graph& graph = session.model().entry(entry);
   const Products products = products_of(passes::bind(graph, bind_inputs(graph, inputs)));
   const DevicePeaks peaks = session.measure_peaks();
