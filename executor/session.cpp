@@ -451,10 +451,10 @@ void Session::reset_states(StateRole role) {
 
 std::unique_ptr<StateSnapshot> Session::make_state_snapshot() {
   const SessionOptions& options = impl_->options();
-  StateParts parts;
+  StateShards shards;
   if (options.mesh.ranks() > 1)
-    parts = divide_states(model(), impl_->states().storage(), options.mesh, options.rank);
-  return std::make_unique<StateSnapshot>(model(), impl_->states(), impl_->device(), std::move(parts));
+    shards = divide_states(model(), impl_->states().storage(), options.mesh, options.rank);
+  return std::make_unique<StateSnapshot>(model(), impl_->states(), impl_->device(), std::move(shards));
 }
 
 MemoryStatistics Session::memory() const {

@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "executor/states/part_transfers.h"
+#include "executor/states/encoded_transfers.h"
 #include "schema/graph/state_cuts.h"
 
 namespace genesis {

@@ -4,12 +4,13 @@
 #include <vector>
 
 #include "executor/runtime/device.h"
-#include "executor/states/part_transfers.h"
+#include "executor/states/encoded_transfers.h"
 
 namespace genesis {
 
-StateSnapshot::StateSnapshot(const Model& model, const StateMemory& states, Device& device, StateParts parts)
-    : model_(model), states_(states), parts_(std::move(parts)), downloads_(device.make_downloads()) {}
+StateSnapshot::StateSnapshot(const Model& model, const StateMemory& states, Device& device,
+                             StateShards shards)
+    : model_(model), states_(states), shards_(std::move(shards)), downloads_(device.make_downloads()) {}
 
 bool StateSnapshot::reserve(const StateCopies& layout) {
   if (!downloads_->reserve(layout.bytes, layout.decoded_bytes)) return false;
@@ -35,7 +36,7 @@ void StateSnapshot::find_untouched() {
   untouched_.clear();
   for (int32_t i = 0; i < static_cast<int32_t>(is_taken.size()); ++i) {
     const State& state = model_.state(i);
-    if (is_taken[static_cast<size_t>(i)] || state.role == StateRole::kCache || !parts_.is_mine(i)) continue;
+    if (is_taken[static_cast<size_t>(i)] || state.role == StateRole::kCache || !shards_.is_mine(i)) continue;
     State kept = state;
     kept.type = states_.kept_type(i);
     if (state.encoded) kept.encoded = states_.encoded_values(i);  // the value it was set to
@@ -98,18 +99,18 @@ std::unique_ptr<Model> StateSnapshot::model() {
   return model;
 }
 
-std::unique_ptr<Model> StateSnapshot::part() {
+std::unique_ptr<Model> StateSnapshot::shard() {
   auto model = std::make_unique<Model>();
   for (auto& [index, state] : all_taken()) model->add_state(state);
   return model;
 }
 
-std::unique_ptr<Model> StateSnapshot::part_now() const {
+std::unique_ptr<Model> StateSnapshot::shard_now() const {
   auto model = std::make_unique<Model>();
   const std::map<int32_t, EncodedValues> encoded = states_.encoded();
   for (int32_t i = 0; i < static_cast<int32_t>(model_.states().size()); ++i) {
     State state = model_.state(i);
-    if (state.role == StateRole::kCache || !parts_.is_mine(i)) continue;
+    if (state.role == StateRole::kCache || !shards_.is_mine(i)) continue;
     state.type = states_.kept_type(i);
     if (state.encoded)
       state.encoded = encoded.at(i);

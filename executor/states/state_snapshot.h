@@ -1,6 +1,6 @@
 // Copies the states of a session at one moment while runs go on: take() between two runs is short, and model() returns the values
-// as a model to be saved, once they have arrived. With several ranks each takes its own shards and states (state_parts.h), which
-// part() returns.
+// as a model to be saved, once they have arrived. With several ranks each takes its own shards and states (state_shards.h), which
+// shard() returns.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 #include "executor/runtime/downloads.h"
 #include "executor/states/state_memory.h"
-#include "executor/states/state_parts.h"
+#include "executor/states/state_shards.h"
 #include "schema/graph/model.h"
 
 namespace genesis {
@@ -17,14 +17,14 @@ namespace genesis {
 // from another thread than the session's.
 class StateSnapshot {
  public:
-  StateSnapshot(const Model& model, const StateMemory& states, Device& device, StateParts parts = {});
+  StateSnapshot(const Model& model, const StateMemory& states, Device& device, StateShards shards = {});
 
   const Model& session_model() const { return model_; }
-  const StateParts& parts() const { return parts_; }
+  const StateShards& shards() const { return shards_; }
   std::string failure_of_ranks() const { return states_.failure_of_ranks(); }
   // Returns the sizes of the copies that take() would make now.
   StateCopies layout() const {
-    return states_.copies([&](int32_t state) { return parts_.is_mine(state); });
+    return states_.copies([&](int32_t state) { return shards_.is_mine(state); });
   }
   // Reserves memory for the copies. Call it while runs go on, since it takes seconds for gigabytes. Returns false if the host has
   // too little memory left.
@@ -36,9 +36,9 @@ class StateSnapshot {
   // are valid until the next take() or reserve().
   std::unique_ptr<Model> model();
   // Returns a model with only the states that this rank writes; sharded ones are flat. Its tensors are valid as long.
-  std::unique_ptr<Model> part();
+  std::unique_ptr<Model> shard();
   // Returns the same with the current values, in the session's thread and without take().
-  std::unique_ptr<Model> part_now() const;
+  std::unique_ptr<Model> shard_now() const;
 
  private:
   // Returns the state with the value taken.
@@ -48,7 +48,7 @@ class StateSnapshot {
 
   const Model& model_;
   const StateMemory& states_;
-  const StateParts parts_;
+  const StateShards shards_;
   std::unique_ptr<Downloads> downloads_;
   StateCopies taken_;
   std::map<int32_t, State> untouched_;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "executor/training/checkpoint_parts.h"
+#include "executor/training/checkpoint_shards.h"
 #include "executor/training/intact_files.h"
 #include "passes/training/evaluation.h"
 #include "schema/core/parse_number.h"
@@ -29,10 +29,10 @@ std::vector<Checkpoint> list_checkpoints(const fs::path& directory) {
   return found;
 }
 
-// Removes the model first, so that no model is left without its parts. Files that cannot be removed stay.
+// Removes the model first, so that no model is left without its shards. Files that cannot be removed stay.
 void remove(const Checkpoint& checkpoint) {
   std::error_code error;
-  if (fs::remove(checkpoint.path, error)) fs::remove_all(parts_folder(checkpoint.path), error);
+  if (fs::remove(checkpoint.path, error)) fs::remove_all(shards_folder(checkpoint.path), error);
 }
 
 // Checkpoints of steps after `step` are damaged: this run has skipped them, so they do not count. Neither do damaged ones of

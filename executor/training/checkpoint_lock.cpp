@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "executor/training/checkpoint.h"
-#include "executor/training/checkpoint_parts.h"
+#include "executor/training/checkpoint_shards.h"
 #include "schema/core/error.h"
 #include "schema/core/host_name.h"
 #include "schema/file/io/atomic_write.h"
@@ -64,7 +64,7 @@ CheckpointLock::CheckpointLock(const fs::path& directory)
   while (!try_lock()) {
   }
   remove_abandoned_files(directory, is_checkpoint_name);
-  remove_abandoned_parts(directory);
+  remove_abandoned_shards(directory);
 }
 
 bool CheckpointLock::try_lock() {

@@ -15,7 +15,7 @@ namespace genesis {
 class CheckpointLock {
  public:
   // Creates the folder if it is missing. Throws Error that names the process that holds the lock, its host and since when.
-  // Removes the temporary files of checkpoints whose writers were killed, and the parts of unfinished checkpoints.
+  // Removes the temporary files of checkpoints whose writers were killed, and the shards of unfinished checkpoints.
   explicit CheckpointLock(const std::filesystem::path& directory);
   ~CheckpointLock();
   // Describes the process that holds the lock of a folder; empty: none seems to.

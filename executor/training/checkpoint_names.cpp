@@ -27,8 +27,8 @@ std::optional<int64_t> step_of_checkpoint(const fs::path& path) {
 
 bool is_checkpoint_name(const fs::path& name) { return step_of_checkpoint(name).has_value(); }
 
-fs::path parts_folder(const fs::path& checkpoint) {
-  return fs::path(checkpoint).replace_extension(kPartsSuffix);
+fs::path shards_folder(const fs::path& checkpoint) {
+  return fs::path(checkpoint).replace_extension(kShardsSuffix);
 }
 
 }  // namespace genesis

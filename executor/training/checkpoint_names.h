@@ -16,9 +16,9 @@ std::optional<int64_t> step_of_checkpoint(const std::filesystem::path& path);
 // Returns true if a file of this name in a checkpoint folder is a checkpoint.
 bool is_checkpoint_name(const std::filesystem::path& name);
 
-// Returns the folder with the parts of a checkpoint: DIR/step-000000300.parts.
-std::filesystem::path parts_folder(const std::filesystem::path& checkpoint);
-inline constexpr std::string_view kPartsSuffix = ".parts";
+// Returns the folder with the shards of a checkpoint: DIR/step-000000300.parts.
+std::filesystem::path shards_folder(const std::filesystem::path& checkpoint);
+inline constexpr std::string_view kShardsSuffix = ".parts";
 
 // The file name of the model of the best evaluation, beside the checkpoints.
 inline constexpr const char* kBestModel = "best.genesis";

@@ -5,7 +5,7 @@
 
 #include "executor/environment.h"
 #include "executor/training/checkpoint.h"
-#include "executor/training/checkpoint_parts.h"
+#include "executor/training/checkpoint_shards.h"
 #include "schema/core/parallel.h"
 #include "schema/messages/log.h"
 
@@ -61,26 +61,26 @@ double CheckpointWriter::begin(int64_t step) {
 }
 
 void CheckpointWriter::write_now(int64_t step) {
-  if (is_part()) return write_part_of(step, *snapshot_->part_now());
+  if (is_shard()) return write_shard_of(step, *snapshot_->shard_now());
   set_newest(save_checkpoint(session_, directory_, step, keep_).path);
 }
 
 void CheckpointWriter::write_taken(int64_t step) {
-  if (is_part()) return write_part_of(step, *snapshot_->part());
+  if (is_shard()) return write_shard_of(step, *snapshot_->shard());
   set_newest(write_checkpoint(*snapshot_->model(), directory_, step, keep_).path);
 }
 
-// Writes this rank's part; the first rank also writes the checkpoint.
-void CheckpointWriter::write_part_of(int64_t step, Model& part) {
-  const StateParts& parts = snapshot_->parts();
-  write_part(part, checkpoint_path(directory_, step), parts.rank, run_);
-  if (parts.rank != 0) return;
+// Writes this rank's shard; the first rank also writes the checkpoint.
+void CheckpointWriter::write_shard_of(int64_t step, Model& shard) {
+  const StateShards& shards = snapshot_->shards();
+  write_shard(shard, checkpoint_path(directory_, step), shards.rank, run_);
+  if (shards.rank != 0) return;
   Model model(snapshot_->session_model());
-  const PartsToCome expected{.run = run_,
-                             .given_up = [this] { return snapshot_->failure_of_ranks(); },
-                             .seconds = environment().collective_timeout};
+  const ExpectedShards expected{.run = run_,
+                                .given_up = [this] { return snapshot_->failure_of_ranks(); },
+                                .seconds = environment().collective_timeout};
   const auto join = [&](Model& named, const std::filesystem::path& path) {
-    join_parts(named, parts, path, expected);
+    join_shards(named, shards, path, expected);
   };
   set_newest(write_checkpoint(model, directory_, step, keep_, join).path);
 }

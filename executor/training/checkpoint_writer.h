@@ -1,7 +1,7 @@
 // Writes the checkpoints of a run in the background: the states are copied between two steps (StateSnapshot), then a thread
 // encodes, hashes and writes them and removes old checkpoints. The files are the same as those of save_checkpoint(). If the host
 // has no memory for the copies, training waits until a checkpoint is written. With several ranks each has a writer and writes its
-// part (checkpoint_parts.h); nothing is gathered, and only the first rank's thread waits, for all parts.
+// shard (checkpoint_shards.h); nothing is gathered, and only the first rank's thread waits, for all shards.
 #pragma once
 
 #include <condition_variable>
@@ -22,7 +22,7 @@ namespace genesis {
 // with several ranks, the first rank must.
 class CheckpointWriter {
  public:
-  // `run` distinguishes the parts of this run from those of an earlier one; it is the same on all ranks.
+  // `run` distinguishes the shards of this run from those of an earlier one; it is the same on all ranks.
   CheckpointWriter(Session& session, std::filesystem::path directory, int keep, std::string run = "");
   // Waits for the checkpoint that is being written; an error that was not asked for is logged.
   ~CheckpointWriter();
@@ -45,10 +45,10 @@ class CheckpointWriter {
   std::filesystem::path newest() const;
 
  private:
-  bool is_part() const { return snapshot_->parts().ranks > 1; }
+  bool is_shard() const { return snapshot_->shards().ranks > 1; }
   void write_now(int64_t step);
   void write_taken(int64_t step);
-  void write_part_of(int64_t step, Model& part);
+  void write_shard_of(int64_t step, Model& shard);
   void set_newest(const std::filesystem::path& path);
   void start(std::function<void()> work);
   void work();

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 // Device, inode, size and modification time: any write to a file changes one of them.
 using FileIdentity = std::tuple<dev_t, ino_t, off_t, time_t, long>;
-// The identities of a checkpoint and its parts, in no order.
+// The identities of a checkpoint and its shards, in no order.
 using Identity = std::set<FileIdentity>;
 
 bool add_identity(const fs::path& path, Identity& to) {
@@ -33,8 +33,8 @@ std::optional<Identity> identity_of(const fs::path& path) {
   Identity identity;
   if (!add_identity(path, identity)) return std::nullopt;
   std::error_code error;
-  for (const auto& part : fs::directory_iterator(parts_folder(path), error))
-    add_identity(part.path(), identity);
+  for (const auto& shard : fs::directory_iterator(shards_folder(path), error))
+    add_identity(shard.path(), identity);
   return identity;
 }
 

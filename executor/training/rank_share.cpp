@@ -9,8 +9,8 @@ namespace {
 
 class RankShare final : public BatchSource {
  public:
-  RankShare(std::unique_ptr<BatchSource> source, int64_t part, int64_t parts)
-      : source_(std::move(source)), part_(part), parts_(parts) {}
+  RankShare(std::unique_ptr<BatchSource> source, int64_t shard, int64_t shards)
+      : source_(std::move(source)), shard_(shard), shards_(shards) {}
 
   NamedTensors batch(int64_t position) override {
     NamedTensors mine;
@@ -25,24 +25,24 @@ class RankShare final : public BatchSource {
     TensorType type = whole.type();
     if (type.shape.rank() == 0) return whole;
     const int64_t rows = type.shape[0].value();
-    if (rows % parts_ != 0)
+    if (rows % shards_ != 0)
       fail("a batch of {} samples ('{}') cannot be shared by {} ranks along 'data': take a batch of {}", rows,
-           name, parts_, passes::sizes_near(rows, parts_));
-    type.shape[0] = Dim(rows / parts_);
+           name, shards_, passes::sizes_near(rows, shards_));
+    type.shape[0] = Dim(rows / shards_);
     const auto owner = std::make_shared<Tensor>(whole);
-    return Tensor(type, owner, whole.data() + part_ * type.bytes());
+    return Tensor(type, owner, whole.data() + shard_ * type.bytes());
   }
 
   const std::unique_ptr<BatchSource> source_;
-  const int64_t part_, parts_;
+  const int64_t shard_, shards_;
 };
 
 }  // namespace
 
 std::unique_ptr<BatchSource> share_of(std::unique_ptr<BatchSource> source, const Mesh& mesh, int64_t rank) {
-  const int64_t parts = mesh.size(kDataAxis);
-  if (parts == 1) return source;
-  return std::make_unique<RankShare>(std::move(source), mesh.place(rank, kDataAxis), parts);
+  const int64_t shards = mesh.size(kDataAxis);
+  if (shards == 1) return source;
+  return std::make_unique<RankShare>(std::move(source), mesh.place(rank, kDataAxis), shards);
 }
 
 }  // namespace genesis

@@ -8,7 +8,7 @@
 
 #include "executor/snapshot.h"
 #include "executor/training/checkpoint.h"
-#include "executor/training/checkpoint_parts.h"
+#include "executor/training/checkpoint_shards.h"
 #include "executor/training/checkpoint_writer.h"
 #include "executor/training/evaluator.h"
 #include "executor/training/learning_rate.h"

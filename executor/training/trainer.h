@@ -22,9 +22,9 @@ struct TrainerOptions {
   int64_t max_skipped_steps = 40;         // in a row; by then the loss scale has dropped from 2^16 to 2^-24
   std::filesystem::path checkpoint = {};  // folder; empty: none
   // With several ranks the first one holds the folder's lock and removes old checkpoints. All ranks get the same folder and
-  // interval, and all write their parts of checkpoints.
+  // interval, and all write their shards of checkpoints.
   bool is_first_rank = true;
-  // With several ranks: a name that no other run has, the same on all ranks (checkpoint_parts.h).
+  // With several ranks: a name that no other run has, the same on all ranks (checkpoint_shards.h).
   std::string run_id = {};
   // The lock of the checkpoint folder if the caller holds it already; otherwise train() takes it.
   std::shared_ptr<const CheckpointLock> checkpoint_lock = {};

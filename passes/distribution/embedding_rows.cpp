@@ -47,8 +47,8 @@ Value table_of_all_ranks(Rewriter& rewriter, const RowsOfTable& found, const std
   return emit_node(*table.op, table.attributes, {indices, rows})[0];
 }
 
-Value table_part_of_all_ranks(Rewriter& rewriter, const RowsOfTable& found, const std::string& axis,
-                              int64_t ranks, int64_t place, RankReduction reduction) {
+Value table_shard_of_all_ranks(Rewriter& rewriter, const RowsOfTable& found, const std::string& axis,
+                               int64_t ranks, int64_t place, RankReduction reduction) {
   const auto [indices, rows] = gathered_rows(rewriter, found, axis, ranks, reduction);
   ops::EmbeddingGrad table = found.rows.attributes;
   const OwnIndices whole = table.part.of(table.rows[0].value());

@@ -28,7 +28,7 @@ Value table_of_all_ranks(Rewriter& rewriter, const RowsOfTable& found, const std
                          RankReduction reduction);
 
 // Returns the rows of that table that the rank `place` keeps: [rows / ranks, width]. The ranks must divide the number of rows.
-Value table_part_of_all_ranks(Rewriter& rewriter, const RowsOfTable& found, const std::string& axis,
-                              int64_t ranks, int64_t place, RankReduction reduction);
+Value table_shard_of_all_ranks(Rewriter& rewriter, const RowsOfTable& found, const std::string& axis,
+                               int64_t ranks, int64_t place, RankReduction reduction);
 
 }  // namespace genesis::passes

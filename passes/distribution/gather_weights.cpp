@@ -51,12 +51,12 @@ class Gatherer {
     Value& made = wholes_[{state_of(graph_, weight), dtype}];
     if (made) return made;
     const StoredGroup& group = *group_of(weight);
-    const Value part = part_as(group, dtype);
+    const Value shard = shard_as(group, dtype);
     const std::string& axis = group.shard->axis;
-    return made = reshape(all_gather(part, axis, mesh_.size(axis)), graph_.type(weight).shape);
+    return made = reshape(all_gather(shard, axis, mesh_.size(axis)), graph_.type(weight).shape);
   }
 
-  Value part_as(const StoredGroup& group, DType dtype) {
+  Value shard_as(const StoredGroup& group, DType dtype) {
     const auto part = [&](size_t i) { return rewriter_.graph().state(group.parts[i]); };
     return value_of_parts(*group.format, part, dtype);
   }

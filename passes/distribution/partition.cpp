@@ -23,9 +23,9 @@ namespace {
 constexpr int kWhole = -1;
 
 // Returns the dimension in which the shard is smaller; kWhole if there is none.
-int cut_dimension(const Shape& whole, const Shape& part) {
+int cut_dimension(const Shape& whole, const Shape& shard) {
   for (int dim = 0; dim < whole.rank(); ++dim)
-    if (!(whole[dim] == part[dim])) return dim;
+    if (!(whole[dim] == shard[dim])) return dim;
   return kWhole;
 }
 
@@ -33,7 +33,7 @@ class Partitioner {
  public:
   Partitioner(const Graph& graph, const PassContext& context)
       : graph_(graph),
-        part_{context.mesh.size(kTensorAxis), context.mesh.place(context.rank, kTensorAxis)},
+        shard_{context.mesh.size(kTensorAxis), context.mesh.place(context.rank, kTensorAxis)},
         groups_(graph),
         rewriter_(graph),
         cut_(graph.values().size(), kWhole),
@@ -41,13 +41,13 @@ class Partitioner {
     std::map<int32_t, const Shard*> shards;
     for (const StoredGroup& group : context.storage->groups)
       if (group.shard && group.shard->axis == kTensorAxis) {
-        parts_[group.members[0]] = group.parts[0];
+        shards_[group.members[0]] = group.parts[0];
         shards[group.members[0]] = &*group.shard;
       }
     for (size_t i = 0; i < graph.values().size(); ++i) {
       const ValueId id{static_cast<int32_t>(i)};
       if (const auto shard = shards.find(state_of(graph, id)); shard != shards.end())
-        read_part(id, *shard->second);
+        read_shard(id, *shard->second);
     }
     for (const StateUpdate& update : graph.updates())
       if (const auto shard = shards.find(update.state); shard != shards.end())
@@ -59,9 +59,9 @@ class Partitioner {
     for (const Node& node : graph_.nodes()) visit(node);
     for (const NamedValue& output : graph_.outputs()) make_whole(output.value);
     for (const StateUpdate& update : graph_.updates())
-      if (const auto part = parts_.find(update.state); part != parts_.end()) {
+      if (const auto shard = shards_.find(update.state); shard != shards_.end()) {
         rewriter_.drop_update(update.state);
-        rewriter_.graph().add_update(part->second, rewriter_.map(update.value));
+        rewriter_.graph().add_update(shard->second, rewriter_.map(update.value));
       }
     return rewriter_.finish();
   }
@@ -73,8 +73,8 @@ class Partitioner {
   }
 
   // Makes the readers of a sharded state read this rank's shard.
-  void read_part(ValueId id, const Shard& shard) {
-    const Value value = rewriter_.graph().state(parts_.at(state_of(graph_, id)));
+  void read_shard(ValueId id, const Shard& shard) {
+    const Value value = rewriter_.graph().state(shards_.at(state_of(graph_, id)));
     const Shape& whole = graph_.type(id).shape;
     const int dim = cut_dimension(whole, value.type().shape);
     cut(id) = dim;
@@ -96,14 +96,14 @@ class Partitioner {
   void emit(const Node& node, const std::vector<Factor>& shared) {
     if (is<ops::SumSquares>(node)) return emit_sum_squares(node);
     gather_operands(node, shared);
-    if (shared.empty() || !has_parts(node, shared)) return emit_whole(node);
+    if (shared.empty() || !has_shards(node, shared)) return emit_whole(node);
     if (const auto loss = match<ops::CrossEntropy>(node))
-      rewriter_.replace(node, cross_entropy_of_parts(loss.attributes, rewriter_.map(loss.input(0)),
-                                                     rewriter_.map(loss.input(1)), part_));
+      rewriter_.replace(node, cross_entropy_of_shards(loss.attributes, rewriter_.map(loss.input(0)),
+                                                     rewriter_.map(loss.input(1)), shard_));
     else if (const auto layer = match<ops::LinearCrossEntropy>(node))
       emit_linear_cross_entropy(layer);
     else
-      emit_part(node, shared);
+      emit_shard(node, shared);
   }
 
   // Returns the factors along which an operand is sharded, or along which a result must be sharded although all operands are
@@ -114,7 +114,7 @@ class Partitioner {
     for (Factor& factor : factors_of(graph_, node)) {
       const bool is_shared =
           std::any_of(factor.members.begin(), factor.members.end(), [&](const FactorMember& m) {
-            return m.is_result ? !has_cut && is_made_as_part(node, factor, m)
+            return m.is_result ? !has_cut && is_made_as_shard(node, factor, m)
                                : cut(node.inputs[m.index]) == m.dim;
           });
       if (is_shared && !is_cut_otherwise(node, factor)) shared.push_back(std::move(factor));
@@ -131,7 +131,7 @@ class Partitioner {
 
   // Returns whether the node computes this result as a shard from whole operands, such as the rows of a table's gradient. A
   // uniform value is instead sliced by its reader.
-  bool is_made_as_part(const Node& node, const Factor& factor, const FactorMember& result) {
+  bool is_made_as_shard(const Node& node, const Factor& factor, const FactorMember& result) {
     const ValueId value = node.outputs[result.index];
     return std::all_of(factor.members.begin(), factor.members.end(),
                        [](const FactorMember& m) { return m.is_result; }) &&
@@ -140,7 +140,7 @@ class Partitioner {
 
   // Returns whether every operand in the factors is sharded or can be sliced. If one operand is whole and another sharded, the
   // ranks gather the shard. This fails if the shard is composed of several blocks, because their order is then unknown.
-  bool has_parts(const Node& node, const std::vector<Factor>& shared) {
+  bool has_shards(const Node& node, const std::vector<Factor>& shared) {
     for (const Factor& factor : shared)
       for (const FactorMember& member : factor.members) {
         const ValueId operand = member.is_result ? ValueId{} : node.inputs[member.index];
@@ -171,22 +171,22 @@ class Partitioner {
     const std::vector<Value> in = rewriter_.map(layer.node->inputs);
     const Value divisor = in.size() > 3 ? in[3] : Value{};
     rewriter_.replace(*layer.node,
-                      linear_cross_entropy_of_parts(layer.attributes, in[0], in[1], in[2], divisor, part_));
+                      linear_cross_entropy_of_shards(layer.attributes, in[0], in[1], in[2], divisor, shard_));
     if (layer.node->outputs.size() > 2) cut(layer.node->outputs[2]) = 0;
   }
 
-  void emit_part(const Node& node, const std::vector<Factor>& shared) {
+  void emit_shard(const Node& node, const std::vector<Factor>& shared) {
     Node local{node};
     std::vector<Value> operands = rewriter_.map(node.inputs), once;
     std::vector<bool> is_sum(node.outputs.size());
     for (const Factor& factor : shared) {
-      local.attributes = attributes_of_part(graph_, local, factor, part_);
+      local.attributes = attributes_of_shard(graph_, local, factor, shard_);
       for (const FactorMember& member : factor.members) {
         if (member.is_result) {
           cut(node.outputs[member.index]) = member.dim;
           note_composed(node, factor, member);
         } else if (cut(node.inputs[member.index]) == kWhole) {
-          operands[member.index] = part_of_uniform(node, member);
+          operands[member.index] = shard_of_uniform(node, member);
         }
       }
       for (const size_t result : factor.sums) is_sum[result] = true;
@@ -204,10 +204,10 @@ class Partitioner {
   }
 
   // Returns the shard of a uniform operand, which is the same on every rank.
-  Value part_of_uniform(const Node& node, const FactorMember& member) {
+  Value shard_of_uniform(const Node& node, const FactorMember& member) {
     const ValueId operand = node.inputs[member.index];
     const Dim& size = graph_.type(operand).shape[member.dim];
-    return slice(rewriter_.map(operand), member.dim, 0, size.value() / part_.ranks);
+    return slice(rewriter_.map(operand), member.dim, 0, size.value() / shard_.ranks);
   }
 
   // Gathers the sharded operands whose sharded dimension is in no shared factor: the node needs them whole.
@@ -225,11 +225,11 @@ class Partitioner {
   void make_whole(ValueId id) {
     if (cut(id) == kWhole) return;
     const int dim = cut(id);
-    const Value part = rewriter_.map(id);
-    Value whole = all_gather(part, kTensorAxis, part_.ranks);
+    const Value shard = rewriter_.map(id);
+    Value whole = all_gather(shard, kTensorAxis, shard_.ranks);
     if (dim > 0) {
-      std::vector<Dim> by_rank = part.shape().dims();
-      by_rank.insert(by_rank.begin(), Dim(part_.ranks));
+      std::vector<Dim> by_rank = shard.shape().dims();
+      by_rank.insert(by_rank.begin(), Dim(shard_.ranks));
       std::vector<int64_t> order(by_rank.size());
       for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
       std::rotate(order.begin(), order.begin() + 1, order.begin() + dim + 1);
@@ -241,22 +241,22 @@ class Partitioner {
 
   // Sums the squares of whole operands on every rank, and those of sharded operands over the ranks.
   void emit_sum_squares(const Node& node) {
-    std::vector<Value> whole, parts;
+    std::vector<Value> whole, sharded;
     for (const ValueId input : node.inputs)
-      (cut(input) == kWhole ? whole : parts).push_back(rewriter_.map(input));
-    Value sum = all_reduce(emit_node(*node.op, node.attributes, parts)[0], kTensorAxis);
+      (cut(input) == kWhole ? whole : sharded).push_back(rewriter_.map(input));
+    Value sum = all_reduce(emit_node(*node.op, node.attributes, sharded)[0], kTensorAxis);
     if (!whole.empty()) sum = sum + emit_node(*node.op, node.attributes, whole)[0];
     rewriter_.replace(node, {sum});
   }
 
   const Graph& graph_;
-  const FactorPart part_;
+  const FactorShard shard_;
   DimensionGroups groups_;
   std::set<size_t> wanted_;  // groups of dimensions along which states are sharded
   Rewriter rewriter_;
   std::vector<int> cut_;              // by value id: the dimension along which it is sharded, or kWhole
   std::vector<bool> composed_;        // by value id: whether its shard may be composed of several blocks' shards
-  std::map<int32_t, int32_t> parts_;  // by sharded state: the state that holds this rank's shard
+  std::map<int32_t, int32_t> shards_;  // by sharded state: the state that holds this rank's shard
 };
 
 }  // namespace

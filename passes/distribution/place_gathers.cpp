@@ -55,7 +55,7 @@ class Placer {
   struct Form {
     const Node* node = nullptr;
     std::vector<int> inputs = {};  // numbers of the forms it is made of; empty for a gather
-    ValueId part = {};             // the shard that a gather reads
+    ValueId shard = {};            // the shard that a gather reads
     std::string layer = {};
     bool is_gather() const { return inputs.empty(); }
   };
@@ -97,7 +97,7 @@ class Placer {
     const auto gather = match<ops::AllGather>(node);
     if (gather && gather->axis == kDataAxis && each([&](ValueId id) { return is_made_of_states(id); })) {
       for (size_t i = 0; i < node.inputs.size(); ++i)
-        set_form(node.outputs[i], key_of_part(node.inputs[i]),
+        set_form(node.outputs[i], key_of_shard(node.inputs[i]),
                  {&node, {}, node.inputs[i], layer(node.inputs[i])});
     } else if (is<ops::Reshape, ops::Concat, ops::Pad, ops::Cast, ops::Permute>(node) &&
                each([&](ValueId id) { return form(id) != kNone; })) {
@@ -110,17 +110,17 @@ class Placer {
     }
   }
 
-  std::string key_of_part(ValueId part) const {
-    if (const int32_t state = state_of(graph_, part); state >= 0) return "@" + std::to_string(state);
-    const Node& node = *producer(graph_, part);
+  std::string key_of_shard(ValueId shard) const {
+    if (const int32_t state = state_of(graph_, shard); state >= 0) return "@" + std::to_string(state);
+    const Node& node = *producer(graph_, shard);
     std::string key = "@" + std::string(node.op->name()) + node.attributes.to_string();
     for (const ValueId id : node.inputs) key += ",@" + std::to_string(state_of(graph_, id));
     return key;
   }
 
-  std::string layer(ValueId part) const {
-    int32_t state = state_of(graph_, part);
-    if (state < 0) state = state_of(graph_, producer(graph_, part)->inputs[0]);
+  std::string layer(ValueId shard) const {
+    int32_t state = state_of(graph_, shard);
+    if (state < 0) state = state_of(graph_, producer(graph_, shard)->inputs[0]);
     return layer_of(graph_.model().state(state).name);
   }
 
@@ -154,21 +154,21 @@ class Placer {
 
   void gather(Unit& unit) {
     std::vector<const Node*> nodes;
-    std::vector<Value> parts;
+    std::vector<Value> shards;
     for (const int number : unit.gathers) {
       const Form& form = forms_[static_cast<size_t>(number)];
       nodes.push_back(form.node);
-      parts.push_back(part(form.part));
+      shards.push_back(shard(form.shard));
     }
     const auto op = from_attributes<ops::AllGather>(nodes[0]->attributes);
     rewriter_.from_nodes(nodes);
-    const std::vector<Value> values = all_gather(parts, op.axis, op.ranks);
+    const std::vector<Value> values = all_gather(shards, op.axis, op.ranks);
     rewriter_.end_nodes_from();
     size_t next = 0;
     for (const int number : unit.gathers) unit.made[number] = values[next++];
   }
 
-  Value part(ValueId id) {
+  Value shard(ValueId id) {
     if (state_of(graph_, id) >= 0) return rewriter_.map(id);
     const Node& node = *producer(graph_, id);
     rewriter_.from_nodes({&node});

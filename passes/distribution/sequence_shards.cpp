@@ -17,8 +17,8 @@ namespace {
 
 class Sharder {
  public:
-  Sharder(const Graph& graph, const FactorPart& part, const RowRegions& regions)
-      : graph_(graph), part_(part), regions_(regions), rewriter_(graph) {}
+  Sharder(const Graph& graph, const FactorShard& shard, const RowRegions& regions)
+      : graph_(graph), shard_(shard), regions_(regions), rewriter_(graph) {}
 
   // A sum over rows is complete only after it has been summed over the ranks. Nodes that read such sums, directly or
   // indirectly, are visited after all others, so that one exchange is enough for all sums.
@@ -50,7 +50,7 @@ class Sharder {
     const RowWise* const rule = regions_.rule_of(node);
     const bool is_scattered = regions_.begins(node);
     if (is_scattered) scatter(node);
-    if (rule) emit_part(node, *rule);
+    if (rule) emit_shard(node, *rule);
     if (!is_scattered && !rule)
       for (const ValueId input : node.inputs) make_whole(input);
     rewriter_.end_nodes_from();
@@ -66,39 +66,39 @@ class Sharder {
   }
   // Returns a rank's rows in the shape of a shard of `whole`. `whole` is passed by value: adding a node may move the shape that
   // a reference would point to.
-  Value as_part(Value rows, Shape whole, int dims) {
-    return reshape(rows, shape_of_rows(whole, dims, part_.ranks));
+  Value as_shard(Value rows, Shape whole, int dims) {
+    return reshape(rows, shape_of_rows(whole, dims, shard_.ranks));
   }
 
   void scatter(const Node& node) {
     const ValueId id = node.outputs[0];
     const int dims = regions_.row_dims(id);
     const Value sum = rewriter_.map(node.inputs[0]);
-    parts_[id] = as_part(reduce_scatter(in_rows(sum, dims), kTensorAxis, part_.ranks), sum.shape(), dims);
-    rewriter_.replace(node, {parts_[id]});
+    shards_[id] = as_shard(reduce_scatter(in_rows(sum, dims), kTensorAxis, shard_.ranks), sum.shape(), dims);
+    rewriter_.replace(node, {shards_[id]});
   }
 
-  void emit_part(const Node& node, const RowWise& rule) {
+  void emit_shard(const Node& node, const RowWise& rule) {
     std::vector<Value> operands;
     for (size_t i = 0; i < node.inputs.size(); ++i)
-      operands.push_back(rule.operands[i] != kNoRows ? part_of(node.inputs[i], rule.operands[i])
+      operands.push_back(rule.operands[i] != kNoRows ? shard_of(node.inputs[i], rule.operands[i])
                                                      : rewriter_.map(node.inputs[i]));
     const std::vector<Value> results = emit_node(*node.op, rule.attributes, operands);
     for (size_t i = 0; i < node.outputs.size(); ++i)
       if (rule.results[i] == kNoRows)
         sums_.insert(node.outputs[i]);
       else
-        parts_[node.outputs[i]] = results[i];
+        shards_[node.outputs[i]] = results[i];
     rewriter_.replace(node, results);
   }
 
   // Returns this rank's rows of a value, sliced from it if all ranks have the whole value.
-  Value part_of(ValueId id, int dims) {
-    Value& part = parts_[id];
-    if (part) return part;
+  Value shard_of(ValueId id, int dims) {
+    Value& shard = shards_[id];
+    if (shard) return shard;
     const Shape& shape = graph_.type(id).shape;
-    const int64_t rows = count_rows(shape, dims) / part_.ranks, first = rows * part_.place;
-    return part = as_part(slice(in_rows(rewriter_.map(id), dims), 0, first, first + rows), shape, dims);
+    const int64_t rows = count_rows(shape, dims) / shard_.ranks, first = rows * shard_.place;
+    return shard = as_shard(slice(in_rows(rewriter_.map(id), dims), 0, first, first + rows), shape, dims);
   }
 
   // Gathers a sharded value; nodes that are added from now on read it whole.
@@ -111,11 +111,11 @@ class Sharder {
       return rewriter_.replace(id, reshape(rewriter_.map(first), shape));
     }
     const int dims = regions_.row_dims(id);
-    const Value part = parts_.at(id);
-    const bool is_cut_first = part.rank() == shape.rank() && part.dim(0) * Dim(part_.ranks) == shape[0];
-    const int part_dims = part.rank() - (shape.rank() - dims);
-    const Value rows = is_cut_first ? part : in_rows(part, part_dims);
-    rewriter_.replace(id, reshape(all_gather(rows, kTensorAxis, part_.ranks), shape));
+    const Value shard = shards_.at(id);
+    const bool is_cut_first = shard.rank() == shape.rank() && shard.dim(0) * Dim(shard_.ranks) == shape[0];
+    const int shard_dims = shard.rank() - (shape.rank() - dims);
+    const Value rows = is_cut_first ? shard : in_rows(shard, shard_dims);
+    rewriter_.replace(id, reshape(all_gather(rows, kTensorAxis, shard_.ranks), shape));
   }
 
   // Sums the pending sums over all ranks, in one exchange.
@@ -136,21 +136,21 @@ class Sharder {
   }
 
   const Graph& graph_;
-  const FactorPart part_;
+  const FactorShard shard_;
   const RowRegions& regions_;
   Rewriter rewriter_;
-  std::map<ValueId, Value> parts_;  // this rank's rows
-  std::set<ValueId> wholes_;        // values that have been gathered
-  std::set<ValueId> sums_;          // sums over this rank's rows that are not yet summed over the ranks
+  std::map<ValueId, Value> shards_;  // this rank's rows
+  std::set<ValueId> wholes_;         // values that have been gathered
+  std::set<ValueId> sums_;           // sums over this rank's rows that are not yet summed over the ranks
 };
 
 }  // namespace
 
 Graph shard_sequence(const Graph& graph, const PassContext& context) {
-  const FactorPart part{context.mesh.size(kTensorAxis), context.mesh.place(context.rank, kTensorAxis)};
-  if (part.ranks == 1) return copy_graph(graph, graph.model());
-  const RowRegions regions(graph, context, part);
-  return regions.has_some() ? Sharder(graph, part, regions).run() : copy_graph(graph, graph.model());
+  const FactorShard shard{context.mesh.size(kTensorAxis), context.mesh.place(context.rank, kTensorAxis)};
+  if (shard.ranks == 1) return copy_graph(graph, graph.model());
+  const RowRegions regions(graph, context, shard);
+  return regions.has_some() ? Sharder(graph, shard, regions).run() : copy_graph(graph, graph.model());
 }
 
 }  // namespace genesis::passes

@@ -9,7 +9,7 @@
 #include "passes/core/update_inputs.h"
 #include "passes/distribution/embedding_rows.h"
 #include "passes/distribution/optimizer_shards.h"
-#include "passes/distribution/part_updates.h"
+#include "passes/distribution/sharded_updates.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
@@ -66,7 +66,7 @@ class Sharder {
     for (auto node = graph_.nodes().rbegin(); node != graph_.nodes().rend(); ++node)
       for (size_t i = 0; i < node->outputs.size(); ++i) {
         const ValueId value = node->outputs[i];
-        if (!averaged_.contains(value) || !needs_part_alone(value)) continue;
+        if (!averaged_.contains(value) || !needs_shard_only(value)) continue;
         scattered_.insert(value);
       }
   }
@@ -80,7 +80,7 @@ class Sharder {
           if (scattered_.contains(node.outputs[i])) body(node, i);
   }
 
-  bool needs_part_alone(ValueId value) const {
+  bool needs_shard_only(ValueId value) const {
     const std::vector<NodeId>& readers = uses_.readers(value);
     int reads = 0;
     for (const NodeId id : readers) {
@@ -95,16 +95,17 @@ class Sharder {
 
   void visit(const Node& node) {
     if (norms_.contains(&node)) return;
-    if (is<ops::SumSquares>(node) && has_parts(node)) return emit_norms(node);
-    if (updates_.contains(node)) return updates_.emit(node, part(node.inputs[update_inputs(node).gradient]));
+    if (is<ops::SumSquares>(node) && has_shards(node)) return emit_norms(node);
+    if (updates_.contains(node))
+      return updates_.emit(node, shard_of(node.inputs[update_inputs(node).gradient]));
     if (std::none_of(node.outputs.begin(), node.outputs.end(),
                      [&](ValueId output) { return scattered_.contains(output); }))
       return rewriter_.copy(node);
     if (is<ops::AllReduce>(node)) return emit_average(node);
     std::vector<Value> inputs;
     for (const ValueId input : node.inputs)
-      inputs.push_back(scattered_.contains(input) ? part(input) : rewriter_.map(input));
-    parts_[node.outputs[0]] = emit_node(*node.op, node.attributes, inputs)[0];
+      inputs.push_back(scattered_.contains(input) ? shard_of(input) : rewriter_.map(input));
+    shards_[node.outputs[0]] = emit_node(*node.op, node.attributes, inputs)[0];
     rewriter_.replace(node, {Value()});
   }
 
@@ -115,8 +116,8 @@ class Sharder {
   }
 
   // Returns this rank's shard, flat.
-  Value part(ValueId value) {
-    Value& made = parts_[value];
+  Value shard_of(ValueId value) {
+    Value& made = shards_[value];
     const int64_t count = graph_.type(value).numel() / ranks_;
     if (!made) made = narrow(flat(value), 0, Dim(place_ * count), Dim(count));
     return made;
@@ -199,7 +200,7 @@ class Sharder {
     }
     if (!terms.empty()) terms = reduce_scatter(terms, kDataAxis, ranks_, RankReduction::kMean);
     for (size_t t = 0; t < terms.size(); ++t) {
-      Value& sum = parts_[average.outputs[inputs[t]]];
+      Value& sum = shards_[average.outputs[inputs[t]]];
       const Value term = cast(terms[t], graph_.type(average.inputs[inputs[t]]).dtype);
       sum = sum ? sum + term : term;
     }
@@ -207,9 +208,9 @@ class Sharder {
 
   void add_rows(const Node& average, size_t input) {
     const ValueId gradient = average.inputs[input];
-    Value rows = table_part_of_all_ranks(rewriter_, rows_.at(gradient), kDataAxis, ranks_, place_,
-                                         RankReduction::kMean);
-    Value& sum = parts_[average.outputs[input]];
+    Value rows = table_shard_of_all_ranks(rewriter_, rows_.at(gradient), kDataAxis, ranks_, place_,
+                                          RankReduction::kMean);
+    Value& sum = shards_[average.outputs[input]];
     if (sum) rows = reshape(sum, rows.shape()) + rows;
     sum = reshape(rows, Shape{rows.shape().numel()});
   }
@@ -217,7 +218,7 @@ class Sharder {
   bool is_shared(ValueId value) const {
     return averaged_.contains(value) && is_divided(graph_.type(value), ranks_);
   }
-  bool has_parts(const Node& node) const {
+  bool has_shards(const Node& node) const {
     return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return is_shared(v); });
   }
 
@@ -231,7 +232,7 @@ class Sharder {
     std::vector<const Node*> norms;
     for (size_t i = static_cast<size_t>(here); i < graph_.nodes().size(); ++i) {
       const Node& node = graph_.nodes()[i];
-      if (is<ops::SumSquares>(node) && has_parts(node) &&
+      if (is<ops::SumSquares>(node) && has_shards(node) &&
           std::all_of(node.inputs.begin(), node.inputs.end(), is_there))
         norms.push_back(&node);
     }
@@ -244,7 +245,7 @@ class Sharder {
     for (const Node* node : norms) {
       std::vector<Value> shared;
       for (const ValueId input : node->inputs)
-        if (is_shared(input)) shared.push_back(part(input));
+        if (is_shared(input)) shared.push_back(shard_of(input));
       sums.push_back(emit_node(*node->op, node->attributes, shared)[0]);
     }
     sums = all_reduce(sums, kDataAxis);
@@ -263,12 +264,12 @@ class Sharder {
   const Uses uses_;
   const std::set<ValueId> averaged_;
   Rewriter rewriter_;
-  PartUpdates updates_;
+  ShardedUpdates updates_;
   int64_t micro_batches_ = 1;            // number of micro-batches whose gradients are exchanged one by one
   std::map<ValueId, RowsOfTable> rows_;  // by the gradient that is averaged
   std::set<ValueId> scattered_;          // averaged values of which this rank has only its shard
   std::set<ValueId> travels_flat_;       // the summands of these averages
-  std::map<ValueId, Value> flat_, parts_;
+  std::map<ValueId, Value> flat_, shards_;
   std::set<const Node*> norms_;  // norms that have been emitted
 };
 

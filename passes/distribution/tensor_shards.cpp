@@ -286,7 +286,7 @@ class Dimensions {
       if (size % (pieces * ranks * block) == 0) would_do.push_back(ranks);
     refuse(state_dim(index, dim),
            fmt::format(
-               "{} ranks would cut axis {} of {} into parts of {}, and {} keeps blocks of {}; {}", ranks_,
+               "{} ranks would cut axis {} of {} into shards of {}, and {} keeps blocks of {}; {}", ranks_,
                dim, state.type.to_string(), static_cast<double>(size) / static_cast<double>(ranks_),
                state.encoded.format->name, block,
                would_do.empty() ? "no number of ranks would do"
@@ -420,9 +420,9 @@ class Chooser {
     Shape shape = model_.state(index).type.shape;
     int64_t outer = 1, inner = 1;
     for (int d = 0; d < shape.rank(); ++d) (d < dim ? outer : inner) *= d == dim ? 1 : shape[d].value();
-    const int64_t pieces = dimensions_->pieces(index, dim), part = shape[dim].value() / ranks_;
-    const int64_t count = part / pieces * inner;
-    shape[dim] = Dim(part);
+    const int64_t pieces = dimensions_->pieces(index, dim), size = shape[dim].value() / ranks_;
+    const int64_t count = size / pieces * inner;
+    shape[dim] = Dim(size);
     return {kTensorAxis, place * count, count, outer * pieces, shape};
   }
 

@@ -25,9 +25,10 @@ struct Classes {
 };
 
 template <class Op>
-Classes classes_of(const Op& op, const Dim& own, const FactorPart& part) {
+Classes classes_of(const Op& op, const Dim& own, const FactorShard& shard) {
   const int64_t count = own.value();
-  return {{part.place * count, part.ranks * count}, count, part.ranks, op.ignore_index, op.label_smoothing};
+  return {
+      {shard.place * count, shard.ranks * count}, count, shard.ranks, op.ignore_index, op.label_smoothing};
 }
 
 Value counting(Value target, int64_t ignore_index) { return ne(target, scalar_like(target, ignore_index)); }
@@ -132,9 +133,9 @@ int64_t rows_at_once(int64_t rows, int64_t logit_bytes_of_row, int64_t logit_byt
 
 }  // namespace
 
-std::vector<Value> cross_entropy_of_parts(const ops::CrossEntropy& op, Value logits, Value target,
-                                          const FactorPart& part) {
-  const Classes classes = classes_of(op, logits.dim(-1), part);
+std::vector<Value> cross_entropy_of_shards(const ops::CrossEntropy& op, Value logits, Value target,
+                                           const FactorShard& shard) {
+  const Classes classes = classes_of(op, logits.dim(-1), shard);
   const Rows rows = join_rows(classes, logits, target);
   const Value count = count_of(target, op.ignore_index, rows.loss.dtype());
   const bool each = op.reduction == Reduction::kNone;
@@ -143,10 +144,10 @@ std::vector<Value> cross_entropy_of_parts(const ops::CrossEntropy& op, Value log
   return results;
 }
 
-std::vector<Value> linear_cross_entropy_of_parts(const ops::LinearCrossEntropy& op, Value x, Value weight,
-                                                 Value target, Value divisor, const FactorPart& part,
-                                                 int64_t logit_bytes) {
-  const Classes classes = classes_of(op, weight.dim(0), part);
+std::vector<Value> linear_cross_entropy_of_shards(const ops::LinearCrossEntropy& op, Value x, Value weight,
+                                                  Value target, Value divisor, const FactorShard& shard,
+                                                  int64_t logit_bytes) {
+  const Classes classes = classes_of(op, weight.dim(0), shard);
   const Shape whole = x.shape();
   const Dim count = target.shape().numel();
   x = reshape(x, {count, x.dim(-1)});

@@ -16,11 +16,11 @@
 namespace genesis::passes {
 namespace {
 
-constexpr FactorPart kSecondOfFour{.ranks = 4, .place = 1};
+constexpr FactorShard kSecondOfFour{.ranks = 4, .place = 1};
 
 // Returns the rule of the last node that `make` adds to x, of which a shard of the rows is present.
 template <class Make>
-std::optional<RowWise> rule_of(Shape shape, const Make& make, FactorPart part = kSecondOfFour) {
+std::optional<RowWise> rule_of(Shape shape, const Make& make, FactorShard shard = kSecondOfFour) {
   Model model;
   Graph& graph = model.add_entry("main");
   const Value x = graph.add_input("x", {DType::f32, std::move(shape)});
@@ -28,7 +28,7 @@ std::optional<RowWise> rule_of(Shape shape, const Make& make, FactorPart part = 
   const Node& node = graph.nodes().back();
   std::vector<int> dims;
   for (const ValueId input : node.inputs) dims.push_back(input == x.id ? x.rank() - 1 : kNoRows);
-  return row_wise(graph, node, dims, part);
+  return row_wise(graph, node, dims, shard);
 }
 
 Value input(Graph& graph, Shape shape) { return graph.add_input("y", {DType::f32, std::move(shape)}); }

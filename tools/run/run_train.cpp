@@ -11,7 +11,7 @@
 #include "executor/distributed/traffic.h"
 #include "executor/inputs.h"
 #include "executor/training/checkpoint.h"
-#include "executor/training/checkpoint_parts.h"
+#include "executor/training/checkpoint_shards.h"
 #include "executor/training/rank_share.h"
 #include "executor/training/trainer.h"
 #include "passes/lora/lora.h"

@@ -79,8 +79,8 @@ class Splitter {
     const Node& node = graph_.nodes()[index];
     const int64_t stage = assignment_.nodes[index];
     if (stage == kWhereInputsAre) return emit_own(node);
-    if (stage == kEveryStage && is_sum_of_parts(node)) {
-      parts_.insert(node.outputs[0]);
+    if (stage == kEveryStage && is_sum_of_summands(node)) {
+      summands_.insert(node.outputs[0]);
       return rewriter_.copy(node);
     }
     for (const ValueId input : node.inputs) add_up(input);
@@ -91,7 +91,7 @@ class Splitter {
   void emit_own(const Node& node) {
     for (const ValueId input : node.inputs) add_up(input);
     rewriter_.begin_nodes_from({&node});
-    is<ops::AllReduce>(node) ? emit_own_means(node) : emit_part(node);
+    is<ops::AllReduce>(node) ? emit_own_means(node) : emit_summand(node);
     rewriter_.end_nodes_from();
   }
 
@@ -112,7 +112,7 @@ class Splitter {
 
   // Emits a summand of a sum over all stages: the squares of this stage's inputs, or, for a concatenation of numbers, this
   // stage's numbers and zeros for the others. The first stage counts values that all stages have.
-  void emit_part(const Node& node) {
+  void emit_summand(const Node& node) {
     const TensorType& type = graph_.type(node.outputs[0]);
     std::vector<Value> own;
     for (const ValueId input : node.inputs) {
@@ -124,20 +124,20 @@ class Splitter {
     }
     rewriter_.replace(node, {own.empty() ? zeros(rewriter_.graph(), type.shape, type.dtype)
                                          : cast(emit_node(*node.op, node.attributes, own)[0], type.dtype)});
-    parts_.insert(node.outputs[0]);
+    summands_.insert(node.outputs[0]);
   }
 
   // Returns whether the node is linear and all its inputs are summands of sums over the stages: then its result is such a
   // summand too.
-  bool is_sum_of_parts(const Node& node) const {
+  bool is_sum_of_summands(const Node& node) const {
     return is<ops::Cast, ops::Reshape, ops::Concat, ops::Sum, ops::Add>(node) && !node.inputs.empty() &&
            std::all_of(node.inputs.begin(), node.inputs.end(),
-                       [&](ValueId input) { return parts_.contains(input); });
+                       [&](ValueId input) { return summands_.contains(input); });
   }
 
   // Completes the sum by an all_reduce over all stages, each of which has a summand.
   void add_up(ValueId value) {
-    if (parts_.erase(value) > 0) rewriter_.replace(value, all_reduce(rewriter_.map(value), kAxis));
+    if (summands_.erase(value) > 0) rewriter_.replace(value, all_reduce(rewriter_.map(value), kAxis));
   }
 
   void update_states() {
@@ -155,7 +155,7 @@ class Splitter {
   const StageAssignment assignment_;
   Rewriter rewriter_;
   std::map<int32_t, int32_t> kept_;  // by state that this stage keeps: the state that holds it
-  std::set<ValueId> parts_;          // values of which every stage has a summand
+  std::set<ValueId> summands_;       // values of which every stage has a summand
 };
 
 }  // namespace

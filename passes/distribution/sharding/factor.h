@@ -41,7 +41,7 @@ inline bool has_member(const Factor& factor, bool is_result, size_t index, int d
 }
 
 // The shard of a factor that the rank at `place` of `ranks` has.
-struct FactorPart {
+struct FactorShard {
   int64_t ranks = 1, place = 0;
 };
 

@@ -50,10 +50,10 @@ std::vector<Factor> factors_of(const Graph& graph, const Node& node) {
   return context.take();
 }
 
-Attributes attributes_of_part(const Graph& graph, const Node& node, const Factor& factor,
-                              const FactorPart& part) {
+Attributes attributes_of_shard(const Graph& graph, const Node& node, const Factor& factor,
+                               const FactorShard& shard) {
   const ShardingRule* rule = rule_of(*node.op);
-  return rule && rule->of_part ? rule->of_part({part, graph, node, factor}) : node.attributes;
+  return rule && rule->of_shard ? rule->of_shard({shard, graph, node, factor}) : node.attributes;
 }
 
 }  // namespace genesis::passes

@@ -11,7 +11,7 @@ namespace genesis::passes {
 // Returns the factors of a node, by the types in the graph; none for an op without a rule.
 std::vector<Factor> factors_of(const Graph& graph, const Node& node);
 // Returns the attributes of the node that computes a shard of the factor. `graph` contains the unsharded node.
-Attributes attributes_of_part(const Graph& graph, const Node& node, const Factor& factor,
-                              const FactorPart& part);
+Attributes attributes_of_shard(const Graph& graph, const Node& node, const Factor& factor,
+                               const FactorShard& shard);
 
 }  // namespace genesis::passes

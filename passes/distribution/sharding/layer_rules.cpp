@@ -38,9 +38,9 @@ void list_linear(RuleContext& context) {
   if (op.activation == Activation::kNone) context.add(std::move(in));
 }
 
-Attributes linear_of_part(const RulePart& part) {
-  auto op = part.op<ops::Linear>();
-  if (!part.factor.once.empty()) op.has_addend = false;
+Attributes linear_of_shard(const RuleShard& shard) {
+  auto op = shard.op<ops::Linear>();
+  if (!shard.factor.once.empty()) op.has_addend = false;
   return to_attributes(op);
 }
 
@@ -144,9 +144,9 @@ void list_attention_grad(RuleContext& context) {
 }
 
 template <class Op>
-Attributes attention_of_part(const RulePart& part) {
-  auto op = part.op<Op>();
-  if (part.cuts(0, op.layout == AttentionLayout::kBTHD ? 2 : 1)) op.packed_key_heads /= part.ranks;
+Attributes attention_of_shard(const RuleShard& shard) {
+  auto op = shard.op<Op>();
+  if (shard.cuts(0, op.layout == AttentionLayout::kBTHD ? 2 : 1)) op.packed_key_heads /= shard.ranks;
   return to_attributes(op);
 }
 
@@ -165,9 +165,9 @@ void list_rope(RuleContext& context) {
   context.add({{operand_dim(0, 2, 0, cuts), result_dim(0, 2, 0, cuts)}});
 }
 
-Attributes rope_of_part(const RulePart& part) {
-  auto op = part.op<ops::Rope>();
-  if (part.cuts(0, 2)) op.heads /= part.ranks;
+Attributes rope_of_shard(const RuleShard& shard) {
+  auto op = shard.op<ops::Rope>();
+  if (shard.cuts(0, 2)) op.heads /= shard.ranks;
   return to_attributes(op);
 }
 
@@ -223,10 +223,10 @@ void list_loss(RuleContext& context) { list_cross_entropy<ops::CrossEntropy>(con
 void list_loss_grad(RuleContext& context) { list_cross_entropy<ops::CrossEntropyGrad>(context, 4, true); }
 
 template <class Op>
-Attributes cross_entropy_of_part(const RulePart& part) {
-  auto op = part.op<Op>();
-  const Shape& logits = part.graph.type(part.node.inputs[0]).shape;
-  op.part = part.range_of(logits[logits.rank() - 1]);
+Attributes cross_entropy_of_shard(const RuleShard& shard) {
+  auto op = shard.op<Op>();
+  const Shape& logits = shard.graph.type(shard.node.inputs[0]).shape;
+  op.part = shard.range_of(logits[logits.rank() - 1]);
   return to_attributes(op);
 }
 
@@ -258,19 +258,19 @@ void list_sum_squares(RuleContext& context) {
 }
 
 constexpr ShardingRule kRules[] = {
-    {ops::Linear::info.name, list_linear, linear_of_part},
+    {ops::Linear::info.name, list_linear, linear_of_shard},
     {ops::Matmul::info.name, list_matmul},
-    {ops::Attention::info.name, list_attention, attention_of_part<ops::Attention>},
-    {ops::AttentionGrad::info.name, list_attention_grad, attention_of_part<ops::AttentionGrad>},
-    {ops::Rope::info.name, list_rope, rope_of_part},
+    {ops::Attention::info.name, list_attention, attention_of_shard<ops::Attention>},
+    {ops::AttentionGrad::info.name, list_attention_grad, attention_of_shard<ops::AttentionGrad>},
+    {ops::Rope::info.name, list_rope, rope_of_shard},
     {ops::Swiglu::info.name, list_swiglu},
     {ops::SwigluGrad::info.name, list_swiglu_grad},
     {ops::LayerNorm::info.name, list_norm<ops::LayerNorm>},
     {ops::LayerNormGrad::info.name, list_norm<ops::LayerNormGrad>},
     {ops::RmsNorm::info.name, list_norm<ops::RmsNorm>},
     {ops::RmsNormGrad::info.name, list_norm<ops::RmsNormGrad>},
-    {ops::CrossEntropy::info.name, list_loss, cross_entropy_of_part<ops::CrossEntropy>},
-    {ops::CrossEntropyGrad::info.name, list_loss_grad, cross_entropy_of_part<ops::CrossEntropyGrad>},
+    {ops::CrossEntropy::info.name, list_loss, cross_entropy_of_shard<ops::CrossEntropy>},
+    {ops::CrossEntropyGrad::info.name, list_loss_grad, cross_entropy_of_shard<ops::CrossEntropyGrad>},
     {ops::LinearCrossEntropy::info.name, list_linear_cross_entropy},
     {ops::AdamUpdate::info.name, list_update},
     {ops::LionUpdate::info.name, list_update},

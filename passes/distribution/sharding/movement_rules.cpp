@@ -14,16 +14,16 @@ namespace genesis::passes {
 namespace {
 
 // Returns `shape` with the dimensions that results have in this factor divided by `ranks`.
-Shape shape_of_part(Shape shape, const Factor& factor, int64_t ranks) {
+Shape shape_of_shard(Shape shape, const Factor& factor, int64_t ranks) {
   for (const FactorMember& member : factor.members)
     if (member.is_result) shape[member.dim] = Dim(shape[member.dim].value() / ranks);
   return shape;
 }
 
 template <class Op>
-Attributes with_shape_of_part(const RulePart& part) {
-  auto op = part.op<Op>();
-  op.shape = shape_of_part(op.shape, part.factor, part.ranks);
+Attributes with_shape_of_shard(const RuleShard& shard) {
+  auto op = shard.op<Op>();
+  op.shape = shape_of_shard(op.shape, shard.factor, shard.ranks);
   return to_attributes(op);
 }
 
@@ -108,11 +108,11 @@ void list_slice(RuleContext& context) {
   context.add({{whole, result_dim(0, axis, cuts.empty() ? 0 : 1)}});
 }
 
-Attributes slice_of_part(const RulePart& part) {
-  auto op = part.op<ops::Slice>();
-  if (!has_member(part.factor, true, 0, static_cast<int>(op.axis))) return part.node.attributes;
-  op.start[0] = Dim(op.start[0].value() / part.ranks);
-  op.length[0] = Dim(op.length[0].value() / part.ranks);
+Attributes slice_of_shard(const RuleShard& shard) {
+  auto op = shard.op<ops::Slice>();
+  if (!has_member(shard.factor, true, 0, static_cast<int>(op.axis))) return shard.node.attributes;
+  op.start[0] = Dim(op.start[0].value() / shard.ranks);
+  op.length[0] = Dim(op.length[0].value() / shard.ranks);
   return to_attributes(op);
 }
 
@@ -174,9 +174,9 @@ void list_embedding(RuleContext& context) {
   context.add({{operand_dim(1, 1), result_dim(0, last)}});
 }
 
-Attributes embedding_of_part(const RulePart& part) {
-  auto op = part.op<ops::Embedding>();
-  if (part.cuts(1, 0)) op.part = part.range_of(part.graph.type(part.node.inputs[1]).shape[0]);
+Attributes embedding_of_shard(const RuleShard& shard) {
+  auto op = shard.op<ops::Embedding>();
+  if (shard.cuts(1, 0)) op.part = shard.range_of(shard.graph.type(shard.node.inputs[1]).shape[0]);
   return to_attributes(op);
 }
 
@@ -187,11 +187,11 @@ void list_embedding_grad(RuleContext& context) {
   context.add({{operand_dim(1, last), result_dim(0, 1)}});
 }
 
-Attributes embedding_grad_of_part(const RulePart& part) {
-  auto op = part.op<ops::EmbeddingGrad>();
-  if (!has_member(part.factor, true, 0, 0)) return part.node.attributes;
-  op.part = part.range_of(op.rows[0]);
-  op.rows[0] = Dim(op.rows[0].value() / part.ranks);
+Attributes embedding_grad_of_shard(const RuleShard& shard) {
+  auto op = shard.op<ops::EmbeddingGrad>();
+  if (!has_member(shard.factor, true, 0, 0)) return shard.node.attributes;
+  op.part = shard.range_of(op.rows[0]);
+  op.rows[0] = Dim(op.rows[0].value() / shard.ranks);
   return to_attributes(op);
 }
 
@@ -203,17 +203,17 @@ void list_all_reduce(RuleContext& context) {
 }
 
 constexpr ShardingRule kRules[] = {
-    {ops::Reshape::info.name, list_reshape, with_shape_of_part<ops::Reshape>},
+    {ops::Reshape::info.name, list_reshape, with_shape_of_shard<ops::Reshape>},
     {ops::Permute::info.name, list_permute},
-    {ops::Expand::info.name, list_expand, with_shape_of_part<ops::Expand>},
-    {ops::Full::info.name, list_full, with_shape_of_part<ops::Full>},
-    {ops::Slice::info.name, list_slice, slice_of_part},
+    {ops::Expand::info.name, list_expand, with_shape_of_shard<ops::Expand>},
+    {ops::Full::info.name, list_full, with_shape_of_shard<ops::Full>},
+    {ops::Slice::info.name, list_slice, slice_of_shard},
     {ops::Concat::info.name, list_concat},
     {ops::Pad::info.name, list_pad},
     {ops::DynamicUpdateSlice::info.name, list_update_slice},
     {ops::Sum::info.name, list_sum},
-    {ops::Embedding::info.name, list_embedding, embedding_of_part},
-    {ops::EmbeddingGrad::info.name, list_embedding_grad, embedding_grad_of_part},
+    {ops::Embedding::info.name, list_embedding, embedding_of_shard},
+    {ops::EmbeddingGrad::info.name, list_embedding_grad, embedding_grad_of_shard},
     {ops::AllReduce::info.name, list_all_reduce},
 };
 

@@ -63,9 +63,9 @@ struct RowRegions::Region {
   }
 };
 
-RowRegions::RowRegions(const Graph& graph, const PassContext& context, const FactorPart& part)
+RowRegions::RowRegions(const Graph& graph, const PassContext& context, const FactorShard& shard)
     : graph_(graph),
-      part_(part),
+      shard_(shard),
       dims_(graph.values().size(), kNoRows),
       sets_of_(graph.values().size()),
       rules_(graph.nodes().size()),
@@ -108,15 +108,15 @@ void RowRegions::find(const Node& node, const std::vector<bool>& same) {
     is_same &= same[static_cast<size_t>(input.index)];
   }
   if (!is_same) return;
-  if (auto rule = row_wise(graph_, node, row_dims, part_)) add(node, std::move(*rule));
+  if (auto rule = row_wise(graph_, node, row_dims, shard_)) add(node, std::move(*rule));
 }
 
 void RowRegions::begin(const Node& node) {
   const ValueId sum = node.outputs[0];
   const Shape& shape = graph_.type(sum).shape;
-  if (!divides_rows(shape, shape.rank() - 1, part_.ranks)) {
+  if (!divides_rows(shape, shape.rank() - 1, shard_.ranks)) {
     log_debug("{}: {} ranks do not divide the tokens of {}, all of which stay on each", node.name,
-              part_.ranks, shape.to_string());
+              shard_.ranks, shape.to_string());
     return;
   }
   dims(sum) = shape.rank() - 1;
@@ -137,7 +137,7 @@ void RowRegions::add(const Node& node, RowWise rule) {
 
 // Returns the bytes of the rows of a value that other ranks have.
 double RowRegions::bytes_elsewhere(ValueId value) const {
-  const auto ranks = static_cast<double>(part_.ranks);
+  const auto ranks = static_cast<double>(shard_.ranks);
   return static_cast<double>(graph_.type(value).bytes()) * (ranks - 1) / ranks;
 }
 

@@ -18,7 +18,7 @@ namespace genesis::passes {
 class RowRegions {
  public:
   // `graph` must outlive this. Logs at level debug, for each region that is not sharded, the reason.
-  RowRegions(const Graph& graph, const PassContext& context, const FactorPart& part);
+  RowRegions(const Graph& graph, const PassContext& context, const FactorShard& shard);
 
   bool has_some() const;
   // Returns how a node in a region computes a rank's shard; null if the node is in no region.
@@ -46,7 +46,7 @@ class RowRegions {
   void drop_regions_that_do_not_pay(const PassContext& context);
 
   const Graph& graph_;
-  const FactorPart part_;
+  const FactorShard shard_;
   std::vector<int> dims_;        // by value id: number of dimensions that are sharded rows, or kNoRows
   std::vector<size_t> sets_of_;  // by value id, for values with rows: the set of the region
   DisjointSets sets_;

@@ -32,8 +32,8 @@ std::optional<int> dims_of_rows(const Shape& shape, int64_t rows) {
 // Decides whether one node computes row by row, and with which attributes it computes a shard of the rows.
 class Rows {
  public:
-  Rows(const Graph& graph, const Node& node, const std::vector<int>& row_dims, const FactorPart& part)
-      : graph_(graph), node_(node), row_dims_(row_dims), part_(part) {
+  Rows(const Graph& graph, const Node& node, const std::vector<int>& row_dims, const FactorShard& shard)
+      : graph_(graph), node_(node), row_dims_(row_dims), shard_(shard) {
     for (size_t i = 0; i < row_dims.size(); ++i)
       if (row_dims[i] != kNoRows) first_ = first_.value_or(i);
     found_.attributes = node.attributes;
@@ -72,7 +72,7 @@ class Rows {
   bool take_operand(size_t i, const Shape& shape, int dims) {
     const Shape& own = operand(i);
     const int more = shape.rank() - own.rank(), own_dims = std::max(0, dims - more);
-    const int cut = cut_of(shape, dims, part_.ranks);
+    const int cut = cut_of(shape, dims, shard_.ranks);
     const bool has_all = own_dims > 0 && count_rows(own, own_dims) == rows();
     found_.operands[i] = has_all ? own_dims : kNoRows;
     if (row_dims_[i] != kNoRows && (row_dims_[i] != own_dims || !has_all)) return false;
@@ -84,9 +84,9 @@ class Rows {
   // start.
   bool find_dropout() {
     auto op = from_attributes<ops::Dropout>(node_.attributes);
-    const int64_t elements = result(0).numel().value() / part_.ranks;
+    const int64_t elements = result(0).numel().value() / shard_.ranks;
     if (*first_ != 1 || op.first != 0 || elements % 4 != 0) return false;
-    op.first = part_.place * elements;
+    op.first = shard_.place * elements;
     found_.attributes = to_attributes(op);
     found_.operands[1] = row_dims_[1];
     found_.results = {row_dims_[1]};
@@ -111,7 +111,7 @@ class Rows {
   bool find_reshape() {
     const std::optional<int> dims = dims_of_rows(result(0), rows());
     if (!dims) return false;
-    found_.attributes = to_attributes(ops::Reshape{shape_of_rows(result(0), *dims, part_.ranks)});
+    found_.attributes = to_attributes(ops::Reshape{shape_of_rows(result(0), *dims, shard_.ranks)});
     found_.operands = {row_dims_[0]};
     found_.results = {*dims};
     return true;
@@ -125,7 +125,7 @@ class Rows {
       const std::vector<int> axes = normalize_axes(op.axes, rank);
       op.axes.assign(axes.begin(), axes.end());
     }
-    const bool is_in_one_dim = cut_of(operand(0), dims, part_.ranks) < 0;
+    const bool is_in_one_dim = cut_of(operand(0), dims, shard_.ranks) < 0;
     const auto is_row = [&](int64_t axis) { return axis < dims; };
     const auto of_rows = std::count_if(op.axes.begin(), op.axes.end(), is_row);
     found_.operands = {dims};
@@ -145,7 +145,7 @@ class Rows {
   const Graph& graph_;
   const Node& node_;
   const std::vector<int>& row_dims_;
-  const FactorPart part_;
+  const FactorShard shard_;
   std::optional<size_t> first_;  // the first operand with rows
   RowWise found_;
 };
@@ -163,10 +163,10 @@ bool divides_rows(const Shape& shape, int dims, int64_t ranks) {
 }
 
 Shape shape_of_rows(const Shape& whole, int dims, int64_t ranks) {
-  Shape part = whole;
+  Shape shard = whole;
   if (const int cut = cut_of(whole, dims, ranks); cut >= 0) {
-    part[cut] = Dim(whole[cut].value() / ranks);
-    return part;
+    shard[cut] = Dim(whole[cut].value() / ranks);
+    return shard;
   }
   std::vector<Dim> sizes(whole.begin() + dims, whole.end());
   sizes.insert(sizes.begin(), Dim(count_rows(whole, dims) / ranks));
@@ -174,8 +174,8 @@ Shape shape_of_rows(const Shape& whole, int dims, int64_t ranks) {
 }
 
 std::optional<RowWise> row_wise(const Graph& graph, const Node& node, const std::vector<int>& row_dims,
-                                const FactorPart& part) {
-  return Rows(graph, node, row_dims, part).find();
+                                const FactorShard& shard) {
+  return Rows(graph, node, row_dims, shard).find();
 }
 
 }  // namespace genesis::passes

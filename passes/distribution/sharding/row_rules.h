@@ -36,6 +36,6 @@ struct RowWise {
 // `row_dims` tells, by operand, how many leading dimensions are sharded rows; kNoRows: each rank has the whole operand. Returns
 // nothing if the node does not compute row by row with these operands.
 std::optional<RowWise> row_wise(const Graph& graph, const Node& node, const std::vector<int>& row_dims,
-                                const FactorPart& part);
+                                const FactorShard& shard);
 
 }  // namespace genesis::passes

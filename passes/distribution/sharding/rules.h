@@ -49,7 +49,7 @@ inline FactorMember result_dim(size_t index, int dim, int numbering = 0, std::ve
 }
 
 // A node that each rank computes a shard of, along one factor.
-struct RulePart : FactorPart {
+struct RuleShard : FactorShard {
   const Graph& graph;
   const Node& node;
   const Factor& factor;
@@ -71,7 +71,7 @@ struct ShardingRule {
   void (*list)(RuleContext& context);
   // Returns the attributes for a rank's shard, for ops whose attributes contain sizes, counts or positions that differ in a
   // shard; null: the attributes stay the same.
-  Attributes (*of_part)(const RulePart& part) = nullptr;
+  Attributes (*of_shard)(const RuleShard& shard) = nullptr;
 };
 
 std::span<const ShardingRule> layer_rules();     // products, attention, norms, losses, optimizers

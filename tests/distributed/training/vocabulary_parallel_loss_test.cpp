@@ -296,7 +296,7 @@ TEST(VocabularyParallel, BlocksOfRowsAddUp) {
           op.with_gradients = true;
           const auto y =
               in_blocks
-                  ? passes::linear_cross_entropy_of_parts(op, in[0], in[1], in[2], {}, {}, kAtOnce)
+                  ? passes::linear_cross_entropy_of_shards(op, in[0], in[1], in[2], {}, {}, kAtOnce)
                   : emit_node(*find_op("linear_cross_entropy"), to_attributes(op), {in[0], in[1], in[2]});
           EXPECT_TRUE(!in_blocks || in.graph.nodes().size() > 40);
           return std::vector<std::pair<std::string, Value>>{{"loss", y[0]}, {"dx", y[1]}, {"dw", y[2]}};

@@ -1,4 +1,4 @@
-#include "executor/states/state_parts.h"
+#include "executor/states/state_shards.h"
 
 #include <algorithm>
 #include <map>
@@ -22,20 +22,21 @@ class Division {
   StateOwners shared(const std::vector<Shard>& cuts, int64_t bytes) {
     if (cuts[0].owner)
       return {{give(bytes, [&](int64_t rank) { return mesh_.place(rank, cuts[0].axis) == *cuts[0].owner; })}};
-    int64_t parts = 1;
-    for (const Shard& cut : cuts) parts *= mesh_.size(cut.axis);
-    StateOwners owners{{}, cuts[0].runs, parts / mesh_.size(cuts[0].axis)};
-    for (int64_t part = 0; part < parts; ++part)
-      owners.ranks.push_back(give(bytes / parts, [&](int64_t rank) { return part_of(rank, cuts) == part; }));
+    int64_t shards = 1;
+    for (const Shard& cut : cuts) shards *= mesh_.size(cut.axis);
+    StateOwners owners{{}, cuts[0].runs, shards / mesh_.size(cuts[0].axis)};
+    for (int64_t shard = 0; shard < shards; ++shard)
+      owners.ranks.push_back(
+          give(bytes / shards, [&](int64_t rank) { return shard_of(rank, cuts) == shard; }));
     return owners;
   }
 
  private:
   // Returns the index of the rank's shard among all shards; the last cut varies fastest.
-  int64_t part_of(int64_t rank, const std::vector<Shard>& cuts) const {
-    int64_t part = 0;
-    for (const Shard& cut : cuts) part = part * mesh_.size(cut.axis) + mesh_.place(rank, cut.axis);
-    return part;
+  int64_t shard_of(int64_t rank, const std::vector<Shard>& cuts) const {
+    int64_t shard = 0;
+    for (const Shard& cut : cuts) shard = shard * mesh_.size(cut.axis) + mesh_.place(rank, cut.axis);
+    return shard;
   }
 
   template <class HasIt>
@@ -54,28 +55,28 @@ class Division {
 
 }  // namespace
 
-bool StateParts::is_mine(int32_t state) const {
+bool StateShards::is_mine(int32_t state) const {
   if (owners.empty()) return true;
   const std::vector<int64_t>& all = owners[static_cast<size_t>(state)].ranks;
   return std::ranges::find(all, rank) != all.end();
 }
 
 // Assigns the largest states first, so that the smaller ones even out the rest.
-StateParts divide_states(const Model& model, const StateStorage& storage, const Mesh& mesh, int64_t rank) {
+StateShards divide_states(const Model& model, const StateStorage& storage, const Mesh& mesh, int64_t rank) {
   const std::map<int32_t, std::vector<Shard>> cuts = cuts_of_states(model, storage);
   std::vector<int32_t> order(model.states().size());
   std::iota(order.begin(), order.end(), 0);
   const auto bytes_of = [&](int32_t state) { return model.state(state).type.bytes(); };
   std::ranges::stable_sort(order, [&](int32_t a, int32_t b) { return bytes_of(a) > bytes_of(b); });
-  StateParts parts{rank, mesh.ranks(), std::vector<StateOwners>(order.size())};
+  StateShards shards{rank, mesh.ranks(), std::vector<StateOwners>(order.size())};
   Division division(mesh);
   for (const int32_t state : order) {
     if (model.state(state).role == StateRole::kCache) continue;
     const auto cut = cuts.find(state);
-    parts.owners[static_cast<size_t>(state)] =
+    shards.owners[static_cast<size_t>(state)] =
         cut == cuts.end() ? division.whole(bytes_of(state)) : division.shared(cut->second, bytes_of(state));
   }
-  return parts;
+  return shards;
 }
 
 }  // namespace genesis

@@ -1,4 +1,4 @@
-#include "passes/distribution/part_updates.h"
+#include "passes/distribution/sharded_updates.h"
 
 #include <algorithm>
 #include <utility>
@@ -32,7 +32,7 @@ Value flat(Value whole) { return reshape(whole, Shape{whole.type().shape.numel()
 
 }  // namespace
 
-PartUpdates::PartUpdates(const Graph& graph, const PassContext& context, Rewriter& rewriter)
+ShardedUpdates::ShardedUpdates(const Graph& graph, const PassContext& context, Rewriter& rewriter)
     : graph_(graph),
       ranks_(context.mesh.size(kDataAxis)),
       place_(context.mesh.place(context.rank, kDataAxis)),
@@ -50,22 +50,22 @@ PartUpdates::PartUpdates(const Graph& graph, const PassContext& context, Rewrite
     for (const int32_t member : stored.group->members) stored_of_[member] = &stored;
 }
 
-bool PartUpdates::contains(const Node& node) const {
+bool ShardedUpdates::contains(const Node& node) const {
   const UpdateInputs inputs = update_inputs(node);
   return !inputs.moments.empty() && shards_.contains(state_of(graph_, node.inputs[inputs.moments[0]]));
 }
 
-Value PartUpdates::part_of(Value whole) const {
+Value ShardedUpdates::shard_of(Value whole) const {
   const Value all = flat(whole);
   const int64_t count = all.type().numel() / ranks_;
   return narrow(all, 0, Dim(place_ * count), Dim(count));
 }
 
-Value PartUpdates::moment(ValueId value) {
+Value ShardedUpdates::moment(ValueId value) {
   return rewriter_.graph().state(shards_.at(state_of(graph_, value)));
 }
 
-void PartUpdates::add_moments(const Node& node, const std::vector<Value>& moments) {
+void ShardedUpdates::add_moments(const Node& node, const std::vector<Value>& moments) {
   const UpdateInputs at = update_inputs(node);
   for (size_t k = 0; k < moments.size(); ++k) {
     const int32_t state = state_of(graph_, node.inputs[at.moments[k]]);
@@ -74,7 +74,7 @@ void PartUpdates::add_moments(const Node& node, const std::vector<Value>& moment
   }
 }
 
-void PartUpdates::emit(const Node& node, Value gradient) {
+void ShardedUpdates::emit(const Node& node, Value gradient) {
   const int32_t parameter = state_of(graph_, node.inputs[update_inputs(node).parameter]);
   const auto adam = match<ops::AdamUpdate>(node);
   // Updates without a scale take one gradient after the other, which is free afterwards.
@@ -99,66 +99,66 @@ void PartUpdates::emit(const Node& node, Value gradient) {
 }
 
 // Returns this rank's shard of the parameter, flat.
-Value PartUpdates::parameter_part(const Node& node) {
+Value ShardedUpdates::parameter_shard(const Node& node) {
   const ValueId parameter = node.inputs[update_inputs(node).parameter];
   const auto shard = shards_.find(state_of(graph_, parameter));
-  return shard == shards_.end() ? part_of(rewriter_.map(parameter)) : rewriter_.graph().state(shard->second);
+  return shard == shards_.end() ? shard_of(rewriter_.map(parameter)) : rewriter_.graph().state(shard->second);
 }
 
-bool PartUpdates::is_gathered(const Node& node) const {
+bool ShardedUpdates::is_gathered(const Node& node) const {
   return !shards_.contains(state_of(graph_, node.inputs[update_inputs(node).parameter])) ||
          !uses_.readers(node.outputs[0]).empty();
 }
 
-void PartUpdates::emit_plain(const Node& node, Value gradient) {
+void ShardedUpdates::emit_plain(const Node& node, Value gradient) {
   const UpdateInputs at = update_inputs(node);
   std::vector<Value> inputs;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const bool is_moment = std::find(at.moments.begin(), at.moments.end(), i) != at.moments.end();
     inputs.push_back(is_moment           ? moment(node.inputs[i])
                      : i == at.gradient  ? gradient
-                     : i == at.parameter ? parameter_part(node)
+                     : i == at.parameter ? parameter_shard(node)
                                          : rewriter_.map(node.inputs[i]));
   }
-  add_new_part(node, emit_node(*node.op, node.attributes, inputs));
+  add_new_shard(node, emit_node(*node.op, node.attributes, inputs));
 }
 
-void PartUpdates::add_operands(UpdateOperands& operands, const Node& adam, Value gradient) {
+void ShardedUpdates::add_operands(UpdateOperands& operands, const Node& adam, Value gradient) {
   const UpdateInputs at = update_inputs(adam);
   operands.gradients.push_back(gradient);
   operands.m.push_back(moment(adam.inputs[at.moments[0]]));
   operands.v.push_back(moment(adam.inputs[at.moments[1]]));
 }
 
-void PartUpdates::emit_plain_together(const std::vector<Plain>& all) {
+void ShardedUpdates::emit_plain_together(const std::vector<Plain>& all) {
   ParameterHolders holders;
   std::vector<const Node*> nodes;
   UpdateOperands operands;
   for (const auto& [node, gradient] : all) {
     nodes.push_back(node);
-    holders.values.push_back(parameter_part(*node));
+    holders.values.push_back(parameter_shard(*node));
     add_operands(operands, *node, gradient);
   }
   rewriter_.from_nodes(nodes);
   const std::vector<Value> results =
       update_together(rewriter_, SharedByUpdates(*nodes[0]), nodes, holders, operands);
   const size_t n = nodes.size();
-  for (size_t k = 0; k < n; ++k) add_new_part(*nodes[k], {results[k], results[n + k], results[2 * n + k]});
+  for (size_t k = 0; k < n; ++k) add_new_shard(*nodes[k], {results[k], results[n + k], results[2 * n + k]});
 }
 
 // Adds the results of the update of a plain parameter's shard.
-void PartUpdates::add_new_part(const Node& node, const std::vector<Value>& results) {
+void ShardedUpdates::add_new_shard(const Node& node, const std::vector<Value>& results) {
   add_moments(node, {results.begin() + 1, results.end()});
   const int32_t parameter = state_of(graph_, node.inputs[update_inputs(node).parameter]);
   if (const auto shard = shards_.find(parameter); shard != shards_.end()) {
     rewriter_.drop_update(parameter);
     rewriter_.graph().add_update(shard->second, results[0]);
   }
-  if (is_gathered(node)) wholes_.push_back({.update = &node, .nodes = {&node}, .parts = {results[0]}});
+  if (is_gathered(node)) wholes_.push_back({.update = &node, .nodes = {&node}, .ranges = {results[0]}});
 }
 
 // Emits waiting updates; updates with the same SharedByUpdates and dtype or format become one node.
-void PartUpdates::emit_ready() {
+void ShardedUpdates::emit_ready() {
   for_alike(
       std::exchange(plain_, {}),
       [&](const Plain& plain) {
@@ -174,7 +174,7 @@ void PartUpdates::emit_ready() {
 }
 
 // Emits one node for the members of all groups, with this rank's range of every part.
-void PartUpdates::emit_together(const std::vector<const Stored*>& all) {
+void ShardedUpdates::emit_together(const std::vector<const Stored*>& all) {
   std::vector<std::vector<Value>> holders(all[0]->group->parts.size());
   std::vector<const Node*> nodes;
   UpdateOperands operands;
@@ -211,15 +211,16 @@ void PartUpdates::emit_together(const std::vector<const Stored*>& all) {
 
 // Returns this rank's ranges of a part, by member: slices of the shard, or this rank's range of each member if the part is
 // whole.
-std::vector<Value> PartUpdates::ranges_of(const StoredGroup& group, size_t part) {
+std::vector<Value> ShardedUpdates::ranges_of(const StoredGroup& group, size_t part) {
   const Value all = rewriter_.graph().state(group.parts[part]);
-  if (group.members.size() == 1) return {group.is_shard(part) ? all : part_of(all)};
+  if (group.members.size() == 1) return {group.is_shard(part) ? all : shard_of(all)};
   std::vector<Value> ranges;
   Dim row(0), first(0);
   for (const int32_t member : group.members) {
     const TensorType& type = graph_.model().state(member).type;
     const Dim rows = type.shape[0], count(type.numel() / ranks_);
-    ranges.push_back(group.is_shard(part) ? narrow(all, 0, first, count) : part_of(narrow(all, 0, row, rows)));
+    ranges.push_back(group.is_shard(part) ? narrow(all, 0, first, count)
+                                          : shard_of(narrow(all, 0, row, rows)));
     row = row + rows;
     first = first + count;
   }
@@ -227,15 +228,15 @@ std::vector<Value> PartUpdates::ranges_of(const StoredGroup& group, size_t part)
 }
 
 // Adds an update of the part; `ranges` are the new ranges by member.
-void PartUpdates::add_new_part(const StoredGroup& group, size_t part, std::vector<const Node*> nodes,
+void ShardedUpdates::add_new_part(const StoredGroup& group, size_t part, std::vector<const Node*> nodes,
                                std::vector<Value> ranges) {
   if (group.is_shard(part))
     rewriter_.graph().add_update(group.parts[part], ranges.size() == 1 ? ranges[0] : concat(ranges, 0));
   else
-    wholes_.push_back({.group = &group, .nodes = std::move(nodes), .parts = std::move(ranges)});
+    wholes_.push_back({.group = &group, .nodes = std::move(nodes), .ranges = std::move(ranges)});
 }
 
-bool PartUpdates::is_awaited_by(const Node& node) const {
+bool ShardedUpdates::is_awaited_by(const Node& node) const {
   const auto reads = [&](const Node& update) {
     return std::find(node.inputs.begin(), node.inputs.end(), update.outputs[0]) != node.inputs.end();
   };
@@ -244,32 +245,32 @@ bool PartUpdates::is_awaited_by(const Node& node) const {
                      [&](const Whole& whole) { return whole.update && reads(*whole.update); });
 }
 
-void PartUpdates::finish() {
+void ShardedUpdates::finish() {
   emit_ready();
   gather();
   bytes_ = 0;
 }
 
-void PartUpdates::gather() {
+void ShardedUpdates::gather() {
   if (wholes_.empty()) return;
   std::vector<const Node*> nodes;
-  std::vector<Value> parts;
+  std::vector<Value> ranges;
   for (const Whole& whole : wholes_) {
     nodes.insert(nodes.end(), whole.nodes.begin(), whole.nodes.end());
-    parts.insert(parts.end(), whole.parts.begin(), whole.parts.end());
+    ranges.insert(ranges.end(), whole.ranges.begin(), whole.ranges.end());
   }
   rewriter_.from_nodes(nodes);
-  const std::vector<Value> gathered = all_gather(parts, kDataAxis, ranks_);
+  const std::vector<Value> gathered = all_gather(ranges, kDataAxis, ranks_);
   size_t next = 0;
   for (const Whole& whole : wholes_) {
     const auto first = gathered.begin() + static_cast<int64_t>(next);
-    put(whole, {first, first + static_cast<int64_t>(whole.parts.size())});
-    next += whole.parts.size();
+    put(whole, {first, first + static_cast<int64_t>(whole.ranges.size())});
+    next += whole.ranges.size();
   }
   wholes_.clear();
 }
 
-void PartUpdates::put(const Whole& whole, const std::vector<Value>& values) {
+void ShardedUpdates::put(const Whole& whole, const std::vector<Value>& values) {
   if (whole.update) {
     const ValueId parameter = whole.update->outputs[0];
     return rewriter_.replace(parameter, reshape(values[0], graph_.type(parameter).shape));

@@ -1,4 +1,4 @@
-#include "executor/states/part_transfers.h"
+#include "executor/states/encoded_transfers.h"
 
 #include <algorithm>
 #include <memory>

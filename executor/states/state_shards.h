@@ -15,18 +15,18 @@ struct StateOwners {
   // One rank, which writes the whole state; or, for a sharded state, one rank per shard, in order. Empty: no file has the state.
   std::vector<int64_t> ranks;
   int64_t runs = 1;         // same as Shard::runs
-  int64_t pieces_each = 1;  // same as JoinedValues::pieces_each
+  int64_t shards_each = 1;  // same as JoinedValues::pieces_each
 
   bool is_joined() const { return ranks.size() > 1; }
 };
 
-struct StateParts {
+struct StateShards {
   int64_t rank = 0, ranks = 1;      // this rank, and the number of ranks
   std::vector<StateOwners> owners;  // by state of the model; empty: this rank keeps all
 
   bool is_mine(int32_t state) const;
 };
 
-StateParts divide_states(const Model& model, const StateStorage& storage, const Mesh& mesh, int64_t rank);
+StateShards divide_states(const Model& model, const StateStorage& storage, const Mesh& mesh, int64_t rank);
 
 }  // namespace genesis

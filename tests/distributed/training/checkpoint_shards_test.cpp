@@ -1,6 +1,6 @@
-// Tests checkpoints of which each rank writes a part: they have the values that one rank would write, and load on any
+// Tests checkpoints of which each rank writes a shard: they have the values that one rank would write, and load on any
 // number of ranks.
-#include "executor/training/checkpoint_parts.h"
+#include "executor/training/checkpoint_shards.h"
 
 #include <gtest/gtest.h>
 
@@ -72,12 +72,12 @@ std::set<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-class CheckpointParts : public ::testing::TestWithParam<std::tuple<const char*, const char*, int>> {
+class CheckpointShards : public ::testing::TestWithParam<std::tuple<const char*, const char*, int>> {
  protected:
   TemporaryFolder folder_;
 };
 
-TEST_P(CheckpointParts, HoldWhatTheRanksHold) {
+TEST_P(CheckpointShards, HoldWhatTheRanksHold) {
   const auto& [name, mesh, zero] = GetParam();
   const auto model = testing::training(name, kAdamw);
   const NamedTensors states = train_into(folder_ / "run", model, {.mesh = mesh, .zero = zero, .every = 2});
@@ -92,8 +92,8 @@ TEST_P(CheckpointParts, HoldWhatTheRanksHold) {
                                    "step-000000006.parts"}));
 }
 
-// The parts of all ranks make one file, equal to the file of a rank that gathers them, with nothing else beside it.
-TEST_P(CheckpointParts, MakeOneFile) {
+// The shards of all ranks make one file, equal to the file of a rank that gathers them, with nothing else beside it.
+TEST_P(CheckpointShards, MakeOneFile) {
   const auto& [name, mesh_text, zero] = GetParam();
   const auto trained = std::make_shared<Model>(*testing::training(name, kAdamw));
   trained->metadata["checkpoint.step"] = "6";  // a file that is no checkpoint does not have this
@@ -116,7 +116,7 @@ TEST_P(CheckpointParts, MakeOneFile) {
   EXPECT_EQ(read_bytes(together), read_bytes(gathered));
 }
 
-INSTANTIATE_TEST_SUITE_P(Zoo, CheckpointParts,
+INSTANTIATE_TEST_SUITE_P(Zoo, CheckpointShards,
                          ::testing::Values(std::tuple{"mlp", "data=2", 0}, std::tuple{"mlp", "data=4", 0},
                                            std::tuple{"qwen2", "data=2", 1}, std::tuple{"qwen3", "data=4", 1},
                                            std::tuple{"qwen2", "data=8", 1},
@@ -174,8 +174,8 @@ TEST_F(CheckpointSet, DividesTheBytes) {
   for (const int zero : {0, 1}) {
     train_into(run(), model_, {.mesh = "data=4", .zero = zero, .steps = 1});
     int64_t least = INT64_MAX, most = 0;
-    for (const auto& part : fs::directory_iterator(parts_folder(checkpoint_path(run(), 1)))) {
-      const int64_t bytes = bytes_of_states(*load_model(part.path()));
+    for (const auto& shard : fs::directory_iterator(shards_folder(checkpoint_path(run(), 1)))) {
+      const int64_t bytes = bytes_of_states(*load_model(shard.path()));
       least = std::min(least, bytes);
       most = std::max(most, bytes);
     }
@@ -186,19 +186,19 @@ TEST_F(CheckpointSet, DividesTheBytes) {
 
 TEST_F(CheckpointSet, WithAPartThatIsMissingOrDamagedIsPassedOver) {
   train_into(run(), model_, {.mesh = "data=2", .zero = 1, .steps = 6, .every = 3});
-  const fs::path part = parts_folder(checkpoint_path(run(), 6)) / "rank-1.genesis";
-  const std::string whole = testing::read_bytes(part);
+  const fs::path shard = shards_folder(checkpoint_path(run(), 6)) / "rank-1.genesis";
+  const std::string whole = testing::read_bytes(shard);
   std::string damaged = whole;
   damaged[damaged.size() - 40] ^= 4;
-  testing::write_bytes(part, damaged);
+  testing::write_bytes(shard, damaged);
   EXPECT_EQ(find_checkpoint(run())->step, 3) << "one bit";
-  testing::write_bytes(part, whole.substr(0, whole.size() / 2));
+  testing::write_bytes(shard, whole.substr(0, whole.size() / 2));
   EXPECT_EQ(find_checkpoint(run())->step, 3) << "cut short";
-  fs::remove(part);
+  fs::remove(shard);
   EXPECT_EQ(find_checkpoint(run())->step, 3) << "missing";
   EXPECT_NE(error_of([&] { load_model(checkpoint_path(run(), 6)); }).find("rank-1.genesis"),
             std::string::npos);
-  testing::write_bytes(part, whole);
+  testing::write_bytes(shard, whole);
   EXPECT_EQ(find_checkpoint(run())->step, 6) << "another file with the same bytes";
 }
 
@@ -222,24 +222,24 @@ TEST_F(CheckpointSet, PartsWithoutTheirCheckpointAreRemoved) {
             (std::set<std::string>{".lock", "mine.parts", "step-000000002.genesis", "step-000000002.parts"}));
 }
 
-// A file of another run in the place of a part is not taken for this run's.
+// A file of another run in the place of a shard is not taken for this run's.
 TEST_F(CheckpointSet, WaitsForThePartsOfItsOwnRun) {
   const fs::path checkpoint = checkpoint_path(run(), 1);
   Model states;
   states.add_state(
       {"w", {DType::f32, {2}}, StateRole::kParameter, true, Tensor::of<float>({2}, {1.0f, 2.0f})});
   Model model(states);
-  const StateParts parts{0, 2, {{{1}}}};
-  write_part(states, checkpoint, 0, "this run");
-  write_part(states, checkpoint, 1, "an earlier run");
-  const auto join = [&] { join_parts(model, parts, checkpoint, {.run = "this run", .seconds = 0.2}); };
-  EXPECT_NE(error_of(join).find("rank 1 has not written its part"), std::string::npos) << error_of(join);
+  const StateShards shards{0, 2, {{{1}}}};
+  write_shard(states, checkpoint, 0, "this run");
+  write_shard(states, checkpoint, 1, "an earlier run");
+  const auto join = [&] { join_shards(model, shards, checkpoint, {.run = "this run", .seconds = 0.2}); };
+  EXPECT_NE(error_of(join).find("rank 1 has not written its shard"), std::string::npos) << error_of(join);
   const auto give_up = [&] {
-    join_parts(model, parts, checkpoint, {.run = "this run", .given_up = [] { return "rank 1 is lost"; }});
+    join_shards(model, shards, checkpoint, {.run = "this run", .given_up = [] { return "rank 1 is lost"; }});
   };
   EXPECT_NE(error_of(give_up).find("rank 1 is lost"), std::string::npos);
   EXPECT_FALSE(fs::exists(checkpoint));
-  write_part(states, checkpoint, 1, "this run");
+  write_shard(states, checkpoint, 1, "this run");
   join();
   EXPECT_EQ(load_model(checkpoint, {.verify = Verify::kFull})->state(0).initial.to_doubles()[1], 2);
 }

@@ -20,10 +20,10 @@
 
 namespace genesis::passes {
 
-class PartUpdates {
+class ShardedUpdates {
  public:
   // The arguments must outlive the object. `context.storage` may be null: then no update is sharded.
-  PartUpdates(const Graph& graph, const PassContext& context, Rewriter& rewriter);
+  ShardedUpdates(const Graph& graph, const PassContext& context, Rewriter& rewriter);
 
   // Returns whether the node is such an update.
   bool contains(const Node& node) const;
@@ -50,14 +50,14 @@ class PartUpdates {
     const Node* update = nullptr;        // update of a parameter; null for a group
     const StoredGroup* group = nullptr;  // group of weights; null for a parameter
     std::vector<const Node*> nodes;
-    std::vector<Value> parts;
+    std::vector<Value> ranges;
   };
 
   // Returns this rank's shard of a whole value, flat.
-  Value part_of(Value whole) const;
+  Value shard_of(Value whole) const;
   Value moment(ValueId value);
   void add_moments(const Node& node, const std::vector<Value>& moments);
-  Value parameter_part(const Node& node);
+  Value parameter_shard(const Node& node);
   // Returns whether the new parameter must be gathered: another node reads it, or every rank keeps it whole.
   bool is_gathered(const Node& node) const;
   void emit_plain(const Node& node, Value gradient);
@@ -65,7 +65,7 @@ class PartUpdates {
   // Adds the shards of the gradient and of both moments.
   void add_operands(UpdateOperands& operands, const Node& adam, Value gradient);
   void emit_plain_together(const std::vector<Plain>& all);
-  void add_new_part(const Node& node, const std::vector<Value>& results);
+  void add_new_shard(const Node& node, const std::vector<Value>& results);
   void emit_together(const std::vector<const Stored*>& groups);
   std::vector<Value> ranges_of(const StoredGroup& group, size_t part);
   void add_new_part(const StoredGroup& group, size_t part, std::vector<const Node*> nodes,
