@@ -165,10 +165,10 @@ double seconds_of(const auto& body) {
 // Returns the GFLOP/s of all threads together. There are more tasks than threads, so that one disturbed thread does not delay the
 // whole run.
 double parallel_chains(double (*chains)(int64_t, float*)) {
-  const int pieces = 16 * tbb::this_task_arena::max_concurrency();
+  const int chunks = 16 * tbb::this_task_arena::max_concurrency();
   std::atomic<int64_t> flops{0};
   const double seconds = seconds_of([&] {
-    parallel_pieces(pieces, [&](int64_t) {
+    parallel_chunks(chunks, [&](int64_t) {
       float sink[4] = {1, 1e-9f, 1e-9f, 0};
       flops += static_cast<int64_t>(chains(20000, sink));
     });
@@ -184,14 +184,14 @@ double best_of(int times, const Measure& measure) {
 }
 
 constexpr int64_t kFloats = int64_t{64} << 20;  // 256 MiB
-constexpr int64_t kPiece = 256 << 10;
+constexpr int64_t kChunk = 256 << 10;
 
 double read_once(const float* data, int64_t floats) {
   std::atomic<int> positive{0};
   const double seconds = seconds_of([&] {
-    parallel_ranges(floats / kPiece, 1, [&](int64_t first, int64_t last) {
+    parallel_ranges(floats / kChunk, 1, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i)
-        positive += HWY_DYNAMIC_DISPATCH(sum_of)(data + i * kPiece, kPiece) > 0;
+        positive += HWY_DYNAMIC_DISPATCH(sum_of)(data + i * kChunk, kChunk) > 0;
     });
   });
   return positive > 0 ? static_cast<double>(floats) * 4 / seconds * 1e-9 : 0;
@@ -199,9 +199,9 @@ double read_once(const float* data, int64_t floats) {
 
 double copy_once(const float* from, float* to, int64_t floats) {
   const double seconds = seconds_of([&] {
-    parallel_ranges(floats / kPiece, 1, [&](int64_t first, int64_t last) {
+    parallel_ranges(floats / kChunk, 1, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i)
-        HWY_DYNAMIC_DISPATCH(copy_streaming)(from + i * kPiece, to + i * kPiece, kPiece);
+        HWY_DYNAMIC_DISPATCH(copy_streaming)(from + i * kChunk, to + i * kChunk, kChunk);
     });
   });
   return static_cast<double>(floats) * 8 / seconds * 1e-9;
@@ -211,7 +211,7 @@ double copy_once(const float* from, float* to, int64_t floats) {
 // more likely to have the cores to itself than a long one.
 template <class Measure>
 double best_window(int64_t floats, const Measure& measure) {
-  const int64_t window = std::min(floats, 4 * kPiece * tbb::this_task_arena::max_concurrency());
+  const int64_t window = std::min(floats, 4 * kChunk * tbb::this_task_arena::max_concurrency());
   double best = 0;
   for (int round = 0; round < 4; ++round)
     for (int64_t at = 0; at + window <= floats; at += window) best = std::max(best, measure(at, window));
@@ -225,7 +225,7 @@ double resident_once(float* data, int64_t floats, bool copies) {
   const int cores = tbb::this_task_arena::max_concurrency();
   std::atomic<int> positive{0};
   const double seconds = seconds_of([&] {
-    parallel_pieces(cores, [&](int64_t core) {
+    parallel_chunks(cores, [&](int64_t core) {
       float* mine = data + core * floats;
       float sum = 1;
       for (int64_t i = 0; i < repeats; ++i)
@@ -266,8 +266,8 @@ namespace {
 
 hwy::AlignedFreeUniquePtr<float[]> make_ones() {
   auto data = hwy::AllocateAligned<float>(kFloats);
-  parallel_ranges(kFloats / kPiece, 1, [&](int64_t first, int64_t last) {
-    std::fill(data.get() + first * kPiece, data.get() + last * kPiece, 1.0f);
+  parallel_ranges(kFloats / kChunk, 1, [&](int64_t first, int64_t last) {
+    std::fill(data.get() + first * kChunk, data.get() + last * kChunk, 1.0f);
   });
   return data;
 }

@@ -85,15 +85,15 @@ class Copy {
 
   double gbps() {
     const double start = now();
-    cpu::parallel_pieces(kBytes / kPiece, [&](int64_t i) {
-      cpu::stream_copy(from_.data() + i * kPiece, to_.data() + i * kPiece, kPiece);
+    cpu::parallel_chunks(kBytes / kChunk, [&](int64_t i) {
+      cpu::stream_copy(from_.data() + i * kChunk, to_.data() + i * kChunk, kChunk);
       cpu::finish_streams();
     });
     return 2.0 * kBytes / (now() - start) / 1e9;
   }
 
  private:
-  static constexpr int64_t kBytes = 128 << 20, kPiece = 256 << 10;
+  static constexpr int64_t kBytes = 128 << 20, kChunk = 256 << 10;
   std::vector<std::byte> from_, to_;
 };
 

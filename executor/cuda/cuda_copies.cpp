@@ -10,7 +10,7 @@ namespace {
 
 using cuda::check;
 
-constexpr int64_t kPieceBytes = 8 << 20, kBlockBytes = 512 << 10, kSmallBytes = 1 << 20;
+constexpr int64_t kBufferBytes = 8 << 20, kBlockBytes = 512 << 10, kSmallBytes = 1 << 20;
 constexpr int64_t kAlignment = 256;
 
 // Copies with all cores, since touching a mapped file takes page faults: one core would be slower than the bus.
@@ -22,31 +22,31 @@ void copy_by_all_cores(std::byte* to, const std::byte* from, int64_t bytes) {
 
 }  // namespace
 
-CudaCopies::Piece& CudaCopies::next_piece() {
-  current_ = (current_ + 1) % pieces_.size();
-  Piece& piece = pieces_[current_];
-  if (!piece.memory) {
-    piece.memory = cuda::allocate_pinned(kPieceBytes);
-    piece.done = cuda::make_event(false);
-  } else if (piece.used > 0) {
-    cuda::wait_for(piece.done.get(), "copying through pinned memory");
+CudaCopies::PinnedBuffer& CudaCopies::next_buffer() {
+  current_ = (current_ + 1) % buffers_.size();
+  PinnedBuffer& buffer = buffers_[current_];
+  if (!buffer.memory) {
+    buffer.memory = cuda::allocate_pinned(kBufferBytes);
+    buffer.done = cuda::make_event(false);
+  } else if (buffer.used > 0) {
+    cuda::wait_for(buffer.done.get(), "copying through pinned memory");
   }
-  piece.used = 0;
-  return piece;
+  buffer.used = 0;
+  return buffer;
 }
 
 // Returns space for one copy in pinned memory, in the current buffer while it has enough: small copies share a buffer.
 std::byte* CudaCopies::room_for(int64_t bytes) {
-  Piece* piece = &pieces_[current_];
-  if (!piece->memory || piece->used + bytes > kPieceBytes) piece = &next_piece();
-  std::byte* room = piece->memory.get() + piece->used;
-  piece->used += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  PinnedBuffer* buffer = &buffers_[current_];
+  if (!buffer->memory || buffer->used + bytes > kBufferBytes) buffer = &next_buffer();
+  std::byte* room = buffer->memory.get() + buffer->used;
+  buffer->used += (bytes + kAlignment - 1) / kAlignment * kAlignment;
   return room;
 }
 
 // Returns true if CUDA's own pinned memory is used for the copy. Allocating pinned memory is slow, so a process that copies
 // little does without our buffers.
-bool CudaCopies::by_itself(int64_t bytes) const { return bytes <= kSmallBytes && !pieces_[1].memory; }
+bool CudaCopies::by_itself(int64_t bytes) const { return bytes <= kSmallBytes && !buffers_[1].memory; }
 
 void CudaCopies::upload(std::byte* to, const std::byte* from, int64_t bytes) {
   if (by_itself(bytes)) {
@@ -55,13 +55,13 @@ void CudaCopies::upload(std::byte* to, const std::byte* from, int64_t bytes) {
           "copying to the device");
     return cuda::wait_for(stream_, "copying to the device");
   }
-  for (int64_t at = 0; at < bytes; at += kPieceBytes) {
-    const int64_t size = std::min(kPieceBytes, bytes - at);
+  for (int64_t at = 0; at < bytes; at += kBufferBytes) {
+    const int64_t size = std::min(kBufferBytes, bytes - at);
     std::byte* room = room_for(size);
     copy_by_all_cores(room, from + at, size);
     check(cudaMemcpyAsync(to + at, room, static_cast<size_t>(size), cudaMemcpyHostToDevice, stream_),
           "copying to the device");
-    check(cudaEventRecord(pieces_[current_].done.get(), stream_), "copying to the device");
+    check(cudaEventRecord(buffers_[current_].done.get(), stream_), "copying to the device");
   }
 }
 
@@ -72,26 +72,26 @@ void CudaCopies::download(std::byte* to, const std::byte* from, int64_t bytes) {
           "copying from the device");
     return cuda::wait_for(stream_, "copying from the device");
   }
-  const auto ahead = static_cast<int64_t>(pieces_.size());
-  const int64_t count = (bytes + kPieceBytes - 1) / kPieceBytes;
-  std::array<Piece*, std::tuple_size_v<decltype(pieces_)>> on_the_way{};
+  const auto ahead = static_cast<int64_t>(buffers_.size());
+  const int64_t count = (bytes + kBufferBytes - 1) / kBufferBytes;
+  std::array<PinnedBuffer*, std::tuple_size_v<decltype(buffers_)>> in_flight{};
   for (int64_t i = 0; i < count + ahead - 1; ++i) {
     if (i < count) {
-      Piece& piece = next_piece();
-      const int64_t size = std::min(kPieceBytes, bytes - i * kPieceBytes);
-      check(cudaMemcpyAsync(piece.memory.get(), from + i * kPieceBytes, static_cast<size_t>(size),
+      PinnedBuffer& buffer = next_buffer();
+      const int64_t size = std::min(kBufferBytes, bytes - i * kBufferBytes);
+      check(cudaMemcpyAsync(buffer.memory.get(), from + i * kBufferBytes, static_cast<size_t>(size),
                             cudaMemcpyDeviceToHost, stream_),
             "copying from the device");
-      check(cudaEventRecord(piece.done.get(), stream_), "copying from the device");
-      piece.used = kPieceBytes;
-      on_the_way[static_cast<size_t>(i % ahead)] = &piece;
+      check(cudaEventRecord(buffer.done.get(), stream_), "copying from the device");
+      buffer.used = kBufferBytes;
+      in_flight[static_cast<size_t>(i % ahead)] = &buffer;
     }
     if (const int64_t ready = i - (ahead - 1); ready >= 0 && ready < count) {
-      Piece& piece = *on_the_way[static_cast<size_t>(ready % ahead)];
-      cuda::wait_for(piece.done.get(), "copying from the device");
-      const int64_t size = std::min(kPieceBytes, bytes - ready * kPieceBytes);
-      copy_by_all_cores(to + ready * kPieceBytes, piece.memory.get(), size);
-      piece.used = 0;
+      PinnedBuffer& buffer = *in_flight[static_cast<size_t>(ready % ahead)];
+      cuda::wait_for(buffer.done.get(), "copying from the device");
+      const int64_t size = std::min(kBufferBytes, bytes - ready * kBufferBytes);
+      copy_by_all_cores(to + ready * kBufferBytes, buffer.memory.get(), size);
+      buffer.used = 0;
     }
   }
 }

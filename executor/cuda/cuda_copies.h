@@ -19,18 +19,18 @@ class CudaCopies {
   void download(std::byte* to, const std::byte* from, int64_t bytes);
 
  private:
-  struct Piece {
+  struct PinnedBuffer {
     std::shared_ptr<std::byte> memory;  // allocated on first use
     cuda::Event done;                   // recorded behind the last copy that uses it
     int64_t used = 0;                   // bytes used by copies that may still be running
   };
 
   bool by_itself(int64_t bytes) const;
-  std::byte* room_for(int64_t bytes);  // in pieces_[current_], from which upload() copies
-  Piece& next_piece();                 // an empty buffer that is no longer in use
+  std::byte* room_for(int64_t bytes);  // in buffers_[current_], from which upload() copies
+  PinnedBuffer& next_buffer();         // an empty buffer that is no longer in use
 
   cudaStream_t stream_;
-  std::array<Piece, 4> pieces_;
+  std::array<PinnedBuffer, 4> buffers_;
   size_t current_ = 0;
 };
 

@@ -63,7 +63,7 @@ bool CudaDownloads::stage(int64_t bytes) {
 
 // Host memory is pinned in chunks, and no copy may cross a chunk boundary; kCopyBytes divides a chunk.
 void CudaDownloads::copy_to_host(int64_t offset, const std::byte* from, int64_t bytes, cudaStream_t stream) {
-  static_assert(cuda::kPinnedPieceBytes % kCopyBytes == 0);
+  static_assert(cuda::kPinnedChunkBytes % kCopyBytes == 0);
   while (bytes > 0) {
     const int64_t size = std::min(bytes, kCopyBytes - offset % kCopyBytes);
     check(cudaMemcpyAsync(host_.get() + offset, from, static_cast<size_t>(size), cudaMemcpyDeviceToHost,

@@ -30,7 +30,7 @@ class HostDownloads final : public Downloads {
       for (int64_t at = 0; at < part.bytes; at += kBlockBytes)
         blocks.push_back({part.from + at, std::min(kBlockBytes, part.bytes - at), part.offset + at});
     device_.enter([&] {
-      cpu::parallel_pieces(static_cast<int64_t>(blocks.size()), [&](int64_t i) {
+      cpu::parallel_chunks(static_cast<int64_t>(blocks.size()), [&](int64_t i) {
         const MemoryPart& block = blocks[static_cast<size_t>(i)];
         std::memcpy(memory_.get() + block.offset, block.from, static_cast<size_t>(block.bytes));
       });

@@ -8,7 +8,7 @@
 namespace genesis {
 namespace {
 
-constexpr int64_t kPiece = 1 << 20;   // values encoded before their upload starts; whole blocks of any format
+constexpr int64_t kChunk = 1 << 20;   // values encoded before their upload starts; whole blocks of any format
 constexpr int64_t kGrain = 32 << 10;  // values that a core takes at a time
 
 // Throws Error if the format cannot hold one of the values. `first` is the index of the first value in the whole state.
@@ -55,13 +55,13 @@ class HostParts {
 
 void upload_values(Device& device, const StateFormat& format, const StateFormat::Parts& to,
                    const std::byte* values, int64_t count) {
-  const int64_t room = std::min(count, kPiece);
+  const int64_t room = std::min(count, kChunk);
   const auto value_bytes = static_cast<int64_t>(size_of(format.meant));
   std::unique_ptr<std::byte[]> zeros;
   if (values == nullptr) zeros = std::make_unique<std::byte[]>(static_cast<size_t>(room * value_bytes));
   const HostParts encoded(format, room);
-  for (int64_t at = 0; at < count; at += kPiece) {
-    const int64_t n = std::min(kPiece, count - at);
+  for (int64_t at = 0; at < count; at += kChunk) {
+    const int64_t n = std::min(kChunk, count - at);
     const std::byte* from = values ? values + at * value_bytes : zeros.get();
     for_ranges(format, n, [&](int64_t first, int64_t length) {
       check_values(format, from + first * value_bytes, length, at + first);

@@ -494,8 +494,8 @@ TEST(Gemm, EnteredConcurrentlyAndNested) {
   const std::vector<std::byte> want = result_of(*gemm, inputs);
   std::vector<int> wrong(16);
   const auto body = [&](int64_t i) { wrong[static_cast<size_t>(i)] = result_of(*gemm, inputs) != want; };
-  std::thread other([&] { parallel_pieces(8, body); });
-  parallel_pieces(8, [&](int64_t i) { body(8 + i); });
+  std::thread other([&] { parallel_chunks(8, body); });
+  parallel_chunks(8, [&](int64_t i) { body(8 + i); });
   other.join();
   EXPECT_EQ(wrong, std::vector<int>(16));
 }

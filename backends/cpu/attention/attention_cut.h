@@ -26,7 +26,7 @@ void for_each_task(int64_t count, double work, const Body& body) {
     for (int64_t i = 0; i < count; ++i) body(i);
     return;
   }
-  parallel_pieces(count, body);
+  parallel_chunks(count, body);
 }
 
 inline std::shared_ptr<const void> prepare_attention(const KernelQuery& query) {

@@ -140,7 +140,7 @@ void run_forward(const KernelContext& c) {
   const auto& g = c.prepared<AttentionGeometry>();
   check_key_range(g, c);
   auto* scratch = reinterpret_cast<double*>(c.scratch);
-  parallel_pieces(g.batch * g.heads,
+  parallel_chunks(g.batch * g.heads,
                   [&](int64_t index) { forward_head(g, c, index, scratch + index * forward_doubles(g)); });
 }
 
@@ -148,7 +148,7 @@ void run_backward(const KernelContext& c) {
   const auto& g = c.prepared<AttentionGeometry>();
   check_key_range(g, c);
   auto* scratch = reinterpret_cast<double*>(c.scratch);
-  parallel_pieces(g.batch * g.key_heads, [&](int64_t index) {
+  parallel_chunks(g.batch * g.key_heads, [&](int64_t index) {
     backward_key_head(g, c, index, scratch + index * backward_doubles(g));
   });
 }

@@ -54,8 +54,8 @@ struct TileGrid {
 // Calls body(0) to body(count - 1) in any order. If `alone`, the calling thread does it all, because other threads would wake up
 // too late.
 template <class Body>
-void for_each_piece(bool alone, int64_t count, const Body& body) {
-  if (!alone) return parallel_pieces(count, body);
+void for_each_task(bool alone, int64_t count, const Body& body) {
+  if (!alone) return parallel_chunks(count, body);
   for (int64_t i = 0; i < count; ++i) body(i);
 }
 

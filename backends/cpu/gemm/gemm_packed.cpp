@@ -247,13 +247,13 @@ void PackedGemm::run(const void* a, const void* b, void* c, const void* bias, st
 
 void PackedGemm::run_high_tiles(const GemmCall& call) const {
   pack_a(call);
-  for_each_piece(alone_, ceil_div(problem_.m, tile_m_) * ceil_div(problem_.n, tile_n_),
+  for_each_task(alone_, ceil_div(problem_.m, tile_m_) * ceil_div(problem_.n, tile_n_),
                  [&](int64_t index) { compute_high_tile(call, index); });
 }
 
 void PackedGemm::pack_a(const GemmCall& call) const {
   const int64_t piece = 2 * kernel_.mr, pieces = ceil_div(problem_.m, piece);
-  for_each_piece(alone_, ceil_div(problem_.k, block_k()) * pieces, [&](int64_t index) {
+  for_each_task(alone_, ceil_div(problem_.k, block_k()) * pieces, [&](int64_t index) {
     const int64_t row = index % pieces * piece, block = index / pieces, k = block * block_k();
     const int64_t now = std::min(block_k(), problem_.k - k);
     a_.pack(a_.at(call.a, 0, row, k), a_.stride, std::min(piece, problem_.m - row), now,
@@ -293,7 +293,7 @@ LinesAhead PackedGemm::lines_of_b(const GemmCall& call, int64_t index, int64_t k
 void PackedGemm::run_chunk(const GemmCall& call, const Chunk& chunk) const {
   pack_b(call, chunk);
   const TileGrid grid{chunk.rows, chunk.columns, tile_m_, tile_n_};
-  for_each_piece(alone_, chunk.batch.size * grid.tiles(),
+  for_each_task(alone_, chunk.batch.size * grid.tiles(),
                  [&](int64_t index) { compute_tile(call, chunk, grid, index); });
 }
 
@@ -311,7 +311,7 @@ void PackedGemm::pack_b(const GemmCall& call, const Chunk& chunk) const {
   const int64_t piece_lines = panels * width;
   const int64_t piece_k = std::max<int64_t>(32, round_up(kPieceBytes / (piece_lines * element), 2));
   const int64_t line_pieces = ceil_div(lines.size, piece_lines), k_pieces = ceil_div(depth.size, piece_k);
-  for_each_piece(alone_, batch.size * line_pieces * k_pieces, [&](int64_t index) {
+  for_each_task(alone_, batch.size * line_pieces * k_pieces, [&](int64_t index) {
     const int64_t line = index / k_pieces % line_pieces * piece_lines, k = index % k_pieces * piece_k;
     const int64_t entry = index / k_pieces / line_pieces;
     const int64_t offset = line / width * stride + kernel_.depth(k) * width;

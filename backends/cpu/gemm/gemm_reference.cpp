@@ -51,7 +51,7 @@ class ReferenceGemm final : public Gemm {
            const void* given) const override {
     const void* addend = addend_of(p_, c, given);
     const int64_t blocks = ceil_div(p_.n, kColumns);
-    parallel_pieces(p_.batch * p_.m * blocks, [&](int64_t index) {
+    parallel_chunks(p_.batch * p_.m * blocks, [&](int64_t index) {
       row(a, b, c, bias, addend, index / blocks / p_.m, index / blocks % p_.m, index % blocks * kColumns);
     });
   }

@@ -9,7 +9,7 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr int64_t kPieceBytes = 256 << 10;  // bytes that one task moves
+constexpr int64_t kChunkBytes = 256 << 10;  // bytes that one task moves
 constexpr int64_t kTile = 256;              // rows and columns of one tile of a transpose
 constexpr int64_t kStreamRow = 4096;        // bytes; for shorter rows memcpy measured as fast as streaming
 constexpr int64_t kUncachedMoveBytes = 16 << 20;  // bytes; a larger result does not stay in the caches anyway
@@ -94,21 +94,21 @@ void copy_rows(const StridedCopy& c, T* to, const T* from) {
   if (c.rank == 0) return void(*to = *from);
   const auto last = static_cast<size_t>(c.rank - 1);
   const int64_t rows = product(c, c.rank - 1), n = c.dims[last], stride = c.from[last];
-  const auto elements = static_cast<int64_t>(kPieceBytes / sizeof(T));
-  const int64_t pieces = n > 2 * elements ? (n + elements - 1) / elements : 1;  // chunks per row
-  const int64_t piece = pieces == 1 ? n : elements;
+  const auto elements = static_cast<int64_t>(kChunkBytes / sizeof(T));
+  const int64_t chunks = n > 2 * elements ? (n + elements - 1) / elements : 1;  // chunks per row
+  const int64_t chunk = chunks == 1 ? n : elements;
   const bool stream = c.to[last] == 1 && stride == 1 && n * int64_t{sizeof(T)} >= kStreamRow &&
                       rows * n * int64_t{sizeof(T)} >= kUncachedMoveBytes;
-  parallel_rows(rows * pieces, piece * static_cast<int64_t>(sizeof(T)), [&](int64_t first, int64_t end) {
-    Walker walker(c, c.rank - 1, first / pieces);
+  parallel_rows(rows * chunks, chunk * static_cast<int64_t>(sizeof(T)), [&](int64_t first, int64_t end) {
+    Walker walker(c, c.rank - 1, first / chunks);
     for (int64_t i = first; i < end; ++i) {
-      const int64_t start = i % pieces * piece, length = std::min(piece, n - start);
+      const int64_t start = i % chunks * chunk, length = std::min(chunk, n - start);
       if (stream)
         stream_copy(to + walker.to + start, from + walker.from + start, length * int64_t{sizeof(T)});
       else
         copy_row(to + walker.to + start * c.to[last], c.to[last], from + walker.from + start * stride, stride,
                  length);
-      if (i % pieces == pieces - 1) walker.next();
+      if (i % chunks == chunks - 1) walker.next();
     }
     if (stream) flush_stream();
   });

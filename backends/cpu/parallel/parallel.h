@@ -36,7 +36,7 @@ void parallel_rows(int64_t rows, int64_t row_bytes, const Body& body) {
 
 // Calls body(i) for every i in [0, count), each as its own task.
 template <class Body>
-void parallel_pieces(int64_t count, const Body& body) {
+void parallel_chunks(int64_t count, const Body& body) {
   if (count == 1) return body(int64_t{0});
   TaskEdges edges;
   tbb::parallel_for(tbb::blocked_range<int64_t>(0, count),

@@ -13,7 +13,7 @@
 namespace genesis::cpu {
 
 // The chunks [begin, end) of a run that no thread has taken yet.
-struct alignas(64) PieceRun {
+struct alignas(64) ChunkRun {
   std::atomic<int64_t> begin{0};
   int64_t end = 0;
 };
@@ -28,24 +28,24 @@ void parallel_runs(int64_t count, const Body& body) {
     for (int64_t i = 0; i < count; ++i) body(i);
     return;
   }
-  PieceRun pieces[kMaxRuns];
+  ChunkRun chunks[kMaxRuns];
   for (int r = 0; r < runs; ++r) {
-    pieces[r].begin.store(count * r / runs, std::memory_order_relaxed);
-    pieces[r].end = count * (r + 1) / runs;
+    chunks[r].begin.store(count * r / runs, std::memory_order_relaxed);
+    chunks[r].end = count * (r + 1) / runs;
   }
   // A thread begins with the same run in every call: in a sequence of products it finds its data in its caches.
   const auto work = [&] {
     const int own = std::max(0, tbb::this_task_arena::current_thread_index()) % runs;
     for (int r = 0; r < runs; ++r) {
-      PieceRun& run = pieces[(own + r) % runs];
+      ChunkRun& run = chunks[(own + r) % runs];
       for (;;) {
-        const int64_t piece = run.begin.fetch_add(1, std::memory_order_relaxed);
-        if (piece >= run.end) break;
-        body(piece);
+        const int64_t chunk = run.begin.fetch_add(1, std::memory_order_relaxed);
+        if (chunk >= run.end) break;
+        body(chunk);
       }
     }
   };
-  parallel_pieces(runs, [&](int64_t) { work(); });
+  parallel_chunks(runs, [&](int64_t) { work(); });
 }
 
 }  // namespace genesis::cpu

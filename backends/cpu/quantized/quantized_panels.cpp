@@ -179,7 +179,7 @@ void QuantizedPanels::run(const PanelOperands& operands, std::byte* scratch) con
     }
   });
   TaskScratch task_scratch(scratch + x_bytes(), tasks(), panel_bytes());
-  parallel_pieces(tasks(), [&](int64_t index) {
+  parallel_chunks(tasks(), [&](int64_t index) {
     task_scratch.with([&](std::byte* panels) { compute(operands, scratch, task(index), panels); });
   });
 }

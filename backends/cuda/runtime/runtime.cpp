@@ -182,9 +182,9 @@ std::shared_ptr<std::byte> allocate_pinned(int64_t bytes) {
 namespace {
 
 // The chunks of a block of host memory that are pinned.
-struct PinnedPieces {
+struct PinnedChunks {
   std::vector<std::byte*> begins;
-  ~PinnedPieces() {
+  ~PinnedChunks() {
     for (std::byte* begin : begins) cudaHostUnregister(begin);
   }
 };
@@ -192,17 +192,17 @@ struct PinnedPieces {
 }  // namespace
 
 std::shared_ptr<const void> try_pin(std::byte* memory, int64_t bytes) {
-  auto pieces = std::make_shared<PinnedPieces>();
-  for (int64_t at = 0; at < bytes; at += kPinnedPieceBytes) {
-    const int64_t size = std::min(kPinnedPieceBytes, bytes - at);
+  auto chunks = std::make_shared<PinnedChunks>();
+  for (int64_t at = 0; at < bytes; at += kPinnedChunkBytes) {
+    const int64_t size = std::min(kPinnedChunkBytes, bytes - at);
     if (cudaHostRegister(memory + at, static_cast<size_t>(size), cudaHostRegisterDefault) != cudaSuccess) {
       cudaGetLastError();
       return nullptr;
     }
     ++made_count;
-    pieces->begins.push_back(memory + at);
+    chunks->begins.push_back(memory + at);
   }
-  return pieces;
+  return chunks;
 }
 
 Stream make_stream(StreamPriority priority) {

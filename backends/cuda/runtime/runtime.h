@@ -41,10 +41,10 @@ std::shared_ptr<std::byte> try_allocate(int device, int64_t bytes);
 std::shared_ptr<std::byte> allocate_pinned(int64_t bytes);
 
 // Pins existing host memory until the result is destroyed; returns null if the system does not allow that much. The
-// memory is pinned in chunks of kPinnedPieceBytes from its beginning, and no copy may cross a chunk's border. Pinning
+// memory is pinned in chunks of kPinnedChunkBytes from its beginning, and no copy may cross a chunk's border. Pinning
 // blocks everything else that the process asks of the GPU, so gigabytes are pinned a chunk at a time while runs go
 // on.
-inline constexpr int64_t kPinnedPieceBytes = 256 << 20;
+inline constexpr int64_t kPinnedChunkBytes = 256 << 20;
 std::shared_ptr<const void> try_pin(std::byte* memory, int64_t bytes);
 
 struct DestroyStream {

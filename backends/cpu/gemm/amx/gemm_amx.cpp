@@ -187,13 +187,13 @@ class Packing {
 void AmxGemm::run_chunk(const GemmCall& call, const Chunk& chunk) const {
   const Packing a(a_, chunk.batch, chunk.rows, problem_.k), b(b_, chunk.batch, chunk.columns, problem_.k);
   const int64_t pieces_a = chunk.packs_a ? a.pieces() : 0, pieces_b = chunk.packs_b ? b.pieces() : 0;
-  for_each_piece(alone_, pieces_a + pieces_b, [&](int64_t index) {
+  for_each_task(alone_, pieces_a + pieces_b, [&](int64_t index) {
     if (index < pieces_a) return a.run(call.a, call.scratch, index);
     b.run(call.b, call.scratch + offset_b_, index - pieces_a);
   });
   const TileGrid grid{chunk.rows, chunk.columns, tile_m_, tile_n_};
-  for_each_piece(alone_, chunk.batch.size * grid.tiles(),
-                 [&](int64_t index) { compute_tile(call, chunk, grid.at(index)); });
+  for_each_task(alone_, chunk.batch.size * grid.tiles(),
+                [&](int64_t index) { compute_tile(call, chunk, grid.at(index)); });
 }
 
 void AmxGemm::compute_tile(const GemmCall& call, const Chunk& chunk, const TileGrid::Cell& cell) const {

@@ -19,8 +19,8 @@ namespace {
 // Bytes of weights per chunk. Between two chunks a core reads other memory and its streams begin anew: with chunks of 32 KB,
 // weights are read at 0.6 of the speed that chunks of 512 KB reach. So a thread gets a few large chunks. Results do not depend on
 // the chunks.
-constexpr int64_t kPieceBytes = 32 << 10, kMaxPieceBytes = 512 << 10;
-constexpr int64_t kPiecesOfThread = 4;
+constexpr int64_t kChunkBytes = 32 << 10, kMaxChunkBytes = 512 << 10;
+constexpr int64_t kChunksOfThread = 4;
 constexpr int64_t kMaxSums = 4 << 10;     // sums of a chunk, on the stack: half of L1
 constexpr int64_t kMaxColumns = 1 << 10;  // columns of a chunk
 // Most rows of x at a time. With more of them, a chunk would have too few columns to read in long streams.
@@ -60,21 +60,21 @@ Dots::Dots(std::span<const GemmProblem> problems, Combine combine)
 Dots::Dots(std::span<const GemmProblem> problems, Combine combine, const GemvKernel& kernel)
     : x_(problems[0]), combine_(combine), kernel_(kernel), row_x_(kernel_.packed_row(x_.k)) {
   for (const GemmProblem& problem : problems) {
-    members_.push_back(member_of(problem, pieces_));
-    pieces_ += problem.batch * members_.back().pieces;
+    members_.push_back(member_of(problem, chunks_));
+    chunks_ += problem.batch * members_.back().chunks;
     bytes_ += problem.batch * problem.n * row_bytes(problem);
   }
-  if (combine_) pieces_ = members_[1].first;  // chunks of the first include those of the second
+  if (combine_) chunks_ = members_[1].first;  // chunks of the first include those of the second
 }
 
 Dots::Member Dots::member_of(const GemmProblem& p, int64_t first) const {
   Member member{p, epilogue_function(DType::f32, p.c), p.n / kernel_.streams, 0, 1, first};
   const int64_t all = p.batch * p.n * row_bytes(p),
-                wanted = kPiecesOfThread * tbb::this_task_arena::max_concurrency(),
-                bytes = std::clamp(all / wanted, kPieceBytes, kMaxPieceBytes),
+                wanted = kChunksOfThread * tbb::this_task_arena::max_concurrency(),
+                bytes = std::clamp(all / wanted, kChunkBytes, kMaxChunkBytes),
                 most = std::min(kMaxColumns, kMaxSums / padded_rows(rows_at_once())) / kernel_.streams;
-  member.piece_rows = std::clamp<int64_t>(bytes / row_bytes(p) / kernel_.streams, 1, most);
-  member.pieces = std::max<int64_t>(1, ceil_div(member.stream_rows, member.piece_rows));
+  member.chunk_rows = std::clamp<int64_t>(bytes / row_bytes(p) / kernel_.streams, 1, most);
+  member.chunks = std::max<int64_t>(1, ceil_div(member.stream_rows, member.chunk_rows));
   return member;
 }
 
@@ -89,11 +89,11 @@ void Dots::run(const void* x, std::span<const Operands> operands, std::byte* scr
   for (Rows rows = {0, 0}; rows.first < x_.m; rows.first += rows.count) {
     rows.count = std::min(rows_at_once(), x_.m - rows.first);
     pack(x, rows, packed);
-    const auto work = [&](int64_t piece) { compute(packed, rows, operands, piece); };
+    const auto work = [&](int64_t chunk) { compute(packed, rows, operands, chunk); };
     if (bytes_ * ceil_div(rows.count, 4) > kInlineBytes)
-      parallel_runs(pieces_, work);
+      parallel_runs(chunks_, work);
     else
-      for (int64_t piece = 0; piece < pieces_; ++piece) work(piece);
+      for (int64_t chunk = 0; chunk < chunks_; ++chunk) work(chunk);
   }
 }
 
@@ -110,13 +110,13 @@ void Dots::pack(const void* x, const Rows& rows, float* packed) const {
 }
 
 void Dots::compute(const float* x, const Rows& rows, std::span<const Operands> operands,
-                   int64_t piece) const {
+                   int64_t chunk) const {
   size_t at = combine_ ? 0 : members_.size() - 1;
-  while (members_[at].first > piece) --at;
+  while (members_[at].first > chunk) --at;
   const Member& member = members_[at];
   const GemmProblem& p = member.problem;
-  const int64_t batch = (piece - member.first) / member.pieces,
-                of_batch = (piece - member.first) % member.pieces;
+  const int64_t batch = (chunk - member.first) / member.chunks,
+                of_batch = (chunk - member.first) % member.chunks;
   if (p.stride_a != 0) x += batch * x_floats();
   const int64_t in_c = batch * p.stride_c + rows.first * p.ldc;
   Operands matrix[2];
@@ -125,12 +125,12 @@ void Dots::compute(const float* x, const Rows& rows, std::span<const Operands> o
                  const_cast<std::byte*>(advance(operands[at + i].c, in_c, p.c)),
                  advance(addend_of(p, operands[at + i].c, operands[at + i].addend), in_c, p.c),
                  operands[at + i].scales};
-  const int64_t first = of_batch * member.piece_rows,
-                count = std::min(member.piece_rows, member.stream_rows - first);
+  const int64_t first = of_batch * member.chunk_rows,
+                count = std::min(member.chunk_rows, member.stream_rows - first);
   if (count > 0)
     compute_columns(at, x, rows.count, matrix, {first, count, kernel_.streams, member.stream_rows});
   const int64_t in_streams = kernel_.streams * member.stream_rows;
-  if (of_batch == member.pieces - 1 && in_streams < p.n)
+  if (of_batch == member.chunks - 1 && in_streams < p.n)
     compute_columns(at, x, rows.count, matrix, {in_streams, p.n - in_streams, 1, 0});
 }
 

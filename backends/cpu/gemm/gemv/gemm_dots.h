@@ -38,13 +38,13 @@ class Dots {
   void run(const void* x, std::span<const Operands> operands, std::byte* scratch) const;  // one per problem
 
  private:
-  // One weight. Its rows are split into streams that lie far apart. A chunk (piece) is a few adjacent rows of each stream, and
+  // One weight. Its rows are split into streams that lie far apart. A chunk is a few adjacent rows of each stream, and
   // chunks in order continue every stream. Remaining rows belong to the last chunk.
   struct Member {
     GemmProblem problem;
     EpilogueFunction epilogue;
-    int64_t stream_rows, piece_rows, pieces;  // pieces of one matrix of the batch
-    int64_t first;                            // number of its first piece, counted over all members
+    int64_t stream_rows, chunk_rows, chunks;  // chunks of one matrix of the batch
+    int64_t first;                            // number of its first chunk, counted over all members
   };
   struct Columns {
     int64_t first, count, streams, apart;
@@ -56,7 +56,7 @@ class Dots {
   Member member_of(const GemmProblem& problem, int64_t first) const;
   int64_t rows_at_once() const;
   void pack(const void* x, const Rows& rows, float* packed) const;
-  void compute(const float* x, const Rows& rows, std::span<const Operands> operands, int64_t piece) const;
+  void compute(const float* x, const Rows& rows, std::span<const Operands> operands, int64_t chunk) const;
   // Computes columns of C for one matrix of the batch of member `at`. The operands begin at the block's rows.
   void compute_columns(size_t at, const float* x, int64_t rows, const Operands* operands,
                        const Columns& columns) const;
@@ -70,7 +70,7 @@ class Dots {
   GemvKernel kernel_;
   int64_t row_x_;  // packed elements of x per row
   std::vector<Member> members_;
-  int64_t pieces_ = 0, bytes_ = 0;  // bytes of all weights
+  int64_t chunks_ = 0, bytes_ = 0;  // bytes of all weights
 };
 
 std::string decline_dots(const GemmProblem& problem);

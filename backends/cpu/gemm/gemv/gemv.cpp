@@ -84,8 +84,8 @@ void GemvGemm::run(const void* a, const void* b, void* c, const void* bias, std:
   const Call call{x,    static_cast<const std::byte*>(b), static_cast<std::byte*>(c),
                   bias, addend_of(problem_, c, addend),   reinterpret_cast<float*>(scratch + x_bytes_)};
   const int64_t tasks = problem_.batch * blocks_;
-  parallel_pieces(tasks * slices_, [&](int64_t index) { compute_block(call, index); });
-  if (slices_ > 1) parallel_pieces(tasks, [&](int64_t index) { add_slices(call, index); });
+  parallel_chunks(tasks * slices_, [&](int64_t index) { compute_block(call, index); });
+  if (slices_ > 1) parallel_chunks(tasks, [&](int64_t index) { add_slices(call, index); });
 }
 
 void GemvGemm::pack_a(const void* a, float* x) const {

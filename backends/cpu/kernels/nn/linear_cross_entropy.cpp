@@ -1,7 +1,7 @@
-// cross_entropy(linear(x, weight), target) in pieces (chunks of rows). For each piece: logits = x weight^T into scratch memory,
+// cross_entropy(linear(x, weight), target) in chunks of rows. For each chunk: logits = x weight^T into scratch memory,
 // the loss of its rows and, while they are in the cache, the gradient, which overwrites them; then dx = dlogits weight and, if
-// requested, dweight += dlogits^T x. Pieces run one after the other, so that dweight is summed in one order. Rows whose target is
-// ignored take no part: if there are any, the other rows are gathered piece by piece, so that the content of an ignored row
+// requested, dweight += dlogits^T x. Chunks run one after the other, so that dweight is summed in one order. Rows whose target is
+// ignored take no part: if there are any, the other rows are gathered chunk by chunk, so that the content of an ignored row
 // affects nothing and its dx is zero.
 #include <algorithm>
 #include <cmath>
@@ -9,14 +9,14 @@
 #include <span>
 
 #include "backends/cpu/loss/cross_entropy.h"
-#include "backends/cpu/loss/logit_pieces.h"
+#include "backends/cpu/loss/logit_chunks.h"
 #include "backends/cpu/parallel/parallel.h"
 
 namespace genesis::cpu {
 namespace {
 
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
-  return std::make_shared<LogitPieces>(cut_rows(query));
+  return std::make_shared<LogitChunks>(cut_rows(query));
 }
 
 int64_t scratch_bytes(const KernelQuery& query) { return scratch_of(cut_rows(query)).total; }
@@ -30,31 +30,31 @@ void narrow(const float* from, int64_t n, void* to) {
 
 // Computes the losses of the rows and overwrites the logits with their gradients. If x has another dtype, also writes these
 // gradients in that dtype to `low`.
-void finish_rows(const LogitPieces& pieces, const CrossEntropyJob& job, void* low) {
-  const int64_t row_bytes = pieces.classes * bytes_of(pieces.wide);
+void finish_rows(const LogitChunks& chunks, const CrossEntropyJob& job, void* low) {
+  const int64_t row_bytes = chunks.classes * bytes_of(chunks.wide);
   return parallel_rows(job.rows, 2 * row_bytes, [&](int64_t first, int64_t last) {
     for (int64_t row = first; row < last; ++row) {
       CrossEntropyJob forward = job;
       forward.dlogits = nullptr;
       cross_entropy_rows(forward, row, row + 1);
-      if (!pieces.gradients) continue;
+      if (!chunks.gradients) continue;
       cross_entropy_gradient_rows(job, row, row + 1);
-      const int64_t at = row * pieces.classes;
+      const int64_t at = row * chunks.classes;
       const float* from = static_cast<const float*>(job.logits) + at;
-      if (pieces.dtype == DType::bf16) narrow<bf16>(from, pieces.classes, static_cast<bf16*>(low) + at);
-      if (pieces.dtype == DType::f16) narrow<f16>(from, pieces.classes, static_cast<f16*>(low) + at);
+      if (chunks.dtype == DType::bf16) narrow<bf16>(from, chunks.classes, static_cast<bf16*>(low) + at);
+      if (chunks.dtype == DType::f16) narrow<f16>(from, chunks.classes, static_cast<f16*>(low) + at);
     }
   });
 }
 
-CrossEntropyJob job_of(const KernelContext& c, const LogitPieces& pieces) {
+CrossEntropyJob job_of(const KernelContext& c, const LogitChunks& chunks) {
   const auto& op = c.attributes<ops::LinearCrossEntropy>();
-  CrossEntropyJob job{.dtype = pieces.wide, .target_dtype = c.input(2).dtype};
+  CrossEntropyJob job{.dtype = chunks.wide, .target_dtype = c.input(2).dtype};
   job.target = c.input(2).data;
-  job.classes = pieces.classes;
+  job.classes = chunks.classes;
   job.ignore_index = op.ignore_index;
   job.smoothing = op.label_smoothing;
-  job.weight_sum = static_cast<double>(pieces.classes);
+  job.weight_sum = static_cast<double>(chunks.classes);
   if (c.num_inputs() > 3) job.divisor = c.input(3).as<double>();
   job.fault = c.fault;
   return job;
@@ -63,17 +63,17 @@ CrossEntropyJob job_of(const KernelContext& c, const LogitPieces& pieces) {
 // The state of one run of the op.
 struct LogitRun {
   const KernelContext& c;
-  const LogitPieces& pieces = c.prepared<LogitPieces>();
-  const PieceScratch places = scratch_of(pieces);
-  CrossEntropyJob job = job_of(c, pieces);
+  const LogitChunks& chunks = c.prepared<LogitChunks>();
+  const ChunkScratch places = scratch_of(chunks);
+  CrossEntropyJob job = job_of(c, chunks);
   int64_t* const counted = reinterpret_cast<int64_t*>(c.scratch + places.counted);
   int64_t count = 0;  // rows listed in `counted`: those whose target is not ignored
 
-  bool all_count() const { return count == pieces.rows; }
+  bool all_count() const { return count == chunks.rows; }
 };
 
 void list_counted_rows(LogitRun& run) {
-  for (int64_t row = 0; row < run.pieces.rows; ++row)
+  for (int64_t row = 0; row < run.chunks.rows; ++row)
     if (run.job.class_of(row) >= 0) run.counted[run.count++] = row;
 }
 
@@ -101,55 +101,55 @@ void scatter_rows(const std::byte* from, std::span<const int64_t> rows, int64_t 
   });
 }
 
-// The operands of a piece and the place of its dx: in place, or gathered in scratch memory.
-struct PieceOperands {
+// The operands of a chunk and the place of its dx: in place, or gathered in scratch memory.
+struct ChunkOperands {
   const std::byte *x, *target;
   std::byte* dx;
 };
 
-PieceOperands operands_in_place(const LogitRun& run, int64_t first) {
-  const LogitPieces& pieces = run.pieces;
+ChunkOperands operands_in_place(const LogitRun& run, int64_t first) {
+  const LogitChunks& chunks = run.chunks;
   const KernelContext& c = run.c;
-  const int64_t feature = first * pieces.hidden;
-  return {c.input(0).as<std::byte>() + feature * bytes_of(pieces.dtype),
+  const int64_t feature = first * chunks.hidden;
+  return {c.input(0).as<std::byte>() + feature * bytes_of(chunks.dtype),
           c.input(2).as<std::byte>() + first * bytes_of(run.job.target_dtype),
-          pieces.gradients ? c.output(1).as<std::byte>() + feature * bytes_of(pieces.dx) : nullptr};
+          chunks.gradients ? c.output(1).as<std::byte>() + feature * bytes_of(chunks.dx) : nullptr};
 }
 
-// Copies x and targets of these rows side by side. If the piece has more rows than that, the rest of x is set to zero: old bytes
+// Copies x and targets of these rows side by side. If the chunk has more rows than that, the rest of x is set to zero: old bytes
 // could be NaN, which a product with zero gradients would spread.
-PieceOperands gather_operands(const LogitRun& run, std::span<const int64_t> rows, int64_t piece_rows) {
-  const int64_t x_bytes = run.pieces.hidden * bytes_of(run.pieces.dtype),
+ChunkOperands gather_operands(const LogitRun& run, std::span<const int64_t> rows, int64_t chunk_rows) {
+  const int64_t x_bytes = run.chunks.hidden * bytes_of(run.chunks.dtype),
                 count = static_cast<int64_t>(rows.size());
   std::byte *x = run.c.scratch + run.places.x, *target = run.c.scratch + run.places.target;
   gather_rows(run.c.input(0).data, rows, x_bytes, x);
-  clear(x + count * x_bytes, (piece_rows - count) * x_bytes);
+  clear(x + count * x_bytes, (chunk_rows - count) * x_bytes);
   gather_rows(run.c.input(2).data, rows, bytes_of(run.job.target_dtype), target);
   return {x, target, run.c.scratch + run.places.dx};
 }
 
-void add_gradients(const LogitRun& run, const PieceProducts& products, const PieceOperands& at, int64_t first,
+void add_gradients(const LogitRun& run, const ChunkProducts& products, const ChunkOperands& at, int64_t first,
                    int64_t rows) {
-  const LogitPieces& pieces = run.pieces;
+  const LogitChunks& chunks = run.chunks;
   const KernelContext& c = run.c;
-  std::byte *dlogits = c.scratch + (pieces.dtype == pieces.wide ? run.places.logits : run.places.low),
+  std::byte *dlogits = c.scratch + (chunks.dtype == chunks.wide ? run.places.logits : run.places.low),
             *gemm = c.scratch + run.places.gemm;
-  const int64_t row_bytes = pieces.classes * bytes_of(pieces.dtype);
+  const int64_t row_bytes = chunks.classes * bytes_of(chunks.dtype);
   clear(dlogits + rows * row_bytes, (products.rows - rows) * row_bytes);
   products.dx->run(dlogits, c.input(1).data, at.dx, nullptr, gemm);
-  if (!pieces.weight_gradient) return;
+  if (!chunks.weight_gradient) return;
   const Gemm& dweight = first == 0 ? *products.starts_dweight : *products.adds_to_dweight;
   dweight.run(dlogits, at.x, c.output(2).data, nullptr, gemm);
 }
 
-// Runs one piece: the rows that count from number `first` on, as many as `products` are made for.
-void run_piece(const LogitRun& run, const PieceProducts& products, int64_t first) {
-  const LogitPieces& pieces = run.pieces;
+// Runs one chunk: the rows that count from number `first` on, as many as `products` are made for.
+void run_chunk(const LogitRun& run, const ChunkProducts& products, int64_t first) {
+  const LogitChunks& chunks = run.chunks;
   const KernelContext& c = run.c;
   CrossEntropyJob job = run.job;
   job.rows = std::min(products.rows, run.count - first);
   const std::span<const int64_t> rows(run.counted + first, static_cast<size_t>(job.rows));
-  const PieceOperands at =
+  const ChunkOperands at =
       run.all_count() ? operands_in_place(run, first) : gather_operands(run, rows, products.rows);
   std::byte* logits = c.scratch + run.places.logits;
   products.logits->run(at.x, c.input(1).data, logits, nullptr, c.scratch + run.places.gemm);
@@ -159,17 +159,17 @@ void run_piece(const LogitRun& run, const PieceProducts& products, int64_t first
   job.dlogits = logits;
   job.target = at.target;
   job.row_loss += first;
-  finish_rows(pieces, job, c.scratch + run.places.low);
-  if (!pieces.gradients) return;
+  finish_rows(chunks, job, c.scratch + run.places.low);
+  if (!chunks.gradients) return;
   add_gradients(run, products, at, first, job.rows);
-  if (!run.all_count()) scatter_rows(at.dx, rows, pieces.hidden * bytes_of(pieces.dx), c.output(1).data);
+  if (!run.all_count()) scatter_rows(at.dx, rows, chunks.hidden * bytes_of(chunks.dx), c.output(1).data);
 }
 
-// Zeros all outputs that no piece will write: losses and gradients of ignored rows, and dweight if no row counts.
+// Zeros all outputs that no chunk will write: losses and gradients of ignored rows, and dweight if no row counts.
 void clear_the_rest(const LogitRun& run) {
-  clear(run.job.row_loss + run.count, (run.pieces.rows - run.count) * static_cast<int64_t>(sizeof(double)));
-  if (run.pieces.gradients && !run.all_count()) clear(run.c.output(1).data, run.c.output(1).bytes());
-  if (run.pieces.weight_gradient && run.count == 0) clear(run.c.output(2).data, run.c.output(2).bytes());
+  clear(run.job.row_loss + run.count, (run.chunks.rows - run.count) * static_cast<int64_t>(sizeof(double)));
+  if (run.chunks.gradients && !run.all_count()) clear(run.c.output(1).data, run.c.output(1).bytes());
+  if (run.chunks.weight_gradient && run.count == 0) clear(run.c.output(2).data, run.c.output(2).bytes());
 }
 
 // In f16 the gradients of logits would underflow. So they are multiplied by this and not divided by the number of rows; both are
@@ -188,25 +188,25 @@ void scale_gradients(const KernelContext& c, double factor) {
 void linear_cross_entropy(const KernelContext& c) {
   const auto& op = c.attributes<ops::LinearCrossEntropy>();
   LogitRun run{c};
-  const LogitPieces& pieces = run.pieces;
+  const LogitChunks& chunks = run.chunks;
   const double one = 1;
   const float one_f32 = 1;
   run.job.row_loss = reinterpret_cast<double*>(c.scratch + run.places.row_loss);
-  run.job.dy = pieces.wide == DType::f64 ? static_cast<const void*>(&one) : &one_f32;
-  if (op.reduction == Reduction::kMean) run.job.dy_factor = 1 / mean_denominator(run.job, pieces.rows);
+  run.job.dy = chunks.wide == DType::f64 ? static_cast<const void*>(&one) : &one_f32;
+  if (op.reduction == Reduction::kMean) run.job.dy_factor = 1 / mean_denominator(run.job, chunks.rows);
   const double dy_factor = run.job.dy_factor;
-  const bool boosted = pieces.gradients && pieces.dtype == DType::f16;
+  const bool boosted = chunks.gradients && chunks.dtype == DType::f16;
   if (boosted) run.job.dy_factor = kF16Boost;
   list_counted_rows(run);
   clear_the_rest(run);
   for (int64_t first = 0; first < run.count;) {
-    const PieceProducts& products = pieces.next(run.count - first, run.all_count());
-    run_piece(run, products, first);
+    const ChunkProducts& products = chunks.next(run.count - first, run.all_count());
+    run_chunk(run, products, first);
     first += products.rows;
   }
   // If no row counts, the factor is infinite, and the gradients are zeros already.
   if (boosted && std::isfinite(dy_factor)) scale_gradients(c, dy_factor / kF16Boost);
-  write_loss(c.output(), run.job, op.reduction, pieces.rows);
+  write_loss(c.output(), run.job, op.reduction, chunks.rows);
 }
 
 constexpr OpKernel kKernels[] = {{"linear_cross_entropy",

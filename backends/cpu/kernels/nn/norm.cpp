@@ -274,7 +274,7 @@ void run_gradient(const KernelContext& c, NormJob job, const Beside& beside, boo
   const RowBlocks blocks = RowBlocks::of(rows, job.n);
   T* dweight = partial_sums<T>(want_weight, blocks.count, job.n, room);
   T* dbias = partial_sums<T>(want_bias, blocks.count, job.n, room);
-  parallel_pieces(blocks.count, [&](int64_t b) {
+  parallel_chunks(blocks.count, [&](int64_t b) {
     T* dw = cleared(dweight, b, job.n);
     T* db = cleared(dbias, b, job.n);
     run_gradient_rows(job, beside, b * blocks.rows_each, std::min(rows, (b + 1) * blocks.rows_each), dw, db);

@@ -146,7 +146,7 @@ HWY_EXPORT(sum_squares);
 namespace {
 
 constexpr int64_t kUnit = 4096;           // elements; work is split at multiples of it
-constexpr int64_t kSumPiece = 256 << 10;  // elements of one partial sum
+constexpr int64_t kSumChunk = 256 << 10;  // elements of one partial sum
 
 double real_scalar(const TensorView& x) { return x.dtype == DType::f64 ? *x.as<double>() : *x.as<float>(); }
 double step_of(const TensorView& x) {
@@ -299,33 +299,33 @@ void lion_update(const KernelContext& c) {
   run_update(c, job);
 }
 
-int64_t sum_pieces(int64_t n) { return (n + kSumPiece - 1) / kSumPiece; }
+int64_t sum_chunks(int64_t n) { return (n + kSumChunk - 1) / kSumChunk; }
 
 // Scratch memory holds the partial sums of all tensors.
 int64_t sum_squares_scratch(const KernelQuery& query) {
-  CheckedSize pieces = 0;
-  for (const TensorType& x : query.inputs) pieces += sum_pieces(x.numel());
-  return (pieces * sizeof(double)).value();
+  CheckedSize chunks = 0;
+  for (const TensorType& x : query.inputs) chunks += sum_chunks(x.numel());
+  return (chunks * sizeof(double)).value();
 }
 
-// Returns the sum of squares of piece `i`, numbered through all tensors.
-double sum_squares_of_piece(std::span<const TensorView> tensors, int64_t i) {
+// Returns the sum of squares of chunk `i`, numbered through all tensors.
+double sum_squares_of_chunk(std::span<const TensorView> tensors, int64_t i) {
   const TensorView* x = tensors.data();
-  for (; i >= sum_pieces(x->numel()); ++x) i -= sum_pieces(x->numel());
-  return HWY_DYNAMIC_DISPATCH(sum_squares)(x->data, x->dtype, i * kSumPiece,
-                                           std::min(x->numel(), (i + 1) * kSumPiece));
+  for (; i >= sum_chunks(x->numel()); ++x) i -= sum_chunks(x->numel());
+  return HWY_DYNAMIC_DISPATCH(sum_squares)(x->data, x->dtype, i * kSumChunk,
+                                           std::min(x->numel(), (i + 1) * kSumChunk));
 }
 
-// Distributes the pieces of all tensors to the threads at once: most tensors of a model are too small for many threads. The
-// pieces of each tensor are added up before those of the next.
+// Distributes the chunks of all tensors to the threads at once: most tensors of a model are too small for many threads. The
+// chunks of each tensor are added up before those of the next.
 void sum_squares(const KernelContext& c) {
   auto* partial = reinterpret_cast<double*>(c.scratch);
-  int64_t pieces = 0;
-  for (const TensorView& x : c.inputs) pieces += sum_pieces(x.numel());
-  parallel_pieces(pieces, [&](int64_t i) { partial[i] = sum_squares_of_piece(c.inputs, i); });
+  int64_t chunks = 0;
+  for (const TensorView& x : c.inputs) chunks += sum_chunks(x.numel());
+  parallel_chunks(chunks, [&](int64_t i) { partial[i] = sum_squares_of_chunk(c.inputs, i); });
   double sum = 0;
   for (const TensorView& x : c.inputs) {
-    double* end = partial + sum_pieces(x.numel());
+    double* end = partial + sum_chunks(x.numel());
     sum += std::accumulate(partial, end, 0.0);
     partial = end;
   }

@@ -109,14 +109,14 @@ struct Prepared {
   std::vector<double> frequencies;  // one per pair, negated for an inverse rotation; empty if given
 
   // Work is counted in rows of positions: one per time step, or one per time step and batch entry if batch entries have their own
-  // positions or frequencies. One row of positions rotates `shared` batch entries. A piece is `grain` of these rows, one task.
+  // positions or frequencies. One row of positions rotates `shared` batch entries. A chunk is `grain` of these rows, one task.
   bool per_row() const { return own_positions || own_frequencies; }
   int64_t rows() const { return per_row() ? batch * time : time; }
   int64_t shared() const { return per_row() ? 1 : batch; }
   int64_t grain() const {
     return std::max<int64_t>(1, kInlineBytes / (shared() * heads * size * 8 + pairs * 64 + 1));
   }
-  int64_t pieces() const { return (rows() + grain() - 1) / grain(); }
+  int64_t chunks() const { return (rows() + grain() - 1) / grain(); }
   int64_t table_bytes() const { return 2 * pairs * static_cast<int64_t>(sizeof(double)) + 128; }
 };
 
@@ -145,7 +145,7 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) { return prepare_t
 
 int64_t scratch_bytes(const KernelQuery& query) {
   const auto prepared = prepare_typed(query);
-  return TaskScratch::bytes_for(prepared->pieces(), prepared->table_bytes());
+  return TaskScratch::bytes_for(prepared->chunks(), prepared->table_bytes());
 }
 
 void make_table_f64(double position, const double* frequencies, int64_t n, double* cosines, double* sines) {
@@ -210,11 +210,11 @@ void run_row(const KernelContext& c, const Prepared& p, int64_t index, std::byte
 void run(const KernelContext& c) {
   const auto& p = c.prepared<Prepared>();
   if (c.output().numel() == 0) return;
-  TaskScratch task_scratch(c.scratch, p.pieces(), p.table_bytes());
-  parallel_pieces(p.pieces(), [&](int64_t piece) {
+  TaskScratch task_scratch(c.scratch, p.chunks(), p.table_bytes());
+  parallel_chunks(p.chunks(), [&](int64_t chunk) {
     task_scratch.with([&](std::byte* scratch) {
-      const int64_t last = std::min(p.rows(), (piece + 1) * p.grain());
-      for (int64_t row = piece * p.grain(); row < last; ++row) run_row(c, p, row, scratch);
+      const int64_t last = std::min(p.rows(), (chunk + 1) * p.grain());
+      for (int64_t row = chunk * p.grain(); row < last; ++row) run_row(c, p, row, scratch);
     });
   });
 }

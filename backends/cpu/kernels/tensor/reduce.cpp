@@ -1,4 +1,4 @@
-// Sum, mean, prod, max, min, any, all. Rows are cut into pieces by the shape alone, and pieces are merged in a fixed order,
+// Sum, mean, prod, max, min, any, all. Rows are cut into chunks by the shape alone, and chunks are merged in a fixed order,
 // pairwise along a row, so sums are accurate and do not depend on the number of threads.
 #include "schema/ops/tensor/reduce.h"
 
@@ -15,7 +15,7 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr int64_t kRowPiece = 1 << 16;  // elements of a row that one task reduces
+constexpr int64_t kRowChunk = 1 << 16;  // elements of a row that one task reduces
 constexpr int64_t kTile = 1024;         // columns per task
 constexpr int64_t kRowBlock = 128;      // rows accumulated before they join the rest
 constexpr int64_t kTaskBytes = 512 << 10;
@@ -25,19 +25,19 @@ struct ReducePlan {
   ReduceFunctions functions;
   double divisor = 1;
   int64_t element = 0, result = 0;  // bytes per element of x and of the result
-  int64_t piece = 0, pieces = 1;    // elements (rows, if inner > 1) per piece of `count`; number of pieces
+  int64_t chunk = 0, chunks = 1;    // elements (rows, if inner > 1) per chunk of `count`; number of chunks
 };
 
-// Cuts `count` into pieces, but only if one task per result would take too long.
+// Cuts `count` into chunks, but only if one task per result would take too long.
 void cut(ReducePlan& plan) {
   const ReduceShape& s = plan.shape;
-  plan.piece = kRowPiece;
+  plan.chunk = kRowChunk;
   if (s.inner > 1) {
     const int64_t row_bytes = std::min(s.inner, kTile) * plan.element;
-    plan.piece = std::max<int64_t>(kTaskBytes / row_bytes / kRowBlock * kRowBlock, kRowBlock);
+    plan.chunk = std::max<int64_t>(kTaskBytes / row_bytes / kRowBlock * kRowBlock, kRowBlock);
   }
-  plan.pieces = s.count <= 2 * plan.piece ? 1 : (s.count + plan.piece - 1) / plan.piece;
-  if (plan.pieces == 1) plan.piece = s.count;
+  plan.chunks = s.count <= 2 * plan.chunk ? 1 : (s.count + plan.chunk - 1) / plan.chunk;
+  if (plan.chunks == 1) plan.chunk = s.count;
 }
 
 ReducePlan make_plan(const KernelQuery& query, Reduce op, bool mean) {
@@ -59,7 +59,7 @@ void run_rows(const ReducePlan& plan, const std::byte* x, std::byte* y, std::byt
   const auto finish = [&](uint64_t accumulator, int64_t i) {
     plan.functions.finish(&accumulator, y + i * plan.result, 1, plan.divisor);
   };
-  if (plan.pieces == 1) {
+  if (plan.chunks == 1) {
     parallel_rows(outer, count * plan.element, [&](int64_t first, int64_t last) {
       constexpr int64_t kBatch = 64;  // results that are finished together, for short rows
       std::byte batch[kBatch * 8];
@@ -75,14 +75,14 @@ void run_rows(const ReducePlan& plan, const std::byte* x, std::byte* y, std::byt
     return;
   }
   auto* partial = reinterpret_cast<uint64_t*>(scratch);
-  parallel_pieces(outer * plan.pieces, [&](int64_t task) {
-    const int64_t start = task % plan.pieces * plan.piece;
-    const std::byte* from = row(task / plan.pieces) + start * plan.element;
-    partial[task] = reduce_row(plan.functions, plan.element, from, std::min(plan.piece, count - start));
+  parallel_chunks(outer * plan.chunks, [&](int64_t task) {
+    const int64_t start = task % plan.chunks * plan.chunk;
+    const std::byte* from = row(task / plan.chunks) + start * plan.element;
+    partial[task] = reduce_row(plan.functions, plan.element, from, std::min(plan.chunk, count - start));
   });
   for (int64_t i = 0; i < outer; ++i) {
     Pairwise sum(plan.functions);
-    for (int64_t k = 0; k < plan.pieces; ++k) sum.add(partial[i * plan.pieces + k]);
+    for (int64_t k = 0; k < plan.chunks; ++k) sum.add(partial[i * plan.chunks + k]);
     finish(sum.total(), i);
   }
 }
@@ -109,27 +109,27 @@ void reduce_columns(const ReducePlan& plan, const std::byte* x, int64_t rows, in
 void run_columns(const ReducePlan& plan, const std::byte* x, std::byte* y, std::byte* scratch) {
   const int64_t outer = plan.shape.outer, count = plan.shape.count, inner = plan.shape.inner;
   const ReduceFunctions& f = plan.functions;
-  const int64_t tiles = (inner + kTile - 1) / kTile, pieces = plan.pieces;
+  const int64_t tiles = (inner + kTile - 1) / kTile, chunks = plan.chunks;
   const auto reduce_task = [&](int64_t task) {
-    const int64_t column = task % tiles * kTile, piece = task / tiles % pieces, o = task / tiles / pieces;
-    const int64_t width = std::min(kTile, inner - column), row = piece * plan.piece;
+    const int64_t column = task % tiles * kTile, chunk = task / tiles % chunks, o = task / tiles / chunks;
+    const int64_t width = std::min(kTile, inner - column), row = chunk * plan.chunk;
     alignas(64) std::byte acc[kTile * 8];
     reduce_columns(plan, x + ((o * count + row) * inner + column) * plan.element,
-                   std::min(plan.piece, count - row), width, inner, acc);
-    if (pieces == 1) return f.finish(acc, y + (o * inner + column) * plan.result, width, plan.divisor);
-    std::memcpy(scratch + ((o * pieces + piece) * inner + column) * f.accumulator, acc,
+                   std::min(plan.chunk, count - row), width, inner, acc);
+    if (chunks == 1) return f.finish(acc, y + (o * inner + column) * plan.result, width, plan.divisor);
+    std::memcpy(scratch + ((o * chunks + chunk) * inner + column) * f.accumulator, acc,
                 static_cast<size_t>(width * f.accumulator));
   };
-  parallel_rows(outer * pieces * tiles, plan.piece * std::min(inner, kTile) * plan.element,
+  parallel_rows(outer * chunks * tiles, plan.chunk * std::min(inner, kTile) * plan.element,
                 [&](int64_t first, int64_t last) {
                   for (int64_t task = first; task < last; ++task) reduce_task(task);
                 });
-  if (pieces == 1) return;
-  parallel_rows(outer * tiles, pieces * kTile * f.accumulator, [&](int64_t first, int64_t last) {
+  if (chunks == 1) return;
+  parallel_rows(outer * tiles, chunks * kTile * f.accumulator, [&](int64_t first, int64_t last) {
     for (int64_t task = first; task < last; ++task) {
       const int64_t column = task % tiles * kTile, o = task / tiles, width = std::min(kTile, inner - column);
-      std::byte* acc = scratch + (o * pieces * inner + column) * f.accumulator;
-      for (int64_t k = 1; k < pieces; ++k) f.merge(acc, acc + k * inner * f.accumulator, width);
+      std::byte* acc = scratch + (o * chunks * inner + column) * f.accumulator;
+      for (int64_t k = 1; k < chunks; ++k) f.merge(acc, acc + k * inner * f.accumulator, width);
       f.finish(acc, y + (o * inner + column) * plan.result, width, plan.divisor);
     }
   });
@@ -152,8 +152,8 @@ void run(const KernelContext& c) {
 template <Reduce op, bool mean>
 int64_t scratch_bytes(const KernelQuery& query) {
   const ReducePlan plan = make_plan(query, op, mean);
-  if (plan.pieces == 1) return plan.shape.gather_bytes;
-  return (CheckedSize(plan.shape.outer) * plan.pieces * plan.shape.inner * 8 + plan.shape.gather_bytes)
+  if (plan.chunks == 1) return plan.shape.gather_bytes;
+  return (CheckedSize(plan.shape.outer) * plan.chunks * plan.shape.inner * 8 + plan.shape.gather_bytes)
       .value();
 }
 

@@ -15,7 +15,7 @@ namespace genesis::cpu {
 namespace {
 
 constexpr int64_t kSpan = 4096;         // elements that are read twice while they are in the L1 cache
-constexpr int64_t kRowPiece = 1 << 16;  // elements per task
+constexpr int64_t kRowChunk = 1 << 16;  // elements per task
 
 enum class Finish : uint8_t { kVar, kStd, kLogSumExp };
 
@@ -24,7 +24,7 @@ struct PairPlan {
   PairFunctions functions;
   Finish finish;
   double divisor = 1;
-  int64_t element = 0, pieces = 1;
+  int64_t element = 0, chunks = 1;
 };
 
 const std::byte* gathered(const ReduceShape& shape, const KernelContext& c) {
@@ -64,7 +64,7 @@ void run_pair(const KernelContext& c) {
       finish(plan.finish == Finish::kLogSumExp ? PairState{-inf, 0} : PairState{0, 0}, i);
     return;
   }
-  if (plan.pieces == 1) {
+  if (plan.chunks == 1) {
     parallel_rows(outer, count * plan.element, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i)
         finish(reduce_pair(plan, x + i * count * plan.element, count), i);
@@ -72,16 +72,16 @@ void run_pair(const KernelContext& c) {
     return;
   }
   auto* partial = reinterpret_cast<PairState*>(c.scratch + plan.shape.gather_bytes);
-  parallel_pieces(outer * plan.pieces, [&](int64_t task) {
-    const int64_t start = task % plan.pieces * kRowPiece;
-    const std::byte* from = x + (task / plan.pieces * count + start) * plan.element;
-    partial[task] = reduce_pair(plan, from, std::min(kRowPiece, count - start));
+  parallel_chunks(outer * plan.chunks, [&](int64_t task) {
+    const int64_t start = task % plan.chunks * kRowChunk;
+    const std::byte* from = x + (task / plan.chunks * count + start) * plan.element;
+    partial[task] = reduce_pair(plan, from, std::min(kRowChunk, count - start));
   });
   for (int64_t i = 0; i < outer; ++i) {
-    PairState state = partial[i * plan.pieces];
-    for (int64_t k = 1; k < plan.pieces; ++k)
-      state = plan.functions.merge(state, k * kRowPiece, partial[i * plan.pieces + k],
-                                   std::min(kRowPiece, count - k * kRowPiece));
+    PairState state = partial[i * plan.chunks];
+    for (int64_t k = 1; k < plan.chunks; ++k)
+      state = plan.functions.merge(state, k * kRowChunk, partial[i * plan.chunks + k],
+                                   std::min(kRowChunk, count - k * kRowChunk));
     finish(state, i);
   }
 }
@@ -103,7 +103,7 @@ PairPlan make_pair_plan(const KernelQuery& query, Finish finish) {
       pair_functions(finish == Finish::kLogSumExp ? PairReduce::kLogSumExp : PairReduce::kMoments, x.dtype);
   plan.divisor = static_cast<double>(std::max<int64_t>(0, plan.shape.count - correction));
   plan.element = static_cast<int64_t>(size_of(x.dtype));
-  if (plan.shape.count > 2 * kRowPiece) plan.pieces = (plan.shape.count + kRowPiece - 1) / kRowPiece;
+  if (plan.shape.count > 2 * kRowChunk) plan.chunks = (plan.shape.count + kRowChunk - 1) / kRowChunk;
   return plan;
 }
 
@@ -116,7 +116,7 @@ template <Finish finish>
 int64_t pair_scratch(const KernelQuery& query) {
   const PairPlan plan = make_pair_plan(query, finish);
   const CheckedSize partial =
-      plan.pieces > 1 ? CheckedSize(plan.shape.outer) * plan.pieces * sizeof(PairState) : 0;
+      plan.chunks > 1 ? CheckedSize(plan.shape.outer) * plan.chunks * sizeof(PairState) : 0;
   return (partial + plan.shape.gather_bytes).value();
 }
 

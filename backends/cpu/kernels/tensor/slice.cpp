@@ -42,16 +42,16 @@ StepRange range_of(const KernelContext& c, const RunUpdate& runs, int64_t row) {
 }
 
 void update_runs(const KernelContext& c, const RunUpdate& runs) {
-  const auto update = [&](int64_t piece) {
-    const StepRange range = range_of(c, runs, piece / runs.outer);
+  const auto update = [&](int64_t chunk) {
+    const StepRange range = range_of(c, runs, chunk / runs.outer);
     if (range.count == 0 || runs.bytes == 0) return;
-    std::memcpy(c.output().as<std::byte>() + (piece * runs.positions + range.start) * runs.bytes,
-                c.input(1).as<std::byte>() + piece * runs.steps * runs.bytes,
+    std::memcpy(c.output().as<std::byte>() + (chunk * runs.positions + range.start) * runs.bytes,
+                c.input(1).as<std::byte>() + chunk * runs.steps * runs.bytes,
                 static_cast<size_t>(range.count * runs.bytes));
   };
-  const int64_t pieces = runs.rows * runs.outer;
-  if (pieces * runs.steps * runs.bytes > kInlineBytes) return parallel_pieces(pieces, update);
-  for (int64_t piece = 0; piece < pieces; ++piece) update(piece);
+  const int64_t chunks = runs.rows * runs.outer;
+  if (chunks * runs.steps * runs.bytes > kInlineBytes) return parallel_chunks(chunks, update);
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) update(chunk);
 }
 
 void run_dynamic_update(const KernelContext& c) {

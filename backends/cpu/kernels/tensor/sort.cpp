@@ -75,7 +75,7 @@ void sort_rows(const KernelContext& c, RowShape rows, int64_t k, bool descending
     if (count * rows.n < 1024)
       for (int64_t s = 0; s < tasks; ++s) run_task(s);
     else
-      parallel_pieces(tasks, run_task);
+      parallel_chunks(tasks, run_task);
   });
 }
 

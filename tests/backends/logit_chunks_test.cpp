@@ -1,5 +1,5 @@
 // Tests how linear_cross_entropy splits its rows on the CPU.
-#include "backends/cpu/loss/logit_pieces.h"
+#include "backends/cpu/loss/logit_chunks.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace genesis::cpu {
 namespace {
 
-LogitPieces pieces_of(int64_t rows, int64_t classes) {
+LogitChunks chunks_of(int64_t rows, int64_t classes) {
   const std::vector<TensorType> inputs = {{DType::f32, Shape::of({rows, 8})},
                                           {DType::f32, Shape::of({classes, 8})},
                                           {DType::i64, Shape::of({rows})}};
@@ -19,39 +19,39 @@ LogitPieces pieces_of(int64_t rows, int64_t classes) {
 }
 
 // Returns how many rows are multiplied for `count` rows that count.
-int64_t multiplied(const LogitPieces& pieces, int64_t count) {
+int64_t multiplied(const LogitChunks& chunks, int64_t count) {
   int64_t rows = 0;
   for (int64_t left = count; left > 0;) {
-    const PieceProducts& next = pieces.next(left, count == pieces.rows);
+    const ChunkProducts& next = chunks.next(left, count == chunks.rows);
     rows += next.rows;
     left -= next.rows;
   }
   return rows;
 }
 
-TEST(LogitPieces, FewRowsAreMultipliedInVain) {
+TEST(LogitChunks, FewRowsAreMultipliedInVain) {
   for (const int64_t classes : {30, 8192, 20000})
     for (const int64_t rows : {1, 63, 64, 127, 128, 513, 1024, 1500, 2100}) {
-      const LogitPieces pieces = pieces_of(rows, classes);
-      const int64_t smallest = pieces.sizes.back().rows;
+      const LogitChunks chunks = chunks_of(rows, classes);
+      const int64_t smallest = chunks.sizes.back().rows;
       EXPECT_LE(smallest, 128);
       EXPECT_GE(smallest, std::min<int64_t>(rows, 64));
-      EXPECT_EQ(multiplied(pieces, rows), rows);
-      EXPECT_EQ(multiplied(pieces, 0), 0);
+      EXPECT_EQ(multiplied(chunks, rows), rows);
+      EXPECT_EQ(multiplied(chunks, 0), 0);
       for (int64_t count = 1; count < rows; ++count) {
-        ASSERT_GE(multiplied(pieces, count), count) << rows;
-        ASSERT_LT(multiplied(pieces, count), count + smallest) << rows;
+        ASSERT_GE(multiplied(chunks, count), count) << rows;
+        ASSERT_LT(multiplied(chunks, count), count + smallest) << rows;
       }
     }
 }
 
 // The weight is packed once per chunk, so a nearly full chunk is not split further.
-TEST(LogitPieces, APieceThatIsNearlyFullIsOne) {
-  const LogitPieces pieces = pieces_of(2048, 30);
-  EXPECT_EQ(pieces.most_rows(), 1024);
-  EXPECT_EQ(pieces.next(1000, false).rows, 1024);
-  EXPECT_EQ(pieces.next(896, false).rows, 512);
-  EXPECT_EQ(pieces.next(1, false).rows, 128);
+TEST(LogitChunks, AChunkThatIsNearlyFullIsOne) {
+  const LogitChunks chunks = chunks_of(2048, 30);
+  EXPECT_EQ(chunks.most_rows(), 1024);
+  EXPECT_EQ(chunks.next(1000, false).rows, 1024);
+  EXPECT_EQ(chunks.next(896, false).rows, 512);
+  EXPECT_EQ(chunks.next(1, false).rows, 128);
 }
 
 }  // namespace
