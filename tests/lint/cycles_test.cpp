@@ -31,18 +31,18 @@ bool is_source(const fs::path& path) {
 
 // Returns every #include "..." of the product and of bench/, except those of libraries.
 Includes includes_of_the_tree() {
-  const Names floors = {"schema", "builder", "passes", "backends", "executor", "models", "tools", "bench"};
+  const Names layers = {"schema", "builder", "passes", "backends", "executor", "models", "tools", "bench"};
   const std::string start = "#include \"";
   Includes found;
-  for (const std::string& floor : floors)
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(GENESIS_SOURCE_ROOT) / floor)) {
+  for (const std::string& layer : layers)
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(GENESIS_SOURCE_ROOT) / layer)) {
       if (!is_source(entry.path())) continue;
       const std::string file = fs::relative(entry.path(), GENESIS_SOURCE_ROOT);
       std::ifstream in(entry.path());
       for (std::string line; std::getline(in, line);) {
         if (!line.starts_with(start)) continue;
         const std::string target = line.substr(start.size(), line.find('"', start.size()) - start.size());
-        if (floors.contains(target.substr(0, target.find('/')))) found.emplace_back(file, target);
+        if (layers.contains(target.substr(0, target.find('/')))) found.emplace_back(file, target);
       }
     }
   return found;

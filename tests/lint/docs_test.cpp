@@ -42,8 +42,8 @@ std::vector<fs::path> documents() {
   return found;
 }
 
-constexpr const char* kRooms[] = {"schema", "builder", "passes", "executor", "backends",
-                                  "models", "tools",   "bench",  "tests"};
+constexpr const char* kFolders[] = {"schema", "builder", "passes", "executor", "backends",
+                                    "models", "tools",   "bench",  "tests"};
 
 bool is_code(const fs::path& path) {
   return path.extension() == ".h" || path.extension() == ".cpp" || path.extension() == ".cu";
@@ -52,9 +52,9 @@ bool is_code(const fs::path& path) {
 // Returns every file of the tree, with all its shorter forms: "nn/rope.cu" for "backends/cuda/kernels/nn/rope.cu".
 std::set<std::string> names_of_files() {
   std::set<std::string> names;
-  for (const char* room : {"schema", "builder", "passes", "executor", "backends", "models", "tools", "bench",
-                           "tests", "docs", "examples", "include"})
-    for (const auto& entry : fs::recursive_directory_iterator(kRoot / room))
+  for (const char* folder : {"schema", "builder", "passes", "executor", "backends", "models", "tools",
+                             "bench", "tests", "docs", "examples", "include"})
+    for (const auto& entry : fs::recursive_directory_iterator(kRoot / folder))
       for (std::string name = fs::relative(entry.path(), kRoot).string();;) {
         names.insert(name);
         const size_t slash = name.find('/');
@@ -102,8 +102,8 @@ TEST(Docs, FilesThatTextsAndCommentsNameExist) {
   };
   for (const fs::path& path : documents())
     if (!path.filename().string().starts_with("adding-")) check(path, read(path));
-  for (const char* room : kRooms)
-    for (const auto& entry : fs::recursive_directory_iterator(kRoot / room)) {
+  for (const char* folder : kFolders)
+    for (const auto& entry : fs::recursive_directory_iterator(kRoot / folder)) {
       if (!is_code(entry.path())) continue;
       std::istringstream code(read(entry.path()));
       for (std::string line; std::getline(code, line);) check(entry.path(), comment_of(line));

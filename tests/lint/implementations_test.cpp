@@ -166,11 +166,11 @@ std::set<std::string> folders_of(const std::string& where) {
 }
 
 // A folder, and the folder of a specialized implementation that it includes.
-using Sight = std::pair<std::string, std::string>;
+using FolderInclude = std::pair<std::string, std::string>;
 
 // Folders that include a specialized implementation's folder and would have to go with it, with the reason.
 // Implementations may build on a more general one.
-const std::map<Sight, std::string> kMaySee = {
+const std::map<FolderInclude, std::string> kAllowedIncludes = {
     {{"backends/cpu/quantized", "backends/cpu/gemm/gemv"}, "a GEMV whose weights are quants"},
     {{"backends/cuda/gemm/bias_grad", "backends/cuda/gemm/lt"},
      "the library's product with sums of rows beside it"},
@@ -186,37 +186,38 @@ const std::map<Sight, std::string> kMaySee = {
 };
 
 // Returns every pair of product folders of which a file in the first includes a file in the second.
-std::set<Sight> all_sights() {
+std::set<FolderInclude> folder_includes() {
   const std::string start = "#include \"";
-  std::set<Sight> sights;
-  for (const char* floor : {"schema", "builder", "passes", "backends", "executor", "models", "tools"})
-    for (const auto& entry : fs::recursive_directory_iterator(kRoot / floor)) {
+  std::set<FolderInclude> includes;
+  for (const char* layer : {"schema", "builder", "passes", "backends", "executor", "models", "tools"})
+    for (const auto& entry : fs::recursive_directory_iterator(kRoot / layer)) {
       if (!is_source(entry.path())) continue;
       const std::string from = fs::relative(entry.path().parent_path(), kRoot).string();
       std::ifstream in(entry.path());
       for (std::string line; std::getline(in, line);)
         if (line.starts_with(start))
-          sights.insert({from, fs::path(line.substr(start.size())).parent_path().string()});
+          includes.insert({from, fs::path(line.substr(start.size())).parent_path().string()});
     }
-  return sights;
+  return includes;
 }
 
 // An implementation can be deleted with its folders and its lines in lists, because nothing else includes its files.
-TEST(Implementations, NothingSeesTheFolderOfAnImplementation) {
-  const std::set<Sight> sights = all_sights();
+TEST(Implementations, NothingIncludesTheFolderOfAnImplementation) {
+  const std::set<FolderInclude> includes = folder_includes();
   for (const auto& row : rows()) {
     const std::set<std::string> own = folders_of(row[1]);
-    for (const Sight& sight : sights) {
-      const auto& [who, folder] = sight;
-      if (own.contains(folder) && !own.contains(who)) {
-        EXPECT_TRUE(kMaySee.contains(sight)) << who << " includes " << folder << ", the folder of" << row[0]
-                                             << ": declare its rows in the list that has them";
+    for (const FolderInclude& include : includes) {
+      const auto& [from, folder] = include;
+      if (own.contains(folder) && !own.contains(from)) {
+        EXPECT_TRUE(kAllowedIncludes.contains(include))
+            << from << " includes " << folder << ", the folder of" << row[0]
+            << ": declare its rows in the list that has them";
       }
     }
   }
-  for (const auto& [sight, reason] : kMaySee)
-    EXPECT_TRUE(sights.contains(sight))
-        << sight.first << " no longer sees " << sight.second << ": " << reason;
+  for (const auto& [include, reason] : kAllowedIncludes)
+    EXPECT_TRUE(includes.contains(include))
+        << include.first << " no longer includes " << include.second << ": " << reason;
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::map<std::string, std::set<std::string>> kMayInclude = {
+const std::map<std::string, std::set<std::string>> kLayers = {
     {"schema", {}},
     {"builder", {"schema"}},
     {"passes", {"schema"}},
@@ -26,7 +26,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
 // The modules inside the big layers, each of which is a folder. A module may include those listed beside it, and
 // itself. Two modules of a layer that included each other would be one module. hopper/, decode/ and
 // executor/cuda/megakernel are leaves: only a row of a list refers to each, so that each can be deleted.
-const std::map<std::string, std::set<std::string>> kRooms = {
+const std::map<std::string, std::set<std::string>> kModules = {
     {"schema", {}},
     {"schema/messages", {}},
     {"schema/core", {"schema/messages"}},
@@ -184,18 +184,18 @@ const std::map<std::string, std::set<std::string>> kRooms = {
 };
 
 // Returns the module of a file; empty if its layer has no modules.
-std::string room_of(const std::string& file) {
+std::string module_of(const std::string& file) {
   const std::string folder = fs::path(file).parent_path().string();
-  return kRooms.contains(folder) ? folder : "";
+  return kModules.contains(folder) ? folder : "";
 }
 
 // Returns true if the table has modules of this layer. The modules of builder and tools do not matter to others.
-bool has_rooms(const std::string& floor) {
-  const auto is_there = [&](const auto& row) { return row.first.starts_with(floor + "/"); };
-  return std::any_of(kRooms.begin(), kRooms.end(), is_there);
+bool has_modules(const std::string& layer) {
+  const auto is_there = [&](const auto& row) { return row.first.starts_with(layer + "/"); };
+  return std::any_of(kModules.begin(), kModules.end(), is_there);
 }
 
-std::string floor_of(const std::string& path) { return path.substr(0, path.find('/')); }
+std::string layer_of(const std::string& path) { return path.substr(0, path.find('/')); }
 
 // Returns the file name in an #include "..."; empty for any other line.
 std::string included_file(const std::string& line) {
@@ -218,7 +218,7 @@ bool is_source(const fs::path& path) {
 
 TEST(Layering, NoIncludeRunsUpwardOrSideways) {
   int files = 0;
-  for (const auto& [folder, allowed] : kMayInclude) {
+  for (const auto& [folder, allowed] : kLayers) {
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(GENESIS_SOURCE_ROOT) / folder)) {
       if (!is_source(entry.path())) continue;
       ++files;
@@ -234,32 +234,33 @@ TEST(Layering, NoIncludeRunsUpwardOrSideways) {
   EXPECT_GT(files, 50) << "the sources were not found under " << GENESIS_SOURCE_ROOT;
 }
 
-TEST(Layering, RoomsIncludeOnlyWhatTheTableSays) {
+TEST(Layering, ModulesIncludeOnlyWhatTheTableSays) {
   int includes = 0;
   std::set<std::string> used;
-  for (const auto& [folder, allowed] : kMayInclude)
+  for (const auto& [folder, allowed] : kLayers)
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(GENESIS_SOURCE_ROOT) / folder)) {
       if (!is_source(entry.path())) continue;
-      const std::string file = fs::relative(entry.path(), GENESIS_SOURCE_ROOT).string(), room = room_of(file);
-      if (room.empty()) {
-        EXPECT_FALSE(has_rooms(folder)) << file << " stands in a room that the table lacks";
+      const std::string file = fs::relative(entry.path(), GENESIS_SOURCE_ROOT).string(),
+                        module = module_of(file);
+      if (module.empty()) {
+        EXPECT_FALSE(has_modules(folder)) << file << " is in a module that the table lacks";
         continue;
       }
       std::ifstream in(entry.path());
       for (std::string line; std::getline(in, line);) {
-        const std::string target = room_of(included_file(line));
-        if (target.empty() || target == room || floor_of(target) != floor_of(room)) continue;
+        const std::string target = module_of(included_file(line));
+        if (target.empty() || target == module || layer_of(target) != layer_of(module)) continue;
         ++includes;
-        used.insert(room + " " + target);
-        EXPECT_TRUE(kRooms.at(room).contains(target))
+        used.insert(module + " " + target);
+        EXPECT_TRUE(kModules.at(module).contains(target))
             << file << " may not include " << target << "/: " << line;
       }
     }
   EXPECT_GT(includes, 300) << "the sources were not found under " << GENESIS_SOURCE_ROOT;
-  for (const auto& [room, allowed] : kRooms)
+  for (const auto& [module, allowed] : kModules)
     for (const std::string& target : allowed)
-      EXPECT_TRUE(used.contains(room + " " + target))
-          << room << " no longer needs " << target << ": take it out of the table";
+      EXPECT_TRUE(used.contains(module + " " + target))
+          << module << " no longer needs " << target << ": remove it from the table";
 }
 
 // The modules of backends that higher layers may include: a device's runner includes that device's modules, and all
@@ -275,9 +276,9 @@ const std::map<std::string, std::set<std::string>> kBackendsFromAbove = {
     {"tools/run", {"backends"}},
 };
 
-TEST(Layering, FloorsAboveSeeFewRoomsOfBackends) {
+TEST(Layering, LayersAboveIncludeFewModulesOfBackends) {
   std::map<std::string, std::set<std::string>> seen;
-  for (const auto& [folder, allowed] : kMayInclude) {
+  for (const auto& [folder, allowed] : kLayers) {
     if (folder == "backends") continue;
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(GENESIS_SOURCE_ROOT) / folder)) {
       if (!is_source(entry.path())) continue;
@@ -285,9 +286,9 @@ TEST(Layering, FloorsAboveSeeFewRoomsOfBackends) {
       std::ifstream in(entry.path());
       for (std::string line; std::getline(in, line);) {
         const std::string target = included_file(line);
-        if (floor_of(target) != "backends") continue;
-        const std::string room = fs::path(target).parent_path().string();
-        seen[file.parent_path().string()].insert(room);
+        if (layer_of(target) != "backends") continue;
+        const std::string module = fs::path(target).parent_path().string();
+        seen[file.parent_path().string()].insert(module);
       }
     }
   }
@@ -295,19 +296,19 @@ TEST(Layering, FloorsAboveSeeFewRoomsOfBackends) {
 }
 
 // Benchmarks measure the library, so bench includes no tool. Code that two modules of bench/ need is in bench/common.
-TEST(Layering, RoomsOfBenchSeeEachOtherOnlyOverCommon) {
+TEST(Layering, ModulesOfBenchIncludeEachOtherOnlyOverCommon) {
   int files = 0;
   for (const auto& entry : fs::recursive_directory_iterator(fs::path(GENESIS_SOURCE_ROOT) / "bench")) {
     if (!is_source(entry.path())) continue;
     ++files;
-    const std::string room = fs::relative(entry.path().parent_path(), GENESIS_SOURCE_ROOT);
+    const std::string module = fs::relative(entry.path().parent_path(), GENESIS_SOURCE_ROOT);
     std::ifstream in(entry.path());
     for (std::string line; std::getline(in, line);) {
-      const std::string floor = included_folder(line);
-      EXPECT_NE(floor, "tools") << entry.path() << ": " << line;
-      if (floor != "bench") continue;
+      const std::string layer = included_folder(line);
+      EXPECT_NE(layer, "tools") << entry.path() << ": " << line;
+      if (layer != "bench") continue;
       const std::string target = fs::path(included_file(line)).parent_path();
-      EXPECT_TRUE(target == room || target == "bench/common")
+      EXPECT_TRUE(target == module || target == "bench/common")
           << entry.path() << " may not include " << target;
     }
   }
@@ -315,39 +316,40 @@ TEST(Layering, RoomsOfBenchSeeEachOtherOnlyOverCommon) {
 }
 
 // Checks that modules can be built one after another: no chain of includes leads from a module back to itself.
-TEST(Layering, RoomsHaveNoCycle) {
+TEST(Layering, ModulesHaveNoCycle) {
   std::set<std::string> settled;
-  for (size_t before = kRooms.size(); settled.size() < before;) {
+  for (size_t before = kModules.size(); settled.size() < before;) {
     const size_t size = settled.size();
-    for (const auto& [room, allowed] : kRooms)
+    for (const auto& [module, allowed] : kModules)
       if (std::all_of(allowed.begin(), allowed.end(),
                       [&](const std::string& r) { return settled.contains(r); }))
-        settled.insert(room);
-    ASSERT_GT(settled.size(), size) << "a cycle among the rooms that are not settled yet";
+        settled.insert(module);
+    ASSERT_GT(settled.size(), size) << "a cycle among the modules that are not settled yet";
   }
 }
 
-// docs/images/rooms.py draws the picture. It must show every module, and every arrow must be a line of the table.
-TEST(Layering, ThePictureShowsTheRooms) {
-  std::ifstream in(fs::path(GENESIS_SOURCE_ROOT) / "docs/images/rooms.svg");
-  std::set<std::string> rooms;
+// docs/images/modules.py draws the picture. It must show every module, and every arrow must be a line of the table.
+TEST(Layering, ThePictureShowsTheModules) {
+  std::ifstream in(fs::path(GENESIS_SOURCE_ROOT) / "docs/images/modules.svg");
+  std::set<std::string> modules;
   const std::string begin = "<title>", arrow = "&#45;&gt;";
   for (std::string line; std::getline(in, line);) {
     const size_t at = line.find(begin);
     if (at == std::string::npos) continue;
     const std::string title = line.substr(at + begin.size(), line.find('<', at + 1) - at - begin.size());
     const size_t to = title.find(arrow);
-    const std::string room = title.substr(0, to);
-    if (!kRooms.contains(room)) continue;  // the frame of a layer, or a layer without modules
-    rooms.insert(room);
+    const std::string module = title.substr(0, to);
+    if (!kModules.contains(module)) continue;  // the frame of a layer, or a layer without modules
+    modules.insert(module);
     if (to == std::string::npos) continue;
     const std::string target = title.substr(to + arrow.size());
     const auto& allowed =
-        floor_of(room) == floor_of(target) ? kRooms.at(room) : kMayInclude.at(floor_of(room));
-    EXPECT_TRUE(allowed.contains(floor_of(room) == floor_of(target) ? target : floor_of(target))) << title;
+        layer_of(module) == layer_of(target) ? kModules.at(module) : kLayers.at(layer_of(module));
+    EXPECT_TRUE(allowed.contains(layer_of(module) == layer_of(target) ? target : layer_of(target))) << title;
   }
-  for (const auto& [room, allowed] : kRooms)
-    EXPECT_TRUE(rooms.contains(room)) << room << " is not in docs/images/rooms.svg: run docs/images/rooms.py";
+  for (const auto& [module, allowed] : kModules)
+    EXPECT_TRUE(modules.contains(module))
+        << module << " is not in docs/images/modules.svg: run docs/images/modules.py";
 }
 
 // Returns the files of these folders that include a header whose name contains `part`.
@@ -365,9 +367,9 @@ std::set<std::string> files_that_include(const std::string& part, const std::set
 }
 
 TEST(Layering, OneFileIncludesGeneratedFlatBuffersCode) {
-  std::set<std::string> floors;
-  for (const auto& [folder, allowed] : kMayInclude) floors.insert(folder);
-  EXPECT_EQ(files_that_include("_generated.h", floors).size(), 1u);
+  std::set<std::string> layers;
+  for (const auto& [folder, allowed] : kLayers) layers.insert(folder);
+  EXPECT_EQ(files_that_include("_generated.h", layers).size(), 1u);
 }
 
 // CLI11 takes longer to compile than a command does. Other files declare their options through tools/common/command.h

@@ -168,7 +168,7 @@ TEST_F(Scripts, TidyLooksAtWhatWasChangedAndCompiled) {
 TEST_F(Scripts, TidyLooksAtFilesAndRooms) {
   stand_in("clang-tidy",
            "if [ $1 = --version ]; then echo 'LLVM version 18.1.3'; else exit ${TIDY_STATUS:-0}; fi");
-  stand_in("git", "case $1 in ls-files) shift; for room; do echo ${room%/*}/dim.cpp; done ;; esac");
+  stand_in("git", "case $1 in ls-files) shift; for path; do echo ${path%/*}/dim.cpp; done ;; esac");
   fs::create_directories(path("tree/models"));
   fs::create_directories(path("tree/schema/core"));
   write_text(path("tree/models/zoo.cpp"), "");
