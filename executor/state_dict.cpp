@@ -23,8 +23,8 @@ std::string text_of(const Model& model, const StateDictReport& report) {
     missing.push_back(fmt::format("{} ({})", name, model.state(model.find_state(name)).type.to_string()));
   for (const auto& [name, problem] : report.mismatched)
     mismatched.push_back(fmt::format("{} {}", name, problem));
-  return part("missing", missing) + part("that the model does not have", report.unexpected) +
-         part("of another type", mismatched);
+  return part("missing", missing) + part("unknown to the model", report.unexpected) +
+         part("with another type", mismatched);
 }
 
 // Returns an empty text if the tensor can be taken.

@@ -191,8 +191,8 @@ nlohmann::json config_of(const Model& model) {
 Settings settings_of(const Model& model) {
   if (!model.metadata.contains("architecture") || !model.metadata.contains("config"))
     fail(
-        "a model without 'architecture' and 'config' in its metadata is none of the zoo: its cache cannot be "
-        "changed");
+        "a model without 'architecture' and 'config' in its metadata is not from the zoo: its cache cannot "
+        "be changed");
   const nlohmann::json json = config_of(model);
   if (!json.is_object()) fail("the model's metadata has a 'config' that is no JSON object");
   Settings settings;

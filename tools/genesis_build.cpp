@@ -261,14 +261,12 @@ int main(int argc, char** argv) {
       kExamples, [&](Command& app) {
         app.add_option("model", flags.name,
                        "a model of the zoo (--list), a folder with config.json and safetensors, or a .gguf "
-                       "file, of several "
-                       "parts the first");
+                       "file (the first, if there are several)");
         app.add_option("-o,--output", flags.output, "file to write");
         app.add_option("--set", flags.settings, "key=value setting; may be given again")->take_all();
-        app.add_option(
-               "--ignore-extra", flags.ignored,
-               "of a folder: leave out the weights of such names (* is any text, ? any character) that "
-               "the model has no place for; may be given again")
+        app.add_option("--ignore-extra", flags.ignored,
+                       "for a folder: leave out the weights with these names (* is any text, ? any "
+                       "character) that the model does not have; may be given again")
             ->allow_extra_args(false);
         add_number(app, "--seed", flags.seed, "decides every initial value");
         app.add_flag("--link", flags.link,
@@ -276,11 +274,10 @@ int main(int argc, char** argv) {
                      "the new file");
         app.add_option(
             "--tokenizer", flags.tokenizer,
-            "a tokenizer.json, a folder with one or a model that brings one: the file brings it "
-            "too; decides vocab_size of a model of the zoo, and takes the place of the tokenizer that "
-            "a folder or a GGUF file has");
+            "a tokenizer.json, a folder with one or a model that contains one, to be contained in the file; "
+            "sets vocab_size of a model of the zoo, and replaces the tokenizer of a folder or a GGUF file");
         app.add_flag("--list", flags.list, "list the models and their settings");
-        app.add_flag("--quiet", flags.quiet, "no word about progress");
+        app.add_flag("--quiet", flags.quiet, "print no progress");
         flags.out.add_to(app);
         add_tokenizer(app);
         app.callback([&] {

@@ -95,7 +95,7 @@ void list_ops(const Output& out) {
   std::vector<const OpDef*> ops(all_ops().begin(), all_ops().end());
   std::ranges::sort(ops, {}, &OpDef::name);
   std::string table =
-      "| op | inputs | attributes | gradient | precision | what it gives |\n|---|---|---|---|---|---|\n";
+      "| op | inputs | attributes | gradient | precision | result |\n|---|---|---|---|---|---|\n";
   for (const OpDef* op : ops) {
     const auto [min, max] = op->info.inputs;
     const std::string inputs = max >= kVariadic ? fmt::format("{}+", min)
@@ -387,7 +387,7 @@ void add_model_flags(Command& app, Flags& flags) {
   app.add_option("--group", flags.groups,
                  "with --train: 'PATTERN,...: SETTING,...', for parameters of these names lr=FACTORx, "
                  "weight_decay=NUMBER, optimizer=muon or adamw (of Muon), or freeze; may be given again, the "
-                 "first that names one counts")
+                 "first that matches a parameter counts")
       ->take_all();
   app.add_option("--cast", flags.cast,
                  "compute in bf16 or f16: with --train the training step, whose weights stay f32; without "
@@ -399,12 +399,12 @@ void add_model_flags(Command& app, Flags& flags) {
   app.add_option("--save-adapter", flags.save_adapter,
                  "write the model's LoRA adapter to this folder, as PEFT saves one");
   app.add_flag("--force", flags.force, "with --save-adapter: replace an older adapter in its folder");
-  app.add_flag("--merge-lora", flags.merge_lora, "add the LoRA adapter to the weights, and take it away");
+  app.add_flag("--merge-lora", flags.merge_lora, "add the LoRA adapter to the weights, and remove it");
   app.add_flag("--averages", flags.averages,
                "give the weights the values of their averages (training with ema=0.999)");
   flags.quantize.add_to(app);
   app.add_flag("--inference", flags.inference,
-               "keep only what serves: no training entry points, no optimizer states");
+               "keep only what inference needs: no training entry points, no optimizer states");
 }
 
 // Adds the options that choose passes and show their effect.
@@ -420,12 +420,11 @@ void add_pass_flags(Command& app, Flags& flags) {
   app.add_flag("--text", flags.text, "print the resulting graphs");
   app.add_option("--dump", flags.dump, "write the graph after every pass that changed it to this folder");
   app.add_option("--target", flags.target,
-                 "what the passes rewrite for: cpu, cuda, auto, or any: what suits every device, as sessions "
-                 "run the passes of "
-                 "theirs again; any for -o and cpu for what is only looked at, when not given");
+                 "device that the passes rewrite for: cpu, cuda, auto, or any, which suits every device, "
+                 "since a session runs the passes of its own again; default: any with -o, else cpu");
   flags.check.add_to(app);
   app.add_option("--plan-csv", flags.plan_csv, "plan the buffers given as id,lower,upper,size lines");
-  app.add_flag("--quiet", flags.quiet, "no word about progress");
+  app.add_flag("--quiet", flags.quiet, "print no progress");
   flags.memory.add_to(app);
   flags.out.add_to(app);
 }

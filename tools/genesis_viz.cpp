@@ -288,24 +288,25 @@ void add_graph_flags(Command& app, Flags& flags) {
   app.add_option("--size", flags.sizes, "SYMBOL=SIZE, for pages, --color memory and --memory")->take_all();
   app.add_option("--profile", flags.profile, "output of `genesis-run profile --json`, for --color time");
   add_device(app, "--device", flags.device,
-             "cpu, cuda, cuda:N (which need not be there) or auto: what a page's plans and kernels are for");
+             "device of a page's plans and kernels: cpu, cuda, cuda:N (which need not exist here) or auto");
   app.add_option("--disable", flags.disable,
                  "for pages and --memory: leave out these passes, and kernels as kernel:NAME")
       ->delimiter(',');
-  Option* mesh = add_mesh(app, flags.mesh,
-                          "such as data=8: what each rank of it takes and sends; --size is of all ranks");
+  Option* mesh =
+      add_mesh(app, flags.mesh,
+               "such as data=8: show the memory and messages of each rank; --size counts all ranks together");
   add_number(
       app, "--zero", flags.zero,
       "with --mesh: the ranks along data share 1: the optimizer's states, 2: gradients too, 3: weights too",
       Range<int>{0, 3})
       ->needs(mesh);
   Option* diff = app.add_option("--compare,--diff", flags.diff,
-                                "the model as it is later: nodes added, gone and changed are colored");
+                                "a later version of the model: added, removed and changed nodes are colored");
   Option* memory =
       app.add_flag("--memory", flags.memory, "show the memory plan first, or instead of the graph");
   app.add_flag("--graph-only", flags.graph_only,
                "a page of the author's graph alone: no passes, kernels and plans");
-  app.add_flag("--values", flags.values, "a page that also tells what the values of all weights are like");
+  app.add_flag("--values", flags.values, "a page that also shows statistics of the values of all weights");
   app.add_flag("--no-fold", flags.no_fold, "draw every node of repeated layers");
   add_number(app, "--layout-seconds", flags.layout_seconds, "the longest that Graphviz may take",
              {.least = 0, .without_least = true});
@@ -316,17 +317,17 @@ void add_loss_flags(Command& app, Flags& flags) {
   app.add_option("--loss", flags.loss,
                  "show the curves of this metrics.jsonl; a page takes several, and folders of them")
       ->take_all();
-  add_number(app, "--baseline", flags.baseline, "a line to hold the loss against")->default_str("");
+  add_number(app, "--baseline", flags.baseline, "a line to compare the loss with")->default_str("");
   app.add_option("--trace", flags.trace,
                  "draw a trace of `genesis-run profile --trace`: a track for each thread or stream");
-  app.add_option("--baseline-name", flags.baseline_name, "its name")->capture_default_str();
+  app.add_option("--baseline-name", flags.baseline_name, "name of the baseline")->capture_default_str();
 }
 
 void add_watch(Command& app) {
   auto options = std::make_shared<viz::WatchOptions>();
   auto out = std::make_shared<Output>();
   Command* command =
-      app.add_subcommand("watch", "a live page of training runs, for browsers on this machine alone");
+      app.add_subcommand("watch", "a live page of training runs, for browsers on this machine only");
   command->add_option("path", options->path, "a metrics.jsonl that grows, or a folder of runs")->required();
   add_number(*command, "--port", options->port, "port of 127.0.0.1; 0: any that is free",
              {.least = 0, .most = 65535});
@@ -358,7 +359,7 @@ int main(int argc, char** argv) {
                        "FILE.html: a page; .svg, .png, .pdf or .dot: a picture; .json: a page's data");
         add_graph_flags(app, flags);
         add_loss_flags(app, flags);
-        app.add_flag("--quiet", flags.quiet, "no word about progress");
+        app.add_flag("--quiet", flags.quiet, "print no progress");
         flags.out.add_to(app);
         add_watch(app);
         app.callback([&] {

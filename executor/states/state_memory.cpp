@@ -293,7 +293,7 @@ RankGroup& StateMemory::ranks_with(int32_t state) const {
   const std::string& axis = membership(state).shard.axis;
   if (RankGroup* ranks = collectives_ ? collectives_->group(axis) : nullptr) return *ranks;
   fail(
-      "of state '{}' every rank along '{}' keeps a part, and this session cannot exchange data with them: "
+      "every rank along '{1}' keeps a shard of state '{0}', and this session cannot exchange data with them: "
       "give SessionOptions::collectives",
       model_->state(state).name, axis);
 }

@@ -35,7 +35,7 @@ std::string named_template(const json& templates) {
     if (one["name"] == "default") return one["template"].get<std::string>();
     names += (names.empty() ? "" : ", ") + one["name"].get<std::string>();
   }
-  fail("of the chat templates ({}) none is named 'default'", names);
+  fail("none of the chat templates ({}) is named 'default'", names);
 }
 
 std::string source_in(const json& config) {

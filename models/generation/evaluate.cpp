@@ -122,7 +122,7 @@ Evaluation evaluate(Session& session, std::span<const int64_t> tokens, const Eva
                     const std::vector<bool>& counts, const std::function<void(int64_t done)>& on_window) {
   check(session, tokens, options);
   if (!counts.empty() && counts.size() != tokens.size())
-    fail("which tokens count is said of {}, and there are {}", counts.size(), tokens.size());
+    fail("`counts` has {} entries, expected one for each of the {} tokens", counts.size(), tokens.size());
   return Windows(session, tokens, options, counts).run(on_window);
 }
 

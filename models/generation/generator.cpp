@@ -199,7 +199,7 @@ void Generator::Impl::check(const std::vector<int64_t>& prompt, const GenerateOp
     fail("the prompt is empty: a language model needs at least one token to go on from");
   for (size_t i = 0; i < prompt.size(); ++i)
     if (prompt[i] < 0 || prompt[i] >= vocabulary_)
-      fail("token {} at place {} of the prompt is none of the model's: its vocabulary has {}", prompt[i], i,
+      fail("token {} at place {} of the prompt is not in the model's vocabulary of {}", prompt[i], i,
            vocabulary_);
   const int64_t length = behind + static_cast<int64_t>(prompt.size()), capacity = text().capacity;
   if (length > capacity)

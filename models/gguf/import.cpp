@@ -155,8 +155,8 @@ std::string config_of(const Gguf& file, const Model& model, const std::string& p
 }
 
 constexpr std::string_view kRemedy =
-    "the file's metadata and its tensors must be of one model: get or convert it again, or say with settings "
-    "what the metadata says wrong (genesis-build --set NAME=VALUE)";
+    "the file's metadata and its tensors must be of one model: get or convert it again, or correct the "
+    "metadata with settings (genesis-build --set NAME=VALUE)";
 
 std::unique_ptr<Model> make(const Gguf& file, const Settings& changes, bool has_other_tokenizer) {
   ZooSettings zoo = read_config(file);

@@ -13,8 +13,8 @@ namespace genesis::models::hugging_face {
 namespace {
 
 constexpr std::string_view kRemedy =
-    "config.json and the weights must be of one model: get both again, or say with settings what config.json "
-    "says wrong (genesis-build --set NAME=VALUE)";
+    "config.json and the weights must be of one model: get both again, or correct config.json with settings "
+    "(genesis-build --set NAME=VALUE)";
 constexpr std::string_view kRemedyOfExtra =
     "; weights that the model does not have are left out with --ignore-extra PATTERN, such as "
     "--ignore-extra '{}'";

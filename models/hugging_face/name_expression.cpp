@@ -31,7 +31,7 @@ NameExpression::NameExpression(const std::string& expression) : expression_(expr
   code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(whole.data()), whole.size(),
                             PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED, &error, &place, nullptr),
               pcre2_code_free);
-  if (!code_) fail("the expression '{}' is none: {}", expression, message_of(error));
+  if (!code_) fail("'{}' is not a valid expression: {}", expression, message_of(error));
 }
 
 bool NameExpression::matches(const std::string& name) const {

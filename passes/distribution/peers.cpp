@@ -24,7 +24,7 @@ void check_peers(const Graph& graph, const Mesh& mesh, int64_t rank) {
                          axis, std::max<int64_t>(2, peer + 1)));
     if (peer >= ranks)
       refuse(fmt::format("the mesh ({}) has places 0 to {} there", mesh.to_string(), ranks - 1));
-    if (peer == own) refuse("that is this rank itself, which cannot wait for itself");
+    if (peer == own) refuse("this is the rank itself, which cannot wait for itself");
   }
 }
 

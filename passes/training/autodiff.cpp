@@ -73,7 +73,7 @@ class Backward {
     if (node.op->grad == nullptr)
       fail(
           "op '{}' has no gradient, and the loss depends on it: take it off the path to the loss, or freeze "
-          "what it reads",
+          "its inputs",
           node.op->name());
     GradientContext context(graph_, id, std::move(dy), std::move(wants));
     node.op->grad(context, node.attributes);

@@ -96,8 +96,8 @@ TEST(SessionFile, OneErrorListsAllThatDoesNotFitAndNothingChanges) {
   after_a_step(session);
   expect_error(
       [&] { session.load(folder / "other.genesis"); },
-      {"1 missing: moment (f32[2])", "1 that the model does not have: extra",
-       "1 of another type: count is f32[3], expected f32[2]", "nothing was changed", "other.genesis"});
+      {"1 missing: moment (f32[2])", "1 unknown to the model: extra",
+       "1 with another type: count is f32[3], expected f32[2]", "nothing was changed", "other.genesis"});
   expect_error([&] { session.load(folder / "none.genesis"); }, {"none.genesis"});
   EXPECT_EQ(session.state("count").to_doubles(), (Doubles{11, 22}));
   EXPECT_EQ(session.state("moment").to_doubles(), (Doubles{11, 22}));

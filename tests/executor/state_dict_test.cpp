@@ -39,7 +39,7 @@ NamedTensors misfitting() {
           {"cache", Tensor::of<float>({3}, {1, 2, 3})}};
 }
 const std::vector<std::string> kWhatIsWrong = {"1 missing: norm.mean (f32[2])",
-                                               "2 that the model does not have: cache, fc.scale",
+                                               "2 unknown to the model: cache, fc.scale",
                                                "fc.weight is f32[3,2], expected f32[2,3]",
                                                "fc.bias is i64[2], expected bf16[2]",
                                                "nothing was changed",

@@ -380,7 +380,7 @@ TEST(WithCache, WhatHasNoneIsAnError) {
   expect_error([&] { with_cache(other, 2, 8); }, {"'lora.a'"});
   other = *model;
   other.metadata.erase("config");
-  expect_error([&] { with_cache(other, 2, 8); }, {"none of the zoo"});
+  expect_error([&] { with_cache(other, 2, 8); }, {"not from the zoo"});
   other.metadata["config"] = "[";
   expect_error([&] { with_cache(other, 2, 8); }, {"no JSON object"});
 }

@@ -119,7 +119,7 @@ TEST(Generation, MistakesAreNamed) {
   expect_error([&] { generate(session, {1}, {.top_k = -1}); }, {"top_k is -1"});
   for (double p : {0.0, 1.5, std::nan("")})
     expect_error([&] { generate(session, {1}, {.top_p = p}); }, {"top_p"});
-  expect_error([&] { generate(session, {1, 37}, {}); }, {"token 37", "place 1", "vocabulary has 37"});
+  expect_error([&] { generate(session, {1, 37}, {}); }, {"token 37", "place 1", "vocabulary of 37"});
   EXPECT_EQ(generate(session, {1}, {.max_tokens = 3}).tokens.size(), 3u);
   const std::shared_ptr<const Model> mlp = models::make_model("mlp", {});
   expect_error([&] { open_for_generation(mlp); }, {"'decode'", "cannot generate"});

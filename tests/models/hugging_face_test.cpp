@@ -255,10 +255,10 @@ TEST_F(SpoiltFolder, WithMoreTensorsThanTheModelHas) {
   add({"mtp.fc.weight", "model.visual.patch_embed.weight", "score.weight"});
   expect_whole({});
   add({"model.layers.0.self_attn.q_norm.weight", "model.layers.2.mtp.weight"});
-  refused({"2 that the model does not have", "--ignore-extra 'model.layers.0.self_attn.q_norm.weight'"});
+  refused({"2 unknown to the model", "--ignore-extra 'model.layers.0.self_attn.q_norm.weight'"});
   expect_whole({"*.q_norm.weight", "model.layers.2.*"});
   const auto ignoring_one = [&] { hf::import_model(folder_, {}, nullptr, {"model.layers.2.*"}); };
-  expect_error(ignoring_one, {"1 that the model does not have: model.layers.0.self_attn.q_norm.weight"});
+  expect_error(ignoring_one, {"1 unknown to the model: model.layers.0.self_attn.q_norm.weight"});
   expect_whole({"*"});  // tensors of the model are never ignored
 }
 

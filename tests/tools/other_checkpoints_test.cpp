@@ -73,7 +73,7 @@ TEST_F(OtherCheckpoints, OfAModelThatServesAreNotBegun) {
     training[1] = path("serve.genesis");
     const Process process = run_tool("genesis-run", training);
     expect_error(process,
-                 {"serve.genesis cannot be trained", "--inference", "the file that this one was made of"});
+                 {"serve.genesis cannot be trained", "--inference", "the file that this one was made from"});
     EXPECT_EQ(process.err.find("--optimizer"), std::string::npos) << process.err;
   }
   expect_error(run_tool("genesis-opt", {path("serve.genesis"), "--train", "adamw", "-o", path("t.genesis")}),

@@ -133,7 +133,7 @@ void add_tokenizer(Command& app) {
   add_number(*command, "--min-frequency", flags->options.bpe.min_frequency,
              "how often a pair must stand in the text to become a token", at_least<int64_t>(0));
   command->add_flag("--force", flags->force, "replace the tokenizer in a folder that is there");
-  command->add_flag("--quiet", flags->quiet, "no word about progress");
+  command->add_flag("--quiet", flags->quiet, "print no progress");
   flags->out.add_to(*command);
   command->footer("Example:\n  genesis-build tokenizer corpus/ -o tokenizer --vocab-size 32000 --chat");
   command->callback([flags] { build_tokenizer(*flags); });

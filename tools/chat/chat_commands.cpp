@@ -51,7 +51,7 @@ const std::vector<ChatCommands::Row>& ChatCommands::rows() {
       {"/undo", "", "forget the last message and its answer", &ChatCommands::undo},
       {"/reset", "", "begin a new conversation, with the same system prompt", &ChatCommands::reset},
       {"/system", " [TEXT]",
-       "show what the model is told ahead of the conversation, or change it; \"\": nothing",
+       "show or change the instructions for the model, ahead of the conversation; \"\": none",
        &ChatCommands::system},
       {"/set", " [NAME VALUE]",
        "show how tokens are chosen, or change it: temperature, top_k, seed, max_tokens, ...",

@@ -16,8 +16,7 @@ bool has_any_loss(const Model& model) { return model.find_entry("loss") || model
 [[noreturn]] void fail_no_loss(const std::string& file) {
   fail(
       "{} cannot be trained: it has no entry point 'loss'. `genesis-opt --inference` leaves it out of a "
-      "model "
-      "that is to serve: train the file that this one was made of",
+      "model for inference: train the file that this one was made from",
       file);
 }
 

@@ -159,11 +159,10 @@ std::string model_file_of_first(World& world, const std::string& name) {
 bool agreed_by_first(World& world, bool mine) { return said_by_first(world, mine ? "yes" : "no") == "yes"; }
 
 Option* add_mesh(Command& app, std::string& mesh) {
-  return add_mesh(
-      app, mesh,
-      "the ranks that compute the layers together, as tensor=2: those that a launcher started (mpirun, srun "
-      "with MPI; on GPUs also srun without and torchrun's variables), or as many processes of this host, one "
-      "for each GPU");
+  return add_mesh(app, mesh,
+                  "the ranks that compute the layers together, such as tensor=2: those that a launcher "
+                  "started (mpirun, srun with MPI; on GPUs also srun without MPI, and torchrun's variables), "
+                  "or processes of this host, one for each GPU");
 }
 
 Option* add_mesh(Command& app, std::string& mesh, const std::string& what) {
@@ -179,11 +178,10 @@ Option* add_mesh(Command& app, std::string& mesh, const std::string& what) {
 }
 
 void add_zero(Command& app, Option* mesh, int& zero) {
-  add_number(
-      app, "--zero", zero,
-      "what the ranks along data share, each keeping a part: 1: the optimizer's states, 2: gradients too, 3: "
-      "weights too (ZeRO's stages); 0: each keeps all",
-      Range<int>{0, 3})
+  add_number(app, "--zero", zero,
+             "the ZeRO stage: the ranks along data shard 1: the optimizer's states, 2: gradients too, 3: "
+             "weights too; 0: nothing",
+             Range<int>{0, 3})
       ->needs(mesh);
 }
 

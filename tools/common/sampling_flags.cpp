@@ -28,10 +28,10 @@ void visit_sampling(Visit&& visit) {
   visit("--repetition-penalty", &Options::repetition_penalty, Range<double>{0, 1e6, true}, 1.0,
         "logits of tokens of the text so far are divided by it, or multiplied below 0; 1: off");
   visit("--presence-penalty", &Options::presence_penalty, Range<double>{-100, 100}, 0.0,
-        "taken from the logits of tokens that were written already; 0: off");
+        "subtracted from the logits of tokens that were written already; 0: off");
   visit("--frequency-penalty", &Options::frequency_penalty, Range<double>{-100, 100}, 0.0,
         "the same for every time that a token was written; 0: off");
-  visit("--seed", &Options::seed, Range<uint64_t>{}, -1, "of the choices");
+  visit("--seed", &Options::seed, Range<uint64_t>{}, -1, "seed of the choices");
 }
 
 constexpr const char* kDrawing[] = {"--top-k", "--top-p", "--min-p", "--seed"};

@@ -135,17 +135,17 @@ int run_tool(int argc, char** argv, const std::string& name, const std::string& 
 
 void RunFlags::add_to(Command& app) {
   add_device(app, "--device", device,
-             "where to run: cpu, cuda, cuda:N, or auto (cuda where a GPU can be used, else cpu)");
+             "device to run on: cpu, cuda, cuda:N, or auto (cuda if a GPU can be used, else cpu)");
   add_number(app, "--threads", threads, "number of threads; 0: all cores", at_least<int>(0));
   app.add_flag("--no-optimize,--no-optimise", no_optimize, "run the graph as it is in the file");
   app.add_option("--disable", disable,
                  "passes to leave out, by name (see genesis-opt --list-passes), and kernels, as kernel:NAME")
       ->delimiter(',');
   app.add_flag("--find-nonfinite", find_nonfinite,
-               "stop at the first node that gives a NaN or makes an infinity of finite numbers, and name it");
+               "stop at the first node that gives a NaN, or an infinity from finite numbers, and name it");
   app.add_option(
       "--nonfinite-page", nonfinite_page,
-      "with --find-nonfinite: write what that node read and gave as a page for a browser, FILE.html");
+      "with --find-nonfinite: write that node's inputs and outputs as a page for a browser, FILE.html");
   memory.add_to(app);
 }
 

@@ -151,17 +151,17 @@ Bindings with_usual_sizes(const Model& model, const std::vector<std::string>& en
 
 void CheckFlags::add_to(Command& app) {
   app.add_option("--check", device,
-                 "say whether this device runs every node, and what memory it takes; the GPU where there is "
-                 "one, else the CPU, when none is named")
+                 "check that this device runs every node, and print the memory that it takes; default: the "
+                 "GPU if there is one, else the CPU")
       ->expected(0, 1)
       ->default_str("auto");
   app.add_option("--size", sizes,
                  "SYMBOL=SIZE, for --check; batch=8 for each rank along data and seq=256 when not given")
       ->take_all();
   Option* with_mesh =
-      add_mesh(app, mesh, "such as data=8: with --check what each rank of it takes and sends");
+      add_mesh(app, mesh, "such as data=8: with --check, print the memory and messages of each rank");
   add_zero(app, with_mesh, zero);
-  app.add_option("--chip", chip, "with --check: predict how long a run takes on such chips: h100 or h200");
+  app.add_option("--chip", chip, "with --check: predict how long a run takes on these chips: h100 or h200");
   app.add_option("--links", links,
                  "with --chip: GB/s between ranks of a host, GB/s between hosts, ranks of a host (310,50,8 "
                  "when not given)")

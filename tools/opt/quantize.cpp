@@ -82,15 +82,18 @@ passes::QuantizeOptions options_of(const QuantizeFlags& flags) {
 
 void QuantizeFlags::add_to(Command& app) {
   app.add_option("--quantize", format,
-                 "keep the weights of products as q8 or q4: a half or a quarter of 16 bits. With q4, embedding tables and "
-                 "what the logits come from are kept as q8");
-  app.add_flag("--quantize-embedding", embedding, "with --quantize: embedding tables in that format, too");
-  app.add_flag("--quantize-head", head, "with --quantize: what the logits come from in that format, too");
-  app.add_option("--data", data,
-                 "with --quantize: a text or .jsonl; says the perplexity on its first 4096 tokens before and after");
+                 "store the weights of products as q8 or q4: a half or a quarter of 16 bits. With q4, "
+                 "embedding tables and the weight of the logits are stored as q8");
+  app.add_flag("--quantize-embedding", embedding,
+               "with --quantize: store embedding tables in that format, too");
+  app.add_flag("--quantize-head", head,
+               "with --quantize: store the weight of the logits in that format, too");
+  app.add_option(
+      "--data", data,
+      "with --quantize: a text or .jsonl; prints the perplexity on its first 4096 tokens before and after");
   app.add_option("--tokenizer", tokenizer,
-                 "with --data: a tokenizer.json, a folder with one, or a model that brings one; without, the model's own, "
-                 "or else bytes");
+                 "with --data: a tokenizer.json, a folder with one, or a model that contains one; default: "
+                 "the model's own, or else bytes");
 }
 
 void QuantizeFlags::check(const Command& app) const {
@@ -113,7 +116,7 @@ void quantize(Model& model, const std::string& file, const QuantizeFlags& flags)
   if (!tokens.empty())
     say_cost(flags, std::ssize(tokens) - 1, before, perplexity_of(model, tokens));
   else if (flags.format == "q4")
-    std::cerr << "what q4 costs differs by model: --data TEXT measures it\n";
+    std::cerr << "the loss of quality by q4 differs between models: --data TEXT measures it\n";
 }
 
 }  // namespace genesis::tools

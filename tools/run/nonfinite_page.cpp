@@ -36,7 +36,7 @@ void with_nonfinite_page(const RunFlags& flags, const std::string& file, const S
   } catch (NonfiniteError& error) {
     if (flags.nonfinite_page.empty()) throw;
     write_page(flags, file, session, error);
-    error.add_context("what it read and gave is in " + printable(flags.nonfinite_page));
+    error.add_context("its inputs and outputs are in " + printable(flags.nonfinite_page));
     throw;
   }
 }

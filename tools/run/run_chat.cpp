@@ -193,11 +193,11 @@ void add_chat(Command& app) {
   command->add_option(
       "--tokenizer", flags->tokenizer,
       "a model, or a folder with tokenizer.json, tokenizer_config.json with the chat template and "
-      "generation_config.json with the makers' settings; without, those that the file brings");
+      "generation_config.json with the makers' settings; default: those in the file");
   command->add_option("--template", flags->chat_template, "another chat template: a file .jinja");
   command->add_option("--variables", flags->variables,
                       "a JSON object that the template sees: {\"enable_thinking\": false}");
-  command->add_option("--system", flags->system, "what the model is told ahead of the conversation");
+  command->add_option("--system", flags->system, "instructions for the model, ahead of the conversation");
   add_number(*command, "--max-tokens", flags->options.max_tokens, "tokens of an answer at most",
              at_least<int64_t>(1));
   add_sampling(*command, flags->options);
@@ -208,7 +208,7 @@ void add_chat(Command& app) {
   command->add_flag("--json", flags->out.json, "print one JSON object on stdout for each answer");
   command->add_flag(
       "--quiet", flags->quiet,
-      "say nothing of the model ahead, and nothing of tokens behind an answer, on a terminal either");
+      "print nothing about the model first and nothing about tokens after an answer, even on a terminal");
   command->footer(
       "Each line of stdin is a message, or a command:\n" + chat_help() +
       "Example:\n  genesis-run chat qwen.genesis --tokenizer Qwen2.5-0.5B-Instruct --system \"Be brief.\"");

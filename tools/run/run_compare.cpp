@@ -263,8 +263,8 @@ void compare_command(CompareFlags flags) {
 
 void add_compare(Command& app) {
   auto flags = std::make_shared<CompareFlags>();
-  Command* command =
-      app.add_subcommand("compare", "find the first node whose values differ between two ways of running");
+  Command* command = app.add_subcommand(
+      "compare", "find the first node whose values differ between two runs with different options");
   command->add_option("file", flags->file, kModelName)->required();
   command->add_option("--entry", flags->entry, "entry point")->capture_default_str();
   command

@@ -237,8 +237,8 @@ void add_eval(Command& app) {
                    "assistant's tokens count")
       ->required();
   command->add_option("--tokenizer", flags->tokenizer,
-                      "a tokenizer.json, a folder with one, or a model that brings one; without, the model's "
-                      "own, or else bytes");
+                      "a tokenizer.json, a folder with one, or a model that contains one; default: the "
+                      "model's own, or else bytes");
   command->add_option("--compare", flags->other,
                       "another model on the same text, such as the first one quantized");
   add_number(*command, "--seq", flags->options.seq, "tokens of a window", at_least<int64_t>(1));

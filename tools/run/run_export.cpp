@@ -93,13 +93,13 @@ void add_export(Command& app) {
   auto flags = std::make_shared<ExportFlags>();
   Command* command = app.add_subcommand("export", "a model as a folder that transformers opens");
   command->add_option("file", flags->file, kModelName)->required();
-  command->add_option("-o,--output", flags->output, "folder to write: it is there as a whole or not at all")
+  command->add_option("-o,--output", flags->output, "folder to write; it appears complete or not at all")
       ->required();
-  command->add_option("--dtype", flags->dtype, "bf16, f16 or f32; without, as the weights are");
-  command->add_option("--shard-size", flags->shard_size, "bytes of weights in a file at most (500MB, 5GB)")
+  command->add_option("--dtype", flags->dtype, "bf16, f16 or f32; default: as the weights are");
+  command->add_option("--shard-size", flags->shard_size, "most bytes of weights in a file (500MB, 5GB)")
       ->capture_default_str();
   command->add_flag("--force", flags->force, "replace an older export");
-  command->add_flag("--quiet", flags->quiet, "no word about progress");
+  command->add_flag("--quiet", flags->quiet, "print no progress");
   flags->out.add_to(*command);
   command->footer(
       "Example:\n  genesis-run export run/ -o my-qwen --dtype bf16\nWritten are config.json and safetensors, "

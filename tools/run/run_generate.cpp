@@ -324,7 +324,7 @@ void check_stop_tokens(const Model& model, const GenerateFlags& flags) {
   const int64_t vocabulary = text::vocabulary_of(model.entry("decode"), 2);
   for (const int64_t token : flags.options.stop_tokens)
     if (token < 0 || token >= vocabulary)
-      fail("--stop-token {} is none of the model's tokens: its vocabulary has {}, from 0 to {}", token,
+      fail("--stop-token {} is not in the model's vocabulary: it has {} tokens, from 0 to {}", token,
            vocabulary, vocabulary - 1);
 }
 
@@ -368,10 +368,9 @@ void add_generate(Command& app) {
   Command* command = app.add_subcommand("generate", "let a language model write text");
   command->add_option("file", flags->file, kGeneratingModelName)->required();
   flags->prompts.add_to(*command);
-  command->add_option(
-      "--tokenizer", flags->tokenizer,
-      "a tokenizer.json, a folder with one, or a model that brings one; when not given, the one that "
-      "the model brings, or else bytes");
+  command->add_option("--tokenizer", flags->tokenizer,
+                      "a tokenizer.json, a folder with one, or a model that contains one; default: the "
+                      "model's own, or else bytes");
   add_number(*command, "--max-tokens", flags->options.max_tokens, "tokens to write at most",
              at_least<int64_t>(0));
   add_sampling(*command, flags->options);
@@ -382,22 +381,22 @@ void add_generate(Command& app) {
   add_numbers(*command, "--stop-token", flags->options.stop_tokens,
               "end the text at this token, beside the model's own; may be given again", at_least<int64_t>(0));
   add_number(*command, "--logprobs", flags->logprobs,
-             "with --json or --batch: the tokens' log-probabilities, and those of so many of the likeliest",
+             "with --json or --batch: print the tokens' log-probabilities, and those of this many of the "
+             "likeliest tokens",
              Range<int64_t>{0, text::kMaxTopLogprobs});
   add_prefill_chunk(*command, flags->prefill_chunk);
   add_context(*command, flags->context);
-  add_number(
-      *command, "--batch", flags->batch,
-      "make so many texts at a time and print a line of JSON for each; on the CPU each text is the one "
-      "that its prompt gives alone, on a GPU it is that up to rounding: larger products add in another order",
-      Range<int64_t>{1, 4096});
+  add_number(*command, "--batch", flags->batch,
+             "write this many texts at a time and print a line of JSON for each; on the CPU each text equals "
+             "that of its prompt alone, on a GPU up to rounding: larger products add in another order",
+             Range<int64_t>{1, 4096});
   add_number(*command, "--samples", flags->samples,
              "texts of each prompt: the second is that of the next --seed, and so on",
              Range<int64_t>{1, 65536});
   command->add_flag("--unordered", flags->unordered,
                     "with --batch: print each text when it ends, not in the order of the prompts");
   command->add_flag("--truncate", flags->truncate,
-                    "of a prompt that is longer than the context, read the end");
+                    "read only the end of a prompt that is longer than the context");
   add_mesh(*command, flags->mesh);
   flags->run.add_to(*command);
   flags->out.add_to(*command);

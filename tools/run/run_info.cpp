@@ -289,7 +289,7 @@ void add_info(Command& app) {
                     "with --device: the kernel that runs each step, and why better ones decline it");
   command
       ->add_option("--disable", flags->disable,
-                   "with --device: passes to go without, and kernels, as kernel:NAME")
+                   "with --device: passes to leave out, and kernels, as kernel:NAME")
       ->delimiter(',');
   flags->memory.add_to(*command);
   flags->out.add_to(*command);

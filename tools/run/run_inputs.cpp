@@ -210,7 +210,7 @@ void InputFlags::add_to(Command& app) {
          "NAME=FILE.npy, NAME=FILE.safetensors, FILE.safetensors, NAME=random, NAME=zeros or NAME=full:VALUE")
       ->take_all();
   app.add_option("--size", sizes, "SYMBOL=SIZE for inputs made here, such as batch=8")->take_all();
-  seed_option = add_number(app, "--seed", seed, "of random inputs");
+  seed_option = add_number(app, "--seed", seed, "seed of random inputs");
 }
 
 NamedTensors InputFlags::make(const Graph& graph, std::vector<std::string>* invented) const {

@@ -110,7 +110,7 @@ void add_tokenize(Command& app) {
   Command* command = app.add_subcommand("tokenize", "text as token ids, and ids as text");
   command
       ->add_option("tokenizer", flags->tokenizer,
-                   "a tokenizer.json, a folder with one, or a model that brings one")
+                   "a tokenizer.json, a folder with one, or a model that contains one")
       ->required();
   command->add_option("--file", flags->file, "the text, or with --decode the ids");
   command->add_option("--text", flags->text, "the same, on the command line");

@@ -298,7 +298,7 @@ void warn_of_positions(const Model& model, int64_t tokens) {
   if (const int64_t longest = models::longest_text(model); longest > 0 && tokens > longest)
     log_warning(
         "texts of {} tokens (--seq), and the model was made for {} at most (its max_position_embeddings): "
-        "what it says behind them may mean little",
+        "its output at later positions may mean little",
         tokens, longest);
 }
 

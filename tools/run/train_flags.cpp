@@ -73,8 +73,7 @@ void TrainFlags::add_data(Command& command) {
       .add_option(
           "file", file,
           kModelName +
-              std::string(
-                  ", of which the training goes on, or with --optimizer or --lora another one begins"))
+              std::string(", whose training continues; with --optimizer or --lora, a new training begins"))
       ->required();
   command
       .add_option("--data", data,
@@ -90,7 +89,7 @@ void TrainFlags::add_data(Command& command) {
   add_number(command, "--batch", source.batch_size, "samples per step, of all ranks together",
              at_least<int64_t>(1));
   add_number(command, "--seq", source.sequence_length, "tokens per sample, for text", at_least<int64_t>(1));
-  add_number(command, "--seed", source.seed, "of the order of the data");
+  add_number(command, "--seed", source.seed, "seed of the order of the data");
   command.add_flag("!--no-shuffle", source.shuffle, "take the data in its own order");
 }
 
@@ -102,31 +101,31 @@ void TrainFlags::add_keeping(Command& command) {
              at_least<int64_t>(0));
   add_number(command, "--keep", keep, "checkpoints to keep", Range<int64_t>{1, 1000000})
       ->needs("--checkpoint");
-  add_number(command, "--max-skipped", max_skipped,
-             "f16: stop with the node to blame after so many steps in a row whose gradients overflowed",
-             at_least<int64_t>(1));
-  command.add_flag("--resume", resume, "go on from the newest checkpoint, or start if there is none");
+  add_number(
+      command, "--max-skipped", max_skipped,
+      "f16: stop after this many steps in a row whose gradients overflowed, and name the node to blame",
+      at_least<int64_t>(1));
+  command.add_flag("--resume", resume, "continue from the newest checkpoint, or start if there is none");
   command.add_option("--metrics", metrics,
-                     "write a JSON object a step to this file; a resumed run goes on with it");
+                     "write one JSON object per step to this file; a resumed run appends to it");
   command.add_option("--tensorboard", tensorboard, "write TensorBoard's event files to this folder");
   command.add_flag("--quiet", quiet, "no progress bar");
-  command.add_flag(
-      "--mfu", mfu,
-      "say how much of the device's products the step reaches, as on a terminal; measured at the start");
+  command.add_flag("--mfu", mfu,
+                   "print the share of the device's speed of products that a step reaches, as on a terminal; "
+                   "measured at the start");
 }
 
 void TrainFlags::add_training(Command& command) {
-  command.add_option(
-      "--optimizer", optimizer,
-      "begin a training, as genesis-opt --train does, instead of going on with the one that the file may "
-      "bring: OPTIMIZER,key=value,...; with --lora: adamw where it is not given");
+  command.add_option("--optimizer", optimizer,
+                     "begin a new training, as genesis-opt --train does, instead of continuing one in the "
+                     "file: OPTIMIZER,key=value,...; default with --lora: adamw");
   Option* with_lora =
       add_number(command, "--lora", lora.rank,
                  "train adapters of this rank beside frozen linear layers (LoRA); 0: the weights",
                  Range<int64_t>{0, 65536});
   add_number(command, "--lora-alpha", lora.alpha, "adapters count alpha / rank times", at_least<double>(0))
       ->needs(with_lora);
-  add_number(command, "--lora-dropout", lora.dropout, "of what adapters read while training",
+  add_number(command, "--lora-dropout", lora.dropout, "dropout of the inputs of adapters while training",
              Range<double>{0, 1})
       ->needs(with_lora);
   command
@@ -149,7 +148,7 @@ void TrainFlags::add_evaluation(Command& command) {
   add_number(command, "--eval-batches", evaluation_batches, "batches of an evaluation; 0: all there are",
              at_least<int64_t>(0));
   add_number(command, "--patience", patience,
-             "stop after so many evaluations in a row without a new best; 0: never", at_least<int64_t>(0));
+             "stop after this many evaluations in a row without a new best; 0: never", at_least<int64_t>(0));
 }
 
 void TrainFlags::check_needs() const {

@@ -68,14 +68,13 @@ Prompts Prompts::from_json(const nlohmann::json& json) {
 }
 
 void PromptFlags::add_to(Command& app) {
-  app.add_option("--prompt", texts, "text to go on from; may be given again, for more texts")
+  app.add_option("--prompt", texts, "text to continue; may be given again, for more texts")
       ->allow_extra_args(false);
-  app.add_option("--prompt-file", files, "a file with such a text; may be given again")
+  app.add_option("--prompt-file", files, "a file with a text to continue; may be given again")
       ->allow_extra_args(false);
-  app.add_option(
-      "--prompts", lines,
-      "a file of many: .txt with one a line, or JSONL: a string, or an object with a string \"prompt\", a "
-      "line");
+  app.add_option("--prompts", lines,
+                 "a file of many prompts: .txt with one per line, or JSONL with a string, or an object with "
+                 "a string \"prompt\", per line");
 }
 
 Prompts PromptFlags::read() const {

@@ -1,10 +1,10 @@
-// Made by piece_tables.py. Of a function in pieces: in each column the center of a piece, then the
-// coefficients of powers of the distance to it. Used by simd_math.h.
+// Made by piece_tables.py. Each table approximates a function by 16 polynomials, one for each piece of its domain. A column holds
+// the center of a piece, then the coefficients of the powers of the distance to the center. Used by simd_math.h.
 #pragma once
 
 namespace genesis::cpu {
 
-// |x| times the chance that a normal variable exceeds |x|; by (|x| + 1.6) (|x| + 0.2) / 2.
+// |x| times the probability that a standard normal variable exceeds |x|. The piece is (|x| + 1.6) (|x| + 0.2) / 2, rounded.
 inline constexpr float kGeluTailEnd = 4.71159506f;
 alignas(64) inline constexpr float kGeluTail[7][16] = {
     {0.00000000f, 0.649908543f, 1.19136691f, 1.64416301f, 2.00567698f, 2.34595585f, 2.62993670f, 2.90627503f,
@@ -29,7 +29,7 @@ alignas(64) inline constexpr float kGeluTail[7][16] = {
      -0.000393281720f, -0.000246992335f, -0.000147158848f, -8.41775836e-05f},
 };
 
-// The next 16 pieces of it.
+// The next 16 pieces of the same function.
 inline constexpr float kGeluFarTailEnd = 7.06806135f;
 alignas(64) inline constexpr float kGeluFarTail[7][16] = {
     {4.80726433f, 4.97743797f, 5.14401865f, 5.29641438f, 5.46752262f, 5.61978674f, 5.76902390f, 5.92041969f,
@@ -57,7 +57,7 @@ alignas(64) inline constexpr float kGeluFarTail[7][16] = {
      -9.65161617e-10f},
 };
 
-// The same of the form with tanh; by (|x| + 1.8) (|x| + 0.2) / 2.
+// The same for the form of GELU with tanh. The piece is (|x| + 1.8) (|x| + 0.2) / 2, rounded.
 inline constexpr float kGeluTanhTailEnd = 4.62494421f;
 alignas(64) inline constexpr float kGeluTanhTail[7][16] = {
     {0.00000000f, 0.575590789f, 1.13717043f, 1.55311584f, 1.92285836f, 2.25253510f, 2.56290579f, 2.82673621f,
@@ -82,7 +82,7 @@ alignas(64) inline constexpr float kGeluTanhTail[7][16] = {
      -0.000533500628f, -0.000339385035f, -0.000197445523f, -0.000106568448f},
 };
 
-// tanh of |x|; by |x| (15.6 - |x|) / 4.
+// tanh(|x|). The piece is |x| (15.6 - |x|) / 4, rounded.
 inline constexpr float kTanhEnd = 9.19999886f;
 alignas(64) inline constexpr float kTanh[7][16] = {
     {0.00000000f, 0.249002129f, 0.532877505f, 0.808037460f, 1.11480916f, 1.39948130f, 1.72168136f,
@@ -108,7 +108,7 @@ alignas(64) inline constexpr float kTanh[7][16] = {
      0.000114363414f, 3.35938130e-05f, 6.87634065e-06f, 1.84559127e-07f},
 };
 
-// 2^(k / 16), and what rounding it lost.
+// 2^(k / 16) rounded to f32, and its rounding error: the exact value minus the rounded one.
 alignas(64) inline constexpr float kPowers[2][16] = {
     {1.00000000f, 1.04427373f, 1.09050775f, 1.13878858f, 1.18920708f, 1.24185777f, 1.29683959f, 1.35425556f,
      1.41421354f, 1.47682619f, 1.54221082f, 1.61049032f, 1.68179286f, 1.75625217f, 1.83400810f, 1.91520655f},

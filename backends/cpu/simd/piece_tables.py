@@ -140,17 +140,19 @@ def tail_by_tanh(a):
     return 1 / (1 + math.exp(math.sqrt(8 / math.pi) * (a + 0.044715 * a**3)))
 
 
-print("// Made by piece_tables.py. Of a function in pieces: in each column the center of a piece, then the coefficients of")
-print("// powers of the distance to it. Used by simd_math.h.\n#pragma once\n\nnamespace genesis::cpu {\n")
-print("// |x| times the chance that a normal variable exceeds |x|; by (|x| + 1.6) (|x| + 0.2) / 2.")
+print("// Made by piece_tables.py. Each table approximates a function by 16 polynomials, one for each piece of its domain. "
+      "A column holds\n// the center of a piece, then the coefficients of the powers of the distance to the center. "
+      "Used by simd_math.h.\n#pragma once\n\nnamespace genesis::cpu {\n")
+print("// |x| times the probability that a standard normal variable exceeds |x|. "
+      "The piece is (|x| + 1.6) (|x| + 0.2) / 2, rounded.")
 write("kGeluTail", lambda a: a * tail(a), 0.5, lambda a: product(a, 1.6), 2, 6)
-print("// The next 16 pieces of it.")
+print("// The next 16 pieces of the same function.")
 write("kGeluFarTail", lambda a: a * tail(a), 0.5, lambda a: product(a, 1.6), 2, 9, PIECES)
-print("// The same of the form with tanh; by (|x| + 1.8) (|x| + 0.2) / 2.")
+print("// The same for the form of GELU with tanh. The piece is (|x| + 1.8) (|x| + 0.2) / 2, rounded.")
 write("kGeluTanhTail", lambda a: a * tail_by_tanh(a), 0.5, lambda a: product(a, 1.8), 2, 6)
-print("// tanh of |x|; by |x| (15.6 - |x|) / 4.")
+print("// tanh(|x|). The piece is |x| (15.6 - |x|) / 4, rounded.")
 write("kTanh", math.tanh, 1.0, lambda a: a * (15.6 - a), 4, f32(9.2))
-print("// 2^(k / 16), and what rounding it lost.")
+print("// 2^(k / 16) rounded to f32, and its rounding error: the exact value minus the rounded one.")
 powers = [2**(k / 16) for k in range(16)]
 print("alignas(64) inline constexpr float kPowers[2][16] = {")
 print("{" + ", ".join(f"{f32(x):#.9g}f" for x in powers) + "},")

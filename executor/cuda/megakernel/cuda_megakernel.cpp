@@ -206,7 +206,7 @@ std::vector<std::unique_ptr<JoinedSteps>> make_megakernels(const Plan& plan, int
 
 JoiningImplementation megakernel_implementation() {
   return {.name = kMegakernelName,
-          .decided_later = "where shared memory is too small for the weights, its steps run one by one",
+          .decided_later = "if shared memory is too small for the weights, its steps run one by one",
           .find = find_megakernels,
           .make = make_megakernels};
 }

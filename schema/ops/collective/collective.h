@@ -30,14 +30,14 @@ struct OfRanks {
 };
 
 struct AllReduce {
-  static constexpr OpInfo info{.name = "all_reduce",
-                               .doc =
-                                   "The sum, mean, max or min of what the ranks along `axis` have, of each "
-                                   "input. With `has_addend` the "
-                                   "sum of one tensor plus a second input, which is the same on all ranks.",
-                               .inputs = {1, kVariadic},
-                               .precision = Precision::kFollow,
-                               .collective = true};
+  static constexpr OpInfo info{
+      .name = "all_reduce",
+      .doc =
+          "For each input, its sum, mean, max or min over the ranks along `axis`. With `has_addend`, the sum "
+          "of one tensor plus a second input, which is the same on all ranks.",
+      .inputs = {1, kVariadic},
+      .precision = Precision::kFollow,
+      .collective = true};
   std::string axis;
   RankReduction reduction = RankReduction::kSum;
   bool has_addend = false;
@@ -54,7 +54,7 @@ struct AllReduce {
 struct AllGather : OfRanks {
   static constexpr OpInfo info{
       .name = "all_gather",
-      .doc = "The inputs of all `ranks` along `axis`, one behind the other along dimension 0.",
+      .doc = "The inputs of all `ranks` along `axis`, concatenated along dimension 0.",
       .inputs = {1, kVariadic},
       .precision = Precision::kFollow,
       .collective = true};
@@ -65,8 +65,8 @@ struct AllGather : OfRanks {
 struct ReduceScatter : OfRanks {
   static constexpr OpInfo info{.name = "reduce_scatter",
                                .doc =
-                                   "This rank's part, along dimension 0, of the sum, mean, max or min of "
-                                   "what `ranks` along `axis` have.",
+                                   "This rank's shard, along dimension 0, of the sum, mean, max or min over "
+                                   "`ranks` ranks along `axis`.",
                                .inputs = {1, kVariadic},
                                .precision = Precision::kFollow,
                                .collective = true};
@@ -82,8 +82,8 @@ struct ReduceScatter : OfRanks {
 struct AllToAll : OfRanks {
   static constexpr OpInfo info{.name = "all_to_all",
                                .doc =
-                                   "Part i along dimension 0 goes to rank i of `ranks` along `axis`, whose "
-                                   "part stands there in its place.",
+                                   "Sends slice i of `ranks` slices along dimension 0 to rank i along "
+                                   "`axis`; slice i of the result comes from rank i.",
                                .inputs = {1, kVariadic},
                                .precision = Precision::kFollow,
                                .collective = true};
@@ -93,7 +93,7 @@ struct AllToAll : OfRanks {
 
 struct Broadcast {
   static constexpr OpInfo info{.name = "broadcast",
-                               .doc = "What rank `root` of `axis` has, on all of them.",
+                               .doc = "The input of rank `root` along `axis`, on all ranks along it.",
                                .inputs = {1, kVariadic},
                                .precision = Precision::kFollow,
                                .collective = true};

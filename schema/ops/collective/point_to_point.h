@@ -23,12 +23,13 @@ namespace genesis {
 namespace ops {
 
 struct Send {
-  static constexpr OpInfo info{
-      .name = "send",
-      .doc = "Sends the input to the rank at place `to` of `axis`; gives a token for what comes after.",
-      .inputs = {1, 1},
-      .precision = Precision::kExact,
-      .collective = true};
+  static constexpr OpInfo info{.name = "send",
+                               .doc =
+                                   "Sends the input to the rank at place `to` of `axis`; the result is a "
+                                   "token, which orders later exchanges after this one.",
+                               .inputs = {1, 1},
+                               .precision = Precision::kExact,
+                               .collective = true};
   std::string axis;
   int64_t to = 0;
   static void fields(auto& self, auto&& visit) {
@@ -40,13 +41,13 @@ struct Send {
 };
 
 struct Recv {
-  static constexpr OpInfo info{
-      .name = "recv",
-      .doc =
-          "What the rank at place `from` of `axis` sends: a tensor of `shape` and `dtype`. May take a token.",
-      .inputs = {0, 1},
-      .precision = Precision::kExact,
-      .collective = true};
+  static constexpr OpInfo info{.name = "recv",
+                               .doc =
+                                   "The tensor of `shape` and `dtype` that the rank at place `from` of "
+                                   "`axis` sends. May take a token.",
+                               .inputs = {0, 1},
+                               .precision = Precision::kExact,
+                               .collective = true};
   std::string axis;
   int64_t from = 0;
   Shape shape;

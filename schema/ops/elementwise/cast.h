@@ -24,8 +24,8 @@ struct Cast {
 struct JoinHalves : NoAttributes {
   static constexpr OpInfo info{.name = "join_halves",
                                .doc =
-                                   "The f32 whose upper half, as bf16, and lower 16 bits, as i16, are given; "
-                                   "rounding went away from zero where it was between two.",
+                                   "f32 values from two halves: the upper one as bf16, the lower 16 bits as "
+                                   "i16. The bf16 was rounded, with ties away from zero.",
                                .inputs = {2, 2},
                                .precision = Precision::kExact};
   std::vector<TensorType> infer(Types in) const;

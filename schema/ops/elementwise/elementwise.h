@@ -82,18 +82,19 @@ struct Maximum : Formula<"maximum", "The larger of a and b; NaN wins.", 2, Preci
 struct Minimum : Formula<"minimum", "The smaller of a and b; NaN wins.", 2, Precision::kFollow, true> {};
 struct Atan2 : Formula<"atan2", "The angle of the point (b, a), in (-pi, pi].", 2, Precision::kWide> {};
 
-struct Isnan : Formula<"isnan", "Whether x is NaN."> {};
-struct Isinf : Formula<"isinf", "Whether x is infinite."> {};
-struct Isfinite : Formula<"isfinite", "Whether x is neither infinite nor NaN."> {};
-struct LogicalNot : Formula<"logical_not", "Whether x is 0."> {};
+struct Isnan : Formula<"isnan", "True where x is NaN."> {};
+struct Isinf : Formula<"isinf", "True where x is infinite."> {};
+struct Isfinite : Formula<"isfinite", "True where x is neither infinite nor NaN."> {};
+struct LogicalNot : Formula<"logical_not", "True where x is 0."> {};
 struct Eq : Formula<"eq", "a == b.", 2, Precision::kFollow, true> {};
 struct Ne : Formula<"ne", "a != b.", 2, Precision::kFollow, true> {};
 struct Lt : Formula<"lt", "a < b.", 2> {};
 struct Le : Formula<"le", "a <= b.", 2> {};
 struct Gt : Formula<"gt", "a > b.", 2> {};
 struct Ge : Formula<"ge", "a >= b.", 2> {};
-struct LogicalAnd : Formula<"logical_and", "Whether neither a nor b is 0.", 2, Precision::kFollow, true> {};
-struct LogicalOr : Formula<"logical_or", "Whether a or b is not 0.", 2, Precision::kFollow, true> {};
+struct LogicalAnd : Formula<"logical_and", "True where neither a nor b is 0.", 2, Precision::kFollow, true> {
+};
+struct LogicalOr : Formula<"logical_or", "True where a or b is not 0.", 2, Precision::kFollow, true> {};
 struct Where : Formula<"where", "a where the condition holds, else b.", 3> {};
 
 // Ops with attributes.

@@ -69,8 +69,9 @@ struct Attention : AttentionRules {
       .doc =
           "softmax(scale q k^T + mask) v per head, with grouped key heads; `with_lse` adds "
           "the log-sum-exp of each row as output 1. `packed_key_heads`: one tensor holds q, k and v. "
-          "`window`: a causal query sees the last so many keys up to its own (0: all). "
-          "`has_key_start`: an input says where each query's keys begin, as in rows of several texts.",
+          "`window`: a causal query sees only the last `window` keys up to its own (0: all). "
+          "`has_key_start`: an input holds the position where each query's keys begin, as in rows of several "
+          "texts.",
       .inputs = {1, 6},
       .precision = Precision::kMatmul};
   bool with_lse = false;
@@ -87,13 +88,12 @@ struct Attention : AttentionRules {
 // Inputs: q, k, v (or the packed tensor), y, lse, dy [, mask] [, key_start] [, key_length]. Outputs: dq, dk, dv (or one packed
 // tensor).
 struct AttentionGrad : AttentionRules {
-  static constexpr OpInfo info{
-      .name = "attention_grad",
-      .doc =
-          "The gradients of attention by q, k and v, from (q, k, v, y, lse, dy) and what "
-          "else the attention was given.",
-      .inputs = {4, 9},
-      .precision = Precision::kMatmul};
+  static constexpr OpInfo info{.name = "attention_grad",
+                               .doc =
+                                   "The gradients of attention for q, k and v, from (q, k, v, y, lse, dy) "
+                                   "and the other inputs of the attention.",
+                               .inputs = {4, 9},
+                               .precision = Precision::kMatmul};
   std::vector<TensorType> infer(Types in) const;
   Cost cost(Types in, Types out) const;
   double sum_length(Types in, Types out) const;

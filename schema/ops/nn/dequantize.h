@@ -15,9 +15,9 @@ struct Dequantize {
   static constexpr OpInfo info{
       .name = "dequantize",
       .doc =
-          "Numbers [..., n] of `dtype` from blocks of 32 along the last axis, each value its "
-          "quant times the block's scale: quants i8 [..., n] (`format` q8) or two to an u8 "
-          "[..., n/2] (q4), and scales f16 [..., n/32].",
+          "Numbers [..., n] of `dtype` from blocks of 32 along the last axis: each value is its quant times "
+          "the block's scale. Quants are i8 [..., n] (`format` q8), or two in each u8 [..., n/2] (q4); "
+          "scales are f16 [..., n/32].",
       .inputs = {2, 2},
       .precision = Precision::kExact};
   WeightFormat format = WeightFormat::kQ8;

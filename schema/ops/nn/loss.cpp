@@ -75,7 +75,7 @@ std::vector<TensorType> CrossEntropy::infer(Types in) const {
   check_cross_entropy(in[0], in[1], in.size() > 2 ? &in[2] : nullptr, label_smoothing, ignore_index);
   check_part(part, in[0], in[1], in.size() > 2);
   if (part.is_part() && (reduction != Reduction::kNone || !with_lse))
-    fail("what a part of the classes adds to the loss goes with reduction \"none\" and with_lse");
+    fail("logits of some classes only (all_indices) require reduction \"none\" and with_lse");
   const DType dtype = wide_dtype(in[0].dtype);
   const Shape rows = row_shape(in[0].shape);
   std::vector<TensorType> out = {{dtype, reduction == Reduction::kNone ? rows : Shape{}}};

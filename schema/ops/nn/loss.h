@@ -40,13 +40,13 @@ namespace ops {
 // with_lse, and has no gradient. passes/distribution/vocabulary_parallel_loss combines the results of all ranks to the loss;
 // cross_entropy_grad takes the lse of all classes.
 struct CrossEntropy : CrossEntropyOptions {
-  static constexpr OpInfo info{.name = "cross_entropy",
-                               .doc =
-                                   "Cross-entropy of logits [..., classes] against class indices or "
-                                   "probabilities; with `all_indices`, what classes from `first_index` on "
-                                   "add to it.",
-                               .inputs = {2, 3},
-                               .precision = Precision::kWide};
+  static constexpr OpInfo info{
+      .name = "cross_entropy",
+      .doc =
+          "Cross-entropy of logits [..., classes] against class indices or "
+          "probabilities; with `all_indices`, the contribution of the classes from `first_index` on.",
+      .inputs = {2, 3},
+      .precision = Precision::kWide};
   bool with_lse = false;
   IndexRange part = {};
   static void fields(auto& self, auto&& visit) {
@@ -63,13 +63,14 @@ struct CrossEntropy : CrossEntropyOptions {
 
 // logits, target, lse, dy (the gradient of the loss), [weight] -> dlogits.
 struct CrossEntropyGrad : CrossEntropyOptions {
-  static constexpr OpInfo info{.name = "cross_entropy_grad",
-                               .doc =
-                                   "The gradient of cross_entropy for its logits, from the saved row "
-                                   "log-sum-exp, which is that of all classes where `all_indices` says so.",
-                               .inputs = {4, 5},
-                               .precision = Precision::kWide,
-                               .in_place = kOverFirst};
+  static constexpr OpInfo info{
+      .name = "cross_entropy_grad",
+      .doc =
+          "The gradient of cross_entropy for its logits, from the saved log-sum-exp of each row, which "
+          "covers all classes even if the logits, with `all_indices`, cover only some.",
+      .inputs = {4, 5},
+      .precision = Precision::kWide,
+      .in_place = kOverFirst};
   IndexRange part = {};
   static void fields(auto& self, auto&& visit) {
     CrossEntropyOptions::fields(self, visit);

@@ -51,9 +51,9 @@ struct Matmul {
       .doc =
           "a [..., m, k] times b [..., k, n], plus an addend [..., m, n] or none; leading axes of a and b "
           "broadcast, `transpose_a` and `transpose_b` swap an operand's last two axes first. `epilogue`: "
-          "bias_grad adds a result, the sums of a's rows; swiglu_grad gives the gradient of swiglu by a "
-          "third input, gate and up side by side, where dy is the product, and `with_output` what swiglu "
-          "gives. `wide`: f32 of 16-bit operands.",
+          "bias_grad adds a result, the sums of a's rows; swiglu_grad takes the product as dy and gives the "
+          "gradient of swiglu for a third input, gate and up side by side; `with_output` adds the result of "
+          "swiglu. `wide`: an f32 result of 16-bit operands.",
       .inputs = {2, 3},
       .precision = Precision::kMatmul,
       .in_place = kOverThirdInput};
@@ -89,13 +89,13 @@ struct Linear {
   static constexpr OpInfo info{
       .name = "linear",
       .doc =
-          "`activation`(x weight^T + bias) for each of `weights` weights: x [..., in], a norm [in] with the "
-          "`prologue` rms_norm, the weights [out, in], as many biases [out] or none, and with `has_addend`, "
-          "which goes with one weight and no activation, what is added [..., out]. `epilogue`: swiglu gives "
-          "silu(gate) * up of two weights; with_swiglu adds swiglu of a result that holds gate and up side "
-          "by side. `weight_format` q8 or q4: the weights' quants, then as many scales, instead of the "
-          "weights (see dequantize). `wide`: one product whose result is f32 where the operands have 16 "
-          "bits.",
+          "`activation`(x weight^T + bias) for each of `weights` weights. Inputs: x [..., in]; a norm [in] "
+          "with the `prologue` rms_norm; the weights [out, in]; one bias [out] for each weight, or none; "
+          "with `has_addend`, which requires one weight and no activation, an addend [..., out]. `epilogue`: "
+          "swiglu gives silu(gate) * up of two weights; with_swiglu adds swiglu of a result that holds gate "
+          "and up side by side. `weight_format` q8 or q4: the quants of the weights, then their scales, "
+          "instead of the weights (see dequantize). `wide`: one product of 16-bit operands with an f32 "
+          "result.",
       .inputs = {2, kVariadic},
       .precision = Precision::kMatmul};
   static constexpr int64_t kMaxNormedWeights = 8;

@@ -57,7 +57,7 @@ struct LayerNormGrad {
   static constexpr OpInfo info{.name = "layer_norm_grad",
                                .doc =
                                    "The gradients of layer_norm: dx and, where wanted, dweight and dbias; "
-                                   "`with_output` adds what layer_norm itself gives.",
+                                   "`with_output` adds the result of layer_norm itself.",
                                .inputs = {2, 5},
                                .precision = Precision::kWide,
                                .in_place = kOverEither};
@@ -83,7 +83,7 @@ struct RmsNormGrad {
   static constexpr OpInfo info{.name = "rms_norm_grad",
                                .doc =
                                    "The gradients of rms_norm: dx and, where wanted, dweight; "
-                                   "`with_output` adds what rms_norm itself gives.",
+                                   "`with_output` adds the result of rms_norm itself.",
                                .inputs = {2, 4},
                                .precision = Precision::kWide,
                                .in_place = kOverEither};

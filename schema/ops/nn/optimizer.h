@@ -46,8 +46,8 @@ struct AdamUpdate {
   static constexpr OpInfo info{
       .name = "adam_update",
       .doc =
-          "One step of Adam, or of AdamW when `decoupled`, for each parameter. Where "
-          "`parameters_per_half` is not empty, halves i, a bf16 and an i16, hold so many f32 parameters.",
+          "One step of Adam, or of AdamW when `decoupled`, for each parameter. If `parameters_per_half` is "
+          "not empty, halves i, a bf16 and an i16, hold the next parameters_per_half[i] f32 parameters.",
       .inputs = {6, kVariadic},
       .precision = Precision::kF32,
       .version = 2};
@@ -111,12 +111,11 @@ struct LionUpdate {
 };
 
 struct SumSquares : NoAttributes {
-  static constexpr OpInfo info{.name = "sum_squares",
-                               .doc =
-                                   "The sum of the squares of all elements of all inputs, an f32 scalar "
-                                   "(f64 where an input is).",
-                               .inputs = {1, kVariadic},
-                               .precision = Precision::kWide};
+  static constexpr OpInfo info{
+      .name = "sum_squares",
+      .doc = "The sum of the squares of all elements of all inputs, an f32 scalar (f64 if an input is f64).",
+      .inputs = {1, kVariadic},
+      .precision = Precision::kWide};
   std::vector<TensorType> infer(Types in) const;
   double sum_length(Types in, Types out) const { return elements_each(in, out[0]); }
   void grad(GradientContext& g) const;

@@ -21,9 +21,9 @@ struct Rope {
   static constexpr OpInfo info{
       .name = "rope",
       .doc =
-          "Pair i of a head's first `rotary_size` elements rotated by position * theta^(-2i / rotary_size), "
-          "or by position * frequencies[i] where these are given, or back (`inverse`). `heads`: of the first "
-          "so many heads, the rest stay as they are (0: of all). Inputs x, positions [, frequencies].",
+          "Pair i of each head's first `rotary_size` elements rotated by position * theta^(-2i / "
+          "rotary_size), or by position * frequencies[i] if these are given; `inverse` rotates back. "
+          "`heads`: only the first `heads` heads are rotated (0: all). Inputs x, positions [, frequencies].",
       .inputs = {2, 3},
       .precision = Precision::kWide,
       .in_place = kOverFirst};

@@ -23,8 +23,8 @@ struct Swiglu : NoAttributes {
 struct SwigluGrad {
   static constexpr OpInfo info{.name = "swiglu_grad",
                                .doc =
-                                   "The gradients of swiglu by its one or two operands, from these and dy; "
-                                   "`with_output` adds what swiglu itself gives.",
+                                   "The gradients of swiglu for its one or two operands, from these and dy; "
+                                   "`with_output` adds the result of swiglu itself.",
                                .inputs = {2, 3},
                                .precision = Precision::kWide,
                                .in_place = kSwigluGradInPlace};

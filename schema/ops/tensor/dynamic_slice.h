@@ -8,10 +8,11 @@ namespace genesis {
 namespace ops {
 
 struct DynamicSlice {
-  static constexpr OpInfo info{.name = "dynamic_slice",
-                               .doc = "`length[0]` elements along `axis` from a start that is data, clamped.",
-                               .inputs = {2, 2},
-                               .precision = Precision::kFollow};
+  static constexpr OpInfo info{
+      .name = "dynamic_slice",
+      .doc = "`length[0]` elements along `axis` from a start that is an input, clamped.",
+      .inputs = {2, 2},
+      .precision = Precision::kFollow};
   int64_t axis = 0;
   Shape length{0};
   static void fields(auto& self, auto&& visit) {
@@ -27,9 +28,9 @@ struct DynamicUpdateSlice {
   static constexpr OpInfo info{
       .name = "dynamic_update_slice",
       .doc =
-          "x with `update` written along `axis` from a start that is data, clamped; one start, or one for "
-          "each row of axis 0. `length`, as many: of the update only the first so many elements along `axis` "
-          "are written, and they must fit. Inputs x, update, start [, length].",
+          "x with `update` written along `axis` from a start that is an input, clamped; one start, or one "
+          "for each row of axis 0. `length` has one number for each start: only the first `length` elements "
+          "of the update along `axis` are written, and they must fit. Inputs x, update, start [, length].",
       .inputs = {3, 4},
       .precision = Precision::kFollow,
       .in_place = kOverFirst};

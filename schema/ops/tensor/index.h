@@ -46,7 +46,7 @@ struct ScatterAdd : Along {
 
 struct IndexSelect : Along {
   static constexpr OpInfo info{.name = "index_select",
-                               .doc = "Slices of x along `axis`, as the 1-d index names them.",
+                               .doc = "Slices of x along `axis`, selected by the 1-d index.",
                                .inputs = {2, 2},
                                .precision = Precision::kFollow};
   std::vector<TensorType> infer(Types in) const;
@@ -59,8 +59,8 @@ struct IndexAdd : Along {
   static constexpr OpInfo info{
       .name = "index_add",
       .doc =
-          "x with slices of source added along `axis` at the 1-d index, in its order; of a part of the "
-          "indices (`all_indices`) those that x has.",
+          "x with slices of source added along `axis` at the 1-d index, in its order. If x has only the "
+          "indices from `first_index` on, of `all_indices`, slices at other indices are skipped.",
       .inputs = {3, 3},
       .precision = Precision::kFollow,
       .in_place = kOverFirst};
@@ -80,8 +80,8 @@ struct Embedding {
   static constexpr OpInfo info{
       .name = "embedding",
       .doc =
-          "Rows of weight, as indices name them; row `padding_idx` gets no gradient. A weight with rows from "
-          "`first_index` on, of `all_indices`, gives zeros for others.",
+          "Rows of weight, selected by the indices; row `padding_idx` gets no gradient. If the weight has "
+          "only the rows from `first_index` on, of `all_indices`, other indices give zeros.",
       .inputs = {2, 2},
       .precision = Precision::kFollow};
   int64_t padding_idx = -1;
@@ -99,8 +99,8 @@ struct Embedding {
 struct EmbeddingGrad {
   static constexpr OpInfo info{.name = "embedding_grad",
                                .doc =
-                                   "The gradient of embedding: dy summed into zeros of `rows[0]` rows, "
-                                   "which are those from `first_index` on of `all_indices`.",
+                                   "The gradient of embedding: dy summed into zeros of `rows[0]` rows, the "
+                                   "rows from `first_index` on, of `all_indices`.",
                                .inputs = {2, 2},
                                .precision = Precision::kFollow};
   Shape rows{0};

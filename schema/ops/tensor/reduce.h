@@ -61,13 +61,13 @@ struct Min : OverAxes {
 
 struct Any : OverAxes {
   static constexpr OpInfo info{
-      .name = "any", .doc = "Whether any element over `axes` is not zero.", .precision = Precision::kExact};
+      .name = "any", .doc = "True if any element over `axes` is not zero.", .precision = Precision::kExact};
   std::vector<TensorType> infer(Types in) const;
 };
 
 struct All : OverAxes {
   static constexpr OpInfo info{
-      .name = "all", .doc = "Whether all elements over `axes` are not zero.", .precision = Precision::kExact};
+      .name = "all", .doc = "True if all elements over `axes` are not zero.", .precision = Precision::kExact};
   std::vector<TensorType> infer(Types in) const;
 };
 

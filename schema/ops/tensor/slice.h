@@ -66,7 +66,7 @@ struct Concat {
 
 struct Split {
   static constexpr OpInfo info{
-      .name = "split", .doc = "x cut along `axis` into parts of `sizes`.", .precision = Precision::kFollow};
+      .name = "split", .doc = "x cut along `axis` into slices of `sizes`.", .precision = Precision::kFollow};
   int64_t axis = 0;
   std::vector<int64_t> sizes;
   static void fields(auto& self, auto&& visit) {

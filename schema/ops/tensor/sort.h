@@ -9,7 +9,7 @@ namespace ops {
 struct Sort {
   static constexpr OpInfo info{
       .name = "sort",
-      .doc = "x sorted along `axis`, and where each element stood. Stable; NaN is greatest.",
+      .doc = "x sorted along `axis`, and the index that each element had. Stable; NaN is greatest.",
       .precision = Precision::kFollow};
   int64_t axis = -1;
   bool descending = false;
@@ -24,7 +24,7 @@ struct Sort {
 struct TopK {
   static constexpr OpInfo info{
       .name = "topk",
-      .doc = "The `k` greatest (or least) elements along `axis`, in order, and their places.",
+      .doc = "The `k` greatest (or least) elements along `axis`, in order, and their indices.",
       .precision = Precision::kFollow};
   int64_t k = 1, axis = -1;
   bool largest = true;

@@ -280,7 +280,7 @@ TEST(Zero, WithoutTheOtherRanksThereIsNoWholeState) {
   const NamedTensors before = session.states();  // no state has been written yet
   for (const auto& [name, value] : before)
     if (name.ends_with(".m")) session.set_state(name, value);
-  EXPECT_NE(testing::error_of([&] { session.states(); }).find("every rank along 'data' keeps a part"),
+  EXPECT_NE(testing::error_of([&] { session.states(); }).find("every rank along 'data' keeps a shard"),
             std::string::npos);
 }
 

@@ -42,7 +42,7 @@ class Snapshots {
     if (has_plan)
       json_.push_back({{"kind", "final"},
                        {"name", "final"},
-                       {"why", "what the plan runs"},
+                       {"why", "the graph that the plan runs"},
                        {"same_as", json_.size() - 1}});
     return std::move(json_);
   }

@@ -37,7 +37,7 @@ export class NumericsView {
     return element("div", { class: "neighbors" }, values.map(({ role, index, type, histogram: counts }) => {
       const { text, path } = this.neighbor(role, index);
       return element("section", {}, element("h4", {}, role === "output" ? "It gave " : "It read ", path === undefined ? shortened(text) : button(shortened(text), () => this.app.showNode(path), { class: "link" }), ` ${type}`), histogram(counts, role === "output" ? "result" : "input", ""));
-    }), values.length === 0 && element("p", { class: "muted" }, "What the node read and gave is too large to be kept."));
+    }), values.length === 0 && element("p", { class: "muted" }, "The inputs and outputs of the node are too large to be kept."));
   }
 
   // Returns the name of an input or output, looked up in the graph that ran.

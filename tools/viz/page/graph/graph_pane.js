@@ -37,7 +37,7 @@ export class GraphPane {
       button("+", () => this.view.zoomAt(1.3), { "aria-label": "Zoom in" }), button("−", () => this.view.zoomAt(1 / 1.3), { "aria-label": "Zoom out" }),
       button("Close all", () => this.setOpen(new Set()), { title: "Close every scope" }),
       button("Open more", () => this.openMore(), { title: "Open one level more" }),
-      button("PNG", () => this.view.savePicture(), { title: "What is shown, as a picture" }));
+      button("PNG", () => this.view.savePicture(), { title: "Save the view as a picture" }));
   }
 
   body() {

@@ -71,7 +71,7 @@ class Time {
     const { measured } = this.entry, least = this.alone.reduce((sum, row) => sum + row.least, 0);
     return element("div", {}, element("h2", {}, `${duration(this.timeline?.total_us ?? measured.total_us)} on ${measured.device}`),
       element("p", { class: "muted" }, `${count(this.alone.length, "step")}, the fastest of ${count(measured.runs, "run")}; the table is of the run that the timeline shows, and its medians are of all runs${this.timeline ? `; one after the other they take ${duration(measured.total_us)}` : ""}${least > 0 ? `; the device's limits allow ${duration(least)} for the same, ${percent(least / (this.alone.reduce((sum, row) => sum + row.us, 0) || 1))} of the time in steps` : ""}.`),
-      measured.peaks.length > 0 && element("details", {}, element("summary", {}, "What this device can do"), bars(measured.peaks.map(({ name, value, unit }) => ({ name: shortened(name, 80), value: 0, text: quantity(value, unit) })))));
+      measured.peaks.length > 0 && element("details", {}, element("summary", {}, "Limits of this device"), bars(measured.peaks.map(({ name, value, unit }) => ({ name: shortened(name, 80), value: 0, text: quantity(value, unit) })))));
   }
 
   toolbar() {
