@@ -294,7 +294,7 @@ std::string origin_of(const Model& model) {
 
 TEST_F(GgufImport, SamplesAsLlamaCppDoesWhereTheFileSaysNothing) {
   const auto model = import_model(write(quantised(start(11))));
-  EXPECT_EQ(origin_of(*model), "the defaults of llama.cpp");
+  EXPECT_EQ(origin_of(*model), "defaults of llama.cpp, as the model came without settings");
   json expected = {{"do_sample", true}, {"temperature", 0.8}, {"top_k", 40}, {"top_p", 0.95}};
   expected.update({{"min_p", 0.05}, {"repetition_penalty", 1.0}, {"_defaults_of", "llama.cpp"}});
   EXPECT_EQ(sampling_of(*model), expected);

@@ -127,18 +127,6 @@ std::shared_ptr<const Model> chat_model(const Flags& flags, World& world) {
   return larger;
 }
 
-// Returns the sources of the settings. For a GGUF file without settings, genesis-build has written llama.cpp's
-// defaults and noted this in generation_config.json.
-SettingSources sources_of(const Command& app, const chat::ConfigFiles& files) {
-  constexpr const char* kSettings = "generation_config.json";
-  const auto config = files.object(kSettings);
-  if (!config) return setting_sources(app, "defaults of this tool");
-  const auto defaults = config->find("_defaults_of");
-  if (defaults != config->end() && defaults->is_string())
-    return setting_sources(app, "defaults of " + defaults->get<std::string>() + ", as the model came without settings");
-  return setting_sources(app, files.where(kSettings));
-}
-
 std::string banner(const Flags& flags, const Model& model, const chat::Dialogue& dialogue, int64_t positions,
                    const std::string& template_place, const SettingSources& sources) {
   const int64_t longest = flags.context == 0 ? models::longest_text(model) : 0;
@@ -177,7 +165,8 @@ void chat_command(const Flags& flags, const Command& app, const std::shared_ptr<
     options.make_room = [&](int64_t tokens) -> text::Generator& { return context.make_room(tokens); };
   chat::Dialogue dialogue(chat, tokenizer, context.generator(), std::move(options));
   ChatLoopOptions looping = loop_options(flags, context);
-  looping.sources = sources_of(app, files);
+  looping.sources =
+      setting_sources(app, chat::sampling_origin(files).value_or("defaults of this tool"));
   looping.banner = banner(flags, *model, dialogue, context.generator().capacity(),
                           template_place(flags, files), looping.sources);
   if (!ChatLoop(dialogue, *world, std::move(looping)).run()) throw ExitCode(1);
