@@ -37,6 +37,7 @@
 #include "tools/run/train_data.h"
 #include "tools/run/train_flags.h"
 #include "tools/run/utilisation.h"
+#include "tools/text/conversation_files.h"
 
 namespace genesis::tools {
 namespace {

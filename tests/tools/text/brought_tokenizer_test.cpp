@@ -150,9 +150,41 @@ TEST_F(BroughtTokenizer, MayHaveAnAddedTokenWithoutARow) {
   };
   expect_told(train("good.jsonl"), about);
   expect_error(train("bad.jsonl"), {about, "no row"});
-  expect_ok(run_tool("genesis-run", {"eval", path("m.genesis"), "--data", path("good.jsonl")}));
+  expect_told(run_tool("genesis-run", {"eval", path("m.genesis"), "--data", path("good.jsonl")}), about);
   expect_error(run_tool("genesis-run", {"eval", path("m.genesis"), "--data", path("bad.jsonl")}),
                {"token " + std::to_string(rows)});
+}
+
+// genesis-opt reads the same data as eval does.
+TEST_F(BroughtTokenizer, QuantizingIsMeasuredOnConversationsToo) {
+  write_text(path("tok/tokenizer_config.json"),
+             "{\"eos_token\": \"<|endoftext|>\", \"chat_template\": \"{% for m in messages %}{{ m['content'] "
+             "}}{% endfor %}\"}");
+  expect_ok(run_tool("genesis-build",
+                     build("m.genesis", {"--set", "hidden_size=64", "--set", "intermediate_size=64"})));
+  const std::string talk =
+      "{\"messages\": [{\"role\": \"user\", \"content\": \"In\"}, {\"role\": \"assistant\", \"content\": \" "
+      "the beginning\"}]}\n";
+  write_text(path("talk.jsonl"), talk + talk);
+  write_text(path("bad.jsonl"), talk + "{\"messages\": 3}\n" + talk);
+  const auto quantize = [&](const std::string& data, const Words& more = {}) {
+    return run_tool(
+        "genesis-opt",
+        Words{path("m.genesis"), "--quantize", "q8", "--data", path(data), "-o", path("q.genesis")} + more);
+  };
+  const auto tokens = expect_json(
+      run_tool("genesis-run", {"eval", path("m.genesis"), "--data", path("talk.jsonl"), "--json"}))["tokens"];
+  const Process whole = quantize("talk.jsonl"), rest = quantize("bad.jsonl", {"--skip-bad"});
+  for (const Process* process : {&whole, &rest}) {
+    expect_ok(*process);
+    EXPECT_NE(process->err.find("perplexity on " + tokens.dump() + " tokens of "), std::string::npos)
+        << process->err;
+  }
+  EXPECT_NE(rest.err.find("1 lines were left out"), std::string::npos) << rest.err;
+  expect_error(quantize("bad.jsonl"), {"bad.jsonl:2", "--skip-bad"});
+  expect_usage_error(
+      run_tool("genesis-opt", {path("m.genesis"), "--quantize", "q8", "--skip-bad", "-o", path("q.genesis")}),
+      {"--skip-bad", "without --data"});
 }
 
 // An error in a file that the model brings names the model's file.
