@@ -150,7 +150,8 @@ std::unique_ptr<Model> import_named(const Flags& flags, const models::Settings& 
                                     MappedFiles& files) {
   const bool is_folder = models::hugging_face::is_model_folder(flags.name);
   auto model = is_folder ? models::hugging_face::import_model(flags.name, settings, &files, flags.ignored)
-                         : models::gguf::import_model(flags.name, settings, &files, !flags.tokenizer.empty());
+                         : models::gguf::import_model(flags.name, settings, &files, !flags.tokenizer.empty(),
+                                                      flags.ignored);
   if (!flags.tokenizer.empty()) {
     take_tokenizer(*model, flags.tokenizer);
     return model;
@@ -228,8 +229,6 @@ void build(const Flags& flags, const Command& app) {
   if (flags.output.empty()) fail_missing("-o FILE.genesis");
   if (is_imported(flags.name)) {
     check_not_given(app, "--seed", "with a folder or a GGUF file, whose weights are there");
-    if (!models::hugging_face::is_model_folder(flags.name))
-      check_not_given(app, "--ignore-extra", "with a GGUF file");
   } else {
     for (const char* option : {"--link", "--ignore-extra"})
       check_not_given(app, option, "with a model of the zoo, which has no files of weights yet");
@@ -265,10 +264,10 @@ int main(int argc, char** argv) {
                        "parts the first");
         app.add_option("-o,--output", flags.output, "file to write");
         app.add_option("--set", flags.settings, "key=value setting; may be given again")->take_all();
-        app.add_option(
-               "--ignore-extra", flags.ignored,
-               "of a folder: leave out the weights of such names (* is any text, ? any character) that "
-               "the model has no place for; may be given again")
+        app.add_option("--ignore-extra", flags.ignored,
+                       "of a folder or a GGUF file: leave out the weights of such names (* is any text, ? "
+                       "any character) that "
+                       "the model has no place for; may be given again")
             ->allow_extra_args(false);
         add_number(app, "--seed", flags.seed, "decides every initial value");
         app.add_flag("--link", flags.link,
