@@ -122,7 +122,9 @@ class GrowingContext {
 std::shared_ptr<const Model> chat_model(const Flags& flags, World& world) {
   const std::shared_ptr<const Model> model = load_model(model_file_of_first(world, flags.file));
   if (flags.context == 0) return model;
-  auto larger = models::with_cache(*model, text::rows_of_cache(*model), flags.context);
+  auto larger =
+      with_context([&] { return models::with_cache(*model, text::rows_of_cache(*model), flags.context); },
+                   [&] { return flags.file; });
   check_cache_fits(*larger, flags.run.device, fmt::format("--context {}", flags.context));
   return larger;
 }

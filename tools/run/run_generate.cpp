@@ -275,7 +275,9 @@ void write_one_by_one(const std::shared_ptr<const Model>& model, const TextCodec
 
 void write_batch(const Model& model, const TextCodec& codec, Samples samples, const Flags& flags,
                  const SessionOptions& options) {
-  Session session = text::open_for_generation(with_rows(model, samples, flags), options);
+  const std::shared_ptr<const Model> made =
+      with_context([&] { return with_rows(model, samples, flags); }, [&] { return flags.file; });
+  Session session = text::open_for_generation(made, options);
   text::Generator generator(session, {.text = codec.token_text(), .prefill_chunk = flags.prefill_chunk});
   if (samples.unfit()) check(generator, *samples.unfit());
   const auto begin = std::chrono::steady_clock::now();
