@@ -53,6 +53,28 @@ TEST_F(Sizes, OfSettingsTogetherAreNamed) {
                {"--set n_embd=1048576", "--set n_layer=4096", "of memory"});
 }
 
+TEST_F(Sizes, OfAKvCacheAreNamed) {
+  for (const Words& command :
+       {Words{"generate", tiny("qwen2.genesis"), "--prompt", "a"}, Words{"chat", tiny("qwen2.genesis")}})
+    for (const std::string size : {"1000000000000", kHuge.c_str(), "9223372036854775807"})
+      expect_error(run_tool("genesis-run", command + Words{"--context", size}), {"--context " + size});
+}
+
+// genesis-opt plans runs of larger machines, as far as 64 bits can count their bytes.
+TEST_F(Sizes, OfPlansAreNamed) {
+  for (const std::string size : {"2147483647", "4294967296", kHuge.c_str(), "9223372036854775807"})
+    expect_error(run_tool("genesis-opt", {tiny("qwen2.train.genesis"), "--check", "cpu", "--entry",
+                                          "train_step", "--size", "batch=2", "--size", "seq=" + size}),
+                 {"'train_step'", "--size batch=2 --size seq=" + size});
+}
+
+TEST_F(Sizes, OfNothingAreNotMeasured) {
+  for (const char* command : {"bench", "profile"})
+    expect_error(run_tool("genesis-run", {command, tiny("qwen2.genesis"), "--entry", "forward", "--size",
+                                          "batch=1", "--size", "seq=0", "--runs", "1"}),
+                 {"'forward' has nothing to run", "--size seq=0"});
+}
+
 TEST_F(Sizes, OfMicroBatchesAreRefused) {
   for (const char* count : {"1000000000", "4097"})
     expect_usage_error(

@@ -124,7 +124,7 @@ std::shared_ptr<const Model> chat_model(const Flags& flags, World& world) {
   if (flags.context == 0) return model;
   auto larger =
       with_context([&] { return models::with_cache(*model, text::rows_of_cache(*model), flags.context); },
-                   [&] { return flags.file; });
+                   [&] { return fmt::format("with --context {} for {}", flags.context, flags.file); });
   check_cache_fits(*larger, flags.run.device, fmt::format("--context {}", flags.context));
   return larger;
 }

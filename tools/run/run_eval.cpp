@@ -113,6 +113,9 @@ void eval_together(Flags& flags, const std::shared_ptr<World>& world) {
 }
 
 void eval_command(Flags& flags) {
+  if (flags.options.stride > flags.options.seq)
+    fail_usage("--stride {}: expected at most the tokens of a window, --seq {}", flags.options.stride,
+               flags.options.seq);
   const std::shared_ptr<World> world = join_ranks(flags.mesh, flags.run.device, SharedWork::kLayers);
   as_rank(*world, [&] { eval_together(flags, world); });
 }

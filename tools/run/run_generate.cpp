@@ -263,7 +263,10 @@ void write_one_by_one(const std::shared_ptr<const Model>& model, const TextCodec
         if (flags.context > 0) return models::with_cache(*model, text::rows_of_cache(*model), flags.context);
         return models::with_room(model, wanted_positions(*model, samples, flags));
       },
-      [&] { return flags.file; });
+      [&] {
+        return flags.context > 0 ? fmt::format("with --context {} for {}", flags.context, flags.file)
+                                 : flags.file;
+      });
   if (flags.context > 0)
     check_cache_fits(*with_cache, flags.run.device, fmt::format("--context {}", flags.context));
   Session session = text::open_for_generation(with_cache, options);

@@ -124,7 +124,8 @@ void TrainFlags::add_training(Command& command) {
       add_number(command, "--lora", lora.rank,
                  "train adapters of this rank beside frozen linear layers (LoRA); 0: the weights",
                  Range<int64_t>{0, 65536});
-  add_number(command, "--lora-alpha", lora.alpha, "adapters count alpha / rank times", at_least<double>(0))
+  add_number(command, "--lora-alpha", lora.alpha, "adapters count alpha / rank times",
+             {.least = 0, .without_least = true})
       ->needs(with_lora);
   add_number(command, "--lora-dropout", lora.dropout, "of what adapters read while training",
              Range<double>{0, 1})
@@ -156,6 +157,7 @@ void TrainFlags::check_needs() const {
   if (!optimizer.empty())
     read_value("--optimizer " + optimizer,
                [&] { passes::check_train_options(passes::parse_train_options(optimizer)); });
+  if (lora.dropout == 1) fail_usage("--lora-dropout 1: expected a number of 0 or more and less than 1");
   if (checkpoint_every > 0 && checkpoint.empty())
     fail_missing("--checkpoint-every needs --checkpoint DIR, which");
   if (resume && checkpoint.empty()) fail_missing("--resume needs --checkpoint DIR, which");
