@@ -147,8 +147,8 @@ void TrainFlags::add_evaluation(Command& command) {
       ->take_all();
   add_number(command, "--eval-every", evaluate_every, "steps between evaluations; 0: one at the end",
              at_least<int64_t>(0));
-  add_number(command, "--eval-batches", evaluation_batches, "batches of an evaluation; 0: all there are",
-             at_least<int64_t>(0));
+  add_number(command, "--eval-batches", evaluation_batches,
+             "batches of an evaluation at most; 0: all there are", at_least<int64_t>(0));
   add_number(command, "--patience", patience,
              "stop after so many evaluations in a row without a new best; 0: never", at_least<int64_t>(0));
 }
