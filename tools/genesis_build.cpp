@@ -218,6 +218,10 @@ void check_settings(const Flags& flags) {
   const models::Settings settings = parse_settings(flags.settings);
   if (!settings.empty())
     read_value(text_of(settings), [&] { models::make_undrawn_model(flags.name, settings); });
+  if (settings.contains("rope_scaling")) return;
+  for (const auto& [key, value] : settings)
+    if (key.starts_with("rope_") && key != "rope_theta")
+      fail_usage("--set {}={} does nothing without --set rope_scaling=...", key, value);
 }
 
 void build(const Flags& flags, const Command& app) {

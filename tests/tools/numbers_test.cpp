@@ -96,6 +96,9 @@ TEST(Numbers, BeyondTheirLimitsAreRefusedByName) {
   expect_usage_error(run_tool("genesis-build", {"tokenizer", text, "-o", "/nowhere/t", "--vocab-size", "300",
                                                 "--pattern", "+1"}),
                      {"--pattern +1", "quantifier"});
+  expect_usage_error(
+      run_tool("genesis-build", {"qwen2", "--set", "rope_factor=-1", "-o", "/nowhere/m.genesis"}),
+      {"--set rope_factor=-1 does nothing", "rope_scaling"});
   for (const auto& [settings, expected] :
        {std::pair("sgd,momentum=-1", "'momentum' is -1, expected at least 0"),
         {"sgd,momentum=1", "less than 1"},

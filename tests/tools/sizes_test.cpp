@@ -39,8 +39,8 @@ TEST_F(Sizes, OfModelsAreNamed) {
       for (const char* size : {kHuge.c_str(), "9223372036854775807"}) {
         const Process process =
             run_tool("genesis-build", {model, "--set", setting + "=" + size, "-o", path("m.genesis")});
-        // A window larger than any text has no effect, and without scaled rotations the original length is not read.
-        if ((setting == "sliding_window" || setting == "rope_original_positions") && process.code == 0) continue;
+        // A window larger than any text has no effect.
+        if (setting == "sliding_window" && process.code == 0) continue;
         expect_usage_error(process, {setting});
       }
     }

@@ -1,4 +1,5 @@
 // Tests a tokenizer inside a .genesis file: commands that write files pass it on, and commands that read text use it.
+#include <algorithm>
 #include <cmath>
 
 #include "tests/tools/tool_test.h"
@@ -160,8 +161,9 @@ TEST_F(BroughtTokenizer, QuantizingIsMeasuredOnConversationsToo) {
   write_text(path("tok/tokenizer_config.json"),
              "{\"eos_token\": \"<|endoftext|>\", \"chat_template\": \"{% for m in messages %}{{ m['content'] "
              "}}{% endfor %}\"}");
-  expect_ok(run_tool("genesis-build",
-                     build("m.genesis", {"--set", "hidden_size=64", "--set", "intermediate_size=64"})));
+  Words words = build("m.genesis");
+  std::ranges::replace(words, "hidden_size=16", "hidden_size=64");
+  expect_ok(run_tool("genesis-build", words));
   const std::string talk =
       "{\"messages\": [{\"role\": \"user\", \"content\": \"In\"}, {\"role\": \"assistant\", \"content\": \" "
       "the beginning\"}]}\n";
