@@ -1,8 +1,8 @@
 // GraphBuilder, with which an author writes one entry point of a model:
 //
-//   GraphBuilder g(model, "loss", Mode::kTrain);
-//   Value x = g.input("x", DType::f32, {batch, 784});
-//   g.output("loss", cross_entropy(net(x), g.input("target", DType::i64, {batch})));
+//     GraphBuilder g(model, "loss", Mode::kTrain);
+//     Value x = g.input("x", DType::f32, {batch, 784});
+//     g.output("loss", cross_entropy(net(x), g.input("target", DType::i64, {batch})));
 #pragma once
 
 #include "builder/scope.h"

@@ -1,14 +1,14 @@
 // The base class of layers. A layer has a place in the tree of names, and its forward() defines the computation:
 //
-//   class Block : public nn::Module<Block> {
-//    public:
-//     Block(const Scope& scope, int64_t size) : Module(scope), norm_(scope / "norm", size), fc_(scope / "fc", size, size) {}
-//     Value forward(Value x) const { return x + fc_(norm_(x)); }
+//     class Block : public nn::Module<Block> {
+//      public:
+//       Block(const Scope& scope, int64_t size) : Module(scope), norm_(scope / "norm", size), fc_(scope / "fc", size, size) {}
+//       Value forward(Value x) const { return x + fc_(norm_(x)); }
 //
-//    private:
-//     nn::RMSNorm norm_;
-//     nn::Linear fc_;
-//   };
+//      private:
+//       nn::RMSNorm norm_;
+//       nn::Linear fc_;
+//     };
 //
 // A layer is called like a function, y = block(x). The call adds the layer's nodes under its path, and the nodes of layers inside
 // it under theirs. Modules are plain values: there is nothing to register, because the model knows all states by name.

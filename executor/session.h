@@ -1,7 +1,7 @@
 // A Session runs the entry points of a model on one device and holds its states between runs.
 //
-//   Session session(load_model("gpt.genesis"));
-//   auto outputs = session.run("loss", {{"tokens", tokens}, {"targets", targets}});
+//     Session session(load_model("gpt.genesis"));
+//     auto outputs = session.run("loss", {{"tokens", tokens}, {"targets", targets}});
 //
 // The model provides the initial values of the states and is never modified; save() writes the current values.
 //

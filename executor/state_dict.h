@@ -1,7 +1,7 @@
 // Reads and loads the values of a model's states by name, except caches. state_dict() has the parameters and buffers, as in
 // PyTorch.
 //
-//   load_state_dict(session, read_safetensors("model.safetensors").tensors);
+//     load_state_dict(session, read_safetensors("model.safetensors").tensors);
 #pragma once
 
 #include <string>

@@ -150,7 +150,8 @@ std::unique_ptr<Model> import_named(const Flags& flags, const models::Settings& 
                                     MappedFiles& files) {
   const bool is_folder = models::hugging_face::is_model_folder(flags.name);
   auto model = is_folder ? models::hugging_face::import_model(flags.name, settings, &files, flags.ignored)
-                         : models::gguf::import_model(flags.name, settings, &files, !flags.tokenizer.empty());
+                         : models::gguf::import_model(flags.name, settings, &files, !flags.tokenizer.empty(),
+                                                      flags.ignored);
   if (!flags.tokenizer.empty()) {
     take_tokenizer(*model, flags.tokenizer);
     return model;
@@ -217,6 +218,10 @@ void check_settings(const Flags& flags) {
   const models::Settings settings = parse_settings(flags.settings);
   if (!settings.empty())
     read_value(text_of(settings), [&] { models::make_uninitialized_model(flags.name, settings); });
+  if (settings.contains("rope_scaling")) return;
+  for (const auto& [key, value] : settings)
+    if (key.starts_with("rope_") && key != "rope_theta")
+      fail_usage("--set {}={} does nothing without --set rope_scaling=...", key, value);
 }
 
 void build(const Flags& flags, const Command& app) {
@@ -228,8 +233,6 @@ void build(const Flags& flags, const Command& app) {
   if (flags.output.empty()) fail_missing("-o FILE.genesis");
   if (is_imported(flags.name)) {
     check_not_given(app, "--seed", "with a folder or a GGUF file, whose weights are there");
-    if (!models::hugging_face::is_model_folder(flags.name))
-      check_not_given(app, "--ignore-extra", "with a GGUF file");
   } else {
     for (const char* option : {"--link", "--ignore-extra"})
       check_not_given(app, option, "with a model of the zoo, which has no files of weights yet");
@@ -265,8 +268,8 @@ int main(int argc, char** argv) {
         app.add_option("-o,--output", flags.output, "file to write");
         app.add_option("--set", flags.settings, "key=value setting; may be given again")->take_all();
         app.add_option("--ignore-extra", flags.ignored,
-                       "for a folder: leave out the weights with these names (* is any text, ? any "
-                       "character) that the model does not have; may be given again")
+                       "for a folder or a GGUF file: leave out the weights with these names (* is any text, "
+                       "? any character) that the model does not have; may be given again")
             ->allow_extra_args(false);
         add_number(app, "--seed", flags.seed, "decides every initial value");
         app.add_flag("--link", flags.link,

@@ -9,7 +9,7 @@
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/reader.h"
 #include "schema/messages/log.h"
-#include "tools/common/long_work.h"
+#include "tools/common/file_progress.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
 #include "tools/common/option_values.h"
@@ -245,12 +245,12 @@ void check_flags(const Flags& flags, const Command& app) {
 
 // Makes the page or the picture. Returns how many nodes of --compare differ, if the picture shows that.
 nlohmann::ordered_json make(const Flags& flags) {
-  LongWork work(flags.quiet);
+  FileProgress work(flags.quiet, /*repeats=*/true);
   if (is_page(flags)) {
     make_page(flags, work.hook());
     return nullptr;
   }
-  work.say("drawing " + flags.output);
+  work.update("drawing " + flags.output);
   if (!flags.trace.empty())
     draw_trace(flags);
   else if (flags.loss.empty())

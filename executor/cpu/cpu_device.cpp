@@ -20,8 +20,6 @@
 namespace genesis {
 namespace {
 
-constexpr int kMaxThreads = 1024;
-
 int checked_threads(int threads) {
   if (threads < 0 || threads > kMaxThreads)
     fail("--threads {}: expected 0 (all cores) or a number of threads up to {}", threads, kMaxThreads);

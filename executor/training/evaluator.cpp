@@ -1,12 +1,23 @@
 #include "executor/training/evaluator.h"
 
+#include <algorithm>
+
 #include "passes/training/evaluation.h"
 #include "passes/training/plateau.h"
 
 namespace genesis {
+namespace {
+
+// Returns how many batches to take if `asked` are wanted: no more than one pass over the data has.
+int64_t batches_of(const BatchSource& source, int64_t asked) {
+  const int64_t all = source.batches_per_epoch();  // 0: endless
+  return all > 0 && asked > 0 ? std::min(asked, all) : std::max(asked, all);
+}
+
+}  // namespace
 
 Evaluator::Evaluator(Session& session, BatchSource& source, int64_t batches)
-    : session_(session), source_(source), batches_(batches > 0 ? batches : source.batches_per_epoch()) {
+    : session_(session), source_(source), batches_(batches_of(source, batches)) {
   if (batches_ < 1) fail("the data to evaluate has no end: say how many batches of it to take");
   for (const char* entry : {passes::kEvaluationEntry, passes::kEvaluatedEntry}) session.model().entry(entry);
 }

@@ -19,8 +19,8 @@ struct Evaluation {
 
 class Evaluator {
  public:
-  // The model must have the entry points of passes::add_evaluation(). Takes `batches` batches from the beginning of the source;
-  // 0: one pass over the data. Throws Error if the source is endless and `batches` is 0.
+  // The model must have the entry points of passes::add_evaluation(). Takes `batches` batches from the beginning of the source,
+  // at most one pass over the data; 0: one pass. Throws Error if the source is endless and `batches` is 0.
   Evaluator(Session& session, BatchSource& source, int64_t batches);
   // Evaluates between two steps. Also updates the schedule `plateau` if the model has it.
   Evaluation run();

@@ -1,6 +1,6 @@
 // Reads and sets the learning rate of a training session, between two steps.
 //
-//   set_learning_rate(session, 0.1 * learning_rate(session));
+//     set_learning_rate(session, 0.1 * learning_rate(session));
 //
 // It is the base rate of the training step's schedule, a state of the model that checkpoints keep. With a constant schedule it is
 // the rate of all later steps; other schedules compute their rates from the new base. With PlateauLR it is the current rate,

@@ -34,7 +34,7 @@ struct TrainerOptions {
   // at the end) and ends the run after `patience` evaluations in a row without a new best loss (0: never). With checkpoints, the
   // model of the best evaluation is kept beside them as best.genesis.
   BatchSource* evaluation = nullptr;
-  int64_t evaluate_every = 0, evaluation_batches = 0;  // batches: 0: one pass over the data
+  int64_t evaluate_every = 0, evaluation_batches = 0;  // batches: at most one pass; 0: one pass
   int64_t patience = 0;
   std::filesystem::path metrics = {};      // file, one JSON object per line and step; empty: none
   std::filesystem::path tensorboard = {};  // folder for an event file; empty: none

@@ -1,9 +1,9 @@
 // Renders a conversation to the text that a model reads, with the chat template that comes with its tokenizer. The result equals
 // that of apply_chat_template() of transformers.
 //
-//   const auto chat = chat::ChatTemplate::load("Qwen2.5-0.5B-Instruct");
-//   const std::string prompt = chat.render(chat::parse_messages(R"([{"role": "user", "content": "Hi"}])"),
-//                                          {.add_generation_prompt = true}).text;
+//     const auto chat = chat::ChatTemplate::load("Qwen2.5-0.5B-Instruct");
+//     const std::string prompt = chat.render(chat::parse_messages(R"([{"role": "user", "content": "Hi"}])"),
+//                                            {.add_generation_prompt = true}).text;
 #pragma once
 
 #include <ctime>

@@ -127,7 +127,7 @@ std::optional<std::string> sampling_origin(const ConfigFiles& files) {
   if (!config) return std::nullopt;
   const json defaults = config->value("_defaults_of", json());
   if (!defaults.is_string()) return files.where("generation_config.json");
-  return "the defaults of " + defaults.get<std::string>();
+  return "defaults of " + defaults.get<std::string>() + ", as the model came without settings";
 }
 
 std::vector<std::string> generation_warnings(const ConfigFiles& files, int64_t vocabulary) {

@@ -16,8 +16,9 @@ namespace genesis::chat {
 text::GenerateOptions read_generation_config(const ConfigFiles& files,
                                              const text::GenerateOptions& without_file);
 
-// Says where these options come from: the path of generation_config.json, or "the defaults of llama.cpp" if the file says that
-// nobody chose them for this model (models/gguf/sampling.h). Empty if there is no such file. Throws Error as above.
+// Says where these options come from: the path of generation_config.json, or "defaults of llama.cpp, as the model came without
+// settings" if the file says that nobody chose them for this model (models/gguf/sampling.h). Empty if there is no such file.
+// Throws Error as above.
 std::optional<std::string> sampling_origin(const ConfigFiles& files);
 
 // Returns warnings, one sentence each that names the file. They report settings of generation_config.json that would change a

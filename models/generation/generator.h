@@ -1,16 +1,17 @@
 // Generates text with a language model: reads prompts into the KV cache, then generates token by token.
 //
-//   Session session = open_for_generation(load_model("qwen.genesis"), {.device = "auto"});
-//   Generator generator(session, {.text = byte_text});  // models/generation/generate.h; a tokenizer has a StreamDecoder for it
-//   auto answer = generator.continue_with(tokens, {.temperature = 0.7, .stop_tokens = {2}}, [](const Piece& piece) {
-//     std::cout << piece.text;
-//     return true;
-//   });
+//     Session session = open_for_generation(load_model("qwen.genesis"), {.device = "auto"});
+//     Generator generator(session, {.text = byte_text});  // models/generation/generate.h; a tokenizer has a StreamDecoder for it
+//     auto answer = generator.continue_with(tokens, {.temperature = 0.7, .stop_tokens = {2}}, [](const Piece& piece) {
+//       std::cout << piece.text;
+//       return true;
+//     });
 //
 // If the cache has several rows (models::with_cache), that many texts are generated at a time. Each is the same as if it were
 // generated alone:
 //
-//   auto answers = generator.generate_all({{.prompt = first}, {.prompt = second, .options = {.seed = 3}}});
+//     const std::vector<Request> requests = {{.prompt = first}, {.prompt = second, .options = {.seed = 3}}};
+//     auto answers = generator.generate_all(requests);
 //
 // On the CPU the tokens of a text are the same for every number of rows, cache size and neighbor, because its logits are the same
 // bit for bit: each prompt is read by itself, and a row of a product is summed as if it were alone. On a GPU, products of more

@@ -14,7 +14,9 @@
 #include "models/gguf/sampling.h"
 #include "models/gguf/tokenizer.h"
 #include "models/hugging_face/export_config.h"
+#include "models/hugging_face/extra_tensors.h"
 #include "models/hugging_face/import.h"
+#include "passes/core/name_patterns.h"
 #include "schema/file/attached_files.h"
 #include "schema/file/io/file_ending.h"
 #include "schema/file/other_formats/gguf_split.h"
@@ -23,6 +25,11 @@
 
 namespace genesis::models::gguf {
 namespace {
+
+constexpr std::string_view kRemedy =
+    "the file's metadata and its tensors must be of one model: get or convert it again, or say with settings "
+    "what the metadata says wrong (genesis-build --set NAME=VALUE)";
+constexpr std::string_view kRopeFactors = "rope_freqs.weight";
 
 void check_types(const Gguf& file) {
   std::map<std::string, int> unread;
@@ -85,12 +92,39 @@ bool is_tied_head(const std::string& name, const Gguf& file, const std::string& 
   return true;
 }
 
+// Returns true if the model reads the tensor, or if it is one that a file may have for nothing.
+bool has_place(const std::string& name, const Gguf& file, const Model& model,
+               const std::string& name_of_model) {
+  if (name == kRopeFactors || is_tied_head(name, file, name_of_model)) return true;
+  const std::string known = name_in_zoo(name, name_of_model);
+  return !known.empty() && model.find_state(known) >= 0;
+}
+
+// Removes the tensors that the model has no place for and whose names match one of the patterns.
+void leave_out_ignored(Gguf& file, const Model& model, const std::string& name_of_model,
+                       const std::vector<std::string>& ignored) {
+  std::vector<std::string> extra;
+  for (const auto& [name, tensor] : file.tensors)
+    if (!has_place(name, file, model, name_of_model)) extra.push_back(name);
+  hugging_face::warn_of_useless_patterns(extra, ignored);
+  for (const std::string& name : extra)
+    if (passes::matches_any(ignored, name)) file.tensors.erase(name);
+}
+
+// Returns advice for an error; names one of the weights that the model does not have, if there are any.
+std::string remedy_for(const Gguf& file, const Model& model, const std::string& name_of_model) {
+  for (const auto& [name, tensor] : file.tensors)
+    if (!has_place(name, file, model, name_of_model))
+      return std::string(kRemedy) + fmt::format(hugging_face::kRemedyOfExtra, name);
+  return std::string(kRemedy);
+}
+
 // Returns the weights by their names in the zoo. `head_size` is 0 for GPT-2, whose rows need no reordering.
 NamedTensors weights_of(const Gguf& file, const Model& model, const std::string& name_of_model,
                         int64_t head_size) {
   NamedTensors weights;
   for (const auto& [name, tensor] : file.tensors) {
-    if (name == "rope_freqs.weight" || is_tied_head(name, file, name_of_model)) continue;
+    if (name == kRopeFactors || is_tied_head(name, file, name_of_model)) continue;
     const std::string known = name_in_zoo(name, name_of_model);
     const int32_t state = known.empty() ? -1 : model.find_state(known);
     const DType dtype = state < 0 ? DType::f32 : model.state(state).type.dtype;
@@ -154,22 +188,20 @@ std::string config_of(const Gguf& file, const Model& model, const std::string& p
   return config.dump();
 }
 
-constexpr std::string_view kRemedy =
-    "the file's metadata and its tensors must be of one model: get or convert it again, or correct the "
-    "metadata with settings (genesis-build --set NAME=VALUE)";
-
-std::unique_ptr<Model> make(const Gguf& file, const Settings& changes, bool has_other_tokenizer) {
+std::unique_ptr<Model> make(Gguf& file, const Settings& changes, bool has_other_tokenizer,
+                            const std::vector<std::string>& ignored) {
   ZooSettings zoo = read_config(file);
-  check_types(file);
   const auto head = zoo.settings.find("head_dim"), positions = zoo.settings.find("max_position_embeddings");
   const int64_t head_size = head == zoo.settings.end() ? 0 : std::stoll(head->second);
   const std::string longest = positions == zoo.settings.end() ? "" : positions->second;
   hugging_face::limit_cache(zoo.settings, changes);
   for (const auto& [key, value] : changes) zoo.settings[key] = value;
-  std::unique_ptr<Model> model =
-      with_context([&] { return make_uninitialized_model(zoo.model, zoo.settings); },
-                   [] { return "in the model that the metadata say"; });
-  load_whole_state_dict(*model, weights_of(file, *model, zoo.model, head_size), kRemedy);
+  std::unique_ptr<Model> model = with_context([&] { return make_uninitialized_model(zoo.model, zoo.settings); },
+                                              [] { return "in the model that the metadata say"; });
+  leave_out_ignored(file, *model, zoo.model, ignored);
+  check_types(file);
+  load_whole_state_dict(*model, weights_of(file, *model, zoo.model, head_size),
+                        remedy_for(file, *model, zoo.model));
   model->metadata["config.json"] = config_of(file, *model, longest);
   attach_tokenizer(*model, file, has_other_tokenizer);
   attach_file(*model, "generation_config.json", generation_config_json(file));
@@ -188,10 +220,11 @@ bool is_gguf_file(const std::filesystem::path& path) {
 }
 
 std::unique_ptr<Model> import_model(const std::filesystem::path& path, const Settings& changes,
-                                    MappedFiles* files, bool has_other_tokenizer) {
-  const Gguf file = read_gguf_model(path);
+                                    MappedFiles* files, bool has_other_tokenizer,
+                                    const std::vector<std::string>& ignored) {
+  Gguf file = read_gguf_model(path);
   if (files) files->insert(files->end(), file.files.begin(), file.files.end());
-  return with_context([&] { return make(file, changes, has_other_tokenizer); },
+  return with_context([&] { return make(file, changes, has_other_tokenizer, ignored); },
                       [&] { return path.string(); });
 }
 

@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "models/zoo.h"
 #include "schema/file/io/mapped_file.h"
@@ -26,8 +28,11 @@ bool is_gguf_file(const std::filesystem::path& path);
 // The model gets the file's tokenizer, chat template and sampling settings (sampling.h). A tokenizer that cannot be converted
 // causes a warning. With `has_other_tokenizer` it is not read, and the caller attaches another.
 //
-// `files` receives the files that weights are views into (SaveOptions::links).
+// `files` receives the files that weights are views into (SaveOptions::links). Tensors whose names in the file match one of the
+// patterns `ignored` (`*` and `?`), and that the model has no place for, are left out, with a warning for a pattern that matches
+// none.
 std::unique_ptr<Model> import_model(const std::filesystem::path& path, const Settings& changes = {},
-                                    MappedFiles* files = nullptr, bool has_other_tokenizer = false);
+                                    MappedFiles* files = nullptr, bool has_other_tokenizer = false,
+                                    const std::vector<std::string>& ignored = {});
 
 }  // namespace genesis::models::gguf

@@ -2,25 +2,28 @@
 
 #include <map>
 
-#include "models/tokenizer/patterns.h"
-
 namespace genesis::models::gguf {
 namespace {
 
-using nlohmann::ordered_json;
+using text::Pattern;
 
 constexpr const char* kContractions = R"((?i:'s|'t|'re|'ve|'m|'ll|'d))";
 constexpr const char* kSpaces = R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+// Returns a pattern of regular expressions, each of which splits the words of the previous one.
+Pattern expressions(const std::vector<std::string>& each) {
+  std::vector<text::PreTokenizerStep> steps;
+  for (const std::string& expression : each) steps.push_back(text::split_step(expression));
+  return text::pattern_of(std::move(steps));
+}
+
 // Returns an expression for runs of punctuation and ASCII symbols. `more` are symbols that only some models include.
 std::string punctuation(const std::string& more) { return R"([\p{P}\$\+<=>\^~\|)" + more + "]+"; }
 
-// Returns the expression of Llama 3, which has many variants: words, numbers, symbols with the line ends behind them, spaces.
+// Returns a variant of the expression of Llama 3: words, numbers, symbols with the line ends behind them, spaces.
 std::string words(const std::string& letters, const std::string& number, const std::string& signs) {
   return std::string(kContractions) + R"(|[^\r\n\p{L}\p{N}]?)" + letters + "+|" + number + "| ?" + signs +
          kSpaces;
-}
-std::string llama3_words(const std::string& number) {
-  return words(R"(\p{L})", number, R"([^\s\p{L}\p{N}]+[\r\n]*)");
 }
 
 // Returns an expression that also splits words where an upper-case letter follows a lower-case one. `behind` is appended to each
@@ -53,23 +56,26 @@ constexpr const char* kChineseAndKorean = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud
 // Words of BLOOM and later models of its kind.
 constexpr const char* kNotPunctuation = " ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+";
 
-PreTokenizer deepseek_llm() {
+Pattern deepseek_llm() {
   // The fourth expression matches white space at the end of its input. The original has `\s+$`, which means the same here, since
   // the first step splits off each line end.
-  return {{R"([\r\n])", R"(\s?[)" + std::string(kCasedScripts) + "]+",
-           "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+", R"(\s+(?!\s|\S))",
-           kChineseAndKorean, R"(\p{N}+)"}};
+  return expressions({R"([\r\n])", R"(\s?[)" + std::string(kCasedScripts) + "]+",
+                      "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+", R"(\s+(?!\s|\S))",
+                      kChineseAndKorean, R"(\p{N}+)"});
 }
 
-PreTokenizer deepseek_coder() {
-  return {{R"([\r\n])", R"(\s?\p{L}+)", R"(\s?\p{P}+)", kChineseAndKorean, kDigits}};
+Pattern deepseek_coder() {
+  Pattern pattern = expressions({R"([\r\n])", R"(\s?\p{L}+)", R"(\s?\p{P}+)", kChineseAndKorean});
+  pattern.steps.insert(pattern.steps.end() - 1, text::digits_step(true));
+  return pattern;
 }
 
-PreTokenizer deepseek_v3() {
-  return {{R"(\p{N}{1,3})", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
-           R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+)"
-           R"(| ?[\p{P}\p{S}]+[\r\n]*)" +
-               std::string(kSpaces)}};
+Pattern deepseek_v3() {
+  return expressions(
+      {R"(\p{N}{1,3})", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+       R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+)"
+       R"(| ?[\p{P}\p{S}]+[\r\n]*)" +
+           std::string(kSpaces)});
 }
 
 using Table = std::map<std::string, PreTokenizer>;
@@ -79,49 +85,46 @@ void add(Table& table, std::initializer_list<const char*> names, const PreTokeni
 }
 
 Table make_table() {
-  const std::string threes = R"(\p{N}{1,3})", one = R"(\p{N})";
-  const PreTokenizer llama3 = {{llama3_words(threes)}}, qwen2 = {{llama3_words(one)}};
-  PreTokenizer whole = llama3, normalized = qwen2;
-  whole.whole_words_first = whole.begins_text = normalized.normalizes = true;
+  const std::string threes = R"(\p{N}{1,3})", one = R"(\p{N})", gpt2(text::kGpt2Pattern);
+  const Pattern llama3 = text::pattern_named("llama3");
+  Pattern qwen2 = text::pattern_named("qwen2"),
+          qwen35 = expressions({words(R"([\p{L}\p{M}])", one, R"([^\s\p{L}\p{M}\p{N}]+[\r\n]*)")});
+  qwen35.normalizes = true;
   Table table;
   add(table,
       {"gpt-2", "phi-2", "gigachat", "a.x-4.0", "mellum", "mpt", "olmo", "jais", "trillion",
        "granite-docling", "exaone4"},
-      {{kGpt2}});
+      {text::pattern_named("gpt2")});
   add(table, {"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"},
-      {{kDigits, kGpt2}});
+      {text::pattern_named("smollm")});
   add(table, {"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"},
-      whole);
-  add(table, {"dbrx", "smaug-bpe", "glm4", "chatglm-bpe"}, llama3);
-  add(table, {"qwen2", "deepseek-r1-qwen"}, normalized);
-  add(table, {"kormo", "f2llmv2", "megrez", "stablelm2", "hunyuan", "solar-open", "grok-2"}, qwen2);
-  add(table, {"qwen35"},
-      {.steps = {words(R"([\p{L}\p{M}])", one, R"([^\s\p{L}\p{M}\p{N}]+[\r\n]*)")}, .normalizes = true});
-  add(table, {"seed-coder"}, {{words(R"(\p{L})", one, R"([^\s\p{L}\p{N}\r\n]+)")}});
-  add(table, {"minicpm5"}, {.steps = {threes, llama3_words(R"(\p{N}+)")}, .whole_words_first = true});
-  add(table, {"tekken"}, {.steps = {cased_words("", one)}, .whole_words_first = true, .begins_text = true});
+      {.pattern = llama3, .whole_words_first = true, .begins_text = true});
+  add(table, {"dbrx", "smaug-bpe", "glm4", "chatglm-bpe"}, {llama3});
+  add(table, {"qwen2", "deepseek-r1-qwen"}, {qwen2});
+  qwen2.normalizes = false;
+  add(table, {"kormo", "f2llmv2", "megrez", "stablelm2", "hunyuan", "solar-open", "grok-2"}, {qwen2});
+  add(table, {"qwen35"}, {qwen35});
+  add(table, {"seed-coder"}, {expressions({words(R"(\p{L})", one, R"([^\s\p{L}\p{N}\r\n]+)")})});
+  add(table, {"minicpm5"},
+      {.pattern = expressions({threes, words(R"(\p{L})", R"(\p{N}+)", R"([^\s\p{L}\p{N}]+[\r\n]*)")}),
+       .whole_words_first = true});
+  add(table, {"tekken"},
+      {.pattern = expressions({cased_words("", one)}), .whole_words_first = true, .begins_text = true});
   add(table, {"gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2"},
-      {{cased_words(std::string(kContractions) + "?", threes)}});
-  add(table, {"deepseek-llm"}, deepseek_llm());
-  add(table, {"deepseek-coder"}, deepseek_coder());
-  add(table, {"deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"}, deepseek_v3());
-  add(table, {"poro-chat", "bloom", "gpt3-finnish"}, {{kNotPunctuation}});
-  add(table, {"viking"}, {{kNotPunctuation, one}});
-  add(table, {"falcon"}, {{punctuation("`"), kGpt2, "[0-9][0-9][0-9]"}});
-  add(table, {"default"}, {{punctuation(""), kGpt2, R"(\p{N}+)", "[0-9][0-9][0-9]"}});
+      {expressions({cased_words(std::string(kContractions) + "?", threes)})});
+  add(table, {"deepseek-llm"}, {deepseek_llm()});
+  add(table, {"deepseek-coder"}, {deepseek_coder()});
+  add(table, {"deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"}, {deepseek_v3()});
+  add(table, {"poro-chat", "bloom", "gpt3-finnish"}, {expressions({kNotPunctuation})});
+  add(table, {"viking"}, {expressions({kNotPunctuation, one})});
+  add(table, {"falcon"}, {expressions({punctuation("`"), gpt2, "[0-9][0-9][0-9]"})});
+  add(table, {"default"}, {expressions({punctuation(""), gpt2, R"(\p{N}+)", "[0-9][0-9][0-9]"})});
   return table;
 }
 
 const Table& table() {
   static const Table made = make_table();
   return made;
-}
-
-ordered_json step_json(const std::string& step) {
-  if (step == kDigits) return {{"type", "Digits"}, {"individual_digits", true}};
-  const std::string expression = step == kGpt2 ? std::string(text::kGpt2Pattern) : step;
-  return {
-      {"type", "Split"}, {"pattern", {{"Regex", expression}}}, {"behavior", "Isolated"}, {"invert", false}};
 }
 
 }  // namespace
@@ -135,17 +138,6 @@ std::vector<std::string> pre_tokenizer_names() {
   std::vector<std::string> names;
   for (const auto& [name, pre_tokenizer] : table()) names.push_back(name);
   return names;
-}
-
-ordered_json pre_tokenizer_json(const PreTokenizer& pre_tokenizer) {
-  const auto& steps = pre_tokenizer.steps;
-  const bool ends_as_gpt2 = steps.back() == kGpt2;
-  const ordered_json bytes = text::byte_level_json(ends_as_gpt2);
-  if (ends_as_gpt2 && steps.size() == 1) return bytes;
-  ordered_json parts = ordered_json::array();
-  for (size_t i = 0; i + (ends_as_gpt2 ? 1 : 0) < steps.size(); ++i) parts.push_back(step_json(steps[i]));
-  parts.push_back(bytes);
-  return {{"type", "Sequence"}, {"pretokenizers", std::move(parts)}};
 }
 
 }  // namespace genesis::models::gguf

@@ -148,11 +148,8 @@ std::string tokenizer_json(const Gguf& gguf) {
   json model = text::bpe_json(pre_tokenizer.whole_words_first);
   model["vocab"] = vocabulary(tokens);
   model["merges"] = merges(gguf);
-  text::Pattern pattern;
-  pattern.normalizes = pre_tokenizer.normalizes;
-  json root = text::pipeline_json(added_tokens(tokens), pattern,
+  json root = text::pipeline_json(added_tokens(tokens), pre_tokenizer.pattern,
                                   post_processor(gguf, tokens, pre_tokenizer.begins_text));
-  root["pre_tokenizer"] = pre_tokenizer_json(pre_tokenizer);
   root["model"] = std::move(model);
   return root.dump() + "\n";
 }

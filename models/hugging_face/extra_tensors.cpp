@@ -32,13 +32,6 @@ std::vector<std::string> extra_names(const Model& model, const CheckpointWeights
   return names;
 }
 
-void warn_of_useless_patterns(const std::vector<std::string>& extra,
-                              const std::vector<std::string>& ignored) {
-  for (const std::string& pattern : ignored)
-    if (std::ranges::none_of(extra, [&](const auto& name) { return passes::matches_any({pattern}, name); }))
-      log_warning("--ignore-extra '{}' matches no tensor that the model has no place for", pattern);
-}
-
 void check_dtypes(const Model& model, const CheckpointWeights& weights) {
   if (weights.unsupported.empty()) return;
   std::vector<std::string> problems;
@@ -53,6 +46,13 @@ void check_dtypes(const Model& model, const CheckpointWeights& weights) {
 }
 
 }  // namespace
+
+void warn_of_useless_patterns(const std::vector<std::string>& extra,
+                              const std::vector<std::string>& ignored) {
+  for (const std::string& pattern : ignored)
+    if (std::ranges::none_of(extra, [&](const auto& name) { return passes::matches_any({pattern}, name); }))
+      log_warning("--ignore-extra '{}' matches no tensor that the model has no place for", pattern);
+}
 
 void leave_out_extra_tensors(const Model& model, CheckpointWeights& weights,
                              const std::vector<std::string>& ignored) {

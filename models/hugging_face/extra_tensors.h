@@ -3,12 +3,21 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/hugging_face/checkpoint.h"
 #include "schema/graph/model.h"
 
 namespace genesis::models::hugging_face {
+
+// Advice for an error about a tensor of this name.
+inline constexpr std::string_view kRemedyOfExtra =
+    "; weights that the model does not have are left out with --ignore-extra PATTERN, such as "
+    "--ignore-extra '{}'";
+
+// Warns of patterns (`*` and `?`) that match none of `extra`, the names of tensors that the model has no place for.
+void warn_of_useless_patterns(const std::vector<std::string>& extra, const std::vector<std::string>& ignored);
 
 // Removes tensors from `weights` that the model has no state for:
 //  - those whose names match one of the patterns `ignored` (`*` and `?`), with a warning for a pattern that matches none;

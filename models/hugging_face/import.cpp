@@ -15,9 +15,6 @@ namespace {
 constexpr std::string_view kRemedy =
     "config.json and the weights must be of one model: get both again, or correct config.json with settings "
     "(genesis-build --set NAME=VALUE)";
-constexpr std::string_view kRemedyOfExtra =
-    "; weights that the model does not have are left out with --ignore-extra PATTERN, such as "
-    "--ignore-extra '{}'";
 
 // Returns advice for an error; names one of the weights that the model does not have, if there are any.
 std::string remedy_for(const Model& model, const NamedTensors& weights) {

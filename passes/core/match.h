@@ -1,10 +1,10 @@
 // Recognizes nodes by the types of their ops (schema/ops):
 //
-//   if (is<ops::Reshape, ops::Expand>(node)) ...                        // any of these
-//   if (const auto layer = match<ops::Linear>(node)) ...                // layer->activation, layer.input(1)
-//   const auto cast = match<ops::Cast>(graph, value);                   // the cast that makes `value`
-//   const auto product = match_sole<ops::Matmul>(graph, uses, value);   // the same, if the pattern is its only reader
-//   for (const auto& [norm, weight] : either_way(node)) ...             // operands of a commutative node, in both orders
+//     if (is<ops::Reshape, ops::Expand>(node)) ...                        // any of these
+//     if (const auto layer = match<ops::Linear>(node)) ...                // layer->activation, layer.input(1)
+//     const auto cast = match<ops::Cast>(graph, value);                   // the cast that makes `value`
+//     const auto product = match_sole<ops::Matmul>(graph, uses, value);   // the same, if the pattern is its only reader
+//     for (const auto& [norm, weight] : either_way(node)) ...             // operands of a commutative node, in both orders
 #pragma once
 
 #include <array>

@@ -57,9 +57,13 @@ std::vector<std::string> further_outputs(const Graph& loss, const TrainOptions& 
 StepOutputs::StepOutputs(const Graph& loss, const TrainOptions& options)
     : share_(1.0 / static_cast<double>(options.accumulate)) {
   const std::vector<std::string> names = further_outputs(loss, options);
+  const auto minimized = std::ranges::find(loss.outputs(), options.output, &NamedValue::name);
   for (const NamedValue& output : loss.outputs()) {
     const bool is_wanted = output.name != options.output && matches_any(options.outputs, output.name);
-    if (is_wanted && is_own(output.name))
+    // The step's own "loss" is the minimized output, so an output "loss" of the same value is not missing.
+    const bool is_returned =
+        output.name == "loss" && minimized != loss.outputs().end() && output.value == minimized->value;
+    if (is_wanted && is_own(output.name) && !is_returned)
       log_warning(
           "the output '{}' of entry point '{}' is left out of '{}', which has one of that name itself",
           output.name, loss.name(), options.name);

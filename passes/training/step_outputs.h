@@ -26,7 +26,7 @@ std::vector<std::string> further_outputs(const Graph& loss, const TrainOptions& 
 
 class StepOutputs {
  public:
-  // Warns of outputs that are left out because of their names.
+  // Warns of outputs that are left out because of their names, except for a second name "loss" of the value to minimize.
   StepOutputs(const Graph& loss, const TrainOptions& options);
 
   // Adds the values of the next micro-batch.

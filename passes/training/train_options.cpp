@@ -216,11 +216,12 @@ void check_number(std::string_view key, double value) {
   const auto expect = [&](bool good, std::string_view expected) {
     if (!good) fail("training option '{}' is {}, expected {}", key, value, expected);
   };
-  for (const char* name : {"lr", "weight_decay", "eps", "clip", "clip_value", "adamw_lr", "adamw_eps"})
+  for (const char* name : {"lr", "weight_decay", "eps", "clip", "clip_value", "adamw_lr", "adamw_eps",
+                           "ema_warmup", "min_lr", "gamma", "start_factor", "end_factor"})
     if (key == name) expect(value >= 0, "0 or more");
-  if (key == "ema_warmup") expect(value >= 0, "0 or more");
-  if (key == "beta1" || key == "beta2" || key == "ema" || key == "adamw_beta1" || key == "adamw_beta2")
-    expect(value >= 0 && value < 1, "at least 0 and less than 1");
+  for (const char* name : {"beta1", "beta2", "ema", "adamw_beta1", "adamw_beta2", "momentum"})
+    if (key == name) expect(value >= 0 && value < 1, "at least 0 and less than 1");
+  if (key == "dampening") expect(value >= 0 && value <= 1, "between 0 and 1");
   if (key == "scale_interval") expect(value >= 1, "1 or more");
   if (key == "accumulate") expect(value >= 1 && value <= 4096, "between 1 and 4096");
   if (key == "ns_steps") expect(value >= 1 && value <= 100, "between 1 and 100");

@@ -1,10 +1,10 @@
 // Defines the options of add_training, and their text form for command lines and files:
 // "adamw,lr=3e-4,weight_decay=0.1,clip=1.0,schedule=warmup_cosine,warmup=100,total=1000,accumulate=4" is
 //
-//   {.optimizer = optim::AdamW{.lr = 3e-4, .weight_decay = 0.1},
-//    .schedule = optim::WarmupCosineLR{.total = 1000, .warmup = 100},
-//    .clip = 1.0,
-//    .accumulate = 4}
+//     TrainOptions{.optimizer = optim::AdamW{.lr = 3e-4, .weight_decay = 0.1},
+//                  .schedule = optim::WarmupCosineLR{.total = 1000, .warmup = 100},
+//                  .clip = 1.0,
+//                  .accumulate = 4}
 //
 // The text form defines no names or defaults of its own: every struct names its fields once, and the parser, the printer, the
 // checks and the lists in errors use these names.

@@ -19,7 +19,7 @@ namespace genesis::passes {
 // Prepares options.entry by preparation_pipeline(), whose passes replace ops that the author composed of others, then calls
 // add_train_step. Authors call this, and so does genesis-opt --train.
 //
-//   passes::add_training(model, {.optimizer = optim::AdamW{.lr = 1e-2}, .clip = 1.0});
+//     passes::add_training(model, {.optimizer = optim::AdamW{.lr = 1e-2}, .clip = 1.0});
 void add_training(Model& model, const TrainOptions& options = {}, const PipelineOptions& pipeline = {});
 
 // Adds the entry point alone, for options.entry as it is. With accumulate = N the inputs that have the first input's leading

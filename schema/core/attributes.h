@@ -1,10 +1,10 @@
 // Attributes of a node: generic named values, so that a new op never changes the file schema. An op names each of its attributes
 // once, in a `fields()` visitor, through which it is read and written:
 //
-//   struct Softmax {
-//     int64_t axis = -1;
-//     static void fields(auto& self, auto&& visit) { visit("axis", self.axis); }
-//   };
+//     struct Softmax {
+//       int64_t axis = -1;
+//       static void fields(auto& self, auto&& visit) { visit("axis", self.axis); }
+//     };
 #pragma once
 
 #include <string>

@@ -1,17 +1,17 @@
 // OpDef, the definition of an op: a row of facts and plain functions that all parts of the library read. Each op lives in one
 // file in schema/ops/, where make_op<> turns a small struct of rules into a row; see docs/adding-an-op.md.
 //
-//   struct Softmax {
-//     static constexpr OpInfo info{.name = "softmax", .doc = "exp(x) / sum(exp(x)) along `axis`.",
-//                                  .precision = Precision::kWide};
-//     int64_t axis = -1;
-//     static void fields(auto& self, auto&& visit) { visit("axis", self.axis); }
-//     std::vector<TensorType> infer(Types in) const;       // throws Error
-//     void grad(GradientContext& g) const;                 // omit if there is no gradient
-//     std::optional<int64_t> view_offset(Types in) const;  // only for ops whose result is a view of input 0's bytes
-//     Cost cost(Types in, Types out) const;                // only if it is not bytes_moved(in, out) alone
-//     double sum_length(Types in, Types out) const;        // only if an element of a result is a sum
-//   };
+//     struct Softmax {
+//       static constexpr OpInfo info{.name = "softmax", .doc = "exp(x) / sum(exp(x)) along `axis`.",
+//                                    .precision = Precision::kWide};
+//       int64_t axis = -1;
+//       static void fields(auto& self, auto&& visit) { visit("axis", self.axis); }
+//       std::vector<TensorType> infer(Types in) const;       // throws Error
+//       void grad(GradientContext& g) const;                 // omit if there is no gradient
+//       std::optional<int64_t> view_offset(Types in) const;  // only for ops whose result is a view of input 0's bytes
+//       Cost cost(Types in, Types out) const;                // only if it is not bytes_moved(in, out) alone
+//       double sum_length(Types in, Types out) const;        // only if an element of a result is a sum
+//     };
 //
 // The struct stands in the header of the op's family, in namespace genesis::ops, so that kernels can read it; infer, grad,
 // view_offset and cost are defined in the family's .cpp, beside the function that an author calls.

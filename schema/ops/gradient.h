@@ -1,7 +1,7 @@
 // GradientContext, the argument of a gradient rule. A rule is written with the same functions that an author calls, and sets the
 // gradient of each input that is wanted:
 //
-//   void Exp::grad(GradientContext& g) const { g.set(0, g.dy() * g.output()); }
+//     void Exp::grad(GradientContext& g) const { g.set(0, g.dy() * g.output()); }
 #pragma once
 
 #include <vector>

@@ -12,6 +12,7 @@
 #include "executor/distributed/local_launch.h"
 #include "executor/distributed/world.h"
 #include "tests/error_of.h"
+#include "tests/sanitized.h"
 
 namespace genesis {
 namespace {
@@ -244,16 +245,14 @@ TEST_F(FindLaunch, ChildrenKnowWhoTheyAre) {
 
 TEST_F(FindLaunch, AChildThatFailsDecidesTheCodeAndEndsTheOthers) {
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_EQ(run_child_ranks(3, {"/bin/sh", "-c", "[ $RANK = 1 ] && exit 7; exec sleep 100"}), 7);
+  EXPECT_EQ(run_child_ranks(3, {"/bin/sh", "-c", "[ $RANK = 1 ] && exit 7; exec sleep 1000"}), 7);
   EXPECT_EQ(run_child_ranks(2, {"/bin/sh", "-c", "[ $RANK = 0 ] && kill -9 $$; exec sleep 1"}), 128 + 9);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::duration<double>(testing::kHangs));
   EXPECT_EQ(run_child_ranks(2, {"/no/such/program"}), 127);
 }
 
 TEST_F(FindLaunch, AChildThatIsStoppedIsEnded) {
-  const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(run_child_ranks(2, {"/bin/sh", "-c", "[ $RANK = 1 ] && kill -STOP $$; exec sleep 1"}), 128 + 9);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 
 TEST_F(FindLaunch, AChildThatIsContinuedInTimeGoesOn) {

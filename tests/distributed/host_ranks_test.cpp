@@ -12,11 +12,12 @@
 #include <thread>
 
 #include "backends/rank_link.h"
+#include "tests/sanitized.h"
 
 namespace genesis {
 namespace {
 
-constexpr double kSilence = 1;
+constexpr double kSilence = 2;
 
 void rest() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
 
@@ -88,13 +89,13 @@ TEST_F(HostRanksTest, AFailureIsHeard) {
     ranks.fail("and once more");
     live(ranks);
   });
-  EXPECT_EQ(failure_within(10), "rank 1 (host here) failed: no more");
+  EXPECT_EQ(failure_within(testing::kHangs), "rank 1 (host here) failed: no more");
 }
 
 TEST_F(HostRanksTest, WhoIsKilledHasEndedWithoutAWord) {
   start(live);
   ::kill(child_, SIGKILL);
-  EXPECT_EQ(failure_within(10), "rank 1 (host here) has ended without a word");
+  EXPECT_EQ(failure_within(testing::kHangs), "rank 1 (host here) has ended without a word");
   EXPECT_EQ(ranks_->failed_rank(), 1);
 }
 
@@ -102,7 +103,8 @@ TEST_F(HostRanksTest, WhoIsStoppedIsNamedAfterAWhile) {
   start(live);
   ::kill(child_, SIGSTOP);
   EXPECT_EQ(failure_within(kSilence / 2), "");
-  EXPECT_NE(failure_within(10).find("rank 1 (host here) has said nothing for"), std::string::npos);
+  EXPECT_NE(failure_within(testing::kHangs).find("rank 1 (host here) has said nothing for"),
+            std::string::npos);
 }
 
 TEST_F(HostRanksTest, WhoLeavesMayGo) {

@@ -9,29 +9,19 @@
 #include <fstream>
 #include <thread>
 
-#include "backends/mpi/mpi_ranks.h"
 #include "executor/distributed/child_ranks.h"
 #include "executor/distributed/local_launch.h"
 #include "executor/distributed/session_folder.h"
 #include "executor/runtime/device.h"
 #include "schema/core/error.h"
+#include "tests/distributed/why_no_ranks.h"
 #include "tests/tools/process.h"
 
 namespace genesis {
 namespace {
 
 using testing::Process;
-
-// Returns the reason why ranks cannot be started here; empty if they can.
-std::string why_no_ranks() {
-  if (const std::string why = mpi::why_missing(); !why.empty()) return why;
-  try {
-    mpirun_command(2, {});
-    return "";
-  } catch (const Error& error) {
-    return error.message();
-  }
-}
+using testing::why_no_ranks;
 
 std::string self() { return std::filesystem::read_symlink("/proc/self/exe"); }
 
@@ -76,11 +66,9 @@ class Failing : public ::testing::TestWithParam<Failure> {
 };
 
 TEST_P(Failing, EndsAllRanks) {
-  const auto start = std::chrono::steady_clock::now();
   const Process process = run_ranks(3, GetParam().how);
   EXPECT_NE(process.code, 0);
   EXPECT_FALSE(process.timed_out);
-  EXPECT_LT(seconds_since(start), 30);
   EXPECT_NE(process.err.find(GetParam().expected), std::string::npos) << process.err;
   EXPECT_EQ(process.err.find("ended well"), std::string::npos) << process.err;
   EXPECT_EQ(process.err.find("Segmentation fault"), std::string::npos) << process.err;
@@ -99,10 +87,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(StoppedRanks, AreNamedByOneOfTheOthersBeforeTheyJoin) {
   if (const std::string why = why_no_ranks(); !why.empty()) GTEST_SKIP() << why;
-  const auto start = std::chrono::steady_clock::now();
   const Process process = run_ranks(3, "stops_early");
   EXPECT_NE(process.code, 0);
-  EXPECT_LT(seconds_since(start), 30);
+  EXPECT_FALSE(process.timed_out);
   const std::string named = "has been stopped for";
   const size_t at = process.err.find(named);
   ASSERT_NE(at, std::string::npos) << process.err;
@@ -137,6 +124,11 @@ class Leftovers : public ::testing::Test {
   testing::ProcessOptions options() const {
     return {.environment = {"GENESIS_TEST_PIDS=" + folder_.string()}};
   }
+  testing::ProcessOptions killed_once_started() const {
+    testing::ProcessOptions killed = options();
+    killed.kill_once = [this] { return count_started() == 2; };
+    return killed;
+  }
   int count_started() const {
     return static_cast<int>(std::distance(std::filesystem::directory_iterator(folder_), {}));
   }
@@ -153,7 +145,7 @@ class Leftovers : public ::testing::Test {
   void expect_nobody_stays() const {
     EXPECT_EQ(count_started(), 2);
     const auto start = std::chrono::steady_clock::now();
-    while (count_running() > 0 && seconds_since(start) < 20)
+    while (count_running() > 0 && seconds_since(start) < testing::kHangs)
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     EXPECT_EQ(count_running(), 0);
   }
@@ -164,17 +156,14 @@ class Leftovers : public ::testing::Test {
 };
 
 TEST_F(Leftovers, ChildrenEndWithWhatStartedThem) {
-  testing::ProcessOptions killed = options();
-  killed.kill_after_seconds = 1;
-  const Process process = run_launcher("stays", killed);
+  const Process process = run_launcher("stays", killed_once_started());
   EXPECT_FALSE(process.timed_out) << "its children held its output";
   expect_nobody_stays();
 }
 
 TEST_F(Leftovers, AChildThatIsStoppedIsEndedWithTheOthers) {
-  const auto start = std::chrono::steady_clock::now();
   const Process process = run_launcher("one_stops", options());
-  EXPECT_LT(seconds_since(start), 30);
+  EXPECT_FALSE(process.timed_out);
   EXPECT_NE(process.code, 0);
   EXPECT_NE(process.err.find("rank 1 has been stopped"), std::string::npos) << process.err;
   expect_nobody_stays();
@@ -184,9 +173,7 @@ TEST_F(Leftovers, RanksOfATestEndWithIt) {
   if (const std::string why = why_no_ranks(); !why.empty()) GTEST_SKIP() << why;
   for (const char* what : {"mpirun_stays", "mpirun_one_stops"}) {
     SetUp();
-    testing::ProcessOptions killed = options();
-    killed.kill_after_seconds = 3;
-    EXPECT_FALSE(run_launcher(what, killed).timed_out);
+    EXPECT_FALSE(run_launcher(what, killed_once_started()).timed_out);
     expect_nobody_stays();
   }
 }
@@ -241,11 +228,9 @@ TEST_F(OnGpus, RanksOfMpirunExchangeData) {
 TEST_F(OnGpus, AChildThatFailsEndsTheOthers) {
   for (const char* how :
        {"gpu_throws", "gpu_is_killed", "gpu_exits", "gpu_hangs", "gpu_hangs_in_peer_memory"}) {
-    const auto start = std::chrono::steady_clock::now();
     const Process process = run_launcher(how);
     EXPECT_NE(process.code, 0) << how;
-    EXPECT_FALSE(process.timed_out) << how;
-    EXPECT_LT(seconds_since(start), 40) << how << process.err;
+    EXPECT_FALSE(process.timed_out) << how << process.err;
   }
 }
 

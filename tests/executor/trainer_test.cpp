@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "executor/training/checkpoint.h"
@@ -274,6 +275,17 @@ TEST(Trainer, EvaluatesTheOutputsOfTheLossToo) {
   EXPECT_EQ(last.evaluation_outputs, (std::map<std::string, double>{{"double", 42}, {"count", 42}}))
       << "the mean of a real number, the sum of counts";
   EXPECT_EQ(lines(folder / "m.jsonl")[0]["evaluation_double"], 42);
+}
+
+TEST(Trainer, AnEvaluationTakesTheDataOnceAtMost) {
+  for (const int64_t batches : {int64_t{0}, int64_t{2}, int64_t{3}, std::numeric_limits<int64_t>::max()}) {
+    Ones source;
+    Threes evaluation;
+    Session session(with_rate("sgd,lr=1"));
+    const TrainMetrics last =
+        train(session, source, {.steps = 1, .evaluation = &evaluation, .evaluation_batches = batches});
+    EXPECT_EQ(last.evaluation_outputs.at("count"), 42) << "twice 21, with " << batches;
+  }
 }
 
 TEST(Trainer, TheLearningRateIsSetBetweenSteps) {

@@ -41,7 +41,7 @@ class AddressLimit {
 
 TEST(RandomGraphs, EndInResultsOrErrors) {
   const AddressLimit limit(rlim_t{8} << 30);
-  const RunCounts counts = run_random_graphs(0, 1500, /*seconds=*/60, /*seconds_each=*/60);
+  const RunCounts counts = run_random_graphs(0, 1500, /*seconds=*/60, /*seconds_each=*/300);
   std::printf("%s\n", counts.to_string().c_str());
   EXPECT_GT(counts.ran, counts.made / 10);
   EXPECT_GT(counts.refused + counts.not_loaded, 0);

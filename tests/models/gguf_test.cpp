@@ -294,7 +294,7 @@ std::string origin_of(const Model& model) {
 
 TEST_F(GgufImport, SamplesAsLlamaCppDoesWhereTheFileSaysNothing) {
   const auto model = import_model(write(quantized(start(11))));
-  EXPECT_EQ(origin_of(*model), "the defaults of llama.cpp");
+  EXPECT_EQ(origin_of(*model), "defaults of llama.cpp, as the model came without settings");
   json expected = {{"do_sample", true}, {"temperature", 0.8}, {"top_k", 40}, {"top_p", 0.95}};
   expected.update({{"min_p", 0.05}, {"repetition_penalty", 1.0}, {"_defaults_of", "llama.cpp"}});
   EXPECT_EQ(sampling_of(*model), expected);
@@ -325,10 +325,21 @@ TEST_F(GgufImport, NamesTensorsThatAreMissingUnexpectedOrMisshapen) {
               .tensor("token_embd.weight", {32, 1}, 0, 0)
               .tensor("blk.0.extra.weight", {1}, 0, 128)
               .with_data(std::string(132, '\0')),
-          {"model.norm.weight", "missing", "blk.0.extra.weight"});
+          {"model.norm.weight", "missing", "blk.0.extra.weight", "--ignore-extra 'blk.0.extra.weight'"});
   GgufBytes g = start(12);
   refused(quantized(g.tensor("blk.1.attn_norm.weight", {1}, 0, 1 << 20)),
           {"begins at 1048576 of the data, expected 0"});
+}
+
+// The extra tensor is of a type that is not read.
+TEST_F(GgufImport, LeavesOutTensorsThatTheModelHasNoPlaceFor) {
+  GgufBytes g = start(12);
+  const std::string file = quantized(g.tensor("blk.0.extra.weight", {256}, 16, 0), std::string(66, '\0'));
+  refused(file, {"IQ2_XXS (1 tensors)"});
+  const auto model = import_model(write(file), {}, nullptr, false, {"blk.0.extra.*"});
+  expect_same(state_dict(*model), state_dict(*import_model(write(quantized(start(11))))));
+  // A tensor of the model stays, whatever the pattern.
+  expect_same(state_dict(*import_model(write(file), {}, nullptr, false, {"*"})), state_dict(*model));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "models/gguf/pre_tokenizers.h"
+#include "models/tokenizer/patterns.h"
 #include "models/tokenizer/tokenizer.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
@@ -151,7 +152,7 @@ TEST(GgufTokenizer, EveryKindThatIsNamedCanBeRead) {
   std::set<std::string> seen;
   for (const std::string& pre : models::gguf::pre_tokenizer_names()) {
     const models::gguf::PreTokenizer& found = *models::gguf::find_pre_tokenizer(pre);
-    if (!seen.insert(models::gguf::pre_tokenizer_json(found).dump()).second) continue;
+    if (!seen.insert(text::pre_tokenizer_json(found.pattern.steps).dump()).second) continue;
     gguf.metadata["tokenizer.ggml.pre"] = pre;
     const auto tokenizer = text::Tokenizer::parse(tokenizer_json(gguf));
     const std::string text = "Hello, World 12345!\n  \xe4\xbd\xa0";

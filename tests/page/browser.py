@@ -33,7 +33,7 @@ class Browser:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
 
-    def open(self, page: pathlib.Path, seconds: float = 30) -> float:
+    def open(self, page: pathlib.Path, seconds: float = 300) -> float:
         """Opens a page and waits until it shows a view. Returns the seconds that this took."""
         start = time.monotonic()
         self.driver.get(pathlib.Path(page).resolve().as_uri())
@@ -43,7 +43,7 @@ class Browser:
     def run(self, script: str, *arguments):
         return self.driver.execute_script(script, *arguments)
 
-    def wait(self, condition: str, seconds: float = 20):
+    def wait(self, condition: str, seconds: float = 300):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             value = self.run(f"return {condition}")

@@ -1,30 +1,18 @@
 // A loss built for evaluation is trained without its dropout and with fixed batch statistics. Tests that
 // add_train_step reports it, also for a model saved and loaded before.
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
-
-#include <sstream>
-
 #include "builder/genesis.h"
 #include "passes/training/train_step.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
 #include "tests/passes/passes_test_util.h"
+#include "tests/passes/warnings.h"
 #include "tests/schema/file_models.h"
 
 namespace genesis::passes {
 namespace {
 
 std::string warnings_of(Model& model) {
-  std::ostringstream lines;
-  const auto before = spdlog::default_logger();
-  const auto logger =
-      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_st>(lines));
-  logger->set_pattern("%v");
-  spdlog::set_default_logger(logger);
-  add_train_step(model);
-  spdlog::set_default_logger(before);
-  return lines.str();
+  return testing::warnings_of([&] { add_train_step(model); });
 }
 
 std::unique_ptr<Model> classifier(Mode mode, double p, bool norm = false) {

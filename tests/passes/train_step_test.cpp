@@ -3,6 +3,7 @@
 #include "passes/core/bind.h"
 #include "passes/pipelines.h"
 #include "tests/passes/passes_test_util.h"
+#include "tests/passes/warnings.h"
 
 namespace genesis::passes {
 namespace {
@@ -112,6 +113,21 @@ TEST(TrainStep, OutputsBesideTheLossAreChosenByName) {
   };
   EXPECT_NE(message("sgd,outputs=acuracy").find("which has: loss, accuracy, products, lr"), std::string::npos);
   EXPECT_NE(message("sgd,outputs=lr;accuracy").find("rename"), std::string::npos);
+}
+
+// The minimized value may have the name "loss", too, which then is the step's own.
+TEST(TrainStep, TellsOfOutputsThatItLeavesOut) {
+  const auto warnings = [](const std::string& options, const std::string& returned) {
+    const std::string text =
+        "state @w: f32[3] parameter trainable = (0.5, -1.0, 2.0)\nentry loss(x: f32[batch,3]) {\n"
+        "%p = mul(x, @w)\n%loss = mean(%p)\n%total = max(%p)\nreturn loss = " +
+        returned + "\nreturn total = %total\n}\n";
+    return testing::warnings_of([&] { train_text(options, text.c_str()); });
+  };
+  EXPECT_NE(warnings("sgd,output=total", "%loss").find("the output 'loss' of entry point 'loss' is left out"),
+            std::string::npos);
+  EXPECT_EQ(warnings("sgd,output=total", "%total"), "");
+  EXPECT_EQ(warnings("sgd", "%loss"), "");
 }
 
 TEST(TrainStep, IsTheSameTwice) {

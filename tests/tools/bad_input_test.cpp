@@ -301,6 +301,18 @@ TEST_F(BadInput, ModelsThatGiveNoNumbersHaveNoLoss) {
                {"nan.genesis", "is NaN"});
 }
 
+TEST_F(BadInput, ConfigurationsThatCannotBeNameTheFile) {
+  const auto model = load_model(tiny("qwen2.genesis"));
+  for (const char* config : {"[]", "{\"num_attention_heads\": 0}"}) {
+    model->metadata["config"] = config;
+    save_model(*model, path("odd.genesis"));
+    const Words generate = {"generate", path("odd.genesis"), "--prompt", "a"};
+    expect_error(run(generate + Words{"--context", "64"}), {"odd.genesis"});
+    expect_error(run(generate + Words{"--prompt", "b", "--batch", "2"}), {"odd.genesis", "--batch 2"});
+    expect_error(run({"chat", path("odd.genesis"), "--context", "64"}), {"odd.genesis"});
+  }
+}
+
 // Models and compressed files are not text.
 TEST_F(BadInput, DataThatIsNoText) {
   const std::string model = tiny("qwen2.genesis");

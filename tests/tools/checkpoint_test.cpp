@@ -4,7 +4,6 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 
 #include "schema/file/json_text.h"
@@ -19,10 +18,21 @@ class Checkpoints : public ToolTest {
                 const ProcessOptions& options = {}) const {
     return run_tool("genesis-run", train_words(model, steps, more), options);
   }
+  // Does the same with words about progress on stderr.
+  Process train_aloud(const std::string& model, int steps, const Words& more,
+                      const ProcessOptions& options) const {
+    Words words = train_words(model, steps, more);
+    std::erase(words, "--quiet");
+    return run_tool("genesis-run", words, options);
+  }
+  // Returns the newest checkpoint. A running command may write and remove files meanwhile.
   std::string newest() const {
-    auto files = files_in(folder() / "run");
-    files.erase(".lock");  // left by a killed run
-    return files.empty() ? "" : "run/" + *files.rbegin();
+    std::string newest;
+    std::error_code error;
+    for (fs::directory_iterator at(folder() / "run", error), end; at != end; at.increment(error))
+      if (const std::string name = at->path().filename(); name.starts_with("step-"))
+        newest = std::max(newest, "run/" + name);
+    return newest;
   }
 };
 
@@ -32,24 +42,22 @@ class Killed : public Checkpoints, public ::testing::WithParamInterface<const ch
 TEST_P(Killed, AndResumedGivesTheSameBits) {
   const std::string model = GetParam();
   const int steps = 400;
-  const auto start = std::chrono::steady_clock::now();
   expect_ok(train(model, steps, {"-o", path("whole.genesis")}));
-  const double whole = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const Words resume = {"--checkpoint",        path("run"), "--checkpoint-every", "7", "--resume", "-o",
                         path("parts.genesis"), "--metrics", path("m.jsonl")};
-  int killed = 0, got_further = 0;
-  for (; killed < 12; ++killed) {
+  int killed = 0;
+  for (; killed < 8; ++killed) {
+    // The run is killed a few milliseconds after its first checkpoint: in any step, or while it writes the next one.
     const std::string before = newest();
-    ProcessOptions options;
-    options.kill_after_seconds = whole * (0.2 + 0.07 * killed);
-    const Process process = train(model, steps, resume, options);
-    got_further += newest() != before;
+    int more = killed;
+    const auto has_written = [&] { return newest() > before && more-- == 0; };
+    const Process process = train(model, steps, resume, {.kill_once = has_written});
+    EXPECT_GT(newest(), before) << "nothing was resumed";
     if (process.code == 0) break;
     ASSERT_EQ(process.code, 128 + 9) << process.err;
   }
   expect_ok(train(model, steps, resume));
-  EXPECT_GE(killed, 1) << "the run ended before it could be killed";
-  EXPECT_GE(got_further, 2) << "nothing was resumed";
+  EXPECT_GE(killed, 3) << "the run ended before it could be killed";
   EXPECT_EQ(read_text(path("whole.genesis")), read_text(path("parts.genesis")));
   int step = 0;
   std::istringstream metrics(read_text(path("m.jsonl")));
@@ -134,16 +142,11 @@ TEST_F(Checkpoints, OfTwoRunsAtOnceAreRefusedToTheSecond) {
 }
 
 TEST_F(Checkpoints, AreWrittenWhenSomeoneAsksToStop) {
-  const auto start = std::chrono::steady_clock::now();
   expect_ok(train("qwen2", 4000, {"-o", path("whole.genesis")}));
-  const double whole = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    ProcessOptions options;
-    options.kill_after_seconds = whole / 5;  // three of these leave time for the run that ends by itself
-    options.signal = signal;
     const std::string before = newest();
-    const Process process =
-        train("qwen2", 4000, {"--checkpoint", path("run"), "--resume", "--json"}, options);
+    const Process process = train_aloud("qwen2", 4000, {"--checkpoint", path("run"), "--resume", "--json"},
+                                        {.kill_once_it_says = "/4000  loss", .signal = signal});
     EXPECT_EQ(process.code, 128 + signal) << process.err;
     EXPECT_NE(newest(), before);
     const auto json = parse_json_text(process.out);
@@ -161,17 +164,16 @@ TEST_F(Checkpoints, AreWrittenWhenSomeoneAsksToStop) {
 using Ends = Checkpoints;
 
 TEST_F(Ends, OfAnInterruptedRunSayWhatIsKept) {
-  ProcessOptions options;
-  options.kill_after_seconds = 0.5;
-  options.signal = SIGINT;
-  const Process kept = train("qwen2", 100000, {"-o", path("part.genesis")}, options);
+  const ProcessOptions options = {.kill_once_it_says = "/100000  loss", .signal = SIGINT};
+  const Process kept = train_aloud("qwen2", 100000, {"-o", path("part.genesis")}, options);
   EXPECT_EQ(kept.code, 130);
   EXPECT_EQ(kept.out, "");
   EXPECT_NE(kept.err.find(", saved as " + path("part.genesis")), std::string::npos) << kept.err;
   EXPECT_TRUE(fs::exists(path("part.genesis")));
-  const Process lost = train("qwen2", 100000, {}, options);
+  const Process lost = train_aloud("qwen2", 100000, {}, options);
   EXPECT_EQ(lost.code, 130);
-  EXPECT_EQ(lost.err.find("genesis-run: warning: nothing of this run will be kept"), 0u) << lost.err;
+  EXPECT_NE(lost.err.find("genesis-run: warning: nothing of this run will be kept"), std::string::npos)
+      << lost.err;
   EXPECT_NE(lost.err.find(" of 100000, nothing is kept"), std::string::npos) << lost.err;
 }
 

@@ -229,6 +229,24 @@ TEST_F(Import, LeavesOutWhatTheModelHasNoPlaceFor) {
                      {"--ignore-extra", "model of the zoo"});
 }
 
+// A setting that a newer PEFT may have added is passed over, and told of if it is on.
+TEST_F(Import, TellsOfSettingsOfAnAdapterThatAreNotKnown) {
+  fs::copy(folder("qwen2_lora"), path("adapter"));
+  auto config = parse_json_text(read_text(path("adapter/adapter_config.json")));
+  config.update(
+      {{"use_new_trick", true}, {"new_rank", 3}, {"use_old_trick", false}, {"old_config", nullptr}});
+  write_text(path("adapter/adapter_config.json"), config.dump());
+  expect_ok(run_tool("genesis-build", {folder("qwen2_tied"), "-o", path("m.genesis")}));
+  const Process process =
+      run_tool("genesis-opt", {path("m.genesis"), "--adapter", path("adapter"), "-o", path("with.genesis")});
+  expect_ok(process);
+  EXPECT_NE(
+      process.err.find("adapter_config.json: these settings are not known and are passed over: new_rank = 3, "
+                       "use_new_trick = true\n"),
+      std::string::npos)
+      << process.err;
+}
+
 // Covers every file of the folder that git-lfs may have left as a pointer.
 TEST_F(Import, NamesPointersOfGitLfs) {
   const std::string pointer =

@@ -46,7 +46,7 @@ class Install : public ToolTest {
   }
   static Process shell(const std::string& command) {
     ProcessOptions options;
-    options.timeout_seconds = 240;
+    options.timeout_seconds = 3 * kHangs;
     return run_process({"sh", "-c", command}, options);
   }
   void install() { expect_ok(shell("meson install --no-rebuild -C " GENESIS_BUILD_ROOT " --destdir " + path("root"))); }

@@ -80,6 +80,36 @@ TEST(Numbers, BeyondF32AreRefusedByName) {
                {"'x'", "1e+39", "f32"});
 }
 
+// These have a limit that depends on their meaning.
+TEST(Numbers, BeyondTheirLimitsAreRefusedByName) {
+  const std::string qwen2 = tiny("qwen2.genesis"), text = TinyModels::get().text();
+  const Words train = {"train", qwen2, "--data", text, "--lora", "2"};
+  const std::vector<std::pair<Words, Words>> cases = {
+      {{"infer", qwen2, "--threads", "1025"}, {"--threads 1025", "at most 1024"}},
+      {{"compare", qwen2, "--a", "threads=1025"}, {"threads=1025", "at most 1024"}},
+      {{"eval", qwen2, "--data", text, "--seq", "16", "--stride", "17"}, {"--stride 17", "--seq 16"}},
+      {train + Words{"--lora-alpha", "0"}, {"--lora-alpha 0", "of more than 0"}},
+      {train + Words{"--lora-dropout", "1"}, {"--lora-dropout 1", "less than 1"}},
+      {train + Words{"--memory-budget", "nan"}, {"--memory-budget nan"}},
+  };
+  for (const auto& [words, parts] : cases) expect_usage_error(run_tool("genesis-run", words), parts);
+  expect_usage_error(run_tool("genesis-build", {"tokenizer", text, "-o", "/nowhere/t", "--vocab-size", "300",
+                                                "--pattern", "+1"}),
+                     {"--pattern +1", "quantifier"});
+  expect_usage_error(
+      run_tool("genesis-build", {"qwen2", "--set", "rope_factor=-1", "-o", "/nowhere/m.genesis"}),
+      {"--set rope_factor=-1 does nothing", "rope_scaling"});
+  for (const auto& [settings, expected] :
+       {std::pair("sgd,momentum=-1", "'momentum' is -1, expected at least 0"),
+        {"sgd,momentum=1", "less than 1"},
+        {"sgd,momentum=0.5,dampening=2", "'dampening' is 2"},
+        {"muon,momentum=2147483648", "'momentum' is 2147483648"},
+        {"adamw,schedule=step,step_size=2,gamma=-1", "'gamma' is -1"},
+        {"adamw,schedule=cosine,total=10,min_lr=-1", "'min_lr' is -1"},
+        {"adamw,schedule=linear,total=10,start_factor=-1", "'start_factor' is -1"}})
+    expect_usage_error(run_tool("genesis-opt", {qwen2, "--text", "--train", settings}), {settings, expected});
+}
+
 TEST(Numbers, InsideOtherTextToo) {
   const std::string mlp = tiny("mlp.genesis");
   for (const std::string bad : {"99999999999999999999", "5x", " 5", "1e3", "-1", "", "nan"}) {

@@ -61,12 +61,12 @@ bool drain(int fd, std::string& text) {
 
 // kToEnd: seconds after the time limit for the child to end by itself; kToRead: seconds in which its output may still
 // arrive.
-constexpr double kToEnd = 20, kToRead = 5;
+constexpr double kToEnd = kHangs / 2, kToRead = 5;
 
 class Watch {
  public:
   Watch(pid_t child, const ProcessOptions& options)
-      : child_(child), options_(options), start_(Clock::now()), kill_after_(options.kill_after_seconds) {}
+      : child_(child), options_(options), start_(Clock::now()) {}
 
   void hear(const std::string& said) {
     const std::string& sign = options_.kill_once_it_says;
@@ -75,11 +75,16 @@ class Watch {
 
   // Ends the child when its time is up. Returns the milliseconds until the next check; -1: none needed.
   int check(Process& process) {
+    constexpr int kBetweenQuestions = 5;  // milliseconds
+    const bool asks = options_.kill_once && !kill_after_;
+    if (asks && options_.kill_once()) kill_after_ = elapsed();
     const double limit = kill_after_.value_or(options_.timeout_seconds);
     const double ends[] = {limit, limit + kToEnd, limit + kToEnd + kToRead};
     const double now = elapsed();
     while (stage_ < std::size(ends) && now >= ends[stage_]) end(process);
-    return stage_ < std::size(ends) ? static_cast<int>((ends[stage_] - now) * 1000) + 1 : -1;
+    if (stage_ == std::size(ends)) return -1;
+    const int left = static_cast<int>((ends[stage_] - now) * 1000) + 1;
+    return asks ? std::min(left, kBetweenQuestions) : left;
   }
 
  private:

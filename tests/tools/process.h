@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,9 +20,10 @@ struct Process {
 };
 
 struct ProcessOptions {
-  double timeout_seconds = 60 * testing::kSlower;
-  std::optional<double> kill_after_seconds;  // sends `signal` after this time if the program still runs
-  std::string kill_once_it_says = {};        // sends `signal` as soon as stderr contains this text
+  double timeout_seconds = testing::kHangs;
+  std::string kill_once_it_says = {};  // sends `signal` as soon as stderr contains this text
+  // Sends `signal` as soon as this returns true. It is asked every few milliseconds.
+  std::function<bool()> kill_once = {};
   int signal = 9;
   std::optional<uint64_t> largest_file_bytes;  // writing more fails, as on a full disk
   std::vector<std::string> environment;        // NAME=VALUE, added to this process's own

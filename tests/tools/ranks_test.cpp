@@ -1,9 +1,8 @@
 // Tests training on several ranks that the tool starts by itself, and checkpoints continued with another number of
 // ranks.
-#include "backends/mpi/mpi_ranks.h"
 #include "executor/distributed/local_launch.h"
-#include "schema/core/error.h"
 #include "schema/file/json_text.h"
+#include "tests/distributed/why_no_ranks.h"
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -13,12 +12,7 @@ class SharingRanks : public ToolTest {
  protected:
   void SetUp() override {
     ToolTest::SetUp();
-    if (const std::string why = mpi::why_missing(); !why.empty()) GTEST_SKIP() << why;
-    try {
-      mpirun_command(2, {});
-    } catch (const Error& error) {
-      GTEST_SKIP() << error.message();
-    }
+    if (const std::string why = why_no_ranks(); !why.empty()) GTEST_SKIP() << why;
   }
   std::vector<double> losses(const Words& more) const {
     const std::string metrics = path("metrics.jsonl");
@@ -320,7 +314,7 @@ TEST_F(SharingRanks, AreComparedBeforeTheyWork) {
                                " --batch 4 --seq 16 --steps 2 --quiet --device cpu";
     const std::string command = "if [ $OMPI_COMM_WORLD_RANK = 0 ]; then more='" + first + "'; else more='" +
                                 second + "'; fi; exec " + common + " $more";
-    return run_process(mpirun_command(2, {"sh", "-c", command}), {.timeout_seconds = 60});
+    return run_process(mpirun_command(2, {"sh", "-c", command}));
   };
   const auto expect_named = [&](const char* first, const char* second, const char* what) {
     const Process process = train(first, second);
@@ -448,8 +442,7 @@ TEST_F(SharingRanks, AreAskedToStopAndKeepTheirWork) {
                        "--device",     "cpu",
                        "--checkpoint", path("run")};
   const Process process = run_tool("genesis-run", words,
-                                   {.timeout_seconds = 120,
-                                    .kill_once_it_says = "1/1000  loss",
+                                   {.kill_once_it_says = "1/1000  loss",
                                     .signal = SIGINT,
                                     .environment = {"OMPI_MCA_odls_base_sigkill_timeout=1"}});
   EXPECT_EQ(process.code, 128 + SIGINT) << process.err;
@@ -484,8 +477,8 @@ TEST_F(SharingRanks, GoOnAfterASignalThatIsIgnored) {
                               tiny("qwen2.train.genesis") + " --data " + TinyModels::get().text() +
                               " --batch 8 --seq 32 --steps 100 --device cpu --mesh data=2 -o " +
                               path("o.genesis");
-  const Process process = run_process(
-      {"sh", "-c", command}, {.timeout_seconds = 120, .kill_once_it_says = "1/100  loss", .signal = SIGHUP});
+  const Process process =
+      run_process({"sh", "-c", command}, {.kill_once_it_says = "1/100  loss", .signal = SIGHUP});
   EXPECT_EQ(process.code, 0) << process.err;
   EXPECT_EQ(process.err.find("interrupted"), std::string::npos) << process.err;
   EXPECT_TRUE(fs::exists(path("o.genesis")));

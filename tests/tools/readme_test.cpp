@@ -50,7 +50,7 @@ class Readme : public ToolTest {
  protected:
   Process shell(const std::string& line) const {
     ProcessOptions options;
-    options.timeout_seconds = 300;
+    options.timeout_seconds = 3 * kHangs;
     options.environment = {"PATH=" GENESIS_BUILD_ROOT "/tools:" + std::string(getenv("PATH")),
                            "HOME=" + folder().string()};
     return run_process({"sh", "-c", "cd " + folder().string() + "\n" + line}, options);

@@ -39,8 +39,8 @@ TEST_F(Sizes, OfModelsAreNamed) {
       for (const char* size : {kHuge.c_str(), "9223372036854775807"}) {
         const Process process =
             run_tool("genesis-build", {model, "--set", setting + "=" + size, "-o", path("m.genesis")});
-        // A window larger than any text has no effect, and without scaled rotations the original length is not read.
-        if ((setting == "sliding_window" || setting == "rope_original_positions") && process.code == 0) continue;
+        // A window larger than any text has no effect.
+        if (setting == "sliding_window" && process.code == 0) continue;
         expect_usage_error(process, {setting});
       }
     }
@@ -51,6 +51,28 @@ TEST_F(Sizes, OfSettingsTogetherAreNamed) {
   expect_error(run_tool("genesis-build", {"gpt2", "--set", "n_embd=1048576", "--set", "n_layer=4096", "-o",
                                           path("m.genesis")}),
                {"--set n_embd=1048576", "--set n_layer=4096", "of memory"});
+}
+
+TEST_F(Sizes, OfAKvCacheAreNamed) {
+  for (const Words& command :
+       {Words{"generate", tiny("qwen2.genesis"), "--prompt", "a"}, Words{"chat", tiny("qwen2.genesis")}})
+    for (const std::string size : {"1000000000000", kHuge.c_str(), "9223372036854775807"})
+      expect_error(run_tool("genesis-run", command + Words{"--context", size}), {"--context " + size});
+}
+
+// genesis-opt plans runs of larger machines, as far as 64 bits can count their bytes.
+TEST_F(Sizes, OfPlansAreNamed) {
+  for (const std::string size : {"2147483647", "4294967296", kHuge.c_str(), "9223372036854775807"})
+    expect_error(run_tool("genesis-opt", {tiny("qwen2.train.genesis"), "--check", "cpu", "--entry",
+                                          "train_step", "--size", "batch=2", "--size", "seq=" + size}),
+                 {"'train_step'", "--size batch=2 --size seq=" + size});
+}
+
+TEST_F(Sizes, OfNothingAreNotMeasured) {
+  for (const char* command : {"bench", "profile"})
+    expect_error(run_tool("genesis-run", {command, tiny("qwen2.genesis"), "--entry", "forward", "--size",
+                                          "batch=1", "--size", "seq=0", "--runs", "1"}),
+                 {"'forward' has nothing to run", "--size seq=0"});
 }
 
 TEST_F(Sizes, OfMicroBatchesAreRefused) {

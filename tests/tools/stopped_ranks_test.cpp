@@ -1,9 +1,7 @@
 // Tests a scheduler's signal to a run that started its own ranks.
 #include <csignal>
 
-#include "backends/mpi/mpi_ranks.h"
-#include "executor/distributed/local_launch.h"
-#include "schema/core/error.h"
+#include "tests/distributed/why_no_ranks.h"
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -13,12 +11,7 @@ class StoppedRanks : public ToolTest {
  protected:
   void SetUp() override {
     ToolTest::SetUp();
-    if (const std::string why = mpi::why_missing(); !why.empty()) GTEST_SKIP() << why;
-    try {
-      mpirun_command(2, {});
-    } catch (const Error& error) {
-      GTEST_SKIP() << error.message();
-    }
+    if (const std::string why = why_no_ranks(); !why.empty()) GTEST_SKIP() << why;
   }
 };
 

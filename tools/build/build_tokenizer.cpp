@@ -4,6 +4,8 @@
 #include <set>
 
 #include "models/corpus/text_files.h"
+#include "models/tokenizer/patterns.h"
+#include "models/tokenizer/pre_tokenizer.h"
 #include "models/tokenizer/training/tokenizer_config.h"
 #include "models/tokenizer/training/train_tokenizer.h"
 #include "schema/file/io/atomic_folder.h"
@@ -13,6 +15,7 @@
 #include "tools/checks/writable.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/numbers.h"
+#include "tools/common/option_values.h"
 #include "tools/common/printable.h"
 #include "tools/common/progress.h"
 #include "tools/common/tool.h"
@@ -87,6 +90,8 @@ void check_output(const Flags& flags) {
 }
 
 void build_tokenizer(const Flags& flags) {
+  const std::string& pattern = flags.options.pattern;
+  read_value("--pattern " + pattern, [&] { text::PreTokenizer(text::pattern_named(pattern).steps); });
   check_output(flags);
   const auto start = std::chrono::steady_clock::now();
   const text::TrainedTokenizer made = train(flags);

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "tools/common/printable.h"
 #include "tools/common/tool.h"
 
 namespace genesis::tools {
@@ -28,30 +29,53 @@ std::string progress_text(std::string_view what, uint64_t done, uint64_t total, 
   return seconds < 0.5 ? text : text + " in " + human_seconds(seconds);
 }
 
-FileProgress::FileProgress(bool quiet)
+FileProgress::FileProgress(bool quiet, bool repeats)
     : quiet_(quiet),
       terminal_(isatty(STDERR_FILENO)),
       start_(Clock::now()),
       next_(start_ + first_word(terminal_)),
-      phase_start_(start_) {}
+      phase_start_(start_) {
+  if (repeats && !quiet) thread_ = std::thread([this] { repeat(); });
+}
 
 FileProgress::~FileProgress() {
+  if (thread_.joinable()) {
+    {
+      const std::lock_guard lock(mutex_);
+      is_over_ = true;
+    }
+    ends_.notify_one();
+    thread_.join();
+  }
   if (open_) std::fputs("\r\033[K", stderr);
 }
 
 void FileProgress::update(std::string_view what, uint64_t done, uint64_t total) {
-  const auto now = Clock::now();
+  if (quiet_) return;
+  const std::lock_guard lock(mutex_);
   if (what != phase_) {
-    phase_start_ = phase_.empty() ? start_ : now;
+    phase_start_ = phase_.empty() ? start_ : Clock::now();
     phase_ = what;
   }
-  if (quiet_ || now < next_) return;
+  done_ = done;
+  total_ = total;
+  show();
+}
+
+void FileProgress::show() {
+  const auto now = Clock::now();
+  if (phase_.empty() || now < next_) return;
   next_ = now + between_words(terminal_);
-  const std::string text =
-      progress_text(what, done, total, std::chrono::duration<double>(now - phase_start_).count());
+  const double seconds = std::chrono::duration<double>(now - phase_start_).count();
+  const std::string text = progress_text(printable(phase_), done_, total_, seconds);  // its names come from files
   std::fprintf(stderr, terminal_ ? "\r\033[K%s" : "%s\n", text.c_str());
   std::fflush(stderr);
   open_ = terminal_;
+}
+
+void FileProgress::repeat() {
+  std::unique_lock lock(mutex_);
+  while (!ends_.wait_for(lock, milliseconds(200), [&] { return is_over_; })) show();
 }
 
 OnProgress FileProgress::hook() {

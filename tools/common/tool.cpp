@@ -136,7 +136,7 @@ int run_tool(int argc, char** argv, const std::string& name, const std::string& 
 void RunFlags::add_to(Command& app) {
   add_device(app, "--device", device,
              "device to run on: cpu, cuda, cuda:N, or auto (cuda if a GPU can be used, else cpu)");
-  add_number(app, "--threads", threads, "number of threads; 0: all cores", at_least<int>(0));
+  add_number(app, "--threads", threads, "number of threads; 0: all cores", Range<int>{0, kMaxThreads});
   app.add_flag("--no-optimize,--no-optimise", no_optimize, "run the graph as it is in the file");
   app.add_option("--disable", disable,
                  "passes to leave out, by name (see genesis-opt --list-passes), and kernels, as kernel:NAME")
@@ -150,9 +150,14 @@ void RunFlags::add_to(Command& app) {
 }
 
 void BudgetFlags::add_to(Command& app) {
-  app.add_option("--memory-budget", budget,
+  const auto read = [this](const std::vector<std::string>& words) {
+    budget = words.back();
+    bytes_or_fail("--memory-budget", budget);
+  };
+  app.add_option("--memory-budget", read,
                  "bytes that the arena of a training step may take (500MB, 8GiB); values that do not fit are "
-                 "computed again");
+                 "computed again")
+      ->type_name("TEXT");
   app.add_flag("--remat", remat, "compute values again wherever that lowers the memory of a training step");
 }
 

@@ -125,6 +125,14 @@ std::string stage_lines(const Model& model, const std::string& entry, const Bind
                             summary.micro_batches == 1 ? "" : "es");
 }
 
+// Returns " with --size batch=8 --size seq=256".
+std::string size_options(const Bindings& sizes) {
+  std::string text;
+  for (const auto& [symbol, size] : sizes)
+    text += fmt::format("{} --size {}={}", text.empty() ? " with" : "", symbol, size);
+  return text;
+}
+
 // Returns default sizes for "batch" and "seq": those that `genesis-run train` uses, with that batch for each rank
 // along `data`.
 Bindings usual_sizes(const Model& model, const Mesh& mesh) {
@@ -190,7 +198,9 @@ void check_entries(const Model& model, const std::vector<std::string>& entries, 
                                  .memory_budget = options.memory_budget,
                                  .mesh = mesh,
                                  .zero = flags.zero};
-    const CompiledEntry compiled = compile_entry(model, name, rank_sizes, target, session);
+    const CompiledEntry compiled =
+        with_context([&] { return compile_entry(model, name, rank_sizes, target, session); },
+                     [&] { return "while compiling entry point '" + name + "'" + size_options(sizes); });
     const Plan& plan = compiled.plan;
     nlohmann::ordered_json row{
         {"entry", name},

@@ -5,18 +5,12 @@
 #include <iostream>
 #include <memory>
 
-#include "models/corpus/documents.h"
-#include "models/data/sources.h"
 #include "models/generation/evaluate.h"
-#include "models/generation/generate.h"
-#include "models/generation/vocabulary.h"
 #include "passes/precision/quantize.h"
-#include "schema/file/io/file_ending.h"
-#include "schema/messages/log.h"
 #include "schema/messages/human_bytes.h"
+#include "schema/messages/log.h"
 #include "tools/common/printable.h"
 #include "tools/common/usage.h"
-#include "tools/text/load_tokenizer.h"
 
 namespace genesis::tools {
 namespace {
@@ -24,38 +18,22 @@ namespace {
 constexpr int64_t kSampleTokens = 4096, kWindow = 512;
 constexpr double kLargeCost = 0.05;  // relative increase of perplexity
 
-std::string sample_text(const std::string& path) {
-  const std::string all = data::read_text(path);
-  if (!is_json_lines(path)) return all;
-  std::string text;
-  corpus::for_each_line(all, [&](std::string_view line) { text += corpus::document_in(line); });
-  return text;
-}
-
-// Returns the first tokens of the text, as the model reads them.
-std::vector<int64_t> sample_tokens(const Model& model, const std::string& file, const QuantizeFlags& flags) {
-  const auto tokenizer = load_tokenizer(flags.tokenizer, model, file);
-  const int64_t vocabulary = text::vocabulary_of(model.entry("forward"), 3);
-  if (!tokenizer && vocabulary != 256)
-    fail("the model has a vocabulary of {}: name its tokenizer with --tokenizer (text without one is bytes, 256)",
-         vocabulary);
-  std::string text = sample_text(flags.data);
-  text.resize(std::min<size_t>(text.size(), 16 * kSampleTokens));  // assumes at most 16 bytes per token
-  std::vector<int64_t> tokens = tokenizer ? tokenizer->encode(text) : text::encode_bytes(text);
-  tokens.resize(std::min<size_t>(tokens.size(), kSampleTokens + 1));
-  if (tokens.size() < 2) fail("'{}' has no text of two tokens or more", flags.data);
-  return tokens;
-}
-
-double perplexity_of(const Model& model, const std::vector<int64_t>& tokens) {
+text::Evaluation evaluate(const Model& model, const EvaluationTexts& texts) {
   Session session(std::make_shared<const Model>(model));
-  return text::evaluate(session, tokens, {.seq = std::min<int64_t>(kWindow, std::ssize(tokens) - 1)}).perplexity();
+  const text::EvaluateOptions options{.seq = std::min(kWindow, texts.longest() - 1)};
+  text::Evaluation all;
+  for (size_t i = 0; i < texts.tokens.size(); ++i)
+    all.add(text::evaluate(session, texts.tokens[i], options, texts.counts_of(i)));
+  return all;
 }
 
-void say_cost(const QuantizeFlags& flags, int64_t tokens, double before, double after) {
+void say_cost(const QuantizeFlags& flags, const text::Evaluation& before_quantizing,
+              const text::Evaluation& quantized) {
+  const double before = before_quantizing.perplexity(), after = quantized.perplexity();
   const double cost = after / before - 1;
-  std::cerr << fmt::format("perplexity on {} tokens of {}: {:.3f} before, {:.3f} as {} ({:+.1f}%)\n", tokens,
-                           printable(flags.data), before, after, flags.format, 100 * cost);
+  std::cerr << fmt::format("perplexity on {} tokens of {}: {:.3f} before, {:.3f} as {} ({:+.1f}%)\n",
+                           quantized.tokens, printable(flags.source.data), before, after, flags.format,
+                           100 * cost);
   if (cost > kLargeCost)
     log_warning("{} costs {:.1f}% of perplexity{}", flags.format, 100 * cost,
                 flags.format == "q4" ? ": --quantize q8 costs less" : "");
@@ -89,9 +67,12 @@ void QuantizeFlags::add_to(Command& app) {
   app.add_flag("--quantize-head", head,
                "with --quantize: store the weight of the logits in that format, too");
   app.add_option(
-      "--data", data,
-      "with --quantize: a text or .jsonl; prints the perplexity on its first 4096 tokens before and after");
-  app.add_option("--tokenizer", tokenizer,
+      "--data", source.data,
+      "with --quantize: a text, or a .jsonl of {\"text\": ...} or of {\"messages\": [...]}, where the "
+      "assistant's tokens count; prints the perplexity on its first 4096 tokens before and after");
+  app.add_flag("--skip-bad", source.skip_bad,
+               "with --data: leave out lines of .jsonl files that hold no text, and count them");
+  app.add_option("--tokenizer", source.tokenizer,
                  "with --data: a tokenizer.json, a folder with one, or a model that contains one; default: "
                  "the model's own, or else bytes");
 }
@@ -100,21 +81,25 @@ void QuantizeFlags::check(const Command& app) const {
   if (format.empty())
     for (const char* option : {"--quantize-embedding", "--quantize-head", "--data"})
       check_not_given(app, option, "without --quantize q8 or q4");
-  if (data.empty()) check_not_given(app, "--tokenizer", "without --data TEXT");
+  if (source.data.empty())
+    for (const char* option : {"--tokenizer", "--skip-bad"})
+      check_not_given(app, option, "without --data TEXT");
 }
 
 void quantize(Model& model, const std::string& file, const QuantizeFlags& flags) {
   const passes::QuantizeOptions options = options_of(flags);
-  std::vector<int64_t> tokens;
-  double before = 0;
-  if (!flags.data.empty()) {
-    tokens = sample_tokens(model, file, flags);
-    before = perplexity_of(model, tokens);
+  EvaluationTexts texts;
+  text::Evaluation before;
+  if (!flags.source.data.empty()) {
+    texts = read_evaluation_texts(flags.source, model, file, kSampleTokens + 1);
+    before = evaluate(model, texts);
+    if (before.tokens == 0)
+      fail("no token of '{}' counts: there is nothing to measure on", flags.source.data);
   }
   const passes::QuantizeReport report = passes::quantize(model, options);
   say_report(flags, report);
-  if (!tokens.empty())
-    say_cost(flags, std::ssize(tokens) - 1, before, perplexity_of(model, tokens));
+  if (before.tokens > 0)
+    say_cost(flags, before, evaluate(model, texts));
   else if (flags.format == "q4")
     std::cerr << "the loss of quality by q4 differs between models: --data TEXT measures it\n";
 }

@@ -5,13 +5,13 @@
 
 #include "schema/graph/model.h"
 #include "tools/common/tool.h"
+#include "tools/text/evaluation_texts.h"
 
 namespace genesis::tools {
 
 struct QuantizeFlags {
-  std::string format;     // "q8" or "q4"; empty: nothing is quantized
-  std::string data;       // a text to evaluate on; empty: nothing is evaluated
-  std::string tokenizer;  // tokenizer for `data`, given as for genesis-run eval
+  std::string format;  // "q8" or "q4"; empty: nothing is quantized
+  TextSource source;   // texts to evaluate on; nothing is evaluated if its `data` is empty
   bool embedding = false, head = false;
 
   void add_to(Command& app);
@@ -20,7 +20,7 @@ struct QuantizeFlags {
 };
 
 // Encodes the weights of `model`. Reports on stderr the bytes saved, the weights that stay as they are and, with
-// `data`, the perplexity before and after. `file`: the model's name, for messages. Throws Error, before anything is
+// `source`, the perplexity before and after. `file`: the model's name, for messages. Throws Error, before anything is
 // encoded, if the text or its tokenizer does not fit the model.
 void quantize(Model& model, const std::string& file, const QuantizeFlags& flags);
 

@@ -141,12 +141,13 @@ void bench(const BenchFlags& flags, const std::shared_ptr<World>& world) {
   Session session(model, options);
   double first = 0;
   with_nonfinite_page(flags.run, file, session, [&] { first = run_once(session, flags, inputs); });
+  check_has_steps(session.plan(flags.entry, inputs), flags.entry);
   const std::vector<double> times = measure(session, flags, inputs, *world);
   const double median = times[times.size() / 2],
                p99 = times[std::min(times.size() - 1, times.size() * 99 / 100)];
   // Runs back to back and measures by the device's clock, which hides uploads, downloads and the work of the host.
   const std::string runs =
-      said_by_first(*world, std::to_string(std::clamp(static_cast<int>(200 / median), 1, 100)));
+      said_by_first(*world, std::to_string(static_cast<int>(std::clamp(200 / median, 1.0, 100.0))));
   const double device_ms = 1e3 * session.seconds_per_run(flags.entry, inputs, std::stoi(runs));
   const auto tokens = inputs.find("tokens");
   const int64_t parts = passes::batch_parts(model->entry(flags.entry), world->mesh());

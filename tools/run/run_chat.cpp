@@ -122,22 +122,11 @@ class GrowingContext {
 std::shared_ptr<const Model> chat_model(const ChatFlags& flags, World& world) {
   const std::shared_ptr<const Model> model = load_model(model_file_of_first(world, flags.file));
   if (flags.context == 0) return model;
-  auto larger = models::with_cache(*model, text::rows_of_cache(*model), flags.context);
+  auto larger =
+      with_context([&] { return models::with_cache(*model, text::rows_of_cache(*model), flags.context); },
+                   [&] { return fmt::format("with --context {} for {}", flags.context, flags.file); });
   check_cache_fits(*larger, flags.run.device, fmt::format("--context {}", flags.context));
   return larger;
-}
-
-// Returns the sources of the settings. For a GGUF file without settings, genesis-build has written llama.cpp's
-// defaults and noted this in generation_config.json.
-SettingSources sources_of(const Command& app, const chat::ConfigFiles& files) {
-  constexpr const char* kSettings = "generation_config.json";
-  const auto config = files.object(kSettings);
-  if (!config) return setting_sources(app, "defaults of this tool");
-  const auto defaults = config->find("_defaults_of");
-  if (defaults != config->end() && defaults->is_string())
-    return setting_sources(
-        app, "defaults of " + defaults->get<std::string>() + ", as the model came without settings");
-  return setting_sources(app, files.where(kSettings));
 }
 
 std::string banner(const ChatFlags& flags, const Model& model, const chat::Dialogue& dialogue,
@@ -178,7 +167,8 @@ void chat_command(const ChatFlags& flags, const Command& app, const std::shared_
     options.make_room = [&](int64_t tokens) -> text::Generator& { return context.make_room(tokens); };
   chat::Dialogue dialogue(chat, tokenizer, context.generator(), std::move(options));
   ChatLoopOptions looping = loop_options(flags, context);
-  looping.sources = sources_of(app, files);
+  looping.sources =
+      setting_sources(app, chat::sampling_origin(files).value_or("defaults of this tool"));
   looping.banner = banner(flags, *model, dialogue, context.generator().capacity(),
                           template_place(flags, files), looping.sources);
   if (!ChatLoop(dialogue, *world, std::move(looping)).run()) throw ExitCode(1);

@@ -54,7 +54,8 @@ SessionOptions parse_options(const std::string& text) {
     if (key == "device")
       check_device("option device", value), options.device = value;
     else if (key == "threads")
-      options.threads = number_or_fail<int>("option 'threads=" + value + "'", value, at_least<int>(0));
+      options.threads =
+          number_or_fail<int>("option 'threads=" + value + "'", value, Range<int>{0, kMaxThreads});
     else if (key == "optimize" || key == "optimise")
       options.optimize = on;
     else if (key == "disable") {

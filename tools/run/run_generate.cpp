@@ -265,7 +265,10 @@ void write_one_by_one(const std::shared_ptr<const Model>& model, const TextCodec
         if (flags.context > 0) return models::with_cache(*model, text::rows_of_cache(*model), flags.context);
         return models::with_room(model, wanted_positions(*model, samples, flags));
       },
-      [&] { return flags.file; });
+      [&] {
+        return flags.context > 0 ? fmt::format("with --context {} for {}", flags.context, flags.file)
+                                 : flags.file;
+      });
   if (flags.context > 0)
     check_cache_fits(*with_cache, flags.run.device, fmt::format("--context {}", flags.context));
   Session session = text::open_for_generation(with_cache, options);
@@ -277,7 +280,9 @@ void write_one_by_one(const std::shared_ptr<const Model>& model, const TextCodec
 
 void write_batch(const Model& model, const TextCodec& codec, Samples samples, const GenerateFlags& flags,
                  const SessionOptions& options) {
-  Session session = text::open_for_generation(with_rows(model, samples, flags), options);
+  const std::shared_ptr<const Model> made =
+      with_context([&] { return with_rows(model, samples, flags); }, [&] { return flags.file; });
+  Session session = text::open_for_generation(made, options);
   text::Generator generator(session, {.text = codec.token_text(), .prefill_chunk = flags.prefill_chunk});
   if (samples.unfit()) check(generator, *samples.unfit());
   const auto begin = std::chrono::steady_clock::now();

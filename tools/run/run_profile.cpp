@@ -259,7 +259,7 @@ void profile_rank(const ProfileFlags& flags, const std::shared_ptr<World>& world
   if (world->is_first()) warn_of_useless_zero(flags.mesh, flags.zero);
   Session session(model, options);
   const Plan& plan = session.plan(flags.entry, inputs);
-  if (plan.steps.empty()) fail("entry point '{}' has nothing to run", flags.entry);
+  check_has_steps(plan, flags.entry);
   const Measured measured = measure(session, flags, inputs, *world);
   if (!world->is_first()) return;
   if (!flags.trace.empty())

@@ -37,6 +37,7 @@
 #include "tools/run/train_data.h"
 #include "tools/run/train_flags.h"
 #include "tools/run/utilization.h"
+#include "tools/text/conversation_files.h"
 
 namespace genesis::tools {
 namespace {
@@ -258,12 +259,14 @@ void print_result(const TrainFlags& flags, const RunEnd& end) {
   if (!flags.output.empty()) std::cout << "saved " << flags.output << "\n";
 }
 
-// Exits with an error code, so that neither people nor scripts take an interruption for the end of the run.
-[[noreturn]] void leave_interrupted(const TrainFlags& flags, const RunEnd& end, const World& world) {
+// Exits with an error code, so that neither people nor scripts take an interruption for the end of the run. All ranks
+// leave together: mpirun kills the others soon after the first one that ends with an error code.
+[[noreturn]] void leave_interrupted(const TrainFlags& flags, const RunEnd& end, World& world) {
   std::cout.flush();
   if (world.is_first())
     std::cerr << fmt::format("genesis-run: interrupted at step {} of {}{}\n", end.last.step, flags.steps,
                              saved_as(flags, end));
+  world.barrier();
   throw ExitCode(128 + end.signal);
 }
 

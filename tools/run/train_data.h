@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "models/data/conversations.h"
 #include "models/data/sources.h"
 #include "schema/graph/model.h"
 #include "tools/common/command.h"
@@ -28,19 +27,8 @@ struct TrainData {
   std::unique_ptr<BatchSource> held_out;  // not shuffled; null if nothing is held out
 };
 
-// Returns the files in `names` (files and folders) if they have conversations, {"messages": [...]}; lines {"text":
-// ...} may stand between these. Returns nothing if there are none. In a folder with conversations only .jsonl files
-// count, and blank ones are left out. Throws Error if only some of the files have conversations, and for a .json of
-// conversations.
-std::vector<std::string> conversation_files(const std::vector<std::string>& names);
-
 // Warns if texts have more `tokens` than the model was made for, as far as the model says so.
 void warn_of_positions(const Model& model, int64_t tokens);
-
-// Warns of lines left out, and of text that is not UTF-8; `where`, such as "byte 3 of 'a.txt'", is the place of the
-// bad bytes.
-void warn_of_skipped(const data::Conversations& read);
-void warn_of_repaired(const std::string& where);
 
 // Opens the data. `names` are files, NAME=FILE.npy, or folders of text or conversations. Batches have the inputs of
 // the entry point `entry`. `file`: the model's name, for messages. Throws UsageError for flags that do nothing with

@@ -123,7 +123,8 @@ void TrainFlags::add_training(Command& command) {
       add_number(command, "--lora", lora.rank,
                  "train adapters of this rank beside frozen linear layers (LoRA); 0: the weights",
                  Range<int64_t>{0, 65536});
-  add_number(command, "--lora-alpha", lora.alpha, "adapters count alpha / rank times", at_least<double>(0))
+  add_number(command, "--lora-alpha", lora.alpha, "adapters count alpha / rank times",
+             {.least = 0, .without_least = true})
       ->needs(with_lora);
   add_number(command, "--lora-dropout", lora.dropout, "dropout of the inputs of adapters while training",
              Range<double>{0, 1})
@@ -145,8 +146,8 @@ void TrainFlags::add_evaluation(Command& command) {
       ->take_all();
   add_number(command, "--eval-every", evaluate_every, "steps between evaluations; 0: one at the end",
              at_least<int64_t>(0));
-  add_number(command, "--eval-batches", evaluation_batches, "batches of an evaluation; 0: all there are",
-             at_least<int64_t>(0));
+  add_number(command, "--eval-batches", evaluation_batches,
+             "batches of an evaluation at most; 0: all there are", at_least<int64_t>(0));
   add_number(command, "--patience", patience,
              "stop after this many evaluations in a row without a new best; 0: never", at_least<int64_t>(0));
 }
@@ -155,6 +156,7 @@ void TrainFlags::check_needs() const {
   if (!optimizer.empty())
     read_value("--optimizer " + optimizer,
                [&] { passes::check_train_options(passes::parse_train_options(optimizer)); });
+  if (lora.dropout == 1) fail_usage("--lora-dropout 1: expected a number of 0 or more and less than 1");
   if (checkpoint_every > 0 && checkpoint.empty())
     fail_missing("--checkpoint-every needs --checkpoint DIR, which");
   if (resume && checkpoint.empty()) fail_missing("--resume needs --checkpoint DIR, which");

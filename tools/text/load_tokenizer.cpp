@@ -48,6 +48,17 @@ std::optional<text::Tokenizer> load_tokenizer(const std::string& path, const Mod
   return load_tokenizer(path);
 }
 
+std::optional<text::Tokenizer> load_fitting_tokenizer(const std::string& path, const Model& model,
+                                                      const std::string& file, int64_t vocabulary) {
+  auto tokenizer = load_tokenizer(path, model, file);
+  if (tokenizer)
+    check_token_rows(*tokenizer, vocabulary, path.empty() ? "its tokenizer" : path, file);
+  else if (vocabulary != 256)
+    fail("{} has a vocabulary of {}: name its tokenizer with --tokenizer (text without one is bytes, 256)",
+         file, vocabulary);
+  return tokenizer;
+}
+
 std::optional<text::Tokenizer> brought_tokenizer(const Model& model, const std::string& file) {
   auto tokenizer = own_tokenizer(model, file);
   if (const Graph* forward = model.find_entry("forward"); tokenizer && forward)

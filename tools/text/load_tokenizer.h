@@ -25,6 +25,11 @@ text::Tokenizer load_tokenizer(const std::string& path);
 std::optional<text::Tokenizer> load_tokenizer(const std::string& path, const Model& model,
                                               const std::string& file);
 
+// Does the same for a model of `vocabulary` tokens. Warns of added tokens that it has no rows for. Throws Error if it has
+// no rows for ordinary tokens (token_rows.h), or if there is no tokenizer and its tokens are not the 256 bytes.
+std::optional<text::Tokenizer> load_fitting_tokenizer(const std::string& path, const Model& model,
+                                                      const std::string& file, int64_t vocabulary);
+
 // Loads the model's own tokenizer, if there is one. Call it before anything is prepared with the tokenizer. Warns of
 // added tokens that the entry point `forward` has no rows for. Throws Error if the tokenizer cannot be used, or if
 // `forward` has no rows for ordinary tokens (token_rows.h).

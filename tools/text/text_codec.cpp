@@ -4,19 +4,12 @@
 #include "models/generation/vocabulary.h"
 #include "models/tokenizer/model_files.h"
 #include "tools/text/load_tokenizer.h"
-#include "tools/text/token_rows.h"
 
 namespace genesis::tools {
+
 TextCodec::TextCodec(const Model& model, const std::string& file, const std::string& tokenizer) {
-  const int64_t vocabulary = text::vocabulary_of(model.entry("decode"), 2);
-  tokenizer_ = load_tokenizer(tokenizer, model, file);
-  if (!tokenizer_) {
-    if (vocabulary != 256)
-      fail("{} has a vocabulary of {}: name its tokenizer with --tokenizer (text without one is bytes, 256)",
-           file, vocabulary);
-    return;
-  }
-  check_token_rows(*tokenizer_, vocabulary, tokenizer.empty() ? "its tokenizer" : tokenizer, file);
+  tokenizer_ = load_fitting_tokenizer(tokenizer, model, file, text::vocabulary_of(model.entry("decode"), 2));
+  if (!tokenizer_) return;
   end_tokens_ = with_context([&] { return text::end_tokens(model, *tokenizer_); }, [&] { return file; });
 }
 

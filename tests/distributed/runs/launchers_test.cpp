@@ -14,7 +14,7 @@ TEST_F(LaunchersOfOneRank, MpirunLeavesTheRanksToTheTool) {
 
 // Ranks on GPUs meet over MPI and need no address. Without GPUs the run ends with a message about them.
 TEST_F(LaunchersOfOneRank, RanksOfMpirunOnGpusNeedNoAddress) {
-  const Process process = run_ranks(2, sharing(2, {"--device", "cuda"}), "", {.timeout_seconds = 60});
+  const Process process = run_ranks(2, sharing(2, {"--device", "cuda"}));
   EXPECT_FALSE(process.timed_out);
   EXPECT_EQ(process.err.find("MASTER_ADDR"), std::string::npos) << process.err;
   EXPECT_TRUE(process.code == 0 || process.err.find("no device 'cuda") != std::string::npos) << process.err;

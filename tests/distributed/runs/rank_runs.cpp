@@ -2,20 +2,14 @@
 
 #include <fmt/format.h>
 
-#include "backends/mpi/mpi_ranks.h"
 #include "executor/distributed/local_launch.h"
 #include "executor/training/checkpoint.h"
-#include "schema/core/error.h"
+#include "tests/distributed/why_no_ranks.h"
 
 namespace genesis::testing {
 
 void RankRuns::SetUp() {
-  if (const std::string why = mpi::why_missing(); !why.empty()) GTEST_SKIP() << why;
-  try {
-    mpirun_command(2, {});
-  } catch (const Error& error) {
-    GTEST_SKIP() << error.message();
-  }
+  if (const std::string why = why_no_ranks(); !why.empty()) GTEST_SKIP() << why;
 }
 
 Process RankRuns::run_ranks(int ranks, const Words& words, const std::string& before,
@@ -25,8 +19,19 @@ Process RankRuns::run_ranks(int ranks, const Words& words, const std::string& be
   return run_process(mpirun_command(ranks, shell + words), options);
 }
 
-std::string RankRuns::signal_to(int rank, const std::string& signal, double seconds) {
-  return on_rank(rank, fmt::format("(sleep {:.3f}; kill -{} $$) <&- >/dev/null 2>&1 &", seconds, signal));
+std::string RankRuns::signal_to(int rank, const std::string& signal, const std::string& wait) {
+  return on_rank(rank, fmt::format("({}; kill -{} $$) <&- >/dev/null 2>&1 &", wait, signal));
+}
+
+std::string RankRuns::until(const std::string& condition) {
+  return fmt::format("until {}; do kill -0 $$ || exit; sleep 0.02; done", condition);
+}
+
+std::string RankRuns::newer_than(int64_t step) const {
+  return fmt::format(
+      "ls {} | awk '/^step-[0-9]*.genesis$/ && $0 > \"step-{:09}.genesis\" {{found = 1}} END {{exit "
+      "!found}}'",
+      path("run"), step);
 }
 
 std::string RankRuns::on_rank(int rank, const std::string& lines) {

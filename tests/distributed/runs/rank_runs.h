@@ -16,8 +16,12 @@ class RankRuns : public ToolTest {
   // lines of a shell script, and then becomes the rank.
   Process run_ranks(int ranks, const Words& words, const std::string& before = "",
                     const ProcessOptions& options = {}) const;
-  // Returns lines of a shell script that send the rank a signal after this many seconds.
-  static std::string signal_to(int rank, const std::string& signal, double seconds);
+  // Returns lines of a shell script that send the rank a signal after `wait`, a command such as until(...).
+  static std::string signal_to(int rank, const std::string& signal, const std::string& wait);
+  // Returns a command that waits until `condition`, another command, succeeds.
+  static std::string until(const std::string& condition);
+  // Returns a command that succeeds if there is a checkpoint of a later step.
+  std::string newer_than(int64_t step) const;
   // Returns lines of a shell script that run the given lines on one rank only.
   static std::string on_rank(int rank, const std::string& lines);
 

@@ -145,7 +145,7 @@ TEST_F(ChatTerminal, CtrlCStopsAnAnswerAndLeavesTheNumbers) {
   terminal.wait_for("> ");
   terminal.type("a\r");
   terminal.wait_for("\n");
-  usleep(300000);
+  terminal.wait_for_more();  // the answer has begun
   terminal.type("\x03");
   terminal.wait_for("[stopped: ");
   terminal.wait_for("tokens/s");

@@ -17,7 +17,7 @@ namespace genesis::testing {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-const double kPatience = 60 * kSlower;  // seconds
+const double kPatience = kHangs;  // seconds
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -84,6 +84,12 @@ std::string Terminal::wait_for(const std::string& text) {
   const std::string before = seen_.substr(waited_, at - waited_);
   waited_ = at + text.size();
   return before;
+}
+
+void Terminal::wait_for_more() {
+  const Clock::time_point start = Clock::now();
+  for (const size_t before = seen_.size(); seen_.size() == before;)
+    if (!read_some(0.1) || since(start) > kPatience) return;
 }
 
 int Terminal::wait() {

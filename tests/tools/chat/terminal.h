@@ -22,6 +22,8 @@ class Terminal {
   // Waits until this text appears after the texts of earlier calls, and returns everything up to it. Fails the test
   // if it does not appear in time.
   std::string wait_for(const std::string& text);
+  // Waits until the program writes anything more.
+  void wait_for_more();
   // Waits for the end of the program. Returns its exit status, or 128 + signal.
   int wait();
   const std::string& seen() const { return seen_; }  // everything the program has written

@@ -1,4 +1,5 @@
 // Tests a tokenizer inside a .genesis file: commands that write files pass it on, and commands that read text use it.
+#include <algorithm>
 #include <cmath>
 
 #include "tests/tools/tool_test.h"
@@ -150,9 +151,42 @@ TEST_F(BroughtTokenizer, MayHaveAnAddedTokenWithoutARow) {
   };
   expect_told(train("good.jsonl"), about);
   expect_error(train("bad.jsonl"), {about, "no row"});
-  expect_ok(run_tool("genesis-run", {"eval", path("m.genesis"), "--data", path("good.jsonl")}));
+  expect_told(run_tool("genesis-run", {"eval", path("m.genesis"), "--data", path("good.jsonl")}), about);
   expect_error(run_tool("genesis-run", {"eval", path("m.genesis"), "--data", path("bad.jsonl")}),
                {"token " + std::to_string(rows)});
+}
+
+// genesis-opt reads the same data as eval does.
+TEST_F(BroughtTokenizer, QuantizingIsMeasuredOnConversationsToo) {
+  write_text(path("tok/tokenizer_config.json"),
+             "{\"eos_token\": \"<|endoftext|>\", \"chat_template\": \"{% for m in messages %}{{ m['content'] "
+             "}}{% endfor %}\"}");
+  Words words = build("m.genesis");
+  std::ranges::replace(words, "hidden_size=16", "hidden_size=64");
+  expect_ok(run_tool("genesis-build", words));
+  const std::string talk =
+      "{\"messages\": [{\"role\": \"user\", \"content\": \"In\"}, {\"role\": \"assistant\", \"content\": \" "
+      "the beginning\"}]}\n";
+  write_text(path("talk.jsonl"), talk + talk);
+  write_text(path("bad.jsonl"), talk + "{\"messages\": 3}\n" + talk);
+  const auto quantize = [&](const std::string& data, const Words& more = {}) {
+    return run_tool(
+        "genesis-opt",
+        Words{path("m.genesis"), "--quantize", "q8", "--data", path(data), "-o", path("q.genesis")} + more);
+  };
+  const auto tokens = expect_json(
+      run_tool("genesis-run", {"eval", path("m.genesis"), "--data", path("talk.jsonl"), "--json"}))["tokens"];
+  const Process whole = quantize("talk.jsonl"), rest = quantize("bad.jsonl", {"--skip-bad"});
+  for (const Process* process : {&whole, &rest}) {
+    expect_ok(*process);
+    EXPECT_NE(process->err.find("perplexity on " + tokens.dump() + " tokens of "), std::string::npos)
+        << process->err;
+  }
+  EXPECT_NE(rest.err.find("1 lines were left out"), std::string::npos) << rest.err;
+  expect_error(quantize("bad.jsonl"), {"bad.jsonl:2", "--skip-bad"});
+  expect_usage_error(
+      run_tool("genesis-opt", {path("m.genesis"), "--quantize", "q8", "--skip-bad", "-o", path("q.genesis")}),
+      {"--skip-bad", "without --data"});
 }
 
 // An error in a file that the model brings names the model's file.

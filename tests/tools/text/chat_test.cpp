@@ -1,5 +1,5 @@
 // Tests genesis-run chat and tokenize --chat, over a pipe.
-#include "backends/mpi/mpi_ranks.h"
+#include "tests/distributed/why_no_ranks.h"
 #include "tests/tools/chat/chat_fixture.h"
 
 namespace genesis::testing {
@@ -23,7 +23,7 @@ TEST_F(Chat, TurnsAreWhatAFreshModelSays) {
 
 // Rank 0 reads and writes, and the others compute the answers with it.
 TEST_F(Chat, RanksAnswerTogether) {
-  if (const std::string why = mpi::why_missing(); !why.empty()) GTEST_SKIP() << why;
+  if (const std::string why = why_no_ranks(); !why.empty()) GTEST_SKIP() << why;
   const std::string lines = "In the\n/reset\nbeginning\n", flags = "--temperature 0 --max-tokens 8 --json";
   model("m.genesis", "256", "2");
   const auto alone = answers(chat(lines, flags)), together = answers(chat(lines, flags + " --mesh tensor=2"));
@@ -238,10 +238,13 @@ TEST_F(Chat, TheContextGrowsWithTheConversation) {
 
 TEST_F(Chat, CtrlCStopsTheAnswerAndNotTheProgram) {
   model("long.genesis", "60000");
-  const Process process = shell(
-      "mkfifo " + path("in") + "; \"$CHAT\" chat " + path("long.genesis") + " --tokenizer " + path("folder") +
-      " --temperature 0 --max-tokens 60000 --json < " + path("in") + " & chat=$!; exec 3> " + path("in") +
-      "; echo a >&3; sleep 2; kill -INT $chat; echo /reset >&3; exec 3>&-; wait $chat");
+  // The signal is sent again if it came before the answer began.
+  const Process process =
+      shell("cd " + folder().string() +
+            "; mkfifo in; touch out; \"$CHAT\" chat long.genesis --tokenizer folder --temperature 0 "
+            "--max-tokens 60000 --json < in > out & chat=$!; exec 3> in; echo a >&3; "
+            "until [ -s out ]; do sleep 1; kill -INT $chat; done; "
+            "echo /reset >&3; exec 3>&-; wait $chat; code=$?; cat out; exit $code");
   const auto said = answers(process);
   ASSERT_EQ(said.size(), 1u);
   EXPECT_EQ(said[0]["stop"], "interrupted");

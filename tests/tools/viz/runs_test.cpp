@@ -3,11 +3,9 @@
 #include <cmath>
 #include <map>
 
-#include "backends/mpi/mpi_ranks.h"
-#include "executor/distributed/local_launch.h"
-#include "schema/core/error.h"
 #include "schema/file/json_text.h"
 #include "schema/file/reader.h"
+#include "tests/distributed/why_no_ranks.h"
 #include "tests/tools/tool_test.h"
 #include "tests/tools/viz/page.h"
 
@@ -122,12 +120,7 @@ TEST_F(VizRuns, AMeshThatNothingIsSharedAlongIsRefused) {
 }
 
 TEST_F(VizRuns, RanksAreProfiledTogether) {
-  if (const std::string why = mpi::why_missing(); !why.empty()) GTEST_SKIP() << why;
-  try {
-    mpirun_command(2, {});
-  } catch (const Error& error) {
-    GTEST_SKIP() << error.message();
-  }
+  if (const std::string why = why_no_ranks(); !why.empty()) GTEST_SKIP() << why;
   const PageReader page = page_of("genesis-run", Words{"profile"} + train() + kSizes +
                                                      Words{"--runs", "2", "--threads", "1", "--mesh",
                                                            "data=2", "--trace", path("t.json")});
