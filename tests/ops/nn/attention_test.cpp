@@ -100,6 +100,12 @@ Ref attention_reference(const Setting& s, const Refs& x, bool mask_is_bool) {
   return y;
 }
 
+// Returns the sums of absolute weighted values. An error of a weight is that of its score, which stays below 8 here.
+Ref attention_terms(const Setting& s, Refs x, bool mask_is_bool) {
+  for (double& v : x[2].data) v = std::abs(v);
+  return attention_reference(s, x, mask_is_bool);
+}
+
 // Splits a tensor of heads into q, k and v.
 Refs unpacked(const Setting& s, const Refs& x) {
   Refs parts = {ref_zeros(s.shape(s.heads, s.queries, s.size)),
@@ -137,6 +143,9 @@ void check_packed_attention(const std::string& name, const Setting& s, CaseInput
                  [=](const Refs& x) {
                    return Refs{attention_reference(s, unpacked(s, x), mask.dtype == DType::boolean)};
                  }};
+  one.terms = [=](const Refs& x) {
+    return Refs{attention_terms(s, unpacked(s, x), mask.dtype == DType::boolean)};
+  };
   if (!s.mask.empty()) one.inputs.push_back(mask);
   if (s.has_start()) one.inputs.push_back(s.start_input());
   if (s.has_length()) one.inputs.push_back(s.length_input());
@@ -156,6 +165,7 @@ void check_attention(const std::string& name, const Setting& s, CaseInput mask =
              .reference =
                  [=](const Refs& x) { return Refs{attention_reference(s, x, mask.dtype == DType::boolean)}; },
              .gradient = s.gradient};
+  one.terms = [=](const Refs& x) { return Refs{attention_terms(s, x, mask.dtype == DType::boolean)}; };
   if (!s.mask.empty()) one.inputs.push_back(mask);
   if (s.has_start()) one.inputs.push_back(s.start_input());
   if (s.has_length()) one.inputs.push_back(s.length_input());
