@@ -164,7 +164,7 @@ TEST(UpdateCases, JoinedHalves) {
 }
 
 TEST(UpdateCases, DequantizedWeights) {
-  for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64})
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
     for (const bool is_q4 : {false, true})
       check(
           {.name = std::string("dequantize_") + (is_q4 ? "q4_" : "q8_") + std::string(name_of(dtype)),
