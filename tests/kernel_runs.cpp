@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 
+#include "executor/compile.h"
 #include "executor/runtime/device.h"
 #include "executor/runtime/step_call.h"
 #include "executor/switches.h"
@@ -26,10 +27,10 @@ std::string row_of(const std::vector<std::string>& rows, const KernelChoice& cho
   return static_cast<size_t>(declined) < rows.size() ? rows[static_cast<size_t>(declined)] : "";
 }
 
-// Returns the session's plan; empty if no implementation is left for a node and `may_be_none`.
-std::optional<Plan> plan_unless_none_is_left(Session& session, const NamedTensors& inputs, bool may_be_none) {
+// Returns make(); empty if no implementation is left for a node and `may_be_none`.
+std::optional<Plan> unless_none_is_left(bool may_be_none, const std::function<Plan()>& make) {
   try {
-    return session.plan("main", inputs);
+    return make();
   } catch (const Error& error) {
     if (!may_be_none || error.message().find("no kernel runs op") == std::string::npos) throw;
     return std::nullopt;
@@ -47,7 +48,8 @@ std::vector<std::string> run_without(const std::set<std::string>& disabled,
   KernelRuns& runs = KernelRuns::on(options.device);
   options.disabled.insert(disabled.begin(), disabled.end());
   Session session(model, options);
-  const std::optional<Plan> plan = plan_unless_none_is_left(session, inputs, !disabled.empty());
+  const std::optional<Plan> plan =
+      unless_none_is_left(!disabled.empty(), [&] { return session.plan("main", inputs); });
   if (!plan) return {};
   const NamedTensors results = session.run("main", inputs);
   static std::mutex mutex;  // ranks of a test are threads
@@ -56,6 +58,42 @@ std::vector<std::string> run_without(const std::set<std::string>& disabled,
   std::vector<std::string> names = runs.find(*plan, options.disabled);
   runs.add(names, *plan);
   return names;
+}
+
+// The same without a device: it only makes the plan.
+std::vector<std::string> plan_without(const std::set<std::string>& disabled, const Model& model,
+                                      const NamedTensors& inputs, SessionOptions options) {
+  KernelRuns& runs = KernelRuns::on(options.device);
+  options.disabled.insert(disabled.begin(), disabled.end());
+  const std::optional<Plan> plan = unless_none_is_left(!disabled.empty(), [&] {
+    return compile_entry(model, "main", bind_inputs(model.entry("main"), inputs), runs.target(), options)
+        .plan;
+  });
+  if (!plan) return {};
+  std::vector<std::string> names = runs.find(*plan, options.disabled);
+  runs.add(names, *plan);
+  return names;
+}
+
+// Calls once({}), which returns the implementations of its nodes, and again without one after the other of them, as long as others
+// are left.
+void in_turn(const KernelRuns& runs,
+             const std::function<std::vector<std::string>(const std::set<std::string>& disabled)>& once) {
+  std::set<std::string> disabled, seen;
+  std::vector<std::string> chosen = once(disabled);
+  while (true) {
+    const auto next =
+        std::ranges::find_if(chosen, [&](const std::string& name) { return !seen.contains(name); });
+    if (next == chosen.end()) return;
+    seen.insert(*next);
+    if (!runs.can_be_switched_off(*next)) continue;
+    std::set<std::string> without = disabled;
+    without.insert("kernel:" + *next);
+    std::vector<std::string> others = once(without);
+    if (others.empty()) continue;
+    disabled = std::move(without);
+    chosen = std::move(others);
+  }
 }
 
 }  // namespace
@@ -124,22 +162,16 @@ void run_by_first_implementations(const std::shared_ptr<const Model>& model, con
 
 void run_by_every_implementation(const std::shared_ptr<const Model>& model, const NamedTensors& inputs,
                                  const SessionOptions& options, const CheckResults& check) {
-  const KernelRuns& runs = KernelRuns::on(options.device);
-  std::set<std::string> disabled, seen;
-  std::vector<std::string> chosen = run_without(disabled, model, inputs, options, check);
-  while (true) {
-    const auto next =
-        std::ranges::find_if(chosen, [&](const std::string& name) { return !seen.contains(name); });
-    if (next == chosen.end()) return;
-    seen.insert(*next);
-    if (!runs.can_be_switched_off(*next)) continue;
-    std::set<std::string> without = disabled;
-    without.insert("kernel:" + *next);
-    std::vector<std::string> others = run_without(without, model, inputs, options, check);
-    if (others.empty()) continue;
-    disabled = std::move(without);
-    chosen = std::move(others);
-  }
+  in_turn(KernelRuns::on(options.device), [&](const std::set<std::string>& disabled) {
+    return run_without(disabled, model, inputs, options, check);
+  });
+}
+
+void plan_by_every_implementation(const Model& model, const NamedTensors& inputs,
+                                  const SessionOptions& options) {
+  in_turn(KernelRuns::on(options.device), [&](const std::set<std::string>& disabled) {
+    return plan_without(disabled, model, inputs, options);
+  });
 }
 
 }  // namespace genesis::testing

@@ -58,6 +58,9 @@ using CheckResults = std::function<void(const NamedTensors& results, const std::
 // after the other, as long as others are left, and runs it again each time.
 void run_by_every_implementation(const std::shared_ptr<const Model>& model, const NamedTensors& inputs,
                                  const SessionOptions& options, const CheckResults& check);
+// Only makes the plans of these runs, for a device that this machine does not have.
+void plan_by_every_implementation(const Model& model, const NamedTensors& inputs,
+                                  const SessionOptions& options);
 // Runs it once, by the implementations that a session chooses.
 void run_by_first_implementations(const std::shared_ptr<const Model>& model, const NamedTensors& inputs,
                                   const SessionOptions& options, const CheckResults& check);

@@ -270,6 +270,14 @@ void check_on(const std::string& device, const Expected& expected) {
     run_by_first_implementations(built.model, built.inputs, {.device = device, .optimise = false}, plainly);
 }
 
+// Makes the plans for a device that this machine does not have.
+void plan_on(const std::string& device, const Expected& expected) {
+  plan_by_every_implementation(*expected.built.model, expected.built.inputs, {.device = device});
+  if (expected.is_plain_too)
+    plan_by_every_implementation(*expected.built.model, expected.built.inputs,
+                                 {.device = device, .optimise = false});
+}
+
 // Returns what is checked in every precision.
 std::vector<Expected> expectations(const OpCase& op_case) {
   bool has_real = false;
@@ -308,7 +316,10 @@ void check(const OpCase& op_case) {
   SCOPED_TRACE(op_case.name);
   for (const Expected& expected : expectations(op_case)) {
     check_on("cpu", expected);
-    if (why_no_cuda().empty()) check_on("cuda", expected);
+    if (why_no_cuda().empty())
+      check_on("cuda", expected);
+    else if (GENESIS_HAVE_CUDA)
+      plan_on("cuda", expected);
   }
   check_same_bits(op_case);
 }
