@@ -140,16 +140,15 @@ bool KernelRuns::can_be_switched_off(const std::string& name) const {
 }
 
 std::vector<KernelRuns::Missing> KernelRuns::missing(
-    const std::map<std::string, std::vector<std::string>>& machine_reasons) const {
+    std::span<const std::string_view> machine_reasons) const {
   std::vector<Missing> missing;
   for (const std::string& name : target_.kernel_names()) {
     if (names_.contains(name)) continue;
     missing.push_back({name, ""});
-    const auto known = machine_reasons.find(name);
     const auto declined = reasons_.find(name);
-    if (known == machine_reasons.end() || declined == reasons_.end()) continue;
+    if (declined == reasons_.end()) continue;
     for (const std::string& reason : declined->second)
-      for (const std::string& start : known->second)
+      for (const std::string_view start : machine_reasons)
         if (reason.starts_with(start)) missing.back().reason = reason;
   }
   return missing;

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,9 +40,9 @@ class KernelRuns {
   struct Missing {
     std::string name, reason;  // reason: why this machine cannot run it; empty: there is no reason
   };
-  // Returns the implementations of the device that have not run. `machine_reasons` has, by full name, how the reason begins by
-  // which an implementation declines every node on some machines.
-  std::vector<Missing> missing(const std::map<std::string, std::vector<std::string>>& machine_reasons) const;
+  // Returns the implementations of the device that have not run. `machine_reasons` are the beginnings of reasons that speak of the
+  // machine and not of a node.
+  std::vector<Missing> missing(std::span<const std::string_view> machine_reasons) const;
 
  private:
   Target target_;

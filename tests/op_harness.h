@@ -74,6 +74,8 @@ struct OpCase {
   double tolerance_f64 = 1e-11;
   double tolerance_low = 0.02;       // bf16 carries 8 bits
   double tolerance_gradient = 2e-6;  // finite differences of the reference, against f64
+  // Above 0: gradients are compared along this many random directions, in cases with too many elements for a difference each.
+  int64_t directions = 0;
   // For ops that add up terms, such as products: returns for each element of the results the sum of the absolute terms.
   // Errors are then |got - expected| <= kRoundings * epsilon of the dtype * this sum, in f32, bf16 and f16.
   std::function<Refs(const Refs&)> terms = {};
