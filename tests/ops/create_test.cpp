@@ -95,7 +95,10 @@ TEST(Create, DimValue) {
          .inputs = {real({3, 2})},
          .build =
              [](const Inputs& in) {
-               return Outputs{in[0] * cast(dim_value(in.graph, in[0].dim(0), DType::i32), in[0].dtype())};
+               // dim_value() of a known size would make a `full`.
+               const ops::DimValue op{{in[0].dim(0)}, DType::i32};
+               const Value size = in.graph.add_node(kOpDef<ops::DimValue>, to_attributes(op), {})[0];
+               return Outputs{in[0] * cast(size, in[0].dtype())};
              },
          .reference =
              [](const Refs& in) {
