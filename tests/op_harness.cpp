@@ -9,12 +9,10 @@
 #include <random>
 
 #include "executor/runtime/device.h"
-#include "passes/training/autodiff.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
-#include "schema/ops/elementwise/cast.h"
-#include "schema/ops/elementwise/elementwise.h"
-#include "schema/ops/tensor/reduce.h"
+#include "tests/kernel_runs.h"
+#include "tests/op_graph.h"
 
 namespace genesis::testing {
 
@@ -67,126 +65,9 @@ CaseInput booleans(std::vector<int64_t> shape) {
 
 namespace {
 
-Tensor tensor_of(const Ref& ref, DType dtype) {
-  std::byte* data;
-  Tensor tensor = Tensor::uninitialized({dtype, Shape::of(ref.shape)}, &data);
-  dispatch(dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    for (size_t i = 0; i < ref.data.size(); ++i) {
-      T value;
-      if constexpr (std::is_same_v<T, bf16> || std::is_same_v<T, f16>)
-        value = T(static_cast<float>(ref.data[i]));
-      else
-        value = static_cast<T>(ref.data[i]);
-      reinterpret_cast<T*>(data)[i] = value;
-    }
-  });
-  return tensor;
-}
-
-Ref ref_of(const Tensor& tensor) { return {tensor.type().shape.sizes(), tensor.to_doubles()}; }
-
-bool is_real(const CaseInput& input) { return input.dtype == DType::f32; }
-
-// Returns the dtype of an input in the variant of the case in which reals are `real_dtype`.
-DType variant_dtype(const CaseInput& input, DType real_dtype) {
-  return is_real(input) && !input.keep_dtype ? real_dtype : input.dtype;
-}
-
-double draw(const CaseInput& input, std::mt19937_64& random) {
-  const double unit = std::uniform_real_distribution<double>(0, 1)(random);
-  const double value = input.low + (input.high - input.low) * unit;
-  return is_real(input) || input.dtype == DType::f64 ? value : std::floor(value);
-}
-
-// Returns the case's input values, rounded so that `real_dtype` holds them exactly: kernel and reference see the same
-// numbers.
-Refs make_values(const OpCase& op_case, DType real_dtype) {
-  std::mt19937_64 random(std::hash<std::string>{}(op_case.name));
-  Refs refs;
-  for (const CaseInput& input : op_case.inputs) {
-    Ref ref{input.shape, input.values};
-    if (ref.data.empty())
-      for (int64_t i = 0; i < ref.numel(); ++i) ref.data.push_back(draw(input, random));
-    // f64 runs also start from f32 values, so that both variants compute the same function of the same inputs.
-    const DType rounding = real_dtype == DType::f64 ? DType::f32 : real_dtype;
-    refs.push_back(ref_of(tensor_of(ref, variant_dtype(input, rounding))));
-  }
-  return refs;
-}
-
-struct Built {
-  std::shared_ptr<Model> model;
-  NamedTensors inputs;
-  std::vector<std::string> outputs, gradients;  // names; a gradient's name is empty if it is not wanted
-};
-
-// Computes sum_i sum(y_i * r_i) with fixed r: a scalar whose gradient depends on every output.
-Value projection(Graph& graph, const Outputs& outputs, Built& built, const Refs& weights, DType dtype) {
-  Value total;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!is_float(outputs[i].dtype())) continue;
-    const std::string name = "projection" + std::to_string(i);
-    const DType wide = dtype == DType::f64 ? DType::f64 : DType::f32;
-    built.inputs[name] = tensor_of(weights[i], wide);
-    const Value weight = graph.add_input(name, built.inputs[name].type());
-    const Value term = sum(cast(outputs[i], wide) * weight);
-    total = total ? total + term : term;
-  }
-  return total;
-}
-
-// Returns weights of the projection: distinct numbers around 1 that depend only on the shape.
-Refs projection_weights(const Refs& outputs) {
-  Refs weights = outputs;
-  for (size_t i = 0; i < weights.size(); ++i)
-    for (size_t k = 0; k < weights[i].data.size(); ++k)
-      weights[i].data[k] =
-          static_cast<float>(0.5 + std::fmod(static_cast<double>(k + i) * 0.618033988749895, 1.0));
-  return weights;
-}
-
-Built build(const OpCase& op_case, const Refs& values, DType real_dtype, const Refs* weights) {
-  Built built{std::make_shared<Model>(), {}, {}, {}};
-  Graph& graph = built.model->add_entry("main");
-  Inputs inputs{graph, {}};
-  for (size_t i = 0; i < op_case.inputs.size(); ++i) {
-    const std::string name = "x" + std::to_string(i);
-    built.inputs[name] = tensor_of(values[i], variant_dtype(op_case.inputs[i], real_dtype));
-    inputs.values.push_back(graph.add_input(name, built.inputs[name].type()));
-  }
-  const Outputs outputs = op_case.build(inputs);
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    built.outputs.push_back("y" + std::to_string(i));
-    graph.add_output(built.outputs.back(), outputs[i]);
-  }
-  if (weights == nullptr) return built;
-  const Value loss = projection(graph, outputs, built, *weights, real_dtype);
-  std::vector<Value> wanted;
-  for (size_t i = 0; i < inputs.values.size(); ++i)
-    if (op_case.inputs[i].differentiable) wanted.push_back(inputs[i]);
-  const std::vector<Value> gradients = passes::gradients(graph, loss, wanted);
-  for (size_t i = 0, next = 0; i < inputs.values.size(); ++i) {
-    built.gradients.push_back(op_case.inputs[i].differentiable ? "dx" + std::to_string(i) : "");
-    if (op_case.inputs[i].differentiable) graph.add_output(built.gradients.back(), gradients[next++]);
-  }
-  return built;
-}
-
 NamedTensors run(const Built& built, SessionOptions options = {}) {
   Session session(built.model, std::move(options));
   return session.run("main", built.inputs);
-}
-
-// Gradients are compared relative to their largest entry, since sums cancel.
-void expect_close(const Ref& got, const Ref& expected, double tolerance, const std::string& what) {
-  ASSERT_EQ(got.shape, expected.shape) << what << ": shape";
-  for (size_t i = 0; i < got.data.size(); ++i) {
-    const double g = got.data[i], e = expected.data[i];
-    if (g == e || (std::isnan(g) && std::isnan(e))) continue;
-    ASSERT_LE(std::abs(g - e), tolerance * std::max(1.0, std::abs(e)))
-        << what << ": element " << i << " is " << g << ", expected " << e;
-  }
 }
 
 void expect_same_bits(const NamedTensors& a, const NamedTensors& b, const std::string& what) {
@@ -200,28 +81,107 @@ void expect_same_bits(const NamedTensors& a, const NamedTensors& b, const std::s
   }
 }
 
-Refs outputs_of(const NamedTensors& results, const std::vector<std::string>& names) {
-  Refs refs;
-  for (const std::string& name : names) refs.push_back(ref_of(results.at(name)));
-  return refs;
+std::string describe(const OpCase& op_case, DType real_dtype) {
+  return op_case.name + " in " + std::string(name_of(real_dtype));
 }
 
-std::string describe(const OpCase& op_case, DType real_dtype, const SessionOptions& options) {
-  return op_case.name + " in " + std::string(name_of(real_dtype)) + " on " + options.device;
+// Checks that results do not change a bit with the number of threads, memory reuse, or a round trip through a file.
+void check_same_bits(const OpCase& op_case) {
+  const Refs values = make_values(op_case, DType::f32);
+  const bool with_gradient = op_case.gradient && has_differentiable_input(op_case);
+  const Refs weights = with_gradient ? projection_weights(op_case.reference(values)) : Refs{};
+  const Built built = build(op_case, values, DType::f32, with_gradient ? &weights : nullptr);
+  const NamedTensors expected = run(built, {.threads = 1});
+  expect_same_bits(run(built, {.threads = 2}), expected, op_case.name + " with 2 threads");
+  expect_same_bits(run(built, {.threads = 4}), expected, op_case.name + " with 4 threads");
+  expect_same_bits(run(built, {.disabled = {"in_place", "memory_reuse"}}), expected,
+                   op_case.name + " without memory reuse");
+  // Other processes may check a case of this name at the same time.
+  const std::filesystem::path path =
+      std::filesystem::path(::testing::TempDir()) / fmt::format("{}-{}.genesis", op_case.name, ::getpid());
+  save_model(*built.model, path);
+  Built loaded = built;
+  loaded.model = load_model(path);
+  std::filesystem::remove(path);
+  expect_same_bits(run(loaded, {.threads = 1}), expected, op_case.name + " saved and loaded");
 }
 
-void check_forward(const OpCase& op_case, DType real_dtype, double tolerance,
-                   const SessionOptions& options = {}) {
-  const std::string what = describe(op_case, real_dtype, options);
-  const Refs values = make_values(op_case, real_dtype);
-  const Refs expected = op_case.reference(values);
-  const Built built = build(op_case, values, real_dtype, nullptr);
-  const Refs got = outputs_of(run(built, options), built.outputs);
-  ASSERT_EQ(got.size(), expected.size()) << what << ": number of outputs";
-  for (size_t i = 0; i < got.size(); ++i) {
-    // Indices and flags are exact; only reals may be rounded.
-    expect_close(got[i], expected[i], tolerance, what + ", output " + std::to_string(i));
+// --- numbers
+
+// The results of a graph that are checked: for each output its expected values and the errors that are allowed.
+struct Expectation {
+  std::string output;
+  Ref values, errors;
+  Refs directions = {};  // not empty: of a gradient its products with these
+};
+struct Expected {
+  std::string what;
+  Built built;
+  std::vector<Expectation> outputs;
+  bool is_plain_too = false;  // it also runs without the passes
+};
+
+// Returns the products of x with the directions; x itself if there are none.
+Ref along(const Ref& x, const Refs& directions) {
+  if (directions.empty()) return x;
+  Ref products = ref_zeros({static_cast<int64_t>(directions.size())});
+  for (size_t k = 0; k < directions.size(); ++k)
+    for (size_t i = 0; i < x.data.size(); ++i) products.data[k] += x.data[i] * directions[k].data[i];
+  return products;
+}
+
+void expect_within(const Ref& got, const Expectation& expected, const std::string& what) {
+  ASSERT_EQ(got.shape, expected.values.shape) << what << ": shape";
+  for (size_t i = 0; i < got.data.size(); ++i) {
+    const double g = got.data[i], e = expected.values.data[i];
+    if (g == e || (std::isnan(g) && std::isnan(e))) continue;
+    ASSERT_LE(std::abs(g - e), expected.errors.data[i])
+        << what << ", " << expected.output << ": element " << i << " is " << g << ", expected " << e;
   }
+}
+
+// Returns tolerance * max(1, |value|) for each value.
+Ref relative_errors(Ref values, double tolerance) {
+  for (double& v : values.data) v = tolerance * std::max(1.0, std::abs(v));
+  return values;
+}
+
+double epsilon_of(DType dtype) {
+  switch (dtype) {
+    case DType::bf16:
+      return 0x1p-8;
+    case DType::f16:
+      return 0x1p-11;
+    default:
+      return 0x1p-24;
+  }
+}
+
+// Returns the errors that roundings of these terms may amount to.
+Ref errors_of_terms(Ref terms, DType dtype, double smallest) {
+  for (double& v : terms.data) v = kRoundings * epsilon_of(dtype) * v + smallest;
+  return terms;
+}
+
+double tolerance_in(const OpCase& op_case, DType dtype) {
+  if (dtype == DType::f64) return op_case.tolerance_f64;
+  return dtype == DType::f32 ? op_case.tolerance : op_case.tolerance_low;
+}
+
+// The smallest number above 0 that f16 holds; sums of smaller terms are lost.
+constexpr double kSmallestHalf = 0x1p-24;
+
+Expected expect_values(const OpCase& op_case, DType real_dtype) {
+  const Refs values = make_values(op_case, real_dtype), results = op_case.reference(values);
+  const bool by_terms = op_case.terms && real_dtype != DType::f64;
+  const Refs terms = by_terms ? op_case.terms(values) : Refs{};
+  Expected expected{describe(op_case, real_dtype), build(op_case, values, real_dtype, nullptr), {}};
+  EXPECT_EQ(expected.built.outputs.size(), results.size()) << expected.what << ": number of outputs";
+  for (size_t i = 0; i < results.size() && i < expected.built.outputs.size(); ++i)
+    expected.outputs.push_back({expected.built.outputs[i], results[i],
+                                by_terms ? errors_of_terms(terms[i], real_dtype, kSmallestHalf)
+                                         : relative_errors(results[i], tolerance_in(op_case, real_dtype))});
+  return expected;
 }
 
 double project(const Refs& outputs, const Refs& weights, const std::vector<bool>& counts) {
@@ -233,102 +193,187 @@ double project(const Refs& outputs, const Refs& weights, const std::vector<bool>
 }
 
 // Computes d(projection)/d(input i) by central differences of the reference.
-Ref finite_difference(const OpCase& op_case, Refs values, const Refs& weights,
+Ref finite_difference(const std::function<Refs(const Refs&)>& reference, Refs values, const Refs& weights,
                       const std::vector<bool>& counts, size_t i) {
   constexpr double kStep = 1e-5;
   Ref gradient = ref_zeros(values[i].shape);
   for (int64_t k = 0; k < gradient.numel(); ++k) {
     const double x = values[i][k];
     values[i][k] = x + kStep;
-    const double above = project(op_case.reference(values), weights, counts);
+    const double above = project(reference(values), weights, counts);
     values[i][k] = x - kStep;
-    const double below = project(op_case.reference(values), weights, counts);
+    const double below = project(reference(values), weights, counts);
     values[i][k] = x;
     gradient[k] = (above - below) / (2 * kStep);
   }
   return gradient;
 }
 
-void check_gradient(const OpCase& op_case, DType real_dtype, double tolerance,
-                    const SessionOptions& options = {}) {
-  const Refs values = make_values(op_case, real_dtype);
-  const Refs outputs = op_case.reference(values);
-  const Refs weights = projection_weights(outputs);
-  const Built built = build(op_case, values, real_dtype, &weights);
-  std::vector<bool> counts;
-  for (const NamedValue& output : built.model->entry("main").outputs())
-    if (output.name[0] == 'y')
-      counts.push_back(is_float(built.model->entry("main").type(output.value).dtype));
-  const NamedTensors results = run(built, options);
-  for (size_t i = 0; i < built.gradients.size(); ++i) {
-    if (built.gradients[i].empty()) continue;
-    const std::string what =
-        "gradient of input " + std::to_string(i) + " of " + describe(op_case, real_dtype, options);
-    expect_close(ref_of(results.at(built.gradients[i])),
-                 finite_difference(op_case, values, weights, counts, i), tolerance, what);
+// The gradients of a case, for all dtypes that start from the same values. Empty for inputs without a gradient.
+struct Gradients {
+  Refs values, weights, of_inputs, terms;
+  std::vector<Refs> directions;  // of each input; not empty: of_inputs has the derivatives along them
+};
+
+// Returns vectors of length 1 with random signs.
+Refs random_directions(const Ref& x, int64_t count) {
+  std::mt19937_64 random(7);
+  const double size = 1 / std::sqrt(std::max<double>(1, static_cast<double>(x.numel())));
+  Refs directions(static_cast<size_t>(count), x);
+  for (Ref& direction : directions)
+    for (double& v : direction.data) v = random() % 2 ? size : -size;
+  return directions;
+}
+
+// Computes the derivatives of the projection along directions of input i by central differences.
+Ref directional_difference(const std::function<Refs(const Refs&)>& reference, const Refs& values,
+                           const Refs& weights, const std::vector<bool>& counts, size_t i,
+                           const Refs& directions) {
+  constexpr double kStep = 1e-5;
+  Ref derivatives = ref_zeros({static_cast<int64_t>(directions.size())});
+  for (size_t k = 0; k < directions.size(); ++k) {
+    const auto at = [&](double step) {
+      Refs moved = values;
+      for (size_t j = 0; j < moved[i].data.size(); ++j) moved[i].data[j] += step * directions[k].data[j];
+      return project(reference(moved), weights, counts);
+    };
+    derivatives.data[k] = (at(kStep) - at(-kStep)) / (2 * kStep);
   }
+  return derivatives;
 }
 
-bool has_differentiable_input(const OpCase& op_case) {
-  for (const CaseInput& input : op_case.inputs)
-    if (input.differentiable) return true;
-  return false;
+Gradients differentiate(const OpCase& op_case, DType real_dtype) {
+  Gradients made{make_values(op_case, real_dtype), {}, {}, {}};
+  made.weights = projection_weights(op_case.reference(made.values));
+  const Built built = build(op_case, made.values, real_dtype, nullptr);
+  const Graph& graph = built.model->entry("main");
+  std::vector<bool> counts;
+  for (const NamedValue& output : graph.outputs()) counts.push_back(is_float(graph.type(output.value).dtype));
+  for (size_t i = 0; i < op_case.inputs.size(); ++i) {
+    const bool is_wanted = op_case.inputs[i].differentiable;
+    made.directions.push_back(is_wanted ? random_directions(made.values[i], op_case.directions) : Refs{});
+    const auto difference = [&](const auto& reference) {
+      if (!is_wanted) return Ref{};
+      if (op_case.directions == 0) return finite_difference(reference, made.values, made.weights, counts, i);
+      return directional_difference(reference, made.values, made.weights, counts, i, made.directions[i]);
+    };
+    made.of_inputs.push_back(difference(op_case.reference));
+    if (op_case.terms_of_gradient) made.terms.push_back(difference(op_case.terms));
+  }
+  return made;
 }
 
-// Checks that results do not change a bit with the number of threads, optimization, or a round trip through a file.
-void check_same_bits(const OpCase& op_case) {
-  const Refs values = make_values(op_case, DType::f32);
-  const bool with_gradient = op_case.gradient && has_differentiable_input(op_case);
-  const Refs weights = with_gradient ? projection_weights(op_case.reference(values)) : Refs{};
-  const Built built = build(op_case, values, DType::f32, with_gradient ? &weights : nullptr);
-  const NamedTensors expected = run(built, {.threads = 1});
-  expect_same_bits(run(built, {.threads = 2}), expected, op_case.name + " with 2 threads");
-  expect_same_bits(run(built, {.threads = 4}), expected, op_case.name + " with 4 threads");
-  expect_same_bits(run(built, {.disabled = {"in_place", "memory_reuse"}}), expected,
-                   op_case.name + " without memory reuse");
-  const NamedTensors plain = run(built, {.optimize = false});
-  for (const auto& [name, tensor] : expected)
-    expect_close(ref_of(tensor), ref_of(plain.at(name)), op_case.tolerance,
-                 op_case.name + " optimized against plain, " + name);
-
-  // Other processes may check a case of this name at the same time.
-  const std::filesystem::path path =
-      std::filesystem::path(::testing::TempDir()) / fmt::format("{}-{}.genesis", op_case.name, ::getpid());
-  save_model(*built.model, path);
-  Built loaded = built;
-  loaded.model = load_model(path);
-  std::filesystem::remove(path);
-  expect_same_bits(run(loaded, {.threads = 1}), expected, op_case.name + " saved and loaded");
+double largest_of(const Ref& values) {
+  double largest = 0;
+  for (const double v : values.data) largest = std::max(largest, std::abs(v));
+  return largest;
 }
 
-}  // namespace
+// Returns the errors allowed for a gradient. In 16 bits they are relative to the gradient's largest entry, since sums cancel,
+// unless the terms of the sums are known.
+Ref gradient_errors(const OpCase& op_case, DType dtype, const Gradients& gradients, size_t i) {
+  const Ref& gradient = gradients.of_inputs[i];
+  if (op_case.directions > 0) {
+    const double tolerance = dtype == DType::f64   ? op_case.tolerance_gradient
+                             : dtype == DType::f32 ? 10 * op_case.tolerance
+                                                   : op_case.tolerance_low;
+    Ref errors = gradient;
+    errors.data.assign(errors.data.size(), tolerance * largest_of(gradient));
+    return errors;
+  }
+  const double largest = std::max(1.0, largest_of(gradient));
+  if (dtype == DType::f64) return relative_errors(gradient, op_case.tolerance_gradient);
+  if (op_case.terms_of_gradient) {
+    Ref terms = gradients.terms[i];
+    for (double& v : terms.data) v = std::abs(v);
+    return errors_of_terms(terms, dtype, op_case.tolerance_gradient / 20 * largest);
+  }
+  if (dtype == DType::f32)
+    return relative_errors(gradient, std::max(op_case.tolerance_gradient, 10 * op_case.tolerance));
+  Ref errors = gradient;
+  errors.data.assign(errors.data.size(), op_case.tolerance_low * largest);
+  return errors;
+}
 
-namespace {
+Expected expect_gradients(const OpCase& op_case, DType real_dtype, const Gradients& gradients) {
+  Expected expected{"gradient of " + describe(op_case, real_dtype),
+                    build(op_case, gradients.values, real_dtype, &gradients.weights),
+                    {}};
+  for (size_t i = 0; i < expected.built.gradients.size(); ++i)
+    if (!expected.built.gradients[i].empty())
+      expected.outputs.push_back({expected.built.gradients[i], gradients.of_inputs[i],
+                                  gradient_errors(op_case, real_dtype, gradients, i),
+                                  gradients.directions[i]});
+  return expected;
+}
 
-// Checks values and gradients in every precision.
-void check_numbers(const OpCase& op_case, const SessionOptions& options) {
-  check_forward(op_case, DType::f32, op_case.tolerance, options);
-  if (op_case.f64) check_forward(op_case, DType::f64, op_case.tolerance_f64, options);
+void check_on(const std::string& device, const Expected& expected) {
+  const auto check = [&](const NamedTensors& results, const std::string& how) {
+    for (const Expectation& output : expected.outputs)
+      expect_within(along(ref_of(results.at(output.output)), output.directions), output,
+                    expected.what + " on " + device + how);
+  };
+  const Built& built = expected.built;
+  run_by_every_implementation(built.model, built.inputs, {.device = device}, check);
+  const auto plainly = [&](const NamedTensors& results, const std::string&) {
+    check(results, ", not optimized");
+  };
+  if (expected.is_plain_too)
+    run_by_first_implementations(built.model, built.inputs, {.device = device, .optimize = false}, plainly);
+}
+
+// Makes the plans for a device that this machine does not have.
+void plan_on(const std::string& device, const Expected& expected) {
+  plan_by_every_implementation(*expected.built.model, expected.built.inputs, {.device = device});
+  if (expected.is_plain_too)
+    plan_by_every_implementation(*expected.built.model, expected.built.inputs,
+                                 {.device = device, .optimize = false});
+}
+
+// Returns what is checked in every precision.
+std::vector<Expected> expectations(const OpCase& op_case) {
   bool has_real = false;
   for (const CaseInput& input : op_case.inputs) has_real = has_real || is_real(input);
-  if (op_case.low_precision && has_real) {
-    check_forward(op_case, DType::bf16, op_case.tolerance_low, options);
-    check_forward(op_case, DType::f16, op_case.tolerance_low, options);
-  }
-  if (op_case.gradient && has_differentiable_input(op_case)) {
-    if (op_case.f64) check_gradient(op_case, DType::f64, op_case.tolerance_gradient, options);
-    check_gradient(op_case, DType::f32, std::max(op_case.tolerance_gradient, 10 * op_case.tolerance),
-                   options);
-  }
+  const bool low = op_case.low_precision && has_real;
+  std::vector<Expected> all = {expect_values(op_case, DType::f32)};
+  all[0].is_plain_too = true;
+  if (op_case.f64) all.push_back(expect_values(op_case, DType::f64));
+  for (const DType dtype : {DType::bf16, DType::f16})
+    if (low) all.push_back(expect_values(op_case, dtype));
+  if (!op_case.gradient || !has_differentiable_input(op_case)) return all;
+  const Gradients gradients = differentiate(op_case, DType::f32);
+  if (op_case.f64) all.push_back(expect_gradients(op_case, DType::f64, gradients));
+  all.push_back(expect_gradients(op_case, DType::f32, gradients));
+  all.back().is_plain_too = true;
+  if (!low || !op_case.low_gradient) return all;
+  const Gradients rounded = differentiate(op_case, DType::bf16);
+  for (const DType dtype : {DType::bf16, DType::f16})
+    all.push_back(expect_gradients(op_case, dtype, rounded));
+  return all;
 }
 
 }  // namespace
+
+OpCase with_terms(OpCase op_case) {
+  op_case.terms = [reference = op_case.reference](Refs values) {
+    for (Ref& value : values)
+      for (double& v : value.data) v = std::abs(v);
+    return reference(values);
+  };
+  op_case.terms_of_gradient = true;
+  return op_case;
+}
 
 void check(const OpCase& op_case) {
   SCOPED_TRACE(op_case.name);
-  check_numbers(op_case, {});
+  for (const Expected& expected : expectations(op_case)) {
+    check_on("cpu", expected);
+    if (why_no_cuda().empty())
+      check_on("cuda", expected);
+    else if (GENESIS_HAVE_CUDA)
+      plan_on("cuda", expected);
+  }
   check_same_bits(op_case);
-  if (why_no_cuda().empty()) check_numbers(op_case, {.device = "cuda"});
 }
 
 const std::string& why_no_cuda() {

@@ -5,9 +5,9 @@
 //          .build = [](const Inputs& x) { return Outputs{softmax(x[0], 0)}; },
 //          .reference = [](const Refs& x) { return Refs{softmax_reference(x[0], 0)}; }});
 //
-// runs the op through a Session and compares it with the reference (plain loops in double precision): values in f64
-// and f32, gradients against finite differences of the reference, and bf16 and f16 within their tolerance. Results
-// with 1, 2 and 4 threads, with plain and optimized graphs, and after saving and loading the model must be
+// runs the op through a Session, by every kernel implementation that accepts it in turn, and compares values with the
+// reference (plain loops in double precision) and gradients with finite differences of the reference, in f64, f32,
+// bf16 and f16. Results with 1, 2 and 4 threads, without memory reuse, and after saving and loading the model must be
 // bit-identical.
 #pragma once
 
@@ -68,12 +68,30 @@ struct OpCase {
   bool gradient = true;       // false if the op has none
   bool low_precision = true;  // false for ops without bf16 and f16
   bool f64 = true;            // false for ops that compute only in f32
+  bool low_gradient = true;   // false if rounded inputs meet kinks, where a gradient jumps
   // Errors are |got - expected| <= tolerance * max(1, |expected|). Give a reason if you loosen one.
   double tolerance = 4e-6;  // f32
   double tolerance_f64 = 1e-11;
   double tolerance_low = 0.02;       // bf16 carries 8 bits
   double tolerance_gradient = 2e-6;  // finite differences of the reference, against f64
+  // Above 0: gradients are compared along this many random directions, in cases with too many elements for a difference each.
+  int64_t directions = 0;
+  // For ops that add up terms, such as products: returns for each element of the results the sum of the absolute terms.
+  // Errors are then |got - expected| <= kRoundings * epsilon of the dtype * this sum, in f32, bf16 and f16.
+  std::function<Refs(const Refs&)> terms = {};
+  bool terms_of_gradient =
+      false;  // the gradient of `terms` has the absolute terms of the gradient, as in products
 };
+
+// The number of roundings that an error may amount to, each of half a unit in the last place of the largest terms. In 16 bits
+// these are at most: an operand that is rounded before the product (a probability, a norm's result, a gradient that arrives), the
+// product or partial sum, an addend's sum, and the result. In f32 the sums of these tests, of up to a few thousand terms in
+// several lanes, stay below it too.
+inline constexpr double kRoundings = 8;
+
+// Returns the case with `terms` and their gradient, for an op that is linear in each of its inputs, so that the absolute terms are
+// those of the inputs' absolute values.
+OpCase with_terms(OpCase op_case);
 
 // Checks on the CPU, and checks values and gradients again on the first GPU if there is one.
 void check(const OpCase& op_case);

@@ -90,6 +90,24 @@ TEST(Create, OneHot) {
         {"one_hot", std::to_string(bad), "5"});
 }
 
+TEST(Create, DimValue) {
+  check({.name = "dim_value",
+         .inputs = {real({3, 2})},
+         .build =
+             [](const Inputs& in) {
+               // dim_value() of a known size would make a `full`.
+               const ops::DimValue op{{in[0].dim(0)}, DType::i32};
+               const Value size = in.graph.add_node(kOpDef<ops::DimValue>, to_attributes(op), {})[0];
+               return Outputs{in[0] * cast(size, in[0].dtype())};
+             },
+         .reference =
+             [](const Refs& in) {
+               Ref y = in[0];
+               for (double& v : y.data) v *= 3;
+               return Refs{y};
+             }});
+}
+
 TEST(Create, SizesBoundInTheRun) {
   auto model = std::make_shared<Model>();
   Graph& g = model->add_entry("main");

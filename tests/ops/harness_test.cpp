@@ -2,6 +2,7 @@
 #include <gtest/gtest-spi.h>
 
 #include "schema/ops/nn/matmul.h"
+#include "tests/kernel_runs.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {
@@ -32,6 +33,43 @@ TEST(OpHarness, FindsAWrongReference) {
     check(product_case(1.001));
   }
   EXPECT_GT(failures.size(), 0);
+}
+
+// A table of a device of which two rows run, one needs other hardware, and one is never asked.
+std::vector<std::string> four_kernels() {
+  return {"sum.wide", "sum.plain", "max.for_a_chip", "max.forgotten"};
+}
+KernelChoice choose_sum(const KernelQuery& query) {
+  const bool wide = is_allowed(query.disabled, "sum", "wide");
+  if (query.op.name() != "sum")
+    return {"", {{"max.for_a_chip", "no such chip here"}, {"max.forgotten", "odd"}}, ""};
+  if (wide) return {"sum.wide", {}, ""};
+  return {"sum.plain", {{"sum.wide", "switched off"}}, ""};
+}
+
+Plan plan_of_reductions() {
+  Plan plan;
+  for (const char* op : {"sum", "max"}) plan.steps.push_back({.op = find_op(op)});
+  return plan;
+}
+
+TEST(OpHarness, FindsImplementationsThatHaveNotRun) {
+  Target target;
+  target.kernel_names = four_kernels;
+  target.choose = choose_sum;
+  KernelRuns runs(target);
+  const Plan plan = plan_of_reductions();
+  constexpr std::string_view kNoChip[] = {"no such chip"};
+  EXPECT_EQ(runs.find(plan, {}), (std::vector<std::string>{"sum.wide"}));
+  runs.add({"sum.wide"}, plan);
+  const std::vector<KernelRuns::Missing> missing = runs.missing(kNoChip);
+  ASSERT_EQ(missing.size(), 3u);
+  EXPECT_EQ(missing[0].name + missing[0].reason, "sum.plain");
+  EXPECT_EQ(missing[1].name + ": " + missing[1].reason, "max.for_a_chip: no such chip here");
+  EXPECT_EQ(missing[2].name + missing[2].reason, "max.forgotten");
+  EXPECT_EQ(runs.find(plan, {"kernel:sum.wide"}), (std::vector<std::string>{"sum.plain"}));
+  EXPECT_TRUE(runs.can_be_switched_off("sum.wide"));
+  EXPECT_FALSE(runs.can_be_switched_off("gemm.reference"));
 }
 
 // All other cases of this suite run on the GPU too. This one reports if there is none.

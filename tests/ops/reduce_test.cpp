@@ -94,10 +94,12 @@ Value var_0(Value x, Axes axes, bool keep) { return var(x, axes, 0, keep); }
 Value std_1(Value x, Axes axes, bool keep) { return stddev(x, axes, 1, keep); }
 
 OpCase reduction(const std::string& name, CaseInput x, Axes axes, bool keep, Op op, Formula formula) {
-  return {.name = name,
-          .inputs = {std::move(x)},
-          .build = [=](const Inputs& in) { return Outputs{op(in[0], axes, keep)}; },
-          .reference = [=](const Refs& in) { return Refs{reduce_reference(in[0], axes, keep, formula)}; }};
+  OpCase one = {
+      .name = name,
+      .inputs = {std::move(x)},
+      .build = [=](const Inputs& in) { return Outputs{op(in[0], axes, keep)}; },
+      .reference = [=](const Refs& in) { return Refs{reduce_reference(in[0], axes, keep, formula)}; }};
+  return op == static_cast<Op>(sum) || op == static_cast<Op>(mean) ? with_terms(one) : one;
 }
 
 // Covers rows, columns, the middle, both ends and everything, with and without the axes kept.

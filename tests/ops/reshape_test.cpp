@@ -1,6 +1,7 @@
 // Tests reshape and related ops: sizes are resolved algebraically, and no bytes move.
 #include "schema/ops/tensor/reshape.h"
 
+#include "executor/runtime/device.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {
@@ -29,6 +30,18 @@ TEST(Reshape, Shapes) {
   check_reshape("squeeze_not", {2, 3}, {2, 3}, [](Value x) { return squeeze(x, 1); });
   check_reshape("unsqueeze_end", {2, 3}, {2, 3, 1}, [](Value x) { return unsqueeze(x, -1); });
   check_reshape("unsqueeze_front", {2, 3}, {1, 2, 3}, [](Value x) { return unsqueeze(x, 0); });
+}
+
+// In a plan a reshape is a view of its operand. Its kernel only computes constants while a graph is compiled.
+TEST(Reshape, OfAConstant) {
+  const ops::Reshape op{{3, 2}};
+  const TensorType from{DType::f32, {2, 3}}, to{DType::f32, {3, 2}};
+  const Attributes attributes = to_attributes(op);
+  const auto folded = target_of("cpu").evaluate({*find_op("reshape"), attributes, {&from, 1}, {&to, 1}},
+                                                std::vector{Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6})});
+  ASSERT_TRUE(folded.has_value());
+  EXPECT_EQ((*folded)[0].type(), to);
+  EXPECT_EQ((*folded)[0].to_doubles(), (std::vector<double>{1, 2, 3, 4, 5, 6}));
 }
 
 TEST(Reshape, Symbols) {

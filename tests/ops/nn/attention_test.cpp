@@ -20,6 +20,7 @@ struct Setting {
   bool gradient = true;                  // also check the gradient, which is too slow with many keys
   std::vector<double> key_lengths = {};  // one per row of the batch, in place of key_length
   std::vector<double> key_starts = {};   // one per query of each row of the batch; empty: none
+  int64_t directions = 0;                // OpCase::directions
 
   bool has_start() const { return !key_starts.empty(); }
   CaseInput start_input() const { return integer_data({batch, queries}, key_starts); }
@@ -100,6 +101,12 @@ Ref attention_reference(const Setting& s, const Refs& x, bool mask_is_bool) {
   return y;
 }
 
+// Returns the sums of absolute weighted values. An error of a weight is that of its score, which stays below 8 here.
+Ref attention_terms(const Setting& s, Refs x, bool mask_is_bool) {
+  for (double& v : x[2].data) v = std::abs(v);
+  return attention_reference(s, x, mask_is_bool);
+}
+
 // Splits a tensor of heads into q, k and v.
 Refs unpacked(const Setting& s, const Refs& x) {
   Refs parts = {ref_zeros(s.shape(s.heads, s.queries, s.size)),
@@ -137,6 +144,9 @@ void check_packed_attention(const std::string& name, const Setting& s, CaseInput
                  [=](const Refs& x) {
                    return Refs{attention_reference(s, unpacked(s, x), mask.dtype == DType::boolean)};
                  }};
+  one.terms = [=](const Refs& x) {
+    return Refs{attention_terms(s, unpacked(s, x), mask.dtype == DType::boolean)};
+  };
   if (!s.mask.empty()) one.inputs.push_back(mask);
   if (s.has_start()) one.inputs.push_back(s.start_input());
   if (s.has_length()) one.inputs.push_back(s.length_input());
@@ -155,7 +165,9 @@ void check_attention(const std::string& name, const Setting& s, CaseInput mask =
                  },
              .reference =
                  [=](const Refs& x) { return Refs{attention_reference(s, x, mask.dtype == DType::boolean)}; },
-             .gradient = s.gradient};
+             .gradient = s.gradient,
+             .directions = s.directions};
+  one.terms = [=](const Refs& x) { return Refs{attention_terms(s, x, mask.dtype == DType::boolean)}; };
   if (!s.mask.empty()) one.inputs.push_back(mask);
   if (s.has_start()) one.inputs.push_back(s.start_input());
   if (s.has_length()) one.inputs.push_back(s.length_input());
@@ -281,6 +293,18 @@ TEST(Attention, Window) {
       "window", {.batch = 2, .heads = 2, .key_heads = 1, .queries = 6, .keys = 6, .options = options(4)});
 }
 
+// Returns the key starts for texts of these lengths in a row of `queries`.
+std::vector<double> starts_of_texts(const std::vector<int64_t>& lengths, int64_t queries) {
+  std::vector<double> starts;
+  int64_t start = 0;
+  for (const int64_t length : lengths) {
+    starts.insert(starts.end(), static_cast<size_t>(length), static_cast<double>(start));
+    start += length;
+  }
+  starts.resize(static_cast<size_t>(queries), static_cast<double>(start));
+  return starts;
+}
+
 // A row contains several texts, and each query sees only keys of its own text.
 TEST(Attention, KeyStarts) {
   const std::vector<double> two_rows = {0, 0, 0, 3, 3, 5, 0, 1, 1, 1, 1, 1};
@@ -349,6 +373,23 @@ TEST(Attention, WindowOverManyKeys) {
                                                                 .options = options(window),
                                                                 .gradient = false,
                                                                 .key_lengths = {300, 140}});
+}
+
+// The smallest sizes that the implementations on tensor cores of a GPU accept, and one query with enough keys to share.
+TEST(Attention, HeadsOf64) {
+  const Setting base{
+      .heads = 2, .key_heads = 1, .queries = 33, .keys = 40, .size = 64, .options = kCausal, .directions = 6};
+  check_attention("heads_of_64", base);
+  Setting s = base;
+  s.options.window = 7;
+  check_attention("heads_of_64_window", s);
+  s = base;
+  s.keys = s.queries;
+  s.key_starts = starts_of_texts({20, 13}, s.queries);
+  check_attention("heads_of_64_texts", s);
+  check_attention(
+      "heads_of_64_split",
+      {.heads = 2, .key_heads = 1, .keys = 1300, .size = 64, .options = kCausal, .gradient = false});
 }
 
 // Heads of 16 with few queries use the implementation for decoding.
@@ -677,18 +718,6 @@ TEST(Attention, BlocksAgreeWithTheFormula) {
       kBf16);
   compare_implementations({.heads = 4, .key_heads = 2, .queries = 100, .keys = 100, .size = 40}, DType::bf16,
                           kBf16);
-}
-
-// Returns the key starts for texts of these lengths in a row of `queries`.
-std::vector<double> starts_of_texts(const std::vector<int64_t>& lengths, int64_t queries) {
-  std::vector<double> starts;
-  int64_t start = 0;
-  for (const int64_t length : lengths) {
-    starts.insert(starts.end(), static_cast<size_t>(length), static_cast<double>(start));
-    start += length;
-  }
-  starts.resize(static_cast<size_t>(queries), static_cast<double>(start));
-  return starts;
 }
 
 TEST(Attention, BlocksOfSeveralTextsAgreeWithTheFormula) {

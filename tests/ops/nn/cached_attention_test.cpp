@@ -87,6 +87,14 @@ void check_cached(const std::string& name, const Setting& s) {
                  },
              .reference = [=](const Refs& x) { return reference(s, x); },
              .gradient = false};
+  one.terms = [=](Refs x) {
+    for (const size_t i : {2, 4})
+      for (double& v : x[i].data) v = std::abs(v);
+    Refs terms = reference(s, x);
+    // A rotated key is a sum of two products; its elements are at most of size 1 here.
+    terms[1].data.assign(terms[1].data.size(), 2);
+    return terms;
+  };
   if (s.frequencies) {
     const int64_t rotated = s.op.rotary_size ? s.op.rotary_size : s.size;
     std::vector<double> frequencies;

@@ -72,16 +72,17 @@ void check_layers(const std::string& name, const Setting& s) {
   for (int64_t n : s.out) inputs.push_back(constant_real({n, s.x.back()}, -width, width));
   for (int64_t n : s.out)
     if (s.has_bias) inputs.push_back(constant_real({n}));
-  check({.name = "linear_of_norm_" + name,
-         .inputs = inputs,
-         .build =
-             [=](const Inputs& x) {
-               const auto weights = x.values.begin() + 2,
-                          biases = weights + static_cast<std::ptrdiff_t>(s.out.size());
-               return linear(s.op(), {x[0], {weights, biases}, {biases, x.values.end()}, x[1]});
-             },
-         .reference = [=](const Refs& x) { return reference(s, x); },
-         .gradient = false});
+  OpCase one = {.name = "linear_of_norm_" + name,
+                .inputs = inputs,
+                .build =
+                    [=](const Inputs& x) {
+                      const auto weights = x.values.begin() + 2,
+                                 biases = weights + static_cast<std::ptrdiff_t>(s.out.size());
+                      return linear(s.op(), {x[0], {weights, biases}, {biases, x.values.end()}, x[1]});
+                    },
+                .reference = [=](const Refs& x) { return reference(s, x); },
+                .gradient = false};
+  check(s.swiglu ? one : with_terms(one));
 }
 
 TEST(LinearOfNorm, OneLayer) {

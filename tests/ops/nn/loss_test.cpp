@@ -310,6 +310,11 @@ TEST(LinearCrossEntropy, LikeTheTwoOps) {
                    1e-5);
 }
 
+// Rows of x are multiples of 16 bytes, as an implementation for GPUs requires.
+TEST(LinearCrossEntropy, OfWholePacks) {
+  check_linear("linear_ce_packs", {2, 3, 16}, 19, integer_data({2, 3}, {0, 18, -100, 2, 7, 16}), {}, 1e-5);
+}
+
 // There are more rows than a block holds, and the last block is not full. Compared with the two ops that it replaces.
 TEST(LinearCrossEntropy, SeveralBlocks) {
   constexpr int64_t kRows = 2100, kHidden = 24, kClasses = 30;

@@ -58,11 +58,12 @@ Ref matmul_reference(Ref a, Ref b, bool transpose_a = false, bool transpose_b = 
 
 OpCase matmul_case(const std::string& name, const Sizes& a, const Sizes& b, bool transpose_a = false,
                    bool transpose_b = false) {
-  return {.name = "matmul_" + name,
-          .inputs = {real(a), real(b)},
-          .build = [=](const Inputs& x) { return Outputs{matmul(x[0], x[1], transpose_a, transpose_b)}; },
-          .reference =
-              [=](const Refs& x) { return Refs{matmul_reference(x[0], x[1], transpose_a, transpose_b)}; }};
+  return with_terms(
+      {.name = "matmul_" + name,
+       .inputs = {real(a), real(b)},
+       .build = [=](const Inputs& x) { return Outputs{matmul(x[0], x[1], transpose_a, transpose_b)}; },
+       .reference =
+           [=](const Refs& x) { return Refs{matmul_reference(x[0], x[1], transpose_a, transpose_b)}; }});
 }
 
 TEST(Matmul, Matrices) {
@@ -110,16 +111,16 @@ TEST(Matmul, Batches) {
 // Returns matmul_case with an addend of the result's shape.
 OpCase with_addend(const std::string& name, const Sizes& a, const Sizes& b, const Sizes& y,
                    bool transpose_a = false, bool transpose_b = false) {
-  return {
-      .name = "matmul_addend_" + name,
-      .inputs = {real(a), real(b), real(y)},
-      .build = [=](const Inputs& x) { return Outputs{matmul(x[0], x[1], transpose_a, transpose_b, x[2])}; },
-      .reference =
-          [=](const Refs& x) {
-            Ref sum = matmul_reference(x[0], x[1], transpose_a, transpose_b);
-            for (int64_t i = 0; i < sum.numel(); ++i) sum[i] += x[2][i];
-            return Refs{sum};
-          }};
+  return with_terms(
+      {.name = "matmul_addend_" + name,
+       .inputs = {real(a), real(b), real(y)},
+       .build = [=](const Inputs& x) { return Outputs{matmul(x[0], x[1], transpose_a, transpose_b, x[2])}; },
+       .reference =
+           [=](const Refs& x) {
+             Ref sum = matmul_reference(x[0], x[1], transpose_a, transpose_b);
+             for (int64_t i = 0; i < sum.numel(); ++i) sum[i] += x[2][i];
+             return Refs{sum};
+           }});
 }
 
 TEST(Matmul, Addend) {
@@ -155,8 +156,6 @@ TEST(Matmul, ResultOverItsAddend) {
       return Refs{sum};
     };
     over.gradient = false;
-    over.tolerance = 2e-5;  // sums of up to 3000 products
-    over.tolerance_low = 0.1;
     check(over);
   }
 }
@@ -241,7 +240,7 @@ OpCase linear_case(const std::string& name, const Sizes& x, int64_t out, bool bi
           [=](const Inputs& v) { return Outputs{linear(v[0], v[1], bias ? v[2] : Value{}, activation)}; },
       .reference = [=](const Refs& v) { return Refs{linear_reference(v, activation)}; }};
   if (bias) result.inputs.push_back(real({out}));
-  return result;
+  return activation == Activation::kNone ? with_terms(std::move(result)) : result;
 }
 
 TEST(Linear, Shapes) {
@@ -278,7 +277,7 @@ OpCase linear_addend_case(const std::string& name, const Sizes& x, int64_t out, 
     for (int64_t i = 0; i < sum.numel(); ++i) sum[i] += v[last][i];
     return Refs{sum};
   };
-  return c;
+  return with_terms(c);
 }
 
 TEST(Linear, Addend) {
@@ -316,7 +315,7 @@ OpCase merged_case(const std::string& name, const Sizes& x, const Layers& out, b
   for (const int64_t n : out) result.inputs.push_back(real({n, x.back()}));
   for (const int64_t n : out)
     if (bias) result.inputs.push_back(real({n}));
-  return result;
+  return activation == Activation::kNone ? with_terms(std::move(result)) : result;
 }
 
 OpCase without_gradient(OpCase c) {
@@ -335,9 +334,6 @@ TEST(LinearOfSeveralWeights, Layers) {
 TEST(LinearOfSeveralWeights, FewRowsInManyPieces) {
   check(without_gradient(merged_case("wide", {1, 256}, {500, 131, 3}, true)));
   OpCase rows = without_gradient(merged_case("rows", {9, 260}, {70, 200}, false));
-  // One of cuBLAS's algorithms adds 260 products one after another in f32, which is off by 4.54e-6 for one of these
-  // numbers.
-  rows.tolerance = 5e-6;
   check(rows);
 }
 
@@ -467,17 +463,17 @@ TEST(WideMatmul, Errors) {
 constexpr ops::Matmul kBiasGrad{.transpose_a = true, .epilogue = ops::MatmulEpilogue::kBiasGrad};
 
 OpCase weight_grad_case(const std::string& name, const Sizes& dy, const Sizes& x) {
-  return {.name = "matmul_bias_grad_" + name,
-          .inputs = {real(dy), real(x)},
-          .build = [](const Inputs& v) { return matmul(kBiasGrad, v.values); },
-          .reference =
-              [](const Refs& v) {
-                const int64_t rows = v[0].dim(0), out = v[0].dim(1);
-                Ref sums = ref_zeros({out});
-                for (int64_t i = 0; i < rows * out; ++i) sums[i % out] += v[0][i];
-                return Refs{matmul_reference(v[0], v[1], true), sums};
-              },
-          .gradient = false};
+  return with_terms({.name = "matmul_bias_grad_" + name,
+                     .inputs = {real(dy), real(x)},
+                     .build = [](const Inputs& v) { return matmul(kBiasGrad, v.values); },
+                     .reference =
+                         [](const Refs& v) {
+                           const int64_t rows = v[0].dim(0), out = v[0].dim(1);
+                           Ref sums = ref_zeros({out});
+                           for (int64_t i = 0; i < rows * out; ++i) sums[i % out] += v[0][i];
+                           return Refs{matmul_reference(v[0], v[1], true), sums};
+                         },
+                     .gradient = false});
 }
 
 TEST(BiasGradEpilogue, Shapes) {
@@ -486,8 +482,6 @@ TEST(BiasGradEpilogue, Shapes) {
   check(weight_grad_case("one_row", {1, 33}, {1, 20}));
   check(weight_grad_case("one_column", {33, 1}, {33, 20}));
   OpCase tall = weight_grad_case("tall", {520, 40}, {520, 72});
-  tall.tolerance = 2e-5;  // sums of 520 products
-  tall.tolerance_low = 0.05;
   check(tall);
 }
 

@@ -25,6 +25,20 @@ Ref norm_reference(const Ref& x, int64_t n, bool center, double eps, const Ref* 
   return y;
 }
 
+// Returns the absolute terms of a norm's results: the two of the difference, scaled, and the bias.
+Ref norm_terms(Ref x, int64_t n, bool center, double eps, const Ref* weight, const Ref* bias) {
+  for (int64_t row = 0; n > 0 && row < x.numel() / n; ++row) {
+    double mean = 0, var = 0;
+    for (int64_t i = 0; center && i < n; ++i) mean += x[row * n + i] / static_cast<double>(n);
+    for (int64_t i = 0; i < n; ++i) var += std::pow(x[row * n + i] - mean, 2) / static_cast<double>(n);
+    for (int64_t i = 0; i < n; ++i)
+      x[row * n + i] = (std::abs(x[row * n + i]) + std::abs(mean)) / std::sqrt(var + eps) *
+                           (weight ? std::abs((*weight)[i]) : 1) +
+                       (bias ? std::abs((*bias)[i]) : 0);
+  }
+  return x;
+}
+
 void check_layer_norm(const std::string& name, std::vector<int64_t> shape, int64_t axes, bool weight,
                       bool bias) {
   const std::vector<int64_t> affine(shape.end() - axes, shape.end());
@@ -40,6 +54,11 @@ void check_layer_norm(const std::string& name, std::vector<int64_t> shape, int64
     return Refs{
         norm_reference(x[0], n, true, 1e-3, weight ? &x[1] : nullptr, bias ? &x[weight ? 2 : 1] : nullptr)};
   };
+  op_case.terms = [=](const Refs& x) {
+    const int64_t n = Shape::of(affine).numel().value();
+    return Refs{
+        norm_terms(x[0], n, true, 1e-3, weight ? &x[1] : nullptr, bias ? &x[weight ? 2 : 1] : nullptr)};
+  };
   check(op_case);
 }
 
@@ -52,6 +71,10 @@ void check_rms_norm(const std::string& name, std::vector<int64_t> shape, int64_t
     int64_t n = 1;
     for (int64_t size : affine) n *= size;
     return Refs{norm_reference(x[0], n, false, 1e-3, weight ? &x[1] : nullptr, nullptr)};
+  };
+  op_case.terms = [=](const Refs& x) {
+    const int64_t n = Shape::of(affine).numel().value();
+    return Refs{norm_terms(x[0], n, false, 1e-3, weight ? &x[1] : nullptr, nullptr)};
   };
   check(op_case);
 }

@@ -1,0 +1,176 @@
+// Tests layers, losses, attention and exchanges between ranks with a NaN and with tensors of no elements: the rows of
+// nan_and_empty_test.cpp for schema/ops/nn.
+#include "passes/training/autodiff.h"
+#include "schema/ops/collective/collective.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/nn/attention.h"
+#include "schema/ops/nn/cached_attention.h"
+#include "schema/ops/nn/dequantize.h"
+#include "schema/ops/nn/loss.h"
+#include "schema/ops/nn/matmul.h"
+#include "schema/ops/nn/norm.h"
+#include "schema/ops/nn/rope.h"
+#include "schema/ops/nn/softmax.h"
+#include "schema/ops/nn/swiglu.h"
+#include "schema/ops/tensor/random.h"
+#include "schema/ops/tensor/reduce.h"
+#include "tests/nan_and_empty.h"
+
+namespace genesis::testing {
+namespace {
+
+using Row = NanAndEmptyRow;
+using Build = std::function<Outputs(const Inputs&)>;
+using Unary = Value (*)(Value);
+
+const std::vector<EmptyCase> kNoRows = {{{{0, 3}}, {""}}},
+                             kNoRowsOrColumns = {{{{0, 3}}, {""}}, {{{2, 0}}, {""}}},
+                             kNoRowsOfTwo = {{{{0, 3}, {0, 3}}, {""}}};
+
+CaseInput x23() { return some_numbers({2, 3}); }
+CaseInput at(std::vector<double> values) {
+  const auto n = static_cast<int64_t>(values.size());
+  return integer_data({n}, std::move(values));
+}
+
+// Returns the gradient of the sum of the squares of an output with respect to the first input.
+Build gradient_of(const std::function<Value(const Inputs&)>& op) {
+  return [op](const Inputs& x) {
+    const Value y = op(x);
+    return Outputs{passes::gradients(x.graph, sum(y * y), {x[0]})[0]};
+  };
+}
+
+Row unary(std::string_view op, Unary f, std::string letters, std::vector<EmptyCase> empty) {
+  return {
+      op, {x23()}, [f](const Inputs& x) { return Outputs{f(x[0])}; }, {std::move(letters)}, std::move(empty)};
+}
+Row gradient(std::string_view op, Unary f, std::string letters, std::vector<EmptyCase> empty) {
+  return {op,
+          {x23()},
+          gradient_of([f](const Inputs& x) { return f(x[0]); }),
+          {std::move(letters)},
+          std::move(empty)};
+}
+
+CaseInput x1214() { return some_numbers({1, 2, 1, 4}); }
+CaseInput x1114() { return some_numbers({1, 1, 1, 4}); }
+CaseInput cache() { return some_numbers({1, 3, 1, 4}); }
+
+const Row kLayers[] = {
+    unary(
+        "softmax", [](Value x) { return softmax(x); }, "nnn...", kNoRowsOrColumns),
+    gradient(
+        "softmax_grad", [](Value x) { return softmax(x); }, "nnn...", kNoRowsOrColumns),
+    unary(
+        "log_softmax", [](Value x) { return log_softmax(x); }, "nnn...", kNoRowsOrColumns),
+    gradient(
+        "log_softmax_grad", [](Value x) { return log_softmax(x); }, "nnn...", kNoRowsOrColumns),
+    unary(
+        "causal_softmax", [](Value x) { return causal_softmax(x); }, "nn0...", kNoRowsOrColumns),
+    unary(
+        "layer_norm", [](Value x) { return layer_norm(x); }, "nnn...", kNoRowsOrColumns),
+    gradient(
+        "layer_norm_grad", [](Value x) { return layer_norm(x); }, "nnn...", kNoRowsOrColumns),
+    unary(
+        "rms_norm", [](Value x) { return rms_norm(x); }, "nnn...", kNoRowsOrColumns),
+    gradient(
+        "rms_norm_grad", [](Value x) { return rms_norm(x); }, "nnn...", kNoRowsOrColumns),
+    {"matmul",
+     {x23(), some_numbers({3, 2})},
+     [](const Inputs& x) { return Outputs{matmul(x[0], x[1])}; },
+     {"nn.."},
+     {{{{0, 3}, {3, 2}}, {""}}, {{{2, 0}, {0, 2}}, {"0000"}}}},
+    {"linear",
+     {x23(), some_numbers({4, 3})},
+     [](const Inputs& x) { return Outputs{linear(x[0], x[1])}; },
+     {"nnnn...."},
+     {{{{0, 3}, {4, 3}}, {""}}, {{{2, 0}, {4, 0}}, {"00000000"}}, {{{2, 3}, {0, 3}}, {""}}}},
+    {"swiglu",
+     {x23(), x23()},
+     [](const Inputs& x) { return Outputs{swiglu(x[0], x[1])}; },
+     {".n...."},
+     kNoRowsOfTwo},
+    {"swiglu_grad",
+     {x23(), x23()},
+     gradient_of([](const Inputs& x) { return swiglu(x[0], x[1]); }),
+     {".n...."},
+     kNoRowsOfTwo},
+    {"rope",
+     {x1214(), at({0, 1})},
+     [](const Inputs& x) { return Outputs{rope(x[0], x[1])}; },
+     {".n.n...."},
+     {{{{1, 0, 1, 4}, {0}}, {""}}, {{{0, 2, 1, 4}, {2}}, {""}}}},
+    {"attention",
+     {x1214(), x1214(), x1214()},
+     [](const Inputs& x) { return Outputs{attention(x[0], x[1], x[2])}; },
+     {"nnnn...."},
+     {{{{1, 0, 1, 4}, {1, 2, 1, 4}, {1, 2, 1, 4}}, {""}},
+      {{{0, 2, 1, 4}, {0, 2, 1, 4}, {0, 2, 1, 4}}, {""}},
+      {{{1, 2, 1, 4}, {1, 0, 1, 4}, {1, 0, 1, 4}}, {"00000000"}}}},
+    {"attention_grad",
+     {x1214(), x1214(), x1214()},
+     gradient_of([](const Inputs& x) { return attention(x[0], x[1], x[2]); }),
+     {"nnnn...."},
+     {{{{1, 0, 1, 4}, {1, 2, 1, 4}, {1, 2, 1, 4}}, {""}},
+      {{{1, 2, 1, 4}, {1, 0, 1, 4}, {1, 0, 1, 4}}, {"00000000"}}}},
+    {"cached_attention",
+     {x1114(), x1114(), x1114(), cache(), cache(), integer_data({}, {0})},
+     [](const Inputs& x) { return cached_attention(x[0], x[1], x[2], x[3], x[4], x[5]); },
+     {"nnnn", "............", "............"},
+     {{{{0, 1, 1, 4}, {0, 1, 1, 4}, {0, 1, 1, 4}, {0, 3, 1, 4}, {0, 3, 1, 4}, {}}, {"", "", ""}}}},
+    {"cross_entropy",
+     {x23(), at({0, 2})},
+     [](const Inputs& x) { return Outputs{cross_entropy(x[0], x[1])}; },
+     {"n"},
+     {{{{0, 3}, {0}}, {"n"}}}},
+    {"cross_entropy_grad",
+     {x23(), at({0, 2})},
+     [](const Inputs& x) {
+       return Outputs{passes::gradients(x.graph, cross_entropy(x[0], x[1]), {x[0]})[0]};
+     },
+     {"nnn..."},
+     {{{{0, 3}, {0}}, {""}}}},
+    {"linear_cross_entropy",
+     {x23(), some_numbers({4, 3}), at({0, 2})},
+     [](const Inputs& x) { return Outputs{linear_cross_entropy(x[0], x[1], x[2])}; },
+     {"n"},
+     {{{{0, 3}, {4, 3}, {0}}, {"n"}}}},
+    {"bce",
+     {some_numbers({3}), some_numbers({3})},
+     [](const Inputs& x) { return Outputs{bce_loss(x[0] * 0.4, x[1] * 0.4, {}, Reduction::kNone)}; },
+     {".n."},
+     {{{{0}, {0}}, {""}}}},
+    {"dequantize",
+     {some_numbers({2, 1}), integers({2, 32}, -127, 128, DType::i8)},
+     [](const Inputs& x) {
+       return Outputs{dequantize(WeightFormat::kQ8, x[1], cast(x[0], DType::f16), DType::f32)};
+     },
+     {std::string(32, '.') + std::string(32, 'n')},
+     {{{{0, 1}, {0, 32}}, {""}}, {{{2, 0}, {2, 0}}, {""}}},
+     false},
+    {"dropout",
+     {x23(), at({42, 3})},
+     [](const Inputs& x) { return Outputs{dropout(x[1], x[0], 0.3)}; },
+     {".n...."},
+     {{{{0, 3}, {2}}, {""}}}},
+    unary(
+        "all_reduce", [](Value x) { return all_reduce(x, "data"); }, ".n....", kNoRows),
+    unary(
+        "all_gather", [](Value x) { return all_gather(x, "data", 1); }, ".n....", kNoRows),
+    unary(
+        "reduce_scatter", [](Value x) { return reduce_scatter(x, "data", 1); }, ".n....", kNoRows),
+    unary(
+        "all_to_all", [](Value x) { return all_to_all(x, "data", 1); }, ".n....", kNoRows),
+    unary(
+        "broadcast", [](Value x) { return broadcast(x, "data"); }, ".n....", kNoRows),
+};
+
+TEST(NanAndEmpty, Layers) { check_nan_and_empty(kLayers); }
+
+}  // namespace
+
+std::span<const NanAndEmptyRow> nan_and_empty_layers() { return kLayers; }
+
+}  // namespace genesis::testing
