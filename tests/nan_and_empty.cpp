@@ -52,7 +52,7 @@ void expect_letters_in(const OpCase& op_case, DType dtype, const std::vector<std
       compare(" on " + device + ", not optimized", results);
     };
     run_by_every_implementation(built.model, built.inputs, {.device = device}, check);
-    run_by_first_implementations(built.model, built.inputs, {.device = device, .optimise = false},
+    run_by_first_implementations(built.model, built.inputs, {.device = device, .optimize = false},
                                  check_plain);
   }
 }
