@@ -10,7 +10,7 @@
 namespace genesis::passes {
 namespace {
 
-class Match : public testing::Test {
+class Match : public ::testing::Test {
  protected:
   const std::unique_ptr<Model> model_ = parse_text(entry("x: f32[4], y: bf16[2]",
                                                          "%c = cast(y) {dtype=f32}\n"
