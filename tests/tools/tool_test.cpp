@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <regex>
 #include <stdexcept>
 
 namespace genesis::testing {
@@ -37,12 +38,29 @@ std::string make_rows() {
   return rows;
 }
 
+// Removes lines such as "writing: 3 MiB of 5 MiB, 60% in 5s, ETA 2s", which a tool writes after five seconds: on a busy
+// machine any work may take so long.
+std::string without_progress(const std::string& err) {
+  static const std::regex kProgress("(?!genesis-).* in ([0-9]+[hms])+(, ETA ([0-9]+[hms])+)?");
+  std::string kept;
+  for (size_t at = 0; at < err.size();) {
+    const size_t end = std::min(err.find('\n', at), err.size() - 1) + 1;
+    std::string line = err.substr(at, end - at);
+    at = end;
+    const std::string text = line.ends_with('\n') ? line.substr(0, line.size() - 1) : line;
+    if (text.size() > 200 || !std::regex_match(text, kProgress)) kept += line;
+  }
+  return kept;
+}
+
 }  // namespace
 
 std::string tool_path(const std::string& tool) { return std::string(GENESIS_BUILD_ROOT) + "/tools/" + tool; }
 
 Process run_tool(const std::string& tool, const Words& arguments, const ProcessOptions& options) {
-  return run_process(Words{tool_path(tool)} + arguments, options);
+  Process process = run_process(Words{tool_path(tool)} + arguments, options);
+  process.err = without_progress(process.err);
+  return process;
 }
 
 Words operator+(Words a, const Words& b) {

@@ -59,7 +59,8 @@ TEST_F(BuildTokenizer, SaysWhatIsWrong) {
   expect_error(
       run_tool("genesis-build", {"tokenizer", path("nothing.txt"), "-o", path("tok"), "--vocab-size", "300"}),
       {"nothing.txt", "not there"});
-  expect_error(run_tool("genesis-build", command("tok", {"--pattern", "a("})), {"split expression"});
+  expect_usage_error(run_tool("genesis-build", command("tok", {"--pattern", "a("})),
+                     {"--pattern a(", "split expression"});
   EXPECT_FALSE(fs::exists(path("tok")));
 }
 
