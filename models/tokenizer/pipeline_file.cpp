@@ -177,9 +177,9 @@ void Refusals::add(const std::string& what) {
 void Refusals::check() const {
   if (refused_.empty()) return;
   fail(
-      "it needs unsupported steps: {}{}; supported is BPE with the steps that README.md names, as "
-      "GPT-2, "
-      "Llama 3 and Qwen have it",
+      "not supported: {}{}; supported is BPE with the steps that docs/tour.md names, as GPT-2, Llama 3 and "
+      "Qwen "
+      "have it",
       fmt::join(refused_, ", "), more_ == 0 ? "" : fmt::format(" and {} more", more_));
 }
 

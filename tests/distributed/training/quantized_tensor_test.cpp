@@ -167,7 +167,7 @@ TEST(QuantizedTensor, WhereABlockWouldBeCutRowsAre) {
   EXPECT_EQ(kept.at("model.layers.0.mlp.down_proj.weight"), "[64,160]");
   EXPECT_NE(text.find("dimension 1 of 'model.layers.0.mlp.down_proj.weight' stays whole: "
                       "'model.layers.0.mlp.down_proj.weight': 2 ranks would cut axis 1 of f32[128,160] into "
-                      "parts of 80, and q8 keeps blocks of 32; along 'tensor' would do 5"),
+                      "shards of 80, and q8 keeps blocks of 32; along 'tensor' would do 5"),
             std::string::npos)
       << text;
   expect_text_of_one_rank(model);
