@@ -12,7 +12,7 @@
 namespace genesis::testing {
 
 struct EmptyCase {
-  std::vector<std::vector<int64_t>> shapes;  // of the inputs, in place of those of the row
+  std::vector<std::vector<int64_t>> shapes;  // input shapes that replace those of the row
   std::vector<std::string> letters;          // one text per output
 };
 

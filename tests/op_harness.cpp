@@ -212,7 +212,7 @@ Ref finite_difference(const std::function<Refs(const Refs&)>& reference, Refs va
 // The gradients of a case, for all dtypes that start from the same values. Empty for inputs without a gradient.
 struct Gradients {
   Refs values, weights, of_inputs, terms;
-  std::vector<Refs> directions;  // of each input; not empty: of_inputs has the derivatives along them
+  std::vector<Refs> directions;  // per input; if not empty, of_inputs has the derivatives along them
 };
 
 // Returns vectors of length 1 with random signs.

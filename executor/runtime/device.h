@@ -88,7 +88,7 @@ std::shared_ptr<Device> open_device(const std::string& name, int threads);
 Target target_of(const std::string& name);
 
 // Functions that the rows of the table refer to, each defined beside its device.
-inline constexpr int kMaxThreads = 1024;  // of a CPU device
+inline constexpr int kMaxThreads = 1024;  // the most threads that a CPU device may be asked for
 std::shared_ptr<Device> open_cpu_device(int threads);
 std::shared_ptr<Device> open_cuda_device(int index);
 Target cuda_target(int index);

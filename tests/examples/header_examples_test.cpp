@@ -35,7 +35,7 @@ const std::map<std::string, std::string> kSurroundings = {
 
 struct Example {
   std::string header, name_space;
-  int line = 0;  // of the first line, from 1
+  int line = 0;  // number of the first line, from 1
   std::vector<std::string> code;
 
   // Declarations stand in a namespace, statements in a function.

@@ -27,7 +27,7 @@ namespace {
 
 struct Exception {
   std::string_view op;
-  const char* letters;  // of {0.5, NaN, 0.75} in one operand beside {0.5, 0.625, 0.75}
+  const char* letters;  // results for {0.5, NaN, 0.75} in one operand and {0.5, 0.625, 0.75} in the other
   const char* reason;
 };
 const Exception kExceptions[] = {

@@ -176,6 +176,15 @@ void CheckFlags::add_to(Command& app) {
       ->needs("--chip");
 }
 
+namespace {
+
+double ratio_to_bound(const Plan& plan) {
+  if (plan.lower_bound_bytes == 0) return 1;
+  return static_cast<double>(plan.arena_bytes) / static_cast<double>(plan.lower_bound_bytes);
+}
+
+}  // namespace
+
 void check_entries(const Model& model, const std::vector<std::string>& entries, const CheckFlags& flags,
                    const CheckOptions& options) {
   const std::string device = resolve_device(flags.device);
@@ -202,14 +211,11 @@ void check_entries(const Model& model, const std::vector<std::string>& entries, 
         with_context([&] { return compile_entry(model, name, rank_sizes, target, session); },
                      [&] { return "while compiling entry point '" + name + "'" + size_options(sizes); });
     const Plan& plan = compiled.plan;
-    nlohmann::ordered_json row{
-        {"entry", name},
-        {"steps", plan.steps.size()},
-        {"arena_bytes", plan.arena_bytes},
-        {"lower_bound", plan.lower_bound_bytes},
-        {"ratio", plan.lower_bound_bytes > 0
-                      ? static_cast<double>(plan.arena_bytes) / static_cast<double>(plan.lower_bound_bytes)
-                      : 1.0}};
+    nlohmann::ordered_json row{{"entry", name},
+                               {"steps", plan.steps.size()},
+                               {"arena_bytes", plan.arena_bytes},
+                               {"lower_bound", plan.lower_bound_bytes},
+                               {"ratio", ratio_to_bound(plan)}};
     for (size_t i = 0; i < plan.peak.size() && i < 10; ++i)
       row["peak"].push_back({{"name", plan.peak[i].name}, {"bytes", plan.peak[i].bytes}});
     const std::string exchanged = rank_lines(compiled, mesh, row) +
