@@ -27,8 +27,8 @@ namespace genesis::models::gguf {
 namespace {
 
 constexpr std::string_view kRemedy =
-    "the file's metadata and its tensors must be of one model: get or convert it again, or say with settings "
-    "what the metadata says wrong (genesis-build --set NAME=VALUE)";
+    "the file's metadata and its tensors must be of one model: get or convert it again, or correct the "
+    "metadata with settings (genesis-build --set NAME=VALUE)";
 constexpr std::string_view kRopeFactors = "rope_freqs.weight";
 
 void check_types(const Gguf& file) {
