@@ -21,6 +21,11 @@
 namespace genesis::tools {
 namespace {
 
+double ratio_to_bound(const Plan& plan) {
+  if (plan.lower_bound_bytes == 0) return 1;
+  return static_cast<double>(plan.arena_bytes) / static_cast<double>(plan.lower_bound_bytes);
+}
+
 // Returns lines about the states and optimizer states that a rank keeps and the data it exchanges; also adds them to
 // `row`. In a pipeline the rank is of the first stage.
 std::string rank_lines(const CompiledEntry& compiled, const Mesh& mesh, nlohmann::ordered_json& row) {
@@ -175,15 +180,6 @@ void CheckFlags::add_to(Command& app) {
                  "when not given)")
       ->needs("--chip");
 }
-
-namespace {
-
-double ratio_to_bound(const Plan& plan) {
-  if (plan.lower_bound_bytes == 0) return 1;
-  return static_cast<double>(plan.arena_bytes) / static_cast<double>(plan.lower_bound_bytes);
-}
-
-}  // namespace
 
 void check_entries(const Model& model, const std::vector<std::string>& entries, const CheckFlags& flags,
                    const CheckOptions& options) {
