@@ -87,6 +87,7 @@ constexpr Pass kInference[] = {
     {"fuse_linear", "biases are added while the product is in registers", fuse_linear, has<ops::Matmul, ops::Linear>},
     {"fuse_linear_cross_entropy", "again: products by a transposed matrix are layers now", fuse_linear_cross_entropy, has<ops::CrossEntropy>},
     {"fuse_activation", "after fuse_linear: the activation comes after the bias", fuse_activation, has<ops::Linear>},
+    {"widen_sums", "after fuse_linear and fuse_norms, whose nodes it recognizes; before fuse_addend, which takes the sums", widen_sums, has<ops::RmsNorm, ops::LayerNorm>},
     {"simplify", "again: attention in another layout leaves permutes that now meet their inverse", simplify},
     {"fuse_cached_attention", "before pack_attention, whose packed operands it does not recognize", fuse_cached_attention, has<ops::Attention>},
     {"pack_attention", "after simplify: it recognizes one layout only", pack_attention, has<ops::Attention>},

@@ -74,6 +74,7 @@ std::span<const KernelImpl> kernels_for(std::string_view op) { return table().fi
 
 Target cpu_target() {
   Target target;
+  target.adds_in_f32 = true;
   target.kernel_names = kernel_names;
   target.choose = [](const KernelQuery& query) { return choose_kernel(kernels_for(query.op.name()), query); };
   target.can_run = can_run;

@@ -36,14 +36,15 @@ bool can_take_addend(const Node& node) {
   if (const auto product = match<ops::Matmul>(node)) return product->is_plain() && node.inputs.size() == 2;
   if (is_sum_of_ranks(node)) return true;
   const auto layer = match<ops::Linear>(node);
-  return layer && layer->is_plain() && layer->activation == Activation::kNone && !layer->has_addend;
+  return layer && layer->is_unquantized_product() && layer->activation == Activation::kNone &&
+         !layer->has_addend;
 }
 
 // Follows addends with a single reader and returns the product that can take another addend; null if there is none.
 const Node* end_of_addends(const Graph& graph, const Uses& uses, const Node* product) {
   while (product && !can_take_addend(*product)) {
     const auto layer = match<ops::Linear>(*product);
-    if (!layer || !layer->is_plain() || !layer->has_addend || !uses.single(product->inputs.back()))
+    if (!layer || !layer->is_unquantized_product() || !layer->has_addend || !uses.single(product->inputs.back()))
       return nullptr;
     product = producer(graph, product->inputs.back());
   }

@@ -90,6 +90,7 @@ struct Target {
   double flops_per_byte_again = 32, flops_per_byte_of_stages = 100;
   StreamSpeeds streams;
 
+  bool adds_in_f32 = false;  // a product of 16-bit operands takes an f32 addend and gives an f32 sum at no cost
   bool prefers_weight_halves = false;  // keeps bf16-trained weights as two halves; no cast each step
   KernelNames disabled_kernels;        // passed on in every query
 

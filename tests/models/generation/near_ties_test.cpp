@@ -121,5 +121,35 @@ TEST(NearTies, AreDecidedByF32InOlderFiles) {
   EXPECT_EQ(generated(std::make_shared<Model>(older), texts), chosen.best);
 }
 
+std::vector<double> logits_of(Session& session) {
+  const Tensor tokens = Tensor::of<int64_t>({1, 24}, Tokens(24, 5));
+  return session.run("forward", {{"tokens", tokens}}).at("logits").to_doubles();
+}
+
+double root_mean_square_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  double squares = 0;
+  for (size_t i = 0; i < a.size(); ++i) squares += std::pow(a[i] - b[i], 2);
+  return std::sqrt(squares / static_cast<double>(a.size()));
+}
+
+// The residual stream is rounded at every layer unless it is f32, and no other rounding counts as much.
+TEST(NearTies, TheResidualStreamOfABf16ModelIsNotRounded) {
+  std::map<std::string, std::string> deep = {{"vocab_size", "500"},        {"hidden_size", "64"},
+                                             {"intermediate_size", "128"}, {"num_hidden_layers", "24"},
+                                             {"num_attention_heads", "2"}, {"num_key_value_heads", "1"},
+                                             {"initializer_range", "0.1"}};
+  const std::shared_ptr<const Model> exact_model = models::make_model("qwen2", deep, 3);
+  deep["dtype"] = "bf16";
+  const std::shared_ptr<const Model> model = models::make_model("qwen2", deep, 3);
+  Session exact(exact_model, {.threads = 2}), wide(model, {.threads = 2}),
+      narrow(model, {.threads = 2, .disabled = {"widen_sums"}});
+  for (const State& state : model->states())
+    if (state.role == StateRole::kParameter) exact.set_state(state.name, state.initial.to(DType::f32));
+  const std::vector<double> logits = logits_of(exact);
+  const double of_wide = root_mean_square_difference(logits_of(wide), logits),
+               of_narrow = root_mean_square_difference(logits_of(narrow), logits);
+  EXPECT_LT(of_wide, 0.75 * of_narrow);
+}
+
 }  // namespace
 }  // namespace genesis::text
