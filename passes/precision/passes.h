@@ -27,8 +27,9 @@ Graph read_quantized(const Graph& graph, const PassContext& context);
 // --- sums of 16-bit values
 
 // Keeps the residual stream of a model with 16-bit weights in f32 on a target that adds in f32 at no cost: additions that only
-// norms and other such additions read. Rounding the stream at every layer is the largest rounding error of such a model; without
-// it the logits of SmolLM2-135M in bf16 are 2.5 times as close to those in f32.
+// norms and other such additions read. Rounding the stream at every layer is the largest rounding error of such a model: the
+// logits of SmolLM2-135M in bf16 differ from those in f32 by 0.11 (root mean square) without it, and by 0.24 in transformers,
+// which rounds.
 Graph widen_sums(const Graph& graph, const PassContext& context);
 
 // --- weights of bf16 training that are stored in parts, of which products read one
