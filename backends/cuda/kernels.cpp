@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "backends/cuda/gemm_list.h"
+#include "backends/cuda/runtime/chips.h"
 #include "backends/implementation_list.h"
 #include "backends/kernel_table.h"
 
@@ -41,8 +42,9 @@ Target cuda_target(int device) {
   target.device = "cuda:" + std::to_string(device);
   target.alignment = 256;
   target.launch_seconds = 1e-6;       // roughly, in a captured graph
-  target.bytes_per_second = 3.35e12;  // an H100's: plans are made for devices that need not be present
-  target.flops_per_second = 5e14;
+  const PlannedChip chip = planned_chip(device);
+  target.bytes_per_second = chip.bytes_per_second;
+  target.flops_per_second = chip.flops_per_second;
   target.exchanged_per_second = 3e11;
   target.exchange_seconds = 5e-6;
   target.prefers_weight_halves = true;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/cuda/runtime/chips.h"
 #include "schema/core/checked_size.h"
 
 namespace genesis::cuda {
@@ -11,10 +12,11 @@ constexpr int kWidestRow = 512;  // most threads that share a row
 constexpr int kColumnThreads = 512;
 constexpr int kDeepest = 16;    // most threads of a block that share a column, unless there are few columns
 constexpr int kWidestPack = 8;  // most columns of one thread
-constexpr int64_t kThreadsWanted = 132 * 1024;  // keeps a large chip's memory busy
-constexpr int64_t kBlocksWanted = 528;          // blocks of 512 threads, for rows
-constexpr int64_t kColumnBlocks = 264;          // two per multiprocessor, all running at once
-constexpr int64_t kPartialBytes = 24;           // size of the largest accumulator
+// What keeps the chip's memory busy, per multiprocessor.
+constexpr int64_t kThreadsEach = 1024;
+constexpr int64_t kBlocksEach = 4;        // of 512 threads, for rows
+constexpr int64_t kColumnBlocksEach = 2;  // all running at once
+constexpr int64_t kPartialBytes = 24;     // size of the largest accumulator
 
 int64_t power_of_two_over(int64_t n) {
   int64_t power = 1;
@@ -59,15 +61,16 @@ void spread_rows(ReducePlan& plan, int64_t width) {
   while (run % plan.pack != 0) plan.pack /= 2;
   const int64_t packs = plan.count / plan.pack;
   int64_t lanes = std::min<int64_t>(32, power_of_two_over(packs));
+  const int64_t chip = planned_chip().multiprocessors;
   const auto wants_more = [&] {
-    return packs > 64 * lanes || (packs > 4 * lanes && plan.outer * lanes < kThreadsWanted);
+    return packs > 64 * lanes || (packs > 4 * lanes && plan.outer * lanes < kThreadsEach * chip);
   };
   if (lanes == 32)
     while (lanes < kWidestRow && wants_more()) lanes *= 2;
   plan.lanes = static_cast<int>(lanes);
   plan.threads = lanes <= 32 ? 256 : plan.lanes;
-  const int64_t wanted = lanes < kWidestRow ? 1 : parts(kBlocksWanted, std::max<int64_t>(1, plan.outer));
-  cut(plan, plan.outer * 2 > kBlocksWanted ? 1 : std::min(wanted, packs / (8 * lanes)), plan.pack);
+  const int64_t wanted = lanes < kWidestRow ? 1 : parts(kBlocksEach * chip, std::max<int64_t>(1, plan.outer));
+  cut(plan, plan.outer * 2 > kBlocksEach * chip ? 1 : std::min(wanted, packs / (8 * lanes)), plan.pack);
 }
 
 void spread_columns(ReducePlan& plan, int64_t width) {
@@ -80,7 +83,10 @@ void spread_columns(ReducePlan& plan, int64_t width) {
   plan.lanes = static_cast<int>(lanes);
   plan.threads = static_cast<int>(lanes * down);
   const int64_t blocks = std::max<int64_t>(1, plan.outer * parts(plan.inner, lanes * plan.pack));
-  cut(plan, std::min(std::max<int64_t>(1, kColumnBlocks / blocks), plan.count / (8 * down)), 1);
+  cut(plan,
+      std::min(std::max<int64_t>(1, kColumnBlocksEach * planned_chip().multiprocessors / blocks),
+               plan.count / (8 * down)),
+      1);
 }
 
 }  // namespace

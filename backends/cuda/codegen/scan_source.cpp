@@ -4,13 +4,14 @@
 
 #include "backends/cuda/codegen/fused_prelude.h"
 #include "backends/cuda/codegen/source_types.h"
+#include "backends/cuda/runtime/chips.h"
 
 namespace genesis::cuda {
 namespace {
 
 constexpr int64_t kShortRow = 1024;  // most elements of a row that one warp scans
 constexpr int kRowThreads = 512;
-constexpr int64_t kBlocksWanted = 528;
+constexpr int64_t kBlocksEach = 4;    // per multiprocessor
 constexpr int64_t kMinPiece = 16384;  // fewest elements that are worth a block of their own
 
 int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
@@ -33,7 +34,8 @@ ScanPlan plan_scan(const TensorType& x, int64_t axis) {
   if (plan.inner > 1 || plan.count <= kShortRow) return plan;
   plan.lanes = plan.threads = kRowThreads;
   const int64_t wanted =
-      std::min(parts(kBlocksWanted, std::max<int64_t>(1, plan.outer)), plan.count / kMinPiece);
+      std::min(parts(kBlocksEach * planned_chip().multiprocessors, std::max<int64_t>(1, plan.outer)),
+               plan.count / kMinPiece);
   plan.piece = parts(plan.count, std::max<int64_t>(1, wanted));
   plan.pieces = parts(plan.count, plan.piece);
   return plan;

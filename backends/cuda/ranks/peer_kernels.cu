@@ -7,8 +7,8 @@ namespace genesis::cuda {
 namespace {
 
 constexpr int kInFlightOfAll = 8;  // accesses in flight per thread, to all ranks' memory together
-// One block per multiprocessor: products that run at the same time wait for the multiprocessors of a sum, so it
-// should be short.
+// One block per multiprocessor of an H100: products that run at the same time wait for the multiprocessors of a sum,
+// so it should be short. Chips with more of them leave some to those products.
 constexpr int kBlocksOfSum = 132;
 constexpr unsigned kPollsBetweenLooks = 4096;
 

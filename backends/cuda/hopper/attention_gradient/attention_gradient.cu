@@ -7,6 +7,7 @@
 #include "backends/cuda/device/reduce.h"
 #include "backends/cuda/hopper/implementations.h"
 #include "backends/cuda/hopper/tensor_map.h"
+#include "backends/cuda/runtime/chips.h"
 #include "backends/kernel_table.h"
 #include "schema/core/checked_size.h"
 
@@ -132,7 +133,7 @@ Work work_of(const AttentionShape& s) {
   return {4 * tiles * group, 7 * pairs};
 }
 
-// Does not ask a GPU.
+// Asks no GPU to run anything.
 std::optional<std::string> decline(const KernelQuery& query) {
   const AttentionShape s = attention_shape(query);
   if (s.dtype != DType::bf16 || s.size != 64 || s.v_size != 64) return "it takes heads of 64 in bf16";
@@ -146,11 +147,10 @@ std::optional<std::string> decline(const KernelQuery& query) {
   if (s.has_key_start) return std::nullopt;  // cuDNN does not support key_start
   // cuDNN computes the scores only once, so it catches up as rows get long.
   if (!s.causal || s.queries > kMaxRows || s.keys > kMaxRows) return "cuDNN is as fast";
-  // An item is the work of one block. With few items, some of the 132 multiprocessors of an H100 or H200 would wait
-  // long.
-  constexpr int64_t kBlocks = 132;
+  // An item is the work of one block. With few items, some multiprocessors would wait long.
+  const int64_t blocks = planned_chip().multiprocessors;
   const Work work = work_of(s);
-  if (work.longest * kBlocks * 4 > work.all * 5) return "there are too few heads to share the work out";
+  if (work.longest * blocks * 4 > work.all * 5) return "there are too few heads to share the work out";
   return std::nullopt;
 }
 

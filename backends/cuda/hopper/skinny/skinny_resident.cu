@@ -7,6 +7,7 @@
 #include "backends/cuda/hopper/skinny/skinny_resident.h"
 #include "backends/cuda/hopper/tensor_map.h"
 #include "backends/cuda/product_implementations.h"
+#include "backends/cuda/runtime/chips.h"
 
 namespace genesis::cuda {
 namespace skinny_resident {
@@ -16,9 +17,10 @@ namespace {
 
 // Adds the sums of all warps, which are in shared memory, and applies the epilogue.
 template <class S, bool kSwiglu, class Norm>
-__device__ __forceinline__ void finish_sums(const Arguments& a, const skinny_gemm::Finish<Bf16, S, kSwiglu>& finish,
-                                            const skinny_gemm::SharedSums<S>& sums, const ClusterSums<S>& cluster,
-                                            const float* squares) {
+__device__ __forceinline__ void finish_sums(const Arguments& a,
+                                            const skinny_gemm::Finish<Bf16, S, kSwiglu>& finish,
+                                            const skinny_gemm::SharedSums<S>& sums,
+                                            const ClusterSums<S>& cluster, const float* squares) {
   const auto sum_of = [&](int i) { return sums.all_warps(i); };
   if constexpr (Norm::kIsThere) {
     const RowScale<S::kWarps, 8 * S::kEights> scale{squares, static_cast<float>(a.gemv.k), a.gemv.eps};
@@ -27,7 +29,8 @@ __device__ __forceinline__ void finish_sums(const Arguments& a, const skinny_gem
     finish.run(a.gemv, sum_of, skinny_gemm::NoScale());
   } else {
     cluster.push_all(sums);
-    finish.run(a.gemv, [&](int i) { return cluster.all(i); }, skinny_gemm::NoScale());
+    finish.run(
+        a.gemv, [&](int i) { return cluster.all(i); }, skinny_gemm::NoScale());
   }
 }
 
@@ -44,8 +47,8 @@ __global__ void __launch_bounds__(Sizes<kTiles, kColumns>::kAll, 1)
   pdl_launch_dependents();
   const BlockRows rows = skinny_gemm::rows_of_block<kTiles, kSwiglu>(a.gemv, a.parts);
   const WarpSlice<kTiles, kColumns, kSwiglu> slice(a.slices, shared_boxes, barriers, rows.rank, a.parts);
-  const ClusterSums<S> cluster{reinterpret_cast<float4*>(shared_boxes + S::kWarps * a.slices.warp_bytes), &cluster_barrier,
-                               rows.rank, a.parts};
+  const ClusterSums<S> cluster{reinterpret_cast<float4*>(shared_boxes + S::kWarps * a.slices.warp_bytes),
+                               &cluster_barrier, rows.rank, a.parts};
   if (a.parts > 1) cluster.begin();
   skinny_gemm::Finish<Bf16, S, kSwiglu> finish(a.gemv, rows, a.parts);
   const auto ask_weights = [&] {
@@ -81,7 +84,6 @@ struct Cut {
 
 constexpr int kTileCounts[] = {2, 3, 5}, kMaxParts = 4;
 constexpr int kMaxNormedColumns = 1;  // with more than eight rows, a norm is faster as a step of its own
-constexpr int64_t kMultiprocessors = 132;
 constexpr int64_t kMaxSharedBytes = (227 << 10) - 2048;  // the rest is for barriers and squares
 
 int64_t to_boxes(int64_t bytes) { return blocks_for(bytes, kBoxAlignment) * kBoxAlignment; }
@@ -115,7 +117,7 @@ bool fits(const Cut& cut, const Product& p) {
   const SliceSizes s = slices_of(cut, p);
   int64_t blocks = 0;
   for (const int64_t n : p.n) blocks += blocks_for(n, cut.tiles * kTile / (p.swiglu ? 2 : 1));
-  return blocks * cut.parts <= kMultiprocessors && s.box_depths * kDepth <= 256 &&
+  return blocks * cut.parts <= planned_chip().multiprocessors && s.box_depths * kDepth <= 256 &&
          shared_bytes(cut, p.columns, s) <= kMaxSharedBytes;
 }
 
@@ -128,10 +130,12 @@ Cut cut_of(const Product& p) {
   return {};
 }
 
-bool make_maps(const Gemv& gemv, const Product& p, const void* x, const Cut& cut, const SliceSizes& s, Maps& maps) {
+bool make_maps(const Gemv& gemv, const Product& p, const void* x, const Cut& cut, const SliceSizes& s,
+               Maps& maps) {
   const int box_columns = s.box_depths * kDepth, rows = cut.tiles * kTile / (p.swiglu ? 2 : 1);
   for (int i = 0; i < gemv.layers; ++i)
-    if (!make_dense_map({gemv.layer[i].weight, gemv.layer[i].n, gemv.k, gemv.k, rows, box_columns}, maps.weight[i]))
+    if (!make_dense_map({gemv.layer[i].weight, gemv.layer[i].n, gemv.k, gemv.k, rows, box_columns},
+                        maps.weight[i]))
       return false;
   return make_dense_map({x, gemv.m, gemv.k, gemv.lda, 8 * p.columns, box_columns}, maps.x);
 }

@@ -2,6 +2,7 @@
 // for dweight or dbias a second small kernel adds the sums of its blocks in order. Longer rows, unaligned rows and
 // f64 take more passes.
 #include "backends/cuda/rows/norm_gradient.h"
+#include "backends/cuda/runtime/chips.h"
 #include "schema/core/checked_size.h"
 #include "schema/ops/nn/norm.h"
 
@@ -185,8 +186,7 @@ struct AffineGradients {
 
 // Deals rows whose packs have `width` elements.
 RowDeal deal_rows(int64_t rows, int64_t packs, int width) {
-  constexpr int64_t kChip = 132;  // blocks, one per multiprocessor
-  return RowDeal::of(rows, packs, width, kChip);
+  return RowDeal::of(rows, packs, width, planned_chip().multiprocessors);
 }
 
 template <bool kCenter, class T, int N, int K>
