@@ -20,10 +20,10 @@ bool is_gguf_file(const std::filesystem::path& path);
 // `path` may be the first of several files (schema/file/other_formats/gguf_split.h). `changes` are settings of the zoo that
 // override those of the file, such as {"dtype", "f32"} or {"cache_positions", "32768"}.
 //
-// Reads weights in F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ4_NL and IQ4_XS. They become the dtype of
-// `changes`, or the dtype of most weights. Quantized weights become bf16, each number rounded once, which is logged. Weights that
-// have this dtype already stay in the mapped file until the model is saved. One Error lists everything that is not supported,
-// another all tensors that are missing, unexpected or of another shape.
+// Reads weights in F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ1 to IQ4, TQ1_0, TQ2_0, MXFP4 and NVFP4. They
+// become the dtype of `changes`, or the dtype of most weights. Quantized weights become bf16, each number rounded once, which is
+// logged. Weights that have this dtype already stay in the mapped file until the model is saved. One Error lists everything that
+// is not supported, another all tensors that are missing, unexpected or of another shape.
 //
 // The model gets the file's tokenizer, chat template and sampling settings (sampling.h). A tokenizer that cannot be converted
 // causes a warning. With `has_other_tokenizer` it is not read, and the caller attaches another.

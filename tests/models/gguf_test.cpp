@@ -211,9 +211,9 @@ TEST_F(GgufImport, NamesEverythingThatIsNotSupported) {
       {"block_count"});
   refused(start(2)
               .tensor("token_embd.weight", {32, 1}, 0, 0)
-              .tensor("x", {256}, 16, 128)
-              .with_data(std::string(128 + 66, '\0')),
-          {"IQ2_XXS (1 tensors)", "read are F32", "Q4_1, Q5_0", "IQ4_XS"});
+              .tensor("x", {256}, 15, 128)
+              .with_data(std::string(128 + 292, '\0')),
+          {"Q8_K (1 tensors)", "read are F32", "Q4_1, Q5_0", "IQ4_XS"});
 }
 
 // The second file has the last tensor. Without it, the first file would be incomplete.
@@ -334,8 +334,8 @@ TEST_F(GgufImport, NamesTensorsThatAreMissingUnexpectedOrMisshapen) {
 // The extra tensor is of a type that is not read.
 TEST_F(GgufImport, LeavesOutTensorsThatTheModelHasNoPlaceFor) {
   GgufBytes g = start(12);
-  const std::string file = quantized(g.tensor("blk.0.extra.weight", {256}, 16, 0), std::string(66, '\0'));
-  refused(file, {"IQ2_XXS (1 tensors)"});
+  const std::string file = quantized(g.tensor("blk.0.extra.weight", {256}, 15, 0), std::string(292, '\0'));
+  refused(file, {"Q8_K (1 tensors)"});
   const auto model = import_model(write(file), {}, nullptr, false, {"blk.0.extra.*"});
   expect_same(state_dict(*model), state_dict(*import_model(write(quantized(start(11))))));
   // A tensor of the model stays, whatever the pattern.

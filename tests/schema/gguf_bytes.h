@@ -64,8 +64,8 @@ inline std::string gguf_seed() {
       .number<int32_t>(1)
       .number<int32_t>(-1);
   g.text("a.reals").number<uint32_t>(9).number<uint32_t>(6).number<uint64_t>(1).number<float>(2);
-  g.tensor("plain", {3, 2}, 0, 0).tensor("blocks", {32, 2}, 8, 32).tensor("unread", {32}, 39, 128);
-  return g.with_data(std::string(128 + 17, '\1'));
+  g.tensor("plain", {3, 2}, 0, 0).tensor("blocks", {32, 2}, 8, 32).tensor("unread", {32}, 9, 128);
+  return g.with_data(std::string(128 + 40, '\1'));
 }
 
 }  // namespace genesis::testing

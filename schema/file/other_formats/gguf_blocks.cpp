@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 
-#include "schema/core/float16.h"
 #include "schema/core/parallel.h"
 #include "schema/core/type_limits.h"
+#include "schema/file/other_formats/block_bytes.h"
+#include "schema/file/other_formats/gguf_codebooks.h"
 #include "schema/file/tensor_from_bytes.h"
 
 namespace genesis {
@@ -15,27 +15,11 @@ namespace {
 
 constexpr int64_t kMaxBlock = 256;
 
-float half_at(const std::byte* at) {
-  f16 half;
-  std::memcpy(&half, at, sizeof(half));
-  return static_cast<float>(half);
-}
-
-int at(const std::byte* bytes, int i) { return std::to_integer<int>(bytes[i]); }
-int low_nibble(std::byte b) { return std::to_integer<int>(b) & 15; }
-int high_nibble(std::byte b) { return std::to_integer<int>(b) >> 4; }
-
 // Block: f16 scale, 32 x i8.
 void decode_q8_0(const std::byte* block, float* elements) {
   const float scale = half_at(block);
   for (int i = 0; i < 32; ++i)
     elements[i] = scale * static_cast<float>(static_cast<int8_t>(at(block + 2, i)));
-}
-
-// Returns element i of 32 elements with four bits each in 16 bytes: the first 16 elements are the low nibbles, the others the
-// high nibbles.
-int nibble_at(const std::byte* bytes, int i) {
-  return i < 16 ? low_nibble(bytes[i]) : high_nibble(bytes[i - 16]);
 }
 
 // Block: f16 scale, 16 bytes of nibbles; a nibble of 8 means 0.
@@ -93,12 +77,6 @@ void decode_iq4_xs(const std::byte* block, float* elements) {
     const float d = scale * static_cast<float>(s);
     for (int i = 0; i < 32; ++i) elements[group * 32 + i] = d * iq4_value(block + 8 + group * 16, i);
   }
-}
-
-// Returns the two bits of element i of 256. Each 128 elements share 32 bytes: quarter k of these elements has bits 2k and 2k + 1
-// of each byte.
-int two_bits_at(const std::byte* bytes, int i) {
-  return at(bytes, i / 128 * 32 + i % 32) >> (i % 128 / 32 * 2) & 3;
 }
 
 // Block: 16 bytes with the scale (low nibble) and the minimum (high nibble) of 16 elements each; 64 bytes with two bits per
@@ -197,25 +175,25 @@ constexpr std::array kTypes = {
     GgufType{13, "Q5_K", 256, 176, {}, decode_q5_k},
     GgufType{14, "Q6_K", 256, 210, {}, decode_q6_k},
     GgufType{15, "Q8_K", 256, 292, {}},
-    GgufType{16, "IQ2_XXS", 256, 66, {}},
-    GgufType{17, "IQ2_XS", 256, 74, {}},
-    GgufType{18, "IQ3_XXS", 256, 98, {}},
-    GgufType{19, "IQ1_S", 256, 50, {}},
+    GgufType{16, "IQ2_XXS", 256, 66, {}, decode_iq2_xxs},
+    GgufType{17, "IQ2_XS", 256, 74, {}, decode_iq2_xs},
+    GgufType{18, "IQ3_XXS", 256, 98, {}, decode_iq3_xxs},
+    GgufType{19, "IQ1_S", 256, 50, {}, decode_iq1_s},
     GgufType{20, "IQ4_NL", 32, 18, {}, decode_iq4_nl},
-    GgufType{21, "IQ3_S", 256, 110, {}},
-    GgufType{22, "IQ2_S", 256, 82, {}},
+    GgufType{21, "IQ3_S", 256, 110, {}, decode_iq3_s},
+    GgufType{22, "IQ2_S", 256, 82, {}, decode_iq2_s},
     GgufType{23, "IQ4_XS", 256, 136, {}, decode_iq4_xs},
     GgufType{24, "I8", 1, 1, {}},
     GgufType{25, "I16", 1, 2, {}},
     GgufType{26, "I32", 1, 4, {}},
     GgufType{27, "I64", 1, 8, {}},
     GgufType{28, "F64", 1, 8, DType::f64},
-    GgufType{29, "IQ1_M", 256, 56, {}},
+    GgufType{29, "IQ1_M", 256, 56, {}, decode_iq1_m},
     GgufType{30, "BF16", 1, 2, DType::bf16},
-    GgufType{34, "TQ1_0", 256, 54, {}},
-    GgufType{35, "TQ2_0", 256, 66, {}},
-    GgufType{39, "MXFP4", 32, 17, {}},
-    GgufType{40, "NVFP4", 64, 36, {}},
+    GgufType{34, "TQ1_0", 256, 54, {}, decode_tq1_0},
+    GgufType{35, "TQ2_0", 256, 66, {}, decode_tq2_0},
+    GgufType{39, "MXFP4", 32, 17, {}, decode_mxfp4},
+    GgufType{40, "NVFP4", 64, 36, {}, decode_nvfp4},
     GgufType{41, "Q1_0", 128, 18, {}},
 };
 

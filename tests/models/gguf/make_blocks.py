@@ -18,7 +18,9 @@ HERE = Path(__file__).parent
 ROWS, COLUMNS = 6, 256
 # Positions of the scales in a block; each scale is an f16.
 SCALES = {Type.Q4_0: (0,), Type.Q4_1: (0, 2), Type.Q5_0: (0,), Type.Q5_1: (0, 2), Type.Q8_0: (0,), Type.IQ4_NL: (0,),
-          Type.Q2_K: (80, 82), Type.Q3_K: (108,), Type.Q4_K: (0, 2), Type.Q5_K: (0, 2), Type.Q6_K: (208,), Type.IQ4_XS: (0,)}
+          Type.Q2_K: (80, 82), Type.Q3_K: (108,), Type.Q4_K: (0, 2), Type.Q5_K: (0, 2), Type.Q6_K: (208,), Type.IQ4_XS: (0,),
+          Type.IQ2_XXS: (0,), Type.IQ2_XS: (0,), Type.IQ2_S: (0,), Type.IQ3_XXS: (0,), Type.IQ3_S: (0,), Type.IQ1_S: (0,),
+          Type.TQ1_0: (52,), Type.TQ2_0: (64,), Type.IQ1_M: (), Type.MXFP4: (), Type.NVFP4: ()}
 
 
 def random_rows(kind, random):
@@ -30,6 +32,12 @@ def random_rows(kind, random):
         for row in range(3, ROWS):
             scales[row] = random.choice(extremes, COLUMNS // elements)
         blocks[:, :, at:at + 2] = scales[:, :, None].view(np.uint8)
+    if kind == Type.IQ1_M:  # the f16 scale is in the upper nibbles of four half words
+        bits = random.standard_normal((ROWS, COLUMNS // elements)).astype(np.float16).view(np.uint16)
+        for i in range(4):
+            blocks[:, :, 49 + 2 * i] = blocks[:, :, 49 + 2 * i] & 15 | (bits >> 4 * i & 15) << 4
+    if kind == Type.MXFP4:  # exponents of which twelve times the power of two is finite
+        blocks[:, :, 0] %= 252
     return blocks.reshape(ROWS, -1)
 
 
