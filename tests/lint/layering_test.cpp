@@ -137,7 +137,7 @@ const std::map<std::string, std::set<std::string>> kModules = {
      {"backends/cuda/device", "backends/cuda/hopper", "backends/cuda/rows", "backends/cuda/runtime"}},
     {"backends/cuda/hopper/skinny",
      {"backends/cuda", "backends/cuda/device", "backends/cuda/gemm/gemv", "backends/cuda/gemm/skinny",
-      "backends/cuda/hopper"}},
+      "backends/cuda/hopper", "backends/cuda/runtime"}},
     {"backends/cuda/hopper/swiglu",
      {"backends/common", "backends/cuda", "backends/cuda/device", "backends/cuda/hopper",
       "backends/cuda/runtime"}},

@@ -107,7 +107,13 @@ bool opens_scope(const std::string& head) {
   return false;
 }
 
-// Returns the functions at namespace or class level, including everything nested in them.
+// Returns true if the text before a brace is `... =`: the brace opens a table, which is data and may be long.
+bool opens_table(const std::string& head) {
+  const size_t last = head.find_last_not_of(" \n");
+  return last != std::string::npos && head[last] == '=';
+}
+
+// Returns the functions at namespace or class level, including everything nested in them, and functions inside of tables.
 std::vector<Function> functions_of(const fs::path& path) {
   const std::string code = code_of(text_of(path)), file = fs::relative(path, GENESIS_SOURCE_ROOT).string();
   std::vector<Function> found;
@@ -117,7 +123,8 @@ std::vector<Function> functions_of(const fs::path& path) {
   std::string head;
   for (const char c : code) {
     if (c == '{') {
-      scopes.push_back(body == 0 && opens_scope(head) && head.find('(') == std::string::npos);
+      const bool declares = opens_scope(head) && head.find('(') == std::string::npos;
+      scopes.push_back(body == 0 && (declares || opens_table(head)));
       if (!scopes.back() && body == 0) body = scopes.size(), first = line;
     } else if (c == '}' && !scopes.empty()) {
       if (body == scopes.size()) {

@@ -12,11 +12,10 @@ constexpr int kWidestRow = 512;  // most threads that share a row
 constexpr int kColumnThreads = 512;
 constexpr int kDeepest = 16;    // most threads of a block that share a column, unless there are few columns
 constexpr int kWidestPack = 8;  // most columns of one thread
-// What keeps the chip's memory busy, per multiprocessor.
-constexpr int64_t kThreadsEach = 1024;
-constexpr int64_t kBlocksEach = 4;        // of 512 threads, for rows
-constexpr int64_t kColumnBlocksEach = 2;  // all running at once
-constexpr int64_t kPartialBytes = 24;     // size of the largest accumulator
+// Threads and blocks per multiprocessor that keep the chip's memory busy. Blocks for rows have 512 threads; those for columns run
+// all at once.
+constexpr int64_t kThreadsEach = 1024, kBlocksEach = 4, kColumnBlocksEach = 2;
+constexpr int64_t kPartialBytes = 24;  // size of the largest accumulator
 
 int64_t power_of_two_over(int64_t n) {
   int64_t power = 1;

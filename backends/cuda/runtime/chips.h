@@ -17,11 +17,12 @@ std::optional<std::string> why_no_chip_here(int first, int last, const std::stri
 // launch (PDL).
 std::optional<std::string> why_no_early_starts_here();
 
-// The facts of a chip that plans depend on. The default values are those of an H100 (SXM).
+// The facts of a chip that plans depend on: its multiprocessors, and the speeds of its memory and of matrix products in
+// 16 bits, as far as kernels reach them. The default values are those of an H100 (SXM).
 struct PlannedChip {
   int multiprocessors = 132;
-  double bytes_per_second = 3.35e12;  // of its memory
-  double flops_per_second = 5e14;     // of matrix products in 16 bits, as far as kernels reach them
+  double bytes_per_second = 3.35e12;
+  double flops_per_second = 5e14;
 };
 
 // Returns the facts of a device; those of an H100 if there is no such device. Only asks the driver and opens no
