@@ -3,6 +3,7 @@
 #pragma once
 
 #include "builder/containers.h"
+#include "builder/functions.h"
 #include "builder/graph_builder.h"
 #include "builder/init.h"
 #include "builder/layers.h"

@@ -177,4 +177,6 @@ Value Dropout::forward(Value x) const {
 
 Value Softmax::operator()(Value x) const { return softmax(x, dim); }
 
+Value LogSoftmax::operator()(Value x) const { return log_softmax(x, dim); }
+
 }  // namespace genesis::nn

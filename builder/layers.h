@@ -1,5 +1,8 @@
 // Layers with PyTorch's names, parameters and defaults (torch.nn). A layer creates its parameters under a Scope and is called
-// like a function: Linear fc(scope / "fc", 784, 128); Value y = fc(x);
+// like a function:
+//
+//     const nn::Linear fc(scope / "fc", 784, 128);
+//     const Value y = fc(x);
 #pragma once
 
 #include <optional>
@@ -16,7 +19,7 @@ class Linear : public Module<Linear> {
  public:
   struct Options {
     bool bias = true;
-    Parameter weight = {};             // if given, shared instead of created (tied embeddings)
+    Parameter weight = {};                // if given, shared instead of created (tied embeddings)
     std::optional<init::Init> init = {};  // empty: PyTorch's default, uniform within 1 / sqrt(in_features)
   };
   Linear(const Scope& scope, int64_t in_features, int64_t out_features, const Options& options);
@@ -115,6 +118,14 @@ struct Flatten {
 struct ReLU {
   Value operator()(Value x) const { return relu(x); }
 };
+struct LeakyReLU {
+  double negative_slope = 0.01;
+  Value operator()(Value x) const { return leaky_relu(x, negative_slope); }
+};
+struct ELU {
+  double alpha = 1;
+  Value operator()(Value x) const { return elu(x, alpha); }
+};
 struct GELU {
   GeluKind approximate = GeluKind::kErf;
   Value operator()(Value x) const { return gelu(x, approximate); }
@@ -128,9 +139,26 @@ struct Tanh {
 struct Sigmoid {
   Value operator()(Value x) const { return sigmoid(x); }
 };
+struct Softplus {
+  double beta = 1, threshold = 20;
+  Value operator()(Value x) const { return softplus(x, beta, threshold); }
+};
+struct Hardswish {
+  Value operator()(Value x) const { return hardswish(x); }
+};
+struct Mish {
+  Value operator()(Value x) const { return mish(x); }
+};
 struct Softmax {
   int64_t dim = -1;
   Value operator()(Value x) const;
+};
+struct LogSoftmax {
+  int64_t dim = -1;
+  Value operator()(Value x) const;
+};
+struct Identity {
+  Value operator()(Value x) const { return x; }
 };
 
 }  // namespace genesis::nn

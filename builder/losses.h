@@ -1,4 +1,6 @@
-// Loss layers with PyTorch's names: CrossEntropyLoss{.ignore_index = 0}(logits, target).
+// Loss layers with PyTorch's names.
+//
+//     const Value loss = nn::CrossEntropyLoss{.ignore_index = 0}(logits, target);
 #pragma once
 
 #include "schema/ops/nn/loss.h"

@@ -10,8 +10,9 @@
 //       nn::Linear fc_;
 //     };
 //
-// A layer is called like a function, y = block(x). The call adds the layer's nodes under its path, and the nodes of layers inside
-// it under theirs. Modules are plain values: there is nothing to register, because the model knows all states by name.
+// A layer is called like a function, y = block(x); block.parameters() are its parameters. The call adds the layer's nodes under
+// its path, and the nodes of layers inside it under theirs. Modules are plain values: there is nothing to register, because the
+// model knows all states by name.
 #pragma once
 
 #include <string>
@@ -48,7 +49,7 @@ class Module : public ModuleBase {
   // Value is empty. The template parameter Layer is Derived: it defers the check of forward() to the call, where the class is
   // complete.
   template <class... Arguments, class Layer = Derived>
-  requires(std::is_same_v<std::remove_cvref_t<Arguments>, Value> || ...) &&
+  requires(std::is_base_of_v<Value, std::remove_cvref_t<Arguments>> || ...) &&
       requires(const Layer& layer, Arguments&&... arguments) {
     layer.forward(std::forward<Arguments>(arguments)...);
   }
@@ -60,7 +61,7 @@ class Module : public ModuleBase {
  private:
   template <class First, class... Rest>
   static Value first_value(const First& first, const Rest&... rest) {
-    if constexpr (std::is_same_v<First, Value>)
+    if constexpr (std::is_base_of_v<Value, First>)
       return first;
     else
       return first_value(rest...);

@@ -12,18 +12,18 @@ Value Parameter::in(Graph& graph) const {
 
 namespace {
 
-std::vector<Parameter> without_names(const std::vector<NamedParameter>& named) {
-  std::vector<Parameter> parameters;
-  for (const NamedParameter& row : named) parameters.push_back(row.parameter);
-  return parameters;
-}
-
 Graph& graph_of(Value x, const std::string& path) {
   if (!x) fail("layer '{}' was called with an empty value: it was never assigned", path);
   return *x.graph;
 }
 
 }  // namespace
+
+std::vector<Parameter> without_names(const std::vector<NamedParameter>& named) {
+  std::vector<Parameter> parameters;
+  for (const NamedParameter& row : named) parameters.push_back(row.parameter);
+  return parameters;
+}
 
 LayerScope::LayerScope(Value x, const std::string& path) : graph_(graph_of(x, path)) {
   graph_.push_layer_scope(path);

@@ -1,5 +1,8 @@
-// Scope, a place in a model's tree of names where layers create their parameters: Scope(model) / "layers" / 0 / "q_proj". Layers
-// are plain values that hold state indices, so there is nothing to register and nothing to keep alive.
+// Scope, a place in a model's tree of names where layers create their parameters. Layers are plain values that hold state indices,
+// so there is nothing to register and nothing to keep alive.
+//
+//     const Scope root(model, 1);                                  // the seed determines all initial values
+//     const nn::Linear query(root / "layers" / 0 / "q_proj", 8, 8);  // has the parameter "layers.0.q_proj.weight"
 #pragma once
 
 #include <string>
@@ -20,6 +23,8 @@ struct Parameter {
   const State& state() const { return model->state(index); }
   const std::string& name() const { return state().name; }  // the full name: "layers.0.q_proj.weight"
   const TensorType& type() const { return state().type; }
+  const Shape& shape() const { return type().shape; }
+  int64_t numel() const { return type().numel(); }
   void set_trainable(bool trainable) const { model->set_trainable(index, trainable); }
 };
 
@@ -28,6 +33,9 @@ struct NamedParameter {
   std::string name;
   Parameter parameter;
 };
+
+// Returns the parameters of such a list.
+std::vector<Parameter> without_names(const std::vector<NamedParameter>& named);
 
 class Scope {
  public:

@@ -14,16 +14,6 @@
 
 namespace genesis::nn {
 
-size_t checked_index(std::string_view container, int64_t index, size_t size) {
-  const int64_t count = static_cast<int64_t>(size), at = index < 0 ? index + count : index;
-  if (at < 0 || at >= count)
-    fail("there is no layer {} in this {}: it has {}, counted from 0, or from -1 at the end", index,
-         container, count);
-  return static_cast<size_t>(at);
-}
-
-Value Residual::operator()(Value x) const { return x + layer_(x); }
-
 MultiheadAttention::MultiheadAttention(const Scope& scope, int64_t embed_dim, int64_t num_heads,
                                        const Options& options)
     : Module(scope), embed_dim_(embed_dim), num_heads_(num_heads), dropout_p_(options.dropout) {

@@ -1,4 +1,3 @@
-#include <cmath>
 #include <cstdio>
 
 #include <genesis/genesis.h>
@@ -16,16 +15,14 @@ int main() {
   g.output("loss", nn::MSELoss()(net(x), y));
   passes::add_training(*model, {.optimizer = optim::AdamW{.lr = 0.01}, .clip = 1.0});
 
-  std::vector<float> points, products;  // learn to multiply
-  for (int i = 0; i < 256; ++i) {
-    const float a = std::sin(0.7f * i), b = std::cos(1.3f * i);
-    points.insert(points.end(), {a, b});
-    products.push_back(a * b);
-  }
+  const Tensor points = Tensor::rand({256, 2}, /*seed=*/2);
+  const auto numbers = points.as<float>();
+  std::vector<float> products;  // learn to multiply
+  for (size_t i = 0; i < numbers.size(); i += 2) products.push_back(numbers[i] * numbers[i + 1]);
+
   Session session(model);
   for (int step = 1; step <= 500; ++step) {
-    auto out = session.run("train_step", {{"x", Tensor::of<float>({256, 2}, points)},
-                                          {"y", Tensor::of<float>({256, 1}, products)}});
+    auto out = session.run("train_step", {{"x", points}, {"y", Tensor::of({256, 1}, products)}});
     if (step % 100 == 0) std::printf("step %d: loss %.5f\n", step, out["loss"].item<float>());
   }
   session.save("first_model.genesis");  // the trained model; `genesis-run info first_model.genesis` shows it

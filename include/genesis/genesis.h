@@ -1,19 +1,32 @@
-// The header that a program includes to write, train, run, save and load models. An installed copy and everything it needs are
-// found as <genesis/...>; in this source tree files include each other by their paths from the root (packaging/headers.sh).
+// The header that a program includes to write, train, run, save and load models, and to generate text. An installed copy and
+// everything it needs are found as <genesis/...>, and no other headers are installed; in this source tree files include each other
+// by their paths from the root (packaging/headers.py).
 #pragma once
 
 #include "builder/genesis.h"
+#include "executor/distributed/world.h"
 #include "executor/session.h"
 #include "executor/state_dict.h"
 #include "executor/training/checkpoint.h"
+#include "executor/training/learning_rate.h"
+#include "executor/training/rank_share.h"
 #include "executor/training/trainer.h"
+#include "models/chat/dialogue.h"
 #include "models/data/sources.h"
 #include "models/generation/generate.h"
+#include "models/gguf/import.h"
+#include "models/hugging_face/export.h"
+#include "models/hugging_face/import.h"
 #include "models/tokenizer/tokenizer.h"
 #include "models/zoo.h"
+#include "passes/lora/lora.h"
+#include "passes/precision/quantize.h"
+#include "passes/training/evaluation.h"
 #include "passes/training/train_step.h"
 #include "schema/file/other_formats/npy.h"
 #include "schema/file/other_formats/safetensors.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
+#include "schema/ops/collective/collective.h"
+#include "schema/ops/collective/point_to_point.h"
 #include "schema/version.h"

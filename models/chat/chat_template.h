@@ -13,9 +13,10 @@
 #include <string_view>
 
 #include "models/chat/jinja/template.h"
-#include "models/chat/json_config.h"
 
 namespace genesis::chat {
+
+class ConfigFiles;  // models/chat/json_config.h
 
 // Reads a list of objects, each with a string "role" and the keys that the template reads, above all "content", from JSON. Throws
 // Error that names the first message (from 0) of another form.

@@ -112,8 +112,8 @@ Value over_power_of_two(const Candidate& c) {
 
 // maximum(x, x), minimum(x, x), where(c, x, x) -> x
 Value same_operands(const Candidate& c) {
-  if (is<ops::Maximum, ops::Minimum>(c.op) && c.inputs[0] == c.inputs[1]) return c.inputs[0];
-  return is<ops::Where>(c.op) && c.inputs[1] == c.inputs[2] ? c.inputs[1] : Value();
+  if (is<ops::Maximum, ops::Minimum>(c.op) && c.inputs[0].is(c.inputs[1])) return c.inputs[0];
+  return is<ops::Where>(c.op) && c.inputs[1].is(c.inputs[2]) ? c.inputs[1] : Value();
 }
 
 // where(true, a, b) -> a; where(false, a, b) -> b

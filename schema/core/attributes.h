@@ -7,6 +7,7 @@
 //     };
 #pragma once
 
+#include <concepts>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -34,8 +35,8 @@ struct Scalar {
   std::variant<int64_t, double> value = int64_t{0};
   Scalar() = default;
   Scalar(double v) : value(v) {}
-  Scalar(int64_t v) : value(v) {}
-  Scalar(int v) : value(int64_t{v}) {}
+  template <std::integral T>
+  Scalar(T v) : value(static_cast<int64_t>(v)) {}
   bool is_integer() const { return value.index() == 0; }
   double as_double() const {
     return is_integer() ? static_cast<double>(std::get<0>(value)) : std::get<1>(value);

@@ -1,9 +1,11 @@
 #include "schema/core/tensor.h"
 
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 
 #include "schema/core/parallel.h"
+#include "schema/core/philox.h"
 #include "schema/messages/human_bytes.h"
 
 namespace genesis {
@@ -38,6 +40,81 @@ Tensor Tensor::zeros(const TensorType& type) {
   std::memset(data, 0, static_cast<size_t>(type.bytes()));
   return tensor;
 }
+
+namespace {
+
+// Returns a tensor whose elements write(T* first, count) fills, where T is the storage type of `dtype`.
+template <class Write>
+Tensor filled(const TensorType& type, const Write& write) {
+  std::byte* data;
+  Tensor tensor = Tensor::uninitialized(type, &data);
+  dispatch(type.dtype, [&]<class T>(TypeTag<T>) {
+    write(reinterpret_cast<T*>(data), static_cast<size_t>(type.numel()));
+  });
+  return tensor;
+}
+
+// Converts a number that T can hold; throws Error for a number that T, an integer type, cannot hold.
+template <class T>
+T element_of(double value, DType dtype) {
+  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+    const bool is_whole = value >= -0x1p63 && value < 0x1p63 && std::floor(value) == value;
+    if (!is_whole || !std::in_range<T>(static_cast<int64_t>(value)))
+      fail("{} is no value of {}: give a whole number in its range, or make the tensor f32", value,
+           name_of(dtype));
+    return static_cast<T>(static_cast<int64_t>(value));
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+// Returns numbers from the seed's random stream, made as f32 by fill(numbers, seed) and rounded to `dtype`.
+template <class Fill>
+Tensor random_numbers(const std::vector<int64_t>& sizes, uint64_t seed, DType dtype, const Fill& fill) {
+  std::byte* data;
+  const Tensor tensor = Tensor::uninitialized({DType::f32, Shape::of(sizes)}, &data);
+  fill(std::span(reinterpret_cast<float*>(data), static_cast<size_t>(tensor.numel())), seed);
+  return tensor.to(dtype);
+}
+
+}  // namespace
+
+Tensor Tensor::zeros(const std::vector<int64_t>& sizes, DType dtype) {
+  return zeros(TensorType{dtype, Shape::of(sizes)});
+}
+
+Tensor Tensor::ones(const std::vector<int64_t>& sizes, DType dtype) { return full(sizes, 1, dtype); }
+
+Tensor Tensor::full(const std::vector<int64_t>& sizes, double value, DType dtype) {
+  return filled({dtype, Shape::of(sizes)}, [&]<class T>(T* first, size_t count) {
+    std::fill_n(first, count, element_of<T>(value, dtype));
+  });
+}
+
+Tensor Tensor::arange(int64_t end, DType dtype) { return arange(0, end, 1, dtype); }
+
+Tensor Tensor::arange(int64_t start, int64_t end, int64_t step, DType dtype) {
+  if (step == 0) fail("arange from {} to {} with step 0: give a positive or negative step", start, end);
+  const int64_t sign = step < 0 ? -1 : 1, distance = sign * (end - start), stride = sign * step;
+  const int64_t length = distance <= 0 ? 0 : (distance + stride - 1) / stride;
+  return filled({dtype, {length}}, [&]<class T>(T* first, size_t count) {
+    for (size_t i = 0; i < count; ++i)
+      first[i] = element_of<T>(static_cast<double>(start + step * static_cast<int64_t>(i)), dtype);
+  });
+}
+
+Tensor Tensor::rand(const std::vector<int64_t>& sizes, uint64_t seed, DType dtype) {
+  return random_numbers(sizes, seed, dtype, [](std::span<float> numbers, uint64_t from) {
+    fill_uniform(numbers, from, 0, 0, 1);
+  });
+}
+
+Tensor Tensor::randn(const std::vector<int64_t>& sizes, uint64_t seed, DType dtype) {
+  return random_numbers(sizes, seed, dtype,
+                        [](std::span<float> numbers, uint64_t from) { fill_normal(numbers, from, 0, 0, 1); });
+}
+
+int64_t Tensor::size(int64_t axis) const { return type_.shape[normalize_axis(axis, rank())].value(); }
 
 Tensor Tensor::copy_of(const TensorType& type, const void* source) {
   std::byte* data;

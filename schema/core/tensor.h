@@ -1,8 +1,15 @@
 // A tensor on the host: a type with known sizes and shared, immutable bytes. The bytes are allocated memory or a view into a
 // mapped file; either way copies of a Tensor share them.
+//
+//     const Tensor x = Tensor::of<float>({{1, 2, 3}, {4, 5, 6}}), noise = Tensor::randn({2, 3}, 7);
+//     double sum = 0;
+//     for (float value : x.as<float>()) sum += value;
+//     const bool is_matrix = x.rank() == 2 && x.size(-1) == 3 && Tensor::scalar(sum).item<double>() == 21;
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -23,6 +30,21 @@ class Tensor {
 
   static Tensor zeros(const TensorType& type);
   static Tensor copy_of(const TensorType& type, const void* data);
+
+  // Create tensors as the functions of torch do: Tensor::zeros({2, 3}).
+  static Tensor zeros(const std::vector<int64_t>& sizes, DType dtype = DType::f32);
+  static Tensor ones(const std::vector<int64_t>& sizes, DType dtype = DType::f32);
+  // Throws Error if `dtype` is an integer type that cannot hold `value`.
+  static Tensor full(const std::vector<int64_t>& sizes, double value, DType dtype = DType::f32);
+  // Returns 0, 1, ..., end - 1, or start, start + step, ... up to, but without, `end`. Throws Error if step is 0.
+  static Tensor arange(int64_t end, DType dtype = DType::i64);
+  static Tensor arange(int64_t start, int64_t end, int64_t step = 1, DType dtype = DType::i64);
+  // Return random numbers, uniform in [0, 1) or standard normal, that depend only on the seed. `dtype` is real.
+  static Tensor rand(const std::vector<int64_t>& sizes, uint64_t seed, DType dtype = DType::f32);
+  static Tensor randn(const std::vector<int64_t>& sizes, uint64_t seed, DType dtype = DType::f32);
+
+  // Returns a tensor of these values, whose type gives the dtype: of({2, 3}, values), or without sizes a list, or a list of
+  // rows: of<float>({{1, 2}, {3, 4}}). Throws Error if the sizes do not fit the values, or if rows differ in length.
   template <class T>
   static Tensor of(const std::vector<int64_t>& sizes, const std::vector<T>& values) {
     TensorType type{dtype_of<T>(), Shape::of(sizes)};
@@ -36,11 +58,36 @@ class Tensor {
     }
   }
   template <class T>
+  static Tensor of(const std::vector<T>& values) {
+    return of({static_cast<int64_t>(values.size())}, values);
+  }
+  template <class T>
+  static Tensor of(std::initializer_list<T> values) {
+    return of(std::vector<T>(values));
+  }
+  template <class T>
+  static Tensor of(std::initializer_list<std::initializer_list<T>> rows) {
+    std::vector<T> values;
+    for (const auto& row : rows) {
+      if (row.size() != rows.begin()->size())
+        fail("a row of {} values beside a first row of {}: give rows of one length", row.size(),
+             rows.begin()->size());
+      values.insert(values.end(), row.begin(), row.end());
+    }
+    if (rows.size() == 0) return of(values);  // {} is an empty list
+    return of({static_cast<int64_t>(rows.size()), static_cast<int64_t>(rows.begin()->size())}, values);
+  }
+  template <class T>
   static Tensor scalar(T value) {
     return of<T>({}, std::vector<T>{value});
   }
 
   const TensorType& type() const { return type_; }
+  DType dtype() const { return type_.dtype; }
+  const Shape& shape() const { return type_.shape; }
+  int rank() const { return type_.shape.rank(); }
+  int64_t size(
+      int64_t axis) const;  // a negative axis counts from the end; throws Error if there is no such axis
   int64_t numel() const { return type_.numel(); }
   int64_t bytes() const { return type_.bytes(); }
   const std::byte* data() const { return data_; }

@@ -28,7 +28,8 @@ struct ValueId {
   auto operator<=>(const ValueId&) const = default;
 };
 
-// An author's handle of a value of a graph. Small, copied freely; empty when default-constructed.
+// An author's handle of a value of a graph. Small, copied freely; empty when default-constructed. The operators, == among them,
+// compute with elements (schema/ops/elementwise/elementwise.h); is() compares handles.
 struct Value {
   Graph* graph = nullptr;
   ValueId id;
@@ -39,8 +40,9 @@ struct Value {
   const Shape& shape() const { return type().shape; }
   int rank() const { return shape().rank(); }
   const Dim& dim(int64_t axis) const;  // a negative axis counts from the end
+  const Dim& size(int64_t axis) const { return dim(axis); }
   const std::string& name() const;
-  bool operator==(const Value&) const = default;
+  bool is(const Value& other) const { return graph == other.graph && id == other.id; }
 };
 
 enum class ValueKind : uint8_t { kInput, kState, kConstant, kNode };

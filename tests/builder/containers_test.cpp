@@ -46,5 +46,31 @@ TEST(Containers, AModuleListGrows) {
   EXPECT_EQ(given.size(), 2u);
 }
 
+std::vector<std::string> names_of(const std::vector<NamedParameter>& parameters) {
+  std::vector<std::string> names;
+  for (const auto& [name, parameter] : parameters) names.push_back(name + " = " + parameter.name());
+  return names;
+}
+
+TEST(Containers, ListTheParametersOfTheirLayers) {
+  using Names = std::vector<std::string>;
+  Model model;
+  const Scope s(model);
+  const nn::Linear first(s / "a", 4, 4), second(s / "b", 4, 4, {.bias = false});
+  const nn::Sequential inner({nn::Residual(second), nn::Tanh()});
+  const nn::Sequential net({first, [](Value x) { return x * 2; }, inner, first});
+  EXPECT_EQ(names_of(net.named_parameters()),
+            (Names{"0.weight = a.weight", "0.bias = a.bias", "2.0.weight = b.weight"}))
+      << "a layer that stands there twice is listed once";
+  EXPECT_EQ(net.parameters().size(), 3u);
+  EXPECT_EQ(net.parameters()[0].shape(), Shape({4, 4}));
+  EXPECT_EQ(net.parameters()[0].numel(), 16);
+  const nn::ModuleList<nn::Linear> list({first, second});
+  EXPECT_EQ(names_of(list.named_parameters()),
+            (Names{"0.weight = a.weight", "0.bias = a.bias", "1.weight = b.weight"}));
+  EXPECT_EQ(list.parameters().size(), 3u);
+  EXPECT_TRUE(nn::Layer(nn::ReLU()).named_parameters().empty());
+}
+
 }  // namespace
 }  // namespace genesis

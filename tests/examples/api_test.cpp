@@ -44,6 +44,26 @@ TEST(Api, ModulesTellTheirParameters) {
   EXPECT_EQ(block.norm.weight.type().shape, Shape({3, 8}));
 }
 
+// Functions, operators and creators as a user of torch writes them.
+TEST(Api, FunctionsHaveTheNamesOfTorch) {
+  Model model;
+  const Scope root(model);
+  const nn::Sequential net({nn::Linear(root / 0, 3, 2), nn::GELU()});
+  EXPECT_EQ(net.parameters().size(), 2u);
+  EXPECT_EQ(net.named_parameters()[0].name, "0.weight");
+  GraphBuilder g(model, "forward");
+  Value x = g.input("x", DType::f32, {symbol("batch"), 3});
+  x += arange(g, 3);
+  x = where(x == 2, -x, x) + g.randn({3}) * 0.5;
+  const Value y = cat({net(x), mean(x, -1, true), g.zeros({symbol("batch"), 1})}, 1);
+  EXPECT_EQ(y.size(-1), Dim(4));
+  EXPECT_EQ(stack({y, y}).shape(), Shape({2, symbol("batch"), 4}));
+  EXPECT_EQ(argmax(y, -1).dtype(), DType::i64);
+  const Tensor given = Tensor::of<float>({{1, 2, 3}, {4, 5, 6}});
+  EXPECT_EQ(given.shape(), Tensor::zeros({2, 3}).shape());
+  EXPECT_EQ(Tensor::arange(4).size(0), 4);
+}
+
 TEST(Api, ASharedWeightIsOneState) {
   const auto model = small_model();
   EXPECT_GE(model->find_state("in.weight"), 0);

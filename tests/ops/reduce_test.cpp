@@ -87,11 +87,11 @@ double all_of(const Row& x) {
   return std::all_of(x.begin(), x.end(), [](double v) { return v != 0; });
 }
 
-using Op = Value (*)(Value, Axes, bool);
+using Op = Value (*)(Value, const AxisList&, bool);
 
-Value var_1(Value x, Axes axes, bool keep) { return var(x, axes, 1, keep); }
-Value var_0(Value x, Axes axes, bool keep) { return var(x, axes, 0, keep); }
-Value std_1(Value x, Axes axes, bool keep) { return stddev(x, axes, 1, keep); }
+Value var_1(Value x, const AxisList& axes, bool keep) { return var(x, axes, 1, keep); }
+Value var_0(Value x, const AxisList& axes, bool keep) { return var(x, axes, 0, keep); }
+Value std_1(Value x, const AxisList& axes, bool keep) { return stddev(x, axes, 1, keep); }
 
 OpCase reduction(const std::string& name, CaseInput x, Axes axes, bool keep, Op op, Formula formula) {
   OpCase one = {

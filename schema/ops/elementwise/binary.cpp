@@ -91,6 +91,7 @@ Value pow(Value a, Scalar b) {
          a.type().to_string());
   return pow(a, scalar_like(a, b));
 }
+Value pow(Scalar a, Value b) { return pow(scalar_like(b, a), b); }
 Value maximum(Value a, Scalar b) { return maximum(a, scalar_like(a, b)); }
 Value minimum(Value a, Scalar b) { return minimum(a, scalar_like(a, b)); }
 

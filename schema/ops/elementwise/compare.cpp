@@ -37,4 +37,30 @@ constexpr OpDef kRows[] = {
 
 std::span<const OpDef* const> compare_ops() { return pointers_to<kRows>(); }
 
+Value where(Value condition, Value a, Scalar b) { return where(condition, a, scalar_like(a, b)); }
+Value where(Value condition, Scalar a, Value b) { return where(condition, scalar_like(b, a), b); }
+
+namespace {
+
+void check_bools(std::initializer_list<Value> operands, std::string_view op) {
+  for (const Value& x : operands)
+    if (x.dtype() != DType::boolean)
+      fail("'{}' combines bools, got {}: compare it first", op, x.type().to_string());
+}
+
+}  // namespace
+
+Mask operator&(Value a, Value b) {
+  check_bools({a, b}, "&");
+  return {logical_and(a, b)};
+}
+Mask operator|(Value a, Value b) {
+  check_bools({a, b}, "|");
+  return {logical_or(a, b)};
+}
+Mask operator~(Value a) {
+  check_bools({a}, "~");
+  return {logical_not(a)};
+}
+
 }  // namespace genesis

@@ -1,5 +1,9 @@
 // Elementwise ops with PyTorch's semantics: operands broadcast and promote. A Scalar operand takes the tensor's dtype (a real
 // scalar with an integer tensor gives f32). Each op's formula is written once, in schema/ops/elementwise/formulas.h.
+//
+//     x = x * 2 + 1;
+//     x += where(x < 0, -x, 0);
+//     const Value accuracy = mean(cast(predicted == target, DType::f32));
 #pragma once
 
 #include <algorithm>
@@ -212,7 +216,7 @@ inline Value isinf(Value x) { return formula(ops::Isinf::info.name, {x}); }
 inline Value isfinite(Value x) { return formula(ops::Isfinite::info.name, {x}); }
 inline Value logical_not(Value x) { return formula(ops::LogicalNot::info.name, {x}); }
 
-// Functions of two operands.
+// Functions of two operands. The operators below call them.
 inline Value add(Value a, Value b) { return formula(ops::Add::info.name, {a, b}); }
 inline Value sub(Value a, Value b) { return formula(ops::Sub::info.name, {a, b}); }
 inline Value mul(Value a, Value b) { return formula(ops::Mul::info.name, {a, b}); }
@@ -245,26 +249,79 @@ Value scalar_like(Value like, Scalar value);
 // Beside integers the scalar is f32, as the result is, so it need not fit their dtype.
 Value div(Value a, Scalar b);
 Value div(Scalar a, Value b);
+Value pow(Value a, Scalar b);  // integers take no negative b
+Value pow(Scalar a, Value b);
+Value maximum(Value a, Scalar b);
+Value minimum(Value a, Scalar b);
+Value where(Value condition, Value a, Scalar b);
+Value where(Value condition, Scalar a, Value b);
+inline Value eq(Value a, Scalar b) { return eq(a, scalar_like(a, b)); }
+inline Value ne(Value a, Scalar b) { return ne(a, scalar_like(a, b)); }
+inline Value lt(Value a, Scalar b) { return lt(a, scalar_like(a, b)); }
+inline Value le(Value a, Scalar b) { return le(a, scalar_like(a, b)); }
+inline Value gt(Value a, Scalar b) { return gt(a, scalar_like(a, b)); }
+inline Value ge(Value a, Scalar b) { return ge(a, scalar_like(a, b)); }
 
 inline Value operator-(Value x) { return neg(x); }
 inline Value operator+(Value a, Value b) { return add(a, b); }
 inline Value operator-(Value a, Value b) { return sub(a, b); }
 inline Value operator*(Value a, Value b) { return mul(a, b); }
 inline Value operator/(Value a, Value b) { return div(a, b); }
+inline Value operator%(Value a, Value b) { return remainder(a, b); }
 inline Value operator+(Value a, Scalar b) { return add(a, scalar_like(a, b)); }
 inline Value operator-(Value a, Scalar b) { return sub(a, scalar_like(a, b)); }
 inline Value operator*(Value a, Scalar b) { return mul(a, scalar_like(a, b)); }
 inline Value operator/(Value a, Scalar b) { return div(a, b); }
+inline Value operator%(Value a, Scalar b) { return remainder(a, scalar_like(a, b)); }
 inline Value operator+(Scalar a, Value b) { return add(scalar_like(b, a), b); }
 inline Value operator-(Scalar a, Value b) { return sub(scalar_like(b, a), b); }
 inline Value operator*(Scalar a, Value b) { return mul(scalar_like(b, a), b); }
 inline Value operator/(Scalar a, Value b) { return div(a, b); }
-inline Value operator<(Value a, Value b) { return lt(a, b); }
-inline Value operator<=(Value a, Value b) { return le(a, b); }
-inline Value operator>(Value a, Value b) { return gt(a, b); }
-inline Value operator>=(Value a, Value b) { return ge(a, b); }
-Value pow(Value a, Scalar b);  // integers take no negative b
-Value maximum(Value a, Scalar b);
-Value minimum(Value a, Scalar b);
+
+// a += b is a = a + b: the handle `a` names the new value from then on; its old value stays in the graph. b: Value or Scalar.
+template <class B>
+Value& operator+=(Value& a, const B& b) {
+  return a = a + b;
+}
+template <class B>
+Value& operator-=(Value& a, const B& b) {
+  return a = a - b;
+}
+template <class B>
+Value& operator*=(Value& a, const B& b) {
+  return a = a * b;
+}
+template <class B>
+Value& operator/=(Value& a, const B& b) {
+  return a = a / b;
+}
+
+// Operators of comparison and logic return a Mask, a Value of bools. It is known only when the graph runs, so it is no condition of
+// C++: `if (a == b)` and std::find(values.begin(), values.end(), a) do not compile. a.is(b) compares the handles.
+struct Mask : Value {
+  explicit operator bool() const = delete;  // a.is(b) compares handles; where(mask, a, b) selects elements
+};
+inline Mask operator==(Value a, Value b) { return {eq(a, b)}; }
+inline Mask operator!=(Value a, Value b) { return {ne(a, b)}; }
+inline Mask operator<(Value a, Value b) { return {lt(a, b)}; }
+inline Mask operator<=(Value a, Value b) { return {le(a, b)}; }
+inline Mask operator>(Value a, Value b) { return {gt(a, b)}; }
+inline Mask operator>=(Value a, Value b) { return {ge(a, b)}; }
+inline Mask operator==(Value a, Scalar b) { return {eq(a, b)}; }
+inline Mask operator!=(Value a, Scalar b) { return {ne(a, b)}; }
+inline Mask operator<(Value a, Scalar b) { return {lt(a, b)}; }
+inline Mask operator<=(Value a, Scalar b) { return {le(a, b)}; }
+inline Mask operator>(Value a, Scalar b) { return {gt(a, b)}; }
+inline Mask operator>=(Value a, Scalar b) { return {ge(a, b)}; }
+inline Mask operator==(Scalar a, Value b) { return {eq(b, a)}; }
+inline Mask operator!=(Scalar a, Value b) { return {ne(b, a)}; }
+inline Mask operator<(Scalar a, Value b) { return {gt(b, a)}; }
+inline Mask operator<=(Scalar a, Value b) { return {ge(b, a)}; }
+inline Mask operator>(Scalar a, Value b) { return {lt(b, a)}; }
+inline Mask operator>=(Scalar a, Value b) { return {le(b, a)}; }
+// Operands are bools; throws Error for others, because torch combines the bits of integers, for which there is no op.
+Mask operator&(Value a, Value b);
+Mask operator|(Value a, Value b);
+Mask operator~(Value a);
 
 }  // namespace genesis

@@ -218,32 +218,36 @@ std::span<const OpDef* const> reduce_ops() {
                  ops::Var, ops::Std, ops::ArgMax, ops::ArgMin, ops::CumSum>;
 }
 
-Value sum(Value x, Axes axes, bool keep_dims) { return reduce<ops::Sum>(x, axes, keep_dims); }
+Value sum(Value x, const AxisList& axes, bool keep_dims) { return reduce<ops::Sum>(x, axes.axes, keep_dims); }
 
-Value mean(Value x, Axes axes, bool keep_dims) { return reduce<ops::Mean>(x, axes, keep_dims); }
-
-Value prod(Value x, Axes axes, bool keep_dims) { return reduce<ops::Prod>(x, axes, keep_dims); }
-
-Value max(Value x, Axes axes, bool keep_dims) { return reduce<ops::Max>(x, axes, keep_dims); }
-
-Value min(Value x, Axes axes, bool keep_dims) { return reduce<ops::Min>(x, axes, keep_dims); }
-
-Value any(Value x, Axes axes, bool keep_dims) { return reduce<ops::Any>(x, axes, keep_dims); }
-
-Value all(Value x, Axes axes, bool keep_dims) { return reduce<ops::All>(x, axes, keep_dims); }
-
-Value logsumexp(Value x, Axes axes, bool keep_dims) {
-  const Value real = is_float(x.dtype()) ? x : cast(x, DType::f32);
-  return reduce<ops::LogSumExp>(real, axes, keep_dims);
+Value mean(Value x, const AxisList& axes, bool keep_dims) {
+  return reduce<ops::Mean>(x, axes.axes, keep_dims);
 }
 
-Value var(Value x, Axes axes, int64_t correction, bool keep_dims) {
-  const ops::Var op{{over(x, axes, keep_dims), correction}};
+Value prod(Value x, const AxisList& axes, bool keep_dims) {
+  return reduce<ops::Prod>(x, axes.axes, keep_dims);
+}
+
+Value max(Value x, const AxisList& axes, bool keep_dims) { return reduce<ops::Max>(x, axes.axes, keep_dims); }
+
+Value min(Value x, const AxisList& axes, bool keep_dims) { return reduce<ops::Min>(x, axes.axes, keep_dims); }
+
+Value any(Value x, const AxisList& axes, bool keep_dims) { return reduce<ops::Any>(x, axes.axes, keep_dims); }
+
+Value all(Value x, const AxisList& axes, bool keep_dims) { return reduce<ops::All>(x, axes.axes, keep_dims); }
+
+Value logsumexp(Value x, const AxisList& axes, bool keep_dims) {
+  const Value real = is_float(x.dtype()) ? x : cast(x, DType::f32);
+  return reduce<ops::LogSumExp>(real, axes.axes, keep_dims);
+}
+
+Value var(Value x, const AxisList& axes, int64_t correction, bool keep_dims) {
+  const ops::Var op{{over(x, axes.axes, keep_dims), correction}};
   return emit(op, {x});
 }
 
-Value stddev(Value x, Axes axes, int64_t correction, bool keep_dims) {
-  const ops::Std op{{over(x, axes, keep_dims), correction}};
+Value stddev(Value x, const AxisList& axes, int64_t correction, bool keep_dims) {
+  const ops::Std op{{over(x, axes.axes, keep_dims), correction}};
   return emit(op, {x});
 }
 

@@ -1,7 +1,12 @@
 // Reductions. Empty `axes` means all axes; `keep_dims` keeps them with size 1. Sums of integers and bools are i64; low precision
 // accumulates in f32. Only the shape determines the order of summation. The author functions write the axes out: sorted, not
 // negative.
+//
+//     const Value total = sum(x), of_rows = sum(x, -1), centered = x - mean(x, {0, 1}, true);
 #pragma once
+
+#include <concepts>
+#include <initializer_list>
 
 #include "schema/graph/graph.h"
 
@@ -146,19 +151,32 @@ struct CumSum {
 // Returns the axes that a list names: sorted, not negative; an empty list names all axes. Throws Error for repeats.
 std::vector<int> normalize_axes(const Axes& axes, int rank);
 
-Value sum(Value x, Axes axes = {}, bool keep_dims = false);
-Value mean(Value x, Axes axes = {}, bool keep_dims = false);  // reals only
-Value prod(Value x, Axes axes = {}, bool keep_dims = false);
-Value max(Value x, Axes axes = {},
-          bool keep_dims = false);  // NaN if any element is NaN; ties share the gradient evenly (torch.amax)
-Value min(Value x, Axes axes = {}, bool keep_dims = false);
+// Axes as an author writes them: -1, {0, 1}, or {} for all.
+struct AxisList {
+  Axes axes;
+
+  AxisList() = default;
+  AxisList(std::initializer_list<int64_t> list) : axes(list) {}
+  AxisList(Axes list) : axes(std::move(list)) {}
+  template <std::integral Axis>
+  requires(!std::same_as<Axis, bool>)  // sum(x, true) is a forgotten axis
+      AxisList(Axis axis)
+      : axes{static_cast<int64_t>(axis)} {}
+};
+
+Value sum(Value x, const AxisList& axes = {}, bool keep_dims = false);
+Value mean(Value x, const AxisList& axes = {}, bool keep_dims = false);  // reals only
+Value prod(Value x, const AxisList& axes = {}, bool keep_dims = false);
+// The greatest element (torch.amax): NaN if any element is NaN; ties share the gradient evenly.
+Value max(Value x, const AxisList& axes = {}, bool keep_dims = false);
+Value min(Value x, const AxisList& axes = {}, bool keep_dims = false);
 Value argmax(Value x, int64_t axis = -1, bool keep_dims = false);  // i64; the first of equal elements
 Value argmin(Value x, int64_t axis = -1, bool keep_dims = false);
-Value var(Value x, Axes axes = {}, int64_t correction = 1, bool keep_dims = false);
-Value stddev(Value x, Axes axes = {}, int64_t correction = 1, bool keep_dims = false);
-Value logsumexp(Value x, Axes axes = {}, bool keep_dims = false);
-Value any(Value x, Axes axes = {}, bool keep_dims = false);
-Value all(Value x, Axes axes = {}, bool keep_dims = false);
+Value var(Value x, const AxisList& axes = {}, int64_t correction = 1, bool keep_dims = false);
+Value stddev(Value x, const AxisList& axes = {}, int64_t correction = 1, bool keep_dims = false);
+Value logsumexp(Value x, const AxisList& axes = {}, bool keep_dims = false);
+Value any(Value x, const AxisList& axes = {}, bool keep_dims = false);
+Value all(Value x, const AxisList& axes = {}, bool keep_dims = false);
 Value cumsum(Value x, int64_t axis, bool reverse = false);
 // Undoes broadcasting: sums x over the axes along which `shape` expands to x's shape.
 Value sum_to(Value x, const Shape& shape);

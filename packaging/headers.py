@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""Installs the public headers, called by `meson install`: packaging/headers.py INCLUDE_DIR
+
+These are include/genesis/genesis.h and the headers that it includes, directly or not; all others stay internal. In the source tree
+headers include each other by top-level folder ("schema/core/tensor.h"). Such short names could collide with those of users of the
+library, so installed headers say <genesis/schema/core/tensor.h> and need only the folder that contains genesis/ in the include path.
+Meson itself installs the generated schema/version.h.
+"""
+import os
+import pathlib
+import re
+import sys
+
+INCLUDE = re.compile(r'^#include "((?:schema|builder|passes|backends|executor|models)/[^"]+)"', re.MULTILINE)
+GENERATED = {'schema/version.h'}
+
+
+def public_headers(root):
+    """Returns the text of each header by its path below genesis/."""
+    headers = {}
+    waiting = [('genesis.h', root / 'include/genesis/genesis.h')]
+    while waiting:
+        name, path = waiting.pop()
+        if name in headers or name in GENERATED:
+            continue
+        headers[name] = path.read_text(encoding='utf-8')
+        waiting += [(included, root / included) for included in INCLUDE.findall(headers[name])]
+    return headers
+
+
+def main():
+    include_dir = pathlib.Path(sys.argv[1])
+    if include_dir.is_absolute():
+        folder = pathlib.Path(os.environ.get('DESTDIR', '') + str(include_dir))
+    else:
+        folder = pathlib.Path(os.environ['MESON_INSTALL_DESTDIR_PREFIX']) / include_dir
+    for name, text in public_headers(pathlib.Path(os.environ['MESON_SOURCE_ROOT'])).items():
+        target = folder / 'genesis' / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(INCLUDE.sub(r'#include <genesis/\1>', text), encoding='utf-8')
+        target.chmod(0o644)
+
+
+main()
