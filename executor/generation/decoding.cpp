@@ -1,12 +1,11 @@
-#include "models/generation/decoding.h"
+#include "executor/generation/decoding.h"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
-#include "models/generation/sampling_states.h"
-
-namespace genesis::text {
+namespace genesis::generation {
 namespace {
 
 TokenLogprob logprob_of(const NamedTensors& outputs, size_t row, int64_t token, int64_t count) {
@@ -28,26 +27,41 @@ SamplingFeatures Decoding::features() const {
   SamplingFeatures all;
   for (const Row& row : rows_) {
     if (!row.goes_on()) continue;
-    const SamplingFeatures own = features_of(row.answer->options());
+    const SamplingFeatures own = features_of(row.task->options());
     all.penalties |= own.penalties;
     all.logprobs |= own.logprobs;
   }
   return all;
 }
 
+// An idle row reads a token whose position nothing is lost at: the next one to be read while its prompt is read in chunks, which
+// the next chunk overwrites; the last one of a text that may be continued, which the cache has already.
+std::vector<SamplingRow> Decoding::sampling_rows() const {
+  std::vector<SamplingRow> rows;
+  for (const Row& row : rows_) {
+    const Text& text = *row.text;
+    SamplingRow& each = rows.emplace_back(text.tokens);
+    const bool goes_on = row.goes_on(), is_reading = row.is_reading();
+    each.position = goes_on      ? text.size() - 1
+                    : is_reading ? text.cached
+                                 : std::max<int64_t>(text.cached - 1, 0);
+    if (goes_on || is_reading || text.cached > 0)
+      each.token = text.tokens[static_cast<size_t>(each.position)];
+    if (!goes_on) continue;
+    each.options = &row.task->options();
+    each.taken = row.task->taken();
+    each.remaining = row.task->remaining();
+  }
+  return rows;
+}
+
 void Decoding::begin(First first) {
   first_ = std::move(first);
   decode_ = decode_name(features());
-  std::vector<SamplingRow> rows;
-  for (const Row& row : rows_) {
-    SamplingRow& each = rows.emplace_back(row.text.tokens, row.text.cached);
-    if (!row.goes_on()) continue;
-    each.options = &row.answer->options();
-    each.taken = row.answer->taken();
-    each.remaining = row.answer->remaining();
-  }
-  set_sampling_states(session_, rows, vocabulary_, features().penalties);
+  set_sampling_states(session_, sampling_rows(), vocabulary_, features().penalties);
 }
+
+void Decoding::continue_beside_reading() { set_sampling_positions(session_, sampling_rows()); }
 
 // Adds the positions to an error of the step. A device may report it when the step is started or when its result is taken.
 template <class Body>
@@ -65,9 +79,9 @@ bool Decoding::start() {
   const auto ahead = static_cast<int64_t>(under_way_.size());
   for (size_t r = 0; r < rows_.size(); ++r) {
     const Row& row = rows_[r];
-    if (!row.goes_on() || row.answer->remaining() <= ahead) continue;
+    if (!row.goes_on() || row.task->remaining() <= ahead) continue;
     step.rows.push_back(r);
-    step.positions.push_back(row.text.size() + ahead);
+    step.positions.push_back(row.text->size() + ahead);
   }
   if (step.rows.empty()) return false;
   const First first = std::exchange(first_, {});
@@ -85,10 +99,10 @@ void Decoding::take() {
   const auto tokens = outputs.at("token").as<int64_t>();
   for (const size_t r : step.rows) {
     if (!rows_[r].goes_on()) continue;
-    Answer& answer = *rows_[r].answer;
-    if (answer.options().logprobs)
-      answer.add_logprob(logprob_of(outputs, r, tokens[r], answer.options().top_logprobs));
-    answer.take(tokens[r]);
+    Task& task = *rows_[r].task;
+    if (task.options().logprobs)
+      task.add_logprob(logprob_of(outputs, r, tokens[r], task.options().top_logprobs));
+    task.take(tokens[r]);
   }
 }
 
@@ -105,8 +119,6 @@ void Decoding::drain() {
   while (!under_way_.empty()) take();
 }
 
-// Discards the steps under way. A superfluous step has only written to the cache behind the texts, where the next prompts go, and
-// counted its tokens; the next call of begin() counts them anew.
 void Decoding::forget() {
   for (; !under_way_.empty(); under_way_.pop_front()) try {
       session_.result();
@@ -114,4 +126,28 @@ void Decoding::forget() {
     }
 }
 
-}  // namespace genesis::text
+std::vector<size_t> Decoding::rows_of_nan() {
+  std::vector<int64_t> tokens, positions;
+  for (const SamplingRow& row : sampling_rows()) {
+    tokens.push_back(row.token);
+    positions.push_back(row.position);
+  }
+  const int64_t count = std::ssize(tokens);
+  const std::vector<double> logits =
+      session_
+          .run("decode", {{"tokens", Tensor::of<int64_t>({count, 1}, tokens)},
+                          {"position", Tensor::of<int64_t>({count}, positions)}})
+          .at("logits")
+          .to_doubles();
+  std::vector<size_t> rows;
+  const auto width = logits.size() / tokens.size();
+  for (size_t r = 0; r < tokens.size(); ++r) {
+    const auto begin = logits.begin() + static_cast<std::ptrdiff_t>(r * width);
+    if (std::any_of(begin, begin + static_cast<std::ptrdiff_t>(width),
+                    [](double x) { return std::isnan(x); }))
+      rows.push_back(r);
+  }
+  return rows;
+}
+
+}  // namespace genesis::generation
