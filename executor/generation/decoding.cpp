@@ -108,11 +108,25 @@ void Decoding::take() {
 
 bool Decoding::step() {
   const size_t wanted = runs_ahead_ ? 2 : 1;
-  while (under_way_.size() < wanted && start()) {
+  try {
+    while (under_way_.size() < wanted && start()) {
+    }
+  } catch (const Error&) {
+    drain_before(std::current_exception());
   }
   if (under_way_.empty()) return false;
   take();
   return true;
+}
+
+// Takes the tokens of the steps before the one that failed, and throws its error.
+void Decoding::drain_before(const std::exception_ptr& error) {
+  try {
+    drain();
+  } catch (const Error&) {  // the first error says more
+    forget();
+  }
+  std::rethrow_exception(error);
 }
 
 void Decoding::drain() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,7 @@ class Decoding {
   };
   bool start();
   void take();
+  [[noreturn]] void drain_before(const std::exception_ptr& error);
   std::vector<SamplingRow> sampling_rows() const;
   template <class Body>
   void naming_positions(const Step& step, const Body& body) const;

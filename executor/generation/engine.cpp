@@ -29,6 +29,18 @@ PromptReader::Limits checked_limits(const EngineOptions& options, const Model& m
   return {static_cast<int64_t>(std::bit_floor(least)), positions_of_cache(model)};
 }
 
+// Returns the error of a step, for the row whose logits made the step fail.
+std::exception_ptr error_of_row(const std::exception_ptr& error, const Row& row) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& of_step) {
+    Error own(of_step.message());
+    own.add_context(fmt::format("this text has such logits behind its first {} tokens",
+                                row.goes_on() ? row.text->size() : row.text->cached + 1));
+    return std::make_exception_ptr(own);
+  }
+}
+
 // Marks the engine as busy during a step.
 class OneStep {
  public:
@@ -300,7 +312,7 @@ bool Engine::Impl::fail_rows_of_nan(const std::exception_ptr& error) {
   }
   // A row that is free and empty cannot be blamed again and again.
   std::erase_if(bad, [&](size_t r) { return !rows_.all()[r].task && rows_.all()[r].text->cached == 0; });
-  fail_rows(bad, error);
+  for (const size_t r : bad) fail_rows({r}, error_of_row(error, rows_.all()[r]));
   return !bad.empty();
 }
 

@@ -5,7 +5,7 @@
 //     engine.submit({.prompt = {5, 1, 7},
 //                    .options = {.max_tokens = 20, .stop_tokens = {2}},
 //                    .on_token = [](const generation::NewToken& token) { return token.token != 9; },
-//                    .on_result = [](const generation::Result& result) { fmt::print("{}\n", result.tokens.size()); }});
+//                    .on_result = [](const generation::Result& result) { std::cout << result.tokens.size(); }});
 //     const auto id = engine.submit({.prompt = {3}});  // without callbacks: the result is polled
 //     while (engine.step()) {
 //     }
@@ -13,8 +13,8 @@
 //
 // Requests get rows in the order of their arrival. A prompt is read in chunks between the steps of the other texts, up to
 // EngineOptions::step_tokens a step (chunked prefill), oldest request first. Texts know nothing of their neighbors: on the CPU a
-// text has the same tokens for every number of rows, time of arrival, neighbor and budget, because its logits are the same bit
-// for bit. On a GPU, products of more rows are summed in another order, so that a text equals that of its prompt alone only up to
+// text has the same tokens for every number of rows, time of arrival and neighbor, because its logits are the same bit for bit.
+// On a GPU, products of more rows are summed in another order, so that a text equals that of its prompt alone only up to
 // rounding. The same calls in the same order give the same runs, so that ranks may share a model's layers.
 //
 // The engine knows tokens only. models/generation/generator.h makes text of them and looks for stop strings.
@@ -37,6 +37,7 @@
 
 namespace genesis::generation {
 
+// A chunk has up to the smaller of both numbers of tokens. Its size decides on the last bits of what it computes.
 struct EngineOptions {
   int64_t prefill_chunk = 512;  // maximum tokens of a prompt per run; a power of two
   int64_t step_tokens =
@@ -44,7 +45,7 @@ struct EngineOptions {
   std::optional<bool> run_ahead = {};  // empty: if the device is asynchronous
 };
 
-// What a request has got since it was polled last.
+// The news of a request since it was polled last.
 struct Progress {
   std::vector<int64_t> tokens;
   std::optional<Result> result;  // set once the request has ended; it has all tokens

@@ -1,4 +1,4 @@
-// How an Engine chooses the tokens of a text, and when it ends the text.
+// The options by which an Engine chooses the tokens of a text, and ends it.
 #pragma once
 
 #include <cstdint>

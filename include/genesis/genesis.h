@@ -3,6 +3,7 @@
 #pragma once
 
 #include "builder/genesis.h"
+#include "executor/generation/engine.h"
 #include "executor/session.h"
 #include "executor/state_dict.h"
 #include "executor/training/checkpoint.h"

@@ -26,6 +26,7 @@ const std::map<std::string, std::string> kSurroundings = {
     {"passes/core/match.h", "const Node& node, const Graph& graph, const Uses& uses, ValueId value"},
     {"passes/training/train_step.h", "Model& model"},
     {"executor/state_dict.h", "Session& session"},
+    {"executor/generation/engine.h", "Session& session"},
     {"executor/session.h", "const Tensor& tokens, const Tensor& targets"},
     {"executor/training/learning_rate.h", "Session& session"},
     {"models/generation/generator.h",
