@@ -107,7 +107,9 @@ void set_sampling_states(Session& session, std::span<const SamplingRow> rows, in
 }
 
 void set_sampling_positions(Session& session, std::span<const SamplingRow> rows) {
-  SamplingStates(session, rows).set_positions();
+  SamplingStates states(session, rows);
+  states.set_positions();
+  states.set_ends();
 }
 
 }  // namespace genesis::generation

@@ -22,7 +22,7 @@ struct SamplingRow {
 void set_sampling_states(Session& session, std::span<const SamplingRow> rows, int64_t vocabulary,
                          bool penalties);
 
-// Sets only the tokens and positions, after idle rows have moved on. No step may be under way.
+// Sets only the tokens, positions and ends, after idle rows have moved on or rows have become idle. No step may be under way.
 void set_sampling_positions(Session& session, std::span<const SamplingRow> rows);
 
 }  // namespace genesis::generation
