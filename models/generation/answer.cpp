@@ -1,75 +1,61 @@
 #include "models/generation/answer.h"
 
-#include <algorithm>
-
 namespace genesis::text {
+namespace {
 
-bool has_penalties(const GenerateOptions& o) {
-  return o.repetition_penalty != 1 || o.presence_penalty != 0 || o.frequency_penalty != 0;
-}
+using generation::FinishReason;
 
-SamplingFeatures features_of(const GenerateOptions& o) {
-  return {.penalties = has_penalties(o), .logprobs = o.logprobs};
-}
-
-Answer::Answer(TextSoFar& text, const Request& request, Context context, GenerateResult& result)
-    : text_(text),
-      request_(request),
-      context_(std::move(context)),
-      result_(result),
-      stops_(request.options.stop_strings),
-      steps_(std::min(request.options.max_tokens, text.capacity - text.size() + 1)),
-      began_(context_.clock.now()),
-      is_done_(steps_ == 0) {
-  result_.stop_reason =
-      request.options.max_tokens <= steps_ ? StopReason::kMaxTokens : StopReason::kCacheFull;
-}
-
-void Answer::take(int64_t token) {
-  if (taken() == 0) {
-    first_ = context_.clock.now();
-    result_.prefill_seconds = first_ - began_;
+StopReason stop_reason_of(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStopToken:
+      return StopReason::kStopToken;
+    case FinishReason::kCacheFull:
+      return StopReason::kCacheFull;
+    case FinishReason::kMaxTokens:
+      return StopReason::kMaxTokens;
+    default:
+      return StopReason::kCallback;
   }
-  text_.cached = text_.size();
-  text_.tokens.push_back(token);
-  result_.tokens.push_back(token);
-  if (!accept(token) || taken() == steps_) finish();
 }
 
-// Takes a token. Returns false if the answer ends with it.
-bool Answer::accept(int64_t token) {
-  const auto& stops = options().stop_tokens;
-  if (std::ranges::find(stops, token) != stops.end()) return ends(StopReason::kStopToken);
-  const bool goes_on = give(token, context_.stream.add ? stops_.add(context_.stream.add(token)) : "");
-  if (!stops_.found().empty()) return ends(StopReason::kStopString);
-  return goes_on || ends(StopReason::kCallback);
-}
+}  // namespace
 
-bool Answer::ends(StopReason reason) {
-  result_.stop_reason = reason;
-  return false;
+bool Answer::take(int64_t token) {
+  const bool goes_on = give(token, stream_.add ? stops_.add(stream_.add(token)) : "");
+  return goes_on && stops_.found().empty();
 }
 
 bool Answer::give(int64_t token, const std::string& text) {
-  result_.text += text;
-  double seconds = 0;
-  Stopwatch watch(context_.runs_ahead ? seconds : context_.clock.left_out);
-  return !request_.on_piece || request_.on_piece({token, text});
+  text_ += text;
+  return !on_piece_ || on_piece_({token, text});
 }
 
-void Answer::finish() {
-  is_done_ = true;
-  result_.decoded = taken() - 1;
-  result_.stop_string = stops_.found();
-  if (context_.stream.finish && result_.stop_string.empty()) {
-    std::string rest = stops_.add(context_.stream.finish());
-    if (stops_.found().empty()) rest += stops_.finish();
-    if (result_.stop_reason == StopReason::kCallback)
-      result_.text += rest;
-    else if (!rest.empty())
-      give(-1, rest);
-  }
-  result_.decode_seconds = context_.clock.now() - first_;
+// Gives the text that was held back, because it is an incomplete character or may begin a stop string.
+void Answer::give_rest(StopReason reason) {
+  if (!stream_.finish) return;
+  std::string rest = stops_.add(stream_.finish());
+  if (stops_.found().empty()) rest += stops_.finish();
+  if (reason == StopReason::kCallback)
+    text_ += rest;
+  else if (!rest.empty())
+    give(-1, rest);
+}
+
+GenerateResult Answer::finish(generation::Result result) {
+  GenerateResult answer;
+  answer.stop_string = stops_.found();
+  answer.stop_reason =
+      answer.stop_string.empty() ? stop_reason_of(result.finish_reason) : StopReason::kStopString;
+  if (answer.stop_string.empty() && !result.tokens.empty()) give_rest(answer.stop_reason);
+  answer.text = std::move(text_);
+  answer.tokens = std::move(result.tokens);
+  answer.logprobs = std::move(result.logprobs);
+  answer.prefilled = result.prefilled;
+  answer.decoded = std::max<int64_t>(std::ssize(answer.tokens) - 1, 0);
+  answer.compile_seconds = result.compile_seconds;
+  answer.prefill_seconds = result.prefill_seconds;
+  answer.decode_seconds = result.decode_seconds;
+  return answer;
 }
 
 }  // namespace genesis::text

@@ -1,65 +1,41 @@
-// One answer: takes the tokens that a model has chosen, and finds the end of the text.
+// Makes the text of one answer from the tokens that an Engine chooses, and ends it at stop strings. Generator uses it, and so can
+// other callers of an Engine:
+//
+//     const auto answer = std::make_shared<Answer>(byte_text(), options);
+//     engine.submit({.prompt = prompt,
+//                    .options = sampling_of(options),
+//                    .on_token = [answer](const generation::NewToken& token) { return answer->take(token.token); },
+//                    .on_result = [answer](generation::Result result) {
+//                      std::cout << (result.error ? result.error_text() : answer->finish(std::move(result)).text);
+//                    }});
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "models/generation/request.h"
-#include "models/generation/sampling_entries.h"
 #include "models/generation/stop_strings.h"
-#include "models/generation/stopwatch.h"
 
 namespace genesis::text {
 
-// The text in one row of a Generator's cache.
-struct TextSoFar {
-  std::vector<int64_t> tokens;
-  int64_t cached = 0;    // number of leading tokens that the cache holds
-  int64_t capacity = 0;  // positions of the cache
-  int64_t size() const { return static_cast<int64_t>(tokens.size()); }
-};
-
-bool has_penalties(const GenerateOptions& options);
-SamplingFeatures features_of(const GenerateOptions& options);
-
 class Answer {
  public:
-  struct Context {
-    TokenText stream;
-    WorkClock& clock;
-    bool runs_ahead = false;  // the device works during callbacks, so their time counts
-  };
-  // `text` contains the prompt already. The answer is written to `result`.
-  Answer(TextSoFar& text, const Request& request, Context context, GenerateResult& result);
+  // `on_piece` may end the answer by returning false.
+  Answer(TokenText stream, const GenerateOptions& options, std::function<bool(const Piece&)> on_piece = {})
+      : stream_(std::move(stream)), stops_(options.stop_strings), on_piece_(std::move(on_piece)) {}
   Answer(const Answer&) = delete;
   Answer& operator=(const Answer&) = delete;
 
-  void prompt_is_read() { result_.prefill_seconds = context_.clock.now() - began_; }
-  // Take the token that was chosen next: first its log-probability, if that was asked for, then the token.
-  void add_logprob(TokenLogprob logprob) { result_.logprobs.push_back(std::move(logprob)); }
-  void take(int64_t token);
-  bool is_done() const { return is_done_; }
-
-  const GenerateOptions& options() const { return request_.options; }
-  int64_t taken() const { return static_cast<int64_t>(result_.tokens.size()); }
-  // Returns the number of tokens that the answer can still get.
-  int64_t remaining() const { return is_done_ ? 0 : steps_ - taken(); }
+  // Takes the next token, which is no stop token. Returns false if the answer ends with it.
+  bool take(int64_t token);
+  // Returns the answer, once the engine has ended the request without an error. Gives on_piece the text that was held back.
+  GenerateResult finish(generation::Result result);
 
  private:
-  bool accept(int64_t token);
-  bool ends(StopReason reason);
   bool give(int64_t token, const std::string& text);
-  void finish();
+  void give_rest(StopReason reason);
 
-  TextSoFar& text_;
-  const Request& request_;
-  const Context context_;
-  GenerateResult& result_;
+  const TokenText stream_;
   StopStrings stops_;
-  const int64_t steps_;  // limit of the answer's tokens
-  const double began_;   // start of the answer, in seconds of the clock
-  double first_ = 0;     // time of the first token
-  bool is_done_;
+  const std::function<bool(const Piece&)> on_piece_;
+  std::string text_;
 };
 
 }  // namespace genesis::text

@@ -3,13 +3,6 @@
 #include "schema/core/error.h"
 
 namespace genesis::text {
-namespace {
-
-void check_number(const char* name, double value, bool is_in_range, const char* range) {
-  if (!is_in_range) fail("{} is {}, expected {}", name, value, range);
-}
-
-}  // namespace
 
 std::string_view name_of(StopReason reason) {
   static constexpr std::string_view kNames[] = {"max_tokens", "stop_token", "stop_string", "cache_full",
@@ -17,25 +10,24 @@ std::string_view name_of(StopReason reason) {
   return kNames[static_cast<size_t>(reason)];
 }
 
-// Comparisons are written so that NaN is out of every range.
-void check_options(const GenerateOptions& o) {
-  if (o.max_tokens < 0) fail("max_tokens is {}, it must not be negative", o.max_tokens);
-  check_number("temperature", o.temperature, o.temperature >= 0 && o.temperature <= 1e6,
-               "a number in [0, 1e6]");
-  if (o.top_k < 0) fail("top_k is {}, it must not be negative", o.top_k);
-  check_number("top_p", o.top_p, o.top_p > 0 && o.top_p <= 1, "a number in (0, 1]");
-  check_number("min_p", o.min_p, o.min_p >= 0 && o.min_p <= 1, "a number in [0, 1]");
-  check_number("repetition_penalty", o.repetition_penalty,
-               o.repetition_penalty > 0 && o.repetition_penalty <= 1e6, "a number in (0, 1e6]");
-  check_number("presence_penalty", o.presence_penalty,
-               o.presence_penalty >= -100 && o.presence_penalty <= 100, "a number in [-100, 100]");
-  check_number("frequency_penalty", o.frequency_penalty,
-               o.frequency_penalty >= -100 && o.frequency_penalty <= 100, "a number in [-100, 100]");
-  if (o.top_logprobs < 0 || o.top_logprobs > kMaxTopLogprobs)
-    fail("top_logprobs is {}, expected 0 to {}", o.top_logprobs, kMaxTopLogprobs);
-  if (o.top_logprobs > 0 && !o.logprobs)
-    fail("top_logprobs is {}, but logprobs are not asked for", o.top_logprobs);
-  for (const std::string& stop : o.stop_strings)
+generation::SamplingOptions sampling_of(const GenerateOptions& o) {
+  return {.max_tokens = o.max_tokens,
+          .temperature = o.temperature,
+          .top_k = o.top_k,
+          .top_p = o.top_p,
+          .min_p = o.min_p,
+          .repetition_penalty = o.repetition_penalty,
+          .presence_penalty = o.presence_penalty,
+          .frequency_penalty = o.frequency_penalty,
+          .seed = o.seed,
+          .stop_tokens = o.stop_tokens,
+          .logprobs = o.logprobs,
+          .top_logprobs = o.top_logprobs};
+}
+
+void check_options(const GenerateOptions& options) {
+  generation::check_options(sampling_of(options));
+  for (const std::string& stop : options.stop_strings)
     if (stop.empty()) fail("a stop string is empty: every text would end before it begins");
 }
 

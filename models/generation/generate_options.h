@@ -6,9 +6,15 @@
 #include <string_view>
 #include <vector>
 
+#include "executor/generation/request.h"
+
 namespace genesis::text {
 
-// Sampling options, applied in this order as in transformers: penalties, temperature, top_k, top_p, min_p.
+using generation::kMaxTopLogprobs;
+using generation::TokenLogprob;
+
+// The options of an Engine (generation::SamplingOptions), and stop strings. They are applied in this order as in transformers:
+// penalties, temperature, top_k, top_p, min_p.
 struct GenerateOptions {
   int64_t max_tokens = 100;  // limit of new tokens; 0: only the prompt is read
   double temperature = 1.0;  // 0: greedy
@@ -29,16 +35,11 @@ struct GenerateOptions {
   bool logprobs = false;
   int64_t top_logprobs = 0;  // most likely tokens to return per token, up to kMaxTopLogprobs
 };
-inline constexpr int64_t kMaxTopLogprobs = 20;
+// Returns the options that an Engine knows: all but the stop strings.
+generation::SamplingOptions sampling_of(const GenerateOptions& options);
 
 enum class StopReason : uint8_t { kMaxTokens, kStopToken, kStopString, kCacheFull, kCallback };
 std::string_view name_of(StopReason reason);  // "max_tokens", "stop_token", ...
-
-struct TokenLogprob {
-  int64_t token = 0;
-  double logprob = 0;
-  std::vector<TokenLogprob> top;  // for a chosen token: the most likely tokens, in descending order
-};
 
 // The argument of a callback. It is called for each new token except stop tokens, and once more at the end if text was held back
 // (an incomplete character, or a possible beginning of a stop string).

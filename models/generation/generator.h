@@ -17,6 +17,8 @@
 // bit for bit: each prompt is read by itself, and a row of a product is summed as if it were alone. On a GPU, products of more
 // rows are summed in another order, so that a text equals that of its prompt alone only up to rounding.
 //
+// A Generator is a loop around an Engine (executor/generation/engine.h), which serves requests that come at any time.
+//
 // Tokens are chosen on the device (models/generation/sampling_entries.h), where they are the input of the next step. On
 // asynchronous devices (GPUs) the host starts a step before it reads the token of the previous one. A step that turns out to be
 // superfluous is discarded: later calls behave as if it had not run.

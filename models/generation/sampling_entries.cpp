@@ -1,10 +1,9 @@
 #include "models/generation/sampling_entries.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "builder/genesis.h"
-#include "models/generation/generate_options.h"
+#include "executor/generation/sampling_options.h"
 #include "models/generation/penalties.h"
 #include "models/generation/vocabulary.h"
 #include "passes/core/inline_graph.h"
@@ -13,11 +12,8 @@
 namespace genesis::text {
 namespace {
 
-const Graph& found_entry(const Model& model, const char* name) {
-  const Graph* entry = model.find_entry(name);
-  if (!entry) fail("the model has no entry point '{}': it cannot generate text", name);
-  return *entry;
-}
+using generation::found_entry;
+using generation::kMaxTopLogprobs;
 
 // Returns the shape of one number per row; a scalar for a single row.
 Shape each_row(int64_t rows) { return rows == 1 ? Shape{} : Shape{rows}; }
@@ -37,10 +33,6 @@ const Graph& checked_entry(const Model& model, const char* name, int64_t rows, c
   for (const auto& [input, type] : wanted)
     list += fmt::format("{}{} {}", list.empty() ? "" : ", ", input, type.to_string());
   fail("entry point '{}' cannot generate text: it must take {}", name, list);
-}
-
-std::string with_features(const std::string& entry, const SamplingFeatures& features) {
-  return entry + (features.penalties ? "_with_penalties" : "") + (features.logprobs ? "_and_logprobs" : "");
 }
 
 class SamplingEntries {
@@ -219,35 +211,6 @@ class SamplingEntries {
 };
 
 }  // namespace
-
-std::string prefill_name(const SamplingFeatures& features) {
-  return with_features("prefill_and_sample", features);
-}
-std::string decode_name(const SamplingFeatures& features) {
-  return with_features("decode_and_sample", features);
-}
-
-int64_t rows_of_cache(const Model& model) {
-  const Graph& decode = found_entry(model, "decode");
-  const auto& inputs = decode.inputs();
-  const Shape shape = inputs.empty() ? Shape{} : decode.type(inputs[0]).shape;
-  return shape.rank() == 2 && shape[0].is_constant() ? shape[0].value() : 1;
-}
-
-// The number of positions is taken from the caches of keys and values, which are states [rows, positions, heads, head_size].
-int64_t positions_of_cache(const Model& model) {
-  int64_t positions = std::numeric_limits<int64_t>::max();
-  for (const State& state : model.states())
-    if (state.role == StateRole::kCache && state.type.shape.rank() == 4)
-      positions = std::min(positions, state.type.shape[1].value());
-  return positions;
-}
-
-bool takes_text_length(const Model& model) {
-  const Graph& prefill = found_entry(model, "prefill");
-  return std::ranges::any_of(prefill.inputs(),
-                             [&](ValueId input) { return prefill.value(input).name == "text_length"; });
-}
 
 std::shared_ptr<const Model> with_sampling_entries(const std::shared_ptr<const Model>& model) {
   if (!model) fail("text cannot be generated without a model");

@@ -5,14 +5,6 @@
 
 namespace genesis::text {
 
-int64_t vocabulary_of(const Graph& entry, int rank) {
-  for (const NamedValue& output : entry.outputs())
-    if (const Shape& shape = entry.type(output.value).shape; output.name == "logits" && shape.rank() == rank)
-      return shape[rank - 1].value();
-  fail("the entry point '{}' has no output 'logits' with {} sizes, the last of them the vocabulary",
-       entry.name(), rank);
-}
-
 std::optional<int64_t> positions_of(const Model& model) {
   const auto written = model.metadata.find("config");
   if (written == model.metadata.end()) return std::nullopt;
@@ -25,8 +17,10 @@ std::optional<int64_t> positions_of(const Model& model) {
 
 void check_positions(const Model& model, int64_t seq) {
   if (const auto positions = positions_of(model); positions && seq > *positions)
-    fail("texts of {} tokens (--seq), and the model knows {} positions (its n_positions): give --seq {} or less", seq,
-         *positions, *positions);
+    fail(
+        "texts of {} tokens (--seq), and the model knows {} positions (its n_positions): give --seq {} or "
+        "less",
+        seq, *positions, *positions);
 }
 
 }  // namespace genesis::text

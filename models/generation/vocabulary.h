@@ -3,14 +3,12 @@
 
 #include <optional>
 
-#include "schema/graph/graph.h"
+#include "executor/generation/entry_points.h"
 #include "schema/graph/model.h"
 
 namespace genesis::text {
 
-// Returns the last dimension of the output "logits" of an entry point: [rows, vocabulary] for prefill and decode, [batch, seq,
-// vocabulary] for forward. Throws Error if there is no such output of this rank.
-int64_t vocabulary_of(const Graph& entry, int rank);
+using generation::vocabulary_of;
 
 // Returns the number of positions of a model with a table of positions, such as GPT-2: n_positions of its config. Empty for other
 // models.

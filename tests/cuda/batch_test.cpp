@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "executor/generation/engine.h"
 #include "models/generation/generator.h"
 #include "models/zoo.h"
 #include "tests/cuda/on_gpu.h"
@@ -66,6 +67,31 @@ TEST_F(CudaBatch, TextsAreThoseOfTheCpu) {
       EXPECT_EQ(texts_of(*made, rows, "cuda", requests()), expected);
     }
   }
+}
+
+// Requests come while others run, and their prompts are read in chunks between the steps.
+TEST_F(CudaBatch, TextsOfAnEngineAreThoseOfTheCpu) {
+  const auto made = model(DType::f32);
+  const std::vector<Request> all = requests();
+  const auto expected = texts_of(*made, 1, "cpu", all);
+  for (const int64_t rows : {1, 4})
+    for (const int64_t budget : {32, 512}) {
+      SCOPED_TRACE(fmt::format("{} rows, budget {}", rows, budget));
+      Session session = open_for_generation(
+          std::shared_ptr<const Model>(models::with_cache(*made, rows, kPositions)), {.device = "cuda"});
+      generation::Engine engine(session, {.step_tokens = budget});
+      std::vector<generation::RequestId> ids;
+      for (const Request& request : all) {
+        ids.push_back(engine.submit({request.prompt, sampling_of(request.options)}));
+        for (int step = 0; step < 3; ++step) engine.step();
+        const auto cancelled = engine.submit({prompt_of(100, 3)});
+        engine.step();
+        engine.cancel(cancelled);
+      }
+      while (engine.step()) {
+      }
+      for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(engine.poll(ids[i]).result->tokens, expected[i]) << i;
+    }
 }
 
 // Neither the neighboring rows nor its own row changes a token of a text.

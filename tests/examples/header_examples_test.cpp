@@ -34,8 +34,11 @@ const std::map<std::string, std::string> kSurroundings = {
     {"passes/core/match.h", "const Node& node, const Graph& graph, const Uses& uses, ValueId value"},
     {"passes/training/train_step.h", "Model& model"},
     {"executor/state_dict.h", "Session& session"},
+    {"executor/generation/engine.h", "Session& session"},
     {"executor/session.h", "const Tensor& tokens, const Tensor& targets"},
     {"executor/training/learning_rate.h", "Session& session"},
+    {"models/generation/answer.h",
+     "generation::Engine& engine, const std::vector<int64_t>& prompt, const GenerateOptions& options"},
     {"models/generation/generator.h",
      "const std::vector<int64_t>& tokens, const std::vector<int64_t>& first, const std::vector<int64_t>& "
      "second"},

@@ -164,6 +164,7 @@ const std::map<std::string, std::set<std::string>> kModules = {
     {"executor/cuda/megakernel", {"executor/cuda"}},
     {"executor/states", {"executor/runtime"}},
     {"executor", {"executor/runtime", "executor/states"}},
+    {"executor/generation", {"executor"}},
     {"executor/training", {"executor", "executor/states"}},
 
     {"models", {}},

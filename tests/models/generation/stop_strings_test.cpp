@@ -5,10 +5,12 @@
 
 #include <random>
 
-#include "models/generation/prompt_reader.h"
+#include "executor/generation/prompt_reader.h"
 
 namespace genesis::text {
 namespace {
+
+using generation::next_chunk;
 
 // Returns the part of a complete text before the first stop string.
 std::string before_first(const std::string& text, const std::vector<std::string>& stops, size_t seen) {

@@ -1,5 +1,6 @@
 // Reads the tokens of some rows' texts that the KV cache does not hold yet. It reads in chunks whose sizes are powers of two, so
-// that prompts of all lengths share a few plans. If fewer tokens are left than a chunk has, the chunk begins with tokens that
+// that prompts of all lengths share a few plans. Other texts may go on between the chunks: a reader that is made anew continues
+// with the chunk that the previous one would have read. If fewer tokens are left than a chunk has, the chunk begins with tokens that
 // were read before, which rewrites the same keys and values, or it ends with padding: arbitrary tokens whose cache entries are
 // overwritten before they are read. If RoPE depends on the text's length (dynamic scaling), each run gets the length of the whole
 // prompt.
@@ -14,10 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include "executor/generation/decoding.h"
 #include "executor/session.h"
-#include "models/generation/decoding.h"
 
-namespace genesis::text {
+namespace genesis::generation {
 
 struct ChunkSize {
   int64_t size = 0;
@@ -35,13 +36,22 @@ ChunkSize next_chunk(int64_t unread, int64_t read, int64_t room, const ChunkLimi
 
 class PromptReader {
  public:
-  // `fresh` are the rows to read; each has an answer. `most` limits the tokens of one run, over all rows.
-  PromptReader(Session& session, std::vector<Row>& rows, std::vector<size_t> fresh, int64_t most);
+  struct Limits {
+    int64_t chunk = 512;   // tokens of one run, over all rows: a power of two
+    int64_t capacity = 0;  // positions of the cache
+  };
+  // `reading` are the rows to read, at least one; each has a task.
+  PromptReader(Session& session, std::vector<Row>& rows, std::vector<size_t> reading, const Limits& limits);
 
   std::vector<std::pair<std::string, int64_t>> plans() const;  // entry points and `seq` of their runs
-  // Reads all tokens that must be in the cache before the next one is chosen: all but the last token of each row, or all but the
-  // chunk that last() describes; all tokens if none is to be chosen.
-  void fill_cache();
+  // Reads chunks until `budget` tokens are used up, padding included, or all tokens are read that must be in the cache before the
+  // next one is chosen: all but the last token of each row, or all but the chunk that last() describes; all tokens if none is to
+  // be chosen. Reads at least one chunk. Throws Error if a run fails.
+  void fill_cache(int64_t budget);
+  std::vector<size_t> rows_of_next_chunk()
+      const;  // after an error: the rows whose tokens the failed run should read
+  // Returns true if no chunk of the row is left, except for that of last().
+  bool has_read(size_t row) const;
   // Returns the step that reads the rest of a text and chooses its first token, if there is one.
   Decoding::First last() const;
 
@@ -56,22 +66,25 @@ class PromptReader {
     std::vector<size_t> rows;  // rows of the run: all, or one
     std::vector<Part> parts;   // per row
   };
-  void cut_by_length_alone(int64_t most);
-  void cut_for_speed(int64_t most);
-  std::vector<Chunk> cut_together(int64_t most) const;
-  std::vector<Chunk> cut_one_by_one(const char* entry, int64_t most) const;
+  void cut_by_length_alone();
+  void cut_for_speed();
+  std::vector<Chunk> cut_together() const;
+  std::vector<Chunk> cut_one_by_one(const char* entry) const;
   std::vector<Chunk> cut(const char* entry, const std::vector<size_t>& rows, int64_t most) const;
   static int64_t cost_of(const std::vector<Chunk>& chunks);
-  bool is_fresh(size_t row) const;
+  static std::vector<size_t> rows_of(const Chunk& chunk);
+  bool is_reading(size_t row) const;
   int64_t end_of(const Row& row) const;
   NamedTensors inputs_of(const Chunk& chunk) const;
 
   Session& session_;
   std::vector<Row>& rows_;
-  const std::vector<size_t> fresh_;
+  const std::vector<size_t> reading_;
+  const Limits limits_;
   const bool by_length_alone_;
   std::string sampling_entry_;  // empty: no chunk chooses a token
   std::vector<Chunk> chunks_;
+  size_t next_ = 0;  // the first chunk that was not read
 };
 
-}  // namespace genesis::text
+}  // namespace genesis::generation

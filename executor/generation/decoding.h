@@ -1,26 +1,18 @@
 // Runs steps of decode_and_sample over all rows of a KV cache: starts them, reads their tokens, possibly one step later, and
-// passes these to the answers of the rows.
+// passes these to the tasks of the rows.
 #pragma once
 
 #include <deque>
-#include <optional>
+#include <exception>
 #include <string>
 #include <vector>
 
+#include "executor/generation/cache_rows.h"
+#include "executor/generation/entry_points.h"
+#include "executor/generation/sampling_states.h"
 #include "executor/session.h"
-#include "models/generation/answer.h"
 
-namespace genesis::text {
-
-// A row of the cache, with the request that it serves.
-struct Row {
-  TextSoFar text;
-  Request request;    // the answer refers to it and to `result`
-  size_t number = 0;  // index of the request
-  GenerateResult result;
-  std::optional<Answer> answer;  // empty or done: the row is idle
-  bool goes_on() const { return answer && !answer->is_done(); }
-};
+namespace genesis::generation {
 
 class Decoding {
  public:
@@ -42,10 +34,18 @@ class Decoding {
   SamplingFeatures features() const;
   // Prepares the next steps for the present state of the rows. No step may be under way.
   void begin(First first = {});
-  // Chooses one token for each row that goes on. Returns false if none does.
+  // Does the same if rows have only read more of their prompts since begin().
+  void continue_beside_reading();
+  // Chooses one token for each row that goes on. Returns false if none does. Throws Error if the run fails; then begin() must
+  // follow.
   bool step();
   // Takes the tokens of all steps under way.
   void drain();
+  // Discards the steps under way. A superfluous step has only written to the cache behind the texts, where the next prompts go,
+  // and counted its tokens; the next call of begin() counts them anew.
+  void forget();
+  // Returns the rows, of several, whose logits at their present position are not numbers. No step may be under way.
+  std::vector<size_t> rows_of_nan();
 
  private:
   // A step that was started.
@@ -55,7 +55,8 @@ class Decoding {
   };
   bool start();
   void take();
-  void forget();
+  [[noreturn]] void drain_before(const std::exception_ptr& error);
+  std::vector<SamplingRow> sampling_rows() const;
   template <class Body>
   void naming_positions(const Step& step, const Body& body) const;
 
@@ -68,4 +69,4 @@ class Decoding {
   std::deque<Step> under_way_;
 };
 
-}  // namespace genesis::text
+}  // namespace genesis::generation

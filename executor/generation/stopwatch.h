@@ -3,18 +3,23 @@
 
 #include <chrono>
 
-namespace genesis::text {
+namespace genesis::generation {
+
+using Clock = std::chrono::steady_clock;
+
+inline double seconds_between(Clock::time_point begin, Clock::time_point end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
 
 // Adds the seconds of its lifetime to a sum.
 class Stopwatch {
  public:
   explicit Stopwatch(double& seconds) : seconds_(seconds) {}
-  ~Stopwatch() { seconds_ += std::chrono::duration<double>(Clock::now() - begin_).count(); }
+  ~Stopwatch() { seconds_ += seconds_between(begin_, Clock::now()); }
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
 
  private:
-  using Clock = std::chrono::steady_clock;
   double& seconds_;
   const Clock::time_point begin_ = Clock::now();
 };
@@ -22,13 +27,11 @@ class Stopwatch {
 // Measures seconds since its construction, without those in `left_out`.
 class WorkClock {
  public:
-  double now() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count() - left_out;
-  }
+  double now() const { return seconds_between(begin_, Clock::now()) - left_out; }
   double left_out = 0;
 
  private:
-  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  const Clock::time_point begin_ = Clock::now();
 };
 
-}  // namespace genesis::text
+}  // namespace genesis::generation

@@ -1,10 +1,8 @@
-#include "models/generation/sampling_states.h"
+#include "executor/generation/sampling_states.h"
 
 #include <algorithm>
 
-#include "models/generation/sampling_entries.h"
-
-namespace genesis::text {
+namespace genesis::generation {
 namespace {
 
 using Sizes = std::vector<int64_t>;
@@ -17,13 +15,12 @@ class SamplingStates {
         count_(std::ssize(rows)),
         each_(count_ == 1 ? Sizes{} : Sizes{count_}) {}
 
-  void set_places() {
+  void set_positions() {
     std::vector<int64_t> tokens, seeds, positions;
     for (const SamplingRow& row : rows_) {
-      const int64_t at = row.options ? std::ssize(row.tokens) - 1 : std::max<int64_t>(row.cached - 1, 0);
-      tokens.push_back(row.tokens.empty() ? 0 : row.tokens[static_cast<size_t>(at)]);
+      tokens.push_back(row.token);
       seeds.push_back(row.options ? static_cast<int64_t>(row.options->seed) : 0);
-      positions.push_back(at);
+      positions.push_back(row.position);
     }
     set("token", Tensor::of<int64_t>({count_}, tokens));
     seeds.insert(seeds.end(), positions.begin(), positions.end());
@@ -31,10 +28,10 @@ class SamplingStates {
   }
 
   void set_settings() {
-    set_each<float>("temperature", [](const GenerateOptions& o) { return o.temperature; });
-    set_each<int64_t>("top_k", [](const GenerateOptions& o) { return o.top_k; });
-    set_each<float>("top_p", [](const GenerateOptions& o) { return o.top_p; });
-    set_each<float>("min_p", [](const GenerateOptions& o) { return o.min_p; });
+    set_each<float>("temperature", [](const SamplingOptions& o) { return o.temperature; });
+    set_each<int64_t>("top_k", [](const SamplingOptions& o) { return o.top_k; });
+    set_each<float>("top_p", [](const SamplingOptions& o) { return o.top_p; });
+    set_each<float>("min_p", [](const SamplingOptions& o) { return o.min_p; });
   }
 
   // With several rows, sets which of them are idle, and when others become idle.
@@ -53,13 +50,13 @@ class SamplingStates {
 
   void set_penalties(int64_t vocabulary) {
     std::vector<float> penalties;
-    const auto add = [&](double GenerateOptions::*penalty) {
+    const auto add = [&](double SamplingOptions::*penalty) {
       for (const SamplingRow& row : rows_)
-        penalties.push_back(static_cast<float>((row.options ? *row.options : GenerateOptions{}).*penalty));
+        penalties.push_back(static_cast<float>((row.options ? *row.options : SamplingOptions{}).*penalty));
     };
-    add(&GenerateOptions::repetition_penalty);
-    add(&GenerateOptions::presence_penalty);
-    add(&GenerateOptions::frequency_penalty);
+    add(&SamplingOptions::repetition_penalty);
+    add(&SamplingOptions::presence_penalty);
+    add(&SamplingOptions::frequency_penalty);
     set("penalties", Tensor::of<float>({3, count_}, penalties));
     set_counts(vocabulary);
   }
@@ -71,7 +68,7 @@ class SamplingStates {
 
   template <class T, class Setting>
   void set_each(const char* name, const Setting& setting) {
-    static const GenerateOptions greedy = {.temperature = 0};
+    static const SamplingOptions greedy = {.temperature = 0};
     std::vector<T> values;
     for (const SamplingRow& row : rows_)
       values.push_back(static_cast<T>(setting(row.options ? *row.options : greedy)));
@@ -82,7 +79,7 @@ class SamplingStates {
     const auto size = static_cast<size_t>(vocabulary);
     std::vector<int32_t> in_prompt(rows_.size() * size, 0), chosen = in_prompt;
     for (size_t r = 0; r < rows_.size(); ++r) {
-      const auto& tokens = rows_[r].tokens;
+      const auto& tokens = rows_[r].text;
       const size_t prompt = tokens.size() - static_cast<size_t>(rows_[r].taken);
       for (size_t i = 0; i < tokens.size(); ++i)
         ++(i < prompt ? in_prompt : chosen)[r * size + static_cast<size_t>(tokens[i])];
@@ -103,10 +100,16 @@ class SamplingStates {
 void set_sampling_states(Session& session, std::span<const SamplingRow> rows, int64_t vocabulary,
                          bool penalties) {
   SamplingStates states(session, rows);
-  states.set_places();
+  states.set_positions();
   states.set_settings();
   states.set_ends();
   if (penalties) states.set_penalties(vocabulary);
 }
 
-}  // namespace genesis::text
+void set_sampling_positions(Session& session, std::span<const SamplingRow> rows) {
+  SamplingStates states(session, rows);
+  states.set_positions();
+  states.set_ends();
+}
+
+}  // namespace genesis::generation

@@ -1,12 +1,12 @@
-#include "models/generation/prompt_reader.h"
+#include "executor/generation/prompt_reader.h"
 
 #include <algorithm>
 #include <bit>
 #include <numeric>
 
-#include "models/generation/sampling_entries.h"
+#include "executor/generation/entry_points.h"
 
-namespace genesis::text {
+namespace genesis::generation {
 namespace {
 
 // Number of rows whose cost is small compared to reading the weights.
@@ -28,31 +28,36 @@ ChunkSize next_chunk(int64_t unread, int64_t read, int64_t room, const ChunkLimi
   return {static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(unread)))};
 }
 
-PromptReader::PromptReader(Session& session, std::vector<Row>& rows, std::vector<size_t> fresh, int64_t most)
-    : session_(session), rows_(rows), fresh_(std::move(fresh)), by_length_alone_(!session.is_asynchronous()) {
+PromptReader::PromptReader(Session& session, std::vector<Row>& rows, std::vector<size_t> reading,
+                           const Limits& limits)
+    : session_(session),
+      rows_(rows),
+      reading_(std::move(reading)),
+      limits_(limits),
+      by_length_alone_(!session.is_asynchronous()) {
   if (by_length_alone_)
-    cut_by_length_alone(most);
+    cut_by_length_alone();
   else
-    cut_for_speed(most);
+    cut_for_speed();
 }
 
-void PromptReader::cut_by_length_alone(int64_t most) {
+void PromptReader::cut_by_length_alone() {
   if (rows_.size() == 1)
-    chunks_ = cut_one_by_one(kFillCache, most);
+    chunks_ = cut_one_by_one(kFillCache);
   else if (session_.model().find_entry(kFillRow))
-    chunks_ = cut_one_by_one(kFillRow, most);
+    chunks_ = cut_one_by_one(kFillRow);
   else
-    chunks_ = cut_together(most);
+    chunks_ = cut_together();
 }
 
-void PromptReader::cut_for_speed(int64_t most) {
-  const Answer& first = *rows_[fresh_[0]].answer;
+void PromptReader::cut_for_speed() {
+  const Task& first = *rows_[reading_[0]].task;
   const std::string entry = prefill_name(features_of(first.options()));
   if (rows_.size() == 1 && first.remaining() > 0 && session_.model().find_entry(entry))
     sampling_entry_ = entry;
-  chunks_ = cut_together(most);
+  chunks_ = cut_together();
   if (session_.model().find_entry(kFillRow))
-    if (auto one_by_one = cut_one_by_one(kFillRow, most); cost_of(one_by_one) < cost_of(chunks_))
+    if (auto one_by_one = cut_one_by_one(kFillRow); cost_of(one_by_one) < cost_of(chunks_))
       chunks_ = std::move(one_by_one);
   if (sampling_entry_.empty()) return;
   chunks_.back().entry = sampling_entry_;
@@ -63,34 +68,34 @@ void PromptReader::cut_for_speed(int64_t most) {
 
 // Returns the end of the tokens that are read before the next one is chosen: decode_and_sample reads the last one itself.
 int64_t PromptReader::end_of(const Row& row) const {
-  const bool leaves_one = row.goes_on() && sampling_entry_.empty();
-  return row.text.size() - (leaves_one ? 1 : 0);
+  const bool leaves_one = row.task->remaining() > 0 && sampling_entry_.empty();
+  return row.text->size() - (leaves_one ? 1 : 0);
 }
 
 // Chunks with all rows in each run; rows with nothing left to read have a count of 0.
-std::vector<PromptReader::Chunk> PromptReader::cut_together(int64_t most) const {
+std::vector<PromptReader::Chunk> PromptReader::cut_together() const {
   std::vector<size_t> all(rows_.size());
   std::iota(all.begin(), all.end(), size_t{0});
-  const auto each = static_cast<uint64_t>(std::max<int64_t>(1, most / std::ssize(rows_)));
+  const auto each = static_cast<uint64_t>(std::max<int64_t>(1, limits_.chunk / std::ssize(rows_)));
   return cut(kFillCache, all, static_cast<int64_t>(std::bit_floor(each)));
 }
 
-std::vector<PromptReader::Chunk> PromptReader::cut_one_by_one(const char* entry, int64_t most) const {
+std::vector<PromptReader::Chunk> PromptReader::cut_one_by_one(const char* entry) const {
   std::vector<Chunk> chunks;
-  for (const size_t row : fresh_)
-    for (Chunk& chunk : cut(entry, {row}, most)) chunks.push_back(std::move(chunk));
+  for (const size_t row : reading_)
+    for (Chunk& chunk : cut(entry, {row}, limits_.chunk)) chunks.push_back(std::move(chunk));
   return chunks;
 }
 
-bool PromptReader::is_fresh(size_t row) const { return std::ranges::find(fresh_, row) != fresh_.end(); }
+bool PromptReader::is_reading(size_t row) const { return std::ranges::find(reading_, row) != reading_.end(); }
 
 std::vector<PromptReader::Chunk> PromptReader::cut(const char* entry, const std::vector<size_t>& rows,
                                                    int64_t most) const {
   std::vector<Chunk> chunks;
   std::vector<Part> read;
-  for (const size_t r : rows) read.push_back({is_fresh(r) ? rows_[r].text.cached : 0, 0});
+  for (const size_t r : rows) read.push_back({is_reading(r) ? rows_[r].text->cached : 0, 0});
   const auto unread = [&](size_t i) {
-    return is_fresh(rows[i]) ? end_of(rows_[rows[i]]) - read[i].at : int64_t{0};
+    return is_reading(rows[i]) ? end_of(rows_[rows[i]]) - read[i].at : int64_t{0};
   };
   for (;;) {
     int64_t longest = 0;
@@ -99,7 +104,7 @@ std::vector<PromptReader::Chunk> PromptReader::cut(const char* entry, const std:
     // Several rows may begin at different positions, and repeat no tokens.
     const int64_t before = rows.size() == 1 ? read[0].at : 0;
     // With several rows, padding is not written to the cache; still no chunk may be longer than the cache.
-    const int64_t room = rows_[0].text.capacity - (rows_.size() == 1 ? before : 0);
+    const int64_t room = limits_.capacity - (rows_.size() == 1 ? before : 0);
     const auto [size, repeated] = next_chunk(longest, before, room, {most, by_length_alone_});
     for (size_t i = 0; i < rows.size(); ++i) {
       read[i].at -= repeated;
@@ -124,14 +129,34 @@ std::vector<std::pair<std::string, int64_t>> PromptReader::plans() const {
   return plans;
 }
 
-void PromptReader::fill_cache() {
-  for (const Chunk& chunk : chunks_) {
-    if (chunk.entry == sampling_entry_) continue;
+void PromptReader::fill_cache(int64_t budget) {
+  for (; next_ < chunks_.size() && chunks_[next_].entry != sampling_entry_; ++next_) {
+    const Chunk& chunk = chunks_[next_];
+    const int64_t cost = chunk.size * std::ssize(chunk.rows);
+    if (next_ > 0 && cost > budget) return;
+    budget -= cost;
     session_.run(chunk.entry, inputs_of(chunk));
     for (size_t i = 0; i < chunk.rows.size(); ++i)
       if (const Part& part = chunk.parts[i]; part.count > 0)
-        rows_[chunk.rows[i]].text.cached = part.at + part.count;
+        rows_[chunk.rows[i]].text->cached = part.at + part.count;
   }
+}
+
+std::vector<size_t> PromptReader::rows_of(const Chunk& chunk) {
+  std::vector<size_t> rows;
+  for (size_t i = 0; i < chunk.rows.size(); ++i)
+    if (chunk.parts[i].count > 0) rows.push_back(chunk.rows[i]);
+  return rows;
+}
+
+std::vector<size_t> PromptReader::rows_of_next_chunk() const {
+  return next_ < chunks_.size() ? rows_of(chunks_[next_]) : reading_;
+}
+
+bool PromptReader::has_read(size_t row) const {
+  for (size_t i = next_; i < chunks_.size() && chunks_[i].entry != sampling_entry_; ++i)
+    if (std::ranges::count(rows_of(chunks_[i]), row) > 0) return false;
+  return true;
 }
 
 Decoding::First PromptReader::last() const {
@@ -143,12 +168,12 @@ NamedTensors PromptReader::inputs_of(const Chunk& chunk) const {
   std::vector<int64_t> tokens, positions, lengths, texts;
   for (size_t i = 0; i < chunk.rows.size(); ++i) {
     const Part& part = chunk.parts[i];
-    const auto begin = rows_[chunk.rows[i]].text.tokens.begin() + part.at;
+    const auto begin = rows_[chunk.rows[i]].text->tokens.begin() + part.at;
     tokens.insert(tokens.end(), begin, begin + part.count);
     tokens.resize((i + 1) * static_cast<size_t>(chunk.size), 0);
     positions.push_back(part.at);
     lengths.push_back(part.count);
-    texts.push_back(rows_[chunk.rows[i]].text.size());
+    texts.push_back(rows_[chunk.rows[i]].text->size());
   }
   const auto rows = std::ssize(chunk.rows);
   NamedTensors inputs = {{"tokens", Tensor::of<int64_t>({rows, chunk.size}, tokens)}};
@@ -168,4 +193,4 @@ NamedTensors PromptReader::inputs_of(const Chunk& chunk) const {
   return inputs;
 }
 
-}  // namespace genesis::text
+}  // namespace genesis::generation

@@ -1,0 +1,84 @@
+#include "executor/generation/cache_rows.h"
+
+#include <algorithm>
+
+#include "schema/core/error.h"
+
+namespace genesis::generation {
+
+Row* CacheRows::find_free(ConversationId conversation) {
+  if (const auto found = held_.find(conversation); found != held_.end() && found->second.row) {
+    Row& own = rows_[*found->second.row];
+    return own.task ? nullptr : &own;
+  }
+  Row* best = nullptr;
+  for (Row& row : rows_) {
+    if (row.task) continue;
+    if (row.conversation == 0) return &row;
+    if (!best || row.last_used < best->last_used) best = &row;
+  }
+  return best;
+}
+
+void CacheRows::assign(Row& row, ConversationId conversation) {
+  if (row.conversation != 0 && row.conversation == conversation) return;
+  if (row.conversation != 0) take_row(held_.at(row.conversation));
+  row.text = std::make_shared<Text>();
+  if (conversation == 0) return;
+  Held& holder = held_.at(conversation);
+  holder.row = static_cast<size_t>(&row - rows_.data());
+  row.text = holder.text;
+  row.conversation = conversation;
+}
+
+void CacheRows::release(Row& row) {
+  row.task.reset();
+  row.last_used = ++released_;
+  if (row.conversation == 0) row.text = std::make_shared<Text>();
+}
+
+// The conversation keeps its tokens.
+void CacheRows::take_row(Held& held) {
+  if (!held.row) return;
+  Row& row = rows_[*std::exchange(held.row, std::nullopt)];
+  held.text->cached = 0;
+  row.conversation = 0;
+  row.text = std::make_shared<Text>();
+}
+
+ConversationId CacheRows::open() {
+  held_.emplace(++opened_, Held{std::make_shared<Text>()});
+  return opened_;
+}
+
+void CacheRows::close(ConversationId id) {
+  take_row(idle(id, "closed"));
+  held_.erase(id);
+}
+
+void CacheRows::truncate(ConversationId id, int64_t length) {
+  Held& held = idle(id, "truncated");
+  Text& text = *held.text;
+  if (length < 0 || length > text.size())
+    fail("the text cannot be rewound to {} tokens: it has {}", length, text.size());
+  text.tokens.resize(static_cast<size_t>(length));
+  text.cached = std::min(text.cached, length);
+  if (length == 0) take_row(held);
+}
+
+const CacheRows::Held& CacheRows::held(ConversationId id) const {
+  const auto found = held_.find(id);
+  if (found == held_.end()) fail("there is no conversation {}: open_conversation() returns one", id);
+  return found->second;
+}
+
+CacheRows::Held& CacheRows::idle(ConversationId id, const char* what) {
+  held(id);
+  Held& found = held_.at(id);
+  if (found.row && rows_[*found.row].task)
+    fail("conversation {} cannot be {} while its request {} runs: cancel the request, or wait for its result",
+         id, what, rows_[*found.row].task->id());
+  return found;
+}
+
+}  // namespace genesis::generation

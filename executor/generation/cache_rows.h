@@ -1,0 +1,64 @@
+// The rows of a KV cache: which text each holds, and which request or conversation has it.
+//
+// A conversation keeps its row between its requests, so that the next one reads only new tokens. If a request finds no other row
+// free, the conversation that was used least recently loses its row: its next request reads its text again.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "executor/generation/task.h"
+
+namespace genesis::generation {
+
+struct Row {
+  std::shared_ptr<Text> text = std::make_shared<Text>();
+  std::unique_ptr<Task> task;       // null: no request has the row
+  ConversationId conversation = 0;  // the conversation whose text the row holds
+  uint64_t last_used = 0;           // order in which conversations were left by their requests
+
+  bool is_reading() const { return task && task->is_reading(); }
+  bool goes_on() const { return task && task->goes_on(); }
+};
+
+class CacheRows {
+ public:
+  explicit CacheRows(size_t count) : rows_(count) {}
+
+  std::vector<Row>& all() { return rows_; }
+  const std::vector<Row>& all() const { return rows_; }
+
+  // Returns a row that a request of this conversation (0: none) can get, and null if it has to wait. Prefers rows that no
+  // conversation holds.
+  Row* find_free(ConversationId conversation);
+  // Gives the row of find_free() the text that the request continues: an empty one if there is no conversation.
+  void assign(Row& row, ConversationId conversation);
+  // Takes the row from its task. A conversation keeps it.
+  void release(Row& row);
+
+  ConversationId open();
+  bool is_open(ConversationId id) const { return held_.contains(id); }
+  // The following throw Error if the conversation is not open. close() and truncate() throw Error if a request has its row.
+  const Text& text(ConversationId id) const { return *held(id).text; }
+  void close(ConversationId id);
+  void truncate(ConversationId id, int64_t length);
+  int64_t conversations() const { return std::ssize(held_); }
+
+ private:
+  struct Held {
+    std::shared_ptr<Text> text;
+    std::optional<size_t> row = {};
+  };
+  const Held& held(ConversationId id) const;
+  Held& idle(ConversationId id, const char* what);
+  void take_row(Held& held);
+
+  std::vector<Row> rows_;
+  std::map<ConversationId, Held> held_;
+  ConversationId opened_ = 0;
+  uint64_t released_ = 0;
+};
+
+}  // namespace genesis::generation

@@ -1,0 +1,167 @@
+#include "executor/generation/decoding.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace genesis::generation {
+namespace {
+
+TokenLogprob logprob_of(const NamedTensors& outputs, size_t row, int64_t token, int64_t count) {
+  TokenLogprob chosen{token, static_cast<double>(outputs.at("logprob").as<float>()[row]), {}};
+  const Tensor &tokens = outputs.at("top_tokens"), &logprobs = outputs.at("top_logprobs");
+  const auto width = static_cast<size_t>(tokens.type().shape[1].value());
+  for (size_t i = 0; i < std::min(static_cast<size_t>(count), width); ++i)
+    chosen.top.push_back({tokens.as<int64_t>()[row * width + i],
+                          static_cast<double>(logprobs.as<float>()[row * width + i]),
+                          {}});
+  return chosen;
+}
+
+}  // namespace
+
+bool Decoding::goes_on() const { return std::ranges::any_of(rows_, &Row::goes_on); }
+
+SamplingFeatures Decoding::features() const {
+  SamplingFeatures all;
+  for (const Row& row : rows_) {
+    if (!row.goes_on()) continue;
+    const SamplingFeatures own = features_of(row.task->options());
+    all.penalties |= own.penalties;
+    all.logprobs |= own.logprobs;
+  }
+  return all;
+}
+
+// An idle row reads a token whose position nothing is lost at: the next one to be read while its prompt is read in chunks, which
+// the next chunk overwrites; the last one of a text that may be continued, which the cache has already.
+std::vector<SamplingRow> Decoding::sampling_rows() const {
+  std::vector<SamplingRow> rows;
+  for (const Row& row : rows_) {
+    const Text& text = *row.text;
+    SamplingRow& each = rows.emplace_back(text.tokens);
+    const bool goes_on = row.goes_on(), is_reading = row.is_reading();
+    each.position = goes_on      ? text.size() - 1
+                    : is_reading ? text.cached
+                                 : std::max<int64_t>(text.cached - 1, 0);
+    if (goes_on || is_reading || text.cached > 0)
+      each.token = text.tokens[static_cast<size_t>(each.position)];
+    if (!goes_on) continue;
+    each.options = &row.task->options();
+    each.taken = row.task->taken();
+    each.remaining = row.task->remaining();
+  }
+  return rows;
+}
+
+void Decoding::begin(First first) {
+  first_ = std::move(first);
+  decode_ = decode_name(features());
+  set_sampling_states(session_, sampling_rows(), vocabulary_, features().penalties);
+}
+
+void Decoding::continue_beside_reading() { set_sampling_positions(session_, sampling_rows()); }
+
+// Adds the positions to an error of the step. A device may report it when the step is started or when its result is taken.
+template <class Body>
+void Decoding::naming_positions(const Step& step, const Body& body) const {
+  with_context(body, [&] {
+    const auto& at = step.positions;
+    return at.size() == 1 ? fmt::format("while the token at position {} was chosen", at[0])
+                          : fmt::format("while the tokens at positions {} were chosen", fmt::join(at, ", "));
+  });
+}
+
+// Starts a step. Returns false if every token that the rows still want is already under way.
+bool Decoding::start() {
+  Step step;
+  const auto ahead = static_cast<int64_t>(under_way_.size());
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    const Row& row = rows_[r];
+    if (!row.goes_on() || row.task->remaining() <= ahead) continue;
+    step.rows.push_back(r);
+    step.positions.push_back(row.text->size() + ahead);
+  }
+  if (step.rows.empty()) return false;
+  const First first = std::exchange(first_, {});
+  naming_positions(step, [&] { session_.start(first.entry.empty() ? decode_ : first.entry, first.inputs); });
+  under_way_.push_back(std::move(step));
+  return true;
+}
+
+// Takes the tokens of the oldest step under way. A row that has ended in the meantime ignores its token.
+void Decoding::take() {
+  const Step step = std::move(under_way_.front());
+  under_way_.pop_front();
+  NamedTensors outputs;
+  naming_positions(step, [&] { outputs = session_.result(); });
+  const auto tokens = outputs.at("token").as<int64_t>();
+  for (const size_t r : step.rows) {
+    if (!rows_[r].goes_on()) continue;
+    Task& task = *rows_[r].task;
+    if (task.options().logprobs)
+      task.add_logprob(logprob_of(outputs, r, tokens[r], task.options().top_logprobs));
+    task.take(tokens[r]);
+  }
+}
+
+bool Decoding::step() {
+  const size_t wanted = runs_ahead_ ? 2 : 1;
+  try {
+    while (under_way_.size() < wanted && start()) {
+    }
+  } catch (const Error&) {
+    drain_before(std::current_exception());
+  }
+  if (under_way_.empty()) return false;
+  take();
+  return true;
+}
+
+// Takes the tokens of the steps before the one that failed, and throws its error.
+void Decoding::drain_before(const std::exception_ptr& error) {
+  try {
+    drain();
+  } catch (const Error&) {  // the first error says more
+    forget();
+  }
+  std::rethrow_exception(error);
+}
+
+void Decoding::drain() {
+  while (!under_way_.empty()) take();
+}
+
+void Decoding::forget() {
+  for (; !under_way_.empty(); under_way_.pop_front()) try {
+      session_.result();
+    } catch (const Error&) {  // the outcome of the step does not matter
+    }
+}
+
+std::vector<size_t> Decoding::rows_of_nan() {
+  std::vector<int64_t> tokens, positions;
+  for (const SamplingRow& row : sampling_rows()) {
+    tokens.push_back(row.token);
+    positions.push_back(row.position);
+  }
+  const int64_t count = std::ssize(tokens);
+  const std::vector<double> logits =
+      session_
+          .run("decode", {{"tokens", Tensor::of<int64_t>({count, 1}, tokens)},
+                          {"position", Tensor::of<int64_t>({count}, positions)}})
+          .at("logits")
+          .to_doubles();
+  std::vector<size_t> rows;
+  const auto width = logits.size() / tokens.size();
+  for (size_t r = 0; r < tokens.size(); ++r) {
+    const auto begin = logits.begin() + static_cast<std::ptrdiff_t>(r * width);
+    if (std::any_of(begin, begin + static_cast<std::ptrdiff_t>(width),
+                    [](double x) { return std::isnan(x); }))
+      rows.push_back(r);
+  }
+  return rows;
+}
+
+}  // namespace genesis::generation

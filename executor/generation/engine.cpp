@@ -1,0 +1,416 @@
+#include "executor/generation/engine.h"
+
+#include <algorithm>
+#include <bit>
+#include <deque>
+#include <set>
+
+#include "executor/generation/cache_rows.h"
+#include "executor/generation/decoding.h"
+#include "executor/generation/entry_points.h"
+#include "executor/generation/inbox.h"
+#include "executor/generation/prompt_reader.h"
+
+namespace genesis::generation {
+namespace {
+
+size_t checked_rows(const Model& model) {
+  if (!model.find_entry(kFillCache))
+    fail("the session's model has no entry point '{}': open it with open_for_generation()", kFillCache);
+  return static_cast<size_t>(rows_of_cache(model));
+}
+
+PromptReader::Limits checked_limits(const EngineOptions& options, const Model& model) {
+  if (options.prefill_chunk < 1 || !std::has_single_bit(static_cast<uint64_t>(options.prefill_chunk)))
+    fail("a prefill chunk of {} tokens: expected a power of two", options.prefill_chunk);
+  if (options.step_tokens < 1)
+    fail("step_tokens is {}: a step must be able to read a token", options.step_tokens);
+  const uint64_t least = static_cast<uint64_t>(std::min(options.prefill_chunk, options.step_tokens));
+  return {static_cast<int64_t>(std::bit_floor(least)), positions_of_cache(model)};
+}
+
+// Returns the error of a step, for the row whose logits made the step fail.
+std::exception_ptr error_of_row(const std::exception_ptr& error, const Row& row) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& of_step) {
+    Error own(of_step.message());
+    own.add_context(fmt::format("this text has such logits behind its first {} tokens",
+                                row.goes_on() ? row.text->size() : row.text->cached + 1));
+    return std::make_exception_ptr(own);
+  }
+}
+
+// Marks the engine as busy during a step.
+class OneStep {
+ public:
+  explicit OneStep(bool& busy) : busy_(busy) {
+    if (busy)
+      fail("a callback has called step() or clear() of its engine: call them when step() has returned");
+    busy = true;
+  }
+  ~OneStep() { busy_ = false; }
+  OneStep(const OneStep&) = delete;
+  OneStep& operator=(const OneStep&) = delete;
+
+ private:
+  bool& busy_;
+};
+
+}  // namespace
+
+class Engine::Impl {
+ public:
+  Impl(Session& session, const EngineOptions& options)
+      : session_(session),
+        options_(options),
+        rows_(checked_rows(session.model())),
+        limits_(checked_limits(options, session.model())),
+        takes_text_length_(takes_text_length(session.model())),
+        vocabulary_(vocabulary_of(session.model().entry("decode"), 2)),
+        runs_ahead_(options.run_ahead.value_or(session.is_asynchronous())),
+        decoding_(session, rows_.all(), vocabulary_, runs_ahead_) {
+    session.reset_states(StateRole::kCache);
+  }
+
+  void check(const std::vector<int64_t>& prompt, const SamplingOptions& options, int64_t behind) const;
+  RequestId submit(Request request) {
+    // The text of a conversation may change until its turn comes, so that an empty prompt may be right.
+    check(request.prompt, request.options, request.conversation != 0 && request.prompt.empty() ? 1 : 0);
+    return inbox_.submit(std::move(request));
+  }
+  void cancel(RequestId id) { inbox_.cancel(id); }
+  bool wait(double seconds) const { return inbox_.wait(seconds); }
+
+  bool step();
+  bool is_idle() const {
+    return queue_.empty() && ended_.empty() && inbox_.is_empty() &&
+           std::ranges::all_of(rows_.all(), [](const Row& row) { return row.task == nullptr; });
+  }
+  Progress poll(RequestId id);
+  void clear();
+  Load load() const;
+
+  CacheRows& rows() { return rows_; }
+  int64_t capacity() const { return limits_.capacity; }
+  int64_t vocab_size() const { return vocabulary_; }
+
+ private:
+  // A result that waits for its callback, or for poll().
+  struct Ended {
+    Result result;
+    std::function<void(Result)> on_result;
+    size_t polled = 0;
+  };
+
+  void take_mail();
+  void cancel_now(RequestId id);
+  bool has_reading() const { return std::ranges::any_of(rows_.all(), &Row::is_reading); }
+  bool has_free() const {
+    return std::ranges::any_of(rows_.all(), [](const Row& row) { return row.task == nullptr; });
+  }
+  bool can_begin(const Submission& submission) {
+    return rows_.find_free(submission.request.conversation) != nullptr;
+  }
+  bool can_admit() {
+    return has_free() && std::ranges::any_of(queue_, [&](const auto& waiting) { return can_begin(waiting); });
+  }
+  void admit();
+  void start_task(Submission submission);
+  void end(Submission submission, FinishReason reason, std::exception_ptr error = {});
+  void read_prompts();
+  Decoding::First read_chunks(const std::vector<size_t>& reading);
+  void begin(Decoding::First first);
+  void compile(const std::string& entry, const Bindings& sizes, Task& task);
+  void fail_rows(const std::vector<size_t>& rows, const std::exception_ptr& error);
+  void recover(const std::exception_ptr& error);
+  bool fail_rows_of_nan(const std::exception_ptr& error);
+  void deliver();
+  template <class Body>
+  void attempt(const Body& body) {
+    try {
+      body();
+    } catch (const Error&) {
+      recover(std::current_exception());
+    }
+  }
+
+  Session& session_;
+  const EngineOptions options_;
+  CacheRows rows_;
+  const PromptReader::Limits limits_;
+  const bool takes_text_length_;
+  const int64_t vocabulary_;
+  const bool runs_ahead_;
+  Decoding decoding_;
+  Inbox inbox_;
+  std::deque<Submission> queue_;
+  std::deque<Ended> ended_;              // for their callbacks
+  std::map<RequestId, Ended> finished_;  // for poll()
+  std::set<std::pair<std::string, Bindings>> compiled_;
+  WorkClock clock_;
+  bool must_begin_ = false;  // decoding_ does not have the present state of the rows
+  bool busy_ = false;
+};
+
+bool Engine::Impl::step() {
+  const OneStep one(busy_);
+  take_mail();
+  deliver();
+  if (must_begin_ || has_reading() || can_admit()) {
+    attempt([&] { decoding_.drain(); });
+    deliver();
+    take_mail();
+    admit();
+    read_prompts();
+  }
+  attempt([&] { decoding_.step(); });
+  if (!decoding_.goes_on()) decoding_.forget();
+  deliver();
+  return !is_idle();
+}
+
+void Engine::Impl::take_mail() {
+  Inbox::Mail mail = inbox_.take();
+  for (Submission& submission : mail.submissions) queue_.push_back(std::move(submission));
+  for (const RequestId id : mail.cancelled) cancel_now(id);
+}
+
+void Engine::Impl::cancel_now(RequestId id) {
+  for (Row& row : rows_.all())
+    if (row.task && row.task->id() == id && !row.task->is_done()) row.task->finish(FinishReason::kCancelled);
+  const auto queued = std::ranges::find(queue_, id, &Submission::id);
+  if (queued == queue_.end()) return;
+  end(std::move(*queued), FinishReason::kCancelled);
+  queue_.erase(queued);
+}
+
+// Ends a request that got no row.
+void Engine::Impl::end(Submission submission, FinishReason reason, std::exception_ptr error) {
+  Result result = {.request = submission.id, .finish_reason = reason, .error = std::move(error)};
+  result.queued_seconds = seconds_between(submission.time, Clock::now());
+  ended_.push_back({std::move(result), std::move(submission.request.on_result)});
+}
+
+// Gives free rows to queued requests. A request that waits for its conversation does not hold up others.
+void Engine::Impl::admit() {
+  for (auto at = queue_.begin(); at != queue_.end() && has_free();) {
+    if (!can_begin(*at)) {
+      ++at;
+      continue;
+    }
+    start_task(std::move(*at));
+    at = queue_.erase(at);
+  }
+}
+
+void Engine::Impl::start_task(Submission submission) {
+  const Request& request = submission.request;
+  try {
+    const ConversationId id = request.conversation;
+    if (id != 0) check(request.prompt, request.options, std::ssize(rows_.text(id).tokens));
+  } catch (const Error&) {
+    return end(std::move(submission), FinishReason::kFailed, std::current_exception());
+  }
+  Row& row = *rows_.find_free(request.conversation);
+  rows_.assign(row, request.conversation);
+  Text& text = *row.text;
+  text.tokens.insert(text.tokens.end(), request.prompt.begin(), request.prompt.end());
+  text.cached = std::min(text.cached, text.size() - 1);  // the last token is read again, at least
+  // Rotated keys depend on the length of the text that they were read in.
+  if (takes_text_length_) text.cached = 0;
+  row.task = std::make_unique<Task>(std::move(submission), text,
+                                    Task::Context{clock_, limits_.capacity, runs_ahead_});
+}
+
+// Reads prompts within the budget of a step. No step may be under way.
+void Engine::Impl::read_prompts() {
+  std::vector<size_t> reading;
+  for (size_t r = 0; r < rows_.all().size(); ++r)
+    if (rows_.all()[r].is_reading()) reading.push_back(r);
+  std::ranges::sort(reading, {}, [&](size_t r) { return rows_.all()[r].task->id(); });
+  Decoding::First first;
+  if (!reading.empty()) first = read_chunks(reading);
+  if (must_begin_)
+    begin(std::move(first));
+  else if (decoding_.goes_on() && !reading.empty())
+    attempt([&] { decoding_.continue_beside_reading(); });
+}
+
+// Returns the step that reads the rest of a prompt and chooses its first token, if it is next.
+Decoding::First Engine::Impl::read_chunks(const std::vector<size_t>& reading) {
+  PromptReader reader(session_, rows_.all(), reading, limits_);
+  try {
+    for (const auto& [entry, size] : reader.plans())
+      compile(entry, {{"seq", size}}, *rows_.all()[reading[0]].task);
+    reader.fill_cache(options_.step_tokens);
+  } catch (const Error&) {
+    fail_rows(reader.rows_of_next_chunk(), std::current_exception());
+    return {};
+  }
+  Decoding::First first;
+  for (const size_t r : reading) {
+    if (!reader.has_read(r)) continue;
+    first = reader.last();
+    rows_.all()[r].task->prompt_is_read();
+    must_begin_ |= rows_.all()[r].goes_on();
+  }
+  return first;
+}
+
+// Prepares decoding for the present rows. No step may be under way.
+void Engine::Impl::begin(Decoding::First first) {
+  must_begin_ = false;
+  const auto any = std::ranges::find_if(rows_.all(), &Row::goes_on);
+  if (any == rows_.all().end()) return;
+  attempt([&] {
+    compile(decode_name(decoding_.features()), {}, *any->task);
+    decoding_.begin(std::move(first));
+  });
+}
+
+// Builds a plan before it is needed, so that measured times contain only work on tokens.
+void Engine::Impl::compile(const std::string& entry, const Bindings& sizes, Task& task) {
+  if (!compiled_.emplace(entry, sizes).second) return;
+  double seconds = 0;
+  {
+    const Stopwatch watch(seconds);
+    session_.plan(entry, sizes);
+  }
+  task.add_compile_seconds(seconds);
+  clock_.left_out += seconds;
+}
+
+// The cache of a row whose run failed may hold anything.
+void Engine::Impl::fail_rows(const std::vector<size_t>& rows, const std::exception_ptr& error) {
+  for (const size_t r : rows) {
+    Row& row = rows_.all()[r];
+    if (row.task && !row.task->is_done()) row.task->fail(error);
+    row.text->cached = 0;
+  }
+}
+
+// Ends the requests that made a decoding step fail, so that the next step can do without them.
+void Engine::Impl::recover(const std::exception_ptr& error) {
+  decoding_.forget();
+  must_begin_ = true;
+  if (fail_rows_of_nan(error)) return;
+  std::vector<size_t> all;
+  for (size_t r = 0; r < rows_.all().size(); ++r)
+    if (rows_.all()[r].goes_on()) all.push_back(r);
+  fail_rows(all, error);
+}
+
+// Returns false if there is no such row, so that the error has another reason.
+bool Engine::Impl::fail_rows_of_nan(const std::exception_ptr& error) {
+  if (rows_.all().size() == 1) return false;
+  std::vector<size_t> bad;
+  try {
+    bad = decoding_.rows_of_nan();
+  } catch (const Error&) {
+    return false;
+  }
+  // A row that is free and empty cannot be blamed again and again.
+  std::erase_if(bad, [&](size_t r) { return !rows_.all()[r].task && rows_.all()[r].text->cached == 0; });
+  for (const size_t r : bad) fail_rows({r}, error_of_row(error, rows_.all()[r]));
+  return !bad.empty();
+}
+
+// Frees the rows of tasks that are done, and passes on their results.
+void Engine::Impl::deliver() {
+  for (Row& row : rows_.all()) {
+    if (!row.task || !row.task->is_done()) continue;
+    ended_.push_back({row.task->take_result(), row.task->take_on_result(), row.task->polled()});
+    rows_.release(row);
+  }
+  while (!ended_.empty()) {
+    Ended ended = std::move(ended_.front());
+    ended_.pop_front();
+    const RequestId id = ended.result.request;
+    if (ended.on_result)
+      ended.on_result(std::move(ended.result));
+    else
+      finished_.emplace(id, std::move(ended));
+  }
+}
+
+Progress Engine::Impl::poll(RequestId id) {
+  if (const auto found = finished_.find(id); found != finished_.end()) {
+    Ended ended = std::move(found->second);
+    finished_.erase(found);
+    const auto& tokens = ended.result.tokens;
+    return {{tokens.begin() + static_cast<std::ptrdiff_t>(ended.polled), tokens.end()},
+            std::move(ended.result)};
+  }
+  for (Row& row : rows_.all())
+    if (row.task && row.task->id() == id) return {row.task->unpolled(), {}};
+  const bool waits = std::ranges::count(queue_, id, &Submission::id) > 0 || inbox_.contains(id);
+  if (!waits) fail("request {} is not known: its result was passed to on_result, or polled before", id);
+  return {};
+}
+
+void Engine::Impl::clear() {
+  const OneStep one(busy_);
+  decoding_.forget();
+  for (Row& row : rows_.all())
+    if (row.task) rows_.release(row);
+  inbox_.take();
+  queue_.clear();
+  ended_.clear();
+  finished_.clear();
+}
+
+Load Engine::Impl::load() const {
+  Load load = {.queued = std::ssize(queue_) + inbox_.requests(),
+               .finished = std::ssize(finished_),
+               .conversations = rows_.conversations()};
+  for (const Row& row : rows_.all()) {
+    load.reading += row.is_reading();
+    load.decoding += row.goes_on();
+  }
+  return load;
+}
+
+void Engine::Impl::check(const std::vector<int64_t>& prompt, const SamplingOptions& options,
+                         int64_t behind) const {
+  check_options(options);
+  if (prompt.empty() && behind == 0)
+    fail("the prompt is empty: a language model needs at least one token to go on from");
+  for (size_t i = 0; i < prompt.size(); ++i)
+    if (prompt[i] < 0 || prompt[i] >= vocabulary_)
+      fail("token {} at place {} of the prompt is not in the model's vocabulary of {}", prompt[i], i,
+           vocabulary_);
+  const int64_t length = behind + std::ssize(prompt);
+  if (length > capacity())
+    fail(
+        "the prompt makes a text of {} tokens, the model's KV cache holds {}: give {} tokens or fewer, or "
+        "--context N where the model can read more (`genesis-run generate --truncate` reads the end of it)",
+        length, capacity(), capacity() - behind);
+}
+
+Engine::Engine(Session& session, EngineOptions options) : impl_(std::make_unique<Impl>(session, options)) {}
+Engine::~Engine() = default;
+Engine::Engine(Engine&&) noexcept = default;
+
+RequestId Engine::submit(Request request) { return impl_->submit(std::move(request)); }
+void Engine::cancel(RequestId id) { impl_->cancel(id); }
+bool Engine::step() { return impl_->step(); }
+bool Engine::is_idle() const { return impl_->is_idle(); }
+bool Engine::wait(double seconds) const { return impl_->wait(seconds); }
+Progress Engine::poll(RequestId id) { return impl_->poll(id); }
+void Engine::clear() { impl_->clear(); }
+ConversationId Engine::open_conversation() { return impl_->rows().open(); }
+void Engine::close_conversation(ConversationId id) { impl_->rows().close(id); }
+void Engine::truncate_conversation(ConversationId id, int64_t length) { impl_->rows().truncate(id, length); }
+const std::vector<int64_t>& Engine::conversation_tokens(ConversationId id) const {
+  return impl_->rows().text(id).tokens;
+}
+void Engine::check(const std::vector<int64_t>& prompt, const SamplingOptions& options, int64_t behind) const {
+  impl_->check(prompt, options, behind);
+}
+Load Engine::load() const { return impl_->load(); }
+int64_t Engine::rows() const { return std::ssize(impl_->rows().all()); }
+int64_t Engine::capacity() const { return impl_->capacity(); }
+int64_t Engine::vocab_size() const { return impl_->vocab_size(); }
+
+}  // namespace genesis::generation

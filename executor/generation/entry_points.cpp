@@ -1,0 +1,60 @@
+#include "executor/generation/entry_points.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "schema/core/error.h"
+
+namespace genesis::generation {
+namespace {
+
+std::string with_features(const std::string& entry, const SamplingFeatures& features) {
+  return entry + (features.penalties ? "_with_penalties" : "") + (features.logprobs ? "_and_logprobs" : "");
+}
+
+}  // namespace
+
+std::string prefill_name(const SamplingFeatures& features) {
+  return with_features("prefill_and_sample", features);
+}
+std::string decode_name(const SamplingFeatures& features) {
+  return with_features("decode_and_sample", features);
+}
+
+const Graph& found_entry(const Model& model, const char* name) {
+  const Graph* entry = model.find_entry(name);
+  if (!entry) fail("the model has no entry point '{}': it cannot generate text", name);
+  return *entry;
+}
+
+int64_t rows_of_cache(const Model& model) {
+  const Graph& decode = found_entry(model, "decode");
+  const auto& inputs = decode.inputs();
+  const Shape shape = inputs.empty() ? Shape{} : decode.type(inputs[0]).shape;
+  return shape.rank() == 2 && shape[0].is_constant() ? shape[0].value() : 1;
+}
+
+// The number of positions is taken from the caches of keys and values, which are states [rows, positions, heads, head_size].
+int64_t positions_of_cache(const Model& model) {
+  int64_t positions = std::numeric_limits<int64_t>::max();
+  for (const State& state : model.states())
+    if (state.role == StateRole::kCache && state.type.shape.rank() == 4)
+      positions = std::min(positions, state.type.shape[1].value());
+  return positions;
+}
+
+bool takes_text_length(const Model& model) {
+  const Graph& prefill = found_entry(model, "prefill");
+  return std::ranges::any_of(prefill.inputs(),
+                             [&](ValueId input) { return prefill.value(input).name == "text_length"; });
+}
+
+int64_t vocabulary_of(const Graph& entry, int rank) {
+  for (const NamedValue& output : entry.outputs())
+    if (const Shape& shape = entry.type(output.value).shape; output.name == "logits" && shape.rank() == rank)
+      return shape[rank - 1].value();
+  fail("the entry point '{}' has no output 'logits' with {} sizes, the last of them the vocabulary",
+       entry.name(), rank);
+}
+
+}  // namespace genesis::generation

@@ -1,0 +1,39 @@
+// The options by which an Engine chooses the tokens of a text, and ends it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "executor/generation/entry_points.h"
+
+namespace genesis::generation {
+
+// Settings of a text. They are applied in this order as in transformers: penalties, temperature, top_k, top_p, min_p.
+struct SamplingOptions {
+  int64_t max_tokens = 100;  // limit of new tokens; 0: only the prompt is read
+  double temperature = 1.0;  // 0: greedy
+  int64_t top_k = 0;         // 0: off
+  double top_p = 1.0;        // 1: off
+  double min_p = 0;          // minimum relative to the highest probability; 0: off
+  // Keskar and others, "CTRL", 2019, as in transformers: the logit of every token in the text so far, including the prompt, is
+  // divided by the penalty if it is positive, and multiplied if it is negative. 1: off.
+  double repetition_penalty = 1;
+  // OpenAI's penalties over the tokens that this request has generated: logit -= presence * (count > 0) + frequency * count.
+  // 0: off.
+  double presence_penalty = 0, frequency_penalty = 0;
+  // The choice of a token depends only on the seed, its position in the text, and its logits.
+  uint64_t seed = 0;
+  std::vector<int64_t> stop_tokens = {};
+  // Return natural log-probabilities of the model's own logits, before penalties and temperature.
+  bool logprobs = false;
+  int64_t top_logprobs = 0;  // most likely tokens to return per token, up to kMaxTopLogprobs
+};
+inline constexpr int64_t kMaxTopLogprobs = 20;
+
+// Throws Error naming the first option that is out of range.
+void check_options(const SamplingOptions& options);
+
+// Returns the features of the entry points that choose tokens with these options.
+SamplingFeatures features_of(const SamplingOptions& options);
+
+}  // namespace genesis::generation
