@@ -176,9 +176,9 @@ const std::map<std::string, std::set<std::string>> kModules = {
     {"models/chat/jinja/values", {}},
     {"models/corpus", {}},
     {"models/data", {"models/chat", "models/chat/jinja/values", "models/corpus", "models/tokenizer"}},
+    {"models/formats/gguf", {"models", "models/formats/hugging_face", "models/tokenizer"}},
+    {"models/formats/hugging_face", {"models", "models/tokenizer"}},
     {"models/generation", {}},
-    {"models/gguf", {"models", "models/hugging_face", "models/tokenizer"}},
-    {"models/hugging_face", {"models", "models/tokenizer"}},
     {"models/tokenizer", {}},
     {"models/tokenizer/training", {"models/corpus", "models/tokenizer"}},
 };

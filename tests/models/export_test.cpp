@@ -1,7 +1,7 @@
 // Tests that export writes what transformers wrote (hugging_face/), that it imports as the same model, and that a
 // folder is written completely or not at all. hugging_face/check_export.py checks that transformers opens it and
 // computes the same.
-#include "models/hugging_face/export.h"
+#include "models/formats/hugging_face/export.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "executor/state_dict.h"
-#include "models/hugging_face/import.h"
+#include "models/formats/hugging_face/import.h"
 #include "models/zoo.h"
 #include "passes/training/train_step.h"
 #include "schema/file/io/read_file.h"

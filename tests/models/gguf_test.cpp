@@ -9,9 +9,9 @@
 
 #include "executor/state_dict.h"
 #include "models/chat/generation_config.h"
-#include "models/gguf/import.h"
-#include "models/hugging_face/export.h"
-#include "models/hugging_face/import.h"
+#include "models/formats/gguf/import.h"
+#include "models/formats/hugging_face/export.h"
+#include "models/formats/hugging_face/import.h"
 #include "schema/file/attached_files.h"
 #include "schema/file/json_text.h"
 #include "tests/op_harness.h"

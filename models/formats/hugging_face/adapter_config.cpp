@@ -1,4 +1,4 @@
-#include "models/hugging_face/adapter_config.h"
+#include "models/formats/hugging_face/adapter_config.h"
 
 #include <fmt/ranges.h>
 
@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "models/hugging_face/json_file.h"
+#include "models/formats/hugging_face/json_file.h"
 #include "schema/core/type_limits.h"
 #include "schema/file/json_nesting.h"
 #include "schema/messages/log.h"

@@ -1,11 +1,11 @@
-#include "models/gguf/tokenizer.h"
+#include "models/formats/gguf/tokenizer.h"
 
 #include <fmt/ranges.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "models/gguf/pre_tokenizers.h"
+#include "models/formats/gguf/pre_tokenizers.h"
 #include "models/tokenizer/patterns.h"
 #include "schema/core/error.h"
 #include "schema/file/format/utf8.h"

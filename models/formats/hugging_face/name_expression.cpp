@@ -1,4 +1,4 @@
-#include "models/hugging_face/name_expression.h"
+#include "models/formats/hugging_face/name_expression.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

@@ -1,4 +1,4 @@
-#include "models/gguf/names.h"
+#include "models/formats/gguf/names.h"
 
 #include <algorithm>
 #include <map>

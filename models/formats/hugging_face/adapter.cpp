@@ -1,10 +1,10 @@
-#include "models/hugging_face/adapter.h"
+#include "models/formats/hugging_face/adapter.h"
 
 #include <fmt/ranges.h>
 
 #include <set>
 
-#include "models/hugging_face/adapter_config.h"
+#include "models/formats/hugging_face/adapter_config.h"
 #include "schema/file/io/atomic_folder.h"
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/json_text.h"

@@ -1,4 +1,4 @@
-#include "models/gguf/import.h"
+#include "models/formats/gguf/import.h"
 
 #include <fmt/ranges.h>
 
@@ -9,13 +9,13 @@
 #include <optional>
 
 #include "executor/state_dict.h"
-#include "models/gguf/config.h"
-#include "models/gguf/names.h"
-#include "models/gguf/sampling.h"
-#include "models/gguf/tokenizer.h"
-#include "models/hugging_face/export_config.h"
-#include "models/hugging_face/extra_tensors.h"
-#include "models/hugging_face/import.h"
+#include "models/formats/gguf/config.h"
+#include "models/formats/gguf/names.h"
+#include "models/formats/gguf/sampling.h"
+#include "models/formats/gguf/tokenizer.h"
+#include "models/formats/hugging_face/export_config.h"
+#include "models/formats/hugging_face/extra_tensors.h"
+#include "models/formats/hugging_face/import.h"
 #include "passes/core/name_patterns.h"
 #include "schema/file/attached_files.h"
 #include "schema/file/io/file_ending.h"
@@ -196,8 +196,9 @@ std::unique_ptr<Model> make(Gguf& file, const Settings& changes, bool has_other_
   const std::string longest = positions == zoo.settings.end() ? "" : positions->second;
   hugging_face::limit_cache(zoo.settings, changes);
   for (const auto& [key, value] : changes) zoo.settings[key] = value;
-  std::unique_ptr<Model> model = with_context([&] { return make_uninitialized_model(zoo.model, zoo.settings); },
-                                              [] { return "in the model that the metadata say"; });
+  std::unique_ptr<Model> model =
+      with_context([&] { return make_uninitialized_model(zoo.model, zoo.settings); },
+                   [] { return "in the model that the metadata say"; });
   leave_out_ignored(file, *model, zoo.model, ignored);
   check_types(file);
   load_whole_state_dict(*model, weights_of(file, *model, zoo.model, head_size),

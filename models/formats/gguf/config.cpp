@@ -1,4 +1,4 @@
-#include "models/gguf/config.h"
+#include "models/formats/gguf/config.h"
 
 #include <fmt/ranges.h>
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "models/hugging_face/checkpoint.h"
+#include "models/formats/hugging_face/checkpoint.h"
 #include "schema/graph/model.h"
 
 namespace genesis::models::hugging_face {

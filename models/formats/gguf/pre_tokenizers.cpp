@@ -1,4 +1,4 @@
-#include "models/gguf/pre_tokenizers.h"
+#include "models/formats/gguf/pre_tokenizers.h"
 
 #include <map>
 

@@ -1,4 +1,4 @@
-#include "models/hugging_face/export_config.h"
+#include "models/formats/hugging_face/export_config.h"
 
 #include <fmt/ranges.h>
 
@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "models/hugging_face/json_file.h"
+#include "models/formats/hugging_face/json_file.h"
 #include "schema/core/parse_number.h"
 #include "schema/file/json_text.h"
 

@@ -1,4 +1,4 @@
-#include "models/hugging_face/export.h"
+#include "models/formats/hugging_face/export.h"
 
 #include <fmt/ranges.h>
 
@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "executor/state_dict.h"
-#include "models/hugging_face/conv1d.h"
-#include "models/hugging_face/export_config.h"
+#include "models/formats/hugging_face/conv1d.h"
+#include "models/formats/hugging_face/export_config.h"
 #include "passes/lora/lora.h"
 #include "schema/core/parse_number.h"
 #include "schema/core/type_limits.h"

@@ -1,4 +1,4 @@
-#include "models/hugging_face/extra_tensors.h"
+#include "models/formats/hugging_face/extra_tensors.h"
 
 #include <algorithm>
 #include <set>

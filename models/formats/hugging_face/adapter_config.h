@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/hugging_face/name_expression.h"
+#include "models/formats/hugging_face/name_expression.h"
 #include "passes/lora/lora.h"
 #include "schema/graph/model.h"
 

@@ -1,4 +1,4 @@
-#include "models/hugging_face/config.h"
+#include "models/formats/hugging_face/config.h"
 
 #include <fmt/ranges.h>
 

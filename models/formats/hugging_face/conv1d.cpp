@@ -1,4 +1,4 @@
-#include "models/hugging_face/conv1d.h"
+#include "models/formats/hugging_face/conv1d.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "models/hugging_face/checkpoint.h"
+#include "models/formats/hugging_face/checkpoint.h"
 
 #include <fmt/ranges.h>
 
@@ -8,8 +8,8 @@
 #include <optional>
 #include <set>
 
-#include "models/hugging_face/conv1d.h"
-#include "models/hugging_face/json_file.h"
+#include "models/formats/hugging_face/conv1d.h"
+#include "models/formats/hugging_face/json_file.h"
 #include "schema/file/other_formats/safetensors.h"
 #include "schema/messages/log.h"
 

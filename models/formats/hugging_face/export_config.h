@@ -4,7 +4,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "models/hugging_face/config.h"
+#include "models/formats/hugging_face/config.h"
 #include "schema/graph/model.h"
 
 namespace genesis::models::hugging_face {

@@ -1,4 +1,4 @@
-#include "models/gguf/sampling.h"
+#include "models/formats/gguf/sampling.h"
 
 #include <algorithm>
 #include <cmath>

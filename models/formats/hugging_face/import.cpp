@@ -1,10 +1,10 @@
-#include "models/hugging_face/import.h"
+#include "models/formats/hugging_face/import.h"
 
 #include "executor/state_dict.h"
-#include "models/hugging_face/checkpoint.h"
-#include "models/hugging_face/config.h"
-#include "models/hugging_face/extra_tensors.h"
-#include "models/hugging_face/json_file.h"
+#include "models/formats/hugging_face/checkpoint.h"
+#include "models/formats/hugging_face/config.h"
+#include "models/formats/hugging_face/extra_tensors.h"
+#include "models/formats/hugging_face/json_file.h"
 #include "models/tokenizer/model_files.h"
 #include "schema/core/parse_number.h"
 
