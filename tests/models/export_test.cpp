@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "executor/state_dict.h"
+#include "models/families.h"
 #include "models/formats/hugging_face/import.h"
 #include "models/zoo.h"
 #include "passes/training/train_step.h"
@@ -125,7 +126,14 @@ TEST_P(ExportOfZoo, ComesInAsTheSameModel) {
   EXPECT_EQ(before, after);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, ExportOfZoo, ::testing::Values("gpt2", "llama", "qwen2", "qwen3"),
+std::vector<std::string> exported() {
+  std::vector<std::string> names;
+  for (const models::Family& family : models::families())
+    if (family.hugging_face) names.push_back(family.name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ExportOfZoo, ::testing::ValuesIn(exported()),
                          [](const auto& info) { return info.param; });
 
 TEST_F(Export, LeavesOutWhatOnlyTrainingNeeds) {

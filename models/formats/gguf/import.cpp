@@ -83,55 +83,54 @@ bool same_bytes(const GgufTensor& a, const GgufTensor& b) {
   return a.type == b.type && std::ranges::equal(a.bytes, b.bytes);
 }
 
-// Returns true for the head of a GPT-2, which must equal the embedding; some files store it twice.
-bool is_tied_head(const std::string& name, const Gguf& file, const std::string& model) {
-  if (model != "gpt2" || name != "output.weight") return false;
+// Returns true for the head of a family whose head is the embedding; some files store it twice.
+bool is_tied_head(const std::string& name, const Gguf& file, const Family& family) {
+  if (!family.gguf->head_is_embedding || name != "output.weight") return false;
   const auto embedding = file.tensors.find("token_embd.weight");
   if (embedding == file.tensors.end() || !same_bytes(file.tensors.at(name), embedding->second))
-    fail("its head output.weight is not its embedding token_embd.weight, as it has to be in GPT-2");
+    fail("its head output.weight is not its embedding token_embd.weight, as it has to be in {}", family.name);
   return true;
 }
 
 // Returns true if the model reads the tensor, or if it is one that a file may have for nothing.
-bool has_place(const std::string& name, const Gguf& file, const Model& model,
-               const std::string& name_of_model) {
-  if (name == kRopeFactors || is_tied_head(name, file, name_of_model)) return true;
-  const std::string known = name_in_zoo(name, name_of_model);
+bool has_place(const std::string& name, const Gguf& file, const Model& model, const Family& family) {
+  if (name == kRopeFactors || is_tied_head(name, file, family)) return true;
+  const std::string known = name_in_zoo(name, *family.gguf);
   return !known.empty() && model.find_state(known) >= 0;
 }
 
 // Removes the tensors that the model has no place for and whose names match one of the patterns.
-void leave_out_ignored(Gguf& file, const Model& model, const std::string& name_of_model,
+void leave_out_ignored(Gguf& file, const Model& model, const Family& family,
                        const std::vector<std::string>& ignored) {
   std::vector<std::string> extra;
   for (const auto& [name, tensor] : file.tensors)
-    if (!has_place(name, file, model, name_of_model)) extra.push_back(name);
+    if (!has_place(name, file, model, family)) extra.push_back(name);
   hugging_face::warn_of_useless_patterns(extra, ignored);
   for (const std::string& name : extra)
     if (passes::matches_any(ignored, name)) file.tensors.erase(name);
 }
 
 // Returns advice for an error; names one of the weights that the model does not have, if there are any.
-std::string remedy_for(const Gguf& file, const Model& model, const std::string& name_of_model) {
+std::string remedy_for(const Gguf& file, const Model& model, const Family& family) {
   for (const auto& [name, tensor] : file.tensors)
-    if (!has_place(name, file, model, name_of_model))
+    if (!has_place(name, file, model, family))
       return std::string(kRemedy) + fmt::format(hugging_face::kRemedyOfExtra, name);
   return std::string(kRemedy);
 }
 
-// Returns the weights by their names in the zoo. `head_size` is 0 for GPT-2, whose rows need no reordering.
-NamedTensors weights_of(const Gguf& file, const Model& model, const std::string& name_of_model,
-                        int64_t head_size) {
+// Returns the weights by their names in the zoo. `head_size` is 0 for a family without such a
+// setting, whose rows need no reordering.
+NamedTensors weights_of(const Gguf& file, const Model& model, const Family& family, int64_t head_size) {
   NamedTensors weights;
   for (const auto& [name, tensor] : file.tensors) {
-    if (name == kRopeFactors || is_tied_head(name, file, name_of_model)) continue;
-    const std::string known = name_in_zoo(name, name_of_model);
+    if (name == kRopeFactors || is_tied_head(name, file, family)) continue;
+    const std::string known = name_in_zoo(name, *family.gguf);
     const int32_t state = known.empty() ? -1 : model.find_state(known);
     const DType dtype = state < 0 ? DType::f32 : model.state(state).type.dtype;
     Tensor weight =
         with_context([&] { return gguf_tensor(*tensor.type, tensor.shape, file.owner, tensor.bytes, dtype); },
                      [&] { return "in tensor '" + name + "'"; });
-    if (has_rows_in_pairs(known, name_of_model) && weight.type().shape.rank() == 2)
+    if (has_rows_in_pairs(known, *family.gguf) && weight.type().shape.rank() == 2)
       weight = without_pairs(weight, head_size);
     weights.emplace(known.empty() ? name : known, std::move(weight));
   }
@@ -170,12 +169,16 @@ std::optional<int64_t> special_token(const Gguf& file, const char* which, int64_
   return std::nullopt;
 }
 
+DType dtype_of(const FamilySettings& made) {
+  return *parse_dtype(made.settings.at("dtype").get<std::string>());
+}
+
 // Returns a config.json as transformers would have it: the tokens that end a text are looked up there, and export starts from it.
-std::string config_of(const Gguf& file, const Model& model, const std::string& positions) {
-  const ZooSettings zoo = hugging_face::zoo_settings(model);
-  nlohmann::json config = hugging_face::config_for_export(model, zoo, *parse_dtype(zoo.settings.at("dtype")));
-  if (!positions.empty()) config["max_position_embeddings"] = std::stoll(positions);
-  const int64_t tokens = std::stoll(zoo.settings.at("vocab_size"));
+std::string config_of(const Gguf& file, const Model& model, const nlohmann::json& positions) {
+  const FamilySettings made = hugging_face::settings_of(model);
+  nlohmann::json config = hugging_face::config_for_export(model, made, dtype_of(made));
+  if (!positions.is_null()) config["max_position_embeddings"] = positions;
+  const int64_t tokens = made.settings.at("vocab_size");
   if (const auto id = special_token(file, "bos", tokens)) config["bos_token_id"] = *id;
   std::vector<int64_t> ends;
   for (const char* which : {"eos", "eot", "eom"})
@@ -190,23 +193,21 @@ std::string config_of(const Gguf& file, const Model& model, const std::string& p
 
 std::unique_ptr<Model> make(Gguf& file, const Settings& changes, bool has_other_tokenizer,
                             const std::vector<std::string>& ignored) {
-  ZooSettings zoo = read_config(file);
-  const auto head = zoo.settings.find("head_dim"), positions = zoo.settings.find("max_position_embeddings");
-  const int64_t head_size = head == zoo.settings.end() ? 0 : std::stoll(head->second);
-  const std::string longest = positions == zoo.settings.end() ? "" : positions->second;
-  hugging_face::limit_cache(zoo.settings, changes);
-  for (const auto& [key, value] : changes) zoo.settings[key] = value;
-  std::unique_ptr<Model> model =
-      with_context([&] { return make_uninitialized_model(zoo.model, zoo.settings); },
-                   [] { return "in the model that the metadata say"; });
-  leave_out_ignored(file, *model, zoo.model, ignored);
+  FamilySettings made = read_config(file);
+  const Family& family = *made.family;
+  const int64_t head_size = made.settings.value("head_dim", int64_t{0});
+  const nlohmann::json longest = made.settings.value("max_position_embeddings", nlohmann::json());
+  hugging_face::take_changes(made, changes);
+  std::unique_ptr<Model> model = with_context([&] { return hugging_face::make_uninitialized(made); },
+                                              [] { return "in the model that the metadata say"; });
+  leave_out_ignored(file, *model, family, ignored);
   check_types(file);
-  load_whole_state_dict(*model, weights_of(file, *model, zoo.model, head_size),
-                        remedy_for(file, *model, zoo.model));
+  load_whole_state_dict(*model, weights_of(file, *model, family, head_size),
+                        remedy_for(file, *model, family));
   model->metadata["config.json"] = config_of(file, *model, longest);
   attach_tokenizer(*model, file, has_other_tokenizer);
   attach_file(*model, "generation_config.json", generation_config_json(file));
-  tell_what_quantized_become(file, *model, *parse_dtype(zoo.settings.at("dtype")));
+  tell_what_quantized_become(file, *model, dtype_of(made));
   return model;
 }
 

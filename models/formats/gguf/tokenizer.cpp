@@ -2,9 +2,9 @@
 
 #include <fmt/ranges.h>
 
-#include <map>
 #include <nlohmann/json.hpp>
 
+#include "models/families.h"
 #include "models/formats/gguf/pre_tokenizers.h"
 #include "models/tokenizer/patterns.h"
 #include "schema/core/error.h"
@@ -38,19 +38,17 @@ const T& get(const Gguf& gguf, const char* name) {
 
 // Returns the pre-tokenizer. In files older than the key tokenizer.ggml.pre, the architecture determines it.
 const PreTokenizer& pre_tokenizer_of(const Gguf& gguf) {
-  static const std::map<std::string, std::string> kArchitectures = {
-      {"llama", "llama-bpe"}, {"qwen2", "qwen2"}, {"qwen3", "qwen2"}};
   const auto* pre = find<std::string>(gguf, "tokenizer.ggml.pre");
   if (!pre) {
     const auto* architecture = find<std::string>(gguf, "general.architecture");
-    const auto named = kArchitectures.find(architecture ? *architecture : "");
-    if (named == kArchitectures.end()) return *find_pre_tokenizer("gpt-2");
+    const Family* family = architecture ? family_of_gguf(*architecture) : nullptr;
+    if (!family || family->gguf->pre_tokenizer.empty()) return *find_pre_tokenizer("gpt-2");
     log_warning(
         "its metadata do not say how its tokenizer cuts words (tokenizer.ggml.pre): it is taken to be {}, as "
         "in {} "
         "models",
-        named->second, named->first);
-    return *find_pre_tokenizer(named->second);
+        family->gguf->pre_tokenizer, family->name);
+    return *find_pre_tokenizer(family->gguf->pre_tokenizer);
   }
   const PreTokenizer* known = find_pre_tokenizer(*pre);
   if (!known)

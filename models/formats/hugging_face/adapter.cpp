@@ -143,7 +143,7 @@ void load_adapter(Model& model, const fs::path& folder) {
   check_format(folder);
   const SafeTensors file = read_safetensors(path);
   const passes::LoraOptions options = config.options_for(layers_of(model, file, path));
-  if (config.is_fan_in_fan_out() && !is_gpt2(model))
+  if (config.is_fan_in_fan_out() && !is_stored_in_out(model))
     log_warning(
         "{}: fan_in_fan_out is passed over, as PEFT does: no weight of this model is stored [in, out]",
         (folder / kConfig).string());

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "models/families.h"
 #include "models/formats/hugging_face/json_file.h"
 #include "schema/core/type_limits.h"
 #include "schema/file/json_nesting.h"
@@ -152,7 +153,12 @@ std::string exactly(const std::string& layer) {
 
 }  // namespace
 
-bool is_gpt2(const Model& model) { return model.find_state("transformer.wte.weight") >= 0; }
+bool is_stored_in_out(const Model& model) {
+  return std::ranges::any_of(families(), [&](const Family& family) {
+    return family.hugging_face && !family.hugging_face->stored_in_out.empty() &&
+           model.find_state(family.hugging_face->embedding) >= 0;
+  });
+}
 
 AdapterConfig::AdapterConfig(const std::filesystem::path& file) : file_(file) {
   with_context([&] { read(read_regular_file(file, kMaxBytes)); }, [&] { return "in " + file.string(); });
@@ -241,7 +247,7 @@ nlohmann::ordered_json adapter_config_of(const Model& model, const passes::LoraO
                                 {"bias", "none"},
                                 {"use_rslora", false},
                                 {"use_dora", false},
-                                {"fan_in_fan_out", is_gpt2(model)}};
+                                {"fan_in_fan_out", is_stored_in_out(model)}};
   config["target_modules"] = targets;
   if (!ranks.empty()) config[kRanks] = ranks;
   if (!alphas.empty()) config[kAlphas] = alphas;

@@ -41,8 +41,8 @@ class AdapterConfig {
   Pattern ranks_, alphas_;
 };
 
-// Returns true for a GPT-2, whose linear layers are Conv1D in transformers.
-bool is_gpt2(const Model& model);
+// Returns true if transformers stores the weights of the model's linear layers as [in, out] (conv1d.h).
+bool is_stored_in_out(const Model& model);
 
 // Returns the adapter_config.json of a model's adapters. `base` is the name from which PEFT loads the base model; null if it is
 // unknown.

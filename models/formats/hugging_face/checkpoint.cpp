@@ -130,9 +130,8 @@ bool is_no_weight(const std::string& name) {
 
 // Returns the prefix that all names of a checkpoint without a head lack, or "". It concerns checkpoints of GPT2Model (the first
 // ones on the hub) and of Qwen2Model (text-embedding models).
-std::string missing_prefix(const FolderTensors& folder, const std::string& model) {
-  if (model == "gpt2") return folder.files.contains("wte.weight") ? "transformer." : "";
-  return folder.files.contains("embed_tokens.weight") ? "model." : "";
+std::string missing_prefix(const FolderTensors& folder, const HuggingFaceForm& form) {
+  return folder.files.contains(form.embedding.substr(form.prefix.size())) ? form.prefix : "";
 }
 
 bool is_head(const std::string& name) { return name.starts_with("lm_head."); }
@@ -144,9 +143,8 @@ bool have_same_numbers(const Tensor& a, const Tensor& b) {
 
 // Throws Error if the head is not the embedding. transformers 5 would keep such a head, whatever the configuration says; earlier
 // versions dropped it.
-void check_tied(const NamedTensors& weights, const Tensor& head, const std::string& model) {
-  const auto embedding =
-      weights.find(model == "gpt2" ? "transformer.wte.weight" : "model.embed_tokens.weight");
+void check_tied(const NamedTensors& weights, const Tensor& head, const HuggingFaceForm& form) {
+  const auto embedding = weights.find(form.embedding);
   if (embedding == weights.end()) return;  // missing weights are refused later
   const Tensor& tied = embedding->second;
   if (have_same_numbers(tied, head)) return;
@@ -168,11 +166,10 @@ std::string listed(const std::vector<std::string>& names) {
   return shown == names.size() ? list : fmt::format("{} and {} more", list, names.size() - shown);
 }
 
-CheckpointWeights read_weights(const fs::path& folder, const std::string& model, Head head,
-                               MappedFiles* files) {
+CheckpointWeights read_weights(const fs::path& folder, const Family& family, Head head, MappedFiles* files) {
   CheckpointWeights weights;
   FolderTensors found = read_tensors(folder, files);
-  const std::string prefix = missing_prefix(found, model);
+  const std::string prefix = missing_prefix(found, *family.hugging_face);
   const auto known_name = [&](const std::string& name) { return is_head(name) ? name : prefix + name; };
   std::optional<Tensor> left_out;
   for (auto& [name, tensor] : found.tensors) {
@@ -180,13 +177,14 @@ CheckpointWeights read_weights(const fs::path& folder, const std::string& model,
     if (head != Head::kOwn && name == "lm_head.weight")
       left_out = std::move(tensor);
     else
-      weights.tensors.emplace(known_name(name),
-                              is_conv1d(model, name, tensor.type()) ? transposed(tensor) : std::move(tensor));
+      weights.tensors.emplace(
+          known_name(name), is_conv1d(family, name, tensor.type()) ? transposed(tensor) : std::move(tensor));
   }
   for (const auto& [name, dtype] : found.unsupported)
     if (!is_no_weight(name)) weights.unsupported.emplace(known_name(name), dtype);
   if (left_out && head == Head::kTied)
-    with_context([&] { check_tied(weights.tensors, *left_out, model); }, [&] { return folder.string(); });
+    with_context([&] { check_tied(weights.tensors, *left_out, *family.hugging_face); },
+                 [&] { return folder.string(); });
   return weights;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "executor/named_tensors.h"
+#include "models/families.h"
 #include "schema/file/io/mapped_file.h"
 
 namespace genesis::models::hugging_face {
@@ -23,11 +24,11 @@ struct CheckpointWeights {
   std::map<std::string, std::string> unsupported;
 };
 
-// Returns weights that are views into the mapped files, except for GPT-2's Conv1D weights, which are stored [in, out] and are
+// Returns weights that are views into the mapped files, except for those that are stored [in, out] (conv1d.h), which are
 // transposed. Leaves out tensors that the models of the zoo do not need: masks, frequencies, and a tied head. Like transformers,
 // takes the list of files from the index; warns of a tensor that the index lists and no file has, or that another file has.
 // `files` receives the files that were read. Throws Error naming the file.
-CheckpointWeights read_weights(const std::filesystem::path& folder, const std::string& model, Head head,
+CheckpointWeights read_weights(const std::filesystem::path& folder, const Family& family, Head head,
                                MappedFiles* files = nullptr);
 
 // Lists names for a message, at most 10: "a, b and 3 more".

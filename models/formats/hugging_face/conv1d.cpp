@@ -23,10 +23,10 @@ void transpose(const std::byte* from, int64_t rows, int64_t columns, std::byte* 
 
 }  // namespace
 
-bool is_conv1d(const std::string& model, const std::string& name, const TensorType& type) {
-  if (model != "gpt2" || type.shape.rank() != 2) return false;
-  return name.ends_with(".c_attn.weight") || name.ends_with(".c_proj.weight") ||
-         name.ends_with(".c_fc.weight");
+bool is_conv1d(const Family& family, const std::string& name, const TensorType& type) {
+  const auto& ends = family.hugging_face->stored_in_out;
+  return type.shape.rank() == 2 &&
+         std::ranges::any_of(ends, [&](const std::string& end) { return name.ends_with(end); });
 }
 
 Tensor transposed(const Tensor& matrix) {

@@ -9,8 +9,8 @@
 #include "executor/state_dict.h"
 #include "models/formats/hugging_face/conv1d.h"
 #include "models/formats/hugging_face/export_config.h"
+#include "models/formats/hugging_face/import.h"
 #include "passes/lora/lora.h"
-#include "schema/core/parse_number.h"
 #include "schema/core/type_limits.h"
 #include "schema/file/attached_files.h"
 #include "schema/file/io/atomic_folder.h"
@@ -41,18 +41,13 @@ bool may_go(const fs::path& path) {
          std::ranges::find(kNames, name) != kNames.end();
 }
 
-// Refuses metadata that claim more layers than the model has states: making that many would take forever.
-void check_layers(const Model& model, const Settings& settings) {
-  for (const char* name : {"num_hidden_layers", "n_layer"})
-    if (const auto at = settings.find(name); at != settings.end())
-      if (const auto layers = parse_number<uint64_t>(at->second); !layers || *layers > model.states().size())
-        fail("the model's metadata say {} {}, and it has {} states", name, at->second, model.states().size());
-}
-
-// Makes the architecture that the metadata describe, without values.
-std::unique_ptr<Model> empty_model(const Model& model, const ZooSettings& zoo) {
-  check_layers(model, zoo.settings);
-  return make_uninitialized_model(zoo.model, zoo.settings);
+// Makes the architecture that the metadata describe, without values. Refuses metadata that claim more layers than the model has
+// states: making that many would take forever.
+std::unique_ptr<Model> empty_model(const Model& model, const FamilySettings& made) {
+  const std::string& name = made.family->layers_setting;
+  if (const int64_t layers = made.settings.at(name); layers > static_cast<int64_t>(model.states().size()))
+    fail("the model's metadata say {} {}, and it has {} states", name, layers, model.states().size());
+  return make_uninitialized(made);
 }
 
 // Returns the differences between the model's states and those of its architecture.
@@ -93,14 +88,14 @@ Tensor value_of(const State& state, DType dtype, bool turned) {
 }
 
 // Returns the weights with the names and layouts of transformers, in the order of the architecture.
-std::vector<Weight> weights_of(const Model& model, const Model& expected, const ZooSettings& zoo,
+std::vector<Weight> weights_of(const Model& model, const Model& expected, const Family& family,
                                std::optional<DType> dtype) {
   std::vector<Weight> weights;
   for (const State& row : expected.states()) {
     if (!is_in_state_dict(row)) continue;
     const State& state = model.state(model.find_state(row.name));
     const DType as = dtype.value_or(state.type.dtype);
-    const bool turned = is_conv1d(zoo.model, row.name, row.type);
+    const bool turned = is_conv1d(family, row.name, row.type);
     std::vector<int64_t> sizes = row.type.shape.sizes();
     if (turned) std::swap(sizes[0], sizes[1]);
     weights.push_back(
@@ -190,15 +185,15 @@ DType dtype_of(const std::vector<Weight>& weights) {
 }
 
 Exported export_plain(const Model& model, const fs::path& folder, const ExportOptions& options) {
-  const ZooSettings zoo = zoo_settings(model);
-  const auto expected = empty_model(model, zoo);
-  check_is(model, *expected, zoo.model);
-  const std::vector<Weight> weights = weights_of(model, *expected, zoo, options.dtype);
+  const FamilySettings made = settings_of(model);
+  const auto expected = empty_model(model, made);
+  check_is(model, *expected, made.family->name);
+  const std::vector<Weight> weights = weights_of(model, *expected, *made.family, options.dtype);
   FolderWriter writer(folder, options);
-  writer.write_json("config.json", config_for_export(model, zoo, dtype_of(weights)));
+  writer.write_json("config.json", config_for_export(model, made, dtype_of(weights)));
   writer.write_files(model);
   writer.write_weights(weights, options.shard_bytes);
-  Exported exported{zoo.model, writer.commit()};
+  Exported exported{made.family->name, writer.commit()};
   for (const Weight& weight : weights) {
     exported.parameters += weight.tensor.type.numel();
     exported.bytes += weight.tensor.type.bytes();

@@ -9,13 +9,13 @@
 
 namespace genesis::models::hugging_face {
 
-// Returns the settings in the metadata of a model, completed with defaults. Throws Error for a model that is not a gpt2, llama,
-// qwen2 or qwen3.
-ZooSettings zoo_settings(const Model& model);
+// Returns the settings in the metadata of a model: all of its family, with their types. Throws Error for a model whose family has
+// no form in transformers, or whose metadata is damaged.
+FamilySettings settings_of(const Model& model);
 
 // Returns the config.json to export. An imported model keeps its original config.json, except for settings that were changed
-// since; any other model gets one that both versions 4 and 5 of transformers read. `zoo` is zoo_settings(model), `dtype` that of
+// since; any other model gets one that both versions 4 and 5 of transformers read. `made` is settings_of(model), `dtype` that of
 // the weights. Throws Error naming every setting that a config.json cannot express.
-nlohmann::json config_for_export(const Model& model, const ZooSettings& zoo, DType dtype);
+nlohmann::json config_for_export(const Model& model, const FamilySettings& made, DType dtype);
 
 }  // namespace genesis::models::hugging_face

@@ -1,12 +1,12 @@
 #include "models/formats/hugging_face/import.h"
 
+#include "builder/skip_init.h"
 #include "executor/state_dict.h"
 #include "models/formats/hugging_face/checkpoint.h"
 #include "models/formats/hugging_face/config.h"
 #include "models/formats/hugging_face/extra_tensors.h"
 #include "models/formats/hugging_face/json_file.h"
 #include "models/tokenizer/model_files.h"
-#include "schema/core/parse_number.h"
 
 namespace genesis::models::hugging_face {
 
@@ -24,20 +24,26 @@ std::string remedy_for(const Model& model, const NamedTensors& weights) {
 }
 
 // Refuses more layers than there are tensors: making a model of that many would take forever.
-void check_layers(const Settings& settings, size_t weights) {
-  for (const char* name : {"num_hidden_layers", "n_layer"})
-    if (const auto at = settings.find(name); at != settings.end())
-      if (const auto layers = parse_number<uint64_t>(at->second); layers && *layers > weights)
-        fail("config.json says {} {}, and the weights are {} tensors", name, *layers, weights);
+void check_layers(const FamilySettings& made, size_t weights) {
+  const std::string& name = made.family->layers_setting;
+  if (const int64_t layers = made.settings.at(name); layers > static_cast<int64_t>(weights))
+    fail("config.json says {} {}, and the weights are {} tensors", name, layers, weights);
 }
 
 }  // namespace
 
-void limit_cache(Settings& settings, const Settings& changes) {
-  const auto positions = settings.find("max_position_embeddings");
-  if (positions == settings.end() || changes.contains("max_position_embeddings")) return;
-  if (std::stoll(positions->second) > kDefaultPositions)
-    settings["cache_positions"] = std::to_string(kDefaultPositions);
+void take_changes(FamilySettings& read, const Settings& changes) {
+  const auto positions = read.settings.find("max_position_embeddings");
+  if (positions != read.settings.end() && *positions > kDefaultPositions &&
+      !changes.contains("max_position_embeddings"))
+    read.settings["cache_positions"] = kDefaultPositions;
+  for (const auto& [name, text] : changes) read.settings[name] = text;
+  read.settings = read.family->network.complete(read.family->name, read.settings);
+}
+
+std::unique_ptr<Model> make_uninitialized(const FamilySettings& made) {
+  const init::SkipInit skip_init;
+  return made.family->network.make(made.family->name, made.settings, 0);
 }
 
 bool is_model_folder(const std::filesystem::path& path) { return std::filesystem::is_directory(path); }
@@ -48,22 +54,21 @@ std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const S
   if (!std::filesystem::exists(config_file))
     fail("{}: there is no config.json: expected a folder as transformers saves a model", folder.string());
   const nlohmann::json config = read_json(config_file);
-  auto [name, settings] = read_config(config, config_file);
-  limit_cache(settings, changes);
-  for (const auto& [key, value] : changes) settings[key] = value;
-  const bool tied = settings.at("tie_word_embeddings") == "true",
+  FamilySettings made = read_config(config, config_file);
+  with_context([&] { take_changes(made, changes); }, [&] { return folder.string(); });
+  const bool tied = made.settings.at("tie_word_embeddings"),
              asked_for = changes.contains("tie_word_embeddings");
   const Head head = !tied ? Head::kOwn : asked_for ? Head::kTiedAnyway : Head::kTied;
-  CheckpointWeights weights = read_weights(folder, name, head, files);
+  CheckpointWeights weights = read_weights(folder, *made.family, head, files);
   std::unique_ptr<Model> model = with_context(
       [&] {
-        check_layers(settings, weights.tensors.size() + weights.unsupported.size());
+        check_layers(made, weights.tensors.size() + weights.unsupported.size());
         // Shapes are compared with those of the weights before memory is allocated for any of them.
-        auto made = with_context([&] { return make_uninitialized_model(name, settings); },
-                                 [] { return "in the model that config.json says"; });
-        leave_out_extra_tensors(*made, weights, ignored);
-        load_whole_state_dict(*made, weights.tensors, remedy_for(*made, weights.tensors));
-        return made;
+        auto empty = with_context([&] { return make_uninitialized(made); },
+                                  [] { return "in the model that config.json says"; });
+        leave_out_extra_tensors(*empty, weights, ignored);
+        load_whole_state_dict(*empty, weights.tensors, remedy_for(*empty, weights.tensors));
+        return empty;
       },
       [&] { return folder.string(); });
   model->metadata["config.json"] = config.dump();
