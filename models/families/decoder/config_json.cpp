@@ -103,6 +103,7 @@ ConfigEntries decoder_config(const DecoderDefaults& defaults, const ConfigEntrie
                              number_entry("rms_norm_eps", 1e-6),
                              flag_entry("tie_word_embeddings", defaults.tie_word_embeddings),
                              only_entry("hidden_act", {"silu", "swish"}, true),  // names of x * sigmoid(x)
+                             only_entry("is_causal", {true}, false),
                              only_entry("quantization_config", {nullptr}, false),
                              only_entry("partial_rotary_factor", {1}, false),
                              theta_entry(defaults.rope_theta),
