@@ -4,172 +4,32 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "builder/skip_init.h"
 #include "executor/state_dict.h"
-#include "models/gpt2.h"
-#include "models/mlp.h"
-#include "models/qwen.h"
+#include "models/families.h"
 #include "passes/lora/lora.h"
 #include "passes/precision/cast_precision.h"
-#include "schema/core/parse_number.h"
-#include "schema/core/type_limits.h"
 #include "schema/file/json_text.h"
 #include "schema/graph/near_names.h"
 
 namespace genesis::models {
-namespace {
-
-[[noreturn]] void wrong_value(const std::string& key, const std::string& text, const char* expected) {
-  fail("setting {}={}: expected {}", key, text, expected);
-}
-
-void parse(const std::string& key, const std::string& text, int64_t& value) {
-  const auto number = parse_number<int64_t>(text);
-  if (!number) wrong_value(key, text, "an integer of 64 bits");
-  value = *number;
-}
-void parse(const std::string& key, const std::string& text, double& value) {
-  const auto number = parse_number<double>(text);
-  if (!number) wrong_value(key, text, "a number");
-  if (!fits_f32(*number)) wrong_value(key, text, "a number that f32 can hold");
-  value = *number;
-}
-void parse(const std::string& key, const std::string& text, bool& value) {
-  if (text != "true" && text != "false") wrong_value(key, text, "true or false");
-  value = text == "true";
-}
-void parse(const std::string& key, const std::string& text, DType& value) {
-  const auto dtype = parse_dtype(text);
-  if (!dtype || !is_float(*dtype)) wrong_value(key, text, "f32, f64, f16 or bf16");
-  value = *dtype;
-}
-
-// Reads strings separated by commas, or a JSON list of strings.
-void parse(const std::string& key, const std::string& text, std::vector<std::string>& values) {
-  values.clear();
-  if (text.starts_with("[")) {
-    const nlohmann::json list = try_parse_json_text(text);
-    const auto is_text = [](const nlohmann::json& value) { return value.is_string(); };
-    if (!list.is_array() || !std::ranges::all_of(list, is_text))
-      wrong_value(key, text, "names with commas between them");
-    return list.get_to(values), void();
-  }
-  std::istringstream parts(text);
-  for (std::string part; std::getline(parts, part, ',');) values.push_back(part);
-}
-
-template <class E>
-requires std::is_enum_v<E>
-void parse(const std::string& key, const std::string& text, E& value) {
-  const auto& names = EnumNames<E>::names;
-  const auto found = std::ranges::find(names, text);
-  if (found == std::end(names))
-    fail("setting {} is '{}', expected one of: {}", key, text, fmt::join(names, ", "));
-  value = static_cast<E>(found - std::begin(names));
-}
-
-template <class T>
-nlohmann::json to_json(const T& value) {
-  if constexpr (std::is_same_v<T, DType>)
-    return std::string(name_of(value));
-  else if constexpr (std::is_enum_v<T>)
-    return std::string(EnumNames<T>::names[static_cast<size_t>(value)]);
-  else
-    return value;
-}
-
-template <class Config>
-nlohmann::ordered_json config_json(const Config& config) {
-  nlohmann::ordered_json json;
-  Config::fields(config, [&](const char* name, const auto& field) { json[name] = to_json(field); });
-  return json;
-}
-
-template <class Config>
-void apply(const std::string& model, const Settings& settings, Config& config) {
-  std::vector<std::string> known;
-  Settings left = settings;
-  Config::fields(config, [&](const char* name, auto& field) {
-    known.emplace_back(name);
-    const auto at = left.find(name);
-    if (at == left.end()) return;
-    parse(name, at->second, field);
-    left.erase(at);
-  });
-  if (!left.empty())
-    fail("model '{}' has no setting '{}'{}; it has: {}", model, left.begin()->first,
-         did_you_mean(left.begin()->first, known), fmt::join(known, ", "));
-}
-
-// A row of the table of models: its description, and the function that makes it from settings.
-struct Row {
-  ZooModel model;
-  std::function<std::unique_ptr<Model>(const Settings& settings, uint64_t seed)> make;
-};
-
-// Makes a row. `standard` holds the default settings; make(config, seed) returns the model.
-template <class Config, class Make>
-Row row(const std::string& name, const std::string& summary, const Config& standard, Make make) {
-  Row made{{name, summary, {}}, {}};
-  const auto json = config_json(standard);
-  for (const auto& [key, value] : json.items()) made.model.settings.emplace_back(key, value.dump());
-  made.make = [name, standard, make](const Settings& settings, uint64_t seed) {
-    Config config = standard;
-    apply(name, settings, config);
-    std::unique_ptr<Model> model = make(config, seed);
-    model->metadata["architecture"] = name;
-    model->metadata["config"] = config_json(config).dump();
-    return model;
-  };
-  return made;
-}
-
-QwenConfig llama_config() {
-  QwenConfig config;
-  config.attention_bias = false;
-  config.rope_theta = 1e4;
-  config.tie_word_embeddings = false;
-  return config;
-}
-
-QwenConfig qwen3_config() {
-  QwenConfig config;
-  config.attention_bias = false;
-  config.head_norms = true;
-  return config;
-}
-
-const std::vector<Row>& zoo() {
-  static const std::vector<Row> rows = {
-      row("mlp", "multilayer perceptron for classification", MlpConfig{}, make_mlp),
-      row("gpt2", "GPT-2 language model", Gpt2Config{}, make_gpt2),
-      row("qwen2", "Qwen2 language model: grouped-query attention, q/k/v biases, SwiGLU, RMSNorm",
-          QwenConfig{}, make_qwen),
-      row("qwen3", "Qwen3 language model: as qwen2, with q/k norms instead of biases", qwen3_config(),
-          make_qwen),
-      row("llama", "Llama language model: as qwen2, without biases", llama_config(), make_qwen),
-  };
-  return rows;
-}
-
-}  // namespace
 
 std::vector<ZooModel> list_models() {
   std::vector<ZooModel> models;
-  for (const Row& row : zoo()) models.push_back(row.model);
+  for (const Family& family : families()) {
+    ZooModel& model = models.emplace_back(ZooModel{family.name, family.summary, {}});
+    for (const auto& [name, value] : family.network.settings.items())
+      model.settings.emplace_back(name, value.dump());
+  }
   return models;
 }
 
 std::unique_ptr<Model> make_model(const std::string& name, const Settings& settings, uint64_t seed) {
+  if (const Family* family = find_family(name)) return family->network.make(name, settings, seed);
   std::vector<std::string> known;
-  for (const Row& row : zoo()) {
-    if (row.model.name == name) return row.make(settings, seed);
-    known.push_back(row.model.name);
-  }
+  for (const Family& family : families()) known.push_back(family.name);
   fail("no model '{}' in the zoo{}; there are: {}", name, did_you_mean(name, known), fmt::join(known, ", "));
 }
 

@@ -12,12 +12,6 @@ namespace genesis::models {
 
 using Settings = std::map<std::string, std::string>;
 
-// A configuration of another format, translated to a model of the zoo and its settings.
-struct ZooSettings {
-  std::string model;  // "qwen2"
-  Settings settings;
-};
-
 struct ZooModel {
   std::string name, summary;
   std::vector<std::pair<std::string, std::string>> settings;  // name, default

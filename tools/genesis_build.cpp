@@ -4,8 +4,8 @@
 
 #include "builder/init_watcher.h"
 #include "executor/runtime/host_memory.h"
-#include "models/gguf/import.h"
-#include "models/hugging_face/import.h"
+#include "models/formats/gguf/import.h"
+#include "models/formats/hugging_face/import.h"
 #include "models/tokenizer/model_files.h"
 #include "models/zoo.h"
 #include "schema/core/checked_size.h"

@@ -6,7 +6,7 @@
 #include "executor/runtime/device.h"
 #include "executor/switches.h"
 #include "executor/training/checkpoint.h"
-#include "models/hugging_face/adapter.h"
+#include "models/formats/hugging_face/adapter.h"
 #include "passes/core/extract.h"
 #include "passes/lora/lora.h"
 #include "passes/memory/offsets/plan_csv.h"

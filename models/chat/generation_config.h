@@ -17,7 +17,7 @@ text::GenerateOptions read_generation_config(const ConfigFiles& files,
                                              const text::GenerateOptions& without_file);
 
 // Says where these options come from: the path of generation_config.json, or "defaults of llama.cpp, as the model came without
-// settings" if the file says that nobody chose them for this model (models/gguf/sampling.h). Empty if there is no such file.
+// settings" if the file says that nobody chose them for this model (models/formats/gguf/sampling.h). Empty if there is no such file.
 // Throws Error as above.
 std::optional<std::string> sampling_origin(const ConfigFiles& files);
 

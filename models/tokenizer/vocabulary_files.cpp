@@ -1,9 +1,11 @@
 #include "models/tokenizer/vocabulary_files.h"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "models/families.h"
 #include "models/tokenizer/patterns.h"
 #include "schema/core/error.h"
 #include "schema/file/io/read_file.h"
@@ -30,24 +32,25 @@ json object_in(const fs::path& file) {
   return object;
 }
 
-// Returns the name of the pattern for pattern_named(): "gpt2" or "qwen2"; "" for any other tokenizer.
-std::string kind_of(const fs::path& folder) {
-  static const std::map<std::string, std::string> kKnown = {{"GPT2Tokenizer", "gpt2"},
-                                                            {"GPT2TokenizerFast", "gpt2"},
-                                                            {"Qwen2Tokenizer", "qwen2"},
-                                                            {"Qwen2TokenizerFast", "qwen2"},
-                                                            {"gpt2", "gpt2"},
-                                                            {"qwen2", "qwen2"},
-                                                            {"qwen3", "qwen2"}};
+// Returns true if `name` is the family's model_type, or the class of its tokenizer.
+bool is_named(const models::Family& family, const std::string& name) {
+  const auto& classes = family.vocabulary.classes;
+  return (family.hugging_face && family.hugging_face->model_type == name) ||
+         std::ranges::find(classes, name) != classes.end();
+}
+
+// Returns the tokenizer of the folder's family; its pattern is empty if the family is not known.
+models::VocabularyForm form_of(const fs::path& folder) {
   for (const auto& [file, key] :
        {std::pair("tokenizer_config.json", "tokenizer_class"), std::pair("config.json", "model_type")}) {
     const json config = object_in(folder / file);
     const auto at = config.find(key);
     if (at == config.end() || !at->is_string()) continue;
-    const auto known = kKnown.find(at->get<std::string>());
-    return known == kKnown.end() ? "" : known->second;
+    for (const models::Family& family : models::families())
+      if (is_named(family, at->get<std::string>())) return family.vocabulary;
+    return {};
   }
-  return "";
+  return {};
 }
 
 ordered_json merges_in(const fs::path& file) {
@@ -127,7 +130,7 @@ json id_of(const json& text, const json& vocabulary, const ordered_json& added) 
 }
 
 // Returns the post-processor that add_bos_token and add_eos_token ask for. A token without an id is left out, as in transformers.
-ordered_json post_processor(const fs::path& folder, const std::string& kind, const json& vocabulary,
+ordered_json post_processor(const fs::path& folder, const std::string& first_token, const json& vocabulary,
                             const ordered_json& added) {
   const json settings = object_in(folder / "tokenizer_config.json");
   ordered_json single = ordered_json::array(), tokens = ordered_json::object();
@@ -137,7 +140,7 @@ ordered_json post_processor(const fs::path& folder, const std::string& kind, con
     single.push_back({{"SpecialToken", {{"id", text}, {"type_id", 0}}}});
     tokens[text.get<std::string>()] = {{"id", text}, {"ids", {id}}, {"tokens", {text}}};
   };
-  add("add_bos_token", "bos_token", kind == "gpt2" ? json("<|endoftext|>") : json());
+  add("add_bos_token", "bos_token", first_token.empty() ? json() : json(first_token));
   single.push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
   add("add_eos_token", "eos_token", "<|endoftext|>");
   if (tokens.empty()) return byte_level_json(false);
@@ -153,14 +156,14 @@ ordered_json post_processor(const fs::path& folder, const std::string& kind, con
 std::string tokenizer_json_of_vocabulary(const fs::path& folder) {
   const fs::path vocabulary = folder / "vocab.json", merges = folder / "merges.txt";
   if (!fs::exists(vocabulary) || !fs::exists(merges)) return "";
-  const std::string kind = kind_of(folder);
-  if (kind.empty()) return "";
-  Pattern pattern = pattern_named(kind);
+  const models::VocabularyForm form = form_of(folder);
+  if (form.pattern.empty()) return "";
+  Pattern pattern = pattern_named(form.pattern);
   pattern.steps.back().add_prefix_space =
       is_set(object_in(folder / "tokenizer_config.json"), "add_prefix_space");
   const json tokens = object_in(vocabulary);
   const ordered_json added = added_tokens(folder, tokens);
-  ordered_json root = pipeline_json(added, pattern, post_processor(folder, kind, tokens, added));
+  ordered_json root = pipeline_json(added, pattern, post_processor(folder, form.first_token, tokens, added));
   root["model"] = bpe_json(false);
   root["model"]["vocab"] = tokens;
   root["model"]["merges"] = merges_in(merges);

@@ -7,7 +7,7 @@
 
 namespace genesis::text {
 
-// Returns a tokenizer.json of byte-level BPE that splits words as GPT-2 or Qwen2 do, according to tokenizer_class of
+// Returns a tokenizer.json of byte-level BPE that splits words as its family does (models/families.h), according to tokenizer_class of
 // tokenizer_config.json, else to model_type of config.json. It contains the added tokens of tokenizer_config.json and
 // added_tokens.json, the special tokens that tokenizer_config.json and special_tokens_map.json name, and <|endoftext|>. It
 // applies add_prefix_space, add_bos_token and add_eos_token of tokenizer_config.json as transformers does. Returns "" if one of

@@ -7,7 +7,7 @@
 // zero. All other parameters are frozen, so a training step makes no gradient, no moments and no update for them.
 //
 // A file with adapters also holds the base weights, so checkpoints run by themselves and resume without a second file that
-// could have changed. models/hugging_face/adapter saves adapters alone.
+// could have changed. models/formats/hugging_face/adapter saves adapters alone.
 #pragma once
 
 #include <map>

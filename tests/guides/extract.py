@@ -19,6 +19,7 @@ from pathlib import Path
 # the file that includes it.
 GENERATED = [
     ("schema/meson.build", "op_files", "schema/op_files.inc", "GENESIS_OP_FILE", "schema/graph/op.cpp"),
+    ("models/meson.build", "family_files", "models/family_files.inc", "GENESIS_FAMILY_FILE", "models/families.cpp"),
     ("backends/meson.build", "cpu_kernel_files", "backends/cpu/kernel_files.inc", "GENESIS_KERNEL_FILE",
      "backends/cpu/kernels.cpp"),
     ("backends/meson.build", "cuda_kernel_files", "backends/cuda/kernel_files.inc", "GENESIS_KERNEL_FILE",

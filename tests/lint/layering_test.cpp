@@ -167,7 +167,7 @@ const std::map<std::string, std::set<std::string>> kModules = {
     {"executor/generation", {"executor"}},
     {"executor/training", {"executor", "executor/states"}},
 
-    {"models", {}},
+    {"models", {"models/formats"}},
     {"models/chat",
      {"models/chat/jinja", "models/chat/jinja/values", "models/generation", "models/tokenizer"}},
     {"models/chat/jinja",
@@ -177,10 +177,13 @@ const std::map<std::string, std::set<std::string>> kModules = {
     {"models/chat/jinja/values", {}},
     {"models/corpus", {}},
     {"models/data", {"models/chat", "models/chat/jinja/values", "models/corpus", "models/tokenizer"}},
+    {"models/families", {"models", "models/families/decoder"}},
+    {"models/families/decoder", {"models", "models/formats"}},
+    {"models/formats", {}},
+    {"models/formats/gguf", {"models", "models/formats/hugging_face", "models/tokenizer"}},
+    {"models/formats/hugging_face", {"models", "models/tokenizer"}},
     {"models/generation", {}},
-    {"models/gguf", {"models", "models/hugging_face", "models/tokenizer"}},
-    {"models/hugging_face", {"models", "models/tokenizer"}},
-    {"models/tokenizer", {}},
+    {"models/tokenizer", {"models"}},
     {"models/tokenizer/training", {"models/corpus", "models/tokenizer"}},
 };
 

@@ -1,7 +1,7 @@
 // Tests that export writes what transformers wrote (hugging_face/), that it imports as the same model, and that a
 // folder is written completely or not at all. hugging_face/check_export.py checks that transformers opens it and
 // computes the same.
-#include "models/hugging_face/export.h"
+#include "models/formats/hugging_face/export.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "executor/state_dict.h"
-#include "models/hugging_face/import.h"
+#include "models/families.h"
+#include "models/formats/hugging_face/import.h"
 #include "models/zoo.h"
 #include "passes/training/train_step.h"
 #include "schema/file/io/read_file.h"
@@ -125,7 +126,14 @@ TEST_P(ExportOfZoo, ComesInAsTheSameModel) {
   EXPECT_EQ(before, after);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, ExportOfZoo, ::testing::Values("gpt2", "llama", "qwen2", "qwen3"),
+std::vector<std::string> exported() {
+  std::vector<std::string> names;
+  for (const models::Family& family : models::families())
+    if (family.hugging_face) names.push_back(family.name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ExportOfZoo, ::testing::ValuesIn(exported()),
                          [](const auto& info) { return info.param; });
 
 TEST_F(Export, LeavesOutWhatOnlyTrainingNeeds) {
@@ -226,7 +234,7 @@ TEST_F(Export, KeepsTheLengthThatTheModelReadsNotTheCaches) {
 }
 
 TEST_F(Export, OfOtherModelsIsRefused) {
-  refused(*models::make_model("mlp", {}), {"'mlp'", "gpt2, llama, qwen2 and qwen3"});
+  refused(*models::make_model("mlp", {}), {"'mlp'", models::hugging_face_families("and")});
   refused(Model(), {"architecture", "genesis-build"});
   const auto model = models::make_model("llama", kTiny);
   model->add_state({"model.layers.0.extra", {DType::f32, {3}}, StateRole::kParameter, true, {}});

@@ -1,7 +1,7 @@
 // Tests that the tokenizer in a GGUF file's metadata gives the ids of the tokenizer.json it was made from. The
 // metadata is made here as llama.cpp's converter makes it: tokens by id, merges with a space, and a type for each
 // token.
-#include "models/gguf/tokenizer.h"
+#include "models/formats/gguf/tokenizer.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <set>
 #include <tuple>
 
-#include "models/gguf/pre_tokenizers.h"
+#include "models/formats/gguf/pre_tokenizers.h"
 #include "models/tokenizer/patterns.h"
 #include "models/tokenizer/tokenizer.h"
 #include "schema/file/io/read_file.h"

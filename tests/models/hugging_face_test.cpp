@@ -12,10 +12,11 @@
 #include "builder/rope_scaling.h"
 #include "executor/session.h"
 #include "executor/state_dict.h"
+#include "models/config_fields.h"
+#include "models/formats/hugging_face/config.h"
+#include "models/formats/hugging_face/import.h"
 #include "models/generation/generate.h"
 #include "models/generation/sampling_entries.h"
-#include "models/hugging_face/config.h"
-#include "models/hugging_face/import.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
 #include "schema/file/other_formats/safetensors.h"
@@ -221,7 +222,7 @@ TEST_F(SpoiltFolder, WithSettingsThatAreNotSupportedNamesThemAll) {
            "layer_types: \"sliding_attention\", but no sliding_window", "hidden_act: \"gelu\"",
            "attention_bias: true", "dtype is \"float8_e4m3fn\""});
   write("config.json", R"({"model_type": "mamba"})");
-  refused({"model_type is \"mamba\"", "gpt2, llama, qwen2 or qwen3"});
+  refused({"model_type is \"mamba\"", models::hugging_face_families("or")});
 }
 
 TEST_F(SpoiltFolder, WithOtherTensors) {
@@ -441,34 +442,32 @@ TEST(HuggingFaceConfig, RotatesWholeHeadsOnly) {
 // These are the defaults of the configuration classes in transformers 5.24.
 TEST(HuggingFaceConfig, TakesWhatTransformersTakesWhereAFieldIsMissing) {
   const auto settings_of = [](const json& config) { return hf::read_config(config, "config.json").settings; };
-  const models::Settings decoder = {{"hidden_size", "4096"},       {"num_hidden_layers", "32"},
-                                    {"num_attention_heads", "32"}, {"rope_theta", "10000"},
-                                    {"rms_norm_eps", "1e-06"},     {"tie_word_embeddings", "false"},
-                                    {"num_key_value_heads", "32"}};
-  const auto with = [&](models::Settings more) { return more.insert(decoder.begin(), decoder.end()), more; };
-  EXPECT_EQ(
-      settings_of({{"model_type", "llama"}}),
-      with({{"vocab_size", "32000"}, {"intermediate_size", "11008"}, {"max_position_embeddings", "2048"}}));
-  const models::Settings qwen =
-      with({{"vocab_size", "151936"}, {"intermediate_size", "22016"}, {"max_position_embeddings", "32768"}});
+  const json decoder = {{"hidden_size", 4096},      {"num_hidden_layers", 32}, {"num_attention_heads", 32},
+                        {"rope_theta", 1e4},        {"rms_norm_eps", 1e-6},    {"tie_word_embeddings", false},
+                        {"num_key_value_heads", 32}};
+  const auto with = [&](json more) { return more.update(decoder), more; };
+  EXPECT_EQ(settings_of({{"model_type", "llama"}}),
+            with({{"vocab_size", 32000}, {"intermediate_size", 11008}, {"max_position_embeddings", 2048}}));
+  const json qwen =
+      with({{"vocab_size", 151936}, {"intermediate_size", 22016}, {"max_position_embeddings", 32768}});
   EXPECT_EQ(settings_of({{"model_type", "qwen2"}}), qwen);
-  models::Settings qwen3 = qwen;
-  qwen3["head_dim"] = "128";
+  json qwen3 = qwen;
+  qwen3["head_dim"] = 128;
   EXPECT_EQ(settings_of({{"model_type", "qwen3"}}), qwen3);
-  EXPECT_EQ(settings_of({{"model_type", "gpt2"}}), (models::Settings{{"vocab_size", "50257"},
-                                                                     {"n_positions", "1024"},
-                                                                     {"n_embd", "768"},
-                                                                     {"n_layer", "12"},
-                                                                     {"n_head", "12"},
-                                                                     {"tie_word_embeddings", "true"}}));
-  EXPECT_EQ(settings_of({{"model_type", "llama"}, {"num_attention_heads", 8}}).at("num_key_value_heads"),
-            "8");
+  EXPECT_EQ(settings_of({{"model_type", "gpt2"}}), (json{{"vocab_size", 50257},
+                                                         {"n_positions", 1024},
+                                                         {"n_embd", 768},
+                                                         {"n_layer", 12},
+                                                         {"n_head", 12},
+                                                         {"layer_norm_epsilon", 1e-5},
+                                                         {"tie_word_embeddings", true}}));
+  EXPECT_EQ(settings_of({{"model_type", "llama"}, {"num_attention_heads", 8}}).at("num_key_value_heads"), 8);
   EXPECT_EQ(settings_of({{"model_type", "qwen2"}, {"num_attention_heads", 64}}).at("num_key_value_heads"),
-            "32");
+            32);
   EXPECT_EQ(
       settings_of({{"model_type", "qwen2"}, {"num_attention_heads", 8}, {"num_key_value_heads", nullptr}})
           .at("num_key_value_heads"),
-      "8");
+      8);
 }
 
 // Version 4 of transformers wrote configurations like this.
@@ -480,12 +479,12 @@ TEST(HuggingFaceConfig, OlderSpellings) {
   config["torch_dtype"] = "bfloat16";
   config["sliding_window"] = 4096;
   const auto read = hf::read_config(config, "config.json");
-  EXPECT_EQ(read.settings.at("rope_theta"), "500000");
+  EXPECT_EQ(read.settings.at("rope_theta"), 5e5);
   EXPECT_EQ(read.settings.at("dtype"), "bf16");
 }
 
 // Returns the settings of a Llama configuration with heads of 32 and 4096 positions.
-models::Settings settings_with(const std::function<void(json&)>& change) {
+json settings_with(const std::function<void(json&)>& change) {
   json config = read(checkpoints() / "llama_linear/config.json");
   config["hidden_size"] = 64, config["num_attention_heads"] = 2, config["num_key_value_heads"] = 2;
   config["head_dim"] = 32, config["max_position_embeddings"] = 4096;
@@ -493,17 +492,10 @@ models::Settings settings_with(const std::function<void(json&)>& change) {
   return hf::read_config(config, "config.json").settings;
 }
 
-nn::RopeScaling scaling_of(const models::Settings& settings) {
+nn::RopeScaling scaling_of(const json& settings) {
   nn::RopeScaling scaling;
-  nn::RopeScaling::fields(scaling, [&]<class T>(const char* name, T& field) {
-    const auto at = settings.find(name);
-    if (at == settings.end()) return;
-    if constexpr (std::is_same_v<T, bool>)
-      field = at->second == "true";
-    else if constexpr (std::is_enum_v<T>)
-      detail::enum_from_attr(name, at->second, field);
-    else
-      field = static_cast<T>(std::stod(at->second));
+  nn::RopeScaling::fields(scaling, [&](const char* name, auto& field) {
+    if (settings.contains(name)) models::read_field(name, settings.at(name), field);
   });
   return scaling;
 }
@@ -514,8 +506,7 @@ TEST(HuggingFaceConfig, FrequenciesAreThoseOfTransformers) {
     SCOPED_TRACE(one["parameters"].dump());
     const auto settings = settings_with([&](json& c) { c["rope_parameters"] = one["parameters"]; });
     const nn::RopeScaling scaling = scaling_of(settings);
-    const auto frequencies =
-        nn::rope_frequencies(std::stod(settings.at("rope_theta")), 32, scaling, one["length"]);
+    const auto frequencies = nn::rope_frequencies(settings.at("rope_theta"), 32, scaling, one["length"]);
     const std::vector<double> expected = one["frequencies"];
     ASSERT_EQ(frequencies.size(), expected.size());
     for (size_t i = 0; i < expected.size(); ++i)
@@ -530,14 +521,14 @@ TEST(HuggingFaceConfig, OlderSpellingsOfScaledRotations) {
     c["rope_theta"] = 5e5;
     c["rope_scaling"] = {{"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 1024}};
   });
-  EXPECT_EQ(settings.at("rope_theta"), "500000");
+  EXPECT_EQ(settings.at("rope_theta"), 5e5);
   EXPECT_EQ(settings.at("rope_scaling"), "yarn");
-  EXPECT_EQ(settings.at("rope_original_positions"), "1024");
+  EXPECT_EQ(settings.at("rope_original_positions"), 1024);
   const auto of_config = settings_with([](json& c) {  // gives no length, so that of the configuration is used
     c["rope_parameters"] = {
         {"rope_type", "llama3"}, {"factor", 8.0}, {"low_freq_factor", 1}, {"high_freq_factor", 4}};
   });
-  EXPECT_EQ(of_config.at("rope_original_positions"), "4096");
+  EXPECT_EQ(of_config.at("rope_original_positions"), 4096);
 }
 
 TEST(HuggingFaceConfig, RotationsThatCannotBe) {
@@ -566,15 +557,15 @@ TEST(HuggingFaceConfig, Windows) {
     return hf::read_config(config, "config.json").settings;
   };
   const auto as_it_is = settings_of([](json&) {});
-  EXPECT_EQ(as_it_is.at("sliding_window"), "5");
-  EXPECT_EQ(as_it_is.at("layer_types"), "full_attention,sliding_attention");
+  EXPECT_EQ(as_it_is.at("sliding_window"), 5);
+  EXPECT_EQ(as_it_is.at("layer_types"), (json{"full_attention", "sliding_attention"}));
   const auto by_number = settings_of([](json& c) {
     c.erase("layer_types");
     c["max_window_layers"] = 0;
   });
-  EXPECT_EQ(by_number.at("layer_types"), "sliding_attention,sliding_attention");
+  EXPECT_EQ(by_number.at("layer_types"), (json{"sliding_attention", "sliding_attention"}));
   const auto unnamed = settings_of([](json& c) { c.erase("sliding_window"); });
-  EXPECT_EQ(unnamed.at("sliding_window"), "4096");
+  EXPECT_EQ(unnamed.at("sliding_window"), 4096);
   const auto none_slides = settings_of([](json& c) {
     c.erase("layer_types");
     c["max_window_layers"] = 2;

@@ -1,7 +1,7 @@
 // genesis-run export: writes a model, or the newest checkpoint of a folder, as a folder that transformers opens.
 #include <iostream>
 
-#include "models/hugging_face/export.h"
+#include "models/formats/hugging_face/export.h"
 #include "passes/training/weight_average.h"
 #include "schema/messages/log.h"
 #include "schema/messages/shell_word.h"

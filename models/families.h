@@ -1,0 +1,93 @@
+// The families of models, a table each: the network and its settings, and what other formats call these. The zoo, the readers of
+// foreign formats and the tokenizers ask these tables for everything that depends on a family.
+//
+// models/families/<name>.cpp defines `<name>_family()`. The build's list of these files (models/meson.build) is the list of
+// families, so a new one is one file and one line.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/formats/config_entry.h"
+#include "schema/graph/model.h"
+
+namespace genesis::models {
+
+// A function that makes a model, and its settings. make_network() of models/network.h makes one from a struct of settings.
+struct Network {
+  nlohmann::ordered_json settings;  // each setting's standard value, in the order of genesis-build --list
+  // Returns all settings with their types, as an object. Those that `settings` does not have get their standard values.
+  // models/config_fields.h says which values are accepted, and which errors there are.
+  std::function<nlohmann::json(const std::string& family, const nlohmann::json& settings)> complete;
+  // Makes a model whose metadata holds "architecture" and "config". Throws Error that names the family if settings are invalid or
+  // contradict each other.
+  std::function<std::unique_ptr<Model>(const std::string& family, const nlohmann::json& settings,
+                                       uint64_t seed)>
+      make;
+};
+
+// The form of a model in transformers. Its tensors have the names of the zoo's.
+struct HuggingFaceForm {
+  std::string model_type;         // "qwen2"
+  std::string class_name;         // "Qwen2ForCausalLM"
+  ConfigEntries config;           // config.json, but for dtype, model_type and architectures
+  std::string prefix = "model.";  // begins all names but the head's; a checkpoint without a head may lack it
+  std::string embedding = "model.embed_tokens.weight";
+  std::vector<std::string> stored_in_out = {};  // ends of names of matrices that are stored as [in, out]
+};
+
+// The form of a model in GGUF files. A tensor "blk.3.attn_q.weight" is `blocks` + "3." + inside["attn_q"] + ".weight" in the zoo.
+struct GgufForm {
+  std::string architecture;  // "qwen2"
+  // Names are without "qwen2.". The size of the vocabulary, and whether there is a head, are read from the tensors.
+  ConfigEntries metadata;
+  std::string blocks;                                  // "model.layers."
+  std::map<std::string, std::string> outside, inside;  // layers outside and inside of the blocks
+  // Ends of names of matrices in the zoo whose heads have their rows in the order 0, h/2, 1, h/2 + 1, ...
+  std::vector<std::string> rows_in_pairs = {};
+  bool head_is_embedding = false;  // a head in the file must equal the embedding
+  // The pre-tokenizer of files that name none (models/formats/gguf/pre_tokenizers.h); empty: gpt-2.
+  std::string pre_tokenizer = {};
+};
+
+// The tokenizer of folders that have vocab.json and merges.txt, and no tokenizer.json.
+struct VocabularyForm {
+  std::string pattern = {};               // for text::pattern_named(); empty: such folders have no tokenizer
+  std::vector<std::string> classes = {};  // names in tokenizer_config.json
+  std::string first_token = {};  // the token that begins a text where the folder asks for one and names none
+};
+
+struct Family {
+  std::string name, summary;  // in the zoo
+  Network network;
+  std::optional<HuggingFaceForm> hugging_face = {};  // empty: cannot be imported from a folder, nor exported
+  std::optional<GgufForm> gguf = {};                 // empty: no GGUF file has this architecture
+  VocabularyForm vocabulary = {};
+  std::string layers_setting = "num_hidden_layers";
+};
+
+const std::vector<Family>& families();
+
+// These return null if there is no such family. `name` is that of the zoo. A folder of transformers is known by the model_type
+// of its config.json, or, if it has none, by a class among its architectures.
+const Family* find_family(std::string_view name);
+const Family* family_of_config(const nlohmann::json& config);
+const Family* family_of_gguf(std::string_view architecture);
+
+// List families for messages, as "gpt2, llama or qwen2": all that can be imported from a folder, and from a GGUF file.
+std::string hugging_face_families(std::string_view conjunction);
+std::string gguf_families(std::string_view conjunction);
+
+// A configuration of another format, translated to settings of a family.
+struct FamilySettings {
+  const Family* family;
+  nlohmann::json settings;  // an object; settings that the configuration does not determine are absent
+};
+
+}  // namespace genesis::models

@@ -1,0 +1,233 @@
+#include "models/formats/gguf/import.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "executor/state_dict.h"
+#include "models/formats/gguf/config.h"
+#include "models/formats/gguf/names.h"
+#include "models/formats/gguf/sampling.h"
+#include "models/formats/gguf/tokenizer.h"
+#include "models/formats/hugging_face/export_config.h"
+#include "models/formats/hugging_face/extra_tensors.h"
+#include "models/formats/hugging_face/import.h"
+#include "passes/core/name_patterns.h"
+#include "schema/file/attached_files.h"
+#include "schema/file/io/file_ending.h"
+#include "schema/file/other_formats/gguf_split.h"
+#include "schema/messages/human_bytes.h"
+#include "schema/messages/log.h"
+
+namespace genesis::models::gguf {
+namespace {
+
+constexpr std::string_view kRemedy =
+    "the file's metadata and its tensors must be of one model: get or convert it again, or correct the "
+    "metadata with settings (genesis-build --set NAME=VALUE)";
+constexpr std::string_view kRopeFactors = "rope_freqs.weight";
+
+void check_types(const Gguf& file) {
+  std::map<std::string, int> unread;
+  for (const auto& [name, tensor] : file.tensors)
+    if (!tensor.type->is_readable()) ++unread[tensor.type->name];
+  std::vector<std::string> lines;
+  for (const auto& [type, count] : unread) lines.push_back(fmt::format("{} ({} tensors)", type, count));
+  if (!lines.empty())
+    fail("its weights are in types that are not read: {}; read are {}", fmt::join(lines, ", "),
+         fmt::join(readable_gguf_types(), ", "));
+}
+
+// Logs the dtype and size of dequantized weights. Numbers of quantized types have up to 20 significant bits, of which bf16 keeps
+// 8 and f16 11, and they take more memory than in the file. Users who chose a 4-bit file for its size need to know.
+void tell_what_quantized_become(const Gguf& file, const Model& model, DType dtype) {
+  std::map<std::string, int> quantized;
+  uint64_t bytes = 0;
+  for (const auto& [name, tensor] : file.tensors) {
+    bytes += tensor.bytes.size();
+    if (!tensor.type->plain) ++quantized[tensor.type->name];
+  }
+  if (quantized.empty()) return;
+  std::vector<std::string> types;
+  for (const auto& [type, count] : quantized) types.push_back(fmt::format("{} ({} tensors)", type, count));
+  int64_t taken = 0;
+  for (const State& state : model.states())
+    if (state.role == StateRole::kParameter) taken += state.type.bytes();
+  log_info("weights in {} become {}, {} of them where the file has {}{}", fmt::join(types, ", "),
+           name_of(dtype), human_bytes(taken), human_bytes(static_cast<int64_t>(bytes)),
+           dtype == DType::f32
+               ? ""
+               : "; each is rounded once, and --set dtype=f32 keeps them as the file means them");
+}
+
+// Reorders the rows of each head from pairs (0, h/2, 1, h/2 + 1, ...) to (0, 1, 2, ...).
+Tensor without_pairs(const Tensor& matrix, int64_t head_size) {
+  const int64_t rows = matrix.type().shape[0].value();
+  if (head_size <= 0 || rows % head_size != 0 || head_size % 2 != 0) return matrix;  // refused later
+  const int64_t row_bytes = rows == 0 ? 0 : matrix.bytes() / rows;
+  std::byte* data;
+  Tensor result = Tensor::uninitialized(matrix.type(), &data);
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t head = row / head_size * head_size, i = row % head_size;
+    const int64_t source = head + i % (head_size / 2) * 2 + i / (head_size / 2);
+    std::memcpy(data + row * row_bytes, matrix.data() + source * row_bytes, static_cast<size_t>(row_bytes));
+  }
+  return result;
+}
+
+bool same_bytes(const GgufTensor& a, const GgufTensor& b) {
+  return a.type == b.type && std::ranges::equal(a.bytes, b.bytes);
+}
+
+// Returns true for the head of a family whose head is the embedding; some files store it twice.
+bool is_tied_head(const std::string& name, const Gguf& file, const Family& family) {
+  if (!family.gguf->head_is_embedding || name != "output.weight") return false;
+  const auto embedding = file.tensors.find("token_embd.weight");
+  if (embedding == file.tensors.end() || !same_bytes(file.tensors.at(name), embedding->second))
+    fail("its head output.weight is not its embedding token_embd.weight, as it has to be in {}", family.name);
+  return true;
+}
+
+// Returns true if the model reads the tensor, or if it is one that a file may have for nothing.
+bool has_place(const std::string& name, const Gguf& file, const Model& model, const Family& family) {
+  if (name == kRopeFactors || is_tied_head(name, file, family)) return true;
+  const std::string known = name_in_zoo(name, *family.gguf);
+  return !known.empty() && model.find_state(known) >= 0;
+}
+
+// Removes the tensors that the model has no place for and whose names match one of the patterns.
+void leave_out_ignored(Gguf& file, const Model& model, const Family& family,
+                       const std::vector<std::string>& ignored) {
+  std::vector<std::string> extra;
+  for (const auto& [name, tensor] : file.tensors)
+    if (!has_place(name, file, model, family)) extra.push_back(name);
+  hugging_face::warn_of_useless_patterns(extra, ignored);
+  for (const std::string& name : extra)
+    if (passes::matches_any(ignored, name)) file.tensors.erase(name);
+}
+
+// Returns advice for an error; names one of the weights that the model does not have, if there are any.
+std::string remedy_for(const Gguf& file, const Model& model, const Family& family) {
+  for (const auto& [name, tensor] : file.tensors)
+    if (!has_place(name, file, model, family))
+      return std::string(kRemedy) + fmt::format(hugging_face::kRemedyOfExtra, name);
+  return std::string(kRemedy);
+}
+
+// Returns the weights by their names in the zoo. `head_size` is 0 for a family without such a
+// setting, whose rows need no reordering.
+NamedTensors weights_of(const Gguf& file, const Model& model, const Family& family, int64_t head_size) {
+  NamedTensors weights;
+  for (const auto& [name, tensor] : file.tensors) {
+    if (name == kRopeFactors || is_tied_head(name, file, family)) continue;
+    const std::string known = name_in_zoo(name, *family.gguf);
+    const int32_t state = known.empty() ? -1 : model.find_state(known);
+    const DType dtype = state < 0 ? DType::f32 : model.state(state).type.dtype;
+    Tensor weight =
+        with_context([&, &t = tensor] { return gguf_tensor(*t.type, t.shape, file.owner, t.bytes, dtype); },
+                     [&name = name] { return "in tensor '" + name + "'"; });
+    if (has_rows_in_pairs(known, *family.gguf) && weight.type().shape.rank() == 2)
+      weight = without_pairs(weight, head_size);
+    weights.emplace(known.empty() ? name : known, std::move(weight));
+  }
+  return weights;
+}
+
+// Attaches the tokenizer and chat template. If one cannot be converted, warns: the weights are useful without it.
+void attach_tokenizer(Model& model, const Gguf& file, bool has_other_tokenizer) {
+  const auto attach = [&](const char* name, const std::string& text) {
+    if (!text.empty()) attach_file(model, name, text);
+  };
+  try {
+    if (!has_other_tokenizer) attach("tokenizer.json", tokenizer_json(file));
+  } catch (const Error& error) {
+    log_warning(
+        "{}; the weights are taken, and text will need another tokenizer (--tokenizer FOLDER, here or with "
+        "later "
+        "commands)",
+        error.message());
+  }
+  try {
+    attach("tokenizer_config.json", tokenizer_config_json(file));
+  } catch (const Error& error) {
+    log_warning("{}; conversations will need another chat template (--template)", error.message());
+  }
+}
+
+// Returns the id of a special token: "bos" for tokenizer.ggml.bos_token_id. Warns and returns nothing if it is not a valid id.
+std::optional<int64_t> special_token(const Gguf& file, const char* which, int64_t tokens) {
+  const std::string name = fmt::format("tokenizer.ggml.{}_token_id", which);
+  const auto at = file.metadata.find(name);
+  if (at == file.metadata.end()) return std::nullopt;
+  const int64_t* id = std::get_if<int64_t>(&at->second);
+  if (id && *id >= 0 && *id < tokens) return *id;
+  log_warning("its metadata '{}' are not the number of one of its {} tokens, and are left out", name, tokens);
+  return std::nullopt;
+}
+
+DType dtype_of(const FamilySettings& made) {
+  return *parse_dtype(made.settings.at("dtype").get<std::string>());
+}
+
+// Returns a config.json as transformers would have it: the tokens that end a text are looked up there, and export starts from it.
+std::string config_of(const Gguf& file, const Model& model, const nlohmann::json& positions) {
+  const FamilySettings made = hugging_face::settings_of(model);
+  nlohmann::json config = hugging_face::config_for_export(model, made, dtype_of(made));
+  if (!positions.is_null()) config["max_position_embeddings"] = positions;
+  const int64_t tokens = made.settings.at("vocab_size");
+  if (const auto id = special_token(file, "bos", tokens)) config["bos_token_id"] = *id;
+  std::vector<int64_t> ends;
+  for (const char* which : {"eos", "eot", "eom"})
+    if (const auto id = special_token(file, which, tokens); id && std::ranges::find(ends, *id) == ends.end())
+      ends.push_back(*id);
+  if (ends.size() == 1)
+    config["eos_token_id"] = ends[0];
+  else if (!ends.empty())
+    config["eos_token_id"] = ends;
+  return config.dump();
+}
+
+std::unique_ptr<Model> make(Gguf& file, const Settings& changes, bool has_other_tokenizer,
+                            const std::vector<std::string>& ignored) {
+  FamilySettings made = read_config(file);
+  const Family& family = *made.family;
+  const int64_t head_size = made.settings.value("head_dim", int64_t{0});
+  const nlohmann::json longest = made.settings.value("max_position_embeddings", nlohmann::json());
+  hugging_face::take_changes(made, changes);
+  std::unique_ptr<Model> model = with_context([&] { return hugging_face::make_uninitialized(made); },
+                                              [] { return "in the model that the metadata say"; });
+  leave_out_ignored(file, *model, family, ignored);
+  check_types(file);
+  load_whole_state_dict(*model, weights_of(file, *model, family, head_size),
+                        remedy_for(file, *model, family));
+  model->metadata["config.json"] = config_of(file, *model, longest);
+  attach_tokenizer(*model, file, has_other_tokenizer);
+  attach_file(*model, "generation_config.json", generation_config_json(file));
+  tell_what_quantized_become(file, *model, dtype_of(made));
+  return model;
+}
+
+}  // namespace
+
+bool is_gguf_file(const std::filesystem::path& path) {
+  if (file_ending(path) == ".gguf") return true;
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;
+  std::string first(4, '\0');
+  return std::ifstream(path, std::ios::binary).read(first.data(), std::ssize(first)) && first == "GGUF";
+}
+
+std::unique_ptr<Model> import_model(const std::filesystem::path& path, const Settings& changes,
+                                    MappedFiles* files, bool has_other_tokenizer,
+                                    const std::vector<std::string>& ignored) {
+  Gguf file = read_gguf_model(path);
+  if (files) files->insert(files->end(), file.files.begin(), file.files.end());
+  return with_context([&] { return make(file, changes, has_other_tokenizer, ignored); },
+                      [&] { return path.string(); });
+}
+
+}  // namespace genesis::models::gguf

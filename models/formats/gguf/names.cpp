@@ -1,0 +1,39 @@
+#include "models/formats/gguf/names.h"
+
+#include <algorithm>
+#include <map>
+
+namespace genesis::models::gguf {
+namespace {
+
+using Names = std::map<std::string, std::string>;
+
+std::string found(const Names& names, const std::string& layer, const std::string& kind) {
+  const auto at = names.find(layer);
+  return at == names.end() ? "" : at->second + kind;
+}
+
+bool is_number(const std::string& text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+}  // namespace
+
+std::string name_in_zoo(const std::string& name, const GgufForm& form) {
+  const size_t last = name.rfind('.');
+  if (last == std::string::npos) return "";
+  const std::string layer = name.substr(0, last), kind = name.substr(last);
+  if (kind != ".weight" && kind != ".bias") return "";
+  if (!layer.starts_with("blk.")) return found(form.outside, layer, kind);
+  const size_t dot = layer.find('.', 4);
+  const std::string block = layer.substr(4, dot == std::string::npos ? dot : dot - 4);
+  if (dot == std::string::npos || !is_number(block)) return "";
+  const std::string inside = found(form.inside, layer.substr(dot + 1), kind);
+  return inside.empty() ? "" : form.blocks + block + "." + inside;
+}
+
+bool has_rows_in_pairs(const std::string& name, const GgufForm& form) {
+  return std::ranges::any_of(form.rows_in_pairs, [&](const std::string& end) { return name.ends_with(end); });
+}
+
+}  // namespace genesis::models::gguf

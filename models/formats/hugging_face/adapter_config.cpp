@@ -1,0 +1,257 @@
+#include "models/formats/hugging_face/adapter_config.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "models/families.h"
+#include "models/formats/hugging_face/json_file.h"
+#include "schema/core/type_limits.h"
+#include "schema/file/json_nesting.h"
+#include "schema/messages/log.h"
+
+namespace genesis::models::hugging_face {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kRanks = "rank_pattern";
+constexpr const char* kAlphas = "alpha_pattern";
+constexpr uint64_t kMaxBytes = 16 << 20;
+constexpr double kMaxRank = 65536;
+
+std::string shown(const json& value) {
+  const std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
+  return text.size() > 60 ? text.substr(0, 60) + "..." : text;
+}
+
+// Records the order of the keys of inner objects, in which the first matching expression counts; nlohmann::json sorts keys.
+class KeyOrder final : public JsonNesting {
+ public:
+  KeyOrder() : JsonNesting(64, "it nests deeper than 64") {}
+  bool key(string_t& name) override {
+    if (depth() == 1) member_ = name;
+    if (depth() == 2) keys[member_].push_back(name);
+    return true;
+  }
+  std::map<std::string, std::vector<std::string>> keys;
+
+ private:
+  std::string member_;
+};
+
+// Settings of PEFT that say where the adapter came from, how it was initialized, or which layers it has, which its tensors show,
+// too. fan_in_fan_out is ignored because the layout of GPT-2's weights is known.
+const std::set<std::string>& settings_without_effect() {
+  static const std::set<std::string> names = {
+      "auto_mapping",    "base_model_name_or_path", "corda_config",   "ensure_weight_tying",
+      "eva_config",      "exclude_modules",         "fan_in_fan_out", "inference_mode",
+      "layers_pattern",  "layers_to_transform",     "loftq_config",   "lora_ga_config",
+      "megatron_config", "megatron_core",           "peft_version",   "qalora_group_size",
+      "revision",        "runtime_config",          "target_modules", "task_type"};
+  return names;
+}
+
+// Settings that change what an adapter computes beyond plain LoRA.
+constexpr const char* kBeyondLora[] = {"use_dora",
+                                       "lora_bias",
+                                       "use_qalora",
+                                       "use_bdlora",
+                                       "modules_to_save",
+                                       "layer_replication",
+                                       "alora_invocation_tokens",
+                                       "trainable_token_indices",
+                                       "target_parameters",
+                                       "arrow_config",
+                                       "velora_config",
+                                       "monteclora_config",
+                                       "kasa_config"};
+constexpr const char* kFlags[] = {"use_dora", "lora_bias", "use_qalora", "use_rslora", "fan_in_fan_out"};
+constexpr const char* kRead[] = {"peft_type",         "bias",         "r",
+                                 "lora_alpha",        "lora_dropout", "use_rslora",
+                                 "init_lora_weights", kRanks,         kAlphas};
+
+bool is_neutral(const json& value) {
+  return value.is_null() || value == false || value == 0 || value == "" ||
+         (value.is_structured() && value.empty());
+}
+
+// Returns the problem if the adapter's initialization has changed the weights of the base model, so that the original ones do not
+// fit the adapter; else "".
+std::string changes_weights(const json& config) {
+  constexpr std::string_view kPlain[] = {"gaussian", "eva", "orthogonal"};
+  const auto at = config.find("init_lora_weights");
+  if (at == config.end() || !at->is_string() ||
+      std::ranges::find(kPlain, at->get<std::string>()) != std::end(kPlain))
+    return "";
+  return fmt::format(
+      "init_lora_weights = {}, which has changed the weights of the base model (PEFT writes a plain adapter "
+      "with save_pretrained(path_initial_model_for_weight_conversion=...))",
+      shown(*at));
+}
+
+std::vector<std::string> unsupported(const json& config) {
+  std::vector<std::string> found;
+  const auto add = [&](const char* key) { found.push_back(fmt::format("{} = {}", key, shown(config[key]))); };
+  const auto expect = [&](const char* key, const char* plain) {
+    if (config.contains(key) && !config[key].is_null() && config[key] != plain) add(key);
+  };
+  expect("peft_type", "LORA");
+  expect("bias", "none");
+  for (const char* key : kBeyondLora)
+    if (config.contains(key) && !is_neutral(config[key])) add(key);
+  if (const std::string how = changes_weights(config); !how.empty()) found.push_back(how);
+  return found;
+}
+
+void warn_of_unknown(const json& config, const std::filesystem::path& file) {
+  std::vector<std::string> unknown;
+  for (const auto& [key, value] : config.items())
+    if (!is_neutral(value) && !settings_without_effect().contains(key) &&
+        std::ranges::find(kRead, key) == std::end(kRead))
+      unknown.push_back(fmt::format("{} = {}", key, shown(value)));
+  if (!unknown.empty())
+    log_warning("{}: these settings are not known and are passed over: {}", file.string(),
+                fmt::join(unknown, ", "));
+}
+
+double number(const json& value, const std::string& name) {
+  if (!value.is_number() || !fits_f32(value.get<double>()))
+    fail("'{}' is {}, expected a number that f32 can hold", name, shown(value));
+  return value.get<double>();
+}
+
+double number_in(const json& config, const char* key, double standard) {
+  const auto at = config.find(key);
+  return at == config.end() || at->is_null() ? standard : number(*at, key);
+}
+
+void check_flags(const json& config) {
+  for (const char* key : kFlags)
+    if (const auto at = config.find(key); at != config.end() && !at->is_null() && !at->is_boolean())
+      fail("'{}' is {}, expected true or false", key, shown(*at));
+}
+
+void check_rank(double rank, const std::string& name) {
+  if (!(rank >= 1 && rank <= kMaxRank && rank == std::floor(rank)))
+    fail("'{}' is {}, expected a rank, a whole number from 1 to {}", name, rank, kMaxRank);
+}
+
+// Returns an expression that matches the name of this layer and of no other layer of the model.
+std::string exactly(const std::string& layer) {
+  std::string expression;
+  for (const char c : layer) {
+    if (std::ispunct(static_cast<unsigned char>(c)) && c != '_') expression += '\\';
+    expression += c;
+  }
+  return expression;
+}
+
+}  // namespace
+
+bool is_stored_in_out(const Model& model) {
+  return std::ranges::any_of(families(), [&](const Family& family) {
+    return family.hugging_face && !family.hugging_face->stored_in_out.empty() &&
+           model.find_state(family.hugging_face->embedding) >= 0;
+  });
+}
+
+AdapterConfig::AdapterConfig(const std::filesystem::path& file) : file_(file) {
+  with_context([&] { read(read_regular_file(file, kMaxBytes)); }, [&] { return "in " + file.string(); });
+}
+
+void AdapterConfig::read(const std::string& text) {
+  const json config = parse_json(text);
+  if (!config.is_object()) fail("expected an object");
+  if (const auto found = unsupported(config); !found.empty())
+    fail("this adapter is more than plain LoRA, which is what is supported: {}", fmt::join(found, ", "));
+  rank_ = number_in(config, "r", rank_);
+  check_rank(rank_, "r");
+  alpha_ = number_in(config, "lora_alpha", alpha_);
+  dropout_ = number_in(config, "lora_dropout", dropout_);
+  check_flags(config);
+  stabilized_ = config.value("use_rslora", json()) == true;
+  fan_in_fan_out_ = config.value("fan_in_fan_out", json()) == true;
+  KeyOrder order;
+  json::sax_parse(text, &order);
+  ranks_ = read_pattern(config, kRanks, order.keys[kRanks]);
+  alphas_ = read_pattern(config, kAlphas, order.keys[kAlphas]);
+  for (const auto& [expression, rank] : ranks_) check_rank(rank, kRanks);
+  warn_of_unknown(config, file_);
+}
+
+AdapterConfig::Pattern AdapterConfig::read_pattern(const json& config, const char* key,
+                                                   const std::vector<std::string>& order) {
+  constexpr size_t kMax = 10'000;
+  const auto at = config.find(key);
+  if (at == config.end() || at->is_null()) return {};
+  if (!at->is_object()) fail("'{}' is {}, expected an object", key, shown(*at));
+  if (at->size() > kMax) fail("'{}' has {} members, the limit is {}", key, at->size(), kMax);
+  Pattern pattern;
+  std::set<std::string> seen;
+  for (const std::string& expression : order)
+    if (seen.insert(expression).second)
+      with_context(
+          [&] { pattern.emplace_back(NameExpression(expression), number((*at)[expression], expression)); },
+          [&] { return std::string("in '") + key + "'"; });
+  return pattern;
+}
+
+passes::LoraOptions AdapterConfig::options_for(const std::vector<std::string>& layers) const {
+  const auto value_of = [](const Pattern& pattern, const std::string& layer, double otherwise) {
+    for (const auto& [expression, value] : pattern)
+      if (expression.matches(layer)) return value;
+    return otherwise;
+  };
+  // Scaling alpha by sqrt(rank) makes alpha / rank equal to rsLoRA's alpha / sqrt(rank).
+  const auto alpha_of = [&](double alpha, double rank) {
+    return stabilized_ ? alpha * std::sqrt(rank) : alpha;
+  };
+  passes::LoraOptions options{.rank = static_cast<int64_t>(rank_),
+                              .alpha = alpha_of(alpha_, rank_),
+                              .dropout = dropout_,
+                              .targets = layers};
+  with_context(
+      [&] {
+        for (const std::string& layer : layers) {
+          const double rank = value_of(ranks_, layer, rank_),
+                       alpha = alpha_of(value_of(alphas_, layer, alpha_), rank);
+          if (rank != rank_) options.ranks[layer] = static_cast<int64_t>(rank);
+          if (alpha != options.alpha) options.alphas[layer] = alpha;
+        }
+      },
+      [&] { return "in " + file_.string(); });
+  return options;
+}
+
+nlohmann::ordered_json adapter_config_of(const Model& model, const passes::LoraOptions& options,
+                                         const json& base) {
+  std::set<std::string> targets;
+  nlohmann::ordered_json ranks = nlohmann::ordered_json::object(), alphas = ranks;
+  for (const std::string& layer : passes::lora_layers(model)) {
+    targets.insert(layer);
+    if (const int64_t rank = options.rank_of(layer); rank != options.rank) ranks[exactly(layer)] = rank;
+    if (const double alpha = options.alpha_of(layer); alpha != options.alpha) alphas[exactly(layer)] = alpha;
+  }
+  nlohmann::ordered_json config{{"peft_type", "LORA"},
+                                {"task_type", "CAUSAL_LM"},
+                                {"base_model_name_or_path", base},
+                                {"inference_mode", true},
+                                {"r", options.rank},
+                                {"lora_alpha", options.alpha},
+                                {"lora_dropout", options.dropout},
+                                {"bias", "none"},
+                                {"use_rslora", false},
+                                {"use_dora", false},
+                                {"fan_in_fan_out", is_stored_in_out(model)}};
+  config["target_modules"] = targets;
+  if (!ranks.empty()) config[kRanks] = ranks;
+  if (!alphas.empty()) config[kAlphas] = alphas;
+  return config;
+}
+
+}  // namespace genesis::models::hugging_face

@@ -1,0 +1,79 @@
+#include "models/formats/hugging_face/import.h"
+
+#include "builder/skip_init.h"
+#include "executor/state_dict.h"
+#include "models/formats/hugging_face/checkpoint.h"
+#include "models/formats/hugging_face/config.h"
+#include "models/formats/hugging_face/extra_tensors.h"
+#include "models/formats/hugging_face/json_file.h"
+#include "models/tokenizer/model_files.h"
+
+namespace genesis::models::hugging_face {
+
+namespace {
+
+constexpr std::string_view kRemedy =
+    "config.json and the weights must be of one model: get both again, or correct config.json with settings "
+    "(genesis-build --set NAME=VALUE)";
+
+// Returns advice for an error; names one of the weights that the model does not have, if there are any.
+std::string remedy_for(const Model& model, const NamedTensors& weights) {
+  for (const auto& [name, tensor] : weights)
+    if (model.find_state(name) < 0) return std::string(kRemedy) + fmt::format(kRemedyOfExtra, name);
+  return std::string(kRemedy);
+}
+
+// Refuses more layers than there are tensors: making a model of that many would take forever.
+void check_layers(const FamilySettings& made, size_t weights) {
+  const std::string& name = made.family->layers_setting;
+  if (const int64_t layers = made.settings.at(name); layers > static_cast<int64_t>(weights))
+    fail("config.json says {} {}, and the weights are {} tensors", name, layers, weights);
+}
+
+}  // namespace
+
+void take_changes(FamilySettings& read, const Settings& changes) {
+  const auto positions = read.settings.find("max_position_embeddings");
+  if (positions != read.settings.end() && *positions > kDefaultPositions &&
+      !changes.contains("max_position_embeddings"))
+    read.settings["cache_positions"] = kDefaultPositions;
+  for (const auto& [name, text] : changes) read.settings[name] = text;
+  read.settings = read.family->network.complete(read.family->name, read.settings);
+}
+
+std::unique_ptr<Model> make_uninitialized(const FamilySettings& made) {
+  const init::SkipInit skip_init;
+  return made.family->network.make(made.family->name, made.settings, 0);
+}
+
+bool is_model_folder(const std::filesystem::path& path) { return std::filesystem::is_directory(path); }
+
+std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const Settings& changes,
+                                    MappedFiles* files, const std::vector<std::string>& ignored) {
+  const std::filesystem::path config_file = folder / "config.json";
+  if (!std::filesystem::exists(config_file))
+    fail("{}: there is no config.json: expected a folder as transformers saves a model", folder.string());
+  const nlohmann::json config = read_json(config_file);
+  FamilySettings made = read_config(config, config_file);
+  with_context([&] { take_changes(made, changes); }, [&] { return folder.string(); });
+  const bool tied = made.settings.value("tie_word_embeddings", false),
+             asked_for = changes.contains("tie_word_embeddings");
+  const Head head = !tied ? Head::kOwn : asked_for ? Head::kTiedAnyway : Head::kTied;
+  CheckpointWeights weights = read_weights(folder, *made.family, head, files);
+  std::unique_ptr<Model> model = with_context(
+      [&] {
+        check_layers(made, weights.tensors.size() + weights.unsupported.size());
+        // Shapes are compared with those of the weights before memory is allocated for any of them.
+        auto empty = with_context([&] { return make_uninitialized(made); },
+                                  [] { return "in the model that config.json says"; });
+        leave_out_extra_tensors(*empty, weights, ignored);
+        load_whole_state_dict(*empty, weights.tensors, remedy_for(*empty, weights.tensors));
+        return empty;
+      },
+      [&] { return folder.string(); });
+  model->metadata["config.json"] = config.dump();
+  text::attach_tokenizer_files(*model, folder);
+  return model;
+}
+
+}  // namespace genesis::models::hugging_face
