@@ -101,8 +101,10 @@ Value Positions::length(Graph& graph) const {
 }
 
 KeyValueCache::KeyValueCache(const Scope& scope, const CacheSize& size, int64_t heads, int64_t head_size)
-    : keys_(scope.cache("k_cache", {size.rows, size.positions, heads, head_size}, scope.dtype())),
-      values_(scope.cache("v_cache", {size.rows, size.positions, heads, head_size}, scope.dtype())) {}
+    : keys_(scope.cache("k_cache", {size.rows, size.positions, heads, head_size}, scope.dtype(),
+                        CacheLayout{.kind = "keys", .rows_axis = 0, .positions_axis = 1})),
+      values_(scope.cache("v_cache", {size.rows, size.positions, heads, head_size}, scope.dtype(),
+                          CacheLayout{.kind = "values", .rows_axis = 0, .positions_axis = 1})) {}
 
 Value KeyValueCache::attend(Value q, Value k, Value v, const Positions& positions,
                             AttentionOptions options) const {

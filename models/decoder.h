@@ -43,10 +43,6 @@ struct Positions {
   Value length(Graph& graph) const;
 };
 
-struct CacheSize {
-  int64_t rows = 1, positions = 0;
-};
-
 // Holds keys and values of the tokens read so far, in two states [rows, positions, heads, head_size].
 class KeyValueCache {
  public:

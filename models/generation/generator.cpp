@@ -9,6 +9,7 @@
 #include "models/generation/prompt_reader.h"
 #include "models/generation/sampling_entries.h"
 #include "models/generation/vocabulary.h"
+#include "passes/core/cache_size.h"
 
 namespace genesis::text {
 namespace {
@@ -77,6 +78,12 @@ class Generator::Impl {
       fail("the text cannot be rewound to {} tokens: it has {}", length, text.size());
     text.tokens.resize(static_cast<size_t>(length));
     text.cached = std::min(text.cached, length);
+  }
+
+  void grow(int64_t positions) {
+    session_.grow_cache(positions);
+    for (Row& row : rows_) row.text.capacity = positions_of_cache(session_.model());
+    compiled_.clear();
   }
 
   const TextSoFar& text() const { return rows_[0].text; }
@@ -215,7 +222,9 @@ void Generator::Impl::compile(const std::string& entry, const Bindings& sizes) {
 }
 
 Session open_for_generation(const std::shared_ptr<const Model>& model, SessionOptions options) {
-  return Session(with_sampling_entries(model), std::move(options));
+  if (!model || !options.cache) return Session(with_sampling_entries(model), std::move(options));
+  const std::shared_ptr<const Model> sized = passes::with_cache_size(*model, *options.cache);
+  return Session(with_sampling_entries(sized), std::move(options));
 }
 
 Generator::Generator(Session& session, GeneratorOptions options)
@@ -237,6 +246,7 @@ std::vector<GenerateResult> Generator::generate_all(
 void Generator::check(const std::vector<int64_t>& prompt, const GenerateOptions& options) const {
   impl_->check(prompt, options);
 }
+void Generator::grow(int64_t positions) { impl_->grow(positions); }
 void Generator::rewind(int64_t length) { impl_->rewind(length); }
 const std::vector<int64_t>& Generator::tokens() const { return impl_->text().tokens; }
 int64_t Generator::rows() const { return impl_->rows(); }
