@@ -267,9 +267,12 @@ void check_positions(const Model& model, int64_t positions) {
     fail("cache_positions is {}, it must be at most n_positions {}", positions, learned);
 }
 
-bool has_rows(const Model& model, int64_t rows) {
-  const std::optional<CacheSize> cache = cache_size(model);
-  return cache && cache->rows == rows;
+// Returns true for a model whose entry points are for one row only: older versions wrote them where the cache has one row.
+bool reads_one_row(const Model& model) {
+  const Graph* prefill = model.find_entry("prefill");
+  return prefill && std::ranges::none_of(prefill->inputs(), [&](ValueId input) {
+           return prefill->value(input).name == "length";
+         });
 }
 
 // Returns the model of the zoo that `model` is, made anew with a cache of this size.
@@ -303,7 +306,7 @@ std::unique_ptr<Model> with_cache(const Model& model, int64_t rows, int64_t posi
   check_positions(model, positions);
   const CacheSize size{rows, positions};
   std::unique_ptr<Model> made =
-      has_rows(model, rows) ? passes::with_cache_size(model, size) : rebuilt(model, size);
+      rows > 1 && reads_one_row(model) ? rebuilt(model, size) : passes::with_cache_size(model, size);
   note_in_config(*made, size);
   return made;
 }

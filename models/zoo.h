@@ -33,8 +33,8 @@ std::unique_ptr<Model> make_uninitialized_model(const std::string& name, const S
 
 // Returns the same language model with a KV cache of `rows` texts of `positions` tokens each (passes/core/cache_size.h). Weights are
 // shared and not copied; metadata is kept, except for the cache size in the config of a model of the zoo. Throws Error if the model
-// has no caches or learned fewer positions. A model whose entry points are for another number of rows is made anew from its
-// config: then it must be from the zoo, with the states of its architecture.
+// has no caches or learned fewer positions. A file of an older version, whose entry points read one row, gets more rows by making
+// the model anew from its config: then it must be from the zoo, with the states of its architecture.
 std::unique_ptr<Model> with_cache(const Model& model, int64_t rows, int64_t positions);
 
 // Returns the length in tokens of the longest text that a language model of the zoo can read, according to its config; 0 if the

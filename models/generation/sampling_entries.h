@@ -1,7 +1,9 @@
 // Entry points that choose the next tokens on the device. They are made from `prefill` and `decode` of a language model whose KV
 // cache has one row or several (models/decoder.h):
 //
-//   fill_cache          inputs of prefill -> nothing             does what prefill does, without its logits
+//   fill_cache          inputs of prefill -> nothing             does what prefill does, without its logits. With a cache of one
+//                       row: tokens i64[1,seq], position i64[] and, where prefill takes it, text_length i64[]; all of tokens
+//                       are read
 //   fill_row            inputs of prefill_row -> nothing         does the same for one row of several
 //   decode_and_sample   -> token i64[rows]
 //   prefill_and_sample  tokens i64[1,seq], position i64[], last i64[] -> token i64[1]    the token that follows tokens[0,last];

@@ -1,4 +1,4 @@
-// What a state holds of the texts that a language model has read, so that they need not be read again. A state of the role kCache
+// Declares what a language model keeps of the texts that it has read, so that they need not be read again. A state of role kCache
 // declares which of its axes are texts and tokens; the declaration travels in the file. The sizes of these two axes are no property
 // of the model: with_cache_size() (passes/core/cache_size.h) gives any model a cache of another size. schema/graph/caches.h answers
 // questions about a model's caches.

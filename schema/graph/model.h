@@ -42,7 +42,7 @@ struct State {
   Tensor initial;              // empty_handle(): zeros, unless `encoded` is set
   EncodedValues encoded = {};  // encoded initial values, instead of `initial`
   std::optional<CacheLayout> cache =
-      {};  // what a state of the role kCache holds of a text; cache_layout() reads it
+      {};  // declares what a state of the role kCache holds; cache_layout() reads it
 };
 
 class Model {
