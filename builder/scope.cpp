@@ -75,10 +75,12 @@ Parameter Scope::buffer(const std::string& name, Shape shape, const init::Init& 
   return add({.name = name, .type = {DType::f32, std::move(shape)}, .role = StateRole::kBuffer}, init);
 }
 
-Parameter Scope::cache(const std::string& name, Shape shape, DType dtype) const {
-  return {model_,
-          model_->add_state(
-              {.name = full_name(name), .type = {dtype, std::move(shape)}, .role = StateRole::kCache})};
+Parameter Scope::cache(const std::string& name, Shape shape, DType dtype,
+                       std::optional<CacheLayout> layout) const {
+  return {model_, model_->add_state({.name = full_name(name),
+                                     .type = {dtype, std::move(shape)},
+                                     .role = StateRole::kCache,
+                                     .cache = std::move(layout)})};
 }
 
 Parameter Scope::rng() const {

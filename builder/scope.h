@@ -61,8 +61,10 @@ class Scope {
   Parameter parameter(const std::string& name, Shape shape, const init::Init& init) const;
   // Creates a state that is saved but not trained (running statistics), filled as `init` says.
   Parameter buffer(const std::string& name, Shape shape, const init::Init& init = init::zeros()) const;
-  // Creates a state that belongs to a running session only (a KV cache), filled with zeros.
-  Parameter cache(const std::string& name, Shape shape, DType dtype) const;
+  // Creates a state that belongs to a running session only (a KV cache), filled with zeros. `layout` declares what it holds of the
+  // texts that a session reads: only such states get another size (schema/graph/cache_layout.h).
+  Parameter cache(const std::string& name, Shape shape, DType dtype,
+                  std::optional<CacheLayout> layout = {}) const;
   // Returns the model's random number state, which all layers share; the first call creates it.
   Parameter rng() const;
 

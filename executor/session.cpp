@@ -6,18 +6,18 @@
 
 #include "executor/compile.h"
 #include "executor/memory_report.h"
+#include "executor/nonfinite_before.h"
 #include "executor/one_call.h"
 #include "executor/plan_buffers.h"
 #include "executor/recently_used.h"
 #include "executor/runtime/device.h"
-#include "executor/runtime/nonfinite.h"
 #include "executor/runtime/step_call.h"
+#include "executor/session_cache.h"
 #include "executor/started_runs.h"
 #include "executor/state_dict.h"
 #include "executor/states/state_memory.h"
 #include "executor/states/state_snapshot.h"
 #include "executor/switches.h"
-#include "schema/graph/model.h"
 #include "schema/messages/log.h"
 
 namespace genesis {
@@ -33,7 +33,7 @@ double seconds(Clock::time_point start, Clock::time_point end) {
 class Session::Impl {
  public:
   Impl(std::shared_ptr<const Model> model, SessionOptions options)
-      : model_(std::move(model)),
+      : model_(with_cache(std::move(model), options)),
         options_(resolved(std::move(options))),
         device_(open_device(options_.device, options_.threads)),
         states_(*model_, *device_, options_.collectives),
@@ -66,7 +66,8 @@ class Session::Impl {
 
   void execute(Compiled& compiled, const NamedTensors& inputs, const RunOptions& options) {
     point_at_memory(compiled, inputs);
-    std::string already = options.find_nonfinite ? nonfinite_before(compiled) : "";
+    std::string already =
+        options.find_nonfinite ? nonfinite_before(compiled, *model_, states_, *device_) : "";
     const auto run = [&] {
       device_->enter([&] {
         compiled.runner->run(options);
@@ -125,6 +126,18 @@ class Session::Impl {
     });
   }
 
+  // Plans depend on the size, so all entry points are compiled again at their next run.
+  void grow_cache(int64_t positions) {
+    check_idle();
+    const std::shared_ptr<const Model> larger = with_longer_cache(*model_, positions, options_.mesh);
+    std::unique_ptr<Model> with_parts = with_parts_ ? with_caches_of(*larger, *with_parts_) : nullptr;
+    compiled_.clear();
+    staged_.reset();
+    device_->enter([&] { states_.resize(with_parts ? *with_parts : *larger); });
+    model_ = larger;
+    with_parts_ = std::move(with_parts);
+  }
+
   NamedTensors state_values(bool (*is_wanted)(const State&)) const {
     NamedTensors values;
     for (size_t i = 0; i < model_->states().size(); ++i)
@@ -173,23 +186,6 @@ class Session::Impl {
     return at;
   }
 
-  // Names the inputs and states that hold NaN or infinity before a run, so that the nodes that read them are not blamed. Of a
-  // sharded state each rank checks only its own shard: a gather would need all ranks, and not all of them may make this call.
-  std::string nonfinite_before(const Compiled& compiled) const {
-    std::string text;
-    const auto look = [&](const char* kind, const std::string& name, const Tensor& tensor) {
-      const auto found = first_nonfinite(view_of(tensor.type(), const_cast<std::byte*>(tensor.data())));
-      if (!found) return;
-      text += fmt::format("{}{} '{}' held {} at element {}", text.empty() ? "before the run " : ", ", kind,
-                          name, name_of(*found), found->index);
-    };
-    for (const PlanPort& port : compiled.plan.inputs) look("input", port.name, compiled.read(port, *device_));
-    for (int32_t i = 0; i < static_cast<int32_t>(model_->states().size()); ++i)
-      if (compiled.memory.states[static_cast<size_t>(states_.home(i))])
-        look("state", model_->state(i).name, states_.kept(i));
-    return text;
-  }
-
   CompiledPtr make(const std::string& entry, const Bindings& bindings) {
     auto compiled = std::make_shared<Compiled>();
     const Clock::time_point start = Clock::now();
@@ -206,7 +202,7 @@ class Session::Impl {
     device_->enter(
         [&] { compiled->runner = device_->make_runner(compiled->plan, compiled->runner_options); });
     log_debug("'{}': {} steps planned in {:.3f} s, their kernels made ready in {:.3f} s", entry,
-                  compiled->plan.steps.size(), seconds(start, planned), seconds(planned, Clock::now()));
+              compiled->plan.steps.size(), seconds(start, planned), seconds(planned, Clock::now()));
     return compiled;
   }
 
@@ -447,6 +443,11 @@ void Session::reset_states(StateRole role) {
   const OneCall call = impl_->one_call();
   for (size_t i = 0; i < model().states().size(); ++i)
     if (model().states()[i].role == role) impl_->states().reset(static_cast<int32_t>(i));
+}
+
+void Session::grow_cache(int64_t positions) {
+  const OneCall call = impl_->one_call();
+  impl_->grow_cache(positions);
 }
 
 std::unique_ptr<StateSnapshot> Session::make_state_snapshot() {

@@ -114,6 +114,10 @@ class Session {
   bool shares_states() const;
   void take_part_in_gather() const;
   void reset_states(StateRole role);  // back to their initial values (a KV cache before a new text)
+  // Gives the cache of a language model this many positions, no fewer than it has, while texts are in it: they keep their places.
+  // The next runs compile their plans again, and references from model() become invalid. Throws Error if the model declares no
+  // caches, if the device has not enough memory (then the cache is as before), and for a session of several ranks.
+  void grow_cache(int64_t positions);
   // Makes an object that copies all states while runs go on (executor/states/state_snapshot.h).
   std::unique_ptr<StateSnapshot> make_state_snapshot();
   MemoryStatistics memory() const;

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "schema/graph/cache_layout.h"
 #include "schema/ranks/mesh.h"
 
 namespace genesis {
@@ -29,6 +30,8 @@ struct SessionOptions {
   // The number of plans kept, one for each entry point and set of sizes. The least recently used one is dropped and compiled
   // again if its sizes come back. If the sizes of inputs vary a lot, pad them to a few.
   int64_t max_plans = 64;
+  // The size of the cache of a language model (passes/core/cache_size.h). Empty: the size that the model's file has.
+  std::optional<CacheSize> cache = {};
   // The ranks that run the model together, the number of this rank, and how ranks exchange data: all three from a World
   // (executor/distributed/world.h). Without `collectives` a session compiles for the mesh but cannot run.
   Mesh mesh = {};

@@ -9,6 +9,7 @@
 
 #include "executor/named_tensors.h"
 #include "executor/runtime/device.h"
+#include "schema/graph/model.h"
 
 namespace genesis {
 

@@ -14,22 +14,6 @@ Value append(Parameter cache, Value update, const Positions& positions) {
   return appended;
 }
 
-// Adds the input `text_length` if the decoder depends on the length of the whole text; else returns an empty value.
-Value text_length(GraphBuilder& g, const Decoder& decoder, const Shape& shape) {
-  return decoder.depends_on_length ? g.input("text_length", DType::i64, shape) : Value();
-}
-
-// Adds `prefill` or `decode`: one graph over `length` new tokens, which are many or one.
-void add_cached(Model& model, const Decoder& decoder, const std::string& entry, const Dim& length) {
-  GraphBuilder g(model, entry);
-  const Value tokens = g.input("tokens", DType::i64, {1, length}),
-              position = g.input("position", DType::i64, {});
-  Positions positions{.ids = arange(g.graph(), length) + position, .start = position};
-  if (!length.is_constant()) positions.text_length = text_length(g, decoder, {});
-  const Value x = decoder.hidden(tokens, positions);
-  g.output("logits", decoder.logits(reshape(narrow(x, 1, length - 1, 1), {1, x.dim(2)}), true));
-}
-
 // Returns the features of the last token of each row that is not padding: x [rows, seq, features] -> [rows, features].
 Value last_tokens(Value x, Value count) {
   const Value last = maximum(count - 1, 0), index = reshape(last, {x.dim(0), 1, 1});
@@ -38,25 +22,24 @@ Value last_tokens(Value x, Value count) {
 
 // Adds prefill for rows whose texts have different lengths: for all rows, or for one row that an input names. Padding gets the
 // position of the last token, so that no position lies beyond the text.
-void add_ragged(Model& model, const Decoder& decoder, const std::string& entry, int64_t rows,
-                bool names_row) {
+void add_prefill(Model& model, const Decoder& decoder, const std::string& entry, int64_t rows,
+                 bool names_row) {
   const Dim seq = symbol("seq");
   GraphBuilder g(model, entry);
   const Value tokens = g.input("tokens", DType::i64, {rows, seq}),
               position = g.input("position", DType::i64, {rows}),
               count = g.input("length", DType::i64, {rows});
   const Value row = names_row ? g.input("row", DType::i64, {}) : Value();
-  const Value whole = text_length(g, decoder, {rows});
+  Value text_length;
+  if (decoder.depends_on_length) text_length = g.input("text_length", DType::i64, {rows});
   const Value ids = unsqueeze(position, 1) + minimum(arange(g.graph(), seq), unsqueeze(count - 1, 1));
   Positions positions{.ids = maximum(ids, 0), .start = position, .count = count, .row = row};
-  positions.text_length = whole;
+  positions.text_length = text_length;
   const Value x = decoder.hidden(tokens, positions);
   g.output("logits", decoder.logits(last_tokens(x, count), true));
 }
 
-void add_cached_rows(Model& model, const Decoder& decoder, int64_t rows) {
-  add_ragged(model, decoder, "prefill", rows, false);
-  add_ragged(model, decoder, "prefill_row", 1, true);
+void add_decode(Model& model, const Decoder& decoder, int64_t rows) {
   GraphBuilder g(model, "decode");
   const Value tokens = g.input("tokens", DType::i64, {rows, 1}),
               position = g.input("position", DType::i64, {rows});
@@ -101,8 +84,10 @@ Value Positions::length(Graph& graph) const {
 }
 
 KeyValueCache::KeyValueCache(const Scope& scope, const CacheSize& size, int64_t heads, int64_t head_size)
-    : keys_(scope.cache("k_cache", {size.rows, size.positions, heads, head_size}, scope.dtype())),
-      values_(scope.cache("v_cache", {size.rows, size.positions, heads, head_size}, scope.dtype())) {}
+    : keys_(scope.cache("k_cache", {size.rows, size.positions, heads, head_size}, scope.dtype(),
+                        CacheLayout{.kind = "keys", .rows_axis = 0, .positions_axis = 1})),
+      values_(scope.cache("v_cache", {size.rows, size.positions, heads, head_size}, scope.dtype(),
+                          CacheLayout{.kind = "values", .rows_axis = 0, .positions_axis = 1})) {}
 
 Value KeyValueCache::attend(Value q, Value k, Value v, const Positions& positions,
                             AttentionOptions options) const {
@@ -123,9 +108,9 @@ void add_decoder_entries(Model& model, const Decoder& decoder, int64_t rows_of_c
     const Value tokens = g.input("tokens", DType::i64, {batch, seq});
     g.output("logits", decoder.logits(decoder.hidden(tokens, {.ids = arange(g.graph(), seq)}), true));
   }
-  if (rows_of_cache > 1) return add_cached_rows(model, decoder, rows_of_cache);
-  add_cached(model, decoder, "prefill", seq);
-  add_cached(model, decoder, "decode", 1);
+  add_prefill(model, decoder, "prefill", rows_of_cache, false);
+  add_prefill(model, decoder, "prefill_row", 1, true);
+  add_decode(model, decoder, rows_of_cache);
 }
 
 }  // namespace genesis::models

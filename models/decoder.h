@@ -4,22 +4,21 @@
 //   loss_packed  the same with positions and segments i64[batch,seq], for rows that hold several texts: a token stands
 //                at its position in its own text and attends only to its own segment, whose tokens are adjacent
 //   forward  tokens i64[batch,seq]                         -> logits [batch,seq,vocab]
-//   prefill  tokens i64[1,seq], position i64[]             -> logits [1,vocab] of the last token; fills the cache
-//   decode   tokens i64[1,1], position i64[]               -> logits [1,vocab]; appends to the cache
-//
-// `position` is the number of tokens that the cache already holds. With a cache of several rows, each with its own text:
-//
-//   prefill  tokens i64[rows,seq], position i64[rows], length i64[rows] -> logits [rows,vocab] of each row's last token
-//   decode   tokens i64[rows,1], position i64[rows]                     -> logits [rows,vocab]
+//   prefill  tokens i64[rows,seq], position i64[rows], length i64[rows] -> logits [rows,vocab] of each row's last token; fills
+//            the cache
+//   decode   tokens i64[rows,1], position i64[rows]        -> logits [rows,vocab]; appends to the cache
 //   prefill_row  tokens i64[1,seq], position i64[1], length i64[1], row i64[] -> logits [1,vocab]; does what prefill does
 //                for one row of the cache and reads no other; a `row` beyond the last selects the last row
+//
+// `rows` is the number of texts in the cache, 1 as well as many (passes/core/cache_size.h changes it), and `position` the number of
+// tokens that the cache already holds of each.
 //
 // A row of prefill is padded behind its `length` tokens with arbitrary tokens. A row with length 0 leaves its cache unchanged,
 // and its logits are meaningless. The run fails if position + length exceeds the positions of the cache. A row gives the result
 // that its text gives alone, on a GPU up to rounding.
 //
 // If rotary frequencies depend on the length of the text (dynamic scaling), prefill and prefill_row take one more input, behind
-// the others: text_length i64[] or [rows], the number of tokens of the whole prompt, of which `tokens` is one chunk.
+// the others: text_length i64[rows], the number of tokens of the whole prompt, of which `tokens` is one chunk.
 #pragma once
 
 #include <functional>
@@ -32,19 +31,15 @@ namespace genesis::models {
 
 struct Positions {
   Value ids;    // position of each token: i64[seq], or [rows, seq] if each row has its own
-  Value start;  // i64[] or [rows]: cache position of the first new entry; empty: no cache (loss, forward)
+  Value start;  // i64[rows]: cache position of the first new entry; empty: no cache (loss, forward)
   Value count;  // i64[rows]: number of tokens of each row that are not padding; empty: all
   Value row;    // i64[]: the cache row that the only row of the batch uses; empty: the batch has all rows
   Value first;  // i64[rows, seq]: first token that each token sees; empty: the first one of its row
-  Value text_length;  // i64[] or [rows]: length of the whole text; empty: it ends with this chunk
+  Value text_length;  // i64[rows]: length of the whole text; empty: it ends with this chunk
 
   // Returns the number of tokens of the text, [] or [rows]: `text_length` if it is given, else the number of tokens so far. For
   // rows that hold several texts, it is the length of the longest text in each row.
   Value length(Graph& graph) const;
-};
-
-struct CacheSize {
-  int64_t rows = 1, positions = 0;
 };
 
 // Holds keys and values of the tokens read so far, in two states [rows, positions, heads, head_size].

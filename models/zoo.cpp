@@ -9,9 +9,11 @@
 #include "builder/skip_init.h"
 #include "executor/state_dict.h"
 #include "models/families.h"
+#include "passes/core/cache_size.h"
 #include "passes/lora/lora.h"
 #include "passes/precision/cast_precision.h"
 #include "schema/file/json_text.h"
+#include "schema/graph/caches.h"
 #include "schema/graph/near_names.h"
 
 namespace genesis::models {
@@ -118,6 +120,42 @@ int64_t longest_text_by(const nlohmann::json& config) {
   return std::max(size_in(config, "max_position_embeddings"), size_in(config, "n_positions"));
 }
 
+// Throws Error if the model learned fewer positions than the cache would have.
+void check_positions(const Model& model, int64_t positions) {
+  const int64_t learned = size_in(config_of(model), "n_positions");
+  if (learned > 0 && positions > learned)
+    fail("cache_positions is {}, it must be at most n_positions {}", positions, learned);
+}
+
+// Returns true for a model whose entry points are for one row only: older versions wrote them where the cache has one row.
+bool reads_one_row(const Model& model) {
+  const Graph* prefill = model.find_entry("prefill");
+  return prefill && std::ranges::none_of(prefill->inputs(), [&](ValueId input) {
+           return prefill->value(input).name == "length";
+         });
+}
+
+// Returns the model of the zoo that `model` is, made anew with a cache of this size.
+std::unique_ptr<Model> rebuilt(const Model& model, const CacheSize& size) {
+  Settings settings = settings_of(model);
+  settings["batch"] = std::to_string(size.rows);
+  settings["cache_positions"] = std::to_string(size.positions);
+  std::unique_ptr<Model> made = make_like(model, settings);
+  share_weights(model, *made);
+  made->describe_as(model);
+  return made;
+}
+
+// Writes the size into the config of a model of the zoo; other configs stay as they are.
+void note_in_config(Model& model, const CacheSize& size) {
+  const auto at = model.metadata.find("config");
+  if (at == model.metadata.end() || !config_of(model).is_object()) return;
+  nlohmann::ordered_json config = parse_ordered_json_text(at->second);
+  if (config.contains("batch")) config["batch"] = size.rows;
+  if (config.contains("cache_positions")) config["cache_positions"] = size.positions;
+  at->second = config.dump();
+}
+
 }  // namespace
 
 std::unique_ptr<Model> with_cache(const Model& model, int64_t rows, int64_t positions) {
@@ -125,26 +163,29 @@ std::unique_ptr<Model> with_cache(const Model& model, int64_t rows, int64_t posi
     fail("a KV cache of {} rows of {} positions: both must be positive", rows, positions);
   if (!model.find_entry("decode"))
     fail("the model has no entry point 'decode': it is no language model with a KV cache");
-  Settings settings = settings_of(model);
-  settings["batch"] = std::to_string(rows);
-  settings["cache_positions"] = std::to_string(positions);
-  std::unique_ptr<Model> made = make_like(model, settings);
-  share_weights(model, *made);
-  const std::string config = made->metadata.at("config");
-  made->describe_as(model);
-  made->metadata["config"] = config;
+  check_positions(model, positions);
+  const CacheSize size{rows, positions};
+  std::unique_ptr<Model> made =
+      rows > 1 && reads_one_row(model) ? rebuilt(model, size) : passes::with_cache_size(model, size);
+  note_in_config(*made, size);
   return made;
 }
 
 int64_t longest_text(const Model& model) { return longest_text_by(config_of(model)); }
 
+int64_t positions_for(const Model& model, int64_t tokens) {
+  const std::optional<CacheSize> cache = cache_size(model);
+  if (!cache) return 0;
+  const int64_t longest = longest_text(model), wanted = std::min(tokens, longest);
+  if (wanted <= cache->positions) return cache->positions;
+  return std::min(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted))), longest);
+}
+
 std::shared_ptr<const Model> with_room(const std::shared_ptr<const Model>& model, int64_t tokens) {
-  const nlohmann::json config = config_of(*model);
-  const int64_t longest = longest_text_by(config), cache = size_in(config, "cache_positions"),
-                wanted = std::min(tokens, longest);
-  if (wanted <= (cache > 0 ? cache : longest)) return model;
-  const auto bucket = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted)));
-  return with_cache(*model, std::max<int64_t>(1, size_in(config, "batch")), std::min(bucket, longest));
+  const std::optional<CacheSize> cache = cache_size(*model);
+  const int64_t positions = positions_for(*model, tokens);
+  if (!cache || positions == cache->positions) return model;
+  return with_cache(*model, cache->rows, positions);
 }
 
 }  // namespace genesis::models

@@ -21,11 +21,13 @@
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/attention.h"
+#include "schema/ops/nn/cached_attention.h"
 #include "schema/ops/nn/loss.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/norm.h"
 #include "schema/ops/nn/optimizer.h"
 #include "schema/ops/nn/swiglu.h"
+#include "schema/ops/tensor/dynamic_slice.h"
 #include "schema/ops/tensor/index.h"
 #include "schema/ops/tensor/reduce.h"
 
@@ -90,6 +92,7 @@ constexpr Pass kInference[] = {
     {"widen_sums", "after fuse_linear and fuse_norms, whose nodes it recognizes; before fuse_addend, which takes the sums", widen_sums, has<ops::RmsNorm, ops::LayerNorm>},
     {"simplify", "again: attention in another layout leaves permutes that now meet their inverse", simplify},
     {"fuse_cached_attention", "before pack_attention, whose packed operands it does not recognize", fuse_cached_attention, has<ops::Attention>},
+    {"one_row_starts", "after fuse_cached_attention, which compares starts", one_row_starts, has<ops::CachedAttention, ops::DynamicUpdateSlice>},
     {"pack_attention", "after simplify: it recognizes one layout only", pack_attention, has<ops::Attention>},
     {"merge_linear", "after the passes that change single layers: layers that differ only in weights become one step", merge_linear, has<ops::Linear>},
     {"fuse_addend", "after merge_linear, which takes plain layers; before fuse_elementwise, which would take the addition", fuse_addend, has<ops::Matmul, ops::Linear, ops::AllReduce>},

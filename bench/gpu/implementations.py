@@ -125,7 +125,7 @@ class Bench:
         if what == "decode":
             return {"tokens": self.array("token", draw.integers(0, vocabulary, (batch, 1))), "position": f"full:{second}"}
         if what == "prefill":
-            return {"tokens": self.array("prompt", draw.integers(0, vocabulary, (batch, second))), "position": "zeros"}
+            return {"tokens": self.array("prompt", draw.integers(0, vocabulary, (batch, second))), "position": "zeros", "length": f"full:{second}"}
         tokens = draw.integers(0, vocabulary, (batch, second))
         inputs = {"tokens": self.array("tokens", tokens), "targets": self.array("targets", tokens)}
         if what == "packed":  # texts of 64 to 512 tokens, as in fine_tuning.py

@@ -155,7 +155,7 @@ def inference_model(tools, flags):
 def bench_prefill(tools, flags):
     seq = 2048
     ours = tools.bench(inference_model(tools, flags), "prefill", "--input", f"tokens={tools.tokens('p.npy', (1, seq), QWEN['vocab_size'])}",
-                       "--input", "position=zeros", "--seconds", 2)
+                       "--input", "position=zeros", "--input", f"length=full:{seq}", "--seconds", 2)
     model = qwen_torch(flags.layers).bfloat16().eval()
     tokens = torch.randint(QWEN["vocab_size"], (1, seq), device="cuda")
 

@@ -25,7 +25,7 @@ std::vector<double> decode(Session& session, int tokens) {
   std::vector<double> seconds;
   for (int64_t position = 0; position < tokens; ++position) {
     const NamedTensors inputs = {{"tokens", Tensor::of<int64_t>({1, 1}, {(position * 977) % 8192})},
-                                 {"position", Tensor::scalar<int64_t>(position)}};
+                                 {"position", Tensor::of<int64_t>({1}, {position})}};
     const Stopwatch watch;
     session.run("decode", inputs);
     seconds.push_back(watch.seconds());

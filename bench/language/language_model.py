@@ -151,7 +151,7 @@ def prefill(flags):
     model, found = model_of(flags, flags.dtype), {}
     torch_words = ["prefill", "--dtype", flags.dtype, "--tokens", TOKENS, "--shape", *shape_words(flags)]
     ours, llama, torch = take_turns(
-        flags.rounds, lambda: bench(flags, model, "prefill", 4, "--size", f"seq={TOKENS}"),
+        flags.rounds, lambda: bench(flags, model, "prefill", 4, "--size", f"seq={TOKENS}", "--input", f"length=full:{TOKENS}"),
         lambda: gguf_seconds(flags, {"bf16": "BF16", "f32": "F32"}[flags.dtype], "--prefill", TOKENS),
         lambda: seconds_of(peer(flags, "torch_language_model.py", *torch_words)))
     words, found["llama"] = beside("llama.cpp", llama, ours, BARS["prefill_llama"])
@@ -159,7 +159,7 @@ def prefill(flags):
     print(f"  {flags.dtype}: {TOKENS / ours:.0f} tokens/s, {ours * 1e3:.1f} ms; {words}; {more}")
     for format in ("q8", "q4"):
         packed = model_of(flags, format)
-        ours, llama = take_turns(flags.rounds, lambda: bench(flags, packed, "prefill", 4, "--size", f"seq={TOKENS}"),
+        ours, llama = take_turns(flags.rounds, lambda: bench(flags, packed, "prefill", 4, "--size", f"seq={TOKENS}", "--input", f"length=full:{TOKENS}"),
                                  lambda: gguf_seconds(flags, FORMATS[format], "--prefill", TOKENS))
         words, found[format] = beside("llama.cpp " + FORMATS[format], llama, ours)
         print(f"  {format}: {TOKENS / ours:.0f} tokens/s, {ours * 1e3:.1f} ms; {words}")

@@ -91,6 +91,16 @@ class Engine::Impl {
   void clear();
   Load load() const;
 
+  void grow_cache(int64_t positions) {
+    if (!std::ranges::all_of(rows_.all(), [](const Row& row) { return row.task == nullptr; }))
+      fail("the cache cannot grow to {} positions while requests have rows of it: wait for their results",
+           positions);
+    decoding_.forget();
+    session_.grow_cache(positions);
+    limits_.capacity = positions_of_cache(session_.model());
+    compiled_.clear();
+  }
+
   CacheRows& rows() { return rows_; }
   int64_t capacity() const { return limits_.capacity; }
   int64_t vocab_size() const { return vocabulary_; }
@@ -138,7 +148,7 @@ class Engine::Impl {
   Session& session_;
   const EngineOptions options_;
   CacheRows rows_;
-  const PromptReader::Limits limits_;
+  PromptReader::Limits limits_;
   const bool takes_text_length_;
   const int64_t vocabulary_;
   const bool runs_ahead_;
@@ -410,6 +420,7 @@ void Engine::check(const std::vector<int64_t>& prompt, const SamplingOptions& op
 }
 Load Engine::load() const { return impl_->load(); }
 int64_t Engine::rows() const { return std::ssize(impl_->rows().all()); }
+void Engine::grow_cache(int64_t positions) { impl_->grow_cache(positions); }
 int64_t Engine::capacity() const { return impl_->capacity(); }
 int64_t Engine::vocab_size() const { return impl_->vocab_size(); }
 

@@ -102,6 +102,10 @@ class Engine {
   // Throws the errors of submit(). `behind` is the number of tokens that the prompt continues.
   void check(const std::vector<int64_t>& prompt, const SamplingOptions& options, int64_t behind = 0) const;
 
+  // Gives the cache this many positions, no fewer than it has. The texts stay in it (Session::grow_cache). Throws Error while a
+  // request has a row, and as the session does; then nothing has changed.
+  void grow_cache(int64_t positions);
+
   Load load() const;
   int64_t rows() const;        // rows of the cache: texts that are generated at a time
   int64_t capacity() const;    // positions of the KV cache: the longest text

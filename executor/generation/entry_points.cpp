@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "schema/core/error.h"
+#include "schema/graph/caches.h"
 
 namespace genesis::generation {
 namespace {
@@ -29,18 +30,15 @@ const Graph& found_entry(const Model& model, const char* name) {
 
 int64_t rows_of_cache(const Model& model) {
   const Graph& decode = found_entry(model, "decode");
+  if (const std::optional<CacheSize> cache = cache_size(model)) return cache->rows;
   const auto& inputs = decode.inputs();
   const Shape shape = inputs.empty() ? Shape{} : decode.type(inputs[0]).shape;
   return shape.rank() == 2 && shape[0].is_constant() ? shape[0].value() : 1;
 }
 
-// The number of positions is taken from the caches of keys and values, which are states [rows, positions, heads, head_size].
 int64_t positions_of_cache(const Model& model) {
-  int64_t positions = std::numeric_limits<int64_t>::max();
-  for (const State& state : model.states())
-    if (state.role == StateRole::kCache && state.type.shape.rank() == 4)
-      positions = std::min(positions, state.type.shape[1].value());
-  return positions;
+  const std::optional<CacheSize> cache = cache_size(model);
+  return cache ? cache->positions : std::numeric_limits<int64_t>::max();
 }
 
 bool takes_text_length(const Model& model) {

@@ -64,8 +64,9 @@ std::string decode_name(const SamplingFeatures& features);
 inline constexpr const char *kFillCache = "fill_cache", *kFillRow = "fill_row";
 inline constexpr int64_t kStopsOfRow = 8;
 
-// Return the number of texts that the KV cache of a language model holds, and the number of tokens of each. Throw Error if the
-// model has no `decode`.
+// Return the number of texts that the KV cache of a language model holds, and the number of tokens of each, as its states declare
+// (schema/graph/caches.h). A model without caches has as many rows as `decode`, and any number of positions. rows_of_cache() throws
+// Error if the model has no `decode`.
 int64_t rows_of_cache(const Model& model);
 int64_t positions_of_cache(const Model& model);
 // Returns true if prefill needs the length of the whole prompt. Throws Error if the model has no `prefill`.

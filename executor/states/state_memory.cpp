@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "executor/states/encoded_transfers.h"
+#include "schema/graph/caches.h"
 #include "schema/graph/state_cuts.h"
 
 namespace genesis {
@@ -110,18 +111,12 @@ std::byte* StateMemory::data(int32_t state) {
 bool StateMemory::make_writable(int32_t state) { return make_writable(std::vector{state}) > 0; }
 
 int64_t StateMemory::make_writable(const std::vector<int32_t>& states) {
-  std::map<int32_t, int64_t> offsets;  // only states that have no memory yet
-  int64_t bytes = 0;
   std::vector<int32_t> homes;
   for (const int32_t state : states) add_homes(state, homes);
-  for (const int32_t state : homes)
-    if (!owned(state) && offsets.emplace(state, bytes).second)
-      bytes += aligned(model_->state(state).type.bytes());
-  if (offsets.empty()) return 0;
-  const DeviceMemory all = device_.allocate(bytes);
-  for (const auto& [state, offset] : offsets) owned(state) = DeviceMemory(all, all.get() + offset);
+  const std::map<int32_t, DeviceMemory> fresh = allocate(homes);
+  for (const auto& [state, memory] : fresh) owned(state) = memory;
   std::set<int32_t> members;  // each is encoded once for all its parts
-  for (const auto& [state, offset] : offsets) {
+  for (const auto& [state, memory] : fresh) {
     const auto& of_part = members_[static_cast<size_t>(state)];
     // A part of a state that the model has encoded starts with the model's encoded bytes.
     const Tensor start = initial(state);
@@ -130,12 +125,30 @@ int64_t StateMemory::make_writable(const std::vector<int32_t>& states) {
     else
       members.insert(of_part.begin(), of_part.end());
   }
-  for (int32_t member : members) encode_initial(member, offsets);
-  return static_cast<int64_t>(offsets.size());
+  for (int32_t member : members) encode_initial(member, fresh);
+  return static_cast<int64_t>(fresh.size());
+}
+
+// Allocates memory for the states that have none yet: one allocation for the caches of texts, which resize() can free, and one
+// for all others.
+std::map<int32_t, DeviceMemory> StateMemory::allocate(const std::vector<int32_t>& homes) const {
+  std::map<int32_t, DeviceMemory> fresh;
+  for (const bool caches : {false, true}) {
+    std::map<int32_t, int64_t> offsets;
+    int64_t bytes = 0;
+    for (const int32_t state : homes)
+      if (!owned(state) && cache_layout(model_->state(state)).has_value() == caches &&
+          offsets.emplace(state, bytes).second)
+        bytes += aligned(model_->state(state).type.bytes());
+    if (offsets.empty()) continue;
+    const DeviceMemory all = device_.allocate(bytes);
+    for (const auto& [state, offset] : offsets) fresh[state] = DeviceMemory(all, all.get() + offset);
+  }
+  return fresh;
 }
 
 // Encodes only into the `fresh` parts: the others hold results of runs.
-void StateMemory::encode_initial(int32_t member, const std::map<int32_t, int64_t>& fresh) {
+void StateMemory::encode_initial(int32_t member, const std::map<int32_t, DeviceMemory>& fresh) {
   const StoredGroup& group = *membership(member).group;
   StateFormat::Parts to = parts(member);
   for (size_t i = 0; i < group.parts.size(); ++i)

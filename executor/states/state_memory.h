@@ -44,6 +44,11 @@ class StateMemory {
   // freed.
   void keep_as(const Model& tables, const StateStorage& storage, std::vector<DeviceMemory>* outlived);
 
+  // Gives caches the sizes that they have in `tables`, whose states differ from the current ones in one axis of caches only. Values
+  // keep their places, and new places are zeros. Every address of these states changes. Throws Error if there is not enough memory;
+  // then nothing has changed but addresses.
+  void resize(const Model& tables);
+
   std::byte* data(int32_t state);     // readable by the device; allocated on first use
   bool make_writable(int32_t state);  // returns true if the address changed
   // Does the same for many states, which share one allocation; returns how many addresses changed.
@@ -104,7 +109,9 @@ class StateMemory {
   void add_homes(int32_t state, std::vector<int32_t>& homes) const;  // appends the states that own its memory
   void begin_again(int32_t state);  // resets to the initial value, or to that in given_
   void fill_initial(int32_t state, const Tensor& start);
-  void encode_initial(int32_t member, const std::map<int32_t, int64_t>& fresh);
+  std::map<int32_t, DeviceMemory> allocate(const std::vector<int32_t>& homes) const;
+  void put_resized(const std::map<int32_t, Tensor>& values);
+  void encode_initial(int32_t member, const std::map<int32_t, DeviceMemory>& fresh);
   StateFormat::Parts parts(int32_t member) const;       // some may be null
   StateFormat::Parts kept_parts(int32_t member) const;  // only the values of this rank
   bool has_own_values(int32_t state) const;             // else it has never been written

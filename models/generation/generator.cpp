@@ -6,6 +6,7 @@
 #include "executor/generation/engine.h"
 #include "models/generation/answer.h"
 #include "models/generation/sampling_entries.h"
+#include "passes/core/cache_size.h"
 
 namespace genesis::text {
 namespace {
@@ -44,6 +45,7 @@ class Generator::Impl {
   void rewind(int64_t length) { engine_.truncate_conversation(text_, length); }
   const std::vector<int64_t>& tokens() const { return engine_.conversation_tokens(text_); }
   const generation::Engine& engine() const { return engine_; }
+  void grow(int64_t positions) { engine_.grow_cache(positions); }
 
  private:
   void check(const std::vector<int64_t>& prompt, const GenerateOptions& options, int64_t behind) const;
@@ -127,7 +129,9 @@ void Generator::Impl::check(const std::vector<int64_t>& prompt, const GenerateOp
 }
 
 Session open_for_generation(const std::shared_ptr<const Model>& model, SessionOptions options) {
-  return Session(with_sampling_entries(model), std::move(options));
+  if (!model || !options.cache) return Session(with_sampling_entries(model), std::move(options));
+  const std::shared_ptr<const Model> sized = passes::with_cache_size(*model, *options.cache);
+  return Session(with_sampling_entries(sized), std::move(options));
 }
 
 Generator::Generator(Session& session, GeneratorOptions options)
@@ -149,6 +153,7 @@ std::vector<GenerateResult> Generator::generate_all(
 void Generator::check(const std::vector<int64_t>& prompt, const GenerateOptions& options) const {
   impl_->check(prompt, options);
 }
+void Generator::grow(int64_t positions) { impl_->grow(positions); }
 void Generator::rewind(int64_t length) { impl_->rewind(length); }
 const std::vector<int64_t>& Generator::tokens() const { return impl_->tokens(); }
 int64_t Generator::rows() const { return impl_->engine().rows(); }

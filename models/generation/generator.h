@@ -91,6 +91,10 @@ class Generator {
   // shorter.
   void rewind(int64_t length);
 
+  // Gives the cache this many positions, no fewer than it has. The texts so far stay in it (Session::grow_cache). Throws Error as
+  // the session does; then nothing has changed.
+  void grow(int64_t positions);
+
   const std::vector<int64_t>& tokens() const;  // text so far in the first row of the cache
   int64_t rows() const;                        // rows of the cache
   int64_t capacity() const;                    // positions of the KV cache: the longest text

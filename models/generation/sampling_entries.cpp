@@ -8,6 +8,7 @@
 #include "models/generation/vocabulary.h"
 #include "passes/core/inline_graph.h"
 #include "passes/core/match.h"
+#include "schema/graph/caches.h"
 
 namespace genesis::text {
 namespace {
@@ -18,19 +19,34 @@ using generation::kMaxTopLogprobs;
 // Returns the shape of one number per row; a scalar for a single row.
 Shape each_row(int64_t rows) { return rows == 1 ? Shape{} : Shape{rows}; }
 
-const Graph& checked_entry(const Model& model, const char* name, int64_t rows, const Dim& seq, bool padded) {
-  std::vector<std::pair<std::string, TensorType>> wanted = {{"tokens", {DType::i64, {rows, seq}}},
-                                                            {"position", {DType::i64, each_row(rows)}}};
-  if (padded) wanted.push_back({"length", {DType::i64, each_row(rows)}});
-  const Graph& entry = found_entry(model, name);
-  if (std::string_view(name) != "decode" && takes_text_length(model))
-    wanted.push_back({"text_length", {DType::i64, each_row(rows)}});
-  std::vector<std::pair<std::string, TensorType>> inputs;
+using Inputs = std::vector<std::pair<std::string, TensorType>>;
+
+Inputs inputs_of(const Graph& entry) {
+  Inputs inputs;
   for (const ValueId input : entry.inputs())
     inputs.emplace_back(entry.value(input).name, entry.value(input).type);
-  if (inputs == wanted) return entry;
+  return inputs;
+}
+
+bool has_input(const Graph& entry, std::string_view name) {
+  return std::ranges::any_of(entry.inputs(), [&](ValueId input) { return entry.value(input).name == name; });
+}
+
+// Returns the entry point if its inputs are those of models/decoder.h. Files of older versions have, for a cache of one row, a
+// scalar position and no lengths.
+const Graph& checked_entry(const Model& model, const char* name, int64_t rows, const Dim& seq) {
+  const Graph& entry = found_entry(model, name);
+  const bool reads_prompts = std::string_view(name) != "decode";
+  const auto wanted = [&](const Shape& numbers) {
+    Inputs inputs = {{"tokens", {DType::i64, {rows, seq}}}, {"position", {DType::i64, numbers}}};
+    if (reads_prompts && numbers.rank() > 0) inputs.push_back({"length", {DType::i64, numbers}});
+    if (reads_prompts && takes_text_length(model)) inputs.push_back({"text_length", {DType::i64, numbers}});
+    return inputs;
+  };
+  const Inputs inputs = inputs_of(entry);
+  if (inputs == wanted({rows}) || (rows == 1 && inputs == wanted({}))) return entry;
   std::string list;
-  for (const auto& [input, type] : wanted)
+  for (const auto& [input, type] : wanted({rows}))
     list += fmt::format("{}{} {}", list.empty() ? "" : ", ", input, type.to_string());
   fail("entry point '{}' cannot generate text: it must take {}", name, list);
 }
@@ -40,8 +56,8 @@ class SamplingEntries {
   explicit SamplingEntries(Model& model)
       : model_(model),
         rows_(rows_of_cache(model)),
-        decode_(checked_entry(model, "decode", rows_, 1, false)),
-        prefill_(checked_entry(model, "prefill", rows_, symbol("seq"), rows_ > 1)),
+        decode_(checked_entry(model, "decode", rows_, 1)),
+        prefill_(checked_entry(model, "prefill", rows_, symbol("seq"))),
         vocabulary_(vocabulary_of(decode_, 2)),
         token_(state("token", {rows_}, DType::i64)),
         rng_(state("rng", rows_ == 1 ? Shape{2} : Shape{2, rows_}, DType::i64)),
@@ -59,12 +75,15 @@ class SamplingEntries {
   }
 
   void add() {
-    add_fill(kFillCache, prefill_);
+    if (rows_ == 1)
+      add_fill_of_one_row();
+    else
+      add_fill(kFillCache, prefill_);
     if (const Graph* row = model_.find_entry("prefill_row"); row && rows_ > 1) add_fill(kFillRow, *row);
     for (const bool penalties : {false, true})
       for (const bool logprobs : {false, true}) {
         add_decode({penalties, logprobs});
-        if (rows_ == 1 && takes_last_token_once()) add_prefill({penalties, logprobs});
+        if (rows_ == 1 && (takes_lengths() || takes_last_token_once())) add_prefill({penalties, logprobs});
       }
   }
 
@@ -91,7 +110,8 @@ class SamplingEntries {
     for (const NamedValue& output : from.outputs()) {
       if (output.name != "logits") continue;
       const auto widening = passes::match<ops::Cast>(from, output.value);
-      const ValueId product = widening ? widening.input(0) : output.value;
+      ValueId product = widening ? widening.input(0) : output.value;
+      if (const auto rows = passes::match<ops::Reshape>(from, product)) product = rows.input(0);
       const auto layer = passes::match<ops::Linear>(from, product);
       const bool rounds = is_low_precision(from.type(product).dtype);
       if (rounds && layer && layer->is_plain() && layer->activation == Activation::kNone &&
@@ -119,7 +139,7 @@ class SamplingEntries {
 
   void add_decode(const SamplingFeatures& features) const {
     GraphBuilder g(model_, decode_name(features));
-    const Value position = reshape(select(g.value(rng_), 0, 1), each_row(rows_));
+    const Value position = reshape(select(g.value(rng_), 0, 1), decode_.type(decode_.inputs()[1]).shape);
     sample(g, inlined(g.graph(), decode_, {reshape(g.value(token_), {rows_, 1}), position}), features);
   }
 
@@ -135,17 +155,37 @@ class SamplingEntries {
                                  [&](const Node& node) { return takes_last_token(node); }) == 1;
   }
 
+  // Returns false for a file of an older version, whose prefill reads one row and takes all of its tokens.
+  bool takes_lengths() const { return has_input(prefill_, "length"); }
+
+  // Inlines prefill for a chunk of the only row; `last` is the index of its last token that is not padding. What is written to
+  // the cache behind it is overwritten before it is read, so that updates need no length and are the same for all chunks.
+  Value inlined_prefill(GraphBuilder& g, Value tokens, Value position, Value last) const {
+    const Shape numbers = prefill_.type(prefill_.inputs()[1]).shape;
+    std::vector<Value> inputs = {tokens, reshape(position, numbers)};
+    if (takes_lengths()) inputs.push_back(reshape(last + 1, numbers));
+    if (takes_text_length(model_)) inputs.push_back(reshape(g.input("text_length", DType::i64, {}), numbers));
+    return inlined(g.graph(), prefill_, inputs, [&](const Node& node, const std::vector<Value>& of) {
+      if (!takes_lengths() && takes_last_token(node))
+        return dynamic_slice(of[0], last, passes::match<ops::Slice>(node)->axis, 1);
+      if (const auto update = passes::match<ops::DynamicUpdateSlice>(node); update && of.size() > 3)
+        return emit(update.attributes, {of[0], of[1], of[2]});
+      return Value();
+    });
+  }
+
+  void add_fill_of_one_row() const {
+    GraphBuilder g(model_, kFillCache);
+    const Value tokens = g.input("tokens", DType::i64, {1, symbol("seq")}),
+                position = g.input("position", DType::i64, {});
+    inlined_prefill(g, tokens, position, dim_value(g.graph(), tokens.dim(1)) - 1);
+  }
+
   void add_prefill(const SamplingFeatures& features) const {
     GraphBuilder g(model_, prefill_name(features));
     const Value tokens = g.input("tokens", DType::i64, {1, symbol("seq")}),
                 position = g.input("position", DType::i64, {}), last = g.input("last", DType::i64, {});
-    std::vector<Value> inputs = {tokens, position};
-    if (takes_text_length(model_)) inputs.push_back(g.input("text_length", DType::i64, {}));
-    const auto take_last = [&](const Node& node, const std::vector<Value>& of) {
-      if (!takes_last_token(node)) return Value();
-      return dynamic_slice(of[0], last, passes::match<ops::Slice>(node)->axis, 1);
-    };
-    sample(g, inlined(g.graph(), prefill_, inputs, take_last), features);
+    sample(g, inlined_prefill(g, tokens, position, last), features);
   }
 
   // Chooses the next token of each row from logits [rows, vocabulary], and updates the states for the next step.

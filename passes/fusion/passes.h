@@ -83,4 +83,9 @@ Graph fuse_swiglu(const Graph& graph, const PassContext& context);
 // forward pass's gate and up still do.
 Graph fuse_swiglu_products(const Graph& graph, const PassContext& context);
 
+// The numbers of rows of cache updates and attention, starts and lengths [1], become scalars if there is one row. A model's entry
+// points have one number for each row, however many there are; the fastest kernels of a single text take scalars. A reshape
+// computes nothing.
+Graph one_row_starts(const Graph& graph, const PassContext& context);
+
 }  // namespace genesis::passes

@@ -258,6 +258,7 @@ class StateWriter {
 
   void add(const State& state, std::vector<Hash128>::const_iterator& hash) {
     StateRecord row{state.name, state.type, state.role, state.trainable};
+    row.cache = state.cache;
     const JoinedValues* joined = joined_of(state, options_);
     if (joined && !options_.keeps_pieces) {
       row.initial = static_cast<int32_t>(tensors_.row_of_whole(state, *joined));

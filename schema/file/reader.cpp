@@ -92,7 +92,7 @@ class ModelBuilder {
     for (const ConstantRecord& row : record.constants) model_->add_tensor(row.name, tensors_[row.tensor]);
     for (const StateRecord& row : record.states) {
       const Tensor initial = row.initial < 0 ? Tensor() : tensors_[static_cast<size_t>(row.initial)];
-      model_->add_state({row.name, row.type, row.role, row.trainable, initial, encoded(row)});
+      model_->add_state({row.name, row.type, row.role, row.trainable, initial, encoded(row), row.cache});
     }
     for (const EntryRecord& entry : record.entries)
       with_context([&] { add_entry(entry); }, [&] { return "in entry point '" + entry.name + "'"; });

@@ -18,6 +18,8 @@ using namespace file;
 constexpr uint64_t kWrittenAtOnce = uint64_t{64} << 20;  // bytes between two reports of progress
 
 uint16_t minor_of(const ModelRecord& record) {
+  const auto has_layout = [](const StateRecord& state) { return state.cache.has_value(); };
+  if (std::ranges::any_of(record.states, has_layout)) return kMinorWithCaches;
   const auto is_linked = [](const SegmentRecord& segment) { return segment.is_linked(); };
   if (std::ranges::any_of(record.segments, is_linked)) return kMinorWithLinks;
   return record.files.empty() ? kMinor : kMinorWithFiles;

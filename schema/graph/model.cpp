@@ -105,6 +105,12 @@ void Model::set_trainable(int32_t index, bool trainable) {
   states_[static_cast<size_t>(index)].trainable = trainable;
 }
 
+void Model::set_shape(int32_t index, Shape shape) {
+  State& state = states_[static_cast<size_t>(index)];
+  GENESIS_ASSERT(state.initial.empty_handle() && !state.encoded && shape.is_constant());
+  state.type.shape = std::move(shape);
+}
+
 Graph& Model::add_entry(const std::string& name) {
   if (find_entry(name)) fail("the model already has an entry point named '{}'", name);
   entries_.push_back(std::make_unique<Graph>(*this, name));

@@ -4,12 +4,14 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "schema/core/tensor.h"
 #include "schema/encoding/state_format.h"
+#include "schema/graph/cache_layout.h"
 #include "schema/graph/graph.h"
 
 namespace genesis {
@@ -39,6 +41,8 @@ struct State {
   bool trainable = false;
   Tensor initial;              // empty_handle(): zeros, unless `encoded` is set
   EncodedValues encoded = {};  // encoded initial values, instead of `initial`
+  std::optional<CacheLayout> cache =
+      {};  // declares what a state of the role kCache holds; cache_layout() reads it
 };
 
 class Model {
@@ -56,6 +60,8 @@ class Model {
   // Sets encoded initial values, whose format the state is kept in from now on. Throws Error if they do not fit the state's type.
   void set_encoded(int32_t state, EncodedValues values);
   void set_trainable(int32_t state, bool trainable);
+  // Gives a state without values another shape. Entry points that read it must be written anew: their types are stale.
+  void set_shape(int32_t state, Shape shape);
   Graph& add_entry(const std::string& name);  // throws Error if the name is taken
   void replace_entry(Graph graph);            // replaces the entry point of the same name, or adds it
   void remove_entry(const std::string& name);

@@ -74,6 +74,10 @@ std::string tensor_text(const Tensor& tensor, const TextOptions& options) {
 std::string state_text(const State& state, const TextOptions& options) {
   std::string text = fmt::format("state @{}: {} {}", quoted_if_needed(state.name), state.type.to_string(),
                                  name_of(state.role));
+  if (const auto& cache = state.cache) {
+    text += fmt::format(" of {} rows {}", quoted_if_needed(cache->kind), cache->rows_axis);
+    if (cache->positions_axis >= 0) text += fmt::format(" positions {}", cache->positions_axis);
+  }
   if (state.trainable) text += " trainable";
   if (state.encoded) text += fmt::format(" as {}", state.encoded.format->name);
   for (const Tensor& part : state.encoded.parts) text += " = " + tensor_text(part, options);

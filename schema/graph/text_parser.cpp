@@ -269,12 +269,29 @@ class Parser {
     in_.expect(":");
     state.type = parse_type(in_);
     state.role = parse_role();
+    if (in_.accept("of ")) state.cache = parse_cache_layout();
     state.trainable = in_.accept("trainable");
     if (in_.accept("as")) {
       state.encoded = parse_encoded(state);
     } else if (in_.accept("="))
       state.initial = parse_tensor(in_, state.type, state.name);
     model_.add_state(std::move(state));
+  }
+
+  CacheLayout parse_cache_layout() {
+    CacheLayout layout{.kind = in_.name("what the cache holds")};
+    in_.expect("rows");
+    layout.rows_axis = parse_axis();
+    if (in_.accept("positions")) layout.positions_axis = parse_axis();
+    return layout;
+  }
+
+  int parse_axis() {
+    const std::string word = in_.name("the number of an axis");
+    const AttrValue number = parse_number(word);
+    const auto* axis = std::get_if<int64_t>(&number);
+    if (!axis || *axis < 0 || *axis >= kMaxRank) fail("'{}' is not the number of an axis", word);
+    return static_cast<int>(*axis);
   }
 
   EncodedValues parse_encoded(const State& state) {

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "schema/core/type_limits.h"
+#include "schema/graph/caches.h"
 #include "schema/graph/state_storage.h"
 
 namespace genesis {
@@ -176,6 +177,7 @@ void check_state(const State& state) {
     fail("its role {} is unknown", static_cast<int>(state.role));
   if (!state.type.shape.is_constant())
     fail("it has the symbolic shape {}: states need known sizes", state.type.shape.to_string());
+  if (state.cache) check_cache_layout(*state.cache, state.role, state.type);
   if (state.encoded) {
     check_encoded(state.encoded, state.type);
     if (state.trainable)

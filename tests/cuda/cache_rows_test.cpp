@@ -48,11 +48,9 @@ std::vector<std::vector<double>> run(Session& session, const Tokens& lengths, in
   const int64_t width = *std::max_element(lengths.begin(), lengths.end());
   Tokens text, at(lengths.size(), 0);
   for (int64_t i = 0; i < rows * width; ++i) text.push_back(token(i));
-  const auto numbers = [&](const Tokens& values) {
-    return rows == 1 ? Tensor::scalar(values[0]) : Tensor::of<int64_t>({rows}, values);
-  };
+  const auto numbers = [&](const Tokens& values) { return Tensor::of<int64_t>({rows}, values); };
   NamedTensors inputs = {{"tokens", Tensor::of<int64_t>({rows, width}, text)}, {"position", numbers(at)}};
-  if (rows > 1) inputs["length"] = numbers(lengths);
+  inputs["length"] = numbers(lengths);
   if (text::takes_text_length(session.model())) inputs["text_length"] = numbers(lengths);
   std::vector<std::vector<double>> all = {session.run("prefill", inputs).at("logits").to_doubles()};
   at = lengths;

@@ -47,12 +47,13 @@ Logits decode(Session& session, int64_t prompt, int64_t tokens) {
   for (int64_t i = 0; i < prompt; ++i) text.push_back(token(i));
   if (prompt > 0)
     session.run("prefill", {{"tokens", Tensor::of<int64_t>({1, prompt}, text)},
-                            {"position", Tensor::scalar<int64_t>(0)}});
+                            {"position", Tensor::of<int64_t>({1}, {0})},
+                            {"length", Tensor::of<int64_t>({1}, {prompt})}});
   Logits all;
   for (int64_t i = prompt; i < prompt + tokens; ++i)
     all.push_back(session
                       .run("decode", {{"tokens", Tensor::of<int64_t>({1, 1}, {token(i)})},
-                                      {"position", Tensor::scalar<int64_t>(i)}})
+                                      {"position", Tensor::of<int64_t>({1}, {i})}})
                       .at("logits")
                       .to_doubles());
   return all;
@@ -115,8 +116,8 @@ TEST_F(Decode, OneKernelForPackedWeightsIsTheCpus) {
       passes::quantize(*packed, {.format = format, .embedding = false, .head = true});
       Session cpu(packed), cuda(packed, {.device = "cuda"}),
           one_by_one(packed, {.device = "cuda", .disabled = {"megakernel"}});
-      const auto kernels = cuda.kernels(
-          "decode", {{"tokens", Tensor::of<int64_t>({1, 1}, {0})}, {"position", Tensor::scalar<int64_t>(0)}});
+      const auto kernels = cuda.kernels("decode", {{"tokens", Tensor::of<int64_t>({1, 1}, {0})},
+                                                   {"position", Tensor::of<int64_t>({1}, {0})}});
       EXPECT_GE(std::count(kernels.begin(), kernels.end(), "megakernel"), 3 * 5);
       const Logits got = decode(cuda, 0, 12);
       expect_alike(got, decode(cpu, 0, 12), tolerance_of(DType::bf16));
@@ -162,7 +163,7 @@ TEST_F(Decode, APositionOutsideTheCacheIsAnError) {
   expect_error(
       [&] {
         session.run("decode", {{"tokens", Tensor::of<int64_t>({1, 1}, {1})},
-                               {"position", Tensor::scalar<int64_t>(kPositions)}});
+                               {"position", Tensor::of<int64_t>({1}, {kPositions})}});
       },
       {"1024"});
   EXPECT_EQ(decode(session, 0, 2), before);

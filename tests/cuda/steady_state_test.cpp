@@ -32,8 +32,10 @@ TEST_F(SteadyState, EveryRunAllocatesNothingAndWaitsOnce) {
   const auto train = [&](int i) { session.run("train_step", tiny_batch(i)); };
   const auto generate = [&](const char* entry, int64_t tokens) {
     return [&session, entry, tokens](int i) {
-      session.run(entry, {{"tokens", Tensor::of<int64_t>({1, tokens}, std::vector<int64_t>(tokens, 3))},
-                          {"position", Tensor::scalar<int64_t>(i)}});
+      NamedTensors inputs = {{"tokens", Tensor::of<int64_t>({1, tokens}, std::vector<int64_t>(tokens, 3))},
+                             {"position", Tensor::of<int64_t>({1}, {i})}};
+      if (entry == std::string("prefill")) inputs.emplace("length", Tensor::of<int64_t>({1}, {tokens}));
+      session.run(entry, inputs);
     };
   };
   const auto prefill = generate("prefill", 8), decode = generate("decode", 1);

@@ -224,12 +224,13 @@ TEST_P(WeightHalves, DecodeAfterTraining) {
   }
   EXPECT_LT(last, 0.9 * first);
   Session loaded = session(std::shared_ptr<const Model>(snapshot(trained)));
-  const Tensor prompt = Tensor::of<int64_t>({1, 5}, {7, 14, 21, 28, 35}), start = Tensor::scalar<int64_t>(0);
+  const Tensor prompt = Tensor::of<int64_t>({1, 5}, {7, 14, 21, 28, 35}),
+               start = Tensor::of<int64_t>({1}, {0}), length = Tensor::of<int64_t>({1}, {5});
   const auto logits = [&](Session& session) {
-    session.run("prefill", {{"tokens", prompt}, {"position", start}});
+    session.run("prefill", {{"tokens", prompt}, {"position", start}, {"length", length}});
     return session
         .run("decode",
-             {{"tokens", Tensor::of<int64_t>({1, 1}, {42})}, {"position", Tensor::scalar<int64_t>(5)}})
+             {{"tokens", Tensor::of<int64_t>({1, 1}, {42})}, {"position", Tensor::of<int64_t>({1}, {5})}})
         .at("logits")
         .to_doubles();
   };

@@ -11,6 +11,7 @@
 #include "passes/precision/cast_precision.h"
 #include "passes/precision/quantize.h"
 #include "schema/file/attached_files.h"
+#include "schema/file/reader.h"
 #include "tests/op_harness.h"
 
 namespace genesis::models {
@@ -70,11 +71,10 @@ class Texts {
     NamedTensors inputs = {{"tokens", padded(rows)}, {"position", positions()}};
     Tokens lengths;
     for (const Tokens& row : rows) lengths.push_back(std::ssize(row));
-    if (rows.size() > 1) inputs["length"] = Tensor::of<int64_t>({std::ssize(rows)}, lengths);
+    inputs["length"] = Tensor::of<int64_t>({std::ssize(rows)}, lengths);
     Tokens texts = lengths;
     for (size_t r = 0; r < texts.size(); ++r) texts[r] = std::max(texts[r] + at_[r], whole_);
-    add_text_length(
-        inputs, rows.size() > 1 ? Tensor::of<int64_t>({std::ssize(rows)}, texts) : Tensor::scalar(texts[0]));
+    add_text_length(inputs, Tensor::of<int64_t>({std::ssize(rows)}, texts));
     const auto logits = run("prefill", inputs);
     for (size_t r = 0; r < rows.size(); ++r) at_[r] += lengths[r];
     return logits;
@@ -108,9 +108,7 @@ class Texts {
   void add_text_length(NamedTensors& inputs, Tensor length) const {
     if (text::takes_text_length(session_.model())) inputs.emplace("text_length", std::move(length));
   }
-  Tensor positions() const {
-    return at_.size() == 1 ? Tensor::scalar(at_[0]) : Tensor::of<int64_t>({std::ssize(at_)}, at_);
-  }
+  Tensor positions() const { return Tensor::of<int64_t>({std::ssize(at_)}, at_); }
   std::vector<std::vector<float>> run(const char* entry, const NamedTensors& inputs) {
     const Tensor logits = session_.run(entry, inputs).at("logits");
     const auto all = logits.as<float>();
@@ -375,6 +373,13 @@ TEST(WithCache, WhatHasNoneIsAnError) {
         with_cache(*make({"gpt2", "gpt2"}), 2, kPositions + 1);
       },
       {"cache_positions", "n_positions 24"});
+}
+
+// Entry points of older versions are made anew, because they read one row: that takes a model of the zoo.
+TEST(WithCache, OfAnOlderFileNeedsTheZooForMoreRows) {
+  const auto model =
+      load_model(std::filesystem::path(GENESIS_SOURCE_ROOT) / "tests/models/golden/one_row.genesis");
+  EXPECT_EQ(with_cache(*model, 2, 8)->entry("decode").inputs().size(), 2u);
   Model other = *model;
   other.add_state({.name = "lora.a", .type = {DType::f32, {2}}});
   expect_error([&] { with_cache(other, 2, 8); }, {"'lora.a'"});

@@ -143,12 +143,17 @@ TEST_P(GoldenText, LogitsArePyTorchsHoweverTheTextIsRead) {
   const auto part = [&](int64_t from, int64_t count) {
     const auto ids = tokens.as<int64_t>().subspan(static_cast<size_t>(from), static_cast<size_t>(count));
     return NamedTensors{{"tokens", Tensor::of<int64_t>({1, count}, {ids.begin(), ids.end()})},
-                        {"position", Tensor::scalar<int64_t>(from)}};
+                        {"position", Tensor::of<int64_t>({1}, {from})}};
   };
-  expect_logits(session.run("prefill", part(0, 10)).at("logits"), "prefill");
+  const auto prefill = [&](int64_t from, int64_t count) {
+    NamedTensors inputs = part(from, count);
+    inputs.emplace("length", Tensor::of<int64_t>({1}, {count}));
+    return session.run("prefill", inputs).at("logits");
+  };
+  expect_logits(prefill(0, 10), "prefill");
   session.reset_states(StateRole::kCache);
-  session.run("prefill", part(0, 4));
-  session.run("prefill", part(4, 3));
+  prefill(0, 4);
+  prefill(4, 3);
   session.run("decode", part(7, 1));
   session.run("decode", part(8, 1));
   expect_logits(session.run("decode", part(9, 1)).at("logits"), "decode");

@@ -77,9 +77,10 @@ TEST_P(HuggingFace, ComputesWhatTransformersDoes) {
   if (!expected().contains("long_logits")) return;
   expect_last(session.run("forward", {{"tokens", row_of(long_text())}}).at("logits"),
               expected()["long_logits"]);
-  NamedTensors inputs = {{"tokens", row_of(long_text())}, {"position", Tensor::scalar<int64_t>(0)}};
-  if (text::takes_text_length(*model))
-    inputs.emplace("text_length", Tensor::scalar<int64_t>(std::ssize(long_text())));
+  NamedTensors inputs = {{"tokens", row_of(long_text())}, {"position", Tensor::of<int64_t>({1}, {0})}};
+  const Tensor length = Tensor::of<int64_t>({1}, {std::ssize(long_text())});
+  inputs.emplace("length", length);
+  if (text::takes_text_length(*model)) inputs.emplace("text_length", length);
   expect_last(session.run("prefill", inputs).at("logits"), expected()["long_logits"]);
 }
 

@@ -41,7 +41,7 @@ TEST_P(Zoo, HasTheEntryPointsItPromises) {
   std::set<std::string> entries;
   for (const auto& entry : model->entries()) entries.insert(entry->name());
   std::set<std::string> expected = {"forward", "loss"};
-  if (GetParam() != "mlp") expected.insert({"loss_packed", "prefill", "decode"});
+  if (GetParam() != "mlp") expected.insert({"loss_packed", "prefill", "prefill_row", "decode"});
   EXPECT_EQ(entries, expected);
   EXPECT_EQ(model->entry("loss").outputs()[0].name, "loss");
   EXPECT_EQ(model->metadata.at("architecture"), GetParam());

@@ -76,8 +76,8 @@ jinja::Dict variables_of(const ChatFlags& flags) {
   return *value.dict();
 }
 
-// Owns the session and its generator. When a conversation outgrows the KV cache, it makes new ones with a longer
-// cache, and the conversation is prefilled again.
+// Owns the session and its generator. When a conversation outgrows the KV cache, the cache grows and keeps what was read. Ranks,
+// which keep parts of a cache, open a session with a longer cache instead, and the conversation is prefilled again.
 class GrowingContext {
  public:
   GrowingContext(std::shared_ptr<const Model> model, SessionOptions options,
@@ -89,8 +89,18 @@ class GrowingContext {
   text::Generator& generator() { return *generator_; }
 
   text::Generator& make_room(int64_t tokens) {
-    const std::shared_ptr<const Model> larger = models::with_room(model_, tokens);
-    if (larger == model_) return *generator_;
+    const int64_t positions = models::positions_for(session_->model(), tokens);
+    if (positions <= generator_->capacity()) return *generator_;
+    if (options_.mesh.ranks() > 1)
+      reopen(models::with_room(model_, tokens));
+    else
+      generator_->grow(positions);
+    std::cerr << fmt::format("the context is {} tokens long now\n", generator_->capacity());
+    return *generator_;
+  }
+
+ private:
+  void reopen(const std::shared_ptr<const Model>& larger) {
     try {
       open(larger);
       model_ = larger;
@@ -98,11 +108,8 @@ class GrowingContext {
       open(model_);
       throw;
     }
-    std::cerr << fmt::format("the context is {} tokens long now\n", generator_->capacity());
-    return *generator_;
   }
 
- private:
   // Frees the old session first: the device may not have memory for two.
   void open(const std::shared_ptr<const Model>& model) {
     generator_.reset();
@@ -125,7 +132,8 @@ std::shared_ptr<const Model> chat_model(const ChatFlags& flags, World& world) {
   auto larger =
       with_context([&] { return models::with_cache(*model, text::rows_of_cache(*model), flags.context); },
                    [&] { return fmt::format("with --context {} for {}", flags.context, flags.file); });
-  check_cache_fits(*larger, flags.run.device, fmt::format("--context {}", flags.context));
+  check_cache_fits(*model, {text::rows_of_cache(*model), flags.context}, flags.run.device,
+                   fmt::format("--context {}", flags.context));
   return larger;
 }
 
@@ -167,8 +175,7 @@ void chat_command(const ChatFlags& flags, const Command& app, const std::shared_
     options.make_room = [&](int64_t tokens) -> text::Generator& { return context.make_room(tokens); };
   chat::Dialogue dialogue(chat, tokenizer, context.generator(), std::move(options));
   ChatLoopOptions looping = loop_options(flags, context);
-  looping.sources =
-      setting_sources(app, chat::sampling_origin(files).value_or("defaults of this tool"));
+  looping.sources = setting_sources(app, chat::sampling_origin(files).value_or("defaults of this tool"));
   looping.banner = banner(flags, *model, dialogue, context.generator().capacity(),
                           template_place(flags, files), looping.sources);
   if (!ChatLoop(dialogue, *world, std::move(looping)).run()) throw ExitCode(1);

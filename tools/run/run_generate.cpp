@@ -205,10 +205,9 @@ std::shared_ptr<const Model> with_rows(const Model& model, const Samples& sample
                 positions = whole_steps < (context - 1) / kStep ? (whole_steps + 1) * kStep : context;
   return with_context(
       [&] {
-        std::shared_ptr<const Model> made =
-            models::with_cache(model, std::min(flags.batch, samples.count()), positions);
-        check_cache_fits(*made, flags.run.device, "the batch");
-        return made;
+        const CacheSize size{std::min(flags.batch, samples.count()), positions};
+        check_cache_fits(model, size, flags.run.device, "the batch");
+        return std::shared_ptr<const Model>(models::with_cache(model, size.rows, size.positions));
       },
       [&] { return fmt::format("--batch {}", flags.batch); });
 }
@@ -270,7 +269,8 @@ void write_one_by_one(const std::shared_ptr<const Model>& model, const TextCodec
                                  : flags.file;
       });
   if (flags.context > 0)
-    check_cache_fits(*with_cache, flags.run.device, fmt::format("--context {}", flags.context));
+    check_cache_fits(*model, {text::rows_of_cache(*model), flags.context}, flags.run.device,
+                     fmt::format("--context {}", flags.context));
   Session session = text::open_for_generation(with_cache, options);
   text::Generator generator(session, {.text = codec.token_text(), .prefill_chunk = flags.prefill_chunk});
   with_nonfinite_page(flags.run, flags.file, session, [&] {

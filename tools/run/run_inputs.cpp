@@ -161,9 +161,9 @@ class InputMaker {
     std::vector<std::string> symbols;
     for (const Dim& dim : input.type.shape) dim.collect_symbols(symbols);
     for (const std::string& symbol : symbols) bindings_.try_emplace(symbol, 1);
-    const std::string how = made_.contains(input.name)     ? made_[input.name]
-                            : input.type.shape.rank() == 0 ? "zeros"
-                                                           : "random";
+    // A single number is a position, a length or a scale: a random one is seldom in its range.
+    const bool is_number = input.type.shape.rank() <= 1 && input.type.shape.numel() == Dim(1);
+    const std::string how = made_.contains(input.name) ? made_[input.name] : is_number ? "zeros" : "random";
     random_ = random_ || how == "random";
     tensors_[input.name] = with_context([&] { return made(type_of(input, how), input.name, how, stream); },
                                         [&] { return "for input '" + input.name + "'" + sizes_of(symbols); });

@@ -68,7 +68,7 @@ std::string decline_cached_attention(const KernelQuery& query, const ops::Cached
     if (query.inputs[static_cast<size_t>(i)].dtype != DType::bf16) return "keys or values that are not bf16";
   if (query.inputs[4].shape.sizes()[3] != cache[3]) return "keys and values of different sizes";
   if (cache[3] != 64 && cache[3] != 128) return fmt::format("heads of {}: it takes 64 and 128", cache[3]);
-  if (query.inputs[5].shape.rank() != 0) return "a start for each text";
+  if (query.inputs[5].numel() != 1) return "a start for each text";
   if (query.inputs.size() > 6 && query.inputs[6].shape.rank() != 1) return "frequencies for each head";
   const int64_t rotated = op.rotary_size == 0 ? cache[3] : op.rotary_size;
   if (!op.rotates || op.kind != RopeKind::kHalf || rotated != cache[3])

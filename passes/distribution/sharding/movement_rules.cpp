@@ -141,6 +141,12 @@ void list_pad(RuleContext& context) {
       context.add({{operand_dim(0, static_cast<int>(d)), result_dim(0, static_cast<int>(d))}});
 }
 
+void list_dynamic_slice(RuleContext& context) {
+  const auto op = context.op<ops::DynamicSlice>();
+  for (int dim = 0; dim < context.result(0).rank(); ++dim)
+    if (dim != op.axis) context.add({{operand_dim(0, dim), result_dim(0, dim)}});
+}
+
 void list_update_slice(RuleContext& context) {
   const auto op = context.op<ops::DynamicUpdateSlice>();
   for (int dim = 0; dim < context.result(0).rank(); ++dim) {
@@ -210,6 +216,7 @@ constexpr ShardingRule kRules[] = {
     {ops::Slice::info.name, list_slice, slice_of_shard},
     {ops::Concat::info.name, list_concat},
     {ops::Pad::info.name, list_pad},
+    {ops::DynamicSlice::info.name, list_dynamic_slice},
     {ops::DynamicUpdateSlice::info.name, list_update_slice},
     {ops::Sum::info.name, list_sum},
     {ops::Embedding::info.name, list_embedding, embedding_of_shard},

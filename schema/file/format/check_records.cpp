@@ -7,6 +7,7 @@
 #include "schema/encoding/quantized_formats.h"
 #include "schema/file/format/format.h"
 #include "schema/file/format/names.h"
+#include "schema/graph/caches.h"
 #include "schema/graph/state_storage.h"
 
 namespace genesis::file {
@@ -167,6 +168,10 @@ void check_encoded_state(const StateRecord& state, const ModelRecord& record) {
 void check_state(const StateRecord& state, const ModelRecord& record) {
   check_type(state.type);
   if (!state.type.shape.is_constant()) fail("its shape {} is symbolic", state.type.shape.to_string());
+  if (state.cache) {
+    check_name("a kind of cache", state.cache->kind);
+    check_cache_layout(*state.cache, state.role, state.type);
+  }
   if (!state.format.empty()) return check_encoded_state(state, record);
   if (!state.parts.empty()) fail("it has {} parts and no format", state.parts.size());
   if (state.initial == -1) return;

@@ -88,8 +88,12 @@ Offset<fbs::State> Encoder::state(const StateRecord& row) {
   const auto shape = sizes(row.type);
   const auto format = row.format.empty() ? Offset<flatbuffers::String>() : text(row.format);
   const auto parts = row.parts.empty() ? Offset<flatbuffers::Vector<uint32_t>>() : b_.CreateVector(row.parts);
+  const auto cache = row.cache ? fbs::CreateCacheLayout(b_, text(row.cache->kind), row.cache->rows_axis,
+                                                        row.cache->positions_axis)
+                               : Offset<fbs::CacheLayout>();
   return fbs::CreateState(b_, text(row.name), to_fbs(row.type.dtype), shape,
-                          static_cast<fbs::StateRole>(row.role), row.trainable, row.initial, format, parts);
+                          static_cast<fbs::StateRole>(row.role), row.trainable, row.initial, format, parts,
+                          cache);
 }
 
 Offset<fbs::Value> Encoder::value(const ValueRecord& row) {
@@ -191,6 +195,7 @@ class Decoder {
   Attributes attributes(const Vector<Offset<fbs::Attribute>>* rows);
   SegmentRecord segment(const fbs::Segment& row);
   TensorRecord tensor(const fbs::Tensor& row);
+  std::optional<CacheLayout> cache_layout(const fbs::CacheLayout* row);
   StateRecord state(const fbs::State& row);
   ValueRecord value(const fbs::Value& row);
   NodeRecord node(const fbs::Node& row);
@@ -286,6 +291,11 @@ TensorRecord Decoder::tensor(const fbs::Tensor& row) {
       [&] { return "in tensor '" + name + "'"; });
 }
 
+std::optional<CacheLayout> Decoder::cache_layout(const fbs::CacheLayout* row) {
+  if (row == nullptr) return std::nullopt;
+  return CacheLayout{text(row->kind()), row->rows_axis(), row->positions_axis()};
+}
+
 StateRecord Decoder::state(const fbs::State& row) {
   const std::string name = text(row.name());
   return with_context(
@@ -296,7 +306,8 @@ StateRecord Decoder::state(const fbs::State& row) {
                 row.trainable(),
                 row.initial(),
                 row.format() ? text(row.format()) : "",
-                numbers(row.parts())};
+                numbers(row.parts()),
+                cache_layout(row.cache())};
       },
       [&] { return "in state '" + name + "'"; });
 }

@@ -23,6 +23,7 @@ inline constexpr uint16_t kMajor = 4;
 inline constexpr uint16_t kMinor = 0;
 inline constexpr uint16_t kMinorWithFiles = 1;  // the file contains attached files
 inline constexpr uint16_t kMinorWithLinks = 2;  // weights are in linked files
+inline constexpr uint16_t kMinorWithCaches = 3;  // caches declare what they hold
 inline constexpr uint64_t kHeaderBytes = 64;
 inline constexpr uint64_t kSegmentAlignment = 4096;
 inline constexpr uint64_t kTensorAlignment = 256;

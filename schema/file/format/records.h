@@ -66,6 +66,7 @@ struct StateRecord {
   int32_t initial = -1;              // row of the tensor, or -1 for zeros
   std::string format = {};           // name of the state format; empty if the values are not encoded
   std::vector<uint32_t> parts = {};  // rows of tensors
+  std::optional<CacheLayout> cache = {};
   bool operator==(const StateRecord&) const = default;
 };
 

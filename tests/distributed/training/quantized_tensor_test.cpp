@@ -57,9 +57,10 @@ Tensor tokens(std::vector<int64_t> ids) {
 std::vector<int64_t> text_of(Session& session, std::vector<Tensor>* logits) {
   std::vector<int64_t> text = {5, 1, 7, 2, 9};
   const auto next = [&](const char* entry, const Tensor& read, int64_t position) {
-    const Tensor made =
-        session.run(entry, {{"tokens", read}, {"position", Tensor::of<int64_t>({}, {position})}})
-            .at("logits");
+    NamedTensors inputs = {{"tokens", read}, {"position", Tensor::of<int64_t>({1}, {position})}};
+    if (entry == std::string("prefill"))
+      inputs.emplace("length", Tensor::of<int64_t>({1}, {read.type().numel()}));
+    const Tensor made = session.run(entry, inputs).at("logits");
     logits->push_back(made);
     const std::vector<double> numbers = made.to_doubles();
     const auto last = numbers.end() - 96;
@@ -85,11 +86,8 @@ void expect_same_text(const std::shared_ptr<const Model>& model, const std::set<
   const std::vector<int64_t> text = text_of(alone, &logits);
   const Mesh mesh = Mesh::parse("tensor=2");
   run_ranks(mesh, [&](int64_t rank, std::shared_ptr<Collectives> collectives) {
-    Session session(model, {.threads = 1,
-                            .disabled = disabled,
-                            .mesh = mesh,
-                            .rank = rank,
-                            .collectives = collectives});
+    Session session(
+        model, {.threads = 1, .disabled = disabled, .mesh = mesh, .rank = rank, .collectives = collectives});
     std::vector<Tensor> shared;
     EXPECT_EQ(text_of(session, &shared), text);
     int off = 0;

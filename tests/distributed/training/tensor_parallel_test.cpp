@@ -119,9 +119,10 @@ std::vector<Tensor> logits_of(const std::shared_ptr<const Model>& model, const S
     const auto count = static_cast<int64_t>(ids.size());
     return Tensor::of<int64_t>({1, count}, std::move(ids));
   };
-  const auto at = [](int64_t position) { return Tensor::of<int64_t>({}, {position}); };
+  const auto at = [](int64_t position) { return Tensor::of<int64_t>({1}, {position}); };
   std::vector<Tensor> logits = {
-      session.run("prefill", {{"tokens", tokens({5, 1, 7, 2, 9})}, {"position", at(0)}}).at("logits")};
+      session.run("prefill", {{"tokens", tokens({5, 1, 7, 2, 9})}, {"position", at(0)}, {"length", at(5)}})
+          .at("logits")};
   for (int64_t i = 5; i < 12; ++i)
     logits.push_back(
         session.run("decode", {{"tokens", tokens({i * 3 % 61})}, {"position", at(i)}}).at("logits"));

@@ -48,7 +48,8 @@ Chosen best_tokens(Session& session, const Tokens& texts, DType low) {
   for (const int64_t text : texts) {
     const Tensor logits = session
                               .run("prefill", {{"tokens", Tensor::of<int64_t>({1, 1}, {text})},
-                                               {"position", Tensor::scalar<int64_t>(0)}})
+                                               {"position", Tensor::of<int64_t>({1}, {0})},
+                                               {"length", Tensor::of<int64_t>({1}, {1})}})
                               .at("logits");
     EXPECT_EQ(logits.type().dtype, DType::f32);
     const std::vector<double> exact = logits.to_doubles(), rounded = logits.to(low).to_doubles();

@@ -1,0 +1,32 @@
+#include "executor/session_cache.h"
+
+#include "passes/core/cache_size.h"
+#include "schema/graph/caches.h"
+
+namespace genesis {
+
+std::shared_ptr<const Model> with_cache(std::shared_ptr<const Model> model, const SessionOptions& options) {
+  if (!options.cache || options.cache == cache_size(*model)) return model;
+  return passes::with_cache_size(*model, *options.cache);
+}
+
+std::shared_ptr<const Model> with_longer_cache(const Model& model, int64_t positions, const Mesh& mesh) {
+  const std::optional<CacheSize> now = cache_size(model);
+  if (mesh.ranks() > 1)
+    fail(
+        "the cache of a session of several ranks cannot grow, because each rank keeps a part of it: open "
+        "another session with SessionOptions::cache");
+  if (now && positions < now->positions)
+    fail("the cache cannot grow to {} positions: it has {}", positions, now->positions);
+  return passes::with_cache_size(model, {now ? now->rows : 1, positions});
+}
+
+std::unique_ptr<Model> with_caches_of(const Model& model, const Model& tables) {
+  std::unique_ptr<Model> resized = Model::with_tables_of(tables);
+  for (size_t i = 0; i < model.states().size(); ++i)
+    if (const State& state = model.states()[i]; cache_layout(state))
+      resized->set_shape(static_cast<int32_t>(i), state.type.shape);
+  return resized;
+}
+
+}  // namespace genesis

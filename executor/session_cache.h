@@ -1,0 +1,20 @@
+// Gives the model of a session the cache that its options or a longer text ask for.
+#pragma once
+
+#include <memory>
+
+#include "executor/session_options.h"
+#include "schema/graph/model.h"
+
+namespace genesis {
+
+// Returns `model` with the cache of SessionOptions::cache; `model` itself if it has this cache or none is asked for.
+std::shared_ptr<const Model> with_cache(std::shared_ptr<const Model> model, const SessionOptions& options);
+
+// Returns the model with as many rows as before and with this many positions. Throws the errors of Session::grow_cache().
+std::shared_ptr<const Model> with_longer_cache(const Model& model, int64_t positions, const Mesh& mesh);
+
+// Returns the tables of `tables`, which begin with the states of another size of `model`, with the caches of `model`.
+std::unique_ptr<Model> with_caches_of(const Model& model, const Model& tables);
+
+}  // namespace genesis
