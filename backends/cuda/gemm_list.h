@@ -1,5 +1,5 @@
-// The ordered list of matrix product implementations on a GPU, and the choice among them. Each is a folder of
-// backends/cuda/gemm with a row here. info and profile show the choice.
+// The ordered list of matrix product implementations on a GPU, and the choice among them. They are in
+// folders of backends/cuda/gemm, with a row each here. info and profile show the choice.
 #pragma once
 
 #include <cstdint>

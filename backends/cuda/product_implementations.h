@@ -1,4 +1,4 @@
-// The rows of matmul and linear that are more than one product. Each is defined in its own folder, and
+// The rows of matmul and linear that are more than one product. Each is defined in the folder named beside it, and
 // kernels/nn/matmul.cpp lists them. Also, the fallback that all of them use for a node whose buffers they cannot
 // take.
 #pragma once
@@ -8,11 +8,11 @@
 
 namespace genesis::cuda {
 
-KernelImpl linear_gemv_prefetch_implementation();          // gemm/gemv_prefetch
-KernelImpl linear_gemv_implementation();                   // gemm/gemv
-KernelImpl linear_skinny_gemm_implementation();            // gemm/skinny
-KernelImpl linear_quantized_gemv_stream_implementation();  // gemm/quantized_stream
-KernelImpl linear_quantized_gemv_implementation();         // gemm/quantized
+KernelImpl linear_gemv_prefetch_implementation();          // gemm/few_rows
+KernelImpl linear_gemv_implementation();                   // gemm/few_rows
+KernelImpl linear_skinny_gemm_implementation();            // gemm/few_rows
+KernelImpl linear_quantized_gemv_stream_implementation();  // gemm/few_rows
+KernelImpl linear_quantized_gemv_implementation();         // gemm/few_rows
 KernelImpl linear_skinny_resident_implementation();        // hopper/skinny
 KernelImpl linear_swiglu_epilogue_implementation();        // hopper/swiglu
 KernelImpl matmul_swiglu_epilogue_implementation();        // hopper/swiglu

@@ -46,42 +46,28 @@ int64_t Product::bytes() const {
   return quant_bytes(format_, values) + scale_bytes(format_, values);
 }
 
-cuda::QuantizedGemv Product::gemv(int m, int64_t copy) const {
-  cuda::QuantizedGemv gemv{.format = format_ == Format::kQ4 ? WeightFormat::kQ4 : WeightFormat::kQ8,
-                           .m = m,
-                           .layers = static_cast<int>(shape_.n.size()),
-                           .k = shape_.k,
-                           .swiglu = shape_.swiglu,
-                           .independent = true,
-                           .norm = normalizes(m) ? gains_.get() : nullptr,
-                           .eps = kEps};
+cuda::RowProducts Product::products(int m, int64_t copy) const {
+  cuda::RowProducts products{.dtype = DType::bf16,
+                             .format = format_ == Format::kBf16 ? WeightFormat::kPlain
+                                       : format_ == Format::kQ4 ? WeightFormat::kQ4
+                                                                : WeightFormat::kQ8,
+                             .m = m,
+                             .k = shape_.k,
+                             .lda = shape_.k,
+                             .layers = static_cast<int>(shape_.n.size()),
+                             .swiglu = shape_.swiglu,
+                             .independent = true,
+                             .has_norm = normalizes(m),
+                             .eps = kEps,
+                             .x = x(),
+                             .norm = normalizes(m) ? gains_.get() : nullptr};
   int64_t row = 0;
   for (size_t i = 0; i < shape_.n.size(); ++i) {
-    gemv.layer[i] = {quants_at(copy, row), scales_at(copy, row), bias_at(row), addend(), y_at(row),
-                     shape_.n[i]};
-    row += shape_.n[i];
-  }
-  return gemv;
-}
-
-cuda::Gemv Product::bf16_gemv(int m, int64_t copy) const {
-  cuda::Gemv gemv;
-  gemv.m = m, gemv.k = gemv.lda = shape_.k;
-  gemv.splits = cuda::gemv_splits(DType::bf16, shape_.k);
-  gemv.layers = static_cast<int>(shape_.n.size());
-  gemv.independent = true;
-  int64_t row = 0;
-  for (int i = 0; i < gemv.layers; ++i) {
-    const int64_t n = shape_.n[static_cast<size_t>(i)];
-    gemv.layer[i] = {quants_at(copy, row), bias_at(row), addend(), y_at(row), n, n, 0};
+    const int64_t n = shape_.n[i];
+    products.layer[i] = {quants_at(copy, row), scales_at(copy, row), bias_at(row), addend(), y_at(row), n, n};
     row += n;
   }
-  return gemv;
-}
-
-void Product::run_skinny_gemm(int m, int64_t copy, const cuda::Launch& launch,
-                              cuda::SkinnyGemmCut cut) const {
-  cuda::run_skinny_gemm(DType::bf16, shape_.swiglu, bf16_gemv(m, copy), x_.get(), launch, cut);
+  return products;
 }
 
 void Product::run_library(int m, int64_t copy, const cuda::Launch& launch) const {
@@ -129,13 +115,6 @@ bool Product::run_decomposed(int m, const cuda::Launch& launch, int64_t copy) co
     add(inputs, forms.inputs[1 + weights + i], bias_at(row));
   made->run({.inputs = inputs, .outputs = outputs, .scratch = workspace_.get(), .launch = &launch});
   return true;
-}
-
-void Product::run_bf16(int m, int64_t copy, const cuda::Launch& launch, cuda::StartGemv kernel) const {
-  cuda::Gemv gemv = bf16_gemv(m, copy);
-  if (normalizes(m)) gemv.norm = gains_.get(), gemv.eps = kEps;
-  const cuda::GemvStart start{launch.stream, launch.can_use_pdl, launch.early};
-  if (!kernel(DType::bf16, shape_.swiglu, gemv, x_.get(), start)) fail("no kernel for {}", shape_.name);
 }
 
 void Product::poison() const {

@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "backends/common/decomposed_products.h"
-#include "backends/cuda/gemm/quantized_stream/quantized_gemv_stream.h"
-#include "backends/cuda/gemm/skinny/skinny_gemm.h"
+#include "backends/cuda/gemm/few_rows/row_kernels.h"
 #include "backends/cuda/gemm_list.h"
 #include "backends/cuda/runtime/runtime.h"
 #include "bench/gpu/byte_tile.h"
@@ -45,17 +44,13 @@ class Product {
   int64_t copies() const { return copies_; }
   int64_t bytes() const;
 
-  cuda::QuantizedGemv gemv(int m, int64_t copy) const;
-  // Describes the whole product in one launch, for bf16 weights.
-  cuda::Gemv bf16_gemv(int m, int64_t copy) const;
-  void run_skinny_gemm(int m, int64_t copy, const cuda::Launch& launch, cuda::SkinnyGemmCut cut) const;
+  // Describes the whole product in one launch, with the norm if it has one.
+  cuda::RowProducts products(int m, int64_t copy) const;
   // Runs the product of the first weight as a library GEMM, without norm and swiglu.
   void run_library(int m, int64_t copy, const cuda::Launch& launch) const;
   // Runs the product as a model does without skinny_gemm: one library GEMM per weight, then swiglu. Returns false if there is
   // only one weight.
   bool run_decomposed(int m, const cuda::Launch& launch, int64_t copy) const;
-  // Runs the product as a GEMV, with the norm if it has one.
-  void run_bf16(int m, int64_t copy, const cuda::Launch& launch, cuda::StartGemv kernel) const;
   const void* x() const { return x_.get(); }
 
   void poison() const;

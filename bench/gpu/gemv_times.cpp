@@ -17,9 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/gemm/gemv_prefetch/gemv_prefetch.h"
-#include "backends/cuda/gemm/quantized_stream/quantized_gemv_stream.h"
-#include "backends/cuda/gemm/skinny/skinny_gemm.h"
+#include "backends/cuda/gemm/few_rows/row_kernels.h"
 #include "backends/cuda/peaks.h"
 #include "backends/cuda/runtime/runtime.h"
 #include "bench/common/options.h"
@@ -64,8 +62,7 @@ Variant streamed(int warps, int blocks, int rows, int ring_kib, int part_bytes) 
   const cuda::WeightStream stream{warps, blocks, rows, ring_kib << 10, part_bytes};
   return {fmt::format("{} warps x {}, {} rows, {} KiB, {} B", warps, blocks, rows, ring_kib, part_bytes),
           [stream](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
-            return cuda::try_streamed_quantized_gemv(DType::bf16, product.gemv(m, copy), product.x(), launch,
-                                                     stream);
+            return cuda::start_streamed_gemv(product.products(m, copy), launch, stream);
           }};
 }
 
@@ -73,7 +70,7 @@ Variant skinny_gemm(int tiles, int parts) {
   return {fmt::format("few rows, {} tiles, {} blocks", tiles, parts),
           [=](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
             if (m <= cuda::max_gemv_rows(2)) return false;
-            product.run_skinny_gemm(m, copy, launch, {tiles, parts});
+            cuda::run_skinny_gemm(product.products(m, copy), launch, {tiles, parts});
             return true;
           }};
 }
@@ -82,7 +79,7 @@ Variant chosen_skinny_gemm(const std::string& name, bool asks_ahead) {
             if (m <= cuda::max_gemv_rows(2)) return false;
             cuda::SkinnyGemmCut cut = cuda::skinny_gemm_cut(product.shape().rows(), product.shape().k);
             cut.asks_ahead = asks_ahead;
-            product.run_skinny_gemm(m, copy, launch, cut);
+            cuda::run_skinny_gemm(product.products(m, copy), launch, cut);
             return true;
           }};
 }
@@ -92,8 +89,7 @@ std::vector<Variant> bf16_variants() {
       {"prefetched",
        [](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
          if (m > cuda::max_gemv_rows(2)) return false;
-         product.run_bf16(m, copy, launch, cuda::start_prefetched_gemv);
-         return true;
+         return cuda::start_prefetched_gemv(product.products(m, copy), launch);
        }},
       {"library, one weight",
        [](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
@@ -119,9 +115,8 @@ std::vector<Variant> variants_of(Format format) {
   if (format == Format::kBf16) return bf16_variants();
   std::vector<Variant> variants = {
       {"plain", [](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
-         if (cuda::why_no_quantized_gemv(m, product.shape().k)) return false;
-         cuda::run_plain_quantized_gemv(DType::bf16, product.gemv(m, copy), product.x(), launch);
-         return true;
+         const cuda::RowProducts products = product.products(m, copy);
+         return cuda::why_no_quantized_gemv(products).empty() && cuda::start_quantized_gemv(products, launch);
        }}};
   for (const int part : {1024, 2048}) {
     variants.push_back(streamed(8, 1, 4, 96, part));

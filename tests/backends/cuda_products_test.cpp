@@ -143,5 +143,22 @@ TEST(CudaProducts, QuantizedWeightsAreStreamedWhereTheyCanBeCopied) {
   EXPECT_EQ(quantized(9, 64, 256).choice().name, "linear.dequantized");
 }
 
+// All rows for few rows of x describe a node in the same way, so they decline it for the same reasons.
+TEST(CudaProducts, RowsForFewRowsDeclineInTheSameWords) {
+  if (const auto why_not = why_no_hopper_here()) GTEST_SKIP() << *why_not;
+  const KernelChoice many = linear(9, 2, 64).choice();
+  EXPECT_EQ(many.name, "linear.gemv_prefetch");  // several launches
+  for (const char* name : {"linear.skinny_resident", "linear.skinny_gemm"})
+    EXPECT_EQ(reason_against(many, name), "more weights than a start takes") << name;
+  const KernelChoice bytes = quantized(9, 64, 256).choice();
+  for (const char* name : {"skinny_resident", "skinny_gemm", "gemv_prefetch", "gemv"})
+    EXPECT_EQ(reason_against(bytes, "linear." + std::string(name)), "quantized weights") << name;
+  Node mixed = linear(2, 1, 64, true);
+  mixed.inputs[1].dtype = DType::f32;
+  const KernelChoice plain = mixed.choice();
+  for (const char* name : {"skinny_resident", "skinny_gemm", "gemv_prefetch", "gemv"})
+    EXPECT_EQ(reason_against(plain, "linear." + std::string(name)), "a norm of another dtype") << name;
+}
+
 }  // namespace
 }  // namespace genesis::cuda

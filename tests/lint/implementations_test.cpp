@@ -174,15 +174,6 @@ const std::map<FolderInclude, std::string> kAllowedIncludes = {
     {{"backends/cpu/quantized", "backends/cpu/gemm/gemv"}, "a GEMV whose weights are quants"},
     {{"backends/cuda/gemm/bias_grad", "backends/cuda/gemm/lt"},
      "the library's product with sums of rows beside it"},
-    {{"backends/cuda/gemm/gemv_prefetch", "backends/cuda/gemm/gemv"},
-     "the same sums, and where it does not start"},
-    {{"backends/cuda/gemm/quantized_stream", "backends/cuda/gemm/quantized"},
-     "the same, and where it does not start"},
-    {{"backends/cuda/gemm/skinny", "backends/cuda/gemm/gemv"},
-     "the weights of a node, described for one start"},
-    {{"backends/cuda/hopper/skinny", "backends/cuda/gemm/gemv"}, "the same"},
-    {{"backends/cuda/hopper/skinny", "backends/cuda/gemm/skinny"},
-     "what becomes of its sums, and where it does not start"},
 };
 
 // Returns every pair of product folders of which a file in the first includes a file in the second.

@@ -1,5 +1,5 @@
 // The matrix product of the CUDA backend: one description, prepared once per step of a plan, then run as often as
-// needed. backends/cuda/gemm_list.h chooses the implementation; each is a folder here.
+// needed. backends/cuda/gemm_list.h chooses the implementation, from a folder here.
 #pragma once
 
 #include <memory>

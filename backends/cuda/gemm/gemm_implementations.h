@@ -1,5 +1,5 @@
-// The implementations of a matrix product in gemm_list.cpp, except the plain one. Each is in its own folder, which
-// the list does not include. A `declines` function returns why it cannot take the problem, or an empty text; none of
+// The implementations of a matrix product in gemm_list.cpp, except the plain one. They are in folders that the
+// list does not include. A `declines` function returns why it cannot take the problem, or an empty text; none of
 // them asks a GPU.
 #pragma once
 
@@ -11,11 +11,11 @@
 
 namespace genesis::cuda {
 
-// gemv_prefetch/: the same rows as `gemv` on chips with early kernel starts (PDL); loads weights before x is ready.
+// few_rows/: the same rows as `gemv` on chips with early kernel starts (PDL); loads weights before x is ready.
 std::string prefetched_gemv_declines(const GemmProblem& problem);
 std::shared_ptr<const Gemm> create_prefetched_gemv(const GemmProblem& problem);
 
-// gemv/: a few rows of x; reads each weight once.
+// few_rows/: a few rows of x; reads each weight once.
 std::string gemv_declines(const GemmProblem& problem);
 std::shared_ptr<const Gemm> create_gemv(const GemmProblem& problem);
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backends/cuda/device/cluster.h"
-#include "backends/cuda/gemm/skinny/skinny_gemm_sums.h"
+#include "backends/cuda/gemm/few_rows/skinny_gemm_sums.h"
 #include "backends/cuda/hopper/hopper.h"
 
 #ifdef GENESIS_HOPPER

@@ -5,7 +5,6 @@
 
 #include "backends/cuda/device/reduce.h"
 #include "backends/cuda/device/words.h"
-#include "backends/cuda/gemm/gemv/gemv.h"
 
 namespace genesis::cuda::skinny_resident {
 

@@ -1,7 +1,7 @@
 // The implementation `skinny_resident` of linear: the rows of x that decoding a batch of texts has, against weights
 // that fit into the shared memory of the whole chip, one block per multiprocessor (skinny_resident.h). Other nodes
 // run by skinny_gemm.
-#include "backends/cuda/gemm/skinny/linear_skinny_gemm.h"
+#include "backends/cuda/gemm/few_rows/row_implementations.h"
 #include "backends/cuda/hopper/implementations.h"
 #include "backends/cuda/hopper/skinny/cluster_sums.h"
 #include "backends/cuda/hopper/skinny/skinny_resident.h"
@@ -23,14 +23,15 @@ __device__ __forceinline__ void finish_sums(const Arguments& a,
                                             const ClusterSums<S>& cluster, const float* squares) {
   const auto sum_of = [&](int i) { return sums.all_warps(i); };
   if constexpr (Norm::kIsThere) {
-    const RowScale<S::kWarps, 8 * S::kEights> scale{squares, static_cast<float>(a.gemv.k), a.gemv.eps};
-    finish.run(a.gemv, sum_of, scale);
+    const RowScale<S::kWarps, 8 * S::kEights> scale{squares, static_cast<float>(a.products.k),
+                                                    a.products.eps};
+    finish.run(a.products, sum_of, scale);
   } else if (a.parts == 1) {
-    finish.run(a.gemv, sum_of, skinny_gemm::NoScale());
+    finish.run(a.products, sum_of, skinny_gemm::NoScale());
   } else {
     cluster.push_all(sums);
     finish.run(
-        a.gemv, [&](int i) { return cluster.all(i); }, skinny_gemm::NoScale());
+        a.products, [&](int i) { return cluster.all(i); }, skinny_gemm::NoScale());
   }
 }
 
@@ -45,23 +46,23 @@ __global__ void __launch_bounds__(Sizes<kTiles, kColumns>::kAll, 1)
   __shared__ __align__(8) uint64_t barriers[2][S::kWarps], cluster_barrier;
   __shared__ float squares[S::kWarps][8 * kColumns];
   pdl_launch_dependents();
-  const BlockRows rows = skinny_gemm::rows_of_block<kTiles, kSwiglu>(a.gemv, a.parts);
+  const BlockRows rows = skinny_gemm::rows_of_block<kTiles, kSwiglu>(a.products, a.split, a.parts);
   const WarpSlice<kTiles, kColumns, kSwiglu> slice(a.slices, shared_boxes, barriers, rows.rank, a.parts);
   const ClusterSums<S> cluster{reinterpret_cast<float4*>(shared_boxes + S::kWarps * a.slices.warp_bytes),
                                &cluster_barrier, rows.rank, a.parts};
   if (a.parts > 1) cluster.begin();
-  skinny_gemm::Finish<Bf16, S, kSwiglu> finish(a.gemv, rows, a.parts);
+  skinny_gemm::Finish<Bf16, S, kSwiglu> finish(a.products, rows, a.parts);
   const auto ask_weights = [&] {
     slice.ask_weights(maps, rows);
     finish.read_biases();
-    if constexpr (Norm::kIsThere) slice.read_gains(a.gemv);
+    if constexpr (Norm::kIsThere) slice.read_gains(a.products);
   };
   slice.make_barriers(maps);
-  if (a.gemv.independent) ask_weights();
+  if (a.products.independent) ask_weights();
   pdl_wait();
   slice.ask_x(maps);
-  if (!a.gemv.independent) ask_weights();
-  finish.read_addends(a.gemv);
+  if (!a.products.independent) ask_weights();
+  finish.read_addends(a.products);
   slice.wait();
   float sums[kTiles][kColumns][4] = {};
   Norm norm;
@@ -90,21 +91,14 @@ int64_t to_boxes(int64_t bytes) { return blocks_for(bytes, kBoxAlignment) * kBox
 
 int columns_of(int64_t m) { return m <= 8 ? 1 : m <= 16 ? 2 : 4; }
 
-// The description of a product.
-struct Product {
-  int columns = 0;  // groups of eight rows of x
-  bool swiglu = false, has_norm = false;
-  int64_t k = 0;
-  std::vector<int64_t> n = {};  // one per weight; for a swiglu, gate's only
-};
-
-SliceSizes slices_of(const Cut& cut, const Product& p) {
+SliceSizes slices_of(const Cut& cut, const RowProducts& p) {
   SliceSizes s{};
+  const int columns = columns_of(p.m);
   s.depths = static_cast<int>(blocks_for(p.k, kDepth));
   s.box_depths = static_cast<int>(blocks_for(s.depths, 8 * cut.parts)) | 1;
-  const int rows = cut.tiles * kTile, sums = cut.tiles * p.columns * kLanes * 16;
+  const int rows = cut.tiles * kTile, sums = cut.tiles * columns * kLanes * 16;
   s.weight_bytes = static_cast<int>(to_boxes((p.swiglu ? rows / 2 : rows) * s.row_bytes()));
-  const int boxes = (p.swiglu ? 2 : 1) * s.weight_bytes + (8 * p.columns + p.has_norm) * s.row_bytes();
+  const int boxes = (p.swiglu ? 2 : 1) * s.weight_bytes + (8 * columns + p.has_norm) * s.row_bytes();
   s.warp_bytes = static_cast<int>(to_boxes(std::max(boxes, sums)));
   return s;
 }
@@ -113,42 +107,38 @@ int64_t shared_bytes(const Cut& cut, int columns, const SliceSizes& s) {
   return 8 * int64_t{s.warp_bytes} + (cut.parts > 1 ? cut.tiles * columns * kLanes * 16 : 0);
 }
 
-bool fits(const Cut& cut, const Product& p) {
+bool fits(const Cut& cut, const RowProducts& p) {
   const SliceSizes s = slices_of(cut, p);
-  int64_t blocks = 0;
-  for (const int64_t n : p.n) blocks += blocks_for(n, cut.tiles * kTile / (p.swiglu ? 2 : 1));
-  return blocks * cut.parts <= planned_chip().multiprocessors && s.box_depths * kDepth <= 256 &&
-         shared_bytes(cut, p.columns, s) <= kMaxSharedBytes;
+  const RowSplit split(p, cut.tiles * kTile / (p.swiglu ? 2 : 1));
+  return split.blocks * cut.parts <= planned_chip().multiprocessors && s.box_depths * kDepth <= 256 &&
+         shared_bytes(cut, columns_of(p.m), s) <= kMaxSharedBytes;
 }
 
 // Tries few tiles first, because they spread over more of the chip, and few parts. Returns 0 tiles if the weights do
 // not fit at once. A norm allows one part only: blocks that share k do not know the squares of whole rows.
-Cut cut_of(const Product& p) {
+Cut cut_of(const RowProducts& p) {
   for (const int tiles : kTileCounts)
     for (int parts = 1; parts <= (p.has_norm ? 1 : kMaxParts); parts *= 2)
       if (fits({tiles, parts}, p)) return {tiles, parts};
   return {};
 }
 
-bool make_maps(const Gemv& gemv, const Product& p, const void* x, const Cut& cut, const SliceSizes& s,
-               Maps& maps) {
+bool make_maps(const RowProducts& p, const Cut& cut, const SliceSizes& s, Maps& maps) {
   const int box_columns = s.box_depths * kDepth, rows = cut.tiles * kTile / (p.swiglu ? 2 : 1);
-  for (int i = 0; i < gemv.layers; ++i)
-    if (!make_dense_map({gemv.layer[i].weight, gemv.layer[i].n, gemv.k, gemv.k, rows, box_columns},
-                        maps.weight[i]))
+  for (int i = 0; i < p.layers; ++i)
+    if (!make_dense_map({p.layer[i].weight, p.layer[i].n, p.k, p.k, rows, box_columns}, maps.weight[i]))
       return false;
-  return make_dense_map({x, gemv.m, gemv.k, gemv.lda, 8 * p.columns, box_columns}, maps.x);
+  return make_dense_map({p.x, p.m, p.k, p.lda, 8 * columns_of(p.m), box_columns}, maps.x);
 }
 
 template <int kTiles, int kColumns, bool kSwiglu, class Norm>
-bool start_kernel(Arguments a, const Maps& maps, const Launch& launch) {
+bool start_kernel(const Arguments& a, const Maps& maps, const Launch& launch) {
   const auto kernel = product<kTiles, kColumns, kSwiglu, Norm>;
   // Set for every device, because the current one may change.
   if (!has_hopper_kernel(reinterpret_cast<const void*>(kernel), kMaxSharedBytes)) return false;
-  const int64_t blocks = a.gemv.number_blocks(kTiles * skinny_gemm::kResults<kSwiglu>, kSwiglu);
   const auto shared = static_cast<size_t>(shared_bytes({kTiles, a.parts}, kColumns, a.slices));
-  ClusterLaunch early(launch, static_cast<unsigned>(blocks * a.parts), Sizes<kTiles, kColumns>::kAll, shared,
-                      static_cast<unsigned>(a.parts));
+  ClusterLaunch early(launch, static_cast<unsigned>(a.split.blocks * a.parts), Sizes<kTiles, kColumns>::kAll,
+                      shared, static_cast<unsigned>(a.parts));
   cudaLaunchKernelEx(&early.config, kernel, maps, a);
   return true;
 }
@@ -156,62 +146,56 @@ bool start_kernel(Arguments a, const Maps& maps, const Launch& launch) {
 template <int kTiles, int kColumns, bool kSwiglu>
 bool start_norm(const Arguments& a, const Maps& maps, const Launch& launch) {
   if constexpr (kColumns <= kMaxNormedColumns)
-    if (a.gemv.norm) return start_kernel<kTiles, kColumns, kSwiglu, RowNorm<kColumns>>(a, maps, launch);
+    if (a.products.has_norm)
+      return start_kernel<kTiles, kColumns, kSwiglu, RowNorm<kColumns>>(a, maps, launch);
   return start_kernel<kTiles, kColumns, kSwiglu, NoNorm<kColumns>>(a, maps, launch);
 }
 
 template <int kTiles, int kColumns>
-bool start_columns(bool swiglu, const Arguments& a, const Maps& maps, const Launch& launch) {
-  return swiglu ? start_norm<kTiles, kColumns, true>(a, maps, launch)
-                : start_norm<kTiles, kColumns, false>(a, maps, launch);
+bool start_columns(const Arguments& a, const Maps& maps, const Launch& launch) {
+  return a.products.swiglu ? start_norm<kTiles, kColumns, true>(a, maps, launch)
+                           : start_norm<kTiles, kColumns, false>(a, maps, launch);
 }
 
 template <int kTiles>
-bool start_tiles(const Product& p, const Arguments& a, const Maps& maps, const Launch& launch) {
-  if (p.columns == 1) return start_columns<kTiles, 1>(p.swiglu, a, maps, launch);
-  if (p.columns == 2) return start_columns<kTiles, 2>(p.swiglu, a, maps, launch);
-  return start_columns<kTiles, 4>(p.swiglu, a, maps, launch);
+bool start_tiles(const Arguments& a, const Maps& maps, const Launch& launch) {
+  const int columns = columns_of(a.products.m);
+  if (columns == 1) return start_columns<kTiles, 1>(a, maps, launch);
+  if (columns == 2) return start_columns<kTiles, 2>(a, maps, launch);
+  return start_columns<kTiles, 4>(a, maps, launch);
 }
 
 // Returns false and starts nothing if the driver makes no maps or the build has no code for the chip.
-bool start(DType, bool swiglu, const Gemv& gemv, const void* x, const Launch& launch) {
-  Product p{columns_of(gemv.m), swiglu, gemv.norm != nullptr, gemv.k};
-  for (int i = 0; i < (swiglu ? 1 : gemv.layers); ++i) p.n.push_back(gemv.layer[i].n);
+bool start(const RowProducts& p, const Launch& launch) {
   const Cut cut = cut_of(p);
-  const Arguments a{gemv, slices_of(cut, p), cut.parts};
+  if (!launch.can_use_pdl || cut.tiles == 0) return false;
+  const RowSplit split(p, cut.tiles * kTile / (p.swiglu ? 2 : 1));
+  const Arguments a{p, split, slices_of(cut, p), cut.parts};
   Maps maps;
-  if (!launch.can_use_pdl || !make_maps(gemv, p, x, cut, a.slices, maps)) return false;
-  if (cut.tiles == 2) return start_tiles<2>(p, a, maps, launch);
-  if (cut.tiles == 3) return start_tiles<3>(p, a, maps, launch);
-  return start_tiles<5>(p, a, maps, launch);
+  if (!make_maps(p, cut, a.slices, maps)) return false;
+  if (cut.tiles == 2) return start_tiles<2>(a, maps, launch);
+  if (cut.tiles == 3) return start_tiles<3>(a, maps, launch);
+  return start_tiles<5>(a, maps, launch);
 }
 
 // Does not ask a GPU.
-std::optional<std::string> decline(const KernelQuery& query) {
-  const auto op = from_attributes<ops::Linear>(query.attributes);
-  if (const auto why = linear_skinny_gemm_declines(query, op, 2)) return why;
-  if (query.inputs[0].dtype != DType::bf16) return "it takes bf16";
-  if (op.has_norm() && query.inputs[1].dtype != DType::bf16) return "a norm of another dtype";
-  const GemmProblem first = skinny_problem(query, op, 0);
-  if (op.has_norm() && columns_of(first.m) > kMaxNormedColumns)
+std::string why_not(const RowProducts& p) {
+  if (std::string why = why_no_skinny_rows(p, 2); !why.empty()) return why;
+  if (p.dtype != DType::bf16) return "it takes bf16";
+  if (p.has_norm && columns_of(p.m) > kMaxNormedColumns)
     return "a norm of so many rows that it is faster as a step of its own";
-  Product p{columns_of(first.m), op.epilogue == ops::LinearEpilogue::kSwiglu, op.has_norm(), first.k};
-  for (size_t i = 0; i < (p.swiglu ? 1 : static_cast<size_t>(op.weights)); ++i)
-    p.n.push_back(skinny_problem(query, op, i).n);
-  if (cut_of(p).tiles == 0) return "weights that shared memory does not hold at once";
-  return std::nullopt;
+  return cut_of(p).tiles == 0 ? "weights that shared memory does not hold at once" : "";
 }
+
+// skinny_gemm starts where this kernel does not.
+constexpr RowKernel kKernel = {
+    .why_not = why_not, .start = start, .otherwise = start_skinny_gemm, .reads_biases_early = true};
 
 }  // namespace
 }  // namespace skinny_resident
 
 KernelImpl linear_skinny_resident_implementation() {
-  return {.name = "skinny_resident",
-          .run = [](const KernelContext& c) { run_linear_skinny_gemm(c, skinny_resident::start); },
-          .can_run = skinny_resident::decline,
-          .scratch_bytes = linear_skinny_gemm_scratch,
-          .prepare = prepare_linear_skinny_gemm,
-          .why_not_here = why_no_hopper_here};
+  return row_implementation<skinny_resident::kKernel>("skinny_resident", why_no_hopper_here);
 }
 
 }  // namespace genesis::cuda

@@ -8,7 +8,7 @@
 
 #include <cuda.h>
 
-#include "backends/cuda/gemm/skinny/skinny_gemm_sums.h"
+#include "backends/cuda/gemm/few_rows/skinny_gemm_sums.h"
 #include "backends/cuda/hopper/hopper.h"
 #include "backends/cuda/hopper/skinny/row_norm.h"
 
@@ -38,11 +38,12 @@ struct SliceSizes {
 };
 
 struct Maps {
-  CUtensorMap weight[Gemv::kMaxLayers], x;
+  CUtensorMap weight[RowProducts::kMaxLayers], x;
 };
 
 struct Arguments {
-  Gemv gemv;
+  RowProducts products;
+  RowSplit split;
   SliceSizes slices;
   int parts;  // blocks of a cluster, which share k
 };
@@ -106,11 +107,11 @@ struct WarpSlice {
   }
 
   // Reads the norm's weight with the whole warp; elements past its end are zeros.
-  __device__ __forceinline__ void read_gains(const Gemv& gemv) const {
+  __device__ __forceinline__ void read_gains(const RowProducts& p) const {
     const int lane = static_cast<int>(threadIdx.x) % kLanes;
     for (int i = lane; i < 2 * count; i += kLanes) {
       const int pack = 2 * first + i;
-      reinterpret_cast<Words*>(gains())[i] = pack < gemv.k / 8 ? static_cast<const Words*>(gemv.norm)[pack] : Words{};
+      reinterpret_cast<Words*>(gains())[i] = pack < p.k / 8 ? static_cast<const Words*>(p.norm)[pack] : Words{};
     }
     __syncwarp();
   }

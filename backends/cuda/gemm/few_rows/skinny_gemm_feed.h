@@ -5,7 +5,7 @@
 #include "backends/cuda/device/cluster.h"
 #include "backends/cuda/device/lane_ring.h"
 #include "backends/cuda/device/tensor_core.h"
-#include "backends/cuda/gemm/gemv/gemv.h"
+#include "backends/cuda/gemm/few_rows/row_products.h"
 
 namespace genesis::cuda::skinny_gemm {
 
@@ -84,32 +84,30 @@ template <bool kSwiglu>
 constexpr int kResults = kSwiglu ? kTile / 2 : kTile;
 
 template <int kTiles, bool kSwiglu>
-__device__ __forceinline__ BlockRows rows_of_block(const Gemv& gemv, int parts) {
+__device__ __forceinline__ BlockRows rows_of_block(const RowProducts& p, const RowSplit& split, int parts) {
   BlockRows rows;
   const int64_t block = static_cast<int64_t>(blockIdx.x) / parts;
   rows.rank = static_cast<int>(blockIdx.x) % parts;
-  rows.layer = gemv.layer_of<kSwiglu>(block);
-  rows.first = (block - gemv.layer[rows.layer].first_block) * kTiles * kResults<kSwiglu>;
+  rows.layer = split.layer_of(p, kSwiglu, block);
+  rows.first = (block - split.first[rows.layer]) * kTiles * kResults<kSwiglu>;
   return rows;
 }
 
 template <class T, class Feed, bool kSwiglu>
-__device__ __forceinline__ Feed feed_of(const Gemv& gemv, const T* x, const BlockRows& rows,
-                                        unsigned char* shared) {
-  const Gemv::Layer &low = gemv.layer[rows.layer], &high = gemv.layer[kSwiglu ? 1 : rows.layer];
+__device__ __forceinline__ Feed feed_of(const RowProducts& p, const BlockRows& rows, unsigned char* shared) {
+  const RowProducts::Layer &low = p.layer[rows.layer], &high = p.layer[kSwiglu ? 1 : rows.layer];
   const int g = static_cast<int>(threadIdx.x) % kLanes / 4;
   Feed feed;
   const int64_t row = rows.first + g, left = low.n - row;
   feed.low_rows = static_cast<int>(left);
   feed.high_rows = static_cast<int>(kSwiglu ? left : left - 8);
-  feed.low = static_cast<const T*>(low.weight) + (feed.low_rows > 0 ? row * gemv.k : 0);
-  feed.high =
-      static_cast<const T*>(high.weight) + (feed.high_rows > 0 ? (row + (kSwiglu ? 0 : 8)) * gemv.k : 0);
-  feed.tile_step = static_cast<int>(kResults<kSwiglu> * gemv.k);
-  feed.rows = static_cast<int>(gemv.m) - g;
-  feed.x = x + (feed.rows > 0 ? g * gemv.lda : 0);
-  feed.x_step = static_cast<int>(8 * gemv.lda);
-  feed.k = static_cast<int>(gemv.k);
+  feed.low = static_cast<const T*>(low.weight) + (feed.low_rows > 0 ? row * p.k : 0);
+  feed.high = static_cast<const T*>(high.weight) + (feed.high_rows > 0 ? (row + (kSwiglu ? 0 : 8)) * p.k : 0);
+  feed.tile_step = static_cast<int>(kResults<kSwiglu> * p.k);
+  feed.rows = static_cast<int>(p.m) - g;
+  feed.x = static_cast<const T*>(p.x) + (feed.rows > 0 ? g * p.lda : 0);
+  feed.x_step = static_cast<int>(8 * p.lda);
+  feed.k = static_cast<int>(p.k);
   feed.ring = typename Feed::S::Ring(shared);
   return feed;
 }
@@ -132,18 +130,18 @@ __device__ __forceinline__ void multiply_step(const Feed& feed, int stage,
 // Prefetches the first bytes of a block's rows into the L2 cache: `ahead` bytes of a row for each block of the
 // cluster.
 template <class T, int kTiles, bool kSwiglu>
-__device__ __forceinline__ void ask_into_cache(const Gemv& gemv, const BlockRows& rows, int ahead) {
+__device__ __forceinline__ void ask_into_cache(const RowProducts& p, const BlockRows& rows, int ahead) {
   // The prefetches of a warp's lanes are issued one after the other, so every warp takes some.
   constexpr int kWarps = kWarpsOf<kTiles>;
   const int thread = static_cast<int>(threadIdx.x), from = rows.rank * ahead,
             i = thread % kLanes * kWarps + thread / kLanes;
-  const int bytes = min(ahead, static_cast<int>(gemv.k * sizeof(T)) - from);
+  const int bytes = min(ahead, static_cast<int>(p.k * sizeof(T)) - from);
   if (i >= kTiles * kTile || bytes <= 0) return;
   const bool is_up = kSwiglu && i >= kTiles * kResults<kSwiglu>;
-  const Gemv::Layer& layer = gemv.layer[is_up ? 1 : rows.layer];
+  const RowProducts::Layer& layer = p.layer[is_up ? 1 : rows.layer];
   const int64_t row = rows.first + i - (is_up ? kTiles * kResults<kSwiglu> : 0);
   if (row >= layer.n) return;
-  const char* weights = static_cast<const char*>(layer.weight) + row * gemv.k * sizeof(T);
+  const char* weights = static_cast<const char*>(layer.weight) + row * p.k * sizeof(T);
   prefetch_into_cache(weights + from, static_cast<uint32_t>(bytes));
 }
 

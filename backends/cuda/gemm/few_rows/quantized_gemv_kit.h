@@ -1,12 +1,10 @@
-// Shared code of the kernels of quantized_gemv.h: x as bytes in shared memory, and the epilogue of a result.
+// Shared code of the kernels for quantized weights: x as bytes in shared memory, and the scale of a norm.
 #pragma once
 
-#include "backends/cuda/device/activate.h"
 #include "backends/cuda/device/byte_product.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/device/reduce.h"
-#include "backends/cuda/device/swiglu_formula.h"
-#include "backends/cuda/gemm/quantized/quantized_gemv_problem.h"
+#include "backends/cuda/gemm/few_rows/row_products.h"
 
 namespace genesis::cuda {
 
@@ -49,22 +47,23 @@ __device__ __forceinline__ Pack<T, 8> read_eight(const T* at, bool aligned) {
 
 // Quantizes x: warps share the rows of x, at most M, evenly. A lane has several loads in flight at once.
 template <class T, int M>
-__device__ __forceinline__ void bring_x(const QuantizedGemv& gemv, const T* x, const SharedX& to,
+__device__ __forceinline__ void bring_x(const RowProducts& p, bool aligned, const SharedX& to,
                                         XSquares& squares) {
   constexpr int kEach = 8, kAhead = 4;
   const int warps = static_cast<int>(blockDim.x) / kLanes / M, warp = static_cast<int>(threadIdx.x) / kLanes,
-            row = warp / warps, eights = static_cast<int>(gemv.k) / kEach;
-  const bool normalizes = gemv.norm != nullptr;
+            row = warp / warps, eights = static_cast<int>(p.k) / kEach;
+  const bool normalizes = p.norm != nullptr;
+  const auto* x = static_cast<const T*>(p.x);
   float square = 0;
-  if (row < gemv.m)
+  if (row < static_cast<int>(p.m))
 #pragma unroll 1
     for (int first = warp % warps * kLanes; first < eights; first += kAhead * warps * kLanes) {
       Pack<T, kEach> values[kAhead], gains[kAhead];
 #pragma unroll
       for (int u = 0; u < kAhead; ++u) {
         const int i = min(first + u * warps * kLanes + static_cast<int>(threadIdx.x) % kLanes, eights - 1);
-        values[u] = read_eight(x + row * gemv.k + i * kEach, gemv.aligned);
-        if (normalizes) gains[u] = read_eight(static_cast<const T*>(gemv.norm) + i * kEach, gemv.aligned);
+        values[u] = read_eight(x + row * p.lda + i * kEach, aligned);
+        if (normalizes) gains[u] = read_eight(static_cast<const T*>(p.norm) + i * kEach, aligned);
       }
 #pragma unroll
       for (int u = 0; u < kAhead; ++u) {
@@ -80,9 +79,9 @@ __device__ __forceinline__ void bring_x(const QuantizedGemv& gemv, const T* x, c
         uint32_t bytes[kEach / 4];
         const ByteBlock block = bytes_of_block(wide, bytes);
         if (i >= eights) continue;
-        reinterpret_cast<uint2*>(to.bytes + row * gemv.k)[i] = {bytes[0], bytes[1]};
+        reinterpret_cast<uint2*>(to.bytes + row * p.k)[i] = {bytes[0], bytes[1]};
         constexpr int kLanesOfBlock = static_cast<int>(kQuantBlock) / kEach;
-        if (i % kLanesOfBlock == 0) to.blocks[(row * gemv.k) / kQuantBlock + i / kLanesOfBlock] = block;
+        if (i % kLanesOfBlock == 0) to.blocks[(row * p.k) / kQuantBlock + i / kLanesOfBlock] = block;
       }
     }
   if (!normalizes) return;
@@ -92,41 +91,12 @@ __device__ __forceinline__ void bring_x(const QuantizedGemv& gemv, const T* x, c
 
 // Returns the factor for sums of row m of x; valid after the barrier that follows bring_x().
 template <int M>
-__device__ __forceinline__ float scale_of_row(const QuantizedGemv& gemv, const XSquares& squares, int m) {
-  if (!gemv.norm) return 1;
+__device__ __forceinline__ float scale_of_row(const RowProducts& p, const XSquares& squares, int m) {
+  if (!p.norm) return 1;
   const int warps = static_cast<int>(blockDim.x) / kLanes / M;
   float sum = 0;
   for (int i = 0; i < warps; ++i) sum += squares.of_warp[m * warps + i];
-  return 1 / sqrtf(sum / static_cast<float>(gemv.k) + gemv.eps);
+  return 1 / sqrtf(sum / static_cast<float>(p.k) + p.eps);
 }
-
-// One element of y: its index, and the values that are added to its sum, loaded before the sum is ready.
-template <class T>
-struct QuantizedResult {
-  int64_t at = -1;  // index in y; -1: none
-  float bias = 0, up_bias = 0, addend = 0;
-
-  __device__ __forceinline__ void ask(const QuantizedGemv& gemv, const QuantizedGemv::Layer& layer, int64_t m,
-                                      int64_t row) {
-    at = m * layer.n + row;
-    if (layer.bias) bias = widen(static_cast<const T*>(layer.bias)[row]);
-    if (gemv.swiglu && gemv.layer[1].bias) up_bias = widen(static_cast<const T*>(gemv.layer[1].bias)[row]);
-    if (layer.addend) addend = addend_at<T>(layer.addend, at, gemv.wide);
-  }
-  // Computes y from its sum, or from the sums of gate and up.
-  __device__ __forceinline__ void finish(const QuantizedGemv& gemv, const QuantizedGemv::Layer& layer,
-                                         float sum, float up) const {
-    float y = sum;
-    if (layer.bias) y += bias;
-    if (gemv.swiglu) {
-      if (gemv.layer[1].bias) up += up_bias;
-      y = gated<T>(widen(narrow<T>(y)), widen(narrow<T>(up)));
-    } else {
-      y = activate(y, gemv.activation);
-      if (layer.addend) y += addend;
-    }
-    put_result<T>(layer.y, at, gemv.wide, y);
-  }
-};
 
 }  // namespace genesis::cuda

@@ -2,10 +2,10 @@
 // few rows of weights. Each warp streams its own rows through its own ring in shared memory, filled by bulk copies:
 // the first round starts while the kernels ahead still run, and warps never wait for each other. A block takes less
 // than half of the shared memory, so that the next kernel's blocks can start to fill theirs before these have ended.
-#include "backends/cuda/gemm/quantized_stream/quantized_gemv_stream.h"
-
 #include "backends/cuda/device/bulk_copy.h"
-#include "backends/cuda/gemm/quantized/quantized_gemv_kit.h"
+#include "backends/cuda/gemm/few_rows/quantized_gemv_kit.h"
+#include "backends/cuda/gemm/few_rows/row_kernels.h"
+#include "backends/cuda/gemm/few_rows/row_result.h"
 
 namespace genesis::cuda {
 namespace {
@@ -13,9 +13,8 @@ namespace {
 constexpr int kMaxStages = 8;
 constexpr int64_t kWholeScales = 256;  // elements of k whose scales take 16 bytes
 
-// The work split and the layout in shared memory.
+// The layout in shared memory. A RowSplit numbers groups of rows instead of blocks.
 struct StreamPlan {
-  int64_t groups = 0;   // groups of rows, over all layers
   int parts = 1;        // number of chunks of k
   int part_values = 0;  // elements of k per chunk; the last one may have fewer
   int stages = 0;       // stages of a warp's ring
@@ -34,22 +33,21 @@ struct RowGroup {
 };
 
 template <int kRows>
-__device__ __forceinline__ RowGroup group_at(const QuantizedGemv& gemv, int64_t group) {
-  int which = 0;
-  if (!gemv.swiglu)
-    while (which + 1 < gemv.layers && group >= gemv.layer[which + 1].first) ++which;
-  const int results = gemv.swiglu ? kRows / 2 : kRows;
-  const int64_t row = (group - gemv.layer[which].first) * results;
-  return {which, row, static_cast<int>(min(int64_t{results}, gemv.layer[which].n - row))};
+__device__ __forceinline__ RowGroup group_at(const RowProducts& p, const RowSplit& split, int64_t group) {
+  const int which = split.layer_of(p, p.swiglu, group);
+  const int results = p.swiglu ? kRows / 2 : kRows;
+  const int64_t row = (group - split.first[which]) * results;
+  return {which, row, static_cast<int>(min(int64_t{results}, p.layer[which].n - row))};
 }
 
 // The ring of one warp. A stage holds one chunk of each row of a group: first their quants, then their scales.
 template <WeightFormat kFormat, int kRows>
 class WarpRing {
  public:
-  __device__ WarpRing(const QuantizedGemv& gemv, const StreamPlan& plan, unsigned char* stages,
-                      uint64_t* full)
-      : gemv_(gemv),
+  __device__ WarpRing(const RowProducts& p, const RowSplit& split, const StreamPlan& plan,
+                      unsigned char* stages, uint64_t* full)
+      : p_(p),
+        split_(split),
         plan_(plan),
         stages_(stages),
         full_(full),
@@ -65,31 +63,30 @@ class WarpRing {
 
   // Starts to copy the next chunk, if there is one, into a stage that is no longer read.
   __device__ __forceinline__ void ask() {
-    if (group_ >= plan_.groups) return;
+    if (group_ >= split_.blocks) return;
     const int lane = static_cast<int>(threadIdx.x) % kLanes;
-    const RowGroup group = group_at<kRows>(gemv_, group_);
+    const RowGroup group = group_at<kRows>(p_, split_, group_);
     const int begin = part_ * plan_.part_values,
-              values = static_cast<int>(min(int64_t{plan_.part_values}, gemv_.k - begin));
+              values = static_cast<int>(min(int64_t{plan_.part_values}, p_.k - begin));
     const int quant_bytes = bytes_of(values), scale_bytes = values / 16;
-    const int rows = gemv_.swiglu ? 2 * group.count : group.count;
+    const int rows = p_.swiglu ? 2 * group.count : group.count;
     if (lane == 0) expect_bytes(full_ + filling_, static_cast<uint32_t>(rows * (quant_bytes + scale_bytes)));
     __syncwarp();
     // Each lane copies one row's quants or scales; whole rows are contiguous, so one copy brings all of them.
-    const int results = gemv_.swiglu ? kRows / 2 : kRows, place = lane % kRows, row = place % results;
+    const int results = p_.swiglu ? kRows / 2 : kRows, place = lane % kRows, row = place % results;
     const bool whole = plan_.parts == 1;
     if (lane < 2 * kRows && row < (whole ? 1 : group.count)) {
-      const QuantizedGemv::Layer& layer = gemv_.layer[gemv_.swiglu ? place / results : group.which];
+      const RowProducts::Layer& layer = p_.layer[p_.swiglu ? place / results : group.which];
       const int64_t from_row = group.row + row;
       const auto copies = static_cast<uint32_t>(whole ? group.count : 1);
       unsigned char* to = stages_ + filling_ * stage_bytes();
       if (lane < kRows)
-        stream_to_shared(
-            to + place * plan_.row_bytes,
-            static_cast<const char*>(layer.quants) + from_row * bytes_of(gemv_.k) + bytes_of(begin),
-            copies * quant_bytes, full_ + filling_, policy_);
+        stream_to_shared(to + place * plan_.row_bytes,
+                         static_cast<const char*>(layer.weight) + from_row * bytes_of(p_.k) + bytes_of(begin),
+                         copies * quant_bytes, full_ + filling_, policy_);
       else
         stream_to_shared(to + kRows * plan_.row_bytes + place * plan_.scale_bytes,
-                         static_cast<const char*>(layer.scales) + from_row * (gemv_.k / 16) + begin / 16,
+                         static_cast<const char*>(layer.scales) + from_row * (p_.k / 16) + begin / 16,
                          copies * scale_bytes, full_ + filling_, policy_);
     }
     if (++filling_ == plan_.stages) filling_ = 0;
@@ -119,7 +116,8 @@ class WarpRing {
   }
   __device__ __forceinline__ int stage_bytes() const { return kRows * (plan_.row_bytes + plan_.scale_bytes); }
 
-  const QuantizedGemv& gemv_;
+  const RowProducts& p_;
+  const RowSplit& split_;
   const StreamPlan& plan_;
   unsigned char* stages_;
   uint64_t* full_;
@@ -131,7 +129,7 @@ class WarpRing {
 
 // Adds to sums[m * kRows + r] row r of the stage times row m of x, over `values` elements from `begin` on.
 template <WeightFormat kFormat, int M, int kRows>
-__device__ __forceinline__ void multiply_part(const QuantizedGemv& gemv, const StreamPlan& plan,
+__device__ __forceinline__ void multiply_part(const RowProducts& p, const StreamPlan& plan,
                                               const unsigned char* stage, const int (&places)[kRows],
                                               const SharedX& x, int begin, int values,
                                               float (&sums)[M * kRows]) {
@@ -149,7 +147,7 @@ __device__ __forceinline__ void multiply_part(const QuantizedGemv& gemv, const S
     }
 #pragma unroll
     for (int m = 0; m < M; ++m) {
-      if (M > 1 && m >= gemv.m) break;
+      if (M > 1 && m >= static_cast<int>(p.m)) break;
       Words bytes[kEach / 16];
       ByteBlock block;
       x.read<kFormat>(m, begin + pack * kEach, bytes, block);
@@ -163,43 +161,43 @@ __device__ __forceinline__ void multiply_part(const QuantizedGemv& gemv, const S
 
 // Computes the sums and results of each of the warp's groups of rows, as their chunks arrive.
 template <class T, WeightFormat kFormat, int M, int kRows>
-__device__ __forceinline__ void multiply_groups(const QuantizedGemv& gemv, const StreamPlan& plan,
-                                                WarpRing<kFormat, kRows>& ring, const SharedX& x,
-                                                const XSquares& squares) {
+__device__ __forceinline__ void multiply_groups(const RowProducts& p, const RowSplit& split,
+                                                const StreamPlan& plan, WarpRing<kFormat, kRows>& ring,
+                                                const SharedX& x, const XSquares& squares) {
   using Ring = WarpRing<kFormat, kRows>;
   constexpr int kSums = M * kRows, kLanesOfSum = kLanes / kSums;
   const int lane = static_cast<int>(threadIdx.x) % kLanes, sum = lane / kLanesOfSum, m = sum / kRows,
-            r = sum % kRows, results = gemv.swiglu ? kRows / 2 : kRows;
-  const float scale = scale_of_row<M>(gemv, squares, m);
+            r = sum % kRows, results = p.swiglu ? kRows / 2 : kRows;
+  const float scale = scale_of_row<M>(p, squares, m);
 #pragma unroll 1
-  for (int64_t at = Ring::first_group(); at < plan.groups; at += Ring::group_step()) {
-    const RowGroup group = group_at<kRows>(gemv, at);
-    const QuantizedGemv::Layer& layer = gemv.layer[group.which];
-    QuantizedResult<T> result;
-    if (lane % kLanesOfSum == 0 && m < gemv.m && r < group.count) result.ask(gemv, layer, m, group.row + r);
+  for (int64_t at = Ring::first_group(); at < split.blocks; at += Ring::group_step()) {
+    const RowGroup group = group_at<kRows>(p, split, at);
+    const RowProducts::Layer& layer = p.layer[group.which];
+    RowResult<T> result;
+    if (lane % kLanesOfSum == 0 && m < static_cast<int>(p.m) && r < group.count)
+      result.read(p, layer, p.swiglu, m, group.row + r);
     int places[kRows];  // missing rows repeat the last one
 #pragma unroll
     for (int i = 0; i < kRows; ++i)
-      places[i] = gemv.swiglu ? i / (kRows / 2) * results + min(i % (kRows / 2), group.count - 1)
-                              : min(i, group.count - 1);
+      places[i] = p.swiglu ? i / (kRows / 2) * results + min(i % (kRows / 2), group.count - 1)
+                           : min(i, group.count - 1);
     float sums[kSums] = {};
 #pragma unroll 1
     for (int part = 0; part < plan.parts; ++part) {
       const int begin = part * plan.part_values;
-      multiply_part<kFormat, M, kRows>(gemv, plan, ring.wait(), places, x, begin,
-                                       static_cast<int>(min(int64_t{plan.part_values}, gemv.k - begin)),
-                                       sums);
+      multiply_part<kFormat, M, kRows>(p, plan, ring.wait(), places, x, begin,
+                                       static_cast<int>(min(int64_t{plan.part_values}, p.k - begin)), sums);
       ring.release();
     }
     const float own = sum_by_lanes(sums) * scale, up = from_above(own, kRows / 2 * kLanesOfSum);
-    if (result.at >= 0) result.finish(gemv, layer, own, up);
+    if (result.at >= 0) result.finish(p, layer, p.swiglu, own, up);
   }
 }
 
 template <class T, WeightFormat kFormat, int M, int kRows>
 __global__ void __launch_bounds__(kMaxGemvWarps* kLanes, 1)
-    streamed_gemv(const __grid_constant__ QuantizedGemv gemv, const __grid_constant__ StreamPlan plan,
-                  const T* x) {
+    streamed_gemv(const __grid_constant__ RowProducts p, const __grid_constant__ RowSplit split,
+                  const __grid_constant__ StreamPlan plan) {
   extern __shared__ __align__(128) unsigned char shared[];
   __shared__ __align__(8) uint64_t full[kMaxGemvWarps][kMaxStages];
   __shared__ XSquares squares;
@@ -210,58 +208,50 @@ __global__ void __launch_bounds__(kMaxGemvWarps* kLanes, 1)
   }
   __syncwarp();
   WarpRing<kFormat, kRows> ring(
-      gemv, plan, shared + plan.ring_at + warp * plan.stages * kRows * (plan.row_bytes + plan.scale_bytes),
-      full[warp]);
+      p, split, plan,
+      shared + plan.ring_at + warp * plan.stages * kRows * (plan.row_bytes + plan.scale_bytes), full[warp]);
   const auto fill = [&] {
     for (int i = 0; i < plan.stages; ++i) ring.ask();
   };
-  if (gemv.independent) fill();
+  if (p.independent) fill();
   pdl_launch_dependents();
   pdl_wait();
-  if (!gemv.independent) fill();
-  const SharedX bytes(shared, gemv.m, gemv.k);
-  bring_x<T, M>(gemv, x, bytes, squares);
+  if (!p.independent) fill();
+  const SharedX bytes(shared, p.m, p.k);
+  bring_x<T, M>(p, split.aligned, bytes, squares);
   __syncthreads();
-  multiply_groups<T, kFormat, M, kRows>(gemv, plan, ring, bytes, squares);
+  multiply_groups<T, kFormat, M, kRows>(p, split, plan, ring, bytes, squares);
 }
 
 // Returns whether all copies start and end at multiples of 16 bytes.
-bool can_copy(const QuantizedGemv& gemv, const StreamPlan& plan, int results) {
-  if (plan.parts > 1) return gemv.k % kWholeScales == 0;
-  const int64_t scales = gemv.k / 16;  // bytes per row
-  for (int i = 0; i < gemv.layers; ++i)
-    if (results * scales % 16 != 0 || gemv.layer[i].n % results * scales % 16 != 0) return false;
+bool can_copy(const RowProducts& p, const StreamPlan& plan, int results) {
+  if (plan.parts > 1) return p.k % kWholeScales == 0;
+  const int64_t scales = p.k / 16;  // bytes per row
+  for (int i = 0; i < p.layers; ++i)
+    if (results * scales % 16 != 0 || p.layer[i].n % results * scales % 16 != 0) return false;
   return true;
-}
-
-int64_t count_groups(QuantizedGemv& gemv, int results) {
-  int64_t groups = 0;
-  for (int i = 0; i < (gemv.swiglu ? 1 : gemv.layers); ++i) {
-    gemv.layer[i].first = groups;
-    groups += blocks_for(gemv.layer[i].n, results);
-  }
-  return groups;
 }
 
 constexpr int kOwnShared = 2 << 10;  // the kernel's static shared memory
 
-// Returns why the kernel cannot run; if the text is empty, sets `plan` and the first groups of gemv's layers.
-std::string plan_stream(QuantizedGemv& gemv, int rows, const WeightStream& stream, int shared_limit,
+int results_of(const RowProducts& p, int rows) { return p.swiglu ? rows / 2 : rows; }
+
+// Returns why the kernel cannot run; sets `plan` if the text is empty.
+std::string plan_stream(const RowProducts& p, int rows, const WeightStream& stream, int shared_limit,
                         StreamPlan& plan) {
-  const bool is_q4 = gemv.format == WeightFormat::kQ4;
-  const int results = gemv.swiglu ? rows / 2 : rows;
-  plan.groups = count_groups(gemv, results);
+  const bool is_q4 = p.format == WeightFormat::kQ4;
   const int64_t most = int64_t{stream.part_bytes} * (is_q4 ? 2 : 1) / kWholeScales * kWholeScales;
-  const bool cut = gemv.k > most && gemv.k % kWholeScales == 0;
-  plan.part_values = static_cast<int>(cut ? most : gemv.k);
-  plan.parts = static_cast<int>(blocks_for(gemv.k, plan.part_values));
-  if (!can_copy(gemv, plan, results)) return "scales that do not begin and end at multiples of 16 bytes";
+  const bool cut = p.k > most && p.k % kWholeScales == 0;
+  plan.part_values = static_cast<int>(cut ? most : p.k);
+  plan.parts = static_cast<int>(blocks_for(p.k, plan.part_values));
+  if (!can_copy(p, plan, results_of(p, rows)))
+    return "scales that do not begin and end at multiples of 16 bytes";
   plan.row_bytes = plan.part_values / (is_q4 ? 2 : 1);
   plan.scale_bytes = plan.part_values / 16;
   plan.stage_bytes = rows * (plan.row_bytes + plan.scale_bytes);
   plan.stages = std::min(kMaxStages, stream.ring_bytes / (stream.warps * plan.stage_bytes));
   if (plan.stages < 2) return "rows of weights of which shared memory does not hold two ahead";
-  plan.ring_at = static_cast<int>(blocks_for(byte_rows_bytes(gemv.m, gemv.k), 128) * 128);
+  plan.ring_at = static_cast<int>(blocks_for(byte_rows_bytes(p.m, p.k), 128) * 128);
   plan.shared_bytes = plan.ring_at + plan.stages * stream.warps * plan.stage_bytes;
   if (plan.shared_bytes + kOwnShared > shared_limit)
     return "rows of x that leave weights no room in shared memory";
@@ -269,55 +259,53 @@ std::string plan_stream(QuantizedGemv& gemv, int rows, const WeightStream& strea
 }
 
 template <class T, WeightFormat kFormat, int M, int kRows>
-bool start_kernel(QuantizedGemv gemv, const void* x, const Launch& launch, const WeightStream& stream) {
+bool start_kernel(const RowProducts& p, const Launch& launch, const WeightStream& stream) {
   StreamPlan plan;
-  if (!plan_stream(gemv, kRows, stream, shared_bytes_limit(), plan).empty()) return false;
-  if (plan.groups == 0) return true;
+  if (!plan_stream(p, kRows, stream, shared_bytes_limit(), plan).empty()) return false;
+  RowSplit split(p, results_of(p, kRows));
+  split.aligned = true;
+  if (split.blocks == 0) return true;
   const int shared = plan.shared_bytes;
   const auto kernel = streamed_gemv<T, kFormat, M, kRows>;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
   Launch sharing = launch;
   sharing.shares_memory = true;
-  const int64_t blocks = std::min<int64_t>(int64_t{launch.multiprocessors} * stream.blocks, plan.groups);
+  const int64_t blocks = std::min<int64_t>(int64_t{launch.multiprocessors} * stream.blocks, split.blocks);
   start_with_pdl(sharing, kernel, static_cast<unsigned>(blocks), static_cast<unsigned>(stream.warps * kLanes),
-                 static_cast<size_t>(shared), gemv, plan, static_cast<const T*>(x));
+                 static_cast<size_t>(shared), p, split, plan);
   return true;
 }
 
 template <class T, WeightFormat kFormat, int kRows>
-bool start_rows(const QuantizedGemv& gemv, const void* x, const Launch& launch, const WeightStream& stream) {
-  if (gemv.m <= 1) return start_kernel<T, kFormat, 1, kRows>(gemv, x, launch, stream);
-  if (gemv.m <= 2) return start_kernel<T, kFormat, 2, kRows>(gemv, x, launch, stream);
-  if (gemv.m <= 4) return start_kernel<T, kFormat, 4, kRows>(gemv, x, launch, stream);
-  return start_kernel<T, kFormat, 8, kRows>(gemv, x, launch, stream);
+bool start_rows(const RowProducts& p, const Launch& launch, const WeightStream& stream) {
+  if (p.m <= 1) return start_kernel<T, kFormat, 1, kRows>(p, launch, stream);
+  if (p.m <= 2) return start_kernel<T, kFormat, 2, kRows>(p, launch, stream);
+  if (p.m <= 4) return start_kernel<T, kFormat, 4, kRows>(p, launch, stream);
+  return start_kernel<T, kFormat, 8, kRows>(p, launch, stream);
 }
 
 template <class T, int kRows>
-bool start_format(const QuantizedGemv& gemv, const void* x, const Launch& launch,
-                  const WeightStream& stream) {
-  if (gemv.format == WeightFormat::kQ8)
-    return start_rows<T, WeightFormat::kQ8, kRows>(gemv, x, launch, stream);
-  return start_rows<T, WeightFormat::kQ4, kRows>(gemv, x, launch, stream);
+bool start_format(const RowProducts& p, const Launch& launch, const WeightStream& stream) {
+  if (p.format == WeightFormat::kQ8) return start_rows<T, WeightFormat::kQ8, kRows>(p, launch, stream);
+  return start_rows<T, WeightFormat::kQ4, kRows>(p, launch, stream);
 }
 
 }  // namespace
 
-std::string quantized_stream_declines(const QuantizedGemv& gemv) {
+std::string why_no_streamed_gemv(const RowProducts& p) {
   constexpr int kSharedOfHopper = 227 << 10;
-  QuantizedGemv planned = gemv;
+  if (std::string why = why_no_quantized_gemv(p); !why.empty()) return why;
   StreamPlan plan;
-  return plan_stream(planned, WeightStream{}.rows, {}, kSharedOfHopper, plan);
+  return plan_stream(p, WeightStream{}.rows, {}, kSharedOfHopper, plan);
 }
 
-bool try_streamed_quantized_gemv(DType dtype, QuantizedGemv gemv, const void* x, const Launch& launch,
-                                 const WeightStream& stream) {
-  if (!launch.can_use_pdl || !begins_at_eights(dtype, gemv, x)) return false;  // older chips
-  gemv.aligned = true;
-  if (dtype == DType::bf16)
-    return stream.rows == 2 ? start_format<__nv_bfloat16, 2>(gemv, x, launch, stream)
-                            : start_format<__nv_bfloat16, 4>(gemv, x, launch, stream);
-  if (dtype == DType::f16) return start_format<__half, 4>(gemv, x, launch, stream);
-  return start_format<float, 4>(gemv, x, launch, stream);
+bool start_streamed_gemv(const RowProducts& p, const Launch& launch, const WeightStream& stream) {
+  if (!launch.can_use_pdl || !begins_at_eights(p)) return false;  // older chips
+  if (p.dtype == DType::bf16)
+    return stream.rows == 2 ? start_format<__nv_bfloat16, 2>(p, launch, stream)
+                            : start_format<__nv_bfloat16, 4>(p, launch, stream);
+  if (p.dtype == DType::f16) return start_format<__half, 4>(p, launch, stream);
+  return start_format<float, 4>(p, launch, stream);
 }
 
 }  // namespace genesis::cuda

@@ -4,31 +4,31 @@
 // kSums accumulators of four numbers.
 #pragma once
 
-#include "backends/cuda/device/activate.h"
 #include "backends/cuda/device/cluster.h"
-#include "backends/cuda/device/swiglu_formula.h"
-#include "backends/cuda/gemm/skinny/skinny_gemm_feed.h"
+#include "backends/cuda/gemm/few_rows/row_result.h"
+#include "backends/cuda/gemm/few_rows/skinny_gemm_feed.h"
 
 namespace genesis::cuda::skinny_gemm {
 
-// One lane's four numbers of a tile: rows g and g + 8 of the weights, or of gate and up, times two rows of x. Biases
-// and addends stay unconverted until they are added, so that no thread waits for them before the sums are ready.
+// One lane's four numbers of a tile: rows g and g + 8 of the weights, or of gate and up, times two rows of x. It is no
+// RowResult: biases and addends stay unconverted until they are added, so that no thread waits for them before the sums
+// are ready, and one bias serves two rows of x.
 template <class T, int kColumns, bool kSwiglu>
 struct Results {
-  T *y = nullptr, *y_high = nullptr;          // for row m of x; null: none (a swiglu has no second one)
+  T *y = nullptr, *y_high = nullptr;  // for row m of x; null: none (a swiglu has no second one)
   const T *bias = nullptr, *bias_high = nullptr, *addend = nullptr;  // null: none; `addend` is laid out as y
   int64_t ldc = 0;
   int m = 0;
   T biases[2] = {}, addends[2][2] = {};  // addends: [row][m]
 
   // Sets the addresses of the results, biases and addends.
-  __device__ __forceinline__ void find(const Gemv& gemv, const BlockRows& rows, int sum) {
+  __device__ __forceinline__ void find(const RowProducts& p, const BlockRows& rows, int sum) {
     const int tile = sum / (kLanes * kColumns), lane = sum % kLanes;
     const int64_t row = rows.first + tile * kResults<kSwiglu> + lane / 4, high = row + (kSwiglu ? 0 : 8);
     m = sum / kLanes % kColumns * 8 + lane % 4 * 2;
-    const Gemv::Layer &layer = gemv.layer[rows.layer], &second = gemv.layer[kSwiglu ? 1 : rows.layer];
+    const RowProducts::Layer &layer = p.layer[rows.layer], &second = p.layer[kSwiglu ? 1 : rows.layer];
     ldc = layer.ldc;
-    if (m >= gemv.m || row >= layer.n) return;
+    if (m >= p.m || row >= layer.n) return;
     y = static_cast<T*>(layer.y) + m * ldc + row;
     if (!kSwiglu && high < layer.n) y_high = y + 8;
     if (layer.bias) bias = static_cast<const T*>(layer.bias) + row;
@@ -39,27 +39,29 @@ struct Results {
     if (bias) biases[0] = *bias;
     if (bias_high) biases[1] = *bias_high;
   }
-  __device__ __forceinline__ void read_addends(const Gemv& gemv) {
+  __device__ __forceinline__ void read_addends(const RowProducts& p) {
     if (!addend) return;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      if (m + i >= gemv.m) break;
+      if (m + i >= p.m) break;
       addends[0][i] = addend[i * ldc];
       if (y_high) addends[1][i] = addend[i * ldc + 8];
     }
   }
   // `scale` has the factors of the two rows of x.
-  __device__ __forceinline__ void put(const Gemv& gemv, const float4& sums, const float (&scale)[2]) const {
+  __device__ __forceinline__ void put(const RowProducts& p, const float4& sums,
+                                      const float (&scale)[2]) const {
     const float of_row[2][2] = {{sums.x, sums.y}, {sums.z, sums.w}};
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      if (!y || m + i >= gemv.m) return;
-      const float a = of_row[0][i] * scale[i] + widen(biases[0]), b = of_row[1][i] * scale[i] + widen(biases[1]);
+      if (!y || m + i >= p.m) return;
+      const float a = of_row[0][i] * scale[i] + widen(biases[0]),
+                  b = of_row[1][i] * scale[i] + widen(biases[1]);
       if constexpr (kSwiglu) {
-        y[i * ldc] = narrow<T>(gated<T>(widen(narrow<T>(a)), widen(narrow<T>(b))));
+        y[i * ldc] = narrow<T>(gated_sums<T>(a, b));
       } else {
-        y[i * ldc] = narrow<T>(activate(a, gemv.activation) + widen(addends[0][i]));
-        if (y_high) y_high[i * ldc] = narrow<T>(activate(b, gemv.activation) + widen(addends[1][i]));
+        y[i * ldc] = narrow<T>(activate(a, p.activation) + widen(addends[0][i]));
+        if (y_high) y_high[i * ldc] = narrow<T>(activate(b, p.activation) + widen(addends[1][i]));
       }
     }
   }
@@ -121,11 +123,11 @@ struct Finish {
   Results<T, S::kEights, kSwiglu> results[kEach];
   int count, first;
 
-  __device__ __forceinline__ Finish(const Gemv& gemv, const BlockRows& rows, int parts)
+  __device__ __forceinline__ Finish(const RowProducts& p, const BlockRows& rows, int parts)
       : count(S::kSums / parts), first(rows.rank * count + static_cast<int>(threadIdx.x)) {
 #pragma unroll
     for (int j = 0; j < kEach; ++j)
-      if (is_there(j)) results[j].find(gemv, rows, first + j * S::kAll);
+      if (is_there(j)) results[j].find(p, rows, first + j * S::kAll);
   }
   __device__ __forceinline__ bool is_there(int j) const {
     return static_cast<int>(threadIdx.x) + j * S::kAll < count;
@@ -134,18 +136,18 @@ struct Finish {
 #pragma unroll
     for (int j = 0; j < kEach; ++j) results[j].read_biases();
   }
-  __device__ __forceinline__ void read_addends(const Gemv& gemv) {
+  __device__ __forceinline__ void read_addends(const RowProducts& p) {
 #pragma unroll
-    for (int j = 0; j < kEach; ++j) results[j].read_addends(gemv);
+    for (int j = 0; j < kEach; ++j) results[j].read_addends(p);
   }
   // sum_of(i) returns sum i of the block over all parts; scale(m) returns the factor of row m of x.
   template <class SumOf, class Scale>
-  __device__ __forceinline__ void run(const Gemv& gemv, const SumOf& sum_of, const Scale& scale) const {
+  __device__ __forceinline__ void run(const RowProducts& p, const SumOf& sum_of, const Scale& scale) const {
 #pragma unroll
     for (int j = 0; j < kEach; ++j)
       if (is_there(j)) {
         const int m = results[j].m;
-        results[j].put(gemv, sum_of(first + j * S::kAll), {scale(m), scale(m + 1)});
+        results[j].put(p, sum_of(first + j * S::kAll), {scale(m), scale(m + 1)});
       }
   }
 };
