@@ -41,8 +41,7 @@ struct State {
   bool trainable = false;
   Tensor initial;              // empty_handle(): zeros, unless `encoded` is set
   EncodedValues encoded = {};  // encoded initial values, instead of `initial`
-  std::optional<CacheLayout> cache =
-      {};  // declares what a state of the role kCache holds; cache_layout() reads it
+  std::optional<CacheLayout> cache = {};  // declares what a cache holds; cache_layout() reads it
 };
 
 class Model {
