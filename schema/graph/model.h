@@ -39,10 +39,9 @@ struct State {
   TensorType type;   // with known sizes
   StateRole role = StateRole::kParameter;
   bool trainable = false;
-  Tensor initial;              // empty_handle(): zeros, unless `encoded` is set
-  EncodedValues encoded = {};  // encoded initial values, instead of `initial`
-  std::optional<CacheLayout> cache =
-      {};  // declares what a state of the role kCache holds; cache_layout() reads it
+  Tensor initial;                         // empty_handle(): zeros, unless `encoded` is set
+  EncodedValues encoded = {};             // encoded initial values, instead of `initial`
+  std::optional<CacheLayout> cache = {};  // declares what a cache holds; cache_layout() reads it
 };
 
 class Model {

@@ -66,7 +66,7 @@ TEST_F(Opt, OptimizedFilesGiveTheSameResults) {
 TEST_F(Opt, ChecksADeviceAndItsMemory) {
   const auto json = expect_json(run_tool("genesis-opt", {tiny("qwen2.train.genesis"), "--check", "cpu",
                                                          "--size", "batch=2", "--size", "seq=8", "--json"}));
-  EXPECT_EQ(json["entries"].size(), 6u);
+  EXPECT_EQ(json["entries"].size(), 7u);
   for (const auto& entry : json["entries"]) {
     EXPECT_GE(entry["ratio"], 1.0) << entry;
     EXPECT_LE(entry["ratio"], 1.001) << entry;
@@ -81,7 +81,7 @@ TEST_F(Opt, ChecksWithUsualSizesWhereNoneAreGiven) {
       "genesis-opt", {tiny("qwen2.train.genesis"), "--mesh", "data=4", "--zero", "1", "--json", "--check"}));
   EXPECT_EQ(json["sizes"]["batch"], 32);
   EXPECT_LE(json["sizes"]["seq"], 256);
-  EXPECT_EQ(json["entries"].size(), 6u);
+  EXPECT_EQ(json["entries"].size(), 7u);
   const std::string told = expect_ok(run_tool("genesis-opt", {tiny("mlp.genesis"), "--check"}));
   EXPECT_EQ(expect_ok(run_tool("genesis-opt", {"--check", tiny("mlp.genesis")})), told)
       << "the file, not a device";
