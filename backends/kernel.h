@@ -23,9 +23,10 @@ class Collectives;
 struct TensorView {
   void* data = nullptr;
   DType dtype = DType::f32;
-  int rank = 0;
+  int rank = 0;                          // number of dimensions
   std::array<int64_t, kMaxRank> dims{};  // outermost first
 
+  // Returns the size of a dimension; negative axes count from the last one.
   int64_t dim(int axis) const { return dims[static_cast<size_t>(axis < 0 ? axis + rank : axis)]; }
   int64_t numel() const {
     int64_t n = 1;
@@ -40,15 +41,16 @@ struct TensorView {
   }
 };
 
-TensorView view_of(const TensorType& type, void* data);
-Tensor copy_of(const TensorView& view);  // `view` is in host memory
+TensorView view_of(const TensorType& type, void* data);  // `type` has known sizes
+Tensor copy_of(const TensorView& view);                  // `view` is in host memory
 
 // Set by a kernel if its input data cannot be used (e.g. an index out of range); the runner turns it into an Error that names the
 // node. The first report wins; the kernel skips the element and continues.
 struct Fault {
   std::atomic<bool> set{false};
   int64_t value = 0, limit = 0;  // the offending value; valid ones are in [0, limit)
-  const char* what = nullptr;    // another fault, as a text with static lifetime; else null
+  // Describes a fault that is no value out of range, as a text with static lifetime; else null.
+  const char* what = nullptr;
 
   void report(int64_t bad_value, int64_t bad_limit) {
     if (set.exchange(true)) return;
@@ -61,6 +63,7 @@ struct Fault {
   }
 };
 
+// The argument of a kernel: the tensors and the resources of one run of a node.
 struct KernelContext {
   std::span<const TensorView> inputs, outputs;
   const void* attributes_ptr = nullptr;  // the op's attribute struct
@@ -83,21 +86,24 @@ struct KernelContext {
   }
 };
 
+// One implementation of an op's kernel. `run` is called in every run; all other functions are called when a plan is made.
 struct KernelImpl {
   std::string_view name;  // usable on a command line, e.g. "split_keys"
   void (*run)(const KernelContext&);
-  // Returns why it cannot run; nothing: it can. A null function: it always can.
+  // Returns the reason why the implementation cannot run the node, or nullopt if it can. A null function: it runs every node.
   std::optional<std::string> (*can_run)(const KernelQuery&) = nullptr;
+  // Returns the size of KernelContext::scratch. A null function: it needs none.
   int64_t (*scratch_bytes)(const KernelQuery&) = nullptr;
-  // Makes what is needed once per step of a plan (matmul primitives, parsed programs, strides).
+  // Creates KernelContext::prepared_ptr, once per step of a plan (matmul primitives, parsed programs, strides).
   std::shared_ptr<const void> (*prepare)(const KernelQuery&) = nullptr;
   // Chooses among the kernel's own implementations, e.g. of a matrix product. Null: it has none.
   KernelChoice (*choose_inner)(const KernelQuery&) = nullptr;
-  // The kernel runs kernels of other ops one after the other. Combining nodes into one gains nothing if this is its
-  // implementation.
+  // True if the kernel runs kernels of other ops one after the other. Passes then do not combine nodes into one node of this op,
+  // since that would gain nothing.
   bool decomposed = false;
-  // Returns why no device of this machine can run the kernel, for a kernel that needs certain GPUs. Null or empty: one can, or
-  // there is no device to ask (e.g. a plan is made for another machine). The answer does not change while the process runs.
+  // Returns the reason why no device of this machine can run the kernel, for a kernel that needs certain GPUs. Returns nullopt if
+  // one can, or if there is no device to ask (e.g. a plan is made for another machine). The answer does not change while the
+  // process runs. A null function: every device can.
   std::optional<std::string> (*why_not_here)() = nullptr;
 };
 

@@ -15,15 +15,16 @@
 
 namespace genesis {
 
-// Time limits in seconds for ranks that wait for each other. All ranks end within about `silence` + `end` seconds after the
-// failure of one: of the 30 s that a failed run may take to end, launchers need some.
+// Time limits in seconds for ranks that wait for each other. A failed run should end within 30 s. After one rank has failed, all
+// ranks end within about `silence` + `end` seconds, which leaves the rest to launchers.
 struct RankLimits {
-  double call = 600;   // an exchange; a rank that comes later counts as lost
-  double start = 120;  // until all ranks have joined; never longer than `call`
-  double end = 5;      // after a failed run, so that every rank that is alive can report why
-  // The silence of a process, which otherwise signals every second, after which it counts as stopped, or its host as gone.
+  double call = 600;   // longest exchange; a rank that joins it later counts as lost
+  double start = 120;  // longest wait until all ranks have joined; never longer than `call`
+  double end = 5;      // time after a failure in which every rank that is alive can report why
+  // Every process signals once per second that it is alive. After this time without a signal it counts as stopped, or its host as
+  // gone.
   double silence = 12;
-  double patience = 30;  // after which the first of the ranks that wait for another reports this on stderr
+  double patience = 30;  // wait after which the first of the waiting ranks says on stderr for whom it waits
 };
 
 class RankLink {
@@ -41,8 +42,9 @@ class RankLink {
   // The same as in Collectives; a failure of the link's collectives is a failure of the link.
   virtual std::string failure() const = 0;
   virtual void abort(const std::string& why) = 0;
-  // On a rank other than 0, after abort(why): returns true if rank 0 ends with the same Error. It then returns only after rank 0
-  // had the time to report it for all, since a launcher may kill rank 0 when the first rank ends.
+  // Returns true if rank 0 fails with the same Error, so that this rank does not have to report it. To be called after
+  // abort(why), on ranks other than 0. It returns true only after rank 0 had the time to report the Error, since a launcher may
+  // kill rank 0 when the first rank ends.
   virtual bool first_says(const std::string& /*why*/) { return false; }
 };
 
@@ -69,7 +71,8 @@ class LinkCollectives : public Collectives {
 // Returns true if these ranks are on one host. `hosts` has every rank's host.
 bool are_on_one_host(std::span<const int64_t> ranks, std::span<const std::string> hosts);
 
-// Names two ranks with the same device, and the device; empty if there are none. Both arguments are by rank; "" is no device.
+// Returns a sentence that names two ranks with the same device, and the device, or an empty text if there are none. Both
+// arguments are indexed by rank; the device "" stands for none.
 std::string who_share_a_device(std::span<const std::string> devices, std::span<const std::string> hosts);
 
 // Returns the seconds of a monotonic clock.

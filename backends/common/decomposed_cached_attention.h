@@ -12,8 +12,11 @@
 
 namespace genesis {
 
+// Inputs of the node: 0 q, 1 k, 2 v (of the new token), 3 cached keys, 4 cached values, 5 start (number of cached tokens, for all
+// rows or for each), and optionally 6 frequencies of the rotation. Outputs: 0 y, 1 new cached keys, 2 new cached values.
 class DecomposedCachedAttention {
  public:
+  // `kernels` returns the implementations of an op. `ready`: see InnerKernel.
   DecomposedCachedAttention(std::span<const KernelImpl> (*kernels)(std::string_view), bool ready,
                             const KernelQuery& query) {
     const auto op = from_attributes<ops::CachedAttention>(query.attributes);
@@ -39,23 +42,24 @@ class DecomposedCachedAttention {
       rotate_q_ = InnerKernel::of(kernels, ready, query.disabled, op.rope(), rotated, {q});
       rotated[0] = k;
       rotate_k_ = InnerKernel::of(kernels, ready, query.disabled, op.rope(), rotated, {k});
+      // The rotated q is at the start of the scratch memory.
       k_at_ = aligned(q.bytes());
       length_at_ = aligned(CheckedSize(k_at_) + k.bytes());
     }
   }
 
   int64_t scratch_bytes() const {
-    const CheckedSize parts =
+    const CheckedSize kernels =
         std::max({append_[0].scratch_bytes(), append_[1].scratch_bytes(), attend_.scratch_bytes(),
                   rotate_q_.scratch_bytes(), rotate_k_.scratch_bytes()});
-    return (parts + parts_at()).value();
+    return (kernels + kernels_at()).value();
   }
 
   // write_length(c, to) must write start + 1 for every start to `to`, and report a start outside the caches.
   template <class WriteLength>
   void run(const KernelContext& c, const WriteLength& write_length) const {
     const void *q = c.input(0).data, *k = c.input(1).data, *start = c.input(5).data;
-    std::byte* scratch = c.scratch + parts_at();
+    std::byte* scratch = c.scratch + kernels_at();
     auto* length = reinterpret_cast<int64_t*>(c.scratch + length_at_);
     write_length(c, length);
     if (rotates_) {
@@ -70,18 +74,23 @@ class DecomposedCachedAttention {
   }
 
  private:
-  static void rotate(const InnerKernel& part, const KernelContext& c, const void* x, void* y,
+  static void rotate(const InnerKernel& rope, const KernelContext& c, const void* x, void* y,
                      std::byte* scratch) {
-    const bool given = c.inputs.size() > 6;  // has frequencies
-    const void* inputs[] = {x, c.input(5).data, given ? c.input(6).data : nullptr};
-    part.run(c, std::span<const void* const>(inputs, given ? 3 : 2), {&y, 1}, scratch);
+    const bool has_frequencies = c.inputs.size() > 6;
+    const void* inputs[] = {x, c.input(5).data, has_frequencies ? c.input(6).data : nullptr};
+    rope.run(c, std::span<const void* const>(inputs, has_frequencies ? 3 : 2), {&y, 1}, scratch);
   }
+  // 256 bytes are the alignment of cudaMalloc(), enough for the kernels of every backend.
   static int64_t aligned(CheckedSize bytes) { return bytes.rounded_up(256).value(); }
-  int64_t parts_at() const { return aligned(CheckedSize(length_at_) + CheckedSize(rows_) * sizeof(int64_t)); }
+  // Returns the byte offset of the kernels' own scratch memory.
+  int64_t kernels_at() const {
+    return aligned(CheckedSize(length_at_) + CheckedSize(rows_) * sizeof(int64_t));
+  }
 
-  InnerKernel rotate_q_, rotate_k_, append_[2], attend_;
+  InnerKernel rotate_q_, rotate_k_, append_[2], attend_;  // append_: for keys, for values
   bool rotates_ = false;
-  int64_t k_at_ = 0, length_at_ = 0, rows_ = 1;
+  int64_t k_at_ = 0, length_at_ = 0;  // byte offsets in scratch memory
+  int64_t rows_ = 1;                  // number of starts
 };
 
 }  // namespace genesis

@@ -11,7 +11,7 @@ namespace genesis {
 
 DecomposedLinear::DecomposedLinear(KernelsOf kernels, bool ready, const KernelQuery& query)
     : op_(from_attributes<ops::Linear>(query.attributes)), has_bias_(op_.has_bias(query.inputs.size())) {
-  const auto part = [&](const auto& op, std::vector<TensorType> in, std::vector<TensorType> out) {
+  const auto inner = [&](const auto& op, std::vector<TensorType> in, std::vector<TensorType> out) {
     return InnerKernel::of(kernels, ready, query.disabled, op, std::move(in), std::move(out));
   };
   const TensorType &x = query.inputs[0], &y = query.outputs[0];
@@ -21,9 +21,9 @@ DecomposedLinear::DecomposedLinear(KernelsOf kernels, bool ready, const KernelQu
     behind_norm.insert(behind_norm.end(), query.inputs.begin() + 2, query.inputs.end());
     ops::Linear rest = op_;
     rest.prologue = ops::LinearPrologue::kNone;
-    norm_ = part(ops::RmsNorm{op_.eps, 1, true}, {x, query.inputs[1]}, {x});
-    products_.push_back(part(rest, behind_norm, outputs));
-    own_bytes_ = CheckedSize(x.bytes()).rounded_up(256).value();
+    norm_ = inner(ops::RmsNorm{op_.eps, 1, true}, {x, query.inputs[1]}, {x});
+    products_.push_back(inner(rest, behind_norm, outputs));
+    value_bytes_ = CheckedSize(x.bytes()).rounded_up(256).value();
     return;
   }
   const bool gated = op_.epilogue == ops::LinearEpilogue::kSwiglu;
@@ -32,21 +32,21 @@ DecomposedLinear::DecomposedLinear(KernelsOf kernels, bool ready, const KernelQu
     if (op_.is_quantized()) inputs.push_back(query.inputs[op_.first_scale() + i]);
     if (has_bias_) inputs.push_back(query.inputs[op_.first_bias() + i]);
     const ops::Linear one{.activation = op_.activation, .weight_format = op_.weight_format, .wide = op_.wide};
-    products_.push_back(part(one, inputs, {outputs[gated ? 0 : i]}));
+    products_.push_back(inner(one, inputs, {outputs[gated ? 0 : i]}));
   }
-  if (gated) swiglu_ = part(ops::Swiglu{}, {y, y}, {y});
-  if (gated) own_bytes_ = CheckedSize(y.bytes()).rounded_up(256).value();
-  if (op_.epilogue == ops::LinearEpilogue::kWithSwiglu) swiglu_ = part(ops::Swiglu{}, {y}, {outputs[1]});
+  if (gated) swiglu_ = inner(ops::Swiglu{}, {y, y}, {y});
+  if (gated) value_bytes_ = CheckedSize(y.bytes()).rounded_up(256).value();
+  if (op_.epilogue == ops::LinearEpilogue::kWithSwiglu) swiglu_ = inner(ops::Swiglu{}, {y}, {outputs[1]});
 }
 
 int64_t DecomposedLinear::scratch_bytes() const {
   int64_t most = std::max(norm_ ? norm_->scratch_bytes() : 0, swiglu_ ? swiglu_->scratch_bytes() : 0);
   for (const InnerKernel& product : products_) most = std::max(most, product.scratch_bytes());
-  return (CheckedSize(own_bytes_) + most).value();
+  return (CheckedSize(value_bytes_) + most).value();
 }
 
 void DecomposedLinear::run(const KernelContext& c) const {
-  std::byte* scratch = c.scratch + own_bytes_;
+  std::byte* scratch = c.scratch + value_bytes_;
   if (norm_) return run_norm(c, scratch);
   const bool gated = op_.epilogue == ops::LinearEpilogue::kSwiglu;
   for (size_t i = 0; i < products_.size(); ++i) {
@@ -101,21 +101,21 @@ void DequantizedLinear::run(const KernelContext& c) const {
 }
 
 DecomposedMatmul::DecomposedMatmul(KernelsOf kernels, bool ready, const KernelQuery& query) {
-  const auto part = [&](const auto& op, std::vector<TensorType> in, std::vector<TensorType> out) {
+  const auto inner = [&](const auto& op, std::vector<TensorType> in, std::vector<TensorType> out) {
     return InnerKernel::of(kernels, ready, query.disabled, op, std::move(in), std::move(out));
   };
   const auto op = from_attributes<ops::Matmul>(query.attributes);
   const ops::Matmul plain{op.transpose_a, op.transpose_b};
   const TensorType product = plain.infer(query.inputs.first(2))[0];
-  product_ = part(plain, {query.inputs[0], query.inputs[1]}, {product});
-  sums_ = op.epilogue == ops::MatmulEpilogue::kBiasGrad;
-  if (sums_) {
+  product_ = inner(plain, {query.inputs[0], query.inputs[1]}, {product});
+  is_bias_grad_ = op.epilogue == ops::MatmulEpilogue::kBiasGrad;
+  if (is_bias_grad_) {
     ops::Sum sum;
     sum.axes = {op.transpose_a ? 0 : 1};
-    epilogue_ = part(sum, {query.inputs[0]}, {query.outputs[1]});
+    epilogue_ = inner(sum, {query.inputs[0]}, {query.outputs[1]});
   } else {
-    epilogue_ = part(ops::SwigluGrad{op.with_output}, {query.inputs[2], product},
-                     {query.outputs.begin(), query.outputs.end()});
+    epilogue_ = inner(ops::SwigluGrad{op.with_output}, {query.inputs[2], product},
+                      {query.outputs.begin(), query.outputs.end()});
     if (!op.with_output) dy_bytes_ = CheckedSize(product.bytes()).rounded_up(256).value();
   }
 }
@@ -126,9 +126,9 @@ int64_t DecomposedMatmul::scratch_bytes() const {
 
 void DecomposedMatmul::run(const KernelContext& c) const {
   std::byte* scratch = c.scratch + dy_bytes_;
-  void* product = sums_ ? c.output(0).data : dy_bytes_ > 0 ? c.scratch : c.outputs.back().data;
+  void* product = is_bias_grad_ ? c.output(0).data : dy_bytes_ > 0 ? c.scratch : c.outputs.back().data;
   product_.run(c, {c.input(0).data, c.input(1).data}, product, scratch);
-  if (sums_) return epilogue_.run(c, {c.input(0).data}, c.output(1).data, scratch);
+  if (is_bias_grad_) return epilogue_.run(c, {c.input(0).data}, c.output(1).data, scratch);
   const void* inputs[] = {c.input(2).data, product};
   void* outputs[] = {c.output(0).data, c.outputs.back().data};
   epilogue_.run(c, inputs, std::span(outputs).first(c.outputs.size()), scratch);

@@ -10,9 +10,11 @@
 
 namespace genesis {
 
+// Returns the implementations of an op, best first.
 using KernelsOf = std::span<const KernelImpl> (*)(std::string_view op);
 
-// Scratch memory holds the normalized x, or the up product if swiglu needs it; then the scratch of the kernels.
+// A linear layer with several weights, a norm or swiglu: the norm, then one product per weight, then swiglu. Scratch memory holds
+// the normalized x, or the second product if swiglu needs it; then the scratch of the kernels.
 class DecomposedLinear {
  public:
   // `ready`: see InnerKernel.
@@ -26,8 +28,8 @@ class DecomposedLinear {
   const ops::Linear op_;
   const bool has_bias_;
   std::optional<InnerKernel> norm_, swiglu_;
-  std::vector<InnerKernel> products_;  // one per weight; after a norm, one for all
-  int64_t own_bytes_ = 0;
+  std::vector<InnerKernel> products_;  // one per weight; after a norm, a single kernel for all weights
+  int64_t value_bytes_ = 0;  // size of the value in scratch memory, in front of the kernels' scratch
 };
 
 // One product with a quantized weight: dequantizes the weight into scratch memory, in x's dtype, and multiplies x by it. The
@@ -40,11 +42,12 @@ class DequantizedLinear {
 
  private:
   InnerKernel dequantize_, product_;
-  int64_t weight_bytes_ = 0;
+  int64_t weight_bytes_ = 0;  // size of the dequantized weight in scratch memory
 };
 
-// The product and its epilogue. For swiglu_grad, dy (the product) is written where an output goes, which swiglu_grad may
-// overwrite; or, without that output, into scratch memory in front of the kernels' own scratch.
+// A product and its epilogue, which sums the gradient of a bias or is the gradient of swiglu. That gradient reads dy, which is
+// the product. The product is stored in the op's last output, which swiglu_grad then overwrites; without that output, it is
+// stored in scratch memory in front of the kernels' own scratch.
 class DecomposedMatmul {
  public:
   DecomposedMatmul(KernelsOf kernels, bool ready, const KernelQuery& query);
@@ -53,11 +56,11 @@ class DecomposedMatmul {
 
  private:
   InnerKernel product_, epilogue_;
-  bool sums_ = false;
-  int64_t dy_bytes_ = 0;
+  bool is_bias_grad_ = false;
+  int64_t dy_bytes_ = 0;  // size of dy in scratch memory; 0 if it is stored in an output
 };
 
-// The row for all forms of an op that no better row takes.
+// The table row for all forms of an op that no better row accepts, except one plain product.
 template <class Op, class Decomposed, auto kKernelsOf>
 constexpr KernelImpl kDecomposed = {
     .name = "decomposed",
@@ -70,7 +73,7 @@ constexpr KernelImpl kDecomposed = {
     },
     .decomposed = true};
 
-// The row for quantized weights that no better row takes.
+// The table row for quantized weights that no better row accepts.
 template <auto kKernelsOf>
 constexpr KernelImpl kDequantized = {
     .name = "dequantized",

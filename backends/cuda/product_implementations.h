@@ -20,13 +20,13 @@ KernelImpl matmul_bias_grad_implementation();              // gemm/bias_grad
 
 // Runs a node by the kernels of its decomposition. A launch's independent bits are for the step's inputs, not for
 // those of the decomposition, so they are cleared.
-template <class Parts>
-void run_decomposed(const Parts& parts, const KernelContext& c) {
+template <class Decomposed>
+void run_decomposed(const Decomposed& decomposed, const KernelContext& c) {
   Launch launch = launch_of(c);
   launch.independent = 0;
   KernelContext own = c;
   own.launch = &launch;
-  parts.run(own);
+  decomposed.run(own);
 }
 
 }  // namespace genesis::cuda

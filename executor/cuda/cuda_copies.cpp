@@ -36,12 +36,12 @@ CudaCopies::PinnedBuffer& CudaCopies::next_buffer() {
 }
 
 // Returns space for one copy in pinned memory, in the current buffer while it has enough: small copies share a buffer.
-std::byte* CudaCopies::room_for(int64_t bytes) {
+std::byte* CudaCopies::pinned_space(int64_t bytes) {
   PinnedBuffer* buffer = &buffers_[current_];
   if (!buffer->memory || buffer->used + bytes > kBufferBytes) buffer = &next_buffer();
-  std::byte* room = buffer->memory.get() + buffer->used;
+  std::byte* pinned = buffer->memory.get() + buffer->used;
   buffer->used += (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  return room;
+  return pinned;
 }
 
 // Returns true if CUDA's own pinned memory is used for the copy. Allocating pinned memory is slow, so a process that copies
@@ -57,9 +57,9 @@ void CudaCopies::upload(std::byte* to, const std::byte* from, int64_t bytes) {
   }
   for (int64_t at = 0; at < bytes; at += kBufferBytes) {
     const int64_t size = std::min(kBufferBytes, bytes - at);
-    std::byte* room = room_for(size);
-    copy_by_all_cores(room, from + at, size);
-    check(cudaMemcpyAsync(to + at, room, static_cast<size_t>(size), cudaMemcpyHostToDevice, stream_),
+    std::byte* pinned = pinned_space(size);
+    copy_by_all_cores(pinned, from + at, size);
+    check(cudaMemcpyAsync(to + at, pinned, static_cast<size_t>(size), cudaMemcpyHostToDevice, stream_),
           "copying to the device");
     check(cudaEventRecord(buffers_[current_].done.get(), stream_), "copying to the device");
   }

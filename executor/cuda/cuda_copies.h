@@ -26,8 +26,8 @@ class CudaCopies {
   };
 
   bool by_itself(int64_t bytes) const;
-  std::byte* room_for(int64_t bytes);  // in buffers_[current_], from which upload() copies
-  PinnedBuffer& next_buffer();         // an empty buffer that is no longer in use
+  std::byte* pinned_space(int64_t bytes);  // in buffers_[current_], from which upload() copies
+  PinnedBuffer& next_buffer();             // an empty buffer that is no longer in use
 
   cudaStream_t stream_;
   std::array<PinnedBuffer, 4> buffers_;

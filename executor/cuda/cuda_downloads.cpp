@@ -28,14 +28,14 @@ CudaDownloads::~CudaDownloads() {
 void CudaDownloads::make_current() const { check(cudaSetDevice(device_), "choosing a device"); }
 
 bool CudaDownloads::reserve(int64_t bytes, int64_t more) {
-  if (bytes <= room_) return true;
+  if (bytes <= host_bytes_) return true;
   make_current();
   pinned_.reset();
   host_.reset();
-  room_ = -1;
+  host_bytes_ = -1;
   host_ = try_allocate_touched(bytes, more);
   if (!host_) return false;
-  room_ = bytes;
+  host_bytes_ = bytes;
   pinned_ = cuda::try_pin(host_.get(), bytes);
   if (!pinned_)
     log_warning(
@@ -52,12 +52,12 @@ bool CudaDownloads::reserve(int64_t bytes, int64_t more) {
 
 // Returns true if the device has memory for a copy of `bytes` bytes, and allocates it.
 bool CudaDownloads::stage(int64_t bytes) {
-  if (bytes <= staging_room_) return true;
+  if (bytes <= staging_bytes_) return true;
   staging_.reset();
-  staging_room_ = 0;
+  staging_bytes_ = 0;
   if (cuda::free_memory_bytes() - kLeftOnDevice < bytes) return false;
   staging_ = cuda::try_allocate(device_, bytes);
-  if (staging_) staging_room_ = bytes;
+  if (staging_) staging_bytes_ = bytes;
   return staging_ != nullptr;
 }
 

@@ -31,9 +31,9 @@ class CudaDownloads final : public Downloads {
   CudaCopies& copies_;
   std::shared_ptr<std::byte> host_;
   std::shared_ptr<const void> pinned_;  // keeps `host_` pinned; null: it is not pinned
-  int64_t room_ = -1;                   // bytes of `host_`
+  int64_t host_bytes_ = -1;             // bytes of `host_`
   std::shared_ptr<std::byte> staging_;  // on the device
-  int64_t staging_room_ = 0;
+  int64_t staging_bytes_ = 0;
   cuda::Stream side_;
   cuda::Event taken_;    // the copies on the device are complete
   cuda::Event arrived_;  // the copies to the host are complete

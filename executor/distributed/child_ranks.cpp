@@ -17,7 +17,7 @@
 #include <thread>
 #include <utility>
 
-#include "executor/distributed/noted_signals.h"
+#include "executor/distributed/pending_signals.h"
 #include "schema/core/error.h"
 
 namespace genesis {
@@ -161,10 +161,11 @@ class Children {
       if (pid > 0) ::kill(pid, number);
   }
 
-  NotedSignals signals_{NotedSignals::OfTerminal::kReachRanks};  // set up before any rank is started
+  PendingSignals signals_{PendingSignals::TerminalSignals::kReachRanks};  // set up before any rank is started
   std::vector<std::string> command_;
-  std::vector<pid_t> pids_;                    // 0: not started, or ended
-  std::vector<Clock::time_point> stopped_at_;  // by rank: since when it is stopped; the clock's epoch: it runs
+  std::vector<pid_t> pids_;  // 0: not started, or ended
+  std::vector<Clock::time_point>
+      stopped_at_;  // by rank: since when it is stopped; the clock's epoch: it runs
   int status_ = 0, killed_with_ = 0;
   Clock::time_point failed_at_;
 };

@@ -16,7 +16,7 @@
 #include "backends/mpi/mpi_ranks.h"
 #include "executor/distributed/child_ranks.h"
 #include "executor/distributed/launch.h"
-#include "executor/distributed/noted_signals.h"
+#include "executor/distributed/pending_signals.h"
 #include "executor/distributed/session_folder.h"
 #include "schema/core/error.h"
 #include "schema/messages/log.h"
@@ -66,7 +66,7 @@ void listen_on_loopback_alone() {
   for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  block_noted_signals();
+  block_recorded_signals();
   ::execv(arguments[0], arguments.data());
   ::dprintf(STDERR_FILENO, "cannot start %s: %s\n", arguments[0], std::strerror(errno));
   ::_exit(127);
@@ -88,7 +88,7 @@ int run_mpirun(const std::vector<std::string>& command) {
   keep_files_in(files, "OMPI_MCA_orte_tmpdir_base");
   keep_files_in(memory, "OMPI_MCA_btl_vader_backing_directory");
   std::signal(SIGCHLD, SIG_DFL);  // if it is ignored there is no exit status to wait for
-  NotedSignals signals(NotedSignals::OfTerminal::kReachThisAlone);
+  PendingSignals signals(PendingSignals::TerminalSignals::kReachThisOnly);
   const pid_t mpirun = ::fork();
   if (mpirun < 0) fail("cannot start {}: {}", command[0], std::strerror(errno));
   if (mpirun == 0) become(command);

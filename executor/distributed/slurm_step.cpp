@@ -21,11 +21,12 @@ constexpr const char* kRemedy =
        kRemedy);
 }
 
-bool is_of_a_name(char letter) {
-  return std::isalnum(static_cast<unsigned char>(letter)) || letter == '-' || letter == '.' || letter == '_';
+bool is_host_character(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '.' || c == '_';
 }
 
-// Returns the first number of e.g. "001-003,007".
+// Returns the first number of e.g. "001-003,007". If the text is anything else, throws Error, which quotes the whole list
+// `hosts`.
 std::string_view first_number(std::string_view numbers, std::string_view hosts) {
   const std::string_view first = numbers.substr(0, numbers.find_first_of("-,"));
   if (first.empty() || numbers.find_first_not_of("0123456789-,") != numbers.npos) refuse_list(hosts);
@@ -47,6 +48,7 @@ const addrinfo* choose_address(const addrinfo* addresses) {
   return nullptr;
 }
 
+// Returns e.g. "10.0.0.1" or "[fd00::1]".
 std::string text_of(const addrinfo& address) {
   char text[NI_MAXHOST] = "";
   if (const int error =
@@ -65,7 +67,7 @@ std::string first_host_of(std::string_view hosts) {
       if (end == hosts.npos) refuse_list(hosts);
       host += first_number(hosts.substr(at + 1, end - at - 1), hosts);
       at = end;
-    } else if (is_of_a_name(hosts[at])) {
+    } else if (is_host_character(hosts[at])) {
       host += hosts[at];
     } else {
       refuse_list(hosts);
@@ -75,23 +77,25 @@ std::string first_host_of(std::string_view hosts) {
   return host;
 }
 
+// The ports are below those that Linux gives to outgoing connections (32768 on). Consecutive jobs are `kJobStride` ports apart,
+// so that the steps of one do not reach the ports of the next. The stride is coprime to kPorts: 10000 jobs start at 10000 ports.
 int meeting_port(int64_t job, int64_t step) {
-  constexpr int64_t kFirst = 20000, kPorts = 10000, kStepsApart = 101;  // coprime to kPorts
-  return static_cast<int>(kFirst + (job % kPorts * kStepsApart + step % kPorts) % kPorts);
+  constexpr int64_t kFirst = 20000, kPorts = 10000, kJobStride = 101;
+  return static_cast<int>(kFirst + (job % kPorts * kJobStride + step % kPorts) % kPorts);
 }
 
 std::string resolve_meeting(const std::string& address) {
   const size_t colon = address.rfind(':');
   std::string host = address.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  addrinfo wanted{};
-  wanted.ai_socktype = SOCK_STREAM;
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;  // one entry per address, not one per protocol
   addrinfo* found = nullptr;
-  if (const int error = ::getaddrinfo(host.c_str(), nullptr, &wanted, &found))
+  if (const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &found))
     fail("ranks meet at '{}', the host of rank 0, which has no address here ({}): {}", host,
          ::gai_strerror(error), kRemedy);
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(found, ::freeaddrinfo);
-  const addrinfo* chosen = choose_address(found);
+  const addrinfo* const chosen = choose_address(found);
   if (!chosen)
     fail(
         "ranks meet at '{}', the host of rank 0, which here is {}, an address that no other host reaches: {}",

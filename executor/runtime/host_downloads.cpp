@@ -17,10 +17,10 @@ class HostDownloads final : public Downloads {
   explicit HostDownloads(Device& device) : device_(device) {}
 
   bool reserve(int64_t bytes, int64_t more) override {
-    if (bytes <= room_) return true;
+    if (bytes <= memory_bytes_) return true;
     memory_.reset();
     memory_ = try_allocate_touched(bytes, more);
-    room_ = memory_ ? bytes : -1;
+    memory_bytes_ = memory_ ? bytes : -1;
     return memory_ != nullptr;
   }
 
@@ -42,7 +42,7 @@ class HostDownloads final : public Downloads {
  private:
   Device& device_;
   std::shared_ptr<std::byte> memory_;
-  int64_t room_ = -1;
+  int64_t memory_bytes_ = -1;
 };
 
 }  // namespace

@@ -55,11 +55,11 @@ class HostParts {
 
 void upload_values(Device& device, const StateFormat& format, const StateFormat::Parts& to,
                    const std::byte* values, int64_t count) {
-  const int64_t room = std::min(count, kChunk);
+  const int64_t chunk = std::min(count, kChunk);
   const auto value_bytes = static_cast<int64_t>(size_of(format.meant));
   std::unique_ptr<std::byte[]> zeros;
-  if (values == nullptr) zeros = std::make_unique<std::byte[]>(static_cast<size_t>(room * value_bytes));
-  const HostParts encoded(format, room);
+  if (values == nullptr) zeros = std::make_unique<std::byte[]>(static_cast<size_t>(chunk * value_bytes));
+  const HostParts encoded(format, chunk);
   for (int64_t at = 0; at < count; at += kChunk) {
     const int64_t n = std::min(kChunk, count - at);
     const std::byte* from = values ? values + at * value_bytes : zeros.get();

@@ -14,9 +14,9 @@ StateSnapshot::StateSnapshot(const Model& model, const StateMemory& states, Devi
 
 bool StateSnapshot::reserve(const StateCopies& layout) {
   if (!downloads_->reserve(layout.bytes, layout.decoded_bytes)) return false;
-  if (layout.decoded_bytes > decoded_room_) {
+  if (layout.decoded_bytes > decoded_bytes_) {
     decoded_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(layout.decoded_bytes));
-    decoded_room_ = layout.decoded_bytes;
+    decoded_bytes_ = layout.decoded_bytes;
   }
   return true;
 }

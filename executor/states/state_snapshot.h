@@ -53,7 +53,7 @@ class StateSnapshot {
   StateCopies taken_;
   std::map<int32_t, State> untouched_;
   std::unique_ptr<std::byte[]> decoded_;  // values of states that are stored in parts
-  int64_t decoded_room_ = 0;
+  int64_t decoded_bytes_ = 0;
 };
 
 }  // namespace genesis

@@ -14,15 +14,16 @@
 namespace genesis::passes {
 namespace {
 
+// Returns the index of the part that holds the rounded weights, which matrix products read. The format must have one.
 size_t rounded_part(const StoredGroup& group) { return *group.format->rounded_part(); }
 
-// Calls body() with the items of each key, in the order of the first item of each.
+// Groups the items by key() and calls body() with each group, in the order of the groups' first items.
 template <class Item>
-void for_alike(std::vector<Item> left, const auto& key, const auto& body) {
+void for_each_group(std::vector<Item> left, const auto& key, const auto& body) {
   while (!left.empty()) {
     const auto first = key(left[0]);
-    const auto others = std::stable_partition(left.begin(), left.end(),
-                                              [&](const Item& item) { return key(item) == first; });
+    const auto others =
+        std::stable_partition(left.begin(), left.end(), [&](const Item& item) { return key(item) == first; });
     body(std::vector<Item>(left.begin(), others));
     left.erase(left.begin(), others);
   }
@@ -77,7 +78,8 @@ void ShardedUpdates::add_moments(const Node& node, const std::vector<Value>& mom
 void ShardedUpdates::emit(const Node& node, Value gradient) {
   const int32_t parameter = state_of(graph_, node.inputs[update_inputs(node).parameter]);
   const auto adam = match<ops::AdamUpdate>(node);
-  // Updates without a scale take one gradient after the other, which is free afterwards.
+  // Updates without a scale are emitted at once, so that the memory of each gradient is free as soon as it has been used. Updates
+  // with a scale wait anyway, until all gradients are known.
   const bool may_wait = adam && adam->is_single() && adam->has_scale;
   if (const auto found = stored_of_.find(parameter); found != stored_of_.end()) {
     Stored& stored = *found->second;
@@ -110,6 +112,7 @@ bool ShardedUpdates::is_gathered(const Node& node) const {
          !uses_.readers(node.outputs[0]).empty();
 }
 
+// Emits the node anew, with this rank's shards of the parameter, the gradient and the moments in place of whole tensors.
 void ShardedUpdates::emit_plain(const Node& node, Value gradient) {
   const UpdateInputs at = update_inputs(node);
   std::vector<Value> inputs;
@@ -154,27 +157,28 @@ void ShardedUpdates::add_new_shard(const Node& node, const std::vector<Value>& r
     rewriter_.drop_update(parameter);
     rewriter_.graph().add_update(shard->second, results[0]);
   }
-  if (is_gathered(node)) wholes_.push_back({.update = &node, .nodes = {&node}, .ranges = {results[0]}});
+  if (is_gathered(node)) to_gather_.push_back({.update = &node, .nodes = {&node}, .ranges = {results[0]}});
 }
 
 // Emits waiting updates; updates with the same SharedByUpdates and dtype or format become one node.
 void ShardedUpdates::emit_ready() {
-  for_alike(
+  for_each_group(
       std::exchange(plain_, {}),
       [&](const Plain& plain) {
         return std::pair(graph_.type(parameter_of(*plain.node)).dtype, SharedByUpdates(*plain.node));
       },
       [&](const std::vector<Plain>& alike) { emit_plain_together(alike); });
-  for_alike(
+  for_each_group(
       std::exchange(ready_, {}),
       [](const Stored* stored) {
         return std::pair(stored->group->format, SharedByUpdates(*stored->updates.begin()->second.first));
       },
-      [&](const std::vector<const Stored*>& alike) { emit_together(alike); });
+      [&](const std::vector<const Stored*>& alike) { emit_stored_together(alike); });
 }
 
-// Emits one node for the members of all groups, with this rank's range of every part.
-void ShardedUpdates::emit_together(const std::vector<const Stored*>& all) {
+// Emits one node for the members of all groups, with this rank's range of every part. The results of that node are ordered by
+// part, then by member; the moments follow, as if they were two more parts.
+void ShardedUpdates::emit_stored_together(const std::vector<const Stored*>& all) {
   std::vector<std::vector<Value>> holders(all[0]->group->parts.size());
   std::vector<const Node*> nodes;
   UpdateOperands operands;
@@ -203,8 +207,9 @@ void ShardedUpdates::emit_together(const std::vector<const Stored*>& all) {
   for (const Stored* stored : all) {
     const size_t next = first + stored->group->members.size();
     for (size_t part = parts; part-- > 0;)
-      add_new_part(*stored->group, part, {nodes.begin() + ptrdiff_t(first), nodes.begin() + ptrdiff_t(next)},
-                   {results.begin() + ptrdiff_t(part * n + first), results.begin() + ptrdiff_t(part * n + next)});
+      add_new_part(
+          *stored->group, part, {nodes.begin() + ptrdiff_t(first), nodes.begin() + ptrdiff_t(next)},
+          {results.begin() + ptrdiff_t(part * n + first), results.begin() + ptrdiff_t(part * n + next)});
     first = next;
   }
 }
@@ -229,11 +234,11 @@ std::vector<Value> ShardedUpdates::ranges_of(const StoredGroup& group, size_t pa
 
 // Adds an update of the part; `ranges` are the new ranges by member.
 void ShardedUpdates::add_new_part(const StoredGroup& group, size_t part, std::vector<const Node*> nodes,
-                               std::vector<Value> ranges) {
+                                  std::vector<Value> ranges) {
   if (group.is_shard(part))
     rewriter_.graph().add_update(group.parts[part], ranges.size() == 1 ? ranges[0] : concat(ranges, 0));
   else
-    wholes_.push_back({.group = &group, .nodes = std::move(nodes), .ranges = std::move(ranges)});
+    to_gather_.push_back({.group = &group, .nodes = std::move(nodes), .ranges = std::move(ranges)});
 }
 
 bool ShardedUpdates::is_awaited_by(const Node& node) const {
@@ -241,8 +246,8 @@ bool ShardedUpdates::is_awaited_by(const Node& node) const {
     return std::find(node.inputs.begin(), node.inputs.end(), update.outputs[0]) != node.inputs.end();
   };
   return std::any_of(plain_.begin(), plain_.end(), [&](const Plain& plain) { return reads(*plain.node); }) ||
-         std::any_of(wholes_.begin(), wholes_.end(),
-                     [&](const Whole& whole) { return whole.update && reads(*whole.update); });
+         std::any_of(to_gather_.begin(), to_gather_.end(),
+                     [&](const ToGather& item) { return item.update && reads(*item.update); });
 }
 
 void ShardedUpdates::finish() {
@@ -252,30 +257,31 @@ void ShardedUpdates::finish() {
 }
 
 void ShardedUpdates::gather() {
-  if (wholes_.empty()) return;
+  if (to_gather_.empty()) return;
   std::vector<const Node*> nodes;
   std::vector<Value> ranges;
-  for (const Whole& whole : wholes_) {
-    nodes.insert(nodes.end(), whole.nodes.begin(), whole.nodes.end());
-    ranges.insert(ranges.end(), whole.ranges.begin(), whole.ranges.end());
+  for (const ToGather& item : to_gather_) {
+    nodes.insert(nodes.end(), item.nodes.begin(), item.nodes.end());
+    ranges.insert(ranges.end(), item.ranges.begin(), item.ranges.end());
   }
   rewriter_.from_nodes(nodes);
   const std::vector<Value> gathered = all_gather(ranges, kDataAxis, ranks_);
   size_t next = 0;
-  for (const Whole& whole : wholes_) {
+  for (const ToGather& item : to_gather_) {
     const auto first = gathered.begin() + static_cast<int64_t>(next);
-    put(whole, {first, first + static_cast<int64_t>(whole.ranges.size())});
-    next += whole.ranges.size();
+    set_gathered(item, {first, first + static_cast<int64_t>(item.ranges.size())});
+    next += item.ranges.size();
   }
-  wholes_.clear();
+  to_gather_.clear();
 }
 
-void ShardedUpdates::put(const Whole& whole, const std::vector<Value>& values) {
-  if (whole.update) {
-    const ValueId parameter = whole.update->outputs[0];
+// Makes the gathered ranges the value of the new parameter, or of the rounded part of the group.
+void ShardedUpdates::set_gathered(const ToGather& item, const std::vector<Value>& values) {
+  if (item.update) {
+    const ValueId parameter = item.update->outputs[0];
     return rewriter_.replace(parameter, reshape(values[0], graph_.type(parameter).shape));
   }
-  const int32_t part = whole.group->parts[rounded_part(*whole.group)];
+  const int32_t part = item.group->parts[rounded_part(*item.group)];
   const Value all = values.size() == 1 ? values[0] : concat(values, 0);
   rewriter_.graph().add_update(part, reshape(all, graph_.model().state(part).type.shape));
 }

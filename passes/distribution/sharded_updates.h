@@ -46,7 +46,7 @@ class ShardedUpdates {
     Value gradient;  // this rank's shard
   };
   // A new parameter, or the rounded part of a group, as ranges that are to be gathered.
-  struct Whole {
+  struct ToGather {
     const Node* update = nullptr;        // update of a parameter; null for a group
     const StoredGroup* group = nullptr;  // group of weights; null for a parameter
     std::vector<const Node*> nodes;
@@ -55,23 +55,25 @@ class ShardedUpdates {
 
   // Returns this rank's shard of a whole value, flat.
   Value shard_of(Value whole) const;
+  // Returns this rank's shard of a moment, which the storage keeps.
   Value moment(ValueId value);
+  // Makes `moments` the new values of this rank's shards of the node's moments.
   void add_moments(const Node& node, const std::vector<Value>& moments);
   Value parameter_shard(const Node& node);
   // Returns whether the new parameter must be gathered: another node reads it, or every rank keeps it whole.
   bool is_gathered(const Node& node) const;
   void emit_plain(const Node& node, Value gradient);
   void emit_ready();
-  // Adds the shards of the gradient and of both moments.
+  // Adds the operands of one Adam update: the shards of the gradient and of both moments.
   void add_operands(UpdateOperands& operands, const Node& adam, Value gradient);
   void emit_plain_together(const std::vector<Plain>& all);
   void add_new_shard(const Node& node, const std::vector<Value>& results);
-  void emit_together(const std::vector<const Stored*>& groups);
+  void emit_stored_together(const std::vector<const Stored*>& groups);
   std::vector<Value> ranges_of(const StoredGroup& group, size_t part);
   void add_new_part(const StoredGroup& group, size_t part, std::vector<const Node*> nodes,
                     std::vector<Value> ranges);
   void gather();
-  void put(const Whole& whole, const std::vector<Value>& values);
+  void set_gathered(const ToGather& item, const std::vector<Value>& values);
 
   const Graph& graph_;
   const int64_t ranks_, place_, bucket_bytes_;
@@ -82,8 +84,8 @@ class ShardedUpdates {
   std::vector<Stored> stored_;
   std::vector<const Stored*> ready_;  // groups whose updates have all been reached
   std::vector<Plain> plain_;          // updates that wait for others
-  std::vector<Whole> wholes_;         // values to be gathered
-  int64_t bytes_ = 0;                 // size of wholes_ and of the updates that wait
+  std::vector<ToGather> to_gather_;   // values to be gathered
+  int64_t bytes_ = 0;                 // size of to_gather_ and of the updates that wait
 };
 
 }  // namespace genesis::passes

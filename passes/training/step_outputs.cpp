@@ -77,9 +77,9 @@ StepOutputs::StepOutputs(const Graph& loss, const TrainOptions& options)
   }
 }
 
-void StepOutputs::add(const InlinedGraph& part) {
+void StepOutputs::add(const InlinedGraph& micro_batch) {
   for (Output& output : outputs_) {
-    Value value = part.outputs.at(output.name);
+    Value value = micro_batch.outputs.at(output.name);
     if (output.kind == Kind::kRows) {
       output.rows.push_back(value);
       continue;

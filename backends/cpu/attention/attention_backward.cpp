@@ -87,7 +87,7 @@ float dot_row(const float* a, const HeadRows& row, int64_t n) {
 struct QueryBlock {
   HeadRows q, y, dy, dq;
   const float* lse;
-  Sight sight;
+  VisibleKeys visible;
   int64_t first, rows;
 };
 
@@ -106,10 +106,10 @@ void gradient_row(const QueryBlock& queries, const Buffers& b, int64_t row, int6
   const F f;
   float *p = b.p + row * kBlock, *ds = b.ds + row * kBlock;
   const int64_t query = queries.first + row;
-  int64_t n = std::clamp<int64_t>(queries.sight.end(query) - first, 0, count);
+  int64_t n = std::clamp<int64_t>(queries.visible.end(query) - first, 0, count);
   if (b.lse[row] == kMinusInfinity) n = 0;
-  if (n > 0 && queries.sight.mask.data) apply_mask(queries.sight.mask, query, first, n, p);
-  if (n > 0) hide_before(queries.sight, query, first, n, p);
+  if (n > 0 && queries.visible.mask.data) apply_mask(queries.visible.mask, query, first, n, p);
+  if (n > 0) hide_before(queries.visible, query, first, n, p);
   fill_tail(p, n, kMinusInfinity);
   fill_tail(ds, n, 0);
   const V lse = hn::Set(f, b.lse[row]), delta = hn::Set(f, b.delta[row]);
@@ -128,9 +128,10 @@ void gradient_row(const QueryBlock& queries, const Buffers& b, int64_t row, int6
 void query_tile(const BackwardTask& task, const QueryBlock& queries, const Buffers& b, int64_t row,
                 int64_t at, int64_t count) {
   const int64_t rows = std::min<int64_t>(kMr, queries.rows - row), first = task.first + at;
-  const int64_t n = std::clamp<int64_t>(queries.sight.end(queries.first + row + rows - 1) - first, 0, count);
+  const int64_t n =
+      std::clamp<int64_t>(queries.visible.end(queries.first + row + rows - 1) - first, 0, count);
   float *p = b.p + row * kBlock, *ds = b.ds + row * kBlock;
-  if (n == 0 || queries.sight.begin(queries.first + row) >= first + count) {
+  if (n == 0 || queries.visible.begin(queries.first + row) >= first + count) {
     std::fill(p, p + rows * kBlock, 0.0f);
     return std::fill(ds, ds + rows * kBlock, 0.0f);
   }
@@ -148,10 +149,11 @@ void query_tile(const BackwardTask& task, const QueryBlock& queries, const Buffe
 void key_tile(const BackwardTask& task, const QueryBlock& queries, const Buffers& b, int64_t at, int64_t key,
               int64_t count) {
   const int64_t keys = std::min<int64_t>(kMr, count - key), to = at + key;
-  const Sight& sight = queries.sight;
+  const VisibleKeys& visible = queries.visible;
   const int64_t start =
-      sight.causal ? std::clamp<int64_t>(task.first + to - sight.offset - queries.first, 0, queries.rows) : 0;
-  const int64_t end = sight.past(task.first + to + keys - 1, queries.first + queries.rows) - queries.first;
+      visible.causal ? std::clamp<int64_t>(task.first + to - visible.offset - queries.first, 0, queries.rows)
+                     : 0;
+  const int64_t end = visible.past(task.first + to + keys - 1, queries.first + queries.rows) - queries.first;
   const int64_t depth = end - start;
   if (depth <= 0) return;
   row_of_tiles<Stored::kColumns>(keys, task.head.v_size, depth, b.p + start * kBlock + key, kBlock,
@@ -161,8 +163,9 @@ void key_tile(const BackwardTask& task, const QueryBlock& queries, const Buffers
 }
 
 void query_block(const BackwardTask& task, const QueryBlock& queries, const Buffers& b) {
-  const int64_t seen = std::min(task.count, queries.sight.end(queries.first + queries.rows - 1) - task.first);
-  const int64_t hidden = std::max<int64_t>(0, queries.sight.begin(queries.first) - task.first);
+  const int64_t seen =
+      std::min(task.count, queries.visible.end(queries.first + queries.rows - 1) - task.first);
+  const int64_t hidden = std::max<int64_t>(0, queries.visible.begin(queries.first) - task.first);
   if (hidden < seen)
     load_queries(task.head, queries, b);
   else
@@ -184,16 +187,16 @@ void backward(const BackwardTask& task, float* scratch) {
   const Buffers b = carve(task, scratch);
   load_keys(task, b);
   for (int64_t number = 0; number < task.group; ++number) {
-    Sight sight = head.sight;
-    if (sight.mask.data)
-      sight.mask.data += number * task.mask_head_step * static_cast<int64_t>(size_of(sight.mask.dtype));
+    VisibleKeys visible = head.visible;
+    if (visible.mask.data)
+      visible.mask.data += number * task.mask_head_step * static_cast<int64_t>(size_of(visible.mask.dtype));
     for (int64_t first = 0; first < task.queries; first += kBlock) {
       const QueryBlock queries{head_of(head.q, number, task.q_head_step).from(first),
                                head_of(task.y, number, task.y_head_step).from(first),
                                head_of(task.dy, number, task.y_head_step).from(first),
                                head_of(task.dq, number, task.dq_head_step).from(first),
                                task.lse + number * task.queries + first,
-                               sight,
+                               visible,
                                first,
                                std::min(kBlock, task.queries - first)};
       query_block(task, queries, b);

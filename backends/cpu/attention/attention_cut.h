@@ -41,8 +41,8 @@ inline std::optional<std::string> needs_f32_at_most(const KernelQuery& query) {
 inline AttentionHead head_of(const AttentionGeometry& g, const KernelContext& c, int64_t b, int64_t h) {
   const int64_t key_head = h / g.group();
   const QkvHeads x = operand_heads(g, c);
-  return {x.q.at(b, h), x.k.at(b, key_head),         x.v.at(b, key_head), g.size,
-          g.v_size,     static_cast<float>(g.scale), sight_of(g, c, b, h)};
+  return {x.q.at(b, h), x.k.at(b, key_head),         x.v.at(b, key_head),        g.size,
+          g.v_size,     static_cast<float>(g.scale), visible_keys_of(g, c, b, h)};
 }
 
 // Returns the output for the log-sum-exp of every row; null if the node has no such output.

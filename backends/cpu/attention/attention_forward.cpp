@@ -28,7 +28,7 @@ struct Buffers {
 
 Buffers carve(const ForwardTask& task, float* scratch) {
   const int64_t ld = padded(task.head.size), v_ld = padded(task.head.v_size);
-  const int64_t rows = padded(task.count), keys = std::min(kKeys, padded(task.head.sight.keys));
+  const int64_t rows = padded(task.count), keys = std::min(kKeys, padded(task.head.visible.keys));
   Buffers b{ld, v_ld, scratch, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
   b.o = b.q + rows * ld;
   b.max = b.o + rows * v_ld;
@@ -59,10 +59,10 @@ void scale_row(float* x, float factor, int64_t n) {
 // grows.
 void softmax_row(const ForwardTask& task, const Buffers& b, int64_t row, int64_t first, int64_t width,
                  float* scores) {
-  const Sight& sight = task.head.sight;
-  const int64_t query = task.first + row, n = std::clamp<int64_t>(sight.end(query) - first, 0, width);
-  if (sight.mask.data) apply_mask(sight.mask, query, first, n, scores);
-  hide_before(sight, query, first, n, scores);
+  const VisibleKeys& visible = task.head.visible;
+  const int64_t query = task.first + row, n = std::clamp<int64_t>(visible.end(query) - first, 0, width);
+  if (visible.mask.data) apply_mask(visible.mask, query, first, n, scores);
+  hide_before(visible, query, first, n, scores);
   fill_tail(scores, n, kMinusInfinity);
   const float before = b.max[row], here = max_of(scores, n),
               max = here > before || here != here ? here : before;
@@ -82,8 +82,8 @@ void softmax_row(const ForwardTask& task, const Buffers& b, int64_t row, int64_t
 void attend(const ForwardTask& task, const Buffers& b, int64_t row, int64_t rows, int64_t first,
             int64_t count) {
   const AttentionHead& head = task.head;
-  const int64_t hidden = std::max<int64_t>(0, head.sight.begin(task.first + row) - first) / kNr * kNr;
-  const int64_t n = std::min(count, head.sight.end(task.first + row + rows - 1) - first) - hidden;
+  const int64_t hidden = std::max<int64_t>(0, head.visible.begin(task.first + row) - first) / kNr * kNr;
+  const int64_t n = std::min(count, head.visible.end(task.first + row + rows - 1) - first) - hidden;
   if (n <= 0) return;
   row_of_tiles<Stored::kRows>(rows, n, head.size, b.q + row * b.ld, b.ld,
                               transposed(b.k + hidden * b.ld, b.ld), b.scores, kKeys, false);
@@ -108,8 +108,8 @@ void forward(const ForwardTask& task, float* scratch) {
   std::fill(b.o, b.o + task.count * b.v_ld, 0.0f);
   std::fill(b.max, b.max + task.count, kMinusInfinity);
   std::fill(b.sum, b.sum + task.count, 0.0f);
-  const int64_t keys = head.sight.end(task.first + task.count - 1);
-  for (int64_t first = head.sight.begin(task.first) / kKeys * kKeys; first < keys; first += kKeys) {
+  const int64_t keys = head.visible.end(task.first + task.count - 1);
+  for (int64_t first = head.visible.begin(task.first) / kKeys * kKeys; first < keys; first += kKeys) {
     const int64_t count = std::min(kKeys, keys - first);
     load_keys(head, first, count, b);
     for (int64_t row = 0; row < task.count; row += kMr)

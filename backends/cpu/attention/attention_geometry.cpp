@@ -84,8 +84,7 @@ const int64_t* key_starts(const AttentionGeometry& g, const KernelContext& c, in
 void check_key_start(const AttentionGeometry& g, const KernelContext& c) {
   for (int64_t b = 0; b < g.batch; ++b)
     if (const int64_t* starts = key_starts(g, c, b))
-      if (!std::is_sorted(starts, starts + g.queries))
-        c.fault->report(ops::kFallingStarts);
+      if (!std::is_sorted(starts, starts + g.queries)) c.fault->report(ops::kFallingStarts);
 }
 
 }  // namespace
@@ -122,7 +121,7 @@ int64_t mask_head_step(const AttentionGeometry& g, const KernelContext& c) {
   return g.rules.has_mask ? mask_strides(c.input(g.first_optional))[1] : 0;
 }
 
-Sight sight_of(const AttentionGeometry& g, const KernelContext& c, int64_t b, int64_t h) {
+VisibleKeys visible_keys_of(const AttentionGeometry& g, const KernelContext& c, int64_t b, int64_t h) {
   return {key_count(g, c, b), g.rules.causal,         key_length(g, c, b) - g.queries,
           g.rules.window,     mask_plane(g, c, b, h), key_starts(g, c, b)};
 }

@@ -56,7 +56,7 @@ int64_t most_keys(const AttentionGeometry& g, const KernelContext& c);
 MaskPlane mask_plane(const AttentionGeometry& g, const KernelContext& c, int64_t b, int64_t h);
 int64_t mask_head_step(const AttentionGeometry& g, const KernelContext& c);
 
-Sight sight_of(const AttentionGeometry& g, const KernelContext& c, int64_t b, int64_t h);
+VisibleKeys visible_keys_of(const AttentionGeometry& g, const KernelContext& c, int64_t b, int64_t h);
 
 // The general implementations, in double precision throughout: for f64, and for everything the other implementations decline.
 extern const KernelImpl kReferenceAttention, kReferenceAttentionGrad;

@@ -39,18 +39,18 @@ void write_row(const HeadRows& rows, int64_t i, const double* from, int64_t size
 // One query head with its key and value head.
 struct Head {
   HeadRows q, k, v;
-  Sight sight;
+  VisibleKeys visible;
 };
 
 Head head_of(const AttentionGeometry& g, const KernelContext& c, int64_t b, int64_t h) {
   const QkvHeads x = operand_heads(g, c);
-  return {x.q.at(b, h), x.k.at(b, h / g.group()), x.v.at(b, h / g.group()), sight_of(g, c, b, h)};
+  return {x.q.at(b, h), x.k.at(b, h / g.group()), x.v.at(b, h / g.group()), visible_keys_of(g, c, b, h)};
 }
 
 double score(const AttentionGeometry& g, const Head& head, int64_t i, int64_t j) {
-  if (j < head.sight.begin(i) || j >= head.sight.end(i)) return kMinusInfinity;
+  if (j < head.visible.begin(i) || j >= head.visible.end(i)) return kMinusInfinity;
   const double x = g.scale * dot(head.q, i, head.k, j, g.size);
-  const MaskPlane& mask = head.sight.mask;
+  const MaskPlane& mask = head.visible.mask;
   if (!mask.data) return x;
   const double m = read(mask.data, mask.dtype, i * mask.row_stride + j * mask.key_stride);
   return mask.dtype == DType::boolean ? (m != 0 ? x : kMinusInfinity) : x + m;
@@ -79,7 +79,7 @@ void forward_head(const AttentionGeometry& g, const KernelContext& c, int64_t in
   for (int64_t i = 0; i < g.queries; ++i) {
     const double lse = softmax_row(g, head, i, p);
     std::fill(row, row + g.v_size, 0.0);
-    for (int64_t j = head.sight.begin(i); j < head.sight.end(i); ++j)
+    for (int64_t j = head.visible.begin(i); j < head.visible.end(i); ++j)
       for (int64_t d = 0; d < g.v_size; ++d) row[d] += p[j] * at(head.v, j, d);
     write_row(y, i, row, g.v_size);
     if (c.outputs.size() > 1) write(c.output(1).as<std::byte>(), c.output(1).dtype, g.lse_row(b, h) + i, lse);
@@ -97,7 +97,7 @@ void backward_row(const AttentionGeometry& g, const KernelContext& c, const Head
   softmax_row(g, head, i, p);
   const double delta = dot(dy, i, y, i, g.v_size);
   std::fill(dq, dq + g.size, 0.0);
-  for (int64_t j = head.sight.begin(i); j < head.sight.end(i); ++j) {
+  for (int64_t j = head.visible.begin(i); j < head.visible.end(i); ++j) {
     if (p[j] == 0) continue;
     const double ds = g.scale * p[j] * (dot(dy, i, head.v, j, g.v_size) - delta);
     for (int64_t d = 0; d < g.v_size; ++d) dv[j * g.v_size + d] += p[j] * at(dy, i, d);

@@ -226,8 +226,8 @@ inline void apply_mask(const MaskPlane& mask, int64_t query, int64_t first, int6
 }
 
 // Sets the scores of keys before the first visible one (outside the window, or before key_start) to -inf.
-inline void hide_before(const Sight& sight, int64_t query, int64_t first, int64_t n, float* scores) {
-  const int64_t hidden = std::clamp<int64_t>(sight.begin(query) - first, 0, n);
+inline void hide_before(const VisibleKeys& visible, int64_t query, int64_t first, int64_t n, float* scores) {
+  const int64_t hidden = std::clamp<int64_t>(visible.begin(query) - first, 0, n);
   std::fill(scores, scores + hidden, kMinusInfinity);
 }
 

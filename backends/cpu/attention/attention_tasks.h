@@ -29,7 +29,7 @@ struct MaskPlane {
 };
 
 // The keys that each query sees.
-struct Sight {
+struct VisibleKeys {
   int64_t keys = 0;  // number of keys
   bool causal = false;
   int64_t offset = 0;  // if causal, query i sees keys j <= i + offset
@@ -62,7 +62,7 @@ struct AttentionHead {
   HeadRows q, k, v;
   int64_t size = 0, v_size = 0;  // elements of a row of q and k, and of a row of v
   float scale = 1;
-  Sight sight;
+  VisibleKeys visible;
 };
 
 // A task that computes y and lse of queries [first, first + count) of one head. lse may be null.

@@ -44,7 +44,7 @@ class Chain {
 
   TileStep finish() {
     if (held_ >= 0 && !in_memory_ && wanted(held_)) store_held();
-    step_.chain.push_back({.micro_op = {.run = finish_chain()}});
+    step_.chain.push_back({.micro_op = {.run = find_end_micro_op()}});
     return std::move(step_);
   }
 

@@ -37,12 +37,12 @@ HWY_INLINE Bits16 to_bf16(Vector x) {
   const auto bits = hn::BitCast(u, x);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(u, 1));
   const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(u, 0x7fff))));
-  const auto nan = hn::Or(hn::ShiftRight<16>(bits), hn::Set(u, 0x40));
+  const auto nan = hn::Or(hn::ShiftRight<16>(bits), hn::Set(u, 0x40));  // 0x40: the bit of quiet NaNs
   const auto half = hn::IfThenElse(hn::RebindMask(u, (VFloat(x) != VFloat(x)).m), nan, rounded);
   return hn::DemoteTo(HalfTag(), hn::BitCast(kInt, half));
 }
 
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3  // these have conversion instructions
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3  // these have instructions that convert f16
 using Float16Tag = hn::Rebind<hwy::float16_t, FloatTag>;
 HWY_INLINE VFloat load(const Half* p) {
   return hn::PromoteTo(kFloat, hn::LoadU(Float16Tag(), reinterpret_cast<const hwy::float16_t*>(p)));
@@ -63,6 +63,7 @@ HWY_INLINE Bits16 to_f16(Vector v) {
 }
 #endif
 
+// Converts a vector to the form that it has in memory; the pointer only selects the type.
 HWY_INLINE auto to_memory(Vector x, float*) { return x; }
 HWY_INLINE auto to_memory(Vector x, Bf16*) { return to_bf16(x); }
 HWY_INLINE auto to_memory(Vector x, Half*) { return to_f16(x); }
@@ -111,13 +112,14 @@ MicroOpFunction store_micro_op(DType dtype, bool around) {
   return reinterpret_cast<MicroOpFunction>(run);
 }
 
-MicroOpFunction last_micro_op() { return reinterpret_cast<MicroOpFunction>(&MicroOps::finish); }
+MicroOpFunction end_micro_op() { return reinterpret_cast<MicroOpFunction>(&MicroOps::finish); }
 
 // Runs a chain on fewer elements than a block: copies every operand to memory of a whole block, runs the chain on it and copies
 // the results back.
-class PartOfBlock {
+class PartialBlock {
  public:
-  PartOfBlock(const MicroOp* micro_ops, size_t count, size_t first, size_t n) : first_(first), n_(n) {
+  // `first`: index of the first element; n: number of elements.
+  PartialBlock(const MicroOp* micro_ops, size_t count, size_t first, size_t n) : first_(first), n_(n) {
     for (size_t k = 0; k < count; ++k) {
       micro_ops_[k] = micro_ops[k];
       for (size_t m = 0; m < 2; ++m)
@@ -134,17 +136,18 @@ class PartOfBlock {
 
  private:
   struct Copy {
-    const std::byte* key;
-    std::byte* source;
+    const std::byte* operand;  // the address that micro-ops have: that of element 0
+    std::byte* source;         // the address of element first_
     size_t bytes;
-    bool written;
+    bool written;  // true if a micro-op writes to the copy
   };
 
-  std::byte* copy_of(std::byte* key, size_t element_bytes, bool written) {
+  // Returns the copy of an operand or result in memory_; micro-ops with the same address share one copy.
+  std::byte* copy_of(std::byte* operand, size_t element_bytes, bool written) {
     size_t k = 0;
-    while (k < used_ && copies_[k].key != key) ++k;
+    while (k < used_ && copies_[k].operand != operand) ++k;
     if (k == used_) {
-      copies_[used_++] = {key, key + first_ * element_bytes, n_ * element_bytes, false};
+      copies_[used_++] = {operand, operand + first_ * element_bytes, n_ * element_bytes, false};
       std::memcpy(memory_[k], copies_[k].source, copies_[k].bytes);
     }
     copies_[k].written |= written;
@@ -162,7 +165,7 @@ class PartOfBlock {
 // which is a third slower.
 class FarInputs {
  public:
-  static constexpr size_t kMany = 3;
+  static constexpr size_t kMany = 3;  // for this count and more, prefetch() loops over the inputs
 
   FarInputs(const MicroOp* micro_ops, size_t count) {
     for (size_t k = 0; k < count; ++k)
@@ -171,7 +174,8 @@ class FarInputs {
           add(micro_ops[k].memory[m], micro_ops[k].element_bytes[m]);
   }
   size_t count() const { return count_; }
-  // A compile-time count lets the compiler unroll the loop, so that prefetching costs little.
+  // Prefetches the lines of the block that begins at element `block`. A compile-time count lets the compiler unroll the loop, so
+  // that prefetching costs little; kMany stands for any larger count.
   template <size_t kCount>
   HWY_INLINE void prefetch(size_t block) const {
     const size_t count = kCount < kMany ? kCount : count_;
@@ -207,11 +211,11 @@ size_t run_blocks(const MicroOp* micro_ops, const FarInputs& inputs, size_t i, s
 
 void run_chain(const MicroOp* micro_ops, size_t count, size_t n, size_t head) {
   size_t i = std::min(head, n);
-  if (i > 0) PartOfBlock(micro_ops, count, 0, i).run();
+  if (i > 0) PartialBlock(micro_ops, count, 0, i).run();
   const FarInputs inputs(micro_ops, count);
   constexpr decltype(&run_blocks<0>) kRun[] = {run_blocks<0>, run_blocks<1>, run_blocks<2>, run_blocks<3>};
   i = kRun[std::min(inputs.count(), FarInputs::kMany)](micro_ops, inputs, i, n);
-  if (i < n) PartOfBlock(micro_ops, count, i, n - i).run();
+  if (i < n) PartialBlock(micro_ops, count, i, n - i).run();
 }
 
 ChainFunction chain_runner() { return run_chain; }
@@ -236,7 +240,7 @@ namespace genesis::cpu {
 
 HWY_EXPORT(load_micro_op);
 HWY_EXPORT(store_micro_op);
-HWY_EXPORT(last_micro_op);
+HWY_EXPORT(end_micro_op);
 HWY_EXPORT(chain_runner);
 HWY_EXPORT(stream);
 
@@ -244,7 +248,7 @@ MicroOpFunction find_load_micro_op(DType dtype) { return HWY_DYNAMIC_DISPATCH(lo
 MicroOpFunction find_store_micro_op(DType dtype, bool around_cache) {
   return HWY_DYNAMIC_DISPATCH(store_micro_op)(dtype, around_cache);
 }
-MicroOpFunction finish_chain() { return HWY_DYNAMIC_DISPATCH(last_micro_op)(); }
+MicroOpFunction find_end_micro_op() { return HWY_DYNAMIC_DISPATCH(end_micro_op)(); }
 ChainFunction find_chain_runner() { return HWY_DYNAMIC_DISPATCH(chain_runner)(); }
 void stream_copy(const void* from, void* to, size_t bytes) {
   HWY_DYNAMIC_DISPATCH(stream)(static_cast<const uint8_t*>(from), static_cast<uint8_t*>(to), bytes);

@@ -14,13 +14,16 @@ namespace genesis::cpu::HWY_NAMESPACE {
 
 using namespace simd;
 
+// A formula of schema/ops/elementwise/formulas.h with its micro-op.
 struct UnaryRow {
   std::string_view name;
   MicroOps::Run run;
   LaneType result;
 };
 
-// A row with a formula's name and its micro-op. A lambda is the only way to pass an overloaded function as a type.
+// A row: the formula's name, which is also that of its function in simd_math.h; the kind of micro-op (`unary` unrolls the formula
+// over the vectors of a block, `slow_unary` loops over them to keep the code small); the number of parameters; and the lane type
+// of the result. A lambda is the only way to pass an overloaded function as a type.
 #define GENESIS_ROW(name, micro_op, parameters, result)                                                \
   UnaryRow {                                                                                           \
 #name, &MicroOps::micro_op < decltype([](auto... x) HWY_ATTR { return name(x...); }), parameters>, \

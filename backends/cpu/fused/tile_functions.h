@@ -13,13 +13,14 @@ enum class LaneType : uint8_t { kF32, kF64, kI64, kBool };
 LaneType lane_of(DType dtype);
 DType dtype_of_lane(LaneType lane);
 
+// The argument of a tile function.
 struct TileCall {
   std::array<const void*, 3> in;
   void* out;
-  int64_t n;
+  int64_t n;                   // number of elements
   std::array<bool, 3> scalar;  // true if this operand is one element for the whole run
-  const double* parameters;
-  Fault* fault;
+  const double* parameters;    // the formula's parameters, such as the bounds of clamp
+  Fault* fault;                // for elements that have no result, such as an integer divided by 0
 };
 using TileFunction = void (*)(const TileCall&);
 
@@ -33,6 +34,7 @@ struct Formula {
 
   explicit operator bool() const { return run || micro_ops[0]; }
 };
+// Returns an empty Formula if the lane type does not support it.
 Formula find_formula(std::string_view name, LaneType lane);
 
 // Loads an integer `dtype` element by element from memory into its lane type; find_store() is the inverse and wraps around. Both
@@ -40,8 +42,9 @@ Formula find_formula(std::string_view name, LaneType lane);
 TileFunction find_load(DType dtype);
 TileFunction find_store(DType dtype);
 TileFunction find_convert(LaneType from, LaneType to);
-TileFunction find_copy(LaneType lane);      // also broadcasts a scalar operand
-TileFunction find_constant(LaneType lane);  // parameters[0], the bits of an i64 if parameters[1] is 1
+TileFunction find_copy(LaneType lane);  // also broadcasts a scalar operand
+// Fills the tile with parameters[0]. If parameters[1] is 1, parameters[0] holds the bits of an i64.
+TileFunction find_constant(LaneType lane);
 // Wraps i64 values around to the range of `dtype`; null if every i64 fits.
 TileFunction find_wrap(DType dtype);
 

@@ -18,26 +18,32 @@ namespace genesis::cpu {
 // (tile_micro_ops-inl.h).
 using MicroOpFunction = void (*)();
 
+// A micro-op with its operands.
 struct MicroOp {
   MicroOpFunction run;
   std::array<std::byte*, 2> memory;  // operands that are not in registers, or the result
   std::array<bool, 2> scalar;        // true if this operand is one element
   std::array<bool, 2> far;           // true if this operand is not in a near cache
   std::array<uint8_t, 2> element_bytes;
-  bool writes;  // true if memory[0] is the result
-  std::array<float, 2> parameters;
+  bool writes;                      // true if memory[0] is the result
+  std::array<float, 2> parameters;  // the formula's parameters, such as the bounds of clamp
 };
 
+// Limits of a chain, which bound its arrays on the stack; tile_chains.cpp begins another chain where one would exceed them.
 inline constexpr int kMaxMicroOps = 64;
-inline constexpr int kMaxChainMemory = 16;  // distinct operands and results of a chain in memory
+inline constexpr int kMaxChainMemory = 16;  // distinct operands and results in memory
 
-// Runs `count` micro-ops, the last of which is finish_chain(), over n elements. The first whole block begins at element `head`.
+// Runs `count` micro-ops, the last of which is find_end_micro_op(), over n elements. The first whole block begins at element
+// `head`, where the results are aligned to 64 bytes if they are written around the cache.
 using ChainFunction = void (*)(const MicroOp* micro_ops, size_t count, size_t n, size_t head);
 ChainFunction find_chain_runner();
 
-MicroOpFunction find_load_micro_op(DType dtype);  // for f32, f16, bf16 and bool
-// The value also stays in registers. With `around_cache` the blocks in memory must be aligned to 64 bytes.
+// Returns the micro-op that loads a value of this dtype into registers: f32, f16, bf16 or bool.
+MicroOpFunction find_load_micro_op(DType dtype);
+// Returns the micro-op that writes the value to memory; it also stays in registers. With `around_cache` the blocks in memory must
+// be aligned to 64 bytes.
 MicroOpFunction find_store_micro_op(DType dtype, bool around_cache);
-MicroOpFunction finish_chain();
+// Returns the micro-op that ends a chain: it calls no other.
+MicroOpFunction find_end_micro_op();
 
 }  // namespace genesis::cpu

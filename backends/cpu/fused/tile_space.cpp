@@ -1,3 +1,5 @@
+// Chooses the axes and the initial tile size of a fused program on the CPU, from the shapes alone. tile_compile.cpp narrows the
+// tiles later if many registers are live.
 #include <algorithm>
 
 #include "backends/cpu/fused/tile_program.h"
@@ -6,8 +8,10 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr int64_t kWholeRow = 256;       // elements; shorter rows share a tile
-constexpr int64_t kTileElements = 2048;  // maximum, unless a row is longer and must not be split
+constexpr int64_t kMinSplitRow = 256;    // elements; shorter rows share a tile
+constexpr int64_t kTileElements = 2048;  // most elements of a tile that is a chunk of one row
+constexpr int64_t kRowsTileElements =
+    512;  // most elements of a tile of whole rows, unless a single row is longer
 
 }  // namespace
 
@@ -28,9 +32,11 @@ void set_index_space(TileProgram& tiles, const FusedProgram& program) {
     layout.element_bytes = static_cast<int>(size_of(program.inputs[i].dtype));
     tiles.layouts.push_back(layout);
   }
-  const bool cut = !program.has_rows && tiles.columns >= kWholeRow;
-  tiles.tile_columns = cut ? std::min(kTileElements, tiles.columns) : tiles.columns;
-  tiles.tile_rows = std::max<int64_t>(1, cut ? 1 : kTileElements / 4 / std::max<int64_t>(1, tiles.columns));
+  // A program with values per row, such as the sums of a softmax, needs whole rows.
+  const bool splits_rows = !program.has_rows && tiles.columns >= kMinSplitRow;
+  tiles.tile_columns = splits_rows ? std::min(kTileElements, tiles.columns) : tiles.columns;
+  tiles.tile_rows =
+      std::max<int64_t>(1, splits_rows ? 1 : kRowsTileElements / std::max<int64_t>(1, tiles.columns));
   tiles.tile_rows = std::min(tiles.tile_rows, std::max<int64_t>(1, tiles.rows));
 }
 

@@ -13,6 +13,8 @@
 
 namespace genesis::cpu {
 
+// A matrix product whose sizes are known: C = A B, with the epilogue that the problem describes. An object is created when a plan
+// is made and used in every run.
 class Gemm {
  public:
   virtual ~Gemm() = default;
@@ -25,11 +27,12 @@ class Gemm {
   virtual int64_t scratch_bytes() const = 0;  // size of `scratch` in run(), which is aligned to 64 bytes
 
   // Uses tbb::parallel_for inside and allocates no memory. Any number of threads may call it at once, each with its own scratch
-  // memory. `addend` is what a problem with `accumulate` adds; null = the old contents of C.
+  // memory. `addend` is what a problem with `accumulate` adds; null = the old contents of C. `bias` is null if the problem has
+  // none.
   virtual void run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch,
                    const void* addend = nullptr) const = 0;
 
-  const char* name() const { return name_; }  // its name in the list, for logs and benches
+  const char* name() const { return name_; }  // the implementation's name in the list, for logs and benches
 
  protected:
   explicit Gemm(const char* name) : name_(name) {}
@@ -38,7 +41,8 @@ class Gemm {
   const char* name_;
 };
 
-// An entry of the list, best first. `decline` returns the reason why it cannot run the problem, or an empty string.
+// An entry of the list, which has the best implementation first. `decline` returns the reason why the implementation cannot run
+// the problem, or an empty string if it can.
 struct GemmImplementation {
   const char* name;
   std::string (*decline)(const GemmProblem&);

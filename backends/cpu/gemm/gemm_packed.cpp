@@ -9,8 +9,8 @@
 #include <cstring>
 
 #include "backends/cpu/gemm/gemm.h"
-#include "backends/cpu/gemm/gemm_cut.h"
 #include "backends/cpu/gemm/gemm_kernels.h"
+#include "backends/cpu/gemm/gemm_task_grid.h"
 #include "schema/core/error.h"
 
 namespace genesis::cpu {
@@ -21,7 +21,7 @@ constexpr int64_t kMinChunkColumns = 1024;    // with fewer, packing A again for
 constexpr int64_t kMinChunkDepth = 512;
 constexpr int64_t kMaxChunkRows = 4096;  // only if k is sliced and sums are kept in scratch memory
 constexpr int64_t kPackedA = 290 << 10;  // most bytes that a task packs at a time, on its stack
-constexpr int64_t kBlockBytes = 2048;  // bytes of a row that a task packs at a time: 512 steps of 4 bytes
+constexpr int64_t kBlockBytes = 2048;    // bytes of a row that a task packs at a time: 512 steps of 4 bytes
 constexpr int64_t kMaxTileColumns = 512;
 constexpr int64_t kPanelPadding = 16 * 17;                  // elements: 17 cache lines
 constexpr int64_t kMaxTileBytes = 130 << 10;                // sums of one tile, also on the task's stack
@@ -236,8 +236,8 @@ void PackedGemm::run(const void* a, const void* b, void* c, const void* bias, st
       for (int64_t j = 0; j < p.n; j += chunk_n_) {
         int64_t k = 0;
         do {
-          run_chunk(call, {part_at(batch, chunk_batch_, p.batch), part_at(i, chunk_m_, p.m),
-                           part_at(j, chunk_n_, p.n), part_at(k, chunk_k_, p.k)});
+          run_chunk(call, {range_at(batch, chunk_batch_, p.batch), range_at(i, chunk_m_, p.m),
+                           range_at(j, chunk_n_, p.n), range_at(k, chunk_k_, p.k)});
           k += chunk_k_;
         } while (k < p.k);
       }
@@ -248,7 +248,7 @@ void PackedGemm::run(const void* a, const void* b, void* c, const void* bias, st
 void PackedGemm::run_high_tiles(const GemmCall& call) const {
   pack_a(call);
   for_each_task(alone_, ceil_div(problem_.m, tile_m_) * ceil_div(problem_.n, tile_n_),
-                 [&](int64_t index) { compute_high_tile(call, index); });
+                [&](int64_t index) { compute_high_tile(call, index); });
 }
 
 void PackedGemm::pack_a(const GemmCall& call) const {
@@ -267,7 +267,7 @@ void PackedGemm::compute_high_tile(const GemmCall& call, int64_t index) const {
   const int64_t columns = ceil_div(problem_.n, tile_n_);
   const int64_t row = index / columns * tile_m_, column = index % columns * tile_n_;
   alignas(kAlignment) std::byte sums[kMaxTileBytes], b[kPackedA], bias[kMaxTileColumns * 8];
-  Tile tile{0, {0, 1}, part_at(row, tile_m_, problem_.m), part_at(column, tile_n_, problem_.n), sums};
+  Tile tile{0, {0, 1}, range_at(row, tile_m_, problem_.m), range_at(column, tile_n_, problem_.n), sums};
   tile.bias = bias_of(call, tile.columns, bias);
   int64_t k = 0;
   do {
@@ -287,14 +287,14 @@ void PackedGemm::compute_high_tile(const GemmCall& call, int64_t index) const {
 LinesAhead PackedGemm::lines_of_b(const GemmCall& call, int64_t index, int64_t k) const {
   const int64_t columns = ceil_div(problem_.n, tile_n_), column = index % columns * tile_n_;
   if (index >= columns * ceil_div(problem_.m, tile_m_)) return {};
-  return b_.ahead(call.b, 0, part_at(column, tile_n_, problem_.n), part_at(k, block_k(), problem_.k));
+  return b_.ahead(call.b, 0, range_at(column, tile_n_, problem_.n), range_at(k, block_k(), problem_.k));
 }
 
 void PackedGemm::run_chunk(const GemmCall& call, const Chunk& chunk) const {
   pack_b(call, chunk);
   const TileGrid grid{chunk.rows, chunk.columns, tile_m_, tile_n_};
   for_each_task(alone_, chunk.batch.size * grid.tiles(),
-                 [&](int64_t index) { compute_tile(call, chunk, grid, index); });
+                [&](int64_t index) { compute_tile(call, chunk, grid, index); });
 }
 
 void PackedGemm::pack_b(const GemmCall& call, const Chunk& chunk) const {
@@ -367,9 +367,9 @@ void PackedGemm::multiply_tile(const GemmCall& call, const Chunk& chunk, const T
             a, panel_stride(kernel_.width_a, now));
     const bool is_last = k + now == depth.size;
     multiply_down(call, tile,
-                   {a, b + kernel_.depth(k) * kernel_.nr * element, stride_b, now, depth.begin + k == 0,
-                    depth.begin + k + now == problem_.k,
-                    is_last ? tile.next : rows_of_a(call, tile.batch.begin, tile.rows, depth, k + now)});
+                  {a, b + kernel_.depth(k) * kernel_.nr * element, stride_b, now, depth.begin + k == 0,
+                   depth.begin + k + now == problem_.k,
+                   is_last ? tile.next : rows_of_a(call, tile.batch.begin, tile.rows, depth, k + now)});
     k += now;
   } while (k < depth.size);
 }

@@ -1,5 +1,6 @@
-// Reduces a row in one fixed order: spans that fit the L1 cache, merged pairwise. So sums are accurate, and every kernel that
-// reduces a row on this CPU gets the same bits.
+// Reduces a row in one fixed order: spans that fit the L1 cache, merged pairwise. The order makes sums accurate, and every kernel
+// that reduces a row on this CPU gets the same bits. An accumulator is the state of a reduction as 64 bits, whose meaning
+// only the ReduceFunctions know.
 #pragma once
 
 #include <algorithm>
@@ -9,13 +10,14 @@
 
 namespace genesis::cpu {
 
-inline constexpr int64_t kReduceSpan = 4096;  // elements per span
+inline constexpr int64_t kReduceSpan = 4096;  // elements per span; f64 spans take 32 KiB, an L1 cache
 
 // Pairwise summation of a stream of partial results. Like the digits of a binary counter, level i holds a result of 2^i spans
 // until its neighbor arrives.
 class Pairwise {
  public:
   explicit Pairwise(const ReduceFunctions& functions) : f_(functions) {}
+  // Adds the accumulator of the next span.
   void add(uint64_t accumulator) {
     int level = 0;
     for (uint64_t n = count_++; n & 1; n >>= 1) {
@@ -24,6 +26,7 @@ class Pairwise {
     }
     levels_[level] = accumulator;
   }
+  // Returns the accumulator of all spans so far; 0 if there are none.
   uint64_t total() const {
     uint64_t sum = 0;
     bool any = false;
@@ -40,7 +43,7 @@ class Pairwise {
  private:
   const ReduceFunctions& f_;
   uint64_t count_ = 0;
-  uint64_t levels_[48];
+  uint64_t levels_[48];  // enough for 2^48 spans, more than memory holds
 };
 
 // Returns the accumulator of x[0, n), whose elements have `element` bytes.

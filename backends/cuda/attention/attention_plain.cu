@@ -3,7 +3,7 @@
 // split into chunks of 64 features. Scores never reach memory. Every sum has a fixed order: the gradients of keys and
 // of queries are separate passes, without atomic additions. Kernels are compiled per arithmetic type only; the dtype
 // of elements is checked where they are read and written.
-#include "backends/cuda/attention/attention_sight.h"
+#include "backends/cuda/attention/visible_keys.h"
 #include "backends/cuda/device/online_softmax.h"
 #include "schema/core/checked_size.h"
 
@@ -147,9 +147,9 @@ __device__ W* shared_memory() {
 struct RowTile {
   int64_t b, h, row0;
 };
-__device__ RowTile tile_of_block(int64_t heads, int64_t parts, int rows) {
-  const int64_t i = blockIdx.x, part = parts - 1 - i % parts;
-  return {i / parts / heads, i / parts % heads, part * rows};
+__device__ RowTile tile_of_block(int64_t heads, int64_t tiles, int rows) {
+  const int64_t i = blockIdx.x, tile = tiles - 1 - i % tiles;
+  return {i / tiles / heads, i / tiles % heads, tile * rows};
 }
 
 // Applies the mask to a score. Not inlined: kernels would have it many times in their loops.
@@ -161,8 +161,9 @@ __device__ __noinline__ W masked(W score, DType dtype, const void* mask, int64_t
 // Returns the score of a product: scaled and masked, or -inf if the query does not see the key.
 template <class W>
 __device__ W score_of(const AttentionShape& s, const AttentionData& d, W product, int64_t b, int64_t h,
-                      int64_t query, int64_t key, const KeySight& sight) {
-  if (query >= s.queries || key >= sight.end(s, query) || key < sight.begin(s, query)) return W(-INFINITY);
+                      int64_t query, int64_t key, const VisibleKeys& visible) {
+  if (query >= s.queries || key >= visible.end(s, query) || key < visible.begin(s, query))
+    return W(-INFINITY);
   const W x = product * static_cast<W>(s.scale);
   if (!d.mask) return x;
   const int64_t* steps = s.mask_steps;
@@ -170,14 +171,14 @@ __device__ W score_of(const AttentionShape& s, const AttentionData& d, W product
 }
 
 template <class W, int R>
-__global__ void __launch_bounds__(kAll) forward(AttentionShape s, AttentionData data, int64_t parts) {
+__global__ void __launch_bounds__(kAll) forward(AttentionShape s, AttentionData data, int64_t tiles) {
   constexpr int kRows = kWarps * R;
   W *q_tile = shared_memory<W>(), *y_tile = q_tile + kRows * s.size, *chunk = y_tile + kRows * s.v_size,
     *weights = chunk + kLanes * kChunkRow;
-  const auto [b, h, row0] = tile_of_block(s.heads, parts, kRows);
+  const auto [b, h, row0] = tile_of_block(s.heads, tiles, kRows);
   const int64_t key_head = h / (s.heads / s.key_heads);
-  const KeySight sight(s, data, b);
-  if (h == 0) check_key_starts(s, data, sight, row0, row0 + kRows);
+  const VisibleKeys visible(s, data, b);
+  if (h == 0) check_key_starts(s, data, visible, row0, row0 + kRows);
   const auto k = head(s, data.k, s.k, b, key_head), v = head(s, data.v, s.v, b, key_head);
   const int warp = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
   load_tile(head(s, data.q, s.q, b, h), row0, s.queries, kRows, s.size, q_tile);
@@ -186,20 +187,20 @@ __global__ void __launch_bounds__(kAll) forward(AttentionShape s, AttentionData 
     *my_weights = weights + warp * R * kLanes;
   OnlineSoftmax<ShiftedExponential<W>, W> softmax[R];
   W keep[R];
-  const int64_t end = sight.end(s, min(row0 + kRows, s.queries) - 1);
-  for (int64_t j0 = sight.begin(s, row0) / kLanes * kLanes; j0 < end; j0 += kLanes) {
+  const int64_t end = visible.end(s, min(row0 + kRows, s.queries) - 1);
+  for (int64_t j0 = visible.begin(s, row0) / kLanes * kLanes; j0 < end; j0 += kLanes) {
     W scores[R];
-    dots(my_q, s.size, k, j0, sight.count, chunk, scores);
+    dots(my_q, s.size, k, j0, visible.count, chunk, scores);
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       const int64_t i = row0 + warp * R + r;
-      const W x = score_of(s, data, scores[r], b, h, i, j0 + lane, sight);
+      const W x = score_of(s, data, scores[r], b, h, i, j0 + lane, visible);
       keep[r] = softmax[r].rescale(MaxOrNan{}(softmax[r].max, reduce_lanes(x, kLanes, MaxOrNan{})));
       const W p = softmax[r].power()(x);
       softmax[r].sum += warp_sum(p);
       my_weights[r * kLanes + lane] = p;
     }
-    accumulate(my_y, s.v_size, my_weights, keep, v, j0, sight.count, chunk);
+    accumulate(my_y, s.v_size, my_weights, keep, v, j0, visible.count, chunk);
   }
   __syncthreads();
 #pragma unroll
@@ -243,36 +244,36 @@ __device__ Slope<W> slope_of(const AttentionShape& s, W score, W lse, W dp, W de
 
 template <class W, int R>
 __global__ void __launch_bounds__(kAll)
-    query_gradient(AttentionShape s, AttentionData data, const W* delta, int64_t parts) {
+    query_gradient(AttentionShape s, AttentionData data, const W* delta, int64_t tiles) {
   constexpr int kRows = kWarps * R;
   W *q_tile = shared_memory<W>(), *dq_tile = q_tile + kRows * s.size, *dy_tile = dq_tile + kRows * s.size,
     *chunk = dy_tile + kRows * s.v_size, *weights = chunk + kLanes * kChunkRow;
-  const auto [b, h, row0] = tile_of_block(s.heads, parts, kRows);
+  const auto [b, h, row0] = tile_of_block(s.heads, tiles, kRows);
   const int64_t key_head = h / (s.heads / s.key_heads);
-  const KeySight sight(s, data, b);
+  const VisibleKeys visible(s, data, b);
   const auto k = head(s, data.k, s.k, b, key_head), v = head(s, data.v, s.v, b, key_head);
   const int warp = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
   load_tile(head(s, data.q, s.q, b, h), row0, s.queries, kRows, s.size, q_tile);
   load_tile(head(s, data.dy, s.y, b, h), row0, s.queries, kRows, s.v_size, dy_tile);
   clear_tile(dq_tile, kRows * s.size);
   W *my_dq = dq_tile + warp * R * s.size, *my_weights = weights + warp * R * kLanes;
-  const int64_t end = sight.end(s, min(row0 + kRows, s.queries) - 1);
+  const int64_t end = visible.end(s, min(row0 + kRows, s.queries) - 1);
   const int64_t statistics = (b * s.heads + h) * s.queries;
   W keep[R];
 #pragma unroll
   for (int r = 0; r < R; ++r) keep[r] = W(1);
-  for (int64_t j0 = sight.begin(s, row0) / kLanes * kLanes; j0 < end; j0 += kLanes) {
+  for (int64_t j0 = visible.begin(s, row0) / kLanes * kLanes; j0 < end; j0 += kLanes) {
     W scores[R], dp[R];
-    dots(q_tile + warp * R * s.size, s.size, k, j0, sight.count, chunk, scores);
-    dots(dy_tile + warp * R * s.v_size, s.v_size, v, j0, sight.count, chunk, dp);
+    dots(q_tile + warp * R * s.size, s.size, k, j0, visible.count, chunk, scores);
+    dots(dy_tile + warp * R * s.v_size, s.v_size, v, j0, visible.count, chunk, dp);
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       const int64_t i = min(row0 + warp * R + r, s.queries - 1);
-      const W score = score_of(s, data, scores[r], b, h, i, j0 + lane, sight);
+      const W score = score_of(s, data, scores[r], b, h, i, j0 + lane, visible);
       const W lse = static_cast<const W*>(data.lse)[statistics + i];
       my_weights[r * kLanes + lane] = slope_of(s, score, lse, dp[r], delta[statistics + i]).ds;
     }
-    accumulate(my_dq, s.size, my_weights, keep, k, j0, sight.count, chunk);
+    accumulate(my_dq, s.size, my_weights, keep, k, j0, visible.count, chunk);
   }
   __syncthreads();
   put_rows(my_dq, R, s.size, head(s, data.dq, s.q, b, h), row0 + warp * R, s.queries);
@@ -280,14 +281,14 @@ __global__ void __launch_bounds__(kAll)
 
 template <class W, int R>
 __global__ void __launch_bounds__(kAll)
-    key_gradient(AttentionShape s, AttentionData data, const W* delta, int64_t parts) {
+    key_gradient(AttentionShape s, AttentionData data, const W* delta, int64_t tiles) {
   constexpr int kRows = kWarps * R;
   W *k_tile = shared_memory<W>(), *dk_tile = k_tile + kRows * s.size, *v_tile = dk_tile + kRows * s.size,
     *dv_tile = v_tile + kRows * s.v_size, *chunk = dv_tile + kRows * s.v_size,
     *p_weights = chunk + kLanes * kChunkRow, *ds_weights = p_weights + kRows * kLanes;
-  const auto [b, key_head, row0] = tile_of_block(s.key_heads, parts, kRows);
-  const KeySight sight(s, data, b);
-  const int64_t count = sight.count, group = s.heads / s.key_heads;
+  const auto [b, key_head, row0] = tile_of_block(s.key_heads, tiles, kRows);
+  const VisibleKeys visible(s, data, b);
+  const int64_t count = visible.count, group = s.heads / s.key_heads;
   const int warp = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
   load_tile(head(s, data.k, s.k, b, key_head), row0, count, kRows, s.size, k_tile);
   load_tile(head(s, data.v, s.v, b, key_head), row0, count, kRows, s.v_size, v_tile);
@@ -301,8 +302,8 @@ __global__ void __launch_bounds__(kAll)
   for (int64_t h = key_head * group; row0 < count && h < (key_head + 1) * group; ++h) {
     const auto q = head(s, data.q, s.q, b, h), dy = head(s, data.dy, s.y, b, h);
     const int64_t statistics = (b * s.heads + h) * s.queries;
-    const int64_t past = sight.past(s, min(row0 + kRows, count) - 1);
-    for (int64_t i0 = sight.first(s, row0) / kLanes * kLanes; i0 < past; i0 += kLanes) {
+    const int64_t past = visible.past(s, min(row0 + kRows, count) - 1);
+    for (int64_t i0 = visible.first(s, row0) / kLanes * kLanes; i0 < past; i0 += kLanes) {
       W scores[R], dp[R];
       dots(k_tile + warp * R * s.size, s.size, q, i0, s.queries, chunk, scores);
       dots(v_tile + warp * R * s.v_size, s.v_size, dy, i0, s.queries, chunk, dp);
@@ -310,7 +311,7 @@ __global__ void __launch_bounds__(kAll)
       const W lse = i < s.queries ? static_cast<const W*>(data.lse)[row] : W(-INFINITY);
 #pragma unroll
       for (int r = 0; r < R; ++r) {
-        const W score = score_of(s, data, scores[r], b, h, i, row0 + warp * R + r, sight);
+        const W score = score_of(s, data, scores[r], b, h, i, row0 + warp * R + r, visible);
         const Slope<W> slope = slope_of(s, score, lse, dp[r], delta[row]);
         my_p[r * kLanes + lane] = slope.p;
         my_ds[r * kLanes + lane] = slope.ds;
@@ -338,20 +339,20 @@ void start_blocks(Kernel kernel, int64_t blocks, int64_t shared, cudaStream_t st
   kernel<<<static_cast<unsigned>(blocks), kAll, static_cast<size_t>(shared), stream>>>(arguments...);
 }
 
-int64_t parts_of(int64_t rows, int per_block) { return (rows + per_block - 1) / per_block; }
+int64_t blocks_of(int64_t rows, int per_block) { return (rows + per_block - 1) / per_block; }
 
 template <class W, int R>
 void start_forward(const AttentionShape& s, const AttentionData& d) {
-  const int64_t parts = parts_of(s.queries, kWarps * R);
-  start_blocks(forward<W, R>, s.batch * s.heads * parts, shared_bytes(s, kWarps * R, s.size + s.v_size, 1),
-               d.stream, s, d, parts);
+  const int64_t tiles = blocks_of(s.queries, kWarps * R);
+  start_blocks(forward<W, R>, s.batch * s.heads * tiles, shared_bytes(s, kWarps * R, s.size + s.v_size, 1),
+               d.stream, s, d, tiles);
 }
 
 template <class W, int R>
 void start_query_gradient(const AttentionShape& s, const AttentionData& d, const W* delta) {
-  const int64_t parts = parts_of(s.queries, kWarps * R);
-  start_blocks(query_gradient<W, R>, s.batch * s.heads * parts,
-               shared_bytes(s, kWarps * R, 2 * s.size + s.v_size, 1), d.stream, s, d, delta, parts);
+  const int64_t tiles = blocks_of(s.queries, kWarps * R);
+  start_blocks(query_gradient<W, R>, s.batch * s.heads * tiles,
+               shared_bytes(s, kWarps * R, 2 * s.size + s.v_size, 1), d.stream, s, d, delta, tiles);
 }
 
 int64_t key_gradient_shared(const AttentionShape& s, int rows) {
@@ -360,14 +361,14 @@ int64_t key_gradient_shared(const AttentionShape& s, int rows) {
 
 template <class W, int R>
 void start_key_gradient(const AttentionShape& s, const AttentionData& d, const W* delta) {
-  const int64_t parts = parts_of(s.keys, kWarps * R);
-  start_blocks(key_gradient<W, R>, s.batch * s.key_heads * parts, key_gradient_shared(s, kWarps * R),
-               d.stream, s, d, delta, parts);
+  const int64_t tiles = blocks_of(s.keys, kWarps * R);
+  start_blocks(key_gradient<W, R>, s.batch * s.key_heads * tiles, key_gradient_shared(s, kWarps * R),
+               d.stream, s, d, delta, tiles);
 }
 
 template <class T>
 void start_row_products(const AttentionShape& s, const AttentionData& d) {
-  start_blocks(row_products<T>, parts_of(s.rows(), kWarps), 0, d.stream, s, d,
+  start_blocks(row_products<T>, blocks_of(s.rows(), kWarps), 0, d.stream, s, d,
                reinterpret_cast<wide_t<T>*>(d.scratch));
 }
 

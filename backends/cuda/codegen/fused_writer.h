@@ -17,14 +17,14 @@ class FusedWriter {
   FusedWriter(const FusedProgram& program, const FusedPlan& plan) : program_(program), plan_(plan) {}
 
  protected:
-  template <class... Parts>
-  void line(fmt::format_string<Parts...> format, Parts&&... parts) {
+  template <class... Args>
+  void line(fmt::format_string<Args...> format, Args&&... args) {
     text_ += std::string(static_cast<size_t>(indent_) * 2, ' ') +
-             fmt::format(format, std::forward<Parts>(parts)...) + "\n";
+             fmt::format(format, std::forward<Args>(args)...) + "\n";
   }
-  template <class... Parts>
-  void open(fmt::format_string<Parts...> format, Parts&&... parts) {
-    line("{} {{", fmt::format(format, std::forward<Parts>(parts)...));
+  template <class... Args>
+  void open(fmt::format_string<Args...> format, Args&&... args) {
+    line("{} {{", fmt::format(format, std::forward<Args>(args)...));
     ++indent_;
   }
   void close() {

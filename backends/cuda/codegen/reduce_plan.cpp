@@ -23,7 +23,7 @@ int64_t power_of_two_over(int64_t n) {
   return power;
 }
 
-int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
+int64_t ceil_div(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
 struct Axis {
   int64_t size, stride;
@@ -49,9 +49,9 @@ std::vector<Axis> merged_axes(const Shape& shape, const std::vector<int>& axes) 
 }
 
 void cut(ReducePlan& plan, int64_t pieces, int64_t granule) {
-  plan.piece =
-      std::max<int64_t>(granule, parts(parts(plan.count, std::max<int64_t>(1, pieces)), granule) * granule);
-  plan.pieces = std::max<int64_t>(1, parts(plan.count, plan.piece));
+  plan.piece = std::max<int64_t>(
+      granule, ceil_div(ceil_div(plan.count, std::max<int64_t>(1, pieces)), granule) * granule);
+  plan.pieces = std::max<int64_t>(1, ceil_div(plan.count, plan.piece));
 }
 
 void spread_rows(ReducePlan& plan, int64_t width) {
@@ -68,7 +68,8 @@ void spread_rows(ReducePlan& plan, int64_t width) {
     while (lanes < kWidestRow && wants_more()) lanes *= 2;
   plan.lanes = static_cast<int>(lanes);
   plan.threads = lanes <= 32 ? 256 : plan.lanes;
-  const int64_t wanted = lanes < kWidestRow ? 1 : parts(kBlocksEach * chip, std::max<int64_t>(1, plan.outer));
+  const int64_t wanted =
+      lanes < kWidestRow ? 1 : ceil_div(kBlocksEach * chip, std::max<int64_t>(1, plan.outer));
   cut(plan, plan.outer * 2 > kBlocksEach * chip ? 1 : std::min(wanted, packs / (8 * lanes)), plan.pack);
 }
 
@@ -76,12 +77,12 @@ void spread_columns(ReducePlan& plan, int64_t width) {
   plan.pack = static_cast<int>(std::min<int64_t>(width, kWidestPack));
   while (plan.inner % plan.pack != 0) plan.pack /= 2;
   const int64_t depth = power_of_two_over(plan.count),
-                across = power_of_two_over(parts(plan.inner, plan.pack));
+                across = power_of_two_over(ceil_div(plan.inner, plan.pack));
   const int64_t lanes = std::min(across, kColumnThreads / std::min<int64_t>(depth, kDeepest));
   const int64_t down = std::min(depth, kColumnThreads / lanes);
   plan.lanes = static_cast<int>(lanes);
   plan.threads = static_cast<int>(lanes * down);
-  const int64_t blocks = std::max<int64_t>(1, plan.outer * parts(plan.inner, lanes * plan.pack));
+  const int64_t blocks = std::max<int64_t>(1, plan.outer * ceil_div(plan.inner, lanes * plan.pack));
   cut(plan,
       std::min(std::max<int64_t>(1, kColumnBlocksEach * planned_chip().multiprocessors / blocks),
                plan.count / (8 * down)),
@@ -92,8 +93,8 @@ void spread_columns(ReducePlan& plan, int64_t width) {
 
 int64_t ReducePlan::blocks(int pack_width) const {
   if (results() == 0) return 0;
-  if (inner > 1) return outer * pieces * parts(inner, int64_t{lanes} * pack_width);
-  return pieces > 1 ? outer * pieces : parts(outer, threads / lanes);
+  if (inner > 1) return outer * pieces * ceil_div(inner, int64_t{lanes} * pack_width);
+  return pieces > 1 ? outer * pieces : ceil_div(outer, threads / lanes);
 }
 
 int64_t ReducePlan::scratch_bytes() const {

@@ -51,12 +51,12 @@ inline Before scan_row(Total x, int parity) {
 
 inline int64 place(int64 i) { return kReverse ? kCount - 1 - i : i; }
 
-struct RowPart {
+struct RowPiece {
   int64 row, begin, end;
   int me;
   bool live;
 };
-inline RowPart row_part(int64 rows) {
+inline RowPiece row_piece(int64 rows) {
   const int64 number = int64(blockIdx.x / kPieces) * (kThreads / kLanes) + threadIdx.x / kLanes;
   const int64 begin = int64(blockIdx.x % kPieces) * kPiece, end = begin + kPiece;
   return {number < rows ? number : rows - 1, begin, end < kCount ? end : kCount, int(threadIdx.x % kLanes),
@@ -64,19 +64,20 @@ inline RowPart row_part(int64 rows) {
 }
 
 inline void sum_pieces(const Buffers& b, int64 rows) {
-  const RowPart part = row_part(rows);
-  const In* from = static_cast<const In*>(b.x) + part.row * kCount;
+  const RowPiece piece = row_piece(rows);
+  const In* from = static_cast<const In*>(b.x) + piece.row * kCount;
   Total sum = Total(0);
 #pragma unroll 4
-  for (int64 i = part.begin + part.me; i < part.end; i += kLanes) sum = sum + to<Total>(lane(from[place(i)]));
+  for (int64 i = piece.begin + piece.me; i < piece.end; i += kLanes)
+    sum = sum + to<Total>(lane(from[place(i)]));
   const Total all = scan_row(sum, 0).all;
-  if (part.me == 0) static_cast<Total*>(b.totals)[blockIdx.x] = all;
+  if (piece.me == 0) static_cast<Total*>(b.totals)[blockIdx.x] = all;
 }
 
-inline Total sum_before(const Buffers& b, const RowPart& part) {
-  const Total* totals = static_cast<const Total*>(b.totals) + part.row * kPieces;
+inline Total sum_before(const Buffers& b, const RowPiece& piece) {
+  const Total* totals = static_cast<const Total*>(b.totals) + piece.row * kPieces;
   Total sum = Total(0);
-  for (int i = part.me; i < int(blockIdx.x % kPieces); i += kLanes) sum = sum + totals[i];
+  for (int i = piece.me; i < int(blockIdx.x % kPieces); i += kLanes) sum = sum + totals[i];
   return scan_row(sum, 0).all;
 }
 
@@ -87,24 +88,24 @@ inline void put_sum(Out* y, Total sum) {
 
 inline void scan_rows(const Buffers& b, int64 rows) {
   constexpr int kEach = 4;
-  const RowPart part = row_part(rows);
-  const In* from = static_cast<const In*>(b.x) + part.row * kCount;
-  Out* y = static_cast<Out*>(b.y) + part.row * kCount;
-  Total carry = kPieces > 1 ? sum_before(b, part) : Total(0);
+  const RowPiece piece = row_piece(rows);
+  const In* from = static_cast<const In*>(b.x) + piece.row * kCount;
+  Out* y = static_cast<Out*>(b.y) + piece.row * kCount;
+  Total carry = kPieces > 1 ? sum_before(b, piece) : Total(0);
   int parity = 1;
-  for (int64 tile = part.begin; tile < part.end; tile += kLanes * kEach) {
-    const int64 first = tile + part.me * kEach;
+  for (int64 tile = piece.begin; tile < piece.end; tile += kLanes * kEach) {
+    const int64 first = tile + piece.me * kEach;
     Total sums[kEach], total = Total(0);
 #pragma unroll
     for (int e = 0; e < kEach; ++e) {
-      if (first + e < part.end) total = total + to<Total>(lane(from[place(first + e)]));
+      if (first + e < piece.end) total = total + to<Total>(lane(from[place(first + e)]));
       sums[e] = total;
     }
     const Before others = scan_row(total, parity);
     parity = 1 - parity;
 #pragma unroll
     for (int e = 0; e < kEach; ++e)
-      if (part.live && first + e < part.end) put_sum(y + place(first + e), carry + others.before + sums[e]);
+      if (piece.live && first + e < piece.end) put_sum(y + place(first + e), carry + others.before + sums[e]);
     carry = carry + others.all;
   }
 }

@@ -14,13 +14,13 @@ constexpr int kRowThreads = 512;
 constexpr int64_t kBlocksEach = 4;    // per multiprocessor
 constexpr int64_t kMinPiece = 16384;  // fewest elements that are worth a block of their own
 
-int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
+int64_t ceil_div(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
 }  // namespace
 
 int64_t ScanPlan::blocks() const {
   if (outer * count * inner == 0) return 0;
-  return inner > 1 ? parts(outer * inner, threads) : parts(outer, threads / lanes) * pieces;
+  return inner > 1 ? ceil_div(outer * inner, threads) : ceil_div(outer, threads / lanes) * pieces;
 }
 
 ScanPlan plan_scan(const TensorType& x, int64_t axis) {
@@ -34,10 +34,10 @@ ScanPlan plan_scan(const TensorType& x, int64_t axis) {
   if (plan.inner > 1 || plan.count <= kShortRow) return plan;
   plan.lanes = plan.threads = kRowThreads;
   const int64_t wanted =
-      std::min(parts(kBlocksEach * planned_chip().multiprocessors, std::max<int64_t>(1, plan.outer)),
+      std::min(ceil_div(kBlocksEach * planned_chip().multiprocessors, std::max<int64_t>(1, plan.outer)),
                plan.count / kMinPiece);
-  plan.piece = parts(plan.count, std::max<int64_t>(1, wanted));
-  plan.pieces = parts(plan.count, plan.piece);
+  plan.piece = ceil_div(plan.count, std::max<int64_t>(1, wanted));
+  plan.pieces = ceil_div(plan.count, plan.piece);
   return plan;
 }
 

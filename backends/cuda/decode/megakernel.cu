@@ -58,28 +58,31 @@ __device__ void run_producer(const MegakernelProgram& program, MegakernelShared&
   for (int i = 0; i < program.count; ++i) {
     const BlockShare f = layout.shares[i];
     if (blockIdx.x == 0 && lane == 0 && f.first_unit < f.end_unit) program.counter->fed = i + 1;
-    const DepthCuts cuts = f.cuts();
-    const int units_of_chunk = f.swiglu ? kChunkRows / 4 : kChunkRows / 2, each = cuts.pairs ? 2 : 1;
+    const DepthRanges ranges = f.ranges();
+    const int units_of_chunk = f.swiglu ? kChunkRows / 4 : kChunkRows / 2, each = ranges.pairs ? 2 : 1;
     const bool of_scales = lane >= kChunkRows;
-    const int block_bytes = of_scales ? each * cuts.scale_bytes : kBlockBytes;
+    const int block_bytes = of_scales ? each * ranges.scale_bytes : kBlockBytes;
 #pragma unroll 1
     for (int unit = f.first_unit; unit < f.end_unit; unit += units_of_chunk) {
       const int outputs = 2 * min(units_of_chunk, f.end_unit - unit), rows = f.swiglu ? 2 * outputs : outputs;
       const int row = of_scales ? (lane - kChunkRows) * each : lane;
       const bool asks = row < rows && block_bytes > 0;
       const char* from = f.weight_row(2 * unit, min(row, rows - 1), outputs, of_scales,
-                                      cuts.blocks * (of_scales ? cuts.scale_bytes : kBlockBytes));
+                                      ranges.blocks * (of_scales ? ranges.scale_bytes : kBlockBytes));
       const int to = of_scales ? rows * f.row_bytes + row * f.scale_row_bytes : row * f.row_bytes;
 #pragma unroll 1
-      for (int part = 0; part < 1 << f.log_parts; ++part, ++ring.next) {
-        const int begin = cuts.cut(part, f.log_parts), blocks = cuts.cut(part + 1, f.log_parts) - begin;
+      for (int range = 0; range < 1 << f.log_ranges; ++range, ++ring.next) {
+        const int begin = ranges.begin_of(range, f.log_ranges),
+                  blocks = ranges.begin_of(range + 1, f.log_ranges) - begin;
         const uint32_t at =
             ring.take(static_cast<uint32_t>(rows * (f.row_bytes + f.scale_row_bytes)), f.ahead);
         if (lane == 0)
-          expect_bytes(ring.full(), static_cast<uint32_t>(rows * blocks * (kBlockBytes + cuts.scale_bytes)));
+          expect_bytes(ring.full(),
+                       static_cast<uint32_t>(rows * blocks * (kBlockBytes + ranges.scale_bytes)));
         __syncwarp();
         if (asks)
-          stream_to_shared(layout.ring + at + to, from + begin * (of_scales ? cuts.scale_bytes : kBlockBytes),
+          stream_to_shared(layout.ring + at + to,
+                           from + begin * (of_scales ? ranges.scale_bytes : kBlockBytes),
                            static_cast<uint32_t>(blocks * block_bytes), ring.full(), policy);
       }
     }
@@ -207,9 +210,9 @@ void plan_product(Instruction& step, int blocks) {
             units = (step.units + blocks - 1) / blocks,
             chunks = (units + units_of_chunk - 1) / units_of_chunk;
   const bool quantized = step.format != WeightFormat::kPlain;
-  const DepthCuts whole(step.format, step.k, 0), cut(step.format, step.k, 1);
-  const bool can_cut = cut.blocks % cut.grain == 0;
-  const int k_blocks = can_cut ? cut.blocks / cut.grain : cut.blocks;
+  const DepthRanges whole(step.format, step.k, 0), half(step.format, step.k, 1);
+  const bool can_split = half.blocks % half.grain == 0;
+  const int k_blocks = can_split ? half.blocks / half.grain : half.blocks;
   const int64_t bytes =
       int64_t{(step.swiglu ? 4 : 2) * std::min(units, units_of_chunk)} * whole.blocks * kBlockBytes;
   // Warps share a chunk such that the busiest warp has as little to do as possible.
@@ -219,14 +222,14 @@ void plan_product(Instruction& step, int blocks) {
     const int most = ((k_blocks + (1 << log) - 1) >> log) * ((chunks + groups - 1) / groups);
     if (most <= least || (log > 0 && bytes >> (log - 1) > kMaxBytes)) least = most, step.log_slices = log;
   }
-  step.log_parts = 0;
-  while (can_cut && step.log_parts < step.log_slices && bytes >> step.log_parts > kChunkBytes)
-    ++step.log_parts;
-  step.ahead = chunks << step.log_parts >= kLongInstruction ? kAheadOfLong : 1;
+  step.log_ranges = 0;
+  while (can_split && step.log_ranges < step.log_slices && bytes >> step.log_ranges > kChunkBytes)
+    ++step.log_ranges;
+  step.ahead = chunks << step.log_ranges >= kLongInstruction ? kAheadOfLong : 1;
   // Rows of few bytes make small chunks: more of them are in flight, so that the bytes in flight stay the same.
   if (quantized)
     step.ahead *= static_cast<int>(
-        std::clamp<int64_t>(kChunkBytes / std::max<int64_t>(bytes >> step.log_parts, 1), 1, 4));
+        std::clamp<int64_t>(kChunkBytes / std::max<int64_t>(bytes >> step.log_ranges, 1), 1, 4));
 }
 
 // Returns the bytes of x in shared memory: quantized, or bf16, which for a norm is followed by the rounding errors.
@@ -243,8 +246,8 @@ int64_t split_words(int heads, int size, int blocks) {
 
 bool ring_takes(const MegakernelProgram& program, const Instruction& step) {
   if (step.kind != Instruction::kProduct) return true;
-  const DepthCuts cuts(step.format, step.k, step.log_parts);
-  const int64_t chunk = int64_t{kChunkRows} * (cuts.row_bytes() + cuts.scale_row_bytes());
+  const DepthRanges ranges(step.format, step.k, step.log_ranges);
+  const int64_t chunk = int64_t{kChunkRows} * (ranges.row_bytes() + ranges.scale_row_bytes());
   return 2 * chunk <= ring_bytes(program, shared_bytes_limit());
 }
 

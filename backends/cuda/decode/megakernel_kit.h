@@ -37,23 +37,23 @@ struct MegakernelShared {
 };
 
 // The split of rows of a product's weights along k. A row consists of blocks of kBlockBytes with their scales; it is
-// split into parts of whole blocks whose scales are a multiple of 16 bytes, the unit of a copy.
-struct DepthCuts {
-  int log_parts, blocks, grain;  // a part is a multiple of `grain` blocks
-  int scale_bytes;               // per block; 0: weights have none
+// split into ranges of whole blocks whose scales are a multiple of 16 bytes, the unit of a copy.
+struct DepthRanges {
+  int log_ranges, blocks, grain;  // a range is a multiple of `grain` blocks
+  int scale_bytes;                // per block; 0: weights have none
   bool pairs = false;  // scales of a row are no multiple of 16 bytes: copy those of two rows together
 
-  __host__ __device__ DepthCuts(WeightFormat format, int k, int log_parts) : log_parts(log_parts) {
+  __host__ __device__ DepthRanges(WeightFormat format, int k, int log_ranges) : log_ranges(log_ranges) {
     const bool is_q4 = format == WeightFormat::kQ4;
     scale_bytes = format == WeightFormat::kPlain ? 0 : is_q4 ? 8 : 4;
     blocks = (is_q4 ? k / 2 : scale_bytes > 0 ? k : 2 * k) / kBlockBytes;
-    grain = log_parts > 0 && scale_bytes > 0 ? 16 / scale_bytes : 1;
+    grain = log_ranges > 0 && scale_bytes > 0 ? 16 / scale_bytes : 1;
     pairs = blocks * scale_bytes % 16 != 0;
   }
-  // Returns the first block of part i of 1 << log parts.
-  __host__ __device__ int cut(int i, int log) const { return (i * (blocks / grain) >> log) * grain; }
+  // Returns the first block of range i of 1 << log ranges.
+  __host__ __device__ int begin_of(int i, int log) const { return (i * (blocks / grain) >> log) * grain; }
   __host__ __device__ int most_blocks() const {
-    return ((blocks / grain + (1 << log_parts) - 1) >> log_parts) * grain;
+    return ((blocks / grain + (1 << log_ranges) - 1) >> log_ranges) * grain;
   }
   // Bytes from a row of a chunk in the ring to the next. Neighboring rows start 16 of the 32 banks apart: otherwise
   // reading eight of them at once would take twice as long. Scales of eight rows are in different banks, too.
@@ -72,27 +72,32 @@ struct BlockShare {
   const void *weight[Instruction::kMaxLayers], *scales[Instruction::kMaxLayers];
   int32_t first[Instruction::kMaxLayers];
   WeightFormat format;
-  int32_t k, layers, swiglu, log_parts, ahead, first_unit = 0, end_unit = 0;  // no unit: nothing to do
-  int32_t row_bytes = 0, scale_row_bytes = 0;                                 // from row to row in the ring
-  int32_t head = -1, split = 0;                                               // for attention
+  int32_t k, layers, swiglu, log_ranges, ahead, first_unit = 0, end_unit = 0;  // no unit: nothing to do
+  int32_t row_bytes = 0, scale_row_bytes = 0;                                  // from row to row in the ring
+  int32_t head = -1, split = 0;                                                // for attention
 
   __device__ explicit BlockShare(const Instruction& s)
-      : format(s.format), k(s.k), layers(s.layers), swiglu(s.swiglu), log_parts(s.log_parts), ahead(s.ahead) {
+      : format(s.format),
+        k(s.k),
+        layers(s.layers),
+        swiglu(s.swiglu),
+        log_ranges(s.log_ranges),
+        ahead(s.ahead) {
     const int blocks = static_cast<int>(gridDim.x), block = (static_cast<int>(blockIdx.x) + s.shift) % blocks;
     for (int i = 0; i < Instruction::kMaxLayers; ++i)
       weight[i] = s.layer[i].weight, scales[i] = s.layer[i].scales, first[i] = s.layer[i].first;
     if (s.kind == Instruction::kProduct) {
       first_unit = static_cast<int>(int64_t{block} * s.units / blocks);
       end_unit = static_cast<int>((int64_t{block} + 1) * s.units / blocks);
-      row_bytes = cuts().row_bytes();
-      scale_row_bytes = cuts().scale_row_bytes();
+      row_bytes = ranges().row_bytes();
+      scale_row_bytes = ranges().scale_row_bytes();
     } else if (const int each = blocks / s.heads; block / each < s.heads && block % each < s.splits) {
       head = block / each;
       split = block % each;
     }
   }
 
-  __device__ DepthCuts cuts() const { return {format, k, log_parts}; }
+  __device__ DepthRanges ranges() const { return {format, k, log_ranges}; }
 
   // Returns row i of a chunk that starts with output `row`, or the row's scales. A chunk of a swiglu has its outputs'
   // rows of gate, then those of up.

@@ -38,11 +38,11 @@ struct alignas(16) Instruction {
   TaggedWord* out = nullptr;  // null: no instruction reads it
 
   // Products. A unit is two elements of y. The rows of a chunk, at most 16 (8 of gate and 8 of up), are in the ring
-  // together, split into 1 << log_parts ranges of k.
+  // together, split into 1 << log_ranges ranges of k.
   int32_t n = 0, k = 0, layers = 0, swiglu = 0, wide = 0;  // wide: y is f32, and there is no `out`
   WeightFormat format = WeightFormat::kPlain;              // kPlain: bf16
   // Log_slices: log2 of the warps that share a chunk; ahead: chunks in flight.
-  int32_t units = 0, log_slices = 0, log_parts = 0, ahead = 1;
+  int32_t units = 0, log_slices = 0, log_ranges = 0, ahead = 1;
   float eps = 0;
   const void* norm = nullptr;
   VectorOperand x, addend;

@@ -257,16 +257,16 @@ __device__ __forceinline__ float2 add_slices(const float* sums, int slices) {
 }
 
 // A warp's share of the chunks. Groups of warps take one chunk each at a time. A warp of a group has a slice of k,
-// blocks [begin, end), which arrives with part `part` of the chunk.
+// blocks [begin, end), which arrives with range `range` of the chunk.
 struct WarpSlice {
-  int slices, groups, slice, group, begin, end, log_parts, part, part_begin;
+  int slices, groups, slice, group, begin, end, log_ranges, range, range_begin;
 
-  __device__ __forceinline__ WarpSlice(const DepthCuts& cuts, int log) : log_parts(cuts.log_parts) {
+  __device__ __forceinline__ WarpSlice(const DepthRanges& ranges, int log) : log_ranges(ranges.log_ranges) {
     const int warp = static_cast<int>(threadIdx.x) / kLanes;
     slices = 1 << log, groups = kConsumerWarps >> log;
     slice = warp & (slices - 1), group = warp >> log;
-    begin = cuts.cut(slice, log), end = cuts.cut(slice + 1, log);
-    part = slice >> (log - log_parts), part_begin = cuts.cut(part, log_parts);
+    begin = ranges.begin_of(slice, log), end = ranges.begin_of(slice + 1, log);
+    range = slice >> (log - log_ranges), range_begin = ranges.begin_of(range, log_ranges);
   }
 };
 
@@ -279,12 +279,12 @@ struct ChunkRows {
   // Returns the row addresses of lanes with row `row`, in a chunk with `outputs` outputs. Missing rows repeat the
   // last one.
   __device__ __forceinline__ LaneRows of_lane(const unsigned char* chunk, int row, int outputs,
-                                              int part_begin) const {
+                                              int range_begin) const {
     const int low = min(row, outputs - 1),
               high = swiglu ? outputs + low : min(row + kChunkRows / 2, outputs - 1);
-    const unsigned char *quants = chunk - part_begin * kBlockBytes,
+    const unsigned char *quants = chunk - range_begin * kBlockBytes,
                         *scales =
-                            chunk + (swiglu ? 2 : 1) * outputs * row_bytes - part_begin * block_scale_bytes;
+                            chunk + (swiglu ? 2 : 1) * outputs * row_bytes - range_begin * block_scale_bytes;
     return {quants + low * row_bytes, quants + high * row_bytes, scales + low * scale_row_bytes,
             scales + high * scale_row_bytes};
   }
@@ -304,17 +304,17 @@ __device__ __forceinline__ void multiply_chunks(const WarpSlice& mine, const Lan
                                                 const ChunkRows& rows, const ProductPass& pass) {
 #pragma unroll 1
   for (int c = mine.group; c < pass.count; c += mine.groups) {
-    const uint32_t chunk = pass.first_chunk + static_cast<uint32_t>((c << mine.log_parts) + mine.part);
+    const uint32_t chunk = pass.first_chunk + static_cast<uint32_t>((c << mine.log_ranges) + mine.range);
     const int outputs = 2 * min(1 << rows.log_units, pass.units - (c << rows.log_units));
     wait_for_phase(&shared.full[chunk % kChunks], chunk / kChunks & 1);
     __syncwarp();
-    const LaneRows w = rows.of_lane(ring + shared.at[chunk % kChunks], own.row, outputs, mine.part_begin);
+    const LaneRows w = rows.of_lane(ring + shared.at[chunk % kChunks], own.row, outputs, mine.range_begin);
     const float2 sums = rows.swiglu || outputs > kChunkRows / 2
                             ? own.template multiply<true>(w, mine.begin, mine.end)
                             : own.template multiply<false>(w, mine.begin, mine.end);
     __syncwarp();
     if (threadIdx.x % kLanes == 0)
-      arrive(&shared.empty[chunk % kChunks], static_cast<uint32_t>(mine.groups << mine.log_parts));
+      arrive(&shared.empty[chunk % kChunks], static_cast<uint32_t>(mine.groups << mine.log_ranges));
     if (own.quarter == 0) {
       float* to = pass.sums + (c * mine.slices + mine.slice) * kChunkRows + own.row;
       to[0] = sums.x;
@@ -352,10 +352,10 @@ __device__ void multiply(const Instruction& s, const BlockShare& share, Megakern
     return sync_consumers();
   }
   const int thread = static_cast<int>(threadIdx.x);
-  const DepthCuts cuts = share.cuts();
-  const WarpSlice mine(cuts, s.log_slices);
+  const DepthRanges ranges = share.ranges();
+  const WarpSlice mine(ranges, s.log_slices);
   const int log_units = s.swiglu ? 2 : 3, units = share.end_unit - share.first_unit, k = s.k;
-  const ChunkRows rows{s.swiglu != 0, log_units, share.row_bytes, share.scale_row_bytes, cuts.scale_bytes};
+  const ChunkRows rows{s.swiglu != 0, log_units, share.row_bytes, share.scale_row_bytes, ranges.scale_bytes};
   const int chunks = (units + (1 << log_units) - 1) >> log_units;
   const bool normalizes = s.norm != nullptr, swiglu = s.swiglu;
   const WeightFormat format = share.format;
@@ -380,7 +380,7 @@ __device__ void multiply(const Instruction& s, const BlockShare& share, Megakern
     run.sums ^= 1;
     multiply_pass(format, mine, plain, layout.vector, k, shared, layout.ring, rows,
                   {run.chunk, count, units - first_unit, sums_of_pass});
-    run.chunk += static_cast<uint32_t>(count << mine.log_parts);
+    run.chunk += static_cast<uint32_t>(count << mine.log_ranges);
     sync_consumers();
     if (!result.there) continue;
     const float* of_unit = sums_of_pass + (thread >> log_units) * mine.slices * kChunkRows +

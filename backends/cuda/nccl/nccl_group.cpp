@@ -7,11 +7,11 @@ namespace {
 
 cudaStream_t on(void* stream) { return static_cast<cudaStream_t>(stream); }
 size_t count_of(const Exchange& tensor) { return static_cast<size_t>(tensor.count); }
-const std::byte* from_of(const Exchange& tensor, int64_t part = 0) {
-  return static_cast<const std::byte*>(tensor.from) + part * tensor.bytes();
+const std::byte* from_of(const Exchange& tensor, int64_t shard = 0) {
+  return static_cast<const std::byte*>(tensor.from) + shard * tensor.bytes();
 }
-std::byte* to_of(const Exchange& tensor, int64_t part = 0) {
-  return static_cast<std::byte*>(tensor.to) + part * tensor.bytes();
+std::byte* to_of(const Exchange& tensor, int64_t shard = 0) {
+  return static_cast<std::byte*>(tensor.to) + shard * tensor.bytes();
 }
 
 }  // namespace

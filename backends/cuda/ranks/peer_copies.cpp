@@ -18,7 +18,7 @@ constexpr int64_t kPulledBytes = int64_t{32} << 20, kMinPulled = int64_t{1} << 2
 constexpr uint32_t kHere = 1;
 // Tensors of up to this size (a layer's norms, biases, and weights of keys and values) are copied faster by one
 // kernel, and added by every rank for itself, than by copy engines one by one.
-constexpr int64_t kSmallBytes = int64_t{256} << 10, kSmallRoom = int64_t{4} << 20;
+constexpr int64_t kSmallBytes = int64_t{256} << 10, kSmallMemory = int64_t{4} << 20;
 
 const std::byte* bytes_of(const void* memory) { return static_cast<const std::byte*>(memory); }
 std::byte* bytes_of(void* memory) { return static_cast<std::byte*>(memory); }
@@ -27,12 +27,12 @@ std::byte* bytes_of(void* memory) { return static_cast<std::byte*>(memory); }
 struct Span {
   int64_t first, bytes;
 };
-Span part_of(const Exchange& tensor, int rank, int size) {
+Span shard_of(const Exchange& tensor, int rank, int size) {
   const int64_t all = tensor.bytes();
   const int64_t accesses = (all + kPeerAccessBytes - 1) / kPeerAccessBytes;
-  const int64_t part = (accesses + size - 1) / size * kPeerAccessBytes;
-  const int64_t first = std::min(all, part * rank);
-  return {first, std::min(all, first + part) - first};
+  const int64_t shard = (accesses + size - 1) / size * kPeerAccessBytes;
+  const int64_t first = std::min(all, shard * rank);
+  return {first, std::min(all, first + shard) - first};
 }
 
 int64_t padded(int64_t bytes) { return (bytes + kPeerAccessBytes - 1) / kPeerAccessBytes * kPeerAccessBytes; }
@@ -41,14 +41,14 @@ float scale_of(bool is_mean, int ranks) { return is_mean ? 1.0f / static_cast<fl
 
 // Splits tensors into small and large ones, in the same way on all ranks.
 struct BySize {
-  std::vector<PeerExchange> small, large;  // small: sorted by dtype; at most kSmallRoom bytes
+  std::vector<PeerExchange> small, large;  // small: sorted by dtype; at most kSmallMemory bytes
 
   explicit BySize(std::span<const PeerExchange> tensors, auto&& may_be_small) {
-    int64_t room = kSmallRoom;
+    int64_t left = kSmallMemory;  // bytes of the memory for small tensors that are still free
     for (const PeerExchange& tensor : tensors) {
-      const bool is_small = tensor.own.bytes() <= kSmallBytes && padded(tensor.own.bytes()) <= room &&
-                            may_be_small(tensor);
-      if (is_small) room -= padded(tensor.own.bytes());
+      const bool is_small =
+          tensor.own.bytes() <= kSmallBytes && padded(tensor.own.bytes()) <= left && may_be_small(tensor);
+      if (is_small) left -= padded(tensor.own.bytes());
       (is_small ? small : large).push_back(tensor);
     }
     std::stable_sort(small.begin(), small.end(),
@@ -68,18 +68,19 @@ bool begins_aligned(const PeerExchange& tensor, int ranks) {
          std::all_of(tensor.at.to, tensor.at.to + ranks, is_aligned);
 }
 
-bool has_aligned_parts(const PeerExchange& tensor, int ranks) {
+bool has_aligned_shards(const PeerExchange& tensor, int ranks) {
   return tensor.own.bytes() % kPeerAccessBytes == 0 && begins_aligned(tensor, ranks);
 }
 
-bool may_come_at_once(const PeerExchange& gathered, int ranks) {
+bool results_spare_inputs(const PeerExchange& gathered, int ranks) {
   const int64_t bytes = gathered.own.bytes();
-  bool may = has_aligned_parts(gathered, ranks);
+  bool are_spared = has_aligned_shards(gathered, ranks);
   for (int rank = 0; rank < ranks; ++rank) {
-    const std::byte *const from = bytes_of(gathered.at.from[rank]), *const to = bytes_of(gathered.at.to[rank]);
-    may &= from == to + rank * bytes || from + bytes <= to || from >= to + ranks * bytes;
+    const std::byte* const from = bytes_of(gathered.at.from[rank]);
+    const std::byte* const to = bytes_of(gathered.at.to[rank]);
+    are_spared &= from == to + rank * bytes || from + bytes <= to || from >= to + ranks * bytes;
   }
-  return may;
+  return are_spared;
 }
 
 PeerCopies::PeerCopies(const PeerControl& peers, int device, std::span<uint32_t* const> flags)
@@ -87,7 +88,7 @@ PeerCopies::PeerCopies(const PeerControl& peers, int device, std::span<uint32_t*
       rank_(peers.rank),
       size_(peers.size),
       memory_(allocate(device, (size_ - 1) * kPulledBytes)),
-      for_small_(allocate(device, size_ * kSmallRoom)),
+      for_small_(allocate(device, size_ * kSmallMemory)),
       release_stream_(make_stream()) {
   std::copy(flags.begin(), flags.end(), flags_);
   std::byte* memory = memory_.get();
@@ -167,29 +168,29 @@ void PeerCopies::gather(std::span<const SmallTensor> tensors, cudaStream_t strea
   }
 }
 
-void PeerCopies::bring(std::span<const PeerExchange> small, int64_t part, cudaStream_t stream) {
+void PeerCopies::bring(std::span<const PeerExchange> small, int64_t shard, cudaStream_t stream) {
   std::vector<SmallTensor> tensors;
   std::byte* to = for_small_.get();
   for (const auto& [own, at] : small) {
     SmallTensor& next = tensors.emplace_back();
     for (int rank = 0; rank < size_; ++rank)
-      if (rank != rank_) next.from[rank] = bytes_of(at.from[rank]) + part * own.bytes();
+      if (rank != rank_) next.from[rank] = bytes_of(at.from[rank]) + shard * own.bytes();
     next.bytes = own.bytes();
     next.to = std::exchange(to, to + padded(own.bytes()));
-    next.stride = kSmallRoom;
+    next.stride = kSmallMemory;
   }
   gather(tensors, stream);
 }
 
-void PeerCopies::add_brought(std::span<const PeerExchange> small, int64_t part, bool is_mean,
+void PeerCopies::add_brought(std::span<const PeerExchange> small, int64_t shard, bool is_mean,
                              cudaStream_t stream) {
   const float scale = scale_of(is_mean, size_);
   PulledPieces batch;
-  for (int rank = 0; rank < size_; ++rank) batch.others[rank] = for_small_.get() + rank * kSmallRoom;
+  for (int rank = 0; rank < size_; ++rank) batch.others[rank] = for_small_.get() + rank * kSmallMemory;
   int64_t at = 0;
   for (size_t i = 0; i < small.size(); ++i) {
     const Exchange& own = small[i].own;
-    batch.pieces[batch.count++] = {bytes_of(own.from) + part * own.bytes(),
+    batch.pieces[batch.count++] = {bytes_of(own.from) + shard * own.bytes(),
                                    std::exchange(at, at + padded(own.bytes())), bytes_of(own.to), own.count};
     const bool is_last = i + 1 == small.size() || small[i + 1].own.dtype != own.dtype;
     if (batch.count < PulledPieces::kMaxPieces && !is_last) continue;
@@ -215,7 +216,7 @@ void PeerCopies::all_reduce(std::span<const PeerExchange> tensors, bool is_mean,
   meet(kReady, stream);
   bring(by_size.small, 0, stream);
   for (const PeerExchange& tensor : by_size.large) {
-    const auto [first, bytes] = part_of(tensor.own, rank_, size_);
+    const auto [first, bytes] = shard_of(tensor.own, rank_, size_);
     pull(tensor, first, bytes, bytes_of(tensor.own.to) + first, is_mean, stream);
   }
   finish_sums(stream);
@@ -224,7 +225,7 @@ void PeerCopies::all_reduce(std::span<const PeerExchange> tensors, bool is_mean,
   for (const PeerExchange& tensor : by_size.large)
     for (int next = 1; next < size_; ++next) {
       const int peer = (rank_ + next) % size_;
-      const auto [first, bytes] = part_of(tensor.own, peer, size_);
+      const auto [first, bytes] = shard_of(tensor.own, peer, size_);
       copy(bytes_of(tensor.own.to) + first, bytes_of(tensor.at.to[peer]) + first, bytes, stream);
     }
   meet(kDone, stream);
@@ -251,7 +252,8 @@ void PeerCopies::reduce_scatter(std::span<const PeerExchange> tensors, bool is_m
 // Other ranks pull large tensors out of the result. An input at its start must be copied to its place first, because
 // another rank's shard will overwrite it.
 void PeerCopies::all_gather(std::span<const PeerExchange> tensors, cudaStream_t stream) {
-  const BySize by_size(tensors, [&](const PeerExchange& tensor) { return may_come_at_once(tensor, size_); });
+  const BySize by_size(tensors,
+                       [&](const PeerExchange& tensor) { return results_spare_inputs(tensor, size_); });
   for (const auto& [own, at] : by_size.large)
     copy(bytes_of(own.to) + rank_ * own.bytes(), own.from, own.bytes(), stream);
   meet(kReady, stream);

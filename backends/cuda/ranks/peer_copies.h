@@ -25,11 +25,11 @@ struct PeerExchange {
 // Returns whether the tensor starts at a multiple of kPeerAccessBytes on all ranks. Here and below, all ranks get the
 // same answer.
 bool begins_aligned(const PeerExchange& tensor, int ranks);
-// Returns whether each rank's shard starts at such a multiple, too.
-bool has_aligned_parts(const PeerExchange& tensor, int ranks);
-// Returns whether ranks may write their shards into all results, in whole accesses, while other ranks still read
-// their own: each input is outside the results, or in its place there.
-bool may_come_at_once(const PeerExchange& gathered, int ranks);
+// Returns whether the tensor and each rank's shard of it start at such multiples.
+bool has_aligned_shards(const PeerExchange& tensor, int ranks);
+// Returns whether a gather may write results while other ranks still read their inputs, in whole accesses: each input
+// is outside this rank's result, or in its place there.
+bool results_spare_inputs(const PeerExchange& gathered, int ranks);
 
 class PeerCopies {
  public:
@@ -62,10 +62,10 @@ class PeerCopies {
             cudaStream_t stream);
   void finish_sums(cudaStream_t stream);
   void gather(std::span<const SmallTensor> tensors, cudaStream_t stream);
-  // Copies the other ranks' tensors (for reduce_scatter, their shard number `part`) into for_small_. add_brought()
+  // Copies the other ranks' tensors (for reduce_scatter, their shard number `shard`) into for_small_. add_brought()
   // adds them up in place once no other rank reads the inputs any more.
-  void bring(std::span<const PeerExchange> small, int64_t part, cudaStream_t stream);
-  void add_brought(std::span<const PeerExchange> small, int64_t part, bool is_mean, cudaStream_t stream);
+  void bring(std::span<const PeerExchange> small, int64_t shard, cudaStream_t stream);
+  void add_brought(std::span<const PeerExchange> small, int64_t shard, bool is_mean, cudaStream_t stream);
   // Gathers all ranks' shards into the results.
   void gather_small(std::span<const PeerExchange> small, cudaStream_t stream);
   void note(bool is_well, const char* what);
@@ -74,7 +74,7 @@ class PeerCopies {
   const int rank_, size_;
   uint32_t* flags_[kMaxPeers] = {};
   std::shared_ptr<std::byte> memory_;     // kPulledBytes for each rank except this one
-  std::shared_ptr<std::byte> for_small_;  // kSmallRoom for each rank
+  std::shared_ptr<std::byte> for_small_;  // kSmallMemory for each rank
   PulledPieces pulled_;
   int64_t pulled_bytes_ = 0;  // used bytes of each rank's memory
   DType dtype_ = DType::f32;  // dtype and scale of all pulled ranges

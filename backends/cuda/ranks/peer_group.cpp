@@ -13,12 +13,13 @@
 namespace genesis::cuda {
 namespace {
 
-// Each rank lends this memory: flags of kernels, flags of streams, slots.
+// Each rank lends its control memory to the others. It holds the flags by which kernels synchronize, the flags that
+// streams write and wait for, and the slots into which the other ranks push their inputs of one-shot sums.
 constexpr int64_t kKernelFlagBytes = kMaxPeerBlocks * kMaxPeers * sizeof(uint32_t);
-constexpr int64_t kStreamFlagBytes = 4096;
+constexpr int64_t kStreamFlagBytes = 4096;  // a page, more than PeerCopies needs
 static_assert(PeerCopies::kFlags * sizeof(uint32_t) <= kStreamFlagBytes);
 
-cudaStream_t on(void* stream) { return static_cast<cudaStream_t>(stream); }
+cudaStream_t cuda_stream(void* stream) { return static_cast<cudaStream_t>(stream); }
 
 // Peer access is switched off by NCCL's own variable, which its users know.
 bool peers_are_switched_off() {
@@ -26,6 +27,7 @@ bool peers_are_switched_off() {
   return text && *text && std::string_view(text) != "0";
 }
 
+// Returns whether the kernels and the copy engines support the sum: of floats up to 32 bits, at aligned addresses.
 bool can_add(const PeerExchange& tensor, int ranks) {
   const DType dtype = tensor.own.dtype;
   return (dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16) &&
@@ -38,22 +40,22 @@ bool can_add(std::span<const PeerExchange> tensors, RankReduction reduction, int
                      [&](const PeerExchange& t) { return can_add(t, ranks); });
 }
 
-// Returns whether the shards are so large that copy engines gather them faster than NCCL, though they synchronize
-// more slowly.
-bool is_large(std::span<const PeerExchange> parts) {
+// Returns whether the shards of all tensors together are so large that copy engines gather them faster than NCCL,
+// though they synchronize more slowly.
+bool is_large(std::span<const PeerExchange> shards) {
   constexpr int64_t kLarge = int64_t{4} << 20;
   int64_t bytes = 0;
-  for (const PeerExchange& part : parts) bytes += part.own.bytes();
+  for (const PeerExchange& shard : shards) bytes += shard.own.bytes();
   return bytes >= kLarge;
 }
 
-bool have_aligned_parts(std::span<const PeerExchange> tensors, int ranks) {
+bool have_aligned_shards(std::span<const PeerExchange> tensors, int ranks) {
   return std::all_of(tensors.begin(), tensors.end(),
-                     [&](const PeerExchange& t) { return has_aligned_parts(t, ranks); });
+                     [&](const PeerExchange& t) { return has_aligned_shards(t, ranks); });
 }
 
-// Returns whether no rank's result is where others still read.
-bool are_written_elsewhere(std::span<const PeerExchange> tensors, int ranks) {
+// Returns whether no rank writes its result over its input, which other ranks may still read.
+bool are_out_of_place(std::span<const PeerExchange> tensors, int ranks) {
   return std::all_of(tensors.begin(), tensors.end(), [&](const PeerExchange& t) {
     return std::mismatch(t.at.from, t.at.from + ranks, t.at.to, std::not_equal_to<>()).first ==
            t.at.from + ranks;
@@ -132,11 +134,14 @@ void PeerGroup::connect(std::span<const PeerMemory::Seen> seen) {
   });
 }
 
+// Ranks tell each other the addresses of their tensors and, as a text, the work beside each exchange and the sizes. The
+// sizes must be equal on all ranks. The work may differ: all ranks then take the least, so that they choose the same
+// method.
 void PeerGroup::plan_exchanges(std::span<const PlannedExchange> exchanges) {
   planned_.clear();
   if (!memory_ || exchanges.empty() || watch_.has_failed()) return;
   std::vector<std::byte*> mine;
-  std::string sizes, beside;  // sizes of all tensors, equal on all ranks; a letter per exchange
+  std::string sizes, beside;  // sizes of all tensors; one digit per exchange for its WorkBeside
   for (const PlannedExchange& exchange : exchanges) {
     planned_.push_back({{}, exchange.beside, true});
     for (const Exchange& tensor : exchange.tensors) {
@@ -186,7 +191,7 @@ void PeerGroup::note_failure() {
     watch_.fail(fmt::format("along '{}': {}", axis_, why));
 }
 
-void PeerGroup::all_reduce_at_once(const PeerExchange& tensor, const PeerSum& sum, const Launch& launch) {
+void PeerGroup::all_reduce_in_kernels(const PeerExchange& tensor, const PeerSum& sum, const Launch& launch) {
   if (tensor.own.bytes() <= kOneShotBytes)
     return start_one_shot(control_, sum, tensor.own.from, tensor.own.to, launch);
   PeerTensors alone;
@@ -196,10 +201,10 @@ void PeerGroup::all_reduce_at_once(const PeerExchange& tensor, const PeerSum& su
 
 // Reduces many tensors of one dtype in one kernel: each kernel takes some 5 us to synchronize, however small its
 // tensors are.
-void PeerGroup::all_reduce_at_once(std::span<const PeerExchange> tensors, RankReduction reduction,
-                                   cudaStream_t stream) {
+void PeerGroup::all_reduce_in_kernels(std::span<const PeerExchange> tensors, RankReduction reduction,
+                                      cudaStream_t stream) {
   if (tensors.size() == 1)
-    return all_reduce_at_once(tensors[0], sum_of(tensors[0].own, reduction, size()), {.stream = stream});
+    return all_reduce_in_kernels(tensors[0], sum_of(tensors[0].own, reduction, size()), {.stream = stream});
   for (size_t begin = 0, end = 0; begin < tensors.size(); begin = end) {
     PeerSum sum = sum_of(tensors[begin].own, reduction, size());
     sum.count = 0;
@@ -214,8 +219,9 @@ void PeerGroup::all_reduce_at_once(std::span<const PeerExchange> tensors, RankRe
   }
 }
 
-// Returns whether the next call was planned and runs by kernels that synchronize with their peers.
-bool PeerGroup::next_is_at_once(RankReduction reduction) const {
+// Returns whether the next call was planned and other work waits for it, so that a kernel which synchronizes with its
+// peers is the fastest method.
+bool PeerGroup::next_runs_in_kernels(RankReduction reduction) const {
   if (planned_.empty() || watch_.has_failed()) return false;
   const Planned& planned = planned_.front();
   return planned.is_reachable && planned.beside == WorkBeside::kNone &&
@@ -223,21 +229,21 @@ bool PeerGroup::next_is_at_once(RankReduction reduction) const {
 }
 
 bool PeerGroup::all_reduce_adding(const Exchange& tensor, const void* addend, void* stream, bool early) {
-  if (!next_is_at_once(RankReduction::kSum)) return false;
+  if (!next_runs_in_kernels(RankReduction::kSum)) return false;
   const Planned planned = next({&tensor, 1});
   for (const PeerExchange& one : planned.tensors)  // no iteration if the tensor is empty
-    all_reduce_at_once(one, {one.own.dtype, one.own.count, 1, addend},
-                       {.stream = on(stream), .early = early});
+    all_reduce_in_kernels(one, {one.own.dtype, one.own.count, 1, addend},
+                          {.stream = cuda_stream(stream), .early = early});
   return true;
 }
 
 void PeerGroup::all_reduce(std::span<const Exchange> tensors, RankReduction reduction, void* stream) {
-  const bool is_at_once = next_is_at_once(reduction);
+  const bool in_kernels = next_runs_in_kernels(reduction);
   const Planned planned = next(tensors);
-  if (is_at_once) {
-    all_reduce_at_once(planned.tensors, reduction, on(stream));
+  if (in_kernels) {
+    all_reduce_in_kernels(planned.tensors, reduction, cuda_stream(stream));
   } else if (planned.is_reachable && can_add(planned.tensors, reduction, size())) {
-    copies_->all_reduce(planned.tensors, reduction == RankReduction::kMean, on(stream));
+    copies_->all_reduce(planned.tensors, reduction == RankReduction::kMean, cuda_stream(stream));
     note_failure();
   } else {
     nccl_.all_reduce(tensors, reduction, stream);
@@ -246,14 +252,14 @@ void PeerGroup::all_reduce(std::span<const Exchange> tensors, RankReduction redu
 
 void PeerGroup::reduce_scatter(std::span<const Exchange> tensors, RankReduction reduction, void* stream) {
   const Planned planned = next(tensors);
-  const bool is_here = planned.is_reachable && can_add(planned.tensors, reduction, size()) &&
-                       have_aligned_parts(planned.tensors, size());
-  if (is_here && planned.beside != WorkBeside::kNone) {
-    copies_->reduce_scatter(planned.tensors, reduction == RankReduction::kMean, on(stream));
+  const bool by_peers = planned.is_reachable && can_add(planned.tensors, reduction, size()) &&
+                        have_aligned_shards(planned.tensors, size());
+  if (by_peers && planned.beside != WorkBeside::kNone) {
+    copies_->reduce_scatter(planned.tensors, reduction == RankReduction::kMean, cuda_stream(stream));
     note_failure();
-  } else if (is_here && are_written_elsewhere(planned.tensors, size())) {
+  } else if (by_peers && are_out_of_place(planned.tensors, size())) {
     for (const PeerExchange& tensor : planned.tensors)
-      start_scatter(control_, sum_of(tensor.own, reduction, size()), tensor.at, on(stream));
+      start_scatter(control_, sum_of(tensor.own, reduction, size()), tensor.at, cuda_stream(stream));
   } else {
     nccl_.reduce_scatter(tensors, reduction, stream);
   }
@@ -261,12 +267,13 @@ void PeerGroup::reduce_scatter(std::span<const Exchange> tensors, RankReduction 
 
 void PeerGroup::all_gather(std::span<const Exchange> tensors, void* stream) {
   const Planned planned = next(tensors);
-  const bool comes_at_once = std::all_of(planned.tensors.begin(), planned.tensors.end(),
-                                         [&](const PeerExchange& t) { return may_come_at_once(t, size()); });
-  if (planned.is_reachable && planned.beside != WorkBeside::kComputeBound && comes_at_once) {
-    push(planned.tensors, on(stream));
+  const bool spare_inputs =
+      std::all_of(planned.tensors.begin(), planned.tensors.end(),
+                  [&](const PeerExchange& t) { return results_spare_inputs(t, size()); });
+  if (planned.is_reachable && planned.beside != WorkBeside::kComputeBound && spare_inputs) {
+    push(planned.tensors, cuda_stream(stream));
   } else if (planned.is_reachable && (planned.beside != WorkBeside::kNone || is_large(planned.tensors))) {
-    copies_->all_gather(planned.tensors, on(stream));
+    copies_->all_gather(planned.tensors, cuda_stream(stream));
     note_failure();
   } else {
     nccl_.all_gather(tensors, stream);

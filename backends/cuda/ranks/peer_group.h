@@ -45,15 +45,19 @@ class PeerGroup final : public RankGroup {
   };
 
   void reach_peers();
+  // Allocates this rank's control memory and lends it to the others. Returns the control memory of all ranks; sets
+  // `why_not` if a rank cannot access it.
   std::vector<PeerMemory::Seen> share_control(std::string& why_not);
+  // Enables the faster methods, given the control memory of all ranks.
   void connect(std::span<const PeerMemory::Seen> seen);
-  // Returns the plan of this call; is_reachable is false if there was none.
+  // Removes the plan of this call from the queue and returns it; is_reachable is false if there was none.
   Planned next(std::span<const Exchange> tensors);
-  bool next_is_at_once(RankReduction reduction) const;
-  void all_reduce_at_once(const PeerExchange& tensor, const PeerSum& sum, const Launch& launch);
-  void all_reduce_at_once(std::span<const PeerExchange> tensors, RankReduction reduction,
-                          cudaStream_t stream);
+  bool next_runs_in_kernels(RankReduction reduction) const;
+  void all_reduce_in_kernels(const PeerExchange& tensor, const PeerSum& sum, const Launch& launch);
+  void all_reduce_in_kernels(std::span<const PeerExchange> tensors, RankReduction reduction,
+                             cudaStream_t stream);
   void push(std::span<const PeerExchange> tensors, cudaStream_t stream);
+  // Reports an error of copies_ as a failure of the whole run.
   void note_failure();
 
   nccl::Watch& watch_;

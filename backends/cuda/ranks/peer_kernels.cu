@@ -155,18 +155,18 @@ struct Epilogue {
 };
 
 template <class T, int kRanks>
-__device__ uint4 sum_of(const uint4 (&parts)[kRanks], int ranks, const Epilogue<T>& epilogue, int64_t at,
+__device__ uint4 sum_of(const uint4 (&packs)[kRanks], int ranks, const Epilogue<T>& epilogue, int64_t at,
                         int64_t count) {
   float sum[kPack<T>];
 #pragma unroll
   for (int r = 0; r < kRanks; ++r) {
-    const PeerPack<T> part = reinterpret_cast<const PeerPack<T>&>(parts[r]);
+    const PeerPack<T> pack = reinterpret_cast<const PeerPack<T>&>(packs[r]);
 #pragma unroll
     for (int k = 0; k < kPack<T>; ++k)
       if (r == 0)
-        sum[k] = widen(part.at[k]);
+        sum[k] = widen(pack.at[k]);
       else if (r < ranks)
-        sum[k] += widen(part.at[k]);
+        sum[k] += widen(pack.at[k]);
   }
   PeerPack<T> addend{}, result;
   if (epilogue.addend) addend = addend_at(epilogue.addend, at, count);
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(kPeerThreads)
     return peers.slots[reader] + ((epoch & 1) * peers.size + writer) * kSlotBytes + piece * kPieceOfSlotBytes;
   };
   if (at < count) {
-    uint4 parts[kRanks] = {};
+    uint4 packs[kRanks] = {};
     const uint4 mine = read_own(from, at, count);
 #pragma unroll
     for (int r = 0; r < kRanks; ++r)
@@ -196,10 +196,10 @@ __global__ void __launch_bounds__(kPeerThreads)
 #pragma unroll
     for (int r = 0; r < kRanks; ++r)
       if (r == peers.rank)
-        parts[r] = mine;
+        packs[r] = mine;
       else if (r < peers.size)
-        all_came &= await_flagged(peers, slot(peers.rank, r), epoch, parts[r]);
-    if (all_came) write_pack(to, at, count, sum_of<T>(parts, peers.size, epilogue, at, count));
+        all_came &= await_flagged(peers, slot(peers.rank, r), epoch, packs[r]);
+    if (all_came) write_pack(to, at, count, sum_of<T>(packs, peers.size, epilogue, at, count));
   }
   __syncthreads();  // until all threads have read the epoch
   if (threadIdx.x == 0) peers.epochs[blockIdx.x] = epoch;
@@ -239,10 +239,10 @@ struct PackWalk {
 };
 
 // Each rank adds up its shard of each tensor over all ranks and writes it to its place in all ranks' `to`. With
-// `own_part`, for one tensor, it writes the shard only there.
+// `own_shard`, for one tensor, it writes the shard only there.
 template <class T, int kRanks>
 __global__ void __launch_bounds__(kPeerThreads)
-    two_shot_kernel(PeerControl peers, const __grid_constant__ PeerTensors tensors, T* own_part,
+    two_shot_kernel(PeerControl peers, const __grid_constant__ PeerTensors tensors, T* own_shard,
                     Epilogue<T> epilogue) {
   constexpr int kInFlight = kInFlightOfAll / kRanks;
   if (!meet(peers)) return;
@@ -250,7 +250,7 @@ __global__ void __launch_bounds__(kPeerThreads)
   PackWalk own{tensors.count, [&](int t) { return share_of(peers, packs_of<T>(tensors.counts[t])); }};
   int64_t i = static_cast<int64_t>(blockIdx.x) * kPeerThreads + threadIdx.x;
   for (bool has_more = true; has_more;) {
-    uint4 parts[kInFlight][kRanks] = {};
+    uint4 packs[kInFlight][kRanks] = {};
     int64_t at[kInFlight];
     int tensor[kInFlight];
 #pragma unroll
@@ -260,17 +260,17 @@ __global__ void __launch_bounds__(kPeerThreads)
 #pragma unroll
       for (int r = 0; r < kRanks; ++r)
         if (has_more && r < peers.size)
-          parts[f][r] = read_peer(static_cast<const T*>(tensors.at[tensor[f]].from[r]), at[f],
+          packs[f][r] = read_peer(static_cast<const T*>(tensors.at[tensor[f]].from[r]), at[f],
                                   tensors.counts[tensor[f]]);
     }
 #pragma unroll
     for (int f = 0; f < kInFlight; ++f) {
       if (tensor[f] < 0) break;
       const int64_t count = tensors.counts[tensor[f]];
-      const uint4 sum = sum_of<T>(parts[f], peers.size, epilogue, at[f], count);
-      if (own_part) {
+      const uint4 sum = sum_of<T>(packs[f], peers.size, epilogue, at[f], count);
+      if (own_shard) {
         const auto [begin, end] = own.range;
-        write_pack(own_part, at[f] - begin * kPack<T>, (end - begin) * kPack<T>, sum);
+        write_pack(own_shard, at[f] - begin * kPack<T>, (end - begin) * kPack<T>, sum);
         continue;
       }
 #pragma unroll

@@ -174,20 +174,20 @@ template <class T>
 bool try_block_rows(const KernelContext& c, const RowsArguments& a, int64_t rows, T* logits) {
   constexpr int kInRegisters = 5;
   constexpr int64_t kReserved = 2 << 10, kPack = sizeof(Words);
-  const int64_t room = (shared_bytes_limit() - kReserved) / kPack;
+  const int64_t shared_packs = (shared_bytes_limit() - kReserved) / kPack;
   const int64_t packs = a.targets.classes * static_cast<int64_t>(sizeof(T)) / kPack;
-  if (packs > room + kInRegisters * kMaxThreads) return false;
-  const auto cached = static_cast<int>(std::min(packs, room));
+  if (packs > shared_packs + kInRegisters * kMaxThreads) return false;
+  const auto cached = static_cast<int>(std::min(packs, shared_packs));
   const auto launch = [&](auto in_registers, int threads) {
     cudaFuncSetAttribute(finish_block_rows<T, in_registers()>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                          static_cast<int>(cached * kPack));
     start(c, finish_block_rows<T, in_registers()>, rows, threads, static_cast<size_t>(cached * kPack), a,
           logits, cached);
   };
-  if (packs > room)
+  if (packs > shared_packs)
     launch(std::integral_constant<int, kInRegisters>{}, kMaxThreads);
   else  // several blocks share a multiprocessor if the rows are short
-    launch(std::integral_constant<int, 0>{}, packs * 2 > room ? kMaxThreads : kMaxThreads / 2);
+    launch(std::integral_constant<int, 0>{}, packs * 2 > shared_packs ? kMaxThreads : kMaxThreads / 2);
   return true;
 }
 

@@ -64,7 +64,7 @@ struct LossArguments {
   __device__ double smooth_share() const { return smoothing / static_cast<double>(own.all); }
 
   // Returns the number of all classes divided by the number of classes here.
-  __device__ double parts() const { return static_cast<double>(own.all) / static_cast<double>(classes); }
+  __device__ double shards() const { return static_cast<double>(own.all) / static_cast<double>(classes); }
 
   // Returns the divisor of the gradient. Every thread of the warp calls it.
   __device__ double divisor() const {

@@ -35,14 +35,14 @@ template <int N, int K>
 using GradientFeed = RowFeed<K, GradientCall::kStages, 3, 2, N == 4>;
 
 // Adds the column sums of the groups of a block in order and stores them: first[], then second[] if it is not null.
-// `room` is shared memory for 2 * threads * K * N floats, as planes of four floats, so that no two threads use the
+// `sums` is shared memory for 2 * threads * K * N floats, as planes of four floats, so that no two threads use the
 // same bank.
 template <int N, int K>
 struct BlockSums {
-  using Part = Pack<float, 4>;
-  static constexpr int kParts = N / 4;
+  using Quad = Pack<float, 4>;
+  static constexpr int kQuads = N / 4;
   const GradientFeed<N, K>& feed;
-  Part* room;
+  Quad* sums;
   float *first, *second;  // this block's, n columns each; or null
 
   __device__ void add(const float (&a)[K][N], const float (&b)[K][N]) const {
@@ -51,17 +51,17 @@ struct BlockSums {
     if (first) leave(a, group);
     if (second) leave(b, feed.at_once + group);
     __syncthreads();
-    const int parts = feed.call.packs * kParts;
-    for (int i = static_cast<int>(threadIdx.x); i < 2 * parts; i += static_cast<int>(blockDim.x)) {
-      const bool is_first = i < parts;
+    const int quads = feed.call.packs * kQuads;
+    for (int i = static_cast<int>(threadIdx.x); i < 2 * quads; i += static_cast<int>(blockDim.x)) {
+      const bool is_first = i < quads;
       float* to = is_first ? first : second;
-      if (to) put(to, is_first ? 0 : feed.at_once, is_first ? i : i - parts);
+      if (to) put(to, is_first ? 0 : feed.at_once, is_first ? i : i - quads);
     }
   }
 
  private:
   __device__ void leave(const float (&mine)[K][N], int row) const {
-    Part* at = room + row * kParts * feed.call.packs;
+    Quad* at = sums + row * kQuads * feed.call.packs;
 #pragma unroll
     for (int k = 0; k < K; ++k) {
       if (feed.index(k) >= feed.call.packs) continue;
@@ -72,13 +72,13 @@ struct BlockSums {
   // Adds element i of all groups' rows; i counts plane after plane.
   __device__ void put(float* to, int row, int i) const {
     const int packs = feed.call.packs;
-    Part sum{};
+    Quad sum{};
     for (int g = 0; g < feed.at_once; ++g) {
-      const Part mine = room[(row + g) * kParts * packs + i];
+      const Quad mine = sums[(row + g) * kQuads * packs + i];
 #pragma unroll
       for (int j = 0; j < 4; ++j) sum.at[j] += mine.at[j];
     }
-    reinterpret_cast<Part*>(to)[i % packs * kParts + i / packs] = sum;
+    reinterpret_cast<Quad*>(to)[i % packs * kQuads + i / packs] = sum;
   }
 };
 
@@ -170,8 +170,8 @@ __global__ void __maxnreg__(kGradientRegisters) gradient_kernel(const GradientCa
   extern __shared__ __align__(16) unsigned char shared_rows[];
   // Loads the weight first: few threads wait for it now, and after the rows it would arrive late.
   auto* ring = reinterpret_cast<Words*>(shared_rows);
-  const int room = GradientFeed<N, K>::room(call.feed);
-  const SharedVector<N> weight{reinterpret_cast<Pack<float, 4>*>(ring + room), call.feed.packs};
+  const int ring_packs = GradientFeed<N, K>::ring_packs(call.feed);
+  const SharedVector<N> weight{reinterpret_cast<Pack<float, 4>*>(ring + ring_packs), call.feed.packs};
   weight.fill(call.a.weight, 1);
   GradientFeed<N, K> feed(call.feed, ring);
   __syncthreads();

@@ -39,10 +39,10 @@ struct RowDeal {
     return static_cast<size_t>(stages * tensors * packs_each * threads()) * 16 +
            static_cast<size_t>(numbers) * sizeof(float);
   }
-  // Reduces the rows in progress until they fit into `room` bytes of shared memory; returns whether they do.
-  bool fit(int stages, int tensors, int64_t numbers, size_t room) {
-    while (shared_bytes(stages, tensors, numbers) > room && threads() > std::max(group, 32)) at_once /= 2;
-    return shared_bytes(stages, tensors, numbers) <= room;
+  // Reduces the rows in progress until they fit into `limit` bytes of shared memory; returns whether they do.
+  bool fit(int stages, int tensors, int64_t numbers, size_t limit) {
+    while (shared_bytes(stages, tensors, numbers) > limit && threads() > std::max(group, 32)) at_once /= 2;
+    return shared_bytes(stages, tensors, numbers) <= limit;
   }
 };
 
@@ -57,7 +57,7 @@ struct FeedCall {
 #ifdef __CUDACC__
 
 // Returns the shared memory that is left beside static declarations of a kernel.
-inline size_t shared_room() {
+inline size_t shared_limit() {
   constexpr int kDeclared = 2 << 10;
   return static_cast<size_t>(shared_bytes_limit() - kDeclared);
 }
@@ -91,7 +91,7 @@ struct RowFeed {
   }
 
   // Returns the packs of a block's whole ring.
-  __device__ static int room(const FeedCall& c) {
+  __device__ static int ring_packs(const FeedCall& c) {
     return kStages * c.tensors * K * static_cast<int>(blockDim.x);
   }
   __device__ int index(int k) const { return first + k * call.group; }  // index of pack k in the row
@@ -129,13 +129,13 @@ struct RowFeed {
 #pragma unroll
       for (int t = 0; t < kTensors; ++t)
         if (t < kRequired || call.data[t])
-          fetch_part(to + t * K * step, static_cast<const Words*>(call.data[t]) + at);
+          fetch_pack(to + t * K * step, static_cast<const Words*>(call.data[t]) + at);
     }
     end_batch();
     asked += stride;
     writing = writing + 1 == kStages ? 0 : writing + 1;
   }
-  __device__ void fetch_part(Words* to, const Words* from) const {
+  __device__ void fetch_pack(Words* to, const Words* from) const {
 #pragma unroll
     for (int k = 0; k < K; ++k)
       if (index(k) < call.packs) copy(to + k * step, from + k * call.group);
@@ -152,8 +152,8 @@ struct RowFeed {
 // bank.
 template <int N>
 struct SharedVector {
-  using Part = Pack<float, 4>;
-  Part* parts;
+  using Quad = Pack<float, 4>;
+  Quad* quads;
   int packs;
 
   __device__ void fill(const WideVector& vector, float absent) const {
@@ -161,15 +161,15 @@ struct SharedVector {
       float w[N];
       vector.at(i, absent, w);
 #pragma unroll
-      for (int j = 0; j < N; ++j) parts[j / 4 * packs + i].at[j % 4] = w[j];
+      for (int j = 0; j < N; ++j) quads[j / 4 * packs + i].at[j % 4] = w[j];
     }
   }
   __device__ void get(int i, float (&w)[N]) const {
 #pragma unroll
-    for (int part = 0; part < N / 4; ++part) {
-      const Part p = parts[part * packs + i];
+    for (int plane = 0; plane < N / 4; ++plane) {
+      const Quad p = quads[plane * packs + i];
 #pragma unroll
-      for (int j = 0; j < 4; ++j) w[part * 4 + j] = p.at[j];
+      for (int j = 0; j < 4; ++j) w[plane * 4 + j] = p.at[j];
     }
   }
 };

@@ -77,8 +77,8 @@ struct SharedRow {
   P* cache;
   int cached;
 
-  __device__ SharedRow(const void* rows, const RowLane& lane, P* shared, int room)
-      : row(static_cast<const P*>(rows) + lane.row * lane.packs), cache(shared), cached(room) {
+  __device__ SharedRow(const void* rows, const RowLane& lane, P* shared, int in_shared)
+      : row(static_cast<const P*>(rows) + lane.row * lane.packs), cache(shared), cached(in_shared) {
     constexpr int kAhead = 4;  // loads in flight at once
 #pragma unroll 1
     for (int64_t i = lane.first; i < min(lane.packs, static_cast<int64_t>(cached)); i += kAhead * lane.step) {
@@ -163,8 +163,9 @@ void start_shared(const KernelContext& c, RowCall call, const RowPlan& plan, int
   size_t bytes = 0;
   if (plan.group == plan.threads && inputs > 0) {
     constexpr int kReserved = 2 << 10;  // for static declarations of kernels
-    const int64_t room = (shared_bytes_limit() - kReserved) / (16 * inputs) * 16 / int64_t{sizeof(T) * N};
-    call.cached = static_cast<int>(std::min(call.packs, room));
+    const int64_t shared_packs =
+        (shared_bytes_limit() - kReserved) / (16 * inputs) * 16 / int64_t{sizeof(T) * N};
+    call.cached = static_cast<int>(std::min(call.packs, shared_packs));
     bytes = static_cast<size_t>(call.cached) * sizeof(T) * N * static_cast<size_t>(inputs);
     cudaFuncSetAttribute(row_kernel<T, N, 0, Work>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                          static_cast<int>(bytes));

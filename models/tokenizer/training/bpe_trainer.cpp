@@ -29,7 +29,7 @@ struct Candidate {
 
 class Trainer {
  public:
-  Trainer(const PartedWordCounts& words, const BpeOptions& options) : options_(options) {
+  Trainer(const PartitionedWordCounts& words, const BpeOptions& options) : options_(options) {
     for (const std::string& token : options.special_tokens) add_token(token);
     add_alphabet();
     if (static_cast<int64_t>(result_.tokens.size()) > options.vocab_size)
@@ -188,7 +188,7 @@ class Trainer {
 
 }  // namespace
 
-LearnedBpe train_bpe(const PartedWordCounts& words, const BpeOptions& options,
+LearnedBpe train_bpe(const PartitionedWordCounts& words, const BpeOptions& options,
                      const std::function<void(int64_t, int64_t)>& on_token) {
   return Trainer(words, options).run(on_token);
 }

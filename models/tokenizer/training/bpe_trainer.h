@@ -26,7 +26,7 @@ struct LearnedBpe {
 
 // Calls `on_token(tokens, vocab_size)` after each merge. Throws Error if the special tokens and the 256 bytes exceed vocab_size.
 // Returns fewer tokens if the words have no more pairs.
-LearnedBpe train_bpe(const PartedWordCounts& words, const BpeOptions& options,
+LearnedBpe train_bpe(const PartitionedWordCounts& words, const BpeOptions& options,
                      const std::function<void(int64_t, int64_t)>& on_token = {});
 
 }  // namespace genesis::text

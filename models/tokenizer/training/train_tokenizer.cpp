@@ -44,15 +44,15 @@ class WordCounter {
     idle_.push_back(std::move(table));
   }
 
-  PartedWordCounts sum() const {
-    std::vector<const PartedWordCounts*> counts;
+  PartitionedWordCounts sum() const {
+    std::vector<const PartitionedWordCounts*> counts;
     for (const auto& table : idle_) counts.push_back(&table->words);
-    return PartedWordCounts::sum(counts);
+    return PartitionedWordCounts::sum(counts);
   }
 
  private:
   struct Table {
-    PartedWordCounts words;
+    PartitionedWordCounts words;
     MatchState matches;
     std::string storage;
   };
@@ -88,8 +88,8 @@ class WordCounter {
   std::vector<std::unique_ptr<Table>> idle_;
 };
 
-PartedWordCounts count_words(const std::vector<std::filesystem::path>& files, const Pattern& pattern,
-                             const OnProgress& progress, int64_t& bytes) {
+PartitionedWordCounts count_words(const std::vector<std::filesystem::path>& files, const Pattern& pattern,
+                                  const OnProgress& progress, int64_t& bytes) {
   WordCounter counter(pattern);
   std::atomic<int64_t> counted = 0;
   const auto add = [&](const corpus::Chunk& chunk) {
@@ -110,7 +110,7 @@ TrainedTokenizer train_tokenizer(const std::vector<std::filesystem::path>& files
   check_special_tokens(options.bpe.special_tokens);
   const Pattern pattern = pattern_named(options.pattern);
   TrainedTokenizer trained;
-  const PartedWordCounts words = count_words(files, pattern, progress.counting, trained.bytes);
+  const PartitionedWordCounts words = count_words(files, pattern, progress.counting, trained.bytes);
   const LearnedBpe learned = train_bpe(words, options.bpe, progress.merging);
   trained.tokens = static_cast<int64_t>(learned.tokens.size());
   trained.merges = static_cast<int64_t>(learned.merges.size());

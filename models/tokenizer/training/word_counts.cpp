@@ -37,17 +37,17 @@ void WordCounts::grow() {
   }
 }
 
-void PartedWordCounts::add(std::string_view word) {
+void PartitionedWordCounts::add(std::string_view word) {
   // The partition is chosen by middle bits: a partition's table uses the lowest bits for slots and the highest for tags.
   const uint64_t hash = hash_of_word(word);
   parts_[hash >> 26 & (kParts - 1)].add(word, hash, 1);
 }
 
-PartedWordCounts PartedWordCounts::sum(const std::vector<const PartedWordCounts*>& counts) {
-  PartedWordCounts all;
+PartitionedWordCounts PartitionedWordCounts::sum(const std::vector<const PartitionedWordCounts*>& counts) {
+  PartitionedWordCounts all;
   in_parallel(kParts, 1, [&](int64_t first, int64_t) {
     const auto part = static_cast<size_t>(first);
-    for (const PartedWordCounts* one : counts)
+    for (const PartitionedWordCounts* one : counts)
       one->parts_[part].for_each([&](std::string_view word, uint64_t hash, int64_t count) {
         all.parts_[part].add(word, hash, count);
       });
@@ -55,7 +55,7 @@ PartedWordCounts PartedWordCounts::sum(const std::vector<const PartedWordCounts*
   return all;
 }
 
-size_t PartedWordCounts::size() const {
+size_t PartitionedWordCounts::size() const {
   size_t words = 0;
   for (const WordCounts& part : parts_) words += part.size();
   return words;

@@ -43,13 +43,13 @@ class WordCounts {
 };
 
 // Word counts partitioned by hash, so that the counts of many threads can be summed by many threads.
-class PartedWordCounts {
+class PartitionedWordCounts {
  public:
   static constexpr size_t kParts = 64;
 
   void add(std::string_view word);
   // Returns the sum of all `counts`. It does not depend on their order.
-  static PartedWordCounts sum(const std::vector<const PartedWordCounts*>& counts);
+  static PartitionedWordCounts sum(const std::vector<const PartitionedWordCounts*>& counts);
 
   const std::array<WordCounts, kParts>& parts() const { return parts_; }
   size_t size() const;

@@ -146,7 +146,7 @@ void list_attention_grad(RuleContext& context) {
 template <class Op>
 Attributes attention_of_shard(const RuleShard& shard) {
   auto op = shard.op<Op>();
-  if (shard.cuts(0, op.layout == AttentionLayout::kBTHD ? 2 : 1)) op.packed_key_heads /= shard.ranks;
+  if (shard.is_sharded(0, op.layout == AttentionLayout::kBTHD ? 2 : 1)) op.packed_key_heads /= shard.ranks;
   return to_attributes(op);
 }
 
@@ -167,7 +167,7 @@ void list_rope(RuleContext& context) {
 
 Attributes rope_of_shard(const RuleShard& shard) {
   auto op = shard.op<ops::Rope>();
-  if (shard.cuts(0, 2)) op.heads /= shard.ranks;
+  if (shard.is_sharded(0, 2)) op.heads /= shard.ranks;
   return to_attributes(op);
 }
 

@@ -182,7 +182,7 @@ void list_embedding(RuleContext& context) {
 
 Attributes embedding_of_shard(const RuleShard& shard) {
   auto op = shard.op<ops::Embedding>();
-  if (shard.cuts(1, 0)) op.part = shard.range_of(shard.graph.type(shard.node.inputs[1]).shape[0]);
+  if (shard.is_sharded(1, 0)) op.part = shard.range_of(shard.graph.type(shard.node.inputs[1]).shape[0]);
   return to_attributes(op);
 }
 

@@ -26,13 +26,15 @@ class RuleContext {
   DType operand_dtype(size_t i) const { return graph_.type(node_.inputs[i]).dtype; }
   const Shape& result(size_t i) const { return graph_.type(node_.outputs[i]).shape; }
 
+  // Adds a factor, unless it is empty.
   void add(Factor factor) {
     if (!factor.members.empty()) factors_.push_back(std::move(factor));
   }
   // Adds a factor for each of the first `dims` dimensions. It contains that dimension of all given operands and results, which
-  // must have at least `dims` dimensions.
+  // must have at least `dims` dimensions. `sums`: results that are sums over each of these factors (Factor::sums).
   void add_leading(int dims, std::span<const size_t> operands, std::span<const size_t> results,
                    std::span<const size_t> sums = {});
+  // Moves the factors out of the context, after the rule has run.
   std::vector<Factor> take() { return std::move(factors_); }
 
  private:
@@ -41,6 +43,7 @@ class RuleContext {
   std::vector<Factor> factors_;
 };
 
+// These return dimension `dim` of the operand or result number `index`; `numbering` and `cuts` are explained at FactorMember.
 inline FactorMember operand_dim(size_t index, int dim, int numbering = 0, std::vector<int64_t> cuts = {}) {
   return {false, index, dim, numbering, std::move(cuts)};
 }
@@ -48,7 +51,7 @@ inline FactorMember result_dim(size_t index, int dim, int numbering = 0, std::ve
   return {true, index, dim, numbering, std::move(cuts)};
 }
 
-// A node that each rank computes a shard of, along one factor.
+// One rank's shard of a node that is split along one factor.
 struct RuleShard : FactorShard {
   const Graph& graph;
   const Node& node;
@@ -59,16 +62,17 @@ struct RuleShard : FactorShard {
     return from_attributes<Op>(node.attributes);
   }
   // Returns whether an operand is sharded in this dimension.
-  bool cuts(size_t operand, int dim) const { return has_member(factor, false, operand, dim); }
-  // Returns the range of `count` indices that this rank has.
+  bool is_sharded(size_t operand, int dim) const { return has_member(factor, false, operand, dim); }
+  // Returns this rank's range of `count` indices, which the ranks divide evenly.
   ops::IndexRange range_of(const Dim& count) const {
     return {place * (count.value() / ranks), count.value()};
   }
 };
 
+// The rule of one op.
 struct ShardingRule {
   std::string_view op;
-  void (*list)(RuleContext& context);
+  void (*list)(RuleContext& context);  // adds the factors of a node to the context
   // Returns the attributes for a rank's shard, for ops whose attributes contain sizes, counts or positions that differ in a
   // shard; null: the attributes stay the same.
   Attributes (*of_shard)(const RuleShard& shard) = nullptr;

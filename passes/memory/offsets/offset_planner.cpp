@@ -127,11 +127,11 @@ constexpr int64_t kSmallShare = 4096;  // limit of their total: 1 / kSmallShare 
 std::vector<bool> small_and_lasting(const Problem& problem, const std::vector<Lifetime>& lifetimes) {
   std::vector<bool> chosen(lifetimes.size(), false);
   if (lifetimes.empty()) return chosen;
-  int64_t begin = lifetimes[0].lower, end = begin, room = problem.bound / kSmallShare;
+  int64_t begin = lifetimes[0].lower, end = begin, left = problem.bound / kSmallShare;
   for (const Lifetime& one : lifetimes) begin = std::min(begin, one.lower), end = std::max(end, one.upper);
   for (size_t i = 0; i < lifetimes.size(); ++i) {
-    chosen[i] = lifetimes[i].size <= room && lifetimes[i].upper - lifetimes[i].lower > (end - begin) / 2;
-    if (chosen[i]) room -= lifetimes[i].size;
+    chosen[i] = lifetimes[i].size <= left && lifetimes[i].upper - lifetimes[i].lower > (end - begin) / 2;
+    if (chosen[i]) left -= lifetimes[i].size;
   }
   return chosen;
 }

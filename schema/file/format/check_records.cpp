@@ -69,13 +69,13 @@ void check_tensor(const TensorRecord& tensor, const ModelRecord& record) {
   if (tensor.segment >= record.segments.size())
     fail("it is in segment {}, the file has {}", tensor.segment, record.segments.size());
   const SegmentRecord& segment = record.segments[tensor.segment];
-  const uint64_t room = segment.bytes, element = size_of(tensor.type.dtype);
+  const uint64_t segment_bytes = segment.bytes, element = size_of(tensor.type.dtype);
   if (!segment.is_linked() && tensor.offset % kTensorAlignment != 0)
     fail("its offset {} is not a multiple of {}", tensor.offset, kTensorAlignment);
   if (segment.is_linked() && (segment.offset + tensor.offset) % element != 0)
     fail("its offset {} in the linked file is not a multiple of {}", segment.offset + tensor.offset, element);
-  if (tensor.offset > room || tensor.bytes > room - tensor.offset)
-    fail("{} bytes at {} lie outside its segment of {} bytes", tensor.bytes, tensor.offset, room);
+  if (tensor.offset > segment_bytes || tensor.bytes > segment_bytes - tensor.offset)
+    fail("{} bytes at {} lie outside its segment of {} bytes", tensor.bytes, tensor.offset, segment_bytes);
 }
 
 // Checks a joined tensor: its pieces must be smaller rows before it, and no other tensor may be joined from them. The memory that

@@ -105,15 +105,15 @@ void AtomicFile::reserve() {
 }
 
 void AtomicFile::fail_with(const char* what, int error) const {
-  std::string room;
+  std::string space;
   struct statvfs disk;
   if ((error == ENOSPC || error == EFBIG || error == EDQUOT) &&
       ::statvfs(folder_of(path_).c_str(), &disk) == 0)
-    room = fmt::format(" ({} bytes needed, {} available on that disk)", total_bytes_,
-                       static_cast<uint64_t>(disk.f_bavail) * disk.f_frsize);
+    space = fmt::format(" ({} bytes needed, {} available on that disk)", total_bytes_,
+                        static_cast<uint64_t>(disk.f_bavail) * disk.f_frsize);
   const char* remedy = error == EFBIG ? "; the limit on file sizes is too low (see ulimit -f)" : "";
   fail("cannot write '{}': {}: {}{}{}; the file that was there is unchanged", path_.string(), what,
-       std::strerror(error), room, remedy);
+       std::strerror(error), space, remedy);
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {

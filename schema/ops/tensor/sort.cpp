@@ -9,9 +9,10 @@
 namespace genesis {
 namespace {
 
+// Returns the axis counted from 0; a scalar has one axis here, as in PyTorch. Throws Error if x has no such axis.
 int axis_of(const TensorType& x, int64_t axis) { return normalize_axis(axis, std::max(x.shape.rank(), 1)); }
 
-// The gradient of each result goes back to the element that it came from.
+// Sends the gradient of each value back to the element that it came from, whose index is in output 1. Indices have no gradient.
 void grad_of_order(GradientContext& g, int64_t axis) {
   if (!g.dy(0)) return;
   if (g.input(0).rank() == 0) return g.set(0, g.dy(0));
@@ -23,7 +24,7 @@ void grad_of_order(GradientContext& g, int64_t axis) {
 namespace ops {
 
 std::vector<TensorType> Sort::infer(Types in) const {
-  axis_of(in[0], axis);
+  axis_of(in[0], axis);  // checks the axis
   return {in[0], {DType::i64, in[0].shape}};
 }
 

@@ -70,11 +70,11 @@ void weigh_rows(const float* p, const T* v, int64_t stride, int64_t count, int64
 }
 
 // Turns one row of scores into weights, and stores its maximum and sum in front of its partial result.
-void softmax_row(const Sight& sight, int64_t query, int64_t first, int64_t count, float* scores,
+void softmax_row(const VisibleKeys& visible, int64_t query, int64_t first, int64_t count, float* scores,
                  float* partial) {
-  const int64_t n = std::clamp<int64_t>(sight.end(query) - first, 0, count);
-  if (sight.mask.data) apply_mask(sight.mask, query, first, n, scores);
-  hide_before(sight, query, first, n, scores);
+  const int64_t n = std::clamp<int64_t>(visible.end(query) - first, 0, count);
+  if (visible.mask.data) apply_mask(visible.mask, query, first, n, scores);
+  hide_before(visible, query, first, n, scores);
   fill_tail(scores, n, kMinusInfinity);
   const float max = max_of(scores, n);
   partial[0] = max;
@@ -104,11 +104,11 @@ void weigh_all(const float* p, int64_t rows, const T* v, int64_t v_stride, int64
 }
 
 // Returns the keys that query row `row` of the task sees.
-Sight sight_of(const DecodeTask& task, int64_t row) {
-  Sight sight = task.head.sight;
+VisibleKeys visible_keys_of(const DecodeTask& task, int64_t row) {
+  VisibleKeys visible = task.head.visible;
   const int64_t offset = row / task.queries * task.mask_head_step;
-  if (sight.mask.data) sight.mask.data += offset * static_cast<int64_t>(size_of(sight.mask.dtype));
-  return sight;
+  if (visible.mask.data) visible.mask.data += offset * static_cast<int64_t>(size_of(visible.mask.dtype));
+  return visible;
 }
 
 void load_queries(const DecodeTask& task, float* q) {
@@ -128,8 +128,8 @@ void decode(const DecodeTask& task, float* scratch) {
     score_keys(q, rows, head.size, k, k_stride, task.count, scores);
   });
   for (int64_t row = 0; row < rows; ++row)
-    softmax_row(sight_of(task, row), row % task.queries, task.first, task.count, scores + row * kDecodeKeys,
-                task.partial + row * stride);
+    softmax_row(visible_keys_of(task, row), row % task.queries, task.first, task.count,
+                scores + row * kDecodeKeys, task.partial + row * stride);
   with_keys(head.v.from(task.first), task.count, head.v_size, rows, wide,
             [&](const auto* v, int64_t v_stride) {
               weigh_all(scores, rows, v, v_stride, task.count, head.v_size, task.partial + 2, stride);

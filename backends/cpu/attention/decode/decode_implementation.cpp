@@ -48,7 +48,7 @@ int64_t decode_tasks(const Geometry& g, const DecodeCut& cut) {
 }
 int64_t decode_tasks_bytes(const Geometry& g, const DecodeCut& cut) {
   return TaskScratch::bytes_for(decode_tasks(g, cut),
-                          (CheckedSize(decode_floats(g.size, g.v_size)) * kFloat).value());
+                                (CheckedSize(decode_floats(g.size, g.v_size)) * kFloat).value());
 }
 
 int64_t decode_scratch(const KernelQuery& query) {
@@ -62,8 +62,8 @@ struct Parts {
   int64_t first, end;
 };
 Parts parts_of(const Geometry& g, const KernelContext& c, int64_t b) {
-  const Sight sight = sight_of(g, c, b, 0);
-  return {sight.begin(0) / kDecodeKeys, parts_over(sight.keys, kDecodeKeys)};
+  const VisibleKeys visible = visible_keys_of(g, c, b, 0);
+  return {visible.begin(0) / kDecodeKeys, parts_over(visible.keys, kDecodeKeys)};
 }
 
 DecodeTask decode_task(const Geometry& g, const KernelContext& c, const DecodeCut& cut, int64_t column,
@@ -78,7 +78,7 @@ DecodeTask decode_task(const Geometry& g, const KernelContext& c, const DecodeCu
           operand_heads(g, c).q.head_step,
           mask_head_step(g, c),
           first,
-          std::min(kDecodeKeys, head.sight.keys - first),
+          std::min(kDecodeKeys, head.visible.keys - first),
           partials + cut.partial(column, part)};
 }
 

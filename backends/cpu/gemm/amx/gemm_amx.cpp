@@ -9,8 +9,8 @@
 
 #include <algorithm>
 
-#include "backends/cpu/gemm/gemm_cut.h"
 #include "backends/cpu/gemm/gemm_implementations.h"
+#include "backends/cpu/gemm/gemm_task_grid.h"
 #include "backends/cpu/gemm/gemm_util.h"
 #include "schema/core/checked_size.h"
 
@@ -146,8 +146,8 @@ void AmxGemm::run(const void* a, const void* b, void* c, const void* bias, std::
   for (int64_t batch = 0; batch < p.batch; batch += chunk_batch_) {
     for (int64_t j = 0; j < p.n; j += b_.chunk_lines) {
       for (int64_t i = 0; i < p.m; i += a_.chunk_lines)
-        run_chunk(call, {part_at(batch, chunk_batch_, p.batch), part_at(i, a_.chunk_lines, p.m),
-                         part_at(j, b_.chunk_lines, p.n), j == 0 || a_.chunk_lines < p.m, i == 0});
+        run_chunk(call, {range_at(batch, chunk_batch_, p.batch), range_at(i, a_.chunk_lines, p.m),
+                         range_at(j, b_.chunk_lines, p.n), j == 0 || a_.chunk_lines < p.m, i == 0});
     }
   }
 }

@@ -8,8 +8,12 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr int kMr = 14, kNr = 32, kWidthA = 16, kAhead = 32;  // the same as in gemm_micro.cpp on AVX-512
+// The same sizes as in gemm_micro.cpp on AVX-512. A tile of 14 rows and two vectors of 16 columns takes 28 of the 32 registers;
+// the panels of A are padded to whole cache lines. `kAhead` is in steps of depth.
+constexpr int kMr = 14, kNr = 32, kWidthA = 16, kAhead = 32;
 
+// Computes one tile, [kMr, kNr]: c_tile = A B, plus the old c_tile if `add`. `depth` counts pairs of neighbors along k. a_panel
+// is [depth, kWidthA] pairs of bf16, b_panel [depth, kNr] pairs; a row of c_tile is `ldc` elements after the one before it.
 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"))) void micro(
     int64_t depth, const void* a_panel, const void* b_panel, void* c_tile, int64_t ldc, bool add) {
   const float* __restrict a = static_cast<const float*>(a_panel);  // a pair of bf16 is moved as one float

@@ -44,17 +44,17 @@ void write_loss(const TensorView& out, const CrossEntropyJob& job, Reduction red
 namespace {
 
 // Converts the class weights to the dtype of the arithmetic, in scratch memory, and sums them.
-void set_weights(CrossEntropyJob& job, const TensorView& weight, std::byte* room) {
-  job.weight = room;
+void set_weights(CrossEntropyJob& job, const TensorView& weight, std::byte* memory) {
+  job.weight = memory;
   job.weight_sum = 0;
   dispatch(weight.dtype, [&]<class T>(TypeTag<T>) {
     for (int64_t i = 0; i < job.classes; ++i) {
       const auto w = static_cast<double>(weight.as<T>()[i]);
       job.weight_sum += w;
       if (job.dtype == DType::f64)
-        reinterpret_cast<double*>(room)[i] = w;
+        reinterpret_cast<double*>(memory)[i] = w;
       else
-        reinterpret_cast<float*>(room)[i] = static_cast<float>(w);
+        reinterpret_cast<float*>(memory)[i] = static_cast<float>(w);
     }
   });
 }

@@ -172,10 +172,10 @@ int64_t normalized_size(const TensorView& x, int64_t num_axes) {
   return n;
 }
 
-// Returns `vector` itself if it has the dtype of the arithmetic, else its conversion, which takes memory from `room`.
-const void* widened(const TensorView& vector, DType to, std::byte*& room) {
+// Returns `vector` itself if it has the dtype of the arithmetic, else its conversion, which takes memory from `scratch`.
+const void* widened(const TensorView& vector, DType to, std::byte*& scratch) {
   if (vector.dtype == to) return vector.data;
-  void* wide = room;
+  void* wide = scratch;
   const int64_t n = vector.numel();
   dispatch(vector.dtype, [&]<class T>(TypeTag<T>) {
     for (int64_t i = 0; i < n; ++i) {
@@ -185,7 +185,7 @@ const void* widened(const TensorView& vector, DType to, std::byte*& room) {
         static_cast<float*>(wide)[i] = static_cast<float>(vector.as<T>()[i]);
     }
   });
-  room += n * static_cast<int64_t>(size_of(to));
+  scratch += n * static_cast<int64_t>(size_of(to));
   return wide;
 }
 
@@ -203,9 +203,9 @@ int64_t row_bytes(const NormJob& job, int tensors) {
 
 void run_forward(const KernelContext& c, NormJob job, bool has_weight, bool has_bias) {
   if (c.input(0).numel() == 0) return;
-  std::byte* room = c.scratch;
-  if (has_weight) job.weight = widened(c.input(1), wide_dtype(job.dtype), room);
-  if (has_bias) job.bias = widened(c.input(has_weight ? 2 : 1), wide_dtype(job.dtype), room);
+  std::byte* scratch = c.scratch;
+  if (has_weight) job.weight = widened(c.input(1), wide_dtype(job.dtype), scratch);
+  if (has_bias) job.bias = widened(c.input(has_weight ? 2 : 1), wide_dtype(job.dtype), scratch);
   parallel_rows(c.input(0).numel() / job.n, row_bytes(job, 2),
                 [&](int64_t first, int64_t last) { run_rows(job, first, last, nullptr, nullptr); });
 }
@@ -220,12 +220,12 @@ void add_blocks(const T* partial, int64_t blocks, int64_t n, T* sums) {
   });
 }
 
-// Takes memory from `room` for the sums of n columns of each block; returns null if not wanted.
+// Takes memory from `scratch` for the sums of n columns of each block; returns null if not wanted.
 template <class T>
-T* partial_sums(bool wanted, int64_t blocks, int64_t n, std::byte*& room) {
+T* partial_sums(bool wanted, int64_t blocks, int64_t n, std::byte*& scratch) {
   if (!wanted) return nullptr;
-  T* sums = reinterpret_cast<T*>(room);
-  room += blocks * n * static_cast<int64_t>(sizeof(T));
+  T* sums = reinterpret_cast<T*>(scratch);
+  scratch += blocks * n * static_cast<int64_t>(sizeof(T));
   return sums;
 }
 
@@ -269,11 +269,11 @@ void run_gradient_rows(const NormJob& job, const Beside& beside, int64_t first, 
 
 template <class T>
 void run_gradient(const KernelContext& c, NormJob job, const Beside& beside, bool want_weight, bool want_bias,
-                  std::byte* room) {
+                  std::byte* scratch) {
   const int64_t rows = c.input(0).numel() / std::max<int64_t>(job.n, 1);
   const RowBlocks blocks = RowBlocks::of(rows, job.n);
-  T* dweight = partial_sums<T>(want_weight, blocks.count, job.n, room);
-  T* dbias = partial_sums<T>(want_bias, blocks.count, job.n, room);
+  T* dweight = partial_sums<T>(want_weight, blocks.count, job.n, scratch);
+  T* dbias = partial_sums<T>(want_bias, blocks.count, job.n, scratch);
   parallel_chunks(blocks.count, [&](int64_t b) {
     T* dw = cleared(dweight, b, job.n);
     T* db = cleared(dbias, b, job.n);
@@ -291,9 +291,9 @@ constexpr bool kHasBias = requires(const Op& op) {
 template <class Op>
 void run_backward(const KernelContext& c, const Op& op) {
   NormJob job = job_of(c, op.eps, op.num_axes, kHasBias<Op>);
-  std::byte* room = c.scratch;
+  std::byte* scratch = c.scratch;
   job.dy = c.input(1).data;
-  if (op.has_weight) job.weight = widened(c.input(2), wide_dtype(job.dtype), room);
+  if (op.has_weight) job.weight = widened(c.input(2), wide_dtype(job.dtype), scratch);
   Beside beside;
   if (op.has_residual) beside.residual = c.inputs.back().data;
   if (op.with_output) {
@@ -301,15 +301,15 @@ void run_backward(const KernelContext& c, const Op& op) {
     forward.dy = nullptr;
     forward.y = c.outputs.back().data;
     if constexpr (kHasBias<Op>)
-      if (op.has_bias) forward.bias = widened(c.input(op.has_weight ? 3 : 2), wide_dtype(job.dtype), room);
+      if (op.has_bias) forward.bias = widened(c.input(op.has_weight ? 3 : 2), wide_dtype(job.dtype), scratch);
   }
   job.stream = job.stream && job.y != job.dy && !beside.residual;
   bool want_bias = false;
   if constexpr (kHasBias<Op>) want_bias = op.want_bias;
   if (job.dtype == DType::f64)
-    run_gradient<double>(c, job, beside, op.want_weight, want_bias, room);
+    run_gradient<double>(c, job, beside, op.want_weight, want_bias, scratch);
   else
-    run_gradient<float>(c, job, beside, op.want_weight, want_bias, room);
+    run_gradient<float>(c, job, beside, op.want_weight, want_bias, scratch);
 }
 
 // Scratch memory holds the conversions of weight and bias, then the partial sums of the gradients.

@@ -36,7 +36,7 @@ const float* as_f32(const void* data, DType dtype, int64_t at, int64_t n, float*
 }
 
 // Returns the memory for the f32 results of elements from `at` on: in place, or `buffer`, which put_back() then converts.
-float* room_for(void* data, DType dtype, int64_t at, float* buffer) {
+float* memory_for_results(void* data, DType dtype, int64_t at, float* buffer) {
   return dtype == DType::f32 ? static_cast<float*>(data) + at : buffer;
 }
 void put_back(const float* buffer, DType dtype, int64_t at, int64_t n, void* data) {
@@ -49,7 +49,7 @@ void update_chunk(const auto& rule, const UpdateJob& job, int64_t at, int64_t n)
   HWY_ALIGN float p_buffer[kChunk], g_buffer[kChunk];
   const float* p = as_f32(job.p, job.dtype, at, n, p_buffer);
   const float* g = as_f32(job.g, job.gradient_dtype, at, n, g_buffer);
-  float* p_out = room_for(job.p_out, job.dtype, at, p_buffer);
+  float* p_out = memory_for_results(job.p_out, job.dtype, at, p_buffer);
   const Vec zero = hn::Zero(kF32);
   each_vector(n, [&](int64_t i, auto part) {
     UpdatedElement<Number> s{load(p + i, part), load(g + i, part), zero, zero};

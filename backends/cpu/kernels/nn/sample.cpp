@@ -45,7 +45,7 @@ struct Candidates {
   float* weights;   // exp((logit - greatest) / temperature)
   uint32_t* keys;   // unsigned numbers in the order of the logits
   int32_t* places;  // indices in the row
-  int32_t* list;    // scratch memory of find_cut()
+  int32_t* list;    // scratch memory of find_threshold()
   int64_t n;
   int bits;  // bits of a weight as an integer (whole_weight)
 
@@ -54,12 +54,12 @@ struct Candidates {
 constexpr int64_t kCandidateBytes = 20;  // per token
 
 // The tokens to keep: all with a key greater than `key`, and the first `ties` of those with exactly that key.
-struct Cut {
+struct Threshold {
   uint32_t key;
   int64_t ties;
 };
 
-// The state of one level of find_cut(): the sums of weights by some bits of the key.
+// The state of one level of find_threshold(): the sums of weights by some bits of the key.
 struct Bins {
   uint64_t mass[2048];
 };
@@ -78,7 +78,7 @@ int find_bin(const Bins& bins, int size, uint64_t wanted, uint64_t& above) {
 // search from the top: each level sums the weights by 11 (in the last level 10) bits of the key, and only the tokens of the bin
 // in which the sum is reached go on to the next level.
 template <class Weight>
-Cut find_cut(const Candidates& c, uint64_t wanted, const Weight& weight) {
+Threshold find_threshold(const Candidates& c, uint64_t wanted, const Weight& weight) {
   constexpr int kShift[] = {21, 10, 0}, kSize[] = {2048, 2048, 1024};
   Bins bins;
   uint64_t above = 0;
@@ -109,13 +109,13 @@ Cut find_cut(const Candidates& c, uint64_t wanted, const Weight& weight) {
   return {key, static_cast<int64_t>((wanted - above + each - 1) / each)};
 }
 
-void keep(Candidates& c, const Cut& cut) {
+void keep(Candidates& c, const Threshold& threshold) {
   int64_t kept = 0, ties = 0;
   for (int64_t i = 0; i < c.n; ++i) {
-    const bool tie = c.keys[i] == cut.key;
+    const bool tie = c.keys[i] == threshold.key;
     c.logits[kept] = c.logits[i], c.weights[kept] = c.weights[i];
     c.keys[kept] = c.keys[i], c.places[kept] = c.places[i];
-    kept += c.keys[i] > cut.key || (tie && ties < cut.ties);
+    kept += c.keys[i] > threshold.key || (tie && ties < threshold.ties);
     ties += tie;
   }
   c.n = kept;
@@ -173,11 +173,13 @@ int64_t sample_row(Candidates& c, const SampleSettings& settings, uint32_t word)
   for (int64_t i = 0; i < c.n; ++i) c.places[i] = static_cast<int32_t>(i);
   if (cut_k || cut_p)
     for (int64_t i = 0; i < c.n; ++i) c.keys[i] = sampling_key(c.logits[i]);
-  if (cut_k) keep(c, find_cut(c, static_cast<uint64_t>(settings.top_k), [](int32_t) { return uint64_t{1}; }));
+  if (cut_k)
+    keep(c, find_threshold(c, static_cast<uint64_t>(settings.top_k), [](int32_t) { return uint64_t{1}; }));
   const auto scale = static_cast<float>(1 / settings.temperature);
   for (int64_t i = 0; i < c.n; ++i) c.weights[i] = sampling_exp((c.logits[i] - top) * scale);
   if (cut_p)
-    keep(c, find_cut(c, nucleus_of(total_of(c), settings.top_p), [&](int32_t i) { return c.weight(i); }));
+    keep(c,
+         find_threshold(c, nucleus_of(total_of(c), settings.top_p), [&](int32_t i) { return c.weight(i); }));
   if (settings.min_p > 0) keep_likely(c, std::min(static_cast<float>(settings.min_p), 1.0f));
   return c.places[token_at(c, share_of(total_of(c), word))];
 }

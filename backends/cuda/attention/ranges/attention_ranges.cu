@@ -4,8 +4,8 @@
 // accumulator registers of the tensor cores and become the left operand of the product with the values.
 #include "backends/cuda/attention/ranges/attention_ranges.h"
 
-#include "backends/cuda/attention/attention_sight.h"
 #include "backends/cuda/attention/ranges/range_tiles.h"
+#include "backends/cuda/attention/visible_keys.h"
 #include "backends/cuda/device/async_copy.h"
 #include "backends/cuda/device/online_softmax.h"
 
@@ -30,14 +30,14 @@ struct Sizes {
 template <class T>
 struct RangeBlock {
   int64_t b, h, first;  // first query
-  KeySight sight;
+  VisibleKeys visible;
   const T *q, *k, *v;
 
-  __device__ __forceinline__ RangeBlock(const AttentionShape& s, const AttentionData& d, int parts)
-      : b(blockIdx.x / parts / s.heads),
-        h(blockIdx.x / parts % s.heads),
-        first(static_cast<int64_t>(parts - 1 - static_cast<int>(blockIdx.x) % parts) * kRows),
-        sight(s, d, b) {
+  __device__ __forceinline__ RangeBlock(const AttentionShape& s, const AttentionData& d, int row_tiles)
+      : b(blockIdx.x / row_tiles / s.heads),
+        h(blockIdx.x / row_tiles % s.heads),
+        first(static_cast<int64_t>(row_tiles - 1 - static_cast<int>(blockIdx.x) % row_tiles) * kRows),
+        visible(s, d, b) {
     const int64_t key_head = h / (s.heads / s.key_heads);
     q = static_cast<const T*>(d.q) + b * s.q.batch + h * s.q.head;
     k = static_cast<const T*>(d.k) + b * s.k.batch + key_head * s.k.head;
@@ -45,7 +45,7 @@ struct RangeBlock {
   }
   __device__ __forceinline__ Range of(const AttentionShape& s, int64_t query) const {
     if (query >= s.queries) return {0, 0};
-    return {static_cast<int>(sight.begin(s, query)), static_cast<int>(sight.end(s, query))};
+    return {static_cast<int>(visible.begin(s, query)), static_cast<int>(visible.end(s, query))};
   }
   // Returns the union of the ranges of up to `count` queries, starting with `from`.
   __device__ __forceinline__ Range of_rows(const AttentionShape& s, int64_t from, int count) const {
@@ -142,12 +142,12 @@ struct WarpRows {
 template <class T, int kSize>
 __global__ void __launch_bounds__(Sizes<kSize>::kAll, Sizes<kSize>::kBlocks)
     attend_ranges(const __grid_constant__ AttentionShape s, const __grid_constant__ AttentionData d,
-                  int parts) {
+                  int row_tiles) {
   using S = Sizes<kSize>;
   extern __shared__ __align__(128) unsigned char shared[];
   begin_in_order();
-  const RangeBlock<T> block(s, d, parts);
-  if (block.h == 0) check_key_starts(s, d, block.sight, block.first, block.first + kRows);
+  const RangeBlock<T> block(s, d, row_tiles);
+  if (block.h == 0) check_key_starts(s, d, block.visible, block.first, block.first + kRows);
   const auto queries = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
   const uint32_t ring = queries + kRows * kSize * 2;
   const Range all = block.of_rows(s, block.first, kRows);
@@ -160,9 +160,9 @@ __global__ void __launch_bounds__(Sizes<kSize>::kAll, Sizes<kSize>::kBlocks)
   const auto keys_at = [&](int stage) { return ring + static_cast<uint32_t>(stage * 2 * S::kKeyBytes); };
   const auto ask = [&](int stage, int first) {
     if (first < all.end) {
-      copy_rows<T, kSize, kKeys, S::kAll>(keys_at(stage), block.k, s.k.row, first, block.sight.count);
+      copy_rows<T, kSize, kKeys, S::kAll>(keys_at(stage), block.k, s.k.row, first, block.visible.count);
       copy_rows<T, kSize, kKeys, S::kAll>(keys_at(stage) + S::kKeyBytes, block.v, s.v.row, first,
-                                          block.sight.count);
+                                          block.visible.count);
     }
     end_batch();
   };
@@ -190,9 +190,9 @@ void start_ranges(const AttentionShape& s, const AttentionData& d, const KernelC
   using S = Sizes<kSize>;
   const auto kernel = attend_ranges<T, kSize>;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes);
-  const int64_t parts = blocks_for(s.queries, kRows);
-  start_with_pdl(c, kernel, s.batch * s.heads * parts, S::kAll, S::kSharedBytes, s, d,
-                 static_cast<int>(parts));
+  const int64_t row_tiles = blocks_for(s.queries, kRows);
+  start_with_pdl(c, kernel, s.batch * s.heads * row_tiles, S::kAll, S::kSharedBytes, s, d,
+                 static_cast<int>(row_tiles));
 }
 
 template <class T>

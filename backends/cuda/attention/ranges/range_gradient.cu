@@ -60,21 +60,21 @@ struct RowStatistics {
 template <class T, int kSize>
 struct QueryBlock {
   int64_t b, h, first;
-  KeySight sight;
+  VisibleKeys visible;
   Head<T> q, dy, k, v;
 
-  __device__ __forceinline__ QueryBlock(const AttentionShape& s, const AttentionData& d, int parts)
-      : b(blockIdx.x / parts / s.heads),
-        h(blockIdx.x / parts % s.heads),
-        first(static_cast<int64_t>(parts - 1 - static_cast<int>(blockIdx.x) % parts) * kRows),
-        sight(s, d, b),
+  __device__ __forceinline__ QueryBlock(const AttentionShape& s, const AttentionData& d, int row_tiles)
+      : b(blockIdx.x / row_tiles / s.heads),
+        h(blockIdx.x / row_tiles % s.heads),
+        first(static_cast<int64_t>(row_tiles - 1 - static_cast<int>(blockIdx.x) % row_tiles) * kRows),
+        visible(s, d, b),
         q(d.q, s.q, b, h),
         dy(d.dy, s.y, b, h),
         k(d.k, s.k, b, h / (s.heads / s.key_heads)),
         v(d.v, s.v, b, h / (s.heads / s.key_heads)) {}
   __device__ __forceinline__ Range of(const AttentionShape& s, int64_t query) const {
     if (query >= s.queries) return {0, 0};
-    return {static_cast<int>(sight.begin(s, query)), static_cast<int>(sight.end(s, query))};
+    return {static_cast<int>(visible.begin(s, query)), static_cast<int>(visible.end(s, query))};
   }
 };
 
@@ -98,9 +98,9 @@ __device__ __forceinline__ void weigh_keys(Sums<kKeys>& scores, const Sums<kKeys
 template <class T, int kSize>
 __device__ __forceinline__ void ask_keys(const QueryBlock<T, kSize>& block, uint32_t to, int first, int end) {
   if (first < end) {
-    copy_rows<T, kSize, kKeys, kAll>(to, block.k.data, block.k.step, first, block.sight.count);
+    copy_rows<T, kSize, kKeys, kAll>(to, block.k.data, block.k.step, first, block.visible.count);
     copy_rows<T, kSize, kKeys, kAll>(to + Sizes<kSize>::kKeyBytes, block.v.data, block.v.step, first,
-                                     block.sight.count);
+                                     block.visible.count);
   }
   end_batch();
 }
@@ -122,11 +122,11 @@ __device__ __forceinline__ void read_rows(const AttentionShape& s, const Attenti
 template <class T, int kSize>
 __global__ void __launch_bounds__(kAll, 2)
     range_query_gradient(const __grid_constant__ AttentionShape s, const __grid_constant__ AttentionData d,
-                         const float* deltas, int parts) {
+                         const float* deltas, int row_tiles) {
   using S = Sizes<kSize>;
   extern __shared__ __align__(128) unsigned char shared[];
   begin_in_order();
-  const QueryBlock<T, kSize> block(s, d, parts);
+  const QueryBlock<T, kSize> block(s, d, row_tiles);
   const auto q = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
   const uint32_t dy = q + S::kRowBytes, ring = dy + S::kRowBytes;
   const int warp_row = static_cast<int>(threadIdx.x) / kLanes * 16;
@@ -172,16 +172,18 @@ struct QueryTile {
   Range sees[kQueries];
 
   // Reads the tile with all threads. A query that does not exist sees nothing: its range starts beyond all others.
-  __device__ __forceinline__ void read(const AttentionShape& s, const AttentionData& d, const KeySight& sight,
-                                       const float* deltas, int64_t statistics, int64_t first) {
+  __device__ __forceinline__ void read(const AttentionShape& s, const AttentionData& d,
+                                       const VisibleKeys& visible, const float* deltas, int64_t statistics,
+                                       int64_t first) {
     for (int i = static_cast<int>(threadIdx.x); i < kQueries; i += kAll) {
       const int64_t query = first + i;
       const bool exists = query < s.queries;
       const RowStatistics row = exists ? RowStatistics(d, deltas, statistics + query) : RowStatistics();
       lse[i] = row.lse;
       delta[i] = row.delta;
-      sees[i] = exists ? Range{static_cast<int>(sight.begin(s, query)), static_cast<int>(sight.end(s, query))}
-                       : Range{INT_MAX, INT_MAX};
+      sees[i] =
+          exists ? Range{static_cast<int>(visible.begin(s, query)), static_cast<int>(visible.end(s, query))}
+                 : Range{INT_MAX, INT_MAX};
     }
   }
   // Returns whether any query sees any of 16 keys.
@@ -221,22 +223,23 @@ struct QueryFeed {
   static constexpr int kQueries = S::kQueries;
   const AttentionShape& s;
   const AttentionData& d;
-  const KeySight& sight;
+  const VisibleKeys& visible;
   const float* deltas;
   int64_t b, first_head;
   int begin, per_head, count;
   uint32_t ring;
   QueryTile<kQueries>* tiles;
 
-  __device__ __forceinline__ QueryFeed(const AttentionShape& s, const AttentionData& d, const KeySight& sight,
-                                       const float* deltas, int64_t b, int64_t key_head, int64_t row0,
-                                       uint32_t ring, QueryTile<kQueries>* tiles)
-      : s(s), d(d), sight(sight), deltas(deltas), b(b), ring(ring), tiles(tiles) {
+  __device__ __forceinline__ QueryFeed(const AttentionShape& s, const AttentionData& d,
+                                       const VisibleKeys& visible, const float* deltas, int64_t b,
+                                       int64_t key_head, int64_t row0, uint32_t ring,
+                                       QueryTile<kQueries>* tiles)
+      : s(s), d(d), visible(visible), deltas(deltas), b(b), ring(ring), tiles(tiles) {
     const int64_t group = s.heads / s.key_heads;
     first_head = key_head * group;
-    begin = static_cast<int>(sight.first(s, row0)) / kQueries * kQueries;
+    begin = static_cast<int>(visible.first(s, row0)) / kQueries * kQueries;
     const int past =
-        row0 < sight.count ? static_cast<int>(sight.past(s, min(row0 + kRows, sight.count) - 1)) : 0;
+        row0 < visible.count ? static_cast<int>(visible.past(s, min(row0 + kRows, visible.count) - 1)) : 0;
     per_head = past > begin ? (past - begin + kQueries - 1) / kQueries : 0;
     count = static_cast<int>(group) * per_head;
   }
@@ -248,7 +251,7 @@ struct QueryFeed {
       const uint32_t to = ring + static_cast<uint32_t>(stage * 2 * S::kQueryBytes);
       copy_rows<T, kSize, kQueries, kAll>(to, q.data, q.step, first, s.queries);
       copy_rows<T, kSize, kQueries, kAll>(to + S::kQueryBytes, dy.data, dy.step, first, s.queries);
-      tiles[stage].read(s, d, sight, deltas, (b * s.heads + h) * s.queries, first);
+      tiles[stage].read(s, d, visible, deltas, (b * s.heads + h) * s.queries, first);
     }
     end_batch();
   }
@@ -257,22 +260,22 @@ struct QueryFeed {
 template <class T, int kSize>
 __global__ void __launch_bounds__(kAll, 2)
     range_key_gradient(const __grid_constant__ AttentionShape s, const __grid_constant__ AttentionData d,
-                       const float* deltas, int parts) {
+                       const float* deltas, int row_tiles) {
   using S = Sizes<kSize>;
   constexpr int kQueries = S::kQueries;
   extern __shared__ __align__(128) unsigned char shared[];
   __shared__ QueryTile<kQueries> tiles[2];
   begin_in_order();
-  const int64_t b = blockIdx.x / parts / s.key_heads, key_head = blockIdx.x / parts % s.key_heads;
-  const int64_t row0 = static_cast<int64_t>(blockIdx.x % parts) * kRows;
-  const KeySight sight(s, d, b);
+  const int64_t b = blockIdx.x / row_tiles / s.key_heads, key_head = blockIdx.x / row_tiles % s.key_heads;
+  const int64_t row0 = static_cast<int64_t>(blockIdx.x % row_tiles) * kRows;
+  const VisibleKeys visible(s, d, b);
   const auto k = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
   const uint32_t v = k + S::kRowBytes, ring = v + S::kRowBytes;
   const Head<T> keys(d.k, s.k, b, key_head), values(d.v, s.v, b, key_head);
-  copy_rows<T, kSize, kRows, kAll>(k, keys.data, keys.step, row0, sight.count);
-  copy_rows<T, kSize, kRows, kAll>(v, values.data, values.step, row0, sight.count);
+  copy_rows<T, kSize, kRows, kAll>(k, keys.data, keys.step, row0, visible.count);
+  copy_rows<T, kSize, kRows, kAll>(v, values.data, values.step, row0, visible.count);
 
-  const QueryFeed<T, kSize> queries(s, d, sight, deltas, b, key_head, row0, ring, tiles);
+  const QueryFeed<T, kSize> queries(s, d, visible, deltas, b, key_head, row0, ring, tiles);
   queries.ask(0, 0);
   const int warp_row = static_cast<int>(threadIdx.x) / kLanes * 16;
   const int64_t mine = row0 + warp_row;
@@ -309,12 +312,12 @@ void start_gradient(const AttentionShape& s, const AttentionData& d, const Kerne
   const auto of_keys = range_key_gradient<T, kSize>;
   cudaFuncSetAttribute(of_queries, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kQueryShared);
   cudaFuncSetAttribute(of_keys, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kKeyShared);
-  const int64_t query_parts = blocks_for(s.queries, kRows), key_parts = blocks_for(s.keys, kRows);
+  const int64_t query_tiles = blocks_for(s.queries, kRows), key_tiles = blocks_for(s.keys, kRows);
   write_row_products(s, d);
-  start(c, of_queries, s.batch * s.heads * query_parts, kAll, S::kQueryShared, s, d, deltas,
-        static_cast<int>(query_parts));
-  start(c, of_keys, s.batch * s.key_heads * key_parts, kAll, S::kKeyShared, s, d, deltas,
-        static_cast<int>(key_parts));
+  start(c, of_queries, s.batch * s.heads * query_tiles, kAll, S::kQueryShared, s, d, deltas,
+        static_cast<int>(query_tiles));
+  start(c, of_keys, s.batch * s.key_heads * key_tiles, kAll, S::kKeyShared, s, d, deltas,
+        static_cast<int>(key_tiles));
 }
 
 template <class T>

@@ -3,7 +3,7 @@
 // the other.
 #pragma once
 
-#include "backends/cuda/attention/attention_sight.h"
+#include "backends/cuda/attention/visible_keys.h"
 #include "backends/cuda/device/async_copy.h"
 #include "backends/cuda/device/reduce.h"
 #include "backends/cuda/device/tensor_core.h"

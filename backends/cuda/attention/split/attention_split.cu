@@ -4,8 +4,8 @@
 // among blocks, whose number depends on the shapes; a second kernel merges the blocks' results in order.
 #include "backends/cuda/attention/split/attention_split.h"
 
-#include "backends/cuda/attention/attention_sight.h"
 #include "backends/cuda/attention/key_states.h"
+#include "backends/cuda/attention/visible_keys.h"
 #include "backends/cuda/device/packs.h"
 #include "schema/core/checked_size.h"
 
@@ -17,22 +17,26 @@ constexpr int64_t kMaxQueries = 8, kWantedBlocks = 264, kMinKeys = 64, kMaxSplit
 constexpr int64_t kMaxKeys = int64_t{1} << 24;
 constexpr int kMergeWarps = 4;
 
-// The split of the work, which depends on the shape alone.
-struct Cut {
-  int64_t rows, group_rows, chunks, splits;  // rows: of one key head; group_rows: of a block
+// The division of the work among blocks, which depends on the shape alone.
+struct SplitPlan {
+  int64_t rows;        // rows of queries of one key head
+  int64_t group_rows;  // rows of a block
+  int64_t chunks;      // blocks that share the rows of one key head
+  int64_t splits;      // blocks that share the keys of such a chunk
 };
 
+// Returns how many of `rows` rows a block takes; the kernel exists for these three numbers.
 int64_t rows_of_block(int64_t rows) { return rows <= 1 ? 1 : rows <= 4 ? 4 : 8; }
 
-Cut cut_of(const AttentionShape& s) {
-  Cut cut{};
-  cut.rows = s.heads / std::max<int64_t>(s.key_heads, 1) * s.queries;
-  cut.group_rows = rows_of_block(cut.rows);
-  cut.chunks = blocks_for(cut.rows, cut.group_rows);
-  const int64_t columns = std::max<int64_t>(1, s.batch * s.key_heads * cut.chunks);
-  cut.splits =
+SplitPlan plan_of(const AttentionShape& s) {
+  SplitPlan plan{};
+  plan.rows = s.heads / std::max<int64_t>(s.key_heads, 1) * s.queries;
+  plan.group_rows = rows_of_block(plan.rows);
+  plan.chunks = blocks_for(plan.rows, plan.group_rows);
+  const int64_t columns = std::max<int64_t>(1, s.batch * s.key_heads * plan.chunks);
+  plan.splits =
       std::clamp<int64_t>(kWantedBlocks / columns, 1, std::clamp<int64_t>(s.keys / kMinKeys, 1, kMaxSplits));
-  return cut;
+  return plan;
 }
 
 // The distribution of the visible keys to splits, which depends on their number alone. A few keys are not worth many
@@ -41,8 +45,8 @@ struct Shares {
   int first, end;  // keys that any query sees
   int each, used;  // keys per split; splits that have any
 
-  __device__ static Shares of(const AttentionShape& s, const KeySight& sight, int splits) {
-    const int first = static_cast<int>(sight.begin(s, 0)), end = static_cast<int>(sight.count),
+  __device__ static Shares of(const AttentionShape& s, const VisibleKeys& visible, int splits) {
+    const int first = static_cast<int>(visible.begin(s, 0)), end = static_cast<int>(visible.count),
               count = end - first;
     const int each = max((count + splits - 1) / splits, static_cast<int>(kMinKeys));
     return {first, end, each, (count + each - 1) / each};
@@ -70,26 +74,26 @@ __device__ __noinline__ KeyScores masked(KeyScores scores, DType dtype, const vo
 // The work of a block: some query rows of one key head, and one split of its keys.
 struct Block {
   int split, column, first_row, key_head, b, first_head, begin, end;
-  KeySight sight;
+  VisibleKeys visible;
 
-  __device__ __forceinline__ Block(const AttentionShape& s, const AttentionData& data, const Cut& cut)
-      : sight(s, data, row_of_batch(s, cut)) {
-    const int splits = static_cast<int>(cut.splits), chunks = static_cast<int>(cut.chunks),
+  __device__ __forceinline__ Block(const AttentionShape& s, const AttentionData& data, const SplitPlan& plan)
+      : visible(s, data, row_of_batch(s, plan)) {
+    const int splits = static_cast<int>(plan.splits), chunks = static_cast<int>(plan.chunks),
               key_heads = static_cast<int>(s.key_heads);
     split = static_cast<int>(blockIdx.x) % splits;
     column = static_cast<int>(blockIdx.x) / splits;
-    first_row = column % chunks * static_cast<int>(cut.group_rows);
+    first_row = column % chunks * static_cast<int>(plan.group_rows);
     key_head = column / chunks % key_heads;
-    b = row_of_batch(s, cut);
+    b = row_of_batch(s, plan);
     first_head = key_head * (static_cast<int>(s.heads) / key_heads);
-    const Shares shares = Shares::of(s, sight, splits);
+    const Shares shares = Shares::of(s, visible, splits);
     begin = min(shares.end, shares.first + split * shares.each);
     end = min(shares.end, begin + shares.each);
   }
 
  private:
-  __device__ static int row_of_batch(const AttentionShape& s, const Cut& cut) {
-    return static_cast<int>(blockIdx.x) / static_cast<int>(cut.splits) / static_cast<int>(cut.chunks) /
+  __device__ static int row_of_batch(const AttentionShape& s, const SplitPlan& plan) {
+    return static_cast<int>(blockIdx.x) / static_cast<int>(plan.splits) / static_cast<int>(plan.chunks) /
            static_cast<int>(s.key_heads);
   }
 };
@@ -102,9 +106,9 @@ struct QueryRows {
   float q[G][N];
   int begins[G], ends[G];  // visible keys of each row
 
-  __device__ __forceinline__ QueryRows(const AttentionShape& s, const AttentionData& data, const Cut& cut,
-                                       const Block& block, int at)
-      : queries(static_cast<int>(s.queries)), first(block.first_row), last(static_cast<int>(cut.rows) - 1) {
+  __device__ __forceinline__ QueryRows(const AttentionShape& s, const AttentionData& data,
+                                       const SplitPlan& plan, const Block& block, int at)
+      : queries(static_cast<int>(s.queries)), first(block.first_row), last(static_cast<int>(plan.rows) - 1) {
 #pragma unroll
     for (int g = 0; g < G; ++g) {
       const int query = row(g) % queries, head = block.first_head + row(g) / queries;
@@ -112,8 +116,8 @@ struct QueryRows {
           static_cast<const T*>(data.q) + block.b * s.q.batch + head * s.q.head + query * s.q.row + at);
 #pragma unroll
       for (int i = 0; i < N; ++i) q[g][i] = widen(pack.at[i]);
-      begins[g] = static_cast<int>(block.sight.begin(s, query));
-      ends[g] = min(block.end, static_cast<int>(block.sight.end(s, query)));
+      begins[g] = static_cast<int>(block.visible.begin(s, query));
+      ends[g] = min(block.end, static_cast<int>(block.visible.end(s, query)));
     }
   }
   __device__ __forceinline__ int row(int g) const { return min(first + g, last); }
@@ -162,13 +166,13 @@ __device__ __forceinline__ void put_partials(const KeyState<T> (&states)[G], flo
 // 2]; the last two are maximum and sum.
 template <class T, int kSet, int G>
 __global__ void __launch_bounds__(kAll)
-    split_keys(AttentionShape s, AttentionData data, Cut cut, float* partials) {
+    split_keys(AttentionShape s, AttentionData data, SplitPlan plan, float* partials) {
   begin_in_order();
   constexpr int N = kKeyPack<T>, kSets = kAll / kSet;
-  const Block block(s, data, cut);
+  const Block block(s, data, plan);
   if (block.begin >= block.end) return;
   const int at = static_cast<int>(threadIdx.x) % kSet * N, set = static_cast<int>(threadIdx.x) / kSet;
-  const QueryRows<T, G> rows(s, data, cut, block, at);
+  const QueryRows<T, G> rows(s, data, plan, block, at);
   KeyState<T> states[G];
   const T* keys = static_cast<const T*>(data.k) + block.b * s.k.batch + block.key_head * s.k.head + at;
   const T* values = static_cast<const T*>(data.v) + block.b * s.v.batch + block.key_head * s.v.head + at;
@@ -191,13 +195,13 @@ __global__ void __launch_bounds__(kAll)
     }
   }
   put_partials<T, kSet>(states,
-                        partials + (int64_t{block.column} * cut.splits + block.split) * G * (kSet * N + 2));
+                        partials + (int64_t{block.column} * plan.splits + block.split) * G * (kSet * N + 2));
 }
 
 // Merges the splits in order; a warp has one row of y and 32 features.
 template <class T>
 __global__ void __launch_bounds__(kMergeWarps* kLanes)
-    merge_splits(AttentionShape s, AttentionData data, Cut cut, const float* partials) {
+    merge_splits(AttentionShape s, AttentionData data, SplitPlan plan, const float* partials) {
   begin_in_order();
   const int64_t slices = (s.v_size + kLanes - 1) / kLanes;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kMergeWarps + threadIdx.x / kLanes;
@@ -209,10 +213,10 @@ __global__ void __launch_bounds__(kMergeWarps* kLanes)
   const int query = row32 % queries, h = row32 / queries % heads, b = row32 / queries / heads;
   const int group = heads / static_cast<int>(s.key_heads), key_head = h / group,
             in_group = h % group * queries + query;
-  const int64_t column = (b * s.key_heads + key_head) * cut.chunks + in_group / cut.group_rows;
-  const int64_t width = s.v_size + 2, step = cut.group_rows * width;
-  const float* from = partials + column * cut.splits * step + in_group % cut.group_rows * width;
-  const int used = Shares::of(s, KeySight(s, data, b), static_cast<int>(cut.splits)).used;
+  const int64_t column = (b * s.key_heads + key_head) * plan.chunks + in_group / plan.group_rows;
+  const int64_t width = s.v_size + 2, step = plan.group_rows * width;
+  const float* from = partials + column * plan.splits * step + in_group % plan.group_rows * width;
+  const int used = Shares::of(s, VisibleKeys(s, data, b), static_cast<int>(plan.splits)).used;
   const KeyState<T, 1> state = merge_rows<T>(from, used, step, s.v_size, d);
   const bool blind = state.max == -INFINITY;
   if (d < s.v_size)
@@ -224,33 +228,34 @@ __global__ void __launch_bounds__(kMergeWarps* kLanes)
 
 __global__ void write_lengths(AttentionShape s, AttentionData data, int32_t* queries, int32_t* keys) {
   for (int64_t b = threadIdx.x; b < s.batch; b += blockDim.x) {
-    const KeySight sight(s, data, b);
+    const VisibleKeys visible(s, data, b);
     // Queries beyond the keys are padding: without them, causality counts from the existing keys.
-    const int64_t beyond = sight.length - sight.count;
+    const int64_t beyond = visible.length - visible.count;
     queries[b] = static_cast<int32_t>(max(int64_t{1}, s.queries - beyond));
-    keys[b] = static_cast<int32_t>(sight.count);
+    keys[b] = static_cast<int32_t>(visible.count);
   }
 }
 
 template <class T, int kSet, int G>
-void start_split(const AttentionShape& s, const AttentionData& d, const Cut& cut) {
+void start_split(const AttentionShape& s, const AttentionData& d, const SplitPlan& plan) {
   auto* partials = reinterpret_cast<float*>(d.scratch);
-  const int64_t blocks = s.batch * s.key_heads * cut.chunks * cut.splits;
+  const int64_t blocks = s.batch * s.key_heads * plan.chunks * plan.splits;
   Launch launch;
   launch.stream = d.stream;
   launch.early = d.early;
-  start_with_pdl(launch, split_keys<T, kSet, G>, static_cast<unsigned>(blocks), kAll, 0, s, d, cut, partials);
+  start_with_pdl(launch, split_keys<T, kSet, G>, static_cast<unsigned>(blocks), kAll, 0, s, d, plan,
+                 partials);
   const int64_t merges = blocks_for(s.rows() * blocks_for(s.v_size, kLanes), kMergeWarps);
-  start_with_pdl(launch, merge_splits<T>, static_cast<unsigned>(merges), kMergeWarps * kLanes, 0, s, d, cut,
+  start_with_pdl(launch, merge_splits<T>, static_cast<unsigned>(merges), kMergeWarps * kLanes, 0, s, d, plan,
                  partials);
 }
 
 template <class T, int kSet>
 void start_set(const AttentionShape& s, const AttentionData& d) {
-  const Cut cut = cut_of(s);
-  if (cut.group_rows == 1) return start_split<T, kSet, 1>(s, d, cut);
-  if (cut.group_rows == 4) return start_split<T, kSet, 4>(s, d, cut);
-  start_split<T, kSet, 8>(s, d, cut);
+  const SplitPlan plan = plan_of(s);
+  if (plan.group_rows == 1) return start_split<T, kSet, 1>(s, d, plan);
+  if (plan.group_rows == 4) return start_split<T, kSet, 4>(s, d, plan);
+  start_split<T, kSet, 8>(s, d, plan);
 }
 
 template <class T>
@@ -275,8 +280,8 @@ std::optional<std::string> split_attention_declines(const AttentionShape& s) {
 }
 
 int64_t split_attention_scratch(const AttentionShape& s) {
-  const Cut cut = cut_of(s);
-  return (CheckedSize(s.batch) * s.key_heads * cut.chunks * cut.splits * cut.group_rows *
+  const SplitPlan plan = plan_of(s);
+  return (CheckedSize(s.batch) * s.key_heads * plan.chunks * plan.splits * plan.group_rows *
           (CheckedSize(s.v_size) + 2) * 4)
       .value();
 }

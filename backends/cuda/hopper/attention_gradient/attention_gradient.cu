@@ -2,7 +2,7 @@
 // a small one ahead of it that computes row statistics. Other chips run a node by the general rows.
 #include "backends/cuda/hopper/attention_gradient/attention_gradient.h"
 
-#include "backends/cuda/attention/attention_sight.h"
+#include "backends/cuda/attention/visible_keys.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/device/reduce.h"
 #include "backends/cuda/hopper/implementations.h"

@@ -84,7 +84,7 @@ struct RowStatistics {
 // on. Otherwise: columns up to `diagonal` + row and before `end`. With kStarts and kOfKeys, a column must also have a
 // start of at most `begins[0]` + row; with kStarts otherwise, it must be at or after the begin of its row, of which
 // the thread has two.
-struct TileSight {
+struct TileMask {
   int diagonal, end;
   int begins[2];
   const uint8_t* starts;  // the columns' starts, ordered by place_of_row()
@@ -92,7 +92,7 @@ struct TileSight {
 
 // Replaces s = q k^T - lse and dp = dy v^T - delta by p and ds.
 template <bool kOfKeys, bool kStarts, bool kMasked>
-__device__ __forceinline__ void weigh(float (&s)[32], float (&dp)[32], float slope, TileSight sight) {
+__device__ __forceinline__ void weigh(float (&s)[32], float (&dp)[32], float slope, TileMask mask) {
   const int row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;
   int4 starts{};
 #pragma unroll
@@ -100,14 +100,14 @@ __device__ __forceinline__ void weigh(float (&s)[32], float (&dp)[32], float slo
     s[i] = approximate_power(s[i] * slope);
     if constexpr (kMasked) {
       if (kStarts && kOfKeys && i % 8 == 0)
-        starts = reinterpret_cast<const int4*>(sight.starts)[threadIdx.x % 4 + i / 2];
-      const int diagonal = sight.diagonal + row + i / 2 % 2 * 8, place = i / 4 * 8 + column + i % 2;
-      bool seen = kOfKeys ? place >= diagonal : place <= diagonal && place < sight.end;
+        starts = reinterpret_cast<const int4*>(mask.starts)[threadIdx.x % 4 + i / 2];
+      const int diagonal = mask.diagonal + row + i / 2 % 2 * 8, place = i / 4 * 8 + column + i % 2;
+      bool seen = kOfKeys ? place >= diagonal : place <= diagonal && place < mask.end;
       if constexpr (kStarts && kOfKeys) {
         const int start = i % 8 < 4 ? (i % 2 ? starts.y : starts.x) : (i % 2 ? starts.w : starts.z);
-        seen = seen && start <= sight.begins[0] + row + i / 2 % 2 * 8;
+        seen = seen && start <= mask.begins[0] + row + i / 2 % 2 * 8;
       } else if constexpr (kStarts) {
-        seen = seen && place >= sight.begins[i / 2 % 2];
+        seen = seen && place >= mask.begins[i / 2 % 2];
       }
       s[i] = seen ? s[i] : 0;
     }
@@ -147,14 +147,14 @@ __device__ __forceinline__ void store_rows(const float (&d)[32], float scale, co
 
 // The columns of a tile that a warpgroup's 64 rows see; the rows start with `first`.
 template <bool kOfKeys, bool kStarts>
-struct Sight {
+struct VisibleColumns {
   const GradientSizes& s;
   int first;
   int least = 0,
       most = 0;  // kOfKeys: number of queries that see some row, and all; else: first and last row's start
   int begins[2] = {};  // the starts of the thread's two rows
 
-  __device__ __forceinline__ Sight(const GradientSizes& sizes, const GradientItem& item, int half)
+  __device__ __forceinline__ VisibleColumns(const GradientSizes& sizes, const GradientItem& item, int half)
       : s(sizes), first(item.first + half * kGradientTileRows) {
     if constexpr (kStarts && kOfKeys) {
       const int tile = item.entry * s.key_tiles() + min(first / kGradientTileRows, s.key_tiles() - 1);
@@ -182,8 +182,8 @@ struct Sight {
     return (s.causal && column + kGradientTileRows - 1 > first + s.shift()) ||
            column + kGradientTileRows > s.keys;
   }
-  // Returns the TileSight of the tile in `stage`.
-  __device__ __forceinline__ TileSight of(int column, const uint8_t* stage) const {
+  // Returns the TileMask of the tile in `stage`.
+  __device__ __forceinline__ TileMask of(int column, const uint8_t* stage) const {
     if (kOfKeys)
       return {s.causal ? first - s.shift() - column : -kGradientTileRows,
               0,
@@ -233,11 +233,11 @@ struct GradientRows {
   }
 
   // Must be followed by round(), once no product reads the registers that round() writes.
-  __device__ __forceinline__ void weigh_products(float slope, bool masked, TileSight sight) {
+  __device__ __forceinline__ void weigh_products(float slope, bool masked, TileMask mask) {
     pin(p);
     pin(dp);
-    masked ? weigh<kOfKeys, kStarts, true>(p, dp, slope, sight)
-           : weigh<kOfKeys, kStarts, false>(p, dp, slope, sight);
+    masked ? weigh<kOfKeys, kStarts, true>(p, dp, slope, mask)
+           : weigh<kOfKeys, kStarts, false>(p, dp, slope, mask);
     pin(p);
     pin(dp);
   }
@@ -284,7 +284,7 @@ struct GradientConsumer {
   // taken tile keeps its stage until the next one is taken, so a run of unseen tiles must not fill the ring: the last
   // tile that fits is taken as if it were seen, and its mask removes all of it.
   template <bool kOfKeys>
-  __device__ __forceinline__ bool take_tile(Tiles& tiles, const Sight<kOfKeys, kStarts>& sight) {
+  __device__ __forceinline__ bool take_tile(Tiles& tiles, const VisibleColumns<kOfKeys, kStarts>& visible) {
     for (int unseen = 0;;) {
       if (tiles.next >= tiles.item.end_tile) {
         if (--tiles.heads <= 0) return false;
@@ -294,7 +294,7 @@ struct GradientConsumer {
       tiles.column = tiles.next++ * kGradientTileRows;
       wait_for_phase(&barriers.filled[stage.index], stage.parity);
       stage.advance();
-      if (!sight.none(tiles.column) || ++unseen == kGradientStages - 1) return true;
+      if (!visible.none(tiles.column) || ++unseen == kGradientStages - 1) return true;
       wait_for_turn();
       pass_turn();
       arrive_as_warp(barriers.free[tiles.stage]);
@@ -306,21 +306,21 @@ struct GradientConsumer {
   // products touches registers that another still reads. Otherwise it would wait for each product and say so (C7513).
   template <bool kOfKeys>
   __device__ __forceinline__ void add_tiles(GradientRows<kOfKeys, kStarts>& rows, Tiles& tiles,
-                                            const Sight<kOfKeys, kStarts>& sight) {
+                                            const VisibleColumns<kOfKeys, kStarts>& visible) {
     const float slope = s.scale * kLog2E;
     const auto stage_at = [&](int stage) { return shared_address(memory.stage(stage)); };
-    if (!take_tile(tiles, sight)) return;
+    if (!take_tile(tiles, visible)) return;
     rows.start_tile(memory.stage(tiles.stage));
     wait_for_turn();
     wgmma_fence();
     rows.multiply_sides(stage_at(tiles.stage));
     wgmma_wait_group<0>();
     pass_turn();
-    rows.weigh_products(slope, true, sight.of(tiles.column, memory.stage(tiles.stage)));
+    rows.weigh_products(slope, true, visible.of(tiles.column, memory.stage(tiles.stage)));
     rows.round();
     int before = tiles.stage;
 #pragma unroll 1
-    while (take_tile(tiles, sight)) {
+    while (take_tile(tiles, visible)) {
       rows.start_tile(memory.stage(tiles.stage));
       wait_for_turn();
       wgmma_fence();
@@ -328,8 +328,8 @@ struct GradientConsumer {
       rows.add_weighted(stage_at(before));
       wgmma_wait_group<1>();
       pass_turn();
-      rows.weigh_products(slope, sight.not_all(tiles.column),
-                          sight.of(tiles.column, memory.stage(tiles.stage)));
+      rows.weigh_products(slope, visible.not_all(tiles.column),
+                          visible.of(tiles.column, memory.stage(tiles.stage)));
       wgmma_wait_group<0>();
       arrive_as_warp(barriers.free[before]);
       before = tiles.stage;
@@ -349,10 +349,10 @@ struct GradientConsumer {
     arrive_as_warp(barriers.item_free);
     const bool has_tiles = !kStarts || item.first_tile < item.end_tile;
     Tiles tiles{item, kOfKeys && has_tiles ? s.group() : 1};
-    const Sight<kOfKeys, kStarts> sight(s, item, half);
-    add_tiles(rows, tiles, sight);
+    const VisibleColumns<kOfKeys, kStarts> visible(s, item, half);
+    add_tiles(rows, tiles, visible);
 
-    const int warp = threadIdx.x / 32 % 4, row = sight.first + warp * 16;
+    const int warp = threadIdx.x / 32 % 4, row = visible.first + warp * 16;
     const uint32_t staging = shared_address(memory.staging(half * 4 + warp));
     store_rows(rows.sums, s.scale, kOfKeys ? s.dk : s.dq, item.entry, item.head, row,
                kOfKeys ? s.keys : s.queries, staging);

@@ -98,7 +98,7 @@ struct CloseArguments {
 // the warp's row.
 __device__ LogitSum sum_of_row(const CloseArguments& a) {
   constexpr int kParts = kCloseThreads / kClosedRows;
-  __shared__ LogitSum parts[kParts][kClosedRows + 1];
+  __shared__ LogitSum partials[kParts][kClosedRows + 1];
   const int in_block = threadIdx.x % kClosedRows, part = threadIdx.x / kClosedRows;
   const int64_t row = int64_t{blockIdx.x} * kClosedRows + in_block;
   LogitSum mine;
@@ -108,9 +108,9 @@ __device__ LogitSum sum_of_row(const CloseArguments& a) {
       const LogitSum of_tile = a.sums[tile * a.sums_ld + row];
       mine = {mine.sum + of_tile.sum, fmaxf(mine.max, of_tile.max)};
     }
-  parts[part][in_block] = mine;
+  partials[part][in_block] = mine;
   __syncthreads();
-  mine = parts[threadIdx.x % 32][threadIdx.x / 32];
+  mine = partials[threadIdx.x % 32][threadIdx.x / 32];
   return {reduce_lanes(mine.sum, 32, Add{}), reduce_lanes(mine.max, 32, Max{})};
 }
 

@@ -37,13 +37,13 @@ bool fits_tiles(const Problem& p, DType dtype) {
 
 template <class Op>
 struct Prepared {
-  typename Op::Parts parts;
+  typename Op::Decomposed decomposed;
   Problem problem;
   bool in_tiles = false;
 };
 
 struct Forward {
-  using Parts = DecomposedLinear;
+  using Decomposed = DecomposedLinear;
   static bool is_asked_for(const KernelQuery& query) {
     return from_attributes<ops::Linear>(query.attributes).epilogue == ops::LinearEpilogue::kWithSwiglu;
   }
@@ -56,7 +56,7 @@ struct Forward {
 };
 
 struct Backward {
-  using Parts = DecomposedMatmul;
+  using Decomposed = DecomposedMatmul;
   static bool is_asked_for(const KernelQuery& query) {
     return from_attributes<ops::Matmul>(query.attributes).epilogue == ops::MatmulEpilogue::kSwigluGrad;
   }
@@ -83,12 +83,12 @@ template <class Op>
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
   const bool in_tiles = hopper::has_hopper_code<typename Op::Epilogue>();
   return std::make_shared<Prepared<Op>>(
-      Prepared<Op>{typename Op::Parts(kernels_for, true, query), problem_of(query), in_tiles});
+      Prepared<Op>{typename Op::Decomposed(kernels_for, true, query), problem_of(query), in_tiles});
 }
 
 template <class Op>
 int64_t scratch_bytes(const KernelQuery& query) {
-  return typename Op::Parts(kernels_for, false, query).scratch_bytes();
+  return typename Op::Decomposed(kernels_for, false, query).scratch_bytes();
 }
 
 template <class Op>
@@ -107,7 +107,7 @@ template <class Op>
 void run(const KernelContext& c) {
   const auto& prepared = c.prepared<Prepared<Op>>();
   const bool started = prepared.in_tiles && aligned_to_packs(c) && run_in_tiles<Op>(c, prepared.problem);
-  if (!started) run_decomposed(prepared.parts, c);
+  if (!started) run_decomposed(prepared.decomposed, c);
 }
 
 template <class Op>

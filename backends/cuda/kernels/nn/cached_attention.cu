@@ -14,11 +14,11 @@ namespace {
 
 constexpr int kLengthThreads = 128;
 
-std::shared_ptr<const void> prepare_parts(const KernelQuery& query) {
+std::shared_ptr<const void> prepare_decomposed(const KernelQuery& query) {
   return std::make_shared<DecomposedCachedAttention>(kernels_for, true, query);
 }
 
-int64_t parts_scratch(const KernelQuery& query) {
+int64_t decomposed_scratch(const KernelQuery& query) {
   return DecomposedCachedAttention(kernels_for, false, query).scratch_bytes();
 }
 
@@ -35,9 +35,9 @@ __global__ void write_lengths(const int64_t* start, int64_t count, int64_t posit
 void run_decomposed(const KernelContext& k) {
   Launch launch = launch_of(k);
   launch.independent = 0;  // the kernels of the decomposition have their own inputs
-  KernelContext parts = k;
-  parts.launch = &launch;
-  k.prepared<DecomposedCachedAttention>().run(parts, [](const KernelContext& c, int64_t* to) {
+  KernelContext inner = k;
+  inner.launch = &launch;
+  k.prepared<DecomposedCachedAttention>().run(inner, [](const KernelContext& c, int64_t* to) {
     start_with_pdl(c, write_lengths, 1, kLengthThreads, 0, c.input(5).as<const int64_t>(), c.input(5).numel(),
                    c.input(3).dim(1), to, launch_of(c).fault);
   });
@@ -97,11 +97,13 @@ std::optional<std::string> decline_cached(const KernelQuery& query) {
 }
 
 std::span<const OpKernel> cached_attention_kernels() {
-  static const OpKernel ops[] = {
-      {"cached_attention", grouped_attention_implementation()},
-      {"cached_attention", one_start_implementation()},
-      {"cached_attention",
-       {.name = "decomposed", .run = run_decomposed, .scratch_bytes = parts_scratch, .prepare = prepare_parts}}};
+  static const OpKernel ops[] = {{"cached_attention", grouped_attention_implementation()},
+                                 {"cached_attention", one_start_implementation()},
+                                 {"cached_attention",
+                                  {.name = "decomposed",
+                                   .run = run_decomposed,
+                                   .scratch_bytes = decomposed_scratch,
+                                   .prepare = prepare_decomposed}}};
   return ops;
 }
 

@@ -10,7 +10,7 @@ namespace genesis::cuda {
 constexpr int64_t kMaxCachedPositions = int64_t{1} << 24;
 
 // The split of the work; depends on the shape alone.
-struct CachedCut {
+struct CachedPlan {
   int group = 1, splits = 1;  // query heads per key head; ranges that the keys are split into
   int64_t columns = 1;        // merged results: one per query head, or key head, of each text
   // Partial results: weighted values [column][split][size], then [column][split]{maximum, sum}.
@@ -26,7 +26,7 @@ struct CachedCall {
   float* partials = nullptr;
   unsigned* tickets = nullptr;  // [column], zero between runs
   FaultReport fault;
-  CachedCut cut;
+  CachedPlan plan;
   int key_heads = 1;
   int64_t positions = 0;
   int window = 0;  // 0: all positions up to start
@@ -62,7 +62,7 @@ struct RotatedPair {
   }
 };
 
-// Returns the fields that are the same in all runs, except `cut`.
+// Returns the fields that are the same in all runs, except `plan`.
 CachedCall cached_call(const KernelQuery& query);
 // Adds a run's data. Copies the caches first if they are not updated in place.
 CachedCall with_data(CachedCall call, const KernelContext& c);

@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(kLossThreads, loss_blocks_at_once<N, kSpreads>
   Pack<T, N>* dx = static_cast<Pack<T, N>*>(a.dlogits) + lane.row * packs;
   W spread = 0;
   if constexpr (kSpreads)
-    if (a.spreads) spread = share_sums<T, N>(a, lane, W(0)).shares * static_cast<W>(a.parts());
+    if (a.spreads) spread = share_sums<T, N>(a, lane, W(0)).shares * static_cast<W>(a.shards());
   if (at < 0) {
     for (int64_t i = lane.first; i < packs; i += lane.step) dx[i] = Pack<T, N>{};
     return;
@@ -206,7 +206,7 @@ __global__ void __launch_bounds__(kAdders) add_losses_kernel(const LossArguments
 // Computes the divisor of a mean as partial sums: the sum of the weights of the targets that count, or the number of
 // rows if targets are probabilities.
 template <class W>
-__global__ void __launch_bounds__(kAdders) denominator_kernel(const LossArguments a, double* parts) {
+__global__ void __launch_bounds__(kAdders) denominator_kernel(const LossArguments a, double* sums) {
   begin_in_order();
   double sum = 0;
   if (a.probabilities && blockIdx.x == 0 && threadIdx.x == 0) sum = static_cast<double>(a.rows);
@@ -218,7 +218,7 @@ __global__ void __launch_bounds__(kAdders) denominator_kernel(const LossArgument
         sum += static_cast<double>(a.weight_of<W>(at));
   }
   sum = reduce_group<0>(sum, kAdders, Add{});
-  if (threadIdx.x == 0) parts[blockIdx.x] = sum;
+  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
 // --- launches
@@ -349,9 +349,9 @@ void run_gradient(const KernelContext& c) {
   dispatch_float(c.input(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if (op.reduction != Reduction::kMean) return with_rows<T>(c, a, StartGradient{c, a, launch_of(c)});
-    auto* parts = reinterpret_cast<double*>(c.scratch);
-    start_with_pdl(c, denominator_kernel<wide_t<T>>, kDenominatorParts, kAdders, 0, a, parts);
-    a.denominators = parts;
+    auto* sums = reinterpret_cast<double*>(c.scratch);
+    start_with_pdl(c, denominator_kernel<wide_t<T>>, kDenominatorParts, kAdders, 0, a, sums);
+    a.denominators = sums;
     with_rows<T>(c, a, StartGradient{c, a, behind_own_kernel(c)});
   });
 }

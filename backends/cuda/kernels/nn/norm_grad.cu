@@ -168,10 +168,10 @@ struct AffineGradients {
   W *dweight_sums = nullptr, *dbias_sums = nullptr;
   int64_t n = 0, sums = 0;
 
-  void take_room(std::byte* scratch, int64_t blocks) {
-    W* room = reinterpret_cast<W*>(scratch);
-    if (dweight) dweight_sums = room;
-    if (dbias) dbias_sums = room + (dweight ? blocks * n : 0);
+  void take_scratch(std::byte* scratch, int64_t blocks) {
+    W* partial_sums = reinterpret_cast<W*>(scratch);
+    if (dweight) dweight_sums = partial_sums;
+    if (dbias) dbias_sums = partial_sums + (dweight ? blocks * n : 0);
   }
   bool wanted() const { return dweight || dbias; }
   void add_blocks(const KernelContext& c, int64_t blocks) const {
@@ -201,8 +201,8 @@ template <bool kCenter, class T, int N>
 bool try_gradient(const KernelContext& c, const NormArguments& a, int64_t rows, AffineGradients<float>& to) {
   const int tensors = a.residual ? 3 : 2;
   RowDeal deal = deal_rows(rows, a.n / N, N);
-  if (a.n > RowDeal::kLongest || !deal.fit(GradientCall::kStages, tensors, a.n, shared_room())) return false;
-  to.take_room(c.scratch, deal.count);
+  if (a.n > RowDeal::kLongest || !deal.fit(GradientCall::kStages, tensors, a.n, shared_limit())) return false;
+  to.take_scratch(c.scratch, deal.count);
   const FeedCall feed{.data = {a.x, a.dy, a.residual},
                       .tensors = tensors,
                       .packs = static_cast<int>(a.n / N),
@@ -224,7 +224,7 @@ void start_column_sums(const KernelContext& c, const NormArguments& a, int64_t r
   using W = wide_t<T>;
   auto* statistics = reinterpret_cast<Statistics<W>*>(c.scratch);
   const int64_t chunks = column_chunks(rows, a.n);
-  to.take_room(c.scratch + statistics_bytes(rows, sizeof(W)), chunks);
+  to.take_scratch(c.scratch + statistics_bytes(rows, sizeof(W)), chunks);
   start_rows<T, false>(c, rows, a.n, 1, StatisticsRow{a, statistics});
   const dim3 grid(static_cast<unsigned>(blocks_for(a.n, kColumns)), static_cast<unsigned>(chunks));
   column_sums_kernel<T><<<grid, dim3(kColumns, kStripes), 0, launch_of(c).stream>>>(

@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(kThreads) add_weights(Sampling s, const T* log
   }
 }
 
-// Lists the tokens that may survive the cuts: those down to the bin in which the first cut falls.
+// Lists the tokens that may survive the thresholds: those down to the bin in which the first threshold falls.
 template <class T>
 __global__ void __launch_bounds__(kThreads) list_tokens(Sampling s, const T* logits) {
   __shared__ Sum first_entry;
@@ -185,8 +185,8 @@ __global__ void __launch_bounds__(kThreads) list_tokens(Sampling s, const T* log
   const Sum* bins = rule.cut_k ? state.count : state.mass;
   Sum wanted = static_cast<Sum>(settings.top_k);
   if (!rule.cut_k) wanted = nucleus_of(sum_over(kBins, [&](int64_t i) { return bins[i]; }), settings.top_p);
-  const Found cut = find_running(kBins, wanted - 1, [&](int64_t i) { return bins[kBins - 1 - i]; });
-  const auto lowest = static_cast<uint32_t>(kBins - 1 - cut.at);
+  const Found threshold = find_running(kBins, wanted - 1, [&](int64_t i) { return bins[kBins - 1 - i]; });
+  const auto lowest = static_cast<uint32_t>(kBins - 1 - threshold.at);
 
   Sum mine = 0;
   each_token(s, [&](int64_t i) { mine += key_at(logits + row * s.n, i) >> 21 >= lowest; });
@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(kThreads) list_tokens(Sampling s, const T* log
 }
 
 // Keeps tokens with a greater key, and those with this key up to an index.
-struct Cut {
+struct Threshold {
   uint32_t key = 0, last = 0xffffffffu;
 
   __device__ bool keeps(uint64_t entry) const {
@@ -224,9 +224,9 @@ struct Chooser {
     return ~select_greatest(mass, list, count, s.index_bits, wanted, field, weight_of).field & mask;
   }
 
-  // Returns the cut that keeps a weight of `wanted`. Equal keys have equal weights, `each`.
+  // Returns the threshold that keeps a weight of `wanted`. Equal keys have equal weights, `each`.
   template <class WeightOf>
-  __device__ Cut cut_at(Sum wanted, const WeightOf& weight_of) const {
+  __device__ Threshold threshold_at(Sum wanted, const WeightOf& weight_of) const {
     const Selected found = select_greatest(mass, list, count, 32, wanted, key_in, weight_of);
     const auto of_key = [&](uint64_t entry) {
       return key_in(entry) == found.field && weight_of(entry) > 0 ? Sum{1} : Sum{0};
@@ -240,21 +240,22 @@ struct Chooser {
 __device__ int64_t choose_from_list(Sum* mass, const Sampling& s, const Rule& rule, const Settings& settings,
                                     int64_t row, uint32_t word) {
   const Chooser chooser{s, rule, mass, s.lists + row * s.n, static_cast<int64_t>(s.rows[row].listed)};
-  Cut cut;
+  Threshold threshold;
   const auto kept_weight = [&](uint64_t entry) {
-    return cut.keeps(entry) ? rule.weight(key_in(entry)) : Sum{0};
+    return threshold.keeps(entry) ? rule.weight(key_in(entry)) : Sum{0};
   };
-  if (rule.cut_k) cut = chooser.cut_at(static_cast<Sum>(settings.top_k), [](uint64_t) { return Sum{1}; });
+  if (rule.cut_k)
+    threshold = chooser.threshold_at(static_cast<Sum>(settings.top_k), [](uint64_t) { return Sum{1}; });
   if (rule.cut_p) {
     const Sum total =
         rule.cut_k ? sum_over(chooser.count, [&](int64_t i) { return kept_weight(chooser.list[i]); })
                    : sum_over(s.segments, [&](int64_t i) { return s.segment_mass[row * s.segments + i]; });
-    const Cut both = chooser.cut_at(nucleus_of(total, settings.top_p), kept_weight);
+    const Threshold both = chooser.threshold_at(nucleus_of(total, settings.top_p), kept_weight);
     __syncthreads();
-    cut = both.key > cut.key ? both : Cut{both.key, min(both.last, cut.last)};
+    threshold = both.key > threshold.key ? both : Threshold{both.key, min(both.last, threshold.last)};
   }
   const auto drawn_weight = [&](uint64_t entry) {
-    return cut.keeps(entry) ? rule.likely_weight(key_in(entry)) : Sum{0};
+    return threshold.keeps(entry) ? rule.likely_weight(key_in(entry)) : Sum{0};
   };
   const Sum total = sum_over(chooser.count, [&](int64_t i) { return drawn_weight(chooser.list[i]); });
   return chooser.index_reaching(share_of(total, word) + 1, drawn_weight);

@@ -25,41 +25,41 @@ struct SoftmaxArguments {
 };
 
 // The masks that a kernel supports: none, causal only, or either.
-enum class Sight { kAll, kCausal, kEither };
+enum class MaskKind { kAll, kCausal, kEither };
 
 // The number of visible elements of a row.
-template <Sight kSight>
-struct RowSight {
+template <MaskKind kMask>
+struct RowMask {
   bool causal;
   int64_t seen = 0;  // visible elements, from the row's first on
 
-  __device__ RowSight(const SoftmaxArguments& a, int64_t row, int64_t n)
-      : causal(kSight == Sight::kCausal || (kSight == Sight::kEither && a.causal)) {
-    if constexpr (kSight != Sight::kAll) seen = causal ? a.visible(row, n) : n;
+  __device__ RowMask(const SoftmaxArguments& a, int64_t row, int64_t n)
+      : causal(kMask == MaskKind::kCausal || (kMask == MaskKind::kEither && a.causal)) {
+    if constexpr (kMask != MaskKind::kAll) seen = causal ? a.visible(row, n) : n;
   }
   // Returns how many of the N elements of pack i are visible.
   template <int N>
   __device__ int of_pack(int64_t i) const {
-    if constexpr (kSight == Sight::kAll) return N;
+    if constexpr (kMask == MaskKind::kAll) return N;
     return static_cast<int>(max(int64_t{0}, min(int64_t{N}, seen - i * N)));
   }
 };
 
-template <Sight kSight>
+template <MaskKind kMask>
 struct SoftmaxRow : SoftmaxArguments {
-  SoftmaxRow<Sight::kEither> in_shared() const { return {*this}; }
+  SoftmaxRow<MaskKind::kEither> in_shared() const { return {*this}; }
 
   template <class T, int N, int K>
   __device__ void row(const RowCall& call, const RowLane& lane, Pack<T, N>* shared) const {
     using W = wide_t<T>;
-    const RowSight<kSight> sight(*this, lane.row, call.packs * N);
-    const bool is_log = kSight != Sight::kCausal && log;
+    const RowMask<kMask> mask(*this, lane.row, call.packs * N);
+    const bool is_log = kMask != MaskKind::kCausal && log;
     const typename RowOf<T, N, K>::type x_row(x, lane, shared, call.cached);
     W largest = -INFINITY;
     each_pack(
         lane,
         [&](int64_t i, const Pack<T, N>& p) {
-          const int seen = sight.template of_pack<N>(i);
+          const int seen = mask.template of_pack<N>(i);
 #pragma unroll
           for (int j = 0; j < N; ++j)
             if (j < seen) largest = Max{}(largest, widen(p.at[j]));
@@ -71,7 +71,7 @@ struct SoftmaxRow : SoftmaxArguments {
     each_pack(
         lane,
         [&](int64_t i, const Pack<T, N>& p) {
-          const int seen = sight.template of_pack<N>(i);
+          const int seen = mask.template of_pack<N>(i);
 #pragma unroll
           for (int j = 0; j < N; ++j)
             if (j < seen) total += power(p.at[j]);
@@ -79,13 +79,13 @@ struct SoftmaxRow : SoftmaxArguments {
         x_row);
     total = reduce_group(total, lane.step, Add{});
     const W inverse = W(1) / total, log_total = is_log ? W(::log(total)) : W(0);
-    const T unseen = narrow<T>(sight.causal && sight.seen == 0 ? W(NAN) : W(0));
+    const T unseen = narrow<T>(mask.causal && mask.seen == 0 ? W(NAN) : W(0));
     Pack<T, N>* to = static_cast<Pack<T, N>*>(y) + lane.row * lane.packs;
     each_pack(
         lane,
         [&](int64_t i, const Pack<T, N>& p) {
           Pack<T, N> out;
-          const int seen = sight.template of_pack<N>(i);
+          const int seen = mask.template of_pack<N>(i);
 #pragma unroll
           for (int j = 0; j < N; ++j) {
             out.at[j] = narrow<T>(is_log ? widen(p.at[j]) - largest - log_total : power(p.at[j]) * inverse);
@@ -105,22 +105,22 @@ __device__ T softmax_slope(T y, T dy, wide_t<T> dot, wide_t<T> scale, bool log) 
   return narrow<T>(log ? g - exponential<T>(v) * dot : scale * v * (g - dot));
 }
 
-template <Sight kSight>
+template <MaskKind kMask>
 struct GradientRow : SoftmaxArguments {
-  GradientRow<Sight::kEither> in_shared() const { return {*this}; }
+  GradientRow<MaskKind::kEither> in_shared() const { return {*this}; }
 
   template <class T, int N, int K>
   __device__ void row(const RowCall& call, const RowLane& lane, Pack<T, N>* shared) const {
     using W = wide_t<T>;
-    const RowSight<kSight> sight(*this, lane.row, call.packs * N);
-    const bool is_log = kSight != Sight::kCausal && log;
+    const RowMask<kMask> mask(*this, lane.row, call.packs * N);
+    const bool is_log = kMask != MaskKind::kCausal && log;
     const typename RowOf<T, N, K>::type y_row(x, lane, shared, call.cached);
     const typename RowOf<T, N, K>::type dy_row(dy, lane, shared + call.cached, call.cached);
     W dot = 0;
     each_pack(
         lane,
         [&](int64_t i, const Pack<T, N>& v, const Pack<T, N>& g) {
-          const int seen = sight.template of_pack<N>(i);
+          const int seen = mask.template of_pack<N>(i);
 #pragma unroll
           for (int j = 0; j < N; ++j)
             if (j < seen) dot += is_log ? widen(g.at[j]) : widen(g.at[j]) * widen(v.at[j]);
@@ -132,7 +132,7 @@ struct GradientRow : SoftmaxArguments {
         lane,
         [&](int64_t i, const Pack<T, N>& v, const Pack<T, N>& g) {
           Pack<T, N> out;
-          const int seen = sight.template of_pack<N>(i);
+          const int seen = mask.template of_pack<N>(i);
 #pragma unroll
           for (int j = 0; j < N; ++j)
             out.at[j] = j < seen ? softmax_slope(v.at[j], g.at[j], dot, W(scale), is_log) : narrow<T>(W(0));
@@ -205,10 +205,10 @@ void run_softmax(const KernelContext& c, SoftmaxArguments a, int64_t axis, bool 
   dispatch_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if (shape.inner != 1) return start_columns<T>(c, a, shape);
-    if (a.dy && causal) return start_rows<T>(c, shape.outer, shape.n, 2, GradientRow<Sight::kCausal>{a});
-    if (a.dy) return start_rows<T>(c, shape.outer, shape.n, 2, GradientRow<Sight::kAll>{a});
-    if (causal) return start_rows<T>(c, shape.outer, shape.n, 1, SoftmaxRow<Sight::kCausal>{a});
-    start_rows<T>(c, shape.outer, shape.n, 1, SoftmaxRow<Sight::kAll>{a});
+    if (a.dy && causal) return start_rows<T>(c, shape.outer, shape.n, 2, GradientRow<MaskKind::kCausal>{a});
+    if (a.dy) return start_rows<T>(c, shape.outer, shape.n, 2, GradientRow<MaskKind::kAll>{a});
+    if (causal) return start_rows<T>(c, shape.outer, shape.n, 1, SoftmaxRow<MaskKind::kCausal>{a});
+    start_rows<T>(c, shape.outer, shape.n, 1, SoftmaxRow<MaskKind::kAll>{a});
   });
 }
 

@@ -111,8 +111,8 @@ struct Token {
     constexpr int kUnits = kSize / 2;
     for (int i = static_cast<int>(threadIdx.x); i < (kHeads + 2) * kUnits; i += kAll) {
       const int head = i / kUnits, unit = i % kUnits;
-      if (head < c.cut.group)
-        rotate(c, static_cast<const T*>(c.q) + (row * c.cut.group + head) * kSize, unit, q[head]);
+      if (head < c.plan.group)
+        rotate(c, static_cast<const T*>(c.q) + (row * c.plan.group + head) * kSize, unit, q[head]);
       else if (head < kHeads)
         q[head][2 * unit] = q[head][2 * unit + 1] = T(0);
       else if (head == kHeads)
@@ -124,7 +124,7 @@ struct Token {
   // Computes the scores of the new key, one warp per head.
   __device__ __forceinline__ void score_new_key(const CachedCall& c) {
     const int lane = static_cast<int>(threadIdx.x) % kLanes;
-    for (int head = static_cast<int>(threadIdx.x) / kLanes; head < c.cut.group; head += kWarps) {
+    for (int head = static_cast<int>(threadIdx.x) / kLanes; head < c.plan.group; head += kWarps) {
       float sum = 0;
       for (int d = lane; d < kSize; d += kLanes) sum = fmaf(widen(q[head][d]), widen(k[d]), sum);
       sum = warp_sum(sum);
@@ -144,8 +144,8 @@ struct Token {
 template <class T, int kSize>
 __device__ __forceinline__ void merge_warps(const CachedCall& c, const BlockTask& at,
                                             const unsigned char* shared, Token<T, kSize>& token) {
-  const bool has_new = at.split + 1 == c.cut.splits;
-  for (int i = static_cast<int>(threadIdx.x); i < c.cut.group * kSize; i += kAll) {
+  const bool has_new = at.split + 1 == c.plan.splits;
+  for (int i = static_cast<int>(threadIdx.x); i < c.plan.group * kSize; i += kAll) {
     const int head = i / kSize, d = i % kSize;
     const auto* of_warps = reinterpret_cast<const StateRow<kSize>*>(shared);
     KeyState<T, 1> merged =
@@ -160,7 +160,7 @@ __device__ __forceinline__ void merge_warps(const CachedCall& c, const BlockTask
 template <class T, int kSize>
 __device__ __forceinline__ void merge_blocks(const CachedCall& c, const BlockTask& at,
                                              const Token<T, kSize>& token) {
-  const int splits = c.cut.splits, count = c.cut.group * kSize, each = (count + splits - 1) / splits;
+  const int splits = c.plan.splits, count = c.plan.group * kSize, each = (count + splits - 1) / splits;
   T* y = static_cast<T*>(c.y) + (int64_t{at.batch} * c.key_heads + at.key_head) * count;
   for (int i = at.split * each + static_cast<int>(threadIdx.x); i < min(count, (at.split + 1) * each);
        i += kAll) {
@@ -219,35 +219,35 @@ __global__ void __launch_bounds__(kAll, kSize == 64 ? 3 : 2)
   put_state<T, kSize>(state, reinterpret_cast<StateRow<kSize>*>(shared + warp * S::kRing));
   __syncthreads();
   merge_warps<T, kSize>(c, task, shared, token);
-  if (task.split + 1 == c.cut.splits && threadIdx.x < kSize) {
+  if (task.split + 1 == c.plan.splits && threadIdx.x < kSize) {
     const int64_t at = (task.batch * c.positions + start) * c.key_heads * kSize +
                        int64_t{task.key_head} * kSize + threadIdx.x;
     static_cast<T*>(c.k_cache)[at] = token.k[threadIdx.x];
     static_cast<T*>(c.v_cache)[at] = token.v[threadIdx.x];
   }
-  if (c.cut.splits > 1)
+  if (c.plan.splits > 1)
     wait_for_cluster();
   else
     __syncthreads();
   merge_blocks<T, kSize>(c, task, token);
-  if (c.cut.splits > 1) wait_for_cluster();  // other blocks read this block's states
+  if (c.plan.splits > 1) wait_for_cluster();  // other blocks read this block's states
 }
 
 // --- launch
 
-CachedCut cut_of(const KernelQuery& query) {
+CachedPlan plan_of(const KernelQuery& query) {
   const auto q = query.inputs[0].shape.sizes(), cache = query.inputs[3].shape.sizes();
-  CachedCut cut;
-  cut.group = static_cast<int>(q[2] / cache[2]);
-  cut.columns = cache[0] * cache[2];
+  CachedPlan plan;
+  plan.group = static_cast<int>(q[2] / cache[2]);
+  plan.columns = cache[0] * cache[2];
   const int64_t most = std::clamp<int64_t>(blocks_for(cache[1], kMinKeys), 1, kMaxSplits);
-  while (2 * cut.splits <= most && 2 * cut.splits * cut.columns <= kWantedBlocks) cut.splits *= 2;
-  return cut;
+  while (2 * plan.splits <= most && 2 * plan.splits * plan.columns <= kWantedBlocks) plan.splits *= 2;
+  return plan;
 }
 
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
   auto call = std::make_shared<CachedCall>(cached_call(query));
-  call->cut = cut_of(query);
+  call->plan = plan_of(query);
   return call;
 }
 
@@ -256,8 +256,8 @@ void start_kernel(const Launch& launch, const CachedCall& c) {
   using S = Sizes<kSize>;
   const auto kernel = attend_grouped<T, kSize>;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes);
-  const auto splits = static_cast<unsigned>(c.cut.splits);
-  ClusterLaunch early(launch, static_cast<unsigned>(c.cut.columns) * splits, kAll, S::kSharedBytes, splits);
+  const auto splits = static_cast<unsigned>(c.plan.splits);
+  ClusterLaunch early(launch, static_cast<unsigned>(c.plan.columns) * splits, kAll, S::kSharedBytes, splits);
   cudaLaunchKernelEx(&early.config, kernel, c);
 }
 
@@ -269,7 +269,7 @@ void start_type(const Launch& launch, const CachedCall& c, int64_t size) {
 void run(const KernelContext& k) {
   CachedCall c = with_data(k.prepared<CachedCall>(), k);
   const Launch& launch = launch_of(k);
-  if (!launch.can_use_pdl) c.cut.splits = 1;  // older chips have no clusters
+  if (!launch.can_use_pdl) c.plan.splits = 1;  // older chips have no clusters
   const int64_t size = k.output(1).dim(3);
   k.output().dtype == DType::bf16 ? start_type<__nv_bfloat16>(launch, c, size)
                                   : start_type<__half>(launch, c, size);

@@ -25,18 +25,18 @@ struct BlockTask {
 
   __device__ __forceinline__ BlockTask(const CachedCall& c, int start) {
     const auto block = static_cast<int>(blockIdx.x);
-    split = block % c.cut.splits;
-    key_head = block / c.cut.splits % c.key_heads;
-    batch = block / c.cut.splits / c.key_heads;
+    split = block % c.plan.splits;
+    key_head = block / c.plan.splits % c.key_heads;
+    batch = block / c.plan.splits / c.key_heads;
     const int first = c.window == 0 ? 0 : max(0, start + 1 - c.window), count = start - first;
-    const int each = (count + c.cut.splits - 1) / c.cut.splits, whole = (each + kKeys - 1) / kKeys * kKeys;
+    const int each = (count + c.plan.splits - 1) / c.plan.splits, whole = (each + kKeys - 1) / kKeys * kKeys;
     begin = min(start, first + split * whole);
     end = min(start, begin + whole);
   }
 };
 
 __device__ __forceinline__ int batch_of_block(const CachedCall& c) {
-  return static_cast<int>(blockIdx.x) / c.cut.splits / c.key_heads;
+  return static_cast<int>(blockIdx.x) / c.plan.splits / c.key_heads;
 }
 
 // Copies eight elements one by one, for caches that do not start at a multiple of 16 bytes.

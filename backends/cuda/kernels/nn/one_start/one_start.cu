@@ -20,16 +20,16 @@ constexpr int64_t kWantedBlocks = 264;
 
 // A block has one query head and a range of keys. The query heads of a group each read the same keys, from the L2
 // cache after the first time: the latency of one block matters more than these reads.
-CachedCut cut_of(const KernelQuery& query) {
+CachedPlan plan_of(const KernelQuery& query) {
   const auto q = query.inputs[0].shape.sizes(), cache = query.inputs[3].shape.sizes();
-  CachedCut cut;
-  cut.group = static_cast<int>(q[2] / std::max<int64_t>(1, cache[2]));
-  cut.columns = cache[0] * cache[2] * cut.group;
+  CachedPlan plan;
+  plan.group = static_cast<int>(q[2] / std::max<int64_t>(1, cache[2]));
+  plan.columns = cache[0] * cache[2] * plan.group;
   const int64_t most = std::clamp<int64_t>(blocks_for(cache[1], kMinKeys), 1, kMaxSplits);
-  cut.splits =
-      static_cast<int>(std::clamp<int64_t>(kWantedBlocks / std::max<int64_t>(1, cut.columns), 1, most));
-  cut.partial_rows = cut.columns * cut.splits;
-  return cut;
+  plan.splits =
+      static_cast<int>(std::clamp<int64_t>(kWantedBlocks / std::max<int64_t>(1, plan.columns), 1, most));
+  plan.partial_rows = plan.columns * plan.splits;
+  return plan;
 }
 
 // The work of a block: a split of the keys that a column (a query head of a text) attends to.
@@ -38,14 +38,14 @@ struct BlockTask {
 
   __device__ explicit BlockTask(const CachedCall& c) {
     const int block = static_cast<int>(blockIdx.x);
-    split = block % c.cut.splits;
-    column = block / c.cut.splits;
-    in_group = column % c.cut.group;
-    key_head = column / c.cut.group % c.key_heads;
-    batch = column / c.cut.group / c.key_heads;
+    split = block % c.plan.splits;
+    column = block / c.plan.splits;
+    in_group = column % c.plan.group;
+    key_head = column / c.plan.group % c.key_heads;
+    batch = column / c.plan.group / c.key_heads;
   }
   __device__ bool is_first_of_row(const CachedCall& c) const {
-    return split == 0 && column == batch * c.key_heads * c.cut.group;
+    return split == 0 && column == batch * c.key_heads * c.plan.group;
   }
 };
 
@@ -124,8 +124,8 @@ template <class T, int kSize>
 __device__ void merge_column(const CachedCall& c, const BlockTask& at, int used) {
   __shared__ __align__(16) float weights[kMaxSplits];
   __shared__ float total_of_all;
-  const int64_t first = int64_t{at.column} * c.cut.splits;
-  const auto* statistics = reinterpret_cast<const float2*>(c.partials + c.cut.partial_rows * kSize) + first;
+  const int64_t first = int64_t{at.column} * c.plan.splits;
+  const auto* statistics = reinterpret_cast<const float2*>(c.partials + c.plan.partial_rows * kSize) + first;
   static_assert(kMaxSplits == 2 * kLanes);
   if (const int lane = static_cast<int>(threadIdx.x); lane < kLanes) {
     float2 both[2];  // maximum, sum
@@ -185,16 +185,16 @@ __device__ __forceinline__ void put_split(const CachedCall& c, const BlockTask& 
   __shared__ float of_warp[kWarps][kSize + 2];
   put_warp<T, kSet>(state, of_warp[threadIdx.x / kLanes]);
   __syncthreads();
-  const int64_t part = int64_t{at.column} * c.cut.splits + at.split;
+  const int64_t partial = int64_t{at.column} * c.plan.splits + at.split;
   for (int d = threadIdx.x; d < kSize; d += kAll) {
     const KeyState<T, 1> whole = merge_rows<T>(of_warp[0], kWarps, kSize + 2, kSize, d);
     if (only) {
       static_cast<T*>(c.y)[int64_t{at.column} * kSize + d] = narrow<T>(whole.y[0] / whole.sum);
       continue;
     }
-    c.partials[part * kSize + d] = whole.y[0];
+    c.partials[partial * kSize + d] = whole.y[0];
     if (d != 0) continue;
-    float* statistics = c.partials + c.cut.partial_rows * kSize + part * 2;
+    float* statistics = c.partials + c.plan.partial_rows * kSize + partial * 2;
     statistics[0] = whole.max;
     statistics[1] = whole.sum;
   }
@@ -222,7 +222,7 @@ __global__ void __launch_bounds__(kAll) attend_cached(const __grid_constant__ Ca
   const BlockTask task(c);
   const int64_t given = c.start[task.batch * c.start_step];
   const int start = static_cast<int>(given < 0 ? 0 : given >= c.positions ? c.positions - 1 : given);
-  const KeyRange range(start, c.window, task.split, c.cut.splits);
+  const KeyRange range(start, c.window, task.split, c.plan.splits);
   const int lane_at = static_cast<int>(threadIdx.x) % kSet * N, set = static_cast<int>(threadIdx.x) / kSet;
   const int64_t step = int64_t{c.key_heads} * kSize,
                 cache_at = task.batch * c.positions * step + int64_t{task.key_head} * kSize + lane_at;
@@ -270,15 +270,15 @@ struct Prepared {
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
   auto made = std::make_shared<Prepared>(Prepared{cached_call(query), nullptr});
   CachedCall& c = made->call;
-  c.cut = cut_of(query);
-  made->tickets = allocate(current_device(), c.cut.columns * int64_t{sizeof(unsigned)});
+  c.plan = plan_of(query);
+  made->tickets = allocate(current_device(), c.plan.columns * int64_t{sizeof(unsigned)});
   c.tickets = reinterpret_cast<unsigned*>(made->tickets.get());
   return made;
 }
 
 template <class T, int kSet>
 void start_set(const KernelContext& k, const CachedCall& c) {
-  const int64_t blocks = c.cut.columns * c.cut.splits;
+  const int64_t blocks = c.plan.columns * c.plan.splits;
   Launch launch = launch_of(k);
   launch.shares_memory = true;  // the neighboring products have it, too
   const auto kernel = attend_cached<T, kSet>;
@@ -301,7 +301,7 @@ void run(const KernelContext& k) {
 }
 
 int64_t scratch_bytes(const KernelQuery& query) {
-  return (CheckedSize(cut_of(query).partial_rows) * (CheckedSize(query.inputs[3].shape[3].value()) + 2) * 4)
+  return (CheckedSize(plan_of(query).partial_rows) * (CheckedSize(query.inputs[3].shape[3].value()) + 2) * 4)
       .value();
 }
 

@@ -22,13 +22,13 @@ __device__ __forceinline__ Index queries_from(const int64_t* starts, Index queri
 
 // The visible keys of one row of the batch in this run. Causality counts from `length`. It can exceed `count`, the
 // number of existing keys, only if each row has its own length.
-struct KeySight {
+struct VisibleKeys {
   int64_t count, length;
   const int64_t* starts;  // first visible key of each query; null: the first key
 
   // Reports a key_length that is out of range and clamps it. The report comes from the first thread of the grid or,
   // if rows have their own lengths, of each block that sees the value.
-  __device__ __forceinline__ KeySight(const AttentionShape& s, const AttentionData& d, int64_t b)
+  __device__ __forceinline__ VisibleKeys(const AttentionShape& s, const AttentionData& d, int64_t b)
       : count(s.keys), length(s.keys), starts(d.key_start ? d.key_start + b * s.queries : nullptr) {
     if (!d.key_length) return;
     const int64_t given = d.key_length[s.own_lengths ? b : 0];
@@ -63,10 +63,10 @@ struct KeySight {
 
 // Reports a key_start that decreases among the queries of a block; all its threads call this.
 __device__ __forceinline__ void check_key_starts(const AttentionShape& s, const AttentionData& d,
-                                                 const KeySight& sight, int64_t first, int64_t end) {
-  if (!sight.starts) return;
+                                                 const VisibleKeys& visible, int64_t first, int64_t end) {
+  if (!visible.starts) return;
   for (int64_t i = max(int64_t{1}, first) + threadIdx.x; i < min(end, s.queries); i += blockDim.x)
-    if (sight.starts[i] < sight.starts[i - 1]) d.fault.falling_starts();
+    if (visible.starts[i] < visible.starts[i - 1]) d.fault.falling_starts();
 }
 
 template <class W>
