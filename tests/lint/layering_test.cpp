@@ -179,6 +179,11 @@ const std::map<std::string, std::set<std::string>> kModules = {
     {"models/generation", {}},
     {"models/gguf", {"models", "models/hugging_face", "models/tokenizer"}},
     {"models/hugging_face", {"models", "models/tokenizer"}},
+    {"models/jobs",
+     {"models", "models/chat", "models/corpus", "models/data", "models/generation", "models/text",
+      "models/tokenizer"}},
+    {"models/text",
+     {"models", "models/chat", "models/corpus", "models/data", "models/generation", "models/tokenizer"}},
     {"models/tokenizer", {}},
     {"models/tokenizer/training", {"models/corpus", "models/tokenizer"}},
 };

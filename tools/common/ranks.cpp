@@ -2,23 +2,18 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
-#include <sstream>
-#include <utility>
 
 #include "executor/distributed/launch.h"
 #include "executor/distributed/local_launch.h"
 #include "executor/environment.h"
 #include "executor/runtime/device.h"
-#include "schema/file/format/hash.h"
 #include "schema/messages/log.h"
 #include "schema/ranks/mesh_axes.h"
 #include "tools/common/numbers.h"
-#include "tools/common/open_model.h"
 #include "tools/common/usage.h"
 
 namespace genesis::tools {
@@ -116,14 +111,7 @@ void warn_of_useless_zero(const std::string& mesh, int zero) {
 }
 
 SessionOptions session_options(const RunFlags& flags, const std::shared_ptr<World>& world) {
-  SessionOptions options = flags.session_options();
-  if (world->size() == 1) return options;
-  options.mesh = world->mesh();
-  options.rank = world->rank();
-  options.collectives = std::shared_ptr<Collectives>(world, world->collectives());
-  options.device = resolve_device(options.device);
-  if (options.device != "cpu") options.device += ":" + std::to_string(world->gpu());
-  return options;
+  return options_of_rank(flags.session_options(), world);
 }
 
 void as_rank(World& world, const std::function<void()>& body) {
@@ -136,7 +124,7 @@ void as_rank(World& world, const std::function<void()>& body) {
   } catch (const ExitCode& end) {
     world.abort(end.what());
     throw;
-  } catch (const UsageError& error) {
+  } catch (const jobs::SettingError& error) {
     if (!have_one_command()) end_others(world, error.what(), 2);
     if (have_one_command() && !world.is_first())
       throw ExitCode(0);  // mpirun would end the other ranks at any other code
@@ -146,17 +134,6 @@ void as_rank(World& world, const std::function<void()>& body) {
     throw;
   }
 }
-
-std::string said_by_first(World& world, const std::string& mine) {
-  return world.size() == 1 ? mine : world.gather(world.is_first() ? mine : "")[0];
-}
-
-std::string model_file_of_first(World& world, const std::string& name) {
-  world.require_same("the name of the model file", name);
-  return said_by_first(world, world.is_first() ? model_file(name) : "");
-}
-
-bool agreed_by_first(World& world, bool mine) { return said_by_first(world, mine ? "yes" : "no") == "yes"; }
 
 Option* add_mesh(Command& app, std::string& mesh) {
   return add_mesh(app, mesh,
@@ -196,60 +173,6 @@ FirstRankSpeaks::~FirstRankSpeaks() {
   if (!out_) return;
   std::cout.rdbuf(out_);
   std::cerr.rdbuf(err_);
-}
-
-StopVote StopVotes::after_step(const StopVote& mine) {
-  if (world_.size() == 1) return mine;
-  return ++steps_ < every_ ? StopVote() : ask(mine);
-}
-
-// Collects the votes of all ranks. Rank 0's clock decides how many steps follow before the next vote, so that all
-// ranks agree.
-StopVote StopVotes::ask(const StopVote& mine) {
-  constexpr double kApart = 0.5;  // seconds
-  const auto now = std::chrono::steady_clock::now();
-  const double waited = std::chrono::duration<double>(now - std::exchange(asked_, now)).count();
-  const std::vector<std::string> votes =
-      world_.gather(fmt::format("{} {} {}", mine.signal, mine.time_up ? 1 : 0, waited));
-  StopVote all;
-  double seconds = 0;
-  for (size_t rank = 0; rank < votes.size(); ++rank) {
-    std::istringstream vote(votes[rank]);
-    int signal = 0;
-    bool time_up = false;
-    double since = 0;
-    vote >> signal >> time_up >> since;
-    all = {std::max(all.signal, signal), all.time_up || time_up};
-    if (rank == 0) seconds = since;
-  }
-  const double each = seconds / static_cast<double>(std::exchange(steps_, 0));
-  every_ = std::clamp(static_cast<int64_t>(kApart / std::max(each, 1e-6)), int64_t{1}, 4 * every_);
-  return all;
-}
-
-// Hashes batches from all over the data. For large data a sample suffices to tell it from any other text.
-std::string digest_of_data(BatchSource& data) {
-  constexpr int64_t kBytes = 64 << 20;  // bytes read of large data
-  const int64_t batches = std::max<int64_t>(data.batches_per_epoch(), 1);
-  int64_t bytes = 0;
-  for (const auto& [name, tensor] : data.batch(0)) bytes += tensor.bytes();
-  const int64_t read = std::min(std::max<int64_t>(kBytes / std::max<int64_t>(bytes, 1), 3), batches);
-  file::Hasher hasher;
-  for (int64_t i = 0; i < read; ++i)
-    for (const auto& [name, tensor] : data.batch(i * (batches - 1) / std::max<int64_t>(read - 1, 1)))
-      hasher.update({tensor.data(), static_cast<size_t>(tensor.bytes())});
-  return fmt::format("{} batches like {}", batches, hasher.digest().to_string());
-}
-
-std::string digest_of_states(const Model& model) {
-  file::Hasher hasher;
-  for (const State& state : model.states()) {
-    if (!state.initial.empty_handle())
-      hasher.update({state.initial.data(), static_cast<size_t>(state.initial.bytes())});
-    for (const Tensor& part : state.encoded.parts)
-      hasher.update({part.data(), static_cast<size_t>(part.bytes())});
-  }
-  return hasher.digest().to_string();
 }
 
 }  // namespace genesis::tools

@@ -103,9 +103,9 @@ void check_prefill_chunk(int64_t tokens) {
 }
 
 void check_sampling(const Command& command, const Options& given) {
-  if (given.temperature != 0) return;
-  for (const char* option : kDrawing)
-    check_not_given(command, option, "with --temperature 0, which always takes the likeliest token");
+  check_rules(command, {{given.temperature == 0,
+                         {std::begin(kDrawing), std::end(kDrawing)},
+                         "with --temperature 0, which always takes the likeliest token"}});
 }
 
 void warn_of_greedy_settings(const Command& command, const Options& options, const std::string& place) {

@@ -120,7 +120,7 @@ int run_tool(int argc, char** argv, const std::string& name, const std::string& 
     if (error.get_exit_code() == 0) return app.exit(error, std::cout, std::cerr);  // --help, --version
     say_error(name, with_help(app, usage_text(app, error)));
     return 2;
-  } catch (const UsageError& error) {
+  } catch (const jobs::SettingError& error) {
     say_error(name, with_help(app, error.message()));
     return 2;
   } catch (const Error& error) {

@@ -8,10 +8,17 @@
 
 #include "executor/session.h"
 #include "executor/session_options.h"
+#include "models/jobs/output_files.h"
+#include "models/open_model.h"
 #include "schema/graph/memory_text.h"
 #include "tools/common/command.h"
 
 namespace genesis::tools {
+
+// Texts of --help for a model's name.
+inline constexpr const char* kModelName = "a .genesis file, or a folder of checkpoints: its newest";
+inline constexpr const char* kGeneratingModelName =
+    "a .genesis file with entry points prefill and decode, or a folder of checkpoints: its newest";
 
 // Exit codes: 0 for success; 1 for a failure, with one line on stderr that says what failed, where, and what to do; 2
 // for wrong usage. `body` adds flags and subcommands to the app; the work of a subcommand runs in its callback.
@@ -51,8 +58,9 @@ Bindings parse_sizes(const std::vector<std::string>& sizes);
 void check_sizes_exist(const Model& model, const Bindings& sizes);
 // Throws Error naming the symbols in the entry point's inputs that have no size yet, and the flag that sets one.
 void check_sizes_known(const Graph& entry, const Bindings& sizes);
-// Throws Error if no file can be made at `path`. Call it before hours of work.
-void check_can_write(const std::string& path);
+using jobs::check_can_write;
+using models::model_file;
+using models::open_model;
 
 // Prints one JSON object on stdout with --json, else calls `text()`.
 struct Output {

@@ -91,14 +91,16 @@ void check_no_empty_values(int argc, char** argv) {
   }
 }
 
-void check_only(const Command& command, std::initializer_list<std::string_view> read,
-                const std::string& why) {
-  for (const std::string& name : command.given_options())
-    if (std::ranges::find(read, name) == read.end()) fail_usage("{} does nothing {}", name, why);
-}
-
-void check_not_given(const Command& command, const std::string& option, const std::string& why) {
-  if (command.is_given(option)) fail_usage("{} does nothing {}", option, why);
+void check_rules(const Command& command, const std::vector<OptionRule>& rules) {
+  for (const OptionRule& rule : rules) {
+    if (!rule.holds) continue;
+    const auto is_listed = [&](const std::string& option) {
+      return std::ranges::find(rule.options, option) != rule.options.end();
+    };
+    for (const std::string& option : rule.which == OptionRule::kThese ? rule.options : command.given_options())
+      if (rule.which == OptionRule::kThese ? command.is_given(option) : !is_listed(option))
+        fail_usage("{} does nothing {}", option, rule.why);
+  }
 }
 
 }  // namespace genesis::tools

@@ -7,7 +7,6 @@
 #include "passes/distribution/rank_sizes.h"
 #include "schema/file/reader.h"
 #include "tools/common/numbers.h"
-#include "tools/common/open_model.h"
 #include "tools/common/ranks.h"
 #include "tools/run/measured_peaks.h"
 #include "tools/run/nonfinite_page.h"
@@ -45,7 +44,7 @@ std::vector<double> measure(Session& session, const BenchFlags& flags, const Nam
     return flags.runs > 0 ? static_cast<int64_t>(times.size()) < flags.runs
                           : total < flags.seconds * 1000 || times.size() < 3;
   };
-  while (agreed_by_first(world, wants_more())) {
+  while (world.agreed_by_first(wants_more())) {
     times.push_back(run_once(session, flags, inputs));
     total += times.back();
   }
@@ -132,7 +131,7 @@ void print_measured(const BenchFlags& flags, const Measured& m, const Bindings& 
 
 void bench(const BenchFlags& flags, const std::shared_ptr<World>& world) {
   const FirstRankSpeaks quiet(*world);
-  const std::string file = model_file_of_first(*world, flags.file);
+  const std::string file = model_file(flags.file, *world);
   const std::shared_ptr<const Model> model = load_model(file);
   const NamedTensors inputs = flags.inputs.make_of_rank(model->entry(flags.entry), world->mesh());
   SessionOptions options = session_options(flags.run, world);
@@ -147,7 +146,7 @@ void bench(const BenchFlags& flags, const std::shared_ptr<World>& world) {
                p99 = times[std::min(times.size() - 1, times.size() * 99 / 100)];
   // Runs back to back and measures by the device's clock, which hides uploads, downloads and the work of the host.
   const std::string runs =
-      said_by_first(*world, std::to_string(static_cast<int>(std::clamp(200 / median, 1.0, 100.0))));
+      world->said_by_first(std::to_string(static_cast<int>(std::clamp(200 / median, 1.0, 100.0))));
   const double device_ms = 1e3 * session.seconds_per_run(flags.entry, inputs, std::stoi(runs));
   const auto tokens = inputs.find("tokens");
   const int64_t parts = passes::batch_parts(model->entry(flags.entry), world->mesh());
@@ -178,7 +177,7 @@ void add_bench(Command& app) {
   flags->out.add_to(*command);
   command->footer("Example:\n  genesis-run bench qwen2.genesis --entry loss --size batch=8 --size seq=256");
   command->callback([flags, command] {
-    if (flags->runs > 0) check_not_given(*command, "--seconds", "with --runs, which says how often");
+    check_rules(*command, {{flags->runs > 0, {"--seconds"}, "with --runs, which says how often"}});
     const std::shared_ptr<World> world = join_ranks(flags->mesh, flags->run.device);
     as_rank(*world, [&] { bench(*flags, world); });
   });

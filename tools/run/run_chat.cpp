@@ -14,15 +14,14 @@
 #include "tools/chat/chat_loop.h"
 #include "tools/checks/cache_room.h"
 #include "tools/common/numbers.h"
-#include "tools/common/open_model.h"
 #include "tools/common/option_values.h"
 #include "tools/common/printable.h"
 #include "tools/common/ranks.h"
 #include "tools/common/sampling_flags.h"
 #include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
-#include "tools/text/load_tokenizer.h"
-#include "tools/text/text_codec.h"
+#include "models/text/load_tokenizer.h"
+#include "models/text/text_codec.h"
 
 namespace genesis::tools {
 namespace {
@@ -52,7 +51,7 @@ void add_stop_token(text::GenerateOptions& options, int64_t token) {
   if (std::ranges::find(tokens, token) == tokens.end()) tokens.push_back(token);
 }
 
-text::GenerateOptions generate_options(const ChatFlags& flags, const Command& app, const TextCodec& codec,
+text::GenerateOptions generate_options(const ChatFlags& flags, const Command& app, const text::TextCodec& codec,
                                        const chat::ConfigFiles& files, int64_t vocabulary) {
   text::GenerateOptions options = chat::read_generation_config(files, flags.options);
   for (const std::string& warning : chat::generation_warnings(files, vocabulary)) log_warning("{}", warning);
@@ -120,7 +119,7 @@ class GrowingContext {
 
 // Loads the model with the context length of --context.
 std::shared_ptr<const Model> chat_model(const ChatFlags& flags, World& world) {
-  const std::shared_ptr<const Model> model = load_model(model_file_of_first(world, flags.file));
+  const std::shared_ptr<const Model> model = load_model(model_file(flags.file, world));
   if (flags.context == 0) return model;
   auto larger =
       with_context([&] { return models::with_cache(*model, text::rows_of_cache(*model), flags.context); },
@@ -151,8 +150,8 @@ void chat_command(const ChatFlags& flags, const Command& app, const std::shared_
   check_prefill_chunk(flags.prefill_chunk);
   const jinja::Dict variables = variables_of(flags);
   const std::shared_ptr<const Model> model = chat_model(flags, *world);
-  const chat::ConfigFiles files = config_files(flags.tokenizer, *model, flags.file);
-  const TextCodec codec(*model, flags.file, flags.tokenizer);
+  const chat::ConfigFiles files = text::config_files(flags.tokenizer, *model, flags.file);
+  const text::TextCodec codec(*model, flags.file, flags.tokenizer);
   if (!codec.tokenizer())
     fail("{} brings no tokenizer: name the folder that it came from with --tokenizer", flags.file);
   const text::Tokenizer& tokenizer = *codec.tokenizer();

@@ -15,7 +15,6 @@
 #include "tools/common/json_values.h"
 #include "tools/common/meant_words.h"
 #include "tools/common/numbers.h"
-#include "tools/common/open_model.h"
 #include "tools/common/option_values.h"
 #include "tools/common/printable.h"
 #include "tools/run/rounding.h"

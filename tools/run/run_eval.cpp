@@ -7,13 +7,12 @@
 #include "models/generation/evaluate.h"
 #include "models/generation/vocabulary.h"
 #include "tools/common/numbers.h"
-#include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/common/ranks.h"
 #include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
-#include "tools/run/train_data.h"
-#include "tools/text/evaluation_texts.h"
+#include "models/jobs/train_data.h"
+#include "models/text/evaluation_texts.h"
 
 namespace genesis::tools {
 namespace {
@@ -22,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 struct EvalFlags {
   std::string file, other, mesh;
-  TextSource source;
+  text::TextSource source;
   text::EvaluateOptions options;
   RunFlags run;
   Output out;
@@ -39,12 +38,12 @@ struct Result {
 };
 
 // Finds errors before the work begins.
-void check_can_evaluate(const std::string& file, const Model& model, const EvaluationTexts& texts,
+void check_can_evaluate(const std::string& file, const Model& model, const text::EvaluationTexts& texts,
                         const EvalFlags& flags) {
-  check_tokens_fit(texts, model, file);
+  text::check_tokens_fit(texts, model, file);
   const int64_t window = std::min(flags.options.seq, texts.longest() - 1);
   text::check_positions(model, window);
-  warn_of_positions(model, window);
+  jobs::warn_of_positions(model, window);
 }
 
 // A loss that is not finite is an error instead of a result.
@@ -55,7 +54,7 @@ void check_finite(const std::string& file, const text::Evaluation& evaluation) {
 }
 
 Result evaluate(const std::string& file, const std::shared_ptr<const Model>& model,
-                const EvaluationTexts& texts, const EvalFlags& flags, const std::shared_ptr<World>& world) {
+                const text::EvaluationTexts& texts, const EvalFlags& flags, const std::shared_ptr<World>& world) {
   Session session(model, session_options(flags.run, world));
   Result result{.bytes = texts.bytes};
   const auto start = Clock::now();
@@ -91,10 +90,10 @@ std::string line_of(const std::string& file, const Result& result) {
 void eval_together(EvalFlags& flags, const std::shared_ptr<World>& world) {
   const FirstRankSpeaks quiet(*world);
   for (std::string* name : {&flags.file, &flags.other})
-    if (!name->empty()) *name = model_file_of_first(*world, *name);
+    if (!name->empty()) *name = model_file(*name, *world);
   const std::shared_ptr<const Model> model = load_model(flags.file),
                                      compared = flags.other.empty() ? nullptr : load_model(flags.other);
-  const EvaluationTexts texts = read_evaluation_texts(flags.source, *model, flags.file);
+  const text::EvaluationTexts texts = text::read_evaluation_texts(flags.source, *model, flags.file);
   check_can_evaluate(flags.file, *model, texts, flags);
   if (compared) check_can_evaluate(flags.other, *compared, texts, flags);
   const Result result = evaluate(flags.file, model, texts, flags, world);

@@ -13,7 +13,6 @@
 #include "schema/messages/log.h"
 #include "tools/checks/cache_room.h"
 #include "tools/common/numbers.h"
-#include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/common/ranks.h"
 #include "tools/common/sampling_flags.h"
@@ -21,7 +20,7 @@
 #include "tools/run/run_commands.h"
 #include "tools/text/answer_json.h"
 #include "tools/text/prompts.h"
-#include "tools/text/text_codec.h"
+#include "models/text/text_codec.h"
 #include "tools/text/text_writer.h"
 
 namespace genesis::tools {
@@ -69,7 +68,7 @@ struct Sample {
 // comes.
 class Samples {
  public:
-  Samples(const Model& model, const TextCodec& codec, Prompts prompts, const GenerateFlags& flags)
+  Samples(const Model& model, const text::TextCodec& codec, Prompts prompts, const GenerateFlags& flags)
       : context_(longest_context(model, flags)),
         vocabulary_(text::vocabulary_of(model.entry("decode"), 2)),
         codec_(codec),
@@ -122,7 +121,7 @@ class Samples {
 
   static constexpr size_t kNone = -1;
   const int64_t context_, vocabulary_;
-  const TextCodec& codec_;
+  const text::TextCodec& codec_;
   Prompts prompts_;
   const GenerateFlags& flags_;
   // The current prompt.
@@ -258,7 +257,7 @@ struct Totals {
 };
 
 // Generates one text after another, with the file's cache or a larger one that is long enough for all of them.
-void write_one_by_one(const std::shared_ptr<const Model>& model, const TextCodec& codec, Samples samples,
+void write_one_by_one(const std::shared_ptr<const Model>& model, const text::TextCodec& codec, Samples samples,
                       const GenerateFlags& flags, const SessionOptions& options) {
   const std::shared_ptr<const Model> with_cache = with_context(
       [&]() -> std::shared_ptr<const Model> {
@@ -278,7 +277,7 @@ void write_one_by_one(const std::shared_ptr<const Model>& model, const TextCodec
   });
 }
 
-void write_batch(const Model& model, const TextCodec& codec, Samples samples, const GenerateFlags& flags,
+void write_batch(const Model& model, const text::TextCodec& codec, Samples samples, const GenerateFlags& flags,
                  const SessionOptions& options) {
   const std::shared_ptr<const Model> made =
       with_context([&] { return with_rows(model, samples, flags); }, [&] { return flags.file; });
@@ -310,17 +309,18 @@ void write_batch(const Model& model, const TextCodec& codec, Samples samples, co
 void check_flags(const GenerateFlags& flags, const Command& app) {
   check_sampling(app, flags.options);
   check_prefill_chunk(flags.prefill_chunk);
-  if (!flags.out.json && flags.batch == 0) check_not_given(app, "--logprobs", "without --json or --batch");
-  if (flags.batch == 0) check_not_given(app, "--unordered", "without --batch");
-  if (flags.options.temperature == 0)
-    check_not_given(app, "--samples", "with --temperature 0, which always takes the likeliest token");
+  check_rules(app, {{!flags.out.json && flags.batch == 0, {"--logprobs"}, "without --json or --batch"},
+                    {flags.batch == 0, {"--unordered"}, "without --batch"},
+                    {flags.options.temperature == 0,
+                     {"--samples"},
+                     "with --temperature 0, which always takes the likeliest token"}});
 }
 
 // Reads the prompts on rank 0, which alone has stdin, and returns them on all ranks.
 Prompts read_prompts(const PromptFlags& flags, World& world) {
   if (world.size() == 1) return flags.read();
   const std::string mine = world.is_first() ? flags.read().to_json().dump() : "";
-  return Prompts::from_json(parse_json_text(said_by_first(world, mine)));
+  return Prompts::from_json(parse_json_text(world.said_by_first(mine)));
 }
 
 // Checks only the stop tokens given on the command line: a tokenizer may end texts with tokens that a smaller model
@@ -347,9 +347,9 @@ void generate_together(GenerateFlags& flags, const std::shared_ptr<World>& world
   flags.options.logprobs = flags.logprobs >= 0;
   flags.options.top_logprobs = std::max<int64_t>(flags.logprobs, 0);
   Prompts prompts = read_prompts(flags.prompts, *world);
-  flags.file = model_file_of_first(*world, flags.file);
+  flags.file = model_file(flags.file, *world);
   const std::shared_ptr<const Model> model = load_model(flags.file);
-  const TextCodec codec(*model, flags.file, flags.tokenizer);
+  const text::TextCodec codec(*model, flags.file, flags.tokenizer);
   check_stop_tokens(*model, flags);
   const auto& ends = codec.end_tokens();
   warn_of_ends(*model, flags.file, ends);

@@ -9,7 +9,6 @@
 #include "schema/messages/log.h"
 #include "tools/common/json_values.h"
 #include "tools/common/numbers.h"
-#include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"

@@ -13,7 +13,6 @@
 #include "executor/runtime/step_call.h"
 #include "schema/file/reader.h"
 #include "schema/graph/state_storage.h"
-#include "tools/common/open_model.h"
 #include "tools/common/option_values.h"
 #include "tools/common/printable.h"
 #include "tools/common/usage.h"
@@ -249,9 +248,9 @@ void print_kernels(const std::string& device, const std::vector<Needs>& needs) {
 }
 
 void info(InfoFlags flags, const Command& app) {
-  if (flags.device.empty())
-    for (const char* option : {"--size", "--memory-budget", "--remat", "--kernels", "--disable"})
-      check_not_given(app, option, "without --device, which asks what runs would take");
+  check_rules(app, {{flags.device.empty(),
+                     {"--size", "--memory-budget", "--remat", "--kernels", "--disable"},
+                     "without --device, which asks what runs would take"}});
   if (!flags.device.empty()) {
     check_device("--device", flags.device);
     check_disabled({flags.disable.begin(), flags.disable.end()}, flags.device);

@@ -9,7 +9,6 @@
 #include "schema/file/json_text.h"
 #include "schema/file/reader.h"
 #include "tools/common/numbers.h"
-#include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/common/ranks.h"
 #include "tools/run/measured_peaks.h"
@@ -280,14 +279,14 @@ void profile_rank(const ProfileFlags& flags, const std::shared_ptr<World>& world
 }
 
 void profile(ProfileFlags flags, const Command& app) {
-  if (flags.out.json) check_not_given(app, "--top", "with --json, which has all rows");
+  check_rules(app, {{flags.out.json, {"--top"}, "with --json, which has all rows"}});
   check_can_write(flags.trace);
   check_can_write(flags.page);
-  if (flags.page.empty()) check_not_given(app, "--compare", "without -o, the page that shows it");
-  if (!flags.mesh.empty()) check_not_given(app, "--compare", "with --mesh");
+  check_rules(app, {{flags.page.empty(), {"--compare"}, "without -o, the page that shows it"},
+                    {!flags.mesh.empty(), {"--compare"}, "with --mesh"}});
   const std::shared_ptr<World> world = join_ranks(flags.mesh, flags.run.device);
   as_rank(*world, [&] {
-    for (std::string* name : {&flags.file, &flags.compare}) *name = model_file_of_first(*world, *name);
+    for (std::string* name : {&flags.file, &flags.compare}) *name = model_file(*name, *world);
     profile_rank(flags, world);
   });
 }

@@ -1,4 +1,4 @@
-#include "tools/text/conversation_files.h"
+#include "models/data/conversation_files.h"
 
 #include <algorithm>
 #include <cstring>
@@ -13,7 +13,7 @@
 #include "schema/file/json_text.h"
 #include "schema/messages/log.h"
 
-namespace genesis::tools {
+namespace genesis::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -101,7 +101,7 @@ std::vector<std::string> conversation_files(const std::vector<std::string>& name
   return with;
 }
 
-void warn_of_skipped(const data::Conversations& read) {
+void warn_of_skipped(const Conversations& read) {
   if (read.skipped > 0)
     log_warning("{} lines were left out, the first because of {}", read.skipped, read.first_skipped);
 }
@@ -114,4 +114,4 @@ void warn_of_repaired(const std::string& where) {
       where);
 }
 
-}  // namespace genesis::tools
+}  // namespace genesis::data

@@ -1,4 +1,4 @@
-#include "tools/run/train_data.h"
+#include "models/jobs/train_data.h"
 
 #include <fstream>
 #include <limits>
@@ -7,26 +7,22 @@
 #include "executor/inputs.h"
 #include "models/chat/json_config.h"
 #include "models/corpus/text_files.h"
+#include "models/data/conversation_files.h"
 #include "models/data/conversation_source.h"
 #include "models/data/conversations.h"
 #include "models/data/token_corpus.h"
 #include "models/generation/vocabulary.h"
+#include "models/jobs/setting_error.h"
+#include "models/text/load_tokenizer.h"
+#include "models/text/token_rows.h"
 #include "models/tokenizer/model_files.h"
 #include "models/zoo.h"
-#include "schema/core/parse_number.h"
 #include "schema/file/attached_files.h"
 #include "schema/file/io/file_ending.h"
 #include "schema/file/json_text.h"
 #include "schema/messages/log.h"
-#include "tools/common/file_progress.h"
-#include "tools/common/printable.h"
-#include "tools/common/tool.h"
-#include "tools/common/usage.h"
-#include "tools/text/conversation_files.h"
-#include "tools/text/load_tokenizer.h"
-#include "tools/text/token_rows.h"
 
-namespace genesis::tools {
+namespace genesis::jobs {
 namespace {
 
 namespace fs = std::filesystem;
@@ -70,14 +66,14 @@ void check_corpus(const data::TokenStream& tokens, const text::Tokenizer& tokeni
   for (int64_t first = 0; first < tokens.size(); first += kPiece) {
     const int64_t count = std::min(kPiece, tokens.size() - first);
     tokens.read(first, count, piece.data());
-    check_have_rows(std::span(piece).first(static_cast<size_t>(count)), rows, tokenizer);
+    text::check_have_rows(std::span(piece).first(static_cast<size_t>(count)), rows, tokenizer);
   }
 }
 
 void check_samples(const std::vector<chat::Sample>& samples, const text::Tokenizer& tokenizer, int64_t rows) {
   if (tokenizer.vocab_size() <= rows) return;
   for (const chat::Sample& sample : samples)
-    check_have_rows(std::vector<int64_t>(sample.tokens.begin(), sample.tokens.end()), rows, tokenizer);
+    text::check_have_rows(std::vector<int64_t>(sample.tokens.begin(), sample.tokens.end()), rows, tokenizer);
 }
 
 data::TextTokens tokens_of(const Model& model, const text::Tokenizer& tokenizer, const std::string& file) {
@@ -93,16 +89,16 @@ data::TextTokens tokens_of(const Model& model, const text::Tokenizer& tokenizer,
 
 void say_where(const data::TokenCorpus& corpus, bool quiet) {
   if (corpus.bad_lines > 0) log_warning("{} lines without a document were left out", corpus.bad_lines);
-  if (!corpus.first_repaired.empty()) warn_of_repaired(corpus.first_repaired);
+  if (!corpus.first_repaired.empty()) data::warn_of_repaired(corpus.first_repaired);
   if (!corpus.has_hashes)
     log_warning(
         "the tokens in {0} were kept by an older version of Genesis, without hashes, so damage to them is "
         "not "
         "found: remove {0}, and the text is tokenized anew",
-        printable(corpus.folder.string()));
+        corpus.folder.string());
   if (quiet) return;
   log_info("{} tokens to train on and {} held out, {} {}", corpus.training.size(), corpus.held_out.size(),
-           corpus.was_there ? "kept in" : "made and kept in", printable(corpus.folder.string()));
+           corpus.was_there ? "kept in" : "made and kept in", corpus.folder.string());
 }
 
 // Checks the size of the held-out data. Documents are held out whole, so with a few long ones it may be much more
@@ -126,22 +122,22 @@ void check_held_out(const data::TokenCorpus& corpus, double asked) {
 }
 
 TrainData token_data(const std::vector<std::string>& names, const data::TextTokens& tokens, int64_t rows,
-                     data::SourceOptions options, const TextFlags& flags, bool quiet) {
-  FileProgress progress(quiet);
+                     data::SourceOptions options, const DataRequest& request) {
+  const TextSettings& settings = request.text;
   data::TokenCorpus corpus = data::open_token_corpus(corpus::text_files(names), tokens,
-                                                     {.held_out = flags.held_out,
-                                                      .skip_bad = flags.skip_bad,
-                                                      .cache = flags.token_cache,
-                                                      .progress = progress.hook()});
-  check_held_out(corpus, flags.held_out);
+                                                     {.held_out = settings.holdout,
+                                                      .skip_bad = settings.skip_bad,
+                                                      .cache = settings.token_cache,
+                                                      .progress = request.progress});
+  check_held_out(corpus, settings.holdout);
   for (const data::TokenStream* stream : {&corpus.training, &corpus.held_out})
     check_corpus(*stream, tokens.tokenizer, rows);
-  say_where(corpus, quiet);
+  say_where(corpus, request.quiet);
   TrainData data;
   data.training = data::token_source(std::move(corpus.training), options);
   options.shuffle = false;
   options.fill_last = true;
-  if (flags.held_out > 0)
+  if (settings.holdout > 0)
     data.held_out = with_context([&] { return data::token_source(std::move(corpus.held_out), options); },
                                  [] { return "in the data that is held out"; });
   return data;
@@ -178,20 +174,22 @@ int64_t longest_of(const std::vector<chat::Sample>& samples, int64_t row) {
 }
 
 TrainData conversation_data(const std::vector<std::string>& names, const Model& model,
-                            const std::string& file, const Graph& entry, const data::SourceOptions& options,
-                            const TextFlags& flags, bool quiet) {
-  if (flags.held_out > 0)
-    fail_usage("--holdout does nothing with conversations: name a file with --eval-data");
-  if (!flags.token_cache.empty()) fail_usage("--token-cache does nothing with conversations");
-  const auto tokenizer = brought_tokenizer(model, file);
+                            const data::SourceOptions& options, const DataRequest& request) {
+  const std::string& file = request.file;
+  const Graph& entry = model.entry(request.entry);
+  if (request.text.holdout > 0)
+    fail_setting("--holdout does nothing with conversations: name a file with --eval-data");
+  if (!request.text.token_cache.empty()) fail_setting("--token-cache does nothing with conversations");
+  const auto tokenizer = text::brought_tokenizer(model, file);
   if (!tokenizer)
     fail(
         "conversations need the model's tokenizer and chat template, and it brings none (genesis-build "
         "--tokenizer)");
   const chat::SampleMaker maker(chat::ChatTemplate::from(chat::ConfigFiles::of_model(model, file)),
                                 *tokenizer);
-  data::Conversations read = data::read_conversations({names.begin(), names.end()}, maker, flags.skip_bad);
-  warn_of_skipped(read);
+  data::Conversations read =
+      data::read_conversations({names.begin(), names.end()}, maker, request.text.skip_bad);
+  data::warn_of_skipped(read);
   check_samples(read.samples, *tokenizer, rows_of(model));
   warn_of_positions(model, longest_of(read.samples, options.sequence_length));
   auto source = std::make_unique<data::ConversationSource>(
@@ -201,25 +199,15 @@ TrainData conversation_data(const std::vector<std::string>& names, const Model& 
                                                          .shuffle = options.shuffle,
                                                          .pack = has_input(entry, "segments"),
                                                          .fill_last = options.fill_last});
-  if (!quiet) say_rows(*source);
+  if (!request.quiet) say_rows(*source);
   warn_of_padding(*source, model, entry, options.sequence_length);
   return {std::move(source), nullptr};
 }
 
-void check_no_flags(const TextFlags& flags, const char* why) {
-  if (flags.held_out > 0) fail_usage("--holdout does nothing {}", why);
-  if (flags.skip_bad) fail_usage("--skip-bad does nothing {}", why);
-  if (!flags.token_cache.empty()) fail_usage("--token-cache does nothing {}", why);
-}
-
-// Parses "1%" or "0.01".
-double share_in(const std::string& text) {
-  const bool percent = text.ends_with('%');
-  const auto number = parse_number<double>(text.substr(0, text.size() - percent));
-  const double share = number ? (percent ? *number / 100 : *number) : -1;
-  if (!(share >= 0 && share < 1))
-    fail_usage("--holdout {}: expected a share such as 1% or 0.01, below 100%", text);
-  return share;
+void check_no_settings(const TextSettings& settings, const char* why) {
+  if (settings.holdout > 0) fail_setting("--holdout does nothing {}", why);
+  if (settings.skip_bad) fail_setting("--skip-bad does nothing {}", why);
+  if (!settings.token_cache.empty()) fail_setting("--token-cache does nothing {}", why);
 }
 
 }  // namespace
@@ -232,37 +220,24 @@ void warn_of_positions(const Model& model, int64_t tokens) {
         tokens, longest);
 }
 
-void TextFlags::add_to(Command& command) {
-  const auto read = [this](const std::vector<std::string>& words) { held_out = share_in(words.back()); };
-  command.add_option("--holdout", read, "share of the documents that is not trained on, such as 1%")
-      ->type_name("SHARE");
-  command.add_flag("--skip-bad", skip_bad,
-                   "leave out lines of .jsonl files that hold no text, and count them");
-  command.add_option("--token-cache", token_cache,
-                     "folder where text is kept as tokens; ~/.cache/genesis/tokens when not given");
-}
+std::string TextSettings::order() const { return holdout > 0 ? fmt::format(" --holdout {}", holdout) : ""; }
 
-std::string TextFlags::data_order() const {
-  return held_out > 0 ? fmt::format(" --holdout {}", held_out) : "";
-}
-
-TrainData open_train_data(const std::vector<std::string>& names, const Model& model, const std::string& file,
-                          const std::string& entry, const data::SourceOptions& options,
-                          const TextFlags& flags, bool quiet) {
-  if (const auto files = conversation_files(names); !files.empty()) {
+TrainData open_train_data(const std::vector<std::string>& names, const Model& model,
+                          const data::SourceOptions& options, const DataRequest& request) {
+  if (const auto files = data::conversation_files(names); !files.empty()) {
     text::check_positions(model, options.sequence_length);
-    return conversation_data(files, model, file, model.entry(entry), options, flags, quiet);
+    return conversation_data(files, model, options, request);
   }
   if (names.empty() || !std::all_of(names.begin(), names.end(), is_text)) {
-    check_no_flags(flags, "with arrays");
+    check_no_settings(request.text, "with arrays");
     return {data::open_source(names, options), nullptr};
   }
   text::check_positions(model, options.sequence_length);
   warn_of_positions(model, options.sequence_length);
-  if (const auto tokenizer = brought_tokenizer(model, file))
-    return token_data(names, tokens_of(model, *tokenizer, file), rows_of(model), options, flags, quiet);
-  check_no_flags(flags, "with a model that brings no tokenizer (genesis-build --tokenizer)");
-  return {data::open_source(without_folders(names), options), nullptr};
+  if (const auto tokenizer = text::brought_tokenizer(model, request.file))
+    return token_data(names, tokens_of(model, *tokenizer, request.file), rows_of(model), options, request);
+  check_no_settings(request.text, "with a model that brings no tokenizer (genesis-build --tokenizer)");
+  return {data::open_source(data::without_folders(names), options), nullptr};
 }
 
-}  // namespace genesis::tools
+}  // namespace genesis::jobs

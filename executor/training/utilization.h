@@ -6,7 +6,7 @@
 
 #include "executor/session.h"
 
-namespace genesis::tools {
+namespace genesis {
 
 class Utilization {
  public:
@@ -19,4 +19,4 @@ class Utilization {
   double least_seconds_ = 0;
 };
 
-}  // namespace genesis::tools
+}  // namespace genesis

@@ -1,10 +1,10 @@
-#include "tools/run/utilization.h"
+#include "executor/training/utilization.h"
 
 #include "executor/inputs.h"
 #include "passes/core/bind.h"
 #include "schema/graph/op.h"
 
-namespace genesis::tools {
+namespace genesis {
 namespace {
 
 struct Products {
@@ -31,4 +31,4 @@ Utilization::Utilization(Session& session, const std::string& entry, const Named
   least_seconds_ = 1e-9 * (products.f32 / peaks.f32_gflops + products.low / peaks.low_gflops);
 }
 
-}  // namespace genesis::tools
+}  // namespace genesis

@@ -8,7 +8,7 @@
 
 #include "schema/graph/model.h"
 
-namespace genesis::tools {
+namespace genesis::text {
 
 // The texts that a command line names.
 struct TextSource {
@@ -41,4 +41,4 @@ EvaluationTexts read_evaluation_texts(const TextSource& source, const Model& mod
 // Throws Error if the model, which was read from `file`, has no row for a token of the texts.
 void check_tokens_fit(const EvaluationTexts& texts, const Model& model, const std::string& file);
 
-}  // namespace genesis::tools
+}  // namespace genesis::text

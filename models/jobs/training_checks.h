@@ -1,5 +1,4 @@
-// Checks that a model file can be trained, and that its training can continue from a checkpoint. Commands call them
-// before the work.
+// Checks that a model can be trained, and that its training can continue from a checkpoint. Jobs call them before the work.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +6,7 @@
 
 #include "schema/graph/model.h"
 
-namespace genesis::tools {
+namespace genesis::jobs {
 
 // A model together with its file name, for messages.
 struct NamedModel {
@@ -26,4 +25,11 @@ void check_trainable(const NamedModel& named);
 // settings are not compared.
 void check_goes_on(const NamedModel& checkpoint, const NamedModel& named);
 
-}  // namespace genesis::tools
+// Checks a model whose weights are quantized (q8 or q4, which training does not change) or have 16 bits, which cannot hold small
+// updates. The user may not know of either.
+// Call it before a training step is added and after adapters are added. Warns of quantized weights that no step will
+// change, and of weights in bf16 or f16 that it will change. Throws Error if only vectors (norms and biases) would be
+// trained. Models with adapters pass without a warning.
+void check_quantized_training(const Model& model);
+
+}  // namespace genesis::jobs

@@ -1,23 +1,23 @@
-#include "tools/text/evaluation_texts.h"
+#include "models/text/evaluation_texts.h"
 
 #include <algorithm>
 #include <optional>
 
 #include "models/chat/conversation.h"
 #include "models/corpus/documents.h"
+#include "models/data/conversation_files.h"
 #include "models/data/conversations.h"
 #include "models/data/sources.h"
 #include "models/generation/generate.h"
 #include "models/generation/vocabulary.h"
+#include "models/text/load_tokenizer.h"
 #include "models/tokenizer/byte_alphabet.h"
 #include "models/tokenizer/tokenizer.h"
 #include "schema/file/format/utf8.h"
 #include "schema/file/io/file_ending.h"
 #include "schema/messages/log.h"
-#include "tools/text/conversation_files.h"
-#include "tools/text/load_tokenizer.h"
 
-namespace genesis::tools {
+namespace genesis::text {
 namespace {
 
 // Returns the texts of a .jsonl, each line being a text of its own.
@@ -41,15 +41,15 @@ std::vector<std::string> read_texts(const TextSource& source, bool as_bytes) {
   std::string all = data::read_text(source.data);
   if (is_json_lines(source.data)) return texts_of_lines(source.data, all, source.skip_bad);
   if (const size_t valid = utf8::valid_bytes(all); !as_bytes && valid < all.size())
-    warn_of_repaired(fmt::format("byte {} of '{}'", valid, source.data));
+    data::warn_of_repaired(fmt::format("byte {} of '{}'", valid, source.data));
   return {std::move(all)};
 }
 
 // Returns the number of bytes of text in a token, which may be a part of a character; 0 for a token without text.
-size_t bytes_of(const text::Tokenizer& tokenizer, int64_t id) {
+size_t bytes_of(const Tokenizer& tokenizer, int64_t id) {
   const std::string text = tokenizer.decode(std::vector<int64_t>{id});
   const std::string token = tokenizer.id_to_token(id).value_or("");
-  const auto bytes = text::alphabet_bytes(token);
+  const auto bytes = alphabet_bytes(token);
   return text.empty() || text == token || !bytes ? text.size() : bytes->size();
 }
 
@@ -61,14 +61,14 @@ std::string_view beginning_of(std::string_view text, int64_t most) {
 }
 
 // Returns the tokens of the texts. A text of one token has nothing to predict and is left out.
-EvaluationTexts tokens_of(const std::vector<std::string>& texts,
-                          const std::optional<text::Tokenizer>& tokenizer, int64_t most) {
+EvaluationTexts tokens_of(const std::vector<std::string>& texts, const std::optional<Tokenizer>& tokenizer,
+                          int64_t most) {
   EvaluationTexts result{.are_bytes = !tokenizer};
   int64_t left = most;
   for (const std::string& text : texts) {
     if (left < 2) break;
     const std::string begin(beginning_of(text, left));
-    std::vector<int64_t> tokens = tokenizer ? tokenizer->encode(begin) : text::encode_bytes(begin);
+    std::vector<int64_t> tokens = tokenizer ? tokenizer->encode(begin) : encode_bytes(begin);
     if (std::ssize(tokens) > left) tokens.resize(static_cast<size_t>(left));
     if (tokens.size() < 2) continue;
     const size_t first = tokenizer ? bytes_of(*tokenizer, tokens[0]) : 1;
@@ -82,7 +82,7 @@ EvaluationTexts tokens_of(const std::vector<std::string>& texts,
 
 // Returns the tokens of conversations, where only the messages of the assistant count.
 EvaluationTexts conversations(const std::vector<std::string>& names, const TextSource& source,
-                              const Model& model, const std::string& file, const text::Tokenizer& tokenizer,
+                              const Model& model, const std::string& file, const Tokenizer& tokenizer,
                               int64_t most) {
   const auto files = config_files(source.tokenizer, model, file);
   const chat::SampleMaker maker(chat::ChatTemplate::from(files), tokenizer);
@@ -116,8 +116,8 @@ int64_t EvaluationTexts::longest() const {
 EvaluationTexts read_evaluation_texts(const TextSource& source, const Model& model, const std::string& file,
                                       int64_t most) {
   const auto tokenizer =
-      load_fitting_tokenizer(source.tokenizer, model, file, text::vocabulary_of(model.entry("forward"), 3));
-  const auto files = conversation_files({source.data});
+      load_fitting_tokenizer(source.tokenizer, model, file, vocabulary_of(model.entry("forward"), 3));
+  const auto files = data::conversation_files({source.data});
   EvaluationTexts texts = tokenizer && !files.empty()
                               ? conversations(files, source, model, file, *tokenizer, most)
                               : tokens_of(read_texts(source, !tokenizer), tokenizer, most);
@@ -126,7 +126,7 @@ EvaluationTexts read_evaluation_texts(const TextSource& source, const Model& mod
 }
 
 void check_tokens_fit(const EvaluationTexts& texts, const Model& model, const std::string& file) {
-  const int64_t vocabulary = text::vocabulary_of(model.entry("forward"), 3);
+  const int64_t vocabulary = vocabulary_of(model.entry("forward"), 3);
   if (texts.are_bytes && vocabulary != 256)
     fail("{} has a vocabulary of {}, and the text was read as bytes, which are 256", file, vocabulary);
   for (const auto& tokens : texts.tokens)
@@ -136,4 +136,4 @@ void check_tokens_fit(const EvaluationTexts& texts, const Model& model, const st
              token, file, vocabulary);
 }
 
-}  // namespace genesis::tools
+}  // namespace genesis::text

@@ -10,7 +10,7 @@
 #include "models/tokenizer/tokenizer.h"
 #include "schema/graph/model.h"
 
-namespace genesis::tools {
+namespace genesis::text {
 
 class TextCodec {
  public:
@@ -18,16 +18,16 @@ class TextCodec {
   // or bytes if it has none. Throws Error if the model, which was read from `file`, has another vocabulary.
   TextCodec(const Model& model, const std::string& file, const std::string& tokenizer);
 
-  const std::optional<text::Tokenizer>& tokenizer() const { return tokenizer_; }  // empty: tokens are bytes
+  const std::optional<Tokenizer>& tokenizer() const { return tokenizer_; }  // empty: tokens are bytes
   std::vector<int64_t> encode(const std::string& text) const;
   // For GeneratorOptions::text. The result may outlive this object.
-  std::function<text::TokenText()> token_text() const;
+  std::function<TokenText()> token_text() const;
   // Returns the tokens that end a text by the model's configuration; empty without one.
   const std::vector<int64_t>& end_tokens() const { return end_tokens_; }
 
  private:
-  std::optional<text::Tokenizer> tokenizer_;
+  std::optional<Tokenizer> tokenizer_;
   std::vector<int64_t> end_tokens_;
 };
 
-}  // namespace genesis::tools
+}  // namespace genesis::text

@@ -1,4 +1,4 @@
-#include "tools/common/open_model.h"
+#include "models/open_model.h"
 
 #include <filesystem>
 
@@ -7,7 +7,7 @@
 #include "schema/file/model_file.h"
 #include "schema/messages/shell_word.h"
 
-namespace genesis::tools {
+namespace genesis::models {
 
 namespace {
 
@@ -73,9 +73,19 @@ std::string model_file(const std::string& path) {
       path);
 }
 
+std::string model_file(const std::string& path, World& world) {
+  world.require_same("the name of the model file", path);
+  return world.said_by_first(world.is_first() ? model_file(path) : "");
+}
+
+bool names_model(const std::string& path) {
+  const fs::path named = path;
+  return named.extension() == ".genesis" || (!fs::exists(named / "tokenizer.json") && has_checkpoints(named));
+}
+
 std::unique_ptr<Model> open_model(const std::string& path, const LoadOptions& options) {
   const std::string file = model_file(path);
   return load_model(file, file == path ? options : LoadOptions{});  // model_file() verified a checkpoint
 }
 
-}  // namespace genesis::tools
+}  // namespace genesis::models

@@ -6,7 +6,7 @@
 
 #include "models/data/conversations.h"
 
-namespace genesis::tools {
+namespace genesis::data {
 
 // Returns the files in `names` (files and folders) if they have conversations, {"messages": [...]}; lines {"text":
 // ...} may stand between these. Returns nothing if there are none. In a folder with conversations only .jsonl files
@@ -19,7 +19,7 @@ std::vector<std::string> without_folders(const std::vector<std::string>& names);
 
 // Warns of lines left out, and of text that is not UTF-8; `where`, such as "byte 3 of 'a.txt'", is the place of the
 // bad bytes.
-void warn_of_skipped(const data::Conversations& read);
+void warn_of_skipped(const Conversations& read);
 void warn_of_repaired(const std::string& where);
 
-}  // namespace genesis::tools
+}  // namespace genesis::data

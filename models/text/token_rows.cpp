@@ -1,4 +1,4 @@
-#include "tools/text/token_rows.h"
+#include "models/text/token_rows.h"
 
 #include <fmt/ranges.h>
 
@@ -7,17 +7,17 @@
 #include "schema/core/error.h"
 #include "schema/messages/log.h"
 
-namespace genesis::tools {
+namespace genesis::text {
 namespace {
 
 // Returns "'[PAD]' (300)".
-std::string described_token(const text::Tokenizer& tokenizer, int64_t id) {
+std::string described_token(const Tokenizer& tokenizer, int64_t id) {
   return fmt::format("'{}' ({})", tokenizer.id_to_token(id).value_or(""), id);
 }
 
 }  // namespace
 
-void check_token_rows(const text::Tokenizer& tokenizer, int64_t rows, const std::string& whose,
+void check_token_rows(const Tokenizer& tokenizer, int64_t rows, const std::string& whose,
                       const std::string& file) {
   constexpr size_t kShown = 5;
   std::vector<std::string> shown;
@@ -35,11 +35,11 @@ void check_token_rows(const text::Tokenizer& tokenizer, int64_t rows, const std:
       whose, without, file, rows, fmt::join(shown, ", "), without > kShown ? ", ..." : "");
 }
 
-void check_have_rows(std::span<const int64_t> tokens, int64_t rows, const text::Tokenizer& tokenizer) {
+void check_have_rows(std::span<const int64_t> tokens, int64_t rows, const Tokenizer& tokenizer) {
   const auto without = std::ranges::find_if(tokens, [&](int64_t token) { return token >= rows; });
   if (without != tokens.end())
     fail("the text has the token {}, which the model has no row for: it knows {} tokens",
          described_token(tokenizer, *without), rows);
 }
 
-}  // namespace genesis::tools
+}  // namespace genesis::text
