@@ -9,8 +9,8 @@
 
 namespace genesis::models {
 
-// Returns the path of the file itself. For a folder that is its newest checkpoint whose bytes are all intact. Throws Error naming a
-// folder that has none, and naming the command that makes a model file of another program's file.
+// Returns the path of the file itself. For a folder that is its newest checkpoint whose bytes are all intact. Throws Error
+// naming a folder that has none, and naming the command that makes a model file of another program's file.
 std::string model_file(const std::string& path);
 // Does the same for all ranks: for a folder it is the checkpoint that rank 0 finds, since a training may write a newer one at any
 // time. Throws Error if ranks were given other names than rank 0.

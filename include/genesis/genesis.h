@@ -9,6 +9,8 @@
 #include "executor/training/trainer.h"
 #include "models/data/sources.h"
 #include "models/generation/generate.h"
+#include "models/jobs/train_job.h"
+#include "models/text/text_model.h"
 #include "models/tokenizer/tokenizer.h"
 #include "models/zoo.h"
 #include "passes/training/train_step.h"

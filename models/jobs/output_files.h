@@ -8,8 +8,8 @@
 
 namespace genesis::jobs {
 
-// Check that a file can be made at `path`; that lines can be appended to it, and it may be a device or a pipe; that a folder can be
-// made, whose parents need not exist. An empty path means that nothing is written.
+// Check that a file can be made at `path`; that lines can be appended to it, and it may be a device or a pipe; that a folder
+// can be made, whose parents need not exist. An empty path means that nothing is written.
 void check_can_write(const std::string& path);
 void check_can_append(const std::string& path);
 void check_can_make_folder(const std::string& path);

@@ -18,7 +18,8 @@ struct StopVote {
 class StopVotes {
  public:
   explicit StopVotes(World& world) : world_(world) {}
-  // All ranks call it after every step. Returns the reasons of all ranks, the largest `asked` among them; none while no vote is due.
+  // All ranks call it after every step. Returns the reasons of all ranks, the largest `asked` among them; none while no vote is
+  // due.
   StopVote after_step(const StopVote& mine);
 
  private:

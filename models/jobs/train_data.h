@@ -1,5 +1,5 @@
-// Opens the data of a training: text (as tokens of the model's tokenizer, or as bytes without one), conversations (formatted by the
-// model's chat template), and arrays.
+// Opens the data of a training: text (as tokens of the model's tokenizer, or as bytes without one), conversations (formatted by
+// the model's chat template), and arrays.
 #pragma once
 
 #include <memory>

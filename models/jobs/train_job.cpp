@@ -11,12 +11,12 @@
 #include "executor/training/rank_share.h"
 #include "models/jobs/load_training.h"
 #include "models/jobs/output_files.h"
-#include "models/jobs/setting_error.h"
 #include "models/jobs/training_checks.h"
 #include "models/jobs/training_output.h"
 #include "passes/training/evaluation.h"
 #include "passes/training/plateau.h"
 #include "passes/training/train_options.h"
+#include "schema/core/setting_error.h"
 #include "schema/messages/log.h"
 #include "schema/version.h"
 

@@ -1,5 +1,5 @@
-// Training as one call: opens a model and data of any kind, trains, evaluates on held-out data, writes checkpoints, metrics and the
-// final file, and resumes. It does what `genesis-run train` does, and installs no signal handlers and prints nothing.
+// Training as one call: opens a model and data of any kind, trains, evaluates on held-out data, writes checkpoints, metrics and
+// the final file, and resumes. It does what `genesis-run train` does, and installs no signal handlers and prints nothing.
 //
 //     jobs::TrainJob job{.model = "qwen2.genesis", .data = {"text.txt"}, .optimizer = "adamw,lr=3e-3", .steps = 200};
 //     job.output = "trained.genesis";

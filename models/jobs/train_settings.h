@@ -20,8 +20,8 @@ struct TrainJob {
       {};  // sizes and order of the batches; `batch_size` counts the samples of all ranks
   TextSettings text = {};
 
-  // Begins a new training with this step (passes::parse_train_options), or with these adapters. Without both, the training that the
-  // file brings goes on.
+  // Begins a new training with this step (passes::parse_train_options), or with these adapters. Without both, the training that
+  // the file brings goes on.
   std::string optimizer = {};
   passes::LoraOptions lora = {.rank = 0};  // rank 0: no adapters
 

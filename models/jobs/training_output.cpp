@@ -13,7 +13,7 @@
 #include "executor/training/metrics_file.h"
 #include "models/corpus/text_files.h"
 #include "models/jobs/output_files.h"
-#include "models/jobs/setting_error.h"
+#include "schema/core/setting_error.h"
 #include "schema/file/format/hash.h"
 #include "schema/file/io/atomic_write.h"
 #include "schema/graph/memory_text.h"

@@ -165,6 +165,7 @@ const std::map<std::string, std::set<std::string>> kModules = {
     {"executor/states", {"executor/runtime"}},
     {"executor", {"executor/runtime", "executor/states"}},
     {"executor/training", {"executor", "executor/states"}},
+    {"executor/inspection", {"executor", "executor/distributed", "executor/runtime"}},
 
     {"models", {}},
     {"models/chat",
@@ -183,7 +184,8 @@ const std::map<std::string, std::set<std::string>> kModules = {
      {"models", "models/chat", "models/corpus", "models/data", "models/generation", "models/text",
       "models/tokenizer"}},
     {"models/text",
-     {"models", "models/chat", "models/corpus", "models/data", "models/generation", "models/tokenizer"}},
+     {"models", "models/chat", "models/chat/jinja/values", "models/corpus", "models/data", "models/generation",
+      "models/tokenizer"}},
     {"models/tokenizer", {}},
     {"models/tokenizer/training", {"models/corpus", "models/tokenizer"}},
 };
@@ -276,9 +278,9 @@ const std::map<std::string, std::set<std::string>> kBackendsFromAbove = {
      {"backends", "backends/common", "backends/cuda", "backends/cuda/ranks", "backends/cuda/runtime"}},
     {"executor/cuda/megakernel", {"backends/cuda/decode", "backends/cuda/runtime"}},
     {"executor/distributed", {"backends", "backends/cuda/ranks", "backends/mpi"}},
+    {"executor/inspection", {"backends"}},
     {"executor/runtime", {"backends", "backends/cpu", "backends/cpu/parallel", "backends/mpi"}},
     {"executor/states", {"backends", "backends/cpu/parallel"}},
-    {"tools/run", {"backends"}},
 };
 
 TEST(Layering, LayersAboveIncludeFewModulesOfBackends) {

@@ -1,6 +1,6 @@
 // Tests what compare accepts as rounding: results that differ like sums in another order pass, and real mistakes do
 // not.
-#include "tools/run/rounding.h"
+#include "executor/inspection/rounding.h"
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@
 namespace genesis::testing {
 namespace {
 
-using tools::Rounding;
+
 
 std::vector<float> noise(size_t count, unsigned seed, float mean = 0) {
   std::mt19937 engine(seed);

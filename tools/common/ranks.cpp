@@ -1,16 +1,9 @@
 #include "tools/common/ranks.h"
 
-#include <unistd.h>
-
-#include <array>
-#include <csignal>
-#include <cstdlib>
 #include <iostream>
 
-#include "executor/distributed/launch.h"
-#include "executor/distributed/local_launch.h"
+#include "executor/distributed/time_to_say_why.h"
 #include "executor/environment.h"
-#include "executor/runtime/device.h"
 #include "schema/messages/log.h"
 #include "schema/ranks/mesh_axes.h"
 #include "tools/common/numbers.h"
@@ -20,65 +13,8 @@ namespace genesis::tools {
 
 namespace {
 
-// Warns if a launcher has started several ranks without --mesh: each does all of the work, which is seldom intended.
-void warn_of_copies(SharedWork work) try {
-  const Launch launch = find_ranks();
-  if (launch.by != Launcher::kNone && launch.size > 1 && launch.rank == 0)
-    log_warning(
-        "{} started {} ranks, and without --mesh each of them works for itself: --mesh {}={} shares the "
-        "work",
-        name_of(launch.by), launch.size, work == SharedWork::kBatches ? kDataAxis : kTensorAxis, launch.size);
-} catch (const Error&) {
-  // A malformed variable of a launcher does not matter here, because this process takes no part in a run of ranks.
-}
-
 // Returns true if all ranks were started with one command line.
 bool have_one_command() { return environment().one_command; }
-
-void check_shares(const Mesh& mesh, SharedWork work) {
-  if (work != SharedWork::kLayers) return;
-  const int64_t ranks = mesh.size(kDataAxis), stages = mesh.size(kPipelineAxis);
-  if (stages > 1)
-    fail(
-        "--mesh {}: ranks along 'pipeline' share the micro-batches' way through a training step, and here "
-        "nothing trains: give --mesh tensor={}, whose ranks share the layers",
-        mesh.to_string(), stages * mesh.size(kTensorAxis));
-  if (ranks <= 1) return;
-  fail(
-      "--mesh {}: ranks along 'data' share batches of training, and here each would do the same: give --mesh "
-      "tensor={}, "
-      "whose ranks share the layers",
-      mesh.to_string(), ranks * mesh.size(kTensorAxis));
-}
-
-// A launcher sends SIGTERM to the other ranks as soon as one has failed. While this object exists, a rank ends only
-// two seconds after that signal. It learns within about a second which rank has failed, so it can still report it.
-class TimeToSayWhy {
- public:
-  explicit TimeToSayWhy(const World& world) : listens_(world.size() > 1) {
-    if (!listens_) return;
-    struct sigaction handle {};
-    handle.sa_flags = SA_RESTART;
-    handle.sa_handler = [](int) { ::alarm(2); };
-    sigaction(SIGTERM, &handle, &before_[0]);
-    handle.sa_handler = [](int) {
-      ::signal(SIGTERM, SIG_DFL);
-      ::raise(SIGTERM);
-    };
-    sigaction(SIGALRM, &handle, &before_[1]);
-  }
-  ~TimeToSayWhy() {
-    if (!listens_) return;
-    sigaction(SIGTERM, &before_[0], nullptr);
-    sigaction(SIGALRM, &before_[1], nullptr);
-  }
-  TimeToSayWhy(const TimeToSayWhy&) = delete;
-  TimeToSayWhy& operator=(const TimeToSayWhy&) = delete;
-
- private:
-  const bool listens_;
-  std::array<struct sigaction, 2> before_{};
-};
 
 // Ends the other ranks with the message `why`. Throws ExitCode if rank 0 prints the same message for all ranks.
 void end_others(World& world, const std::string& why, int code) {
@@ -87,21 +23,6 @@ void end_others(World& world, const std::string& why, int code) {
 }
 
 }  // namespace
-
-std::shared_ptr<World> join_ranks(const std::string& mesh, const std::string& device, SharedWork work) {
-  if (mesh.empty()) {
-    warn_of_copies(work);
-    return std::make_shared<World>();
-  }
-  const Mesh ranks = Mesh::parse(mesh);
-  check_shares(ranks, work);
-  const std::string resolved = resolve_device(device), kind = resolved.substr(0, resolved.find(':'));
-  if (resolved != kind)
-    fail("--mesh {} with --device {}: every rank takes a device of its own: give --device {}", mesh, device,
-         kind);
-  if (must_launch_ranks(ranks)) std::exit(launch_ranks(ranks, kind));
-  return start_world(ranks, kind);
-}
 
 void warn_of_useless_zero(const std::string& mesh, int zero) {
   if (zero > 0 && Mesh::parse(mesh).size(kDataAxis) <= 1)
@@ -114,17 +35,28 @@ SessionOptions session_options(const RunFlags& flags, const std::shared_ptr<Worl
   return options_of_rank(flags.session_options(), world);
 }
 
-void as_rank(World& world, const std::function<void()>& body) {
+SessionOptions session_options(const RunFlags& flags, const std::shared_ptr<World>& world,
+                               const std::string& mesh, int zero) {
+  SessionOptions options = session_options(flags, world);
+  options.zero = zero;
+  if (world->is_first()) warn_of_useless_zero(mesh, zero);
+  return options;
+}
+
+void run_ranks(const std::string& mesh, const RunFlags& flags, SharedWork work,
+               const std::function<void(const std::shared_ptr<World>&)>& body) {
+  const std::shared_ptr<World> joined = join_ranks(mesh, flags.device, work);
+  World& world = *joined;
   const TimeToSayWhy time(world);
   try {
-    body();
+    body(joined);
   } catch (const std::bad_alloc&) {
     world.abort("out of memory");
     throw;
   } catch (const ExitCode& end) {
     world.abort(end.what());
     throw;
-  } catch (const jobs::SettingError& error) {
+  } catch (const SettingError& error) {
     if (!have_one_command()) end_others(world, error.what(), 2);
     if (have_one_command() && !world.is_first())
       throw ExitCode(0);  // mpirun would end the other ranks at any other code

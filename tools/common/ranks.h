@@ -1,4 +1,4 @@
-// Helps tools that several ranks run together: joining the ranks, ending them together, and their session options.
+// Helps tools that several ranks run together: their options, ending them together, and who writes.
 #pragma once
 
 #include <functional>
@@ -6,28 +6,24 @@
 #include <streambuf>
 #include <string>
 
-#include "executor/distributed/world.h"
+#include "executor/distributed/join_ranks.h"
 #include "tools/common/tool.h"
 
 namespace genesis::tools {
 
-// The mesh axis along which ranks share the work of a command: "data", or "tensor" if there is no batch to share.
-enum class SharedWork { kBatches, kLayers };
-
-// Joins the ranks of --mesh; an empty mesh is a single rank. `device` as given to --device. If no launcher has
-// started ranks, this process starts them as copies of itself, waits for them and exits as they do. Throws Error for
-// ranks along "data" or "pipeline" that would share no work.
-std::shared_ptr<World> join_ranks(const std::string& mesh, const std::string& device,
-                                  SharedWork work = SharedWork::kBatches);
 // Warns if --zero does nothing because the mesh has no ranks along `data` to shard over. Only the first rank calls
 // it.
 void warn_of_useless_zero(const std::string& mesh, int zero);
 // Returns session options with this rank's device and mesh.
 SessionOptions session_options(const RunFlags& flags, const std::shared_ptr<World>& world);
-// Runs the work of a rank. An Error of this rank also ends the other ranks, which print it. An error that all ranks
-// have alike is printed by the first rank only. If all ranks have one command line, wrong usage is found by all of
-// them, and the other ranks exit with code 0.
-void as_rank(World& world, const std::function<void()>& body);
+// The same with the ZeRO stage of --zero, of which the first rank warns if it does nothing.
+SessionOptions session_options(const RunFlags& flags, const std::shared_ptr<World>& world,
+                               const std::string& mesh, int zero);
+// Joins the ranks of --mesh, or starts them, and runs the work of this one. An Error of this rank also ends the other
+// ranks, which print it. An error that all ranks have alike is printed by the first rank only. If all ranks have one
+// command line, wrong usage is found by all of them, and the other ranks exit with code 0.
+void run_ranks(const std::string& mesh, const RunFlags& flags, SharedWork work,
+               const std::function<void(const std::shared_ptr<World>&)>& body);
 
 // Adds --mesh; a malformed mesh is wrong usage. The default help is for commands whose layers are computed by the
 // ranks along `tensor` together.

@@ -6,11 +6,13 @@
 #include <optional>
 #include <string>
 
+#include "executor/inspection/make_inputs.h"
 #include "executor/session.h"
 #include "executor/session_options.h"
 #include "models/jobs/output_files.h"
 #include "models/open_model.h"
 #include "schema/graph/memory_text.h"
+#include "schema/messages/human_numbers.h"
 #include "tools/common/command.h"
 
 namespace genesis::tools {
@@ -52,12 +54,8 @@ struct RunFlags {
 // Throws UsageError if one option makes another do nothing.
 void check_options(const SessionOptions& options);
 
-// Parses the values of --size, each SYMBOL=SIZE.
-Bindings parse_sizes(const std::vector<std::string>& sizes);
-// Throws Error naming a size that no entry point of the model has.
-void check_sizes_exist(const Model& model, const Bindings& sizes);
-// Throws Error naming the symbols in the entry point's inputs that have no size yet, and the flag that sets one.
-void check_sizes_known(const Graph& entry, const Bindings& sizes);
+using genesis::check_sizes_exist;
+using genesis::human_bytes;
 using jobs::check_can_write;
 using models::model_file;
 using models::open_model;
@@ -72,8 +70,5 @@ struct Output {
 // Returns the JSON on one line. Bytes in strings that are not UTF-8 become U+FFFD.
 std::string json_text(const nlohmann::ordered_json& object);
 nlohmann::ordered_json peaks_json(const DevicePeaks& peaks);
-using genesis::human_bytes;                 // "1.50 MiB"
-std::string human_count(double count);      // "1.5 M"
-std::string human_seconds(double seconds);  // "1m05s"
 
 }  // namespace genesis::tools

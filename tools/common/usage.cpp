@@ -36,13 +36,6 @@ Names option_names(const CLI::App& command) {
   return names;
 }
 
-Names command_names(const CLI::App& app) {
-  Names names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(command->get_name());
-  return names;
-}
-
 std::string no_option(const CLI::App& app, const std::string& word) {
   const CLI::App& command = given_command(app);
   const std::string name = word.substr(0, word.find('='));
@@ -54,6 +47,13 @@ std::string no_option(const CLI::App& app, const std::string& word) {
 }
 
 }  // namespace
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  return names;
+}
 
 void fail_missing(const std::string& what) { fail_usage("{} is required", what); }
 
@@ -97,7 +97,8 @@ void check_rules(const Command& command, const std::vector<OptionRule>& rules) {
     const auto is_listed = [&](const std::string& option) {
       return std::ranges::find(rule.options, option) != rule.options.end();
     };
-    for (const std::string& option : rule.which == OptionRule::kThese ? rule.options : command.given_options())
+    for (const std::string& option :
+         rule.which == OptionRule::kThese ? rule.options : command.given_options())
       if (rule.which == OptionRule::kThese ? command.is_given(option) : !is_listed(option))
         fail_usage("{} does nothing {}", option, rule.why);
   }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "models/jobs/setting_error.h"
+#include "schema/core/setting_error.h"
 #include "tools/common/command.h"
 
 namespace CLI {
@@ -14,8 +14,8 @@ class ParseError;
 
 namespace genesis::tools {
 
-// Settings of a job that it cannot use (jobs::SettingError) are reported in the same way.
-class UsageError : public jobs::SettingError {
+// Settings of a job that it cannot use (SettingError) are reported in the same way.
+class UsageError : public SettingError {
  public:
   using SettingError::SettingError;
 };
@@ -38,6 +38,7 @@ class ExitCode : public std::runtime_error {
   int code_;
 };
 
+std::vector<std::string> command_names(const CLI::App& app);
 // Returns a message for an error of CLI11: it names the word and the most similar known one.
 std::string usage_text(const CLI::App& app, const CLI::ParseError& error);
 // Returns the message followed by "; see `genesis-run train --help`", for the given command.
@@ -55,7 +56,8 @@ struct OptionRule {
   std::string why;
   Which which = kThese;
 };
-// Throws UsageError for the first row with an option that was given and does nothing: "--size does nothing without --check DEVICE".
+// Throws UsageError for the first row with an option that was given and does nothing: "--size does nothing without --check
+// DEVICE".
 void check_rules(const Command& command, const std::vector<OptionRule>& rules);
 
 }  // namespace genesis::tools

@@ -157,8 +157,8 @@ void train_ranks(const TrainFlags& flags, const Command& command, const std::sha
 
 void train_command(TrainFlags& flags, const Command& command) {
   jobs::check_job(flags.job);
-  const std::shared_ptr<World> world = join_ranks(flags.mesh, flags.run.device);
-  as_rank(*world, [&] { train_ranks(flags, command, world); });
+  run_ranks(flags.mesh, flags.run, SharedWork::kBatches,
+            [&](const auto& world) { train_ranks(flags, command, world); });
 }
 
 }  // namespace

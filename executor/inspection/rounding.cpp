@@ -1,4 +1,4 @@
-#include "tools/run/rounding.h"
+#include "executor/inspection/rounding.h"
 
 #include <algorithm>
 #include <cmath>
@@ -23,7 +23,7 @@
 #include "schema/ops/tensor/reshape.h"
 #include "schema/ops/tensor/slice.h"
 
-namespace genesis::tools {
+namespace genesis {
 namespace {
 
 using passes::is;
@@ -151,4 +151,4 @@ void Rounding::keep(const Value& value) {
   values_.push_back(value);
 }
 
-}  // namespace genesis::tools
+}  // namespace genesis

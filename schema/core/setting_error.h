@@ -4,7 +4,7 @@
 
 #include "schema/core/error.h"
 
-namespace genesis::jobs {
+namespace genesis {
 
 class SettingError : public Error {
  public:
@@ -16,4 +16,4 @@ template <class... Args>
   throw SettingError(fmt::format(format, std::forward<Args>(args)...));
 }
 
-}  // namespace genesis::jobs
+}  // namespace genesis

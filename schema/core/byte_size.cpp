@@ -1,9 +1,13 @@
-#include "tools/common/numbers.h"
+#include "schema/core/byte_size.h"
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
-namespace genesis::tools {
+#include "schema/core/parse_number.h"
+#include "schema/core/setting_error.h"
+
+namespace genesis {
 
 int64_t bytes_or_fail(std::string_view name, std::string_view text) {
   static const std::map<std::string_view, double> kUnits = {
@@ -15,8 +19,8 @@ int64_t bytes_or_fail(std::string_view name, std::string_view text) {
   const auto unit = kUnits.find(text.substr(digits));
   const double bytes = number && unit != kUnits.end() ? *number * unit->second : 0;
   if (!(bytes >= 1 && bytes < 0x1p62))
-    fail_usage("{} {}: expected a number of bytes such as 500MB or 8GiB, less than 4 EiB", name, text);
+    fail_setting("{} {}: expected a number of bytes such as 500MB or 8GiB, less than 4 EiB", name, text);
   return static_cast<int64_t>(bytes);
 }
 
-}  // namespace genesis::tools
+}  // namespace genesis

@@ -1,4 +1,4 @@
-#include "tools/common/line_input.h"
+#include "tools/chat/line_input.h"
 
 #include <poll.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Estimates how far two runs may differ by rounding alone, value by value. genesis-run compare accepts these
+// Estimates how far two runs may differ by rounding alone, value by value. compare_runs() accepts these
 // differences if the two runs do not promise the same bits.
 //
 // A step adds u + u_sum sqrt(k) to the relative error of its result. u is half an ulp of the result's dtype, u_sum is
@@ -15,7 +15,7 @@
 #include "backends/kernel.h"
 #include "schema/graph/plan.h"
 
-namespace genesis::tools {
+namespace genesis {
 
 inline constexpr double kRoundingSafety = 16;
 
@@ -42,4 +42,4 @@ class Rounding {
 // Returns the root mean square of the finite elements.
 double root_mean_square(std::span<const double> elements);
 
-}  // namespace genesis::tools
+}  // namespace genesis
