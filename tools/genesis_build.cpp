@@ -18,15 +18,14 @@
 #include "tools/build/brought_settings.h"
 #include "tools/build/build_commands.h"
 #include "tools/build/other_tokenizer.h"
-#include "tools/checks/replaced_files.h"
+#include "models/jobs/output_files.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/meant_words.h"
 #include "tools/common/numbers.h"
-#include "tools/common/open_model.h"
 #include "tools/common/option_values.h"
 #include "tools/common/printable.h"
 #include "tools/common/tool.h"
-#include "tools/text/load_tokenizer.h"
+#include "models/text/load_tokenizer.h"
 
 namespace genesis::tools {
 namespace {
@@ -80,7 +79,7 @@ void list_models(const Output& out) {
 }
 
 void set_vocabulary(models::Settings& settings, const std::string& tokenizer) {
-  const int64_t tokens = load_tokenizer(tokenizer).vocab_size();
+  const int64_t tokens = text::load_tokenizer(tokenizer).vocab_size();
   const auto [set, is_new] = settings.emplace("vocab_size", std::to_string(tokens));
   if (!is_new && number_or_fail<int64_t>("--set vocab_size", set->second) < tokens)
     fail("--set vocab_size={}: {} has {} tokens: leave the setting out, or set as many or more", set->second,
@@ -128,7 +127,7 @@ std::unique_ptr<Model> make_with_tokenizer(const std::string& name, models::Sett
 
 // Warns if the model's tokenizer cannot be used. The weights are useful without it, so the file is kept.
 void warn_of_tokenizer(const Model& model, const std::string& source) try {
-  brought_tokenizer(model, source);
+  text::brought_tokenizer(model, source);
 } catch (const Error& error) {
   log_warning("text will need another tokenizer (--tokenizer): {}", error.message());
 }
@@ -225,22 +224,21 @@ void check_settings(const Flags& flags) {
 }
 
 void build(const Flags& flags, const Command& app) {
-  if (flags.list) {
-    check_only(app, {"--list", "--json"}, "with --list");
-    return list_models(flags.out);
-  }
+  const bool imports = !flags.name.empty() && is_imported(flags.name);
+  check_rules(app, {{flags.list, {"--list", "--json"}, "with --list", OptionRule::kAllBut}});
+  if (flags.list) return list_models(flags.out);
   if (flags.name.empty()) fail_missing("a model's name (`genesis-build --list` shows what there is)");
   if (flags.output.empty()) fail_missing("-o FILE.genesis");
-  if (is_imported(flags.name)) {
-    check_not_given(app, "--seed", "with a folder or a GGUF file, whose weights are there");
-  } else {
-    for (const char* option : {"--link", "--ignore-extra"})
-      check_not_given(app, option, "with a model of the zoo, which has no files of weights yet");
+  check_rules(app, {{imports, {"--seed"}, "with a folder or a GGUF file, whose weights are there"},
+                    {!imports,
+                     {"--link", "--ignore-extra"},
+                     "with a model of the zoo, which has no files of weights yet"}});
+  if (!imports) {
     check_is_no_other_file(flags.name);
     check_settings(flags);
   }
   check_can_write(flags.output);
-  check_replaces_model("-o", flags.output);
+  jobs::check_replaces_model("-o", flags.output);
   const auto model = make_file(flags);
   const std::string& name = model->metadata.at("architecture");
   int64_t parameters = 0;

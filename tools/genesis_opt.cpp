@@ -19,13 +19,10 @@
 #include "schema/file/writer.h"
 #include "schema/graph/text.h"
 #include "schema/messages/log.h"
-#include "tools/checks/quantized_training.h"
-#include "tools/checks/replaced_files.h"
-#include "tools/checks/trainable.h"
-#include "tools/checks/writable.h"
+#include "models/jobs/output_files.h"
+#include "models/jobs/training_checks.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/numbers.h"
-#include "tools/common/open_model.h"
 #include "tools/common/option_values.h"
 #include "tools/common/printable.h"
 #include "tools/common/tool.h"
@@ -208,8 +205,8 @@ void add_training(Model& model, const Flags& flags, std::vector<passes::PassRepo
   options.reports = &reports;
   if (!flags.keep_f32.empty() && train.precision == passes::TrainPrecision::kF32)
     fail_usage("--keep-f32 {}: all nodes are f32 without --cast bf16 or f16", flags.keep_f32[0]);
-  check_has_loss({model, flags.input}, train.entry);
-  check_quantized_training(model);
+  jobs::check_has_loss({model, flags.input}, train.entry);
+  jobs::check_quantized_training(model);
   passes::add_training(model, train, options);
 }
 
@@ -270,27 +267,26 @@ void check_adapter_folder(const Flags& flags) {
       !std::filesystem::is_empty(flags.save_adapter, error))
     fail("the folder '{}' is there already: name another one, or give --force to replace an older adapter",
          flags.save_adapter);
-  check_can_make_folder(flags.save_adapter);
+  jobs::check_can_make_folder(flags.save_adapter);
 }
 
 // Checks that every given option has an effect and that the command gives a result.
 void check_rewrite(const Flags& flags, const Command& app) {
-  for (const char* option : {"--size", "--mesh", "--zero", "--chip", "--links"})
-    check_not_given(app, option, "without --check DEVICE");
+  const bool whole_file = !flags.runs_passes();
+  check_rules(app, {{true, {"--size", "--mesh", "--zero", "--chip", "--links"}, "without --check DEVICE"}});
   if (!flags.train.empty() && flags.inference)
     fail_usage("--train adds what --inference leaves out: give one of them");
   if (!flags.groups.empty() && flags.train.empty())
     fail_usage("--group '{}': it goes with --train OPTIMIZER", flags.groups[0]);
   if (flags.out.json && !flags.print_after.empty())
     fail_usage("--print-after does nothing with --json: write the graphs to a folder with --dump DIR");
-  if (!flags.runs_passes())
-    for (const char* option : {"--entry", "--target"})
-      check_not_given(app, option,
-                      "with --train, --cast, --quantize or --memory-budget, which take the whole file");
-  if (!flags.runs_passes() && flags.train.empty())
-    check_not_given(app, "--disable",
-                    "with --cast, --quantize or --memory-budget alone, which run no passes");
-  if (flags.save_adapter.empty()) check_not_given(app, "--force", "without --save-adapter FOLDER");
+  check_rules(app, {{whole_file,
+                     {"--entry", "--target"},
+                     "with --train, --cast, --quantize or --memory-budget, which take the whole file"},
+                    {whole_file && flags.train.empty(),
+                     {"--disable"},
+                     "with --cast, --quantize or --memory-budget alone, which run no passes"},
+                    {flags.save_adapter.empty(), {"--force"}, "without --save-adapter FOLDER"}});
   check_adapter_folder(flags);
   flags.quantize.check(app);
   if (!flags.gives_something())
@@ -323,23 +319,29 @@ void tell_file_from_device(Flags& flags) {
 
 // Answers requests that write no new model. Returns false if there was none.
 bool answers_question(const Flags& flags, const Command& app) {
+  const auto all_but = OptionRule::kAllBut;
+  const bool plans = !flags.plan_csv.empty(), checks = !flags.input.empty() && !flags.check.device.empty();
+  check_rules(app, {{flags.list_passes, {"--list-passes", "--json"}, "with --list-passes", all_but},
+                    {flags.list_ops, {"--list-ops", "--json"}, "with --list-ops", all_but},
+                    {plans,
+                     {"--plan-csv", "--json"},
+                     "with --plan-csv, which plans the buffers of the CSV file",
+                     all_but},
+                    {checks,
+                     {"input", "--check", "--entry", "--size", "--mesh", "--zero", "--chip", "--links",
+                      "--memory-budget", "--remat", "--disable", "--json"},
+                     "with --check, which changes nothing",
+                     all_but}});
   if (flags.list_passes) {
-    check_only(app, {"--list-passes", "--json"}, "with --list-passes");
     list_passes(flags.out);
   } else if (flags.list_ops) {
-    check_only(app, {"--list-ops", "--json"}, "with --list-ops");
     list_ops(flags.out);
-  } else if (!flags.plan_csv.empty()) {
-    check_only(app, {"--plan-csv", "--json"}, "with --plan-csv, which plans the buffers of the CSV file");
+  } else if (plans) {
     plan_csv(flags);
   } else if (flags.input.empty()) {
     const std::string& device = flags.check.device;
     fail_missing((device.empty() ? "" : "--check " + device + " names the device; ") + "a model file");
-  } else if (!flags.check.device.empty()) {
-    check_only(app,
-               {"input", "--check", "--entry", "--size", "--mesh", "--zero", "--chip", "--links",
-                "--memory-budget", "--remat", "--disable", "--json"},
-               "with --check, which changes nothing");
+  } else if (checks) {
     check(flags);
   } else {
     return false;
@@ -356,7 +358,7 @@ void run(Flags& flags, const Command& app) {
   if (!flags.keep_f32.empty() && flags.cast.empty() && flags.train.empty())
     fail_usage("--keep-f32 {}: it goes with --cast bf16 or f16", flags.keep_f32[0]);
   check_can_write(flags.output);
-  check_replaces_model("-o", flags.output);
+  jobs::check_replaces_model("-o", flags.output);
   // Verifies every byte: damaged data must not be written to a new file whose hash says that it is sound.
   auto progress = std::make_unique<FileProgress>(flags.quiet);
   std::unique_ptr<Model> model =

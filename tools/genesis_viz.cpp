@@ -11,7 +11,6 @@
 #include "schema/messages/log.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/numbers.h"
-#include "tools/common/open_model.h"
 #include "tools/common/option_values.h"
 #include "tools/common/printable.h"
 #include "tools/common/ranks.h"
@@ -204,43 +203,54 @@ void make_page(const Flags& flags, const OnProgress& progress) {
                                                 .progress = progress}));
 }
 
+// Checks that every given option has an effect on the page, or on the picture.
 void check_page_flags(const Flags& flags, const Command& app) {
-  check_only(app,
-             {"input", "--output", "--entry", "--size", "--device", "--mesh", "--zero", "--memory",
-              "--compare", "--loss", "--graph-only", "--values", "--disable", "--json", "--quiet"},
-             "in a page");
-  if (flags.graph_only)
-    for (const char* option : {"--mesh", "--disable"})
-      check_not_given(app, option, "with --graph-only, which makes no plan");
-  if (!flags.input.empty()) return;
-  for (const char* option : {"--entry", "--size", "--device", "--mesh", "--memory", "--compare",
-                             "--graph-only", "--values", "--disable"})
-    check_not_given(app, option, "without a model");
+  check_rules(app, {{true,
+                     {"input", "--output", "--entry", "--size", "--device", "--mesh", "--zero", "--memory",
+                      "--compare", "--loss", "--graph-only", "--values", "--disable", "--json", "--quiet"},
+                     "in a page",
+                     OptionRule::kAllBut},
+                    {flags.graph_only, {"--mesh", "--disable"}, "with --graph-only, which makes no plan"},
+                    {flags.input.empty(),
+                     {"--entry", "--size", "--device", "--mesh", "--memory", "--compare", "--graph-only",
+                      "--values", "--disable"},
+                     "without a model"}});
 }
 
-// Checks that every given option has an effect on the picture.
+void check_picture_flags(const Flags& flags, const Command& app) {
+  const bool of_loss = flags.trace.empty() && !flags.loss.empty(),
+             of_memory = flags.trace.empty() && !of_loss && flags.memory,
+             of_graph = flags.trace.empty() && !of_loss && !of_memory;
+  check_rules(app,
+              {{true, {"--graph-only", "--values"}, "in a picture"},
+               {!flags.memory || flags.mesh.empty(),
+                {"--device", "--mesh"},
+                "in a picture, but with --memory --mesh"},
+               {!flags.memory, {"--disable"}, "in a picture, but with --memory"},
+               {!flags.trace.empty(),
+                {"--trace", "--output", "--json", "--quiet"},
+                "with --trace",
+                OptionRule::kAllBut}});
+  if (of_loss && flags.loss.size() > 1)
+    fail_usage("a picture shows one --loss; a page (-o FILE.html) shows several");
+  check_rules(app,
+              {{flags.trace.empty() && std::isnan(flags.baseline), {"--baseline-name"}, "without --baseline"},
+               {of_loss,
+                {"--loss", "--output", "--baseline", "--baseline-name", "--json", "--quiet"},
+                "with --loss",
+                OptionRule::kAllBut},
+               {of_memory || of_graph, {"--baseline", "--baseline-name"}, "without --loss"},
+               {of_memory,
+                {"input", "--output", "--entry", "--memory", "--size", "--mesh", "--zero", "--device",
+                 "--disable", "--json", "--quiet"},
+                "with --memory",
+                OptionRule::kAllBut},
+               {of_graph && flags.color != "memory", {"--size"}, "without --memory or --color memory"},
+               {of_graph && flags.color != "time", {"--profile"}, "without --color time"}});
+}
+
 void check_flags(const Flags& flags, const Command& app) {
-  if (is_page(flags)) return check_page_flags(flags, app);
-  for (const char* option : {"--graph-only", "--values"}) check_not_given(app, option, "in a picture");
-  for (const char* option : {"--device", "--mesh"})
-    if (!flags.memory || flags.mesh.empty())
-      check_not_given(app, option, "in a picture, but with --memory --mesh");
-  if (!flags.memory) check_not_given(app, "--disable", "in a picture, but with --memory");
-  if (!flags.trace.empty())
-    return check_only(app, {"--trace", "--output", "--json", "--quiet"}, "with --trace");
-  if (flags.loss.size() > 1) fail_usage("a picture shows one --loss; a page (-o FILE.html) shows several");
-  if (std::isnan(flags.baseline)) check_not_given(app, "--baseline-name", "without --baseline");
-  if (!flags.loss.empty())
-    return check_only(app, {"--loss", "--output", "--baseline", "--baseline-name", "--json", "--quiet"},
-                      "with --loss");
-  for (const char* option : {"--baseline", "--baseline-name"}) check_not_given(app, option, "without --loss");
-  if (flags.memory)
-    return check_only(app,
-                      {"input", "--output", "--entry", "--memory", "--size", "--mesh", "--zero", "--device",
-                       "--disable", "--json", "--quiet"},
-                      "with --memory");
-  if (flags.color != "memory") check_not_given(app, "--size", "without --memory or --color memory");
-  if (flags.color != "time") check_not_given(app, "--profile", "without --color time");
+  is_page(flags) ? check_page_flags(flags, app) : check_picture_flags(flags, app);
 }
 
 // Makes the page or the picture. Returns how many nodes of --compare differ, if the picture shows that.

@@ -6,6 +6,7 @@
 #include "backends/mpi/mpi_ranks.h"
 #include "executor/distributed/slurm_step.h"
 #include "executor/environment.h"
+#include "executor/runtime/device.h"
 #include "schema/core/error.h"
 #include "schema/core/host_name.h"
 #include "schema/messages/log.h"
@@ -91,6 +92,10 @@ std::vector<std::string> World::gather(const std::string& mine) {
   return link_ ? link_->gather(mine) : std::vector<std::string>{mine};
 }
 
+std::string World::said_by_first(const std::string& mine) {
+  return size() == 1 ? mine : gather(is_first() ? mine : "")[0];
+}
+
 namespace {
 
 // Returns the line in which `text` first differs from `other`, shortened for a message.
@@ -137,6 +142,16 @@ std::shared_ptr<World> start_world(const Mesh& mesh, std::string_view device_kin
   if (launch.size == 1) return std::make_shared<World>();
   if (device_kind != "cpu") launch.gpu = gpu_of(launch, cuda::count_visible_gpus());
   return std::make_shared<World>(mesh, launch, join(launch, device_kind, options.limits));
+}
+
+SessionOptions options_of_rank(SessionOptions options, const std::shared_ptr<World>& world) {
+  if (world->size() == 1) return options;
+  options.mesh = world->mesh();
+  options.rank = world->rank();
+  options.collectives = std::shared_ptr<Collectives>(world, world->collectives());
+  options.device = resolve_device(options.device);
+  if (options.device != "cpu") options.device += ":" + std::to_string(world->gpu());
+  return options;
 }
 
 }  // namespace genesis

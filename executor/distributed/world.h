@@ -9,6 +9,7 @@
 
 #include "backends/rank_link.h"
 #include "executor/distributed/launch.h"
+#include "executor/session_options.h"
 
 namespace genesis {
 
@@ -44,6 +45,8 @@ class World {
   // Collective calls: all ranks call them in the same order. They throw Error if a rank has failed or does not arrive in time.
   std::vector<std::string> gather(const std::string& mine);  // returns every rank's text, by rank
   void barrier() { gather(""); }
+  std::string said_by_first(const std::string& mine);  // returns rank 0's text on all ranks
+  bool agreed_by_first(bool mine) { return said_by_first(mine ? "yes" : "no") == "yes"; }
   // Throws the same Error on all ranks if texts differ, e.g. "the model file differs between ranks", and names the ranks whose
   // text differs from that of rank 0. With a mesh axis, each rank is compared with the first rank of its group along that axis
   // instead.
@@ -68,5 +71,8 @@ class World {
 // of ranks than the mesh has, or if the library for their exchanges is missing.
 std::shared_ptr<World> start_world(const Mesh& mesh, std::string_view device_kind,
                                    const WorldOptions& options = {});
+
+// Returns the options of this rank's session: with its mesh, its rank, its collectives and its device.
+SessionOptions options_of_rank(SessionOptions options, const std::shared_ptr<World>& world);
 
 }  // namespace genesis

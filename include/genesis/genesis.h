@@ -18,6 +18,8 @@
 #include "models/formats/hugging_face/export.h"
 #include "models/formats/hugging_face/import.h"
 #include "models/generation/generate.h"
+#include "models/jobs/train_job.h"
+#include "models/text/text_model.h"
 #include "models/tokenizer/tokenizer.h"
 #include "models/zoo.h"
 #include "passes/lora/lora.h"

@@ -157,6 +157,7 @@ const std::map<std::string, std::set<std::string>> kModules = {
     {"executor", {"executor/runtime", "executor/states"}},
     {"executor/generation", {"executor"}},
     {"executor/training", {"executor", "executor/states"}},
+    {"executor/inspection", {"executor", "executor/distributed", "executor/runtime"}},
 
     {"models", {"models/formats"}},
     {"models/chat",
@@ -175,6 +176,12 @@ const std::map<std::string, std::set<std::string>> kModules = {
     {"models/formats/hugging_face", {"models", "models/tokenizer"}},
     {"models/generation", {}},
     {"models/tokenizer", {"models"}},
+    {"models/jobs",
+     {"models", "models/chat", "models/corpus", "models/data", "models/generation", "models/text",
+      "models/tokenizer"}},
+    {"models/text",
+     {"models", "models/chat", "models/chat/jinja/values", "models/corpus", "models/data", "models/generation",
+      "models/tokenizer"}},
     {"models/tokenizer/training", {"models/corpus", "models/tokenizer"}},
 };
 
@@ -266,9 +273,9 @@ const std::map<std::string, std::set<std::string>> kBackendsFromAbove = {
      {"backends", "backends/common", "backends/cuda", "backends/cuda/ranks", "backends/cuda/runtime"}},
     {"executor/cuda/megakernel", {"backends/cuda/decode", "backends/cuda/runtime"}},
     {"executor/distributed", {"backends", "backends/cuda/ranks", "backends/mpi"}},
+    {"executor/inspection", {"backends"}},
     {"executor/runtime", {"backends", "backends/cpu", "backends/cpu/parallel", "backends/mpi"}},
     {"executor/states", {"backends", "backends/cpu/parallel"}},
-    {"tools/run", {"backends"}},
 };
 
 TEST(Layering, LayersAboveIncludeFewModulesOfBackends) {

@@ -1,6 +1,6 @@
 // Tests what compare accepts as rounding: results that differ like sums in another order pass, and real mistakes do
 // not.
-#include "tools/run/rounding.h"
+#include "executor/inspection/rounding.h"
 
 #include <gtest/gtest.h>
 
@@ -20,8 +20,6 @@
 
 namespace genesis::testing {
 namespace {
-
-using tools::Rounding;
 
 std::vector<float> noise(size_t count, unsigned seed, float mean = 0) {
   std::mt19937 engine(seed);
@@ -49,7 +47,7 @@ TensorView view(std::vector<float>& values, int64_t rows, int64_t columns) {
 
 // Returns the largest |a - b| relative to the element or the root mean square of a, whichever is larger.
 double largest_error(const std::vector<float>& a, const std::vector<float>& b) {
-  const double size = tools::root_mean_square(std::vector<double>(a.begin(), a.end()));
+  const double size = root_mean_square(std::vector<double>(a.begin(), a.end()));
   double largest = 0;
   for (size_t i = 0; i < a.size(); ++i)
     largest = std::max(largest, std::abs(double(a[i]) - b[i]) / std::max(size, std::abs(double(a[i]))));
@@ -81,7 +79,7 @@ TEST(RoundingModel, AnotherOrderOfASumPassesAndATermLeftOutDoesNot) {
       Rounding rounding;
       const TensorView out[] = {view(c, m, n)};
       const double allowed =
-          tools::kRoundingSafety * std::sqrt(2.0) * rounding.step(product_step(m, k, n), {}, out)[0];
+          kRoundingSafety * std::sqrt(2.0) * rounding.step(product_step(m, k, n), {}, out)[0];
       EXPECT_LE(largest_error(c, product(a, b, m, k, n, 7)), allowed) << k;
       EXPECT_LT(allowed, 1e-3) << k;
       const auto short_sum = product(a, b, m, k, n, 1, 1);

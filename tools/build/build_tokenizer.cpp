@@ -12,7 +12,6 @@
 #include "schema/file/io/atomic_write.h"
 #include "schema/messages/log.h"
 #include "tools/build/build_commands.h"
-#include "tools/checks/writable.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/numbers.h"
 #include "tools/common/option_values.h"
@@ -86,7 +85,7 @@ void check_output(const Flags& flags) {
   if (!flags.force && fs::is_directory(flags.output, error) && !fs::is_empty(flags.output, error))
     fail("the folder '{}' is there already: name another one, or give --force to replace the tokenizer in it",
          flags.output);
-  check_can_make_folder(flags.output);
+  jobs::check_can_make_folder(flags.output);
 }
 
 void build_tokenizer(const Flags& flags) {

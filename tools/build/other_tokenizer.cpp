@@ -5,8 +5,7 @@
 #include "models/chat/json_config.h"
 #include "models/tokenizer/model_files.h"
 #include "schema/file/attached_files.h"
-#include "tools/common/open_model.h"
-#include "tools/text/load_tokenizer.h"
+#include "models/text/load_tokenizer.h"
 
 namespace genesis::tools {
 namespace {
@@ -15,7 +14,7 @@ constexpr const char* kTemplateFile = "chat_template.jinja";
 constexpr const char* kConfigFile = "tokenizer_config.json";
 
 std::map<std::string, Tensor, std::less<>> files_of(const std::string& path) {
-  if (names_model(path)) return open_model(path)->files;
+  if (models::names_model(path)) return open_model(path)->files;
   Model alone;
   text::attach_tokenizer_files(alone, path);
   return std::move(alone.files);
@@ -37,7 +36,7 @@ void take_tokenizer(Model& model, const std::string& path) {
     model.files.erase(kTemplateFile);
   else if (!attached_file(model, kTemplateFile) && own_template.is_string())
     attach_file(model, kTemplateFile, own_template.get<std::string>());
-  brought_tokenizer(model, path);
+  text::brought_tokenizer(model, path);
 }
 
 }  // namespace genesis::tools

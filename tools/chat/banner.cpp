@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "models/text/sampling_settings.h"
 #include "tools/common/printable.h"
-#include "tools/common/sampling_flags.h"
 #include "tools/common/tool.h"
 
 namespace genesis::tools {
@@ -37,14 +37,14 @@ bool draws(const std::string& name) {
 SettingSources setting_sources(const Command& command, const std::string& otherwise) {
   SettingSources sources{otherwise, {}};
   for (const std::string& option : command.given_options())
-    if (option.starts_with("--")) sources.given[setting_name(option)] = "the command line";
+    if (option.starts_with("--")) sources.given[text::setting_name(option)] = "the command line";
   return sources;
 }
 
 std::string sampling_text(const text::GenerateOptions& options, const SettingSources& sources) {
   std::vector<std::pair<std::string, std::vector<std::string>>>
       groups;  // by source, in the order of the settings
-  for (const SamplingSetting& setting : sampling_settings(options)) {
+  for (const text::SamplingSetting& setting : text::sampling_settings(options)) {
     const bool is_temperature = setting.name == "temperature";
     if (options.temperature == 0 ? draws(setting.name) : setting.is_off && !is_temperature) continue;
     const auto given = sources.given.find(setting.name);

@@ -6,10 +6,10 @@
 #include <iostream>
 
 #include "models/chat/chat_template.h"
+#include "models/text/sampling_settings.h"
 #include "schema/file/json_text.h"
 #include "schema/graph/near_names.h"
 #include "tools/common/printable.h"
-#include "tools/common/sampling_flags.h"
 
 namespace genesis::tools {
 namespace {
@@ -137,10 +137,10 @@ CommandResult ChatCommands::set(const std::string& rest) {
     const std::string name = rest.substr(0, end),
                       value = end == std::string::npos ? "" : trimmed(rest.substr(end + 1));
     if (value.empty()) fail("/set needs a name and a value: /set temperature 0.7");
-    set_sampling(options, name, value);
+    text::set_sampling(options, name, value);
     text::check_options(options);
     dialogue_.set_generate_options(options);
-    sources_.given[setting_name(name)] = "/set";
+    sources_.given[text::setting_name(name)] = "/set";
   }
   std::cerr << fmt::format("{}; max_tokens {}\n", sampling_text(options, sources_), options.max_tokens);
   return {};
@@ -158,8 +158,8 @@ CommandResult ChatCommands::load(const std::string& rest) {
   }
   dialogue_.set_conversation(
       with_context([&] { return chat::parse_conversation(text); }, [&] { return path; }));
-  std::cerr << fmt::format("the conversation has {} messages now, those of {}\n", dialogue_.messages().sequence()->items.size(),
-                           printable(path));
+  std::cerr << fmt::format("the conversation has {} messages now, those of {}\n",
+                           dialogue_.messages().sequence()->items.size(), printable(path));
   return {dialogue_.waits_for_answer() ? NextStep::kAnswerLast : NextStep::kListen};
 }
 

@@ -8,7 +8,7 @@
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/io/read_file.h"
 #include "tools/chat/line_editor.h"
-#include "tools/checks/replaced_files.h"
+#include "models/jobs/output_files.h"
 #include "tools/common/printable.h"
 #include "tools/common/ranks.h"
 #include "tools/text/answer_json.h"
@@ -33,7 +33,7 @@ nlohmann::ordered_json as_json(const chat::Dialogue::Answer& answer, bool interr
 }
 
 bool first_has_terminal(World& world) {
-  return agreed_by_first(world, isatty(STDIN_FILENO) && isatty(STDERR_FILENO));
+  return world.agreed_by_first(isatty(STDIN_FILENO) && isatty(STDERR_FILENO));
 }
 
 // Returns the line editor for a single rank at a terminal. Several ranks need LineInput: it returns while it waits,
@@ -76,7 +76,7 @@ bool ChatLoop::run() {
   }
   // The input also ends if the launcher has lost a rank. Meeting all ranks once more finds out whether one is
   // missing.
-  said_by_first(world_, "");
+  world_.said_by_first("");
   return failures_ == 0 || is_terminal_;
 }
 
@@ -93,7 +93,7 @@ LineReader::Event ChatLoop::next(std::string& line) {
     if (is_terminal_ && event != LineReader::Event::kWaiting) std::cerr << style_.end_green() << std::flush;
     said = std::to_string(static_cast<int>(event)) + line;
   }
-  said = said_by_first(world_, said);
+  said = world_.said_by_first(said);
   line = said.substr(1);
   return static_cast<LineReader::Event>(said[0] - '0');
 }
@@ -103,14 +103,14 @@ LineReader::Event ChatLoop::next(std::string& line) {
 bool ChatLoop::is_interrupted() {
   constexpr int kPieces = 8;
   if (world_.size() > 1 && ++pieces_ % kPieces != 0) return false;
-  return agreed_by_first(world_, interrupts_.count() > 0);
+  return world_.agreed_by_first(interrupts_.count() > 0);
 }
 
 void ChatLoop::at_prompt_interrupted(const std::string& discarded) {
   const bool had_text = !discarded.empty() || lines_.has_begun();
   lines_.clear();
   std::cerr << "\n";
-  done_ = agreed_by_first(world_, !had_text && interrupts_.count() > 1);
+  done_ = world_.agreed_by_first(!had_text && interrupts_.count() > 1);
   if (had_text)
     interrupts_.reset();
   else if (!done_)
@@ -225,7 +225,7 @@ ChatCommands::Files ChatLoop::files() {
                   } catch (const Error& error) {
                     said = "-" + error.message();
                   }
-                said = said_by_first(world_, said);
+                said = world_.said_by_first(said);
                 if (said[0] == '-') fail("{}", said.substr(1));
                 return said.substr(1);
               },
@@ -233,12 +233,12 @@ ChatCommands::Files ChatLoop::files() {
               [this](const std::string& path, const std::string& text) {
                 std::string problem;
                 if (world_.is_first()) try {
-                    check_replaces_conversation("/save", path);
+                    jobs::check_replaces_conversation("/save", path);
                     write_file_atomically(path, text);
                   } catch (const Error& error) {
                     problem = error.message();
                   }
-                if (problem = said_by_first(world_, problem); !problem.empty()) fail("{}", problem);
+                if (problem = world_.said_by_first(problem); !problem.empty()) fail("{}", problem);
               }};
 }
 

@@ -9,8 +9,8 @@
 #include "models/chat/dialogue.h"
 #include "tools/chat/banner.h"
 #include "tools/chat/chat_commands.h"
+#include "tools/chat/line_input.h"
 #include "tools/chat/message_lines.h"
-#include "tools/common/line_input.h"
 #include "tools/common/terminal_style.h"
 #include "tools/common/tool.h"
 

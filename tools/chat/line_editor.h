@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "tools/common/line_input.h"
+#include "tools/chat/line_input.h"
 
 namespace genesis::tools {
 

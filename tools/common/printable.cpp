@@ -49,12 +49,6 @@ std::string escaped(std::string_view text, std::string_view stays, bool json) {
   return safe;
 }
 
-// Returns the last position up to `at` that is not inside a character.
-size_t cut_before(std::string_view text, size_t at) {
-  while (at > 0 && at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) --at;
-  return at;
-}
-
 std::string without_middle(std::string_view text, size_t first, size_t last) {
   const size_t from = cut_before(text, first), to = cut_before(text, text.size() - last);
   return fmt::format("{}...({} bytes left out)...{}", text.substr(0, from), to - from, text.substr(to));
@@ -65,11 +59,6 @@ std::string without_middle(std::string_view text, size_t first, size_t last) {
 std::string printable(std::string_view text) { return escaped(text, "", false); }
 std::string printable_lines(std::string_view text) { return escaped(text, "\n\t", false); }
 std::string printable_json(std::string_view json) { return escaped(json, "\n\t", true); }
-
-std::string shortened(std::string_view text) {
-  if (text.size() <= kShort) return fmt::format("\"{}\"", text);
-  return fmt::format("\"{}...\" ({} bytes)", text.substr(0, cut_before(text, kShort)), text.size());
-}
 
 std::string error_line(std::string_view message) {
   std::string line;

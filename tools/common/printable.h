@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "schema/messages/shortened.h"
+
 namespace genesis::tools {
 
 // Replaces control characters by escapes such as \x1b (ASCII) and \u009b. The same happens to characters that change
@@ -19,9 +21,6 @@ std::string printable_json(std::string_view json);
 // Returns true if a person reads stdout at a terminal: the terminal of this process, or of the tool that started it
 // as a rank.
 bool writes_to_terminal();
-
-// Returns the first 60 bytes of a longer text, and its length: `"In the begin..." (5000 bytes)`.
-std::string shortened(std::string_view text);
 
 // Returns the error as one paragraph of bounded length. Only indented lines, as in lists, stay separate lines. Words
 // of more than 256 bytes and messages of more than 4000 lose their middle, and the result says so.

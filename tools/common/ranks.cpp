@@ -1,89 +1,20 @@
 #include "tools/common/ranks.h"
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <csignal>
-#include <cstdlib>
 #include <iostream>
-#include <sstream>
-#include <utility>
 
-#include "executor/distributed/launch.h"
-#include "executor/distributed/local_launch.h"
+#include "executor/distributed/time_to_say_why.h"
 #include "executor/environment.h"
-#include "executor/runtime/device.h"
-#include "schema/file/format/hash.h"
 #include "schema/messages/log.h"
 #include "schema/ranks/mesh_axes.h"
 #include "tools/common/numbers.h"
-#include "tools/common/open_model.h"
 #include "tools/common/usage.h"
 
 namespace genesis::tools {
 
 namespace {
 
-// Warns if a launcher has started several ranks without --mesh: each does all of the work, which is seldom intended.
-void warn_of_copies(SharedWork work) try {
-  const Launch launch = find_ranks();
-  if (launch.by != Launcher::kNone && launch.size > 1 && launch.rank == 0)
-    log_warning(
-        "{} started {} ranks, and without --mesh each of them works for itself: --mesh {}={} shares the "
-        "work",
-        name_of(launch.by), launch.size, work == SharedWork::kBatches ? kDataAxis : kTensorAxis, launch.size);
-} catch (const Error&) {
-  // A malformed variable of a launcher does not matter here, because this process takes no part in a run of ranks.
-}
-
 // Returns true if all ranks were started with one command line.
 bool have_one_command() { return environment().one_command; }
-
-void check_shares(const Mesh& mesh, SharedWork work) {
-  if (work != SharedWork::kLayers) return;
-  const int64_t ranks = mesh.size(kDataAxis), stages = mesh.size(kPipelineAxis);
-  if (stages > 1)
-    fail(
-        "--mesh {}: ranks along 'pipeline' share the micro-batches' way through a training step, and here "
-        "nothing trains: give --mesh tensor={}, whose ranks share the layers",
-        mesh.to_string(), stages * mesh.size(kTensorAxis));
-  if (ranks <= 1) return;
-  fail(
-      "--mesh {}: ranks along 'data' share batches of training, and here each would do the same: give --mesh "
-      "tensor={}, "
-      "whose ranks share the layers",
-      mesh.to_string(), ranks * mesh.size(kTensorAxis));
-}
-
-// A launcher sends SIGTERM to the other ranks as soon as one has failed. While this object exists, a rank ends only
-// two seconds after that signal. It learns within about a second which rank has failed, so it can still report it.
-class TimeToSayWhy {
- public:
-  explicit TimeToSayWhy(const World& world) : listens_(world.size() > 1) {
-    if (!listens_) return;
-    struct sigaction handle {};
-    handle.sa_flags = SA_RESTART;
-    handle.sa_handler = [](int) { ::alarm(2); };
-    sigaction(SIGTERM, &handle, &before_[0]);
-    handle.sa_handler = [](int) {
-      ::signal(SIGTERM, SIG_DFL);
-      ::raise(SIGTERM);
-    };
-    sigaction(SIGALRM, &handle, &before_[1]);
-  }
-  ~TimeToSayWhy() {
-    if (!listens_) return;
-    sigaction(SIGTERM, &before_[0], nullptr);
-    sigaction(SIGALRM, &before_[1], nullptr);
-  }
-  TimeToSayWhy(const TimeToSayWhy&) = delete;
-  TimeToSayWhy& operator=(const TimeToSayWhy&) = delete;
-
- private:
-  const bool listens_;
-  std::array<struct sigaction, 2> before_{};
-};
 
 // Ends the other ranks with the message `why`. Throws ExitCode if rank 0 prints the same message for all ranks.
 void end_others(World& world, const std::string& why, int code) {
@@ -93,21 +24,6 @@ void end_others(World& world, const std::string& why, int code) {
 
 }  // namespace
 
-std::shared_ptr<World> join_ranks(const std::string& mesh, const std::string& device, SharedWork work) {
-  if (mesh.empty()) {
-    warn_of_copies(work);
-    return std::make_shared<World>();
-  }
-  const Mesh ranks = Mesh::parse(mesh);
-  check_shares(ranks, work);
-  const std::string resolved = resolve_device(device), kind = resolved.substr(0, resolved.find(':'));
-  if (resolved != kind)
-    fail("--mesh {} with --device {}: every rank takes a device of its own: give --device {}", mesh, device,
-         kind);
-  if (must_launch_ranks(ranks)) std::exit(launch_ranks(ranks, kind));
-  return start_world(ranks, kind);
-}
-
 void warn_of_useless_zero(const std::string& mesh, int zero) {
   if (zero > 0 && Mesh::parse(mesh).size(kDataAxis) <= 1)
     log_warning(
@@ -116,27 +32,31 @@ void warn_of_useless_zero(const std::string& mesh, int zero) {
 }
 
 SessionOptions session_options(const RunFlags& flags, const std::shared_ptr<World>& world) {
-  SessionOptions options = flags.session_options();
-  if (world->size() == 1) return options;
-  options.mesh = world->mesh();
-  options.rank = world->rank();
-  options.collectives = std::shared_ptr<Collectives>(world, world->collectives());
-  options.device = resolve_device(options.device);
-  if (options.device != "cpu") options.device += ":" + std::to_string(world->gpu());
+  return options_of_rank(flags.session_options(), world);
+}
+
+SessionOptions session_options(const RunFlags& flags, const std::shared_ptr<World>& world,
+                               const std::string& mesh, int zero) {
+  SessionOptions options = session_options(flags, world);
+  options.zero = zero;
+  if (world->is_first()) warn_of_useless_zero(mesh, zero);
   return options;
 }
 
-void as_rank(World& world, const std::function<void()>& body) {
+void run_ranks(const std::string& mesh, const RunFlags& flags, SharedWork work,
+               const std::function<void(const std::shared_ptr<World>&)>& body) {
+  const std::shared_ptr<World> joined = join_ranks(mesh, flags.device, work);
+  World& world = *joined;
   const TimeToSayWhy time(world);
   try {
-    body();
+    body(joined);
   } catch (const std::bad_alloc&) {
     world.abort("out of memory");
     throw;
   } catch (const ExitCode& end) {
     world.abort(end.what());
     throw;
-  } catch (const UsageError& error) {
+  } catch (const SettingError& error) {
     if (!have_one_command()) end_others(world, error.what(), 2);
     if (have_one_command() && !world.is_first())
       throw ExitCode(0);  // mpirun would end the other ranks at any other code
@@ -146,17 +66,6 @@ void as_rank(World& world, const std::function<void()>& body) {
     throw;
   }
 }
-
-std::string said_by_first(World& world, const std::string& mine) {
-  return world.size() == 1 ? mine : world.gather(world.is_first() ? mine : "")[0];
-}
-
-std::string model_file_of_first(World& world, const std::string& name) {
-  world.require_same("the name of the model file", name);
-  return said_by_first(world, world.is_first() ? model_file(name) : "");
-}
-
-bool agreed_by_first(World& world, bool mine) { return said_by_first(world, mine ? "yes" : "no") == "yes"; }
 
 Option* add_mesh(Command& app, std::string& mesh) {
   return add_mesh(app, mesh,
@@ -196,60 +105,6 @@ FirstRankSpeaks::~FirstRankSpeaks() {
   if (!out_) return;
   std::cout.rdbuf(out_);
   std::cerr.rdbuf(err_);
-}
-
-StopVote StopVotes::after_step(const StopVote& mine) {
-  if (world_.size() == 1) return mine;
-  return ++steps_ < every_ ? StopVote() : ask(mine);
-}
-
-// Collects the votes of all ranks. Rank 0's clock decides how many steps follow before the next vote, so that all
-// ranks agree.
-StopVote StopVotes::ask(const StopVote& mine) {
-  constexpr double kApart = 0.5;  // seconds
-  const auto now = std::chrono::steady_clock::now();
-  const double waited = std::chrono::duration<double>(now - std::exchange(asked_, now)).count();
-  const std::vector<std::string> votes =
-      world_.gather(fmt::format("{} {} {}", mine.signal, mine.time_up ? 1 : 0, waited));
-  StopVote all;
-  double seconds = 0;
-  for (size_t rank = 0; rank < votes.size(); ++rank) {
-    std::istringstream vote(votes[rank]);
-    int signal = 0;
-    bool time_up = false;
-    double since = 0;
-    vote >> signal >> time_up >> since;
-    all = {std::max(all.signal, signal), all.time_up || time_up};
-    if (rank == 0) seconds = since;
-  }
-  const double each = seconds / static_cast<double>(std::exchange(steps_, 0));
-  every_ = std::clamp(static_cast<int64_t>(kApart / std::max(each, 1e-6)), int64_t{1}, 4 * every_);
-  return all;
-}
-
-// Hashes batches from all over the data. For large data a sample suffices to tell it from any other text.
-std::string digest_of_data(BatchSource& data) {
-  constexpr int64_t kBytes = 64 << 20;  // bytes read of large data
-  const int64_t batches = std::max<int64_t>(data.batches_per_epoch(), 1);
-  int64_t bytes = 0;
-  for (const auto& [name, tensor] : data.batch(0)) bytes += tensor.bytes();
-  const int64_t read = std::min(std::max<int64_t>(kBytes / std::max<int64_t>(bytes, 1), 3), batches);
-  file::Hasher hasher;
-  for (int64_t i = 0; i < read; ++i)
-    for (const auto& [name, tensor] : data.batch(i * (batches - 1) / std::max<int64_t>(read - 1, 1)))
-      hasher.update({tensor.data(), static_cast<size_t>(tensor.bytes())});
-  return fmt::format("{} batches like {}", batches, hasher.digest().to_string());
-}
-
-std::string digest_of_states(const Model& model) {
-  file::Hasher hasher;
-  for (const State& state : model.states()) {
-    if (!state.initial.empty_handle())
-      hasher.update({state.initial.data(), static_cast<size_t>(state.initial.bytes())});
-    for (const Tensor& part : state.encoded.parts)
-      hasher.update({part.data(), static_cast<size_t>(part.bytes())});
-  }
-  return hasher.digest().to_string();
 }
 
 }  // namespace genesis::tools

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <array>
-#include <chrono>
 #include <csignal>
 #include <string>
 
@@ -28,28 +27,5 @@ class StopSignals {
 };
 
 std::string signal_name(int number);  // "SIGINT"
-
-// The reason why a run should stop: a signal, or its time is up.
-struct StopVote {
-  int signal = 0;  // 0: none
-  bool time_up = false;
-  bool stops() const { return signal != 0 || time_up; }
-};
-
-// Votes for stopping once the wall-clock limit is reached or a signal has asked for it.
-class StopWhen {
- public:
-  StopWhen(double minutes, const StopSignals& signals)
-      : minutes_(minutes), signals_(signals), start_(std::chrono::steady_clock::now()) {}
-  StopVote vote() const {
-    const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-    return {signals_.received(), minutes_ > 0 && elapsed >= minutes_ * 60};
-  }
-
- private:
-  double minutes_;
-  const StopSignals& signals_;
-  std::chrono::steady_clock::time_point start_;
-};
 
 }  // namespace genesis::tools

@@ -1,5 +1,6 @@
 #include "tools/common/tool.h"
 
+#include <fcntl.h>
 #include <fmt/ranges.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
@@ -17,16 +18,13 @@
 #include "executor/environment.h"
 #include "executor/runtime/device.h"
 #include "executor/switches.h"
-#include "passes/core/bind.h"
 #include "passes/memory/make_plan.h"
 #include "passes/pipelines.h"
 #include "schema/file/io/registered_temporaries.h"
-#include "schema/graph/near_names.h"
 #include "tools/common/meant_words.h"
 #include "tools/common/numbers.h"
 #include "tools/common/option_values.h"
 #include "tools/common/printable.h"
-#include "tools/common/standard_streams.h"
 #include "tools/common/terminal_style.h"
 #include "tools/common/usage.h"
 
@@ -57,15 +55,20 @@ void set_up_logging(const std::string& name) {
   spdlog::set_level(spdlog::level::from_str(level));
 }
 
-void say_error(const std::string& name, std::string_view message) {
-  std::cerr << name << ": error: " << error_line(message) << "\n";
+// Opens /dev/null for each of the descriptors 0, 1 and 2 that is closed. Otherwise the next opened file would get
+// that number: its bytes would be read as user input, or messages would be written into it. Standard input is then at
+// its end. Writing fails, as on a full disk, because the descriptors are open only for reading. Throws Error if
+// /dev/null cannot be opened.
+void open_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;
+    if (::open("/dev/null", O_RDONLY) < 0)
+      fail("descriptor {} is closed, and /dev/null cannot stand for it: {}", stream, std::strerror(errno));
+  }
 }
 
-std::vector<std::string> command_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(command->get_name());
-  return names;
+void say_error(const std::string& name, std::string_view message) {
+  std::cerr << name << ": error: " << error_line(message) << "\n";
 }
 
 void end_without_leftovers(int number) {
@@ -86,7 +89,8 @@ void remove_leftovers_at_signals() {
 }
 
 // Throws UsageError if the first word is a command of another program and not an existing file.
-void check_first_word(const std::string& tool, const std::string& word, const std::vector<std::string>& commands) {
+void check_first_word(const std::string& tool, const std::string& word,
+                      const std::vector<std::string>& commands) {
   const bool is_known = std::ranges::find(commands, word) != commands.end() || std::filesystem::exists(word);
   if (is_known || word.starts_with('-')) return;
   if (const std::string said = advice_on_command(tool, word); !said.empty())
@@ -98,7 +102,9 @@ void check_first_word(const std::string& tool, const std::string& word, const st
 int run_tool(int argc, char** argv, const std::string& name, const std::string& what,
              const std::string& examples, const std::function<void(Command&)>& body) {
   std::signal(SIGPIPE, SIG_DFL);  // `genesis-run info f | head` ends quietly
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is an error with a message and does not end the process
+  std::signal(
+      SIGXFSZ,
+      SIG_IGN);  // a file that grows too large is an error with a message and does not end the process
   remove_leftovers_at_signals();
   CLI::App app{what, name};
   app.footer(examples);
@@ -120,7 +126,7 @@ int run_tool(int argc, char** argv, const std::string& name, const std::string& 
     if (error.get_exit_code() == 0) return app.exit(error, std::cout, std::cerr);  // --help, --version
     say_error(name, with_help(app, usage_text(app, error)));
     return 2;
-  } catch (const UsageError& error) {
+  } catch (const SettingError& error) {
     say_error(name, with_help(app, error.message()));
     return 2;
   } catch (const Error& error) {
@@ -173,8 +179,7 @@ namespace {
 void check_passes_run(const SessionOptions& options) {
   if (options.optimize) return;
   if (options.memory_budget) fail_usage("--memory-budget and --remat do nothing with --no-optimize");
-  const Switches switches =
-      parse_switches(options.disabled, target_of(resolve_device(options.device)));
+  const Switches switches = parse_switches(options.disabled, target_of(resolve_device(options.device)));
   for (const std::string& pass : switches.passes)
     fail_usage("--disable {} does nothing with --no-optimize, which runs no pass", pass);
 }
@@ -204,39 +209,6 @@ SessionOptions RunFlags::session_options() const {
   return options;
 }
 
-Bindings parse_sizes(const std::vector<std::string>& sizes) {
-  Bindings bindings;
-  for (const std::string& text : sizes) {
-    const size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0) fail_usage("--size {}: expected SYMBOL=SIZE", text);
-    const auto size =
-        number_or_fail<int64_t>(fmt::format("--size {}: expected SYMBOL=SIZE", text),
-                                std::string_view(text).substr(equals + 1), at_least<int64_t>(0));
-    if (!bindings.emplace(text.substr(0, equals), size).second)
-      fail_usage("--size {}: '{}' is given twice", text, text.substr(0, equals));
-  }
-  return bindings;
-}
-
-void check_sizes_exist(const Model& model, const Bindings& sizes) {
-  std::set<std::string> symbols;
-  for (const auto& entry : model.entries())
-    for (const std::string& symbol : passes::symbols_of(*entry)) symbols.insert(symbol);
-  const std::vector<std::string> known(symbols.begin(), symbols.end());
-  for (const auto& [symbol, size] : sizes)
-    if (!symbols.contains(symbol))
-      fail("--size {}={}: no entry point has such a size{}; they have: {}", symbol, size,
-           did_you_mean(symbol, known), known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
-}
-
-void check_sizes_known(const Graph& entry, const Bindings& sizes) {
-  std::string missing;
-  for (const std::string& symbol : passes::symbols_of(entry))
-    if (!sizes.contains(symbol)) missing += " --size " + symbol + "=N";
-  if (!missing.empty())
-    fail("entry point '{}' has sizes that are not known yet: give{}", entry.name(), missing);
-}
-
 std::string json_text(const nlohmann::ordered_json& object) {
   return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -256,20 +228,6 @@ nlohmann::ordered_json peaks_json(const DevicePeaks& peaks) {
   for (const CacheSpeed& cache : peaks.caches)
     json["caches"].push_back({{"bytes", cache.bytes}, {"gbps", cache.gbps}});
   return json;
-}
-
-std::string human_count(double count) {
-  static constexpr const char* kUnits[] = {"", " k", " M", " G", " T"};
-  int unit = 0;
-  for (; count >= 1000 && unit < 4; ++unit) count /= 1000;
-  return unit == 0 ? fmt::format("{:.0f}", count) : fmt::format("{:.2f}{}", count, kUnits[unit]);
-}
-
-std::string human_seconds(double seconds) {
-  const auto whole = static_cast<int64_t>(seconds + 0.5);
-  if (whole < 60) return fmt::format("{}s", whole);
-  if (whole < 3600) return fmt::format("{}m{:02}s", whole / 60, whole % 60);
-  return fmt::format("{}h{:02}m", whole / 3600, whole / 60 % 60);
 }
 
 }  // namespace genesis::tools

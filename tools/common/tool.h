@@ -6,12 +6,21 @@
 #include <optional>
 #include <string>
 
+#include "executor/inspection/make_inputs.h"
 #include "executor/session.h"
 #include "executor/session_options.h"
+#include "models/jobs/output_files.h"
+#include "models/open_model.h"
 #include "schema/graph/memory_text.h"
+#include "schema/messages/human_numbers.h"
 #include "tools/common/command.h"
 
 namespace genesis::tools {
+
+// Texts of --help for a model's name.
+inline constexpr const char* kModelName = "a .genesis file, or a folder of checkpoints: its newest";
+inline constexpr const char* kGeneratingModelName =
+    "a .genesis file with entry points prefill and decode, or a folder of checkpoints: its newest";
 
 // Exit codes: 0 for success; 1 for a failure, with one line on stderr that says what failed, where, and what to do; 2
 // for wrong usage. `body` adds flags and subcommands to the app; the work of a subcommand runs in its callback.
@@ -45,14 +54,11 @@ struct RunFlags {
 // Throws UsageError if one option makes another do nothing.
 void check_options(const SessionOptions& options);
 
-// Parses the values of --size, each SYMBOL=SIZE.
-Bindings parse_sizes(const std::vector<std::string>& sizes);
-// Throws Error naming a size that no entry point of the model has.
-void check_sizes_exist(const Model& model, const Bindings& sizes);
-// Throws Error naming the symbols in the entry point's inputs that have no size yet, and the flag that sets one.
-void check_sizes_known(const Graph& entry, const Bindings& sizes);
-// Throws Error if no file can be made at `path`. Call it before hours of work.
-void check_can_write(const std::string& path);
+using genesis::check_sizes_exist;
+using genesis::human_bytes;
+using jobs::check_can_write;
+using models::model_file;
+using models::open_model;
 
 // Prints one JSON object on stdout with --json, else calls `text()`.
 struct Output {
@@ -64,8 +70,5 @@ struct Output {
 // Returns the JSON on one line. Bytes in strings that are not UTF-8 become U+FFFD.
 std::string json_text(const nlohmann::ordered_json& object);
 nlohmann::ordered_json peaks_json(const DevicePeaks& peaks);
-using genesis::human_bytes;                 // "1.50 MiB"
-std::string human_count(double count);      // "1.5 M"
-std::string human_seconds(double seconds);  // "1m05s"
 
 }  // namespace genesis::tools

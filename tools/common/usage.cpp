@@ -36,13 +36,6 @@ Names option_names(const CLI::App& command) {
   return names;
 }
 
-Names command_names(const CLI::App& app) {
-  Names names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(command->get_name());
-  return names;
-}
-
 std::string no_option(const CLI::App& app, const std::string& word) {
   const CLI::App& command = given_command(app);
   const std::string name = word.substr(0, word.find('='));
@@ -54,6 +47,13 @@ std::string no_option(const CLI::App& app, const std::string& word) {
 }
 
 }  // namespace
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  return names;
+}
 
 void fail_missing(const std::string& what) { fail_usage("{} is required", what); }
 
@@ -91,14 +91,17 @@ void check_no_empty_values(int argc, char** argv) {
   }
 }
 
-void check_only(const Command& command, std::initializer_list<std::string_view> read,
-                const std::string& why) {
-  for (const std::string& name : command.given_options())
-    if (std::ranges::find(read, name) == read.end()) fail_usage("{} does nothing {}", name, why);
-}
-
-void check_not_given(const Command& command, const std::string& option, const std::string& why) {
-  if (command.is_given(option)) fail_usage("{} does nothing {}", option, why);
+void check_rules(const Command& command, const std::vector<OptionRule>& rules) {
+  for (const OptionRule& rule : rules) {
+    if (!rule.holds) continue;
+    const auto is_listed = [&](const std::string& option) {
+      return std::ranges::find(rule.options, option) != rule.options.end();
+    };
+    for (const std::string& option :
+         rule.which == OptionRule::kThese ? rule.options : command.given_options())
+      if (rule.which == OptionRule::kThese ? command.is_given(option) : !is_listed(option))
+        fail_usage("{} does nothing {}", option, rule.why);
+  }
 }
 
 }  // namespace genesis::tools

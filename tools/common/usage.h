@@ -1,12 +1,11 @@
 // Reports wrong usage: a command line that the tool cannot interpret. The exit code is 2.
 #pragma once
 
-#include <initializer_list>
 #include <stdexcept>
 #include <string>
-#include <string_view>
+#include <vector>
 
-#include "schema/core/error.h"
+#include "schema/core/setting_error.h"
 #include "tools/common/command.h"
 
 namespace CLI {
@@ -15,9 +14,10 @@ class ParseError;
 
 namespace genesis::tools {
 
-class UsageError : public Error {
+// Settings of a job that it cannot use (SettingError) are reported in the same way.
+class UsageError : public SettingError {
  public:
-  using Error::Error;
+  using SettingError::SettingError;
 };
 
 template <class... Args>
@@ -38,6 +38,7 @@ class ExitCode : public std::runtime_error {
   int code_;
 };
 
+std::vector<std::string> command_names(const CLI::App& app);
 // Returns a message for an error of CLI11: it names the word and the most similar known one.
 std::string usage_text(const CLI::App& app, const CLI::ParseError& error);
 // Returns the message followed by "; see `genesis-run train --help`", for the given command.
@@ -46,10 +47,17 @@ std::string with_help(const CLI::App& app, const std::string& message);
 // Throws UsageError for an empty value. A script's variable may be unset, and the value would count as not given.
 void check_no_empty_values(int argc, char** argv);
 
-// Throws UsageError if an option was given that is not in `read`, because it would do nothing. `why` ends the
-// sentence "--size does nothing ...": "with --list-passes".
-void check_only(const Command& command, std::initializer_list<std::string_view> read, const std::string& why);
-// Throws UsageError if `option` was given: "--size does nothing without --check DEVICE".
-void check_not_given(const Command& command, const std::string& option, const std::string& why);
+// A row of a table of options that exclude others or leave them without effect. While `holds`, none of the options (or, with
+// kAllBut, none but these) may be given. `why` ends the sentence "--size does nothing ...": "with --list-passes".
+struct OptionRule {
+  enum Which : bool { kThese, kAllBut };
+  bool holds;
+  std::vector<std::string> options;
+  std::string why;
+  Which which = kThese;
+};
+// Throws UsageError for the first row with an option that was given and does nothing: "--size does nothing without --check
+// DEVICE".
+void check_rules(const Command& command, const std::vector<OptionRule>& rules);
 
 }  // namespace genesis::tools

@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kSampleTokens = 4096, kWindow = 512;
 constexpr double kLargeCost = 0.05;  // relative increase of perplexity
 
-text::Evaluation evaluate(const Model& model, const EvaluationTexts& texts) {
+text::Evaluation evaluate(const Model& model, const text::EvaluationTexts& texts) {
   Session session(std::make_shared<const Model>(model));
   const text::EvaluateOptions options{.seq = std::min(kWindow, texts.longest() - 1)};
   text::Evaluation all;
@@ -78,20 +78,18 @@ void QuantizeFlags::add_to(Command& app) {
 }
 
 void QuantizeFlags::check(const Command& app) const {
-  if (format.empty())
-    for (const char* option : {"--quantize-embedding", "--quantize-head", "--data"})
-      check_not_given(app, option, "without --quantize q8 or q4");
-  if (source.data.empty())
-    for (const char* option : {"--tokenizer", "--skip-bad"})
-      check_not_given(app, option, "without --data TEXT");
+  check_rules(app, {{format.empty(),
+                     {"--quantize-embedding", "--quantize-head", "--data"},
+                     "without --quantize q8 or q4"},
+                    {source.data.empty(), {"--tokenizer", "--skip-bad"}, "without --data TEXT"}});
 }
 
 void quantize(Model& model, const std::string& file, const QuantizeFlags& flags) {
   const passes::QuantizeOptions options = options_of(flags);
-  EvaluationTexts texts;
+  text::EvaluationTexts texts;
   text::Evaluation before;
   if (!flags.source.data.empty()) {
-    texts = read_evaluation_texts(flags.source, model, file, kSampleTokens + 1);
+    texts = text::read_evaluation_texts(flags.source, model, file, kSampleTokens + 1);
     before = evaluate(model, texts);
     if (before.tokens == 0)
       fail("no token of '{}' counts: there is nothing to measure on", flags.source.data);

@@ -5,13 +5,13 @@
 
 #include "schema/graph/model.h"
 #include "tools/common/tool.h"
-#include "tools/text/evaluation_texts.h"
+#include "models/text/evaluation_texts.h"
 
 namespace genesis::tools {
 
 struct QuantizeFlags {
   std::string format;  // "q8" or "q4"; empty: nothing is quantized
-  TextSource source;   // texts to evaluate on; nothing is evaluated if its `data` is empty
+  text::TextSource source;   // texts to evaluate on; nothing is evaluated if its `data` is empty
   bool embedding = false, head = false;
 
   void add_to(Command& app);

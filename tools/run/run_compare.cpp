@@ -1,24 +1,19 @@
 // genesis-run compare: runs an entry point with two sets of options and finds the first node whose values differ.
 #include <cmath>
-#include <functional>
 #include <iostream>
-#include <map>
 #include <optional>
 #include <set>
-#include <span>
 #include <sstream>
 
+#include "executor/inspection/compare_runs.h"
 #include "executor/runtime/device.h"
-#include "executor/switches.h"
 #include "schema/file/other_formats/safetensors.h"
 #include "schema/file/reader.h"
 #include "tools/common/json_values.h"
 #include "tools/common/meant_words.h"
 #include "tools/common/numbers.h"
-#include "tools/common/open_model.h"
 #include "tools/common/option_values.h"
 #include "tools/common/printable.h"
-#include "tools/run/rounding.h"
 #include "tools/run/run_commands.h"
 #include "tools/run/run_inputs.h"
 #include "tools/viz/data/model_data.h"
@@ -30,8 +25,8 @@ namespace genesis::tools {
 namespace {
 
 struct CompareFlags {
-  std::string file, entry = "forward", a = "optimize=off", b, repro, page;
-  double tolerance = -1;  // -1: derived from what the two runs promise
+  std::string file, a = "optimize=off", b, repro, page;
+  CompareOptions options;
   InputFlags inputs;
   Output out;
 };
@@ -66,104 +61,37 @@ SessionOptions parse_options(const std::string& text) {
     if (!given.insert(key).second) fail_usage("option '{}' is given twice in '{}'", key, text);
   }
   check_options(options);
-  options.device =
-      resolve_device(options.device);  // resolved, because promise_same_bits() compares device names
+  options.device = resolve_device(options.device);
   return options;
 }
 
-struct Seen {
-  const Step* step;
-  Tensor value;
-  double error = 0;  // relative error that rounding may explain
-};
-
-// Returns true if the runs must give the same bits. The number of threads and the planning options never change a
-// bit; passes and devices may round differently.
-bool promise_same_bits(const SessionOptions& a, const SessionOptions& b) {
-  const auto passes_of = [](const SessionOptions& options) {
-    std::set<std::string> names = options.disabled;
-    for (const auto& name : step_switches()) names.erase(std::string(name));
-    return names;
-  };
-  return a.device == b.device && a.optimize == b.optimize && passes_of(a) == passes_of(b);
-}
-
-// Returns true if both sides computed the same value. A node keeps its name when a pass extends it: a matrix product
-// that also takes an addend gives another value.
-bool same_value(const Seen& seen, const Step& step, const Tensor& got) {
-  return seen.value.type() == got.type() &&
-         (seen.step->op != step.op || seen.step->inputs.size() == step.inputs.size());
-}
-
-struct Difference {
-  std::string node, op;
-  double worst = 0, tolerance = 0;
-  int64_t element = 0;
-  double a = 0, b = 0;
-};
-
-// |a - b| / max(least, |a|) may be at most `relative`.
-struct Tolerance {
-  double relative = 0, least = 1;
-};
-
-// `error`: the error that rounding may explain on both sides together.
-Tolerance tolerance_of(const CompareFlags& flags, bool by_rounding, double error,
-                       std::span<const double> elements) {
-  if (!by_rounding) return Tolerance{std::max(flags.tolerance, 0.0)};
-  return Tolerance{kRoundingSafety * error, std::max(root_mean_square(elements), 1e-30)};
-}
-
-// Returns the largest error between two values, whether it is tolerated or not.
-Difference compare(const Step& step, const Tensor& expected, const Tensor& got,
-                   const std::function<Tolerance(std::span<const double> a)>& tolerance_of) {
-  const std::vector<double> a = expected.to_doubles(), b = got.to_doubles();
-  const Tolerance tolerance = tolerance_of(a);
-  Difference difference{step.name, std::string(step.op->name()), 0, tolerance.relative};
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
-    double error = std::abs(a[i] - b[i]) / std::max(tolerance.least, std::abs(a[i]));
-    if (std::isnan(error)) error = INFINITY;
-    if (error <= difference.worst) continue;
-    difference.worst = error;
-    difference.element = static_cast<int64_t>(i);
-    difference.a = a[i];
-    difference.b = b[i];
-  }
-  return difference;
-}
-
 // Returns the criterion in words, for the end of the report.
-std::string criterion(const CompareFlags& flags, bool same_bits) {
-  if (flags.tolerance > 0) return fmt::format("by more than {}", flags.tolerance);
-  return same_bits || flags.tolerance == 0 ? "in any bit" : "by more than rounding explains";
+std::string criterion(const CompareOptions& options) {
+  if (options.tolerance > 0) return fmt::format("by more than {}", options.tolerance);
+  return options.promise_same_bits() || options.tolerance == 0 ? "in any bit"
+                                                               : "by more than rounding explains";
 }
 
 // Writes the data that reproduces the difference: the inputs of the step, and the results of both runs.
-void write_repro(const std::string& path, const Step& step, std::span<const TensorView> inputs,
-                 const Tensor& expected, const Tensor& got) {
+void write_repro(const std::string& path, const DifferingStep& at) {
   SafeTensors repro;
-  for (size_t k = 0; k < inputs.size(); ++k) repro.tensors["input" + std::to_string(k)] = copy_of(inputs[k]);
-  repro.tensors["expected"] = expected;
-  repro.tensors["got"] = got;
-  repro.metadata = {{"node", printable(step.name)},  // JSON metadata must be UTF-8
-                    {"op", std::string(step.op->name())},
-                    {"attributes", printable(step.attributes.to_string())}};
+  for (size_t k = 0; k < at.inputs.size(); ++k)
+    repro.tensors["input" + std::to_string(k)] = copy_of(at.inputs[k]);
+  repro.tensors["expected"] = at.expected;
+  repro.tensors["got"] = at.got;
+  repro.metadata = {{"node", printable(at.step.name)},  // JSON metadata must be UTF-8
+                    {"op", std::string(at.step.op->name())},
+                    {"attributes", printable(at.step.attributes.to_string())}};
   write_safetensors(path, repro);
 }
 
 // Describes the difference in a sentence.
-std::string message_of(const Difference& first, const std::string& criterion) {
+std::string message_of(const ComparedNode& first, const std::string& criterion) {
   return fmt::format(
       "the first node that differs {} is '{}' ({}): element {} is {} against {}, error {:.3g}, allowed "
       "{:.3g}",
       criterion, printable(first.node), first.op, first.element, first.a, first.b, first.worst,
       first.tolerance);
-}
-
-viz::FirstDifference shown(const Difference& first, const viz::ComparedValue& value,
-                           const std::string& criterion, const Tensor& a, const Tensor& b) {
-  return {value, first.element, message_of(first, criterion), a.to_doubles(), b.to_doubles()};
 }
 
 // Writes the page of genesis-viz with every compared value, and the distributions of the first differing value on
@@ -172,7 +100,7 @@ void write_page(const CompareFlags& flags, const Model& model, const Bindings& s
                 const viz::Comparison& comparison) {
   if (flags.page.empty()) return;
   viz::Tables tables(sizes);
-  viz::ModelOptions options{.entries = {flags.entry}, .sizes = sizes};
+  viz::ModelOptions options{.entries = {flags.options.entry}, .sizes = sizes};
   options.entry.budgets = false;
   viz::PageParts parts{.title = std::filesystem::path(flags.file).filename().string() + ", compared",
                        .view = "numerics"};
@@ -181,7 +109,7 @@ void write_page(const CompareFlags& flags, const Model& model, const Bindings& s
   viz::write_page(flags.page, viz::page_data(std::move(parts), tables));
 }
 
-void report(const CompareFlags& flags, const std::optional<Difference>& first, int64_t compared,
+void report(const CompareFlags& flags, const std::optional<ComparedNode>& first, int64_t compared,
             const nlohmann::ordered_json& tolerance, const std::string& criterion) {
   nlohmann::ordered_json json{
       {"compared", compared}, {"differs", first.has_value()}, {"tolerance", tolerance}};
@@ -200,64 +128,32 @@ void report(const CompareFlags& flags, const std::optional<Difference>& first, i
   });
 }
 
-std::string key_of(const Step& step, size_t output) { return step.name + ":" + std::to_string(output); }
-
-std::vector<double> errors_of(bool by_rounding, Rounding& rounding, const Step& step,
-                              std::span<const TensorView> inputs, std::span<const TensorView> outputs) {
-  return by_rounding ? rounding.step(step, inputs, outputs) : std::vector<double>(outputs.size());
-}
-
-// Returns every value that a run computes, by node and output number. `step` points into the session.
-std::map<std::string, Seen> observe_all(Session& session, const CompareFlags& flags,
-                                        const NamedTensors& inputs, bool by_rounding) {
-  std::map<std::string, Seen> values;
-  Rounding rounding;
-  session.observe(flags.entry, inputs, [&](const Step& step, auto step_inputs, auto outputs) {
-    const std::vector<double> errors = errors_of(by_rounding, rounding, step, step_inputs, outputs);
-    for (size_t i = 0; i < outputs.size(); ++i)
-      values[key_of(step, i)] = {&step, copy_of(outputs[i]), errors[i]};
-  });
-  return values;
-}
-
 void compare_command(CompareFlags flags) {
   check_can_write(flags.repro);
   check_can_write(flags.page);
-  const SessionOptions options_a = parse_options(flags.a), options_b = parse_options(flags.b);
-  const bool same_bits = promise_same_bits(options_a, options_b);
-  const bool by_rounding = flags.tolerance < 0 && !same_bits;
+  CompareOptions& options = flags.options;
+  options.a = parse_options(flags.a), options.b = parse_options(flags.b);
   flags.file = model_file(flags.file);
   const std::shared_ptr<const Model> model = load_model(flags.file);
-  const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry));
-  Session a(model, options_a);
-  const std::map<std::string, Seen> values = observe_all(a, flags, inputs, by_rounding);
-  Rounding rounding;
-  Session b(model, options_b);
-  std::optional<Difference> first;
-  viz::Comparison comparison{flags.entry, flags.a, flags.b, criterion(flags, same_bits)};
-  b.observe(flags.entry, inputs, [&](const Step& step, auto step_inputs, auto outputs) {
-    const std::vector<double> errors = errors_of(by_rounding, rounding, step, step_inputs, outputs);
-    for (size_t i = 0; i < outputs.size() && !first; ++i) {
-      const auto expected = values.find(key_of(step, i));
-      const Tensor got = copy_of(outputs[i]);
-      if (expected == values.end() || !same_value(expected->second, step, got)) continue;
-      const Difference found =
-          compare(step, expected->second.value, got, [&](std::span<const double> elements) {
-            return tolerance_of(flags, by_rounding, std::hypot(expected->second.error, errors[i]), elements);
-          });
-      comparison.values.push_back({step.name, step.authored, found.op, found.worst, found.tolerance});
-      if (!(found.worst > found.tolerance)) continue;
-      first = found;
-      comparison.first = {
-          shown(found, comparison.values.back(), comparison.criterion, expected->second.value, got)};
-      if (!flags.repro.empty()) write_repro(flags.repro, step, step_inputs, expected->second.value, got);
-    }
+  const NamedTensors inputs = flags.inputs.make(model->entry(options.entry));
+  viz::Comparison page{options.entry, flags.a, flags.b, criterion(options)};
+  const RunComparison compared = compare_runs(model, inputs, options, [&](const DifferingStep& at) {
+    page.first = {{{}, 0, "", at.expected.to_doubles(), at.got.to_doubles()}};
+    if (!flags.repro.empty()) write_repro(flags.repro, at);
   });
-  const nlohmann::ordered_json tolerance =
-      by_rounding ? nlohmann::ordered_json("rounding") : number_json(std::max(flags.tolerance, 0.0));
-  write_page(flags, *model, b.plan(flags.entry, inputs).bindings, comparison);
-  report(flags, first, static_cast<int64_t>(comparison.values.size()), tolerance, comparison.criterion);
-  if (first) throw ExitCode(1);
+  for (const ComparedNode& value : compared.values)
+    page.values.push_back({value.node, value.author, value.op, value.worst, value.tolerance});
+  if (compared.first) {
+    page.first[0].value = page.values.back();
+    page.first[0].element = compared.first->element;
+    page.first[0].message = message_of(*compared.first, page.criterion);
+  }
+  const nlohmann::ordered_json tolerance = options.by_rounding()
+                                               ? nlohmann::ordered_json("rounding")
+                                               : number_json(std::max(options.tolerance, 0.0));
+  write_page(flags, *model, compared.sizes, page);
+  report(flags, compared.first, static_cast<int64_t>(compared.values.size()), tolerance, page.criterion);
+  if (compared.first) throw ExitCode(1);
 }
 
 }  // namespace
@@ -267,15 +163,15 @@ void add_compare(Command& app) {
   Command* command = app.add_subcommand(
       "compare", "find the first node whose values differ between two runs with different options");
   command->add_option("file", flags->file, kModelName)->required();
-  command->add_option("--entry", flags->entry, "entry point")->capture_default_str();
+  command->add_option("--entry", flags->options.entry, "entry point")->capture_default_str();
   command
       ->add_option("--a", flags->a,
                    "options of the first run: cpu, cuda, cuda:N or auto, threads=, optimize=on|off, "
                    "disable=PASS+kernel:NAME")
       ->capture_default_str();
   command->add_option("--b", flags->b, "options of the second run");
-  add_number(*command, "--tolerance", flags->tolerance, "largest |a - b| / max(1, |a|) that counts as equal",
-             at_least<double>(0))
+  add_number(*command, "--tolerance", flags->options.tolerance,
+             "largest |a - b| / max(1, |a|) that counts as equal", at_least<double>(0))
       ->default_str("see below");
   command->add_option("--repro", flags->repro,
                       "write the node's inputs and both results to this .safetensors file");

@@ -1,75 +1,36 @@
 // genesis-run eval: measures how well a language model predicts a text.
-#include <chrono>
 #include <cmath>
 #include <iostream>
-#include <numbers>
 
-#include "models/generation/evaluate.h"
-#include "models/generation/vocabulary.h"
+#include "models/jobs/evaluate_job.h"
 #include "tools/common/numbers.h"
-#include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/common/ranks.h"
 #include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
-#include "tools/run/train_data.h"
-#include "tools/text/evaluation_texts.h"
 
 namespace genesis::tools {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using jobs::EvaluationReport;
 
 struct EvalFlags {
-  std::string file, other, mesh;
-  TextSource source;
-  text::EvaluateOptions options;
+  std::string other, mesh;
+  jobs::EvaluateJob job;
   RunFlags run;
   Output out;
 };
 
-struct Result {
-  text::Evaluation evaluation;
-  int64_t bytes = 0;
-  double seconds = 0;
-
-  double bits_per_byte() const {
-    return bytes > 0 ? evaluation.nats / std::numbers::ln2 / static_cast<double>(bytes) : 0;
-  }
-};
-
-// Finds errors before the work begins.
-void check_can_evaluate(const std::string& file, const Model& model, const EvaluationTexts& texts,
-                        const EvalFlags& flags) {
-  check_tokens_fit(texts, model, file);
-  const int64_t window = std::min(flags.options.seq, texts.longest() - 1);
-  text::check_positions(model, window);
-  warn_of_positions(model, window);
+EvaluationReport evaluate(const std::string& file, const std::shared_ptr<const Model>& model,
+                          const text::EvaluationTexts& texts, const EvalFlags& flags) {
+  Session session(model, flags.job.session);
+  EvaluationReport report;
+  with_nonfinite_page(flags.run, file, session,
+                      [&] { report = jobs::evaluate(session, file, texts, flags.job.options); });
+  return report;
 }
 
-// A loss that is not finite is an error instead of a result.
-void check_finite(const std::string& file, const text::Evaluation& evaluation) {
-  if (!std::isfinite(evaluation.nats))
-    fail("the loss of {} is {}: run with --find-nonfinite to see which node made it first", file,
-         std::isnan(evaluation.nats) ? "NaN" : "infinite");
-}
-
-Result evaluate(const std::string& file, const std::shared_ptr<const Model>& model,
-                const EvaluationTexts& texts, const EvalFlags& flags, const std::shared_ptr<World>& world) {
-  Session session(model, session_options(flags.run, world));
-  Result result{.bytes = texts.bytes};
-  const auto start = Clock::now();
-  with_nonfinite_page(flags.run, file, session, [&] {
-    for (size_t i = 0; i < texts.tokens.size(); ++i) {
-      result.evaluation.add(text::evaluate(session, texts.tokens[i], flags.options, texts.counts_of(i)));
-      check_finite(file, result.evaluation);
-    }
-  });
-  result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  return result;
-}
-
-nlohmann::ordered_json json_of(const std::string& file, const Result& result) {
+nlohmann::ordered_json json_of(const std::string& file, const EvaluationReport& result) {
   return {{"model", file},
           {"loss", result.evaluation.loss()},
           {"perplexity", result.evaluation.perplexity()},
@@ -80,7 +41,7 @@ nlohmann::ordered_json json_of(const std::string& file, const Result& result) {
           {"seconds", result.seconds}};
 }
 
-std::string line_of(const std::string& file, const Result& result) {
+std::string line_of(const std::string& file, const EvaluationReport& result) {
   const text::Evaluation& e = result.evaluation;
   return fmt::format(
       "{}: loss {:.5f} nats per token, perplexity {:.4f}, {:.5f} bits per byte; {} tokens, {:.0f} tok/s\n",
@@ -90,22 +51,24 @@ std::string line_of(const std::string& file, const Result& result) {
 
 void eval_together(EvalFlags& flags, const std::shared_ptr<World>& world) {
   const FirstRankSpeaks quiet(*world);
-  for (std::string* name : {&flags.file, &flags.other})
-    if (!name->empty()) *name = model_file_of_first(*world, *name);
-  const std::shared_ptr<const Model> model = load_model(flags.file),
-                                     compared = flags.other.empty() ? nullptr : load_model(flags.other);
-  const EvaluationTexts texts = read_evaluation_texts(flags.source, *model, flags.file);
-  check_can_evaluate(flags.file, *model, texts, flags);
-  if (compared) check_can_evaluate(flags.other, *compared, texts, flags);
-  const Result result = evaluate(flags.file, model, texts, flags, world);
-  nlohmann::ordered_json json = json_of(flags.file, result);
-  std::string lines = line_of(flags.file, result);
+  std::string &file = flags.job.model, &other_file = flags.other;
+  for (std::string* name : {&file, &other_file})
+    if (!name->empty()) *name = model_file(*name, *world);
+  const std::shared_ptr<const Model> model = load_model(file),
+                                     compared = other_file.empty() ? nullptr : load_model(other_file);
+  const text::EvaluationTexts texts = text::read_evaluation_texts(flags.job.source, *model, file);
+  jobs::check_can_evaluate(*model, file, texts, flags.job.options);
+  if (compared) jobs::check_can_evaluate(*compared, other_file, texts, flags.job.options);
+  flags.job.session = session_options(flags.run, world);
+  const EvaluationReport result = evaluate(file, model, texts, flags);
+  nlohmann::ordered_json json = json_of(file, result);
+  std::string lines = line_of(file, result);
   if (compared) {
-    const Result other = evaluate(flags.other, compared, texts, flags, world);
+    const EvaluationReport other = evaluate(other_file, compared, texts, flags);
     const double more = other.evaluation.loss() - result.evaluation.loss();
-    json["compare"] = json_of(flags.other, other);
+    json["compare"] = json_of(other_file, other);
     json["loss_difference"] = more;
-    lines += line_of(flags.other, other);
+    lines += line_of(other_file, other);
     lines += fmt::format("the second loss is {:+.5f} nats, its perplexity {:+.3f}%\n", more,
                          100 * std::expm1(more));
   }
@@ -113,11 +76,11 @@ void eval_together(EvalFlags& flags, const std::shared_ptr<World>& world) {
 }
 
 void eval_command(EvalFlags& flags) {
-  if (flags.options.stride > flags.options.seq)
-    fail_usage("--stride {}: expected at most the tokens of a window, --seq {}", flags.options.stride,
-               flags.options.seq);
-  const std::shared_ptr<World> world = join_ranks(flags.mesh, flags.run.device, SharedWork::kLayers);
-  as_rank(*world, [&] { eval_together(flags, world); });
+  if (flags.job.options.stride > flags.job.options.seq)
+    fail_usage("--stride {}: expected at most the tokens of a window, --seq {}", flags.job.options.stride,
+               flags.job.options.seq);
+  run_ranks(flags.mesh, flags.run, SharedWork::kLayers,
+            [&](const auto& world) { eval_together(flags, world); });
 }
 
 }  // namespace
@@ -125,21 +88,21 @@ void eval_command(EvalFlags& flags) {
 void add_eval(Command& app) {
   auto flags = std::make_shared<EvalFlags>();
   Command* command = app.add_subcommand("eval", "loss and perplexity of a language model on a text");
-  command->add_option("file", flags->file, kModelName)->required();
+  command->add_option("file", flags->job.model, kModelName)->required();
   command
-      ->add_option("--data", flags->source.data,
+      ->add_option("--data", flags->job.source.data,
                    "a text, or a .jsonl of {\"text\": ...} or of {\"messages\": [...]}, where the "
                    "assistant's tokens count")
       ->required();
-  command->add_option("--tokenizer", flags->source.tokenizer,
+  command->add_option("--tokenizer", flags->job.source.tokenizer,
                       "a tokenizer.json, a folder with one, or a model that contains one; default: the "
                       "model's own, or else bytes");
   command->add_option("--compare", flags->other,
                       "another model on the same text, such as the first one quantized");
-  add_number(*command, "--seq", flags->options.seq, "tokens of a window", at_least<int64_t>(1));
-  add_number(*command, "--stride", flags->options.stride, "new tokens of each window; 0: half of it",
+  add_number(*command, "--seq", flags->job.options.seq, "tokens of a window", at_least<int64_t>(1));
+  add_number(*command, "--stride", flags->job.options.stride, "new tokens of each window; 0: half of it",
              at_least<int64_t>(0));
-  command->add_flag("--skip-bad", flags->source.skip_bad,
+  command->add_flag("--skip-bad", flags->job.source.skip_bad,
                     "leave out lines of .jsonl files that hold no text, and count them");
   add_mesh(*command, flags->mesh);
   flags->run.add_to(*command);

@@ -5,11 +5,9 @@
 #include "passes/training/weight_average.h"
 #include "schema/messages/log.h"
 #include "schema/messages/shell_word.h"
-#include "tools/checks/writable.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/meant_words.h"
 #include "tools/common/numbers.h"
-#include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/run/run_commands.h"
 
@@ -45,7 +43,7 @@ void check_output(const ExportFlags& flags) {
       !std::filesystem::is_empty(flags.output, error))
     fail("the folder '{}' is there already: name another one, or give --force to replace an older export",
          flags.output);
-  check_can_make_folder(flags.output);
+  jobs::check_can_make_folder(flags.output);
 }
 
 // Mentions averaged weights, which the user may want to export instead.

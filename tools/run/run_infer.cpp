@@ -3,13 +3,10 @@
 #include <iostream>
 
 #include "schema/file/io/file_ending.h"
-#include "schema/file/other_formats/npy.h"
-#include "schema/file/other_formats/safetensors.h"
 #include "schema/file/reader.h"
 #include "schema/messages/log.h"
 #include "tools/common/json_values.h"
 #include "tools/common/numbers.h"
-#include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
@@ -27,17 +24,6 @@ struct InferFlags {
   RunFlags run;
   Output out;
 };
-
-void write_outputs(const NamedTensors& outputs, const std::string& path) {
-  if (file_ending(path) == ".npy") {
-    if (outputs.size() != 1)
-      fail("{} holds one array, the entry point gives {}: write a .safetensors file", path, outputs.size());
-    return write_npy(path, outputs.begin()->second);
-  }
-  SafeTensors contents;
-  contents.tensors = outputs;
-  write_safetensors(path, contents);
-}
 
 std::string preview(const Tensor& tensor, int64_t most) {
   const std::vector<double> values = tensor.to_doubles();
@@ -59,7 +45,7 @@ void infer(const InferFlags& flags) {
   const std::shared_ptr<const Model> model = load_model(file);
   Session session(model, flags.run.session_options());
   std::vector<std::string> invented;
-  const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry), &invented);
+  const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry), {}, &invented);
   NamedTensors outputs;
   with_nonfinite_page(flags.run, file, session, [&] { outputs = session.run(flags.entry, inputs); });
   if (!flags.output.empty()) write_outputs(outputs, flags.output);

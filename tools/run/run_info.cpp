@@ -1,19 +1,14 @@
 // genesis-run info: shows what a file contains.
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <iostream>
 #include <map>
 #include <optional>
-#include <set>
 
-#include "executor/compile.h"
+#include "executor/inspection/run_needs.h"
 #include "executor/runtime/device.h"
 #include "executor/runtime/missing_features.h"
-#include "executor/runtime/step_call.h"
 #include "schema/file/reader.h"
-#include "schema/graph/state_storage.h"
-#include "tools/common/open_model.h"
 #include "tools/common/option_values.h"
 #include "tools/common/printable.h"
 #include "tools/common/usage.h"
@@ -121,75 +116,6 @@ void print_text(const InfoFlags& flags, const Model& model) {
               << (state.encoded ? fmt::format(", kept as {}", state.encoded.format->name) : "") << "\n";
 }
 
-// Steps that run with one kernel, and for which better kernels were rejected for the same reasons.
-struct KernelUse {
-  KernelChoice choice;
-  std::map<std::string, int> ops;  // number of steps by op
-  std::string example;             // name of the first node
-};
-
-std::vector<KernelUse> kernel_uses(const Plan& plan, const Target& target, const RunnerOptions& options) {
-  std::vector<KernelChoice> choices = choices_of(plan, target, options);
-  std::vector<KernelUse> uses;
-  for (size_t i = 0; i < choices.size(); ++i) {
-    const Step& step = plan.steps[i];
-    KernelChoice& choice = choices[i];
-    auto use = std::ranges::find(uses, choice, &KernelUse::choice);
-    if (use == uses.end()) use = uses.insert(uses.end(), {std::move(choice), {}, step.authored});
-    ++use->ops[std::string(step.op->name())];
-  }
-  return uses;
-}
-
-// Device memory that a run of one entry point takes, and the kernels that run it.
-struct Needs {
-  std::string entry;
-  std::vector<KernelUse> kernels;
-  int64_t arena = 0, workspace = 0, states = 0, constants = 0, inputs = 0;
-  int64_t peak() const { return arena + states + constants + inputs; }  // the workspace is part of the arena
-};
-
-Needs needs_of(const Plan& plan, const Model& work) {
-  Needs needs{.entry = plan.entry, .arena = plan.arena_bytes};
-  std::set<int32_t> states(plan.written_states.begin(), plan.written_states.end()), constants;
-  for (const Step& step : plan.steps) {
-    needs.workspace = std::max(needs.workspace, step.scratch_bytes);
-    for (const auto* refs : {&step.inputs, &step.outputs})
-      for (const BufferRef& ref : *refs)
-        if (ref.space == Space::kState || ref.space == Space::kConstant)
-          (ref.space == Space::kState ? states : constants).insert(ref.index);
-  }
-  for (int32_t state : states) needs.states += work.state(state).type.bytes();
-  for (int32_t tensor : constants)
-    needs.constants += work.tensors()[static_cast<size_t>(tensor)].tensor.bytes();
-  for (const PlanPort& port : plan.inputs) needs.inputs += port.type.bytes();
-  return needs;
-}
-
-// Returns the needs of the entry points whose sizes are all known.
-std::vector<Needs> all_needs(const InfoFlags& flags, const Model& model, const std::string& device) {
-  const Target target = target_of(device);
-  const Bindings sizes = parse_sizes(flags.sizes);
-  check_sizes_exist(model, sizes);
-  std::vector<Needs> needs;
-  for (const auto& entry : model.entries()) {
-    const auto known = [&](const std::string& symbol) { return sizes.contains(symbol); };
-    std::vector<std::string> symbols;
-    for (ValueId id : entry->inputs()) {
-      const Shape& shape = entry->type(id).shape;
-      for (int i = 0; i < shape.rank(); ++i) shape[i].collect_symbols(symbols);
-    }
-    if (!std::ranges::all_of(symbols, known)) continue;
-    const CompiledEntry made = compile_entry(
-        model, entry->name(), sizes, target,
-        {.disabled = {flags.disable.begin(), flags.disable.end()}, .memory_budget = flags.memory.bytes()});
-    needs.push_back(needs_of(made.plan, *made.work));
-    if (flags.kernels) needs.back().kernels = kernel_uses(made.plan, target, made.runner);
-  }
-  if (needs.empty()) fail("no entry point has all its sizes: give them by --size SYMBOL=SIZE");
-  return needs;
-}
-
 // Returns nothing if the device is missing: a plan can be made without it.
 std::optional<int64_t> free_bytes(const std::string& device) {
   try {
@@ -199,9 +125,9 @@ std::optional<int64_t> free_bytes(const std::string& device) {
   }
 }
 
-nlohmann::ordered_json needs_json(const std::vector<Needs>& needs, const std::optional<int64_t>& free) {
+nlohmann::ordered_json needs_json(const std::vector<RunNeeds>& needs, const std::optional<int64_t>& free) {
   nlohmann::ordered_json json;
-  for (const Needs& n : needs)
+  for (const RunNeeds& n : needs)
     json["entries"][n.entry] = {{"arena_bytes", n.arena},  {"workspace_bytes", n.workspace},
                                 {"state_bytes", n.states}, {"constant_bytes", n.constants},
                                 {"input_bytes", n.inputs}, {"peak_bytes", n.peak()}};
@@ -209,9 +135,9 @@ nlohmann::ordered_json needs_json(const std::vector<Needs>& needs, const std::op
   return json;
 }
 
-void print_needs(const std::string& device, const std::vector<Needs>& needs,
+void print_needs(const std::string& device, const std::vector<RunNeeds>& needs,
                  const std::optional<int64_t>& free) {
-  for (const Needs& n : needs)
+  for (const RunNeeds& n : needs)
     std::cout << fmt::format(
         "{} on {}: {} at most: arena {} (of it workspace of libraries and kernels up to {}), states {}, "
         "constants {}, inputs {}\n",
@@ -220,9 +146,9 @@ void print_needs(const std::string& device, const std::vector<Needs>& needs,
   if (free) std::cout << fmt::format("free on {}: {}\n", device, human_bytes(*free));
 }
 
-nlohmann::ordered_json kernels_json(const std::vector<Needs>& needs) {
+nlohmann::ordered_json kernels_json(const std::vector<RunNeeds>& needs) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  for (const Needs& n : needs)
+  for (const RunNeeds& n : needs)
     for (const KernelUse& use : n.kernels) {
       nlohmann::ordered_json row{{"kernel", use.choice.name}, {"ops", use.ops}, {"example", use.example}};
       row["declined"] = nlohmann::ordered_json::object();
@@ -233,8 +159,8 @@ nlohmann::ordered_json kernels_json(const std::vector<Needs>& needs) {
   return json;
 }
 
-void print_kernels(const std::string& device, const std::vector<Needs>& needs) {
-  for (const Needs& n : needs) {
+void print_kernels(const std::string& device, const std::vector<RunNeeds>& needs) {
+  for (const RunNeeds& n : needs) {
     std::cout << fmt::format("kernels of {} on {}:\n", printable(n.entry), device);
     for (const KernelUse& use : n.kernels) {
       std::vector<std::string> ops;
@@ -249,9 +175,9 @@ void print_kernels(const std::string& device, const std::vector<Needs>& needs) {
 }
 
 void info(InfoFlags flags, const Command& app) {
-  if (flags.device.empty())
-    for (const char* option : {"--size", "--memory-budget", "--remat", "--kernels", "--disable"})
-      check_not_given(app, option, "without --device, which asks what runs would take");
+  check_rules(app, {{flags.device.empty(),
+                     {"--size", "--memory-budget", "--remat", "--kernels", "--disable"},
+                     "without --device, which asks what runs would take"}});
   if (!flags.device.empty()) {
     check_device("--device", flags.device);
     check_disabled({flags.disable.begin(), flags.disable.end()}, flags.device);
@@ -261,7 +187,10 @@ void info(InfoFlags flags, const Command& app) {
   nlohmann::ordered_json json = model_json(flags, *model);
   if (flags.device.empty()) return flags.out.print(json, [&] { print_text(flags, *model); });
   const std::string device = resolve_device(flags.device);
-  const std::vector<Needs> needs = all_needs(flags, *model, device);
+  const std::vector<RunNeeds> needs = run_needs(
+      *model, parse_sizes(flags.sizes), target_of(device),
+      {.disabled = {flags.disable.begin(), flags.disable.end()}, .memory_budget = flags.memory.bytes()},
+      flags.kernels);
   const std::optional<int64_t> free = free_bytes(device);
   json["memory"] = needs_json(needs, free);
   json["memory"]["device"] = device;

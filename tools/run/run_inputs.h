@@ -1,11 +1,9 @@
-// Makes inputs of entry points from the command line: NAME=FILE.npy, NAME=FILE.safetensors, a .safetensors with all
-// of them, NAME=random, NAME=zeros, NAME=full:VALUE. --size batch=8 gives a symbol its size.
+// The options that make inputs of entry points (executor/inspection/make_inputs.h). --size batch=8 gives a symbol its size.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "executor/inputs.h"
 #include "schema/ranks/mesh.h"
 #include "tools/common/tool.h"
 
@@ -17,12 +15,17 @@ struct InputFlags {
   const Option* seed_option = nullptr;
 
   void add_to(Command& app);
-  // Returns all inputs. Those that are not named are random (scalars 0) and are added to `invented`. A symbol without
-  // a size from a file or --size is 1.
-  NamedTensors make(const Graph& graph, std::vector<std::string>* invented = nullptr) const;
-  // Does the same for one of several ranks. --size means the size over all ranks, and each makes its shard. A file
-  // holds one rank's input.
-  NamedTensors make_of_rank(const Graph& graph, const Mesh& mesh) const;
+  // Returns all inputs. Those that were not given are added to `invented`. On several ranks --size means the size over all
+  // ranks, and each makes its shard; a file holds one rank's input.
+  NamedTensors make(const Graph& graph, const Mesh& mesh = {},
+                    std::vector<std::string>* invented = nullptr) const;
 };
+
+inline constexpr const char* kFasterThanLimits =
+    "; faster than the limits that were measured: something else kept this machine busy while they were, or "
+    "a cache served what is counted as memory";
+
+// Returns "forward with batch=1, seq=1 (--size batch=N gives others)" and a line feed; empty if there are no symbols.
+std::string sizes_line(const std::string& entry, const Bindings& sizes);
 
 }  // namespace genesis::tools

@@ -5,18 +5,16 @@
 #include <iostream>
 #include <map>
 
-#include "executor/runtime/roofline.h"
+#include "executor/inspection/benchmark.h"
+#include "executor/inspection/profile_table.h"
 #include "schema/file/json_text.h"
 #include "schema/file/reader.h"
 #include "tools/common/numbers.h"
-#include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/common/ranks.h"
-#include "tools/run/measured_peaks.h"
 #include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
 #include "tools/run/run_inputs.h"
-#include "tools/run/sizes_text.h"
 #include "tools/viz/data/difference_data.h"
 #include "tools/viz/data/measured_data.h"
 #include "tools/viz/data/model_data.h"
@@ -37,31 +35,18 @@ struct ProfileFlags {
   Output out;
 };
 
-// A line of the table: a node, or all nodes of an op.
-struct Row {
-  std::string name, op;
-  int64_t count = 0;
-  std::map<std::string, int> kernels;  // number of steps by kernel
-  double us = 0, median_us = 0, bytes = 0, flops = 0;
-  double judged_us = 0, least_us = 0;  // steps that can be compared with the device's limits
-
-  double gbps() const { return us > 0 ? bytes / us / 1e3 : 0; }
-  double gflops() const { return us > 0 ? flops / us / 1e3 : 0; }
-  bool judged() const { return judged_us > 0; }
-  // Returns the share of the time that the device would need at its limits: memory at full bandwidth or
-  // multiplications at full rate.
-  double roofline() const { return least_us / judged_us; }
-  bool too_fast() const { return judged() && roofline() > 1; }
-};
-
-constexpr double kShortestJudged = 2;  // microseconds; launching a shorter step takes as long as its work
-
 // The times of a plan's steps, and the timeline of all ranks.
 struct Measured {
   std::vector<StepTiming> timings;  // fastest run, since disturbances only ever add time
   std::vector<double> median_us;    // by step, over all runs
   std::vector<std::string> kernels;
   viz::Json timeline;
+
+  StepTimes times() const {
+    StepTimes times{{}, median_us, kernels};
+    for (const StepTiming& timing : timings) times.us.push_back(timing.end_us - timing.start_us);
+    return times;
+  }
 };
 
 void time_steps(Session& session, const ProfileFlags& flags, const NamedTensors& inputs, Measured& measured) {
@@ -97,63 +82,35 @@ viz::Json best_timeline(Session& session, const ProfileFlags& flags, const Named
   return best;
 }
 
-std::string kernels_text(const Row& row) {
+std::string kernels_text(const ProfileRow& row) {
   if (row.kernels.size() == 1) return row.kernels.begin()->first;
   std::vector<std::string> texts;
   for (const auto& [kernel, count] : row.kernels) texts.push_back(fmt::format("{} x{}", kernel, count));
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-std::vector<Row> make_rows(const Plan& plan, const Measured& measured, const DevicePeaks& peaks, bool by_op) {
-  const std::vector<double> least = least_microseconds(plan, peaks);
-  std::map<std::string, Row> rows;
-  for (size_t i = 0; i < plan.steps.size(); ++i) {
-    const Step& step = plan.steps[i];
-    const std::string op(step.op->name());
-    Row& row = rows[by_op ? op : step.name];
-    const Cost cost = cost_of(step);
-    row.name = by_op ? op : step.name;
-    row.op = op;
-    row.count += 1;
-    ++row.kernels[measured.kernels[i]];
-    const double us = measured.timings[i].end_us - measured.timings[i].start_us;
-    row.us += us;
-    row.median_us += measured.median_us[i];
-    if (us >= kShortestJudged && least[i] > 0) {
-      row.judged_us += us;
-      row.least_us += least[i];
-    }
-    row.bytes += cost.bytes;
-    row.flops += cost.flops;
-  }
-  std::vector<Row> sorted;
-  for (auto& [name, row] : rows) sorted.push_back(row);
-  std::ranges::stable_sort(sorted, [](const Row& a, const Row& b) { return a.us > b.us; });
-  return sorted;
-}
-
-std::string share_text(const Row& row) {
+std::string share_text(const ProfileRow& row) {
   if (!row.judged()) return "-";
   return row.too_fast() ? ">100%" : fmt::format("{:.0f}%", 100 * row.roofline());
 }
 
 // Explains the marks in the table's last column, if it has any.
-void print_notes(const std::vector<Row>& rows) {
-  if (!std::ranges::all_of(rows, [](const Row& row) { return row.judged(); }))
+void print_notes(const std::vector<ProfileRow>& rows) {
+  if (!std::ranges::all_of(rows, [](const ProfileRow& row) { return row.judged(); }))
     std::cout << fmt::format(
         "-: steps of less than {} us, which is too short to judge, or with work that depends on data\n",
-        kShortestJudged);
-  if (std::ranges::any_of(rows, [](const Row& row) { return row.too_fast(); }))
+        kShortestJudgedMicroseconds);
+  if (std::ranges::any_of(rows, [](const ProfileRow& row) { return row.too_fast(); }))
     std::cout << ">100%" << kFasterThanLimits << "\n";
 }
 
-void print_table(const ProfileFlags& flags, const Plan& plan, const std::vector<Row>& rows, const DevicePeaks& peaks,
-                 double total) {
+void print_table(const ProfileFlags& flags, const Plan& plan, const std::vector<ProfileRow>& rows,
+                 const DevicePeaks& peaks, double total) {
   std::cout << sizes_line(plan.entry, plan.bindings);
   std::cout << fmt::format("{:>10} {:>10} {:>6} {:>10} {:>8} {:>9} {:>9}  {}\n", "us", "median", "share",
                            "bytes", "GB/s", "GFLOP/s", "roofline", flags.by_op ? "op" : "node");
   for (size_t i = 0; i < rows.size() && static_cast<int64_t>(i) < flags.top; ++i) {
-    const Row& row = rows[i];
+    const ProfileRow& row = rows[i];
     std::cout << fmt::format(
         "{:10.1f} {:10.1f} {:5.1f}% {:>10} {:8.1f} {:9.1f} {:>9}  {}\n", row.us, row.median_us,
         100 * row.us / total, human_bytes(row.bytes), row.gbps(), row.gflops(), share_text(row),
@@ -167,8 +124,8 @@ void print_table(const ProfileFlags& flags, const Plan& plan, const std::vector<
   print_notes(rows);
 }
 
-nlohmann::ordered_json rows_json(const Plan& plan, const std::vector<Row>& rows, const DevicePeaks& peaks,
-                                 double total) {
+nlohmann::ordered_json rows_json(const Plan& plan, const std::vector<ProfileRow>& rows,
+                                 const DevicePeaks& peaks, double total) {
   nlohmann::ordered_json json{{"entry", plan.entry},
                               {"sizes", plan.bindings},
                               {"total_us", total},
@@ -176,7 +133,7 @@ nlohmann::ordered_json rows_json(const Plan& plan, const std::vector<Row>& rows,
                               {"arena_bytes", plan.arena_bytes},
                               {"arena_lower_bound", plan.lower_bound_bytes},
                               {"peaks", peaks_json(peaks)}};
-  for (const Row& row : rows)
+  for (const ProfileRow& row : rows)
     json["rows"].push_back({{"name", row.name},
                             {"op", row.op},
                             {"count", row.count},
@@ -210,7 +167,8 @@ viz::Json page_of(const ProfileFlags& flags, const Profiled& one, const SessionO
 }
 
 // Writes the page of genesis-viz with the measured times. Two models are shown side by side.
-void write_page(const ProfileFlags& flags, const SessionOptions& session, const std::vector<Profiled>& sides) {
+void write_page(const ProfileFlags& flags, const SessionOptions& session,
+                const std::vector<Profiled>& sides) {
   viz::Tables tables(sides[0].plan.bindings);
   viz::PageParts parts{.title = std::filesystem::path(flags.file).filename().string() + ", measured",
                        .view = sides.size() > 1 ? "difference" : "time"};
@@ -252,24 +210,23 @@ void profile_rank(const ProfileFlags& flags, const std::shared_ptr<World>& world
   const std::shared_ptr<const Model> model = load_model(flags.file),
                                      other = flags.compare.empty() ? nullptr : load_model(flags.compare);
   if (other)  // finds a wrong model before the work with the first
-    with_context([&] { flags.inputs.make(other->entry(flags.entry)); }, [&] { return "in " + flags.compare; });
-  const NamedTensors inputs = flags.inputs.make_of_rank(model->entry(flags.entry), world->mesh());
-  SessionOptions options = session_options(flags.run, world);
-  options.zero = flags.zero;
-  if (world->is_first()) warn_of_useless_zero(flags.mesh, flags.zero);
+    with_context([&] { flags.inputs.make(other->entry(flags.entry)); },
+                 [&] { return "in " + flags.compare; });
+  const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry), world->mesh());
+  const SessionOptions options = session_options(flags.run, world, flags.mesh, flags.zero);
   Session session(model, options);
   const Plan& plan = session.plan(flags.entry, inputs);
-  check_has_steps(plan, flags.entry);
+  check_has_steps(plan);
   const Measured measured = measure(session, flags, inputs, *world);
   if (!world->is_first()) return;
   if (!flags.trace.empty())
     viz::write_trace(flags.trace, session.device(), plan, measured.timings, measured.kernels,
                      measured.timeline);
-  const DevicePeaks peaks = measured_peaks(session, [&](const DevicePeaks& limits) {
-    const std::vector<Row> nodes = make_rows(plan, measured, limits, false);
-    return std::ranges::none_of(nodes, [](const Row& row) { return row.too_fast(); });
+  const DevicePeaks peaks = measure_peaks_until(session, [&](const DevicePeaks& limits) {
+    const std::vector<ProfileRow> nodes = profile_table(plan, measured.times(), limits, false);
+    return std::ranges::none_of(nodes, [](const ProfileRow& row) { return row.too_fast(); });
   });
-  const std::vector<Row> rows = make_rows(plan, measured, peaks, flags.by_op);
+  const std::vector<ProfileRow> rows = profile_table(plan, measured.times(), peaks, flags.by_op);
   const double total = measured.timings.back().end_us;
   if (!flags.page.empty()) {
     std::vector<Profiled> sides{{flags.file, model, plan, measurement_of(session, flags, measured, peaks)}};
@@ -280,14 +237,13 @@ void profile_rank(const ProfileFlags& flags, const std::shared_ptr<World>& world
 }
 
 void profile(ProfileFlags flags, const Command& app) {
-  if (flags.out.json) check_not_given(app, "--top", "with --json, which has all rows");
+  check_rules(app, {{flags.out.json, {"--top"}, "with --json, which has all rows"}});
   check_can_write(flags.trace);
   check_can_write(flags.page);
-  if (flags.page.empty()) check_not_given(app, "--compare", "without -o, the page that shows it");
-  if (!flags.mesh.empty()) check_not_given(app, "--compare", "with --mesh");
-  const std::shared_ptr<World> world = join_ranks(flags.mesh, flags.run.device);
-  as_rank(*world, [&] {
-    for (std::string* name : {&flags.file, &flags.compare}) *name = model_file_of_first(*world, *name);
+  check_rules(app, {{flags.page.empty(), {"--compare"}, "without -o, the page that shows it"},
+                    {!flags.mesh.empty(), {"--compare"}, "with --mesh"}});
+  run_ranks(flags.mesh, flags.run, SharedWork::kBatches, [&](const auto& world) {
+    for (std::string* name : {&flags.file, &flags.compare}) *name = model_file(*name, *world);
     profile_rank(flags, world);
   });
 }

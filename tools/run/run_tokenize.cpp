@@ -8,11 +8,10 @@
 #include "schema/core/parse_number.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
-#include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/common/usage.h"
 #include "tools/run/run_commands.h"
-#include "tools/text/load_tokenizer.h"
+#include "models/text/load_tokenizer.h"
 
 namespace genesis::tools {
 namespace {
@@ -50,7 +49,7 @@ std::vector<int64_t> ids_in(const std::string& text) {
 }
 
 // Decodes tokens. An id of a padded vocabulary without a token decodes to no text.
-void decode(const NamedTokenizer& named, const std::string& input, const TokenizeFlags& flags) {
+void decode(const text::NamedTokenizer& named, const std::string& input, const TokenizeFlags& flags) {
   const auto& [tokenizer, count] = named;
   const std::vector<int64_t> ids = ids_in(input);
   for (const int64_t id : ids)
@@ -67,7 +66,7 @@ void decode(const NamedTokenizer& named, const std::string& input, const Tokeniz
 
 // Returns the chat template of a folder, or of a model that brings one.
 chat::ChatTemplate template_of(const std::string& path) {
-  if (!names_model(path)) return chat::ChatTemplate::load(path);
+  if (!models::names_model(path)) return chat::ChatTemplate::load(path);
   return chat::ChatTemplate::from(
       chat::ConfigFiles::of_model(std::shared_ptr<const Model>(open_model(path)), path));
 }
@@ -89,14 +88,16 @@ void render_chat(const text::Tokenizer& tokenizer, const TokenizeFlags& flags) {
 }
 
 void tokenize(const TokenizeFlags& flags, const Command& app) {
-  if (app.is_given("--chat")) {
-    check_only(app, {"tokenizer", "--chat", "--generation-prompt", "--json"}, "with --chat");
-    return render_chat(load_tokenizer(flags.tokenizer), flags);
-  }
-  check_not_given(app, "--generation-prompt", "without --chat FILE");
+  const bool chat = app.is_given("--chat");
+  check_rules(app, {{chat,
+                     {"tokenizer", "--chat", "--generation-prompt", "--json"},
+                     "with --chat",
+                     OptionRule::kAllBut},
+                    {!chat, {"--generation-prompt"}, "without --chat FILE"}});
+  if (chat) return render_chat(text::load_tokenizer(flags.tokenizer), flags);
   if (app.is_given("--file") == app.is_given("--text"))
     fail_usage("expected one of --file TEXT and --text STRING");
-  const NamedTokenizer named = load_named_tokenizer(flags.tokenizer);
+  const text::NamedTokenizer named = text::load_named_tokenizer(flags.tokenizer);
   const std::string input = flags.file.empty() ? flags.text : read_whole_file(flags.file);
   if (flags.decode) return decode(named, input, flags);
   const std::vector<int64_t> ids = named.tokenizer.encode(input, !flags.no_special);

@@ -1,0 +1,34 @@
+#include "executor/training/utilization.h"
+
+#include "executor/inputs.h"
+#include "passes/core/bind.h"
+#include "schema/graph/op.h"
+
+namespace genesis {
+namespace {
+
+struct Products {
+  double f32 = 0, low = 0;  // FLOPs
+};
+
+Products products_of(const Graph& graph) {
+  Products products;
+  for (const Node& node : graph.nodes()) {
+    const auto inputs = graph.input_types(node), outputs = graph.output_types(node);
+    const double flops = cost_of(*node.op, node.attributes, inputs, outputs).flops;
+    const bool low = !inputs.empty() && is_low_precision(inputs[0].dtype);
+    (low ? products.low : products.f32) += flops;
+  }
+  return products;
+}
+
+}  // namespace
+
+Utilization::Utilization(Session& session, const std::string& entry, const NamedTensors& inputs) {
+  const Graph& graph = session.model().entry(entry);
+  const Products products = products_of(passes::bind(graph, bind_inputs(graph, inputs)));
+  const DevicePeaks peaks = session.measure_peaks();
+  least_seconds_ = 1e-9 * (products.f32 / peaks.f32_gflops + products.low / peaks.low_gflops);
+}
+
+}  // namespace genesis
