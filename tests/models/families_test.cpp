@@ -11,6 +11,7 @@
 #include "executor/session.h"
 #include "executor/state_dict.h"
 #include "models/formats/gguf/config.h"
+#include "models/formats/gguf/names.h"
 #include "models/formats/hugging_face/config.h"
 #include "models/formats/hugging_face/export.h"
 #include "models/formats/hugging_face/import.h"
@@ -240,6 +241,12 @@ TEST(Families, MessagesNameTheFamily) {
         {std::string(name) + ": hidden_size 256", "num_attention_heads 6"});
 }
 
+TEST(Families, ListsForMessagesAreSorted) {
+  EXPECT_TRUE(models::hugging_face_families("or").starts_with("gpt2, llama, mistral, qwen2, qwen3"));
+  EXPECT_NE(models::hugging_face_families("and").find(" and "), std::string::npos);
+  EXPECT_TRUE(models::gguf_families("or").starts_with("gpt2, llama, qwen2, qwen3"));
+}
+
 TEST(Families, AreFoundByTheirNames) {
   EXPECT_EQ(models::find_family("qwen3")->name, "qwen3");
   EXPECT_EQ(models::find_family("Qwen3"), nullptr);
@@ -271,7 +278,7 @@ TEST(Families, RefuseEntriesThatNoTableKnows) {
   }
 }
 
-// A GGUF file of Llama 3 whose architecture is another name.
+// A GGUF file of a decoder of one layer, with metadata and the embedding only.
 Gguf gguf_of(const std::string& architecture) {
   Gguf file;
   file.metadata["general.architecture"] = architecture;
@@ -285,6 +292,20 @@ Gguf gguf_of(const std::string& architecture) {
   file.metadata[architecture + ".attention.layer_norm_rms_epsilon"] = 1e-5;
   file.tensors["token_embd.weight"] = {find_gguf_type(0), {61, 32}, {}};
   return file;
+}
+
+// llama.cpp reorders the rows of Llama and of families that its converter derives from it.
+TEST(Families, GgufRowsAreInPairsWhereLlamaCppReordersThem) {
+  for (const auto& [name, is_in_pairs] :
+       {std::pair("llama", true), {"smollm3", true}, {"qwen2", false}, {"gpt2", false}}) {
+    const models::GgufForm& form = *models::find_family(name)->gguf;
+    for (const char* projection : {"q_proj", "k_proj"})
+      EXPECT_EQ(models::gguf::has_rows_in_pairs(fmt::format("model.layers.0.self_attn.{}.weight", projection),
+                                                form),
+                is_in_pairs)
+          << name;
+    EXPECT_FALSE(models::gguf::has_rows_in_pairs("model.layers.0.self_attn.v_proj.weight", form)) << name;
+  }
 }
 
 TEST(Families, GgufMetadataThatNoTableKnowsAreRefused) {

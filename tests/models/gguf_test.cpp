@@ -73,14 +73,16 @@ INSTANTIATE_TEST_SUITE_P(Models, GgufModel,
 class GgufImport : public ::testing::Test {
  protected:
   static constexpr int kFacts = 8;
-  GgufBytes start(uint64_t tensors, uint64_t more_facts = 0, uint32_t blocks = 1) const {
+  GgufBytes start(uint64_t tensors, uint64_t more_facts = 0, uint32_t blocks = 1,
+                  const std::string& architecture = "llama") const {
     GgufBytes g;
-    g.start(tensors, kFacts + more_facts).fact("general.architecture", "llama");
-    g.fact<uint32_t>("llama.context_length", 4, 100'000).fact<uint32_t>("llama.embedding_length", 4, 32);
-    g.fact<uint32_t>("llama.block_count", 4, blocks).fact<uint32_t>("llama.feed_forward_length", 4, 64);
-    g.fact<uint32_t>("llama.attention.head_count", 4, 4)
-        .fact<uint32_t>("llama.attention.head_count_kv", 4, 2);
-    return g.fact<float>("llama.attention.layer_norm_rms_epsilon", 6, 1e-5f), g;
+    g.start(tensors, kFacts + more_facts).fact("general.architecture", architecture);
+    const auto size = [&](const char* name, uint32_t value) {
+      g.fact<uint32_t>(architecture + "." + name, 4, value);
+    };
+    size("context_length", 100'000), size("embedding_length", 32), size("block_count", blocks);
+    size("feed_forward_length", 64), size("attention.head_count", 4), size("attention.head_count_kv", 2);
+    return g.fact<float>(architecture + ".attention.layer_norm_rms_epsilon", 6, 1e-5f), g;
   }
   fs::path write(const std::string& bytes) const {
     testing::write_bytes(folder_ / "m.gguf", bytes);
@@ -160,6 +162,15 @@ TEST_F(GgufImport, KeepsTheTokensThatEndAText) {
 }
 
 json config_of(const Model& model) { return parse_json_text(model.metadata.at("config")); }
+
+// llama.cpp has no metadata for the layers that do not rotate.
+TEST_F(GgufImport, ReadsFilesOfSmolLm3) {
+  const auto model = import_model(write(quantized(start(11, 0, 1, "smollm3"))));
+  expect_same(state_dict(*model), state_dict(*import_model(write(quantized(start(11))))));
+  EXPECT_EQ(model->metadata.at("architecture"), "smollm3");
+  EXPECT_EQ(config_of(*model)["no_rope_layer_interval"], 4);
+  EXPECT_EQ(parse_json_text(model->metadata.at("config.json"))["model_type"], "smollm3");
+}
 
 TEST_F(GgufImport, ReadsScaledRotations) {
   GgufBytes g = start(11, 3);

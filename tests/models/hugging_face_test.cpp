@@ -222,7 +222,7 @@ TEST_F(SpoiltFolder, WithSettingsThatAreNotSupportedNamesThemAll) {
            "layer_types: \"sliding_attention\", but no sliding_window", "hidden_act: \"gelu\"",
            "attention_bias: true", "dtype is \"float8_e4m3fn\""});
   write("config.json", R"({"model_type": "mamba"})");
-  refused({"model_type is \"mamba\"", "gpt2, llama, mistral, qwen2, qwen3 or smollm3"});
+  refused({"model_type is \"mamba\"", models::hugging_face_families("or")});
 }
 
 TEST_F(SpoiltFolder, WithOtherTensors) {

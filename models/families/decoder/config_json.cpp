@@ -112,6 +112,10 @@ ConfigEntries decoder_config(const DecoderDefaults& defaults, const ConfigEntrie
   return joined(all, more);
 }
 
+bool slides_from_max_window_layers(SettingsReader& r, int64_t layer) {
+  return layer >= r.integer("max_window_layers", 28);
+}
+
 ConfigEntry no_windows_entry() {
   return {.settings = {},
           .read =

@@ -31,6 +31,9 @@ ConfigEntry no_windows_entry();
 
 // Returns true if a layer slides where layer_types is absent and windows are in use.
 using SlidesByDefault = std::function<bool(SettingsReader& r, int64_t layer)>;
+// The rule of Qwen: layers from max_window_layers on slide.
+bool slides_from_max_window_layers(SettingsReader& r, int64_t layer);
+
 // Returns the entries of a class whose use_sliding_window says that some layers slide: those of layer_types, or by default those
 // that `slides` names. A window may be declared and not used. `window` is the default of sliding_window; null: none.
 ConfigEntry chosen_windows_entry(const nlohmann::json& window, const SlidesByDefault& slides);
