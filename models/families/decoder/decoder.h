@@ -1,39 +1,20 @@
 // The decoder of Llama and of the families like it, as a configurable graph. Parameters have the names of transformers
 // ("model.layers.0.self_attn.q_proj.weight"). Entry points: models/decoder.h.
 //
-// A family chooses the design of each layer: norms, mixer, rotation and MLP. A family that needs another one adds a value here and
-// a case in decoder.cpp.
+// A family chooses the design of each layer (design.h). A family that needs another one adds a value there, and a case where it is
+// built.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "builder/rope_scaling.h"
 #include "models/decoder.h"
+#include "models/families/decoder/design.h"
 
 namespace genesis::models {
-
-// The places of norms. kBefore: x + mixer(norm(x)), then x + mlp(norm(x)).
-enum class NormPlaces : uint8_t { kBefore };
-// The part of a layer that exchanges information between tokens.
-enum class MixerKind : uint8_t { kAttention };
-// The rotation of queries and keys, by which they know the positions of their tokens.
-enum class RotationKind : uint8_t { kNone, kRotary };
-enum class MlpKind : uint8_t { kSwiGlu };
-
-// The design of one layer. A family fixes it, partly by its settings.
-struct LayerDesign {
-  NormPlaces norms = NormPlaces::kBefore;
-  MixerKind mixer = MixerKind::kAttention;
-  bool qkv_biases = false;  // q, k and v have biases
-  bool head_norms = false;  // q and k are normalized per head
-  RotationKind rotation = RotationKind::kRotary;
-  int64_t window = 0;  // number of tokens that attention sees; 0: all
-  MlpKind mlp = MlpKind::kSwiGlu;
-};
 
 // The settings that all decoders have.
 struct DecoderConfig {
@@ -88,11 +69,13 @@ struct DecoderConfig {
   }
 };
 
-// Returns the design of a layer; the settings were checked before.
-using DesignOfLayer = std::function<LayerDesign(int64_t layer)>;
-
 // Makes a decoder. Throws Error that names the family and the setting if settings are invalid or contradict each other.
 std::unique_ptr<Model> make_decoder(const std::string& family, const DecoderConfig& config,
-                                    const DesignOfLayer& design_of, uint64_t seed);
+                                    const DesignOfLayer& design_of, uint64_t seed,
+                                    const NetworkDesign& network = {});
+
+// Returns the number of elements of a head that rotate where the setting partial_rotary_factor says it. Throws Error that names the
+// family if that is no even number of elements.
+int64_t rotary_size_of(const std::string& family, const DecoderConfig& config, double partial_rotary_factor);
 
 }  // namespace genesis::models
