@@ -185,6 +185,7 @@ HuggingFaceForm in_transformers() {
                      only_entry("scale_attn_weights", {true}, false),
                      only_entry("scale_attn_by_inverse_layer_idx", {false}, false),
                      only_entry("add_cross_attention", {false}, false),
+                     only_entry("is_causal", {true}, false),
                      flag_entry("tie_word_embeddings", true),
                      written_entry("initializer_range", {"initializer_range"}),
                      written_entry("dropout", {"attn_pdrop", "embd_pdrop", "resid_pdrop"}),

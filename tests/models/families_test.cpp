@@ -271,6 +271,10 @@ TEST(Families, RefuseEntriesThatNoTableKnows) {
     for (const json& neutral : {json(), json(false), json(0), json(""), json::object()})
       config["scale_of_" + neutral.dump()] = neutral;
     hf::read_config(config, "config.json");
+    config["is_causal"] = true;
+    hf::read_config(config, "config.json");
+    config["is_causal"] = false;
+    expect_error([&] { hf::read_config(config, "config.json"); }, {"is_causal: false"});
     config["attention_temperature"] = 0.5;
     config["quantization"] = {{"bits", 4}};
     expect_error([&] { hf::read_config(config, "config.json"); },

@@ -110,17 +110,18 @@ ConfigEntries decoder_config(const DecoderDefaults& defaults, const ConfigEntrie
   if (defaults.norm_eps_name)
     all.push_back(number_entry(defaults.norm_eps_name, defaults.norm_eps, "rms_norm_eps"));
   all = joined(
-      all, {size_entry("vocab_size", defaults.vocab_size), size_entry("hidden_size", defaults.hidden_size),
-            size_entry("intermediate_size", defaults.intermediate_size),
-            size_entry("num_hidden_layers", defaults.num_hidden_layers),
-            size_entry("num_attention_heads", defaults.num_attention_heads), positions,
-            key_value_heads_entry(or_null(defaults.num_key_value_heads)),
-            head_dim_entry(or_null(defaults.head_dim)),
-            flag_entry("tie_word_embeddings", defaults.tie_word_embeddings),
-            only_entry(defaults.activation_name, defaults.activations, true),
-            only_entry("quantization_config", {nullptr}, false), theta_entry(defaults.rope_theta),
-            rotation_entry(), written_entry("initializer_range", {"initializer_range"}),
-            constant_entry("attention_dropout", 0.0)});
+      all,
+      {size_entry("vocab_size", defaults.vocab_size), size_entry("hidden_size", defaults.hidden_size),
+       size_entry("intermediate_size", defaults.intermediate_size),
+       size_entry("num_hidden_layers", defaults.num_hidden_layers),
+       size_entry("num_attention_heads", defaults.num_attention_heads), positions,
+       key_value_heads_entry(or_null(defaults.num_key_value_heads)),
+       head_dim_entry(or_null(defaults.head_dim)),
+       flag_entry("tie_word_embeddings", defaults.tie_word_embeddings),
+       only_entry(defaults.activation_name, defaults.activations, true),
+       only_entry("is_causal", {true}, false), only_entry("quantization_config", {nullptr}, false),
+       theta_entry(defaults.rope_theta), rotation_entry(),
+       written_entry("initializer_range", {"initializer_range"}), constant_entry("attention_dropout", 0.0)});
   return joined(all, more);
 }
 

@@ -128,8 +128,8 @@ NamedTensors weights_of(const Gguf& file, const Model& model, const Family& fami
     const int32_t state = known.empty() ? -1 : model.find_state(known);
     const DType dtype = state < 0 ? DType::f32 : model.state(state).type.dtype;
     Tensor weight =
-        with_context([&] { return gguf_tensor(*tensor.type, tensor.shape, file.owner, tensor.bytes, dtype); },
-                     [&] { return "in tensor '" + name + "'"; });
+        with_context([&, &t = tensor] { return gguf_tensor(*t.type, t.shape, file.owner, t.bytes, dtype); },
+                     [&name = name] { return "in tensor '" + name + "'"; });
     if (has_rows_in_pairs(known, *family.gguf) && weight.type().shape.rank() == 2)
       weight = without_pairs(weight, head_size);
     weights.emplace(known.empty() ? name : known, std::move(weight));

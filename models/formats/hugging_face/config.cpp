@@ -34,10 +34,13 @@ bool matches(std::string_view pattern, std::string_view name) {
   return name.size() >= before.size() + behind.size() && name.starts_with(before) && name.ends_with(behind);
 }
 
+bool has_effect(const std::string& name) {
+  return std::ranges::none_of(kWithoutEffect, [&](auto pattern) { return matches(pattern, name); });
+}
+
 void ignore_what_has_no_effect(SettingsReader& r, const json& config) {
   for (const auto& [name, value] : config.items())
-    if (std::ranges::any_of(kWithoutEffect, [&](auto pattern) { return matches(pattern, name); }))
-      r.ignore({name});
+    if (!has_effect(name)) r.ignore({name});
 }
 
 void read_dtype(SettingsReader& r) {

@@ -58,7 +58,7 @@ std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const S
   const nlohmann::json config = text_part(read_json(config_file));
   FamilySettings made = read_config(config, config_file);
   with_context([&] { take_changes(made, changes); }, [&] { return folder.string(); });
-  const bool tied = made.settings.at("tie_word_embeddings"),
+  const bool tied = made.settings.value("tie_word_embeddings", false),
              asked_for = changes.contains("tie_word_embeddings");
   const Head head = !tied ? Head::kOwn : asked_for ? Head::kTiedAnyway : Head::kTied;
   CheckpointWeights weights = read_weights(folder, *made.family, head, files);
