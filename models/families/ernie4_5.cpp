@@ -5,7 +5,7 @@ namespace genesis::models {
 namespace {
 
 struct Ernie4_5Config : DecoderConfig {
-  bool use_bias = false;  // of all projections
+  bool use_bias = false;  // all projections have biases
 
   static void fields(auto& self, auto&& visit) {
     DecoderConfig::fields(self, visit);

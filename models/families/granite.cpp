@@ -6,8 +6,8 @@ namespace {
 
 struct GraniteConfig : DecoderConfig {
   double embedding_multiplier = 1;
-  double residual_multiplier = 1;   // of what attention and MLP add
-  double attention_multiplier = 1;  // of scores, instead of 1 / sqrt(head size)
+  double residual_multiplier = 1;   // multiplies what attention and MLP add
+  double attention_multiplier = 1;  // multiplies scores, instead of 1 / sqrt(head size)
   double logits_scaling = 1;        // divides the logits
 
   static void fields(auto& self, auto&& visit) {

@@ -5,7 +5,7 @@ namespace genesis::models {
 namespace {
 
 struct Starcoder2Config : DecoderConfig {
-  bool use_bias = true;  // of all projections
+  bool use_bias = true;  // all projections have biases
 
   static void fields(auto& self, auto&& visit) {
     DecoderConfig::fields(self, visit);

@@ -4,7 +4,8 @@
 #include <optional>
 
 #include "builder/genesis.h"
-#include "models/families/decoder/decoder.h"
+#include "models/families/decoder/config.h"
+#include "models/families/decoder/design.h"
 
 namespace genesis::models {
 
