@@ -30,9 +30,11 @@ std::unique_ptr<Model> make_seed_oss(const std::string& family, const SeedOssCon
 }  // namespace
 
 Family seed_oss_family() {
+  SeedOssConfig standard;
+  standard.tie_word_embeddings = true;
   return {.name = "seed_oss",
           .summary = "Seed-OSS language model: as llama, with q/k/v biases; others by setting",
-          .network = make_network(SeedOssConfig{}, make_seed_oss),
+          .network = make_network(standard, make_seed_oss),
           .hugging_face = HuggingFaceForm{
               .model_type = "seed_oss",
               .class_name = "SeedOssForCausalLM",

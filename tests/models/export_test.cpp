@@ -120,7 +120,7 @@ TEST_F(Export, OfAModelThatReadsImagesIsTheLanguageModel) {
     const auto whole = tensors_in(checkpoint(name)), text = tensors_in(out());
     EXPECT_LT(text.size(), whole.size());
     for (const auto& [key, tensor] : text) {
-      const std::string longer = key.starts_with("model.") ? "model.language_model." + key.substr(6) : key;
+      const std::string longer = whole.contains(key) ? key : "model.language_model." + key.substr(6);
       ASSERT_TRUE(whole.contains(longer)) << longer;
       EXPECT_EQ(tensor.to_doubles(), whole.at(longer).to_doubles()) << key;
     }

@@ -218,15 +218,14 @@ TEST_F(SpoiltFolder, WithAPipeForAFileIsRefusedAndNotWaitedFor) {
 TEST_F(SpoiltFolder, WithSettingsThatAreNotSupportedNamesThemAll) {
   copy("qwen3");
   change("config.json", [](json& c) {
-    c["rope_parameters"] = {{"rope_theta", 1e6}, {"rope_type", "longrope"}, {"factor", 4.0}};
+    c["rope_parameters"] = {{"rope_theta", 1e6}, {"rope_type", "ntk"}, {"factor", 4.0}};
     c["layer_types"][1] = "sliding_attention";
     c["hidden_act"] = "gelu";
     c["attention_bias"] = true;
     c["dtype"] = "float8_e4m3fn";
   });
-  refused({"rope_parameters.rope_type: \"longrope\"",
-           "layer_types: \"sliding_attention\", but no sliding_window", "hidden_act: \"gelu\"",
-           "attention_bias: true", "dtype is \"float8_e4m3fn\""});
+  refused({"rope_parameters.rope_type: \"ntk\"", "layer_types: \"sliding_attention\", but no sliding_window",
+           "hidden_act: \"gelu\"", "attention_bias: true", "dtype is \"float8_e4m3fn\""});
   write("config.json", R"({"model_type": "mamba"})");
   refused({"model_type is \"mamba\"", models::hugging_face_families("or")});
 }
