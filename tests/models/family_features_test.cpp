@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "executor/session.h"
+#include "models/formats/hugging_face/adapter.h"
 #include "models/formats/hugging_face/config.h"
 #include "models/formats/hugging_face/import.h"
 #include "models/formats/hugging_face/text_part.h"
@@ -143,6 +144,39 @@ TEST(FamilyFeatures, OlderConfigurationsMeanTheSame) {
   then["rope_local_base_freq"] = 10.0;
   then["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 8.0}};
   EXPECT_EQ(hf::read_config(then, "config.json").settings, hf::read_config(now, "config.json").settings);
+}
+
+TEST(TextParts, AreConfigurationsOfTheirOwn) {
+  const json text = read(checkpoints() / "gemma3/config.json");
+  EXPECT_EQ(hf::text_part(text), text);
+  const json whole = {{"model_type", "gemma3"}, {"text_config", text}, {"vision_config", {{"depth", 1}}}};
+  EXPECT_EQ(hf::read_config(hf::text_part(whole), "config.json").settings,
+            hf::read_config(text, "config.json").settings);
+  json flat = read(checkpoints() / "qwen2_tied/config.json");
+  flat["model_type"] = "qwen2_5_vl";
+  flat["vision_config"] = {{"depth", 1}};
+  flat["rope_parameters"] = {{"type", "mrope"}, {"mrope_section", {1, 1, 0}}, {"rope_theta", 1e6}};
+  const json part = hf::text_part(flat);
+  EXPECT_EQ(part.at("model_type"), "qwen2");
+  EXPECT_EQ(hf::read_config(part, "config.json").settings,
+            hf::read_config(read(checkpoints() / "qwen2_tied/config.json"), "config.json").settings);
+}
+
+TEST(TextParts, HaveTheNamesOfTheLanguageModel) {
+  EXPECT_EQ(hf::text_name("model.language_model.norm.weight"), "model.norm.weight");
+  EXPECT_EQ(hf::text_name("language_model.model.norm.weight"), "model.norm.weight");
+  EXPECT_EQ(hf::text_name("language_model.lm_head.weight"), "lm_head.weight");
+  EXPECT_EQ(hf::text_name("model.norm.weight"), "model.norm.weight");
+}
+
+TEST(FusedWeights, OfOtherSizesAreRefused) {
+  expect_error(
+      [] {
+        hf::import_model(checkpoints() / "phi3", {{"num_key_value_heads", "2"}});
+      },
+      {"qkv_proj.weight' is f32[32,16]", "48 rows"});
+  const auto model = hf::import_model(checkpoints() / "glm4");
+  expect_error([&] { hf::load_adapter(*model, checkpoints() / "qwen2_lora"); }, {"glm4", "gate_up_proj"});
 }
 
 class LimitedScores : public ::testing::Test {
