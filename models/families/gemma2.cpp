@@ -8,8 +8,8 @@ namespace genesis::models {
 namespace {
 
 struct Gemma2Config : DecoderConfig {
-  double query_pre_attn_scalar = 256;  // scores are divided by its square root
-  double attn_logit_softcapping = 50;  // limit of scores; 0: none
+  int64_t query_pre_attn_scalar = 256;  // scores are divided by its square root
+  double attn_logit_softcapping = 50;   // limit of scores; 0: none
   double final_logit_softcapping = 30;
 
   static void fields(auto& self, auto&& visit) {
@@ -21,11 +21,11 @@ struct Gemma2Config : DecoderConfig {
 };
 
 std::unique_ptr<Model> make_gemma2(const std::string& family, const Gemma2Config& c, uint64_t seed) {
-  if (!(c.query_pre_attn_scalar > 0))
+  if (c.query_pre_attn_scalar <= 0)
     fail("{}: query_pre_attn_scalar is {}, it must be positive", family, c.query_pre_attn_scalar);
   const auto design_of = [&](int64_t layer) {
     return LayerDesign{.norms = kNormsAround,
-                       .score_scale = 1 / std::sqrt(c.query_pre_attn_scalar),
+                       .score_scale = 1 / std::sqrt(static_cast<double>(c.query_pre_attn_scalar)),
                        .score_limit = c.attn_logit_softcapping,
                        .window = c.window_of(layer),
                        .mlp = MlpKind::kGeGlu};
@@ -60,7 +60,7 @@ Family gemma2_family() {
                .tie_word_embeddings = true,
                .activation_name = "hidden_activation",
                .activations = names_of_gelu_tanh()},
-              {number_entry("query_pre_attn_scalar", 256),
+              {size_entry("query_pre_attn_scalar", 256),
                optional_number_entry("attn_logit_softcapping", 50.0),
                optional_number_entry("final_logit_softcapping", 30.0),
                layer_windows_entry(4096, slides_by_pattern(2)), only_entry("attention_bias", {false}, true),

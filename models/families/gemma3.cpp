@@ -8,9 +8,9 @@ namespace genesis::models {
 namespace {
 
 struct Gemma3Config : DecoderConfig {
-  double query_pre_attn_scalar = 256;  // scores are divided by its square root
-  double final_logit_softcapping = 0;  // limit of logits; 0: none
-  double rope_local_base_freq = 1e4;   // the base of the rotation in layers with a window
+  int64_t query_pre_attn_scalar = 256;  // scores are divided by its square root
+  double final_logit_softcapping = 0;   // limit of logits; 0: none
+  double rope_local_base_freq = 1e4;    // the base of the rotation in layers with a window
 
   static void fields(auto& self, auto&& visit) {
     DecoderConfig::fields(self, visit);
@@ -21,7 +21,7 @@ struct Gemma3Config : DecoderConfig {
 };
 
 std::unique_ptr<Model> make_gemma3(const std::string& family, const Gemma3Config& c, uint64_t seed) {
-  if (!(c.query_pre_attn_scalar > 0))
+  if (c.query_pre_attn_scalar <= 0)
     fail("{}: query_pre_attn_scalar is {}, it must be positive", family, c.query_pre_attn_scalar);
   if (!(c.rope_local_base_freq > 0))
     fail("{}: rope_local_base_freq is {}, it must be positive", family, c.rope_local_base_freq);
@@ -30,7 +30,7 @@ std::unique_ptr<Model> make_gemma3(const std::string& family, const Gemma3Config
     return LayerDesign{.norms = kNormsAround,
                        .head_norms = HeadNorms::kPerHead,
                        .local_theta = window > 0 ? c.rope_local_base_freq : 0,
-                       .score_scale = 1 / std::sqrt(c.query_pre_attn_scalar),
+                       .score_scale = 1 / std::sqrt(static_cast<double>(c.query_pre_attn_scalar)),
                        .window = window,
                        .mlp = MlpKind::kGeGlu};
   };
@@ -67,7 +67,7 @@ Family gemma3_family() {
                .rope_local_base_freq = 1e4,
                .activation_name = "hidden_activation",
                .activations = names_of_gelu_tanh()},
-              {number_entry("query_pre_attn_scalar", 256),
+              {size_entry("query_pre_attn_scalar", 256),
                only_entry("attn_logit_softcapping", {nullptr}, false),
                optional_number_entry("final_logit_softcapping", nullptr),
                layer_windows_entry(4096, slides_by_pattern(6)), only_entry("attention_bias", {false}, true),
