@@ -19,11 +19,18 @@ void check_positive(const char* name, double value) {
 }
 
 bool needs_original_positions(Kind kind) {
-  return kind == Kind::kDynamic || kind == Kind::kLlama3 || kind == Kind::kYarn;
+  return kind == Kind::kDynamic || kind == Kind::kLlama3 || kind == Kind::kYarn || kind == Kind::kLongRope;
 }
 
 // No model comes near this limit; without it a damaged configuration could ask for a table that fills the memory.
 constexpr int64_t kMaxRotarySize = 1 << 20;
+
+void check_factors(const char* name, const std::vector<double>& factors, int64_t rotary_size) {
+  if (std::ssize(factors) != rotary_size / 2)
+    fail("{} has {} numbers, expected one for each of the {} pairs that rotate", name, factors.size(),
+         rotary_size / 2);
+  for (const double factor : factors) check_positive(name, factor);
+}
 
 void check(int64_t rotary_size, const RopeScaling& s) {
   if (rotary_size > kMaxRotarySize)
@@ -46,6 +53,10 @@ void check(int64_t rotary_size, const RopeScaling& s) {
          s.beta_slow);
   if (s.kind == Kind::kDynamic && rotary_size <= 2)
     fail("dynamic rope scaling needs heads of more than 2 elements, got {}", rotary_size);
+  if (s.kind == Kind::kLongRope) {
+    check_factors("rope_short_factors", s.short_factors, rotary_size);
+    check_factors("rope_long_factors", s.long_factors, rotary_size);
+  }
   if (!(s.proportion >= 0 && s.proportion <= 1))
     fail("rope_proportion is {}, it must be between 0 and 1", s.proportion);
 }
@@ -109,7 +120,9 @@ std::vector<double> rope_frequencies(double theta, int64_t rotary_size, const Ro
   if (s.kind == Kind::kDynamic) return plain(grown_theta(theta, rotary_size, s, length), rotary_size);
   std::vector<double> frequencies = plain(theta, rotary_size);
   const auto turning = static_cast<size_t>(s.proportion * static_cast<double>(rotary_size) / 2);
+  const auto& divisors = length > s.original_positions ? s.long_factors : s.short_factors;
   for (size_t i = 0; i < frequencies.size(); ++i) {
+    if (s.kind == Kind::kLongRope) frequencies[i] /= divisors[i];
     if (s.kind == Kind::kLlama3) frequencies[i] = llama3(frequencies[i], s);
     if (s.kind == Kind::kLinear || s.kind == Kind::kProportional) frequencies[i] /= s.factor;
     if (s.kind == Kind::kProportional && i >= turning) frequencies[i] = 0;
@@ -124,12 +137,24 @@ RopeFrequencies::RopeFrequencies(const Scope& scope, double theta, int64_t rotar
   std::vector<double> values = rope_frequencies(theta, rotary_size, scaling);
   const bool dynamic = scaling.kind == Kind::kDynamic;
   if (dynamic) values = exponents(rotary_size);
-  table_ = scope.model().add_tensor(dynamic ? "rope_exponents" : "rope_frequencies",
-                                    Tensor::of<double>({static_cast<int64_t>(values.size())}, values));
+  const auto table = [&](const char* name, const std::vector<double>& of_pairs) {
+    return scope.model().add_tensor(name, Tensor::of<double>({std::ssize(of_pairs)}, of_pairs));
+  };
+  table_ = table(dynamic ? "rope_exponents" : "rope_frequencies", values);
+  if (scaling.kind == Kind::kLongRope)
+    long_table_ = table("long_rope_frequencies",
+                        rope_frequencies(theta, rotary_size, scaling, scaling.original_positions + 1));
 }
 
-// Computes rope_frequencies() for kDynamic inside the graph.
+// Computes rope_frequencies() inside the graph.
 Value RopeFrequencies::of_length(Graph& graph, Value length) const {
+  if (scaling_.kind == Kind::kLongRope) {
+    const Value is_long =
+        gt(cast(length, DType::f64),
+           scalar_like(cast(length, DType::f64), static_cast<double>(scaling_.original_positions)));
+    return where(is_long.rank() == 0 ? is_long : unsqueeze(is_long, 1), graph.constant(long_table_),
+                 graph.constant(table_));
+  }
   const auto original = static_cast<double>(scaling_.original_positions),
              size = static_cast<double>(rotary_size_);
   const Value so_far = maximum(cast(length, DType::f64), original);

@@ -84,6 +84,12 @@ void read_field(const std::string& name, const json& value, std::vector<int64_t>
     read_field(name, item, field.emplace_back());
 }
 
+void read_field(const std::string& name, const json& value, std::vector<double>& field) {
+  field.clear();
+  for (const json& item : items_of(name, value, "numbers with commas between them"))
+    read_field(name, item, field.emplace_back());
+}
+
 size_t read_name(const std::string& name, const json& value, const std::vector<std::string>& names) {
   const auto found = std::ranges::find(names, text_of(value));
   if (found == names.end())

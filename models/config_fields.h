@@ -22,6 +22,7 @@ void read_field(const std::string& name, const nlohmann::json& value, bool& fiel
 void read_field(const std::string& name, const nlohmann::json& value, DType& field);
 void read_field(const std::string& name, const nlohmann::json& value, std::vector<std::string>& field);
 void read_field(const std::string& name, const nlohmann::json& value, std::vector<int64_t>& field);
+void read_field(const std::string& name, const nlohmann::json& value, std::vector<double>& field);
 
 // Returns the index of a text among the names of an enumeration.
 size_t read_name(const std::string& name, const nlohmann::json& value, const std::vector<std::string>& names);

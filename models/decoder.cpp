@@ -1,5 +1,7 @@
 #include "models/decoder.h"
 
+#include <cmath>
+
 #include "builder/genesis.h"
 
 namespace genesis::models {
@@ -50,6 +52,32 @@ void add_decode(Model& model, const Decoder& decoder, int64_t rows) {
   g.output("logits", reshape(logits, {rows, logits.dim(2)}));
 }
 
+// Returns keys or values [batch, time, key_heads, head_size] with each head repeated, for `heads` query heads.
+Value repeated(Value x, const Dim& heads) {
+  const int64_t times = heads.value() / x.dim(2).value();
+  return times == 1 ? x : repeat_interleave(x, times, 2);
+}
+
+// Returns scale q k^T, in f32 at least, as [batch, heads, query_time, key_time].
+Value scores_of(Value q, Value keys, double scale) {
+  const double standard = 1 / std::sqrt(static_cast<double>(q.dim(3).value()));
+  const Value products = matmul(transpose(q, 1, 2), transpose(repeated(keys, q.dim(2)), 1, 2), false, true);
+  return cast(products, promote(products.dtype(), DType::f32)) * (scale == 0 ? standard : scale);
+}
+
+// Returns the places in the cache of `count` new tokens behind `start`: i64[time], or [rows, time].
+Value query_places(Graph& graph, const Dim& count, Value start) {
+  return arange(graph, count) + (start.rank() == 0 ? start : unsqueeze(start, 1));
+}
+
+// Returns which keys each query sees, bool[query_time, key_time] or [rows, query_time, key_time]: those up to its own place, the
+// last `window` of them (0: all), from `first` on if it is given.
+Value seen_keys(Value queries, Value keys, int64_t window, Value first) {
+  Value seen = keys <= queries;
+  if (window > 0) seen = logical_and(seen, keys > queries - window);
+  return first ? logical_and(seen, keys >= unsqueeze(first, -1)) : seen;
+}
+
 // Adds a loss. `positions_of` may add more inputs, behind tokens and targets.
 void add_loss(Model& model, const Decoder& decoder, const std::string& entry,
               const std::function<Positions(GraphBuilder& g, const Shape& shape)>& positions_of) {
@@ -89,13 +117,32 @@ KeyValueCache::KeyValueCache(const Scope& scope, const CacheSize& size, int64_t 
       values_(scope.cache("v_cache", {size.rows, size.positions, heads, head_size}, scope.dtype(),
                           CacheLayout{.kind = "values", .rows_axis = 0, .positions_axis = 1})) {}
 
-Value KeyValueCache::attend(Value q, Value k, Value v, const Positions& positions,
-                            AttentionOptions options) const {
+Value limited(Value x, double limit) { return limit == 0 ? x : tanh(x / limit) * limit; }
+
+Value KeyValueCache::attend(Value q, Value k, Value v, const Positions& positions, AttentionOptions options,
+                            double score_limit) const {
   options.causal = true;
+  if (score_limit != 0) return attend_within(q, k, v, positions, options, score_limit);
   if (!positions.start) return attention(q, k, v, options, {}, {}, positions.first);
   const Value keys = append(keys_, k, positions), values = append(values_, v, positions);
   const Value length = positions.start + dim_value(*q.graph, q.dim(1));
   return attention(q, keys, values, options, {}, length);
+}
+
+Value KeyValueCache::attend_within(Value q, Value k, Value v, const Positions& positions,
+                                   const AttentionOptions& options, double score_limit) const {
+  Graph& graph = *q.graph;
+  const Value keys = positions.start ? append(keys_, k, positions) : k,
+              values = positions.start ? append(values_, v, positions) : v;
+  const Value scores = scores_of(q, keys, options.scale);
+  const Value own =
+      positions.start ? query_places(graph, q.dim(1), positions.start) : arange(graph, q.dim(1));
+  const Value seen =
+      seen_keys(unsqueeze(own, -1), arange(graph, keys.dim(1)), options.window, positions.first);
+  const Value masked = where(seen.rank() == 2 ? seen : unsqueeze(seen, 1), limited(scores, score_limit),
+                             scalar_like(scores, -1e30));
+  const Value weights = cast(softmax(masked), v.dtype());
+  return transpose(matmul(weights, transpose(repeated(values, q.dim(2)), 1, 2)), 1, 2);
 }
 
 void add_decoder_entries(Model& model, const Decoder& decoder, int64_t rows_of_cache) {

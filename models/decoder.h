@@ -47,12 +47,21 @@ class KeyValueCache {
  public:
   KeyValueCache(const Scope& scope, const CacheSize& size, int64_t heads, int64_t head_size);
   // Computes causal attention of q [batch, time, heads, head_size]. If `positions.start` is given, appends k and v to the cache
-  // and attends to the whole cache. `options` give scale and window.
-  Value attend(Value q, Value k, Value v, const Positions& positions, AttentionOptions options = {}) const;
+  // and attends to the whole cache. `options` give scale and window; scores s become limit * tanh(s / limit) if `score_limit` is
+  // not 0.
+  Value attend(Value q, Value k, Value v, const Positions& positions, AttentionOptions options = {},
+               double score_limit = 0) const;
 
  private:
+  // Attends with limited scores. The attention op has no limit, so this consists of basic ops.
+  Value attend_within(Value q, Value k, Value v, const Positions& positions, const AttentionOptions& options,
+                      double score_limit) const;
+
   Parameter keys_, values_;
 };
+
+// Returns limit * tanh(x / limit), or x if the limit is 0.
+Value limited(Value x, double limit);
 
 // Returns the initializer of a weight matrix: normal with this standard deviation, or unset if it is 0, because the weights will
 // be loaded.

@@ -32,6 +32,12 @@ struct Network {
       make;
 };
 
+// Weights that a checkpoint holds as one matrix, whose rows are those of the parts in this order. The texts are ends of names.
+struct FusedWeights {
+  std::string whole;               // ".self_attn.qkv_proj.weight"
+  std::vector<std::string> parts;  // ".self_attn.q_proj.weight", ...
+};
+
 // The form of a model in transformers. Its tensors have the names of the zoo's.
 struct HuggingFaceForm {
   std::string model_type;         // "qwen2"
@@ -40,6 +46,7 @@ struct HuggingFaceForm {
   std::string prefix = "model.";  // begins all names but the head's; a checkpoint without a head may lack it
   std::string embedding = "model.embed_tokens.weight";
   std::vector<std::string> stored_in_out = {};  // ends of names of matrices that are stored as [in, out]
+  std::vector<FusedWeights> fused = {};
 };
 
 // The form of a model in GGUF files. A tensor "blk.3.attn_q.weight" is `blocks` + "3." + inside["attn_q"] + ".weight" in the zoo.

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "builder/init_watcher.h"
+#include "builder/rope_scaling.h"
 #include "executor/runtime/host_memory.h"
 #include "models/formats/gguf/import.h"
 #include "models/formats/hugging_face/import.h"
@@ -212,6 +213,14 @@ void check_is_no_other_file(const std::string& name) {
     if (file_ending(name) == ending) fail("there is no file '{}'", name);
 }
 
+// Returns true for settings of scaled rotations.
+bool is_of_scaling(const std::string& setting) {
+  bool found = false;
+  const nn::RopeScaling standard;
+  nn::RopeScaling::fields(standard, [&](const char* name, const auto&) { found = found || setting == name; });
+  return found;
+}
+
 // Checks the settings by making the graph without weights, which takes almost no time and memory.
 void check_settings(const Flags& flags) {
   const models::Settings settings = parse_settings(flags.settings);
@@ -219,8 +228,7 @@ void check_settings(const Flags& flags) {
     read_value(text_of(settings), [&] { models::make_uninitialized_model(flags.name, settings); });
   if (settings.contains("rope_scaling")) return;
   for (const auto& [key, value] : settings)
-    if (key.starts_with("rope_") && key != "rope_theta")
-      fail_usage("--set {}={} does nothing without --set rope_scaling=...", key, value);
+    if (is_of_scaling(key)) fail_usage("--set {}={} does nothing without --set rope_scaling=...", key, value);
 }
 
 void build(const Flags& flags, const Command& app) {

@@ -6,7 +6,8 @@ namespace genesis::models {
 Family qwen3_family() {
   return {.name = "qwen3",
           .summary = "Qwen3 language model: as qwen2, with q/k norms instead of biases",
-          .network = decoder_network({.rope_theta = 1e6, .tie_word_embeddings = true}, {.head_norms = true}),
+          .network = decoder_network({.rope_theta = 1e6, .tie_word_embeddings = true},
+                                     {.head_norms = HeadNorms::kPerHead}),
           .hugging_face = HuggingFaceForm{.model_type = "qwen3",
                                           .class_name = "Qwen3ForCausalLM",
                                           .config = decoder_config(

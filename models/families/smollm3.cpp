@@ -27,7 +27,7 @@ bool rotates(const std::vector<int64_t>& listed, int64_t interval, int64_t layer
   return listed.empty() ? (layer + 1) % interval != 0 : listed[static_cast<size_t>(layer)] != 0;
 }
 
-std::unique_ptr<Model> make(const std::string& family, const SmolLm3Config& c, uint64_t seed) {
+std::unique_ptr<Model> make_smollm3(const std::string& family, const SmolLm3Config& c, uint64_t seed) {
   check_size(family, "no_rope_layer_interval", c.no_rope_layer_interval);
   if (!c.no_rope_layers.empty() && std::ssize(c.no_rope_layers) != c.num_hidden_layers)
     fail("{}: no_rope_layers has {} entries for {} layers", family, c.no_rope_layers.size(),
@@ -92,7 +92,7 @@ Family smollm3_family() {
   };
   return {.name = "smollm3",
           .summary = "SmolLM3 language model: as llama, without rotation in every fourth layer",
-          .network = make_network(standard, make),
+          .network = make_network(standard, make_smollm3),
           .hugging_face =
               HuggingFaceForm{.model_type = "smollm3",
                               .class_name = "SmolLM3ForCausalLM",

@@ -242,7 +242,7 @@ TEST(Families, MessagesNameTheFamily) {
 }
 
 TEST(Families, ListsForMessagesAreSorted) {
-  EXPECT_TRUE(models::hugging_face_families("or").starts_with("gpt2, llama, mistral, qwen2, qwen3"));
+  EXPECT_TRUE(models::hugging_face_families("or").starts_with("cohere, cohere2, ernie4_5, exaone4, gemma2"));
   EXPECT_NE(models::hugging_face_families("and").find(" and "), std::string::npos);
   EXPECT_TRUE(models::gguf_families("or").starts_with("gpt2, llama, qwen2, qwen3"));
 }
@@ -275,10 +275,10 @@ TEST(Families, RefuseEntriesThatNoTableKnows) {
     hf::read_config(config, "config.json");
     config["is_causal"] = false;
     expect_error([&] { hf::read_config(config, "config.json"); }, {"is_causal: false"});
-    config["attention_multiplier"] = 0.5;
+    config["attention_temperature"] = 0.5;
     config["quantization"] = {{"bits", 4}};
     expect_error([&] { hf::read_config(config, "config.json"); },
-                 {"attention_multiplier is 0.5, which is not known", "quantization is {\"bits\":4}"});
+                 {"attention_temperature is 0.5, which is not known", "quantization is {\"bits\":4}"});
   }
 }
 

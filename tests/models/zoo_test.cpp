@@ -22,8 +22,11 @@ using namespace testing;
 Settings small(const std::string& name) {
   if (name == "mlp") return {{"in_features", "6"}, {"hidden_features", "8"}, {"num_classes", "3"}};
   if (name == "gpt2") return {{"n_embd", "16"}, {"n_layer", "1"}, {"n_head", "2"}, {"n_positions", "16"}};
-  return {{"hidden_size", "16"},        {"intermediate_size", "24"},  {"num_hidden_layers", "1"},
-          {"num_attention_heads", "4"}, {"num_key_value_heads", "2"}, {"max_position_embeddings", "16"}};
+  Settings settings = {{"hidden_size", "16"},        {"intermediate_size", "24"},
+                       {"num_hidden_layers", "1"},   {"num_attention_heads", "4"},
+                       {"num_key_value_heads", "2"}, {"max_position_embeddings", "16"}};
+  if (name == "stablelm") settings["head_dim"] = "8";  // a quarter of a head is a pair that rotates
+  return settings;
 }
 
 std::vector<std::string> symbols_of(const Graph& graph) {

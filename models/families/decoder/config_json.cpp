@@ -87,29 +87,41 @@ void write_windows(const json& settings, json& config) {
   config["layer_types"] = settings.at("layer_types");
 }
 
+// Says for each layer what it sees, also if there is no window.
+void write_layer_windows(const json& settings, json& config) {
+  const json& window = settings.at("sliding_window");
+  config["sliding_window"] = window == 0 ? json() : window;
+  const int64_t layers = std::clamp<int64_t>(settings.at("num_hidden_layers"), 0, kMaxLayers);
+  const std::vector<std::string> full(static_cast<size_t>(layers), "full_attention");
+  config["layer_types"] = window == 0 ? json(full) : settings.at("layer_types");
+}
+
 }  // namespace
 
 ConfigEntries decoder_config(const DecoderDefaults& defaults, const ConfigEntries& more) {
   ConfigEntry positions = size_entry("max_position_embeddings", defaults.max_position_embeddings);
   positions.changes_results = false;
-  const ConfigEntries all = {size_entry("vocab_size", defaults.vocab_size),
-                             size_entry("hidden_size", defaults.hidden_size),
-                             size_entry("intermediate_size", defaults.intermediate_size),
-                             size_entry("num_hidden_layers", defaults.num_hidden_layers),
-                             size_entry("num_attention_heads", defaults.num_attention_heads),
-                             positions,
-                             key_value_heads_entry(or_null(defaults.num_key_value_heads)),
-                             head_dim_entry(or_null(defaults.head_dim)),
-                             number_entry("rms_norm_eps", 1e-6),
-                             flag_entry("tie_word_embeddings", defaults.tie_word_embeddings),
-                             only_entry("hidden_act", {"silu", "swish"}, true),  // names of x * sigmoid(x)
-                             only_entry("is_causal", {true}, false),
-                             only_entry("quantization_config", {nullptr}, false),
-                             only_entry("partial_rotary_factor", {1}, false),
-                             theta_entry(defaults.rope_theta),
-                             rotation_entry(),
-                             written_entry("initializer_range", {"initializer_range"}),
-                             constant_entry("attention_dropout", 0.0)};
+  ConfigEntries all;
+  if (defaults.partial_rotary_factor)
+    all.push_back(partial_rotation_entry(*defaults.partial_rotary_factor));
+  else
+    all.push_back(only_entry("partial_rotary_factor", {1}, false));
+  if (defaults.rope_local_base_freq) all.push_back(local_theta_entry(*defaults.rope_local_base_freq));
+  if (defaults.norm_eps_name)
+    all.push_back(number_entry(defaults.norm_eps_name, defaults.norm_eps, "rms_norm_eps"));
+  all = joined(
+      all,
+      {size_entry("vocab_size", defaults.vocab_size), size_entry("hidden_size", defaults.hidden_size),
+       size_entry("intermediate_size", defaults.intermediate_size),
+       size_entry("num_hidden_layers", defaults.num_hidden_layers),
+       size_entry("num_attention_heads", defaults.num_attention_heads), positions,
+       key_value_heads_entry(or_null(defaults.num_key_value_heads)),
+       head_dim_entry(or_null(defaults.head_dim)),
+       flag_entry("tie_word_embeddings", defaults.tie_word_embeddings),
+       only_entry(defaults.activation_name, defaults.activations, true),
+       only_entry("is_causal", {true}, false), only_entry("quantization_config", {nullptr}, false),
+       theta_entry(defaults.rope_theta), rotation_entry(),
+       written_entry("initializer_range", {"initializer_range"}), constant_entry("attention_dropout", 0.0)});
   return joined(all, more);
 }
 
@@ -141,7 +153,49 @@ ConfigEntry chosen_windows_entry(const json& window, const SlidesByDefault& slid
           .normalize = normalize_windows};
 }
 
-ConfigEntry window_entry(int64_t window) {
+bool all_slide(SettingsReader&, int64_t) { return true; }
+
+SlidesByDefault slides_by_pattern(int64_t pattern) {
+  return [=](SettingsReader& r, int64_t layer) {
+    return (layer + 1) % std::max<int64_t>(1, r.integer("sliding_window_pattern", pattern)) != 0;
+  };
+}
+
+ConfigEntry layer_windows_entry(const json& window, const SlidesByDefault& slides) {
+  return {.settings = {"sliding_window", "layer_types"},
+          .read =
+              [=](SettingsReader& r) {
+                r.ignore({"sliding_window_pattern", "_sliding_window_pattern"});
+                const bool is_in_use = !r.given("sliding_window", window).is_null();
+                const std::vector<std::string> types = layer_types(r, is_in_use, slides);
+                if (is_in_use) {
+                  r.copy_size("sliding_window", "sliding_window", window);
+                  r.set("layer_types", types);
+                } else if (std::ranges::find(types, "sliding_attention") != types.end()) {
+                  r.add_problem("layer_types: \"sliding_attention\", but sliding_window is null");
+                }
+              },
+          .write = write_layer_windows,
+          .replaces = {"sliding_window", "layer_types", "sliding_window_pattern", "_sliding_window_pattern"},
+          .normalize = normalize_windows};
+}
+
+ConfigEntry optional_number_entry(const std::string& name, const json& where_absent) {
+  return {.settings = {name},
+          .read =
+              [=](SettingsReader& r) {
+                const json& value = r.given(name, where_absent);
+                r.copy_number_of(value.is_null() ? json(0.0) : value, name, name);
+              },
+          .write = [=](const json& settings,
+                       json& config) { config[name] = settings.at(name) == 0 ? json() : settings.at(name); }};
+}
+
+std::vector<json> names_of_gelu_tanh() {
+  return {"gelu_pytorch_tanh", "gelu_new", "gelu_python_tanh", "gelu_fast", "gelu_accurate"};
+}
+
+ConfigEntry window_entry(const json& window) {
   return {.settings = {"sliding_window"},
           .read =
               [=](SettingsReader& r) {

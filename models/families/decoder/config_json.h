@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "models/formats/config_entry.h"
 
@@ -21,7 +23,16 @@ struct DecoderDefaults {
   int64_t max_position_embeddings = 2048;
   double rope_theta = 1e4;
   bool tie_word_embeddings = false;
+  double norm_eps = 1e-6;
+  const char* norm_eps_name = "rms_norm_eps";        // null: it is no entry, but the setting's standard value
+  std::optional<double> partial_rotary_factor = {};  // empty: the class rotates whole heads
+  std::optional<double> rope_local_base_freq = {};   // empty: all layers rotate alike
+  const char* activation_name = "hidden_act";
+  std::vector<nlohmann::json> activations = {"silu", "swish"};  // names of x * sigmoid(x)
 };
+
+// Names that transformers (ACT2FN) has for GELU with tanh.
+std::vector<nlohmann::json> names_of_gelu_tanh();
 
 // Returns the entries that all decoders have, followed by those of the family.
 ConfigEntries decoder_config(const DecoderDefaults& defaults, const ConfigEntries& more);
@@ -39,6 +50,16 @@ bool slides_from_max_window_layers(SettingsReader& r, int64_t layer);
 ConfigEntry chosen_windows_entry(const nlohmann::json& window, const SlidesByDefault& slides);
 
 // Returns the entry of a class whose layers all slide unless sliding_window is null. `window` is its default.
-ConfigEntry window_entry(int64_t window);
+ConfigEntry window_entry(const nlohmann::json& window);
+
+// Returns the entries of a class whose layers slide as layer_types says, or by default as `slides` does, unless sliding_window is
+// null. `window` is its default.
+ConfigEntry layer_windows_entry(const nlohmann::json& window, const SlidesByDefault& slides);
+// All layers slide; all but the last of each `sliding_window_pattern` layers, whose default is `pattern`.
+bool all_slide(SettingsReader& r, int64_t layer);
+SlidesByDefault slides_by_pattern(int64_t pattern);
+
+// Returns the entry of a number that is not there, or null, for 0.
+ConfigEntry optional_number_entry(const std::string& name, const nlohmann::json& where_absent);
 
 }  // namespace genesis::models

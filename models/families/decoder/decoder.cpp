@@ -1,145 +1,109 @@
 #include "models/families/decoder/decoder.h"
 
 #include <cmath>
+#include <optional>
 
 #include "builder/genesis.h"
 #include "models/config_sizes.h"
+#include "models/families/decoder/attention.h"
+#include "models/families/decoder/mlp.h"
+#include "models/families/decoder/norm.h"
 
 namespace genesis::models {
 namespace {
 
-class SelfAttention : public nn::Module<SelfAttention> {
- public:
-  SelfAttention(const Scope& s, const DecoderConfig& c, const LayerDesign& design, const init::Init& init)
-      : Module(s),
-        config_(c),
-        design_(design),
-        q_proj_(s / "q_proj", c.hidden_size, c.num_attention_heads * c.head_size(),
-                {.bias = design.qkv_biases, .init = init}),
-        k_proj_(s / "k_proj", c.hidden_size, c.num_key_value_heads * c.head_size(),
-                {.bias = design.qkv_biases, .init = init}),
-        v_proj_(s / "v_proj", c.hidden_size, c.num_key_value_heads * c.head_size(),
-                {.bias = design.qkv_biases, .init = init}),
-        o_proj_(s / "o_proj", c.num_attention_heads * c.head_size(), c.hidden_size,
-                {.bias = false, .init = init}),
-        cache_(s, c.cache_size(), c.num_key_value_heads, c.head_size()) {
-    if (!design.head_norms) return;
-    q_norm_.emplace(s / "q_norm", c.head_size(), c.rms_norm_eps);
-    k_norm_.emplace(s / "k_norm", c.head_size(), c.rms_norm_eps);
-  }
-
-  Value forward(Value x, const Positions& positions, Value frequencies) const {
-    Value q = split_heads(q_proj_(x), config_.num_attention_heads),
-          k = split_heads(k_proj_(x), config_.num_key_value_heads);
-    const Value v = split_heads(v_proj_(x), config_.num_key_value_heads);
-    if (q_norm_) q = (*q_norm_)(q), k = (*k_norm_)(k);
-    const Value heads = cache_.attend(rotated(q, positions, frequencies), rotated(k, positions, frequencies),
-                                      v, positions, {.scale = scale(), .window = design_.window});
-    return o_proj_(reshape(heads, {x.dim(0), x.dim(1), config_.num_attention_heads * config_.head_size()}));
-  }
-
- private:
-  Value split_heads(Value x, int64_t heads) const {
-    return reshape(x, {x.dim(0), x.dim(1), heads, config_.head_size()});
-  }
-
-  Value rotated(Value x, const Positions& positions, Value frequencies) const {
-    if (design_.rotation == RotationKind::kNone) return x;
-    return nn::RotaryEmbedding{config_.rope_theta}(x, positions.ids, frequencies);
-  }
-
-  // Returns the scale of attention scores; 0 means the default. A RoPE scaling that also scales q and k (YaRN) is applied to the
-  // scores instead.
-  double scale() const {
-    const double more = design_.rotation == RotationKind::kNone ? 1 : config_.rope_scaling.of_scores();
-    return more == 1 ? 0 : more / std::sqrt(static_cast<double>(config_.head_size()));
-  }
-
-  DecoderConfig config_;
-  LayerDesign design_;
-  nn::Linear q_proj_, k_proj_, v_proj_, o_proj_;
-  std::optional<nn::RMSNorm> q_norm_, k_norm_;
-  KeyValueCache cache_;
-};
-
-// The switches below have a case for each value, so that the compiler names those that a new value lacks.
+// The switches of these files have a case for each value, so that the compiler names those that a new value lacks.
 
 using MixerLayer = std::function<Value(Value x, const Positions& positions, Value frequencies)>;
 
 MixerLayer make_mixer(const Scope& s, const DecoderConfig& c, const LayerDesign& design,
-                      const init::Init& init) {
+                      const NetworkDesign& network, const init::Init& init) {
   switch (design.mixer) {
     case MixerKind::kAttention:
       break;
   }
-  return SelfAttention(s / "self_attn", c, design, init);
-}
-
-nn::Layer make_mlp(const Scope& s, const DecoderConfig& c, MlpKind mlp, const init::Init& init) {
-  switch (mlp) {
-    case MlpKind::kSwiGlu:
-      break;
-  }
-  return nn::FeedForwardSwiGLU(s / "mlp", c.hidden_size, c.intermediate_size, false, init);
+  return SelfAttention(s / "self_attn", c, design, network, init);
 }
 
 class DecoderLayer : public nn::Module<DecoderLayer> {
  public:
-  DecoderLayer(const Scope& s, const DecoderConfig& c, const LayerDesign& design, const init::Init& init)
+  DecoderLayer(const Scope& s, const DecoderConfig& c, const LayerDesign& design,
+               const NetworkDesign& network, const init::Init& init)
       : Module(s),
-        norms_(design.norms),
-        input_layernorm_(s / "input_layernorm", c.hidden_size, c.rms_norm_eps),
-        mixer_(make_mixer(s, c, design, init)),
-        post_attention_layernorm_(s / "post_attention_layernorm", c.hidden_size, c.rms_norm_eps),
-        mlp_(make_mlp(s, c, design.mlp, init)) {}
+        is_parallel_(design.norms.parallel),
+        residual_scale_(design.residual_scale),
+        before_mixer_(norm(c, network, design.norms.before_mixer, s)),
+        mixer_(make_mixer(s, c, design, network, init)),
+        after_mixer_(norm(c, network, design.norms.after_mixer, s)),
+        before_mlp_(norm(c, network, design.norms.before_mlp, s)),
+        mlp_(make_mlp(s / "mlp", c.hidden_size, c.intermediate_size, design, init)),
+        after_mlp_(norm(c, network, design.norms.after_mlp, s)) {}
 
   Value forward(Value x, const Positions& positions, Value frequencies) const {
-    switch (norms_) {
-      case NormPlaces::kBefore:
-        break;
-    }
-    x = x + mixer_(input_layernorm_(x), positions, frequencies);
-    return x + mlp_(post_attention_layernorm_(x));
+    const Value seen = normed(before_mixer_, x);
+    const Value mixed = scaled(normed(after_mixer_, mixer_(seen, positions, frequencies)));
+    x = x + mixed;
+    const Value thought = mlp_(is_parallel_ ? seen : normed(before_mlp_, x));
+    return x + scaled(normed(after_mlp_, thought));
   }
 
  private:
-  NormPlaces norms_;
-  nn::RMSNorm input_layernorm_;
+  using Norm = std::optional<nn::Layer>;
+
+  static Norm norm(const DecoderConfig& c, const NetworkDesign& network, const char* name, const Scope& s) {
+    if (!name) return {};
+    return make_norm(s / name, c.hidden_size, network.norm, c.rms_norm_eps);
+  }
+  static Value normed(const Norm& norm, Value x) { return norm ? (*norm)(x) : x; }
+  Value scaled(Value x) const { return residual_scale_ == 1 ? x : x * residual_scale_; }
+
+  bool is_parallel_;
+  double residual_scale_;
+  Norm before_mixer_;
   MixerLayer mixer_;
-  nn::RMSNorm post_attention_layernorm_;
+  Norm after_mixer_, before_mlp_;
   nn::Layer mlp_;
+  Norm after_mlp_;
 };
 
 class DecoderNetwork {
  public:
   DecoderNetwork(const Scope& s, const DecoderConfig& c, const DesignOfLayer& design_of,
-                 const init::Init& init)
-      : embed_tokens_(s / "model" / "embed_tokens", c.vocab_size, c.hidden_size, {.init = init}),
+                 const NetworkDesign& network, const init::Init& init)
+      : network_(network),
+        embed_tokens_(s / "model" / "embed_tokens", c.vocab_size, c.hidden_size, {.init = init}),
         layers_(s / "model" / "layers", c.num_hidden_layers,
                 [&, layer = int64_t{0}](const Scope& scope) mutable {
-                  return DecoderLayer(scope, c, design_of(layer++), init);
+                  return DecoderLayer(scope, c, design_of(layer++), network, init);
                 }),
-        norm_(s / "model" / "norm", c.hidden_size, c.rms_norm_eps),
+        norm_(make_norm(s / "model" / "norm", c.hidden_size, network.norm, c.rms_norm_eps)),
         lm_head_(s / "lm_head", c.hidden_size, c.vocab_size,
                  {.bias = false,
                   .weight = c.tie_word_embeddings ? embed_tokens_.weight : Parameter{},
                   .init = init}),
-        frequencies_(s, c.rope_theta, c.head_size(), c.rope_scaling) {}
+        frequencies_(s, c.rope_theta, network.rotary_size ? network.rotary_size : c.head_size(),
+                     c.rope_scaling) {}
 
   Value hidden(Value tokens, const Positions& positions) const {
     Graph& graph = *tokens.graph;
     const Value frequencies = frequencies_.in(graph, [&] { return positions.length(graph); });
     Value x = embed_tokens_(tokens);
+    if (network_.embedding_scale != 1) x = x * network_.embedding_scale;
     for (const DecoderLayer& layer : layers_) x = layer(x, positions, frequencies);
     return norm_(x);
   }
-  Value logits(Value hidden, bool wide) const { return lm_head_(hidden, wide); }
+  Value logits(Value hidden, bool wide) const {
+    Value logits = lm_head_(hidden, wide);
+    if (network_.logits_scale != 1) logits = logits * network_.logits_scale;
+    return limited(logits, network_.logits_limit);
+  }
   bool depends_on_length() const { return frequencies_.depend_on_length(); }
 
  private:
+  NetworkDesign network_;
   nn::Embedding embed_tokens_;
   nn::ModuleList<DecoderLayer> layers_;
-  nn::RMSNorm norm_;
+  nn::Layer norm_;
   nn::Linear lm_head_;
   nn::RopeFrequencies frequencies_;
 };
@@ -199,11 +163,23 @@ void check(const std::string& family, const DecoderConfig& c) {
 
 }  // namespace
 
+int64_t rotary_size_of(const std::string& family, const DecoderConfig& c, double partial_rotary_factor) {
+  if (!(partial_rotary_factor > 0 && partial_rotary_factor <= 1))
+    fail("{}: partial_rotary_factor is {}, it must be above 0, and 1 at most", family, partial_rotary_factor);
+  check(family, c);
+  const auto size = static_cast<int64_t>(static_cast<double>(c.head_size()) * partial_rotary_factor);
+  if (size == 0 || size % 2 != 0)
+    fail("{}: {} of {} elements of a head rotate (partial_rotary_factor {}); rotary embedding rotates pairs",
+         family, size, c.head_size(), partial_rotary_factor);
+  return size;
+}
+
 std::unique_ptr<Model> make_decoder(const std::string& family, const DecoderConfig& config,
-                                    const DesignOfLayer& design_of, uint64_t seed) {
+                                    const DesignOfLayer& design_of, uint64_t seed,
+                                    const NetworkDesign& network) {
   check(family, config);
   auto model = std::make_unique<Model>();
-  const DecoderNetwork net(Scope(*model, seed, config.dtype), config, design_of,
+  const DecoderNetwork net(Scope(*model, seed, config.dtype), config, design_of, network,
                            weights_init(config.initializer_range));
   add_decoder_entries(*model,
                       {.hidden = [&](Value tokens, const Positions& p) { return net.hidden(tokens, p); },

@@ -9,17 +9,22 @@
 
 namespace genesis::models {
 
+// gate_proj and up_proj as one matrix.
+inline const FusedWeights kFusedGateUp = {".mlp.gate_up_proj.weight",
+                                          {".mlp.gate_proj.weight", ".mlp.up_proj.weight"}};
+
 // Returns the network of a family whose layers have this design, but for windows, which settings choose by layer.
-inline Network decoder_network(const DecoderConfig& standard, const LayerDesign& every_layer = {}) {
-  return make_network(standard,
-                      [every_layer](const std::string& family, const DecoderConfig& config, uint64_t seed) {
-                        const auto design_of = [&](int64_t layer) {
-                          LayerDesign design = every_layer;
-                          design.window = config.window_of(layer);
-                          return design;
-                        };
-                        return make_decoder(family, config, design_of, seed);
-                      });
+inline Network decoder_network(const DecoderConfig& standard, const LayerDesign& every_layer = {},
+                               const NetworkDesign& network = {}) {
+  return make_network(standard, [every_layer, network](const std::string& family, const DecoderConfig& config,
+                                                       uint64_t seed) {
+    const auto design_of = [&](int64_t layer) {
+      LayerDesign design = every_layer;
+      design.window = config.window_of(layer);
+      return design;
+    };
+    return make_decoder(family, config, design_of, seed, network);
+  });
 }
 
 }  // namespace genesis::models

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "models/families.h"
 #include "models/formats/hugging_face/adapter_config.h"
 #include "schema/file/io/atomic_folder.h"
 #include "schema/file/io/atomic_write.h"
@@ -133,11 +134,23 @@ nlohmann::json base_of(const Model& model, const std::string& given) {
   return origin.is_string() && origin != "" ? origin : nlohmann::json();
 }
 
+// Refuses families whose layers in transformers are others than the model's: PEFT adapts a fused layer as a whole.
+void check_layers(const Model& model) {
+  const auto name = model.metadata.find("architecture");
+  const Family* family = name == model.metadata.end() ? nullptr : find_family(name->second);
+  if (family && family->hugging_face && !family->hugging_face->fused.empty())
+    fail(
+        "transformers holds several matrices of {} as one ({}), so PEFT has no adapter of the same layers: "
+        "merge the adapter, and import or export the whole model",
+        family->name, family->hugging_face->fused.front().whole.substr(1));
+}
+
 }  // namespace
 
 bool is_adapter_folder(const fs::path& path) { return fs::is_regular_file(path / kConfig); }
 
 void load_adapter(Model& model, const fs::path& folder) {
+  check_layers(model);
   const AdapterConfig config(folder / kConfig);
   const fs::path path = folder / kTensors;
   check_format(folder);
@@ -163,6 +176,7 @@ void save_adapter(const Model& model, const fs::path& folder, const std::string&
       file.tensors.emplace(std::string(kPrefix) + layer + part,
                            initial_value(model.state(model.find_state(layer + part))));
     }
+  check_layers(model);
   make_folders_around(folder);
   AtomicFolder written(folder, replace,
                        [](const fs::path& name) { return name == kConfig || name == kTensors; });

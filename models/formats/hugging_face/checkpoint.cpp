@@ -10,6 +10,7 @@
 
 #include "models/formats/hugging_face/conv1d.h"
 #include "models/formats/hugging_face/json_file.h"
+#include "models/formats/hugging_face/text_part.h"
 #include "schema/file/other_formats/safetensors.h"
 #include "schema/messages/log.h"
 
@@ -172,7 +173,8 @@ CheckpointWeights read_weights(const fs::path& folder, const Family& family, Hea
   const std::string prefix = missing_prefix(found, *family.hugging_face);
   const auto known_name = [&](const std::string& name) { return is_head(name) ? name : prefix + name; };
   std::optional<Tensor> left_out;
-  for (auto& [name, tensor] : found.tensors) {
+  for (auto& [stored_name, tensor] : found.tensors) {
+    const std::string name = text_name(stored_name);
     if (is_no_weight(name)) continue;
     if (head != Head::kOwn && name == "lm_head.weight")
       left_out = std::move(tensor);

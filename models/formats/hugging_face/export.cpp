@@ -9,6 +9,7 @@
 #include "executor/state_dict.h"
 #include "models/formats/hugging_face/conv1d.h"
 #include "models/formats/hugging_face/export_config.h"
+#include "models/formats/hugging_face/fused.h"
 #include "models/formats/hugging_face/import.h"
 #include "passes/lora/lora.h"
 #include "schema/core/type_limits.h"
@@ -87,6 +88,22 @@ Tensor value_of(const State& state, DType dtype, bool turned) {
       [&] { return "in weight '" + state.name + "'"; });
 }
 
+// Returns a matrix that the model holds as several weights.
+Weight joined_weight(const Model& model, const PartOfFused& fused, DType dtype) {
+  int64_t rows = 0;
+  std::vector<const State*> parts;
+  for (const std::string& name : fused.parts) {
+    parts.push_back(&model.state(model.find_state(name)));
+    rows += parts.back()->type.shape[0].value();
+  }
+  const auto value = [parts, dtype] {
+    std::vector<Tensor> values;
+    for (const State* part : parts) values.push_back(value_of(*part, dtype, false));
+    return joined_rows(values);
+  };
+  return {fused.whole, {{dtype, {rows, parts.front()->type.shape[1]}}, value}};
+}
+
 // Returns the weights with the names and layouts of transformers, in the order of the architecture.
 std::vector<Weight> weights_of(const Model& model, const Model& expected, const Family& family,
                                std::optional<DType> dtype) {
@@ -95,6 +112,10 @@ std::vector<Weight> weights_of(const Model& model, const Model& expected, const 
     if (!is_in_state_dict(row)) continue;
     const State& state = model.state(model.find_state(row.name));
     const DType as = dtype.value_or(state.type.dtype);
+    if (const PartOfFused fused = fused_of(family, row.name); !fused.whole.empty()) {
+      if (fused.parts.front() == row.name) weights.push_back(joined_weight(model, fused, as));
+      continue;
+    }
     const bool turned = is_conv1d(family, row.name, row.type);
     std::vector<int64_t> sizes = row.type.shape.sizes();
     if (turned) std::swap(sizes[0], sizes[1]);

@@ -5,7 +5,9 @@
 #include "models/formats/hugging_face/checkpoint.h"
 #include "models/formats/hugging_face/config.h"
 #include "models/formats/hugging_face/extra_tensors.h"
+#include "models/formats/hugging_face/fused.h"
 #include "models/formats/hugging_face/json_file.h"
+#include "models/formats/hugging_face/text_part.h"
 #include "models/tokenizer/model_files.h"
 
 namespace genesis::models::hugging_face {
@@ -53,7 +55,7 @@ std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const S
   const std::filesystem::path config_file = folder / "config.json";
   if (!std::filesystem::exists(config_file))
     fail("{}: there is no config.json: expected a folder as transformers saves a model", folder.string());
-  const nlohmann::json config = read_json(config_file);
+  const nlohmann::json config = text_part(read_json(config_file));
   FamilySettings made = read_config(config, config_file);
   with_context([&] { take_changes(made, changes); }, [&] { return folder.string(); });
   const bool tied = made.settings.value("tie_word_embeddings", false),
@@ -66,6 +68,7 @@ std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const S
         // Shapes are compared with those of the weights before memory is allocated for any of them.
         auto empty = with_context([&] { return make_uninitialized(made); },
                                   [] { return "in the model that config.json says"; });
+        split_fused(*empty, *made.family, weights.tensors);
         leave_out_extra_tensors(*empty, weights, ignored);
         load_whole_state_dict(*empty, weights.tensors, remedy_for(*empty, weights.tensors));
         return empty;

@@ -27,6 +27,25 @@ ZOO = {
     "llama yarn": SIZES | dict(rope_scaling="yarn", rope_factor=4, rope_original_positions=4, rope_attention_factor=1.2, rope_theta=100),
     "qwen3 llama3": SIZES | dict(rope_scaling="llama3", rope_factor=8, rope_original_positions=8, rope_theta=100),
     "llama linear": SIZES | dict(rope_scaling="linear", rope_factor=2.5), "qwen2 windows": SIZES | dict(sliding_window=3),
+    "ministral": SIZES | dict(sliding_window=3, layer_types="sliding_attention,full_attention", head_dim=8),
+    "ministral3": SIZES | dict(head_dim=8),
+    "ministral3 growth": SIZES | dict(head_dim=8, rope_scaling="yarn", rope_factor=4, rope_original_positions=4, rope_theta=100,
+                                      llama_4_scaling_beta=0.5),
+    "phi3": SIZES | dict(hidden_size=32, partial_rotary_factor=0.75, sliding_window=3),
+    "phi3 longrope": SIZES | dict(hidden_size=32, partial_rotary_factor=0.5, rope_scaling="longrope", rope_factor=4,
+                                  rope_original_positions=4, rope_short_factors="1,1.5", rope_long_factors="2,4",
+                                  rope_attention_factor=1.3),
+    "olmo": SIZES | dict(clip_qkv=0.1), "olmo2": SIZES,
+    "olmo3": SIZES | dict(sliding_window=3, layer_types="sliding_attention,full_attention", rope_local_base_freq=50, rope_theta=100),
+    "glm4": SIZES | dict(head_dim=8), "exaone4": SIZES | dict(sliding_window=3, layer_types="sliding_attention,full_attention"),
+    "exaone4 full": SIZES, "ernie4_5": SIZES | dict(use_bias="true"), "seed_oss": SIZES | dict(attention_out_bias="true", mlp_bias="true"),
+    "gemma2": SIZES | dict(sliding_window=3, layer_types="sliding_attention,full_attention", attn_logit_softcapping=0),
+    "gemma3": SIZES | dict(sliding_window=3, layer_types="sliding_attention,full_attention", rope_theta=100,
+                           rope_local_base_freq=50, rope_scaling="linear", rope_factor=4),
+    "granite": SIZES | dict(embedding_multiplier=3, residual_multiplier=0.5, attention_multiplier=0.3, logits_scaling=2),
+    "starcoder2": SIZES | dict(sliding_window=3), "stablelm": SIZES | dict(hidden_size=32, use_parallel_residual="true"),
+    "cohere": SIZES | dict(use_qk_norm="true", logit_scale=0.5),
+    "cohere2": SIZES | dict(sliding_window=3, layer_types="sliding_attention,full_attention"),
     "gpt2": dict(vocab_size=61, n_positions=64, n_embd=16, n_layer=2, n_head=2),
 }
 
@@ -86,7 +105,7 @@ def main():
     logging.disable_progress_bar()
     tools = Path(sys.argv[1])
     with tempfile.TemporaryDirectory() as folder:
-        for source in sorted(path.parent for path in HERE.glob("*/config.json")):
+        for source in sorted(path.parent for path in HERE.glob("*/config.json") if not path.parent.name.endswith("_vl")):
             check_import(tools, source, Path(folder))
         for name, settings in ZOO.items():
             check_zoo(tools, name, settings, Path(folder))

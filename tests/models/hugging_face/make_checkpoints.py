@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes the small checkpoints beside this file with transformers, and expected.json with their results by transformers.
 
-    python3 tests/models/hugging_face/make_checkpoints.py      needs torch and transformers
+    python3 tests/models/hugging_face/make_checkpoints.py              needs torch and transformers
+    python3 tests/models/hugging_face/make_checkpoints.py glm4 phi3    makes these alone, and leaves what there is of the others
 
 Weights are random. Logits are those of the last position of one prompt, in f32, and `greedy` are the tokens after it. Models with
 scaled rotations or sliding-window attention also have `long_logits` and `long_greedy`, for a text longer than their training
@@ -9,10 +10,14 @@ length. `rope` has the frequencies that transformers computes for configurations
 """
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import torch
-from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, Qwen2Config, Qwen3Config
+from transformers import (AutoModelForCausalLM, AutoModelForImageTextToText, Cohere2Config, CohereConfig, Ernie4_5Config, Exaone4Config, Gemma2Config,
+                          Gemma3TextConfig, Glm4Config, GPT2Config, GraniteConfig, LlamaConfig, Ministral3Config, MinistralConfig,
+                          Olmo2Config, Olmo3Config, OlmoConfig, Phi3Config, Qwen2_5_VLConfig, Qwen2Config, Qwen3Config, Qwen3VLConfig, SeedOssConfig,
+                          StableLmConfig, Starcoder2Config)
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 HERE = Path(__file__).parent
@@ -46,6 +51,54 @@ MODELS = {
                                   rope_parameters=scaled("dynamic", factor=2.0)), {}),
     "qwen2_sliding": (Qwen2Config(**DECODER, use_sliding_window=True, sliding_window=5,
                                   layer_types=["full_attention", "sliding_attention"]), {}),
+}
+
+# Families of which every feature shows in the logits. Norms have weights near 1.
+NO_PADDING = dict(DECODER, pad_token_id=None)
+WIDE = dict(NO_PADDING, num_attention_heads=2, num_key_value_heads=1)  # heads of 8 for classes without head_dim
+WINDOWS = dict(NO_PADDING, sliding_window=5, layer_types=["sliding_attention", "full_attention"])
+ROPE = {"rope_theta": 100.0, "rope_type": "default"}
+
+
+def by_layer(full, local_theta):
+    return {"full_attention": full, "sliding_attention": dict(ROPE, rope_theta=local_theta)}
+
+
+# Models that read images too, of which the text part is compared.
+SECTIONS = dict(ROPE, mrope_section=[2, 1, 1])
+TEXT = dict(DECODER, rope_parameters=SECTIONS)
+TOWER = dict(depth=1, hidden_size=8, num_heads=2, intermediate_size=8, patch_size=2, out_hidden_size=16)
+
+FAMILIES = {
+    "qwen2_5_vl": Qwen2_5_VLConfig(text_config=dict(TEXT, num_attention_heads=2, num_key_value_heads=1),
+                                   vision_config=TOWER, tie_word_embeddings=True),
+    "qwen3_vl": Qwen3VLConfig(text_config=dict(TEXT, head_dim=8), tie_word_embeddings=False, vision_config=dict(
+        TOWER, num_position_embeddings=4, deepstack_visual_indexes=[])),
+    "ministral": MinistralConfig(**dict(WINDOWS, head_dim=8, layer_types=["full_attention", "sliding_attention"])),
+    "ministral3": Ministral3Config(**NO_PADDING, head_dim=8, rope_parameters=scaled(
+        "yarn", factor=4.0, original_max_position_embeddings=4, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.5)),
+    "phi3": Phi3Config(**WIDE, sliding_window=7, original_max_position_embeddings=16, rope_parameters=scaled(
+        "longrope", short_factor=[1.0, 1.2, 1.5], long_factor=[1.5, 3.0, 6.0], partial_rotary_factor=0.75)),
+    "olmo": OlmoConfig(**NO_PADDING, clip_qkv=0.4, rope_parameters=ROPE),
+    "olmo2": Olmo2Config(**NO_PADDING, rope_parameters=ROPE),
+    "olmo3": Olmo3Config(**WINDOWS, rope_parameters=by_layer(
+        scaled("yarn", factor=4.0, original_max_position_embeddings=16), 50.0)),
+    "glm4": Glm4Config(**NO_PADDING, head_dim=8, rope_parameters=dict(ROPE, partial_rotary_factor=0.5)),
+    "exaone4": Exaone4Config(**WINDOWS, rope_parameters=ROPE),
+    "ernie4_5": Ernie4_5Config(**NO_PADDING, head_dim=8, use_bias=True, rope_parameters=ROPE),
+    "seed_oss": SeedOssConfig(**NO_PADDING, head_dim=8, attention_out_bias=True, mlp_bias=True, rope_parameters=ROPE),
+    "gemma2": Gemma2Config(**WINDOWS, tie_word_embeddings=False, head_dim=8, query_pre_attn_scalar=12, attn_logit_softcapping=1.5,
+                           final_logit_softcapping=2.0, rope_parameters=ROPE),
+    "gemma3": Gemma3TextConfig(**WINDOWS, head_dim=8, query_pre_attn_scalar=12, final_logit_softcapping=3.0,
+                               rope_parameters=by_layer(scaled("linear", factor=8.0), 10.0)),
+    "granite": GraniteConfig(**NO_PADDING, embedding_multiplier=3.0, residual_multiplier=0.5, attention_multiplier=0.3,
+                             logits_scaling=2.0, rope_parameters=ROPE),
+    "starcoder2": Starcoder2Config(**NO_PADDING, tie_word_embeddings=False, sliding_window=5, rope_parameters=ROPE),
+    "stablelm": StableLmConfig(**WIDE, use_qkv_bias=True, rope_parameters=dict(ROPE, partial_rotary_factor=0.25)),
+    "stablelm_parallel": StableLmConfig(**WIDE, use_parallel_residual=True,
+                                        rope_parameters=dict(ROPE, partial_rotary_factor=0.5)),
+    "cohere": CohereConfig(**NO_PADDING, logit_scale=0.25, use_qk_norm=True, rope_parameters=ROPE),
+    "cohere2": Cohere2Config(**WINDOWS, logit_scale=0.25, rope_parameters=ROPE),
 }
 
 # For a Llama with heads of 32 and 4096 positions.
@@ -84,6 +137,25 @@ def make(name, config, options):
     return expected
 
 
+def make_family(name, config):
+    torch.manual_seed(sum(map(ord, name)))
+    loader = AutoModelForImageTextToText if hasattr(config, "vision_config") else AutoModelForCausalLM
+    model = loader.from_config(config).eval()
+    from_one = "gemma" in name
+    with torch.no_grad():
+        for key, weight in model.named_parameters():
+            is_near_one = "norm" in key and key.endswith(".weight") and not from_one
+            weight.copy_(torch.randn_like(weight) * 0.3 + (1 if is_near_one else 0))
+    folder = HERE / name
+    shutil.rmtree(folder, ignore_errors=True)
+    model.save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    expected = {"logits": last_logits(model, PROMPT), "greedy": greedy(model, PROMPT, 32)}
+    if is_special(config) or getattr(config, "sliding_window", None):
+        expected |= {"long_logits": last_logits(model, LONG), "long_greedy": greedy(model, LONG, 16)}
+    return expected
+
+
 @torch.no_grad()
 def last_logits(model, tokens):
     return [float(x) for x in model(torch.tensor([tokens])).logits[0, -1]]
@@ -115,9 +187,13 @@ def rope(parameters):
 
 
 def main():
-    expected = {"prompt": PROMPT, "long": LONG, "models": {name: make(name, *rest) for name, rest in MODELS.items()},
-                "rope": [rope(parameters) for parameters in ROPES]}
-    (HERE / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
+    file = HERE / "expected.json"
+    names = sys.argv[1:]
+    expected = json.loads(file.read_text()) if names else {
+        "prompt": PROMPT, "long": LONG, "models": {}, "rope": [rope(parameters) for parameters in ROPES]}
+    for name in names or [*MODELS, *FAMILIES]:
+        expected["models"][name] = make(name, *MODELS[name]) if name in MODELS else make_family(name, FAMILIES[name])
+    file.write_text(json.dumps(expected, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,87 @@
+#include "models/formats/hugging_face/fused.h"
+
+#include <cstring>
+
+namespace genesis::models::hugging_face {
+namespace {
+
+// Returns the name of each part of the matrix `name`, or nothing if it is not fused.
+std::vector<std::string> parts_of(const Family& family, const std::string& name) {
+  std::vector<std::string> names;
+  for (const FusedWeights& fused : family.hugging_face->fused)
+    if (name.ends_with(fused.whole))
+      for (const std::string& part : fused.parts)
+        names.push_back(name.substr(0, name.size() - fused.whole.size()) + part);
+  return names;
+}
+
+// Returns the number of rows of each part in the model; empty if the model lacks one of them.
+std::vector<int64_t> rows_of(const Model& model, const std::vector<std::string>& parts) {
+  std::vector<int64_t> rows;
+  for (const std::string& part : parts) {
+    const int32_t state = model.find_state(part);
+    if (state < 0) return {};
+    rows.push_back(model.state(state).type.shape[0].value());
+  }
+  return rows;
+}
+
+void check_rows(const std::string& name, const Tensor& whole, int64_t rows) {
+  const Shape& shape = whole.type().shape;
+  if (shape.rank() != 2 || shape[0].value() != rows)
+    fail("tensor '{}' is {}, expected a matrix of {} rows, which the sizes in config.json give", name,
+         whole.type().to_string(), rows);
+}
+
+// Returns rows of a matrix as a view.
+Tensor rows_between(const Tensor& whole, int64_t first, int64_t count) {
+  const TensorType& type = whole.type();
+  const int64_t row_bytes = type.bytes() / type.shape[0].value();
+  return {{type.dtype, {count, type.shape[1]}},
+          std::make_shared<const Tensor>(whole),
+          whole.data() + first * row_bytes};
+}
+
+}  // namespace
+
+void split_fused(const Model& model, const Family& family, NamedTensors& tensors) {
+  NamedTensors parts;
+  std::erase_if(tensors, [&](const auto& named) {
+    const auto& [name, whole] = named;
+    const std::vector<std::string> names = parts_of(family, name);
+    const std::vector<int64_t> rows = rows_of(model, names);
+    if (rows.empty()) return false;
+    int64_t all = 0;
+    for (const int64_t count : rows) all += count;
+    check_rows(name, whole, all);
+    for (int64_t i = 0, first = 0; i < std::ssize(rows); first += rows[static_cast<size_t>(i++)])
+      parts.emplace(names[static_cast<size_t>(i)], rows_between(whole, first, rows[static_cast<size_t>(i)]));
+    return true;
+  });
+  tensors.merge(parts);
+}
+
+PartOfFused fused_of(const Family& family, const std::string& name) {
+  for (const FusedWeights& fused : family.hugging_face->fused)
+    for (const std::string& part : fused.parts)
+      if (name.ends_with(part)) {
+        const std::string whole = name.substr(0, name.size() - part.size()) + fused.whole;
+        return {whole, parts_of(family, whole)};
+      }
+  return {};
+}
+
+Tensor joined_rows(const std::vector<Tensor>& parts) {
+  int64_t rows = 0;
+  for (const Tensor& part : parts) rows += part.type().shape[0].value();
+  const TensorType& type = parts.front().type();
+  std::byte* data;
+  Tensor whole = Tensor::uninitialized({type.dtype, {rows, type.shape[1]}}, &data);
+  for (const Tensor& part : parts) {
+    std::memcpy(data, part.data(), static_cast<size_t>(part.bytes()));
+    data += part.bytes();
+  }
+  return whole;
+}
+
+}  // namespace genesis::models::hugging_face

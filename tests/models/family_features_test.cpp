@@ -1,0 +1,230 @@
+// Tests that every setting of a family that is special changes the logits of its checkpoint (hugging_face/make_checkpoints.py), and
+// that families whose attention consists of basic ops read caches and packed texts as others do.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "executor/session.h"
+#include "models/formats/hugging_face/adapter.h"
+#include "models/formats/hugging_face/config.h"
+#include "models/formats/hugging_face/import.h"
+#include "models/formats/hugging_face/text_part.h"
+#include "models/zoo.h"
+#include "schema/file/io/read_file.h"
+#include "schema/file/json_text.h"
+#include "tests/op_harness.h"
+
+namespace genesis {
+namespace {
+
+namespace fs = std::filesystem;
+namespace hf = models::hugging_face;
+using nlohmann::json;
+using testing::expect_error;
+
+fs::path checkpoints() { return fs::path(GENESIS_SOURCE_ROOT) / "tests/models/hugging_face"; }
+json read(const fs::path& path) { return parse_json_text(read_whole_file(path)); }
+std::vector<int64_t> text() { return read(checkpoints() / "expected.json")["long"]; }
+
+Tensor row_of(const std::vector<int64_t>& tokens) {
+  return Tensor::of<int64_t>({1, std::ssize(tokens)}, tokens);
+}
+
+// Returns the logits of the last token.
+std::vector<double> last(const Tensor& logits) {
+  const std::vector<double> all = logits.to_doubles();
+  return {all.end() - 61, all.end()};
+}
+
+std::vector<double> logits_of(const std::string& checkpoint, const models::Settings& changes) {
+  Session session(std::shared_ptr<const Model>(hf::import_model(checkpoints() / checkpoint, changes)),
+                  {.threads = 2});
+  return last(session.run("forward", {{"tokens", row_of(text())}}).at("logits"));
+}
+
+double difference(const std::vector<double>& a, const std::vector<double>& b) {
+  double greatest = 0;
+  for (size_t i = 0; i < a.size(); ++i) greatest = std::max(greatest, std::abs(a[i] - b[i]));
+  return greatest;
+}
+
+struct Feature {
+  const char* checkpoint;
+  const char* setting;
+  const char* other;  // its value without the feature, or another value
+};
+constexpr Feature kFeatures[] = {{"ministral", "layer_types", "full_attention,full_attention"},
+                                 {"ministral3", "llama_4_scaling_beta", "0"},
+                                 {"ministral3", "rope_factor", "2"},
+                                 {"phi3", "partial_rotary_factor", "0.5"},
+                                 {"phi3", "rope_long_factors", "1,1,1"},
+                                 {"phi3", "rope_attention_factor", "1"},
+                                 {"phi3", "sliding_window", "0"},
+                                 {"olmo", "clip_qkv", "0"},
+                                 {"olmo3", "rope_local_base_freq", "100"},
+                                 {"olmo3", "rope_scaling", "none"},
+                                 {"olmo3", "sliding_window", "6"},
+                                 {"glm4", "partial_rotary_factor", "1"},
+                                 {"exaone4", "layer_types", "full_attention,sliding_attention"},
+                                 {"exaone4", "sliding_window", "4"},
+                                 {"ernie4_5", "rope_theta", "50"},
+                                 {"seed_oss", "rope_theta", "50"},
+                                 {"gemma2", "attn_logit_softcapping", "0"},
+                                 {"gemma2", "final_logit_softcapping", "0"},
+                                 {"gemma2", "query_pre_attn_scalar", "8"},
+                                 {"gemma2", "sliding_window", "4"},
+                                 {"gemma3", "rope_local_base_freq", "100"},
+                                 {"gemma3", "rope_scaling", "none"},
+                                 {"gemma3", "query_pre_attn_scalar", "8"},
+                                 {"gemma3", "final_logit_softcapping", "0"},
+                                 {"granite", "embedding_multiplier", "1"},
+                                 {"granite", "residual_multiplier", "1"},
+                                 {"granite", "attention_multiplier", "0.5"},
+                                 {"granite", "logits_scaling", "1"},
+                                 {"starcoder2", "sliding_window", "0"},
+                                 {"stablelm", "partial_rotary_factor", "1"},
+                                 {"stablelm_parallel", "partial_rotary_factor", "0.25"},
+                                 {"cohere", "logit_scale", "1"},
+                                 {"cohere2", "logit_scale", "1"},
+                                 {"cohere2", "layer_types", "full_attention,sliding_attention"}};
+
+TEST(FamilyFeatures, EachChangesTheLogits) {
+  for (const auto& [checkpoint, setting, other] : kFeatures) {
+    SCOPED_TRACE(std::string(checkpoint) + " " + setting);
+    models::Settings changes = {{setting, other}};
+    if (std::string_view(other) == "1" && setting == std::string("partial_rotary_factor"))
+      changes["rope_scaling"] = "none";
+    if (setting == std::string("partial_rotary_factor") && checkpoint == std::string("phi3"))
+      changes.insert({{"rope_short_factors", "1,1.2"}, {"rope_long_factors", "1.5,3"}});
+    EXPECT_GT(difference(logits_of(checkpoint, changes), logits_of(checkpoint, {})), 1e-4);
+  }
+}
+
+TEST(FamilyFeatures, UnknownEntriesStayErrors) {
+  for (const auto& [checkpoint, setting, other] : kFeatures) {
+    json config = read(checkpoints() / checkpoint / "config.json");
+    config["attention_temperature"] = 0.5;
+    expect_error([&] { hf::read_config(config, "config.json"); },
+                 {"attention_temperature is 0.5, which is not known"});
+  }
+}
+
+TEST(FamilyFeatures, ValuesThatNoTableHas) {
+  const std::vector<std::tuple<const char*, const char*, json>> cases = {
+      {"phi3", "lm_head_bias", true},
+      {"olmo2", "attention_bias", true},
+      {"gemma2", "use_bidirectional_attention", true},
+      {"gemma2", "hidden_activation", "silu"},
+      {"gemma3", "attn_logit_softcapping", 50.0},
+      {"granite", "mlp_bias", true},
+      {"stablelm", "qk_layernorm", true},
+      {"cohere2", "rotary_pct", 0.5},
+      {"starcoder2", "norm_type", "rms"},
+      {"glm4", "hidden_act", "gelu"},
+      {"exaone4", "sliding_window", nullptr}};
+  for (const auto& [checkpoint, name, value] : cases) {
+    json config = read(checkpoints() / checkpoint / "config.json");
+    config[name] = value;
+    expect_error([&] { hf::read_config(config, "config.json"); }, {name});
+  }
+  json config = read(checkpoints() / "phi3/config.json");
+  config["rope_parameters"]["rope_type"] = "yarn";
+  expect_error([&] { hf::read_config(config, "config.json"); }, {"rope_scaling.type: \"yarn\""});
+}
+
+// transformers' older names: gemma3 had rope_local_base_freq and sliding_window_pattern.
+TEST(FamilyFeatures, OlderConfigurationsMeanTheSame) {
+  const json now = read(checkpoints() / "gemma3/config.json");
+  json then = now;
+  then.erase("rope_parameters");
+  then.erase("layer_types");
+  then.erase("_sliding_window_pattern");
+  then["sliding_window_pattern"] = 2;
+  then["rope_theta"] = 100.0;
+  then["rope_local_base_freq"] = 10.0;
+  then["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 8.0}};
+  EXPECT_EQ(hf::read_config(then, "config.json").settings, hf::read_config(now, "config.json").settings);
+}
+
+TEST(TextParts, AreConfigurationsOfTheirOwn) {
+  const json text = read(checkpoints() / "gemma3/config.json");
+  EXPECT_EQ(hf::text_part(text), text);
+  const json whole = {{"model_type", "gemma3"}, {"text_config", text}, {"vision_config", {{"depth", 1}}}};
+  EXPECT_EQ(hf::read_config(hf::text_part(whole), "config.json").settings,
+            hf::read_config(text, "config.json").settings);
+  json flat = read(checkpoints() / "qwen2_tied/config.json");
+  flat["model_type"] = "qwen2_5_vl";
+  flat["vision_config"] = {{"depth", 1}};
+  flat["rope_parameters"] = {{"type", "mrope"}, {"mrope_section", {1, 1, 0}}, {"rope_theta", 1e6}};
+  const json part = hf::text_part(flat);
+  EXPECT_EQ(part.at("model_type"), "qwen2");
+  EXPECT_EQ(hf::read_config(part, "config.json").settings,
+            hf::read_config(read(checkpoints() / "qwen2_tied/config.json"), "config.json").settings);
+}
+
+TEST(TextParts, HaveTheNamesOfTheLanguageModel) {
+  EXPECT_EQ(hf::text_name("model.language_model.norm.weight"), "model.norm.weight");
+  EXPECT_EQ(hf::text_name("language_model.model.norm.weight"), "model.norm.weight");
+  EXPECT_EQ(hf::text_name("language_model.lm_head.weight"), "lm_head.weight");
+  EXPECT_EQ(hf::text_name("model.norm.weight"), "model.norm.weight");
+}
+
+TEST(FusedWeights, OfOtherSizesAreRefused) {
+  expect_error(
+      [] {
+        hf::import_model(checkpoints() / "phi3", {{"num_key_value_heads", "2"}});
+      },
+      {"qkv_proj.weight' is f32[32,16]", "48 rows"});
+  const auto model = hf::import_model(checkpoints() / "glm4");
+  expect_error([&] { hf::load_adapter(*model, checkpoints() / "qwen2_lora"); }, {"glm4", "gate_up_proj"});
+}
+
+class LimitedScores : public ::testing::Test {
+ protected:
+  static std::shared_ptr<const Model> model(const char* rows) {
+    return hf::import_model(checkpoints() / "gemma2", {{"batch", rows}, {"cache_positions", "64"}});
+  }
+  static std::vector<double> alone(const std::vector<int64_t>& tokens) {
+    Session session(model("1"), {.threads = 2});
+    return last(session.run("forward", {{"tokens", row_of(tokens)}}).at("logits"));
+  }
+};
+
+TEST_F(LimitedScores, RowsOfACacheAreAsTextsAlone) {
+  const std::vector<int64_t> first = {5, 1, 36, 0, 7, 60, 22, 9, 11}, second = {3, 2, 50, 8};
+  std::vector<int64_t> tokens = first;
+  tokens.insert(tokens.end(), second.begin(), second.end());
+  tokens.resize(18, 0);
+  Session session(model("2"), {.threads = 2});
+  const std::vector<double> both = session
+                                       .run("prefill", {{"tokens", Tensor::of<int64_t>({2, 9}, tokens)},
+                                                        {"position", Tensor::of<int64_t>({2}, {0, 0})},
+                                                        {"length", Tensor::of<int64_t>({2}, {9, 4})}})
+                                       .at("logits")
+                                       .to_doubles();
+  EXPECT_LT(difference({both.begin(), both.begin() + 61}, alone(first)), 1e-5);
+  EXPECT_LT(difference({both.begin() + 61, both.end()}, alone(second)), 1e-5);
+}
+
+TEST_F(LimitedScores, PackedTextsDoNotSeeEachOther) {
+  Session session(model("1"), {.threads = 2});
+  const auto tokens = row_of({5, 1, 36, 3, 2, 50, 8}), targets = row_of({-100, -100, 3, -100, -100, -100, 9});
+  const double packed = session
+                            .run("loss_packed", {{"tokens", tokens},
+                                                 {"targets", targets},
+                                                 {"positions", row_of({0, 1, 2, 0, 1, 2, 3})},
+                                                 {"segments", row_of({0, 0, 0, 1, 1, 1, 1})}})
+                            .at("loss")
+                            .item<double>();
+  const auto loss = [&](const std::vector<int64_t>& text, int64_t target) {
+    std::vector<int64_t> wanted(text.size(), -100);
+    wanted.back() = target;
+    return session.run("loss", {{"tokens", row_of(text)}, {"targets", row_of(wanted)}})
+        .at("loss")
+        .item<double>();
+  };
+  EXPECT_NEAR(packed, (loss({5, 1, 36}, 3) + loss({3, 2, 50, 8}, 9)) / 2, 1e-5);
+}
+
+}  // namespace
+}  // namespace genesis
