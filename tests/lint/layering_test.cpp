@@ -168,7 +168,8 @@ const std::map<std::string, std::set<std::string>> kModules = {
 
     {"models", {}},
     {"models/chat",
-     {"models/chat/jinja", "models/chat/jinja/values", "models/generation", "models/tokenizer"}},
+     {"models/chat/jinja", "models/chat/jinja/values", "models/generation", "models/tokenizer",
+      "models/tokenizer/unicode"}},
     {"models/chat/jinja",
      {"models/chat/jinja/library", "models/chat/jinja/syntax", "models/chat/jinja/values"}},
     {"models/chat/jinja/library", {"models/chat/jinja/values"}},
@@ -179,8 +180,11 @@ const std::map<std::string, std::set<std::string>> kModules = {
     {"models/generation", {}},
     {"models/gguf", {"models", "models/hugging_face", "models/tokenizer"}},
     {"models/hugging_face", {"models", "models/tokenizer"}},
-    {"models/tokenizer", {}},
-    {"models/tokenizer/training", {"models/corpus", "models/tokenizer"}},
+    {"models/tokenizer", {"models/tokenizer/unicode", "models/tokenizer/words"}},
+    {"models/tokenizer/training",
+     {"models/corpus", "models/tokenizer", "models/tokenizer/unicode", "models/tokenizer/words"}},
+    {"models/tokenizer/unicode", {}},
+    {"models/tokenizer/words", {"models/tokenizer/unicode"}},
 };
 
 // Returns the module of a file; empty if its layer has no modules.
