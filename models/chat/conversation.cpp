@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "models/chat/jinja/values/json_value.h"
-#include "models/tokenizer/byte_alphabet.h"
-#include "models/tokenizer/unicode.h"
+#include "models/tokenizer/unicode/byte_alphabet.h"
+#include "models/tokenizer/unicode/unicode.h"
 #include "schema/file/format/utf8.h"
 
 namespace genesis::chat {
@@ -110,7 +110,7 @@ class PrefixWork {
   void add_text(size_t bytes) { add(bytes / kBytesOfUnit); }
 
  private:
-  static constexpr size_t kMax = 8'000'000;    // rendered messages: a few seconds
+  static constexpr size_t kMax = 8'000'000;     // rendered messages: a few seconds
   static constexpr size_t kBytesOfUnit = 1024;  // bytes of text that take as long as a message
   size_t messages_, units_ = 0;
 };

@@ -11,7 +11,7 @@
 #include "models/generation/generate.h"
 #include "models/generation/vocabulary.h"
 #include "models/text/load_tokenizer.h"
-#include "models/tokenizer/byte_alphabet.h"
+#include "models/tokenizer/unicode/byte_alphabet.h"
 #include "models/tokenizer/tokenizer.h"
 #include "schema/file/format/utf8.h"
 #include "schema/file/io/file_ending.h"

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "models/tokenizer/unicode.h"
+#include "models/tokenizer/unicode/unicode.h"
 #include "schema/core/error.h"
 #include "schema/file/format/utf8.h"
 

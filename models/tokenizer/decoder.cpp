@@ -4,8 +4,9 @@
 #include <optional>
 #include <utility>
 
-#include "models/tokenizer/byte_alphabet.h"
 #include "models/tokenizer/replacement.h"
+#include "models/tokenizer/unicode/byte_alphabet.h"
+#include "models/tokenizer/word_decoders.h"
 #include "schema/core/error.h"
 #include "schema/file/format/utf8.h"
 
@@ -51,7 +52,7 @@ struct Decoder::Step {
 
 Decoder::~Decoder() = default;
 
-// ByteLevel and Fuse join all tokens to one text. A ByteLevel, ByteFallback or expression behind them needs all of it.
+// ByteLevel and Fuse join all tokens to one text. Some steps behind them need all of it.
 Decoder::Decoder(const std::vector<DecoderStep>& steps, bool joins_with_spaces)
     : joins_with_spaces_(joins_with_spaces) {
   if (steps.size() > kMaxSteps) fail("a decoder of {} steps, the limit is {}", steps.size(), kMaxSteps);
@@ -60,6 +61,7 @@ Decoder::Decoder(const std::vector<DecoderStep>& steps, bool joins_with_spaces)
     const Kind kind = description.kind;
     Step step{description, is_one_text, false, nullptr};
     step.waits = is_one_text && (kind == Kind::kByteLevel || kind == Kind::kByteFallback ||
+                                 kind == Kind::kCtc || (kind == Kind::kWordPiece && description.cleanup) ||
                                  (kind == Kind::kReplace && description.is_expression));
     if (kind == Kind::kReplace)
       step.replacement = std::make_shared<const Replacement>(description.pattern, description.is_expression,
@@ -107,11 +109,33 @@ void Decoder::feed(size_t at, std::string_view piece, State& state, std::string&
       return feed_grown(at, piece.size(), replaced(at, piece, held), state, out);
     case Kind::kStrip:
       return feed(at + 1, stripped(at, piece, held), state, out);
+    case Kind::kMetaspace:
+    case Kind::kWordPiece:
+    case Kind::kCtc:
+      return feed_word(at, piece, state, out);
   }
 }
 
+// A step sees one text as a single token, which is the first one.
+void Decoder::feed_word(size_t at, std::string_view token, State& state, std::string& out) const {
+  const DecoderStep& step = steps_[at].description;
+  State::Held& held = state.held[at];
+  const bool is_first = steps_[at].is_one_text || !std::exchange(held.is_inside, true);
+  if (step.kind == Kind::kMetaspace)
+    return feed_grown(at, token.size(), metaspace_decoded(token, step.pattern, is_first && step.start > 0),
+                      state, out);
+  if (step.kind == Kind::kWordPiece)
+    return feed_grown(at, token.size(), word_piece_decoded(token, step.pattern, is_first, step.cleanup),
+                      state, out);
+  if (!is_first && held.text == token) return;
+  held.text = token;
+  const std::string made = ctc_decoded(token, step.pattern, step.content, step.cleanup);
+  if (!made.empty()) feed_grown(at, token.size(), made, state, out);
+}
+
 // Charges what a step adds, to catch steps that each double a text.
-void Decoder::feed_grown(size_t at, size_t bytes, std::string_view made, State& state, std::string& out) const {
+void Decoder::feed_grown(size_t at, size_t bytes, std::string_view made, State& state,
+                         std::string& out) const {
   if (made.size() > bytes) state.growth.spend_bytes(made.size() - bytes);
   feed(at + 1, made, state, out);
 }
@@ -193,6 +217,7 @@ void Decoder::end(size_t at, State& state, std::string& out) const {
       feed_byte_token(at, text, state, out);
       return flush_byte_tokens(at, state, out);
     }
+    if (step.description.kind != Kind::kReplace) return feed_word(at, text, state, out);
     MatchState matches;
     matches.budget.begin(text.size());
     return feed_grown(at, text.size(), step.replacement->in(text, matches), state, out);
@@ -207,6 +232,9 @@ void Decoder::end(size_t at, State& state, std::string& out) const {
       return;
     case Kind::kFuse:
     case Kind::kStrip:
+    case Kind::kMetaspace:
+    case Kind::kWordPiece:
+    case Kind::kCtc:
       return;
   }
 }

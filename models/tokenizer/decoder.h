@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "models/tokenizer/work_budget.h"
+#include "models/tokenizer/words/work_budget.h"
 
 namespace genesis::text {
 
@@ -22,12 +22,16 @@ struct DecoderStep {
     kFuse,          // joins the tokens to one text for the following steps
     kReplace,       // replaces what matches `pattern` by `content`
     kStrip,         // removes up to `start` and `stop` characters `content` from the ends
+    kMetaspace,     // the character `pattern` becomes a space; with `start`, it vanishes from the first token
+    kWordPiece,  // removes the prefix `pattern`; a token without it gets a space in front, except the first one
+    kCtc,        // drops repeated tokens and texts `pattern`; `content` becomes a space if `cleanup` is set
   };
   Kind kind = Kind::kByteLevel;
   std::string pattern;  // a text or a regular expression
   bool is_expression = false;
   std::string content;
   size_t start = 0, stop = 0;
+  bool cleanup = false;  // kWordPiece, kCtc: removes spaces before punctuation and English contractions
 };
 
 class Decoder {
@@ -38,7 +42,8 @@ class Decoder {
       std::string text;
       size_t count =
           0;  // kReplace: bytes of the literal that the text ends with; kStrip: characters removed at the start
-      bool is_inside = false;  // kStrip: text other than removed characters has begun
+      bool is_inside =
+          false;  // kStrip: text other than removed characters has begun; word steps: a token came before
     };
     std::vector<Held> held;  // by step
     bool has_token = false;
@@ -64,6 +69,7 @@ class Decoder {
   void flush_byte_tokens(size_t at, State& state, std::string& out) const;
   std::string replaced(size_t at, std::string_view piece, State::Held& held) const;
   std::string stripped(size_t at, std::string_view piece, State::Held& held) const;
+  void feed_word(size_t at, std::string_view token, State& state, std::string& out) const;
   void end(size_t at, State& state, std::string& out) const;
 
   std::vector<Step> steps_;

@@ -9,6 +9,7 @@
 namespace genesis::text {
 
 inline constexpr size_t kMaxToken = 64 << 10;  // limit in bytes of a token or an expression
+inline constexpr uint32_t kMaxId = (1 << 22) - 1;
 
 // Returns a member of an object; null if it is missing.
 inline const nlohmann::json& member(const nlohmann::json& object, const char* name) {
@@ -33,6 +34,13 @@ inline bool bool_of(const nlohmann::json& value, bool otherwise, const std::stri
 inline const nlohmann::json& list_of(const nlohmann::json& value, const std::string& what) {
   if (!value.is_array()) fail("'{}' is not a list", what);
   return value;
+}
+
+// Returns the id of the token `what`.
+inline uint32_t id_of(const nlohmann::json& value, const std::string& what) {
+  if (!value.is_number_unsigned() || value.get<uint64_t>() > kMaxId)
+    fail("the id of '{}' is not a number from 0 to {}", what, kMaxId);
+  return value.get<uint32_t>();
 }
 
 // Returns the type of a part, for messages; "null" if there is none.

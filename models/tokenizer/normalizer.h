@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "models/tokenizer/replacement.h"
-#include "models/tokenizer/unicode.h"
+#include "models/tokenizer/unicode/characters_map.h"
+#include "models/tokenizer/unicode/unicode.h"
 
 namespace genesis::text {
 
@@ -21,6 +22,12 @@ struct NormalizerStep {
     kPrepend,    // puts `content` in front of a text that is not empty
     kReplace,    // replaces what matches `pattern` by `content`
     kByteLevel,  // writes bytes as characters of the byte alphabet
+    kCleanText,  // this and the next ones: character_filters.h
+    kIdeographs,
+    kNonspacingMarks,
+    kMarks,
+    kNmt,
+    kCharactersMap,  // replaces by the map `content`, which are the bytes of characters_map.h
   };
   Kind kind = Kind::kForm;
   NormalizationForm form = NormalizationForm::kC;
@@ -35,17 +42,28 @@ class Normalizer {
   // Throws Error for a step that is not supported, and for too many steps.
   explicit Normalizer(const std::vector<NormalizerStep>& steps);
 
+  struct Result {
+    std::string_view text;
+    size_t origin =
+        0;  // the number of leading bytes that come from the first character, as `tokenizers` counts offsets
+  };
   // Returns `text`, which must be UTF-8, after all steps. If they change it, `storage` holds the result. Throws Error if that
   // exceeds the budget of `state`.
-  std::string_view normalize(std::string_view text, MatchState& state, std::string& storage) const;
+  Result normalize(std::string_view text, MatchState& state, std::string& storage) const;
 
  private:
   struct Step {
     NormalizerStep description;
     std::shared_ptr<const Replacement> replacement;
+    std::shared_ptr<const CharactersMap> map;
   };
 
-  static std::string changed(const Step& step, std::string_view text, MatchState& state);
+  // Returns the text after a step other than kForm, kStrip, kReplace and kCharactersMap.
+  static std::string changed(const Step& step, std::string_view text);
+  static std::string mapped(const CharactersMap& map, std::string_view text, MatchState& state,
+                            size_t& origin);
+  // Returns the origin of the text that such a step, or kForm, has made of `text`.
+  static size_t moved(const Step& step, std::string_view text, size_t origin);
 
   std::vector<Step> steps_;
 };

@@ -39,6 +39,16 @@ ordered_json split_json(const PreTokenizerStep& step) {
           {"invert", step.invert}};
 }
 
+ordered_json metaspace_json(const PreTokenizerStep& step) {
+  const char* scheme = step.prepend == PrependScheme::kAlways  ? "always"
+                       : step.prepend == PrependScheme::kFirst ? "first"
+                                                               : "never";
+  return {{"type", "Metaspace"},
+          {"replacement", step.pattern},
+          {"prepend_scheme", scheme},
+          {"split", step.splits}};
+}
+
 ordered_json step_json(const PreTokenizerStep& step) {
   using Kind = PreTokenizerStep::Kind;
   switch (step.kind) {
@@ -52,6 +62,8 @@ ordered_json step_json(const PreTokenizerStep& step) {
       return {{"type", "WhitespaceSplit"}};
     case Kind::kByteLevel:
       return byte_level_json(step.use_regex, step.add_prefix_space);
+    case Kind::kMetaspace:
+      return metaspace_json(step);
     case Kind::kExpression:
     case Kind::kLiteral:
       break;

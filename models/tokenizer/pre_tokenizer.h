@@ -2,15 +2,16 @@
 // share this code.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
-#include "models/tokenizer/byte_alphabet.h"
 #include "models/tokenizer/literal.h"
 #include "models/tokenizer/pre_tokenizer_step.h"
 #include "models/tokenizer/split_expression.h"
+#include "models/tokenizer/unicode/byte_alphabet.h"
 #include "schema/file/format/utf8.h"
 
 namespace genesis::text {
@@ -91,35 +92,52 @@ class PreTokenizer {
   // True if words are raw bytes, which the vocabulary writes in the byte alphabet; false if they are UTF-8 text.
   bool is_byte_level() const { return is_byte_level_; }
 
-  // Calls `on_word` with each word, in order. `text` must be UTF-8. Throws Error if that exceeds the budget of `state`.
+  // Calls `on_word` with each word, in order. `text` must be UTF-8. `origin` is the number of its leading bytes that come from the
+  // first character of the whole text (Normalizer::Result), 0 for a later part. Throws Error if that exceeds the budget of `state`.
+  template <class OnWord>
+  void for_each_word(std::string_view text, size_t origin, MatchState& state, const OnWord& on_word) const {
+    run(0, text, origin, state, on_word);
+  }
   template <class OnWord>
   void for_each_word(std::string_view text, MatchState& state, const OnWord& on_word) const {
-    run(0, text, state, on_word);
+    run(0, text, text.empty() ? 0 : utf8::first_character(text).bytes, state, on_word);
   }
 
  private:
-  struct AddSpace {};
-  struct WriteBytes {};
+  // Changes a text.
+  struct Write {
+    enum class Kind { kSpaceInFront, kByteAlphabet, kMetaspace } kind;
+    std::string character = {};  // kMetaspace: stands for a space
+    PrependScheme prepend = PrependScheme::kNever;
+  };
   struct Cut {
     std::variant<SplitExpression, Literal, CharacterMatcher> matcher;
     SplitBehavior behavior = SplitBehavior::kIsolated;
     bool invert = false;
   };
-  using Step = std::variant<AddSpace, WriteBytes, Cut>;
+  using Step = std::variant<Write, Cut>;
 
   void add_byte_level(const PreTokenizerStep& step, bool is_last);
+  void add_metaspace(const PreTokenizerStep& step);
+  // Returns the text after a step; `storage` holds it if the step changes it.
+  static std::string_view written(const Write& step, std::string_view text, size_t origin,
+                                  std::string& storage);
 
   template <class OnWord>
-  void run(size_t at, std::string_view text, MatchState& state, const OnWord& on_word) const {
+  void run(size_t at, std::string_view text, size_t origin, MatchState& state, const OnWord& on_word) const {
     if (text.empty()) return;
     if (at == steps_.size()) return on_word(text);
     if (const Cut* step = std::get_if<Cut>(&steps_[at]))
-      return cut(*step, text, state, [&](std::string_view piece) { run(at + 1, piece, state, on_word); });
-    const bool adds_space = std::holds_alternative<AddSpace>(steps_[at]);
-    if (adds_space && text.starts_with(' ')) return run(at + 1, text, state, on_word);
-    const std::string changed = adds_space ? " " + std::string(text) : alphabet_text(text);
-    state.budget.spend_bytes(changed.size());
-    run(at + 1, changed, state, on_word);
+      return cut(*step, text, state, [&](std::string_view piece) {
+        const auto before = static_cast<size_t>(piece.data() - text.data());
+        run(at + 1, piece, origin - std::min(origin, before), state, on_word);
+      });
+    std::string storage;
+    const Write& step = std::get<Write>(steps_[at]);
+    if (origin > 0) origin = written(step, text.substr(0, origin), origin, storage).size();
+    const std::string_view changed = written(step, text, origin, storage);
+    if (changed.data() == storage.data()) state.budget.spend_bytes(changed.size());
+    run(at + 1, changed, origin, state, on_word);
   }
 
   template <class OnPiece>

@@ -10,6 +10,13 @@ namespace genesis::text {
 // Decides what happens to the matches of a step. The names are those of tokenizer.json.
 enum class SplitBehavior { kIsolated, kRemoved, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
+// Decides to which pieces Metaspace adds its character in front. A piece that begins with it stays as it is.
+enum class PrependScheme {
+  kAlways,
+  kFirst,  // only to the piece that begins the text
+  kNever,
+};
+
 struct PreTokenizerStep {
   enum class Kind {
     kExpression,   // Split: matches of the regular expression `pattern`
@@ -19,6 +26,7 @@ struct PreTokenizerStep {
     kWords,        // Whitespace: matches are runs of word characters, and of others but white space
     kWhiteSpace,   // WhitespaceSplit: matches are single characters of white space
     kByteLevel,    // ByteLevel: adds a leading space, splits as GPT-2, writes in the byte alphabet
+    kMetaspace,    // Metaspace: writes spaces as the character `pattern`, splits before each of these
   };
   Kind kind = Kind::kExpression;
   std::string pattern;
@@ -26,6 +34,8 @@ struct PreTokenizerStep {
   bool invert = false;            // text between matches takes the role of the matches
   bool add_prefix_space = false;  // kByteLevel: adds a space to a piece that does not begin with one
   bool use_regex = true;          // kByteLevel: splits with kGpt2Pattern
+  PrependScheme prepend = PrependScheme::kAlways;  // kMetaspace
+  bool splits = true;                              // kMetaspace: false: writes spaces only
 };
 
 inline PreTokenizerStep split_step(std::string expression) { return {.pattern = std::move(expression)}; }
@@ -38,6 +48,13 @@ inline PreTokenizerStep digits_step(bool individual_digits) {
 
 inline PreTokenizerStep punctuation_step(SplitBehavior behavior = SplitBehavior::kIsolated) {
   return {.kind = PreTokenizerStep::Kind::kPunctuation, .behavior = behavior};
+}
+
+inline PreTokenizerStep metaspace_step(PrependScheme prepend, bool splits, std::string character = "\u2581") {
+  return {.kind = PreTokenizerStep::Kind::kMetaspace,
+          .pattern = std::move(character),
+          .prepend = prepend,
+          .splits = splits};
 }
 
 inline PreTokenizerStep byte_level_step(bool use_regex, bool add_prefix_space = false) {

@@ -19,8 +19,10 @@ class Replacement {
   const Literal* literal() const { return std::get_if<Literal>(&matcher_); }
   const std::string& content() const { return content_; }
 
-  // Returns the text with all matches replaced. Throws Error if that exceeds the budget of `state`.
-  std::string in(std::string_view text, MatchState& state) const;
+  // Returns the text with all matches replaced. `lead`, if given, is a number of leading bytes; it becomes the number of bytes of
+  // the result that come from these. As in `tokenizers`, a replacement comes from the last byte of its match. Throws Error if the
+  // result exceeds the budget of `state`.
+  std::string in(std::string_view text, MatchState& state, size_t* lead = nullptr) const;
 
  private:
   std::variant<Literal, SplitExpression> matcher_;

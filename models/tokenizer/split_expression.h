@@ -9,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
-#include "models/tokenizer/newer_characters.h"
-#include "models/tokenizer/work_budget.h"
+#include "models/tokenizer/unicode/newer_characters.h"
+#include "models/tokenizer/words/work_budget.h"
 
 struct pcre2_real_code_8;
 

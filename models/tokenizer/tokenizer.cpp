@@ -7,6 +7,7 @@
 
 #include "models/tokenizer/pre_tokenizer.h"
 #include "models/tokenizer/tokenizer_file.h"
+#include "models/tokenizer/word_model.h"
 #include "schema/core/error.h"
 #include "schema/file/format/utf8.h"
 #include "schema/file/io/read_file.h"
@@ -98,7 +99,8 @@ struct Tokenizer::Impl {
 
  private:
   AddedTokenFinder add_tokens(bool normalized);
-  void encode_between(std::string_view text, Workspace& workspace, std::vector<int64_t>& ids) const;
+  void encode_between(const Normalizer::Result& normal, Workspace& workspace,
+                      std::vector<int64_t>& ids) const;
 
  public:
   TokenizerFile file;
@@ -109,7 +111,7 @@ struct Tokenizer::Impl {
   std::string name_;
   Normalizer normalizer_;
   PreTokenizer pre_tokenizer_;
-  Bpe bpe_;
+  WordModel model_;
   AddedTokenFinder raw_, normalized_;
   mutable Workspaces workspaces_;
 };
@@ -120,7 +122,7 @@ Tokenizer::Impl::Impl(TokenizerFile parts, std::string name)
       name_(std::move(name)),
       normalizer_(file.normalizer),
       pre_tokenizer_(file.pre_tokenizer),
-      bpe_(file.model, pre_tokenizer_.is_byte_level()) {
+      model_(file.model.data, file.model.vocabulary, pre_tokenizer_.is_byte_level()) {
   for (const auto& [text, id] : file.model.vocabulary) tokens.put(id, {text, "", false});
   raw_ = add_tokens(false);
   normalized_ = add_tokens(true);
@@ -144,7 +146,7 @@ AddedTokenFinder Tokenizer::Impl::add_tokens(bool normalized) {
       if (added.normalized != normalized || added.special != special) continue;
       sought.push_back(added);
       matches.budget.begin(added.content.size());
-      if (normalized) sought.back().content = normalizer_.normalize(added.content, matches, storage);
+      if (normalized) sought.back().content = normalizer_.normalize(added.content, matches, storage).text;
       const std::string& shown = sought.back().content;
       tokens.put(added.id,
                  {added.content, shown == added.content ? "" : shown, special_contents.contains(shown)});
@@ -158,22 +160,30 @@ void Tokenizer::Impl::encode(std::string_view text, std::vector<int64_t>& ids) c
   workspace->matches.budget.begin(text.size());
   std::string storage;
   for (const AddedTokenFinder::Piece& piece : raw_.split(text)) {
-    if (piece.token)
+    if (piece.token) {
       ids.push_back(piece.token->id);
-    else
-      encode_between(normalizer_.normalize(piece.text, workspace->matches, storage), *workspace, ids);
+      continue;
+    }
+    Normalizer::Result normal = normalizer_.normalize(piece.text, workspace->matches, storage);
+    if (piece.text.data() != text.data()) normal.origin = 0;
+    encode_between(normal, *workspace, ids);
   }
   workspaces_.give_back(std::move(workspace));
 }
 
-void Tokenizer::Impl::encode_between(std::string_view text, Workspace& workspace,
+void Tokenizer::Impl::encode_between(const Normalizer::Result& normal, Workspace& workspace,
                                      std::vector<int64_t>& ids) const {
-  for (const AddedTokenFinder::Piece& piece : normalized_.split(text)) {
-    if (piece.token)
+  for (const AddedTokenFinder::Piece& piece : normalized_.split(normal.text)) {
+    if (piece.token) {
       ids.push_back(piece.token->id);
-    else
-      pre_tokenizer_.for_each_word(piece.text, workspace.matches,
-                                   [&](std::string_view word) { bpe_.encode(word, workspace.words, ids); });
+      continue;
+    }
+    const auto before = static_cast<size_t>(piece.text.data() - normal.text.data());
+    const size_t origin = normal.origin - std::min(normal.origin, before);
+    const auto encode = [&](std::string_view word) {
+      model_.encode(word, workspace.words, workspace.matches.budget, ids);
+    };
+    pre_tokenizer_.for_each_word(piece.text, origin, workspace.matches, encode);
   }
 }
 

@@ -1,5 +1,6 @@
 // Converts text to tokens and back like Hugging Face's library `tokenizers`, with the same ids: reads a tokenizer.json with BPE
-// over bytes, as GPT-2, Llama 3 and Qwen2 to Qwen3 have it, or over characters.
+// over bytes, as GPT-2, Llama 3 and Qwen2 to Qwen3 have it, or over characters (Llama 2, Mistral, Gemma), with Unigram
+// (XLM-RoBERTa, T5), WordPiece (BERT) or WordLevel.
 //
 // Unicode versions are those of `tokenizers` 0.23, whatever PCRE2 and utf8proc have (newer_characters.h): character classes of
 // 16.0, and the NFC of 9.0, which does not reorder newer marks such as U+10F46.
@@ -37,7 +38,7 @@ class Tokenizer {
 
   // Returns the largest id plus one.
   int64_t vocab_size() const;
-  // These take and return tokens as the file writes them: "\u0120the" is " the" (models/tokenizer/byte_alphabet.h).
+  // These take and return tokens as the file writes them: "\u0120the" is " the" (models/tokenizer/unicode/byte_alphabet.h).
   std::optional<int64_t> token_to_id(std::string_view token) const;
   std::optional<std::string> id_to_token(int64_t id) const;
   // Returns true for the file's added tokens, which are searched in a text before it is split into words.

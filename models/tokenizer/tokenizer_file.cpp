@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "models/tokenizer/json_members.h"
+#include "models/tokenizer/model_section.h"
 #include "models/tokenizer/pipeline_file.h"
 #include "schema/core/error.h"
 #include "schema/file/json_text.h"
@@ -14,52 +15,26 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMaxFile = 64 << 20;  // bytes; parsed JSON takes about twenty times as much memory
-constexpr uint32_t kMaxId = (1 << 22) - 1;
-constexpr size_t kMaxAround = 1024;  // tokens on one side of every text
-
-uint32_t id_of(const json& value, const std::string& what) {
-  if (!value.is_number_unsigned() || value.get<uint64_t>() > kMaxId)
-    fail("the id of '{}' is not a number from 0 to {}", what, kMaxId);
-  return value.get<uint32_t>();
-}
+constexpr size_t kMaxAround = 1024;    // tokens on one side of every text
 
 class Parser {
  public:
   TokenizerFile run(const json& root) {
     if (!root.is_object() || !member(root, "model").is_object())
       fail("it has no 'model': it is not a tokenizer.json");
-    check_model(member(root, "model"));
+    file_.model.data = model_options(member(root, "model"), refusals_);
     file_.normalizer = normalizer_steps(member(root, "normalizer"), refusals_);
     file_.pre_tokenizer = pre_tokenizer_steps(member(root, "pre_tokenizer"), refusals_);
     post_processor(member(root, "post_processor"), "post_processor");
     file_.decoder = decoder_steps(member(root, "decoder"), refusals_);
     file_.has_decoder = !member(root, "decoder").is_null();
     refusals_.check();
-    vocabulary(member(member(root, "model"), "vocab"));
-    merges(member(member(root, "model"), "merges"));
+    read_tokens(member(root, "model"), file_.model);
     added_tokens(member(root, "added_tokens"));
     return std::move(file_);
   }
 
  private:
-  void check_model(const json& model) {
-    if (!member(model, "type").is_null() && type_of(model, "model") != "BPE")
-      return refusals_.add("model " + type_of(model, "model"));
-    for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"})
-      if (const json& value = member(model, name); !value.is_null() && !text_of(value, name).empty())
-        refusals_.add(fmt::format("model.{}", name));
-    if (const json& dropout = member(model, "dropout"); !dropout.is_null() && dropout != 0)
-      refusals_.add("model.dropout");
-    const auto flag = [&](const char* name) {
-      return bool_of(member(model, name), false, std::string("model.") + name);
-    };
-    file_.model.whole_words_first = flag("ignore_merges");
-    file_.model.byte_fallback = flag("byte_fallback");
-    file_.model.fuse_unk = flag("fuse_unk");
-    if (const json& token = member(model, "unk_token"); !token.is_null())
-      file_.model.unk_token = text_of(token, "model.unk_token");
-  }
-
   void post_processor(const json& part, const std::string& where) {
     if (type_of(part, where) != "Sequence") return processor(part, where);
     const json& parts = list_of(member(part, "processors"), where + ".processors");
@@ -119,39 +94,6 @@ class Parser {
     file_.prefix.insert(file_.prefix.begin(), prefix.begin(), prefix.end());
     file_.suffix.insert(file_.suffix.end(), suffix.begin(), suffix.end());
     if (std::max(file_.prefix.size(), file_.suffix.size()) > kMaxAround) fail_around(where);
-  }
-
-  void vocabulary(const json& tokens) {
-    if (!tokens.is_object()) fail("'vocab' is not an object of ids");
-    std::vector<bool> taken(kMaxId + 1);
-    for (const auto& [token, value] : tokens.items()) {
-      const uint32_t id = id_of(value, token);
-      if (token.empty() || token.size() > kMaxToken)
-        fail("a token of {} bytes, the limits are 1 and {}", token.size(), kMaxToken);
-      if (taken[id]) fail("two tokens of 'vocab' have the id {}", id);
-      taken[id] = true;
-      file_.model.vocabulary.emplace(token, id);
-    }
-  }
-
-  uint32_t known(const std::string& token) const {
-    const auto found = file_.model.vocabulary.find(token);
-    if (found == file_.model.vocabulary.end()) fail("'{}' in 'merges' is not in 'vocab'", token);
-    return found->second;
-  }
-
-  void merges(const json& list) {
-    for (const json& row : list_of(list, "merges")) {
-      const bool is_pair = row.is_array() && row.size() == 2 && row[0].is_string() && row[1].is_string();
-      if (row.is_string() && row.get_ref<const std::string&>().starts_with("#version")) continue;
-      const std::string text = row.is_string() ? row.get<std::string>() : "";
-      const size_t space = text.find(' ');
-      if (!is_pair && (space == std::string::npos || text.find(' ', space + 1) != std::string::npos))
-        fail("row {} of 'merges' is neither \"a b\" nor [\"a\", \"b\"]", &row - &list[0]);
-      const std::string left = is_pair ? row[0].get<std::string>() : text.substr(0, space),
-                        right = is_pair ? row[1].get<std::string>() : text.substr(space + 1);
-      file_.model.merges.push_back({known(left), known(right), known(left + right)});
-    }
   }
 
   // Follows `tokenizers`: a token of the vocabulary keeps its id, others get the next ids behind the vocabulary. A repeated

@@ -1,4 +1,4 @@
-// Reads a tokenizer.json of Hugging Face's `tokenizers`, for BPE models.
+// Reads a tokenizer.json of Hugging Face's `tokenizers`.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "models/tokenizer/added_tokens.h"
-#include "models/tokenizer/bpe.h"
 #include "models/tokenizer/decoder.h"
+#include "models/tokenizer/model_section.h"
 #include "models/tokenizer/normalizer.h"
 #include "models/tokenizer/pre_tokenizer_step.h"
 
@@ -16,7 +16,7 @@ namespace genesis::text {
 struct TokenizerFile {
   std::vector<NormalizerStep> normalizer;
   std::vector<PreTokenizerStep> pre_tokenizer;
-  BpeModel model;                       // without those added tokens that are not in "vocab"
+  ModelSection model;                   // without those added tokens that are not in "vocab"
   std::vector<AddedToken> added;        // in the order of the file, without repeated contents
   std::vector<int64_t> prefix, suffix;  // special tokens around every text
   std::vector<DecoderStep> decoder;

@@ -161,7 +161,8 @@ const std::map<std::string, std::set<std::string>> kModules = {
 
     {"models", {"models/formats"}},
     {"models/chat",
-     {"models/chat/jinja", "models/chat/jinja/values", "models/generation", "models/tokenizer"}},
+     {"models/chat/jinja", "models/chat/jinja/values", "models/generation", "models/tokenizer",
+      "models/tokenizer/unicode"}},
     {"models/chat/jinja",
      {"models/chat/jinja/library", "models/chat/jinja/syntax", "models/chat/jinja/values"}},
     {"models/chat/jinja/library", {"models/chat/jinja/values"}},
@@ -175,14 +176,17 @@ const std::map<std::string, std::set<std::string>> kModules = {
     {"models/formats/gguf", {"models", "models/formats/hugging_face", "models/tokenizer"}},
     {"models/formats/hugging_face", {"models", "models/tokenizer"}},
     {"models/generation", {}},
-    {"models/tokenizer", {"models"}},
+    {"models/tokenizer", {"models", "models/tokenizer/unicode", "models/tokenizer/words"}},
     {"models/jobs",
      {"models", "models/chat", "models/corpus", "models/data", "models/generation", "models/text",
       "models/tokenizer"}},
     {"models/text",
      {"models", "models/chat", "models/chat/jinja/values", "models/corpus", "models/data", "models/generation",
-      "models/tokenizer"}},
-    {"models/tokenizer/training", {"models/corpus", "models/tokenizer"}},
+      "models/tokenizer", "models/tokenizer/unicode"}},
+    {"models/tokenizer/training",
+     {"models/corpus", "models/tokenizer", "models/tokenizer/unicode", "models/tokenizer/words"}},
+    {"models/tokenizer/unicode", {}},
+    {"models/tokenizer/words", {"models/tokenizer/unicode"}},
 };
 
 // Returns the module of a file; empty if its layer has no modules.

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
@@ -12,6 +13,7 @@
 #include "models/formats/gguf/pre_tokenizers.h"
 #include "models/tokenizer/patterns.h"
 #include "models/tokenizer/tokenizer.h"
+#include "models/tokenizer/unicode/characters_map.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
 #include "tests/op_harness.h"
@@ -96,6 +98,10 @@ TEST(GgufTokenizer, PutsTheFirstTokenAheadWhereTheFileSaysSo) {
   gguf.metadata["tokenizer.ggml.bos_token_id"] = last;
   gguf.metadata["tokenizer.ggml.add_bos_token"] = true;
   EXPECT_EQ(text::Tokenizer::parse(tokenizer_json(gguf)).encode("a").front(), last);
+  gguf.metadata["tokenizer.ggml.eos_token_id"] = last - 1;
+  gguf.metadata["tokenizer.ggml.add_eos_token"] = true;
+  EXPECT_EQ(text::Tokenizer::parse(tokenizer_json(gguf)).encode("a").back(), last - 1);
+  gguf.metadata.erase("tokenizer.ggml.eos_token_id");
   gguf.metadata["tokenizer.chat_template"] = std::string("{{ messages }}");
   EXPECT_EQ(parse_json_text(tokenizer_config_json(gguf)),
             (json{{"chat_template", "{{ messages }}"}, {"bos_token", tokens.back()}}));
@@ -170,12 +176,111 @@ TEST(GgufTokenizer, OfOtherKindsIsRefused) {
     gguf.metadata[name] = value;
     expect_error([&] { tokenizer_json(gguf); }, parts);
   };
-  refused("tokenizer.ggml.model", std::string("llama"), {"'llama'", "byte-level BPE"});
+  refused("tokenizer.ggml.model", std::string("rwkv"), {"'rwkv'", "expected gpt2, llama, t5 or bert"});
   refused("tokenizer.ggml.pre", std::string("nobody"), {"'nobody'", "llama-bpe", "qwen2", "smollm"});
   refused("tokenizer.ggml.tokens", std::vector<std::string>{"a"}, {"1 tokens and types of"});
   refused("tokenizer.ggml.tokens", int64_t{3}, {"tokenizer.ggml.tokens", "another kind"});
   refused("tokenizer.ggml.merges", std::vector<std::string>{"ab"}, {"two tokens with a space"});
   refused("tokenizer.ggml.bos_token_id", int64_t{1} << 40, {"bos_token_id"});
+}
+
+// Returns the file of a family in models.json, which make_models.py makes.
+json family(const std::string& name) {
+  for (const json& row : fixture("models.json"))
+    if (row.value("family", "") == name) return row;
+  throw std::runtime_error("no family " + name);
+}
+
+// Converts a token of BERT as llama.cpp's converter does: tokens that begin a word get a space in front.
+std::string phantom(const std::string& token) {
+  if (token.starts_with("[") && token.ends_with("]")) return token;
+  return token.starts_with("##") ? token.substr(2) : "\u2581" + token;
+}
+
+// Returns the metadata that llama.cpp's converter writes for a family with pieces: `kind` is llama, t5 or bert.
+Gguf pieces_of(const json& file, const std::string& kind) {
+  const json& vocab = file["model"]["vocab"];
+  std::vector<std::string> tokens(vocab.size());
+  std::vector<double> scores(vocab.size());
+  std::vector<int64_t> types(vocab.size(), 1);
+  for (size_t i = 0; i < vocab.size() && vocab.is_array(); ++i)
+    std::tie(tokens[i], scores[i]) = std::pair(vocab[i][0].get<std::string>(), vocab[i][1].get<double>());
+  const json ids = vocab.is_object() ? vocab : json::object();
+  for (const auto& [token, id] : ids.items()) {
+    tokens[id.get<size_t>()] = kind == "bert" ? phantom(token) : token;
+    scores[id.get<size_t>()] = -id.get<double>();
+  }
+  for (size_t i = 0; i < tokens.size(); ++i)
+    if (tokens[i].size() == 6 && tokens[i].starts_with("<0x")) types[i] = 6;
+  for (const json& added : file["added_tokens"]) types[added["id"].get<size_t>()] = 3;
+  types[0] = 2;
+  Gguf gguf;
+  gguf.metadata = {{"tokenizer.ggml.model", kind},
+                   {"tokenizer.ggml.tokens", tokens},
+                   {"tokenizer.ggml.scores", scores},
+                   {"tokenizer.ggml.token_type", types},
+                   {"tokenizer.ggml.bos_token_id", int64_t{1}},
+                   {"tokenizer.ggml.unknown_token_id", int64_t{0}}};
+  gguf.metadata[kind == "bert" ? "tokenizer.ggml.seperator_token_id" : "tokenizer.ggml.eos_token_id"] =
+      int64_t{2};
+  return gguf;
+}
+
+// Texts with more than `longest` bytes are left out.
+void expect_ids(const json& row, const Gguf& gguf, size_t longest = 1 << 20) {
+  const auto tokenizer = text::Tokenizer::parse(tokenizer_json(gguf));
+  for (size_t i = 0; i < row["texts"].size(); ++i) {
+    const auto text = row["texts"][i].get<std::string>();
+    if (text.size() > longest) continue;
+    EXPECT_EQ(json(tokenizer.encode(text)), row["ids"][i]) << row["texts"][i];
+    EXPECT_EQ(json(tokenizer.encode(text, false)), row["plain"][i]) << row["texts"][i];
+  }
+}
+
+TEST(GgufTokenizer, OfPiecesGivesTheIdsOfTheFileItCameFrom) {
+  expect_ids(family("llama2-scores"), pieces_of(family("llama2-scores")["file"], "llama"));
+  // llama.cpp does not limit the characters of a word.
+  expect_ids(family("bert"), pieces_of(family("bert")["file"], "bert"), 100);
+  const json row = family("t5");
+  Gguf gguf = pieces_of(row["file"], "t5");
+  const auto map = row["file"]["normalizer"]["normalizers"][0]["precompiled_charsmap"].get<std::string>();
+  gguf.metadata["tokenizer.ggml.precompiled_charsmap"] = *text::base64_bytes(map);
+  gguf.metadata["tokenizer.ggml.remove_extra_whitespaces"] = true;
+  expect_ids(row, gguf);
+}
+
+TEST(GgufTokenizer, OfPiecesHasTheSettingsOfTheFile) {
+  Gguf gguf = pieces_of(family("llama2-scores")["file"], "llama");
+  const auto ids = [&](const char* text) {
+    return text::Tokenizer::parse(tokenizer_json(gguf)).encode(text);
+  };
+  const auto with_space = ids("the");
+  EXPECT_EQ(with_space.front(), 1);
+  gguf.metadata["tokenizer.ggml.add_bos_token"] = false;
+  gguf.metadata["tokenizer.ggml.add_eos_token"] = true;
+  EXPECT_EQ(ids("the").back(), 2);
+  EXPECT_EQ(ids("the").front(), with_space[1]);
+  gguf.metadata["tokenizer.ggml.add_space_prefix"] = false;
+  EXPECT_EQ(ids(" the").front(), with_space[1]);
+  EXPECT_NE(ids("the").front(), with_space[1]);
+  gguf.metadata["general.name"] = std::string("Phi-3 mini");
+  EXPECT_EQ(ids("</s>  the"), ids("</s>the"));
+}
+
+TEST(GgufTokenizer, OfPiecesNamesWhatIsInvalid) {
+  const Gguf gguf = pieces_of(family("llama2-scores")["file"], "llama");
+  const auto refused = [&](const char* name, const GgufValue& value, const std::vector<std::string>& parts) {
+    Gguf damaged = gguf;
+    damaged.metadata[name] = value;
+    expect_error([&] { tokenizer_json(damaged); }, parts);
+  };
+  const size_t count = std::get<std::vector<double>>(gguf.metadata.at("tokenizer.ggml.scores")).size();
+  refused("tokenizer.ggml.scores", std::vector<double>{1}, {"tokenizer.ggml.scores", "has 1 values"});
+  refused("tokenizer.ggml.scores", std::vector<double>(count, std::nan("")), {"token 0", "not finite"});
+  refused("tokenizer.ggml.token_type", std::vector<int64_t>(count, 7), {"tokenizer.ggml.token_type", "7"});
+  refused("tokenizer.ggml.tokens", std::vector<std::string>(count, "a"), {"'a' twice"});
+  refused("tokenizer.ggml.bos_token_id", int64_t{1} << 40, {"tokenizer.ggml.bos_token_id"});
+  refused("tokenizer.ggml.add_space_prefix", int64_t{1}, {"tokenizer.ggml.add_space_prefix", "another kind"});
 }
 
 }  // namespace

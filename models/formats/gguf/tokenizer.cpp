@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/families.h"
+#include "models/formats/gguf/piece_tokenizer.h"
 #include "models/formats/gguf/pre_tokenizers.h"
 #include "models/tokenizer/patterns.h"
 #include "schema/core/error.h"
@@ -114,23 +115,25 @@ const std::string* token_named(const Gguf& gguf, const Tokens& tokens, const cha
   return &tokens.text(static_cast<size_t>(*id));
 }
 
-// Returns the post-processor that prepends the BOS token. If the file does not say whether there is one, the pre-tokenizer
-// decides, as in llama.cpp.
+// Returns the post-processor that puts the BOS token in front and the EOS token behind. If the file does not say whether there is
+// a BOS token, the pre-tokenizer decides, as in llama.cpp; there is an EOS token only if the file says so.
 json post_processor(const Gguf& gguf, const Tokens& tokens, bool begins_text) {
-  const bool* said = find<bool>(gguf, "tokenizer.ggml.add_bos_token");
-  const bool adds = said ? *said : begins_text;
-  const char* name = "tokenizer.ggml.bos_token_id";
-  const int64_t* id = find<int64_t>(gguf, name);
-  if (!adds || !id) return text::byte_level_json(false);
-  const std::string* begin = token_named(gguf, tokens, name);
-  if (!begin) fail("its '{}' is {}, and it has {} tokens", name, *id, tokens.count());
-  const json piece = {{"SpecialToken", {{"id", *begin}, {"type_id", 0}}}};
-  const json text = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
-  const json token = {{"id", *begin}, {"ids", json::array({*id})}, {"tokens", json::array({*begin})}};
-  return {{"type", "TemplateProcessing"},
-          {"single", json::array({piece, text})},
-          {"pair", json::array({piece, text})},
-          {"special_tokens", {{*begin, token}}}};
+  json pieces = json::array(), special = json::object();
+  const auto add = [&](const char* which, bool otherwise) {
+    const bool* said = find<bool>(gguf, fmt::format("tokenizer.ggml.add_{}_token", which).c_str());
+    const std::string name = fmt::format("tokenizer.ggml.{}_token_id", which);
+    const int64_t* id = find<int64_t>(gguf, name.c_str());
+    if (!(said ? *said : otherwise) || !id) return;
+    const std::string* text = token_named(gguf, tokens, name.c_str());
+    if (!text) fail("its '{}' is {}, and it has {} tokens", name, *id, tokens.count());
+    pieces.push_back({{"SpecialToken", {{"id", *text}, {"type_id", 0}}}});
+    special[*text] = {{"id", *text}, {"ids", json::array({*id})}, {"tokens", json::array({*text})}};
+  };
+  add("bos", begins_text);
+  pieces.push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
+  add("eos", false);
+  if (special.empty()) return text::byte_level_json(false);
+  return {{"type", "TemplateProcessing"}, {"single", pieces}, {"pair", pieces}, {"special_tokens", special}};
 }
 
 }  // namespace
@@ -138,8 +141,9 @@ json post_processor(const Gguf& gguf, const Tokens& tokens, bool begins_text) {
 std::string tokenizer_json(const Gguf& gguf) {
   const auto* kind = find<std::string>(gguf, "tokenizer.ggml.model");
   if (!kind) return "";
+  if (is_piece_tokenizer(*kind)) return piece_tokenizer_json(gguf, *kind);
   if (*kind != "gpt2")
-    fail("its tokenizer is a '{}' (tokenizer.ggml.model), expected byte-level BPE ('gpt2')",
+    fail("its tokenizer is a '{}' (tokenizer.ggml.model), expected gpt2, llama, t5 or bert",
          kind->substr(0, 60));
   const PreTokenizer& pre_tokenizer = pre_tokenizer_of(gguf);
   const Tokens tokens(gguf);

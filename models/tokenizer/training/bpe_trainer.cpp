@@ -4,9 +4,9 @@
 #include <array>
 #include <queue>
 
-#include "models/tokenizer/bpe.h"
-#include "models/tokenizer/byte_alphabet.h"
 #include "models/tokenizer/training/pair_table.h"
+#include "models/tokenizer/unicode/byte_alphabet.h"
+#include "models/tokenizer/words/bpe.h"
 #include "schema/core/error.h"
 #include "schema/file/format/utf8.h"
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "models/tokenizer/bpe.h"
-#include "models/tokenizer/word_hash.h"
+#include "models/tokenizer/words/bpe.h"
+#include "models/tokenizer/words/word_hash.h"
 
 namespace genesis::text {
 

@@ -8,7 +8,7 @@
 #include "models/tokenizer/patterns.h"
 #include "models/tokenizer/pre_tokenizer.h"
 #include "models/tokenizer/training/write_tokenizer.h"
-#include "models/tokenizer/unicode.h"
+#include "models/tokenizer/unicode/unicode.h"
 #include "schema/core/error.h"
 #include "schema/file/format/utf8.h"
 

@@ -1,6 +1,6 @@
 #include "models/tokenizer/training/word_counts.h"
 
-#include "models/tokenizer/word_hash.h"
+#include "models/tokenizer/words/word_hash.h"
 #include "schema/core/error.h"
 #include "schema/core/parallel.h"
 

@@ -8,7 +8,7 @@
 #include "models/tokenizer/literal.h"
 #include "models/tokenizer/split_expression.h"
 #include "models/tokenizer/tokenizer.h"
-#include "models/tokenizer/unicode.h"
+#include "models/tokenizer/unicode/unicode.h"
 #include "schema/core/error.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
@@ -177,6 +177,115 @@ TEST(Limits, IdsMayBeFarFromEachOther) {
   EXPECT_EQ(tokenizer.vocab_size(), 4'194'304);
   EXPECT_EQ(tokenizer.id_to_token(4'194'303), "zyzzyva");
   EXPECT_EQ(tokenizer.id_to_token(4'000'000), std::nullopt);
+}
+
+json file_with(const json& model) { return {{"model", model}}; }
+
+std::vector<json> models_of(const std::vector<std::string>& tokens) {
+  json ids = json::object(), pieces = json::array();
+  for (const std::string& token : tokens) {
+    pieces.push_back({token, -1.0 - 0.01 * static_cast<double>(ids.size())});
+    ids[token] = ids.size();
+  }
+  return {{{"type", "Unigram"}, {"unk_id", 0}, {"vocab", pieces}},
+          {{"type", "WordPiece"},
+           {"unk_token", tokens[0]},
+           {"continuing_subword_prefix", ""},
+           {"max_input_chars_per_word", 100'000'000},
+           {"vocab", ids}},
+          {{"type", "BPE"},
+           {"unk_token", tokens[0]},
+           {"fuse_unk", true},
+           {"vocab", ids},
+           {"merges", json::array({{"a", "a"}, {"aa", "aa"}})}}};
+}
+
+// A text without blanks is a single word.
+TEST(Limits, WordsOfAMillionCharactersAreNoTrouble) {
+  for (const json& model : models_of({"<unk>", "a", "aa", "aaaa", "\u4e00"})) {
+    const Tokenizer tokenizer = Tokenizer::parse(file_with(model).dump());
+    for (const std::string piece : {"a", "\u4e00", "b", "aab", "\u0301"}) {
+      const std::string text = repeated(piece, 1'000'000 / piece.size());
+      EXPECT_LE(tokenizer.encode(text).size(), text.size()) << model["type"];
+      EXPECT_FALSE(tokenizer.encode(text).empty()) << model["type"];
+    }
+  }
+}
+
+// Every position of the text begins a long way into the tree of tokens.
+TEST(Limits, LongTokensThatNearlyMatchEverywhereAreRefused) {
+  const std::string almost = std::string(60'000, 'a') + "b";
+  for (const json& model : models_of({"<unk>", "a", "aa", "aaaa", almost})) {
+    if (model["type"] == "BPE") continue;
+    const Tokenizer tokenizer = Tokenizer::parse(file_with(model).dump(), "tokenizer here.json");
+    const std::string text(200'000, 'a');
+    expect_said(error_of([&] { tokenizer.encode(text); }), {"model.vocab", "in tokenizer here.json"});
+    EXPECT_FALSE(tokenizer.encode(std::string(1000, 'a')).empty());
+  }
+}
+
+std::string refusal_of(const json& file) {
+  return error_of([&] { Tokenizer::parse(file.dump(), "tokenizer here.json").encode("ab A"); });
+}
+
+TEST(Limits, InvalidModelsAreRefusedWithTheNameOfTheField) {
+  const std::vector<json> models = models_of({"<unk>", "a", "aa", "aaaa"});
+  const auto changed = [](json model, const char* name, const json& value) {
+    model[name] = value;
+    return refusal_of(file_with(model));
+  };
+  expect_said(changed(models[0], "unk_id", 4), {"model.unk_id", "4", "in tokenizer here.json"});
+  expect_said(changed(models[0], "unk_id", -1), {"model.unk_id"});
+  expect_said(changed(models[0], "unk_id", nullptr), {"model.unk_id", "'b'"});
+  expect_said(changed(models[0], "vocab", json::array({{"a", "x"}})), {"row 0 of 'model.vocab'"});
+  expect_said(changed(models[0], "vocab", json::array({{"a", nullptr}})), {"row 0 of 'model.vocab'"});
+  expect_said(changed(models[0], "vocab", json::array({{"a", 1}, {"a", 2}})),
+              {"row 1 of 'model.vocab'", "again"});
+  expect_said(changed(models[0], "vocab", json::array({{std::string(70'000, 'a'), 1}})), {"70000 bytes"});
+  expect_said(changed(models[1], "max_input_chars_per_word", -1), {"model.max_input_chars_per_word"});
+  expect_said(changed(models[1], "unk_token", "none"), {"model.unk_token", "none"});
+  expect_said(changed(models[1], "continuing_subword_prefix", 3), {"model.continuing_subword_prefix"});
+  expect_said(changed(models[1], "type", "Markov"), {"model Markov"});
+}
+
+// The first unit of the trie has offset 1: a byte c leads to unit 1 ^ c.
+TEST(Limits, InvalidMapsOfCharactersAreRefused) {
+  const auto refused = [](const json& map) {
+    json file = fixture();
+    file["normalizer"] = {{"type", "Precompiled"}, {"precompiled_charsmap", map}};
+    return refusal_of(file);
+  };
+  const std::string name = "normalizer.precompiled_charsmap";
+  expect_said(refused(nullptr), {name});
+  expect_said(refused("a?"), {name, "base64"});
+  expect_said(refused(""), {"normalizer", "0 bytes"});
+  expect_said(refused("AAAA"), {"normalizer", "3 bytes"});
+  expect_said(refused("/////w=="), {"normalizer", "4294967295 bytes"});
+  expect_said(refused("BAAAAAAAAAD/"), {"normalizer", "UTF-8"});
+  std::string units(4 * 256, '\0');
+  const auto set = [&](size_t at, uint32_t unit) {
+    for (size_t i = 0; i < 4; ++i) units[4 * at + i] = static_cast<char>(unit >> 8 * i & 0xff);
+  };
+  const auto map_of = [&] {
+    const std::string bytes = std::string("\0\4\0\0", 4) + units + std::string("x", 2);
+    std::string text;
+    for (size_t at = 0; at < bytes.size(); at += 3) {
+      uint32_t group = 0;
+      for (size_t i = 0; i < 3; ++i)
+        group = group << 8 | (at + i < bytes.size() ? static_cast<unsigned char>(bytes[at + i]) : 0u);
+      for (int shift = 18; shift >= 0; shift -= 6)
+        text += "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"[group >> shift & 63];
+    }
+    return text;
+  };
+  set(0, 1 << 10);
+  set(1 ^ 'a', 1 << 20 | 1 << 8 | 'a');
+  expect_said(refused(map_of()), {"precompiled_charsmap", "refers to unit"});
+  set(1 ^ 'a', 1 << 10 | 1 << 8 | 'a');
+  set(static_cast<size_t>(1 ^ 'a' ^ 1), 1u << 31 | 77);
+  expect_said(refused(map_of()), {"precompiled_charsmap", "byte 77 of"});
+  set(static_cast<size_t>(1 ^ 'a' ^ 1), 1u << 31);
+  EXPECT_EQ(refused(map_of()), "");
 }
 
 }  // namespace

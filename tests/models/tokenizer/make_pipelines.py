@@ -185,7 +185,8 @@ def without_panics(inputs, *bodies):
 
 def answers(file, rng, texts):
     tokenizer = Tokenizer.from_str(json.dumps(file))
-    size = max(list(file["model"]["vocab"].values()) + [row["id"] for row in file["added_tokens"]]) + 1
+    vocab = file["model"]["vocab"]
+    size = max(list(vocab.values() if isinstance(vocab, dict) else [len(vocab) - 1]) + [row["id"] for row in file["added_tokens"]]) + 1
     texts, encoded, plain = without_panics(texts, lambda one: tokenizer.encode(one).ids, lambda one: tokenizer.encode(one, add_special_tokens=False).ids)
     decode = [ids for ids in encoded if ids][:3] + [[rng.randrange(size) for _ in range(rng.randrange(1, 20))] for _ in range(3)]
     decode, decoded, without_special = without_panics(decode, lambda ids: tokenizer.decode(ids, skip_special_tokens=False), tokenizer.decode)

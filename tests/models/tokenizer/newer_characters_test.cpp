@@ -1,6 +1,6 @@
 // Tests that characters newer than the oldest PCRE2 and utf8proc are treated as in `tokenizers` (newer.json, made by
 // make_newer.py), whatever Unicode version these libraries have here.
-#include "models/tokenizer/newer_characters.h"
+#include "models/tokenizer/unicode/newer_characters.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "models/tokenizer/split_expression.h"
 #include "models/tokenizer/tokenizer.h"
-#include "models/tokenizer/unicode.h"
+#include "models/tokenizer/unicode/unicode.h"
 #include "schema/file/format/utf8.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"

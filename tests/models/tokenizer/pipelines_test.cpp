@@ -1,5 +1,5 @@
-// Tests that normalizers, pre-tokenizers, post-processors, decoders, added tokens and flags in many combinations give
-// the ids and texts of the library `tokenizers` (pipelines.json, made by make_pipelines.py).
+// Tests that models, normalizers, pre-tokenizers, post-processors, decoders, added tokens and flags in many combinations give
+// the ids and texts of the library `tokenizers` (pipelines.json, made by make_pipelines.py, and models.json, by make_models.py).
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -48,24 +48,36 @@ void check_ids(const Tokenizer& tokenizer, const std::string& text, bool special
     EXPECT_EQ(tokenizer.encode(text, special), expected.get<std::vector<int64_t>>()) << json(text);
 }
 
+void check_case(const json& row, const json& file) {
+  const Tokenizer tokenizer = Tokenizer::parse(file.dump());
+  for (size_t k = 0; k < row["texts"].size(); ++k) {
+    check_ids(tokenizer, row["texts"][k].get<std::string>(), true, row["ids"][k]);
+    check_ids(tokenizer, row["texts"][k].get<std::string>(), false, row["plain"][k]);
+  }
+  for (size_t k = 0; k < row["decode"].size(); ++k)
+    for (const bool skip : {false, true}) {
+      const json& decoded = row[skip ? "decoded_without_special" : "decoded"][k];
+      const auto ids = row["decode"][k].get<std::vector<int64_t>>();
+      EXPECT_EQ(tokenizer.decode(ids, skip), decoded.get<std::string>()) << json(ids);
+      EXPECT_EQ(streamed(tokenizer, ids, skip), decoded.get<std::string>()) << json(ids);
+    }
+}
+
 TEST(Pipelines, GiveWhatTokenizersGives) {
   const json cases = fixture("pipelines.json"), base = fixture("gpt2.json");
   ASSERT_GE(cases.size(), 50u);
   for (size_t i = 0; i < cases.size(); ++i) {
-    const json& row = cases[i];
-    SCOPED_TRACE("case " + std::to_string(i) + ": " + row["file"].dump().substr(0, 2000));
-    const Tokenizer tokenizer = Tokenizer::parse(file_of(row, base).dump());
-    for (size_t k = 0; k < row["texts"].size(); ++k) {
-      check_ids(tokenizer, row["texts"][k].get<std::string>(), true, row["ids"][k]);
-      check_ids(tokenizer, row["texts"][k].get<std::string>(), false, row["plain"][k]);
-    }
-    for (size_t k = 0; k < row["decode"].size(); ++k)
-      for (const bool skip : {false, true}) {
-        const json& decoded = row[skip ? "decoded_without_special" : "decoded"][k];
-        const auto ids = row["decode"][k].get<std::vector<int64_t>>();
-        EXPECT_EQ(tokenizer.decode(ids, skip), decoded.get<std::string>()) << json(ids);
-        EXPECT_EQ(streamed(tokenizer, ids, skip), decoded.get<std::string>()) << json(ids);
-      }
+    SCOPED_TRACE("case " + std::to_string(i) + ": " + cases[i]["file"].dump().substr(0, 2000));
+    check_case(cases[i], file_of(cases[i], base));
+  }
+}
+
+TEST(Pipelines, OfOtherModelsGiveWhatTokenizersGives) {
+  const json cases = fixture("models.json");
+  ASSERT_GE(cases.size(), 50u);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    SCOPED_TRACE("case " + std::to_string(i) + ": " + cases[i]["file"].dump().substr(0, 2000));
+    check_case(cases[i], cases[i]["file"]);
   }
 }
 

@@ -1,13 +1,12 @@
-#include "models/tokenizer/bpe.h"
+#include "models/tokenizer/words/bpe.h"
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <queue>
 #include <utility>
 
-#include "models/tokenizer/byte_alphabet.h"
-#include "models/tokenizer/word_hash.h"
+#include "models/tokenizer/unicode/byte_alphabet.h"
+#include "models/tokenizer/words/word_hash.h"
 #include "schema/core/error.h"
 #include "schema/file/format/utf8.h"
 
@@ -19,42 +18,22 @@ constexpr uint32_t kNone = ~uint32_t{0};
 
 }  // namespace
 
-WordCache::Entry* WordCache::entry(std::string_view word) {
-  return word.size() > sizeof Entry::word ? nullptr : &entries_[hash_of_word(word) % kEntries];
-}
-
-bool WordCache::holds(const Entry& entry, std::string_view word) {
-  return entry.bytes == word.size() && std::memcmp(entry.word, word.data(), word.size()) == 0;
-}
-
-void WordCache::keep(Entry& entry, std::string_view word, const int64_t* ids, size_t count) {
-  if (count > std::size(entry.ids)) return;
-  entry.bytes = static_cast<uint8_t>(word.size());
-  entry.count = static_cast<uint8_t>(count);
-  std::memcpy(entry.word, word.data(), word.size());
-  std::copy_n(ids, count, entry.ids);
-}
-
-Bpe::Bpe(const BpeModel& model, bool is_byte_level)
+Bpe::Bpe(const BpeModel& model, const Vocabulary& vocabulary, bool is_byte_level)
     : is_byte_level_(is_byte_level),
       fuses_unknown_(model.fuse_unk),
       unknown_token_(model.unk_token),
       rules_(std::bit_ceil(2 * model.merges.size() + 2)) {
-  const auto id_of = [&](const std::string& token) {
-    const auto found = model.vocabulary.find(token);
-    return found == model.vocabulary.end() ? -1 : int64_t{found->second};
-  };
-  if (!unknown_token_.empty()) unknown_ = id_of(unknown_token_);
+  if (!unknown_token_.empty()) unknown_ = id_in(vocabulary, unknown_token_);
   for (size_t byte = 0; byte < 256; ++byte) {
-    id_of_byte_[byte] = id_of(alphabet_text(std::string(1, static_cast<char>(byte))));
-    fallback_[byte] = model.byte_fallback ? id_of(fmt::format("<0x{:02X}>", byte)) : -1;
+    id_of_byte_[byte] = id_in(vocabulary, alphabet_text(std::string(1, static_cast<char>(byte))));
+    fallback_[byte] = model.byte_fallback ? id_in(vocabulary, fmt::format("<0x{:02X}>", byte)) : -1;
   }
   for (size_t rank = 0; rank < model.merges.size(); ++rank) {
     const Merge& merge = model.merges[rank];
     const uint64_t pair = pair_of(merge.left, merge.right);
     rules_[slot_of(pair)] = {pair, static_cast<uint32_t>(rank), merge.result};
   }
-  for (const auto& [token, id] : model.vocabulary) {
+  for (const auto& [token, id] : vocabulary) {
     const utf8::Character first = utf8::first_character(token);
     if (!is_byte_level && first.bytes == token.size()) id_of_code_.emplace(first.code, id);
     if (!model.whole_words_first) continue;
@@ -73,17 +52,6 @@ size_t Bpe::slot_of(uint64_t pair) const {
 
 const Bpe::Rule& Bpe::rule(uint32_t left, uint32_t right) const {
   return rules_[slot_of(pair_of(left, right))];
-}
-
-void Bpe::encode(std::string_view word, WordCache& cache, std::vector<int64_t>& ids) const {
-  WordCache::Entry* entry = cache.entry(word);
-  if (entry && WordCache::holds(*entry, word)) {
-    ids.insert(ids.end(), entry->ids, entry->ids + entry->count);
-    return;
-  }
-  const size_t before = ids.size();
-  encode_new(word, ids);
-  if (entry) WordCache::keep(*entry, word, ids.data() + before, ids.size() - before);
 }
 
 // Collects the initial symbols of a word. An unknown token is written when the next known character arrives, as in `tokenizers`:
@@ -147,7 +115,7 @@ Bpe::Symbols Bpe::symbols_of(std::string_view word) const {
   return writer.finish();
 }
 
-void Bpe::encode_new(std::string_view word, std::vector<int64_t>& ids) const {
+void Bpe::encode(std::string_view word, std::vector<int64_t>& ids) const {
   if (const auto whole = whole_words_.find(word); whole != whole_words_.end())
     return ids.push_back(whole->second);
   Symbols symbols = symbols_of(word);

@@ -1,23 +1,16 @@
-#include "models/tokenizer/newer_characters.h"
+#include "models/tokenizer/unicode/newer_characters.h"
 
 #include <algorithm>
 #include <bitset>
 #include <span>
 
-#include "models/tokenizer/newer_tables.h"
+#include "models/tokenizer/unicode/newer_tables.h"
 #include "schema/file/format/utf8.h"
 
 namespace genesis::text {
 namespace {
 
 constexpr unsigned char kThreeBytes = 0xe0;  // first byte of three; shorter characters are never newer
-
-// Returns the row that contains `code`, or null. `rows` are sorted.
-template <class Row>
-const Row* find_row(std::span<const Row> rows, uint32_t code) {
-  const auto row = std::ranges::lower_bound(rows, code, {}, &Row::last);
-  return row != rows.end() && row->first <= code ? &*row : nullptr;
-}
 
 // Returns the blocks of 256 characters that contain newer ones. Few characters of ordinary texts are in such blocks.
 const std::bitset<0x1100>& newer_blocks() {
@@ -93,7 +86,7 @@ std::string_view StandIns::in(std::string_view text, std::string& storage) const
       continue;
     }
     const auto [code, bytes, valid, cut_short] = utf8::first_character(text.substr(at));
-    const StandIn* row = blocks[code >> 8] ? find_row(std::span(rows_), code) : nullptr;
+    const StandIn* row = blocks[code >> 8] ? find_row(std::span<const StandIn>(rows_), code) : nullptr;
     if (row) {
       if (storage.empty()) storage = text;
       std::string old;

@@ -2,7 +2,7 @@
 // where characters up to Unicode 17.0 differ from Unicode 14.0. Used by newer_characters.cpp.
 #pragma once
 
-#include "models/tokenizer/character_range.h"
+#include "models/tokenizer/unicode/character_range.h"
 
 namespace genesis::text {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "models/tokenizer/newer_characters.h"
+#include "models/tokenizer/unicode/newer_characters.h"
 #include "schema/file/format/utf8.h"
 
 namespace genesis::text {

@@ -1,4 +1,4 @@
-#include "models/tokenizer/unicode.h"
+#include "models/tokenizer/unicode/unicode.h"
 
 #include <utf8proc.h>
 

@@ -1,7 +1,9 @@
-// Row types of the tables in newer_tables.h.
+// Row types of the tables in newer_tables.h and filter_tables.h.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 
 namespace genesis::text {
 
@@ -14,5 +16,12 @@ struct CharacterRange {
 struct StandIn {
   uint32_t first = 0, last = 0, code = 0;
 };
+
+// Returns the row that contains `code`, or null. `rows` are sorted.
+template <class Row>
+const Row* find_row(std::span<const Row> rows, uint32_t code) {
+  const auto row = std::ranges::lower_bound(rows, code, {}, &Row::last);
+  return row != rows.end() && row->first <= code ? &*row : nullptr;
+}
 
 }  // namespace genesis::text

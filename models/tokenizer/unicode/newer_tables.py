@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes newer_tables.h: python3 models/tokenizer/newer_tables.py > models/tokenizer/newer_tables.h
+"""Writes newer_tables.h: python3 models/tokenizer/unicode/newer_tables.py > models/tokenizer/unicode/newer_tables.h
 
 Classes of characters determine how text is split. They must be those of `tokenizers`, but PCRE2 and utf8proc provide them
 here, each with the Unicode version that it was built with. The tables therefore list every character whose class is newer
@@ -126,7 +126,7 @@ def main():
     assert float(newest["version"]) >= 17, "a Node.js of Unicode 17 or newer is needed"
     print("// Made by newer_tables.py. Classes of Unicode 16.0 and normalization of Unicode 9.0, as `tokenizers` 0.23.3 has them,")
     print(f"// where characters up to Unicode {newest['version']} differ from Unicode 14.0. Used by newer_characters.cpp.\n#pragma once\n")
-    print('#include "models/tokenizer/character_range.h"\n')
+    print('#include "models/tokenizer/unicode/character_range.h"\n')
     print("namespace genesis::text {\n")
     print("// Characters that are newer, or have moved to another class since: first, last, and the character that replaces them, which is an")
     print("// older one of the same class and length; U+FFFF or U+1FFFF if they have no class yet.")

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "models/tokenizer/character_range.h"
+#include "models/tokenizer/unicode/character_range.h"
 
 namespace genesis::text {
 

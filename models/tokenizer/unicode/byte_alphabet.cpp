@@ -1,4 +1,4 @@
-#include "models/tokenizer/byte_alphabet.h"
+#include "models/tokenizer/unicode/byte_alphabet.h"
 
 #include <array>
 

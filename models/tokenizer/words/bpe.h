@@ -4,48 +4,21 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
-namespace genesis::text {
+#include "models/tokenizer/words/vocabulary.h"
 
-struct TextHash : std::hash<std::string_view> {
-  using is_transparent = void;
-};
-// Maps tokens, as the file writes them, to their ids.
-using Vocabulary = std::unordered_map<std::string, uint32_t, TextHash, std::equal_to<>>;
+namespace genesis::text {
 
 struct Merge {
   uint32_t left, right, result;
 };
 inline uint64_t pair_of(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
 
-// Caches the tokens of recently encoded words, one entry per hash value. Takes 4 MiB.
-class WordCache {
- public:
-  WordCache() : entries_(kEntries) {}
-
-  struct Entry {  // a cache line
-    uint8_t bytes = 0, count = 0;
-    char word[30];
-    uint32_t ids[8];
-  };
-  // Returns the entry for the word, which may hold another word; null if the word is too long.
-  Entry* entry(std::string_view word);
-  static bool holds(const Entry& entry, std::string_view word);
-  // Does nothing if there are too many tokens.
-  static void keep(Entry& entry, std::string_view word, const int64_t* ids, size_t count);
-
- private:
-  static constexpr size_t kEntries = 1 << 16;
-  std::vector<Entry> entries_;
-};
-
 struct BpeModel {
-  Vocabulary vocabulary;
   std::vector<Merge> merges;  // in the order of their ranks
   bool whole_words_first =
       false;  // ignore_merges: a word that is a token becomes that token, whatever the merges give
@@ -58,10 +31,10 @@ struct BpeModel {
 class Bpe {
  public:
   // With `is_byte_level`, words are bytes, which the vocabulary writes in the byte alphabet; else they are UTF-8.
-  Bpe(const BpeModel& model, bool is_byte_level);
+  Bpe(const BpeModel& model, const Vocabulary& vocabulary, bool is_byte_level);
 
   // Appends the tokens of `word`. Throws Error if it needs `unk_token` and that is not in the vocabulary.
-  void encode(std::string_view word, WordCache& cache, std::vector<int64_t>& ids) const;
+  void encode(std::string_view word, std::vector<int64_t>& ids) const;
 
  private:
   struct Rule {
@@ -74,7 +47,6 @@ class Bpe {
   using Symbols = std::vector<uint32_t>;
   class SymbolWriter;
 
-  void encode_new(std::string_view word, std::vector<int64_t>& ids) const;
   Symbols symbols_of(std::string_view word) const;
   void merge_short(Symbols& symbols) const;
   void merge_long(Symbols& symbols) const;
