@@ -30,8 +30,10 @@ std::string use_target() {
     const std::string name = hwy::TargetName(target);
     if (wanted && name != wanted) continue;
     hwy::SetSupportedTargetsForTest(supported & ~(target - 1));
-    // All targets with 512-bit vectors give the same bits. Tiles have a key of their own.
-    return name.starts_with("AVX3") ? "AVX3" : name;
+    // Targets with 512-bit vectors give the same bits, but for those without instructions for bf16, which do not round the smallest
+    // numbers to zero. Tiles have a key of their own.
+    const bool has_bf16 = name == "AVX3_ZEN4" || name == "AVX3_SPR" || cpu::may_use_amx_bf16();
+    return !name.starts_with("AVX3") ? name : has_bf16 ? "AVX3" : "AVX3_DL";
   }
   ADD_FAILURE() << "this processor has no " << (wanted ? wanted : "target");
   return "";
@@ -131,6 +133,13 @@ const std::map<std::string, Digests>& known() {
        {"b8b7cb0be8bfa699f0da1a542b26e4a8", "839a13be76281a5190fb098764728991",
         "4375ae30a5dbbeed4c6d2f59728b0d29", "4aa69295335d4e78dba6e98e53e64b72",
         "7263329bd71738f213d2e6121fcfb9bb", "79500165f735fddec86f74b65fa7b5fc",
+        "69b780652b0f7f889f207c25b42e22e2", "aecf67b4765ca5eafee579f497042927",
+        "0532e9da69e5f454df18bec9061a37ac", "9fd3b5ffa3c5f30796bc33982acd33b3",
+        "67b1831936fab0dba60aa2a436810c85", "5a2796362d077fcb0889f44d24e533f9"}},
+      {"AVX3_DL glibc 2.36",
+       {"b8b7cb0be8bfa699f0da1a542b26e4a8", "839a13be76281a5190fb098764728991",
+        "4375ae30a5dbbeed4c6d2f59728b0d29", "4aa69295335d4e78dba6e98e53e64b72",
+        "7263329bd71738f213d2e6121fcfb9bb", "558e49b78147240ddbedfcff726a63a8",
         "69b780652b0f7f889f207c25b42e22e2", "aecf67b4765ca5eafee579f497042927",
         "0532e9da69e5f454df18bec9061a37ac", "9fd3b5ffa3c5f30796bc33982acd33b3",
         "67b1831936fab0dba60aa2a436810c85", "5a2796362d077fcb0889f44d24e533f9"}},
