@@ -173,6 +173,8 @@ void optimize(Model& model, const Flags& flags, std::vector<passes::PassReport>&
   if (!flags.for_any_device()) context.target = &target;
   passes::PipelineOptions options = pipeline_options(flags, switches);
   options.reports = &reports;
+  // A written file may get a cache of more rows. Sessions of one row run this pass themselves.
+  if (!flags.output.empty()) options.disabled.insert("one_row_starts");
   // A written file keeps the states as its author made them. Stored weights of a session are only shown.
   StateStorage storage;
   if (target.prefers_weight_halves && flags.output.empty()) storage = passes::find_stored_weights(model);

@@ -2,6 +2,7 @@
 // 1 + w, GeGLU, scaled embeddings, and limits of scores and logits.
 #include <cmath>
 
+#include "models/config_sizes.h"
 #include "models/families/decoder/family.h"
 
 namespace genesis::models {
@@ -21,8 +22,7 @@ struct Gemma2Config : DecoderConfig {
 };
 
 std::unique_ptr<Model> make_gemma2(const std::string& family, const Gemma2Config& c, uint64_t seed) {
-  if (c.query_pre_attn_scalar <= 0)
-    fail("{}: query_pre_attn_scalar is {}, it must be positive", family, c.query_pre_attn_scalar);
+  check_size(family, "query_pre_attn_scalar", c.query_pre_attn_scalar);
   const auto design_of = [&](int64_t layer) {
     return LayerDesign{.norms = kNormsAround,
                        .score_scale = 1 / std::sqrt(static_cast<double>(c.query_pre_attn_scalar)),

@@ -2,6 +2,7 @@
 // rotation of its own for layers with windows.
 #include <cmath>
 
+#include "models/config_sizes.h"
 #include "models/families/decoder/family.h"
 
 namespace genesis::models {
@@ -21,8 +22,7 @@ struct Gemma3Config : DecoderConfig {
 };
 
 std::unique_ptr<Model> make_gemma3(const std::string& family, const Gemma3Config& c, uint64_t seed) {
-  if (c.query_pre_attn_scalar <= 0)
-    fail("{}: query_pre_attn_scalar is {}, it must be positive", family, c.query_pre_attn_scalar);
+  check_size(family, "query_pre_attn_scalar", c.query_pre_attn_scalar);
   if (!(c.rope_local_base_freq > 0))
     fail("{}: rope_local_base_freq is {}, it must be positive", family, c.rope_local_base_freq);
   const auto design_of = [&](int64_t layer) {

@@ -189,7 +189,7 @@ TEST_F(SmolLm3, ReadsATextInPartsAsAtOnce) {
   for (int64_t at = 0; at < std::ssize(tokens); ++at)
     logits = session
                  .run("decode", {{"tokens", Tensor::of<int64_t>({1, 1}, {tokens[static_cast<size_t>(at)]})},
-                                 {"position", Tensor::scalar<int64_t>(at)}})
+                                 {"position", Tensor::of<int64_t>({1}, {at})}})
                  .at("logits");
   const std::vector<double> in_parts = logits.to_doubles();
   ASSERT_EQ(in_parts.size(), at_once.size());

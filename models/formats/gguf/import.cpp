@@ -15,6 +15,7 @@
 #include "models/formats/gguf/tokenizer.h"
 #include "models/formats/hugging_face/export_config.h"
 #include "models/formats/hugging_face/extra_tensors.h"
+#include "models/formats/hugging_face/family_settings.h"
 #include "models/formats/hugging_face/import.h"
 #include "passes/core/name_patterns.h"
 #include "schema/file/attached_files.h"

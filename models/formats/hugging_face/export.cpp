@@ -9,6 +9,7 @@
 #include "executor/state_dict.h"
 #include "models/formats/hugging_face/conv1d.h"
 #include "models/formats/hugging_face/export_config.h"
+#include "models/formats/hugging_face/family_settings.h"
 #include "models/formats/hugging_face/fused.h"
 #include "models/formats/hugging_face/import.h"
 #include "passes/lora/lora.h"

@@ -5,6 +5,7 @@
 #include "models/formats/hugging_face/checkpoint.h"
 #include "models/formats/hugging_face/config.h"
 #include "models/formats/hugging_face/extra_tensors.h"
+#include "models/formats/hugging_face/family_settings.h"
 #include "models/formats/hugging_face/fused.h"
 #include "models/formats/hugging_face/json_file.h"
 #include "models/formats/hugging_face/text_part.h"

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <memory>
 
-#include "models/families.h"
 #include "models/zoo.h"
 #include "schema/file/io/mapped_file.h"
 
@@ -15,14 +14,6 @@ bool is_model_folder(const std::filesystem::path& path);
 // Default length of an imported model's KV cache: a cache for the longest text that the model can read would take gigabytes.
 // Tools lengthen it if a text needs it (models::with_room).
 constexpr int64_t kDefaultPositions = 4096;
-// Completes the settings of a configuration: those that `changes` has get other values, and those that neither has their standard
-// values. Limits cache_positions to kDefaultPositions if max_position_embeddings, the longest text, exceeds it, unless `changes`
-// sets max_position_embeddings. Throws Error for a setting that the family does not have, and for a value of the wrong kind.
-void take_changes(FamilySettings& read, const Settings& changes);
-
-// Makes the model with states that have no values and take no memory.
-std::unique_ptr<Model> make_uninitialized(const FamilySettings& made);
-
 // Imports a model. `changes` are settings of the zoo that override those of the configuration, such as {"dtype", "f32"} or
 // {"cache_positions", "32768"}. Weights stay in the mapped files until the model is saved; the tokenizer's files are attached to
 // the model (models/tokenizer/model_files.h). One Error lists everything that is not supported, another all tensors that are

@@ -61,9 +61,9 @@ TEST_F(Tokenize, SpecialTokensAroundATextCanBeLeftOut) {
 }
 
 TEST_F(Tokenize, SaysWhatIsWrong) {
-  write_text(path("tokenizer.json"), R"({"model": {"type": "WordPiece"}})");
+  write_text(path("tokenizer.json"), R"({"model": {"type": "WordCloud"}})");
   expect_error(run_tool("genesis-run", {"tokenize", path("tokenizer.json"), "--text", "a"}),
-               {"not supported: model WordPiece", "in tokenizer", "tokenizer.json"});
+               {"not supported: model WordCloud", "in tokenizer", "tokenizer.json"});
   expect_error(run_tool("genesis-run", {"tokenize", path("none.json"), "--text", "a"}), {"none.json"});
   expect_error(run_tool("genesis-run", {"tokenize", kTokenizer, "--file", path("none.txt")}), {"none.txt"});
   expect_error(run_tool("genesis-run", {"tokenize", kTokenizer, "--decode", "--text", "5 x"}),
