@@ -101,22 +101,26 @@ __device__ void ask_for_gains(const RowProducts& p) {
 // Blocks that share a multiprocessor, including those of the next kernels: one row of x needs few registers.
 constexpr int blocks_of(int m) { return m > 1 ? 3 : 8; }
 
-// The result that a thread finishes, and where its sum is; there is none if its `at` is negative.
+// The result that a thread finishes, if any, and where its sum is.
 template <class T>
 struct OwnResult : RowResult<T> {
+  bool there = false;
   int m = 0, group = 0, r = 0;
 };
 
+// Registers are scarce while a block multiplies. `at` is computed in threads without a result, too: with a second value for
+// those, the compiler spills more of them.
 template <class T, int M, int kResults, bool kSwiglu>
 __device__ __forceinline__ OwnResult<T> result_of(const RowProducts& p, const RowProducts::Layer& layer,
                                                   int64_t first_of_block, int groups) {
   static_assert(kWarps * M * kResults <= kWarps * kLanes, "a thread finishes one result");
   OwnResult<T> result;
   const int i = static_cast<int>(threadIdx.x);
-  if (i >= groups * M * kResults) return result;
   result.m = i / kResults % M, result.group = i / (M * kResults), result.r = i % kResults;
   const int64_t row = first_of_block + result.group * kResults + result.r;
-  if (result.m < p.m && row < layer.n) result.read(p, layer, kSwiglu, result.m, row);
+  result.there = result.group < groups && result.m < p.m && row < layer.n;
+  result.at = result.m * layer.ldc + row;
+  if (result.there) result.read(p, layer, kSwiglu, result.m, row);
   return result;
 }
 
@@ -190,7 +194,7 @@ __global__ void __launch_bounds__(kWarps* kLanes, blocks_of(M))
     multiply<T, M, R, kSwiglu, kNorm>(p, split.splits, rows, warp % split.splits, sums, squares);
   put_shares<M, R, kNorm>(sums, squares, shares);
   __syncthreads();
-  if (result.at >= 0) finish<T, M, R, kSwiglu, kNorm>(p, split.splits, layer, result, shares);
+  if (result.there) finish<T, M, R, kSwiglu, kNorm>(p, split.splits, layer, result, shares);
 }
 
 // Returns the bytes of a block whose groups of warps have `rows` rows of weights each.
