@@ -28,7 +28,9 @@ struct RowResult {
     at = m * layer.ldc + row;
     if (layer.bias) bias = widen(static_cast<const T*>(layer.bias)[row]);
     if (swiglu && p.layer[1].bias) up_bias = widen(static_cast<const T*>(p.layer[1].bias)[row]);
-    if (!swiglu && layer.addend) addend = addend_at<T>(layer.addend, at, p.wide);
+    // Not only without a swiglu, though a swiglu has no addend: with the same condition as its use, the compiler would move the
+    // load behind the sum, which then waits for it.
+    if (layer.addend) addend = addend_at<T>(layer.addend, at, p.wide);
   }
   // Computes y from its sum, or from the sums of gate and up.
   __device__ __forceinline__ void finish(const RowProducts& p, const RowProducts::Layer& layer, bool swiglu,
