@@ -17,6 +17,7 @@
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
 #include "schema/file/other_formats/safetensors.h"
+#include "tests/models/checkpoints.h"
 #include "tests/op_harness.h"
 #include "tests/schema/file_models.h"
 
@@ -27,12 +28,9 @@ namespace fs = std::filesystem;
 namespace hf = models::hugging_face;
 using nlohmann::json;
 using testing::expect_error;
+using testing::read_json;
 
-fs::path checkpoint(const std::string& name) {
-  return fs::path(GENESIS_SOURCE_ROOT) / "tests/models/hugging_face" / name;
-}
-
-json read(const fs::path& path) { return parse_json_text(read_whole_file(path)); }
+fs::path checkpoint(const std::string& name) { return testing::checkpoints() / name; }
 
 // Returns the tensors of all safetensors files of a folder.
 std::map<std::string, Tensor> tensors_in(const fs::path& folder) {
@@ -76,7 +74,7 @@ class ExportOfImported : public Export, public ::testing::WithParamInterface<std
 
 TEST_P(ExportOfImported, IsTheCheckpointThatCameIn) {
   const auto exported = hf::export_model(*hf::import_model(checkpoint(GetParam())), out());
-  EXPECT_EQ(read(out() / "config.json"), read(checkpoint(GetParam()) / "config.json"));
+  EXPECT_EQ(read_json(out() / "config.json"), read_json(checkpoint(GetParam()) / "config.json"));
   expect_same(tensors_in(out()), tensors_in(checkpoint(GetParam())));
   EXPECT_EQ(exported.files, (std::vector<std::string>{"config.json", "model.safetensors"}));
   EXPECT_EQ(read_safetensors(out() / "model.safetensors").metadata.at("format"), "pt");
@@ -85,7 +83,7 @@ TEST_P(ExportOfImported, IsTheCheckpointThatCameIn) {
 TEST_P(ExportOfImported, InShardsIsTheSame) {
   hf::export_model(*hf::import_model(checkpoint(GetParam())), out(), {.shard_bytes = 3000});
   EXPECT_FALSE(fs::exists(out() / "model.safetensors"));
-  const json index = read(out() / "model.safetensors.index.json");
+  const json index = read_json(out() / "model.safetensors.index.json");
   int64_t bytes = 0;
   for (const auto& [name, tensor] : tensors_in(out())) bytes += tensor.bytes();
   EXPECT_EQ(index["metadata"]["total_size"], bytes);
@@ -102,7 +100,7 @@ TEST_P(ExportOfImported, InShardsIsTheSame) {
 // All checkpoints, but for those of models that read images: of these the language model goes out alone.
 std::vector<std::string> whole_checkpoints() {
   std::vector<std::string> names;
-  const json expected = read(checkpoint("expected.json"));
+  const json expected = read_json(checkpoint("expected.json"));
   for (const auto& [name, results] : expected["models"].items())
     if (!name.ends_with("_vl")) names.push_back(name);
   return names;
@@ -115,7 +113,7 @@ TEST_F(Export, OfAModelThatReadsImagesIsTheLanguageModel) {
   for (const auto& [name, type] : {std::pair("qwen2_5_vl", "qwen2"), {"qwen3_vl", "qwen3"}}) {
     const auto model = hf::import_model(checkpoint(name));
     hf::export_model(*model, out());
-    EXPECT_EQ(read(out() / "config.json")["model_type"], type);
+    EXPECT_EQ(read_json(out() / "config.json")["model_type"], type);
     expect_same(state_dict(*hf::import_model(out())), state_dict(*model));
     const auto whole = tensors_in(checkpoint(name)), text = tensors_in(out());
     EXPECT_LT(text.size(), whole.size());
@@ -173,7 +171,7 @@ TEST_F(Export, LeavesOutWhatOnlyTrainingNeeds) {
 TEST_F(Export, RoundsToTheDtypeAskedFor) {
   const auto model = hf::import_model(checkpoint("gpt2"));
   hf::export_model(*model, out(), {.dtype = DType::bf16});
-  EXPECT_EQ(read(out() / "config.json")["dtype"], "bfloat16");
+  EXPECT_EQ(read_json(out() / "config.json")["dtype"], "bfloat16");
   const auto again = hf::import_model(out());
   for (const auto& [name, tensor] : state_dict(*model)) {
     const Tensor rounded = tensor.to(DType::bf16);
@@ -218,7 +216,7 @@ TEST_F(Export, OfScaledRotationsAndWindows) {
 
 TEST_F(Export, SaysWhatWasChangedSinceTheImport) {
   hf::export_model(*hf::import_model(checkpoint("qwen3"), {{"rope_theta", "5e5"}, {"dtype", "f32"}}), out());
-  const json config = read(out() / "config.json");
+  const json config = read_json(out() / "config.json");
   EXPECT_EQ(config["rope_parameters"]["rope_theta"], 5e5);
   EXPECT_FALSE(config.contains("rope_theta"));
   EXPECT_EQ(config["max_position_embeddings"], 64);
@@ -255,7 +253,7 @@ TEST_F(Export, OfRotationsAndWindowsThatWereChangedSinceTheImport) {
 
 TEST_F(Export, KeepsTheLengthThatTheModelReadsNotTheCaches) {
   hf::export_model(*hf::import_model(checkpoint("qwen3"), {{"max_position_embeddings", "16"}}), out());
-  EXPECT_EQ(read(out() / "config.json")["max_position_embeddings"], 64);
+  EXPECT_EQ(read_json(out() / "config.json")["max_position_embeddings"], 64);
 }
 
 TEST_F(Export, OfOtherModelsIsRefused) {
@@ -290,9 +288,9 @@ TEST_F(Export, ThatFailsHalfwayLeavesNothing) {
   model->set_initial(last, Tensor::of<float>({32}, std::vector<float>(32, 1e6f)));
   refused(*model, {"model.norm.weight", "beyond the range of f16"}, {.dtype = DType::f16});
   hf::export_model(*model, out());
-  const json config = read(out() / "config.json");
+  const json config = read_json(out() / "config.json");
   refused(*model, {"model.norm.weight", "beyond the range of f16"}, {.dtype = DType::f16, .replace = true});
-  EXPECT_EQ(read(out() / "config.json"), config);
+  EXPECT_EQ(read_json(out() / "config.json"), config);
 }
 
 TEST_F(Export, ReplacesNothingButExports) {

@@ -19,6 +19,7 @@
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
 #include "schema/file/other_formats/safetensors.h"
+#include "tests/models/checkpoints.h"
 #include "tests/op_harness.h"
 #include "tests/schema/file_models.h"
 
@@ -28,13 +29,12 @@ namespace {
 namespace fs = std::filesystem;
 namespace hf = models::hugging_face;
 using nlohmann::json;
+using testing::checkpoints;
 using testing::expect_error;
-
-fs::path checkpoints() { return fs::path(GENESIS_SOURCE_ROOT) / "tests/models/hugging_face"; }
-json read(const fs::path& path) { return parse_json_text(read_whole_file(path)); }
+using testing::read_json;
 
 // The tokens of a text that is longer than all windows of these tests.
-std::vector<int64_t> text() { return read(checkpoints() / "expected.json")["prompt"]; }
+std::vector<int64_t> text() { return read_json(checkpoints() / "expected.json")["prompt"]; }
 
 std::vector<double> logits_of(const std::shared_ptr<const Model>& model, const std::vector<int64_t>& tokens) {
   Session session(model, {.threads = 2});
@@ -55,7 +55,7 @@ class FamilyOfLlama : public ::testing::Test {
 
   // Writes the Llama's config.json under another model_type, with these changes.
   fs::path folder(const std::string& model_type, const std::string& class_name, const json& changes) {
-    json config = read(checkpoints() / kLlama / "config.json");
+    json config = read_json(checkpoints() / kLlama / "config.json");
     config["model_type"] = model_type;
     config["architectures"] = {class_name};
     for (const auto& [name, value] : changes.items()) config[name] = value;
@@ -75,7 +75,8 @@ class FamilyOfLlama : public ::testing::Test {
   }
 
   static void expect_transformers(const std::vector<double>& logits) {
-    const std::vector<double> expected = read(checkpoints() / "expected.json")["models"][kLlama]["logits"];
+    const std::vector<double> expected =
+        read_json(checkpoints() / "expected.json")["models"][kLlama]["logits"];
     ASSERT_EQ(logits.size(), expected.size());
     for (size_t i = 0; i < expected.size(); ++i)
       EXPECT_NEAR(logits[i], expected[i], 1e-5 * (1 + std::abs(expected[i]))) << "token " << i;
@@ -86,7 +87,7 @@ class FamilyOfLlama : public ::testing::Test {
     const fs::path out = folder_ / "out";
     fs::remove_all(out);
     hf::export_model(*hf::import_model(in), out);
-    EXPECT_EQ(read(out / "config.json"), read(in / "config.json"));
+    EXPECT_EQ(read_json(out / "config.json"), read_json(in / "config.json"));
     const auto before = read_safetensors(in / "model.safetensors").tensors,
                after = read_safetensors(out / "model.safetensors").tensors;
     ASSERT_EQ(before.size(), after.size());

@@ -12,6 +12,7 @@
 #include "models/zoo.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
+#include "tests/models/checkpoints.h"
 #include "tests/op_harness.h"
 
 namespace genesis {
@@ -20,11 +21,11 @@ namespace {
 namespace fs = std::filesystem;
 namespace hf = models::hugging_face;
 using nlohmann::json;
+using testing::checkpoints;
 using testing::expect_error;
+using testing::read_json;
 
-fs::path checkpoints() { return fs::path(GENESIS_SOURCE_ROOT) / "tests/models/hugging_face"; }
-json read(const fs::path& path) { return parse_json_text(read_whole_file(path)); }
-std::vector<int64_t> text() { return read(checkpoints() / "expected.json")["long"]; }
+std::vector<int64_t> text() { return read_json(checkpoints() / "expected.json")["long"]; }
 
 Tensor row_of(const std::vector<int64_t>& tokens) {
   return Tensor::of<int64_t>({1, std::ssize(tokens)}, tokens);
@@ -102,7 +103,7 @@ TEST(FamilyFeatures, EachChangesTheLogits) {
 
 TEST(FamilyFeatures, UnknownEntriesStayErrors) {
   for (const auto& [checkpoint, setting, other] : kFeatures) {
-    json config = read(checkpoints() / checkpoint / "config.json");
+    json config = read_json(checkpoints() / checkpoint / "config.json");
     config["attention_temperature"] = 0.5;
     expect_error([&] { hf::read_config(config, "config.json"); },
                  {"attention_temperature is 0.5, which is not known"});
@@ -123,18 +124,18 @@ TEST(FamilyFeatures, ValuesThatNoTableHas) {
       {"glm4", "hidden_act", "gelu"},
       {"exaone4", "sliding_window", nullptr}};
   for (const auto& [checkpoint, name, value] : cases) {
-    json config = read(checkpoints() / checkpoint / "config.json");
+    json config = read_json(checkpoints() / checkpoint / "config.json");
     config[name] = value;
     expect_error([&] { hf::read_config(config, "config.json"); }, {name});
   }
-  json config = read(checkpoints() / "phi3/config.json");
+  json config = read_json(checkpoints() / "phi3/config.json");
   config["rope_parameters"]["rope_type"] = "yarn";
   expect_error([&] { hf::read_config(config, "config.json"); }, {"rope_scaling.type: \"yarn\""});
 }
 
 // transformers' older names: gemma3 had rope_local_base_freq and sliding_window_pattern.
 TEST(FamilyFeatures, OlderConfigurationsMeanTheSame) {
-  const json now = read(checkpoints() / "gemma3/config.json");
+  const json now = read_json(checkpoints() / "gemma3/config.json");
   json then = now;
   then.erase("rope_parameters");
   then.erase("layer_types");
@@ -147,19 +148,19 @@ TEST(FamilyFeatures, OlderConfigurationsMeanTheSame) {
 }
 
 TEST(TextParts, AreConfigurationsOfTheirOwn) {
-  const json text = read(checkpoints() / "gemma3/config.json");
+  const json text = read_json(checkpoints() / "gemma3/config.json");
   EXPECT_EQ(hf::text_part(text), text);
   const json whole = {{"model_type", "gemma3"}, {"text_config", text}, {"vision_config", {{"depth", 1}}}};
   EXPECT_EQ(hf::read_config(hf::text_part(whole), "config.json").settings,
             hf::read_config(text, "config.json").settings);
-  json flat = read(checkpoints() / "qwen2_tied/config.json");
+  json flat = read_json(checkpoints() / "qwen2_tied/config.json");
   flat["model_type"] = "qwen2_5_vl";
   flat["vision_config"] = {{"depth", 1}};
   flat["rope_parameters"] = {{"type", "mrope"}, {"mrope_section", {1, 1, 0}}, {"rope_theta", 1e6}};
   const json part = hf::text_part(flat);
   EXPECT_EQ(part.at("model_type"), "qwen2");
   EXPECT_EQ(hf::read_config(part, "config.json").settings,
-            hf::read_config(read(checkpoints() / "qwen2_tied/config.json"), "config.json").settings);
+            hf::read_config(read_json(checkpoints() / "qwen2_tied/config.json"), "config.json").settings);
 }
 
 TEST(TextParts, HaveTheNamesOfTheLanguageModel) {

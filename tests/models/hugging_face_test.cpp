@@ -23,6 +23,7 @@
 #include "schema/file/other_formats/safetensors.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
+#include "tests/models/checkpoints.h"
 #include "tests/op_harness.h"
 #include "tests/sanitized.h"
 
@@ -32,11 +33,9 @@ namespace {
 namespace fs = std::filesystem;
 namespace hf = models::hugging_face;
 using nlohmann::json;
+using testing::checkpoints;
 using testing::expect_error;
-
-fs::path checkpoints() { return fs::path(GENESIS_SOURCE_ROOT) / "tests/models/hugging_face"; }
-
-json read(const fs::path& path) { return parse_json_text(read_whole_file(path)); }
+using testing::read_json;
 
 class HuggingFace : public ::testing::TestWithParam<std::string> {
  protected:
@@ -45,7 +44,7 @@ class HuggingFace : public ::testing::TestWithParam<std::string> {
   std::vector<int64_t> long_text() const { return all_["long"]; }
   json expected() const { return all_["models"][GetParam()]; }
 
-  const json all_ = read(checkpoints() / "expected.json");
+  const json all_ = read_json(checkpoints() / "expected.json");
 };
 
 Tensor row_of(const std::vector<int64_t>& tokens) {
@@ -104,7 +103,7 @@ TEST_P(HuggingFace, TravelsInAFile) {
   const auto loaded = load_model(file);
   fs::remove(file);
   EXPECT_EQ(parse_json_text(loaded->metadata.at("config.json")),
-            hf::text_part(read(folder() / "config.json")));
+            hf::text_part(read_json(folder() / "config.json")));
   const NamedTensors before = state_dict(*model), after = state_dict(*loaded);
   ASSERT_EQ(before.size(), after.size());
   for (const auto& [name, tensor] : before) {
@@ -116,7 +115,7 @@ TEST_P(HuggingFace, TravelsInAFile) {
 
 std::vector<std::string> names_of_checkpoints() {
   std::vector<std::string> names;
-  const json expected = read(checkpoints() / "expected.json");
+  const json expected = read_json(checkpoints() / "expected.json");
   for (const auto& [name, results] : expected["models"].items()) names.push_back(name);
   return names;
 }
@@ -138,7 +137,7 @@ class SpoiltFolder : public ::testing::Test {
   }
   void write(const char* file, const std::string& text) { std::ofstream(folder_ / file) << text; }
   void change(const char* file, const std::function<void(json&)>& how) {
-    json contents = read(folder_ / file);
+    json contents = read_json(folder_ / file);
     how(contents);
     write(file, contents.dump());
   }
@@ -436,7 +435,7 @@ TEST_F(SpoiltFolder, TakesChangesOfTheZoo) {
 }
 
 TEST(HuggingFaceConfig, RotatesWholeHeadsOnly) {
-  json config = read(checkpoints() / "qwen2_tied/config.json");
+  json config = read_json(checkpoints() / "qwen2_tied/config.json");
   config["partial_rotary_factor"] = 0.5;
   expect_error([&] { hf::read_config(config, "config.json"); }, {"partial_rotary_factor: 0.5"});
   config["partial_rotary_factor"] = 1.0;
@@ -478,7 +477,7 @@ TEST(HuggingFaceConfig, TakesWhatTransformersTakesWhereAFieldIsMissing) {
 
 // Version 4 of transformers wrote configurations like this.
 TEST(HuggingFaceConfig, OlderSpellings) {
-  json config = read(checkpoints() / "qwen2_tied/config.json");
+  json config = read_json(checkpoints() / "qwen2_tied/config.json");
   for (const char* name : {"rope_parameters", "dtype", "layer_types"}) config.erase(name);
   config["rope_theta"] = 5e5;
   config["rope_scaling"] = nullptr;
@@ -491,7 +490,7 @@ TEST(HuggingFaceConfig, OlderSpellings) {
 
 // Returns the settings of a Llama configuration with heads of 32 and 4096 positions.
 json settings_with(const std::function<void(json&)>& change) {
-  json config = read(checkpoints() / "llama_linear/config.json");
+  json config = read_json(checkpoints() / "llama_linear/config.json");
   config["hidden_size"] = 64, config["num_attention_heads"] = 2, config["num_key_value_heads"] = 2;
   config["head_dim"] = 32, config["max_position_embeddings"] = 4096;
   change(config);
@@ -507,7 +506,7 @@ nn::RopeScaling scaling_of(const json& settings) {
 }
 
 TEST(HuggingFaceConfig, FrequenciesAreThoseOfTransformers) {
-  const json all = read(checkpoints() / "expected.json");
+  const json all = read_json(checkpoints() / "expected.json");
   for (const json& one : all.at("rope")) {
     SCOPED_TRACE(one["parameters"].dump());
     const auto settings = settings_with([&](json& c) { c["rope_parameters"] = one["parameters"]; });
@@ -554,7 +553,7 @@ TEST(HuggingFaceConfig, RotationsThatCannotBe) {
   refused({{"full_attention", {{"rope_type", "default"}}}}, {"rope_parameters.full_attention"});
 }
 
-json sliding() { return read(checkpoints() / "qwen2_sliding/config.json"); }
+json sliding() { return read_json(checkpoints() / "qwen2_sliding/config.json"); }
 
 TEST(HuggingFaceConfig, Windows) {
   const auto settings_of = [](const std::function<void(json&)>& change) {

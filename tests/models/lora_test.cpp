@@ -23,6 +23,7 @@
 #include "schema/file/json_text.h"
 #include "schema/file/other_formats/safetensors.h"
 #include "schema/graph/state_storage.h"
+#include "tests/models/checkpoints.h"
 #include "tests/op_harness.h"
 #include "tests/schema/file_models.h"
 
@@ -32,12 +33,12 @@ namespace {
 namespace fs = std::filesystem;
 namespace hf = models::hugging_face;
 using nlohmann::json;
+using testing::checkpoints;
 using testing::expect_error;
+using testing::read_json;
 using testing::TemporaryFolder;
 
-fs::path checkpoints() { return fs::path(GENESIS_SOURCE_ROOT) / "tests/models/hugging_face"; }
-
-json golden() { return parse_json_text(read_whole_file(checkpoints() / "lora.json")); }
+json golden() { return read_json(checkpoints() / "lora.json"); }
 
 std::shared_ptr<Model> base(const char* dtype = "f32") {
   return hf::import_model(checkpoints() / "qwen2_tied", {{"dtype", dtype}});

@@ -5,7 +5,6 @@
 #include "models/chat/generation_config.h"
 #include "models/text/text_model.h"
 #include "models/zoo.h"
-#include "schema/graph/caches.h"
 #include "tools/chat/banner.h"
 #include "tools/chat/chat_loop.h"
 #include "tools/checks/cache_room.h"
@@ -58,7 +57,7 @@ void chat_command(ChatFlags flags, const Command& app, const std::shared_ptr<Wor
                         session_options(flags.run, world), flags.text);
   if (flags.text.context > 0) {
     model.make_room(flags.text.context);
-    check_cache_fits(model.model(), *cache_size(model.model()), flags.run.device, fmt::format("--context {}", flags.text.context));
+    check_cache_fits(model.model(), flags.run.device, fmt::format("--context {}", flags.text.context));
   }
   text::Chat chat = model.chat(flags.chat);
   const chat::ConfigFiles files = model.config_files();

@@ -6,7 +6,6 @@
 
 #include "models/text/prompts.h"
 #include "models/text/text_model.h"
-#include "schema/graph/caches.h"
 #include "schema/file/json_text.h"
 #include "schema/messages/log.h"
 #include "tools/checks/cache_room.h"
@@ -88,7 +87,7 @@ void write_text(text::Generator& generator, const Sample& sample, const Generate
 void write_one_by_one(text::TextModel& model, text::Samples& samples, const GenerateFlags& flags) {
   model.make_room(samples.positions());
   if (const int64_t context = flags.text.context; context > 0)
-    check_cache_fits(model.model(), *cache_size(model.model()), flags.run.device, fmt::format("--context {}", context));
+    check_cache_fits(model.model(), flags.run.device, fmt::format("--context {}", context));
   with_nonfinite_page(flags.run, flags.file, model.session(), [&] {
     while (const std::optional<Sample> sample = samples.next()) write_text(model.generator(), *sample, flags);
   });
@@ -97,7 +96,7 @@ void write_one_by_one(text::TextModel& model, text::Samples& samples, const Gene
 void write_batch(text::TextModel& model, text::Samples& samples, const GenerateFlags& flags) {
   const auto fit = [&] {
     samples.fit_cache(model, flags.batch);
-    check_cache_fits(model.model(), *cache_size(model.model()), flags.run.device, "the batch");
+    check_cache_fits(model.model(), flags.run.device, "the batch");
   };
   with_context([&] { with_context(fit, [&] { return fmt::format("--batch {}", flags.batch); }); },
                [&] { return flags.file; });
