@@ -2,6 +2,8 @@
 // is an op with its own gradient; the other losses are compositions of elementwise ops and reductions, which fuse.
 #pragma once
 
+#include <algorithm>
+
 #include "schema/graph/graph.h"
 #include "schema/ops/index_range.h"
 

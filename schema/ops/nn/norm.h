@@ -2,6 +2,8 @@
 // is read there anyway, so saving them would only add memory traffic.
 #pragma once
 
+#include <algorithm>
+
 #include "schema/graph/graph.h"
 
 namespace genesis {

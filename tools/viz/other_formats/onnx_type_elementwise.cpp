@@ -142,7 +142,7 @@ void dynamic_quantize(OnnxCall& call) {
 }
 
 // clang-format off
-constexpr NamedOnnxRule kRules[] = {
+constexpr NamedOnnxRule kElementwiseRules[] = {
     {"Identity", keep}, {"Abs", like_first}, {"Acos", like_first}, {"Acosh", like_first}, {"Asin", like_first},
     {"Asinh", like_first}, {"Atan", like_first}, {"Atanh", like_first}, {"BatchNormalization", like_first},
     {"BitwiseNot", like_first}, {"Ceil", like_first}, {"Celu", like_first}, {"Clip", like_first}, {"Cos", like_first},
@@ -169,6 +169,6 @@ constexpr NamedOnnxRule kRules[] = {
 
 }  // namespace
 
-std::span<const NamedOnnxRule> elementwise_rules() { return kRules; }
+std::span<const NamedOnnxRule> elementwise_rules() { return kElementwiseRules; }
 
 }  // namespace genesis::viz

@@ -305,7 +305,7 @@ void gather_nd(OnnxCall& call) {
   call.shape(shape);
 }
 
-constexpr NamedOnnxRule kRules[] = {
+constexpr NamedOnnxRule kMoveRules[] = {
     {"Reshape", reshape},     {"Transpose", transpose}, {"Concat", concat},
     {"Slice", slice},         {"Split", split},         {"Squeeze", squeeze},
     {"Unsqueeze", unsqueeze}, {"Flatten", flatten},     {"Expand", expand},
@@ -314,6 +314,6 @@ constexpr NamedOnnxRule kRules[] = {
 
 }  // namespace
 
-std::span<const NamedOnnxRule> move_rules() { return kRules; }
+std::span<const NamedOnnxRule> move_rules() { return kMoveRules; }
 
 }  // namespace genesis::viz

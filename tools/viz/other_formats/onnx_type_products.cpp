@@ -84,17 +84,17 @@ void einsum(OnnxCall& call) {
   call.shape(shape);
 }
 
-constexpr NamedOnnxRule kRules[] = {{"MatMul", matmul},
-                                    {"MatMulInteger", matmul_integer},
-                                    {"QLinearMatMul", quantized_matmul},
-                                    {"Gemm", gemm},
-                                    {"LSTM", recurrent},
-                                    {"GRU", recurrent},
-                                    {"RNN", recurrent},
-                                    {"Einsum", einsum}};
+constexpr NamedOnnxRule kProductRules[] = {{"MatMul", matmul},
+                                           {"MatMulInteger", matmul_integer},
+                                           {"QLinearMatMul", quantized_matmul},
+                                           {"Gemm", gemm},
+                                           {"LSTM", recurrent},
+                                           {"GRU", recurrent},
+                                           {"RNN", recurrent},
+                                           {"Einsum", einsum}};
 
 }  // namespace
 
-std::span<const NamedOnnxRule> product_rules() { return kRules; }
+std::span<const NamedOnnxRule> product_rules() { return kProductRules; }
 
 }  // namespace genesis::viz

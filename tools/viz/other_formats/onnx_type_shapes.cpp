@@ -138,32 +138,32 @@ void random_like(OnnxCall& call) {
   if (const OnnxShape* x = call.shape(0)) call.shape(*x);
 }
 
-constexpr NamedOnnxRule kRules[] = {{"Shape", shape_of},
-                                    {"Size", size},
-                                    {"ConstantOfShape", constant_of_shape},
-                                    {"Range", range},
-                                    {"ReduceL1", reduce},
-                                    {"ReduceL2", reduce},
-                                    {"ReduceLogSum", reduce},
-                                    {"ReduceLogSumExp", reduce},
-                                    {"ReduceMax", reduce},
-                                    {"ReduceMean", reduce},
-                                    {"ReduceMin", reduce},
-                                    {"ReduceProd", reduce},
-                                    {"ReduceSum", reduce},
-                                    {"ReduceSumSquare", reduce},
-                                    {"ArgMax", arg_of},
-                                    {"ArgMin", arg_of},
-                                    {"TopK", top_k},
-                                    {"NonZero", non_zero},
-                                    {"OneHot", one_hot},
-                                    {"RandomNormalLike", random_like},
-                                    {"RandomUniformLike", random_like},
-                                    {"Bernoulli", random_like},
-                                    {"EyeLike", random_like}};
+constexpr NamedOnnxRule kShapeRules[] = {{"Shape", shape_of},
+                                         {"Size", size},
+                                         {"ConstantOfShape", constant_of_shape},
+                                         {"Range", range},
+                                         {"ReduceL1", reduce},
+                                         {"ReduceL2", reduce},
+                                         {"ReduceLogSum", reduce},
+                                         {"ReduceLogSumExp", reduce},
+                                         {"ReduceMax", reduce},
+                                         {"ReduceMean", reduce},
+                                         {"ReduceMin", reduce},
+                                         {"ReduceProd", reduce},
+                                         {"ReduceSum", reduce},
+                                         {"ReduceSumSquare", reduce},
+                                         {"ArgMax", arg_of},
+                                         {"ArgMin", arg_of},
+                                         {"TopK", top_k},
+                                         {"NonZero", non_zero},
+                                         {"OneHot", one_hot},
+                                         {"RandomNormalLike", random_like},
+                                         {"RandomUniformLike", random_like},
+                                         {"Bernoulli", random_like},
+                                         {"EyeLike", random_like}};
 
 }  // namespace
 
-std::span<const NamedOnnxRule> shape_rules() { return kRules; }
+std::span<const NamedOnnxRule> shape_rules() { return kShapeRules; }
 
 }  // namespace genesis::viz

@@ -222,24 +222,24 @@ void space_to_depth(OnnxCall& call) {
   call.shape({(*x)[0], dim_of(times(size_of((*x)[1]), block * block)), part((*x)[2]), part((*x)[3])});
 }
 
-constexpr NamedOnnxRule kRules[] = {{"Conv", conv},
-                                    {"ConvInteger", conv_integer},
-                                    {"QLinearConv", quantized_conv},
-                                    {"ConvTranspose", conv_transpose},
-                                    {"MaxPool", pool},
-                                    {"AveragePool", pool},
-                                    {"LpPool", pool},
-                                    {"GlobalAveragePool", global_pool},
-                                    {"GlobalMaxPool", global_pool},
-                                    {"GlobalLpPool", global_pool},
-                                    {"Pad", pad},
-                                    {"Resize", resize},
-                                    {"Upsample", resize},
-                                    {"DepthToSpace", depth_to_space},
-                                    {"SpaceToDepth", space_to_depth}};
+constexpr NamedOnnxRule kWindowRules[] = {{"Conv", conv},
+                                          {"ConvInteger", conv_integer},
+                                          {"QLinearConv", quantized_conv},
+                                          {"ConvTranspose", conv_transpose},
+                                          {"MaxPool", pool},
+                                          {"AveragePool", pool},
+                                          {"LpPool", pool},
+                                          {"GlobalAveragePool", global_pool},
+                                          {"GlobalMaxPool", global_pool},
+                                          {"GlobalLpPool", global_pool},
+                                          {"Pad", pad},
+                                          {"Resize", resize},
+                                          {"Upsample", resize},
+                                          {"DepthToSpace", depth_to_space},
+                                          {"SpaceToDepth", space_to_depth}};
 
 }  // namespace
 
-std::span<const NamedOnnxRule> window_rules() { return kRules; }
+std::span<const NamedOnnxRule> window_rules() { return kWindowRules; }
 
 }  // namespace genesis::viz
