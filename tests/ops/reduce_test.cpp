@@ -324,7 +324,7 @@ TEST(Reduce, CumSum) {
   };
   cumsum_case("rows", real({3, 9}), 1);
   cumsum_case("columns", real({5, 4}), 0);
-  cumsum_case("middle", real({2, 3, 300}), 1);
+  cumsum_case("middle", real({2, 3, 70}), 1);
   cumsum_case("integers", integers({3, 9}, -5, 5, DType::i8), -1);
   cumsum_case("bools", booleans({20}), 0);
   cumsum_case("scalar", real({}), 0);

@@ -33,7 +33,7 @@ class WorkBudget {
   }
 
  private:
-  static constexpr uint64_t kSteps = uint64_t{1} << 28, kStepsPerByte = 8192;
+  static constexpr uint64_t kSteps = uint64_t{1} << 28, kStepsPerByte = 1024;
   static constexpr uint64_t kBytes = uint64_t{1} << 16, kBytesPerByte = 64;
 
   static bool spend(uint64_t& left, uint64_t amount) {
