@@ -7,6 +7,9 @@
 #include "executor/runtime/host_memory.h"
 #include "models/formats/gguf/import.h"
 #include "models/formats/hugging_face/import.h"
+#include "models/formats/pt2/import.h"
+#include "models/jobs/output_files.h"
+#include "models/text/load_tokenizer.h"
 #include "models/tokenizer/model_files.h"
 #include "models/zoo.h"
 #include "schema/core/checked_size.h"
@@ -19,14 +22,12 @@
 #include "tools/build/brought_settings.h"
 #include "tools/build/build_commands.h"
 #include "tools/build/other_tokenizer.h"
-#include "models/jobs/output_files.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/meant_words.h"
 #include "tools/common/numbers.h"
 #include "tools/common/option_values.h"
 #include "tools/common/printable.h"
 #include "tools/common/tool.h"
-#include "models/text/load_tokenizer.h"
 
 namespace genesis::tools {
 namespace {
@@ -37,6 +38,7 @@ constexpr const char* kExamples = R"(Examples:
   genesis-build ~/Qwen2.5-0.5B-Instruct -o qwen.genesis
   genesis-build ~/Qwen2.5-0.5B-Instruct --link -o qwen.genesis
   genesis-build qwen2.5-0.5b-q4_k_m.gguf --set dtype=f32 -o qwen.genesis
+  genesis-build resnet.pt2 -o resnet.genesis
   genesis-build qwen2.5-7b-q8_0-00001-of-00003.gguf --tokenizer ~/Qwen2.5-7B-Instruct -o qwen.genesis
   genesis-build tokenizer corpus/ -o tokenizer --vocab-size 32000
   genesis-build qwen2 --set hidden_size=256 --set num_hidden_layers=6 --seed 1 -o qwen2.genesis)";
@@ -145,9 +147,17 @@ void warn_of_no_tokenizer(const Model& model, const std::string& folder) {
           folder, file);
 }
 
+// Imports a program that torch.export saved; it has no settings, and no tokenizer but one named on the command line.
+std::unique_ptr<Model> import_program(const Flags& flags, MappedFiles& files) {
+  auto model = models::pt2::import_model(flags.name, &files);
+  if (!flags.tokenizer.empty()) take_tokenizer(*model, flags.tokenizer);
+  return model;
+}
+
 // Imports the weights of a folder or a GGUF file, with its own tokenizer or the one named on the command line.
 std::unique_ptr<Model> import_named(const Flags& flags, const models::Settings& settings,
                                     MappedFiles& files) {
+  if (models::pt2::is_pt2_file(flags.name)) return import_program(flags, files);
   const bool is_folder = models::hugging_face::is_model_folder(flags.name);
   auto model = is_folder ? models::hugging_face::import_model(flags.name, settings, &files, flags.ignored)
                          : models::gguf::import_model(flags.name, settings, &files, !flags.tokenizer.empty(),
@@ -162,7 +172,8 @@ std::unique_ptr<Model> import_named(const Flags& flags, const models::Settings& 
 }
 
 bool is_imported(const std::string& name) {
-  return models::hugging_face::is_model_folder(name) || models::gguf::is_gguf_file(name);
+  return models::hugging_face::is_model_folder(name) || models::gguf::is_gguf_file(name) ||
+         (models::pt2::is_pt2_file(name) && std::filesystem::exists(name));
 }
 
 // Imports or draws the model and writes the file. Shows progress if that takes a while.
@@ -197,8 +208,7 @@ void check_is_no_other_file(const std::string& name) {
   if (std::filesystem::exists(name))
     fail(
         "'{}' is a file that no model is made of: expected a model of the zoo (--list), a folder that "
-        "transformers saved, or a "
-        ".gguf file",
+        "transformers saved, a .gguf file, or a .pt2 file",
         name);
   if (names_repository(name))
     fail(
@@ -209,7 +219,7 @@ void check_is_no_other_file(const std::string& name) {
         "of it",
         name, name.substr(name.find('/') + 1));
   if (name.find('/') != std::string::npos) fail("there is no folder '{}'", name);
-  for (const char* ending : {".gguf", ".genesis", ".safetensors", ".onnx", ".bin", ".pt", ".json"})
+  for (const char* ending : {".gguf", ".pt2", ".genesis", ".safetensors", ".onnx", ".bin", ".pt", ".json"})
     if (file_ending(name) == ending) fail("there is no file '{}'", name);
 }
 
@@ -237,7 +247,10 @@ void build(const Flags& flags, const Command& app) {
   if (flags.list) return list_models(flags.out);
   if (flags.name.empty()) fail_missing("a model's name (`genesis-build --list` shows what there is)");
   if (flags.output.empty()) fail_missing("-o FILE.genesis");
-  check_rules(app, {{imports, {"--seed"}, "with a folder or a GGUF file, whose weights are there"},
+  check_rules(app, {{imports, {"--seed"}, "with a folder or a file of weights, which are there"},
+                    {models::pt2::is_pt2_file(flags.name),
+                     {"--set", "--ignore-extra"},
+                     "with an exported program, which is what it is"},
                     {!imports,
                      {"--link", "--ignore-extra"},
                      "with a model of the zoo, which has no files of weights yet"}});
@@ -266,11 +279,13 @@ int main(int argc, char** argv) {
   Flags flags;
   return run_tool(
       argc, argv, "genesis-build",
-      "Makes a .genesis file: of a model of the zoo, of a folder that transformers saved, or of a GGUF file.",
+      "Makes a .genesis file: of a model of the zoo, of a folder that transformers saved, of a GGUF file, or "
+      "of a program that "
+      "torch.export saved.",
       kExamples, [&](Command& app) {
         app.add_option("model", flags.name,
-                       "a model of the zoo (--list), a folder with config.json and safetensors, or a .gguf "
-                       "file (the first, if there are several)");
+                       "a model of the zoo (--list), a folder with config.json and safetensors, a .gguf "
+                       "file (the first, if there are several), or a .pt2 file of torch.export");
         app.add_option("-o,--output", flags.output, "file to write");
         app.add_option("--set", flags.settings, "key=value setting; may be given again")->take_all();
         app.add_option("--ignore-extra", flags.ignored,

@@ -1,0 +1,44 @@
+// The operators of torch that exported programs call, each translated to ops of ours. One file for each kind; a new operator is one
+// row of a table.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "models/formats/pt2/call.h"
+
+namespace genesis::models::pt2 {
+
+// The results of a call: tensors, or one size. An operator that only checks something has none.
+using Results = std::variant<std::vector<Value>, Dim>;
+using Translate = Results (*)(Call&);
+
+struct Operator {
+  std::string_view name;  // "aten.add.Tensor"
+  Translate translate;
+};
+using Operators = std::vector<Operator>;
+
+// Tables by kind.
+const Operators& elementwise_operators();
+const Operators& shape_operators();
+const Operators& reduction_operators();
+const Operators& index_operators();
+const Operators& creation_operators();
+const Operators& layer_operators();
+const Operators& size_operators();
+
+// Returns the operator, or null. A call names it "torch.ops.aten.add.Tensor".
+const Operator* find_operator(std::string_view target);
+std::vector<std::string> operator_names();  // sorted
+
+// For tables: a translation with one result.
+template <Value (*translate)(Call&)>
+Results one(Call& call) {
+  return std::vector<Value>{translate(call)};
+}
+
+}  // namespace genesis::models::pt2

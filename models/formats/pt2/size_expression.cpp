@@ -1,0 +1,103 @@
+#include "models/formats/pt2/size_expression.h"
+
+#include <charconv>
+#include <vector>
+
+#include "schema/core/error.h"
+
+namespace genesis::models::pt2 {
+namespace {
+
+constexpr int kMaxDepth = 64;
+
+class Parser {
+ public:
+  Parser(std::string_view text, const std::map<std::string, std::string>& names)
+      : text_(text), names_(names) {}
+
+  std::optional<Dim> whole() {
+    auto dim = expression(0);
+    if (at_ != text_.size()) fail("the size '{}' goes on where it should end", text_);
+    return dim;
+  }
+
+ private:
+  std::optional<Dim> expression(int depth) {
+    if (depth > kMaxDepth) fail("the size '{}' nests too deep", text_);
+    const std::string_view function = word();
+    expect('(');
+    if (function == "Integer") {
+      const Dim number = integer();
+      expect(')');
+      return number;
+    }
+    if (function == "Symbol") return symbol();
+    std::vector<std::optional<Dim>> operands;
+    do operands.push_back(expression(depth + 1));
+    while (take(','));
+    expect(')');
+    return apply(function, operands);
+  }
+
+  std::optional<Dim> apply(std::string_view function, const std::vector<std::optional<Dim>>& operands) const {
+    for (const auto& operand : operands)
+      if (!operand) return std::nullopt;
+    Dim result = *operands[0];
+    if (function == "Pow") {
+      const auto exponent = operands.size() == 2 ? operands[1]->constant() : std::nullopt;
+      if (!exponent || *exponent < 1 || *exponent > 8) return std::nullopt;
+      for (int64_t i = 1; i < *exponent; ++i) result = result * *operands[0];
+      return result;
+    }
+    if (function != "Add" && function != "Mul") return std::nullopt;
+    for (size_t i = 1; i < operands.size(); ++i)
+      result = function == "Add" ? result + *operands[i] : result * *operands[i];
+    return result;
+  }
+
+  // Reads 's77', positive=True, integer=True)
+  Dim symbol() {
+    expect('\'');
+    const size_t end = text_.find('\'', at_);
+    if (end == std::string_view::npos) fail("the size '{}' is cut short", text_);
+    const std::string name(text_.substr(at_, end - at_));
+    at_ = text_.find(')', end);
+    expect(')');
+    const auto known = names_.find(name);
+    return Dim::symbol(known == names_.end() ? name : known->second);
+  }
+  Dim integer() {
+    int64_t number = 0;
+    const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), number);
+    if (error != std::errc()) fail("the size '{}' has no number where one should be", text_);
+    at_ = static_cast<size_t>(end - text_.data());
+    return number;
+  }
+  std::string_view word() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+    const size_t begin = at_;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_'))
+      ++at_;
+    return text_.substr(begin, at_ - begin);
+  }
+  bool take(char c) {
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  void expect(char c) {
+    if (!take(c)) fail("the size '{}' is no expression of sympy: expected '{}'", text_, c);
+  }
+
+  std::string_view text_;
+  const std::map<std::string, std::string>& names_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+std::optional<Dim> parse_size(std::string_view text, const std::map<std::string, std::string>& names) {
+  return Parser(text, names).whole();
+}
+
+}  // namespace genesis::models::pt2

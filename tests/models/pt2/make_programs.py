@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Makes the exported programs in this folder, with inputs and torch's outputs, by PyTorch 2.15 and transformers 5.24:
+
+  make_programs.py       writes NAME.pt2 and NAME.safetensors beside itself
+
+NAME.safetensors holds, for each of the sizes k, the inputs `k.in.NAME` and the outputs `k.out.NAME`. Stack traces are left out of the
+programs, which they make three times as long.
+"""
+import io
+import json
+import os
+import re
+import zipfile
+
+import torch
+import transformers
+from safetensors.torch import save_file
+from torch import nn
+from torch.nn import functional as F
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BATCH, TIME = torch.export.Dim('batch', max=64), torch.export.Dim('time', max=60)
+
+
+class Mlp(nn.Module):
+    """A buffer that the program changes, a tied weight, named outputs."""
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.norm = nn.Linear(8, 16), nn.Linear(16, 8), nn.LayerNorm(16)
+        self.again = nn.Linear(8, 16, bias=False)
+        self.again.weight = self.first.weight
+        self.register_buffer('calls', torch.zeros(3))
+
+    def forward(self, x):
+        self.calls.add_(1)
+        y = self.second(self.norm(F.gelu(self.first(x)) + self.again(x)))
+        return {'y': y, 'more': (x.mean(-1), self.calls.clone())}
+
+
+class Shapes(nn.Module):
+    """Views, indices and reductions, with a symbolic batch."""
+    def forward(self, x, i):
+        parts = x.unflatten(-1, (3, 4)).permute(0, 2, 1).contiguous()
+        a, b, c = parts.split([1, 1, 2], 1)
+        picked = x[:, i].flatten(1).repeat_interleave(2, 1)
+        total = torch.cat([a, b, c[:, 1:]], 1).std(1)
+        values, places = picked.topk(3, -1)
+        masked = torch.where(x > 0, x, x.abs().sqrt()).masked_fill(x < -1, -2.5)
+        padded = F.pad(masked, (1, 2), value=0.5)[:, ::2]
+        return (total, values, places, padded.cumsum(-1), x.T.roll(1, 0), x.argmax(-1), (x * 3).round().to(torch.int32) // 2,
+                torch.einsum('bi,bj->bij', x, x).amax(-1), torch.linspace(0, 1, 5) + x.softmax(-1)[:, :5], x[:, -3:].flip(-1))
+
+
+class Convolutions(nn.Module):
+    """Strides, paddings, dilations, groups, pools and norms."""
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, stride=2, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(8)
+        self.depthwise = nn.Conv2d(8, 8, (3, 2), padding=(1, 0), groups=8, dilation=(1, 2))
+        self.grouped = nn.Conv2d(8, 12, 1, groups=4)
+        self.norms = nn.GroupNorm(3, 12)
+        self.line = nn.Conv1d(12, 6, 4, stride=3, padding=2)
+        with torch.no_grad():
+            self.norm.running_mean.uniform_(-1, 1)
+            self.norm.running_var.uniform_(0.5, 2)
+
+    def forward(self, x):
+        y = F.max_pool2d(F.relu(self.norm(self.stem(x))), 3, 2, 1, ceil_mode=True)
+        y = self.norms(self.grouped(F.silu(self.depthwise(y))))
+        z = self.line(y.flatten(2))
+        return (y, z, F.avg_pool2d(y, 2, 1, 1), F.avg_pool2d(y, 2, 1, 1, count_include_pad=False), F.adaptive_avg_pool2d(x, (3, 1)),
+                F.pixel_shuffle(y, 2))
+
+
+def qwen2():
+    config = transformers.Qwen2Config(vocab_size=32, hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2,
+                                      num_key_value_heads=1, max_position_embeddings=64)
+    return transformers.Qwen2ForCausalLM(config)
+
+
+class Logits(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens):
+        return self.model(input_ids=tokens, use_cache=False).logits
+
+
+def without_traces(data):
+    result = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(result, 'w', zipfile.ZIP_STORED) as new:
+        for entry in old.namelist():
+            content = old.read(entry)
+            if entry.endswith('models/model.json'):
+                program = json.loads(content)
+                for node in program['graph_module']['graph']['nodes']:
+                    node['metadata'] = {key: value for key, value in node['metadata'].items() if key == 'nn_module_stack'}
+                content = json.dumps(program, separators=(',', ':')).encode()
+            if not re.search('sample_inputs|serialization_id', entry):
+                new.writestr(entry, content)
+    return result.getvalue()
+
+
+def make(name, model, inputs, shapes):
+    """`inputs` makes the inputs by name for a batch and a length."""
+    torch.manual_seed(len(name))
+    model = model.eval()
+    example = inputs(2, 9)
+    program = torch.export.export(model, tuple(example.values()), dynamic_shapes=shapes, strict=False)
+    data = io.BytesIO()
+    torch.export.save(program, data)
+    with open(f'{HERE}/{name}.pt2', 'wb') as file:
+        file.write(without_traces(data.getvalue()))
+    tensors = {}
+    for k, (batch, time) in enumerate(((2, 9), (3, 5))):
+        given = inputs(batch, time)
+        with torch.no_grad():
+            outputs = torch.utils._pytree.tree_leaves(program.module()(*given.values()))
+        tensors |= {f'{k}.in.{key}': value.contiguous() for key, value in given.items()}
+        tensors |= {f'{k}.out.{i:02}': value.contiguous() for i, value in enumerate(outputs)}
+    save_file(tensors, f'{HERE}/{name}.safetensors')
+
+
+if __name__ == '__main__':
+    torch.manual_seed(1)
+    make('mlp', Mlp(), lambda b, t: {'x': torch.randn(b, 8)}, ({0: BATCH},))
+    make('shapes', Shapes(), lambda b, t: {'x': torch.randn(b, 12), 'i': torch.randint(-12, 12, (2, 2))}, ({0: BATCH}, None))
+    make('convolutions', Convolutions(), lambda b, t: {'x': torch.randn(b, 3, 19, 17)}, ({0: BATCH},))
+    make('qwen2', Logits(qwen2()), lambda b, t: {'tokens': torch.randint(0, 32, (b, t))}, ({0: BATCH, 1: TIME},))
