@@ -7,20 +7,21 @@
 #include "executor/switches.h"
 #include "executor/training/checkpoint.h"
 #include "models/formats/hugging_face/adapter.h"
+#include "models/jobs/output_files.h"
+#include "models/jobs/training_checks.h"
 #include "passes/core/extract.h"
 #include "passes/lora/lora.h"
 #include "passes/memory/offsets/plan_csv.h"
 #include "passes/pipelines.h"
 #include "passes/precision/cast_precision.h"
 #include "passes/precision/passes.h"
+#include "passes/training/add_loss.h"
 #include "passes/training/evaluation.h"
 #include "passes/training/train_step.h"
 #include "passes/training/weight_average.h"
 #include "schema/file/writer.h"
 #include "schema/graph/text.h"
 #include "schema/messages/log.h"
-#include "models/jobs/output_files.h"
-#include "models/jobs/training_checks.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/numbers.h"
 #include "tools/common/option_values.h"
@@ -37,6 +38,7 @@ namespace {
 constexpr const char* kExamples = R"(Examples:
   genesis-opt qwen2.genesis --train adamw,lr=1e-3,clip=1.0,schedule=warmup_cosine,warmup=50,total=500 -o train.genesis
   genesis-opt qwen2.genesis --train adamw,lr=1e-3 --group '*.bias,*norm*: weight_decay=0' -o train.genesis
+  genesis-opt resnet.genesis --train sgd,lr=0.1,momentum=0.9 --loss cross_entropy -o train.genesis
   genesis-opt qwen2.genesis --train adamw,clip=1.0 --cast bf16 --keep-f32 'lm_head*' -o train.genesis
   genesis-opt trained.genesis --inference -o model.genesis
   genesis-opt trained.genesis --inference --cast bf16 -o model.genesis
@@ -50,7 +52,7 @@ constexpr const char* kExamples = R"(Examples:
   genesis-opt --plan-csv buffers.csv --json)";
 
 struct Flags {
-  std::string input, output, train, cast, plan_csv, print_after, dump, target, adapter, save_adapter;
+  std::string input, output, train, loss, cast, plan_csv, print_after, dump, target, adapter, save_adapter;
   std::vector<std::string> passes, disable, entries, keep_f32, groups;
   QuantizeFlags quantize;
   bool list_passes = false, list_ops = false, inference = false, averages = false, merge_lora = false,
@@ -195,6 +197,7 @@ void check_values(const Flags& flags) {
   if (!flags.cast.empty()) parse_cast(flags.cast);
   if (!flags.quantize.format.empty()) parse_quantize(flags.quantize.format);
   if (!flags.train.empty()) parse_train(flags.train, flags.groups);
+  if (!flags.loss.empty()) read_value("--loss " + flags.loss, [&] { passes::parse_loss(flags.loss); });
 }
 
 void add_training(Model& model, const Flags& flags, std::vector<passes::PassReport>& reports) {
@@ -207,6 +210,7 @@ void add_training(Model& model, const Flags& flags, std::vector<passes::PassRepo
   options.reports = &reports;
   if (!flags.keep_f32.empty() && train.precision == passes::TrainPrecision::kF32)
     fail_usage("--keep-f32 {}: all nodes are f32 without --cast bf16 or f16", flags.keep_f32[0]);
+  if (!flags.loss.empty()) passes::add_loss(model, passes::parse_loss(flags.loss));
   jobs::check_has_loss({model, flags.input}, train.entry);
   jobs::check_quantized_training(model);
   passes::add_training(model, train, options);
@@ -288,6 +292,7 @@ void check_rewrite(const Flags& flags, const Command& app) {
                     {whole_file && flags.train.empty(),
                      {"--disable"},
                      "with --cast, --quantize or --memory-budget alone, which run no passes"},
+                    {flags.train.empty(), {"--loss"}, "without --train OPTIMIZER"},
                     {flags.save_adapter.empty(), {"--force"}, "without --save-adapter FOLDER"}});
   check_adapter_folder(flags);
   flags.quantize.check(app);
@@ -323,17 +328,16 @@ void tell_file_from_device(Flags& flags) {
 bool answers_question(const Flags& flags, const Command& app) {
   const auto all_but = OptionRule::kAllBut;
   const bool plans = !flags.plan_csv.empty(), checks = !flags.input.empty() && !flags.check.device.empty();
-  check_rules(app, {{flags.list_passes, {"--list-passes", "--json"}, "with --list-passes", all_but},
-                    {flags.list_ops, {"--list-ops", "--json"}, "with --list-ops", all_but},
-                    {plans,
-                     {"--plan-csv", "--json"},
-                     "with --plan-csv, which plans the buffers of the CSV file",
-                     all_but},
-                    {checks,
-                     {"input", "--check", "--entry", "--size", "--mesh", "--zero", "--chip", "--links",
-                      "--memory-budget", "--remat", "--disable", "--json"},
-                     "with --check, which changes nothing",
-                     all_but}});
+  check_rules(
+      app,
+      {{flags.list_passes, {"--list-passes", "--json"}, "with --list-passes", all_but},
+       {flags.list_ops, {"--list-ops", "--json"}, "with --list-ops", all_but},
+       {plans, {"--plan-csv", "--json"}, "with --plan-csv, which plans the buffers of the CSV file", all_but},
+       {checks,
+        {"input", "--check", "--entry", "--size", "--mesh", "--zero", "--chip", "--links", "--memory-budget",
+         "--remat", "--disable", "--json"},
+        "with --check, which changes nothing",
+        all_but}});
   if (flags.list_passes) {
     list_passes(flags.out);
   } else if (flags.list_ops) {
@@ -388,6 +392,10 @@ void add_model_flags(Command& app, Flags& flags) {
                  "add the entry point train_step, instead of one that is there: OPTIMIZER,key=value,... "
                  "(sgd, adam, adamw, "
                  "lion, muon)");
+  app.add_option("--loss", flags.loss,
+                 "with --train, for a model without a loss: LOSS or LOSS=OUTPUT; adds the entry point loss, "
+                 "which is forward with an "
+                 "input target (cross_entropy, mse, l1, bce_with_logits)");
   app.add_option("--group", flags.groups,
                  "with --train: 'PATTERN,...: SETTING,...', for parameters of these names lr=FACTORx, "
                  "weight_decay=NUMBER, optimizer=muon or adamw (of Muon), or freeze; may be given again, the "

@@ -157,8 +157,10 @@ void fail_no_state(const Model& model, const std::string& name) {
        near.empty() ? "" : ", but " + near);
 }
 
-Graph copy_graph(const Graph& graph, Model& model) {
-  Graph copy(model, graph.name());
+Graph copy_graph(const Graph& graph, Model& model) { return copy_graph(graph, model, graph.name()); }
+
+Graph copy_graph(const Graph& graph, Model& model, const std::string& name) {
+  Graph copy(model, name);
   // Creates values in the original order. Only outputs that set_attributes appended to a node may get other ids.
   std::vector<Value> copies(graph.values().size());
   const auto at = [&](ValueId id) -> Value& { return copies[static_cast<size_t>(id.index)]; };

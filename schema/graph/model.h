@@ -97,5 +97,6 @@ class Model {
 
 // Returns a copy of `graph` in `model` with the same nodes in the same order and the same names.
 Graph copy_graph(const Graph& graph, Model& model);
+Graph copy_graph(const Graph& graph, Model& model, const std::string& name);  // under another name
 
 }  // namespace genesis

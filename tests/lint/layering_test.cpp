@@ -175,6 +175,7 @@ const std::map<std::string, std::set<std::string>> kModules = {
     {"models/formats", {}},
     {"models/formats/gguf", {"models", "models/formats/hugging_face", "models/tokenizer"}},
     {"models/formats/hugging_face", {"models", "models/tokenizer"}},
+    {"models/formats/pt2", {}},
     {"models/generation", {}},
     {"models/tokenizer", {"models", "models/tokenizer/unicode", "models/tokenizer/words"}},
     {"models/jobs",

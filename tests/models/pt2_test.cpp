@@ -12,6 +12,8 @@
 #include "executor/session.h"
 #include "models/formats/pt2/import.h"
 #include "models/formats/pt2/size_expression.h"
+#include "passes/training/add_loss.h"
+#include "passes/training/train_step.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
 #include "schema/file/model_file.h"
@@ -63,8 +65,8 @@ TEST_P(Programs, GiveTorchsNumbers) {
   const std::shared_ptr<const Model> model = import_model(programs() / (name + ".pt2"));
   std::vector<std::string> outputs;
   for (const NamedValue& output : model->entry("forward").outputs()) outputs.push_back(output.name);
+  Session session(model, {.device = "cpu"});  // one for both, as torch counted calls
   for (const char* k : {"0", "1"}) {
-    Session session(model, {.device = "cpu"});
     const NamedTensors results = session.run("forward", tensors_with(cases, std::string(k) + ".in."));
     const NamedTensors expected = tensors_with(cases, std::string(k) + ".out.");
     ASSERT_EQ(outputs.size(), expected.size());
@@ -79,6 +81,39 @@ TEST_P(Programs, GiveTorchsNumbers) {
 INSTANTIATE_TEST_SUITE_P(Pt2, Programs, ::testing::Values("mlp", "shapes", "convolutions", "qwen2"),
                          [](const auto& info) { return info.param; });
 
+class Training : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(Training, HasTorchsLosses) {
+  const auto& [name, loss] = GetParam();
+  const SafeTensors cases = read_safetensors(programs() / (std::string(name) + ".safetensors"));
+  const std::shared_ptr<Model> model = import_model(programs() / (std::string(name) + ".pt2"));
+  passes::add_loss(*model, passes::parse_loss(loss));
+  passes::add_training(*model, {.optimizer = optim::SGD{.lr = 0.1}});
+  Session session(model, {.device = "cpu"});
+  NamedTensors batch = tensors_with(cases, "0.in.");
+  batch["target"] = cases.tensors.at("target");
+  const Tensor losses = cases.tensors.at("losses");
+  for (int64_t step = 0; step < losses.type().numel(); ++step)
+    EXPECT_NEAR(session.run("train_step", batch).at("loss").item<double>(), losses.as<float>()[step], 1e-5)
+        << step;
+}
+
+INSTANTIATE_TEST_SUITE_P(Pt2, Training,
+                         ::testing::Values(std::pair{"convolutions", "mse=output.0"},
+                                           std::pair{"qwen2", "cross_entropy"}),
+                         [](const auto& info) { return info.param.first; });
+
+TEST(Pt2, LossesThatDoNotFitAreRefused) {
+  const auto refusal = [](const char* name, const char* loss) {
+    const auto model = import_model(programs() / (std::string(name) + ".pt2"));
+    return error_of([&] { passes::add_loss(*model, passes::parse_loss(loss)); });
+  };
+  expect_has(refusal("convolutions", "mse"), {"output.0, output.1", "name the one"});
+  expect_has(refusal("convolutions", "mse=output.9"), {"output.9"});
+  expect_has(refusal("shapes", "cross_entropy=output.2"), {"i64"});
+  expect_has(refusal("qwen2", "hinge"), {"'hinge'", "cross_entropy, mse"});
+}
+
 TEST(Pt2, NamesAreTheProgramsOwn) {
   const auto model = import_model(programs() / "mlp.pt2");
   const Graph& forward = model->entry("forward");
@@ -89,7 +124,7 @@ TEST(Pt2, NamesAreTheProgramsOwn) {
   for (const State& state : model->states()) states.push_back(state.name);
   EXPECT_EQ(outputs, (std::vector<std::string>{"y", "more.0", "more.1"}));
   std::ranges::sort(states);
-  EXPECT_EQ(states, (std::vector<std::string>{"again.weight", "calls", "first.bias", "norm.bias",
+  EXPECT_EQ(states, (std::vector<std::string>{"calls", "first.bias", "first.weight", "norm.bias",
                                               "norm.weight", "second.bias", "second.weight"}))
       << "again.weight and first.weight are one";
   EXPECT_TRUE(model->state(model->find_state("norm.bias")).trainable);
@@ -292,8 +327,9 @@ TEST(Pt2, SizesAreExpressions) {
   };
   EXPECT_EQ(text("Symbol('s77', positive=True, integer=True)"), "batch");
   EXPECT_EQ(text("Add(Mul(Integer(2), Symbol('s77', integer=True)), Integer(-1))"),
-            Dim::parse("2*batch - 1").to_string());
-  EXPECT_EQ(text("Pow(Symbol('s77', integer=True), Integer(2))"), Dim::parse("batch*batch").to_string());
+            (Dim(2) * Dim::symbol("batch") - 1).to_string());
+  EXPECT_EQ(text("Pow(Symbol('s77', integer=True), Integer(2))"),
+            (Dim::symbol("batch") * Dim::symbol("batch")).to_string());
   EXPECT_EQ(text("FloorDiv(Symbol('s77', integer=True), Integer(2))"), "none");
   EXPECT_NE(error_of([] { parse_size("Add(Integer(2)", {}); }), "");
   EXPECT_NE(error_of([] { parse_size("Symbol('s", {}); }), "");

@@ -66,7 +66,10 @@ Directory directory_of(const MappedFile& file) {
   const uint64_t searched = std::min<uint64_t>(size, kEndBytes + 0xffff);  // a comment may follow
   const Fields tail = fields_at(file, size - searched, searched);
   for (uint64_t at = searched - std::min<uint64_t>(searched, kEndBytes) + 1; at-- > 0;) {
-    if (searched - at < kEndBytes || tail.at<uint32_t>(at) != kEnd) continue;
+    // An entry may be an archive itself, whose end record is followed by more than its comment.
+    if (searched - at < kEndBytes || tail.at<uint32_t>(at) != kEnd ||
+        at + kEndBytes + tail.at<uint16_t>(at + 20) != searched)
+      continue;
     const auto entries = tail.at<uint16_t>(at + 10);
     const auto bytes = tail.at<uint32_t>(at + 12), offset = tail.at<uint32_t>(at + 16);
     if (entries == 0xffff || bytes == kIn64 || offset == kIn64)

@@ -3,13 +3,14 @@
 
   make_programs.py       writes NAME.pt2 and NAME.safetensors beside itself
 
-NAME.safetensors holds, for each of the sizes k, the inputs `k.in.NAME` and the outputs `k.out.NAME`. Stack traces are left out of the
+NAME.safetensors holds, for each of the sizes k, the inputs `k.in.NAME` and the outputs `k.out.NAME`. With a
+loss, it also holds a `target` for the inputs of size 0 and the `losses` of five steps of SGD with a learning rate of 0.1. Stack traces are left out of the
 programs, which they make three times as long.
 """
 import io
 import json
 import os
-import re
+import struct
 import zipfile
 
 import torch
@@ -42,7 +43,7 @@ class Shapes(nn.Module):
     def forward(self, x, i):
         parts = x.unflatten(-1, (3, 4)).permute(0, 2, 1).contiguous()
         a, b, c = parts.split([1, 1, 2], 1)
-        picked = x[:, i].flatten(1).repeat_interleave(2, 1)
+        picked = x[:, i].flatten(1).repeat_interleave(2, 1) + torch.arange(8) * 0.1
         total = torch.cat([a, b, c[:, 1:]], 1).std(1)
         values, places = picked.topk(3, -1)
         masked = torch.where(x > 0, x, x.abs().sqrt()).masked_fill(x < -1, -2.5)
@@ -88,6 +89,14 @@ class Logits(nn.Module):
         return self.model(input_ids=tokens, use_cache=False).logits
 
 
+def write_aligned(archive, name, content):
+    """As PyTorch does: the content begins at a multiple of 64 bytes, behind a field of padding."""
+    info = zipfile.ZipInfo(name)
+    padding = -(archive.fp.tell() + 30 + len(name) + 4) % 64
+    info.extra = struct.pack('<HH', 0x4246, padding) + bytes(padding)
+    archive.writestr(info, content)
+
+
 def without_traces(data):
     result = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(result, 'w', zipfile.ZIP_STORED) as new:
@@ -98,13 +107,25 @@ def without_traces(data):
                 for node in program['graph_module']['graph']['nodes']:
                     node['metadata'] = {key: value for key, value in node['metadata'].items() if key == 'nn_module_stack'}
                 content = json.dumps(program, separators=(',', ':')).encode()
-            if not re.search('sample_inputs|serialization_id', entry):
-                new.writestr(entry, content)
+            write_aligned(new, entry, content)
     return result.getvalue()
 
 
-def make(name, model, inputs, shapes):
-    """`inputs` makes the inputs by name for a batch and a length."""
+def losses_of_training(program, given, target, loss):
+    model = program.module()
+    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.1)
+    losses = []
+    for _ in range(5):
+        value = loss(torch.utils._pytree.tree_leaves(model(*given.values()))[0], target)
+        optimizer.zero_grad()
+        value.backward()
+        optimizer.step()
+        losses.append(value.item())
+    return torch.tensor(losses)
+
+
+def make(name, model, inputs, shapes, loss=None, target=None):
+    """`inputs` makes the inputs by name for a batch and a length; `target` a target for the first output."""
     torch.manual_seed(len(name))
     model = model.eval()
     example = inputs(2, 9)
@@ -118,6 +139,9 @@ def make(name, model, inputs, shapes):
         given = inputs(batch, time)
         with torch.no_grad():
             outputs = torch.utils._pytree.tree_leaves(program.module()(*given.values()))
+        if loss and k == 0:
+            tensors['target'] = target(outputs[0])
+            tensors['losses'] = losses_of_training(torch.export.load(f'{HERE}/{name}.pt2'), given, tensors['target'], loss)
         tensors |= {f'{k}.in.{key}': value.contiguous() for key, value in given.items()}
         tensors |= {f'{k}.out.{i:02}': value.contiguous() for i, value in enumerate(outputs)}
     save_file(tensors, f'{HERE}/{name}.safetensors')
@@ -127,5 +151,6 @@ if __name__ == '__main__':
     torch.manual_seed(1)
     make('mlp', Mlp(), lambda b, t: {'x': torch.randn(b, 8)}, ({0: BATCH},))
     make('shapes', Shapes(), lambda b, t: {'x': torch.randn(b, 12), 'i': torch.randint(-12, 12, (2, 2))}, ({0: BATCH}, None))
-    make('convolutions', Convolutions(), lambda b, t: {'x': torch.randn(b, 3, 19, 17)}, ({0: BATCH},))
-    make('qwen2', Logits(qwen2()), lambda b, t: {'tokens': torch.randint(0, 32, (b, t))}, ({0: BATCH, 1: TIME},))
+    make('convolutions', Convolutions(), lambda b, t: {'x': torch.randn(b, 3, 19, 17)}, ({0: BATCH},), F.mse_loss, torch.randn_like)
+    make('qwen2', Logits(qwen2()), lambda b, t: {'tokens': torch.randint(0, 32, (b, t))}, ({0: BATCH, 1: TIME},),
+         lambda y, target: F.cross_entropy(y.flatten(0, 1), target.flatten()), lambda y: torch.randint(0, 32, y.shape[:2]))
