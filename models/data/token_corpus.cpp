@@ -17,6 +17,7 @@
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
+#include "schema/file/object_reader.h"
 #include "schema/messages/log.h"
 
 namespace genesis::data {
@@ -115,38 +116,61 @@ std::string key_of(const json& identity) {
   return file::hash_of(std::as_bytes(std::span(text))).to_string();
 }
 
-// Returns true if the shards contain hashes. Older versions of Genesis wrote none.
-bool hashes_blocks(const json& manifest) {
-  const auto bytes = manifest.value("hashed_bytes", int64_t{0});
-  if (bytes != 0 && bytes != static_cast<int64_t>(ShardWriter::kHashedBytes))
-    fail("its shards have a hash for every {} bytes, expected {}: another version of Genesis made them",
-         bytes, ShardWriter::kHashedBytes);
-  return bytes != 0;
+// The facts of a manifest.
+struct Manifest {
+  std::vector<int64_t> training, held_out;  // tokens of each shard
+  int64_t bytes = 0, bad_lines = 0;
+  int64_t hashed_bytes = 0;  // 0: the shards have no hashes; older versions of Genesis wrote none
+  std::string first_repaired;
+};
+
+Manifest manifest_in(const json& object) {
+  ObjectReader facts(object);
+  const auto count = [&](const char* name) {
+    return facts.required(facts.integer_in(name, 0, INT64_MAX), name, "a number");
+  };
+  const auto counts = [&](const char* name) {
+    return facts.required(facts.integers(name, 0, INT64_MAX), name, "numbers of tokens");
+  };
+  return {.training = counts("training"),
+          .held_out = counts("held_out"),
+          .bytes = count("bytes"),
+          .bad_lines = count("bad_lines"),
+          .hashed_bytes = facts.integer_in("hashed_bytes", 0, INT64_MAX).value_or(0),
+          .first_repaired = facts.text("first_repaired").value_or("")};
 }
 
-TokenCorpus opened(const fs::path& folder, const json& manifest, const TextTokens& tokens) {
-  const bool wide = !fits_u16(tokens.tokenizer.vocab_size()), has_hashes = hashes_blocks(manifest);
-  const auto stream = [&](const char* name, const char* counts) {
-    return TokenStream(folder, name, wide, manifest.at(counts).get<std::vector<int64_t>>(), has_hashes);
+Manifest read_manifest(const fs::path& folder) {
+  try {
+    return manifest_in(read_json_object(folder / kManifest, {}));
+  } catch (const Error& problem) {
+    fail("'{}' is damaged: {}: remove the folder, and the text is tokenized anew",
+         (folder / kManifest).string(), problem.message());
+  }
+}
+
+TokenCorpus opened(const fs::path& folder, const TextTokens& tokens) {
+  const Manifest manifest = read_manifest(folder);
+  const bool wide = !fits_u16(tokens.tokenizer.vocab_size()), has_hashes = manifest.hashed_bytes != 0;
+  if (has_hashes && manifest.hashed_bytes != static_cast<int64_t>(ShardWriter::kHashedBytes))
+    fail("its shards have a hash for every {} bytes, expected {}: another version of Genesis made them",
+         manifest.hashed_bytes, ShardWriter::kHashedBytes);
+  const auto stream = [&](const char* name, const std::vector<int64_t>& counts) {
+    return TokenStream(folder, name, wide, counts, has_hashes);
   };
-  return {.training = stream("training", "training"),
-          .held_out = stream("held-out", "held_out"),
+  return {.training = stream("training", manifest.training),
+          .held_out = stream("held-out", manifest.held_out),
           .folder = folder,
-          .bytes = manifest.at("bytes"),
-          .bad_lines = manifest.at("bad_lines"),
-          .first_repaired = manifest.value("first_repaired", ""),
+          .bytes = manifest.bytes,
+          .bad_lines = manifest.bad_lines,
+          .first_repaired = manifest.first_repaired,
           .has_hashes = has_hashes};
 }
 
 TokenCorpus reopened(const fs::path& folder, const TextTokens& tokens) {
-  try {
-    TokenCorpus corpus = opened(folder, parse_json_text(read_regular_file(folder / kManifest)), tokens);
-    corpus.was_there = true;
-    return corpus;
-  } catch (const json::exception& problem) {
-    fail("'{}' is damaged: {}: remove the folder, and the text is tokenized anew",
-         (folder / kManifest).string(), problem.what());
-  }
+  TokenCorpus corpus = opened(folder, tokens);
+  corpus.was_there = true;
+  return corpus;
 }
 
 TokenCorpus made(const fs::path& folder, const std::vector<fs::path>& files, const TextTokens& tokens,
@@ -169,7 +193,7 @@ TokenCorpus made(const fs::path& folder, const std::vector<fs::path>& files, con
   write_file_atomically(folder / kManifest,
                         manifest.dump(2, ' ', false, json::error_handler_t::replace) + "\n",
                         LinkAtName::kReplaced);
-  return opened(folder, manifest, tokens);
+  return opened(folder, tokens);
 }
 
 }  // namespace

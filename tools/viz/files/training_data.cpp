@@ -12,6 +12,7 @@
 #include "schema/core/error.h"
 #include "schema/file/io/descriptor.h"
 #include "schema/file/io/file_ending.h"
+#include "schema/file/json_text.h"
 #include "schema/messages/human_bytes.h"
 #include "schema/messages/shell_word.h"
 
@@ -54,6 +55,11 @@ std::string read_piece(const Descriptor& file, uint64_t offset, size_t bytes) {
 std::string name_of_run(const std::filesystem::path& file) {
   const std::string folder = std::filesystem::absolute(file).parent_path().filename().string();
   return file.filename() == "metrics.jsonl" && !folder.empty() ? folder : file.filename().string();
+}
+
+// Returns null for a line that is not JSON.
+Json row_in(const std::string& line) try { return parse_ordered_json_text(line); } catch (const Error&) {
+  return nullptr;
 }
 
 bool is_metrics(const std::filesystem::directory_entry& entry) {
@@ -127,7 +133,7 @@ MetricsTail::Column& MetricsTail::column(const std::string& name) {
 
 void MetricsTail::add_line(const std::string& line) {
   if (line.find_first_not_of(" \t\r") == std::string::npos) return;
-  const Json row = Json::parse(line, nullptr, false);
+  const Json row = row_in(line);
   if (!row.is_object()) return void(++skipped_);
   if (const auto step = row.find("step"); step != row.end() && step->is_number())
     drop_rows_from(step->get<double>());
