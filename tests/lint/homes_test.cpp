@@ -1,6 +1,7 @@
 // Tests that certain code stays in its only place: files that know halves of weights are those listed in
-// docs/architecture.md, speeds of devices are in schema/graph/target.h, JSON is parsed by schema/file/json_text.h, and
-// exchanges between lanes of a warp are in backends/cuda/device.
+// docs/architecture.md, speeds of devices are in schema/graph/target.h, times that follow from them in
+// schema/graph/cost_model.h, JSON is parsed by schema/file/json_text.h, and exchanges between lanes of a warp are in
+// backends/cuda/device.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -86,6 +87,18 @@ TEST(Homes, SpeedsStandInTarget) {
       });
   EXPECT_GT(files, 200);
   EXPECT_TRUE(speed.is_in("constexpr double kCopyPerSecond = 2;") && speed.is_in("return 1.5e12;"));
+}
+
+TEST(Homes, TimesComeFromTheCostModel) {
+  const Pattern division(R"(/ *\(?\w+(\.|->)(\w+_per_second|\w+_flops|same_host|other_hosts)\b)");
+  const int files = visit_lines(
+      {"passes", "executor", "tools"}, [&](const std::string& file, size_t number, const std::string& line) {
+        EXPECT_FALSE(division.is_in(line))
+            << file << ":" << number << ": schema/graph/cost_model.h says how long work takes";
+      });
+  EXPECT_GT(files, 400);
+  EXPECT_TRUE(division.is_in("cost.bytes / target.bytes_per_second") &&
+              division.is_in("flops / chip->low_flops"));
 }
 
 TEST(Homes, JsonIsParsedByOneReader) {
