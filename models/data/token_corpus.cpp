@@ -116,55 +116,37 @@ std::string key_of(const json& identity) {
   return file::hash_of(std::as_bytes(std::span(text))).to_string();
 }
 
-// The facts of a manifest.
-struct Manifest {
-  std::vector<int64_t> training, held_out;  // tokens of each shard
-  int64_t bytes = 0, bad_lines = 0;
-  int64_t hashed_bytes = 0;  // 0: the shards have no hashes; older versions of Genesis wrote none
-  std::string first_repaired;
-};
-
-Manifest manifest_in(const json& object) {
-  ObjectReader facts(object);
+TokenCorpus corpus_in(const fs::path& folder, const TextTokens& tokens) {
+  const json manifest = read_json_object(folder / kManifest, {});
+  ObjectReader facts(manifest);
   const auto count = [&](const char* name) {
     return facts.required(facts.integer_in(name, 0, INT64_MAX), name, "a number");
   };
-  const auto counts = [&](const char* name) {
-    return facts.required(facts.integers(name, 0, INT64_MAX), name, "numbers of tokens");
+  // Older versions of Genesis wrote no hashes.
+  const int64_t hashed = facts.integer_in("hashed_bytes", 0, INT64_MAX).value_or(0);
+  if (hashed != 0 && hashed != static_cast<int64_t>(ShardWriter::kHashedBytes))
+    fail("its shards have a hash for every {} bytes, expected {}: another version of Genesis made them",
+         hashed, ShardWriter::kHashedBytes);
+  const bool wide = !fits_u16(tokens.tokenizer.vocab_size());
+  const auto stream = [&](const char* name, const char* counts) {
+    const auto each = facts.required(facts.integers(counts, 0, INT64_MAX), counts, "numbers of tokens");
+    return TokenStream(folder, name, wide, each, hashed != 0);
   };
-  return {.training = counts("training"),
-          .held_out = counts("held_out"),
+  return {.training = stream("training", "training"),
+          .held_out = stream("held-out", "held_out"),
+          .folder = folder,
           .bytes = count("bytes"),
           .bad_lines = count("bad_lines"),
-          .hashed_bytes = facts.integer_in("hashed_bytes", 0, INT64_MAX).value_or(0),
-          .first_repaired = facts.text("first_repaired").value_or("")};
-}
-
-Manifest read_manifest(const fs::path& folder) {
-  try {
-    return manifest_in(read_json_object(folder / kManifest, {}));
-  } catch (const Error& problem) {
-    fail("'{}' is damaged: {}: remove the folder, and the text is tokenized anew",
-         (folder / kManifest).string(), problem.message());
-  }
+          .first_repaired = facts.text("first_repaired").value_or(""),
+          .has_hashes = hashed != 0};
 }
 
 TokenCorpus opened(const fs::path& folder, const TextTokens& tokens) {
-  const Manifest manifest = read_manifest(folder);
-  const bool wide = !fits_u16(tokens.tokenizer.vocab_size()), has_hashes = manifest.hashed_bytes != 0;
-  if (has_hashes && manifest.hashed_bytes != static_cast<int64_t>(ShardWriter::kHashedBytes))
-    fail("its shards have a hash for every {} bytes, expected {}: another version of Genesis made them",
-         manifest.hashed_bytes, ShardWriter::kHashedBytes);
-  const auto stream = [&](const char* name, const std::vector<int64_t>& counts) {
-    return TokenStream(folder, name, wide, counts, has_hashes);
-  };
-  return {.training = stream("training", manifest.training),
-          .held_out = stream("held-out", manifest.held_out),
-          .folder = folder,
-          .bytes = manifest.bytes,
-          .bad_lines = manifest.bad_lines,
-          .first_repaired = manifest.first_repaired,
-          .has_hashes = has_hashes};
+  return with_context([&] { return corpus_in(folder, tokens); },
+                      [&] {
+                        return fmt::format("'{}' is damaged: remove it, and the text is tokenized anew",
+                                           folder.string());
+                      });
 }
 
 TokenCorpus reopened(const fs::path& folder, const TextTokens& tokens) {

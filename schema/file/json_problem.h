@@ -6,8 +6,8 @@
 
 namespace genesis {
 
-// `byte` is where the parser stopped, from 1; `parser_words` is its message; `path` names the value there, as "scores[3]": "" for the
-// root. Says the place as a byte, or as line and column behind a line feed.
+// `byte` is where the parser stopped, from 1; `parser_words` is its message; `path` names the member there, as "model.scale"; it
+// may be empty. Says the place as a byte, or as line and column behind a line feed.
 std::string json_problem(std::string_view text, size_t byte, std::string_view parser_words,
                          const std::string& path);
 

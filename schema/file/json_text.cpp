@@ -13,47 +13,24 @@ using nlohmann::json;
 
 constexpr std::string_view kMark = "\xEF\xBB\xBF";
 
-// Follows the path to the value that is read.
+// Follows the names of the members around the value that is read.
 class PathFinder final : public JsonEvents {
  public:
-  bool null() override { return next(); }
-  bool boolean(bool) override { return next(); }
-  bool number_integer(number_integer_t) override { return next(); }
-  bool number_unsigned(number_unsigned_t) override { return next(); }
-  bool number_float(number_float_t, const string_t&) override { return next(); }
-  bool string(string_t&) override { return next(); }
   bool key(string_t& name) override {
-    places_.back().name = name.substr(0, 60);
+    names_.back() = name.substr(0, 60);
     return true;
   }
-
   std::string path() const {
     std::string path;
-    for (const Place& place : places_)
-      path += !place.is_object ? fmt::format("[{}]", place.index)
-              : path.empty()   ? place.name
-                               : "." + place.name;
+    for (const std::string& name : names_) path += (path.empty() || name.empty() ? "" : ".") + name;
     return path;
   }
 
  private:
-  struct Place {
-    bool is_object;
-    std::string name;  // the member of an object
-    size_t index = 0;  // the item of a list
-  };
+  void open(bool /*is_object*/) override { names_.emplace_back(); }
+  void close() override { names_.pop_back(); }
 
-  void open(bool is_object) override { places_.push_back({is_object, "", 0}); }
-  void close() override {
-    places_.pop_back();
-    next();
-  }
-  bool next() {
-    if (!places_.empty()) ++places_.back().index;
-    return true;
-  }
-
-  std::vector<Place> places_;
+  std::vector<std::string> names_;  // of open objects; empty for lists
 };
 
 // Rejects two members of one name in the root, so that a tree is at most a small multiple of the text.

@@ -71,7 +71,7 @@ TEST(Json, SaysWhereATextStopsBeingJson) {
   expect_in(problem_of("{\n  \"a\": 1,\n  b: 2\n}"),
             "it is not JSON: something is wrong at line 3, column 3");
   expect_in(problem_of("{\"a\": \xff}"), "byte 7");
-  expect_in(problem_of("{\"a\": {\"b\": [1, {\"c\": -Infinity}]}}"), "'a.b[1].c' is -Infinity");
+  expect_in(problem_of("{\"a\": {\"b\": [1, {\"c\": -Infinity}]}}"), "'a.b.c' is -Infinity");
   expect_in(problem_of("{\"a\": [], \"b\": NaN}"), "NaN at byte 16 is no JSON");
   expect_in(problem_of("{\"a\": [], \"b\": NaN}"), "'b' is NaN, which is no number of JSON");
   expect_in(problem_of("NaN"), "it is NaN");
