@@ -30,7 +30,7 @@ class PathFinder final : public JsonEvents {
   void open(bool /*is_object*/) override { names_.emplace_back(); }
   void close() override { names_.pop_back(); }
 
-  std::vector<std::string> names_;  // of open objects; empty for lists
+  std::vector<std::string> names_;  // one for each open list or object; "" for a list
 };
 
 // Rejects two members of one name in the root, so that a tree is at most a small multiple of the text.

@@ -27,10 +27,10 @@ inline bool multiplies_low_precision(Types inputs) {
   return !inputs.empty() && is_low_precision(inputs[0].dtype);
 }
 
-// What a device does in a unit of time. The times below are in that unit.
+// A device does this much in a unit of time. The times below are in that unit.
 struct Rates {
-  double bytes = 1;  // of memory, read or written
-  double flops = 1;  // of products
+  double bytes = 1;  // bytes read or written in memory
+  double flops = 1;  // flops of products
 };
 inline Rates rates_of(const Target& target) { return {target.bytes_per_second, target.flops_per_second}; }
 

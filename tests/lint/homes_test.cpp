@@ -90,7 +90,8 @@ TEST(Homes, SpeedsStandInTarget) {
 }
 
 TEST(Homes, TimesComeFromTheCostModel) {
-  const Pattern division(R"(/ *\(?\w+(\.|->)(\w+_per_second|\w+_flops|same_host|other_hosts)\b)");
+  const Pattern division(
+      R"(/ *\(?\w+(\.|->)((bytes|flops|exchanged)_per_second|\w+_flops|same_host|other_hosts)\b)");
   const int files = visit_lines(
       {"passes", "executor", "tools"}, [&](const std::string& file, size_t number, const std::string& line) {
         EXPECT_FALSE(division.is_in(line))

@@ -96,7 +96,7 @@ void MetricsTail::add_lines(std::string& text, bool is_end) {
   for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
     add_line(text.substr(begin, end - begin));
   const std::string rest = text.substr(begin);
-  if (is_end && !rest.empty() && Json::accept(rest)) {
+  if (is_end && !rest.empty() && !try_parse_json_text(rest).is_discarded()) {
     add_line(rest);
     begin = text.size();
   }
