@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "backends/common/collective_kernels.h"
-#include "executor/runtime/cost.h"
 #include "passes/core/match.h"
+#include "schema/graph/cost_model.h"
 #include "schema/ops/collective/collective.h"
 
 namespace genesis {
@@ -23,11 +23,12 @@ bool is_planned(const OpDef& op) {
 WorkBeside work_beside(size_t exchange, const std::vector<StepCall>& calls, const StepStreams& streams,
                        const StreamSpeeds& speeds) {
   if (streams.stream[exchange] != StepStreams::kExchange) return WorkBeside::kNone;
+  const Rates rates = {speeds.bytes_per_second, speeds.flops_per_second};
   double memory = 0, compute = 0;  // seconds
   for (size_t i = exchange + 1; i < calls.size() && !calls[i].step->op->info.collective; ++i) {
     const Cost cost = cost_of(*calls[i].step);
-    const double moving = cost.bytes / speeds.bytes_per_second, computing = cost.flops / speeds.flops_per_second;
-    (moving > computing ? memory : compute) += std::max(moving, computing);
+    const bool is_memory_bound = memory_time(cost.bytes, rates) > arithmetic_time(cost.flops, rates);
+    (is_memory_bound ? memory : compute) += time_of(cost, rates);
   }
   return memory > compute ? WorkBeside::kMemoryBound : WorkBeside::kComputeBound;
 }

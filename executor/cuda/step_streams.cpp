@@ -1,8 +1,7 @@
 #include "executor/cuda/step_streams.h"
+#include "schema/graph/cost_model.h"
 
 #include <algorithm>
-
-#include "executor/runtime/cost.h"
 
 namespace genesis {
 namespace {
@@ -10,22 +9,21 @@ namespace {
 // The target's speeds per microsecond and its fixed costs in microseconds. All times below are in microseconds.
 struct Times {
   explicit Times(const StreamSpeeds& speeds)
-      : bytes(speeds.bytes_per_second / 1e6),
-        flops(speeds.flops_per_second / 1e6),
-        exchanged(speeds.exchanged_per_second / 1e6),
+      : rates{speeds.bytes_per_second / 1e6, speeds.flops_per_second / 1e6},
+        link{0, speeds.exchanged_per_second / 1e6},
         shortest(1e6 * speeds.shortest_seconds),
         filling(1e6 * speeds.filling_seconds),
         switching(1e6 * speeds.switching_seconds),
         worthwhile(1e6 * speeds.worthwhile_seconds) {}
 
-  double bytes, flops, exchanged;  // per microsecond
+  Rates rates;
+  Link link;
   double shortest, filling, switching, worthwhile;
 };
 
 double work_of(const Step& step, const Times& times) {
   const Cost cost = cost_of(step);
-  if (step.op->info.collective) return cost.bytes / times.exchanged;
-  return std::max(cost.bytes / times.bytes, cost.flops / times.flops);
+  return step.op->info.collective ? exchange_time(times.link, 1, cost.bytes) : time_of(cost, times.rates);
 }
 
 class Assigner {
@@ -137,8 +135,9 @@ class Assigner {
   std::vector<double> durations_, work_before_ = {0};  // by step
   std::vector<std::vector<int32_t>> predecessors_;
   std::vector<double> finish_;
-  std::array<double, StepStreams::kStreams> busy_{};              // by stream: the end of its work so far
-  std::array<StepStreams::Waits, StepStreams::kStreams> waited_;  // by stream: last steps of others waited for
+  std::array<double, StepStreams::kStreams> busy_{};  // by stream: the end of its work so far
+  std::array<StepStreams::Waits, StepStreams::kStreams>
+      waited_;  // by stream: last steps of others waited for
   StepStreams streams_;
 };
 

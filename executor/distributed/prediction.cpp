@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "executor/distributed/traffic.h"
-#include "executor/runtime/cost.h"
 #include "executor/runtime/step_graph.h"
 #include "passes/core/match.h"
+#include "schema/graph/cost_model.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/nn/attention.h"
 
@@ -15,11 +15,11 @@ namespace genesis {
 namespace {
 
 double compute_us(const Step& step, const ChipRates& chip) {
-  const Cost cost = cost_of(step);
   const bool is_attention = passes::is<ops::Attention, ops::AttentionGrad>(*step.op);
-  const bool is_low = !step.input_types.empty() && size_of(step.input_types[0].dtype) == 2;
-  const double rate = is_attention ? chip.attention_flops : is_low ? chip.low_flops : chip.f32_flops;
-  return chip.step_us + 1e6 * std::max(cost.flops / rate, cost.bytes / chip.bytes);
+  const double flops = is_attention                                 ? chip.attention_flops
+                       : multiplies_low_precision(step.input_types) ? chip.low_flops
+                                                                    : chip.f32_flops;
+  return chip.step_us + 1e6 * time_of(cost_of(step), {chip.bytes, flops});
 }
 
 // Tells how the ranks that exchange data with rank 0 along an axis are spread over hosts.
@@ -41,10 +41,12 @@ double exchange_us(const Step& step, const Mesh& mesh, const RankLinks& links) {
   const std::string_view axis = axis_of(*step.op, step.attributes);
   const Group group = group_of(mesh, axis, links);
   const auto bytes = static_cast<double>(bytes_over_link(step, mesh.size(axis)));
-  if (group.hosts == 1) return links.same_host_us + 1e6 * bytes / links.same_host;
-  const double rate = std::min(links.same_host, links.other_hosts * static_cast<double>(group.each_host));
-  return links.same_host_us + links.other_hosts_us * std::ceil(std::log2(static_cast<double>(group.hosts))) +
-         1e6 * bytes / rate;
+  Link link = {links.same_host_us, 1e-6 * links.same_host};
+  if (group.hosts > 1) {
+    link.latency += links.other_hosts_us * std::ceil(std::log2(static_cast<double>(group.hosts)));
+    link.bytes = std::min(link.bytes, 1e-6 * links.other_hosts * static_cast<double>(group.each_host));
+  }
+  return exchange_time(link, 1, bytes);
 }
 
 }  // namespace

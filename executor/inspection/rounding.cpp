@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "executor/runtime/cost.h"
 #include "passes/core/match.h"
+#include "schema/graph/cost_model.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/elementwise/fused.h"
 #include "schema/ops/elementwise/fused_program.h"

@@ -58,9 +58,9 @@ double step_microseconds(const Step& step, std::vector<Touch> touches, const Dev
   for (const Touch& touch : touches) whole += touch.bytes;
   if (cost.bytes < whole)
     touches = {{cost.bytes, static_cast<int64_t>(cost.bytes)}};  // it is unknown which bytes
-  const bool low = !step.input_types.empty() && is_low_precision(step.input_types[0].dtype);
-  return std::max(memory_microseconds(touches, peaks),
-                  cost.flops / (low ? peaks.low_gflops : peaks.f32_gflops) / 1e3);
+  const bool low = multiplies_low_precision(step.input_types);
+  const Rates rates = {.flops = 1e3 * (low ? peaks.low_gflops : peaks.f32_gflops)};
+  return std::max(memory_microseconds(touches, peaks), arithmetic_time(cost.flops, rates));
 }
 
 }  // namespace

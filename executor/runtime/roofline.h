@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "executor/runtime/cost.h"
 #include "executor/runtime/peaks.h"
+#include "schema/graph/cost_model.h"
 
 namespace genesis {
 

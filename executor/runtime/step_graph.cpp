@@ -1,12 +1,11 @@
 #include "executor/runtime/step_graph.h"
+#include "schema/graph/cost_model.h"
 
 #include <algorithm>
 #include <bit>
 #include <compare>
 #include <map>
 #include <set>
-
-#include "executor/runtime/cost.h"
 
 namespace genesis {
 namespace {

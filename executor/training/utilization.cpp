@@ -2,7 +2,7 @@
 
 #include "executor/inputs.h"
 #include "passes/core/bind.h"
-#include "schema/graph/op.h"
+#include "schema/graph/cost_model.h"
 
 namespace genesis {
 namespace {
@@ -14,10 +14,8 @@ struct Products {
 Products products_of(const Graph& graph) {
   Products products;
   for (const Node& node : graph.nodes()) {
-    const auto inputs = graph.input_types(node), outputs = graph.output_types(node);
-    const double flops = cost_of(*node.op, node.attributes, inputs, outputs).flops;
-    const bool low = !inputs.empty() && is_low_precision(inputs[0].dtype);
-    (low ? products.low : products.f32) += flops;
+    const bool low = multiplies_low_precision(graph.input_types(node));
+    (low ? products.low : products.f32) += cost_of(graph, node).flops;
   }
   return products;
 }

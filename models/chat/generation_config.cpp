@@ -7,6 +7,7 @@
 
 #include "models/chat/json_config.h"
 #include "schema/core/error.h"
+#include "schema/file/object_reader.h"
 
 namespace genesis::chat {
 namespace {
@@ -47,9 +48,8 @@ constexpr const char* kNeutralAtOne[] = {"typical_p", "num_beams", "num_beam_gro
                                          "encoder_repetition_penalty"};
 
 bool is_neutral(const std::string& name, const json& value) {
-  if (value.is_null() || value == false || value == 0 || value == "") return true;
-  if (value.is_structured()) return value.empty();
-  return value == 1 && std::ranges::find(kNeutralAtOne, name) != std::end(kNeutralAtOne);
+  return is_neutral_json(value) ||
+         (value == 1 && std::ranges::find(kNeutralAtOne, name) != std::end(kNeutralAtOne));
 }
 
 std::vector<std::string> settings_not_applied(const json& config) {

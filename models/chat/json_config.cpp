@@ -9,18 +9,6 @@ namespace {
 
 constexpr uint64_t kMaxBytes = 16 << 20;  // tokenizer_config.json of Llama 3 has 50 KB
 
-// Throws Error with the line and column of a syntax error.
-nlohmann::json parse_object(const std::string& text, const std::string& where) {
-  nlohmann::json config = with_context([&] { return parse_shallow_json(text); }, [&] { return where; });
-  try {
-    if (config.is_discarded()) config = parse_json_text(text);
-  } catch (const nlohmann::json::exception& problem) {
-    fail("{} is no JSON: {}", where, problem.what());
-  }
-  if (!config.is_object()) fail("{} is not a JSON object", where);
-  return config;
-}
-
 }  // namespace
 
 std::string read_limited(const std::filesystem::path& path) { return read_whole_file(path, kMaxBytes); }
@@ -56,7 +44,7 @@ std::optional<std::string> ConfigFiles::find(const std::string& name) const { re
 
 std::optional<nlohmann::json> ConfigFiles::object(const std::string& name) const {
   const auto text = find(name);
-  return text ? std::optional(parse_object(*text, where(name))) : std::nullopt;
+  return text ? std::optional(parse_json_object(*text, where(name))) : std::nullopt;
 }
 
 std::string ConfigFiles::where(const std::string& name) const {

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "schema/core/error.h"
-#include "schema/file/json_problem.h"
 #include "schema/file/json_text.h"
 
 namespace genesis::corpus {
@@ -90,9 +89,7 @@ std::string fields_of(const nlohmann::json& object) {
 
 std::string document_in(std::string_view line) {
   if (line.find_first_not_of(" \t\r\n") == std::string_view::npos) return "";
-  const auto object = parse_shallow_json(line);
-  if (object.is_discarded()) fail("expected a JSON object, this line is not JSON ({})", why_no_json(line));
-  if (!object.is_object()) fail("expected a JSON object, got {}", object.type_name());
+  const auto object = parse_json_object(line, "this line");
   const auto text = object.find("text");
   if (text == object.end() && object.contains("messages"))
     fail(

@@ -9,7 +9,6 @@
 #include "models/data/sources.h"
 #include "schema/file/io/file_ending.h"
 #include "schema/file/io/read_file.h"
-#include "schema/file/json_problem.h"
 #include "schema/file/json_text.h"
 #include "schema/file/other_formats/npy.h"
 #include "schema/file/other_formats/safetensors.h"
@@ -94,9 +93,7 @@ class JsonLines {
   };
 
   void add(const std::string& line) {
-    const auto object = try_parse_json_text(line);
-    if (object.is_discarded()) fail("expected a JSON object, this line is not JSON ({})", why_no_json(line));
-    if (!object.is_object()) fail("expected a JSON object, got {}", object.type_name());
+    const auto object = parse_json_object(line, "this line");
     if (object.contains("text")) return add_text(object["text"]);
     if (object.contains("conversations") && object["conversations"].is_array() &&
         !object["conversations"].empty() && object["conversations"][0].is_object())

@@ -17,6 +17,7 @@
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
+#include "schema/file/object_reader.h"
 #include "schema/messages/log.h"
 
 namespace genesis::data {
@@ -115,38 +116,43 @@ std::string key_of(const json& identity) {
   return file::hash_of(std::as_bytes(std::span(text))).to_string();
 }
 
-// Returns true if the shards contain hashes. Older versions of Genesis wrote none.
-bool hashes_blocks(const json& manifest) {
-  const auto bytes = manifest.value("hashed_bytes", int64_t{0});
-  if (bytes != 0 && bytes != static_cast<int64_t>(ShardWriter::kHashedBytes))
+TokenCorpus corpus_in(const fs::path& folder, const TextTokens& tokens) {
+  const json manifest = read_json_object(folder / kManifest, {});
+  ObjectReader facts(manifest);
+  const auto count = [&](const char* name) {
+    return facts.required(facts.integer_in(name, 0, INT64_MAX), name, "a number");
+  };
+  // Older versions of Genesis wrote no hashes.
+  const int64_t hashed = facts.integer_in("hashed_bytes", 0, INT64_MAX).value_or(0);
+  if (hashed != 0 && hashed != static_cast<int64_t>(ShardWriter::kHashedBytes))
     fail("its shards have a hash for every {} bytes, expected {}: another version of Genesis made them",
-         bytes, ShardWriter::kHashedBytes);
-  return bytes != 0;
-}
-
-TokenCorpus opened(const fs::path& folder, const json& manifest, const TextTokens& tokens) {
-  const bool wide = !fits_u16(tokens.tokenizer.vocab_size()), has_hashes = hashes_blocks(manifest);
+         hashed, ShardWriter::kHashedBytes);
+  const bool wide = !fits_u16(tokens.tokenizer.vocab_size());
   const auto stream = [&](const char* name, const char* counts) {
-    return TokenStream(folder, name, wide, manifest.at(counts).get<std::vector<int64_t>>(), has_hashes);
+    const auto each = facts.required(facts.integers(counts, 0, INT64_MAX), counts, "numbers of tokens");
+    return TokenStream(folder, name, wide, each, hashed != 0);
   };
   return {.training = stream("training", "training"),
           .held_out = stream("held-out", "held_out"),
           .folder = folder,
-          .bytes = manifest.at("bytes"),
-          .bad_lines = manifest.at("bad_lines"),
-          .first_repaired = manifest.value("first_repaired", ""),
-          .has_hashes = has_hashes};
+          .bytes = count("bytes"),
+          .bad_lines = count("bad_lines"),
+          .first_repaired = facts.text("first_repaired").value_or(""),
+          .has_hashes = hashed != 0};
+}
+
+TokenCorpus opened(const fs::path& folder, const TextTokens& tokens) {
+  return with_context([&] { return corpus_in(folder, tokens); },
+                      [&] {
+                        return fmt::format("'{}' is damaged: remove it, and the text is tokenized anew",
+                                           folder.string());
+                      });
 }
 
 TokenCorpus reopened(const fs::path& folder, const TextTokens& tokens) {
-  try {
-    TokenCorpus corpus = opened(folder, parse_json_text(read_regular_file(folder / kManifest)), tokens);
-    corpus.was_there = true;
-    return corpus;
-  } catch (const json::exception& problem) {
-    fail("'{}' is damaged: {}: remove the folder, and the text is tokenized anew",
-         (folder / kManifest).string(), problem.what());
-  }
+  TokenCorpus corpus = opened(folder, tokens);
+  corpus.was_there = true;
+  return corpus;
 }
 
 TokenCorpus made(const fs::path& folder, const std::vector<fs::path>& files, const TextTokens& tokens,
@@ -169,7 +175,7 @@ TokenCorpus made(const fs::path& folder, const std::vector<fs::path>& files, con
   write_file_atomically(folder / kManifest,
                         manifest.dump(2, ' ', false, json::error_handler_t::replace) + "\n",
                         LinkAtName::kReplaced);
-  return opened(folder, manifest, tokens);
+  return opened(folder, tokens);
 }
 
 }  // namespace

@@ -15,34 +15,14 @@ namespace {
 constexpr int64_t kMaxSize = int64_t{1} << 40;
 constexpr size_t kMaxShown = 60;
 
-bool is_neutral(const json& value) {
-  return value.is_null() || value == false || value == 0 || value == "" ||
-         (value.is_structured() && value.empty());
-}
-
 }  // namespace
 
 SettingsReader::SettingsReader(const json& entries, std::string prefix, char quote)
-    : entries_(entries), prefix_(std::move(prefix)), quote_(quote) {}
-
-const json& SettingsReader::get(const std::string& name) {
-  static const json none;
-  return given(name, none);
-}
-
-const json& SettingsReader::given(const std::string& name, const json& where_absent) {
-  known_.insert(name);
-  const auto at = entries_.find(name);
-  return at == entries_.end() ? where_absent : *at;
-}
+    : ObjectReader(entries, std::move(prefix)), quote_(quote) {}
 
 int64_t SettingsReader::integer(const std::string& name, int64_t otherwise) {
   const json& value = get(name);
   return value.is_number_integer() ? value.get<int64_t>() : otherwise;
-}
-
-void SettingsReader::ignore(const std::vector<std::string>& names) {
-  known_.insert(names.begin(), names.end());
 }
 
 void SettingsReader::copy_size(const std::string& name, const std::string& setting,
@@ -70,7 +50,7 @@ void SettingsReader::copy_flag(const std::string& name, const std::string& setti
 
 void SettingsReader::must_be_one_of(const std::string& name, const std::vector<json>& values) {
   if (has(name) && std::ranges::find(values, get(name)) == values.end())
-    add_problem(fmt::format("{}{}: {}", prefix_, name, shown(get(name))));
+    add_problem(fmt::format("{}: {}", called(name), shown(get(name))));
 }
 
 int64_t SettingsReader::size(const std::string& setting) const {
@@ -79,23 +59,21 @@ int64_t SettingsReader::size(const std::string& setting) const {
 }
 
 void SettingsReader::refuse(const std::string& name, const std::string& expected) {
-  add_problem(fmt::format("{}{} is {}, expected {}", prefix_, name,
-                          has(name) ? shown(get(name)) : "not there", expected));
+  add_problem(fmt::format("{} is {}, expected {}", called(name), has(name) ? shown(get(name)) : "not there",
+                          expected));
 }
 
 void SettingsReader::refuse_unknown() {
-  for (const auto& [name, value] : entries_.items())
-    if (!known_.contains(name) && !is_neutral(value))
-      add_problem(fmt::format(
-          "{}{} is {}, which is not known: remove it if it does not change what the model computes", prefix_,
-          name.substr(0, kMaxShown), shown(value)));
+  for (const std::string& name : unknown())
+    add_problem(
+        fmt::format("{} is {}, which is not known: remove it if it does not change what the model computes",
+                    called(name), shown(get(name))));
 }
 
 std::string SettingsReader::shown(const json& value) const {
   if (value.is_string() && quote_ != '"')
     return quote_ + value.get<std::string>().substr(0, kMaxShown) + quote_;
-  const std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
-  return text.size() > kMaxShown ? text.substr(0, kMaxShown) + "..." : text;
+  return shown_json(value);
 }
 
 }  // namespace genesis::models

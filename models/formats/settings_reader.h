@@ -3,29 +3,22 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "schema/file/object_reader.h"
+
 namespace genesis::models {
 
-class SettingsReader {
+class SettingsReader : public ObjectReader {
  public:
   // `entries` is an object, which must outlive the reader. Messages write `prefix` before the name of an entry, and enclose texts
   // in `quote`.
   explicit SettingsReader(const nlohmann::json& entries, std::string prefix = "", char quote = '"');
 
-  // Returns an entry; null if there is none. The name counts as known from now on.
-  const nlohmann::json& get(const std::string& name);
-  bool has(const std::string& name) { return !get(name).is_null(); }
-  // Returns the entry, which may be null; `where_absent` if there is none.
-  const nlohmann::json& given(const std::string& name, const nlohmann::json& where_absent);
   // Returns an integer; `otherwise` if the entry is none.
   int64_t integer(const std::string& name, int64_t otherwise);
-  // Makes entries known that do not change what the model computes.
-  void ignore(const std::vector<std::string>& names);
 
   // These copy an entry to a setting, or refuse it. `where_absent` is the default of the format; null if it requires the entry.
   // A size is an integer from 1 to 2^40, a number is not negative and finite in f32.
@@ -42,7 +35,7 @@ class SettingsReader {
   // Returns an integer among the settings that were read; 0 if there is none.
   int64_t size(const std::string& setting) const;
 
-  void refuse(const std::string& name, const std::string& expected);
+  void refuse(const std::string& name, const std::string& expected) override;
   void add_problem(std::string problem) { problems_.push_back(std::move(problem)); }
   // Refuses entries that nothing has asked for, for they may change what the model computes, unless their value is null, false,
   // zero or empty.
@@ -54,10 +47,7 @@ class SettingsReader {
   std::string shown(const nlohmann::json& value) const;
 
  private:
-  const nlohmann::json& entries_;
-  std::string prefix_;
   char quote_;
-  std::set<std::string> known_;
   nlohmann::json settings_ = nlohmann::json::object();
   std::vector<std::string> problems_;
 };

@@ -20,16 +20,15 @@ constexpr const char* kConfig = "tokenizer_config.json";
 constexpr const char* kNames[] = {kTokenizer, kConfig, "chat_template.jinja", "special_tokens_map.json",
                                   "generation_config.json"};
 
-// Returns a member of the JSON object `text`, which is called `what` in messages; null if it does not exist or the text is not
-// JSON.
-json member_in(std::string_view text, const std::string& what, const char* name) {
-  const json object = with_context([&] { return parse_shallow_json(text); }, [&] { return "in " + what; });
+// Returns a member of a JSON object; null if it does not exist or the text is not one, which readers of its other members report.
+json member_in(std::string_view text, const char* name) {
+  const json object = try_parse_json_text(text);
   return object.is_object() ? object.value(name, json()) : json();
 }
 
 json member_of_file(const Model& model, const char* file, const char* name) {
   const auto text = attached_file(model, file);
-  return text ? member_in(*text, std::string("the model's ") + file, name) : json();
+  return text ? member_in(*text, name) : json();
 }
 
 std::vector<int64_t> ids_in(const json& value) {
@@ -73,9 +72,7 @@ std::vector<int64_t> end_tokens(const Model& model, const Tokenizer& tokenizer) 
       !ends.empty())
     return ends;
   if (const auto config = model.metadata.find("config.json"); config != model.metadata.end())
-    if (const auto ends = ids_in(member_in(config->second, "the metadata config.json", "eos_token_id"));
-        !ends.empty())
-      return ends;
+    if (const auto ends = ids_in(member_in(config->second, "eos_token_id")); !ends.empty()) return ends;
   std::vector<int64_t> ends;
   if (const auto named = token_named(member_of_file(model, kConfig, "eos_token"), tokenizer))
     ends.push_back(*named);

@@ -139,10 +139,7 @@ class Parser {
 }  // namespace
 
 TokenizerFile parse_tokenizer_file(std::string_view text) {
-  if (text.size() > kMaxFile) fail("it has {} bytes, the limit is {}", text.size(), kMaxFile);
-  const json root = parse_shallow_json(text);
-  if (root.is_discarded()) fail("it is not valid JSON");
-  return Parser().run(root);
+  return Parser().run(parse_json_text(text, "it", {.bytes = kMaxFile}));
 }
 
 }  // namespace genesis::text

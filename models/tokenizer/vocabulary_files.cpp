@@ -18,19 +18,8 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-std::string read_limited(const fs::path& file) {
-  constexpr uint64_t kMaxBytes = 64 << 20;
-  return read_regular_file(file, kMaxBytes);
-}
-
 // Returns an empty object if the file does not exist.
-json object_in(const fs::path& file) {
-  if (!fs::exists(file)) return json::object();
-  json object =
-      with_context([&] { return parse_shallow_json(read_limited(file)); }, [&] { return file.string(); });
-  if (!object.is_object()) fail("{}: not a JSON object", file.string());
-  return object;
-}
+json object_in(const fs::path& file) { return fs::exists(file) ? read_json_object(file) : json::object(); }
 
 // Returns true if `name` is the family's model_type, or the class of its tokenizer.
 bool is_named(const models::Family& family, const std::string& name) {
@@ -55,7 +44,7 @@ models::VocabularyForm form_of(const fs::path& folder) {
 
 ordered_json merges_in(const fs::path& file) {
   ordered_json merges = ordered_json::array();
-  std::istringstream lines(read_limited(file));
+  std::istringstream lines(read_regular_file(file, kJsonFile.bytes));
   for (std::string line; std::getline(lines, line);) {
     if (line.ends_with('\r')) line.pop_back();
     if (line.empty() || line.starts_with("#version")) continue;

@@ -7,7 +7,7 @@
 #include "passes/core/match.h"
 #include "passes/core/native.h"
 #include "passes/core/rewriter.h"
-#include "passes/core/seconds.h"
+#include "schema/graph/cost_model.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/tensor/reduce.h"
 

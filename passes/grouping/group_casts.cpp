@@ -6,8 +6,8 @@
 
 #include "passes/core/match.h"
 #include "passes/core/rewriter.h"
-#include "passes/core/seconds.h"
 #include "passes/memory/make_plan.h"
+#include "schema/graph/cost_model.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/tensor/cast_group.h"
 #include "schema/ops/tensor/slice.h"

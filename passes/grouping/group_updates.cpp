@@ -5,7 +5,7 @@
 
 #include "passes/core/adam_updates.h"
 #include "passes/core/match.h"
-#include "passes/core/seconds.h"
+#include "schema/graph/cost_model.h"
 
 namespace genesis::passes {
 namespace {

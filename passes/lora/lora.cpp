@@ -268,7 +268,7 @@ std::optional<LoraOptions> lora_of(const Model& model) {
   if (at == model.metadata.end()) return std::nullopt;
   LoraOptions options;
   try {
-    const auto json = parse_json_text(at->second);
+    const auto json = parse_json_object(at->second, fmt::format("the model's metadata '{}'", kMetadata));
     LoraOptions::fields(options, [&](std::string_view name, auto& field) {
       if constexpr (IsByLayer<decltype(field)>)
         if (!json.contains(std::string(name))) return;

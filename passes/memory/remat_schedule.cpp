@@ -55,7 +55,7 @@ std::shared_ptr<const RematSchedule::Nodes> RematSchedule::facts_of(const Graph&
   for (const Node& node : graph.nodes()) {
     const std::vector<TensorType> inputs = graph.input_types(node), outputs = graph.output_types(node);
     const bool view = node.op->view_offset && node.op->view_offset(node.attributes, inputs);
-    const Cost cost = genesis::cost_of(*node.op, node.attributes, inputs, outputs);
+    const Cost cost = cost_of(*node.op, node.attributes, inputs, outputs);
     const KernelQuery query = target.query(*node.op, node.attributes, inputs, outputs);
     facts->is_view.push_back(view);
     facts->work.push_back(view ? 0 : kMinWork + cost.flops + target.flops_per_byte_again * cost.bytes);

@@ -6,9 +6,9 @@
 
 #include "passes/core/adam_updates.h"
 #include "passes/core/match.h"
-#include "passes/core/seconds.h"
 #include "passes/core/stored_values.h"
 #include "passes/precision/weight_halves.h"
+#include "schema/graph/cost_model.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/tensor/reshape.h"
 #include "schema/ops/tensor/slice.h"

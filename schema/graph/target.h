@@ -64,7 +64,7 @@ struct Target {
   int64_t alignment = 64;      // bytes; alignment of every buffer in the arena
 
   // Approximate speeds of the device. Passes count gains and costs of rewrites only with these numbers, in seconds where possible
-  // (passes/core/seconds.h).
+  // (schema/graph/cost_model.h).
   double launch_seconds = 0;         // between two small steps, in addition to their work; 0: negligible
   double bytes_per_second = 5e10;    // memory read or written
   double flops_per_second = 2.5e11;  // matrix products

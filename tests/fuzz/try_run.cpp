@@ -11,11 +11,11 @@
 #include <string_view>
 #include <thread>
 
-#include "executor/runtime/cost.h"
 #include "executor/session.h"
 #include "executor/switches.h"
 #include "passes/core/bind.h"
 #include "schema/file/layout.h"
+#include "schema/graph/cost_model.h"
 #include "schema/graph/text.h"
 #include "tests/fuzz/random_graph.h"
 #include "tests/schema/file_models.h"

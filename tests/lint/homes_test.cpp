@@ -1,5 +1,6 @@
 // Tests that certain code stays in its only place: files that know halves of weights are those listed in
-// docs/architecture.md, speeds of devices are in schema/graph/target.h, and exchanges between lanes of a warp are in
+// docs/architecture.md, speeds of devices are in schema/graph/target.h, times that follow from them in
+// schema/graph/cost_model.h, JSON is parsed by schema/file/json_text.h, and exchanges between lanes of a warp are in
 // backends/cuda/device.
 #include <gtest/gtest.h>
 
@@ -86,6 +87,31 @@ TEST(Homes, SpeedsStandInTarget) {
       });
   EXPECT_GT(files, 200);
   EXPECT_TRUE(speed.is_in("constexpr double kCopyPerSecond = 2;") && speed.is_in("return 1.5e12;"));
+}
+
+TEST(Homes, TimesComeFromTheCostModel) {
+  const Pattern division(
+      R"(/ *\(?\w+(\.|->)((bytes|flops|exchanged)_per_second|\w+_flops|same_host|other_hosts)\b)");
+  const int files = visit_lines(
+      {"passes", "executor", "tools"}, [&](const std::string& file, size_t number, const std::string& line) {
+        EXPECT_FALSE(division.is_in(line))
+            << file << ":" << number << ": schema/graph/cost_model.h says how long work takes";
+      });
+  EXPECT_GT(files, 400);
+  EXPECT_TRUE(division.is_in("cost.bytes / target.bytes_per_second") &&
+              division.is_in("flops / chip->low_flops"));
+}
+
+TEST(Homes, JsonIsParsedByOneReader) {
+  const Pattern parser(R"(\b(sax_parse|[Jj]son::(parse|accept))\b)");
+  const int files = visit_lines({"schema", "builder", "passes", "backends", "executor", "models", "tools"},
+                                [&](const std::string& file, size_t number, const std::string& line) {
+                                  if (file == "schema/file/json_text.cpp") return;
+                                  EXPECT_FALSE(parser.is_in(line))
+                                      << file << ":" << number << ": schema/file/json_text.h reads JSON";
+                                });
+  EXPECT_GT(files, 1000);
+  EXPECT_TRUE(parser.is_in("json::sax_parse(text, &events)") && parser.is_in("nlohmann::json::parse(text)"));
 }
 
 TEST(Homes, LanesExchangeInDevice) {

@@ -126,11 +126,11 @@ void check_format(const fs::path& folder) {
 // uses for an unknown base.
 nlohmann::json base_of(const Model& model, const std::string& given) {
   if (!given.empty()) return given;
-  const auto config = model.metadata.find("config.json");
+  const auto at = model.metadata.find("config.json");
+  const nlohmann::json config =
+      at == model.metadata.end() ? nlohmann::json() : try_parse_json_text(at->second);
   const nlohmann::json origin =
-      config == model.metadata.end()
-          ? nlohmann::json()
-          : try_parse_json_text(config->second).value("_name_or_path", nlohmann::json());
+      config.is_object() ? config.value("_name_or_path", nlohmann::json()) : nlohmann::json();
   return origin.is_string() && origin != "" ? origin : nlohmann::json();
 }
 

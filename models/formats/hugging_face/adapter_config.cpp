@@ -9,9 +9,9 @@
 #include <set>
 
 #include "models/families.h"
-#include "models/formats/hugging_face/json_file.h"
-#include "schema/core/type_limits.h"
-#include "schema/file/json_nesting.h"
+#include "schema/file/json_events.h"
+#include "schema/file/json_text.h"
+#include "schema/file/object_reader.h"
 #include "schema/messages/log.h"
 
 namespace genesis::models::hugging_face {
@@ -24,15 +24,9 @@ constexpr const char* kAlphas = "alpha_pattern";
 constexpr uint64_t kMaxBytes = 16 << 20;
 constexpr double kMaxRank = 65536;
 
-std::string shown(const json& value) {
-  const std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
-  return text.size() > 60 ? text.substr(0, 60) + "..." : text;
-}
-
 // Records the order of the keys of inner objects, in which the first matching expression counts; nlohmann::json sorts keys.
-class KeyOrder final : public JsonNesting {
+class KeyOrder final : public JsonEvents {
  public:
-  KeyOrder() : JsonNesting(64, "it nests deeper than 64") {}
   bool key(string_t& name) override {
     if (depth() == 1) member_ = name;
     if (depth() == 2) keys[member_].push_back(name);
@@ -70,15 +64,7 @@ constexpr const char* kBeyondLora[] = {"use_dora",
                                        "velora_config",
                                        "monteclora_config",
                                        "kasa_config"};
-constexpr const char* kFlags[] = {"use_dora", "lora_bias", "use_qalora", "use_rslora", "fan_in_fan_out"};
-constexpr const char* kRead[] = {"peft_type",         "bias",         "r",
-                                 "lora_alpha",        "lora_dropout", "use_rslora",
-                                 "init_lora_weights", kRanks,         kAlphas};
-
-bool is_neutral(const json& value) {
-  return value.is_null() || value == false || value == 0 || value == "" ||
-         (value.is_structured() && value.empty());
-}
+constexpr const char* kFlags[] = {"use_dora", "lora_bias", "use_qalora"};
 
 // Returns the problem if the adapter's initialization has changed the weights of the base model, so that the original ones do not
 // fit the adapter; else "".
@@ -91,49 +77,34 @@ std::string changes_weights(const json& config) {
   return fmt::format(
       "init_lora_weights = {}, which has changed the weights of the base model (PEFT writes a plain adapter "
       "with save_pretrained(path_initial_model_for_weight_conversion=...))",
-      shown(*at));
+      shown_json(*at));
 }
 
-std::vector<std::string> unsupported(const json& config) {
+std::vector<std::string> unsupported(ObjectReader& config) {
   std::vector<std::string> found;
-  const auto add = [&](const char* key) { found.push_back(fmt::format("{} = {}", key, shown(config[key]))); };
+  const auto add = [&](const char* key) {
+    found.push_back(fmt::format("{} = {}", key, shown_json(config.get(key))));
+  };
   const auto expect = [&](const char* key, const char* plain) {
-    if (config.contains(key) && !config[key].is_null() && config[key] != plain) add(key);
+    if (config.has(key) && config.get(key) != plain) add(key);
   };
   expect("peft_type", "LORA");
   expect("bias", "none");
   for (const char* key : kBeyondLora)
-    if (config.contains(key) && !is_neutral(config[key])) add(key);
-  if (const std::string how = changes_weights(config); !how.empty()) found.push_back(how);
+    if (!is_neutral_json(config.get(key))) add(key);
+  config.ignore({"init_lora_weights"});
+  if (const std::string how = changes_weights(config.entries()); !how.empty()) found.push_back(how);
   return found;
 }
 
-void warn_of_unknown(const json& config, const std::filesystem::path& file) {
+void warn_of_unknown(const ObjectReader& config, const std::filesystem::path& file) {
   std::vector<std::string> unknown;
-  for (const auto& [key, value] : config.items())
-    if (!is_neutral(value) && !settings_without_effect().contains(key) &&
-        std::ranges::find(kRead, key) == std::end(kRead))
-      unknown.push_back(fmt::format("{} = {}", key, shown(value)));
+  for (const std::string& key : config.unknown())
+    if (!settings_without_effect().contains(key))
+      unknown.push_back(fmt::format("{} = {}", key, shown_json(config.entries()[key])));
   if (!unknown.empty())
     log_warning("{}: these settings are not known and are passed over: {}", file.string(),
                 fmt::join(unknown, ", "));
-}
-
-double number(const json& value, const std::string& name) {
-  if (!value.is_number() || !fits_f32(value.get<double>()))
-    fail("'{}' is {}, expected a number that f32 can hold", name, shown(value));
-  return value.get<double>();
-}
-
-double number_in(const json& config, const char* key, double standard) {
-  const auto at = config.find(key);
-  return at == config.end() || at->is_null() ? standard : number(*at, key);
-}
-
-void check_flags(const json& config) {
-  for (const char* key : kFlags)
-    if (const auto at = config.find(key); at != config.end() && !at->is_null() && !at->is_boolean())
-      fail("'{}' is {}, expected true or false", key, shown(*at));
 }
 
 void check_rank(double rank, const std::string& name) {
@@ -161,42 +132,46 @@ bool is_stored_in_out(const Model& model) {
 }
 
 AdapterConfig::AdapterConfig(const std::filesystem::path& file) : file_(file) {
-  with_context([&] { read(read_regular_file(file, kMaxBytes)); }, [&] { return "in " + file.string(); });
+  const std::string text = read_regular_file(file, kMaxBytes);
+  const json config = parse_json_object(text, file.string());
+  with_context([&] { read(config, text); }, [&] { return "in " + file.string(); });
 }
 
-void AdapterConfig::read(const std::string& text) {
-  const json config = parse_json(text);
-  if (!config.is_object()) fail("expected an object");
+void AdapterConfig::read(const json& entries, const std::string& text) {
+  ObjectReader config(entries);
   if (const auto found = unsupported(config); !found.empty())
     fail("this adapter is more than plain LoRA, which is what is supported: {}", fmt::join(found, ", "));
-  rank_ = number_in(config, "r", rank_);
+  rank_ = config.number("r").value_or(rank_);
   check_rank(rank_, "r");
-  alpha_ = number_in(config, "lora_alpha", alpha_);
-  dropout_ = number_in(config, "lora_dropout", dropout_);
-  check_flags(config);
-  stabilized_ = config.value("use_rslora", json()) == true;
-  fan_in_fan_out_ = config.value("fan_in_fan_out", json()) == true;
+  alpha_ = config.number("lora_alpha").value_or(alpha_);
+  dropout_ = config.number("lora_dropout").value_or(dropout_);
+  for (const char* key : kFlags) config.flag(key);
+  stabilized_ = config.flag("use_rslora").value_or(false);
+  fan_in_fan_out_ = config.flag("fan_in_fan_out").value_or(false);
   KeyOrder order;
-  json::sax_parse(text, &order);
+  read_json_events(text, order);
   ranks_ = read_pattern(config, kRanks, order.keys[kRanks]);
   alphas_ = read_pattern(config, kAlphas, order.keys[kAlphas]);
   for (const auto& [expression, rank] : ranks_) check_rank(rank, kRanks);
   warn_of_unknown(config, file_);
 }
 
-AdapterConfig::Pattern AdapterConfig::read_pattern(const json& config, const char* key,
+AdapterConfig::Pattern AdapterConfig::read_pattern(ObjectReader& config, const char* key,
                                                    const std::vector<std::string>& order) {
   constexpr size_t kMax = 10'000;
-  const auto at = config.find(key);
-  if (at == config.end() || at->is_null()) return {};
-  if (!at->is_object()) fail("'{}' is {}, expected an object", key, shown(*at));
-  if (at->size() > kMax) fail("'{}' has {} members, the limit is {}", key, at->size(), kMax);
+  const json* members = config.object(key);
+  if (!members) return {};
+  if (members->size() > kMax) fail("'{}' has {} members, the limit is {}", key, members->size(), kMax);
+  ObjectReader values(*members);
   Pattern pattern;
   std::set<std::string> seen;
   for (const std::string& expression : order)
     if (seen.insert(expression).second)
       with_context(
-          [&] { pattern.emplace_back(NameExpression(expression), number((*at)[expression], expression)); },
+          [&] {
+            const auto value = values.number(expression);
+            pattern.emplace_back(NameExpression(expression), values.required(value, expression, "a number"));
+          },
           [&] { return std::string("in '") + key + "'"; });
   return pattern;
 }

@@ -9,6 +9,7 @@
 
 #include "models/formats/hugging_face/name_expression.h"
 #include "passes/lora/lora.h"
+#include "schema/file/object_reader.h"
 #include "schema/graph/model.h"
 
 namespace genesis::models::hugging_face {
@@ -30,9 +31,9 @@ class AdapterConfig {
   // Values by regular expression, in the order of the file.
   using Pattern = std::vector<std::pair<NameExpression, double>>;
 
-  void read(const std::string& text);
-  static Pattern read_pattern(const nlohmann::json& config, const char* key,
-                              const std::vector<std::string>& order);
+  // `text` has the entries in the order of the file.
+  void read(const nlohmann::json& entries, const std::string& text);
+  static Pattern read_pattern(ObjectReader& config, const char* key, const std::vector<std::string>& order);
 
   std::filesystem::path file_;
   double rank_ = 8, alpha_ = 8, dropout_ = 0;  // PEFT's defaults

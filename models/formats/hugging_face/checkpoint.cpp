@@ -9,8 +9,8 @@
 #include <set>
 
 #include "models/formats/hugging_face/conv1d.h"
-#include "models/formats/hugging_face/json_file.h"
 #include "models/formats/hugging_face/text_part.h"
+#include "schema/file/json_text.h"
 #include "schema/file/other_formats/safetensors.h"
 #include "schema/messages/log.h"
 
@@ -25,9 +25,9 @@ constexpr const char* kSingle = "model.safetensors";
 
 // Returns the file of each tensor. File names come from the index and must not lead out of the folder.
 std::map<std::string, std::string> shards_of(const fs::path& index) {
-  const json contents = read_json(index);
-  const auto map = contents.is_object() ? contents.find("weight_map") : contents.end();
-  if (!contents.is_object() || map == contents.end() || !map->is_object())
+  const json contents = read_json_object(index);
+  const auto map = contents.find("weight_map");
+  if (map == contents.end() || !map->is_object())
     fail("{}: expected an object with a weight_map", index.string());
   std::map<std::string, std::string> shards;
   for (const auto& [tensor, file] : map->items()) {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "models/formats/hugging_face/json_file.h"
+#include "schema/file/json_text.h"
 
 namespace genesis::models::hugging_face {
 namespace {
@@ -24,10 +24,7 @@ const std::string& fact(const Model& model, const char* key) {
 }
 
 json parse_fact(const Model& model, const char* key) {
-  json value = with_context([&] { return parse_json(fact(model, key)); },
-                            [&] { return fmt::format("in the model's metadata '{}'", key); });
-  if (!value.is_object()) fail("the model's metadata '{}' are no JSON object", key);
-  return value;
+  return parse_json_object(fact(model, key), fmt::format("the model's metadata '{}'", key));
 }
 
 const char* dtype_name(DType dtype) {

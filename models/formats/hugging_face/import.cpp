@@ -7,9 +7,9 @@
 #include "models/formats/hugging_face/extra_tensors.h"
 #include "models/formats/hugging_face/family_settings.h"
 #include "models/formats/hugging_face/fused.h"
-#include "models/formats/hugging_face/json_file.h"
 #include "models/formats/hugging_face/text_part.h"
 #include "models/tokenizer/model_files.h"
+#include "schema/file/json_text.h"
 
 namespace genesis::models::hugging_face {
 
@@ -56,7 +56,7 @@ std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const S
   const std::filesystem::path config_file = folder / "config.json";
   if (!std::filesystem::exists(config_file))
     fail("{}: there is no config.json: expected a folder as transformers saves a model", folder.string());
-  const nlohmann::json config = text_part(read_json(config_file));
+  const nlohmann::json config = text_part(read_json_file(config_file));
   FamilySettings made = read_config(config, config_file);
   with_context([&] { take_changes(made, changes); }, [&] { return folder.string(); });
   const bool tied = made.settings.value("tie_word_embeddings", false),

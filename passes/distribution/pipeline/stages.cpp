@@ -8,8 +8,8 @@
 #include "passes/core/analysis.h"
 #include "passes/core/bind.h"
 #include "passes/core/rewriter.h"
-#include "passes/distribution/pipeline/node_times.h"
 #include "passes/distribution/pipeline/stage_assignment.h"
+#include "schema/graph/cost_model.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ranks/mesh_axes.h"
 
@@ -80,7 +80,8 @@ class PieceFinder {
 
   // Counts, for each position in the sequence, the tensors that are computed up to it and read after it.
   void count_crossing() {
-    std::map<ValueId, std::pair<size_t, size_t>> lives;  // position of the producer, position of the last reader
+    std::map<ValueId, std::pair<size_t, size_t>>
+        lives;  // position of the producer, position of the last reader
     for (size_t i = 0; i < sequence_.size(); ++i) {
       for (const ValueId input : sequence_[i]->inputs)
         if (const auto life = lives.find(input); life != lives.end()) life->second.second = i;
@@ -123,7 +124,8 @@ class PieceFinder {
       if (phase == StepPhase::kUpdate || micro_batch != 0) continue;
       const auto piece = piece_of_origin_.find(origins_of(graph_.nodes()[i])[0]);
       if (piece != piece_of_origin_.end())
-        pieces_[piece->second].time += time_of(graph_, graph_.nodes()[i], nominal, target_);
+        pieces_[piece->second].time +=
+            time_in_flops(cost_of(graph_, graph_.nodes()[i], nominal), target_.flops_per_byte_of_stages);
     }
   }
 
@@ -239,9 +241,10 @@ void add_nodes(PipelineSummary& summary, const Graph& graph, const std::vector<i
     const bool is_backward = phases.nodes[i].phase == StepPhase::kBackward;
     const auto stage = static_cast<size_t>(assignment.nodes[i]);
     has_backward |= is_backward;
-    summary.stages[stage].flops += cost_of(graph, graph.nodes()[i], {}).flops;
+    const Cost cost = cost_of(graph, graph.nodes()[i], {});
+    summary.stages[stage].flops += cost.flops;
     (is_backward ? durations.backward : durations.forward)[stage] +=
-        time_of(graph, graph.nodes()[i], {}, target) / static_cast<double>(phases.micro_batches);
+        time_in_flops(cost, target.flops_per_byte_of_stages) / static_cast<double>(phases.micro_batches);
   }
   if (!has_backward) durations.backward.clear();
   summary.bubble = one_forward_one_backward(durations, phases.micro_batches).bubble;

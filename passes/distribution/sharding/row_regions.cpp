@@ -5,8 +5,8 @@
 #include <set>
 
 #include "passes/core/match.h"
-#include "passes/core/seconds.h"
 #include "passes/distribution/sharding/same_values.h"
+#include "schema/graph/cost_model.h"
 #include "schema/messages/log.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/nn/norm.h"
@@ -29,8 +29,7 @@ constexpr double kMaxLost = 0.1;
 
 double flops_of(const Graph& graph) {
   double flops = 0;
-  for (const Node& node : graph.nodes())
-    flops += cost_of(*node.op, node.attributes, graph.input_types(node), graph.output_types(node)).flops;
+  for (const Node& node : graph.nodes()) flops += cost_of(graph, node).flops;
   return flops;
 }
 
@@ -50,8 +49,8 @@ struct RowRegions::Region {
   double exchanged = 0, hidden = 0, spared = 0;
 
   double seconds_lost(const Target& target) const {
-    return seconds_to_exchange(target, gathers, exchanged + target.exchange_shown * hidden) -
-           spared / target.bytes_per_second;
+    return exchange_time(link_of(target), gathers, exchanged + target.exchange_shown * hidden) -
+           memory_time(spared, rates_of(target));
   }
   // Returns why the tokens of this region are not sharded; empty if they are.
   std::string why_not(const Target& target, double most_seconds) const {
@@ -179,7 +178,8 @@ std::map<size_t, RowRegions::Region> RowRegions::count() {
 void RowRegions::drop_regions_that_do_not_pay(const PassContext& context) {
   const std::map<size_t, Region> regions = count();
   const Target target = context.target_or_default();
-  const double step = flops_of(graph_) / target.flops_per_second / static_cast<double>(regions.size());
+  const double step =
+      arithmetic_time(flops_of(graph_), rates_of(target)) / static_cast<double>(regions.size());
   const double most = context.memory_budget ? kMaxLost * step : 0;
   const auto pays = [&](size_t region) { return regions.at(region).why_not(target, most).empty(); };
   for (const auto& [set, region] : regions)

@@ -6,11 +6,9 @@
 #include <array>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <unordered_set>
 
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/io/mapped_file.h"
-#include "schema/file/json_nesting.h"
 #include "schema/file/json_text.h"
 #include "schema/file/tensor_from_bytes.h"
 
@@ -22,8 +20,9 @@ using nlohmann::json;
 // Layout: u64 length of the header, the header, the data. The header:
 // {"__metadata__": {"k": "v"}, "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ...}
 constexpr size_t kLengthBytes = 8;
-constexpr uint64_t kMaxHeader = 100'000'000;  // the format's own limit
-constexpr int kMaxDepth = 3;                  // the header object, an object per tensor, a list in it
+// The format's own limits. The levels are the header object, an object per tensor, a list in it.
+constexpr uint64_t kMaxHeader = 100'000'000;
+constexpr JsonLimits kHeaderLimits = {.depth = 3, .unique_names = true, .may_have_mark = false};
 constexpr int64_t kMaxBits = int64_t{1} << 62;
 
 // The format's names of dtypes, indexed by the number of the DType.
@@ -44,33 +43,6 @@ DType dtype_named(const std::string& name) {
   if (at == kNames.end())
     fail("its dtype '{}' is not supported; supported are {}", name.substr(0, 40), fmt::join(kNames, " "));
   return static_cast<DType>(at - kNames.begin());
-}
-
-// Rejects deep nesting and repeated names before the tree is built, so that its size is at most a small multiple of the text's.
-class HeaderCheck final : public JsonNesting {
- public:
-  HeaderCheck() : JsonNesting(kMaxDepth, "its header nests deeper than the format does") {}
-  bool key(string_t& name) override {
-    if (depth() == 1 && !names_.insert(name).second) fail("its header names '{}' twice", name);
-    return true;
-  }
-
- private:
-  std::unordered_set<std::string> names_;
-};
-
-json parse_header(const std::string& text) {
-  // The JSON parser skips a byte order mark, but the format requires that the header begins with a brace.
-  if (text.starts_with("\xEF\xBB\xBF")) fail("its header begins with a byte order mark, expected '{{'");
-  HeaderCheck check;
-  if (!json::sax_parse(text, &check)) fail("its header is not valid JSON");
-  try {
-    json header = parse_json_text(text);
-    if (!header.is_object()) fail("its header is not a JSON object");
-    return header;
-  } catch (const json::exception&) {
-    fail("its header is not valid JSON");
-  }
 }
 
 const json& field(const json& object, const char* key) {
@@ -226,7 +198,8 @@ SafeTensors read_safetensors_from(const std::shared_ptr<const void>& owner, std:
   if (length > kMaxHeader) fail("its header of {} bytes is over the limit of {}", length, kMaxHeader);
   if (length > bytes.size()) fail("it is cut short in its header of {} bytes", length);
   // Copies the header, so that a concurrent writer of the file cannot change what was checked.
-  const json header = parse_header(std::string(reinterpret_cast<const char*>(bytes.data()), length));
+  const std::string text(reinterpret_cast<const char*>(bytes.data()), length);
+  const json header = parse_json_object(text, "its header", kHeaderLimits);
   const auto data = bytes.subspan(length);
   SafeTensors contents;
   std::vector<Entry> entries;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schema/graph/cost_model.h"
 #include "tools/viz/data/difference.h"
 
 namespace genesis::viz {
@@ -51,7 +52,7 @@ Json table_values(const Graph& graph, const Numbering& numbering, Tables& tables
 
 int32_t cost_index(const Graph& graph, const Node& node, Tables& tables) {
   try {
-    return tables.cost(cost_of(*node.op, node.attributes, graph.input_types(node), graph.output_types(node)));
+    return tables.cost(cost_of(graph, node));
   } catch (const Error&) {  // a size is unknown
     return -1;
   }

@@ -4,7 +4,7 @@
 #include <cctype>
 #include <set>
 
-#include "executor/runtime/cost.h"
+#include "schema/graph/cost_model.h"
 #include "schema/graph/model.h"
 
 namespace genesis::viz {

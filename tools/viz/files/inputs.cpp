@@ -56,15 +56,10 @@ void add_row(const PlainJson& row, const std::string& where, Losses& losses) {
 }
 
 PlainJson parse_json(const std::string& path, const char* what, const char* advice) {
-  const std::string text = data::read_file(path);
   try {
-    return parse_json_text(text);
-  } catch (const PlainJson::parse_error& error) {
-    const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(error.byte, text.size()));
-    fail("{}, line {}: not a {}, this is not JSON: {}", path, 1 + std::count(text.begin(), end, '\n'), what,
-         advice);
-  } catch (const PlainJson::exception&) {  // a number exceeds the range of double
-    fail("{}: not a {}, a number in it is too large: {}", path, what, advice);
+    return parse_json_text(data::read_file(path), path);
+  } catch (const Error& problem) {
+    fail("{}; it is not a {}: {}", problem.message(), what, advice);
   }
 }
 
@@ -86,8 +81,8 @@ class TraceReader {
   Trace read() {
     const PlainJson json = parse_json(path_, "trace", kTrace);
     const PlainJson& events = json.is_array() ? json
-                                         : field(json, "traceEvents", path_ + ": not a trace",
-                                                 "an object with a list 'traceEvents'", kTrace);
+                                              : field(json, "traceEvents", path_ + ": not a trace",
+                                                      "an object with a list 'traceEvents'", kTrace);
     if (!events.is_array())
       fail("{}: not a trace: expected a list as 'traceEvents', got {}: {}", path_, found(events), kTrace);
     for (size_t i = 0; i < events.size(); ++i) add(events[i], i);

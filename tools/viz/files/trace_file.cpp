@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "executor/runtime/cost.h"
 #include "schema/file/io/atomic_write.h"
+#include "schema/graph/cost_model.h"
 #include "tools/common/tool.h"
 #include "tools/viz/data/plan_data.h"
 

@@ -12,6 +12,7 @@
 #include "schema/core/error.h"
 #include "schema/file/io/descriptor.h"
 #include "schema/file/io/file_ending.h"
+#include "schema/file/json_text.h"
 #include "schema/messages/human_bytes.h"
 #include "schema/messages/shell_word.h"
 
@@ -56,6 +57,11 @@ std::string name_of_run(const std::filesystem::path& file) {
   return file.filename() == "metrics.jsonl" && !folder.empty() ? folder : file.filename().string();
 }
 
+// Returns null for a line that is not JSON.
+Json row_in(const std::string& line) try { return parse_ordered_json_text(line); } catch (const Error&) {
+  return nullptr;
+}
+
 bool is_metrics(const std::filesystem::directory_entry& entry) {
   return entry.is_regular_file() && is_json_lines(entry.path());
 }
@@ -90,7 +96,7 @@ void MetricsTail::add_lines(std::string& text, bool is_end) {
   for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
     add_line(text.substr(begin, end - begin));
   const std::string rest = text.substr(begin);
-  if (is_end && !rest.empty() && Json::accept(rest)) {
+  if (is_end && !rest.empty() && !try_parse_json_text(rest).is_discarded()) {
     add_line(rest);
     begin = text.size();
   }
@@ -127,7 +133,7 @@ MetricsTail::Column& MetricsTail::column(const std::string& name) {
 
 void MetricsTail::add_line(const std::string& line) {
   if (line.find_first_not_of(" \t\r") == std::string::npos) return;
-  const Json row = Json::parse(line, nullptr, false);
+  const Json row = row_in(line);
   if (!row.is_object()) return void(++skipped_);
   if (const auto step = row.find("step"); step != row.end() && step->is_number())
     drop_rows_from(step->get<double>());

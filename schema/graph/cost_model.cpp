@@ -1,8 +1,6 @@
-#include "passes/distribution/pipeline/node_times.h"
+#include "schema/graph/cost_model.h"
 
-#include <algorithm>
-
-namespace genesis::passes {
+namespace genesis {
 namespace {
 
 std::vector<TensorType> at_sizes(std::vector<TensorType> types, const Bindings& sizes) {
@@ -12,6 +10,10 @@ std::vector<TensorType> at_sizes(std::vector<TensorType> types, const Bindings& 
 
 }  // namespace
 
+Cost cost_of(const Graph& graph, const Node& node) {
+  return cost_of(*node.op, node.attributes, graph.input_types(node), graph.output_types(node));
+}
+
 Cost cost_of(const Graph& graph, const Node& node, const Bindings& sizes) {
   Attributes attributes = node.attributes;
   for (const auto& [name, value] : node.attributes)
@@ -19,12 +21,7 @@ Cost cost_of(const Graph& graph, const Node& node, const Bindings& sizes) {
   const std::vector<TensorType> inputs = at_sizes(graph.input_types(node), sizes),
                                 outputs = at_sizes(graph.output_types(node), sizes);
   if (node.op->view_offset && node.op->view_offset(attributes, inputs)) return {};
-  return genesis::cost_of(*node.op, attributes, inputs, outputs);
+  return cost_of(*node.op, attributes, inputs, outputs);
 }
 
-double time_of(const Graph& graph, const Node& node, const Bindings& sizes, const Target& target) {
-  const Cost cost = cost_of(graph, node, sizes);
-  return std::max(cost.flops, target.flops_per_byte_of_stages * cost.bytes);
-}
-
-}  // namespace genesis::passes
+}  // namespace genesis
