@@ -7,6 +7,7 @@
 
 #include "executor/inspection/benchmark.h"
 #include "executor/inspection/profile_table.h"
+#include "executor/inspector.h"
 #include "schema/file/json_text.h"
 #include "schema/file/reader.h"
 #include "tools/common/numbers.h"
@@ -53,7 +54,7 @@ void time_steps(Session& session, const ProfileFlags& flags, const NamedTensors&
   session.run(flags.entry, inputs);
   std::vector<std::vector<double>> runs;
   for (int64_t i = 0; i < flags.runs; ++i) {
-    const std::vector<StepTiming> next = session.profile(flags.entry, inputs);
+    const std::vector<StepTiming> next = Inspector(session).profile(flags.entry, inputs);
     runs.emplace_back();
     for (const StepTiming& timing : next) runs.back().push_back(timing.end_us - timing.start_us);
     if (i == 0 || next.back().end_us < measured.timings.back().end_us) measured.timings = next;
@@ -69,7 +70,7 @@ viz::Json best_timeline(Session& session, const ProfileFlags& flags, const Named
   std::vector<std::vector<double>> runs;
   for (int64_t i = 0; i < flags.runs; ++i) {
     world.barrier();
-    const Timeline mine = session.timeline(flags.entry, inputs);
+    const Timeline mine = Inspector(session).timeline(flags.entry, inputs);
     runs.push_back(viz::step_times(mine, steps));
     std::vector<viz::Json> ranks;
     for (const std::string& text : world.gather(viz::timeline_data(mine, world.rank()).dump()))
@@ -183,7 +184,7 @@ Measured measure(Session& session, const ProfileFlags& flags, const NamedTensors
   Measured measured;
   with_nonfinite_page(flags.run, flags.file, session, [&] {
     time_steps(session, flags, inputs, measured);
-    measured.kernels = session.kernels(flags.entry, inputs);
+    measured.kernels = Inspector(session).kernels(flags.entry, inputs);
     measured.timeline = best_timeline(session, flags, inputs, world, measured.timings.size());
   });
   return measured;
