@@ -215,6 +215,7 @@ void profile_rank(const ProfileFlags& flags, const std::shared_ptr<World>& world
                  [&] { return "in " + flags.compare; });
   const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry), world->mesh());
   const SessionOptions options = session_options(flags.run, world, flags.mesh, flags.zero);
+  flags.run.memory.check_limits_one_of({flags.entry}, *model);
   Session session(model, options);
   const Plan& plan = session.plan(flags.entry, inputs);
   check_has_steps(plan);
@@ -273,6 +274,7 @@ void add_profile(Command& app) {
   add_zero(*command, with_mesh, flags->zero);
   flags->inputs.add_to(*command);
   flags->run.add_to(*command);
+  flags->run.memory.add_to(*command);
   flags->out.add_to(*command);
   command->footer(
       "Example:\n  genesis-run profile train.genesis --entry train_step --size batch=8 --size seq=256 "
