@@ -11,6 +11,8 @@
 //
 // A Session may be used by one thread at a time: a call made while another one runs, from a second thread or from a callback, is
 // an Error. Several threads may use one in turn.
+//
+// An Inspector (executor/inspector.h) tells what a session does on its device: kernels, times, values, memory.
 #pragma once
 
 #include <concepts>
@@ -21,25 +23,14 @@
 #include <string>
 
 #include "executor/inputs.h"
-#include "executor/runtime/peaks.h"
-#include "executor/runtime/runner.h"
 #include "executor/session_options.h"
 #include "schema/graph/model.h"
+#include "schema/graph/plan.h"
 
 namespace genesis {
 
 class StateSnapshot;
 struct StateDictReport;
-
-struct MemoryStatistics {
-  int64_t arena_bytes = 0;   // one arena for all entry points
-  int64_t state_bytes = 0;   // states with memory of their own
-  int64_t mapped_bytes = 0;  // states and constants that are read directly from the model
-  // GPU memory that this process holds, and the most it has held.
-  int64_t device_bytes = 0, device_peak_bytes = 0;
-  int64_t plans = 0;            // number of kept plans, bounded by SessionOptions::max_plans
-  int64_t optimizer_bytes = 0;  // the optimizer's share of state_bytes
-};
 
 class Session {
  public:
@@ -65,10 +56,6 @@ class Session {
   // Returns true if start() returns while the device still works (a GPU).
   bool is_asynchronous() const;
 
-  // Runs node by node up to the first node that produces a NaN or an infinity, and returns a message that names it; empty if none
-  // does. Like any run it changes the states, though not all of them if it stops early.
-  std::string explain_nonfinite(const std::string& entry, const NamedTensors& inputs);
-
   // Compiles without running, for the given sizes of the symbols or for the sizes of `inputs`, and returns a copy of the plan
   // that run(entry, inputs) uses. (The second overload is a template, so that {} means no symbols.)
   Plan plan(const std::string& entry, const Bindings& sizes = {});
@@ -76,19 +63,6 @@ class Session {
   Plan plan(const std::string& entry, const Inputs& inputs) {
     return plan(entry, sizes_of(entry, inputs));
   }
-  // Runs with a timing for each step of plan(entry, inputs).
-  std::vector<StepTiming> profile(const std::string& entry, const NamedTensors& inputs);
-  // Runs normally and records when each thread or stream executed which step. Recording costs a little. On a GPU it also adds
-  // launch overhead: the steps run on their streams one launch at a time instead of as one graph.
-  Timeline timeline(const std::string& entry, const NamedTensors& inputs);
-  // Returns the mean time of back-to-back runs by the device's own clock, without uploads, downloads and the host.
-  double seconds_per_run(const std::string& entry, const NamedTensors& inputs, int repeats);
-  // Runs and passes every step's data to the observer, e.g. to compare two implementations. The observer may not call this
-  // session.
-  void observe(const std::string& entry, const NamedTensors& inputs, const StepObserver& observer);
-  // Returns the name of the kernel that runs each step of plan(entry, inputs), as `--disable kernel:NAME` accepts it. On a GPU it
-  // can be "megakernel", one kernel that runs many steps.
-  std::vector<std::string> kernels(const std::string& entry, const NamedTensors& inputs);
 
   Tensor state(const std::string& name) const;  // a copy; throws Error that lists similar names
   void set_state(const std::string& name, const Tensor& value);
@@ -118,15 +92,12 @@ class Session {
   // The next runs compile their plans again, and references from model() become invalid. Throws Error if the model declares no
   // caches, if the device has not enough memory (then the cache is as before), and for a session of several ranks.
   void grow_cache(int64_t positions);
-  // Makes an object that copies all states while runs go on (executor/states/state_snapshot.h).
-  std::unique_ptr<StateSnapshot> make_state_snapshot();
-  MemoryStatistics memory() const;
-  // Measures the peak throughput and bandwidth of the device now.
-  DevicePeaks measure_peaks();
 
  private:
+  friend class Inspector;
   friend NamedTensors state_dict(const Session& session);
   friend std::unique_ptr<Model> with_values(const Session& session);
+  friend std::unique_ptr<StateSnapshot> make_state_snapshot(Session& session);
   friend StateDictReport load_state_dict(Session& session, const NamedTensors& tensors, bool strict);
 
   class Impl;

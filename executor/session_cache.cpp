@@ -1,5 +1,7 @@
 #include "executor/session_cache.h"
 
+#include "executor/runtime/device.h"
+#include "executor/runtime/host_memory.h"
 #include "passes/core/cache_size.h"
 #include "schema/graph/caches.h"
 
@@ -19,6 +21,13 @@ std::shared_ptr<const Model> with_longer_cache(const Model& model, int64_t posit
   if (now && positions < now->positions)
     fail("the cache cannot grow to {} positions: it has {}", positions, now->positions);
   return passes::with_cache_size(model, {now ? now->rows : 1, positions});
+}
+
+void check_cache_fits(const Model& model, const std::string& device) {
+  const std::optional<CacheSize> size = cache_size(model);
+  if (size && resolve_device(device) == "cpu")
+    check_host_has(cache_bytes(model, *size),
+                   fmt::format("a KV cache of {} rows of {} positions", size->rows, size->positions));
 }
 
 std::unique_ptr<Model> with_caches_of(const Model& model, const Model& tables) {

@@ -1,6 +1,8 @@
 #include "executor/snapshot.h"
 
+#include "executor/session_impl.h"
 #include "executor/state_dict.h"
+#include "executor/states/state_snapshot.h"
 
 namespace genesis {
 
@@ -21,6 +23,15 @@ std::unique_ptr<Model> snapshot(const Session& session) {
   std::unique_ptr<Model> model = with_values(session);
   forget_checkpoint(*model);
   return model;
+}
+
+std::unique_ptr<StateSnapshot> make_state_snapshot(Session& session) {
+  Session::Impl& impl = *session.impl_;
+  const SessionOptions& options = impl.options();
+  StateShards shards;
+  if (options.mesh.ranks() > 1)
+    shards = divide_states(impl.model(), impl.states().storage(), options.mesh, options.rank);
+  return std::make_unique<StateSnapshot>(impl.model(), impl.states(), impl.device(), std::move(shards));
 }
 
 }  // namespace genesis

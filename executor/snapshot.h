@@ -8,6 +8,8 @@
 
 namespace genesis {
 
+class StateSnapshot;
+
 // Returns the model with all metadata of the session's model, for a checkpoint.
 std::unique_ptr<Model> with_values(const Session& session);
 
@@ -15,5 +17,8 @@ std::unique_ptr<Model> with_values(const Session& session);
 std::unique_ptr<Model> snapshot(const Session& session);
 // Removes the metadata that mark a model as a checkpoint.
 void forget_checkpoint(Model& model);
+
+// Makes an object that copies all states while runs go on (executor/states/state_snapshot.h). The session must outlive it.
+std::unique_ptr<StateSnapshot> make_state_snapshot(Session& session);
 
 }  // namespace genesis

@@ -178,7 +178,10 @@ int64_t positions_for(const Model& model, int64_t tokens) {
   if (!cache) return 0;
   const int64_t longest = longest_text(model), wanted = std::min(tokens, longest);
   if (wanted <= cache->positions) return cache->positions;
-  return std::min(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted))), longest);
+  const int64_t positions =
+      std::min(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted))), longest);
+  check_positions(model, positions);
+  return positions;
 }
 
 std::shared_ptr<const Model> with_room(const std::shared_ptr<const Model>& model, int64_t tokens) {

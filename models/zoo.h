@@ -35,7 +35,8 @@ std::unique_ptr<Model> with_cache(const Model& model, int64_t rows, int64_t posi
 // config does not say.
 int64_t longest_text(const Model& model);
 // Returns the positions of a cache that holds a text of `tokens` tokens, or of longest_text() if that is less: those of the
-// model's cache if it holds the text, otherwise a power of two, limited to longest_text(). 0 for a model without caches.
+// model's cache if it holds the text, otherwise a power of two, limited to longest_text(). 0 for a model without caches. Throws
+// Error if the model learned fewer positions.
 int64_t positions_for(const Model& model, int64_t tokens);
 // Returns `model` if its cache has positions_for(tokens) positions, otherwise with_cache() with these and the same number of rows.
 std::shared_ptr<const Model> with_room(const std::shared_ptr<const Model>& model, int64_t tokens);

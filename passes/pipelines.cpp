@@ -140,13 +140,19 @@ std::span<const Pass> low_precision_pipeline() { return kLowPrecision; }
 std::span<const Pass> inference_pipeline() { return kInference; }
 std::span<const Pass> training_pipeline() { return kTraining; }
 
-std::span<const Pass> pipeline_for(const Graph& graph) {
-  const bool trains = std::ranges::any_of(graph.updates(), [&](const StateUpdate& update) {
+bool trains(const Graph& graph) {
+  return std::ranges::any_of(graph.updates(), [&](const StateUpdate& update) {
     const State& state = graph.model().state(update.state);
     return state.role == StateRole::kParameter && state.trainable;
   });
-  return trains ? training_pipeline() : inference_pipeline();
 }
+
+std::span<const Pass> pipeline_for(const Graph& graph) {
+  return trains(graph) ? training_pipeline() : inference_pipeline();
+}
+
+// one_row_starts makes scalars of numbers that are one per row of a cache.
+std::set<std::string, std::less<>> session_passes() { return {"one_row_starts"}; }
 
 std::vector<Pass> all_passes() {
   std::vector<Pass> passes;

@@ -14,8 +14,15 @@ std::span<const Pass> low_precision_pipeline();
 std::span<const Pass> inference_pipeline();
 // Serves graphs with a backward pass.
 std::span<const Pass> training_pipeline();
-// Returns the training pipeline if the graph updates a trainable parameter, else the inference pipeline.
+// Returns the training pipeline if the graph trains, else the inference pipeline.
 std::span<const Pass> pipeline_for(const Graph& graph);
+
+// Returns true if the graph updates a trainable parameter, so that the training pipeline is for it. Only that one keeps to a
+// memory budget.
+bool trains(const Graph& graph);
+// Returns the names of the passes that only a session runs. They depend on sizes that a written file leaves open: a session may
+// give a cache more rows than the file.
+std::set<std::string, std::less<>> session_passes();
 
 // Returns every pass once, by name: for listings and for checking names.
 std::vector<Pass> all_passes();

@@ -175,8 +175,7 @@ void optimize(Model& model, const Flags& flags, std::vector<passes::PassReport>&
   if (!flags.for_any_device()) context.target = &target;
   passes::PipelineOptions options = pipeline_options(flags, switches);
   options.reports = &reports;
-  // A written file may get a cache of more rows. Sessions of one row run this pass themselves.
-  if (!flags.output.empty()) options.disabled.insert("one_row_starts");
+  if (!flags.output.empty()) options.disabled.merge(passes::session_passes());
   // A written file keeps the states as its author made them. Stored weights of a session are only shown.
   StateStorage storage;
   if (target.prefers_weight_halves && flags.output.empty()) storage = passes::find_stored_weights(model);
@@ -233,8 +232,9 @@ void check(const Flags& flags) {
   check_device("--check", flags.check.device);
   check_disabled({flags.disable.begin(), flags.disable.end()}, flags.check.device);
   const std::shared_ptr<const Model> model = open_model(flags.input);
-  check_entries(*model, chosen_entries(flags, *model), flags.check,
-                {flags.disable, flags.memory.bytes(), flags.out});
+  const std::vector<std::string> entries = chosen_entries(flags, *model);
+  flags.memory.check_limits_one_of(entries, *model);
+  check_entries(*model, entries, flags.check, {flags.disable, flags.memory.bytes(), flags.out});
 }
 
 void report(const Flags& flags, const Model& model, const std::vector<passes::PassReport>& reports) {

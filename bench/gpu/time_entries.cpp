@@ -13,6 +13,7 @@
 
 #include "bench/common/options.h"
 #include "bench/common/report.h"
+#include "executor/inspector.h"
 #include "executor/session.h"
 #include "schema/core/philox.h"
 #include "schema/graph/text.h"
@@ -47,10 +48,10 @@ Tensor random_tensor(const TensorType& type) {
 
 // Returns the median of several batches of runs, each long enough to be timed.
 double median_seconds(Session& session, const std::string& entry, const NamedTensors& inputs) {
-  const double once = session.seconds_per_run(entry, inputs, 3);
+  const double once = Inspector(session).seconds_per_run(entry, inputs, 3);
   const int repeats = static_cast<int>(std::clamp(2e-3 / once, 3.0, 500.0));
   std::vector<double> times;
-  for (int i = 0; i < 9; ++i) times.push_back(session.seconds_per_run(entry, inputs, repeats));
+  for (int i = 0; i < 9; ++i) times.push_back(Inspector(session).seconds_per_run(entry, inputs, repeats));
   std::nth_element(times.begin(), times.begin() + 4, times.end());
   return times[4];
 }

@@ -1,8 +1,8 @@
 #include "executor/cuda/cuda_runner.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "backends/common/sampling.h"
@@ -13,9 +13,11 @@
 #include "executor/cuda/cuda_progress.h"
 #include "executor/cuda/cuda_transfers.h"
 #include "executor/cuda/independent_inputs.h"
+#include "executor/cuda/launch_times.h"
 #include "executor/cuda/planned_exchanges.h"
 #include "executor/cuda/planned_joins.h"
 #include "executor/cuda/step_streams.h"
+#include "executor/cuda/stream_order.h"
 #include "executor/runtime/step_call.h"
 #include "schema/core/error.h"
 #include "schema/messages/log.h"
@@ -42,6 +44,7 @@ class CudaRunner final : public Runner {
         fault_(cuda::allocate_pinned(sizeof(DeviceFault))),
         launches_(calls_.size()),
         inspector_(device, stream),
+        streams_(stream),
         joins_(plan, options.disabled_kernels, device),
         progress_(plan, speeds) {
     *device_fault() = {};
@@ -174,9 +177,9 @@ class CudaRunner final : public Runner {
     tell_ranks(streams);
     check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "beginning a capture");
     cudaGraph_t graph = nullptr;
-    std::vector<cuda::Event> order;
+    std::optional<StreamOrder> order;  // lives until the capture ends
     try {
-      order = start_on_streams(streams);
+      start_captured(streams, order);
       finish_steps();
     } catch (...) {
       for (cuda::Launch& launch : launches_) launch.stream = stream_, launch.early = false;
@@ -191,12 +194,25 @@ class CudaRunner final : public Runner {
     log_debug("'{}': captured in {:.3f} s", plan_.entry, took.count());
   }
 
-  // The timing of one launch: of one step, or of several joined steps, of which `step` is the first.
-  struct TimedLaunch {
-    size_t step;
-    uint8_t stream;
-    cuda::Event begin, done;
-  };
+  // Makes the launches of all steps the nodes of the graph that is being captured.
+  void start_captured(const StepStreams& streams, std::optional<StreamOrder>& order) {
+    progress_.begin_capture(streams);
+    streams_.prepare(streams);
+    order.emplace(streams, streams_);
+    bool has_begun[StepStreams::kStreams] = {};
+    for_launches([&](size_t first, size_t end) {
+      const uint8_t number = streams.stream[first];
+      // A kernel launched early waits only for the one kernel before it in its stream. The first step is not early, since copies
+      // of inputs precede it.
+      const bool early = launches_[first].can_use_pdl && streams.waits_for[first] == StepStreams::kNoWaits &&
+                         std::exchange(has_begun[number], true);
+      order->wait_before(first);
+      launch(first, streams_.at(number), early);
+      progress_.captured(first, end, streams_.at(number));
+      order->launched(first, end);
+    });
+    order->join();
+  }
 
   // Runs the steps on the streams that a captured graph has as branches, but without the graph: nodes inside a graph cannot be
   // timed.
@@ -206,15 +222,48 @@ class CudaRunner final : public Runner {
     under_way_ = UnderWay::kSteps;
     const StepStreams streams = streams_of_plan();
     tell_ranks(streams);
-    const cuda::Event begin = timed(stream_);
-    std::vector<TimedLaunch> launches;
-    const std::vector<cuda::Event> order = start_on_streams(streams, &launches);
+    LaunchTimes times(stream_);
+    start_timed(streams, times);
     finish_steps();
     cuda::wait_for(stream_, "timing steps");
-    timeline.tracks = {{"main stream", {}}, {"stream beside it", {}}, {"stream of exchanges", {}}};
-    for (const TimedLaunch& one : launches)
-      timeline.tracks[one.stream].spans.push_back(
-          {static_cast<int32_t>(one.step), microseconds(begin, one.begin), microseconds(begin, one.done)});
+    timeline = times.timeline();
+  }
+
+  // Launches all steps with events around each launch. No kernel is launched early, since an event lies before it.
+  void start_timed(const StepStreams& streams, LaunchTimes& times) {
+    streams_.prepare(streams);
+    StreamOrder order(streams, streams_);
+    for_launches([&](size_t first, size_t end) {
+      const uint8_t number = streams.stream[first];
+      order.wait_before(first);
+      times.begin(first, number, streams_.at(number));
+      launch(first, streams_.at(number), /*early=*/false);
+      times.end(streams_.at(number));
+      order.launched(first, end);
+    });
+    order.join();
+  }
+
+  // Calls visit(first, end) for the steps of each launch, in the plan's order: one step, or several joined ones.
+  template <class Visit>
+  void for_launches(const Visit& visit) const {
+    for (size_t first = 0, end = 0; first < calls_.size(); first = end) {
+      const JoinedSteps* joined = joins_.from(first);
+      end = joined ? joined->steps().end : first + 1;
+      visit(first, end);
+    }
+  }
+
+  // Launches the step, or the joined steps that begin with it, on a stream. Other launches of the step use the main stream.
+  void launch(size_t first, cudaStream_t stream, bool early) {
+    launches_[first].stream = stream;
+    launches_[first].early = early;
+    if (const JoinedSteps* joined = joins_.from(first))
+      start(*joined);
+    else
+      start(calls_[first]);
+    launches_[first].stream = stream_;
+    launches_[first].early = false;
   }
 
   void tell_ranks(const StepStreams& streams) {
@@ -222,88 +271,9 @@ class CudaRunner final : public Runner {
       plan_exchanges(*options_.collectives, calls_, streams, speeds_);
   }
 
-  static cuda::Event timed(cudaStream_t stream) {
-    cuda::Event event = cuda::make_event(true);
-    check(cudaEventRecord(event.get(), stream), "timing a step");
-    return event;
-  }
-
-  static double microseconds(const cuda::Event& begin, const cuda::Event& end) {
-    float ms = 0;
-    check(cudaEventElapsedTime(&ms, begin.get(), end.get()), "timing steps");
-    return 1e3 * static_cast<double>(ms);
-  }
-
-  // Starts all steps on their streams. During a capture the events become edges of the graph. `times` is given only outside a
-  // capture: every launch adds its timing there.
-  std::vector<cuda::Event> start_on_streams(const StepStreams& streams,
-                                            std::vector<TimedLaunch>* times = nullptr) {
-    if (!times) progress_.begin_capture(streams);
-    std::vector<cuda::Event> done(calls_.size() + 1);  // behind each step; the last: before all steps
-    // An exchange has few thread blocks. Without priority it would wait for all running kernels.
-    for (size_t s = 1; s < StepStreams::kStreams; ++s)
-      if (streams.last[s] >= 0 && !side_[s])
-        side_[s] = cuda::make_stream(s == StepStreams::kExchange ? cuda::StreamPriority::kFirst
-                                                                 : cuda::StreamPriority::kUsual);
-    done.back() = recorded(stream_);
-    const std::vector<bool> awaited = awaited_steps(streams);
-    bool has_begun[StepStreams::kStreams] = {};
-    for (size_t i = 0, end = 0; i < calls_.size(); i = end) {
-      const JoinedSteps* joined = joins_.from(i);
-      end = joined ? joined->steps().end : i + 1;
-      const cudaStream_t stream = launches_[i].stream = stream_number(streams.stream[i]);
-      // A kernel launched early waits only for the one kernel before it in its stream. The first step is not early, since copies
-      // of inputs precede it.
-      launches_[i].early = !times && launches_[i].can_use_pdl &&
-                           streams.waits_for[i] == StepStreams::kNoWaits &&
-                           std::exchange(has_begun[streams.stream[i]], true);
-      for (const int32_t step : streams.waits_for[i])
-        if (step != StepStreams::kNothing)
-          wait_on(stream, step == StepStreams::kBegin ? done.back() : done[static_cast<size_t>(step)]);
-      if (times) times->push_back({i, streams.stream[i], timed(stream), {}});
-      if (joined)
-        start(*joined);
-      else
-        start(calls_[i]);
-      if (times)
-        times->back().done = timed(stream);
-      else
-        progress_.captured(i, end, stream);
-      launches_[i].stream = stream_;
-      launches_[i].early = false;
-      for (size_t k = i; k < end; ++k)
-        if (awaited[k]) done[k] = recorded(stream);
-    }
-    for (size_t s = 1; s < StepStreams::kStreams; ++s)
-      if (streams.last[s] >= 0) wait_on(stream_, done.emplace_back(recorded(side_[s].get())));
-    return done;  // the caller keeps them until the capture ends
-  }
-
-  cudaStream_t stream_number(uint8_t number) const {
-    return number == StepStreams::kMain ? stream_ : side_[number].get();
-  }
-
-  std::vector<bool> awaited_steps(const StepStreams& streams) const {
-    std::vector<bool> awaited(calls_.size(), false);
-    for (const StepStreams::Waits& waits : streams.waits_for)
-      for (const int32_t step : waits)
-        if (step >= 0) awaited[static_cast<size_t>(step)] = true;
-    return awaited;
-  }
-
   StepStreams streams_of_plan() const {
     if (options_.side_stream) return assign_streams(plan_, make_step_graph(plan_), speeds_);
     return StepStreams::one_line(calls_.size());
-  }
-
-  static cuda::Event recorded(cudaStream_t stream) {
-    cuda::Event event = cuda::make_event(false);
-    check(cudaEventRecord(event.get(), stream), "ordering streams");
-    return event;
-  }
-
-  static void wait_on(cudaStream_t stream, const cuda::Event& event) {
-    check(cudaStreamWaitEvent(stream, event.get()), "ordering streams");
   }
 
   void start(const StepCall& call) {
@@ -354,7 +324,7 @@ class CudaRunner final : public Runner {
   void run_observed(const RunOptions& options) {
     std::vector<cuda::Event> events;
     const auto mark = [&] {
-      if (options.timings) events.push_back(timed(stream_));
+      if (options.timings) events.push_back(timed_event(stream_));
     };
     mark();
     for (const StepCall& call : calls_) {
@@ -371,7 +341,7 @@ class CudaRunner final : public Runner {
   void read_timings(const std::vector<cuda::Event>& events, std::vector<StepTiming>& timings) {
     cuda::wait_for(stream_, "timing steps");
     timings.clear();
-    const auto at = [&](size_t i) { return microseconds(events[0], events[i]); };
+    const auto at = [&](size_t i) { return microseconds_between(events[0], events[i]); };
     for (size_t i = 0; i + 1 < events.size(); ++i) timings.push_back({at(i), at(i + 1)});
   }
 
@@ -408,7 +378,7 @@ class CudaRunner final : public Runner {
   PlanMemory memory_;
   CudaInspector inspector_;
   std::vector<std::byte*> host_inputs_;
-  std::array<cuda::Stream, StepStreams::kStreams> side_;  // for captures only: in a graph they are branches
+  PlanStreams streams_;
   PlannedJoins joins_;
   CudaProgress progress_;
   UnderWay under_way_ = UnderWay::kNothing;

@@ -60,8 +60,9 @@ void check_has_steps(const Plan& plan) {
 }
 
 DevicePeaks measure_peaks_until(Session& session, const std::function<bool(const DevicePeaks&)>& hold) {
-  DevicePeaks peaks = session.measure_peaks();
-  for (int again = 0; again < 4 && !hold(peaks); ++again) peaks.take_larger(session.measure_peaks());
+  DevicePeaks peaks = Inspector(session).measure_peaks();
+  for (int again = 0; again < 4 && !hold(peaks); ++again)
+    peaks.take_larger(Inspector(session).measure_peaks());
   return peaks;
 }
 
@@ -77,7 +78,7 @@ Benchmark benchmark(Session& session, const NamedTensors& inputs, const Benchmar
   result.p99_ms = times[std::min(times.size() - 1, times.size() * 99 / 100)];
   const std::string repeats =
       world.said_by_first(std::to_string(static_cast<int>(std::clamp(200 / result.median_ms, 1.0, 100.0))));
-  result.device_ms = 1e3 * session.seconds_per_run(options.entry, inputs, std::stoi(repeats));
+  result.device_ms = 1e3 * Inspector(session).seconds_per_run(options.entry, inputs, std::stoi(repeats));
   const Graph& entry = session.model().entry(options.entry);
   if (const auto tokens = inputs.find("tokens"); tokens != inputs.end())
     result.tokens_per_second =
@@ -88,7 +89,7 @@ Benchmark benchmark(Session& session, const NamedTensors& inputs, const Benchmar
   result.peaks = measure_peaks_until(
       session, [&](const DevicePeaks& peaks) { return needed_ms(plan, peaks) <= result.device_ms; });
   result.needed_ms = needed_ms(plan, result.peaks);
-  result.memory = session.memory();
+  result.memory = Inspector(session).memory();
   return result;
 }
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "executor/distributed/world.h"
+#include "executor/inspector.h"
 #include "executor/runtime/peaks.h"
-#include "executor/session.h"
 
 namespace genesis {
 

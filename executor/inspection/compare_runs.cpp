@@ -5,6 +5,7 @@
 #include <set>
 
 #include "executor/inspection/rounding.h"
+#include "executor/inspector.h"
 #include "executor/switches.h"
 
 namespace genesis {
@@ -65,7 +66,7 @@ std::map<std::string, Seen> observe_all(Session& session, const CompareOptions& 
                                         const NamedTensors& inputs) {
   std::map<std::string, Seen> values;
   Rounding rounding;
-  session.observe(options.entry, inputs, [&](const Step& step, auto step_inputs, auto outputs) {
+  Inspector(session).observe(options.entry, inputs, [&](const Step& step, auto step_inputs, auto outputs) {
     const std::vector<double> errors = errors_of(options.by_rounding(), rounding, step, step_inputs, outputs);
     for (size_t i = 0; i < outputs.size(); ++i)
       values[key_of(step, i)] = {&step, copy_of(outputs[i]), errors[i]};
@@ -93,7 +94,7 @@ RunComparison compare_runs(const std::shared_ptr<const Model>& model, const Name
   Rounding rounding;
   Session b(model, options.b);
   RunComparison comparison;
-  b.observe(options.entry, inputs, [&](const Step& step, auto step_inputs, auto outputs) {
+  Inspector(b).observe(options.entry, inputs, [&](const Step& step, auto step_inputs, auto outputs) {
     const std::vector<double> errors = errors_of(options.by_rounding(), rounding, step, step_inputs, outputs);
     for (size_t i = 0; i < outputs.size() && !comparison.first; ++i) {
       const auto expected = values.find(key_of(step, i));

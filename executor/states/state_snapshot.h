@@ -13,8 +13,8 @@
 
 namespace genesis {
 
-// Made by Session::make_state_snapshot(); the session must outlive it. Calls must not overlap; reserve() and model() may come
-// from another thread than the session's.
+// Made by make_state_snapshot() (executor/snapshot.h); the session must outlive it. Calls must not overlap; reserve() and model()
+// may come from another thread than the session's.
 class StateSnapshot {
  public:
   StateSnapshot(const Model& model, const StateMemory& states, Device& device, StateShards shards = {});

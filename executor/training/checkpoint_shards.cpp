@@ -154,7 +154,7 @@ void join_shards(Model& model, const StateShards& shards, const fs::path& checkp
 }
 
 void save_together(Session& session, const fs::path& path, const std::string& run, LinkAtName link) {
-  const std::unique_ptr<StateSnapshot> snapshot = session.make_state_snapshot();
+  const std::unique_ptr<StateSnapshot> snapshot = make_state_snapshot(session);
   const StateShards& shards = snapshot->shards();
   const PassingShards passing(path, shards);
   write_shard(*snapshot->shard_now(), passing.checkpoint(), shards.rank, run);

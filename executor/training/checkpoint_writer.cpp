@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "executor/environment.h"
+#include "executor/snapshot.h"
 #include "executor/training/checkpoint.h"
 #include "executor/training/checkpoint_shards.h"
 #include "schema/core/parallel.h"
@@ -17,7 +18,7 @@ CheckpointWriter::CheckpointWriter(Session& session, std::filesystem::path direc
       directory_(std::move(directory)),
       keep_(keep),
       run_(std::move(run)),
-      snapshot_(session.make_state_snapshot()) {}
+      snapshot_(make_state_snapshot(session)) {}
 
 CheckpointWriter::~CheckpointWriter() {
   settle();

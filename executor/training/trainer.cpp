@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "executor/inspector.h"
 #include "executor/snapshot.h"
 #include "executor/training/checkpoint.h"
 #include "executor/training/checkpoint_shards.h"
@@ -72,7 +73,7 @@ void check_loss(const TrainMetrics& metrics) {
 void check_skips(Session& session, const TrainMetrics& metrics, const TrainerOptions& options,
                  const NamedTensors& inputs) {
   if (metrics.skipped_steps == 0 || metrics.skipped_steps < options.max_skipped_steps) return;
-  const std::string why = session.explain_nonfinite(options.entry, inputs);
+  const std::string why = Inspector(session).explain_nonfinite(options.entry, inputs);
   fail(
       "{} steps in a row had gradients that are not finite, up to step {}, while the loss scale went down to "
       "{}: {}; lower the learning rate, keep that node in f32 (--keep-f32), or train in bf16",

@@ -1,6 +1,7 @@
 #include "executor/training/utilization.h"
 
 #include "executor/inputs.h"
+#include "executor/inspector.h"
 #include "passes/core/bind.h"
 #include "schema/graph/cost_model.h"
 
@@ -25,7 +26,7 @@ Products products_of(const Graph& graph) {
 Utilization::Utilization(Session& session, const std::string& entry, const NamedTensors& inputs) {
   const Graph& graph = session.model().entry(entry);
   const Products products = products_of(passes::bind(graph, bind_inputs(graph, inputs)));
-  const DevicePeaks peaks = session.measure_peaks();
+  const DevicePeaks peaks = Inspector(session).measure_peaks();
   least_seconds_ = 1e-9 * (products.f32 / peaks.f32_gflops + products.low / peaks.low_gflops);
 }
 

@@ -6,6 +6,7 @@
 #include "builder/genesis.h"
 #include "executor/distributed/world.h"
 #include "executor/generation/engine.h"
+#include "executor/inspector.h"
 #include "executor/session.h"
 #include "executor/state_dict.h"
 #include "executor/training/checkpoint.h"

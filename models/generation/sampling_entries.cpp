@@ -6,6 +6,7 @@
 #include "executor/generation/sampling_options.h"
 #include "models/generation/penalties.h"
 #include "models/generation/vocabulary.h"
+#include "passes/core/addend.h"
 #include "passes/core/inline_graph.h"
 #include "passes/core/match.h"
 #include "schema/graph/caches.h"
@@ -114,9 +115,7 @@ class SamplingEntries {
       if (const auto rows = passes::match<ops::Reshape>(from, product)) product = rows.input(0);
       const auto layer = passes::match<ops::Linear>(from, product);
       const bool rounds = is_low_precision(from.type(product).dtype);
-      if (rounds && layer && layer->is_plain() && layer->activation == Activation::kNone &&
-          !layer->has_addend)
-        return layer.node;
+      if (rounds && passes::is_bare_product(layer)) return layer.node;
     }
     return nullptr;
   }

@@ -227,7 +227,7 @@ TrainResult Training::run() {
   result_.last = genesis::train(*session_, *training_, options);
   result_.end = end_of(result_.last, job_, stop_);
   result_.asked = result_.end == TrainEnd::kAsked ? stop_.asked : 0;
-  result_.memory = session_->memory();
+  result_.memory = Inspector(*session_).memory();
   return result_;
 }
 

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "executor/distributed/world.h"
+#include "executor/inspector.h"
 #include "executor/training/trainer.h"
 #include "models/jobs/stop_votes.h"
 #include "models/jobs/train_settings.h"

@@ -13,6 +13,7 @@
 #include "models/text/load_tokenizer.h"
 #include "models/tokenizer/unicode/byte_alphabet.h"
 #include "models/tokenizer/tokenizer.h"
+#include "schema/core/setting_error.h"
 #include "schema/file/format/utf8.h"
 #include "schema/file/io/file_ending.h"
 #include "schema/messages/log.h"
@@ -40,6 +41,8 @@ std::vector<std::string> texts_of_lines(const std::string& path, const std::stri
 std::vector<std::string> read_texts(const TextSource& source, bool as_bytes) {
   std::string all = data::read_text(source.data);
   if (is_json_lines(source.data)) return texts_of_lines(source.data, all, source.skip_bad);
+  if (source.skip_bad)
+    fail_setting("--skip-bad does nothing with '{}': it leaves lines of .jsonl files out", source.data);
   if (const size_t valid = utf8::valid_bytes(all); !as_bytes && valid < all.size())
     data::warn_of_repaired(fmt::format("byte {} of '{}'", valid, source.data));
   return {std::move(all)};

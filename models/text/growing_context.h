@@ -29,13 +29,21 @@ class GrowingContext {
   void make_room(int64_t tokens);
   // Replaces the model by one with other caches. The session must not be open yet.
   void set_model(std::shared_ptr<const Model> model) { model_ = std::move(model); }
-  const std::shared_ptr<const Model>& model() const { return model_; }
+  // Returns the model with the session's caches, which takes a moment after the cache has grown.
+  const std::shared_ptr<const Model>& model();
+  // Returns the same model with caches as long as these or shorter: for all that does not depend on them.
+  const std::shared_ptr<const Model>& model_of_any_length() const { return model_; }
+  // Returns the positions of the session's cache.
+  int64_t positions() const;
+
+  const std::string& device() const { return options_.device; }
 
  private:
   void open(const std::shared_ptr<const Model>& model);
   void reopen(const std::shared_ptr<const Model>& larger);
 
   std::shared_ptr<const Model> model_;
+  std::optional<int64_t> grown_;  // positions of the session's cache, if it is longer than that of model_
   const SessionOptions options_;
   const GeneratorOptions generating_;
   const std::function<void(int64_t)> on_growth_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "executor/session_cache.h"
 #include "models/chat/dialogue.h"
 #include "models/chat/generation_config.h"
 #include "models/chat/jinja/values/json_value.h"
@@ -43,11 +44,11 @@ struct TextModel::Impl {
         context(std::move(model), std::move(session),
                 {.text = codec.token_text(), .prefill_chunk = given.prefill_chunk}, given.on_growth) {}
 
-  const Model& model() const { return *context.model(); }
+  const Model& model() const { return *context.model_of_any_length(); }
   int64_t vocab_size() const { return vocabulary_of(model().entry("decode"), 2); }
   chat::ConfigFiles config_files() const {
     if (!options.tokenizer.empty()) return text::config_files(options.tokenizer, model(), file);
-    return chat::ConfigFiles::of_model(context.model(), file);
+    return chat::ConfigFiles::of_model(context.model_of_any_length(), file);
   }
   void make_room(int64_t tokens);
   void set_cache(int64_t rows, int64_t positions);
@@ -73,7 +74,9 @@ void TextModel::Impl::make_room(int64_t tokens) {
 }
 
 void TextModel::Impl::set_cache(int64_t rows, int64_t positions) {
-  context.set_model(models::with_cache(model(), rows, positions));
+  std::shared_ptr<const Model> sized = models::with_cache(model(), rows, positions);
+  check_cache_fits(*sized, context.device());
+  context.set_model(std::move(sized));
   has_size = true;
 }
 
@@ -156,7 +159,7 @@ Chat TextModel::chat(const ChatOptions& options) {
 }
 
 const std::string& TextModel::file() const { return impl_->file; }
-const Model& TextModel::model() const { return impl_->model(); }
+const Model& TextModel::model() const { return *impl_->context.model(); }
 const std::optional<Tokenizer>& TextModel::tokenizer() const { return impl_->codec.tokenizer(); }
 std::vector<int64_t> TextModel::encode(const std::string& text) const { return impl_->codec.encode(text); }
 const std::vector<int64_t>& TextModel::end_tokens() const { return impl_->codec.end_tokens(); }
@@ -164,7 +167,7 @@ int64_t TextModel::vocab_size() const { return impl_->vocab_size(); }
 
 int64_t TextModel::longest_text() const {
   if (impl_->options.context > 0) return impl_->options.context;
-  return std::max(positions_of_cache(model()), models::longest_text(model()));
+  return std::max(impl_->context.positions(), models::longest_text(impl_->model()));
 }
 
 GenerateOptions TextModel::options(const GenerateSettings& settings, const GenerateOptions& standard) const {

@@ -112,7 +112,8 @@ class TextModel {
   // stays in it; only ranks open a new session, without the text.
   void make_room(int64_t tokens);
   // Gives the cache `rows` texts of `positions` tokens, so that many texts are generated at a time (Generator::generate_each).
-  // Call it before the session is opened. Throws Error as models::with_cache() does.
+  // Call it before the session is opened. Throws Error as models::with_cache() does, and if the host has too little memory
+  // for such a cache.
   void set_cache(int64_t rows, int64_t positions);
   // The session and its generator, opened at the first call.
   Session& session();

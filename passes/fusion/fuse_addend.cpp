@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "passes/core/addend.h"
 #include "passes/core/match.h"
 #include "passes/core/rewriter.h"
 #include "schema/ops/collective/collective.h"
@@ -35,9 +36,7 @@ bool is_sum_of_ranks(const Node& node) {
 bool can_take_addend(const Node& node) {
   if (const auto product = match<ops::Matmul>(node)) return product->is_plain() && node.inputs.size() == 2;
   if (is_sum_of_ranks(node)) return true;
-  const auto layer = match<ops::Linear>(node);
-  return layer && layer->is_unquantized_product() && layer->activation == Activation::kNone &&
-         !layer->has_addend;
+  return is_bare_product(match<ops::Linear>(node));
 }
 
 // Follows addends with a single reader and returns the product that can take another addend; null if there is none.

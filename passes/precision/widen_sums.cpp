@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "passes/core/addend.h"
 #include "passes/core/match.h"
 #include "passes/core/rewriter.h"
 #include "passes/precision/passes.h"
@@ -70,9 +71,7 @@ class Widening {
   // Returns the product that makes the term, if it can give its sums in f32 and nothing else reads them.
   const Node* product_of(ValueId term) const {
     const auto layer = match_sole<ops::Linear>(graph_, uses_, term);
-    const bool can = layer && layer->is_unquantized_product() && layer->activation == Activation::kNone &&
-                     !layer->has_addend;
-    return can ? layer.node : nullptr;
+    return is_bare_product(layer) ? layer.node : nullptr;
   }
 
   static Value in_f32(Rewriter& rewriter, ValueId term, const Node* product) {

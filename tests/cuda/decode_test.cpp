@@ -5,6 +5,7 @@
 #include <cmath>
 #include <thread>
 
+#include "executor/inspector.h"
 #include "executor/session.h"
 #include "models/zoo.h"
 #include "passes/precision/cast_precision.h"
@@ -116,8 +117,8 @@ TEST_F(Decode, OneKernelForPackedWeightsIsTheCpus) {
       passes::quantize(*packed, {.format = format, .embedding = false, .head = true});
       Session cpu(packed), cuda(packed, {.device = "cuda"}),
           one_by_one(packed, {.device = "cuda", .disabled = {"megakernel"}});
-      const auto kernels = cuda.kernels("decode", {{"tokens", Tensor::of<int64_t>({1, 1}, {0})},
-                                                   {"position", Tensor::of<int64_t>({1}, {0})}});
+      const auto kernels = Inspector(cuda).kernels("decode", {{"tokens", Tensor::of<int64_t>({1, 1}, {0})},
+                                                              {"position", Tensor::of<int64_t>({1}, {0})}});
       EXPECT_GE(std::count(kernels.begin(), kernels.end(), "megakernel"), 3 * 5);
       const Logits got = decode(cuda, 0, 12);
       expect_alike(got, decode(cpu, 0, 12), tolerance_of(DType::bf16));

@@ -2,6 +2,7 @@
 // without a GPU.
 #include <cmath>
 
+#include "executor/inspector.h"
 #include "executor/session.h"
 #include "models/zoo.h"
 #include "passes/pipelines.h"
@@ -104,7 +105,7 @@ TEST_F(Cuda, TheFirstNodeThatIsNotFiniteIsNamed) {
 TEST_F(Cuda, ProfilesEveryStep) {
   Session session(model(), {.device = "cuda"});
   const NamedTensors inputs{{"i", Tensor::of<int64_t>({2}, {1, 2})}};
-  const auto timings = session.profile("look", inputs);
+  const auto timings = Inspector(session).profile("look", inputs);
   ASSERT_EQ(timings.size(), session.plan("look", inputs).steps.size());
   for (const StepTiming& timing : timings) EXPECT_GE(timing.end_us, timing.start_us);
 }
@@ -174,8 +175,8 @@ TEST_F(Cuda, ATimelineShowsTheStreams) {
   for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int64_t>((i * 7 + i / 61) % 61);
   const Tensor text = Tensor::of<int64_t>({64, 512}, tokens);
   const NamedTensors inputs{{"tokens", text}, {"targets", text}};
-  const Timeline timeline = looked.timeline("train_step", inputs);
-  const Timeline again = looked.timeline("train_step", inputs);
+  const Timeline timeline = Inspector(looked).timeline("train_step", inputs);
+  const Timeline again = Inspector(looked).timeline("train_step", inputs);
   plain.run("train_step", inputs);
   plain.run("train_step", inputs);
   EXPECT_EQ(looked.run("train_step", inputs).at("loss").to_doubles(),

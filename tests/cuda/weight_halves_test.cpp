@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "executor/inspector.h"
 #include "executor/session.h"
 #include "executor/training/checkpoint.h"
 #include "schema/graph/text.h"
@@ -114,8 +115,8 @@ TEST_P(WeightHalves, TrainBitForBitAsWithCasts) {
   EXPECT_EQ(steps_of(halves, "train_step", "cast_group"), 0);
   EXPECT_EQ(steps_of(halves, "train_step", "concat"), 0);
   EXPECT_EQ(halved_updates(halves), GetParam() == "cuda" ? 1 : 3);
-  EXPECT_LT(halves.memory().arena_bytes, casts.memory().arena_bytes);
-  EXPECT_EQ(halves.memory().state_bytes, casts.memory().state_bytes);
+  EXPECT_LT(Inspector(halves).memory().arena_bytes, Inspector(casts).memory().arena_bytes);
+  EXPECT_EQ(Inspector(halves).memory().state_bytes, Inspector(casts).memory().state_bytes);
 }
 
 // Without clipping each update is a node of its own. Sums over micro-batches are f32.
@@ -199,7 +200,7 @@ TEST_P(WeightHalves, AreNamedWhenTheyAreNotFinite) {
   std::vector<float> values(bad.begin(), bad.end());
   values[5] = NAN;
   halves.set_state("up", Tensor::copy_of(model->state(model->find_state("up")).type, values.data()));
-  const std::string told = halves.explain_nonfinite("train_step", batch(0));
+  const std::string told = Inspector(halves).explain_nonfinite("train_step", batch(0));
   EXPECT_NE(told.find("state 'up' held NaN at element 5"), std::string::npos) << told;
 }
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "executor/inspector.h"
+#include "executor/snapshot.h"
 #include "executor/state_dict.h"
 #include "executor/states/state_snapshot.h"
 #include "executor/training/checkpoint.h"
@@ -130,7 +132,7 @@ TEST_P(QuantizedStates, AreReadByWhoeverElseReadsThem) {
 
 TEST_P(QuantizedStates, RunByTheKernelsThatReadThem) {
   Session session(model_);
-  const auto kernels = session.kernels("forward", {{"tokens", tokens(1)}});
+  const auto kernels = Inspector(session).kernels("forward", {{"tokens", tokens(1)}});
   EXPECT_EQ(std::count(kernels.begin(), kernels.end(), "linear.quantized_gemv"), 3)
       << "gate with up, down, head";
   EXPECT_EQ(std::count(kernels.begin(), kernels.end(), "dequantize.blocks"), 1)
@@ -140,8 +142,9 @@ TEST_P(QuantizedStates, RunByTheKernelsThatReadThem) {
 TEST_P(QuantizedStates, ShowWhatTheyMean) {
   Session session(model_);
   session.run("forward", {{"tokens", tokens(1)}});
-  EXPECT_EQ(session.memory().state_bytes, 0) << "read where the model has them";
-  EXPECT_LT(session.memory().mapped_bytes, Session(plain_model()).memory().mapped_bytes / 3);
+  EXPECT_EQ(Inspector(session).memory().state_bytes, 0) << "read where the model has them";
+  Session plain(plain_model());
+  EXPECT_LT(Inspector(session).memory().mapped_bytes, Inspector(plain).memory().mapped_bytes / 3);
   const NamedTensors dict = state_dict(session), of_model = state_dict(*model_);
   EXPECT_EQ(dict.size(), 6u);
   for (const auto& [name, value] : dict) {
@@ -201,7 +204,7 @@ TEST_P(QuantizedStates, StandInCheckpointsAsTheyAre) {
   Session session(model_);
   session.set_state("gate", random_matrix(model_->state(1).type, 99));
   const auto resumed = load_checkpoint(save_checkpoint(session, folder.path(), 3));
-  const auto snapshot = session.make_state_snapshot();
+  const auto snapshot = make_state_snapshot(session);
   ASSERT_TRUE(snapshot->take());
   const auto taken = snapshot->model();
   for (const State& state : model_->states()) {

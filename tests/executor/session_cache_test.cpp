@@ -1,4 +1,5 @@
 // Tests that a session gives a model's cache the size that it is asked for, and enlarges it with the texts in it.
+#include "executor/inspector.h"
 #include "executor/session.h"
 #include "passes/core/cache_size.h"
 #include "schema/graph/caches.h"
@@ -55,10 +56,10 @@ TEST(SessionCache, HasTheSizeOfTheOptions) {
 TEST(SessionCache, TakesTheBytesThatWereSaid) {
   for (const CacheSize size : {CacheSize{1, 2}, CacheSize{3, 1000}}) {
     Session session(model(), {.cache = size});
-    const int64_t before = session.memory().state_bytes;
+    const int64_t before = Inspector(session).memory().state_bytes;
     read(session, std::vector<float>(static_cast<size_t>(size.rows), 1), 0);
     const int64_t steps = 8;
-    EXPECT_EQ(session.memory().state_bytes - before, cache_bytes(*model(), size) + steps);
+    EXPECT_EQ(Inspector(session).memory().state_bytes - before, cache_bytes(*model(), size) + steps);
   }
 }
 
@@ -72,7 +73,7 @@ TEST(SessionCache, GrowsWithTheTextsInIt) {
   NamedTensors out = read(session, {4, 8}, 2);
   EXPECT_EQ(out["keys"].to_doubles(), (Doubles{2, 6, 8, 0, 10, 14, 16, 0}));
   EXPECT_EQ(out["sums"].to_doubles()[0], 8);
-  EXPECT_EQ(session.memory().plans, 1) << "plans of the old size are gone";
+  EXPECT_EQ(Inspector(session).memory().plans, 1) << "plans of the old size are gone";
   session.grow_cache(4);
   EXPECT_EQ(session.state("keys").to_doubles(), (Doubles{2, 6, 8, 0, 10, 14, 16, 0}));
 }

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "executor/inspector.h"
 #include "executor/recently_used.h"
 #include "executor/session.h"
 #include "executor/session_options.h"
@@ -62,11 +63,11 @@ TEST(SessionPlans, AreBoundedAndRightWhenMadeAgain) {
   for (int round = 0; round < 2; ++round)
     for (int64_t count = 0; count < 10; ++count) {
       expect_right(few.run("scale", rows(count)), count);
-      EXPECT_LE(few.memory().plans, 3);
+      EXPECT_LE(Inspector(few).memory().plans, 3);
     }
   Session one = session({.max_plans = 1});
   for (int64_t count : {4, 5, 4, 4, 5}) expect_right(one.run("scale", rows(count)), count);
-  EXPECT_EQ(one.memory().plans, 1);
+  EXPECT_EQ(Inspector(one).memory().plans, 1);
   expect_error([] { session({.max_plans = 0}); }, {"max_plans is 0", "at least one"});
 }
 
@@ -100,7 +101,7 @@ TEST(SessionPlans, SizesAndInputsThatHaveThemGiveTheSamePlan) {
   const Plan by_sizes = one.plan("scale", {{"batch", 5}}), by_inputs = one.plan("scale", rows(5));
   EXPECT_EQ(by_inputs.bindings, by_sizes.bindings);
   EXPECT_EQ(by_inputs.steps.size(), by_sizes.steps.size());
-  EXPECT_EQ(one.memory().plans, 1);
+  EXPECT_EQ(Inspector(one).memory().plans, 1);
   Session fixed(std::shared_ptr<const Model>(
       parse_text("entry negate(x: f32[2]) {\n  %y = neg(x)\n  return y = %y\n}\n")));
   EXPECT_EQ(fixed.plan("negate").entry, fixed.plan("negate", {}).entry);
@@ -118,7 +119,7 @@ TEST(SessionPlans, ManySizesTakeNoMoreMemoryThanAFew) {
   };
   const size_t early = run_sizes(0, 200);
   const size_t late = run_sizes(200, 700);
-  EXPECT_EQ(many.memory().plans, SessionOptions().max_plans);
+  EXPECT_EQ(Inspector(many).memory().plans, SessionOptions().max_plans);
   EXPECT_LT(late, early + (size_t{1} << 20));
   expect_right(many.run("scale", rows(7)), 7);
 }
@@ -143,11 +144,11 @@ entry loss(x: f32[batch,16]) {
   Session halves(model, {.weight_halves = true}), plain(model);
   const NamedTensors three = {{"x", Tensor::of<float>({3, 16}, x)}};
   for (int64_t count = 1; count < 9; ++count) halves.plan("loss", {{"batch", count}});
-  EXPECT_EQ(halves.memory().plans, 8);
+  EXPECT_EQ(Inspector(halves).memory().plans, 8);
   const Doubles expected = plain.run("loss", three).at("loss").to_doubles();
   halves.start("loss", three);
   halves.plan("train_step", {{"batch", 3}});
-  EXPECT_EQ(halves.memory().plans, 1);
+  EXPECT_EQ(Inspector(halves).memory().plans, 1);
   EXPECT_EQ(halves.result().at("loss").to_doubles(), expected);
   halves.run("train_step", three);
   plain.run("train_step", three);

@@ -1,5 +1,6 @@
 // Tests sessions: inputs and outputs, sharing of memory, and the errors for mistakes.
 #include "executor/session.h"
+#include "executor/inspector.h"
 
 #include <cmath>
 #include <filesystem>
@@ -159,7 +160,7 @@ TEST(Sessions, ASecondRunMayBeStartedBeforeTheFirstIsRead) {
   EXPECT_EQ(session.result().at("after").to_doubles(), (Doubles{18, 36}));
   session.start("wide", {{"x", Tensor::zeros({DType::f32, {90, 90}})}});
   expect_error([&] { session.run("step", x); }, {"'scale'", "result()"});
-  expect_error([&] { session.profile("step", x); }, {"'scale'", "result()"});
+  expect_error([&] { Inspector(session).profile("step", x); }, {"'scale'", "result()"});
   EXPECT_EQ(session.result().at("y").to_doubles(), scale_expected(3));
   EXPECT_EQ(session.result().at("y").to_doubles(), Doubles{90 * 90 * 90});
   expect_error([&] { session.result(); }, {"start()"});
@@ -303,7 +304,7 @@ TEST(SessionMemory, EntryPointsShareOneArena) {
       largest = std::max(largest, session.plan("scale", {{"batch", batch}}).arena_bytes);
   }
   largest = std::max(largest, session.plan("step", {}).arena_bytes);
-  EXPECT_EQ(session.memory().arena_bytes, largest);
+  EXPECT_EQ(Inspector(session).memory().arena_bytes, largest);
   EXPECT_EQ(session.state("count").to_doubles(), (Doubles{15, 30}));
 }
 
@@ -313,13 +314,13 @@ TEST(SessionMemory, WeightsThatNobodyWritesAreNotCopied) {
   const std::shared_ptr<const Model> shared = load_model(folder / "m.genesis");
   Session a(shared), b(shared);
   for (Session* session : {&a, &b}) session->run("scale", scale_inputs(2));
-  EXPECT_EQ(a.memory().state_bytes, 0);
-  EXPECT_EQ(a.memory().mapped_bytes, 16);  // w and count
+  EXPECT_EQ(Inspector(a).memory().state_bytes, 0);
+  EXPECT_EQ(Inspector(a).memory().mapped_bytes, 16);  // w and count
   EXPECT_EQ(a.state("w").data(), b.state("w").data());
   a.run("step", {{"x", row({1, 2})}});
-  EXPECT_EQ(a.memory().state_bytes, 8);  // count was written, w was not
-  EXPECT_EQ(a.memory().mapped_bytes, 8);
-  EXPECT_EQ(b.memory().state_bytes, 0);
+  EXPECT_EQ(Inspector(a).memory().state_bytes, 8);  // count was written, w was not
+  EXPECT_EQ(Inspector(a).memory().mapped_bytes, 8);
+  EXPECT_EQ(Inspector(b).memory().state_bytes, 0);
   EXPECT_EQ(b.state("count").to_doubles(), (Doubles{10, 20}));
   EXPECT_EQ(load_model(folder / "m.genesis", {.verify = Verify::kFull})->states().size(), 3u);
 }

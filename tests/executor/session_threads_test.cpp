@@ -3,6 +3,7 @@
 #include <cmath>
 #include <thread>
 
+#include "executor/inspector.h"
 #include "executor/session.h"
 #include "executor/state_dict.h"
 #include "schema/graph/text.h"
@@ -47,16 +48,16 @@ std::vector<Call> calls(const TemporaryFolder& folder) {
           {"start", [=](Session& s) { s.start("wide", x); }},
           {"stage", [=](Session& s) { s.stage("wide", x); }},
           {"result", [](Session& s) { s.result(); }},
-          {"explain_nonfinite", [=](Session& s) { s.explain_nonfinite("wide", x); }},
+          {"explain_nonfinite", [=](Session& s) { Inspector(s).explain_nonfinite("wide", x); }},
           {"plan",
            [](Session& s) {
              s.plan("wide", {{"n", 3}});
            }},
           {"plan of inputs", [=](Session& s) { s.plan("wide", x); }},
-          {"profile", [=](Session& s) { s.profile("wide", x); }},
-          {"timeline", [=](Session& s) { s.timeline("wide", x); }},
-          {"seconds_per_run", [=](Session& s) { s.seconds_per_run("wide", x, 1); }},
-          {"observe", [=](Session& s) { s.observe("wide", x, {}); }},
+          {"profile", [=](Session& s) { Inspector(s).profile("wide", x); }},
+          {"timeline", [=](Session& s) { Inspector(s).timeline("wide", x); }},
+          {"seconds_per_run", [=](Session& s) { Inspector(s).seconds_per_run("wide", x, 1); }},
+          {"observe", [=](Session& s) { Inspector(s).observe("wide", x, {}); }},
           {"state", [](Session& s) { s.state("count"); }},
           {"set_state", [=](Session& s) { s.set_state("count", one); }},
           {"states", [](Session& s) { s.states(); }},
@@ -71,8 +72,8 @@ std::vector<Call> calls(const TemporaryFolder& folder) {
           {"seed", [](Session& s) { s.seed(); }},
           {"set_seed", [](Session& s) { s.set_seed(1); }},
           {"reset_states", [](Session& s) { s.reset_states(StateRole::kBuffer); }},
-          {"memory", [](Session& s) { s.memory(); }},
-          {"measure_peaks", [](Session& s) { s.measure_peaks(); }}};
+          {"memory", [](Session& s) { Inspector(s).memory(); }},
+          {"measure_peaks", [](Session& s) { Inspector(s).measure_peaks(); }}};
 }
 
 void expect_refused(const Call& call, Session& session) {
@@ -86,7 +87,7 @@ TEST(OneSession, RefusesEveryCallWhileARunGoesOn) {
   Session session(model());
   session.save(folder / "saved.genesis");
   bool seen = false;
-  session.observe("wide", square(4), [&](const Step&, auto, auto) {
+  Inspector(session).observe("wide", square(4), [&](const Step&, auto, auto) {
     if (std::exchange(seen, true)) return;
     for (const Call& call : calls(folder)) {
       expect_refused(call, session);
@@ -100,7 +101,8 @@ TEST(OneSession, RefusesEveryCallWhileARunGoesOn) {
 TEST(OneSession, AfterAnErrorTheNextCallIsWelcome) {
   Session session(model());
   expect_error([&] { session.run("none"); }, {"'none'"});
-  expect_error([&] { session.observe("wide", square(2), [](auto&&...) { fail("enough"); }); }, {"enough"});
+  expect_error([&] { Inspector(session).observe("wide", square(2), [](auto&&...) { fail("enough"); }); },
+               {"enough"});
   EXPECT_EQ(run(session, 4), 64);
 }
 

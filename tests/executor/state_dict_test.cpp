@@ -1,6 +1,8 @@
 // Tests load_state_dict for models and sessions: matching tensors are loaded, and all mismatches are listed together.
 #include "executor/state_dict.h"
 
+#include <cmath>
+
 #include "executor/session.h"
 #include "schema/graph/text.h"
 #include "tests/op_harness.h"

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "executor/runtime/device.h"
+#include "executor/inspector.h"
 #include "executor/session.h"
 #include "schema/ops/nn/attention.h"
 #include "schema/ops/nn/matmul.h"
@@ -75,7 +76,7 @@ NamedTensors inputs_of(Session& session) {
 }
 
 bool takes(Session& session, const std::string& kernel) {
-  const std::vector<std::string> kernels = session.kernels("main", inputs_of(session));
+  const std::vector<std::string> kernels = Inspector(session).kernels("main", inputs_of(session));
   return std::find(kernels.begin(), kernels.end(), kernel) != kernels.end();
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "executor/inspector.h"
 #include "executor/session.h"
 #include "schema/core/error.h"
 #include "schema/graph/text.h"
@@ -33,7 +34,7 @@ TEST(SessionTimeline, HasEveryStepOnThreadsThatDoOneThingAtATime) {
     Session session(std::shared_ptr<const Model>(parse_text(kWide)), {.threads = threads});
     const NamedTensors inputs = square(300);
     const std::vector<double> expected = session.run("f", inputs).at("y").to_doubles();
-    const Timeline timeline = session.timeline("f", inputs);
+    const Timeline timeline = Inspector(session).timeline("f", inputs);
     EXPECT_LE(timeline.tracks.size(), static_cast<size_t>(threads));
     std::map<int32_t, double> us;  // by step
     for (const Timeline::Track& track : timeline.tracks) {
@@ -62,8 +63,9 @@ entry look(i: i64[n]) {
 )")));
   const NamedTensors bad = {{"i", Tensor::of<int64_t>({2}, {1, 9})}},
                      good = {{"i", Tensor::of<int64_t>({2}, {1, 2})}};
-  EXPECT_THROW(session.timeline("look", bad), Error);
-  EXPECT_EQ(session.timeline("look", good).tracks.size(), session.timeline("look", good).tracks.size());
+  EXPECT_THROW(Inspector(session).timeline("look", bad), Error);
+  EXPECT_EQ(Inspector(session).timeline("look", good).tracks.size(),
+            Inspector(session).timeline("look", good).tracks.size());
   EXPECT_EQ(session.run("look", good).at("rows").to_doubles()[0], 2);
 }
 

@@ -6,6 +6,7 @@
 #include "executor/inspection/make_inputs.h"
 #include "executor/inspection/profile_table.h"
 #include "executor/inspection/run_needs.h"
+#include "executor/inspector.h"
 #include "executor/runtime/device.h"
 #include "models/zoo.h"
 #include "schema/core/setting_error.h"
@@ -62,7 +63,7 @@ TEST_F(Inspection, MeasuresAndProfiles) {
   EXPECT_EQ(measured.tokens_per_second, 0);
   const Plan& plan = session.plan("forward", made_.tensors);
   const std::vector<double> us(plan.steps.size(), 3);
-  const StepTimes times{us, us, session.kernels("forward", made_.tensors)};
+  const StepTimes times{us, us, Inspector(session).kernels("forward", made_.tensors)};
   const auto rows = profile_table(plan, times, measured.peaks, /*by_op=*/true);
   int64_t steps = 0;
   for (const ProfileRow& row : rows) steps += row.count;

@@ -69,6 +69,12 @@ TEST(Pipelines, PassesThatAreSkippedWouldChangeNothing) {
   EXPECT_GT(skipped, 100);
 }
 
+// A file keeps one number per row of a cache, because a session may give the cache more rows.
+TEST(Pipelines, FilesAreOptimizedWithoutThePassesOfSessions) {
+  EXPECT_NO_THROW(check_pass_names(session_passes()));
+  EXPECT_TRUE(session_passes().contains("one_row_starts"));
+}
+
 TEST(Pipelines, UnknownNamesAreErrors) {
   EXPECT_NO_THROW(check_pass_names({"simplify", "fuse_attention"}));
   try {

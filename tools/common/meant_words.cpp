@@ -74,6 +74,7 @@ constexpr Advice kOptionAdvice[] = {
     {"genesis-run export", "q quant quantize int8 int4 gguf outtype", "a folder of transformers is written; `genesis-opt MODEL --quantize q8 -o FILE` quantizes a .genesis file"},
     {"genesis-run", "dtype fp16 bf16 half precision torch-dtype quantize quantization load-in-8bit load-in-4bit", "the dtype is that of the file: `genesis-opt MODEL --cast bf16 -o FILE` or --quantize q8 makes another one"},
     {"genesis-run", "gpu cuda use-cuda use-gpu gpu-layers n-gpu-layers ngl gpus device-map", "--device cuda runs the whole model on a GPU, and --device auto does where there is one"},
+    {"genesis-run", "memory-budget remat", "it limits the memory of a training step: train has it, and infer, bench and profile with --entry train_step"},
     {"genesis-run", "cpu no-cuda no-gpu cpu-only", "the CPU is what runs without --device, and with --device cpu"},
     {"genesis-run", "m model model-path model-name model-name-or-path checkpoint-path hf-repo hf", "the model is named behind the command without an option, as in `genesis-run info model.genesis`"},
     {"genesis-run", "v verbose debug log-level", "the environment variable GENESIS_LOG=debug says more"},

@@ -152,7 +152,6 @@ void RunFlags::add_to(Command& app) {
   app.add_option(
       "--nonfinite-page", nonfinite_page,
       "with --find-nonfinite: write that node's inputs and outputs as a page for a browser, FILE.html");
-  memory.add_to(app);
 }
 
 void BudgetFlags::add_to(Command& app) {
@@ -172,6 +171,13 @@ std::optional<int64_t> BudgetFlags::bytes() const {
     fail_usage("--memory-budget {} and --remat, which is a budget of 0, exclude each other", budget);
   if (budget.empty()) return remat ? std::optional<int64_t>(0) : std::nullopt;
   return bytes_or_fail("--memory-budget", budget);
+}
+
+void BudgetFlags::check_limits_one_of(const std::vector<std::string>& entries, const Model& model) const {
+  const auto trains = [&](const std::string& entry) { return passes::trains(model.entry(entry)); };
+  if (!is_given() || std::ranges::any_of(entries, trains)) return;
+  fail_usage("{} does nothing with entry point{} {}: it limits the memory of a training step",
+             remat ? "--remat" : "--memory-budget", entries.size() == 1 ? "" : "s", fmt::join(entries, ", "));
 }
 
 namespace {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "executor/inspection/make_inputs.h"
+#include "executor/runtime/peaks.h"
 #include "executor/session.h"
 #include "executor/session_options.h"
 #include "models/jobs/output_files.h"
@@ -27,7 +28,7 @@ inline constexpr const char* kGeneratingModelName =
 int run_tool(int argc, char** argv, const std::string& name, const std::string& what,
              const std::string& examples, const std::function<void(Command&)>& body);
 
-// Options --memory-budget and --remat, which limit the memory of a training step.
+// Options --memory-budget and --remat, which limit the memory of a training step. Commands that never train do not have them.
 struct BudgetFlags {
   std::string budget;
   bool remat = false;
@@ -35,9 +36,11 @@ struct BudgetFlags {
   void add_to(Command& app);
   bool is_given() const { return remat || !budget.empty(); }
   std::optional<int64_t> bytes() const;  // 0: as few as possible; empty: neither was given
+  // Throws UsageError if a limit was given and none of these entry points of the model trains, since others ignore it.
+  void check_limits_one_of(const std::vector<std::string>& entries, const Model& model) const;
 };
 
-// Options of every command that runs something.
+// Options of every command that runs something. Those of `memory` are added separately.
 struct RunFlags {
   std::string device = SessionOptions{}.device;
   int threads = SessionOptions{}.threads;

@@ -68,7 +68,9 @@ void bench(const BenchFlags& flags, const std::shared_ptr<World>& world) {
   const std::string file = model_file(flags.file, *world), &entry = flags.options.entry;
   const std::shared_ptr<const Model> model = load_model(file);
   const NamedTensors inputs = flags.inputs.make(model->entry(entry), world->mesh());
-  Session session(model, session_options(flags.run, world, flags.mesh, flags.zero));
+  const SessionOptions options = session_options(flags.run, world, flags.mesh, flags.zero);
+  flags.run.memory.check_limits_one_of({entry}, *model);
+  Session session(model, options);
   Benchmark measured;
   with_nonfinite_page(flags.run, file, session,
                       [&] { measured = benchmark(session, inputs, flags.options, *world); });
@@ -89,6 +91,7 @@ void add_bench(Command& app) {
   flags->inputs.add_to(*command);
   add_zero(*command, add_mesh(*command, flags->mesh), flags->zero);
   flags->run.add_to(*command);
+  flags->run.memory.add_to(*command);
   flags->out.add_to(*command);
   command->footer("Example:\n  genesis-run bench qwen2.genesis --entry loss --size batch=8 --size seq=256");
   command->callback([flags, command] {

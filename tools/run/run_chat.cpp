@@ -7,7 +7,6 @@
 #include "models/zoo.h"
 #include "tools/chat/banner.h"
 #include "tools/chat/chat_loop.h"
-#include "tools/checks/cache_room.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
 #include "tools/common/ranks.h"
@@ -55,10 +54,7 @@ void chat_command(ChatFlags flags, const Command& app, const std::shared_ptr<Wor
   flags.chat.generate = given_sampling(app, flags.options);
   text::TextModel model(load_model(model_file(flags.file, *world)), flags.file,
                         session_options(flags.run, world), flags.text);
-  if (flags.text.context > 0) {
-    model.make_room(flags.text.context);
-    check_cache_fits(model.model(), flags.run.device, fmt::format("--context {}", flags.text.context));
-  }
+  if (flags.text.context > 0) model.make_room(flags.text.context);
   text::Chat chat = model.chat(flags.chat);
   const chat::ConfigFiles files = model.config_files();
   warn_of_greedy_settings(app, chat.dialogue().generate_options(), files.where("generation_config.json"));

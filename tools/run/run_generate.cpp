@@ -8,7 +8,6 @@
 #include "models/text/text_model.h"
 #include "schema/file/json_text.h"
 #include "schema/messages/log.h"
-#include "tools/checks/cache_room.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
 #include "tools/common/ranks.h"
@@ -86,20 +85,14 @@ void write_text(text::Generator& generator, const Sample& sample, const Generate
 // Generates one text after another, with the file's cache or a larger one that is long enough for all of them.
 void write_one_by_one(text::TextModel& model, text::Samples& samples, const GenerateFlags& flags) {
   model.make_room(samples.positions());
-  if (const int64_t context = flags.text.context; context > 0)
-    check_cache_fits(model.model(), flags.run.device, fmt::format("--context {}", context));
   with_nonfinite_page(flags.run, flags.file, model.session(), [&] {
     while (const std::optional<Sample> sample = samples.next()) write_text(model.generator(), *sample, flags);
   });
 }
 
 void write_batch(text::TextModel& model, text::Samples& samples, const GenerateFlags& flags) {
-  const auto fit = [&] {
-    samples.fit_cache(model, flags.batch);
-    check_cache_fits(model.model(), flags.run.device, "the batch");
-  };
-  with_context([&] { with_context(fit, [&] { return fmt::format("--batch {}", flags.batch); }); },
-               [&] { return flags.file; });
+  with_context([&] { samples.fit_cache(model, flags.batch); },
+               [&] { return fmt::format("with --batch {} for {}", flags.batch, flags.file); });
   if (samples.unfit()) check(model.generator(), *samples.unfit());
   const auto begin = std::chrono::steady_clock::now();
   AnswerLines lines(flags.sampling.samples > 1, flags.unordered);

@@ -43,7 +43,9 @@ void infer(const InferFlags& flags) {
   check_output(flags.output);
   const std::string file = model_file(flags.file);
   const std::shared_ptr<const Model> model = load_model(file);
-  Session session(model, flags.run.session_options());
+  const SessionOptions options = flags.run.session_options();
+  flags.run.memory.check_limits_one_of({flags.entry}, *model);
+  Session session(model, options);
   std::vector<std::string> invented;
   const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry), {}, &invented);
   NamedTensors outputs;
@@ -78,6 +80,7 @@ void add_infer(Command& app) {
       ->default_str(fmt::format("{}, with --json {}", kValuesInText, kValuesInJson));
   flags->inputs.add_to(*command);
   flags->run.add_to(*command);
+  flags->run.memory.add_to(*command);
   flags->out.add_to(*command);
   command->footer(
       "Example:\n  genesis-run infer mlp.genesis --entry forward --input x=x.npy -o y.npy\n"

@@ -186,6 +186,9 @@ void info(InfoFlags flags, const Command& app) {
   const auto model = load_model(flags.file, {.verify = flags.verify ? Verify::kFull : Verify::kHeader});
   nlohmann::ordered_json json = model_json(flags, *model);
   if (flags.device.empty()) return flags.out.print(json, [&] { print_text(flags, *model); });
+  std::vector<std::string> entries;
+  for (const auto& entry : model->entries()) entries.push_back(entry->name());
+  flags.memory.check_limits_one_of(entries, *model);
   const std::string device = resolve_device(flags.device);
   const std::vector<RunNeeds> needs = run_needs(
       *model, parse_sizes(flags.sizes), target_of(device),

@@ -7,6 +7,7 @@
 
 #include "executor/inspection/benchmark.h"
 #include "executor/inspection/profile_table.h"
+#include "executor/inspector.h"
 #include "schema/file/json_text.h"
 #include "schema/file/reader.h"
 #include "tools/common/numbers.h"
@@ -53,7 +54,7 @@ void time_steps(Session& session, const ProfileFlags& flags, const NamedTensors&
   session.run(flags.entry, inputs);
   std::vector<std::vector<double>> runs;
   for (int64_t i = 0; i < flags.runs; ++i) {
-    const std::vector<StepTiming> next = session.profile(flags.entry, inputs);
+    const std::vector<StepTiming> next = Inspector(session).profile(flags.entry, inputs);
     runs.emplace_back();
     for (const StepTiming& timing : next) runs.back().push_back(timing.end_us - timing.start_us);
     if (i == 0 || next.back().end_us < measured.timings.back().end_us) measured.timings = next;
@@ -69,7 +70,7 @@ viz::Json best_timeline(Session& session, const ProfileFlags& flags, const Named
   std::vector<std::vector<double>> runs;
   for (int64_t i = 0; i < flags.runs; ++i) {
     world.barrier();
-    const Timeline mine = session.timeline(flags.entry, inputs);
+    const Timeline mine = Inspector(session).timeline(flags.entry, inputs);
     runs.push_back(viz::step_times(mine, steps));
     std::vector<viz::Json> ranks;
     for (const std::string& text : world.gather(viz::timeline_data(mine, world.rank()).dump()))
@@ -183,7 +184,7 @@ Measured measure(Session& session, const ProfileFlags& flags, const NamedTensors
   Measured measured;
   with_nonfinite_page(flags.run, flags.file, session, [&] {
     time_steps(session, flags, inputs, measured);
-    measured.kernels = session.kernels(flags.entry, inputs);
+    measured.kernels = Inspector(session).kernels(flags.entry, inputs);
     measured.timeline = best_timeline(session, flags, inputs, world, measured.timings.size());
   });
   return measured;
@@ -214,6 +215,7 @@ void profile_rank(const ProfileFlags& flags, const std::shared_ptr<World>& world
                  [&] { return "in " + flags.compare; });
   const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry), world->mesh());
   const SessionOptions options = session_options(flags.run, world, flags.mesh, flags.zero);
+  flags.run.memory.check_limits_one_of({flags.entry}, *model);
   Session session(model, options);
   const Plan& plan = session.plan(flags.entry, inputs);
   check_has_steps(plan);
@@ -272,6 +274,7 @@ void add_profile(Command& app) {
   add_zero(*command, with_mesh, flags->zero);
   flags->inputs.add_to(*command);
   flags->run.add_to(*command);
+  flags->run.memory.add_to(*command);
   flags->out.add_to(*command);
   command->footer(
       "Example:\n  genesis-run profile train.genesis --entry train_step --size batch=8 --size seq=256 "

@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "executor/inputs.h"
+#include "executor/inspector.h"
 #include "executor/training/checkpoint.h"
 #include "executor/training/utilization.h"
 #include "schema/messages/log.h"
@@ -149,7 +150,7 @@ void train_ranks(const TrainFlags& flags, const Command& command, const std::sha
   with_nonfinite_page(flags.run, training.file(), training.session(), [&] { result = run(flags, training); });
   training.save(result);
   if (world->is_first())
-    flags.out.print(summary(flags, result, training.session().memory()), [&] {
+    flags.out.print(summary(flags, result, Inspector(training.session()).memory()), [&] {
       if (result.asked == 0) print_result(flags, result);
     });
   if (result.asked != 0) leave_interrupted(flags, result, *world);

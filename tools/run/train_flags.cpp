@@ -31,6 +31,7 @@ void TrainFlags::add_to(Command& command) {
   add_training(command);
   add_evaluation(command);
   run.add_to(command);
+  run.memory.add_to(command);
   Option* with_mesh = add_mesh(
       command, mesh,
       "the ranks that train together: data=N shares each batch between N of them; started by mpirun or srun "

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
-#include <mutex>
 #include <utility>
+
+#include "backends/cuda/runtime/by_device.h"
 
 namespace genesis::cuda {
 
@@ -56,14 +56,11 @@ PlannedChip planned_chip(int device) {
 }
 
 const PlannedChip& planned_chip() {
-  static std::mutex mutex;
-  static std::map<int, PlannedChip> chips;
+  static ByDevice<PlannedChip> chips(planned_chip);
   int device = 0;
   if (cudaGetDevice(&device) != cudaSuccess) device = 0;
   cudaGetLastError();
-  const std::lock_guard lock(mutex);
-  const auto at = chips.find(device);
-  return at == chips.end() ? chips.emplace(device, planned_chip(device)).first->second : at->second;
+  return chips[device];
 }
 
 std::optional<std::string> why_no_early_starts_here() {

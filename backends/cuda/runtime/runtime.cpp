@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/cuda/runtime/allocated.h"
+#include "backends/cuda/runtime/by_device.h"
 #include "schema/core/error.h"
 #include "schema/messages/human_bytes.h"
 
@@ -98,13 +99,8 @@ int current_device() {
 }
 
 const Chip& current_chip() {
-  static std::mutex mutex;
-  static std::array<std::unique_ptr<Chip>, 64> chips;
-  const int device = current_device();
-  const std::lock_guard lock(mutex);
-  auto& chip = chips.at(static_cast<size_t>(device));
-  if (!chip) chip = std::make_unique<Chip>(read_chip(device));
-  return *chip;
+  static ByDevice<Chip> chips(read_chip);
+  return chips[current_device()];
 }
 
 int64_t free_memory_bytes() {

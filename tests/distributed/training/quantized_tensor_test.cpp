@@ -6,6 +6,7 @@
 #include <cstring>
 #include <set>
 
+#include "executor/inspector.h"
 #include "executor/session.h"
 #include "models/zoo.h"
 #include "passes/distribution/tensor_shards.h"
@@ -97,7 +98,7 @@ void expect_same_text(const std::shared_ptr<const Model>& model, const std::set<
       EXPECT_LT(apart, off <= steps_off ? 2.0 / 127 : 1e-5) << i;
     }
     // Each rank has half of every weight, and small caches, norms and biases.
-    EXPECT_LT(session.memory().state_bytes, bytes_of_weights(*model) / 2 + (48 << 10));
+    EXPECT_LT(Inspector(session).memory().state_bytes, bytes_of_weights(*model) / 2 + (48 << 10));
   });
 }
 

@@ -107,7 +107,7 @@ Curve train(const std::shared_ptr<const Model>& model, SessionOptions options, i
     curve.losses.push_back(outputs.at("loss").item<double>());
   }
   curve.states = session.states();
-  curve.memory = session.memory();
+  curve.memory = Inspector(session).memory();
   return curve;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "executor/inspector.h"
 #include "executor/session.h"
 #include "executor/training/batch_source.h"
 

@@ -12,6 +12,7 @@
 #include "models/zoo.h"
 #include "schema/core/setting_error.h"
 #include "schema/file/writer.h"
+#include "schema/graph/caches.h"
 #include "tests/error_of.h"
 #include "tests/schema/file_models.h"
 
@@ -107,6 +108,8 @@ TEST_F(TextModels, ContextsGrowWithTheText) {
   EXPECT_EQ(growing.generate("a", {.max_tokens = 2}).stop_reason, StopReason::kMaxTokens);
   EXPECT_EQ(growing.generate("a", settings).tokens.size(), 100u);
   EXPECT_FALSE(grown.empty());
+  EXPECT_EQ(cache_size(growing.model())->positions, grown.back()) << "the model has the session's cache";
+  EXPECT_EQ(growing.generate("a", settings).tokens.size(), 100u) << "and it holds the same text again";
   EXPECT_EQ(fixed.generate("a", settings).stop_reason, StopReason::kCacheFull);
   EXPECT_EQ(fixed.longest_text(), 16);
 }

@@ -8,6 +8,7 @@
 #include "schema/file/json_text.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
+#include "schema/graph/text.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "tests/tools/tool_test.h"
 
@@ -178,9 +179,12 @@ TEST_F(VizPage, AssumesSizesThatNobodyGave) {
   EXPECT_EQ(sizes["batch"], (nlohmann::json{{"symbol", "batch"}, {"size", 1}, {"assumed", true}}));
 }
 
+// No size is to blame: the model is shown, and why it cannot run.
 TEST_F(VizPage, SaysWhyThereIsNoPlan) {
-  const PageReader page =
-      page_of({tiny("qwen2.genesis"), "--entry", "forward", "--size", "batch=9000000000000000000"});
+  save_model(
+      *parse_text("entry forward(x: f32[n,3000000000,1000000000]) {\n  %y = neg(%x)\n  return y = %y\n}\n"),
+      path("large.genesis"));
+  const PageReader page = page_of({path("large.genesis"), "--size", "n=2"});
   EXPECT_EQ(page.entry("forward")["snapshots"].size(), 1u);
   EXPECT_NE(page.entry("forward")["problem"].get<std::string>().find("the limit for one tensor"),
             std::string::npos)
@@ -351,6 +355,10 @@ TEST_F(VizPage, RefusesWhatItCannotShow) {
   expect_error(run_tool("genesis-viz", {model, "--entry", "nope", "-o", out}), {"'nope'", "forward"});
   expect_error(run_tool("genesis-viz", {model, "--size", "bach=2", "-o", out}),
                {"bach", "did you mean 'batch'"});
+  for (const Words& more : {Words{"--entry", "forward"}, Words{}})
+    expect_error(
+        run_tool("genesis-viz", Words{model, "--size", "batch=9000000000000000000", "-o", out} + more),
+        {"the limit for one tensor", "batch=9000000000000000000"});
   expect_error(run_tool("genesis-viz", {path("no.genesis"), "-o", out}), {"no.genesis"});
   expect_error(run_tool("genesis-viz", {model, "--compare", path("no.genesis"), "-o", out}), {"no.genesis"});
   expect_error(run_tool("genesis-viz", {"--loss", path("no.jsonl"), "-o", out}), {"no.jsonl"});

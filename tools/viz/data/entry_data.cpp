@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "executor/compile.h"
+#include "executor/memory_report.h"
 #include "executor/runtime/device.h"
 #include "executor/runtime/step_call.h"
 #include "passes/core/bind.h"
@@ -82,10 +83,6 @@ std::vector<int32_t> kernels_by_node(const Plan& plan, const Graph& graph, const
   return kernels;
 }
 
-bool is_training(const Graph& graph) {
-  return passes::pipeline_for(graph).data() == passes::training_pipeline().data();
-}
-
 // Returns the plan under a memory budget; nothing if the budget cannot be met, because offsets leave gaps.
 std::optional<Plan> plan_under(const Model& model, const std::string& entry, const Bindings& sizes,
                                SessionOptions session, int64_t budget) {
@@ -134,6 +131,59 @@ Json sizes_data(const Graph& entry, const EntryOptions& options, const Bindings&
   return sizes;
 }
 
+bool can_be_planned(const Model& model, const Graph& entry, const SessionOptions& session,
+                    const Bindings& all) {
+  try {
+    const Bindings sizes = passes::sizes_of_rank(entry, all, session.mesh);
+    compile_entry(model, entry.name(), sizes, target_of(session.device), session);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Returns true if an entry point that could not be planned can be with other sizes than those that the user gave: with those that
+// are assumed, or with the least.
+bool are_sizes_to_blame(const Model& model, const Graph& entry, const EntryOptions& options) {
+  const int64_t ranks = options.session.mesh.ranks();
+  const Bindings assumed = assumed_sizes(model, {}, ranks);
+  Bindings least;
+  bool is_one_given = false;
+  for (const std::string& symbol : passes::symbols_of(entry)) {
+    least[symbol] = ranks;
+    is_one_given |= options.sizes.contains(symbol) && !options.assumed.contains(symbol);
+  }
+  return is_one_given && (can_be_planned(model, entry, options.session, assumed) ||
+                          can_be_planned(model, entry, options.session, least));
+}
+
+void tell(const EntryOptions& options, const std::string& what) {
+  if (options.progress) options.progress(what, 0, 0);
+}
+
+// Compiles the entry point and adds what the page shows of its plan. Throws Error if it cannot be planned.
+void add_plan(EntryData& data, const Model& model, const Graph& entry, const EntryOptions& options,
+              const Bindings& sizes, Snapshots& snapshots, Tables& tables) {
+  const Target target = target_of(options.session.device);
+  data.json["sizes"] = sizes_data(entry, options, sizes);
+  const CompiledEntry made = compile_entry(model, entry.name(), sizes, target, options.session, false,
+                                           [&](const GraphSnapshot& snapshot) {
+                                             snapshots.add(snapshot);
+                                             tell(options, fmt::format("compiling '{}'", entry.name()));
+                                           });
+  data.json["plan"] = plan_data(made.plan, snapshots.last(), tables);
+  snapshots.set_kernels(kernels_by_node(made.plan, snapshots.last(), target, made.runner, tables));
+  data.plan = made.plan;
+  if (options.measured && options.measured->timings.size() == made.plan.steps.size())
+    data.json["measured"] = measured_data(made.plan, *options.measured, tables);
+  if (options.budgets && passes::trains(entry))
+    tell(options, fmt::format("planning '{}' with less memory", entry.name()));
+  if (options.budgets && passes::trains(entry))
+    data.json["budgets"] = budgets_data(model, entry, options, sizes, made.plan, tables);
+  if (options.session.mesh.ranks() > 1)
+    data.json["mesh"] = mesh_data(model, entry.name(), sizes, options.session, made.plan);
+}
+
 }  // namespace
 
 EntryData entry_data(const Model& model, const Graph& entry, const EntryOptions& options, Tables& tables) {
@@ -143,10 +193,7 @@ EntryData entry_data(const Model& model, const Graph& entry, const EntryOptions&
                {"device", options.session.device},
                {"snapshots", nullptr},
                {"budgets", Json::array()}};
-  const auto tell = [&](const std::string& what) {
-    if (options.progress) options.progress(what, 0, 0);
-  };
-  tell(fmt::format("reading '{}'", entry.name()));
+  tell(options, fmt::format("reading '{}'", entry.name()));
   Snapshots snapshots(entry, tables);
   if (!options.passes) {
     data.json["snapshots"] = snapshots.finish(false);
@@ -157,25 +204,12 @@ EntryData entry_data(const Model& model, const Graph& entry, const EntryOptions&
                              ? options.sizes
                              : passes::sizes_of_rank(entry, options.sizes, options.session.mesh);
   try {
-    const Target target = target_of(options.session.device);
-    data.json["sizes"] = sizes_data(entry, options, sizes);
-    const CompiledEntry made = compile_entry(model, entry.name(), sizes, target, options.session, false,
-                                             [&](const GraphSnapshot& snapshot) {
-                                               snapshots.add(snapshot);
-                                               tell(fmt::format("compiling '{}'", entry.name()));
-                                             });
-    data.json["plan"] = plan_data(made.plan, snapshots.last(), tables);
-    snapshots.set_kernels(kernels_by_node(made.plan, snapshots.last(), target, made.runner, tables));
-    data.plan = made.plan;
-    if (options.measured && options.measured->timings.size() == made.plan.steps.size())
-      data.json["measured"] = measured_data(made.plan, *options.measured, tables);
-    if (options.budgets && is_training(entry))
-      tell(fmt::format("planning '{}' with less memory", entry.name()));
-    if (options.budgets && is_training(entry))
-      data.json["budgets"] = budgets_data(model, entry, options, sizes, made.plan, tables);
-    if (options.session.mesh.ranks() > 1)
-      data.json["mesh"] = mesh_data(model, entry.name(), sizes, options.session, made.plan);
-  } catch (const Error& error) {
+    add_plan(data, model, entry, options, sizes, snapshots, tables);
+  } catch (Error& error) {
+    if (are_sizes_to_blame(model, entry, options)) {
+      error.add_context("while planning entry point '" + entry.name() + "'" + sizes_text(options.sizes));
+      throw;
+    }
     data.json["problem"] = error.what();
   }
   data.json["snapshots"] = snapshots.finish(data.json.contains("plan"));

@@ -28,8 +28,8 @@ struct EntryData {
   Plan plan;  // without steps if planning failed; json["problem"] says why
 };
 
-// A graph that cannot be planned is no Error: the page says why. A batch size that the ranks of a mesh do not divide
-// is an Error.
+// A graph that cannot be planned is no Error: the page says why. Sizes of the user with which it cannot be planned, or
+// that the ranks of a mesh do not divide, are an Error.
 EntryData entry_data(const Model& model, const Graph& entry, const EntryOptions& options, Tables& tables);
 
 // Returns default sizes for the symbols missing in `given`: 128 for a length, 1 per rank for anything else.

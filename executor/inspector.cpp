@@ -1,0 +1,85 @@
+#include "executor/inspector.h"
+
+#include "executor/runtime/step_call.h"
+#include "executor/session_impl.h"
+
+namespace genesis {
+
+void Inspector::execute(const std::string& entry, const NamedTensors& inputs, const RunOptions& options) {
+  Session::Impl& session = *session_.impl_;
+  const OneCall call = session.one_call();
+  session.check_idle();
+  session.execute(*session.compile(entry, inputs), inputs, options);
+}
+
+std::vector<std::string> Inspector::kernels(const std::string& entry, const NamedTensors& inputs) {
+  Session::Impl& session = *session_.impl_;
+  const OneCall call = session.one_call();
+  const CompiledPtr compiled = session.compile(entry, inputs);
+  std::vector<std::string> kernels =
+      kernels_of(compiled->plan, session.device().target(), compiled->runner_options.disabled_kernels);
+  compiled->runner->rename_kernels(kernels);
+  return kernels;
+}
+
+MemoryStatistics Inspector::memory() const {
+  Session::Impl& session = *session_.impl_;
+  const OneCall call = session.one_call();
+  const DeviceUse use = session.device().use();
+  return {.arena_bytes = session.memory().arena_bytes(),
+          .state_bytes = session.states().owned_bytes(),
+          .mapped_bytes = session.states().mapped_bytes(),
+          .device_bytes = use.bytes,
+          .device_peak_bytes = use.peak_bytes,
+          .plans = session.plans(),
+          .optimizer_bytes = session.states().owned_bytes(StateRole::kOptimizer)};
+}
+
+std::vector<StepTiming> Inspector::profile(const std::string& entry, const NamedTensors& inputs) {
+  std::vector<StepTiming> timings;
+  execute(entry, inputs, {.timings = &timings});
+  return timings;
+}
+
+Timeline Inspector::timeline(const std::string& entry, const NamedTensors& inputs) {
+  Timeline timeline;
+  execute(entry, inputs, {.timeline = &timeline});
+  return timeline;
+}
+
+double Inspector::seconds_per_run(const std::string& entry, const NamedTensors& inputs, int repeats) {
+  Session::Impl& session = *session_.impl_;
+  const OneCall call = session.one_call();
+  session.check_idle();
+  const CompiledPtr compiled = session.compile(entry, inputs);
+  if (repeats < 1) fail("{} runs are to be timed: at least one is needed", repeats);
+  session.memory().bind(*compiled, inputs);
+  double seconds = 0;
+  session.device().enter([&] { seconds = compiled->runner->seconds_per_run(repeats); });
+  return seconds;
+}
+
+void Inspector::observe(const std::string& entry, const NamedTensors& inputs, const StepObserver& observer) {
+  execute(entry, inputs, {.observer = observer});
+}
+
+std::string Inspector::explain_nonfinite(const std::string& entry, const NamedTensors& inputs) {
+  Session::Impl& session = *session_.impl_;
+  const OneCall call = session.one_call();
+  session.check_idle();
+  const CompiledPtr compiled = session.compile(entry, inputs);
+  try {
+    session.execute(*compiled, inputs, {.find_nonfinite = true});
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "";
+}
+
+DevicePeaks Inspector::measure_peaks() {
+  Session::Impl& session = *session_.impl_;
+  const OneCall call = session.one_call();
+  return session.device().measure_peaks();
+}
+
+}  // namespace genesis

@@ -1,0 +1,152 @@
+#include "executor/session_impl.h"
+
+#include <chrono>
+
+#include "executor/compile.h"
+#include "executor/memory_report.h"
+#include "executor/nonfinite_before.h"
+#include "executor/session_cache.h"
+#include "executor/switches.h"
+#include "schema/messages/log.h"
+
+namespace genesis {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds(Clock::time_point start, Clock::time_point end) {
+  return std::chrono::duration<double>(end - start).count();
+}
+
+}  // namespace
+
+Session::Impl::Impl(std::shared_ptr<const Model> model, SessionOptions options)
+    : model_(with_cache(std::move(model), options)),
+      options_(resolved(std::move(options))),
+      device_(open_device(options_.device, options_.threads)),
+      memory_(*model_, *device_, options_.collectives),
+      compiled_(static_cast<size_t>(options_.max_plans)),
+      started_(*device_) {
+  parse_switches(options_.disabled, device_->target());  // throws for unknown names
+  if (const StateStorage all = storage_of_all(*model_, device_->target(), options_); !all.empty())
+    keep_states_as(all);
+}
+
+CompiledPtr Session::Impl::compile(const std::string& entry, const Bindings& bindings) {
+  const std::pair key{entry, bindings};
+  if (CompiledPtr found = compiled_.find(key)) return found;
+  CompiledPtr made =
+      with_context([&] { return make(entry, bindings); },
+                   [&] { return "while compiling entry point '" + entry + "'" + sizes_text(bindings); });
+  compiled_.add(key, made);
+  return made;
+}
+
+CompiledPtr Session::Impl::compile(const std::string& entry, const NamedTensors& inputs) {
+  return compile(entry, bind_inputs(model_->entry(entry), inputs));
+}
+
+CompiledPtr Session::Impl::make(const std::string& entry, const Bindings& bindings) {
+  auto compiled = std::make_shared<Compiled>();
+  const Clock::time_point start = Clock::now();
+  CompiledEntry made = compile_entry(*model_, entry, bindings, device_->target(), options_, are_stored_);
+  if (made.storage.groups.size() > kept_groups_) {
+    keep_states_as(made.storage);
+    are_stored_ = true;
+  }
+  compiled->work = std::move(made.work);
+  compiled->plan = std::move(made.plan);
+  compiled->runner_options = made.runner;
+  memory_.check_fits(*compiled, options_.device);
+  const Clock::time_point planned = Clock::now();
+  device_->enter([&] { compiled->runner = device_->make_runner(compiled->plan, compiled->runner_options); });
+  log_debug("'{}': {} steps planned in {:.3f} s, their kernels made ready in {:.3f} s", entry,
+            compiled->plan.steps.size(), seconds(start, planned), seconds(planned, Clock::now()));
+  return compiled;
+}
+
+// All entry points share the states, so entry points compiled before are compiled again at their next run.
+void Session::Impl::keep_states_as(const StateStorage& storage) {
+  auto with_parts = Model::with_tables_of(*model_);
+  add_parts(*with_parts, storage);
+  device_->enter([&] { memory_.keep_as(*with_parts, storage, !started_.empty() ? &outlived_ : nullptr); });
+  with_parts_ = std::move(with_parts);
+  kept_groups_ = storage.groups.size();
+  compiled_.clear();
+  staged_.reset();
+}
+
+void Session::Impl::execute(Compiled& compiled, const NamedTensors& inputs, const RunOptions& options) {
+  memory_.bind(compiled, inputs);
+  const std::string already =
+      options.find_nonfinite ? nonfinite_before(compiled, *model_, states(), *device_) : "";
+  const auto run = [&] {
+    device_->enter([&] {
+      compiled.runner->run(options);
+      compiled.runner->wait();
+    });
+  };
+  if (already.empty()) return run();
+  with_context(run, [&] { return already; });
+}
+
+void Session::Impl::start(const CompiledPtr& compiled, const NamedTensors& inputs) {
+  started_.make_room(memory_.is_bound(*compiled) && !options_.find_nonfinite);
+  if (options_.find_nonfinite) {
+    execute(*compiled, inputs, {.find_nonfinite = true});
+  } else {
+    memory_.bind(*compiled, inputs);
+    device_->enter([&] { compiled->runner->run({}); });
+  }
+  started_.add(compiled, inputs);
+  staged_.reset();
+}
+
+void Session::Impl::stage(const CompiledPtr& compiled, const NamedTensors& inputs) {
+  device_->enter([&] { compiled->runner->stage(input_addresses(compiled->plan, inputs)); });
+  compiled->staged = inputs;
+  staged_ = compiled;
+}
+
+NamedTensors Session::Impl::result() {
+  const auto until_read = started_.size() == 1 ? std::exchange(outlived_, {}) : std::vector<DeviceMemory>();
+  return started_.take_results();
+}
+
+int32_t Session::Impl::state_index(const std::string& name) const {
+  const int32_t index = model_->find_state(name);
+  if (index < 0) fail_no_state(*model_, name);
+  return index;
+}
+
+NamedTensors Session::Impl::state_values(bool (*is_wanted)(const State&)) const {
+  NamedTensors values;
+  for (size_t i = 0; i < model_->states().size(); ++i)
+    if (is_wanted(model_->states()[i]))
+      values.emplace(model_->states()[i].name, memory_.states().copy(static_cast<int32_t>(i)));
+  values.complete("the session has no state");
+  return values;
+}
+
+void Session::Impl::set_states(const NamedTensors& values) {
+  std::map<int32_t, Tensor> by_index;
+  for (const auto& [name, value] : values) by_index.emplace(state_index(name), value);
+  device_->enter([&] { memory_.set_states(by_index); });
+}
+
+void Session::Impl::set_encoded(const std::map<int32_t, EncodedValues>& values) {
+  device_->enter([&] { memory_.set_encoded(values); });
+}
+
+// Plans depend on the size, so all entry points are compiled again at their next run.
+void Session::Impl::grow_cache(int64_t positions) {
+  check_idle();
+  const std::shared_ptr<const Model> larger = with_longer_cache(*model_, positions, options_.mesh);
+  std::unique_ptr<Model> with_parts = with_parts_ ? with_caches_of(*larger, *with_parts_) : nullptr;
+  compiled_.clear();
+  staged_.reset();
+  device_->enter([&] { memory_.resize_caches(with_parts ? *with_parts : *larger); });
+  model_ = larger;
+  with_parts_ = std::move(with_parts);
+}
+
+}  // namespace genesis

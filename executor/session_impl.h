@@ -1,0 +1,74 @@
+// Session::Impl holds a session's model and device, its memory, the entry points compiled so far, and the runs under way. Session
+// (session_calls.cpp) and Inspector (inspector.cpp) are its interfaces, and snapshot.cpp copies its states; no other file
+// includes this one.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "executor/one_call.h"
+#include "executor/recently_used.h"
+#include "executor/runtime/device.h"
+#include "executor/session.h"
+#include "executor/session_memory.h"
+#include "executor/started_runs.h"
+
+namespace genesis {
+
+class Session::Impl {
+ public:
+  Impl(std::shared_ptr<const Model> model, SessionOptions options);
+
+  // Marks the session as busy during one call. Every call below is made under this mark.
+  OneCall one_call() { return OneCall(busy_); }
+
+  const Model& model() const { return *model_; }
+  const SessionOptions& options() const { return options_; }
+  Device& device() { return *device_; }
+  SessionMemory& memory() { return memory_; }
+  StateMemory& states() { return memory_.states(); }
+  int64_t plans() const { return static_cast<int64_t>(compiled_.size()); }
+
+  // Returns the entry point compiled for these sizes, or for the sizes of the inputs.
+  CompiledPtr compile(const std::string& entry, const Bindings& bindings);
+  CompiledPtr compile(const std::string& entry, const NamedTensors& inputs);
+
+  // Throws Error if a run was started and its result was not taken.
+  void check_idle() const { started_.check_empty(); }
+  // Runs and waits. The results stay in the device's memory.
+  void execute(Compiled& compiled, const NamedTensors& inputs, const RunOptions& options);
+  void start(const CompiledPtr& compiled, const NamedTensors& inputs);
+  void stage(const CompiledPtr& compiled, const NamedTensors& inputs);
+  NamedTensors result();
+
+  // Throws Error that lists similar names.
+  int32_t state_index(const std::string& name) const;
+  NamedTensors state_values(bool (*is_wanted)(const State&)) const;
+  // Names and types of `values` have been checked, unless there is only one.
+  void set_states(const NamedTensors& values);
+  void set_encoded(const std::map<int32_t, EncodedValues>& values);
+  void grow_cache(int64_t positions);
+
+ private:
+  CompiledPtr make(const std::string& entry, const Bindings& bindings);
+  void keep_states_as(const StateStorage& storage);
+
+  std::shared_ptr<const Model> model_;
+  SessionOptions options_;
+  std::shared_ptr<Device> device_;
+  SessionMemory memory_;
+  RecentlyUsed<std::pair<std::string, Bindings>, Compiled> compiled_;
+  std::unique_ptr<Model> with_parts_;  // the model's tables with the parts, once states are kept in parts
+  size_t kept_groups_ = 0;             // number of stored groups: encoded states, shards, then weights
+  bool are_stored_ = false;
+  std::vector<DeviceMemory> outlived_;  // old state memory that outputs of the started run may lie in
+  StartedRuns started_;
+  CompiledPtr staged_;  // the next run, if it was staged
+  std::atomic<bool> busy_ = false;
+};
+
+}  // namespace genesis

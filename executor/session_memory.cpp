@@ -1,0 +1,115 @@
+#include "executor/session_memory.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include "executor/memory_report.h"
+#include "executor/plan_buffers.h"
+#include "schema/messages/log.h"
+
+namespace genesis {
+
+std::vector<std::byte*> input_addresses(const Plan& plan, const NamedTensors& inputs) {
+  std::vector<std::byte*> at;
+  for (const PlanPort& port : plan.inputs) at.push_back(const_cast<std::byte*>(inputs.at(port.name).data()));
+  return at;
+}
+
+void SessionMemory::bind(Compiled& compiled, const NamedTensors& inputs) {
+  const auto start = std::chrono::steady_clock::now();
+  prepare(compiled);
+  compiled.memory.inputs = input_addresses(compiled.plan, inputs);
+  if (is_bound(compiled)) return compiled.runner->bind_inputs(compiled.memory);
+  bind_tables(compiled);
+  compiled.runner->bind(compiled.memory);
+  compiled.generation = generation_;
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  log_debug("'{}': memory made ready in {:.3f} s", compiled.plan.entry, took.count());
+}
+
+// Makes the arena large enough and the written states writable. A new address means that plans must be bound again.
+void SessionMemory::prepare(const Compiled& compiled) {
+  if (is_bound(compiled)) return;
+  if (compiled.plan.arena_bytes > arena_bytes_ || !arena_) {
+    arena_.reset();
+    arena_ = device_.allocate(compiled.plan.arena_bytes);
+    arena_bytes_ = compiled.plan.arena_bytes;
+    ++generation_;
+  }
+  std::vector<int32_t> states = compiled.plan.written_states;
+  if (!device_.reads_host_memory())
+    for_each_buffer(compiled.plan, [&](const BufferRef& ref) {
+      if (ref.space == Space::kState) states.push_back(ref.index);
+    });
+  generation_ += states_.make_writable(states);
+}
+
+void SessionMemory::bind_tables(Compiled& compiled) {
+  compiled.memory.arena = arena_.get();
+  compiled.memory.states.assign(compiled.work->states().size(), nullptr);
+  compiled.memory.constants.assign(compiled.work->tensors().size(), nullptr);
+  for_each_buffer(compiled.plan, [&](const BufferRef& ref) {
+    const auto at = static_cast<size_t>(ref.index);
+    if (ref.space == Space::kState) compiled.memory.states[at] = states_.data(ref.index);
+    if (ref.space == Space::kConstant && !compiled.memory.constants[at])
+      compiled.memory.constants[at] = constant(compiled, ref.index);
+  });
+}
+
+std::byte* SessionMemory::constant(Compiled& compiled, int32_t index) {
+  const Tensor& tensor = compiled.work->tensors()[static_cast<size_t>(index)].tensor;
+  if (device_.reads_host_memory()) return const_cast<std::byte*>(tensor.data());
+  compiled.constants.resize(compiled.work->tensors().size());
+  DeviceMemory& memory = compiled.constants[static_cast<size_t>(index)];
+  if (!memory) {
+    memory = device_.allocate(tensor.bytes());
+    device_.upload(memory.get(), tensor.data(), tensor.bytes());
+  }
+  return memory.get();
+}
+
+// Returns true if the state needs memory of its own. On the host, a state that is only read stays in its file, and a cache takes
+// memory as it fills.
+bool SessionMemory::takes_memory(const Compiled& compiled, int32_t state) const {
+  if (!device_.reads_host_memory()) return true;
+  const auto& written = compiled.plan.written_states;
+  return compiled.work->state(state).role != StateRole::kCache && std::ranges::binary_search(written, state);
+}
+
+void SessionMemory::check_fits(const Compiled& compiled, const std::string& device_name) const {
+  const Plan& plan = compiled.plan;
+  const std::optional<int64_t> free = device_.free_bytes();
+  if (!free) return;
+  MemoryNeed need{.arena = std::max<int64_t>(0, plan.arena_bytes - arena_bytes_)};
+  std::set<std::pair<Space, int32_t>> seen;
+  for_each_buffer(plan, [&](const BufferRef& ref) {
+    if (!seen.emplace(ref.space, ref.index).second) return;
+    if (ref.space == Space::kState && takes_memory(compiled, ref.index))
+      need.states += states_.missing_bytes(ref.index);
+    if (ref.space == Space::kConstant && !device_.reads_host_memory()) need.constants += ref.bytes;
+  });
+  if (need.total() > *free) fail_too_little_memory(device_name, need, *free, plan);
+}
+
+void SessionMemory::set_states(const std::map<int32_t, Tensor>& values) {
+  std::vector<int32_t> states;
+  for (const auto& [state, value] : values) states.push_back(state);
+  generation_ += states_.make_writable(states);
+  for (const auto& [state, value] : values) states_.set(state, value);
+}
+
+void SessionMemory::set_encoded(const std::map<int32_t, EncodedValues>& values) {
+  generation_ += states_.set_encoded(values);
+}
+
+void SessionMemory::keep_as(const Model& tables, const StateStorage& storage,
+                            std::vector<DeviceMemory>* outlived) {
+  states_.keep_as(tables, storage, outlived);
+  ++generation_;
+}
+
+void SessionMemory::resize_caches(const Model& tables) { states_.resize(tables); }
+
+}  // namespace genesis

@@ -1,0 +1,57 @@
+// The memory of a session on its device: states, one arena for all entry points, and copies of constants. It binds compiled entry
+// points to that memory. Only Session::Impl uses it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "executor/started_runs.h"
+#include "executor/states/state_memory.h"
+
+namespace genesis {
+
+class SessionMemory {
+ public:
+  SessionMemory(const Model& model, Device& device, std::shared_ptr<Collectives> collectives)
+      : device_(device), states_(model, device, std::move(collectives)) {}
+
+  StateMemory& states() { return states_; }
+  const StateMemory& states() const { return states_; }
+  int64_t arena_bytes() const { return arena_bytes_; }
+
+  // Returns true if no address that the runner of `compiled` knows has changed since it was last bound.
+  bool is_bound(const Compiled& compiled) const { return compiled.generation == generation_; }
+  // Gives the entry point all the memory that it needs, and its runner the addresses.
+  void bind(Compiled& compiled, const NamedTensors& inputs);
+  // Throws Error if a run needs more memory than the device, called `device_name` in the message, has left. Allocates nothing, so
+  // that the error can say what would help.
+  void check_fits(const Compiled& compiled, const std::string& device_name) const;
+
+  // These change states; their calls are made inside Device::enter(). Allocation comes first, since it is the only step that can
+  // fail once names and types have been checked.
+  void set_states(const std::map<int32_t, Tensor>& values);
+  void set_encoded(const std::map<int32_t, EncodedValues>& values);
+  // See StateMemory::keep_as() and StateMemory::resize().
+  void keep_as(const Model& tables, const StateStorage& storage, std::vector<DeviceMemory>* outlived);
+  void resize_caches(const Model& tables);
+
+ private:
+  void prepare(const Compiled& compiled);
+  void bind_tables(Compiled& compiled);
+  std::byte* constant(Compiled& compiled, int32_t index);
+  bool takes_memory(const Compiled& compiled, int32_t state) const;
+
+  Device& device_;
+  StateMemory states_;
+  DeviceMemory arena_;
+  int64_t arena_bytes_ = 0;
+  int64_t generation_ = 0;  // counts address changes, except those of inputs
+};
+
+// Returns the addresses of the entry point's inputs, by Plan::inputs. Inputs are never written.
+std::vector<std::byte*> input_addresses(const Plan& plan, const NamedTensors& inputs);
+
+}  // namespace genesis
