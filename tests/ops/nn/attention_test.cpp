@@ -554,6 +554,17 @@ TEST(Attention, SymbolicSizes) {
   EXPECT_EQ(types[0], q);
 }
 
+// Products with values count their own head size.
+TEST(Attention, CostKnowsBothHeadSizes) {
+  const TensorType q{DType::bf16, {1, 8, 4, 192}}, k{DType::bf16, {1, 16, 2, 192}},
+      v{DType::bf16, {1, 16, 2, 128}}, y{DType::bf16, {1, 8, 4, 128}}, lse{DType::f32, {1, 4, 8}};
+  const double pairs = 4 * 8 * 16;
+  EXPECT_DOUBLE_EQ(ops::Attention{}.cost(std::vector{q, k, v}, std::vector{y}).flops,
+                   2 * pairs * (192 + 128));
+  EXPECT_DOUBLE_EQ(ops::AttentionGrad{}.cost(std::vector{q, k, v, y, lse, y}, std::vector{q, k, v}).flops,
+                   2 * pairs * (3 * 192 + 2 * 128));
+}
+
 // --- implementations against each other, at sizes that fill many blocks
 // -----------------------------------------------
 
