@@ -18,6 +18,7 @@ import tempfile
 
 import torch
 import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 SIZES = [64 << 10, 1 << 20, 16 << 20, 64 << 20]
@@ -144,6 +145,36 @@ def attention_cases():
                        both, outputs=["%y", "%y:1", "%y:2"], flops=flops * 7 // 2)
 
 
+# name: query heads, key heads, features of q and k, features of v
+OTHER_HEADS = {"80": (32, 32, 80, 80), "96": (32, 32, 96, 96), "192x128": (16, 16, 192, 128), "256": (16, 4, 256, 256),
+               "512": (16, 4, 512, 512)}
+
+
+def fastest_attention(q, k, v):
+    """PyTorch's attention by cuDNN, its fastest for heads of up to 256, or by what it has for longer ones."""
+    backends = [SDPBackend.CUDNN_ATTENTION] if q.shape[-1] <= 256 else [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    if q.shape[-1] > 256:
+        k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    with sdpa_kernel(backends):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=q.shape[1] != k.shape[1])
+
+
+def other_heads_cases(batch=4, seq=4096):
+    for name, (heads, key_heads, size, v_size) in OTHER_HEADS.items():
+        q, y = (("bf16", (batch, seq, heads, n)) for n in (size, v_size))
+        k, v = (("bf16", (batch, seq, key_heads, n)) for n in (size, v_size))
+        pairs = batch * heads * seq * seq  # two operations for each feature, and causal: half of the products
+        yield Case(f"attention_heads_{name}", "attention", {"q": q, "k": k, "v": v},
+                   lines("%y = attention(q, k, v) {causal=true}"), fastest_attention,
+                   flops=pairs * (size + v_size))
+        backward = grad(lambda q, k, v, **_: fastest_attention(q, k, v).transpose(1, 2), "q", "k", "v")
+        yield Case(f"attention_grad_heads_{name}", "attention",
+                   {"q": q, "k": k, "v": v, "o": y, "lse": ("f32", (batch, heads, seq)), "dy": y},
+                   lines("%y = attention_grad(q, k, v, o, lse, dy) {causal=true}"), backward,
+                   outputs=["%y", "%y:1", "%y:2"], flops=pairs * (3 * size + 2 * v_size))
+
+
 def torch_inputs(case):
     tensors = {}
     for name, (dtype, shape) in case.inputs.items():
@@ -216,7 +247,7 @@ def time_genesis(build, cases):
 def all_cases(flags):
     wanted = ["16M"] if flags.quick else flags.sizes.split(",")
     cases = [c for dtype in DTYPES for n in SIZES if size_name(n) in wanted for c in pointwise_cases(dtype, n)]
-    cases += list(matmul_cases()) + list(attention_cases())
+    cases += list(matmul_cases()) + list(attention_cases()) + list(other_heads_cases())
     return [c for c in cases if not flags.only or any(word in c.name for word in flags.only.split(","))]
 
 

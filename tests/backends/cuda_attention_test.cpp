@@ -19,16 +19,19 @@ struct Node {
 };
 
 Node node(DType dtype, int64_t queries, int64_t keys, int64_t size,
-          AttentionLayout layout = AttentionLayout::kBTHD) {
+          AttentionLayout layout = AttentionLayout::kBTHD, int64_t v_size = 0) {
   ops::Attention op;
   op.causal = true;
   op.layout = layout;
   const bool heads_first = layout == AttentionLayout::kBHTD;
-  const auto type = [&](int64_t heads, int64_t time) {
-    return heads_first ? TensorType{dtype, {2, heads, time, size}}
-                       : TensorType{dtype, {2, time, heads, size}};
+  const auto type = [&](int64_t heads, int64_t time, int64_t of_row) {
+    return heads_first ? TensorType{dtype, {2, heads, time, of_row}}
+                       : TensorType{dtype, {2, time, heads, of_row}};
   };
-  return {to_attributes(op), {type(14, queries), type(2, keys), type(2, keys)}, {type(14, queries)}};
+  const int64_t values = v_size ? v_size : size;
+  return {to_attributes(op),
+          {type(14, queries, size), type(2, keys, size), type(2, keys, values)},
+          {type(14, queries, values)}};
 }
 
 std::string_view chosen(const Node& n) { return select_kernel(kernels_for(n.op), n.query()).name; }
@@ -85,13 +88,33 @@ TEST(CudaAttention, EachShapeHasItsKernel) {
   EXPECT_EQ(chosen(node(DType::bf16, 1, 4096, 64)), "split_keys");
   EXPECT_EQ(chosen(node(DType::f32, 1, 1024, 128)), "split_keys");
   EXPECT_EQ(chosen(node(DType::bf16, 1024, 1024, 64)), "fused");
-  EXPECT_EQ(chosen(node(DType::bf16, 1024, 1024, 256)), "tiles");
+  EXPECT_EQ(chosen(node(DType::bf16, 1024, 1024, 264)), "tiles");
   EXPECT_EQ(chosen(node(DType::f32, 1024, 1024, 64)), "tiles");
   EXPECT_EQ(chosen(node(DType::f64, 1, 1024, 64)), "tiles");
   EXPECT_EQ(chosen(node(DType::bf16, 16, 16, 64)), "tiles");
 }
 
-// cuDNN does not support windows. A length per row is data to it, like a single length.
+Node with_values(int64_t queries, int64_t keys, int64_t size, int64_t v_size) {
+  return node(DType::bf16, queries, keys, size, AttentionLayout::kBTHD, v_size);
+}
+
+TEST(CudaAttention, HeadsOfOtherSizesHaveTheirKernels) {
+  for (const int64_t size : {72, 80, 96, 256}) {
+    SCOPED_TRACE(size);
+    EXPECT_EQ(chosen(node(DType::bf16, 1024, 1024, size)), "fused");
+    EXPECT_EQ(chosen(node(DType::f16, 1, 4096, size)), "split_keys");
+    EXPECT_EQ(chosen(node(DType::f32, 8, 4096, size)), "split_keys");
+  }
+  EXPECT_EQ(chosen(with_values(1024, 1024, 192, 128)), "fused");
+  EXPECT_EQ(chosen(with_values(1, 4096, 192, 128)), "split_keys");
+  EXPECT_EQ(chosen(node(DType::bf16, 1, 1024, 512)), "split_keys");
+  EXPECT_EQ(chosen(node(DType::bf16, 1024, 1024, 512)), why_no_hopper_here() ? "tiles" : "hopper_long");
+  EXPECT_EQ(chosen(node(DType::f16, 1024, 1024, 512)), "tiles");
+  EXPECT_EQ(chosen(node(DType::f32, 1, 1024, 512)), "tiles");
+  EXPECT_EQ(chosen(node(DType::bf16, 1, 1024, 100)), "tiles");
+}
+
+// cuDNN takes windows, but not in few queries. A length per row is data to it, like a single length.
 TEST(CudaAttention, WindowsAndLengthsOfRowsHaveTheirKernels) {
   const auto changed = [](Node n, int64_t window, bool lengths) {
     auto op = from_attributes<ops::Attention>(n.attributes);
@@ -101,10 +124,33 @@ TEST(CudaAttention, WindowsAndLengthsOfRowsHaveTheirKernels) {
     if (lengths) n.inputs.push_back({DType::i64, {2}});
     return n;
   };
-  EXPECT_EQ(chosen(changed(node(DType::bf16, 1024, 1024, 64), 100, false)), "ranges");
+  EXPECT_EQ(chosen(changed(node(DType::bf16, 1024, 1024, 64), 100, false)), "fused");
   EXPECT_EQ(chosen(changed(node(DType::bf16, 1, 1024, 64), 100, false)), "split_keys");
   EXPECT_EQ(chosen(changed(node(DType::bf16, 1024, 1024, 64), 0, true)), "fused");
   EXPECT_EQ(chosen(changed(node(DType::bf16, 1, 4096, 64), 0, true)), "split_keys");
+  for (const int64_t size : {80, 96, 256}) {
+    EXPECT_EQ(chosen(changed(node(DType::bf16, 1024, 1024, size), 100, false)), "fused");
+    EXPECT_EQ(chosen(changed(node(DType::bf16, 1024, 1024, size), 100, true)), "fused");
+  }
+  const Node window = changed(node(DType::bf16, 1024, 1024, 256), 100, false);
+  KernelQuery query = window.query();
+  const KernelNames disabled = {"attention.fused"};
+  query.disabled = &disabled;
+  EXPECT_EQ(choose_kernel(kernels_for("attention"), query).name,
+            why_no_hopper_here() ? "attention.ranges" : "attention.hopper_long");
+}
+
+TEST(CudaAttention, RowsOfSeveralTextsHaveTheirKernels) {
+  for (const auto& [size, v_size] :
+       std::vector<std::pair<int64_t, int64_t>>{{64, 64}, {80, 80}, {96, 96}, {192, 128}, {256, 256}}) {
+    SCOPED_TRACE(size);
+    Node n = with_values(1024, 1024, size, v_size);
+    auto op = from_attributes<ops::Attention>(n.attributes);
+    op.has_key_start = true;
+    n.attributes = to_attributes(op);
+    n.inputs.push_back({DType::i64, {2, 1024}});
+    EXPECT_EQ(chosen(n), size == 256 && !why_no_hopper_here() ? "hopper_long" : "ranges");
+  }
 }
 
 // The plan knows the largest number of keys. If it is too small for splitting to pay, cuDNN takes the node if it can.
@@ -127,6 +173,13 @@ TEST(CudaAttention, KeysAreSplitWhereThereMayBeEnoughOfThem) {
 TEST(CudaAttention, ScratchOfAGradientCoversTheTilesToo) {
   const AttentionShape s = attention_shape(node(DType::bf16, 1024, 1024, 64).query());
   EXPECT_GE(cudnn_backward_scratch(s), plain_gradient_scratch(s));
+}
+
+// cuDNN may have no plan for heads of 256 that sums dq in order: the scratch memory has room for the sums of the other.
+TEST(CudaAttention, ScratchOfAGradientOfLongHeadsCoversBothPlans) {
+  const AttentionShape s = attention_shape(node(DType::bf16, 1024, 1024, 256).query());
+  const int64_t sums = s.rows() * 256 * 4, scores = s.batch * s.heads * 1024 * 1024 * 2;
+  EXPECT_GE(cudnn_backward_scratch(s), std::max(sums, scores));
 }
 
 Node gradient_node(int64_t batch, int64_t time, int64_t size, bool has_mask = false) {

@@ -33,10 +33,12 @@ struct Sizes {
   std::vector<int64_t> texts =
       {};  // lengths of the texts in the first row; each next row lacks the first of them; empty: no starts
   int64_t size = 64, late = 0;  // late: how many keys too late the keys of all texts but a row's first start
+  int64_t v_size = 0;           // 0: size
 
-  std::vector<int64_t> of(int64_t h, int64_t t) const {
-    return options.layout == AttentionLayout::kBHTD ? std::vector<int64_t>{batch, h, t, size}
-                                                    : std::vector<int64_t>{batch, t, h, size};
+  std::vector<int64_t> of(int64_t h, int64_t t, bool of_values = false) const {
+    const int64_t row = of_values && v_size ? v_size : size;
+    return options.layout == AttentionLayout::kBHTD ? std::vector<int64_t>{batch, h, t, row}
+                                                    : std::vector<int64_t>{batch, t, h, row};
   }
   // The rest of a row is one more text.
   Tensor starts() const {
@@ -65,8 +67,8 @@ NamedTensors gradients_on(const std::string& device, const Sizes& s) {
   return run_graph(
       {{"q", noise(s.of(s.heads, s.queries), 1)},
        {"k", noise(s.of(s.key_heads, s.keys), 2)},
-       {"v", noise(s.of(s.key_heads, s.keys), 3)},
-       {"dy", noise(s.of(s.heads, s.queries), 4)},
+       {"v", noise(s.of(s.key_heads, s.keys, true), 3)},
+       {"dy", noise(s.of(s.heads, s.queries, true), 4)},
        {"starts", s.starts()}},
       [&](const Inputs& in) {
         const Value y = attention(bf16_of(in[0]), bf16_of(in[1]), bf16_of(in[2]), s.options, {}, {},
@@ -152,6 +154,23 @@ TEST_F(AttentionGradient, OfTextsAndWindowsInOtherHeadsIsThatOfTheCpu) {
   check(gradients_on, {2, 4, 2, 150, 190, kCausal, {20, 100}, 32});
   check(gradients_on, {2, 4, 2, 200, 200, window, {}, 64});
   check(gradients_on, {2, 4, 2, 200, 200, window, {90, 20}, 64});
+}
+
+// Each of the other head sizes with all keys, a window, several texts, and other numbers of queries than keys.
+TEST_F(AttentionGradient, OfOtherHeadSizesIsThatOfTheCpu) {
+  const AttentionOptions window{.causal = true, .window = 37};
+  struct HeadSizes {
+    int64_t size, v_size;
+  };
+  for (const auto& [size, v_size] : {HeadSizes{80, 80}, HeadSizes{96, 96}, HeadSizes{192, 128},
+                                     HeadSizes{256, 256}, HeadSizes{512, 512}}) {
+    check(gradients_on, {2, 4, 2, 200, 200, kCausal, {}, size, 0, v_size});
+    check(gradients_on, {1, 4, 1, 130, 190, kAll, {}, size, 0, v_size});
+    check(gradients_on, {2, 4, 2, 200, 200, window, {}, size, 0, v_size});
+    check(gradients_on, {2, 4, 2, 200, 200, kCausal, {64, 1, 63}, size, 0, v_size});
+    check(gradients_on, {1, 2, 2, 150, 190, window, {20, 100}, size, 0, v_size});
+    check(gradients_on, {2, 2, 1, 150, 150, kCausalHeadsFirst, {10, 60}, size, 500, v_size});
+  }
 }
 
 }  // namespace

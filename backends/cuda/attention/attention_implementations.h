@@ -13,6 +13,12 @@ KernelImpl range_gradient_implementation();   // ranges/
 KernelImpl fused_attention_implementation();  // cudnn/
 KernelImpl fused_gradient_implementation();   // cudnn/
 
+// Returns whether the row `fused` of the node's op is switched on and would take the node.
+bool fused_takes(const KernelQuery& query);
+
+// Returns why a kernel for ranges of keys, our own, is not the first choice for a node; empty if it is.
+std::optional<std::string> why_no_ranges(const AttentionShape& shape, const KernelQuery& query);
+
 inline std::shared_ptr<const void> prepare_attention(const KernelQuery& query) {
   return std::make_shared<AttentionShape>(attention_shape(query));
 }
@@ -34,6 +40,11 @@ inline AttentionData data_of(const AttentionShape& shape, const KernelContext& c
 inline void run_tiles(const AttentionShape& shape, const AttentionData& data) {
   shape.gradient ? run_plain_gradient(shape, data) : run_plain_attention(shape, data);
 }
+
+// Runs a node by the kernels for ranges of keys if they take its shape, and else by the tiles. The scratch memory is that of
+// the tiles.
+void run_ranges_or_tiles(const AttentionShape& shape, const AttentionData& data,
+                         const KernelContext& context);
 
 // Returns whether q, k and v start at multiples of 16 bytes, which packs need; a view may start anywhere.
 inline bool aligned(const AttentionData& d) {

@@ -35,10 +35,39 @@ __device__ __forceinline__ float dot(const float (&q)[kKeyPack<T>], const Pack<T
   return reduce_lanes(sum, kSet, Add{});
 }
 
+// The packs that a lane has of a row that kSet lanes hold: kPacks packs, kSet packs apart.
+template <class T, int kSet, int kPacks>
+struct KeyRow {
+  static constexpr int N = kKeyPack<T>;
+  Pack<T, N> packs[kPacks];
+
+  // The feature of element i of lane `lane` of a set.
+  __device__ static constexpr int feature(int lane, int i) { return (i / N * kSet + lane) * N + i % N; }
+  // Loads the packs of a row. Without kFills, packs beyond its `size` features are zeros.
+  template <bool kFills>
+  __device__ __forceinline__ void load(const T* row, int lane, int size) {
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p) {
+      const int at = feature(lane, p * N);
+      packs[p] = kFills || at < size ? *reinterpret_cast<const Pack<T, N>*>(row + at) : Pack<T, N>{};
+    }
+  }
+  __device__ __forceinline__ float operator[](int i) const { return widen(packs[i / N].at[i % N]); }
+};
+
+template <class T, int kSet, int kPacks>
+__device__ __forceinline__ float dot(const float (&q)[kPacks * kKeyPack<T>],
+                                     const KeyRow<T, kSet, kPacks>& k) {
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < kPacks * kKeyPack<T>; ++i) sum = fmaf(q[i], k[i], sum);
+  return reduce_lanes(sum, kSet, Add{});
+}
+
 // Adds kKeys keys at once. to_scores(products) turns the products q . key(u) into scaled scores, -inf if the row does
 // not see the key; value(u, i) is element i of a value.
-template <class T, int kSet, int kKeys, class Key, class ToScores, class Value>
-__device__ __forceinline__ void add_keys(KeyState<T>& state, const float (&q)[kKeyPack<T>], const Key& key,
+template <class T, int kSet, int kKeys, int N, class Key, class ToScores, class Value>
+__device__ __forceinline__ void add_keys(KeyState<T, N>& state, const float (&q)[N], const Key& key,
                                          const ToScores& to_scores, const Value& value) {
   float scores[kKeys], max = state.max;
 #pragma unroll

@@ -36,14 +36,15 @@ __device__ __forceinline__ void copy_box(uint32_t to, const CUtensorMap* map, ui
       : "memory");
 }
 
-// The same for the box at row `row` of head `head` and batch entry `entry`, in the layout of HeadsInBoxes.
+// The same for the box at row `row` of head `head` and batch entry `entry`, in the layout of HeadsInBoxes; its 64 columns
+// start with `feature`.
 __device__ __forceinline__ void copy_rows(uint32_t to, const CUtensorMap* map, uint32_t barrier, int row,
-                                          int head, int entry) {
+                                          int head, int entry, int feature = 0) {
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, "
       "%4, %5, %6}], "
       "[%2];" ::"r"(to),
-      "l"(map), "r"(barrier), "r"(0), "r"(row), "r"(head), "r"(entry)
+      "l"(map), "r"(barrier), "r"(feature), "r"(row), "r"(head), "r"(entry)
       : "memory");
 }
 

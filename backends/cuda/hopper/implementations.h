@@ -8,7 +8,9 @@
 namespace genesis::cuda {
 
 KernelImpl hopper_gradient_implementation();  // attention_grad, bf16, heads of 64: attention_gradient.cu
-KernelImpl exponentials_implementation();     // linear_cross_entropy, bf16 training: logit_exponentials.cu
+KernelImpl long_heads_implementation();  // attention, bf16, heads of 256 and 512: long_heads/long_heads.cu
+KernelImpl long_heads_gradient_implementation();
+KernelImpl exponentials_implementation();  // linear_cross_entropy, bf16 training: logit_exponentials.cu
 
 // KernelImpl::why_not_here of these rows, and of those in skinny/ and swiglu/, which backends/cuda/product_implementations.h
 // lists.

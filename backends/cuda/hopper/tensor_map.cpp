@@ -33,8 +33,8 @@ bool encode(const void* data, const cuuint64_t (&sizes)[kRank], const cuuint64_t
   cuuint32_t steps[kRank];
   std::fill(std::begin(steps), std::end(steps), 1);
   return encoder()(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, kRank, const_cast<void*>(data), sizes, bytes, box,
-                   steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
-                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+                   steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ bool make_tensor_map(const BoxedMatrix& m, CUtensorMap& map) {
 
 bool make_heads_map(const HeadsInBoxes& x, CUtensorMap& map) {
   const auto size = [](int64_t n) { return static_cast<cuuint64_t>(n); };
-  return encode<4>(x.data, {64, size(x.rows), size(x.heads), size(x.batch)},
+  return encode<4>(x.data, {size(x.size), size(x.rows), size(x.heads), size(x.batch)},
                    {size(x.row_step) * 2, size(x.head_step) * 2, size(x.batch_step) * 2},
                    {64, static_cast<cuuint32_t>(x.box_rows), 1, 1}, map);
 }

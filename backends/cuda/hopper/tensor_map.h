@@ -17,13 +17,14 @@ struct BoxedMatrix {
   int box_rows = 0;  // rows of 64 columns, 128 bytes, swizzled for the tensor cores
 };
 
-// Rows of heads of 64 bf16 elements, and the number of rows that one copy moves, in the layout above. Strides are in
-// elements and are multiples of 8.
+// Rows of heads of bf16 elements, and the number of rows that one copy moves, 64 elements of each, in the layout above.
+// Strides are in elements and are multiples of 8.
 struct HeadsInBoxes {
   const void* data = nullptr;
   int64_t batch = 0, heads = 0, rows = 0;
   int64_t batch_step = 0, head_step = 0, row_step = 0;
   int box_rows = 0;
+  int64_t size = 64;  // elements of a row, a multiple of 64
 };
 
 // A row-major bf16 matrix in boxes of up to 256 rows and columns, which are dense and row-major in shared memory.

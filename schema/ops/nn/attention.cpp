@@ -132,15 +132,18 @@ QkvTypes checked_types(Types in, const ops::AttentionRules& rules, size_t first)
   return qkv;
 }
 
-// Returns the flops of `products` matrix products of [queries, head_size] x [head_size, keys] per head: q k^T and p v are two,
-// their gradients five. A causal mask halves the useful work; a window reduces it to its share of the keys.
-double flops_of_heads(Types in, const ops::AttentionRules& rules, double products) {
+// Returns the flops of matrix products of [queries, head_size] x [head_size, keys] per head: `of_keys` ones have the head size
+// of q and k, as q k^T, and `of_values` ones that of v, as p v. A causal mask halves the useful work; a window reduces it to
+// its share of the keys.
+double flops_of_heads(Types in, const ops::AttentionRules& rules, double of_keys, double of_values) {
   const auto [q, k, v] = ops::qkv_types(rules, in);
   const int time = rules.layout == AttentionLayout::kBTHD ? 1 : 2;
   const auto keys = static_cast<double>(axis_size(k, time));
   double useful = rules.causal && axis_size(q, time) > 1 ? 0.5 : 1.0;
   if (rules.window > 0 && keys > 0) useful = std::min(useful, static_cast<double>(rules.window) / keys);
-  return products * useful * product_flops(q, axis_size(k, time));
+  const double values_to_keys =
+      axis_size(q, 3) > 0 ? static_cast<double>(axis_size(v, 3)) / static_cast<double>(axis_size(q, 3)) : 1;
+  return (of_keys + of_values * values_to_keys) * useful * product_flops(q, axis_size(k, time));
 }
 
 double terms_of_heads(Types in, const ops::AttentionRules& rules, bool of_gradients) {
@@ -247,7 +250,7 @@ std::vector<TensorType> Attention::infer(Types in) const {
 }
 
 Cost Attention::cost(Types in, Types out) const {
-  return {bytes_moved(in, out), flops_of_heads(in, *this, 2), has_key_length || has_key_start};
+  return {bytes_moved(in, out), flops_of_heads(in, *this, 1, 1), has_key_length || has_key_start};
 }
 
 double Attention::sum_length(Types in, Types) const { return terms_of_heads(in, *this, false); }
@@ -265,7 +268,7 @@ std::vector<TensorType> AttentionGrad::infer(Types in) const {
 }
 
 Cost AttentionGrad::cost(Types in, Types out) const {
-  return {bytes_moved(in, out), flops_of_heads(in, *this, 5), has_key_length || has_key_start};
+  return {bytes_moved(in, out), flops_of_heads(in, *this, 3, 2), has_key_length || has_key_start};
 }
 
 double AttentionGrad::sum_length(Types in, Types) const { return terms_of_heads(in, *this, true); }

@@ -21,6 +21,7 @@ struct Setting {
   std::vector<double> key_lengths = {};  // one per row of the batch, in place of key_length
   std::vector<double> key_starts = {};   // one per query of each row of the batch; empty: none
   int64_t directions = 0;                // OpCase::directions
+  double range = 2;                      // elements of q and k are in [-range, range]
 
   bool has_start() const { return !key_starts.empty(); }
   CaseInput start_input() const { return integer_data({batch, queries}, key_starts); }
@@ -155,8 +156,8 @@ void check_packed_attention(const std::string& name, const Setting& s, CaseInput
 
 void check_attention(const std::string& name, const Setting& s, CaseInput mask = {}) {
   OpCase one{.name = "attention_" + name,
-             .inputs = {real(s.shape(s.heads, s.queries, s.size), -2, 2),
-                        real(s.shape(s.key_heads, s.keys, s.size), -2, 2),
+             .inputs = {real(s.shape(s.heads, s.queries, s.size), -s.range, s.range),
+                        real(s.shape(s.key_heads, s.keys, s.size), -s.range, s.range),
                         real(s.shape(s.key_heads, s.keys, s.value_size()))},
              .build =
                  [=](const Inputs& x) {
@@ -392,6 +393,55 @@ TEST(Attention, HeadsOf64) {
       {.heads = 2, .key_heads = 1, .keys = 1300, .size = 64, .options = kCausal, .gradient = false});
 }
 
+// Other head sizes that GPUs have kernels for, at their smallest number of scores: all keys, a window, several texts, and
+// few queries.
+class OtherHeads : public ::testing::TestWithParam<std::pair<int64_t, int64_t>> {
+ protected:
+  Setting setting(int64_t queries, int64_t keys) const {
+    return {.heads = 2,
+            .key_heads = 1,
+            .queries = queries,
+            .keys = keys,
+            .size = GetParam().first,
+            .v_size = GetParam().second,
+            .options = kCausal,
+            .gradient = false,
+            .directions = 6,
+            .range = 1};
+  }
+  std::string name(const char* of) const { return of + std::to_string(GetParam().first); }
+};
+
+TEST_P(OtherHeads, SeeAllKeys) {
+  Setting s = setting(33, 40);
+  s.gradient = true;
+  s.range = 1.4;
+  check_attention(name("all_keys_"), s);
+}
+
+TEST_P(OtherHeads, SeeRangesOfKeys) {
+  Setting s = setting(33, 40);
+  s.options.window = 7;
+  check_attention(name("window_"), s);
+  s = setting(33, 33);
+  s.key_starts = starts_of_texts({20, 13}, s.queries);
+  check_attention(name("texts_"), s);
+}
+
+TEST_P(OtherHeads, Decode) {
+  check_attention(name("split_"), setting(1, 1300));
+  Setting s = setting(2, 150);
+  s.batch = s.key_heads = 2;
+  s.options.window = 100;
+  s.key_lengths = {150, 70};
+  check_attention(name("few_queries_"), s);
+}
+
+using Sizes = std::pair<int64_t, int64_t>;
+INSTANTIATE_TEST_SUITE_P(Attention, OtherHeads,
+                         ::testing::Values(Sizes{80, 80}, Sizes{96, 96}, Sizes{192, 128}, Sizes{256, 256},
+                                           Sizes{512, 512}));
+
 // Heads of 16 with few queries use the implementation for decoding.
 TEST(Attention, Decode) {
   check_attention(
@@ -502,6 +552,17 @@ TEST(Attention, SymbolicSizes) {
   const auto types =
       infer_case({q, k, k}, [](const Inputs& x) { return Outputs{attention(x[0], x[1], x[2], kCausal)}; });
   EXPECT_EQ(types[0], q);
+}
+
+// Products with values count their own head size.
+TEST(Attention, CostKnowsBothHeadSizes) {
+  const TensorType q{DType::bf16, {1, 8, 4, 192}}, k{DType::bf16, {1, 16, 2, 192}},
+      v{DType::bf16, {1, 16, 2, 128}}, y{DType::bf16, {1, 8, 4, 128}}, lse{DType::f32, {1, 4, 8}};
+  const double pairs = 4 * 8 * 16;
+  EXPECT_DOUBLE_EQ(ops::Attention{}.cost(std::vector{q, k, v}, std::vector{y}).flops,
+                   2 * pairs * (192 + 128));
+  EXPECT_DOUBLE_EQ(ops::AttentionGrad{}.cost(std::vector{q, k, v, y, lse, y}, std::vector{q, k, v}).flops,
+                   2 * pairs * (3 * 192 + 2 * 128));
 }
 
 // --- implementations against each other, at sizes that fill many blocks

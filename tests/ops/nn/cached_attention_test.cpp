@@ -202,6 +202,17 @@ TEST(CachedAttention, ManyKeys) {
 TEST(CachedAttention, OtherSizes) {
   check_cached("128", {.heads = 4, .size = 128, .v_size = 128, .positions = 300, .start = 260});
   check_cached("256", {.size = 256, .v_size = 256, .positions = 20, .op = {.rotates = true}});
+  for (const int64_t size : {80, 96}) {
+    const std::string name = std::to_string(size);
+    check_cached(name, {.heads = 4, .size = size, .v_size = size, .positions = 20, .op = {.rotates = true}});
+    check_cached(name + "_splits", {.batch = 2,
+                                    .heads = 4,
+                                    .size = size,
+                                    .v_size = size,
+                                    .positions = 600,
+                                    .op = {.rotates = true, .rotary_size = 32, .window = 300},
+                                    .starts = {599, 130}});
+  }
   check_cached("odd", {.heads = 4, .size = 10, .v_size = 6, .op = {.rotates = true}});
   check_cached("sixteen", {.heads = 4, .size = 16, .v_size = 32, .op = {.rotates = true}});
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -26,7 +27,10 @@ int64_t padded(int64_t n) { return (n + 127) / 128 * 128; }
 int64_t score_bytes(const AttentionShape& s) {
   return (CheckedSize(s.batch) * s.heads * padded(s.queries) * padded(s.keys) * 2).value();
 }
-bool ordered(const AttentionShape& s) { return score_bytes(s) <= kMaxScoreBytes; }
+bool wants_order(const AttentionShape& s) { return score_bytes(s) <= kMaxScoreBytes; }
+// cuDNN has a plan for either order of dq's sums for heads of up to 128 without a window. Elsewhere it may have only one
+// of them: the plan that sums in the order of finished blocks is then the second choice.
+bool may_lack_order(const AttentionShape& s) { return s.size > 128 || s.v_size > 128 || s.window > 0; }
 
 Dims strides(const HeadSteps& steps) { return {steps.batch, steps.head, steps.row, 1}; }
 Dims swapped(const Dims& d) { return {d[0], d[1], d[3], d[2]}; }
@@ -36,13 +40,16 @@ struct Names {
   int64_t q = 0, k = 0, v = 0, y = 0, lse = 0, dy = 0, dq = 0, dk = 0, dv = 0;
   int64_t scale = 0, minus_infinity = 0, one = 0, queries = 0, keys = 0;
   int64_t query_lengths = 0, key_lengths = 0;  // i32 per batch entry, if key_length is data
+  int64_t window =
+      0;  // i32 if key_length is data; else f32, less the keys that the first query has before it
   int64_t delta = 0, dq_sums = 0;
 };
 
 // Builds the operations that forward and backward graphs share.
 struct Builder {
-  explicit Builder(const AttentionShape& shape)
+  explicit Builder(const AttentionShape& shape, bool dq_in_order = true)
       : s(shape),
+        in_order(dq_in_order),
         type(cudnn_type(shape.dtype)),
         scores_dims{s.batch, s.heads, s.queries, s.keys},
         row_dims{s.batch, s.heads, s.queries, 1},
@@ -99,13 +106,30 @@ struct Builder {
         x, compare(CUDNN_POINTWISE_LOGICAL_AND, compare(CUDNN_POINTWISE_CMP_LT, row, names.query_lengths),
                    compare(CUDNN_POINTWISE_CMP_LT, column, names.key_lengths)));
   }
-  // Masks the scores unless query + keys - queries >= key.
+  // Masks the scores unless query + keys - queries >= key, and outside of the window.
   int64_t causal(int64_t x) {
     if (!s.causal) return x;
     int64_t row = index(x, 2, kFloat);
     const int64_t column = index(x, 3, kFloat);
     if (s.has_key_length || s.queries != s.keys) row = shifted(row);
-    return select(x, compare(CUDNN_POINTWISE_CMP_GE, row, column));
+    return in_window(select(x, compare(CUDNN_POINTWISE_CMP_GE, row, column)));
+  }
+  // Masks the scores unless key + window > query + keys - queries. cuDNN recognizes this order of operations.
+  int64_t in_window(int64_t x) {
+    if (s.window == 0) return x;
+    const int64_t row = index(x, 2, kFloat), column = index(x, 3, kFloat);
+    const auto type_of_sum = s.has_key_length ? CUDNN_DATA_INT32 : kFloat;
+    names.window = graph.scalar(type_of_sum);
+    const auto added = [&](cudnnPointwiseMode_t mode, int64_t to, int64_t amount) {
+      const int64_t sum = scores(type_of_sum);
+      graph.pointwise(mode, to, amount, sum, 0, type_of_sum, 3);
+      return sum;
+    };
+    int64_t end = added(CUDNN_POINTWISE_ADD, column, names.window);
+    if (s.has_key_length)
+      end =
+          added(CUDNN_POINTWISE_ADD, added(CUDNN_POINTWISE_SUB, end, names.key_lengths), names.query_lengths);
+    return select(x, compare(CUDNN_POINTWISE_CMP_GT, end, row));
   }
   int64_t shifted(int64_t row) {
     if (!s.has_key_length) {
@@ -121,6 +145,7 @@ struct Builder {
   }
 
   const AttentionShape& s;
+  bool in_order;  // a gradient sums dq in a fixed order
   cudnnDataType_t type;
   Dims scores_dims, row_dims, q_dims, k_dims, v_dims, y_dims;
   CudnnGraph graph;
@@ -202,7 +227,7 @@ void build_backward(Builder& b) {
   product_per_key_head(b, transposed(b, ds), n.q, s.size, n.dk);
   const int64_t k = g.virtual_tensor(b.type, b.k_dims, strides(s.k));
   g.reshape(n.k, k);
-  if (ordered(s)) return g.matmul(ds, k, n.dq);
+  if (b.in_order) return g.matmul(ds, k, n.dq);
   n.dq_sums = g.tensor(kFloat, b.q_dims, dense(b.q_dims));
   g.matmul(ds, k, n.dq_sums);
   g.pointwise(CUDNN_POINTWISE_IDENTITY, n.dq_sums, 0, n.dq);
@@ -215,17 +240,15 @@ int64_t lengths_bytes(const AttentionShape& s) {
   return s.has_key_length ? aligned(CheckedSize(padded_batch(s)) * 8) : 0;
 }
 int64_t delta_bytes(const AttentionShape& s) { return aligned(CheckedSize(s.rows()) * 4); }
-int64_t dq_sums_bytes(const AttentionShape& s) {
-  return ordered(s) ? 0 : aligned(CheckedSize(s.rows()) * s.size * 4);
-}
+int64_t dq_sums_bytes(const AttentionShape& s) { return aligned(CheckedSize(s.rows()) * s.size * 4); }
 
 // The workspace that the plan itself may need besides delta and the sums of dq: the scores' gradients, the gradients
 // of keys and values per query head, and semaphores.
-int64_t backward_limit(const AttentionShape& s) {
+int64_t backward_limit(const AttentionShape& s, bool in_order) {
   const CheckedSize heads = s.heads == s.key_heads ? 0
                                                    : CheckedSize(s.batch) * s.heads * padded(s.keys) *
                                                          (CheckedSize(s.size) + s.v_size) * 2;
-  return (heads + (ordered(s) ? score_bytes(s) : 0) + kSpareBytes).value();
+  return (heads + (in_order ? score_bytes(s) : 0) + kSpareBytes).value();
 }
 
 class Planned final : public CudnnAttention {
@@ -236,7 +259,9 @@ class Planned final : public CudnnAttention {
         plan_(builder.graph.plan(limit)),
         scale_(static_cast<float>(shape.scale)),
         queries_(static_cast<int32_t>(shape.queries)),
-        keys_(static_cast<int32_t>(shape.keys)) {}
+        keys_(static_cast<int32_t>(shape.keys)),
+        window_(static_cast<int32_t>(shape.window)),
+        window_end_(static_cast<float>(shape.window - shape.keys + shape.queries)) {}
 
   bool run(const AttentionData& d) const override {
     std::vector<std::pair<int64_t, void*>> pointers;
@@ -257,6 +282,7 @@ class Planned final : public CudnnAttention {
     add(names_.one, &one_);
     add(names_.queries, &queries_);
     add(names_.keys, &keys_);
+    add(names_.window, shape_.has_key_length ? static_cast<const void*>(&window_) : &window_end_);
     std::byte* workspace = d.scratch;
     if (names_.key_lengths) {
       auto* lengths = reinterpret_cast<int32_t*>(workspace);
@@ -284,7 +310,8 @@ class Planned final : public CudnnAttention {
   Names names_;
   CudnnPlan plan_;
   float scale_, one_ = 1, minus_infinity_ = -std::numeric_limits<float>::infinity();
-  int32_t queries_, keys_;
+  int32_t queries_, keys_, window_;
+  float window_end_;  // see Names::window
 };
 
 }  // namespace
@@ -292,37 +319,62 @@ class Planned final : public CudnnAttention {
 std::optional<std::string> cudnn_attention_declines(const AttentionShape& s) {
   if (s.dtype != DType::f16 && s.dtype != DType::bf16) return "it takes f16 and bf16";
   if (s.has_mask || s.has_key_start) return "it takes no mask and no key_start";
-  if (s.window > 0) return "it takes no window";
   if (s.has_key_length && s.gradient) return "it takes no key_length in a gradient";
   if (s.queries * s.keys < kMinScores || s.batch * s.heads * s.key_heads == 0)
     return "the tiles do small ones";
-  if (s.size % 8 != 0 || s.v_size % 8 != 0 || s.size > 128 || s.v_size > 128 || s.size == 0 || s.v_size == 0)
-    return "it takes head sizes that are multiples of 8, up to 128";
+  constexpr int64_t kMaxSize = 256;
+  if (s.size % 8 != 0 || s.v_size % 8 != 0 || s.size > kMaxSize || s.v_size > kMaxSize || s.size == 0 ||
+      s.v_size == 0)
+    return "it takes head sizes that are multiples of 8, up to 256";
   if (s.causal && s.queries > s.keys) return "some queries see no key";
   return std::nullopt;
 }
 
 int64_t cudnn_forward_scratch(const AttentionShape& s) { return lengths_bytes(s) + kSpareBytes; }
 
+namespace {
+
+int64_t backward_scratch(const AttentionShape& s, bool in_order) {
+  return (CheckedSize(delta_bytes(s)) + (in_order ? 0 : dq_sums_bytes(s)) + backward_limit(s, in_order))
+      .value();
+}
+
+}  // namespace
+
 int64_t cudnn_backward_scratch(const AttentionShape& s) {
-  return (CheckedSize(delta_bytes(s)) + dq_sums_bytes(s) + backward_limit(s)).value();
+  const int64_t first = backward_scratch(s, wants_order(s));
+  return wants_order(s) && may_lack_order(s) ? std::max(first, backward_scratch(s, false)) : first;
 }
 
 namespace {
 
+std::shared_ptr<const CudnnAttention> plan_gradient(const AttentionShape& shape, bool in_order) {
+  Builder builder(shape, in_order);
+  build_backward(builder);
+  return std::make_shared<Planned>(shape, builder, backward_limit(shape, in_order));
+}
+
 // Throws Error if cuDNN cannot make the plan.
 std::shared_ptr<const CudnnAttention> make_planned(const AttentionShape& shape, bool with_lse) {
-  Builder builder(shape);
-  shape.gradient ? build_backward(builder) : build_forward(builder, with_lse);
-  return std::make_shared<Planned>(shape, builder, shape.gradient ? backward_limit(shape) : kSpareBytes);
+  if (!shape.gradient) {
+    Builder builder(shape);
+    build_forward(builder, with_lse);
+    return std::make_shared<Planned>(shape, builder, kSpareBytes);
+  }
+  if (!wants_order(shape) || !may_lack_order(shape)) return plan_gradient(shape, wants_order(shape));
+  try {
+    return plan_gradient(shape, true);
+  } catch (const Error&) {
+    return plan_gradient(shape, false);
+  }
 }
 
 std::string key_of(const AttentionShape& s, bool with_lse) {
   const int device = current_device(), kind = s.gradient ? 2 : with_lse;
   const auto steps = [](const HeadSteps& x) { return fmt::format("{},{},{}", x.batch, x.head, x.row); };
-  return fmt::format("{} {} {} {}x{}x{}x{}x{} {} {} {} {}{} {} {} {} {}", device, kind, name_of(s.dtype),
+  return fmt::format("{} {} {} {}x{}x{}x{}x{} {} {} {} {}{} {} {} {} {} {}", device, kind, name_of(s.dtype),
                      s.batch, s.heads, s.key_heads, s.queries, s.keys, s.size, s.v_size, s.scale,
-                     s.causal ? 1 : 0, s.has_key_length ? 1 : 0, steps(s.q), steps(s.k), steps(s.v),
+                     s.causal ? 1 : 0, s.has_key_length ? 1 : 0, s.window, steps(s.q), steps(s.k), steps(s.v),
                      steps(s.y));
 }
 
@@ -341,7 +393,7 @@ std::shared_ptr<const CudnnAttention> shared_cudnn_attention(const AttentionShap
   std::shared_ptr<const CudnnAttention> plan;
   try {
     plan = make_planned(shape, with_lse);
-  } catch (const Error&) {  // then the tiles run it
+  } catch (const Error&) {  // then our own kernels run it
   }
   return made[key] = plan;
 }

@@ -1,17 +1,18 @@
-// The implementations `fused` of attention and attention_grad: cuDNN, or the tiles if it cannot. The scratch memory
-// is enough for both.
+// The implementations `fused` of attention and attention_grad: cuDNN, or our own kernels if it is missing or has no plan
+// for the node on this chip. The scratch memory is enough for all.
 #include <algorithm>
 
 #include "backends/cuda/attention/attention_implementations.h"
 #include "backends/cuda/attention/cudnn/cudnn_attention.h"
 #include "backends/cuda/device/packs.h"
+#include "backends/cuda/kernels.h"
 
 namespace genesis::cuda {
 namespace {
 
 struct Fused {
   AttentionShape shape;
-  std::shared_ptr<const CudnnAttention> plan;  // null: use the tiles
+  std::shared_ptr<const CudnnAttention> plan;  // null: use our own kernels
 };
 
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
@@ -27,7 +28,7 @@ void run(const KernelContext& c) {
   const auto& fused = c.prepared<Fused>();
   const AttentionData data = data_of(fused.shape, c);
   if (fused.plan && aligned_to_packs(c) && fused.plan->run(data)) return;
-  run_tiles(fused.shape, data);
+  run_ranges_or_tiles(fused.shape, data, c);
 }
 
 template <int64_t (*kScratch)(const AttentionShape&)>
@@ -40,6 +41,13 @@ KernelImpl implementation() {
 }
 
 }  // namespace
+
+bool fused_takes(const KernelQuery& query) {
+  const std::span<const KernelImpl> rows = kernels_for(query.op.name());
+  const auto fused = std::ranges::find(rows, "fused", &KernelImpl::name);
+  return fused != rows.end() && is_allowed(query.disabled, query.op.name(), fused->name) &&
+         !fused->can_run(query);
+}
 
 KernelImpl fused_attention_implementation() { return implementation<cudnn_forward_scratch>(); }
 KernelImpl fused_gradient_implementation() { return implementation<gradient_scratch>(); }

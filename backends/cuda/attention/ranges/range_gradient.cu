@@ -6,7 +6,8 @@
 //
 // There are two kernels: in one, a block has 64 queries and passes over the tiles of keys that they see; in the
 // other, it has 64 keys and passes over the queries that see them. p and ds are computed twice, and every sum stays
-// in one warp's registers from its first term to its last, so its order is fixed.
+// in one warp's registers from its first term to its last, so its order is fixed. dk and dv of heads of 256 do not fit
+// there together: the second kernel then runs twice.
 #include <climits>
 
 #include "backends/cuda/attention/ranges/attention_ranges.h"
@@ -19,16 +20,27 @@ namespace genesis::cuda {
 namespace {
 
 constexpr int kRows = 64, kAll = kRows / 16 * kLanes;  // a warp has 16 rows of its block
-constexpr int kKeys = 64;                              // keys per tile that queries pass over
 
-template <int kSize>
+// The tiles of every size fit in the shared memory of all chips since compute capability 8.6.
+template <class H>
 struct Sizes {
-  static constexpr int kQueries =
-      kSize == 64 ? 64 : 32;  // queries per tile that keys pass over: sums fill the registers
-  static constexpr int kRowBytes = kRows * kSize * 2;  // bytes of a block's rows of one operand
-  static constexpr int kKeyBytes = kKeys * kSize * 2, kQueryBytes = kQueries * kSize * 2;
-  static constexpr int kQueryShared = 2 * kRowBytes + 4 * kKeyBytes,
-                       kKeyShared = 2 * kRowBytes + 4 * kQueryBytes;
+  static constexpr int kSize = H::kKey, kValues = H::kValue;
+  // Rows per tile that the other side passes over: sums fill the registers.
+  static constexpr int kKeys = kSize <= 128   ? 64
+                               : kSize <= 192 ? 32
+                                              : 16,
+                       kQueries = kSize == 64    ? 64
+                                  : kSize <= 192 ? 32
+                                                 : 16;
+  static constexpr int kRowBytes =
+      kTileBytes<kRows, kSize>;  // the block's rows of q or k; those of dy or v follow
+  static constexpr int kKeyBytes = kTileBytes<kKeys, kSize>, kQueryBytes = kTileBytes<kQueries, kSize>;
+  static constexpr int kKeyStage = kKeyBytes + kTileBytes<kKeys, kValues>,
+                       kQueryStage = kQueryBytes + kTileBytes<kQueries, kValues>;
+  static constexpr int kAllRowBytes = kRowBytes + kTileBytes<kRows, kValues>;
+  static constexpr int kQueryShared = kAllRowBytes + 2 * kKeyStage,
+                       kKeyShared = kAllRowBytes + 2 * kQueryStage;
+  static constexpr bool kSplits = kSize + kValues > 320;  // dk and dv have a kernel each
 };
 
 // The rows of a head in memory.
@@ -57,7 +69,7 @@ struct RowStatistics {
 
 // --- gradients of queries
 
-template <class T, int kSize>
+template <class T>
 struct QueryBlock {
   int64_t b, h, first;
   VisibleKeys visible;
@@ -79,6 +91,7 @@ struct QueryBlock {
 };
 
 // Turns the scores of a thread's two rows of queries into the scores' gradients.
+template <int kKeys>
 __device__ __forceinline__ void weigh_keys(Sums<kKeys>& scores, const Sums<kKeys>& dp, const Range (&sees)[2],
                                            const RowStatistics (&rows)[2], int first, float slope) {
   const int column = first + static_cast<int>(threadIdx.x) % 4 * 2;
@@ -95,21 +108,21 @@ __device__ __forceinline__ void weigh_keys(Sums<kKeys>& scores, const Sums<kKeys
 
 // Starts to copy a tile of keys and their values into shared memory at `to`; copies nothing from `end` on, the end of
 // the visible keys.
-template <class T, int kSize>
-__device__ __forceinline__ void ask_keys(const QueryBlock<T, kSize>& block, uint32_t to, int first, int end) {
+template <class T, class S>
+__device__ __forceinline__ void ask_keys(const QueryBlock<T>& block, uint32_t to, int first, int end) {
   if (first < end) {
-    copy_rows<T, kSize, kKeys, kAll>(to, block.k.data, block.k.step, first, block.visible.count);
-    copy_rows<T, kSize, kKeys, kAll>(to + Sizes<kSize>::kKeyBytes, block.v.data, block.v.step, first,
-                                     block.visible.count);
+    copy_rows<T, S::kSize, S::kKeys, kAll>(to, block.k.data, block.k.step, first, block.visible.count);
+    copy_rows<T, S::kValues, S::kKeys, kAll>(to + S::kKeyBytes, block.v.data, block.v.step, first,
+                                             block.visible.count);
   }
   end_batch();
 }
 
 // Reads the ranges and statistics of a lane's two rows, counted from `mine`.
-template <class T, int kSize>
+template <class T>
 __device__ __forceinline__ void read_rows(const AttentionShape& s, const AttentionData& d,
-                                          const float* deltas, const QueryBlock<T, kSize>& block,
-                                          int64_t mine, Range (&sees)[2], RowStatistics (&rows)[2]) {
+                                          const float* deltas, const QueryBlock<T>& block, int64_t mine,
+                                          Range (&sees)[2], RowStatistics (&rows)[2]) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int64_t row = mine + half * 8 + static_cast<int>(threadIdx.x) % kLanes / 4;
@@ -119,16 +132,17 @@ __device__ __forceinline__ void read_rows(const AttentionShape& s, const Attenti
   }
 }
 
-template <class T, int kSize>
+template <class T, class H>
 __global__ void __launch_bounds__(kAll, 2)
     range_query_gradient(const __grid_constant__ AttentionShape s, const __grid_constant__ AttentionData d,
                          const float* deltas, int row_tiles) {
-  using S = Sizes<kSize>;
+  using S = Sizes<H>;
+  constexpr int kSize = S::kSize, kValues = S::kValues, kKeys = S::kKeys;
   extern __shared__ __align__(128) unsigned char shared[];
   begin_in_order();
-  const QueryBlock<T, kSize> block(s, d, row_tiles);
+  const QueryBlock<T> block(s, d, row_tiles);
   const auto q = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-  const uint32_t dy = q + S::kRowBytes, ring = dy + S::kRowBytes;
+  const uint32_t dy = q + S::kRowBytes, ring = q + S::kAllRowBytes;
   const int warp_row = static_cast<int>(threadIdx.x) / kLanes * 16;
   const int64_t mine = block.first + warp_row;
   const int begin = block.of(s, block.first).begin,
@@ -136,9 +150,9 @@ __global__ void __launch_bounds__(kAll, 2)
   const int warp_begin = block.of(s, mine).begin, warp_end = block.of(s, min(mine + 16, s.queries) - 1).end;
 
   copy_rows<T, kSize, kRows, kAll>(q, block.q.data, block.q.step, block.first, s.queries);
-  copy_rows<T, kSize, kRows, kAll>(dy, block.dy.data, block.dy.step, block.first, s.queries);
+  copy_rows<T, kValues, kRows, kAll>(dy, block.dy.data, block.dy.step, block.first, s.queries);
   int first = begin / kKeys * kKeys, stage = 0;
-  ask_keys(block, ring, first, end);
+  ask_keys<T, S>(block, ring, first, end);
   Range sees[2];
   RowStatistics rows[2];
   read_rows(s, d, deltas, block, mine, sees, rows);
@@ -147,13 +161,13 @@ __global__ void __launch_bounds__(kAll, 2)
   wait_for_batches<0>();
   __syncthreads();
   for (; first < end; first += kKeys, stage ^= 1) {
-    ask_keys(block, ring + static_cast<uint32_t>((stage ^ 1) * 2 * S::kKeyBytes), first + kKeys, end);
-    const uint32_t keys = ring + static_cast<uint32_t>(stage * 2 * S::kKeyBytes);
+    ask_keys<T, S>(block, ring + static_cast<uint32_t>((stage ^ 1) * S::kKeyStage), first + kKeys, end);
+    const uint32_t keys = ring + static_cast<uint32_t>(stage * S::kKeyStage);
     if (mine < s.queries && first + kKeys > warp_begin && first < warp_end) {
       Sums<kKeys> scores[1] = {}, dp[1] = {};
       add_dot_products<T, kSize, kRows, kKeys>(scores, q, warp_row, keys);
-      add_dot_products<T, kSize, kRows, kKeys>(dp, dy, warp_row, keys + S::kKeyBytes);
-      weigh_keys(scores[0], dp[0], sees, rows, first, slope);
+      add_dot_products<T, kValues, kRows, kKeys>(dp, dy, warp_row, keys + S::kKeyBytes);
+      weigh_keys<kKeys>(scores[0], dp[0], sees, rows, first, slope);
       add_weighted_rows<T, kSize, kKeys>(sums, scores, keys);
     }
     wait_for_batches<0>();
@@ -217,9 +231,9 @@ __device__ __forceinline__ void weigh_queries(Sums<kQueries>& p, Sums<kQueries>&
 
 // Feeds a block of keys with the queries that see it: tile after tile of the first head of the group, then of the
 // next.
-template <class T, int kSize>
+template <class T, class H>
 struct QueryFeed {
-  using S = Sizes<kSize>;
+  using S = Sizes<H>;
   static constexpr int kQueries = S::kQueries;
   const AttentionShape& s;
   const AttentionData& d;
@@ -248,21 +262,25 @@ struct QueryFeed {
       const int64_t h = first_head + i / per_head;
       const int first = begin + i % per_head * kQueries;
       const Head<T> q(d.q, s.q, b, h), dy(d.dy, s.y, b, h);
-      const uint32_t to = ring + static_cast<uint32_t>(stage * 2 * S::kQueryBytes);
-      copy_rows<T, kSize, kQueries, kAll>(to, q.data, q.step, first, s.queries);
-      copy_rows<T, kSize, kQueries, kAll>(to + S::kQueryBytes, dy.data, dy.step, first, s.queries);
+      const uint32_t to = ring + static_cast<uint32_t>(stage * S::kQueryStage);
+      copy_rows<T, S::kSize, kQueries, kAll>(to, q.data, q.step, first, s.queries);
+      copy_rows<T, S::kValues, kQueries, kAll>(to + S::kQueryBytes, dy.data, dy.step, first, s.queries);
       tiles[stage].read(s, d, visible, deltas, (b * s.heads + h) * s.queries, first);
     }
     end_batch();
   }
 };
 
-template <class T, int kSize>
+// The gradients that a kernel computes: dk, dv or both.
+enum class Part { kBoth, kKeys, kValues };
+
+template <class T, class H, Part kPart>
 __global__ void __launch_bounds__(kAll, 2)
     range_key_gradient(const __grid_constant__ AttentionShape s, const __grid_constant__ AttentionData d,
                        const float* deltas, int row_tiles) {
-  using S = Sizes<kSize>;
-  constexpr int kQueries = S::kQueries;
+  using S = Sizes<H>;
+  constexpr int kQueries = S::kQueries, kSize = S::kSize, kValues = S::kValues;
+  constexpr bool kHasKeys = kPart != Part::kValues, kHasValues = kPart != Part::kKeys;
   extern __shared__ __align__(128) unsigned char shared[];
   __shared__ QueryTile<kQueries> tiles[2];
   begin_in_order();
@@ -270,75 +288,74 @@ __global__ void __launch_bounds__(kAll, 2)
   const int64_t row0 = static_cast<int64_t>(blockIdx.x % row_tiles) * kRows;
   const VisibleKeys visible(s, d, b);
   const auto k = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-  const uint32_t v = k + S::kRowBytes, ring = v + S::kRowBytes;
+  const uint32_t v = k + S::kRowBytes, ring = k + S::kAllRowBytes;
   const Head<T> keys(d.k, s.k, b, key_head), values(d.v, s.v, b, key_head);
   copy_rows<T, kSize, kRows, kAll>(k, keys.data, keys.step, row0, visible.count);
-  copy_rows<T, kSize, kRows, kAll>(v, values.data, values.step, row0, visible.count);
+  copy_rows<T, kValues, kRows, kAll>(v, values.data, values.step, row0, visible.count);
 
-  const QueryFeed<T, kSize> queries(s, d, visible, deltas, b, key_head, row0, ring, tiles);
+  const QueryFeed<T, H> queries(s, d, visible, deltas, b, key_head, row0, ring, tiles);
   queries.ask(0, 0);
   const int warp_row = static_cast<int>(threadIdx.x) / kLanes * 16;
   const int64_t mine = row0 + warp_row;
-  Sums<kSize> dk[1] = {}, dv[1] = {};
+  Sums<kSize> dk[1] = {};
+  Sums<kValues> dv[1] = {};
   const float slope = static_cast<float>(s.scale) * kLog2E;
   wait_for_batches<0>();
   __syncthreads();
   for (int i = 0, stage = 0; i < queries.count; ++i, stage ^= 1) {
     queries.ask(stage ^ 1, i + 1);
-    const uint32_t q = ring + static_cast<uint32_t>(stage * 2 * S::kQueryBytes), dy = q + S::kQueryBytes;
+    const uint32_t q = ring + static_cast<uint32_t>(stage * S::kQueryStage), dy = q + S::kQueryBytes;
     if (tiles[stage].sees_any(static_cast<int>(mine))) {
       Sums<kQueries> p[1] = {}, ds[1] = {};
       add_dot_products<T, kSize, kRows, kQueries>(p, k, warp_row, q);
-      add_dot_products<T, kSize, kRows, kQueries>(ds, v, warp_row, dy);
+      if constexpr (kHasKeys) add_dot_products<T, kValues, kRows, kQueries>(ds, v, warp_row, dy);
       weigh_queries<kQueries>(p[0], ds[0], tiles[stage], mine, slope);
-      add_weighted_rows<T, kSize, kQueries>(dv, p, dy);
-      add_weighted_rows<T, kSize, kQueries>(dk, ds, q);
+      if constexpr (kHasValues) add_weighted_rows<T, kValues, kQueries>(dv, p, dy);
+      if constexpr (kHasKeys) add_weighted_rows<T, kSize, kQueries>(dk, ds, q);
     }
     wait_for_batches<0>();
     __syncthreads();
   }
   const Head<T> to_k(d.dk, s.k, b, key_head), to_v(d.dv, s.v, b, key_head);
-  store_sums<T, kSize>(dk[0], static_cast<float>(s.scale), to_k.data, to_k.step, mine, s.keys);
-  store_sums<T, kSize>(dv[0], 1, to_v.data, to_v.step, mine, s.keys);
+  if constexpr (kHasKeys)
+    store_sums<T, kSize>(dk[0], static_cast<float>(s.scale), to_k.data, to_k.step, mine, s.keys);
+  if constexpr (kHasValues) store_sums<T, kValues>(dv[0], 1, to_v.data, to_v.step, mine, s.keys);
 }
 
 // --- launches
 
-template <class T, int kSize>
+template <class T, class H, Part kPart>
+void start_keys(const AttentionShape& s, const AttentionData& d, const KernelContext& c) {
+  const auto kernel = range_key_gradient<T, H, kPart>;
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Sizes<H>::kKeyShared);
+  const int64_t tiles = blocks_for(s.keys, kRows);
+  start(c, kernel, s.batch * s.key_heads * tiles, kAll, Sizes<H>::kKeyShared, s, d,
+        reinterpret_cast<const float*>(d.scratch), static_cast<int>(tiles));
+}
+
+template <class T, class H>
 void start_gradient(const AttentionShape& s, const AttentionData& d, const KernelContext& c) {
-  using S = Sizes<kSize>;
-  const auto* deltas = reinterpret_cast<const float*>(d.scratch);
-  const auto of_queries = range_query_gradient<T, kSize>;
-  const auto of_keys = range_key_gradient<T, kSize>;
+  using S = Sizes<H>;
+  const auto of_queries = range_query_gradient<T, H>;
   cudaFuncSetAttribute(of_queries, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kQueryShared);
-  cudaFuncSetAttribute(of_keys, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kKeyShared);
-  const int64_t query_tiles = blocks_for(s.queries, kRows), key_tiles = blocks_for(s.keys, kRows);
+  const int64_t query_tiles = blocks_for(s.queries, kRows);
   write_row_products(s, d);
-  start(c, of_queries, s.batch * s.heads * query_tiles, kAll, S::kQueryShared, s, d, deltas,
-        static_cast<int>(query_tiles));
-  start(c, of_keys, s.batch * s.key_heads * key_tiles, kAll, S::kKeyShared, s, d, deltas,
-        static_cast<int>(key_tiles));
+  start(c, of_queries, s.batch * s.heads * query_tiles, kAll, S::kQueryShared, s, d,
+        reinterpret_cast<const float*>(d.scratch), static_cast<int>(query_tiles));
+  if constexpr (S::kSplits) {
+    start_keys<T, H, Part::kKeys>(s, d, c);
+    start_keys<T, H, Part::kValues>(s, d, c);
+  } else {
+    start_keys<T, H, Part::kBoth>(s, d, c);
+  }
 }
 
 template <class T>
 void start_type(const AttentionShape& s, const AttentionData& d, const KernelContext& c) {
-  s.size == 64 ? start_gradient<T, 64>(s, d, c) : start_gradient<T, 128>(s, d, c);
+  with_head_sizes(s, [&]<class H>(H) { start_gradient<T, H>(s, d, c); });
 }
 
 }  // namespace
-
-std::optional<std::string> range_gradient_declines(const AttentionShape& s) {
-  if (s.dtype != DType::f16 && s.dtype != DType::bf16) return "it takes f16 and bf16";
-  if (s.has_mask) return "it takes no mask";
-  if (!s.has_key_start && s.window == 0 && !s.has_key_length) return "all queries see keys from the first on";
-  if ((s.size != 64 && s.size != 128) || s.v_size != s.size) return "it takes heads of 64 and 128";
-  if (s.queries * s.keys < 32 * 32) return "the tiles do small ones";
-  constexpr int64_t kMaxCount = int64_t{1} << 30;
-  if (s.batch * s.heads > kMaxCount / std::max(blocks_for(s.queries, kRows), blocks_for(s.keys, kRows)) ||
-      s.queries > kMaxCount / s.heads || s.keys > kMaxCount)
-    return "it counts in i32";
-  return std::nullopt;
-}
 
 void run_range_gradient(const AttentionShape& s, const AttentionData& d, const KernelContext& c) {
   s.dtype == DType::bf16 ? start_type<__nv_bfloat16>(s, d, c) : start_type<__half>(s, d, c);

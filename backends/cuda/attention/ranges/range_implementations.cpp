@@ -6,31 +6,39 @@
 namespace genesis::cuda {
 namespace {
 
-void run_forward(const KernelContext& c) {
-  const auto& shape = c.prepared<AttentionShape>();
-  const AttentionData data = forward_data(shape, c);
-  aligned(data) ? run_range_attention(shape, data, c) : run_plain_attention(shape, data);
+std::optional<std::string> decline(const KernelQuery& query) {
+  const AttentionShape s = attention_shape(query);
+  if (auto why_not = range_kernels_decline(s)) return why_not;
+  return why_no_ranges(s, query);
 }
 
-void run_backward(const KernelContext& c) {
+void run(const KernelContext& c) {
   const auto& shape = c.prepared<AttentionShape>();
-  const AttentionData data = backward_data(shape, c);
-  aligned_to_packs(c) ? run_range_gradient(shape, data, c) : run_plain_gradient(shape, data);
+  run_ranges_or_tiles(shape, data_of(shape, c), c);
 }
 
 }  // namespace
 
+std::optional<std::string> why_no_ranges(const AttentionShape& s, const KernelQuery& query) {
+  if (s.has_key_start || (s.gradient && s.has_key_length)) return std::nullopt;
+  if (s.window == 0) return "all queries see keys from the first on";
+  if (fused_takes(query)) return "cuDNN is faster for windows";
+  return std::nullopt;
+}
+
+void run_ranges_or_tiles(const AttentionShape& s, const AttentionData& d, const KernelContext& c) {
+  if (range_kernels_decline(s) || !(s.gradient ? aligned_to_packs(c) : aligned(d))) return run_tiles(s, d);
+  s.gradient ? run_range_gradient(s, d, c) : run_range_attention(s, d, c);
+}
+
 KernelImpl range_attention_implementation() {
-  return {.name = "ranges",
-          .run = run_forward,
-          .can_run = can_run_shape<range_attention_declines>,
-          .prepare = prepare_attention};
+  return {.name = "ranges", .run = run, .can_run = decline, .prepare = prepare_attention};
 }
 
 KernelImpl range_gradient_implementation() {
   return {.name = "ranges",
-          .run = run_backward,
-          .can_run = can_run_shape<range_gradient_declines>,
+          .run = run,
+          .can_run = decline,
           .scratch_bytes = scratch_of_shape<plain_gradient_scratch>,
           .prepare = prepare_attention};
 }

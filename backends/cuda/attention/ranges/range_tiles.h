@@ -10,6 +10,29 @@
 
 namespace genesis::cuda {
 
+// Head sizes for which the kernels are compiled: the features of q and k, and of v and y.
+template <int kOfKeys, int kOfValues>
+struct HeadSizes {
+  static constexpr int kKey = kOfKeys, kValue = kOfValues;
+};
+
+// Calls body(HeadSizes) with the sizes of a shape. Returns false and does nothing if the kernels do not exist for them.
+template <class Body>
+bool with_head_sizes(const AttentionShape& s, const Body& body) {
+  if (s.size == 192 && s.v_size == 128) return body(HeadSizes<192, 128>{}), true;
+  if (s.size != s.v_size) return false;
+  if (s.size == 64) return body(HeadSizes<64, 64>{}), true;
+  if (s.size == 80) return body(HeadSizes<80, 80>{}), true;
+  if (s.size == 96) return body(HeadSizes<96, 96>{}), true;
+  if (s.size == 128) return body(HeadSizes<128, 128>{}), true;
+  if (s.size == 256) return body(HeadSizes<256, 256>{}), true;
+  return false;
+}
+
+// The bytes of a tile: the last panel may be partly unused.
+template <int kCount, int kSize>
+inline constexpr int kTileBytes = kCount*((kSize + 63) / 64) * 128;
+
 // Copies kCount rows of a head, starting with `first`, into panels; rows from `end` on become zeros.
 template <class T, int kSize, int kCount, int kAll>
 __device__ __forceinline__ void copy_rows(uint32_t to, const T* head, int64_t step, int64_t first,

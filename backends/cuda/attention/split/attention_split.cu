@@ -12,7 +12,7 @@
 namespace genesis::cuda {
 namespace {
 
-constexpr int kWarps = 4, kAll = kWarps * kLanes, kAhead = 4;
+constexpr int kWarps = 4, kAll = kWarps * kLanes;
 constexpr int64_t kMaxQueries = 8, kWantedBlocks = 264, kMinKeys = 64, kMaxSplits = 64;
 constexpr int64_t kMaxKeys = int64_t{1} << 24;
 constexpr int kMergeWarps = 4;
@@ -25,13 +25,16 @@ struct SplitPlan {
   int64_t splits;      // blocks that share the keys of such a chunk
 };
 
-// Returns how many of `rows` rows a block takes; the kernel exists for these three numbers.
-int64_t rows_of_block(int64_t rows) { return rows <= 1 ? 1 : rows <= 4 ? 4 : 8; }
+// Returns how many of `rows` rows a block takes; the kernel exists for these three numbers. Long rows fill the registers.
+int64_t rows_of_block(int64_t rows, bool long_rows) { return rows <= 1 ? 1 : rows <= 4 || long_rows ? 4 : 8; }
+
+constexpr int64_t kLongRow = 256;  // features that 32 lanes hold with one pack each, in 16 bits
+bool has_long_rows(const AttentionShape& s) { return std::max(s.size, s.v_size) > kLongRow; }
 
 SplitPlan plan_of(const AttentionShape& s) {
   SplitPlan plan{};
   plan.rows = s.heads / std::max<int64_t>(s.key_heads, 1) * s.queries;
-  plan.group_rows = rows_of_block(plan.rows);
+  plan.group_rows = rows_of_block(plan.rows, has_long_rows(s));
   plan.chunks = blocks_for(plan.rows, plan.group_rows);
   const int64_t columns = std::max<int64_t>(1, s.batch * s.key_heads * plan.chunks);
   plan.splits =
@@ -54,6 +57,7 @@ struct Shares {
 };
 
 // Scores of one query with the keys that a set of lanes has at once.
+template <int kAhead>
 struct KeyScores {
   float at[kAhead];
 };
@@ -61,9 +65,10 @@ struct KeyScores {
 // Applies the mask to scores, except those that are -inf: such keys may not exist. `at` is the first key's index in
 // the mask for head 0 and query 0; `step` is the distance to the next key's. Not inlined, because the kernel's loops
 // would have it many times.
-__device__ __noinline__ KeyScores masked(KeyScores scores, DType dtype, const void* mask, int64_t at,
-                                         int64_t step, int64_t head_step, int64_t query_step, int first_head,
-                                         int row, int queries) {
+template <int kAhead>
+__device__ __noinline__ KeyScores<kAhead> masked(KeyScores<kAhead> scores, DType dtype, const void* mask,
+                                                 int64_t at, int64_t step, int64_t head_step,
+                                                 int64_t query_step, int first_head, int row, int queries) {
   at += (first_head + row / queries) * head_step + row % queries * query_step;
 #pragma unroll
   for (int u = 0; u < kAhead; ++u)
@@ -98,24 +103,41 @@ struct Block {
   }
 };
 
+// The parts of rows that a lane holds: kPacks packs, kSet lanes a row. Fewer lanes with more packs each repeat less work:
+// all lanes of a row compute its weight. Heads of kSet * kPacks packs fill their lanes; those of other sizes leave
+// some packs without features.
+template <class T, int kSetOfRow, int kPacksOfLane, bool kFillsLanes>
+struct Lanes {
+  static constexpr bool kFills = kFillsLanes;
+  static constexpr int kSet = kSetOfRow, kPacks = kPacksOfLane, N = kPacks * kKeyPack<T>,
+                       kAllFeatures = kSet * N;
+  static constexpr int kAhead = kPacks == 1 ? 4 : 2;  // keys in flight
+  using Row = KeyRow<T, kSet, kPacks>;
+  using State = KeyState<T, N>;
+
+  __device__ static int size(int64_t given) { return kFills ? kAllFeatures : static_cast<int>(given); }
+};
+
 // The block's rows of q, as one lane of a set holds them.
-template <class T, int G>
+template <class T, class L, int G>
 struct QueryRows {
-  static constexpr int N = kKeyPack<T>;
+  static constexpr int N = L::N;
   int queries, first, last;  // rows first to last; rows beyond repeat the last one
   float q[G][N];
   int begins[G], ends[G];  // visible keys of each row
 
   __device__ __forceinline__ QueryRows(const AttentionShape& s, const AttentionData& data,
-                                       const SplitPlan& plan, const Block& block, int at)
+                                       const SplitPlan& plan, const Block& block, int lane)
       : queries(static_cast<int>(s.queries)), first(block.first_row), last(static_cast<int>(plan.rows) - 1) {
 #pragma unroll
     for (int g = 0; g < G; ++g) {
       const int query = row(g) % queries, head = block.first_head + row(g) / queries;
-      const auto pack = *reinterpret_cast<const Pack<T, N>*>(
-          static_cast<const T*>(data.q) + block.b * s.q.batch + head * s.q.head + query * s.q.row + at);
+      typename L::Row row_of_q;
+      row_of_q.template load<L::kFills>(
+          static_cast<const T*>(data.q) + block.b * s.q.batch + head * s.q.head + query * s.q.row, lane,
+          L::size(s.size));
 #pragma unroll
-      for (int i = 0; i < N; ++i) q[g][i] = widen(pack.at[i]);
+      for (int i = 0; i < N; ++i) q[g][i] = row_of_q[i];
       begins[g] = static_cast<int>(block.visible.begin(s, query));
       ends[g] = min(block.end, static_cast<int>(block.visible.end(s, query)));
     }
@@ -125,11 +147,12 @@ struct QueryRows {
 
 // Turns the products of row g with keys j, j + kSets and so on into scores: scaled, with the mask, and -inf for keys
 // that it does not see.
-template <int kSets, class T, int G>
+template <int kSets, class T, class L, int G>
 __device__ __forceinline__ void make_scores(const AttentionShape& s, const AttentionData& data,
-                                            const Block& block, const QueryRows<T, G>& rows, int g, int j,
-                                            float (&products)[kAhead]) {
-  KeyScores scores;
+                                            const Block& block, const QueryRows<T, L, G>& rows, int g, int j,
+                                            float (&products)[L::kAhead]) {
+  constexpr int kAhead = L::kAhead;
+  KeyScores<kAhead> scores;
 #pragma unroll
   for (int u = 0; u < kAhead; ++u) {
     const int key = j + u * kSets;
@@ -146,56 +169,66 @@ __device__ __forceinline__ void make_scores(const AttentionShape& s, const Atten
 }
 
 // Merges the states of all warps and writes them to memory, [row][size + 2].
-template <class T, int kSet, int G>
-__device__ __forceinline__ void put_partials(const KeyState<T> (&states)[G], float* partials) {
-  constexpr int kSize = kSet * kKeyPack<T>, kRow = kSize + 2;
+template <class T, class L, int G>
+__device__ __forceinline__ void put_partials(const typename L::State (&states)[G], int size,
+                                             float* partials) {
+  constexpr int kFeatures = L::kAllFeatures, kRow = kFeatures + 2;
   __shared__ float of_warp[kWarps][G][kRow];
 #pragma unroll
-  for (int g = 0; g < G; ++g) put_warp<T, kSet>(states[g], of_warp[threadIdx.x / kLanes][g]);
+  for (int g = 0; g < G; ++g) {
+    typename L::State state = states[g];
+    merge_sets<T, L::kSet>(state);
+    float* row = of_warp[threadIdx.x / kLanes][g];
+    const int lane = static_cast<int>(threadIdx.x) % kLanes;
+    if (lane >= L::kSet) continue;
+#pragma unroll
+    for (int i = 0; i < L::N; ++i) row[L::Row::feature(lane, i)] = state.y[i];
+    if (lane == 0) row[kFeatures] = state.max, row[kFeatures + 1] = state.sum;
+  }
   __syncthreads();
-  for (int i = threadIdx.x; i < G * kSize; i += kAll) {
-    const int g = i / kSize, d = i % kSize;
-    const KeyState<T, 1> state = merge_rows<T>(of_warp[0][g], kWarps, G * kRow, kSize, d);
-    float* to = partials + g * kRow;
+  for (int i = threadIdx.x; i < G * size; i += kAll) {
+    const int g = i / size, d = i % size;
+    const KeyState<T, 1> state = merge_rows<T>(of_warp[0][g], kWarps, G * kRow, kFeatures, d);
+    float* to = partials + g * (size + 2);
     to[d] = state.y[0];
-    if (d == 0) to[kSize] = state.max, to[kSize + 1] = state.sum;
+    if (d == 0) to[size] = state.max, to[size + 1] = state.sum;
   }
 }
 
-// kSet lanes hold a row of kSet * kPack features; a block has G rows. Partial results are [column][split][row][size +
-// 2]; the last two are maximum and sum.
-template <class T, int kSet, int G>
+// A block has G rows. Partial results are [column][split][row][v_size + 2]; the last two are maximum and sum.
+template <class T, class L, int G>
 __global__ void __launch_bounds__(kAll)
     split_keys(AttentionShape s, AttentionData data, SplitPlan plan, float* partials) {
   begin_in_order();
-  constexpr int N = kKeyPack<T>, kSets = kAll / kSet;
+  constexpr int kSet = L::kSet, kSets = kAll / kSet, kAhead = L::kAhead;
   const Block block(s, data, plan);
   if (block.begin >= block.end) return;
-  const int at = static_cast<int>(threadIdx.x) % kSet * N, set = static_cast<int>(threadIdx.x) / kSet;
-  const QueryRows<T, G> rows(s, data, plan, block, at);
-  KeyState<T> states[G];
-  const T* keys = static_cast<const T*>(data.k) + block.b * s.k.batch + block.key_head * s.k.head + at;
-  const T* values = static_cast<const T*>(data.v) + block.b * s.v.batch + block.key_head * s.v.head + at;
+  const int lane = static_cast<int>(threadIdx.x) % kSet, set = static_cast<int>(threadIdx.x) / kSet;
+  const int size = L::size(s.size), v_size = L::size(s.v_size);
+  const QueryRows<T, L, G> rows(s, data, plan, block, lane);
+  typename L::State states[G];
+  const T* keys = static_cast<const T*>(data.k) + block.b * s.k.batch + block.key_head * s.k.head;
+  const T* values = static_cast<const T*>(data.v) + block.b * s.v.batch + block.key_head * s.v.head;
 
   // All lanes of a warp run the same number of rounds, because they exchange sums.
   for (int j0 = block.begin; j0 < block.end; j0 += kSets * kAhead) {
-    Pack<T, N> k[kAhead], v[kAhead];
+    typename L::Row k[kAhead], v[kAhead];
 #pragma unroll
     for (int u = 0; u < kAhead; ++u) {
       const int64_t j = min(j0 + set + u * kSets, block.end - 1);
-      k[u] = *reinterpret_cast<const Pack<T, N>*>(keys + j * s.k.row);
-      v[u] = *reinterpret_cast<const Pack<T, N>*>(values + j * s.v.row);
+      k[u].template load<L::kFills>(keys + j * s.k.row, lane, size);
+      v[u].template load<L::kFills>(values + j * s.v.row, lane, v_size);
     }
 #pragma unroll
     for (int g = 0; g < G; ++g) {
       add_keys<T, kSet, kAhead>(
           states[g], rows.q[g], [&](int u) { return k[u]; },
           [&](float(&scores)[kAhead]) { make_scores<kSets>(s, data, block, rows, g, j0 + set, scores); },
-          [&](int u, int i) { return widen(v[u].at[i]); });
+          [&](int u, int i) { return v[u][i]; });
     }
   }
-  put_partials<T, kSet>(states,
-                        partials + (int64_t{block.column} * plan.splits + block.split) * G * (kSet * N + 2));
+  put_partials<T, L>(states, v_size,
+                     partials + (int64_t{block.column} * plan.splits + block.split) * G * (v_size + 2));
 }
 
 // Merges the splits in order; a warp has one row of y and 32 features.
@@ -236,33 +269,65 @@ __global__ void write_lengths(AttentionShape s, AttentionData data, int32_t* que
   }
 }
 
-template <class T, int kSet, int G>
+template <class T, class L, int G>
 void start_split(const AttentionShape& s, const AttentionData& d, const SplitPlan& plan) {
   auto* partials = reinterpret_cast<float*>(d.scratch);
   const int64_t blocks = s.batch * s.key_heads * plan.chunks * plan.splits;
   Launch launch;
   launch.stream = d.stream;
   launch.early = d.early;
-  start_with_pdl(launch, split_keys<T, kSet, G>, static_cast<unsigned>(blocks), kAll, 0, s, d, plan,
-                 partials);
+  start_with_pdl(launch, split_keys<T, L, G>, static_cast<unsigned>(blocks), kAll, 0, s, d, plan, partials);
   const int64_t merges = blocks_for(s.rows() * blocks_for(s.v_size, kLanes), kMergeWarps);
   start_with_pdl(launch, merge_splits<T>, static_cast<unsigned>(merges), kMergeWarps * kLanes, 0, s, d, plan,
                  partials);
 }
 
-template <class T, int kSet>
-void start_set(const AttentionShape& s, const AttentionData& d) {
+// Starts the kernel with the lanes for blocks of one row, of four and of eight.
+template <class T, class One, class Four, class Eight>
+void start_rows(const AttentionShape& s, const AttentionData& d) {
   const SplitPlan plan = plan_of(s);
-  if (plan.group_rows == 1) return start_split<T, kSet, 1>(s, d, plan);
-  if (plan.group_rows == 4) return start_split<T, kSet, 4>(s, d, plan);
-  start_split<T, kSet, 8>(s, d, plan);
+  if (plan.group_rows == 1) return start_split<T, One, 1>(s, d, plan);
+  if (plan.group_rows == 4) return start_split<T, Four, 4>(s, d, plan);
+  if constexpr (!std::is_void_v<Eight>) start_split<T, Eight, 8>(s, d, plan);
+}
+
+// Heads whose rows fill kSet lanes with a pack each.
+template <class T, int kSet>
+void start_filled(const AttentionShape& s, const AttentionData& d) {
+  using L = Lanes<T, kSet, 1, true>;
+  start_rows<T, L, L, L>(s, d);
+}
+
+// Other heads, in 16 bits: as many packs a lane as leave registers for its rows. With four packs a lane, one row was
+// slower than with two.
+template <class T>
+void start_others(const AttentionShape& s, const AttentionData& d) {
+  const int64_t longest = std::max(s.size, s.v_size);
+  using Four128 = Lanes<T, 8, 2, false>;
+  using Eight128 = Lanes<T, 16, 1, false>;
+  using Four256 = Lanes<T, 16, 2, false>;
+  using Eight256 = Lanes<T, 32, 1, false>;
+  using Four512 = Lanes<T, 32, 2, false>;
+  if (longest <= 96) return start_rows<T, Lanes<T, 4, 3, false>, Four128, Eight128>(s, d);
+  if (longest <= 128) return start_rows<T, Four128, Four128, Eight128>(s, d);
+  if (longest <= 192) return start_rows<T, Lanes<T, 8, 3, false>, Four256, Eight256>(s, d);
+  if (longest <= kLongRow) return start_rows<T, Four256, Four256, Eight256>(s, d);
+  start_rows<T, Four512, Four512, void>(s, d);
 }
 
 template <class T>
 void start_type(const AttentionShape& s, const AttentionData& d) {
-  if (s.size == 16 * kKeyPack<T>) return start_set<T, 16>(s, d);
-  if (s.size == 32 * kKeyPack<T>) return start_set<T, 32>(s, d);
-  if constexpr (sizeof(T) == 2) start_set<T, 8>(s, d);
+  const int64_t size = s.size == s.v_size ? s.size : 0;
+  if constexpr (sizeof(T) == 2) {
+    if (size == 64) return start_filled<T, 8>(s, d);
+    if (size == 128) return start_filled<T, 16>(s, d);
+    start_others<T>(s, d);
+  } else {
+    using Others = Lanes<T, 32, 2, false>;
+    if (size == 64) return start_filled<T, 16>(s, d);
+    if (size == 128) return start_filled<T, 32>(s, d);
+    start_rows<T, Others, Others, Others>(s, d);
+  }
 }
 
 }  // namespace
@@ -271,11 +336,11 @@ std::optional<std::string> split_attention_declines(const AttentionShape& s) {
   if (s.dtype == DType::f64) return "it computes in f32, the operands are f64";
   if (s.queries > kMaxQueries) return "it takes few queries";
   if (s.rows() == 0) return "there is nothing to compute";
-  if (s.size != s.v_size) return "it takes one head size for keys and values";
   if (s.keys > kMaxKeys || s.rows() > kMaxKeys) return "it counts in 32 bits";
   const bool f32 = s.dtype == DType::f32;
-  if (s.size != 64 && s.size != 128 && (f32 || s.size != 256))
-    return "it takes head sizes 64, 128 and, in 16 bits, 256";
+  const int64_t longest = std::max(s.size, s.v_size), shortest = std::min(s.size, s.v_size);
+  if (shortest < 64 || longest > (f32 ? 256 : 512) || s.size % 8 != 0 || s.v_size % 8 != 0)
+    return "it takes head sizes that are multiples of 8, from 64 to 512 (256 in f32)";
   return std::nullopt;
 }
 

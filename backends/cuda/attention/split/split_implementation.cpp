@@ -1,11 +1,8 @@
 // The implementation `split_keys` of attention.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "backends/cuda/attention/attention_implementations.h"
 #include "backends/cuda/attention/split/attention_split.h"
-#include "backends/cuda/kernels.h"
 
 namespace genesis::cuda {
 namespace {
@@ -15,20 +12,12 @@ namespace {
 // meet at 1140 (bench/gpu/implementations.py, H200).
 constexpr int64_t kFewestKeysToSplit = 1152;
 
-// Returns whether attention.fused would take the node.
-bool fused_takes(const KernelQuery& query) {
-  const std::span<const KernelImpl> rows = kernels_for("attention");
-  const auto fused = std::ranges::find(rows, "fused", &KernelImpl::name);
-  return fused != rows.end() && is_allowed(query.disabled, "attention", fused->name) &&
-         !fused->can_run(query);
-}
-
 // The number of keys is known only on the device, at run time; a plan knows the capacity of the cache. With a larger
 // cache the keys are split from the first token on, which costs little while there are few.
 std::optional<std::string> decline(const KernelQuery& query) {
   const AttentionShape shape = attention_shape(query);
   if (auto why_not = split_attention_declines(shape)) return why_not;
-  if (shape.keys >= kFewestKeysToSplit || !fused_takes(query)) return std::nullopt;
+  if (shape.keys >= kFewestKeysToSplit || shape.window > 0 || !fused_takes(query)) return std::nullopt;
   return fmt::format("room for {} keys at most: with fewer than {} attention.fused is as fast", shape.keys,
                      kFewestKeysToSplit);
 }

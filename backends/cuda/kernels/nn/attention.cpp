@@ -32,10 +32,12 @@ std::span<const KernelImpl> general_gradient_implementations() {
 std::span<const OpKernel> attention_kernels() {
   static const std::vector<OpKernel> ops = [] {
     std::vector<OpKernel> made = {{"attention", split_keys_implementation()},
+                                  {"attention", long_heads_implementation()},
                                   {"attention", range_attention_implementation()},
                                   {"attention", fused_attention_implementation()},
                                   {"attention", kTiles},
-                                  {"attention_grad", hopper_gradient_implementation()}};
+                                  {"attention_grad", hopper_gradient_implementation()},
+                                  {"attention_grad", long_heads_gradient_implementation()}};
     for (const KernelImpl& implementation : general_gradient_implementations())
       made.push_back({"attention_grad", implementation});
     return made;

@@ -72,13 +72,27 @@ __device__ Words load_words(const T* at, bool packed) {
   return words_of<T>(elements);
 }
 
-// kAhead keys and values of each set of lanes, from j0 on; positions past the end repeat the last key.
-template <class T, int kSet>
-struct Round {
-  static constexpr int kSets = kAll / kSet, kKeys = kSets * kAhead;
-  Words k[kAhead], v[kAhead];
+// The lanes that hold a row of kHeadSize features, with a pack each. Their number is a power of two, so the last ones may
+// have no features.
+template <class T, int kHeadSize>
+struct LanesOfRow {
+  static constexpr int kSize = kHeadSize, N = kKeyPack<T>, kPacks = kSize / N;
+  static constexpr int kSet = kPacks <= 8 ? 8 : kPacks <= 16 ? 16 : 32;
+  static constexpr bool kFills = kSet == kPacks;
+  static_assert(kSize % N == 0 && kPacks <= kSet);
 
-  __device__ void load(const T* keys, const T* values, int64_t step, int j0, int set, int end, bool packed) {
+  __device__ static bool has_features(int lane_at) { return kFills || lane_at < kSize; }
+};
+
+// kAhead keys and values of each set of lanes, from j0 on; positions past the end repeat the last key.
+template <class T, class L>
+struct Round {
+  static constexpr int kSets = kAll / L::kSet, kKeys = kSets * kAhead;
+  Words k[kAhead] = {}, v[kAhead] = {};
+
+  __device__ void load(const T* keys, const T* values, int64_t step, int j0, int set, int end, bool packed,
+                       bool has_features) {
+    if (!L::kFills && !has_features) return;
 #pragma unroll
     for (int u = 0; u < kAhead; ++u) {
       const int64_t j = min(j0 + set + u * kSets, end - 1);
@@ -88,16 +102,15 @@ struct Round {
   }
 };
 
-template <class T, int kSet>
+template <class T, class L>
 __device__ __forceinline__ void add_round(KeyState<T>& state, const float (&q)[kKeyPack<T>],
-                                          const Round<T, kSet>& round, int j0, int set, int end,
-                                          float scale) {
+                                          const Round<T, L>& round, int j0, int set, int end, float scale) {
   const auto to_scores = [&](float(&scores)[kAhead]) {
 #pragma unroll
     for (int u = 0; u < kAhead; ++u)
-      scores[u] = j0 + set + u * Round<T, kSet>::kSets < end ? scores[u] * scale : -INFINITY;
+      scores[u] = j0 + set + u * Round<T, L>::kSets < end ? scores[u] * scale : -INFINITY;
   };
-  add_keys<T, kSet, kAhead>(
+  add_keys<T, L::kSet, kAhead>(
       state, q, [&](int u) { return pack_of<T>(round.k[u]); }, to_scores,
       [&](int u, int i) { return element_of<T>(round.v[u], i); });
 }
@@ -116,6 +129,15 @@ __device__ void rotate_rows(const CachedCall& c, const BlockTask& at, const floa
     rows[row][pair.low] = pair.a;
     rows[row][pair.high] = pair.b;
   }
+}
+
+// Loads a lane's features of the value of the new token.
+template <class T, int kSize>
+__device__ __forceinline__ void load_new_value(const CachedCall& c, const BlockTask& at, int lane_at,
+                                               T (&value)[kKeyPack<T>]) {
+  const T* row = static_cast<const T*>(c.v) + (int64_t{at.batch} * c.key_heads + at.key_head) * kSize;
+#pragma unroll
+  for (int i = 0; i < kKeyPack<T>; ++i) value[i] = row[lane_at + i];
 }
 
 // Merges the splits of a column in order. The first warp computes their weights, then all threads add their values,
@@ -159,35 +181,36 @@ __device__ void merge_column(const CachedCall& c, const BlockTask& at, int used)
 
 // Adds the new key and its value to the state; the last split calls this. One query head of the key head also writes
 // the caches.
-template <class T, int kSet>
+template <class T, class L>
 __device__ __forceinline__ void add_new_key(KeyState<T>& state, const float (&q)[kKeyPack<T>],
                                             const float* rotated_key, const T (&new_v)[kKeyPack<T>],
                                             float scale, bool writes, T* k_cache, T* v_cache) {
   constexpr int N = kKeyPack<T>;
+  const bool has_features = L::has_features(static_cast<int>(threadIdx.x) % L::kSet * N);
   Pack<T, N> k;
   float v[N];
 #pragma unroll
-  for (int i = 0; i < N; ++i) k.at[i] = narrow<T>(rotated_key[i]), v[i] = widen(new_v[i]);
-  const float score = dot<T, kSet>(q, k) * scale;
-  if (threadIdx.x >= kSet) return;
+  for (int i = 0; i < N; ++i) k.at[i] = narrow<T>(has_features ? rotated_key[i] : 0), v[i] = widen(new_v[i]);
+  const float score = dot<T, L::kSet>(q, k) * scale;
+  if (threadIdx.x >= L::kSet) return;
   state.merge(score, 1.0f, v);
-  if (!writes) return;
+  if (!writes || !has_features) return;
 #pragma unroll
   for (int i = 0; i < N; ++i) k_cache[i] = k.at[i], v_cache[i] = new_v[i];
 }
 
 // Merges the states of all warps and writes the result: to y if the column has only this split, otherwise to the
 // partial results.
-template <class T, int kSet>
+template <class T, class L>
 __device__ __forceinline__ void put_split(const CachedCall& c, const BlockTask& at, bool only,
                                           const KeyState<T>& state) {
-  constexpr int kSize = kSet * kKeyPack<T>;
-  __shared__ float of_warp[kWarps][kSize + 2];
-  put_warp<T, kSet>(state, of_warp[threadIdx.x / kLanes]);
+  constexpr int kSize = L::kSize, kFeatures = L::kSet * L::N;
+  __shared__ float of_warp[kWarps][kFeatures + 2];
+  put_warp<T, L::kSet>(state, of_warp[threadIdx.x / kLanes]);
   __syncthreads();
   const int64_t partial = int64_t{at.column} * c.plan.splits + at.split;
   for (int d = threadIdx.x; d < kSize; d += kAll) {
-    const KeyState<T, 1> whole = merge_rows<T>(of_warp[0], kWarps, kSize + 2, kSize, d);
+    const KeyState<T, 1> whole = merge_rows<T>(of_warp[0], kWarps, kFeatures + 2, kFeatures, d);
     if (only) {
       static_cast<T*>(c.y)[int64_t{at.column} * kSize + d] = narrow<T>(whole.y[0] / whole.sum);
       continue;
@@ -212,10 +235,9 @@ __device__ __forceinline__ bool is_last_of_column(const CachedCall& c, const Blo
   return is_last;
 }
 
-// kSet lanes hold a row of a key.
-template <class T, int kSet>
+template <class T, class L>
 __global__ void __launch_bounds__(kAll) attend_cached(const __grid_constant__ CachedCall c) {
-  constexpr int N = kKeyPack<T>, kSize = kSet * N;
+  constexpr int N = kKeyPack<T>, kSize = L::kSize, kSet = L::kSet;
   __shared__ float rows[2][kSize], cosines[kSize / 2], sines[kSize / 2];
   pdl_launch_dependents();
   if (!c.independent) pdl_wait();
@@ -224,20 +246,20 @@ __global__ void __launch_bounds__(kAll) attend_cached(const __grid_constant__ Ca
   const int start = static_cast<int>(given < 0 ? 0 : given >= c.positions ? c.positions - 1 : given);
   const KeyRange range(start, c.window, task.split, c.plan.splits);
   const int lane_at = static_cast<int>(threadIdx.x) % kSet * N, set = static_cast<int>(threadIdx.x) / kSet;
+  const bool has_features = L::has_features(lane_at);
   const int64_t step = int64_t{c.key_heads} * kSize,
                 cache_at = task.batch * c.positions * step + int64_t{task.key_head} * kSize + lane_at;
   T *k_cache = static_cast<T*>(c.k_cache) + cache_at, *v_cache = static_cast<T*>(c.v_cache) + cache_at;
   if (task.split >= range.used) return;  // split 0 of each column remains and waits
-  Round<T, kSet> round;
-  if (range.begin < range.end) round.load(k_cache, v_cache, step, range.begin, set, range.end, c.packed);
+  Round<T, L> round;
+  if (range.begin < range.end)
+    round.load(k_cache, v_cache, step, range.begin, set, range.end, c.packed, has_features);
   for (int i = threadIdx.x; i < c.pairs; i += kAll)
     sine_and_cosine(static_cast<double>(start) * c.frequency(task.batch, i), sines[i], cosines[i]);
   if (c.independent) pdl_wait();
   if (given != start && task.is_first_of_row(c) && threadIdx.x == 0) c.fault(given, c.positions);
-  const T* at_v = static_cast<const T*>(c.v) + (int64_t{task.batch} * c.key_heads + task.key_head) * kSize;
-  T new_v[N];  // loaded together with the rows that are rotated
-#pragma unroll
-  for (int i = 0; i < N; ++i) new_v[i] = at_v[lane_at + i];
+  T new_v[N] = {};  // loaded together with the rows that are rotated
+  if (has_features) load_new_value<T, kSize>(c, task, lane_at, new_v);
   __syncthreads();  // until cosines and sines are written
   rotate_rows<T, kSize>(c, task, cosines, sines, rows);
   __syncthreads();
@@ -245,16 +267,16 @@ __global__ void __launch_bounds__(kAll) attend_cached(const __grid_constant__ Ca
   float q[N];
   KeyState<T> state;
 #pragma unroll
-  for (int i = 0; i < N; ++i) q[i] = rows[0][lane_at + i];
+  for (int i = 0; i < N; ++i) q[i] = has_features ? rows[0][lane_at + i] : 0;
   // All lanes of a warp run the same number of rounds, because they exchange sums.
-  for (int j0 = range.begin; j0 < range.end; j0 += Round<T, kSet>::kKeys) {
-    if (j0 != range.begin) round.load(k_cache, v_cache, step, j0, set, range.end, c.packed);
-    add_round<T, kSet>(state, q, round, j0, set, range.end, c.scale);
+  for (int j0 = range.begin; j0 < range.end; j0 += Round<T, L>::kKeys) {
+    if (j0 != range.begin) round.load(k_cache, v_cache, step, j0, set, range.end, c.packed, has_features);
+    add_round<T, L>(state, q, round, j0, set, range.end, c.scale);
   }
   if (task.split + 1 == range.used)
-    add_new_key<T, kSet>(state, q, rows[1] + lane_at, new_v, c.scale, task.in_group == 0,
-                         k_cache + start * step, v_cache + start * step);
-  put_split<T, kSet>(c, task, range.used == 1, state);
+    add_new_key<T, L>(state, q, rows[1] + lane_at, new_v, c.scale, task.in_group == 0, k_cache + start * step,
+                      v_cache + start * step);
+  put_split<T, L>(c, task, range.used == 1, state);
   if (range.used == 1 || !is_last_of_column(c, task, range.used)) return;
   merge_column<T, kSize>(c, task, range.used);
   if (threadIdx.x == 0) c.tickets[task.column] = 0;  // for the next run
@@ -276,20 +298,22 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
   return made;
 }
 
-template <class T, int kSet>
-void start_set(const KernelContext& k, const CachedCall& c) {
+template <class T, int kSize>
+void start_size(const KernelContext& k, const CachedCall& c) {
   const int64_t blocks = c.plan.columns * c.plan.splits;
   Launch launch = launch_of(k);
   launch.shares_memory = true;  // the neighboring products have it, too
-  const auto kernel = attend_cached<T, kSet>;
+  const auto kernel = attend_cached<T, LanesOfRow<T, kSize>>;
   start_with_pdl(launch, kernel, static_cast<unsigned>(blocks), kAll, 0, c);
 }
 
 template <class T>
 void start_type(const KernelContext& k, const CachedCall& c, int64_t size) {
-  if (size == 16 * kKeyPack<T>) return start_set<T, 16>(k, c);
-  if (size == 32 * kKeyPack<T>) return start_set<T, 32>(k, c);
-  if constexpr (sizeof(T) == 2) start_set<T, 8>(k, c);
+  if (size == 64) return start_size<T, 64>(k, c);
+  if (size == 80) return start_size<T, 80>(k, c);
+  if (size == 96) return start_size<T, 96>(k, c);
+  if (size == 128) return start_size<T, 128>(k, c);
+  if constexpr (sizeof(T) == 2) start_size<T, 256>(k, c);
 }
 
 void run(const KernelContext& k) {
@@ -308,8 +332,9 @@ int64_t scratch_bytes(const KernelQuery& query) {
 std::optional<std::string> can_run(const KernelQuery& query) {
   if (auto why = decline_cached(query)) return why;
   const int64_t size = query.inputs[3].shape[3].value();
-  if (size != 64 && size != 128 && (query.inputs[0].dtype == DType::f32 || size != 256))
-    return "it takes head sizes 64, 128 and, in 16 bits, 256";
+  const bool in_16_bits = query.inputs[0].dtype != DType::f32;
+  if (size != 64 && size != 80 && size != 96 && size != 128 && !(in_16_bits && size == 256))
+    return "it takes head sizes 64, 80, 96, 128 and, in 16 bits, 256";
   return std::nullopt;
 }
 
