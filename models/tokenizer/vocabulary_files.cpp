@@ -152,7 +152,7 @@ ordered_json post_processor(const fs::path& folder, const std::string& first_tok
           {"special_tokens", std::move(tokens)}};
 }
 
-// What the classes of transformers that keep the ids of SentencePiece put around a text, unless the settings say otherwise.
+// A class of transformers that keeps the ids of SentencePiece, and the tokens that it puts around a text by default.
 struct PieceClass {
   const char* name;
   bool adds_begin, adds_end;

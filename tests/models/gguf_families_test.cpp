@@ -103,7 +103,7 @@ json settings_of(const char* name, const std::function<void(Gguf&)>& change) {
   return models::gguf::read_config(file).settings;
 }
 
-// Of three layers, a pattern of 2 gives windows to the first and the last, one of 1 to none, and one of 0 to all.
+// A pattern of 2 gives windows to the first and the last of three layers, one of 1 to none, and one of 0 to all.
 TEST(GgufFamilies, ReadPatternsOfWindows) {
   const auto types = [](GgufValue pattern) {
     return settings_of("cohere2",

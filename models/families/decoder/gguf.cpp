@@ -97,8 +97,8 @@ bool is_pattern(const json& pattern, int64_t layers) {
 }
 
 void read_windows(SettingsReader& r, const GgufWindows& windows) {
-  const json& pattern = r.given("attention.sliding_window_pattern", windows.pattern);
-  const json& size = r.given("attention.sliding_window", windows.size);
+  const json pattern = r.given("attention.sliding_window_pattern", windows.pattern),
+             size = r.given("attention.sliding_window", windows.size);
   if (size == 0) return;
   r.copy_size("attention.sliding_window", "sliding_window", windows.size);
   if (pattern == 0) return;

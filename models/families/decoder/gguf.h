@@ -14,14 +14,14 @@ namespace genesis::models {
 // The windows of a family whose files may have attention.sliding_window and attention.sliding_window_pattern: the number of tokens
 // that a layer sees, and the layers that see no more. A pattern of n says all layers but the last of each n.
 struct GgufWindows {
-  int64_t size = 0;     // of files without the number; 0: such files have no windows
-  int64_t pattern = 0;  // of files without a pattern; 0: all layers have the window
+  int64_t size = 0;     // the default where a file has no number; 0: no windows
+  int64_t pattern = 0;  // the default where a file has no pattern; 0: all layers have the window
 };
 
-// What the files of a family have beside, or instead of, what the files of a Llama have.
+// The differences between the files of a family and those of a Llama.
 struct DecoderGguf {
   std::string architecture;    // "qwen2"
-  std::string pre_tokenizer;   // of files that name none
+  std::string pre_tokenizer;   // the default where a file names none
   bool rows_in_pairs = false;  // llama.cpp reorders the rows of queries and keys
   const char* norm_eps = "attention.layer_norm_rms_epsilon";
   bool rotates_parts = false;               // rope.dimension_count says which part of a head rotates
