@@ -55,9 +55,17 @@ const Family* family_of_config(const json& config) {
   });
 }
 
-const Family* family_of_gguf(std::string_view architecture) {
-  return first(
-      [&](const Family& family) { return family.gguf && family.gguf->architecture == architecture; });
+const Family* family_of_gguf(std::string_view architecture,
+                             const std::function<bool(const std::string& number)>& has) {
+  const auto of_mark = [&](bool marked) {
+    return first([&](const Family& family) {
+      if (!family.gguf || family.gguf->architecture != architecture) return false;
+      const std::string& mark = family.gguf->mark;
+      return marked ? !mark.empty() && has && has(mark) : mark.empty();
+    });
+  };
+  const Family* marked = of_mark(true);
+  return marked ? marked : of_mark(false);
 }
 
 std::string hugging_face_families(std::string_view conjunction) {
@@ -70,7 +78,7 @@ std::string hugging_face_families(std::string_view conjunction) {
 std::string gguf_families(std::string_view conjunction) {
   std::vector<std::string> names;
   for (const Family& family : families())
-    if (family.gguf) names.push_back(family.gguf->architecture);
+    if (family.gguf && family.gguf->mark.empty()) names.push_back(family.gguf->architecture);
   return listed(names, conjunction);
 }
 

@@ -49,6 +49,13 @@ struct HuggingFaceForm {
   std::vector<FusedWeights> fused = {};
 };
 
+// A setting that no metadata of a GGUF file say: llama.cpp looks whether the file has a tensor.
+struct TensorFlag {
+  std::string setting;      // "attention_bias"
+  std::string tensor;       // "blk.0.attn_q.bias"
+  bool where_there = true;  // the setting of files that have the tensor; others have the opposite
+};
+
 // The form of a model in GGUF files. A tensor "blk.3.attn_q.weight" is `blocks` + "3." + inside["attn_q"] + ".weight" in the zoo.
 struct GgufForm {
   std::string architecture;  // "qwen2"
@@ -61,6 +68,12 @@ struct GgufForm {
   bool head_is_embedding = false;  // a head in the file must equal the embedding
   // The pre-tokenizer of files that name none (models/formats/gguf/pre_tokenizers.h); empty: gpt-2.
   std::string pre_tokenizer = {};
+  // Two families may share an architecture. Files whose metadata have this number, and not as zero, are of this family; empty: all
+  // files that no other family takes.
+  std::string mark = {};
+  std::vector<TensorFlag> flags = {};
+  std::vector<FusedWeights> fused = {};    // by ends of names in the zoo; the whole is what `inside` says
+  std::vector<std::string> from_one = {};  // ends of names of weights w in the zoo that files store as 1 + w
 };
 
 // The tokenizer of folders that have vocab.json and merges.txt, and no tokenizer.json.
@@ -82,10 +95,12 @@ struct Family {
 const std::vector<Family>& families();
 
 // These return null if there is no such family. `name` is that of the zoo. A folder of transformers is known by the model_type
-// of its config.json, or, if it has none, by a class among its architectures.
+// of its config.json, or, if it has none, by a class among its architectures. A GGUF file is known by its architecture and, if
+// several families share it, by a number among its metadata (GgufForm::mark), which `has` looks up; without `has` there is none.
 const Family* find_family(std::string_view name);
 const Family* family_of_config(const nlohmann::json& config);
-const Family* family_of_gguf(std::string_view architecture);
+const Family* family_of_gguf(std::string_view architecture,
+                             const std::function<bool(const std::string& number)>& has = {});
 
 // List families for messages, as "gpt2, llama or qwen2": all that can be imported from a folder, and from a GGUF file.
 std::string hugging_face_families(std::string_view conjunction);

@@ -35,21 +35,28 @@ Family cohere_family() {
   return {.name = "cohere",
           .summary = "Command R language model: parallel attention and MLP, LayerNorm without bias",
           .network = make_network(standard, make_cohere),
-          .hugging_face = HuggingFaceForm{
-              .model_type = "cohere",
-              .class_name = "CohereForCausalLM",
-              .config = decoder_config({.vocab_size = 256000,
-                                        .hidden_size = 8192,
-                                        .intermediate_size = 22528,
-                                        .num_hidden_layers = 40,
-                                        .num_attention_heads = 64,
-                                        .max_position_embeddings = 8192,
-                                        .rope_theta = 5e5,
-                                        .tie_word_embeddings = true,
-                                        .norm_eps = 1e-5,
-                                        .norm_eps_name = "layer_norm_eps"},
-                                       {number_entry("logit_scale", 0.0625), flag_entry("use_qk_norm", false),
-                                        only_entry("attention_bias", {false}, true), no_windows_entry()})}};
+          .hugging_face =
+              HuggingFaceForm{.model_type = "cohere",
+                              .class_name = "CohereForCausalLM",
+                              .config = decoder_config(
+                                  {.vocab_size = 256000,
+                                   .hidden_size = 8192,
+                                   .intermediate_size = 22528,
+                                   .num_hidden_layers = 40,
+                                   .num_attention_heads = 64,
+                                   .max_position_embeddings = 8192,
+                                   .rope_theta = 5e5,
+                                   .tie_word_embeddings = true,
+                                   .norm_eps = 1e-5,
+                                   .norm_eps_name = "layer_norm_eps"},
+                                  {number_entry("logit_scale", 0.0625), flag_entry("use_qk_norm", false),
+                                   only_entry("attention_bias", {false}, true), no_windows_entry()})},
+          .gguf = decoder_gguf({.architecture = "command-r",
+                                .pre_tokenizer = "command-r",
+                                .norm_eps = kLayerNormEps,
+                                .layers = {{"ffn_norm", ""}},
+                                .more = {number_entry("logit_scale")},
+                                .flags = {{"use_qk_norm", "blk.0.attn_q_norm.weight"}}})};
 }
 
 }  // namespace genesis::models

@@ -49,7 +49,10 @@ Family ernie4_5_family() {
                                                         .tie_word_embeddings = true,
                                                         .norm_eps = 1e-5},
                                                        {flag_entry("use_bias", false), no_windows_entry(),
-                                                        only_entry("compression_ratio", {1}, false)})}};
+                                                        only_entry("compression_ratio", {1}, false)})},
+          .gguf = decoder_gguf({.architecture = "ernie4_5",
+                                .pre_tokenizer = "default",
+                                .flags = {{"use_bias", "blk.0.attn_q.bias"}}})};
 }
 
 }  // namespace genesis::models

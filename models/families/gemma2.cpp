@@ -41,31 +41,41 @@ std::unique_ptr<Model> make_gemma2(const std::string& family, const Gemma2Config
 Family gemma2_family() {
   Gemma2Config standard;
   standard.tie_word_embeddings = true;
-  return {
-      .name = "gemma2",
-      .summary = "Gemma 2 language model: norms around the layers, GeGLU, limited scores and logits",
-      .network = make_network(standard, make_gemma2),
-      .hugging_face = HuggingFaceForm{
-          .model_type = "gemma2",
-          .class_name = "Gemma2ForCausalLM",
-          .config = decoder_config(
-              {.vocab_size = 256000,
-               .hidden_size = 2304,
-               .intermediate_size = 9216,
-               .num_hidden_layers = 26,
-               .num_attention_heads = 8,
-               .num_key_value_heads = 4,
-               .head_dim = 256,
-               .max_position_embeddings = 8192,
-               .tie_word_embeddings = true,
-               .activation_name = "hidden_activation",
-               .activations = names_of_gelu_tanh()},
-              {size_entry("query_pre_attn_scalar", 256),
-               optional_number_entry("attn_logit_softcapping", 50.0),
-               optional_number_entry("final_logit_softcapping", 30.0),
-               layer_windows_entry(4096, slides_by_pattern(2)), only_entry("attention_bias", {false}, true),
-               only_entry("use_bidirectional_attention", {false}, false),
-               ignored_entry({"hidden_act", "cache_implementation", "sliding_window_size"})})}};
+  return {.name = "gemma2",
+          .summary = "Gemma 2 language model: norms around the layers, GeGLU, limited scores and logits",
+          .network = make_network(standard, make_gemma2),
+          .hugging_face =
+              HuggingFaceForm{
+                  .model_type = "gemma2",
+                  .class_name = "Gemma2ForCausalLM",
+                  .config = decoder_config(
+                      {.vocab_size = 256000,
+                       .hidden_size = 2304,
+                       .intermediate_size = 9216,
+                       .num_hidden_layers = 26,
+                       .num_attention_heads = 8,
+                       .num_key_value_heads = 4,
+                       .head_dim = 256,
+                       .max_position_embeddings = 8192,
+                       .tie_word_embeddings = true,
+                       .activation_name = "hidden_activation",
+                       .activations = names_of_gelu_tanh()},
+                      {size_entry("query_pre_attn_scalar", 256),
+                       optional_number_entry("attn_logit_softcapping", 50.0),
+                       optional_number_entry("final_logit_softcapping", 30.0),
+                       layer_windows_entry(4096, slides_by_pattern(2)),
+                       only_entry("attention_bias", {false}, true),
+                       only_entry("use_bidirectional_attention", {false}, false),
+                       ignored_entry({"hidden_act", "cache_implementation", "sliding_window_size"})})},
+          .gguf = decoder_gguf({.architecture = "gemma2",
+                                .pre_tokenizer = "default",
+                                .windows = GgufWindows{.size = 4096, .pattern = 2},
+                                .layers = {{"post_attention_norm", "post_attention_layernorm"},
+                                           {"ffn_norm", "pre_feedforward_layernorm"},
+                                           {"post_ffw_norm", "post_feedforward_layernorm"}},
+                                .more = {gemma_score_entry(46), number_entry("attn_logit_softcapping", 50.0),
+                                         number_entry("final_logit_softcapping", 30.0)},
+                                .from_one = {"norm.weight"}})};
 }
 
 }  // namespace genesis::models

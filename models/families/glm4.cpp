@@ -38,19 +38,28 @@ Family glm4_family() {
   return {.name = "glm4",
           .summary = "GLM-4 language model: norms around the layers, half of each head rotates, q/k/v biases",
           .network = make_network(standard, make_glm4),
-          .hugging_face = HuggingFaceForm{
-              .model_type = "glm4",
-              .class_name = "Glm4ForCausalLM",
-              .config = decoder_config({.vocab_size = 151552,
-                                        .intermediate_size = 13696,
-                                        .num_hidden_layers = 40,
-                                        .num_key_value_heads = 2,
-                                        .head_dim = 128,
-                                        .max_position_embeddings = 131072,
-                                        .norm_eps = 1.5625e-7,
-                                        .partial_rotary_factor = 0.5},
-                                       {flag_entry("attention_bias", true), no_windows_entry()}),
-              .fused = {kFusedGateUp}}};
+          .hugging_face = HuggingFaceForm{.model_type = "glm4",
+                                          .class_name = "Glm4ForCausalLM",
+                                          .config = decoder_config(
+                                              {.vocab_size = 151552,
+                                               .intermediate_size = 13696,
+                                               .num_hidden_layers = 40,
+                                               .num_key_value_heads = 2,
+                                               .head_dim = 128,
+                                               .max_position_embeddings = 131072,
+                                               .norm_eps = 1.5625e-7,
+                                               .partial_rotary_factor = 0.5},
+                                              {flag_entry("attention_bias", true), no_windows_entry()}),
+                                          .fused = {kFusedGateUp}},
+          .gguf = decoder_gguf({.architecture = "glm4",
+                                .pre_tokenizer = "glm4",
+                                .rotates_parts = true,
+                                .layers = {{"post_attention_norm", "post_self_attn_layernorm"},
+                                           {"post_ffw_norm", "post_mlp_layernorm"},
+                                           {"ffn_gate", ""},
+                                           {"ffn_up", "mlp.gate_up_proj"}},
+                                .flags = {{"attention_bias", "blk.0.attn_q.bias"}},
+                                .fused = {kFusedGateUp}})};
 }
 
 }  // namespace genesis::models

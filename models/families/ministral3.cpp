@@ -79,7 +79,12 @@ Family ministral3_family() {
                                                                     .head_dim = 128,
                                                                     .max_position_embeddings = 262144,
                                                                     .norm_eps = 1e-5},
-                                                                   {growth, window_entry(nullptr)})}};
+                                                                   {growth, window_entry(nullptr)})},
+          .gguf = decoder_gguf(
+              {.architecture = "mistral3",
+               .pre_tokenizer = "tekken",
+               .rows_in_pairs = true,
+               .more = {number_entry("attention.temperature_scale", 0.0, "llama_4_scaling_beta")}})};
 }
 
 }  // namespace genesis::models

@@ -30,12 +30,17 @@ Family olmo_family() {
       .name = "olmo",
       .summary = "OLMo 1 language model: as llama, with LayerNorm without weights; clamped q/k/v by setting",
       .network = make_network(standard, make_olmo),
-      .hugging_face = HuggingFaceForm{
-          .model_type = "olmo",
-          .class_name = "OlmoForCausalLM",
-          .config = decoder_config({.vocab_size = 50304, .norm_eps_name = nullptr},
-                                   {optional_number_entry("clip_qkv", nullptr),
-                                    only_entry("attention_bias", {false}, true), no_windows_entry()})}};
+      .hugging_face = HuggingFaceForm{.model_type = "olmo",
+                                      .class_name = "OlmoForCausalLM",
+                                      .config = decoder_config(
+                                          {.vocab_size = 50304, .norm_eps_name = nullptr},
+                                          {optional_number_entry("clip_qkv", nullptr),
+                                           only_entry("attention_bias", {false}, true), no_windows_entry()})},
+      .gguf = decoder_gguf({.architecture = "olmo",
+                            .pre_tokenizer = "olmo",
+                            .rows_in_pairs = true,
+                            .norm_eps = kLayerNormEps,
+                            .more = {number_entry("attention.clamp_kqv", 0.0, "clip_qkv")}})};
 }
 
 }  // namespace genesis::models

@@ -26,6 +26,11 @@ void refuse_other_scaling(SettingsReader& r) {
   if (kind != "longrope") r.add_problem("rope_scaling.type: " + r.shown(kind));
 }
 
+// q_proj, k_proj and v_proj as one matrix.
+const FusedWeights kFusedQkv = {
+    ".self_attn.qkv_proj.weight",
+    {".self_attn.q_proj.weight", ".self_attn.k_proj.weight", ".self_attn.v_proj.weight"}};
+
 }  // namespace
 
 Family phi3_family() {
@@ -35,25 +40,30 @@ Family phi3_family() {
       .name = "phi3",
       .summary = "Phi-3 and Phi-4 language models: as llama, a part of each head may rotate; LongRoPE",
       .network = make_network(standard, make_phi3),
-      .hugging_face = HuggingFaceForm{
-          .model_type = "phi3",
-          .class_name = "Phi3ForCausalLM",
-          .config = decoder_config({.vocab_size = 32064,
-                                    .hidden_size = 3072,
-                                    .intermediate_size = 8192,
-                                    .max_position_embeddings = 4096,
-                                    .norm_eps = 1e-5,
-                                    .partial_rotary_factor = 1},
-                                   {{.settings = {}, .read = refuse_other_scaling},
-                                    window_entry(nullptr),
-                                    only_entry("attention_bias", {false}, false),
-                                    only_entry("mlp_bias", {false}, false),
-                                    only_entry("lm_head_bias", {false}, false),
-                                    only_entry("full_attn_mod", {1}, false),
-                                    only_entry("interpolate_factor", {1}, false)}),
-          .fused = {{".self_attn.qkv_proj.weight",
-                     {".self_attn.q_proj.weight", ".self_attn.k_proj.weight", ".self_attn.v_proj.weight"}},
-                    kFusedGateUp}}};
+      .hugging_face =
+          HuggingFaceForm{.model_type = "phi3",
+                          .class_name = "Phi3ForCausalLM",
+                          .config = decoder_config({.vocab_size = 32064,
+                                                    .hidden_size = 3072,
+                                                    .intermediate_size = 8192,
+                                                    .max_position_embeddings = 4096,
+                                                    .norm_eps = 1e-5,
+                                                    .partial_rotary_factor = 1},
+                                                   {{.settings = {}, .read = refuse_other_scaling},
+                                                    window_entry(nullptr),
+                                                    only_entry("attention_bias", {false}, false),
+                                                    only_entry("mlp_bias", {false}, false),
+                                                    only_entry("lm_head_bias", {false}, false),
+                                                    only_entry("full_attn_mod", {1}, false),
+                                                    only_entry("interpolate_factor", {1}, false)}),
+                          .fused = {kFusedQkv, kFusedGateUp}},
+      .gguf = decoder_gguf(
+          {.architecture = "phi3",
+           .pre_tokenizer = "gpt-4o",
+           .rotates_parts = true,
+           .windows = GgufWindows{},
+           .layers = {{"attn_qkv", "self_attn.qkv_proj"}, {"ffn_gate", ""}, {"ffn_up", "mlp.gate_up_proj"}},
+           .fused = {kFusedQkv, kFusedGateUp}})};
 }
 
 }  // namespace genesis::models

@@ -17,7 +17,7 @@ Family qwen2_family() {
                                               {only_entry("attention_bias", {true}, false),
                                                only_entry("mlp_bias", {false}, false),
                                                chosen_windows_entry(4096, slides_from_max_window_layers)})},
-          .gguf = decoder_gguf("qwen2", "qwen2", false),
+          .gguf = decoder_gguf({.architecture = "qwen2", .pre_tokenizer = "qwen2"}),
           .vocabulary = {.pattern = "qwen2", .classes = {"Qwen2Tokenizer", "Qwen2TokenizerFast"}}};
 }
 

@@ -19,7 +19,7 @@ Family qwen3_family() {
                                               {only_entry("attention_bias", {false}, true),
                                                only_entry("mlp_bias", {false}, false),
                                                chosen_windows_entry(4096, slides_from_max_window_layers)})},
-          .gguf = decoder_gguf("qwen3", "qwen2", false),
+          .gguf = decoder_gguf({.architecture = "qwen3", .pre_tokenizer = "qwen2"}),
           .vocabulary = {.pattern = "qwen2"}};
 }
 

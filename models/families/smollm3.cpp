@@ -90,24 +90,25 @@ Family smollm3_family() {
     if (listed != r.settings().end()) return listed->at(static_cast<size_t>(layer)) == 0;
     return !rotates({}, std::max<int64_t>(1, r.size("no_rope_layer_interval")), layer);
   };
-  return {.name = "smollm3",
-          .summary = "SmolLM3 language model: as llama, without rotation in every fourth layer",
-          .network = make_network(standard, make_smollm3),
-          .hugging_face =
-              HuggingFaceForm{.model_type = "smollm3",
-                              .class_name = "SmolLM3ForCausalLM",
-                              .config = decoder_config({.vocab_size = 128256,
-                                                        .hidden_size = 2048,
-                                                        .num_hidden_layers = 36,
-                                                        .num_attention_heads = 16,
-                                                        .num_key_value_heads = 4,
-                                                        .max_position_embeddings = 32768,
-                                                        .rope_theta = 2e6,
-                                                        .tie_word_embeddings = true},
-                                                       {only_entry("attention_bias", {false}, true),
-                                                        only_entry("mlp_bias", {false}, true), rotations,
-                                                        chosen_windows_entry(nullptr, slides)})},
-          .gguf = decoder_gguf("smollm3", "llama-bpe", true)};
+  return {
+      .name = "smollm3",
+      .summary = "SmolLM3 language model: as llama, without rotation in every fourth layer",
+      .network = make_network(standard, make_smollm3),
+      .hugging_face =
+          HuggingFaceForm{.model_type = "smollm3",
+                          .class_name = "SmolLM3ForCausalLM",
+                          .config = decoder_config({.vocab_size = 128256,
+                                                    .hidden_size = 2048,
+                                                    .num_hidden_layers = 36,
+                                                    .num_attention_heads = 16,
+                                                    .num_key_value_heads = 4,
+                                                    .max_position_embeddings = 32768,
+                                                    .rope_theta = 2e6,
+                                                    .tie_word_embeddings = true},
+                                                   {only_entry("attention_bias", {false}, true),
+                                                    only_entry("mlp_bias", {false}, true), rotations,
+                                                    chosen_windows_entry(nullptr, slides)})},
+      .gguf = decoder_gguf({.architecture = "smollm3", .pre_tokenizer = "llama-bpe", .rows_in_pairs = true})};
 }
 
 }  // namespace genesis::models

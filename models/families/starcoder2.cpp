@@ -30,10 +30,12 @@ Family starcoder2_family() {
   Starcoder2Config standard;
   standard.rms_norm_eps = 1e-5;
   standard.tie_word_embeddings = true;
-  return {.name = "starcoder2",
-          .summary = "StarCoder 2 language model: grouped-query attention, LayerNorm, biases, GELU, windows",
-          .network = make_network(standard, make_starcoder2),
-          .hugging_face = HuggingFaceForm{
+  return {
+      .name = "starcoder2",
+      .summary = "StarCoder 2 language model: grouped-query attention, LayerNorm, biases, GELU, windows",
+      .network = make_network(standard, make_starcoder2),
+      .hugging_face =
+          HuggingFaceForm{
               .model_type = "starcoder2",
               .class_name = "Starcoder2ForCausalLM",
               .config = decoder_config(
@@ -52,7 +54,12 @@ Family starcoder2_family() {
                    only_entry("mlp_type", {"default"}, false), only_entry("norm_type", {"layer_norm"}, false),
                    only_entry("scale_attn_weights", {true}, false),
                    ignored_entry({"activation_function", "layer_norm_epsilon", "attention_softmax_in_fp32",
-                                  "scale_attention_softmax_in_fp32"})})}};
+                                  "scale_attention_softmax_in_fp32"})})},
+      .gguf = decoder_gguf({.architecture = "starcoder2",
+                            .pre_tokenizer = "starcoder",
+                            .norm_eps = kLayerNormEps,
+                            .layers = {{"ffn_gate", ""}, {"ffn_up", "mlp.c_fc"}, {"ffn_down", "mlp.c_proj"}},
+                            .flags = {{"use_bias", "blk.0.attn_q.bias"}}})};
 }
 
 }  // namespace genesis::models

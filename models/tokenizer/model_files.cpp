@@ -7,6 +7,7 @@
 #include "schema/file/attached_files.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
+#include "schema/messages/log.h"
 
 namespace genesis::text {
 namespace {
@@ -44,6 +45,16 @@ std::optional<int64_t> token_named(const json& value, const Tokenizer& tokenizer
   return text.is_string() ? tokenizer.token_to_id(text.get<std::string>()) : std::nullopt;
 }
 
+// Other tokenizers than SentencePiece have files of this name, too; a folder with one of them is useful without a tokenizer.
+std::string made_of_pieces(const fs::path& folder) {
+  try {
+    return tokenizer_json_of_pieces(folder);
+  } catch (const Error& error) {
+    log_warning("{}; text will need another tokenizer (--tokenizer)", error.message());
+    return "";
+  }
+}
+
 }  // namespace
 
 void attach_tokenizer_files(Model& model, const fs::path& folder) {
@@ -51,8 +62,9 @@ void attach_tokenizer_files(Model& model, const fs::path& folder) {
   for (const char* name : kNames)
     if (fs::exists(folder / name)) attach_file(model, name, read_regular_file(folder / name, kMaxBytes));
   if (attached_file(model, kTokenizer)) return;
-  if (const std::string made = tokenizer_json_of_vocabulary(folder); !made.empty())
-    attach_file(model, kTokenizer, made);
+  std::string made = tokenizer_json_of_vocabulary(folder);
+  if (made.empty()) made = made_of_pieces(folder);
+  if (!made.empty()) attach_file(model, kTokenizer, made);
 }
 
 std::optional<Tokenizer> tokenizer_of(const Model& model) {

@@ -12,8 +12,9 @@ namespace genesis::text {
 
 // Attaches the files tokenizer.json, tokenizer_config.json, chat_template.jinja, special_tokens_map.json and
 // generation_config.json that are in `folder`, without parsing them. `folder` may also be the path of a tokenizer.json. If a
-// folder has no tokenizer.json, but vocab.json and merges.txt of a known kind, one is made of these (vocabulary_files.h). Throws
-// Error naming a file that cannot be read or has more than 64 MiB.
+// folder has no tokenizer.json, but vocab.json and merges.txt of a known kind, or tokenizer.model, one is made of these
+// (vocabulary_files.h); a tokenizer.model that cannot be read causes a warning. Throws Error naming another file that cannot be
+// read or has more than 64 MiB.
 void attach_tokenizer_files(Model& model, const std::filesystem::path& folder);
 
 // Returns nothing if the model has no tokenizer. Throws Error if its tokenizer is invalid.

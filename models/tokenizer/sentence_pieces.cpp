@@ -20,6 +20,8 @@ using nlohmann::ordered_json;
 using Kind = SentencePieces::Kind;
 
 constexpr const char* kSpace = "\u2581";
+// Memory for merges. Gemma, with 256,000 pieces, needs a tenth. A damaged file could need the third power of its size.
+constexpr size_t kMaxMergeBytes = size_t{256} << 20;
 
 bool is_added(PieceType type) {
   return type == PieceType::kUnknown || type == PieceType::kControl || type == PieceType::kUserDefined;
@@ -214,9 +216,15 @@ ordered_json merges(const SentencePieces& model) {
     size_t left_bytes, left, right;  // sizes; `left` and `right` in characters
   };
   std::vector<Way> ways;
+  size_t left_of_limit = kMaxMergeBytes;
   const PairFinder pairs(model.pieces);
   for (const SentencePiece& piece : model.pieces)
     pairs.for_each(piece.text, [&](size_t left_bytes) {
+      const size_t needed = sizeof(Way) + piece.text.size();
+      if (needed > left_of_limit)
+        fail("the pieces of its tokenizer can be merged in too many ways: they need more than {} MiB",
+             kMaxMergeBytes >> 20);
+      left_of_limit -= needed;
       const size_t left = characters_of(std::string_view(piece.text).substr(0, left_bytes));
       ways.push_back({&piece, left_bytes, left, characters_of(piece.text) - left});
     });

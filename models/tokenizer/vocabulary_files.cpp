@@ -7,6 +7,7 @@
 
 #include "models/families.h"
 #include "models/tokenizer/patterns.h"
+#include "models/tokenizer/sentence_piece_file.h"
 #include "schema/core/error.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
@@ -140,6 +141,58 @@ ordered_json post_processor(const fs::path& folder, const std::string& first_tok
           {"special_tokens", std::move(tokens)}};
 }
 
+// A class of transformers that keeps the ids of SentencePiece, and the tokens that it puts around a text by default.
+struct PieceClass {
+  const char* name;
+  bool adds_begin, adds_end;
+};
+constexpr PieceClass kPieceClasses[] = {{"LlamaTokenizer", true, false},
+                                        {"CodeLlamaTokenizer", true, false},
+                                        {"GemmaTokenizer", true, false},
+                                        {"T5Tokenizer", false, true}};
+
+// Returns the class of the folder's tokenizer; that of Llama if the folder does not say one; null for another one.
+const PieceClass* piece_class_of(const fs::path& folder) {
+  const json name = object_in(folder / "tokenizer_config.json").value("tokenizer_class", json());
+  if (!name.is_string()) return kPieceClasses;
+  for (const PieceClass& known : kPieceClasses)
+    if (name == known.name || name == std::string(known.name) + "Fast") return &known;
+  return nullptr;
+}
+
+// Returns the added tokens of the file and of the folder, which takes precedence, but for user-defined pieces.
+ordered_json all_added(const fs::path& folder, const std::vector<SentencePiece>& pieces,
+                       const ordered_json& of_file) {
+  json vocabulary = json::object();
+  for (size_t id = 0; id < pieces.size(); ++id) vocabulary.emplace(pieces[id].text, id);
+  const auto is_user_defined = [&](int64_t id) {
+    return id >= 0 && id < std::ssize(pieces) &&
+           pieces[static_cast<size_t>(id)].type == PieceType::kUserDefined;
+  };
+  std::map<int64_t, ordered_json> rows;
+  for (const ordered_json& row : of_file) rows[row["id"]] = row;
+  for (const ordered_json& row : added_tokens(folder, vocabulary))
+    if (!is_user_defined(row["id"])) rows[row["id"]] = row;
+  ordered_json list = ordered_json::array();
+  for (auto& [id, row] : rows) list.push_back(std::move(row));
+  return list;
+}
+
+std::string json_of_piece_file(const fs::path& folder, std::string_view bytes, const PieceClass& otherwise) {
+  SentencePieceFile file = read_sentence_piece_file(std::as_bytes(std::span(bytes)));
+  const json config = object_in(folder / "tokenizer_config.json");
+  const auto adds = [&](const char* flag, bool by_class) {
+    const json value = config.value(flag, json());
+    return value.is_boolean() ? value.get<bool>() : by_class;
+  };
+  if (file.begin_id >= 0 && adds("add_bos_token", otherwise.adds_begin)) file.model.prefix = {file.begin_id};
+  if (file.end_id >= 0 && adds("add_eos_token", otherwise.adds_end)) file.model.suffix = {file.end_id};
+  file.model.adds_space = adds("add_prefix_space", file.model.adds_space);
+  ordered_json root = ordered_json::parse(tokenizer_json_of(file.model));
+  root["added_tokens"] = all_added(folder, file.model.pieces, root["added_tokens"]);
+  return root.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace
 
 std::string tokenizer_json_of_vocabulary(const fs::path& folder) {
@@ -157,6 +210,15 @@ std::string tokenizer_json_of_vocabulary(const fs::path& folder) {
   root["model"]["vocab"] = tokens;
   root["model"]["merges"] = merges_in(merges);
   return root.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+std::string tokenizer_json_of_pieces(const fs::path& folder) {
+  const fs::path file = folder / "tokenizer.model";
+  const PieceClass* otherwise = piece_class_of(folder);
+  if (!otherwise || !fs::exists(file)) return "";
+  const std::string bytes = read_limited(file);
+  return with_context([&] { return json_of_piece_file(folder, bytes, *otherwise); },
+                      [&] { return file.string(); });
 }
 
 }  // namespace genesis::text

@@ -12,6 +12,7 @@
 #include "tests/fuzz/mutate.h"
 #include "tests/fuzz/seeds.h"
 #include "tests/fuzz/try_load.h"
+#include "tests/fuzz/try_pieces.h"
 #include "tests/schema/file_models.h"
 #include "tests/schema/gguf_bytes.h"
 
@@ -140,6 +141,13 @@ TEST(Mutation, DamagedGguf) {
   EXPECT_TRUE(try_load_gguf(bytes));
   EXPECT_LT(count_loaded(10'000, [&](Mutator& mutator) { return try_load_gguf(damaged(bytes, mutator)); }),
             8000);
+}
+
+TEST(Mutation, DamagedSentencePieces) {
+  const std::string bytes =
+      read_bytes(GENESIS_SOURCE_ROOT "/tests/models/tokenizer/sentence_pieces/unigram/tokenizer.model");
+  EXPECT_TRUE(try_pieces(bytes));
+  EXPECT_LT(count_loaded(1000, [&](Mutator& mutator) { return try_pieces(damaged(bytes, mutator)); }), 900);
 }
 
 }  // namespace

@@ -245,7 +245,8 @@ TEST(Families, MessagesNameTheFamily) {
 TEST(Families, ListsForMessagesAreSorted) {
   EXPECT_TRUE(models::hugging_face_families("or").starts_with("cohere, cohere2, ernie4_5, exaone4, gemma2"));
   EXPECT_NE(models::hugging_face_families("and").find(" and "), std::string::npos);
-  EXPECT_TRUE(models::gguf_families("or").starts_with("gpt2, llama, qwen2, qwen3"));
+  EXPECT_TRUE(models::gguf_families("or").starts_with("cohere2, command-r, ernie4_5, exaone4, gemma2"));
+  EXPECT_EQ(models::gguf_families("or").find("olmo2, olmo2"), std::string::npos);  // two families share it
 }
 
 TEST(Families, AreFoundByTheirNames) {
@@ -258,6 +259,10 @@ TEST(Families, AreFoundByTheirNames) {
   EXPECT_EQ(models::family_of_config({{"model_type", 3}}), nullptr);
   EXPECT_EQ(models::family_of_gguf("llama")->name, "llama");
   EXPECT_EQ(models::family_of_gguf("mistral"), nullptr);
+  EXPECT_EQ(models::family_of_gguf("olmo2")->name, "olmo2");
+  const auto has = [](const std::string& number) { return number == "attention.sliding_window"; };
+  EXPECT_EQ(models::family_of_gguf("olmo2", has)->name, "olmo3");
+  EXPECT_EQ(models::family_of_gguf("llama", has)->name, "llama");
 }
 
 // Every family of transformers: an entry that its table does not know is refused, and one without effect is not.
@@ -301,8 +306,12 @@ Gguf gguf_of(const std::string& architecture) {
 
 // llama.cpp reorders the rows of Llama and of families that its converter derives from it.
 TEST(Families, GgufRowsAreInPairsWhereLlamaCppReordersThem) {
-  for (const auto& [name, is_in_pairs] :
-       {std::pair("llama", true), {"smollm3", true}, {"qwen2", false}, {"gpt2", false}}) {
+  for (const auto& [name, is_in_pairs] : {std::pair("llama", true),
+                                          {"smollm3", true},
+                                          {"olmo", true},
+                                          {"qwen2", false},
+                                          {"gpt2", false},
+                                          {"cohere", false}}) {
     const models::GgufForm& form = *models::find_family(name)->gguf;
     for (const char* projection : {"q_proj", "k_proj"})
       EXPECT_EQ(models::gguf::has_rows_in_pairs(fmt::format("model.layers.0.self_attn.{}.weight", projection),

@@ -5,6 +5,7 @@
 #include "executor/session.h"
 #include "models/zoo.h"
 #include "passes/training/train_step.h"
+#include "tests/models/small_families.h"
 
 namespace genesis {
 namespace {
@@ -53,11 +54,15 @@ Batch batch_of(const std::vector<Row>& rows) {
 
 models::Settings tiny(const std::string& model) {
   if (model == "gpt2") return {{"n_embd", "32"}, {"n_layer", "2"}, {"n_head", "2"}, {"n_positions", "32"}};
-  return {{"hidden_size", "32"},
-          {"intermediate_size", "48"},
-          {"num_hidden_layers", "2"},
-          {"num_attention_heads", "2"},
-          {"num_key_value_heads", "1"}};
+  models::Settings settings = testing::small_settings(model);
+  settings["vocab_size"] = "256";
+  return settings;
+}
+
+std::vector<std::string> names_of_families() {
+  std::vector<std::string> names = testing::decoder_families();
+  names.emplace_back("gpt2");
+  return names;
 }
 
 class Packed : public ::testing::TestWithParam<std::string> {
@@ -90,7 +95,7 @@ TEST_P(Packed, OneTextARowIsAnOrdinaryRow) {
   EXPECT_NEAR(step("loss_packed", batch.inputs(true)).first, step("loss", batch.inputs(false)).first, 1e-6);
 }
 
-INSTANTIATE_TEST_SUITE_P(Zoo, Packed, ::testing::Values("gpt2", "llama", "qwen2", "qwen3"),
+INSTANTIATE_TEST_SUITE_P(Zoo, Packed, ::testing::ValuesIn(names_of_families()),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -1,14 +1,48 @@
 // Decoders in GGUF files: their metadata and the names of their tensors.
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "models/families.h"
 
 namespace genesis::models {
 
-// Returns the form of a decoder with this architecture. Families that came from Llama's own files have `rows_in_pairs`: llama.cpp
-// reorders the rows of their queries and keys. `pre_tokenizer` is that of files that do not name one.
-GgufForm decoder_gguf(const std::string& architecture, const std::string& pre_tokenizer, bool rows_in_pairs);
+// The windows of a family whose files may have attention.sliding_window and attention.sliding_window_pattern: the number of tokens
+// that a layer sees, and the layers that see no more. A pattern of n says all layers but the last of each n.
+struct GgufWindows {
+  int64_t size = 0;     // the default where a file has no number; 0: no windows
+  int64_t pattern = 0;  // the default where a file has no pattern; 0: all layers have the window
+};
+
+// The differences between the files of a family and those of a Llama.
+struct DecoderGguf {
+  std::string architecture;    // "qwen2"
+  std::string pre_tokenizer;   // the default where a file names none
+  bool rows_in_pairs = false;  // llama.cpp reorders the rows of queries and keys
+  const char* norm_eps = "attention.layer_norm_rms_epsilon";
+  bool rotates_parts = false;               // rope.dimension_count says which part of a head rotates
+  std::optional<GgufWindows> windows = {};  // empty: files with windows are refused
+  // Names of layers in the zoo by their names in a block of the file, such as ffn_norm; an empty name removes that of Llama.
+  std::map<std::string, std::string> layers = {};
+  ConfigEntries more = {};
+  // Members of GgufForm.
+  std::string mark = {};
+  std::vector<TensorFlag> flags = {};
+  std::vector<FusedWeights> fused = {};
+  std::vector<std::string> from_one = {};
+};
+
+GgufForm decoder_gguf(const DecoderGguf& d);
+
+// The epsilon of families with LayerNorm.
+inline constexpr const char* kLayerNormEps = "attention.layer_norm_epsilon";
+
+// The entry of Gemma's query_pre_attn_scalar, which no metadata say. As in llama.cpp, it is the size of a head, and in the model
+// of 27 billion parameters, which has `layers_of_27b` layers, embedding_length / attention.head_count.
+ConfigEntry gemma_score_entry(int64_t layers_of_27b);
 
 }  // namespace genesis::models

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "builder/rope_scaling.h"
+#include "models/formats/gguf/names.h"
 #include "schema/core/parse_number.h"
 
 namespace genesis::models::gguf {
@@ -39,8 +40,8 @@ std::string architecture_of(const Gguf& gguf) {
   return name ? *name : "";
 }
 
-const GgufTensor* find_tensor(const Gguf& gguf, const char* name) {
-  const auto at = gguf.tensors.find(name);
+const GgufTensor* find_tensor(const Gguf& gguf, std::string_view name) {
+  const auto at = gguf.tensors.find(std::string(name));
   return at == gguf.tensors.end() ? nullptr : &at->second;
 }
 
@@ -68,7 +69,7 @@ void read_vocabulary(SettingsReader& r, const Gguf& gguf) {
 // Files of Llama 3 store the divisor of each frequency instead of the parameters of the scaling. Finds the factor that gives
 // these divisors with the parameters that all models of this kind share; refuses other divisors.
 void read_divisors(SettingsReader& r, const Gguf& gguf) {
-  const GgufTensor* tensor = find_tensor(gguf, "rope_freqs.weight");
+  const GgufTensor* tensor = find_tensor(gguf, kRopeDivisors);
   if (!tensor) return;
   const auto values =
       gguf_tensor(*tensor->type, tensor->shape, gguf.owner, tensor->bytes, DType::f32).to_doubles();
@@ -93,6 +94,33 @@ void read_divisors(SettingsReader& r, const Gguf& gguf) {
   r.set("rope_high_freq_factor", 4.0);
 }
 
+// Returns the values of a list of real numbers, as they were written.
+std::vector<double> numbers_in(const Gguf& gguf, const GgufTensor& tensor) {
+  std::vector<double> numbers =
+      gguf_tensor(*tensor.type, tensor.shape, gguf.owner, tensor.bytes, DType::f32).to_doubles();
+  for (double& number : numbers) number = shortest(number);
+  return numbers;
+}
+
+// Files with LongRoPE store the divisors of each frequency, for texts up to the length of the training and for longer ones.
+void read_long_factors(SettingsReader& r, const Gguf& gguf) {
+  const GgufTensor *of_long = find_tensor(gguf, kLongFactors), *of_short = find_tensor(gguf, kShortFactors);
+  if (!of_long && !of_short) {
+    if (r.get("rope.scaling.type") == "longrope") r.refuse("rope.scaling.type", "none, linear or yarn");
+    return;
+  }
+  if (!of_long || !of_short)
+    return r.add_problem(fmt::format("there is {} without {}", of_long ? kLongFactors : kShortFactors,
+                                     of_long ? kShortFactors : kLongFactors));
+  r.set("rope_scaling", "longrope");
+  r.set("rope_short_factors", numbers_in(gguf, *of_short));
+  r.set("rope_long_factors", numbers_in(gguf, *of_long));
+  r.copy_size("rope.scaling.original_context_length", "rope_original_positions");
+  r.copy_number("rope.scaling.attn_factor", "rope_attention_factor", 1.0);
+  const int64_t longest = r.size("max_position_embeddings"), trained = r.size("rope_original_positions");
+  if (trained > 0) r.set("rope_factor", static_cast<double>(longest) / static_cast<double>(trained));
+}
+
 // Returns the dtype of most elements; quantized ones count as bf16.
 std::string dtype_of(const Gguf& gguf) {
   std::map<DType, int64_t> elements;
@@ -107,7 +135,9 @@ void read_family(SettingsReader& r, const Family& family, const Gguf& gguf) {
   // Making a model of more blocks than there are tensors would take forever.
   if (r.size(family.layers_setting) > static_cast<int64_t>(gguf.tensors.size()))
     r.refuse("block_count", "no more than there are tensors");
-  if (r.settings().contains("rope_theta")) read_divisors(r, gguf);
+  if (r.settings().contains("rope_theta")) read_divisors(r, gguf), read_long_factors(r, gguf);
+  for (const TensorFlag& flag : family.gguf->flags)
+    r.set(flag.setting, (find_tensor(gguf, flag.tensor) != nullptr) == flag.where_there);
   if (!family.gguf->head_is_embedding) r.set("tie_word_embeddings", !find_tensor(gguf, "output.weight"));
 }
 
@@ -115,7 +145,11 @@ void read_family(SettingsReader& r, const Family& family, const Gguf& gguf) {
 
 FamilySettings read_config(const Gguf& gguf) {
   const std::string architecture = architecture_of(gguf);
-  const Family* family = family_of_gguf(architecture);
+  const auto has = [&](const std::string& number) {
+    const auto at = gguf.metadata.find(architecture + "." + number);
+    return at != gguf.metadata.end() && json_of(at->second) != 0;
+  };
+  const Family* family = family_of_gguf(architecture, has);
   const json metadata = family ? metadata_of(gguf, architecture) : json::object();
   SettingsReader r(metadata, architecture + ".", '\'');
   if (family)

@@ -16,6 +16,7 @@
 #include "models/formats/hugging_face/export_config.h"
 #include "models/formats/hugging_face/extra_tensors.h"
 #include "models/formats/hugging_face/family_settings.h"
+#include "models/formats/hugging_face/fused.h"
 #include "models/formats/hugging_face/import.h"
 #include "passes/core/name_patterns.h"
 #include "schema/file/attached_files.h"
@@ -30,7 +31,6 @@ namespace {
 constexpr std::string_view kRemedy =
     "the file's metadata and its tensors must be of one model: get or convert it again, or correct the "
     "metadata with settings (genesis-build --set NAME=VALUE)";
-constexpr std::string_view kRopeFactors = "rope_freqs.weight";
 
 void check_types(const Gguf& file) {
   std::map<std::string, int> unread;
@@ -93,11 +93,24 @@ bool is_tied_head(const std::string& name, const Gguf& file, const Family& famil
   return true;
 }
 
+bool is_of_rotation(const std::string& name) {
+  return name == kRopeDivisors || name == kLongFactors || name == kShortFactors;
+}
+
+// Returns a state that the weight `name` of the zoo becomes, in the case of fused weights the first one; -1 if there is none.
+int32_t state_of(const std::string& name, const Model& model, const GgufForm& form) {
+  if (name.empty()) return -1;
+  if (const int32_t state = model.find_state(name); state >= 0) return state;
+  for (const FusedWeights& fused : form.fused)
+    if (name.ends_with(fused.whole))
+      return model.find_state(name.substr(0, name.size() - fused.whole.size()) + fused.parts.front());
+  return -1;
+}
+
 // Returns true if the model reads the tensor, or if it is one that a file may have for nothing.
 bool has_place(const std::string& name, const Gguf& file, const Model& model, const Family& family) {
-  if (name == kRopeFactors || is_tied_head(name, file, family)) return true;
-  const std::string known = name_in_zoo(name, *family.gguf);
-  return !known.empty() && model.find_state(known) >= 0;
+  if (is_of_rotation(name) || is_tied_head(name, file, family)) return true;
+  return state_of(name_in_zoo(name, *family.gguf), model, *family.gguf) >= 0;
 }
 
 // Removes the tensors that the model has no place for and whose names match one of the patterns.
@@ -119,22 +132,38 @@ std::string remedy_for(const Gguf& file, const Model& model, const Family& famil
   return std::string(kRemedy);
 }
 
+// Returns w of 1 + w. The difference is rounded once.
+Tensor without_one(const Tensor& weight, DType dtype) {
+  std::vector<float> values;
+  for (const double value : weight.to_doubles()) values.push_back(static_cast<float>(value - 1));
+  return Tensor::of(weight.shape().sizes(), values).to(dtype);
+}
+
+// Returns a tensor of the file as the weight `name` of the zoo.
+Tensor weight_of(const Gguf& file, const GgufTensor& t, const std::string& name, DType dtype,
+                 const GgufForm& form) {
+  if (!is_from_one(name, form)) return gguf_tensor(*t.type, t.shape, file.owner, t.bytes, dtype);
+  return without_one(gguf_tensor(*t.type, t.shape, file.owner, t.bytes, DType::f32), dtype);
+}
+
 // Returns the weights by their names in the zoo. `head_size` is 0 for a family without such a
 // setting, whose rows need no reordering.
 NamedTensors weights_of(const Gguf& file, const Model& model, const Family& family, int64_t head_size) {
+  const GgufForm& form = *family.gguf;
   NamedTensors weights;
   for (const auto& [name, tensor] : file.tensors) {
-    if (name == kRopeFactors || is_tied_head(name, file, family)) continue;
-    const std::string known = name_in_zoo(name, *family.gguf);
-    const int32_t state = known.empty() ? -1 : model.find_state(known);
+    if (is_of_rotation(name) || is_tied_head(name, file, family)) continue;
+    const std::string known = name_in_zoo(name, form);
+    const int32_t state = state_of(known, model, form);
     const DType dtype = state < 0 ? DType::f32 : model.state(state).type.dtype;
-    Tensor weight =
-        with_context([&, &t = tensor] { return gguf_tensor(*t.type, t.shape, file.owner, t.bytes, dtype); },
-                     [&name = name] { return "in tensor '" + name + "'"; });
-    if (has_rows_in_pairs(known, *family.gguf) && weight.type().shape.rank() == 2)
-      weight = without_pairs(weight, head_size);
+    Tensor weight = with_context([&, &t = tensor] { return weight_of(file, t, known, dtype, form); },
+                                 [&name = name] { return "in tensor '" + name + "'"; });
     weights.emplace(known.empty() ? name : known, std::move(weight));
   }
+  hugging_face::split_fused(model, form.fused, weights);
+  for (auto& [name, weight] : weights)
+    if (has_rows_in_pairs(name, form) && weight.type().shape.rank() == 2)
+      weight = without_pairs(weight, head_size);
   return weights;
 }
 

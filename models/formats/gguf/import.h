@@ -1,4 +1,4 @@
-// Imports a GGUF file (llama.cpp) of a GPT-2, Llama, Qwen2 or Qwen3 as a model of the zoo.
+// Imports a GGUF file (llama.cpp) as a model of the zoo, if its family has a GgufForm (models/families.h).
 #pragma once
 
 #include <filesystem>

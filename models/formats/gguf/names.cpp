@@ -13,6 +13,10 @@ std::string found(const Names& names, const std::string& layer, const std::strin
   return at == names.end() ? "" : at->second + kind;
 }
 
+bool ends_with_one_of(const std::string& name, const std::vector<std::string>& ends) {
+  return std::ranges::any_of(ends, [&](const std::string& end) { return name.ends_with(end); });
+}
+
 bool is_number(const std::string& text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
@@ -33,7 +37,11 @@ std::string name_in_zoo(const std::string& name, const GgufForm& form) {
 }
 
 bool has_rows_in_pairs(const std::string& name, const GgufForm& form) {
-  return std::ranges::any_of(form.rows_in_pairs, [&](const std::string& end) { return name.ends_with(end); });
+  return ends_with_one_of(name, form.rows_in_pairs);
+}
+
+bool is_from_one(const std::string& name, const GgufForm& form) {
+  return ends_with_one_of(name, form.from_one);
 }
 
 }  // namespace genesis::models::gguf

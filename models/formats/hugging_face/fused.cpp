@@ -6,9 +6,9 @@ namespace genesis::models::hugging_face {
 namespace {
 
 // Returns the name of each part of the matrix `name`, or nothing if it is not fused.
-std::vector<std::string> parts_of(const Family& family, const std::string& name) {
+std::vector<std::string> parts_of(const std::vector<FusedWeights>& all, const std::string& name) {
   std::vector<std::string> names;
-  for (const FusedWeights& fused : family.hugging_face->fused)
+  for (const FusedWeights& fused : all)
     if (name.ends_with(fused.whole))
       for (const std::string& part : fused.parts)
         names.push_back(name.substr(0, name.size() - fused.whole.size()) + part);
@@ -29,7 +29,7 @@ std::vector<int64_t> rows_of(const Model& model, const std::vector<std::string>&
 void check_rows(const std::string& name, const Tensor& whole, int64_t rows) {
   const Shape& shape = whole.type().shape;
   if (shape.rank() != 2 || shape[0].value() != rows)
-    fail("tensor '{}' is {}, expected a matrix of {} rows, which the sizes in config.json give", name,
+    fail("tensor '{}' is {}, expected a matrix of {} rows, which the sizes of the model give", name,
          whole.type().to_string(), rows);
 }
 
@@ -44,11 +44,11 @@ Tensor rows_between(const Tensor& whole, int64_t first, int64_t count) {
 
 }  // namespace
 
-void split_fused(const Model& model, const Family& family, NamedTensors& tensors) {
+void split_fused(const Model& model, const std::vector<FusedWeights>& fused, NamedTensors& tensors) {
   NamedTensors parts;
   std::erase_if(tensors, [&](const auto& named) {
     const auto& [name, whole] = named;
-    const std::vector<std::string> names = parts_of(family, name);
+    const std::vector<std::string> names = parts_of(fused, name);
     const std::vector<int64_t> rows = rows_of(model, names);
     if (rows.empty()) return false;
     int64_t all = 0;
@@ -61,12 +61,16 @@ void split_fused(const Model& model, const Family& family, NamedTensors& tensors
   tensors.merge(parts);
 }
 
+void split_fused(const Model& model, const Family& family, NamedTensors& tensors) {
+  split_fused(model, family.hugging_face->fused, tensors);
+}
+
 PartOfFused fused_of(const Family& family, const std::string& name) {
   for (const FusedWeights& fused : family.hugging_face->fused)
     for (const std::string& part : fused.parts)
       if (name.ends_with(part)) {
         const std::string whole = name.substr(0, name.size() - part.size()) + fused.whole;
-        return {whole, parts_of(family, whole)};
+        return {whole, parts_of(family.hugging_face->fused, whole)};
       }
   return {};
 }

@@ -1,4 +1,4 @@
-// Weights that transformers holds as one matrix and the models of the zoo as several, such as qkv_proj of Phi-3.
+// Weights that checkpoints hold as one matrix and the models of the zoo as several, such as qkv_proj of Phi-3.
 #pragma once
 
 #include <string>
@@ -12,6 +12,8 @@ namespace genesis::models::hugging_face {
 
 // Replaces each fused matrix by its parts, which are views into it. Sizes are those of the model's states. A matrix that has another
 // number of rows than its parts together is an Error that names it.
+void split_fused(const Model& model, const std::vector<FusedWeights>& fused, NamedTensors& tensors);
+// The same for the matrices that the family's checkpoints of transformers fuse.
 void split_fused(const Model& model, const Family& family, NamedTensors& tensors);
 
 // A weight of the zoo's model that is part of a fused matrix.

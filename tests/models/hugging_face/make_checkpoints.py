@@ -4,8 +4,8 @@
     python3 tests/models/hugging_face/make_checkpoints.py              needs torch and transformers
     python3 tests/models/hugging_face/make_checkpoints.py glm4 phi3    makes these alone, and leaves what there is of the others
 
-Weights are random. Logits are those of the last position of one prompt, in f32, and `greedy` are the tokens after it. Models with
-scaled rotations or sliding-window attention also have `long_logits` and `long_greedy`, for a text longer than their training
+Weights are random. Logits are those of the last position of one prompt, in f32, and `greedy` are the tokens after it. `losses` are those
+of ten steps of AdamW on other texts; a model that reads images too has none. Models with scaled rotations or sliding-window attention also have `long_logits` and `long_greedy`, for a text longer than their training
 length. `rope` has the frequencies that transformers computes for configurations of every kind.
 """
 import json
@@ -134,7 +134,7 @@ def make(name, config, options):
     expected = {"logits": last_logits(model, PROMPT), "greedy": greedy(model, PROMPT, count)}
     if is_special(config):
         expected |= {"long_logits": last_logits(model, LONG), "long_greedy": greedy(model, LONG, 16)}
-    return expected
+    return expected | {"losses": losses(model)}
 
 
 def make_family(name, config):
@@ -153,7 +153,22 @@ def make_family(name, config):
     expected = {"logits": last_logits(model, PROMPT), "greedy": greedy(model, PROMPT, 32)}
     if is_special(config) or getattr(config, "sliding_window", None):
         expected |= {"long_logits": last_logits(model, LONG), "long_greedy": greedy(model, LONG, 16)}
-    return expected
+    return expected if hasattr(config, "vision_config") else expected | {"losses": losses(model)}
+
+
+def losses(model):
+    """Trains the model, and returns the loss before each step."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, eps=1e-4, weight_decay=0.1)
+    curve = []
+    for step in range(10):
+        i = torch.arange(2 * 17).reshape(2, 17)
+        ids = (i * 7 + (i // 3) * 5 + step * 11) % 61
+        loss = torch.nn.functional.cross_entropy(model(ids[:, :-1]).logits.flatten(0, 1), ids[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        curve.append(loss.item())
+    return curve
 
 
 @torch.no_grad()

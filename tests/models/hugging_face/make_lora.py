@@ -7,7 +7,7 @@
 
 `logits` are those of the last position of a prompt, in f32; `curve` the losses of 20 steps of AdamW on the adapter. The
 layers of the second adapter have different ranks and alphas, given by expressions of which several match a layer; `patterns`
-has its logits.
+has its logits. `families` has those of an adapter for checkpoints of other families, in the folders NAME_lora.
 """
 import json
 import shutil
@@ -29,8 +29,12 @@ def tokens(step):
     return ids[:, :-1], ids[:, 1:]
 
 
-def base():
-    return AutoModelForCausalLM.from_pretrained(HERE / "qwen2_tied", dtype=torch.float32)
+# Layers with adapters, in families that have them at other places or of other kinds than Qwen2.
+FAMILIES = {"gemma3": ["q_proj", "v_proj", "up_proj"], "cohere": ["k_proj", "o_proj", "gate_proj"], "starcoder2": ["v_proj", "c_fc", "c_proj"]}
+
+
+def base(name="qwen2_tied"):
+    return AutoModelForCausalLM.from_pretrained(HERE / name, dtype=torch.float32)
 
 
 def logits(model):
@@ -53,6 +57,23 @@ def patterns():
     folder = HERE / "qwen2_lora_patterns"
     shutil.rmtree(folder, ignore_errors=True)
     model.peft_config["default"].base_model_name_or_path = "qwen2_tied"
+    model.save_pretrained(folder)
+    (folder / "README.md").unlink(missing_ok=True)
+    return logits(model).tolist()
+
+
+def of_family(name, layers):
+    """Writes an adapter for the checkpoint and returns its logits."""
+    torch.manual_seed(5)
+    config = LoraConfig(r=2, lora_alpha=3, lora_dropout=0.0, target_modules=layers, task_type="CAUSAL_LM")
+    model = get_peft_model(base(name), config).eval()
+    with torch.no_grad():
+        for key, weight in model.named_parameters():
+            if "lora_B" in key:
+                weight.copy_(torch.randn_like(weight) * 0.2)
+    folder = HERE / f"{name}_lora"
+    shutil.rmtree(folder, ignore_errors=True)
+    model.peft_config["default"].base_model_name_or_path = name
     model.save_pretrained(folder)
     (folder / "README.md").unlink(missing_ok=True)
     return logits(model).tolist()
@@ -82,6 +103,7 @@ def main():
         optimizer.step()
         expected["curve"].append(loss.item())
     expected["patterns"] = patterns()
+    expected["families"] = {name: of_family(name, layers) for name, layers in FAMILIES.items()}
     (HERE / "lora.json").write_text(json.dumps(expected, indent=1) + "\n")
 
 

@@ -4,8 +4,8 @@
 
 #include "schema/core/error.h"
 #include "schema/file/io/mapped_file.h"
+#include "schema/file/other_formats/proto_reader.h"
 #include "tools/viz/other_formats/onnx_tensor.h"
-#include "tools/viz/other_formats/proto_reader.h"
 
 namespace genesis::viz {
 namespace {

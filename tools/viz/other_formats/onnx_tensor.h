@@ -4,17 +4,10 @@
 #include <optional>
 #include <utility>
 
+#include "schema/file/other_formats/proto_reader.h"
 #include "tools/viz/other_formats/onnx_values.h"
-#include "tools/viz/other_formats/proto_reader.h"
 
 namespace genesis::viz {
-
-// Calls visit(field) for each field of the message.
-template <class Visit>
-void for_each_field(const ProtoMessage& message, const Visit& visit) {
-  ProtoReader reader(message);
-  for (ProtoField field; reader.next(field);) visit(field);
-}
 
 // Reads a TensorProto. Throws Error if its sizes are negative, need more than 64 bits of bytes, or do not fit its
 // values in the file.

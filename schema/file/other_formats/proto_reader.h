@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace genesis::viz {
+namespace genesis {
 
 // A message within a file.
 struct ProtoMessage {
@@ -44,8 +44,15 @@ class ProtoReader {
   size_t at_ = 0;
 };
 
+// Calls visit(field) for each field of the message.
+template <class Visit>
+void for_each_field(const ProtoMessage& message, const Visit& visit) {
+  ProtoReader reader(message);
+  for (ProtoField field; reader.next(field);) visit(field);
+}
+
 // Appends the integers of a repeated field, which are written one by one or packed into one byte range.
 void append_integers(const ProtoField& field, std::vector<int64_t>& numbers);
 void append_floats(const ProtoField& field, std::vector<double>& numbers);
 
-}  // namespace genesis::viz
+}  // namespace genesis

@@ -1,10 +1,10 @@
-#include "tools/viz/other_formats/proto_reader.h"
+#include "schema/file/other_formats/proto_reader.h"
 
 #include <bit>
 
 #include "schema/core/error.h"
 
-namespace genesis::viz {
+namespace genesis {
 namespace {
 
 using Kind = ProtoField::Kind;
@@ -115,4 +115,4 @@ void append_floats(const ProtoField& field, std::vector<double>& numbers) {
         std::bit_cast<float>(static_cast<uint32_t>(little_endian(packed.bytes.subspan(at, 4))))));
 }
 
-}  // namespace genesis::viz
+}  // namespace genesis

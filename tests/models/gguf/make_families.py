@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+"""Makes families/: GGUF files of the families beside those of make_gguf.py, with the package gguf, and the logits of transformers.
+
+    python3 tests/models/gguf/make_families.py      needs torch, transformers and gguf
+
+A file comes from the checkpoint in ../hugging_face with its name, whose matrices are rounded to bf16. Metadata and changes of values are those
+of llama.cpp's converter (conversion/*.py there), written out here: what it does for all models in base_settings(), the rest in FAMILIES.
+Where a file cannot say a setting of a checkpoint, the model has the one that llama.cpp takes. expected.json has the logits of the last token.
+"""
+import json
+import math
+import sys
+from pathlib import Path
+
+import gguf
+import numpy as np
+import torch
+from gguf import GGMLQuantizationType as Type
+from transformers import AutoConfig, AutoModelForCausalLM, SmolLM3Config
+
+HERE = Path(__file__).parent
+SOURCES = HERE.parent / "hugging_face"
+sys.path.insert(0, str(SOURCES))
+from make_checkpoints import LONG, NO_PADDING, PROMPT, ROPE  # noqa: E402
+
+ARCH = gguf.MODEL_ARCH
+
+
+def base_settings(w, config, rope):
+    """What TextModel.set_gguf_parameters() writes; `rope` are the parameters of layers without a window."""
+    w.add_block_count(config["num_hidden_layers"])
+    w.add_context_length(config["max_position_embeddings"])
+    w.add_embedding_length(config["hidden_size"])
+    w.add_feed_forward_length(config["intermediate_size"])
+    w.add_head_count(config["num_attention_heads"])
+    w.add_head_count_kv(config["num_key_value_heads"])
+    kind = rope.get("rope_type")
+    if kind in ("linear", "yarn"):
+        w.add_rope_scaling_type(gguf.RopeScalingType(kind))
+        w.add_rope_scaling_factor(rope["factor"])
+    if kind == "yarn":
+        w.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+        for key, add in (("attention_factor", w.add_rope_scaling_yarn_attn_factor), ("beta_fast", w.add_rope_scaling_yarn_beta_fast),
+                         ("beta_slow", w.add_rope_scaling_yarn_beta_slow)):
+            if rope.get(key) is not None:
+                add(rope[key])
+    w.add_rope_freq_base(rope["rope_theta"])
+    if (local := config["rope_parameters"].get("sliding_attention")) is not None:
+        w.add_float32(f"{w.arch}.rope.freq_base_swa", local["rope_theta"])
+    if config.get("rms_norm_eps") is not None:
+        w.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    for key in ("layer_norm_eps", "norm_epsilon"):
+        if config.get(key) is not None:
+            w.add_layer_norm_eps(config[key])
+    if config.get("head_dim") is not None:
+        w.add_key_length(config["head_dim"])
+        w.add_value_length(config["head_dim"])
+
+
+def rotary(w, config, part=1.0):
+    w.add_rope_dimension_count(int((config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]) * part))
+
+
+def llama(w, config):
+    w.add_vocab_size(config["vocab_size"])
+    rotary(w, config)
+
+
+def ministral3(w, config):
+    llama(w, config)
+    w.add_rope_scaling_yarn_log_mul(config["rope_parameters"]["mscale_all_dim"])
+    w.add_attn_temperature_scale(config["rope_parameters"]["llama_4_scaling_beta"])
+
+
+def phi3(w, config):
+    rope = config["rope_parameters"]
+    trained = rope["original_max_position_embeddings"]
+    w.add_rope_scaling_orig_ctx_len(trained)
+    rotary(w, config, rope["partial_rotary_factor"])
+    w.add_sliding_window(config["sliding_window"])
+    w.add_rope_scaling_attn_factors(math.sqrt(1 + math.log(config["max_position_embeddings"] / trained) / math.log(trained)))
+    w.add_tensor("rope_factors_long.weight", np.array(rope["long_factor"], np.float32))
+    w.add_tensor("rope_factors_short.weight", np.array(rope["short_factor"], np.float32))
+
+
+def olmo(w, config):
+    w.add_layer_norm_eps(1e-5)
+    w.add_clamp_kqv(config["clip_qkv"])
+
+
+def pattern(w, config):
+    w.add_sliding_window(config["sliding_window"])
+    w.add_array(f"{w.arch}.attention.sliding_window_pattern", [kind == "sliding_attention" for kind in config["layer_types"]])
+
+
+def exaone4(w, config):
+    w.add_vocab_size(config["vocab_size"])
+    pattern(w, config)
+
+
+def glm4(w, config):
+    rotary(w, config, config["rope_parameters"]["partial_rotary_factor"])
+
+
+def gemma2(w, config):
+    w.add_attn_logit_softcapping(config["attn_logit_softcapping"])
+    w.add_final_logit_softcapping(config["final_logit_softcapping"])
+    w.add_sliding_window(config["sliding_window"])
+
+
+def gemma3(w, config):
+    w.add_final_logit_softcapping(config["final_logit_softcapping"])
+    w.add_sliding_window(config["sliding_window"])
+    w.add_uint32(f"{w.arch}.attention.sliding_window_pattern", 2)
+
+
+def granite(w, config):
+    llama(w, config)
+    w.add_attention_scale(config["attention_multiplier"])
+    w.add_embedding_scale(config["embedding_multiplier"])
+    w.add_residual_scale(config["residual_multiplier"])
+    w.add_logit_scale(config["logits_scaling"])
+
+
+def stablelm(w, config):
+    rotary(w, config, config["rope_parameters"]["partial_rotary_factor"])
+    w.add_parallel_residual(config["use_parallel_residual"])
+
+
+def cohere(w, config):
+    w.add_logit_scale(config["logit_scale"])
+    w.add_rope_scaling_type(gguf.RopeScalingType.NONE)
+
+
+def cohere2(w, config):
+    pattern(w, config)
+    w.add_vocab_size(config["vocab_size"])
+    rotary(w, config)
+    cohere(w, config)
+
+
+def nothing(w, config):
+    pass
+
+
+PAIRS, FROM_ONE = "rows of q and k in pairs", "norms are 1 + w"
+# By name: the architecture, what is written beside base_settings(), changed values, and settings that differ from the checkpoint's.
+FAMILIES = {
+    "ministral3": (ARCH.MISTRAL3, ministral3, PAIRS, {}),
+    "phi3": (ARCH.PHI3, phi3, None, {}),
+    "olmo": (ARCH.OLMO, olmo, PAIRS, {}),
+    "olmo2": (ARCH.OLMO2, nothing, None, {}),
+    "olmo3": (ARCH.OLMO2, pattern, None, {"local_theta": 100.0}),  # llama.cpp takes one base for all layers
+    "glm4": (ARCH.GLM4, glm4, None, {}),
+    "exaone4": (ARCH.EXAONE4, exaone4, None, {}),
+    "ernie4_5": (ARCH.ERNIE4_5, nothing, None, {}),
+    "seed_oss": (ARCH.SEED_OSS, nothing, None, {}),
+    "gemma2": (ARCH.GEMMA2, gemma2, FROM_ONE, {"query_pre_attn_scalar": 8, "tie_word_embeddings": True}),
+    "gemma3": (ARCH.GEMMA3, gemma3, FROM_ONE, {"query_pre_attn_scalar": 8}),
+    "granite": (ARCH.GRANITE, granite, PAIRS, {}),
+    "starcoder2": (ARCH.STARCODER2, nothing, None, {"sliding_window": None}),
+    "stablelm": (ARCH.STABLELM, stablelm, None, {}),
+    "stablelm_parallel": (ARCH.STABLELM, stablelm, None, {}),
+    "cohere": (ARCH.COMMAND_R, cohere, None, {}),
+    "cohere2": (ARCH.COHERE2, cohere2, None, {}),
+    "smollm3": (ARCH.SMOLLM3, llama, PAIRS, {}),
+}
+
+
+def in_pairs(weight, heads):
+    """Reorders rows for llama.cpp, which rotates adjacent pairs: row 2i of a head is i, row 2i + 1 is i + half."""
+    return weight.reshape(heads, 2, weight.shape[0] // heads // 2, -1).swapaxes(1, 2).reshape(weight.shape)
+
+
+def changed(name, weight, change, config):
+    if change == PAIRS and name.endswith("q_proj.weight"):
+        return in_pairs(weight, config["num_attention_heads"])
+    if change == PAIRS and name.endswith("k_proj.weight"):
+        return in_pairs(weight, config["num_key_value_heads"])
+    return weight + 1 if change == FROM_ONE and name.endswith("norm.weight") else weight
+
+
+def add_weights(w, model, config, arch, change):
+    names = gguf.get_tensor_name_map(arch, config["num_hidden_layers"])
+    for name, tensor in model.state_dict().items():
+        if name == "lm_head.weight" and config["tie_word_embeddings"]:
+            continue
+        weight = changed(name, tensor, change, config).contiguous().numpy()
+        new = names.get_name(name, (".weight", ".bias"))
+        if weight.ndim > 1 and "norm" not in name:
+            w.add_tensor(new, gguf.quantize(weight, Type.BF16), raw_dtype=Type.BF16)
+        else:
+            w.add_tensor(new, weight)
+
+
+def open_checkpoint(name, settings):
+    if name == "smollm3":
+        torch.manual_seed(3)
+        config = SmolLM3Config(**dict(NO_PADDING, num_hidden_layers=4), rope_parameters=ROPE)
+        model = AutoModelForCausalLM.from_config(config).eval()
+        with torch.no_grad():
+            for key, weight in model.named_parameters():
+                weight.copy_(torch.randn_like(weight) * 0.3 + (1 if "norm" in key else 0))
+        return model
+    config = AutoConfig.from_pretrained(SOURCES / name)
+    for key, value in settings.items():
+        if key == "local_theta":
+            config.rope_parameters["sliding_attention"]["rope_theta"] = value
+        else:
+            setattr(config, key, value)
+    model = AutoModelForCausalLM.from_pretrained(SOURCES / name, config=config, dtype=torch.float32).eval()
+    if config.tie_word_embeddings:  # also where the checkpoint has a head
+        model.lm_head.weight = model.get_input_embeddings().weight
+    return model
+
+
+@torch.no_grad()
+def make(name, arch, settings_of, change, settings):
+    model = open_checkpoint(name, settings)
+    for weight in model.parameters():
+        if weight.dim() > 1:
+            weight.copy_(weight.to(torch.bfloat16))
+    config = model.config.to_dict()
+    w = gguf.GGUFWriter(HERE / "families" / f"{name}.gguf", gguf.MODEL_ARCH_NAMES[arch])
+    base_settings(w, config, config["rope_parameters"].get("full_attention", config["rope_parameters"]))
+    settings_of(w, config)
+    add_weights(w, model, config, arch, change)
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+    return {key: [round(float(x), 8) for x in model(torch.tensor([text])).logits[0, -1]] for key, text in (("logits", PROMPT), ("long_logits", LONG))}
+
+
+def main():
+    (HERE / "families").mkdir(exist_ok=True)
+    expected = {name: make(name, *row) for name, row in FAMILIES.items()}
+    rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in expected.items())
+    (HERE / "families" / "expected.json").write_text("{\n" + rows + "\n}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+// Tests that GGUF files of the families, which the package gguf wrote as llama.cpp's converter does (gguf/make_families.py), give the
+// logits of transformers.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "executor/session.h"
+#include "executor/state_dict.h"
+#include "models/formats/gguf/config.h"
+#include "models/formats/gguf/import.h"
+#include "models/formats/hugging_face/export.h"
+#include "models/formats/hugging_face/import.h"
+#include "schema/file/other_formats/gguf.h"
+#include "tests/models/checkpoints.h"
+#include "tests/op_harness.h"
+#include "tests/schema/file_models.h"
+
+namespace genesis {
+namespace {
+
+namespace fs = std::filesystem;
+using models::gguf::import_model;
+using nlohmann::json;
+using testing::checkpoints;
+using testing::expect_error;
+using testing::read_json;
+
+fs::path files() { return fs::path(GENESIS_SOURCE_ROOT) / "tests/models/gguf/families"; }
+
+void expect_logits(const std::shared_ptr<const Model>& model, const std::vector<int64_t>& tokens,
+                   const std::vector<double>& expected) {
+  Session session(model, {.threads = 2});
+  const Tensor row = Tensor::of<int64_t>({1, std::ssize(tokens)}, tokens);
+  const auto all = session.run("forward", {{"tokens", row}}).at("logits").to_doubles();
+  ASSERT_GE(all.size(), expected.size());
+  const size_t first = all.size() - expected.size();
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR(all[first + i], expected[i], 1e-5 * (1 + std::abs(expected[i]))) << "token " << i;
+}
+
+void expect_same(const NamedTensors& a, const NamedTensors& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (const auto& [name, tensor] : a) {
+    ASSERT_TRUE(b.contains(name)) << name;
+    EXPECT_EQ(tensor.to_doubles(), b.at(name).to_doubles()) << name;
+  }
+}
+
+class GgufFamily : public ::testing::TestWithParam<std::string> {
+ protected:
+  fs::path file() const { return files() / (GetParam() + ".gguf"); }
+};
+
+TEST_P(GgufFamily, ComputesWhatTransformersDoes) {
+  const std::shared_ptr<const Model> model = import_model(file(), {{"dtype", "f32"}});
+  EXPECT_TRUE(GetParam().starts_with(model->metadata.at("architecture")))
+      << model->metadata.at("architecture");
+  const json texts = read_json(checkpoints() / "expected.json"),
+             expected = read_json(files() / "expected.json");
+  expect_logits(model, texts["prompt"], expected[GetParam()]["logits"]);
+  expect_logits(model, texts["long"], expected[GetParam()]["long_logits"]);
+}
+
+// The settings of the file are those that config.json says.
+TEST_P(GgufFamily, GoesOutAsACheckpoint) {
+  const testing::TemporaryFolder folder;
+  const auto model = import_model(file(), {{"dtype", "f32"}});
+  models::hugging_face::export_model(*model, folder / "out");
+  const auto same = models::hugging_face::import_model(folder / "out");
+  expect_same(state_dict(*same), state_dict(*model));
+  const json texts = read_json(checkpoints() / "expected.json"),
+             expected = read_json(files() / "expected.json");
+  expect_logits(models::hugging_face::import_model(folder / "out"), texts["long"],
+                expected[GetParam()]["long_logits"]);
+}
+
+// Reads a file of one of the tests, changes it, and expects that it is refused with these parts of a message.
+void refused(const char* name, const std::function<void(Gguf&)>& change,
+             const std::vector<std::string>& parts) {
+  Gguf file = read_gguf(files() / (std::string(name) + ".gguf"));
+  change(file);
+  expect_error([&] { models::gguf::read_config(file); }, parts);
+}
+
+TEST(GgufFamilies, RefuseWhatContradictsItself) {
+  refused("phi3", [](Gguf& g) { g.tensors.erase("rope_factors_short.weight"); },
+          {"there is rope_factors_long.weight without rope_factors_short.weight"});
+  refused("phi3", [](Gguf& g) { g.metadata["phi3.rope.dimension_count"] = int64_t{10}; },
+          {"phi3.rope.dimension_count is 10", "the size of a head, 8"});
+  refused("cohere2",
+          [](Gguf& g) { g.metadata["cohere2.attention.sliding_window_pattern"] = std::string(1, '\1'); },
+          {"attention.sliding_window_pattern", "one for each layer"});
+  refused("seed_oss", [](Gguf& g) { g.metadata["seed_oss.attention.sliding_window"] = int64_t{4}; },
+          {"attention.sliding_window is 4, expected none"});
+  refused("glm4", [](Gguf& g) { g.metadata["glm4.rope.scaling.type"] = std::string("longrope"); },
+          {"rope.scaling.type is 'longrope', expected none"});
+}
+
+json settings_of(const char* name, const std::function<void(Gguf&)>& change) {
+  Gguf file = read_gguf(files() / (std::string(name) + ".gguf"));
+  change(file);
+  return models::gguf::read_config(file).settings;
+}
+
+// A pattern of 2 gives windows to the first and the last of three layers, one of 1 to none, and one of 0 to all.
+TEST(GgufFamilies, ReadPatternsOfWindows) {
+  const auto types = [](GgufValue pattern) {
+    return settings_of("cohere2",
+                       [&](Gguf& g) {
+                         g.metadata["cohere2.block_count"] = int64_t{3};
+                         g.metadata["cohere2.attention.sliding_window_pattern"] = pattern;
+                       })
+        .value("layer_types", json());
+  };
+  const char *full = "full_attention", *sliding = "sliding_attention";
+  EXPECT_EQ(types(int64_t{2}), (json{sliding, full, sliding}));
+  EXPECT_EQ(types(std::string("\0\1\1", 3)), (json{full, sliding, sliding}));
+  EXPECT_EQ(types(std::vector<int64_t>{1, 0, 0}), (json{sliding, full, full}));
+  EXPECT_EQ(types(int64_t{0}), json());
+  EXPECT_EQ(settings_of("cohere2",
+                        [](Gguf& g) { g.metadata["cohere2.attention.sliding_window_pattern"] = int64_t{1}; })
+                .at("sliding_window"),
+            0);
+}
+
+// llama.cpp knows the model of 27 billion parameters by its layers.
+TEST(GgufFamilies, ScaleTheScoresOfGemmaAsLlamaCppDoes) {
+  EXPECT_EQ(settings_of("gemma2", [](Gguf&) {}).at("query_pre_attn_scalar"), 8);
+  const json large = settings_of("gemma2", [](Gguf& g) {
+    g.metadata["gemma2.block_count"] = int64_t{46};
+    for (int i = 0; i < 46; ++i) g.tensors["x" + std::to_string(i)] = g.tensors.at("output_norm.weight");
+  });
+  EXPECT_EQ(large.at("query_pre_attn_scalar"), 4);
+}
+
+std::vector<std::string> names_of_files() {
+  std::vector<std::string> names;
+  const json expected = read_json(files() / "expected.json");
+  for (const auto& [name, results] : expected.items()) names.push_back(name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, GgufFamily, ::testing::ValuesIn(names_of_files()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace genesis

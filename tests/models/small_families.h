@@ -1,0 +1,55 @@
+// The families of decoders with small settings in which their features show, for tests that go over all families.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "models/families.h"
+#include "models/zoo.h"
+
+namespace genesis::testing {
+
+// Returns the names of the families that make_decoder() makes.
+inline std::vector<std::string> decoder_families() {
+  std::vector<std::string> names;
+  for (const models::Family& family : models::families())
+    if (family.hugging_face && family.network.settings.contains("num_key_value_heads"))
+      names.push_back(family.name);
+  return names;
+}
+
+// Returns settings of two layers, of which the first has a window of 5 tokens, with what only this family has.
+inline models::Settings small_settings(const std::string& family) {
+  models::Settings settings = {{"vocab_size", "61"},
+                               {"hidden_size", "32"},
+                               {"intermediate_size", "64"},
+                               {"num_hidden_layers", "2"},
+                               {"num_attention_heads", "4"},
+                               {"num_key_value_heads", "2"},
+                               {"max_position_embeddings", "32"},
+                               {"sliding_window", "5"},
+                               {"layer_types", "sliding_attention,full_attention"}};
+  static const std::map<std::string, models::Settings> own = {
+      {"cohere", {{"use_qk_norm", "true"}, {"logit_scale", "0.5"}}},
+      {"ernie4_5", {{"use_bias", "true"}}},
+      {"gemma2", {{"attn_logit_softcapping", "1"}, {"final_logit_softcapping", "2"}}},
+      {"gemma3", {{"final_logit_softcapping", "2"}, {"rope_local_base_freq", "50"}}},
+      {"granite", {{"embedding_multiplier", "3"}, {"residual_multiplier", "0.5"}, {"logits_scaling", "2"}}},
+      {"ministral3",
+       {{"rope_scaling", "yarn"},
+        {"rope_factor", "4"},
+        {"rope_original_positions", "8"},
+        {"llama_4_scaling_beta", "0.5"}}},
+      {"olmo", {{"clip_qkv", "0.3"}}},
+      {"olmo3", {{"rope_local_base_freq", "50"}}},
+      {"phi3", {{"partial_rotary_factor", "0.5"}}},
+      {"seed_oss", {{"attention_out_bias", "true"}, {"mlp_bias", "true"}}},
+      {"smollm3", {{"no_rope_layers", "1,0"}}},
+      {"stablelm", {{"use_qkv_bias", "true"}, {"use_parallel_residual", "true"}}}};
+  if (const auto found = own.find(family); found != own.end())
+    for (const auto& [name, value] : found->second) settings[name] = value;
+  return settings;
+}
+
+}  // namespace genesis::testing
