@@ -7,6 +7,8 @@
 #include "executor/runtime/host_memory.h"
 #include "models/formats/gguf/import.h"
 #include "models/formats/hugging_face/import.h"
+#include "models/jobs/output_files.h"
+#include "models/text/load_tokenizer.h"
 #include "models/tokenizer/model_files.h"
 #include "models/zoo.h"
 #include "schema/core/checked_size.h"
@@ -19,14 +21,12 @@
 #include "tools/build/brought_settings.h"
 #include "tools/build/build_commands.h"
 #include "tools/build/other_tokenizer.h"
-#include "models/jobs/output_files.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/meant_words.h"
 #include "tools/common/numbers.h"
 #include "tools/common/option_values.h"
 #include "tools/common/printable.h"
 #include "tools/common/tool.h"
-#include "models/text/load_tokenizer.h"
 
 namespace genesis::tools {
 namespace {
@@ -45,7 +45,7 @@ struct Flags {
   std::string name, output, tokenizer;
   std::vector<std::string> settings, ignored;
   uint64_t seed = 0;
-  bool list = false, quiet = false, link = false;
+  bool list = false, quiet = false, link = false, widen = false;
   Output out;
 };
 
@@ -149,9 +149,12 @@ void warn_of_no_tokenizer(const Model& model, const std::string& folder) {
 std::unique_ptr<Model> import_named(const Flags& flags, const models::Settings& settings,
                                     MappedFiles& files) {
   const bool is_folder = models::hugging_face::is_model_folder(flags.name);
-  auto model = is_folder ? models::hugging_face::import_model(flags.name, settings, &files, flags.ignored)
-                         : models::gguf::import_model(flags.name, settings, &files, !flags.tokenizer.empty(),
-                                                      flags.ignored);
+  using models::hugging_face::Quantized;
+  const Quantized quantized = flags.widen ? Quantized::kWidened : Quantized::kKept;
+  auto model =
+      is_folder ? models::hugging_face::import_model(flags.name, settings, &files, flags.ignored, quantized)
+                : models::gguf::import_model(flags.name, settings, &files, !flags.tokenizer.empty(),
+                                             flags.ignored, quantized);
   if (!flags.tokenizer.empty()) {
     take_tokenizer(*model, flags.tokenizer);
     return model;
@@ -239,7 +242,7 @@ void build(const Flags& flags, const Command& app) {
   if (flags.output.empty()) fail_missing("-o FILE.genesis");
   check_rules(app, {{imports, {"--seed"}, "with a folder or a GGUF file, whose weights are there"},
                     {!imports,
-                     {"--link", "--ignore-extra"},
+                     {"--link", "--ignore-extra", "--widen"},
                      "with a model of the zoo, which has no files of weights yet"}});
   if (!imports) {
     check_is_no_other_file(flags.name);
@@ -281,6 +284,9 @@ int main(int argc, char** argv) {
         app.add_flag("--link", flags.link,
                      "leave the weights in their files, which then have to stay where they are, seen from "
                      "the new file");
+        app.add_flag("--widen", flags.widen,
+                     "make all quantized weights plain; without it, those that q8 or q4 hold exactly stay "
+                     "quantized");
         app.add_option(
             "--tokenizer", flags.tokenizer,
             "a tokenizer.json, a folder with one or a model that contains one, to be contained in the file; "

@@ -14,6 +14,12 @@ namespace genesis::models::hugging_face {
 // number of rows than its parts together is an Error that names it.
 void split_fused(const Model& model, const Family& family, NamedTensors& tensors);
 
+// Returns the names of the parts of the matrix `name`, in order; nothing if it is not fused.
+std::vector<std::string> parts_of(const Family& family, const std::string& name);
+
+// Returns `count` rows of a matrix as a view, from row `first` on.
+Tensor rows_between(const Tensor& whole, int64_t first, int64_t count);
+
 // A weight of the zoo's model that is part of a fused matrix.
 struct PartOfFused {
   std::string whole;               // name of the matrix in the checkpoint

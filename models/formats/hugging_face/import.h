@@ -11,6 +11,10 @@ namespace genesis::models::hugging_face {
 
 bool is_model_folder(const std::filesystem::path& path);
 
+// Says what becomes of weights that a file has quantized. Those that the library has a format for keep their values exactly, as q8
+// or q4, which take less memory and are not trained. All others become the model's dtype, each value rounded once.
+enum class Quantized : uint8_t { kKept, kWidened };
+
 // Default length of an imported model's KV cache: a cache for the longest text that the model can read would take gigabytes.
 // Tools lengthen it if a text needs it (models::with_room).
 constexpr int64_t kDefaultPositions = 4096;
@@ -18,11 +22,13 @@ constexpr int64_t kDefaultPositions = 4096;
 // {"cache_positions", "32768"}. Weights stay in the mapped files until the model is saved; the tokenizer's files are attached to
 // the model (models/tokenizer/model_files.h). One Error lists everything that is not supported, another all tensors that are
 // missing, unexpected or of another shape. Tensors that the model has no state for are treated as extra_tensors.h says; `ignored`
-// are patterns of names to leave out.
+// are patterns of names to leave out. Quantized weights are read by the methods in quantized/methods.h, and what became of them is
+// logged.
 //
 // `files` receives the files that weights are views into: with them as SaveOptions::links, a saved model refers to them.
 std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const Settings& changes = {},
                                     MappedFiles* files = nullptr,
-                                    const std::vector<std::string>& ignored = {});
+                                    const std::vector<std::string>& ignored = {},
+                                    Quantized quantized = Quantized::kKept);
 
 }  // namespace genesis::models::hugging_face

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "schema/core/error.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
 
