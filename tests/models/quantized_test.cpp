@@ -163,7 +163,7 @@ class DamagedQuantized : public ::testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
 
   void copy(const std::string& name) {
-    fs::copy(folder_of(name), folder_, fs::copy_options::overwrite_existing);
+    fs::copy(folder_of(name), folder_, fs::copy_options::overwrite_existing | fs::copy_options::recursive);
   }
   void change_config(const std::function<void(json&)>& how) {
     json config = read_json(folder_ / "config.json");
@@ -217,7 +217,7 @@ TEST_F(DamagedQuantized, SizesThatContradict) {
   change_config([](json& c) { c["bits"] = 8; });
   refused({"7 quantized weights", "fit none of these bits: 8"});
   change_config([](json& c) { c["bits"] = 4, c["group_size"] = 0; });
-  refused({"group size is 0"});
+  refused({"group_size is 0"});
   change_config([](json& c) { c["group_size"] = 24; });
   refused({"64 inputs in groups of 24 have 3 groups, and its scales have 2"});
   copy("fp8_blocks");

@@ -17,7 +17,7 @@ int64_t read_group_size(const nlohmann::json& config) {
   if (layout != "gemm" && layout != "exllama") fail("version is '{}': read is gemm", layout);
   if (const int64_t bits = size_in(config, "bits", size_in(config, "w_bit", kBits)); bits != kBits)
     fail("bits is {}: read is 4", bits);
-  return size_in(config, "group_size", size_in(config, "q_group_size", 128));
+  return group_size_in(config, config.contains("group_size") ? "group_size" : "q_group_size", 128);
 }
 
 EncodedWeight take_one(StoredTensors& stored, const std::string& module, int64_t group_size) {

@@ -33,9 +33,7 @@ void check_format(const std::string& format) {
 
 void add_scheme(const nlohmann::json& weights, Schemes& schemes) {
   schemes.bits.insert(size_in(weights, "num_bits", 8));
-  const int64_t group = size_in(weights, "group_size", -1);
-  if (group == 0 || group < -1) fail("group_size is {}, expected one from 1 on, or -1 for all inputs", group);
-  schemes.group_sizes.insert(group);
+  schemes.group_sizes.insert(group_size_in(weights, "group_size", -1));
   const nlohmann::json& block = entry_of(weights, "block_structure");
   if (!block.is_array()) return;
   if (block.size() != 2 || !block[0].is_number_unsigned() || !block[1].is_number_unsigned() ||

@@ -34,6 +34,13 @@ inline int64_t size_in(const nlohmann::json& config, const char* name, int64_t s
   return size;
 }
 
+// Returns the number of inputs in a group; -1: all inputs are one group.
+inline int64_t group_size_in(const nlohmann::json& config, const char* name, int64_t standard) {
+  const int64_t size = size_in(config, name, standard);
+  if (size == 0 || size < -1) fail("{} is {}, expected one from 1 on, or -1 for all inputs", name, size);
+  return size;
+}
+
 inline bool is_on(const nlohmann::json& config, const char* name) {
   const nlohmann::json& entry = entry_of(config, name);
   return entry.is_boolean() && entry.get<bool>();

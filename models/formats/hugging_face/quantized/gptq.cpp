@@ -28,7 +28,7 @@ Gptq read_settings(const nlohmann::json& config) {
   read.zeros_are_less_one = format == "gptq";
   if (const std::string packed = text_in(config, "pack_dtype", "int32"); packed != "int32")
     fail("pack_dtype is '{}': read is int32", packed);
-  read.group_size = size_in(config, "group_size", 128);
+  read.group_size = group_size_in(config, "group_size", 128);
   const int64_t bits = size_in(config, "bits", 4);
   if (bits != 2 && bits != 3 && bits != 4 && bits != 8) fail("bits is {}: read are 2, 3, 4 and 8", bits);
   read.bits = {static_cast<int>(bits)};

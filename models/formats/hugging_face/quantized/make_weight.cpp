@@ -25,7 +25,8 @@ std::pair<int64_t, int64_t> grid_of(const Shape& weight, const StoredTensor& sca
   }
   if (sizes.size() == 4 && sizes[1] == 1 && sizes[3] == 1) sizes = {sizes[0], sizes[2]};
   if (sizes.empty()) return {1, 1};
-  if (sizes.size() == 1) return {sizes[0], 1};
+  if (sizes.size() == 1 && (sizes[0] == 1 || sizes[0] == weight[weight.rank() - 2].value()))
+    return {sizes[0], 1};
   return sizes.size() == 2 ? std::pair(sizes[0], sizes[1]) : std::pair<int64_t, int64_t>(0, 0);
 }
 

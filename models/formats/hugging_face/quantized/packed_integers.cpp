@@ -14,7 +14,7 @@ std::vector<int32_t> group_of_columns(const StoredTensor& index, int64_t columns
   for (size_t i = 0; i < all.size(); ++i)
     if (all[i] < 0 || all[i] >= groups.count)
       fail("its g_idx names group {} for input {}, and there are {} groups", all[i], i, groups.count);
-  bool are_neighbors = groups.size > 0;
+  bool are_neighbors = true;
   for (size_t i = 0; are_neighbors && i < all.size(); ++i)
     are_neighbors = all[i] == static_cast<int64_t>(i) / groups.size;
   return are_neighbors ? std::vector<int32_t>() : std::vector(all.begin(), all.end());
@@ -51,16 +51,13 @@ std::vector<float> transposed_numbers(const StoredTensor& matrix) {
 }
 
 void set_groups(EncodedWeight& weight, const Groups& groups, const std::optional<StoredTensor>& of_column) {
-  weight.blocks.in_row = groups.count;
-  weight.blocks.columns_each = std::max<int64_t>(groups.size, 1);
-  if (of_column) weight.blocks.of_column = group_of_columns(*of_column, weight.columns, groups);
-  if (!weight.blocks.of_column.empty()) return;
-  if (groups.size <= 0)
-    fail("its group size is {}, expected one from 1 on, or -1 for all inputs", groups.size);
-  if (const int64_t needed = weight.columns / groups.size + (weight.columns % groups.size != 0 ? 1 : 0);
-      needed != groups.count)
+  const int64_t needed = weight.columns / groups.size + (weight.columns % groups.size != 0 ? 1 : 0);
+  if (needed != groups.count)
     fail("{} inputs in groups of {} have {} groups, and its scales have {}", weight.columns, groups.size,
          needed, groups.count);
+  weight.blocks.in_row = groups.count;
+  weight.blocks.columns_each = groups.size;
+  if (of_column) weight.blocks.of_column = group_of_columns(*of_column, weight.columns, groups);
 }
 
 }  // namespace genesis::models::hugging_face::quantized

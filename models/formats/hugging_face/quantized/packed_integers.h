@@ -21,8 +21,8 @@ std::vector<float> all_codes(const ReadCodes& codes, int64_t rows, int64_t colum
 // Returns the numbers of a matrix [rows, columns] as [columns, rows].
 std::vector<float> transposed_numbers(const StoredTensor& matrix);
 
-// Sets the groups of columns: `count` groups of `size` columns each, or what `of_column` says, which is i32[columns] or none. Throws
-// Error for a group that does not exist.
+// Sets the groups of columns: `count` groups of `size` columns each (at least 1), which are neighbors unless `of_column`, i32[columns],
+// says otherwise. Throws Error for another number of groups than the columns need, and for a group that does not exist.
 struct Groups {
   int64_t size = 0, count = 0;
 };
