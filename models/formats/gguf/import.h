@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "models/formats/hugging_face/import.h"
+#include "models/formats/hugging_face/quantized_weights.h"
 #include "models/zoo.h"
 #include "schema/file/io/mapped_file.h"
 

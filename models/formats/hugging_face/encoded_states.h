@@ -8,7 +8,7 @@
 
 #include "models/families.h"
 #include "models/formats/hugging_face/checkpoint.h"
-#include "models/formats/hugging_face/import.h"
+#include "models/formats/hugging_face/quantized_weights.h"
 #include "schema/graph/model.h"
 
 namespace genesis::models::hugging_face {

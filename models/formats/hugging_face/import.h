@@ -4,16 +4,13 @@
 #include <filesystem>
 #include <memory>
 
+#include "models/formats/hugging_face/quantized_weights.h"
 #include "models/zoo.h"
 #include "schema/file/io/mapped_file.h"
 
 namespace genesis::models::hugging_face {
 
 bool is_model_folder(const std::filesystem::path& path);
-
-// Says what becomes of weights that a file has quantized. Those that the library has a format for keep their values exactly, as q8
-// or q4, which take less memory and are not trained. All others become the model's dtype, each value rounded once.
-enum class Quantized : uint8_t { kKept, kWidened };
 
 // Default length of an imported model's KV cache: a cache for the longest text that the model can read would take gigabytes.
 // Tools lengthen it if a text needs it (models::with_room).

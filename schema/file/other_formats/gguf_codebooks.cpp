@@ -2,7 +2,6 @@
 
 #include <array>
 #include <bit>
-#include <cmath>
 #include <cstdint>
 
 #include "schema/core/small_floats.h"
@@ -51,8 +50,13 @@ constexpr auto kE2M1Twice = [] {
   return all;
 }();
 
-// An unsigned number of E4M3, halved. The largest pattern, which is NaN elsewhere, is 0.
-float e4m3_half(int bits) { return bits == 0x7F ? 0 : kE4M3[static_cast<size_t>(bits & 0x7F)] / 2; }
+// The numbers of E4M3 without their sign. No pattern is NaN.
+constexpr auto kMagnitudesOfE4M3 = SmallFloat{4, 3, 7}.numbers<128>();
+
+// An unsigned number of E4M3, halved. As in ggml, the pattern that is NaN elsewhere is 0.
+float e4m3_half(int bits) {
+  return bits == 0x7F ? 0 : kMagnitudesOfE4M3[static_cast<size_t>(bits & 0x7F)] / 2;
+}
 
 }  // namespace
 
@@ -162,7 +166,7 @@ void decode_tq2_0(const std::byte* block, float* elements) {
 
 // Block: an exponent (E8M0), 16 bytes of nibbles (E2M1).
 void decode_mxfp4(const std::byte* block, float* elements) {
-  const float scale = power_of_two(at(block, 0) - 128);  // of E8M0, halved because the elements are doubled
+  const float scale = power_of_two(at(block, 0) - 128);  // half of the E8M0: the elements are doubled
   for (int i = 0; i < 32; ++i) elements[i] = scale * kE2M1Twice[static_cast<size_t>(nibble_at(block + 1, i))];
 }
 

@@ -21,7 +21,7 @@ struct SafeTensors {
 
 // A tensor whose dtype the format has and this library lacks (F8_E4M3, U32, ...).
 struct OtherTensor {
-  std::string dtype;  // as the format spells it
+  std::string dtype;  // the format's name: "F8_E4M3"
   Shape shape;
   Tensor bytes;  // u8[bytes]
 };

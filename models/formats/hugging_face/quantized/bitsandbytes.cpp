@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kStates[] = {".quant_state.bitsandbytes__nf4", ".quant_state.bitsandbytes__fp4"};
 
-// What NAME.quant_state says.
+// The contents of NAME.quant_state.
 struct QuantState {
   int64_t block = 0, nested_block = 0;
   float nested_offset = 0;

@@ -95,7 +95,7 @@ class RowDecoder {
 
   // Throws Error for a finite value that f16 cannot hold.
   static void check_range(const Piece& x, const f16* rounded) {
-    uint32_t all_ones = 0;  // of exponents
+    uint32_t all_ones = 0;  // not 0: an exponent has all bits
     for (size_t i = 0; i < kPiece; ++i) all_ones |= (rounded[i].bits & 0x7C00) == 0x7C00 ? 1 : 0;
     for (size_t i = 0; all_ones != 0 && i < kPiece; ++i)
       if (const float infinite = rounded[i]; !std::isfinite(infinite))
@@ -148,8 +148,8 @@ Tensor with_columns_first(const Tensor& stored, const Shape& shape) {
 }  // namespace
 
 int64_t rows_of_tile(const EncodedWeight& weight) {
-  constexpr int64_t kTileBytes = 128 << 10, kFewest = 8, kMost = 64;
-  return std::clamp(kTileBytes / std::max<int64_t>(weight.columns, 1) / kFewest * kFewest, kFewest, kMost);
+  constexpr int64_t kTileBytes = 128 << 10, kMin = 8, kMax = 64;
+  return std::clamp(kTileBytes / std::max<int64_t>(weight.columns, 1) / kMin * kMin, kMin, kMax);
 }
 
 Tensor decode(const EncodedWeight& weight, DType dtype) {

@@ -30,8 +30,8 @@ struct Blocks {
 
 struct EncodedWeight {
   std::string kind;               // for messages: "fp8", "gptq of 4 bits"
-  Shape shape;                    // of the weight: [rows, columns], or [experts, rows, columns]
-  int64_t rows = 0, columns = 0;  // of all values as a matrix; rows * columns is the number of values
+  Shape shape;                    // [rows, columns], or [experts, rows, columns]
+  int64_t rows = 0, columns = 0;  // all values as one matrix: their number is rows * columns
   ReadCodes codes = {};
   std::span<const float> numbers = {};                   // for every code that `codes` may give
   std::shared_ptr<const std::vector<float>> table = {};  // keeps `numbers` alive if they came with the file

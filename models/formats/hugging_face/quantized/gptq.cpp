@@ -14,7 +14,7 @@ namespace genesis::models::hugging_face::quantized {
 namespace {
 
 struct Gptq {
-  std::vector<int> bits;  // that a weight may have
+  std::vector<int> bits;  // a weight has one of these
   int64_t group_size = 0;
   bool zeros_are_less_one = true;
 };

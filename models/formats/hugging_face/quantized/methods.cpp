@@ -24,7 +24,7 @@ constexpr Method kMethods[] = {{"fp8", take_fp8},
                                {"bitsandbytes", take_bitsandbytes},
                                {"mxfp4", take_mxfp4}};
 
-// What methods store beside the weights for activations and KV caches, which are not quantized here.
+// Ends of names of scales for activations and KV caches, which are not quantized here.
 constexpr std::string_view kOfActivations[] = {".input_scale",
                                                ".input_zero_point",
                                                ".input_global_scale",

@@ -18,7 +18,7 @@ namespace genesis::models::hugging_face::quantized {
 using Problems = std::vector<std::string>;
 
 struct StoredTensor {
-  std::string dtype;  // as safetensors spells it: "F8_E4M3", "I32"
+  std::string dtype;  // safetensors' name: "F8_E4M3", "I32"
   Shape shape;
   Tensor bytes;  // in its own dtype, or u8[bytes] for a dtype that tensors do not have
 
