@@ -47,7 +47,7 @@ struct Flags {
   std::string name, output, tokenizer;
   std::vector<std::string> settings, ignored;
   uint64_t seed = 0;
-  bool list = false, quiet = false, link = false;
+  bool list = false, quiet = false, link = false, widen = false;
   Output out;
 };
 
@@ -159,9 +159,12 @@ std::unique_ptr<Model> import_named(const Flags& flags, const models::Settings& 
                                     MappedFiles& files) {
   if (models::pt2::is_pt2_file(flags.name)) return import_program(flags, files);
   const bool is_folder = models::hugging_face::is_model_folder(flags.name);
-  auto model = is_folder ? models::hugging_face::import_model(flags.name, settings, &files, flags.ignored)
-                         : models::gguf::import_model(flags.name, settings, &files, !flags.tokenizer.empty(),
-                                                      flags.ignored);
+  using models::hugging_face::Quantized;
+  const Quantized quantized = flags.widen ? Quantized::kWidened : Quantized::kKept;
+  auto model =
+      is_folder ? models::hugging_face::import_model(flags.name, settings, &files, flags.ignored, quantized)
+                : models::gguf::import_model(flags.name, settings, &files, !flags.tokenizer.empty(),
+                                             flags.ignored, quantized);
   if (!flags.tokenizer.empty()) {
     take_tokenizer(*model, flags.tokenizer);
     return model;
@@ -252,7 +255,7 @@ void build(const Flags& flags, const Command& app) {
                      {"--set", "--ignore-extra"},
                      "with an exported program, which is what it is"},
                     {!imports,
-                     {"--link", "--ignore-extra"},
+                     {"--link", "--ignore-extra", "--widen"},
                      "with a model of the zoo, which has no files of weights yet"}});
   if (!imports) {
     check_is_no_other_file(flags.name);
@@ -296,6 +299,9 @@ int main(int argc, char** argv) {
         app.add_flag("--link", flags.link,
                      "leave the weights in their files, which then have to stay where they are, seen from "
                      "the new file");
+        app.add_flag("--widen", flags.widen,
+                     "make all quantized weights plain; without it, those that q8 or q4 hold exactly stay "
+                     "quantized");
         app.add_option(
             "--tokenizer", flags.tokenizer,
             "a tokenizer.json, a folder with one or a model that contains one, to be contained in the file; "

@@ -120,7 +120,9 @@ void check_quantized_training(const Model& model) {
   }
   if (frozen == 0) return;
   constexpr const char* kRemedy =
-      "`genesis-run train --lora 16` trains adapters beside them, or train first and quantize then";
+      "`genesis-run train --lora 16` trains adapters beside them, or train first and quantize then (an "
+      "import "
+      "leaves none quantized with genesis-build --widen)";
   if (matrices == 0)
     fail(
         "{} weights are kept as q8 or q4, which no training changes, and only {} norms and biases would be "

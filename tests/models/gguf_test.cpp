@@ -5,7 +5,10 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "executor/state_dict.h"
 #include "models/chat/generation_config.h"
@@ -96,21 +99,20 @@ class GgufImport : public ::testing::Test {
   const testing::TemporaryFolder folder_;
 };
 
-// Returns a Llama of one block, whose matrices are all Q8_0 with the scale 0.5, and whose norms are ones.
-std::string quantized(GgufBytes g, const std::string& first = "", const std::string& scale = {"\x00\x38", 2},
-                      const std::string& norm = {"\x00\x00\x80\x3f", 4}) {
+// Returns a Llama of one block, whose matrices have the blocks that `next_block` returns, and whose norms are ones.
+std::string llama_of(GgufBytes g, uint32_t type, const std::function<std::string()>& next_block,
+                     const std::string& first = "", const std::string& norm = {"\x00\x00\x80\x3f", 4}) {
   const std::pair<const char*, std::vector<uint64_t>> matrices[] = {
       {"token_embd.weight", {32, 61}},        {"blk.0.attn_q.weight", {32, 32}},
       {"blk.0.attn_k.weight", {32, 16}},      {"blk.0.attn_v.weight", {32, 16}},
       {"blk.0.attn_output.weight", {32, 32}}, {"blk.0.ffn_gate.weight", {32, 64}},
       {"blk.0.ffn_up.weight", {32, 64}},      {"blk.0.ffn_down.weight", {64, 32}}};
-  std::string data = first, block = scale;
-  for (int i = 0; i < 32; ++i) block += static_cast<char>(i - 16);
+  std::string data = first;
   const auto align = [&] { data.resize((data.size() + 31) / 32 * 32); };
   for (const auto& [name, sizes] : matrices) {
     align();
-    g.tensor(name, sizes, 8, data.size());
-    for (uint64_t i = 0; i < sizes[0] / 32 * sizes[1]; ++i) data += block;
+    g.tensor(name, sizes, type, data.size());
+    for (uint64_t i = 0; i < sizes[0] / 32 * sizes[1]; ++i) data += next_block();
   }
   for (const char* name : {"output_norm.weight", "blk.0.attn_norm.weight", "blk.0.ffn_norm.weight"}) {
     align();
@@ -118,6 +120,55 @@ std::string quantized(GgufBytes g, const std::string& first = "", const std::str
     for (int i = 0; i < 32; ++i) data += norm;
   }
   return g.with_data(data);
+}
+
+// The same with matrices in Q8_0, whose blocks are all equal, with the scale 0.5.
+std::string quantized(GgufBytes g, const std::string& first = "", const std::string& scale = {"\x00\x38", 2},
+                      const std::string& norm = {"\x00\x00\x80\x3f", 4}) {
+  std::string block = scale;
+  for (int i = 0; i < 32; ++i) block += static_cast<char>(i - 16);
+  return llama_of(
+      std::move(g), 8, [&] { return block; }, first, norm);
+}
+
+// Counts the states of a model by the format that they are kept in.
+std::map<std::string, int> formats_in(const Model& model) {
+  std::map<std::string, int> formats;
+  for (const State& state : model.states())
+    if (state.encoded) ++formats[std::string(state.encoded.format->name)];
+  return formats;
+}
+
+// Matrices whose blocks a format of the library has keep them, also those whose rows are put in another order.
+TEST_F(GgufImport, KeepsTheBlocksOfQ8AndQ4) {
+  using models::hugging_face::Quantized;
+  std::minstd_rand random(1);
+  for (const auto& [type, quants, format] :
+       {std::tuple(8u, 32, "q8"), std::tuple(2u, 16, "q4"), std::tuple(3u, 18, "")}) {
+    const fs::path path = write(llama_of(start(11), type, [&, quants = quants] {
+      std::string block = {static_cast<char>(random() % 256), static_cast<char>(0x20 + random() % 8)};
+      for (int i = 0; i < quants; ++i) block += static_cast<char>(1 + random() % 127);
+      return block;
+    }));
+    for (const char* dtype : {"bf16", "f16", "f32"}) {
+      const auto kept = import_model(path, {{"dtype", dtype}});
+      const auto widened = import_model(path, {{"dtype", dtype}}, nullptr, false, {}, Quantized::kWidened);
+      expect_same(state_dict(*kept), state_dict(*widened));
+      EXPECT_EQ(formats_in(*kept),
+                *format ? (std::map<std::string, int>{{format, 8}}) : formats_in(*widened));
+      EXPECT_TRUE(formats_in(*widened).empty());
+    }
+  }
+}
+
+// The quants of q8 lie in [-127, 127].
+TEST_F(GgufImport, DoesNotKeepAQuantBeyondTheRangeOfQ8) {
+  int blocks = 0;
+  const auto model = import_model(write(llama_of(start(11), 8, [&] {
+    return std::string("\x00\x38", 2) + std::string(31, '\1') + (blocks++ == 3 ? '\x80' : '\x7f');
+  })));
+  EXPECT_EQ(formats_in(*model), (std::map<std::string, int>{{"q8", 7}}));
+  EXPECT_EQ(state_dict(*model).at("model.embed_tokens.weight").to_doubles()[4 * 32 - 1], -64);
 }
 
 TEST_F(GgufImport, MakesQuantizedWeightsRealNumbers) {

@@ -113,23 +113,28 @@ TEST(Safetensors, MetadataMayBeNull) {
 
 // A file may contain tensors that its reader does not need.
 TEST(Safetensors, TensorsOfOtherDtypesAreListedWhereThatIsAskedFor) {
-  const auto read_all = [](const std::string& rows, DtypeNames& unsupported) {
+  const auto read_all = [](const std::string& rows, OtherTensors& others) {
     const auto owner = std::make_shared<const std::string>(
         safetensors("{" + rows + R"("b":{"dtype":"U8","shape":[2],"data_offsets":[6,8]}})", "12345678"));
-    return read_safetensors_from(owner, std::as_bytes(std::span(*owner)), &unsupported);
+    return read_safetensors_from(owner, std::as_bytes(std::span(*owner)), &others);
   };
-  DtypeNames unsupported;
+  OtherTensors others;
   const SafeTensors contents = read_all(R"("a":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[0,2]},)"
                                         R"("c":{"dtype":"U32","shape":[],"data_offsets":[2,6]},)",
-                                        unsupported);
-  EXPECT_EQ(unsupported, (DtypeNames{{"a", "F8_E4M3"}, {"c", "U32"}}));
+                                        others);
+  ASSERT_EQ(others.size(), 2u);
+  EXPECT_EQ(others.at("a").dtype, "F8_E4M3");
+  EXPECT_EQ(others.at("a").shape.to_string(), "[2]");
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(others.at("a").bytes.data()), 2), "12");
+  EXPECT_EQ(others.at("c").dtype, "U32");
+  EXPECT_EQ(others.at("c").bytes.type(), (TensorType{DType::u8, {4}}));
   EXPECT_EQ(contents.tensors.size(), 1u);
   EXPECT_TRUE(contents.tensors.contains("b"));
   const std::string lies = testing::error_of(
-      [&] { read_all(R"("a":{"dtype":"F8_E4M3","shape":[3],"data_offsets":[0,6]},)", unsupported); });
+      [&] { read_all(R"("a":{"dtype":"F8_E4M3","shape":[3],"data_offsets":[0,6]},)", others); });
   EXPECT_NE(lies.find("3 elements of F8_E4M3 do not take 6 bytes"), std::string::npos) << lies;
-  const std::string unknown = testing::error_of(
-      [&] { read_all(R"("a":{"dtype":"F9","shape":[6],"data_offsets":[0,6]},)", unsupported); });
+  const std::string unknown =
+      testing::error_of([&] { read_all(R"("a":{"dtype":"F9","shape":[6],"data_offsets":[0,6]},)", others); });
   EXPECT_NE(unknown.find("'F9' is not supported"), std::string::npos) << unknown;
 }
 

@@ -119,8 +119,7 @@ ConfigEntries decoder_config(const DecoderDefaults& defaults, const ConfigEntrie
        head_dim_entry(or_null(defaults.head_dim)),
        flag_entry("tie_word_embeddings", defaults.tie_word_embeddings),
        only_entry(defaults.activation_name, defaults.activations, true),
-       only_entry("is_causal", {true}, false), only_entry("quantization_config", {nullptr}, false),
-       theta_entry(defaults.rope_theta), rotation_entry(),
+       only_entry("is_causal", {true}, false), theta_entry(defaults.rope_theta), rotation_entry(),
        written_entry("initializer_range", {"initializer_range"}), constant_entry("attention_dropout", 0.0)});
   return joined(all, more);
 }

@@ -10,9 +10,11 @@
 
 #include "executor/state_dict.h"
 #include "models/formats/gguf/config.h"
+#include "models/formats/gguf/keep.h"
 #include "models/formats/gguf/names.h"
 #include "models/formats/gguf/sampling.h"
 #include "models/formats/gguf/tokenizer.h"
+#include "models/formats/hugging_face/encoded_states.h"
 #include "models/formats/hugging_face/export_config.h"
 #include "models/formats/hugging_face/extra_tensors.h"
 #include "models/formats/hugging_face/family_settings.h"
@@ -27,6 +29,8 @@
 
 namespace genesis::models::gguf {
 namespace {
+
+using hugging_face::QuantizedReport;
 
 constexpr std::string_view kRemedy =
     "the file's metadata and its tensors must be of one model: get or convert it again, or correct the "
@@ -43,26 +47,25 @@ void check_types(const Gguf& file) {
          fmt::join(readable_gguf_types(), ", "));
 }
 
-// Logs the dtype and size of dequantized weights. Numbers of quantized types have up to 20 significant bits, of which bf16 keeps
-// 8 and f16 11, and they take more memory than in the file. Users who chose a 4-bit file for its size need to know.
-void tell_what_quantized_become(const Gguf& file, const Model& model, DType dtype) {
-  std::map<std::string, int> quantized;
+// Logs what quantized weights became. Numbers of quantized types have up to 20 significant bits, of which bf16 keeps 8 and f16 11,
+// and they take more memory than in the file. Users who chose a 4-bit file for its size need to know.
+void tell_what_quantized_become(const Gguf& file, const Model& model, DType dtype,
+                                const QuantizedReport& report) {
   uint64_t bytes = 0;
-  for (const auto& [name, tensor] : file.tensors) {
-    bytes += tensor.bytes.size();
-    if (!tensor.type->plain) ++quantized[tensor.type->name];
-  }
-  if (quantized.empty()) return;
-  std::vector<std::string> types;
-  for (const auto& [type, count] : quantized) types.push_back(fmt::format("{} ({} tensors)", type, count));
+  for (const auto& [name, tensor] : file.tensors) bytes += tensor.bytes.size();
+  const std::string text = report.to_string(dtype);
+  if (text.empty()) return;
   int64_t taken = 0;
   for (const State& state : model.states())
-    if (state.role == StateRole::kParameter) taken += state.type.bytes();
-  log_info("weights in {} become {}, {} of them where the file has {}{}", fmt::join(types, ", "),
-           name_of(dtype), human_bytes(taken), human_bytes(static_cast<int64_t>(bytes)),
-           dtype == DType::f32
+    if (state.role == StateRole::kParameter) {
+      taken += state.encoded ? 0 : state.type.bytes();
+      for (const Tensor& part : state.encoded.parts) taken += part.bytes();
+    }
+  log_info("{}: {} of weights where the file has {}{}", text, human_bytes(taken),
+           human_bytes(static_cast<int64_t>(bytes)),
+           dtype == DType::f32 || report.widened.empty()
                ? ""
-               : "; each is rounded once, and --set dtype=f32 keeps them as the file means them");
+               : "; a widened number is rounded once, and --set dtype=f32 keeps it as the file means it");
 }
 
 // Reorders the rows of each head from pairs (0, h/2, 1, h/2 + 1, ...) to (0, 1, 2, ...).
@@ -146,24 +149,57 @@ Tensor weight_of(const Gguf& file, const GgufTensor& t, const std::string& name,
   return without_one(gguf_tensor(*t.type, t.shape, file.owner, t.bytes, DType::f32), dtype);
 }
 
-// Returns the weights by their names in the zoo. `head_size` is 0 for a family without such a
-// setting, whose rows need no reordering.
-NamedTensors weights_of(const Gguf& file, const Model& model, const Family& family, int64_t head_size) {
-  const GgufForm& form = *family.gguf;
-  NamedTensors weights;
+// Weights by their names in the zoo. Those in `kept` are stand-ins in `tensors`.
+struct GgufWeights {
+  NamedTensors tensors;
+  std::map<std::string, EncodedValues> kept;
+  QuantizedReport report;
+};
+
+// Says how tensors are read. `head_size` is 0 for a family without such a setting, whose rows need no reordering.
+struct HowToRead {
+  const Family& family;
+  int64_t head_size;
+  hugging_face::Quantized quantized;
+};
+
+// Adds one tensor. `known` is its name in the zoo, or empty. The rows of those that are not kept are reordered later, when fused
+// matrices are split.
+void add_weight(GgufWeights& weights, const Gguf& file, const std::string& name, const std::string& known,
+                const State* state, const HowToRead& how) {
+  const GgufForm& form = *how.family.gguf;
+  const GgufTensor& tensor = file.tensors.at(name);
+  const DType dtype = state ? state->type.dtype : DType::f32;
+  const bool may_be_kept = state && state->type.shape == tensor.shape && state->name == known && !is_from_one(known, form);
+  if (may_be_kept && how.quantized == hugging_face::Quantized::kKept)
+    if (EncodedValues kept = gguf::kept(tensor, dtype)) {
+      if (has_rows_in_pairs(known, form))
+        for (Tensor& part : kept.parts) part = without_pairs(part, how.head_size);
+      weights.tensors.emplace(known, hugging_face::stand_in(state->type));
+      weights.kept.emplace(known, std::move(kept));
+      return;
+    }
+  if (!tensor.type->plain) ++weights.report.widened[tensor.type->name];
+  weights.tensors.emplace(known.empty() ? name : known, weight_of(file, tensor, known, dtype, form));
+}
+
+GgufWeights weights_of(const Gguf& file, const Model& model, const HowToRead& how) {
+  const GgufForm& form = *how.family.gguf;
+  GgufWeights weights;
   for (const auto& [name, tensor] : file.tensors) {
-    if (is_of_rotation(name) || is_tied_head(name, file, family)) continue;
+    if (is_of_rotation(name) || is_tied_head(name, file, how.family)) continue;
     const std::string known = name_in_zoo(name, form);
-    const int32_t state = state_of(known, model, form);
-    const DType dtype = state < 0 ? DType::f32 : model.state(state).type.dtype;
-    Tensor weight = with_context([&, &t = tensor] { return weight_of(file, t, known, dtype, form); },
-                                 [&name = name] { return "in tensor '" + name + "'"; });
-    weights.emplace(known.empty() ? name : known, std::move(weight));
+    const int32_t index = state_of(known, model, form);
+    with_context(
+        [&, &name = name] {
+          add_weight(weights, file, name, known, index < 0 ? nullptr : &model.state(index), how);
+        },
+        [&name = name] { return "in tensor '" + name + "'"; });
   }
-  hugging_face::split_fused(model, form.fused, weights);
-  for (auto& [name, weight] : weights)
-    if (has_rows_in_pairs(name, form) && weight.type().shape.rank() == 2)
-      weight = without_pairs(weight, head_size);
+  hugging_face::split_fused(model, form.fused, weights.tensors);
+  for (auto& [name, weight] : weights.tensors)
+    if (has_rows_in_pairs(name, form) && weight.type().shape.rank() == 2 && !weights.kept.contains(name))
+      weight = without_pairs(weight, how.head_size);
   return weights;
 }
 
@@ -222,7 +258,7 @@ std::string config_of(const Gguf& file, const Model& model, const nlohmann::json
 }
 
 std::unique_ptr<Model> make(Gguf& file, const Settings& changes, bool has_other_tokenizer,
-                            const std::vector<std::string>& ignored) {
+                            const std::vector<std::string>& ignored, hugging_face::Quantized quantized) {
   FamilySettings made = read_config(file);
   const Family& family = *made.family;
   const int64_t head_size = made.settings.value("head_dim", int64_t{0});
@@ -232,12 +268,14 @@ std::unique_ptr<Model> make(Gguf& file, const Settings& changes, bool has_other_
                                               [] { return "in the model that the metadata say"; });
   leave_out_ignored(file, *model, family, ignored);
   check_types(file);
-  load_whole_state_dict(*model, weights_of(file, *model, family, head_size),
-                        remedy_for(file, *model, family));
+  GgufWeights weights = weights_of(file, *model, {family, head_size, quantized});
+  load_whole_state_dict(*model, weights.tensors, remedy_for(file, *model, family));
+  for (auto& [name, values] : weights.kept)
+    hugging_face::set_kept(*model, model->find_state(name), std::move(values), weights.report);
   model->metadata["config.json"] = config_of(file, *model, longest);
   attach_tokenizer(*model, file, has_other_tokenizer);
   attach_file(*model, "generation_config.json", generation_config_json(file));
-  tell_what_quantized_become(file, *model, dtype_of(made));
+  tell_what_quantized_become(file, *model, dtype_of(made), weights.report);
   return model;
 }
 
@@ -253,10 +291,11 @@ bool is_gguf_file(const std::filesystem::path& path) {
 
 std::unique_ptr<Model> import_model(const std::filesystem::path& path, const Settings& changes,
                                     MappedFiles* files, bool has_other_tokenizer,
-                                    const std::vector<std::string>& ignored) {
+                                    const std::vector<std::string>& ignored,
+                                    hugging_face::Quantized quantized) {
   Gguf file = read_gguf_model(path);
   if (files) files->insert(files->end(), file.files.begin(), file.files.end());
-  return with_context([&] { return make(file, changes, has_other_tokenizer, ignored); },
+  return with_context([&] { return make(file, changes, has_other_tokenizer, ignored, quantized); },
                       [&] { return path.string(); });
 }
 

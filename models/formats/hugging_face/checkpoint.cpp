@@ -9,6 +9,7 @@
 #include <set>
 
 #include "models/formats/hugging_face/conv1d.h"
+#include "models/formats/hugging_face/quantized/methods.h"
 #include "models/formats/hugging_face/text_part.h"
 #include "schema/file/json_text.h"
 #include "schema/file/other_formats/safetensors.h"
@@ -52,14 +53,14 @@ void check_there(const fs::path& folder, const std::set<std::string>& files) {
 
 // The tensors of a folder by name, with the files that they are in.
 struct FolderTensors {
-  std::map<std::string, Tensor> tensors;
-  DtypeNames unsupported;
+  NamedTensors tensors;
+  OtherTensors others;
   std::map<std::string, std::string> files;  // file by name of a tensor
 };
 
 void read_one(const fs::path& path, MappedFiles* read, FolderTensors& all) {
-  DtypeNames unsupported;
-  SafeTensors contents = read_safetensors(path, &unsupported);
+  OtherTensors others;
+  SafeTensors contents = read_safetensors(path, &others);
   if (read) read->push_back(contents.file);
   const auto add = [&](const std::string& name) {
     const auto [at, is_new] = all.files.emplace(name, path.filename().string());
@@ -69,9 +70,9 @@ void read_one(const fs::path& path, MappedFiles* read, FolderTensors& all) {
     add(name);
     all.tensors.emplace(name, std::move(tensor));
   }
-  for (auto& [name, dtype] : unsupported) {
+  for (auto& [name, tensor] : others) {
     add(name);
-    all.unsupported.emplace(name, std::move(dtype));
+    all.others.emplace(name, std::move(tensor));
   }
 }
 
@@ -135,6 +136,13 @@ std::string missing_prefix(const FolderTensors& folder, const HuggingFaceForm& f
   return folder.files.contains(form.embedding.substr(form.prefix.size())) ? form.prefix : "";
 }
 
+// Takes the quantized weights out of the tensors.
+quantized::EncodedWeights encoded_in(FolderTensors& folder, const json& quantization) {
+  if (quantization.is_null()) return {};
+  quantized::StoredTensors stored(folder.tensors, folder.others);
+  return quantized::take_encoded(quantization, stored);
+}
+
 bool is_head(const std::string& name) { return name.starts_with("lm_head."); }
 
 bool have_same_numbers(const Tensor& a, const Tensor& b) {
@@ -167,9 +175,12 @@ std::string listed(const std::vector<std::string>& names) {
   return shown == names.size() ? list : fmt::format("{} and {} more", list, names.size() - shown);
 }
 
-CheckpointWeights read_weights(const fs::path& folder, const Family& family, Head head, MappedFiles* files) {
+CheckpointWeights read_weights(const fs::path& folder, const Family& family, Head head,
+                               const json& quantization, MappedFiles* files) {
   CheckpointWeights weights;
   FolderTensors found = read_tensors(folder, files);
+  quantized::EncodedWeights encoded =
+      with_context([&] { return encoded_in(found, quantization); }, [&] { return folder.string(); });
   const std::string prefix = missing_prefix(found, *family.hugging_face);
   const auto known_name = [&](const std::string& name) { return is_head(name) ? name : prefix + name; };
   std::optional<Tensor> left_out;
@@ -182,8 +193,11 @@ CheckpointWeights read_weights(const fs::path& folder, const Family& family, Hea
       weights.tensors.emplace(
           known_name(name), is_conv1d(family, name, tensor.type()) ? transposed(tensor) : std::move(tensor));
   }
-  for (const auto& [name, dtype] : found.unsupported)
-    if (!is_no_weight(name)) weights.unsupported.emplace(known_name(name), dtype);
+  for (auto& [stored_name, weight] : encoded)
+    if (const std::string name = text_name(stored_name); head == Head::kOwn || !is_head(name))
+      weights.encoded.emplace(known_name(name), std::move(weight));
+  for (const auto& [name, tensor] : found.others)
+    if (!is_no_weight(name)) weights.unsupported.emplace(known_name(name), tensor.dtype);
   if (left_out && head == Head::kTied)
     with_context([&] { check_tied(weights.tensors, *left_out, *family.hugging_face); },
                  [&] { return folder.string(); });

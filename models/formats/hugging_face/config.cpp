@@ -15,12 +15,13 @@ using nlohmann::json;
 // options, and the settings of generation that older versions of transformers kept here. At most one `*` matches any text.
 constexpr std::string_view kWithoutEffect[] = {
     "_*", "architectures", "attn_implementation", "auto_map", "base_model*", "eos_token", "bos_token",
-    "pad_token", "unk_token", "*_token_id", "*dropout*", "*_pdrop", "finetuning_task",
-    "gradient_checkpointing", "id2label", "initializer_range", "is_decoder", "is_llama_config", "label2id",
-    "model_max_length", "max_sequence_length", "seq_length", "max_seq_len", "name_or_path", "num_labels",
-    "output_attentions", "output_hidden_states", "output_past", "output_router_logits", "output_scores",
-    "pretraining_tp", "problem_type", "return_dict*", "summary_*", "task_specific_params", "tokenizer_*",
-    "torchscript", "transformers*", "unsloth*", "use_bfloat16", "use_cache", "use_flash*",
+    "quantization_config", "compression_config", "pad_token", "unk_token", "*_token_id", "*dropout*",
+    "*_pdrop", "finetuning_task", "gradient_checkpointing", "id2label", "initializer_range", "is_decoder",
+    "is_llama_config", "label2id", "model_max_length", "max_sequence_length", "seq_length", "max_seq_len",
+    "name_or_path", "num_labels", "output_attentions", "output_hidden_states", "output_past",
+    "output_router_logits", "output_scores", "pretraining_tp", "problem_type", "return_dict*", "summary_*",
+    "task_specific_params", "tokenizer_*", "torchscript", "transformers*", "unsloth*", "use_bfloat16",
+    "use_cache", "use_flash*",
     // generation
     "chunk_size_feed_forward", "diversity_penalty", "do_sample", "early_stopping", "length_penalty",
     "max_length", "max_new_tokens", "min_length", "num_beam_groups", "num_beams", "num_return_sequences",

@@ -42,7 +42,8 @@ void check_dtypes(const Model& model, const CheckpointWeights& weights) {
   }
   fail("the dtypes of {} tensors are not supported: {}\n  {}", problems.size(), listed(problems),
        can_ignore ? "the model has no place for them: --ignore-extra PATTERN leaves them out"
-                  : "save the weights as F32, BF16 or F16");
+                  : "save the weights as F32, BF16 or F16; for quantized weights, config.json has to say in "
+                    "quantization_config how they are quantized");
 }
 
 }  // namespace
@@ -66,6 +67,7 @@ void leave_out_extra_tensors(const Model& model, CheckpointWeights& weights,
     if (!asked_for && modules.contains(module_of(name))) continue;
     if (!asked_for) told.push_back(name);
     weights.tensors.erase(name);
+    weights.encoded.erase(name);
     weights.unsupported.erase(name);
   }
   if (!told.empty())

@@ -5,16 +5,6 @@
 namespace genesis::models::hugging_face {
 namespace {
 
-// Returns the name of each part of the matrix `name`, or nothing if it is not fused.
-std::vector<std::string> parts_of(const std::vector<FusedWeights>& all, const std::string& name) {
-  std::vector<std::string> names;
-  for (const FusedWeights& fused : all)
-    if (name.ends_with(fused.whole))
-      for (const std::string& part : fused.parts)
-        names.push_back(name.substr(0, name.size() - fused.whole.size()) + part);
-  return names;
-}
-
 // Returns the number of rows of each part in the model; empty if the model lacks one of them.
 std::vector<int64_t> rows_of(const Model& model, const std::vector<std::string>& parts) {
   std::vector<int64_t> rows;
@@ -33,16 +23,24 @@ void check_rows(const std::string& name, const Tensor& whole, int64_t rows) {
          whole.type().to_string(), rows);
 }
 
-// Returns rows of a matrix as a view.
+}  // namespace
+
+std::vector<std::string> parts_of(const std::vector<FusedWeights>& all, const std::string& name) {
+  std::vector<std::string> names;
+  for (const FusedWeights& fused : all)
+    if (name.ends_with(fused.whole))
+      for (const std::string& part : fused.parts)
+        names.push_back(name.substr(0, name.size() - fused.whole.size()) + part);
+  return names;
+}
+
 Tensor rows_between(const Tensor& whole, int64_t first, int64_t count) {
   const TensorType& type = whole.type();
-  const int64_t row_bytes = type.bytes() / type.shape[0].value();
+  const int64_t rows = type.shape[0].value(), row_bytes = rows == 0 ? 0 : type.bytes() / rows;
   return {{type.dtype, {count, type.shape[1]}},
           std::make_shared<const Tensor>(whole),
           whole.data() + first * row_bytes};
 }
-
-}  // namespace
 
 void split_fused(const Model& model, const std::vector<FusedWeights>& fused, NamedTensors& tensors) {
   NamedTensors parts;

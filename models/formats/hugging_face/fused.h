@@ -16,6 +16,12 @@ void split_fused(const Model& model, const std::vector<FusedWeights>& fused, Nam
 // The same for the matrices that the family's checkpoints of transformers fuse.
 void split_fused(const Model& model, const Family& family, NamedTensors& tensors);
 
+// Returns the names of the parts of the matrix `name`, in order; nothing if it is not fused.
+std::vector<std::string> parts_of(const std::vector<FusedWeights>& all, const std::string& name);
+
+// Returns `count` rows of a matrix as a view, from row `first` on.
+Tensor rows_between(const Tensor& whole, int64_t first, int64_t count);
+
 // A weight of the zoo's model that is part of a fused matrix.
 struct PartOfFused {
   std::string whole;               // name of the matrix in the checkpoint

@@ -4,12 +4,16 @@
 #include "executor/state_dict.h"
 #include "models/formats/hugging_face/checkpoint.h"
 #include "models/formats/hugging_face/config.h"
+#include "models/formats/hugging_face/encoded_states.h"
 #include "models/formats/hugging_face/extra_tensors.h"
 #include "models/formats/hugging_face/family_settings.h"
 #include "models/formats/hugging_face/fused.h"
+#include "models/formats/hugging_face/quantization_config.h"
+#include "models/formats/hugging_face/quantized/methods.h"
 #include "models/formats/hugging_face/text_part.h"
 #include "models/tokenizer/model_files.h"
 #include "schema/file/json_text.h"
+#include "schema/messages/log.h"
 
 namespace genesis::models::hugging_face {
 
@@ -33,6 +37,16 @@ void check_layers(const FamilySettings& made, size_t weights) {
     fail("config.json says {} {}, and the weights are {} tensors", name, layers, weights);
 }
 
+// Gives the states of quantized weights their values, and says what became of them.
+void set_quantized(Model& model, const FamilySettings& made, const CheckpointWeights& weights,
+                   const nlohmann::json& quantization, Quantized quantized) {
+  const QuantizedReport report = set_encoded_states(model, *made.family, weights.encoded, quantized);
+  const DType dtype = *parse_dtype(made.settings.at("dtype").get<std::string>());
+  if (const std::string text = report.to_string(dtype); !text.empty())
+    log_info("weights quantized by {}: {}; activations are not quantized", quantized::method_of(quantization),
+             text);
+}
+
 }  // namespace
 
 void take_changes(FamilySettings& read, const Settings& changes) {
@@ -52,29 +66,36 @@ std::unique_ptr<Model> make_uninitialized(const FamilySettings& made) {
 bool is_model_folder(const std::filesystem::path& path) { return std::filesystem::is_directory(path); }
 
 std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const Settings& changes,
-                                    MappedFiles* files, const std::vector<std::string>& ignored) {
+                                    MappedFiles* files, const std::vector<std::string>& ignored,
+                                    Quantized quantized) {
   const std::filesystem::path config_file = folder / "config.json";
   if (!std::filesystem::exists(config_file))
     fail("{}: there is no config.json: expected a folder as transformers saves a model", folder.string());
-  const nlohmann::json config = text_part(read_json_file(config_file));
+  const nlohmann::json whole_config = read_json_file(config_file);
+  const nlohmann::json quantization = quantization_of(whole_config, folder);
+  nlohmann::json config = text_part(whole_config);
   FamilySettings made = read_config(config, config_file);
   with_context([&] { take_changes(made, changes); }, [&] { return folder.string(); });
   const bool tied = made.settings.value("tie_word_embeddings", false),
              asked_for = changes.contains("tie_word_embeddings");
   const Head head = !tied ? Head::kOwn : asked_for ? Head::kTiedAnyway : Head::kTied;
-  CheckpointWeights weights = read_weights(folder, *made.family, head, files);
+  CheckpointWeights weights = read_weights(folder, *made.family, head, quantization, files);
   std::unique_ptr<Model> model = with_context(
       [&] {
-        check_layers(made, weights.tensors.size() + weights.unsupported.size());
+        check_layers(made, weights.tensors.size() + weights.encoded.size() + weights.unsupported.size());
         // Shapes are compared with those of the weights before memory is allocated for any of them.
         auto empty = with_context([&] { return make_uninitialized(made); },
                                   [] { return "in the model that config.json says"; });
+        add_stand_ins(*empty, *made.family, weights);
         split_fused(*empty, *made.family, weights.tensors);
         leave_out_extra_tensors(*empty, weights, ignored);
         load_whole_state_dict(*empty, weights.tensors, remedy_for(*empty, weights.tensors));
+        set_quantized(*empty, made, weights, quantization, quantized);
         return empty;
       },
       [&] { return folder.string(); });
+  // Export writes plain weights.
+  for (const char* entry : {"quantization_config", "compression_config"}) config.erase(entry);
   model->metadata["config.json"] = config.dump();
   text::attach_tokenizer_files(*model, folder);
   return model;

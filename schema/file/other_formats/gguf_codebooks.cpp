@@ -2,9 +2,9 @@
 
 #include <array>
 #include <bit>
-#include <cmath>
 #include <cstdint>
 
+#include "schema/core/small_floats.h"
 #include "schema/file/other_formats/block_bytes.h"
 #include "schema/file/other_formats/gguf_grids.h"
 
@@ -14,8 +14,6 @@ namespace {
 constexpr std::array<float, 4> kIq2Numbers = {8, 25, 43, 0};
 constexpr std::array<float, 8> kIq3XxsNumbers = {4, 12, 20, 28, 36, 44, 52, 62},
                                kIq3SNumbers = {1, 3, 5, 7, 9, 11, 13, 15};
-// Twice the numbers of E2M1: "OCP Microscaling Formats (MX) Specification", version 1.0.
-constexpr std::array<float, 16> kE2M1Twice = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 uint32_t word_at(const std::byte* bytes, int i) { return little_endian<uint32_t>(bytes + 4 * i); }
 uint32_t half_word_at(const std::byte* bytes, int i) { return little_endian<uint16_t>(bytes + 2 * i); }
@@ -45,16 +43,19 @@ void put_iq1(uint32_t index, bool lowers, float scale, float* to) {
 
 float iq2_scale(float scale, int four_bits) { return scale * (0.5f + static_cast<float>(four_bits)) * 0.25f; }
 
-// 2^(exponent - 128): a scale of E8M0, halved because the elements are doubled.
-float e8m0_half(int exponent) { return std::ldexp(1.0f, exponent - 128); }
+// Twice the numbers of E2M1. As in ggml, no zero is negative.
+constexpr auto kE2M1Twice = [] {
+  std::array<float, 16> all = kE2M1;
+  for (float& number : all) number = 2 * number + 0.0f;
+  return all;
+}();
 
-// An unsigned number of E4M3, halved. The largest pattern, which is NaN elsewhere, is 0.
+// The numbers of E4M3 without their sign. No pattern is NaN.
+constexpr auto kMagnitudesOfE4M3 = SmallFloat{4, 3, 7}.numbers<128>();
+
+// An unsigned number of E4M3, halved. As in ggml, the pattern that is NaN elsewhere is 0.
 float e4m3_half(int bits) {
-  if (bits == 0x7F) return 0;
-  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
-  const float value = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
-                                    : std::ldexp(1 + static_cast<float>(mantissa) / 8, exponent - 7);
-  return value / 2;
+  return bits == 0x7F ? 0 : kMagnitudesOfE4M3[static_cast<size_t>(bits & 0x7F)] / 2;
 }
 
 }  // namespace
@@ -165,7 +166,7 @@ void decode_tq2_0(const std::byte* block, float* elements) {
 
 // Block: an exponent (E8M0), 16 bytes of nibbles (E2M1).
 void decode_mxfp4(const std::byte* block, float* elements) {
-  const float scale = e8m0_half(at(block, 0));
+  const float scale = power_of_two(at(block, 0) - 128);  // half of the E8M0: the elements are doubled
   for (int i = 0; i < 32; ++i) elements[i] = scale * kE2M1Twice[static_cast<size_t>(nibble_at(block + 1, i))];
 }
 

@@ -82,7 +82,7 @@ Entry parse_entry(const std::string& name, const json& row) {
 
 // Returns true for a dtype that the format has and this library lacks. Throws Error if the number of bytes does not match the
 // tensor's shape.
-bool is_unsupported(const Entry& entry) {
+bool is_of_other_dtype(const Entry& entry) {
   const auto* const other = std::ranges::find(kOthers, entry.dtype, &OtherDtype::name);
   if (other == std::end(kOthers)) return false;
   const auto bytes = static_cast<int64_t>(entry.end - entry.begin);
@@ -128,9 +128,8 @@ json header_of(const TensorsToWrite& tensors, const Metadata& metadata,
   for (const std::string* name : order) {
     const TensorType& type = tensors.at(*name).type;
     const uint64_t end = at + static_cast<uint64_t>(type.bytes());
-    header[*name] = {{"dtype", kNames[static_cast<size_t>(type.dtype)]},
-                     {"shape", type.shape.sizes()},
-                     {"data_offsets", {at, end}}};
+    header[*name] = {
+        {"dtype", safetensors_name(type.dtype)}, {"shape", type.shape.sizes()}, {"data_offsets", {at, end}}};
     at = end;
   }
   return header;
@@ -177,20 +176,23 @@ void write_contents(const std::filesystem::path& path, const TensorsToWrite& ten
 namespace {
 
 void take_entry(const Entry& entry, const std::shared_ptr<const void>& owner, std::span<const std::byte> data,
-                SafeTensors& contents, DtypeNames* unsupported) {
-  if (unsupported && is_unsupported(entry)) {
-    unsupported->emplace(entry.name, entry.dtype);
+                SafeTensors& contents, OtherTensors* others) {
+  const auto bytes = data.subspan(entry.begin, entry.end - entry.begin);
+  if (others && is_of_other_dtype(entry)) {
+    const TensorType type{DType::u8, {static_cast<int64_t>(bytes.size())}};
+    others->emplace(entry.name, OtherTensor{entry.dtype, entry.shape, tensor_from_bytes(type, owner, bytes)});
     return;
   }
   const TensorType type{dtype_named(entry.dtype), entry.shape};
-  contents.tensors.emplace(
-      entry.name, tensor_from_bytes(type, owner, data.subspan(entry.begin, entry.end - entry.begin)));
+  contents.tensors.emplace(entry.name, tensor_from_bytes(type, owner, bytes));
 }
 
 }  // namespace
 
+std::string_view safetensors_name(DType dtype) { return kNames[static_cast<size_t>(dtype)]; }
+
 SafeTensors read_safetensors_from(const std::shared_ptr<const void>& owner, std::span<const std::byte> bytes,
-                                  DtypeNames* unsupported) {
+                                  OtherTensors* others) {
   uint64_t length = 0;
   if (bytes.size() < kLengthBytes) fail("it is not a .safetensors file: {} bytes long", bytes.size());
   std::memcpy(&length, bytes.data(), kLengthBytes);
@@ -212,15 +214,15 @@ SafeTensors read_safetensors_from(const std::shared_ptr<const void>& owner, std:
   }
   check_cover(entries, data.size());
   for (const Entry& entry : entries)
-    with_context([&] { take_entry(entry, owner, data, contents, unsupported); },
+    with_context([&] { take_entry(entry, owner, data, contents, others); },
                  [&] { return "in tensor '" + entry.name + "'"; });
   return contents;
 }
 
-SafeTensors read_safetensors(const std::filesystem::path& path, DtypeNames* unsupported) {
+SafeTensors read_safetensors(const std::filesystem::path& path, OtherTensors* others) {
   const auto mapping = MappedFile::open(path);
   SafeTensors contents =
-      with_context([&] { return read_safetensors_from(mapping, mapping->bytes(), unsupported); },
+      with_context([&] { return read_safetensors_from(mapping, mapping->bytes(), others); },
                    [&] { return "while reading '" + path.string() + "'"; });
   contents.file = mapping;
   return contents;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "schema/core/tensor.h"
 #include "schema/file/io/mapped_file.h"
@@ -18,13 +19,21 @@ struct SafeTensors {
   std::shared_ptr<const MappedFile> file = {};  // file that the tensors are views into; null: from memory
 };
 
-// Maps the name of a tensor to the name of its dtype as the format spells it.
-using DtypeNames = std::map<std::string, std::string>;
+// A tensor whose dtype the format has and this library lacks (F8_E4M3, U32, ...).
+struct OtherTensor {
+  std::string dtype;  // the format's name: "F8_E4M3"
+  Shape shape;
+  Tensor bytes;  // u8[bytes]
+};
+using OtherTensors = std::map<std::string, OtherTensor>;  // by name
+
+// Returns the format's name of a dtype: "BF16".
+std::string_view safetensors_name(DType dtype);
 
 // Reads a file; tensors are views into the mapped file (copies if the file does not align them). Throws Error naming the path.
-// `unsupported` receives the tensors whose dtype the format has and this library lacks (F8_E4M3, U32, ...); the result omits
-// them. If it is null, the first of them is an Error.
-SafeTensors read_safetensors(const std::filesystem::path& path, DtypeNames* unsupported = nullptr);
+// `others` receives the tensors whose dtype this library lacks; the result omits them. If it is null, the first of them is an
+// Error.
+SafeTensors read_safetensors(const std::filesystem::path& path, OtherTensors* others = nullptr);
 
 // Writes atomically; equal tensors give equal bytes.
 void write_safetensors(const std::filesystem::path& path, const SafeTensors& contents);
@@ -41,6 +50,6 @@ void write_safetensors(const std::filesystem::path& path, const std::map<std::st
 
 // The same as read_safetensors() for bytes in memory, which `owner` keeps alive.
 SafeTensors read_safetensors_from(const std::shared_ptr<const void>& owner, std::span<const std::byte> bytes,
-                                  DtypeNames* unsupported = nullptr);
+                                  OtherTensors* others = nullptr);
 
 }  // namespace genesis
