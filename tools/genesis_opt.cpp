@@ -7,6 +7,8 @@
 #include "executor/switches.h"
 #include "executor/training/checkpoint.h"
 #include "models/formats/hugging_face/adapter.h"
+#include "models/jobs/output_files.h"
+#include "models/jobs/training_checks.h"
 #include "passes/core/extract.h"
 #include "passes/lora/lora.h"
 #include "passes/memory/offsets/plan_csv.h"
@@ -19,8 +21,6 @@
 #include "schema/file/writer.h"
 #include "schema/graph/text.h"
 #include "schema/messages/log.h"
-#include "models/jobs/output_files.h"
-#include "models/jobs/training_checks.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/numbers.h"
 #include "tools/common/option_values.h"
@@ -307,7 +307,9 @@ void edit(std::unique_ptr<Model>& model, const Flags& flags, std::vector<passes:
     if (model->find_entry(passes::parse_train_options(flags.train).name)) model = to_train_anew(*model);
     add_training(*model, flags, reports);
   }
-  if (flags.merge_lora) model = passes::merge_lora(*model);
+  // An adapter may be part of the weights already.
+  const bool is_merged = !flags.adapter.empty() && !passes::lora_of(*model);
+  if (flags.merge_lora && !is_merged) model = passes::merge_lora(*model);
   if (!flags.save_adapter.empty())
     models::hugging_face::save_adapter(*model, flags.save_adapter, "", flags.force);
   if (flags.inference) model = for_inference(*model);
@@ -323,17 +325,16 @@ void tell_file_from_device(Flags& flags) {
 bool answers_question(const Flags& flags, const Command& app) {
   const auto all_but = OptionRule::kAllBut;
   const bool plans = !flags.plan_csv.empty(), checks = !flags.input.empty() && !flags.check.device.empty();
-  check_rules(app, {{flags.list_passes, {"--list-passes", "--json"}, "with --list-passes", all_but},
-                    {flags.list_ops, {"--list-ops", "--json"}, "with --list-ops", all_but},
-                    {plans,
-                     {"--plan-csv", "--json"},
-                     "with --plan-csv, which plans the buffers of the CSV file",
-                     all_but},
-                    {checks,
-                     {"input", "--check", "--entry", "--size", "--mesh", "--zero", "--chip", "--links",
-                      "--memory-budget", "--remat", "--disable", "--json"},
-                     "with --check, which changes nothing",
-                     all_but}});
+  check_rules(
+      app,
+      {{flags.list_passes, {"--list-passes", "--json"}, "with --list-passes", all_but},
+       {flags.list_ops, {"--list-ops", "--json"}, "with --list-ops", all_but},
+       {plans, {"--plan-csv", "--json"}, "with --plan-csv, which plans the buffers of the CSV file", all_but},
+       {checks,
+        {"input", "--check", "--entry", "--size", "--mesh", "--zero", "--chip", "--links", "--memory-budget",
+         "--remat", "--disable", "--json"},
+        "with --check, which changes nothing",
+        all_but}});
   if (flags.list_passes) {
     list_passes(flags.out);
   } else if (flags.list_ops) {

@@ -47,21 +47,31 @@ class KeyOrder final : public JsonNesting {
 // Settings of PEFT that say where the adapter came from, how it was initialized, or which layers it has, which its tensors show,
 // too. fan_in_fan_out is ignored because the layout of GPT-2's weights is known.
 const std::set<std::string>& settings_without_effect() {
-  static const std::set<std::string> names = {
-      "auto_mapping",    "base_model_name_or_path", "corda_config",   "ensure_weight_tying",
-      "eva_config",      "exclude_modules",         "fan_in_fan_out", "inference_mode",
-      "layers_pattern",  "layers_to_transform",     "loftq_config",   "lora_ga_config",
-      "megatron_config", "megatron_core",           "peft_version",   "qalora_group_size",
-      "revision",        "runtime_config",          "target_modules", "task_type"};
+  static const std::set<std::string> names = {"auto_mapping",
+                                              "base_model_name_or_path",
+                                              "corda_config",
+                                              "eva_config",
+                                              "exclude_modules",
+                                              "fan_in_fan_out",
+                                              "inference_mode",
+                                              "layers_pattern",
+                                              "layers_to_transform",
+                                              "loftq_config",
+                                              "lora_ga_config",
+                                              "megatron_config",
+                                              "megatron_core",
+                                              "peft_version",
+                                              "qalora_group_size",
+                                              "revision",
+                                              "runtime_config",
+                                              "target_modules",
+                                              "task_type"};
   return names;
 }
 
-// Settings that change what an adapter computes beyond plain LoRA.
-constexpr const char* kBeyondLora[] = {"use_dora",
-                                       "lora_bias",
-                                       "use_qalora",
+// Settings that change what an adapter computes in a way that is not supported.
+constexpr const char* kBeyondLora[] = {"use_qalora",
                                        "use_bdlora",
-                                       "modules_to_save",
                                        "layer_replication",
                                        "alora_invocation_tokens",
                                        "trainable_token_indices",
@@ -70,10 +80,12 @@ constexpr const char* kBeyondLora[] = {"use_dora",
                                        "velora_config",
                                        "monteclora_config",
                                        "kasa_config"};
-constexpr const char* kFlags[] = {"use_dora", "lora_bias", "use_qalora", "use_rslora", "fan_in_fan_out"};
-constexpr const char* kRead[] = {"peft_type",         "bias",         "r",
-                                 "lora_alpha",        "lora_dropout", "use_rslora",
-                                 "init_lora_weights", kRanks,         kAlphas};
+constexpr const char* kFlags[] = {"use_dora",   "lora_bias",      "use_qalora",
+                                  "use_rslora", "fan_in_fan_out", "ensure_weight_tying"};
+constexpr const char* kRead[] = {
+    "peft_type",          "bias", "r",     "lora_alpha", "lora_dropout", "use_rslora",
+    "init_lora_weights",  kRanks, kAlphas, "use_dora",   "lora_bias",    "modules_to_save",
+    "ensure_weight_tying"};
 
 bool is_neutral(const json& value) {
   return value.is_null() || value == false || value == 0 || value == "" ||
@@ -97,11 +109,12 @@ std::string changes_weights(const json& config) {
 std::vector<std::string> unsupported(const json& config) {
   std::vector<std::string> found;
   const auto add = [&](const char* key) { found.push_back(fmt::format("{} = {}", key, shown(config[key]))); };
-  const auto expect = [&](const char* key, const char* plain) {
-    if (config.contains(key) && !config[key].is_null() && config[key] != plain) add(key);
+  const auto expect = [&](const char* key, std::initializer_list<const char*> known) {
+    const auto is_value = [&](const char* value) { return config[key] == value; };
+    if (config.contains(key) && !config[key].is_null() && std::ranges::none_of(known, is_value)) add(key);
   };
-  expect("peft_type", "LORA");
-  expect("bias", "none");
+  expect("peft_type", {"LORA"});
+  expect("bias", {"none", "all", "lora_only"});
   for (const char* key : kBeyondLora)
     if (config.contains(key) && !is_neutral(config[key])) add(key);
   if (const std::string how = changes_weights(config); !how.empty()) found.push_back(how);
@@ -136,6 +149,17 @@ void check_flags(const json& config) {
       fail("'{}' is {}, expected true or false", key, shown(*at));
 }
 
+std::vector<std::string> saved_modules(const json& config) {
+  const json named = config.value("modules_to_save", json());
+  if (named.is_null()) return {};
+  std::vector<std::string> modules;
+  for (const json& name : named.is_array() ? named : json::array({named})) {
+    if (!name.is_string()) fail("'modules_to_save' is {}, expected names of modules", shown(named));
+    modules.push_back(name);
+  }
+  return modules;
+}
+
 void check_rank(double rank, const std::string& name) {
   if (!(rank >= 1 && rank <= kMaxRank && rank == std::floor(rank)))
     fail("'{}' is {}, expected a rank, a whole number from 1 to {}", name, rank, kMaxRank);
@@ -168,7 +192,7 @@ void AdapterConfig::read(const std::string& text) {
   const json config = parse_json(text);
   if (!config.is_object()) fail("expected an object");
   if (const auto found = unsupported(config); !found.empty())
-    fail("this adapter is more than plain LoRA, which is what is supported: {}", fmt::join(found, ", "));
+    fail("this adapter has settings that are not supported: {}", fmt::join(found, ", "));
   rank_ = number_in(config, "r", rank_);
   check_rank(rank_, "r");
   alpha_ = number_in(config, "lora_alpha", alpha_);
@@ -176,12 +200,20 @@ void AdapterConfig::read(const std::string& text) {
   check_flags(config);
   stabilized_ = config.value("use_rslora", json()) == true;
   fan_in_fan_out_ = config.value("fan_in_fan_out", json()) == true;
+  ties_weights_ = config.value("ensure_weight_tying", json()) == true;
+  const json bias = config.value("bias", json());
+  trains_biases_ = !bias.is_null() && bias != "none";
+  saved_ = saved_modules(config);
   KeyOrder order;
   json::sax_parse(text, &order);
   ranks_ = read_pattern(config, kRanks, order.keys[kRanks]);
   alphas_ = read_pattern(config, kAlphas, order.keys[kAlphas]);
   for (const auto& [expression, rank] : ranks_) check_rank(rank, kRanks);
   warn_of_unknown(config, file_);
+}
+
+bool AdapterConfig::saves(const std::string& module) const {
+  return std::ranges::any_of(saved_, [&](const std::string& name) { return module.ends_with(name); });
 }
 
 AdapterConfig::Pattern AdapterConfig::read_pattern(const json& config, const char* key,
