@@ -199,7 +199,8 @@ TEST(Drafts, GoOnInACacheThatGrows) {
 
 TEST(Drafts, AreRefusedInWordsWhereNoneCanBeVerified) {
   const auto dynamic =
-      make({"", "f32", "llama"}, 1, 160, {{"rope_scaling", "dynamic"}, {"rope_factor", "2"}});
+      make({"", "f32", "llama"}, 1, 160,
+           {{"rope_scaling", "dynamic"}, {"rope_factor", "2"}, {"rope_original_positions", "64"}});
   expect_error([&] { open_for_generation(dynamic, {}, true); }, {"drafts", "length of the text"});
   Session session = open_for_generation(make({"", "f32"}, 1));
   expect_error([&] { Generator(session, {.drafter = ngrams()}); },
