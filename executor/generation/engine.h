@@ -45,8 +45,8 @@ struct EngineOptions {
   int64_t prefill_chunk = 512;  // maximum tokens of a prompt per run; a power of two
   int64_t step_tokens =
       512;  // tokens of prompts, with padding, that a step may read before it goes on with texts
-  // Whether a step is started before the tokens of the previous one are read. Empty: if the device is asynchronous. Never with
-  // drafts, which continue the tokens.
+  // A step is started before the tokens of the previous one are read. Empty: if the device is asynchronous. With drafts it never
+  // is, because they continue the tokens.
   std::optional<bool> run_ahead = {};
   // Speculative decoding: a step may choose several tokens of a text. Steps that need penalties, biases or log-probabilities for
   // any text use no drafts.

@@ -20,7 +20,7 @@
 //   decode              tokens i64[rows,1], position i64[rows] -> logits [rows,vocab]    finds the rows whose logits are NaN
 //
 // A model that verifies drafts (executor/generation/speculation.h) has one more entry point for each number of tokens, 2 to
-// kMostVerified:
+// kMaxVerified:
 //
 //   verify_N            tokens i64[rows,N], position i64[rows], length i64[rows] -> token i64[rows,N]    reads tokens like
 //                       fill_cache and returns the token that decode_and_sample would choose behind each of them: on the CPU
@@ -73,7 +73,7 @@ std::string prefill_name(const SamplingFeatures& features);
 std::string decode_name(const SamplingFeatures& features);
 std::string verify_name(int64_t tokens);  // "verify_4"
 inline constexpr const char *kFillCache = "fill_cache", *kFillRow = "fill_row", *kCopyRow = "copy_row";
-inline constexpr int64_t kMostVerified = 16;  // tokens of the largest verify_N; N is a power of two
+inline constexpr int64_t kMaxVerified = 16;  // tokens of the largest verify_N; N is a power of two
 inline constexpr int64_t kStopsOfRow = 8;
 
 // Return the number of texts that the KV cache of a language model holds, and the number of tokens of each, as its states declare

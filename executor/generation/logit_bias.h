@@ -1,5 +1,5 @@
-// What a request adds to the logits of its next token: its biases, and minus infinity for tokens that must not follow now. The rules
-// are those of transformers' SequenceBiasLogitsProcessor, NoRepeatNGramLogitsProcessor and MinNewTokensLengthLogitsProcessor.
+// Computes what a request adds to the logits of its next token: its biases, and minus infinity for tokens that must not follow now.
+// The rules are those of transformers' SequenceBiasLogitsProcessor, NoRepeatNGramLogitsProcessor and MinNewTokensLengthLogitsProcessor.
 #pragma once
 
 #include <span>

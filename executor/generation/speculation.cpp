@@ -18,8 +18,8 @@ int64_t size_for(int64_t tokens) {
 
 Speculation::Speculation(Session& session, std::vector<Row>& rows, DraftOptions options)
     : session_(session), rows_(rows), options_(std::move(options)) {
-  if (options_.most < 1 || options_.most >= kMostVerified)
-    fail("a draft of {} tokens: expected 1 to {}", options_.most, kMostVerified - 1);
+  if (options_.most < 1 || options_.most >= kMaxVerified)
+    fail("a draft of {} tokens: expected 1 to {}", options_.most, kMaxVerified - 1);
   if (!session.model().find_entry(verify_name(2)))
     fail("the session's model verifies no drafts: open it with open_for_generation(model, options, true)");
 }
@@ -34,7 +34,7 @@ std::vector<std::string> Speculation::entries(int64_t most) {
 // writes to the cache, must fit in it.
 int64_t Speculation::room_of(const Row& row) const {
   const int64_t capacity = positions_of_cache(session_.model()), read = row.text->size() - 1;
-  int64_t size = kMostVerified;
+  int64_t size = kMaxVerified;
   while (size > 1 && (rows_.size() == 1 ? read + size : size) > capacity) size /= 2;
   return std::min({size - 1, capacity - read - 1, row.task->remaining() - 1});
 }

@@ -20,7 +20,7 @@ namespace genesis::generation {
 
 struct DraftOptions {
   std::shared_ptr<Drafter> drafter = {};  // empty: each step chooses one token
-  int64_t most = 7;                       // tokens of a draft at most, up to kMostVerified - 1
+  int64_t most = 7;                       // tokens of a draft at most, up to kMaxVerified - 1
 };
 
 class Speculation {

@@ -159,7 +159,8 @@ Session open_for_generation(const std::shared_ptr<const Model>& model, SessionOp
   if (options.mesh.ranks() > 1)
     fail("drafts are not verified by several ranks: leave out the mesh, or the drafts");
   options = resolved(std::move(options));
-  return Session(with_verify_entries(made, options.device == "cpu"), std::move(options));
+  const bool exact = options.device == "cpu";
+  return Session(with_verify_entries(made, exact), std::move(options));
 }
 
 Generator::Generator(Session& session, GeneratorOptions options)

@@ -1,4 +1,4 @@
-// What is added to logits, and penalties on the logits of tokens that a text already contains.
+// Applies biases, and penalties on the logits of tokens that a text already contains.
 #pragma once
 
 #include "schema/graph/graph.h"

@@ -142,7 +142,7 @@ std::shared_ptr<const Model> with_verify_entries(const std::shared_ptr<const Mod
   if (generation::takes_text_length(*model))
     fail("drafts cannot be verified: the model's rotary frequencies depend on the length of the text");
   const auto with = std::make_shared<Model>(*model);
-  for (int64_t tokens = 2; tokens <= generation::kMostVerified; tokens *= 2)
+  for (int64_t tokens = 2; tokens <= generation::kMaxVerified; tokens *= 2)
     with_context([&] { VerifyEntry(*with, tokens, exact).add(); },
                  [&] { return "while entry point '" + verify_name(tokens) + "' is made from 'decode'"; });
   return with;

@@ -99,7 +99,7 @@ GenerateOptions TextModel::Impl::resolved(const GenerateSettings& settings, cons
   if (!std::exchange(has_warned, true))
     for (const std::string& warning : chat::generation_warnings(files, vocab_size()))
       log_warning("{}", warning);
-  // As in transformers, biases of tokens that the model does not have count for nothing.
+  // Biases of tokens that the model does not have count for nothing in transformers, too.
   std::erase_if(result.logit_bias, [&](const TokenBias& bias) { return has_unknown(bias, vocab_size()); });
   result = settings.over(std::move(result));
   if (settings.ignore_eos) return result;

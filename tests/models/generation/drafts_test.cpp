@@ -212,6 +212,20 @@ TEST(Drafts, AreRefusedInWordsWhereNoneCanBeVerified) {
   expect_error([&] { Generator(verifies, options); }, {"16 tokens", "1 to 15"});
 }
 
+// The CPU computes attention of a few queries like that of one, and that of many queries otherwise.
+TEST(Drafts, AreVerifiedByTheKernelsOfSingleSteps) {
+  Session session = open_for_generation(make({"", "bf16"}, 1), {.threads = 2}, true);
+  for (const int64_t tokens : {2, 4, 8, 16}) {
+    const NamedTensors inputs = {{"tokens", Tensor::zeros({DType::i64, {1, tokens}})},
+                                 {"position", Tensor::zeros({DType::i64, {1}})},
+                                 {"length", Tensor::of<int64_t>({1}, {tokens})}};
+    const auto kernels = session.kernels(generation::verify_name(tokens), inputs);
+    EXPECT_EQ(std::ranges::count(kernels, "attention.decode"), 2 * std::max<int64_t>(tokens / 4, 1));
+    EXPECT_EQ(std::ranges::count(kernels, "attention.blocks"), 0);
+    EXPECT_GT(std::ranges::count(kernels, "gemm.gemv"), 0);
+  }
+}
+
 TEST(Drafts, OfNgramsRepeatTheText) {
   using generation::repeated_tokens;
   EXPECT_EQ(repeated_tokens(Tokens{1, 2, 3, 4, 1, 2}, 2), (Tokens{3, 4}));
