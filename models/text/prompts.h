@@ -13,7 +13,7 @@
 namespace genesis::text {
 
 struct Prompt {
-  std::string text;                                 // of a prompt that is given as tokens: their text
+  std::string text;                                 // if the prompt is given as tokens, the text of these
   std::string place = {};                           // " of FILE, line N"; empty for a prompt without a file
   std::optional<std::vector<int64_t>> tokens = {};  // a prompt that is given as tokens
 };

@@ -224,6 +224,19 @@ void add_prompts(Command& command, GenerateFlags& flags) {
       "an object with one of these as \"prompt\", per line");
 }
 
+void add_ends(Command& command, GenerateFlags& flags) {
+  add_number(command, "--max-tokens", flags.sampling.generate.max_tokens, "tokens to write at most",
+             at_least<int64_t>(0));
+  command
+      .add_option("--stop", flags.sampling.generate.stop_strings,
+                  "end the text before this string; may be given again")
+      ->allow_extra_args(false);
+  add_numbers(command, "--stop-token", flags.sampling.generate.stop_tokens,
+              "end the text at this token, beside the model's own; may be given again", at_least<int64_t>(0));
+  command.add_flag("--ignore-eos", flags.ignore_eos,
+                   "the model's own end tokens end no text, only --stop and --stop-token do");
+}
+
 }  // namespace
 
 void add_generate(Command& app) {
@@ -234,21 +247,12 @@ void add_generate(Command& app) {
   command->add_option("--tokenizer", flags->text.tokenizer,
                       "a tokenizer.json, a folder with one, or a model that contains one; default: the "
                       "model's own, or else bytes");
-  add_number(*command, "--max-tokens", flags->sampling.generate.max_tokens, "tokens to write at most",
-             at_least<int64_t>(0));
+  add_ends(*command, *flags);
   add_sampling(*command, flags->sampling.generate);
-  command
-      ->add_option("--stop", flags->sampling.generate.stop_strings,
-                   "end the text before this string; may be given again")
-      ->allow_extra_args(false);
-  add_numbers(*command, "--stop-token", flags->sampling.generate.stop_tokens,
-              "end the text at this token, beside the model's own; may be given again", at_least<int64_t>(0));
   add_number(*command, "--logprobs", flags->logprobs,
              "with --json or --batch: print the tokens' log-probabilities, and those of this many of the "
              "likeliest tokens",
              Range<int64_t>{0, text::kMaxTopLogprobs});
-  command->add_flag("--ignore-eos", flags->ignore_eos,
-                    "the model's own end tokens end no text, only --stop and --stop-token do");
   add_logit_bias(*command, flags->logit_bias);
   add_drafts(*command, flags->text);
   add_prefill_chunk(*command, flags->text.prefill_chunk);

@@ -27,9 +27,8 @@ class AdapterConfig {
   bool is_fan_in_fan_out() const { return fan_in_fan_out_; }
 
   bool trains_biases() const { return trains_biases_; }  // the file has trained biases
-  bool ties_weights() const {
-    return ties_weights_;
-  }  // what changes an embedding changes a head that shares it
+  // Returns true if a head that shares a changed embedding changes, too.
+  bool ties_weights() const { return ties_weights_; }
   // Returns true if the module was trained whole: as in PEFT, if its name ends with one of modules_to_save.
   bool saves(const std::string& module) const;
 

@@ -1,4 +1,4 @@
-// What a PEFT adapter changes beside low-rank additions to linear layers, which becomes part of the model's own weights: DoRA
+// Writes into a model's own weights what a PEFT adapter changes beside low-rank additions to linear layers: DoRA
 // (Liu and others, 2024, arXiv:2402.09353), additions to embeddings, biases, and modules that were trained whole.
 #pragma once
 
