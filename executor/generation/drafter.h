@@ -27,6 +27,11 @@ class Drafter {
   virtual Drafts draft(std::span<const DraftRow> rows) = 0;
 };
 
+struct DraftOptions {
+  std::shared_ptr<Drafter> drafter = {};  // empty: each step chooses one token
+  int64_t most = 7;                       // tokens of a draft at most, up to kMaxVerified - 1
+};
+
 // Drafts what followed the last occurrence of the text's last tokens in the text itself (prompt lookup, Saxena, 2023): for texts
 // that repeat their prompt or themselves.
 std::shared_ptr<Drafter> make_ngram_drafter();

@@ -34,8 +34,8 @@
 #include <memory>
 #include <optional>
 
+#include "executor/generation/drafter.h"
 #include "executor/generation/request.h"
-#include "executor/generation/speculation.h"
 #include "executor/session.h"
 
 namespace genesis::generation {

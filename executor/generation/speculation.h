@@ -18,11 +18,6 @@
 
 namespace genesis::generation {
 
-struct DraftOptions {
-  std::shared_ptr<Drafter> drafter = {};  // empty: each step chooses one token
-  int64_t most = 7;                       // tokens of a draft at most, up to kMaxVerified - 1
-};
-
 class Speculation {
  public:
   // Throws Error if the session's model does not verify drafts, or `most` is out of range.
