@@ -29,8 +29,10 @@ Prompt prompt_in(const std::string& line, const std::string& place) {
   const auto& prompt = json.is_object() && json.contains("prompt") ? json["prompt"] : json;
   if (is_list_of_tokens(prompt)) return {"", place, prompt.get<std::vector<int64_t>>()};
   if (!prompt.is_string())
-    fail("expected a JSON string or a list of tokens, or an object with one of these as 'prompt', got {}",
-         shortened(line));
+    fail(
+        "expected a JSON string, a list of tokens, or an object with a string 'prompt' or such a list, got "
+        "{}",
+        shortened(line));
   return {prompt.get<std::string>(), place};
 }
 

@@ -111,6 +111,9 @@ TEST_F(Generate, PromptsMayBeTokens) {
 }
 
 TEST_F(Generate, BiasesAndEndsAreChosen) {
+  const auto run = [](const Words& more) {
+    return run_tool("genesis-run", Words{"generate", tiny("qwen2.genesis"), "--max-tokens", "6"} + more);
+  };
   const auto tokens = expect_json(run({"--json", "--prompt", "the", "--temperature", "0"}))["tokens"];
   const std::string first = std::to_string(tokens[0].get<int64_t>());
   const Words greedy = {"--json", "--prompt", "the", "--temperature", "0"};
@@ -118,8 +121,7 @@ TEST_F(Generate, BiasesAndEndsAreChosen) {
   for (const auto& token : without["tokens"]) EXPECT_NE(token, tokens[0]);
   const auto always = expect_json(run(greedy + Words{"--logit-bias", "x=100", "--logit-bias", "7=-3.5"}));
   EXPECT_EQ(always["text"], "xxxxxx");
-  const auto once = expect_json(
-      run(greedy + Words{"--logit-bias", "x=100", "--no-repeat-ngram-size", "1", "--max-tokens", "20"}));
+  const auto once = expect_json(run(greedy + Words{"--logit-bias", "x=100", "--no-repeat-ngram-size", "1"}));
   EXPECT_EQ(once["text"].get<std::string>().substr(0, 1), "x");
   EXPECT_EQ(once["text"].get<std::string>().find('x', 1), std::string::npos);
   const Words ends = greedy + Words{"--stop-token", first};
@@ -133,12 +135,14 @@ TEST_F(Generate, BiasesAndEndsAreChosen) {
 }
 
 TEST_F(Generate, DraftsChangeNoText) {
-  const Words words = {"--json", "--prompt", "abababababab", "--max-tokens", "30"};
+  const Words words = {"generate",     tiny("qwen2.genesis"), "--json", "--prompt",
+                       "abababababab", "--max-tokens",        "30"};
   for (const Words& sampling : {Words{"--temperature", "0"}, Words{"--temperature", "0.7"}}) {
-    const auto plain = expect_json(run(words + sampling));
+    const auto plain = expect_json(run_tool("genesis-run", words + sampling));
     EXPECT_FALSE(plain.contains("drafted"));
     for (const std::string& draft : {std::string("ngram"), tiny("qwen2.genesis")}) {
-      const Process process = run(words + sampling + Words{"--draft", draft, "--draft-tokens", "5"});
+      const Process process =
+          run_tool("genesis-run", words + sampling + Words{"--draft", draft, "--draft-tokens", "5"});
       const auto with = expect_json(process);
       EXPECT_EQ(with["tokens"], plain["tokens"]);
       if (draft == "ngram") continue;
@@ -148,8 +152,10 @@ TEST_F(Generate, DraftsChangeNoText) {
       EXPECT_NE(process.err.find("tokens a step"), std::string::npos) << process.err;
     }
   }
-  expect_error(run(words + Words{"--draft", path("none.genesis")}), {"--draft", "none.genesis"});
-  expect_usage_error(run(words + Words{"--draft", "ngram", "--draft-tokens", "16"}), {"--draft-tokens 16"});
+  expect_error(run_tool("genesis-run", words + Words{"--draft", path("none.genesis")}),
+               {"--draft", "none.genesis"});
+  expect_usage_error(run_tool("genesis-run", words + Words{"--draft", "ngram", "--draft-tokens", "16"}),
+                     {"--draft-tokens 16"});
 }
 
 TEST_F(Generate, ABatchKeepsItsAdapters) {
