@@ -261,7 +261,7 @@ void add_generate(Command& app) {
              "write this many texts at a time and print a line of JSON for each; on the CPU each text equals "
              "that of its prompt alone, on a GPU up to rounding: larger products add in another order",
              Range<int64_t>{1, 4096});
-  add_number(*command, "-n,--samples", flags->sampling.samples,
+  add_number(*command, "--samples", flags->sampling.samples,
              "texts of each prompt: the second is that of the next --seed, and so on",
              Range<int64_t>{1, 65536});
   command->add_flag("--unordered", flags->unordered,

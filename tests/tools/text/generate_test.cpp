@@ -62,7 +62,7 @@ TEST_F(Generate, ABatchGivesWhatEachGivesAlone) {
 
 TEST_F(Generate, SamplesAreThoseOfTheNextSeeds) {
   const Words words{"generate", tiny("qwen2.genesis"), "--max-tokens", "6", "--json"};
-  const Words many = words + Words{"--seed", "5", "-n", "3", "--prompt", "the", "--prompt", "quick"};
+  const Words many = words + Words{"--seed", "5", "--samples", "3", "--prompt", "the", "--prompt", "quick"};
   const auto after = objects(run_tool("genesis-run", many));
   const auto together = objects(run_tool("genesis-run", many + Words{"--batch", "4"}));
   const auto unordered = objects(run_tool("genesis-run", many + Words{"--batch", "4", "--unordered"}));
