@@ -312,7 +312,9 @@ void edit(std::unique_ptr<Model>& model, const Flags& flags, std::vector<passes:
     if (model->find_entry(passes::parse_train_options(flags.train).name)) model = to_train_anew(*model);
     add_training(*model, flags, reports);
   }
-  if (flags.merge_lora) model = passes::merge_lora(*model);
+  // An adapter may be part of the weights already.
+  const bool is_merged = !flags.adapter.empty() && !passes::lora_of(*model);
+  if (flags.merge_lora && !is_merged) model = passes::merge_lora(*model);
   if (!flags.save_adapter.empty())
     models::hugging_face::save_adapter(*model, flags.save_adapter, "", flags.force);
   if (flags.inference) model = for_inference(*model);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "executor/generation/logit_bias.h"
+
 namespace genesis::generation {
 namespace {
 
@@ -58,10 +60,17 @@ std::vector<SamplingRow> Decoding::sampling_rows() const {
 void Decoding::begin(First first) {
   first_ = std::move(first);
   decode_ = decode_name(features());
+  has_old_positions_ = has_old_bias_ = false;
   set_sampling_states(session_, sampling_rows(), vocabulary_, features().penalties);
 }
 
-void Decoding::continue_beside_reading() { set_sampling_positions(session_, sampling_rows()); }
+void Decoding::continue_beside_reading() { has_old_positions_ = true; }
+
+// Returns true if biases differ from token to token: then each step waits for the tokens of the one before.
+bool Decoding::follows_text() const {
+  return std::ranges::any_of(
+      rows_, [](const Row& row) { return row.goes_on() && bias_follows_text(row.task->options()); });
+}
 
 // Adds the positions to an error of the step. A device may report it when the step is started or when its result is taken.
 template <class Body>
@@ -84,6 +93,8 @@ bool Decoding::start() {
     step.positions.push_back(row.text->size() + ahead);
   }
   if (step.rows.empty()) return false;
+  if (std::exchange(has_old_positions_, false)) set_sampling_positions(session_, sampling_rows());
+  if (std::exchange(has_old_bias_, false)) set_sampling_bias(session_, sampling_rows(), vocabulary_);
   const First first = std::exchange(first_, {});
   naming_positions(step, [&] { session_.start(first.entry.empty() ? decode_ : first.entry, first.inputs); });
   under_way_.push_back(std::move(step));
@@ -103,18 +114,35 @@ void Decoding::take() {
     if (task.options().logprobs)
       task.add_logprob(logprob_of(outputs, r, tokens[r], task.options().top_logprobs));
     task.take(tokens[r]);
+    task.count_step();
   }
+  has_old_bias_ = follows_text();
 }
 
-bool Decoding::step() {
-  const size_t wanted = runs_ahead_ ? 2 : 1;
+// Penalties, biases and log-probabilities have no place in the runs that verify drafts.
+bool Decoding::speculate() {
+  if (!speculation_ || !under_way_.empty() || !first_.entry.empty() || !(features() == SamplingFeatures{}))
+    return false;
+  if (!speculation_->step()) return false;
+  has_old_positions_ = true;
+  return true;
+}
+
+// Starts the steps that may be under way. Returns false if there is none.
+bool Decoding::start_steps() {
+  const size_t wanted = runs_ahead_ && !follows_text() ? 2 : 1;
   try {
     while (under_way_.size() < wanted && start()) {
     }
   } catch (const Error&) {
     drain_before(std::current_exception());
   }
-  if (under_way_.empty()) return false;
+  return !under_way_.empty();
+}
+
+bool Decoding::step() {
+  if (speculate()) return true;
+  if (!start_steps()) return false;
   take();
   return true;
 }

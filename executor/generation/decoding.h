@@ -10,6 +10,7 @@
 #include "executor/generation/cache_rows.h"
 #include "executor/generation/entry_points.h"
 #include "executor/generation/sampling_states.h"
+#include "executor/generation/speculation.h"
 #include "executor/session.h"
 
 namespace genesis::generation {
@@ -22,9 +23,15 @@ class Decoding {
     NamedTensors inputs;
   };
 
-  // With `runs_ahead`, a step is started before the tokens of the previous one are read.
-  Decoding(Session& session, std::vector<Row>& rows, int64_t vocabulary, bool runs_ahead)
-      : session_(session), rows_(rows), vocabulary_(vocabulary), runs_ahead_(runs_ahead) {}
+  // With `runs_ahead`, a step is started before the tokens of the previous one are read. `speculation` chooses several tokens in
+  // a step; null: each step chooses one.
+  Decoding(Session& session, std::vector<Row>& rows, int64_t vocabulary, bool runs_ahead,
+           std::unique_ptr<Speculation> speculation = {})
+      : session_(session),
+        rows_(rows),
+        vocabulary_(vocabulary),
+        runs_ahead_(runs_ahead),
+        speculation_(std::move(speculation)) {}
   ~Decoding() { forget(); }
   Decoding(const Decoding&) = delete;
   Decoding& operator=(const Decoding&) = delete;
@@ -36,7 +43,7 @@ class Decoding {
   void begin(First first = {});
   // Does the same if rows have only read more of their prompts since begin().
   void continue_beside_reading();
-  // Chooses one token for each row that goes on. Returns false if none does. Throws Error if the run fails; then begin() must
+  // Chooses one token for each row that goes on, or several where drafts are accepted. Returns false if none does. Throws Error if the run fails; then begin() must
   // follow.
   bool step();
   // Takes the tokens of all steps under way.
@@ -54,6 +61,9 @@ class Decoding {
     std::vector<int64_t> positions;  // positions of the chosen tokens
   };
   bool start();
+  bool start_steps();
+  bool speculate();
+  bool follows_text() const;
   void take();
   [[noreturn]] void drain_before(const std::exception_ptr& error);
   std::vector<SamplingRow> sampling_rows() const;
@@ -64,6 +74,8 @@ class Decoding {
   std::vector<Row>& rows_;
   const int64_t vocabulary_;
   const bool runs_ahead_;
+  const std::unique_ptr<Speculation> speculation_;
+  bool has_old_positions_ = false, has_old_bias_ = false;  // states that the next step of decode_ needs anew
   First first_;
   std::string decode_;
   std::deque<Step> under_way_;

@@ -10,6 +10,7 @@
 #include "executor/generation/entry_points.h"
 #include "executor/generation/inbox.h"
 #include "executor/generation/prompt_reader.h"
+#include "executor/generation/shared_prompts.h"
 
 namespace genesis::generation {
 namespace {
@@ -68,8 +69,8 @@ class Engine::Impl {
         limits_(checked_limits(options, session.model())),
         takes_text_length_(takes_text_length(session.model())),
         vocabulary_(vocabulary_of(session.model().entry("decode"), 2)),
-        runs_ahead_(options.run_ahead.value_or(session.is_asynchronous())),
-        decoding_(session, rows_.all(), vocabulary_, runs_ahead_) {
+        runs_ahead_(!options.drafts.drafter && options.run_ahead.value_or(session.is_asynchronous())),
+        decoding_(session, rows_.all(), vocabulary_, runs_ahead_, make_speculation()) {
     session.reset_states(StateRole::kCache);
   }
 
@@ -113,6 +114,10 @@ class Engine::Impl {
     size_t polled = 0;
   };
 
+  std::unique_ptr<Speculation> make_speculation() {
+    if (!options_.drafts.drafter) return {};
+    return std::make_unique<Speculation>(session_, rows_.all(), options_.drafts);
+  }
   void take_mail();
   void cancel_now(RequestId id);
   bool has_reading() const { return std::ranges::any_of(rows_.all(), &Row::is_reading); }
@@ -130,6 +135,7 @@ class Engine::Impl {
   void end(Submission submission, FinishReason reason, std::exception_ptr error = {});
   void read_prompts();
   Decoding::First read_chunks(const std::vector<size_t>& reading);
+  void copy_prompts_of(const std::vector<size_t>& waiting);
   void begin(Decoding::First first);
   void compile(const std::string& entry, const Bindings& sizes, Task& task);
   void fail_rows(const std::vector<size_t>& rows, const std::exception_ptr& error);
@@ -229,8 +235,9 @@ void Engine::Impl::start_task(Submission submission) {
   text.cached = std::min(text.cached, text.size() - 1);  // the last token is read again, at least
   // Rotated keys depend on the length of the text that they were read in.
   if (takes_text_length_) text.cached = 0;
-  row.task = std::make_unique<Task>(std::move(submission), text,
-                                    Task::Context{clock_, limits_.capacity, runs_ahead_});
+  row.task =
+      std::make_unique<Task>(std::move(submission), text,
+                             Task::Context{clock_, limits_.capacity, options_.drafts.most, runs_ahead_});
 }
 
 // Reads prompts within the budget of a step. No step may be under way.
@@ -239,12 +246,29 @@ void Engine::Impl::read_prompts() {
   for (size_t r = 0; r < rows_.all().size(); ++r)
     if (rows_.all()[r].is_reading()) reading.push_back(r);
   std::ranges::sort(reading, {}, [&](size_t r) { return rows_.all()[r].task->id(); });
+  std::vector<size_t> waiting;  // for another row that has the same prompt
+  if (session_.model().find_entry(kCopyRow))
+    std::ranges::copy_if(reading, std::back_inserter(waiting),
+                         [&](size_t r) { return row_with_prompt_of(rows_.all(), r).has_value(); });
+  std::erase_if(reading, [&](size_t r) { return std::ranges::count(waiting, r) > 0; });
   Decoding::First first;
   if (!reading.empty()) first = read_chunks(reading);
+  copy_prompts_of(waiting);
   if (must_begin_)
     begin(std::move(first));
   else if (decoding_.goes_on() && !reading.empty())
-    attempt([&] { decoding_.continue_beside_reading(); });
+    decoding_.continue_beside_reading();
+}
+
+void Engine::Impl::copy_prompts_of(const std::vector<size_t>& waiting) {
+  try {
+    for (const size_t r : copy_prompts(session_, rows_.all(), waiting)) {
+      rows_.all()[r].task->prompt_is_read();
+      must_begin_ |= rows_.all()[r].goes_on();
+    }
+  } catch (const Error&) {
+    fail_rows(waiting, std::current_exception());
+  }
 }
 
 // Returns the step that reads the rest of a prompt and chooses its first token, if it is next.
@@ -275,6 +299,9 @@ void Engine::Impl::begin(Decoding::First first) {
   if (any == rows_.all().end()) return;
   attempt([&] {
     compile(decode_name(decoding_.features()), {}, *any->task);
+    if (options_.drafts.drafter)
+      for (const std::string& entry : Speculation::entries(options_.drafts.most))
+        compile(entry, {}, *any->task);
     decoding_.begin(std::move(first));
   });
 }
@@ -384,6 +411,7 @@ Load Engine::Impl::load() const {
 void Engine::Impl::check(const std::vector<int64_t>& prompt, const SamplingOptions& options,
                          int64_t behind) const {
   check_options(options);
+  check_tokens(options, vocabulary_);
   if (prompt.empty() && behind == 0)
     fail("the prompt is empty: a language model needs at least one token to go on from");
   for (size_t i = 0; i < prompt.size(); ++i)

@@ -22,6 +22,8 @@
 // An engine is for one thread, except for submit(), cancel() and wait(), which any thread may call. Callbacks run inside of step().
 // They may call submit(), cancel(), load() and poll(); what they submit or cancel takes effect at the latest at the next step.
 //
+// A prompt that several requests have is read once, if they say so (Request::shares_prompt) and the cache has several rows.
+//
 // An error of one request ends this request alone: Result::error has it. If a step fails because logits are NaN, only the
 // requests with such logits end. If a run fails for another reason, all requests that took part in it end.
 //
@@ -32,6 +34,7 @@
 #include <memory>
 #include <optional>
 
+#include "executor/generation/drafter.h"
 #include "executor/generation/request.h"
 #include "executor/session.h"
 
@@ -42,7 +45,12 @@ struct EngineOptions {
   int64_t prefill_chunk = 512;  // maximum tokens of a prompt per run; a power of two
   int64_t step_tokens =
       512;  // tokens of prompts, with padding, that a step may read before it goes on with texts
-  std::optional<bool> run_ahead = {};  // empty: if the device is asynchronous
+  // A step is started before the tokens of the previous one are read. Empty: if the device is asynchronous. With drafts it never
+  // is, because they continue the tokens.
+  std::optional<bool> run_ahead = {};
+  // Speculative decoding: a step may choose several tokens of a text. Steps that need penalties, biases or log-probabilities for
+  // any text use no drafts.
+  DraftOptions drafts = {};
 };
 
 // The news of a request since it was polled last.

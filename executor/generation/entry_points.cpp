@@ -22,6 +22,8 @@ std::string decode_name(const SamplingFeatures& features) {
   return with_features("decode_and_sample", features);
 }
 
+std::string verify_name(int64_t tokens) { return "verify_" + std::to_string(tokens); }
+
 const Graph& found_entry(const Model& model, const char* name) {
   const Graph* entry = model.find_entry(name);
   if (!entry) fail("the model has no entry point '{}': it cannot generate text", name);

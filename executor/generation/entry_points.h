@@ -16,7 +16,16 @@
 //   fill_row            tokens i64[1,seq], position i64[1], length i64[1], row i64[] -> nothing    does the same for one row and
 //                       reads no other. Optional
 //   decode_and_sample   -> token i64[rows]
+//   copy_row            from i64[], to i64[] -> nothing    gives a row of the cache what another one holds
 //   decode              tokens i64[rows,1], position i64[rows] -> logits [rows,vocab]    finds the rows whose logits are NaN
+//
+// A model that verifies drafts (executor/generation/speculation.h) has one more entry point for each number of tokens, 2 to
+// kMaxVerified:
+//
+//   verify_N            tokens i64[rows,N], position i64[rows], length i64[rows] -> token i64[rows,N]    reads tokens like
+//                       fill_cache and returns the token that decode_and_sample would choose behind each of them: on the CPU
+//                       the same bit for bit. It reads the settings of decode_and_sample, and writes no state but the cache.
+//                       What it returns behind `length` tokens is meaningless. With one row it writes padding to the cache
 //
 // If rotary frequencies depend on the length of the text, `fill_cache`, `fill_row` and `prefill_and_sample` take one more input:
 // text_length i64[] or [rows], the number of tokens of the whole prompt, of which `tokens` is one chunk. The model's `prefill`
@@ -39,9 +48,9 @@
 //
 // Options that cost time have entry points of their own (SamplingFeatures):
 //
-//   penalties          reads sampling.penalties f32[3,rows] {repetition, presence, frequency}, sampling.in_prompt and
-//                      sampling.chosen, both i32[rows * vocab], which count the tokens of a text. The step counts the tokens
-//                      that it chooses
+//   penalties          reads sampling.penalties f32[3,rows] {repetition, presence, frequency}, sampling.bias f32[rows * vocab],
+//                      which is added to the logits before, and sampling.in_prompt and sampling.chosen, both
+//                      i32[rows * vocab], which count the tokens of a text. The step counts the tokens that it chooses
 //   logprobs           -> logprob f32[rows] of the tokens, top_tokens i64[rows,k] and top_logprobs f32[rows,k],
 //                      k = kMaxTopLogprobs or the whole vocabulary
 //
@@ -58,10 +67,13 @@ namespace genesis::generation {
 
 struct SamplingFeatures {
   bool penalties = false, logprobs = false;
+  bool operator==(const SamplingFeatures&) const = default;
 };
 std::string prefill_name(const SamplingFeatures& features);
 std::string decode_name(const SamplingFeatures& features);
-inline constexpr const char *kFillCache = "fill_cache", *kFillRow = "fill_row";
+std::string verify_name(int64_t tokens);  // "verify_4"
+inline constexpr const char *kFillCache = "fill_cache", *kFillRow = "fill_row", *kCopyRow = "copy_row";
+inline constexpr int64_t kMaxVerified = 16;  // tokens of the largest verify_N; N is a power of two
 inline constexpr int64_t kStopsOfRow = 8;
 
 // Return the number of texts that the KV cache of a language model holds, and the number of tokens of each, as its states declare

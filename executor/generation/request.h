@@ -39,9 +39,11 @@ struct Result {
   std::vector<int64_t> tokens = {};         // new tokens, including the stop token
   std::vector<TokenLogprob> logprobs = {};  // one per token, if they were asked for
 
-  int64_t prefilled = 0;      // tokens of the text that were read, including the prompt
-  int64_t cached = 0;         // tokens of the text that the cache held already
-  double queued_seconds = 0;  // time until the request got a row of the cache
+  int64_t prefilled = 0;  // tokens of the text that were read, including the prompt
+  int64_t cached = 0;  // tokens of the text that the cache held already, or that were copied from another row
+  int64_t steps = 0;   // runs that chose the tokens: as many, or fewer where drafts were accepted
+  int64_t drafted = 0, accepted = 0;  // tokens that were drafted, and those of them that the text has
+  double queued_seconds = 0;          // time until the request got a row of the cache
   double compile_seconds =
       0;  // time for plans and kernels that the session did not have yet, not part of the others
   double prefill_seconds = 0;  // time from then until the first new token
@@ -58,6 +60,9 @@ struct Request {
   // Called once, with the result. Empty: the result waits until Engine::poll() takes it.
   std::function<void(Result result)> on_result = {};
   ConversationId conversation = 0;  // the text that the prompt continues; 0: a new one
+  // Other requests have the same prompt: if one that has a row of the cache, or gets one first, reads it, this one copies what the
+  // cache then holds. The text is the same as if it had read the prompt itself.
+  bool shares_prompt = false;
 };
 
 }  // namespace genesis::generation

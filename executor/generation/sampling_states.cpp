@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "executor/generation/logit_bias.h"
+
 namespace genesis::generation {
 namespace {
 
@@ -59,6 +61,16 @@ class SamplingStates {
     add(&SamplingOptions::frequency_penalty);
     set("penalties", Tensor::of<float>({3, count_}, penalties));
     set_counts(vocabulary);
+    set_bias(vocabulary);
+  }
+
+  void set_bias(int64_t vocabulary) {
+    const auto size = static_cast<size_t>(vocabulary);
+    std::vector<float> bias(rows_.size() * size, 0);
+    for (size_t r = 0; r < rows_.size(); ++r)
+      if (const SamplingRow& row = rows_[r]; row.options)
+        add_logit_bias(*row.options, row.text, row.taken, std::span(bias).subspan(r * size, size));
+    set("bias", Tensor::of<float>({count_ * vocabulary}, bias));
   }
 
  private:
@@ -104,6 +116,10 @@ void set_sampling_states(Session& session, std::span<const SamplingRow> rows, in
   states.set_settings();
   states.set_ends();
   if (penalties) states.set_penalties(vocabulary);
+}
+
+void set_sampling_bias(Session& session, std::span<const SamplingRow> rows, int64_t vocabulary) {
+  SamplingStates(session, rows).set_bias(vocabulary);
 }
 
 void set_sampling_positions(Session& session, std::span<const SamplingRow> rows) {

@@ -18,9 +18,12 @@ struct SamplingRow {
   int64_t remaining = 0;                     // tokens that it can still choose
 };
 
-// Sets the states. No step may be under way. `penalties` says whether the next steps use penalties.
+// Sets the states. No step may be under way. `penalties` says whether the next steps use penalties and biases.
 void set_sampling_states(Session& session, std::span<const SamplingRow> rows, int64_t vocabulary,
                          bool penalties);
+
+// Sets only the biases, for texts that have grown. No step may be under way.
+void set_sampling_bias(Session& session, std::span<const SamplingRow> rows, int64_t vocabulary);
 
 // Sets only the tokens, positions and ends, after idle rows have moved on or rows have become idle. No step may be under way.
 void set_sampling_positions(Session& session, std::span<const SamplingRow> rows);

@@ -9,6 +9,9 @@ Task::Task(Submission submission, Text& text, const Context& context)
       request_(std::move(submission.request)),
       context_(context),
       limit_(std::min(request_.options.max_tokens, context.capacity - text.size() + 1)),
+      prompt_size_(text.size()),
+      has_whole_prompt_(text.cached == 0 && std::ssize(request_.prompt) == text.size() && limit_ > 0),
+      draft_length_(context.drafted),
       began_(context.clock.now()) {
   result_.request = submission.id;
   result_.prefilled = text.size() - text.cached;
@@ -20,6 +23,18 @@ void Task::prompt_is_read() {
   result_.prefill_seconds = context_.clock.now() - began_;
   state_ = State::kDecoding;
   if (limit_ == 0) finish(FinishReason::kMaxTokens);
+}
+
+void Task::prompt_is_copied() {
+  result_.cached = text_.cached;
+  result_.prefilled = text_.size() - text_.cached;
+}
+
+void Task::count_step(int64_t drafted, int64_t accepted) {
+  ++result_.steps;
+  result_.drafted += drafted;
+  result_.accepted += accepted;
+  draft_length_.take(drafted, accepted);
 }
 
 void Task::take(int64_t token) {

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "executor/generation/draft_length.h"
 #include "executor/generation/request.h"
 #include "executor/generation/stopwatch.h"
 
@@ -27,6 +28,7 @@ class Task {
   struct Context {
     WorkClock& clock;
     int64_t capacity = 0;     // positions of the cache
+    int64_t drafted = 0;      // tokens of a draft at most; 0: none
     bool runs_ahead = false;  // the device works during callbacks, so their time counts
   };
   // `text` contains the prompt already, and must outlive this object.
@@ -46,6 +48,16 @@ class Task {
 
   void prompt_is_read();
   void add_compile_seconds(double seconds) { result_.compile_seconds += seconds; }
+  // Counts a run that chose tokens. `drafted` tokens were drafted for it, and the first `accepted` of them were chosen.
+  void count_step(int64_t drafted = 0, int64_t accepted = 0);
+  DraftLength& draft_length() { return draft_length_; }
+  // The size of the text with the prompt. The prompt is whole if it began the text and an answer follows: other texts with the same
+  // prompt then have the same in the cache.
+  int64_t prompt_size() const { return prompt_size_; }
+  bool has_whole_prompt() const { return has_whole_prompt_; }
+  bool shares_prompt() const { return has_whole_prompt_ && request_.shares_prompt; }
+  // Takes note that the cache got all but the last token of the prompt from another row.
+  void prompt_is_copied();
   // Take the token that was chosen next: first its log-probability, if that was asked for, then the token. An exception of the
   // callback makes the request fail.
   void add_logprob(TokenLogprob logprob) { result_.logprobs.push_back(std::move(logprob)); }
@@ -70,9 +82,12 @@ class Task {
   const Context context_;
   Result result_;
   const int64_t limit_;  // limit of the new tokens
-  const double began_;   // time when the row was given, in seconds of the clock
-  double first_ = 0;     // time of the first token
-  size_t polled_ = 0;    // tokens that were polled
+  const int64_t prompt_size_;
+  const bool has_whole_prompt_;
+  DraftLength draft_length_;
+  const double began_;  // time when the row was given, in seconds of the clock
+  double first_ = 0;    // time of the first token
+  size_t polled_ = 0;   // tokens that were polled
   State state_ = State::kReading;
 };
 

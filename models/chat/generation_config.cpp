@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "models/chat/json_config.h"
@@ -29,14 +30,14 @@ double number(const json& config, const char* name, double otherwise) {
 // clang-format off
 constexpr std::string_view kKnownSettings[] = {
     "_defaults_of", "_from_model_config", "assistant_confidence_threshold", "assistant_early_exit",
-    "assistant_ensemble_weight", "assistant_lookbehind", "bos_token_id", "cache_config", "cache_implementation",
+    "assistant_ensemble_weight", "assistant_lookbehind", "bad_words_ids", "bos_token_id", "cache_config", "cache_implementation",
     "compile_config", "continuous_batching_config", "decoder_start_token_id", "disable_compile", "do_sample",
     "early_stopping", "eos_token_id", "is_assistant", "length_penalty", "low_memory", "max_cache_len", "max_length",
-    "max_matching_ngram_size", "max_new_tokens", "max_time", "min_p", "num_assistant_tokens",
+    "max_matching_ngram_size", "max_new_tokens", "max_time", "min_new_tokens", "min_p", "no_repeat_ngram_size", "num_assistant_tokens",
     "num_assistant_tokens_schedule", "num_return_sequences", "output_attentions", "output_hidden_states",
     "output_logits", "output_scores", "pad_token_id", "prefill_chunk_size", "prompt_lookup_num_tokens",
-    "remove_invalid_values", "renormalize_logits", "repetition_penalty", "return_dict_in_generate", "speculation_type",
-    "stop_strings", "target_lookbehind", "temperature", "top_k", "top_p", "transformers_version", "trust_remote_code",
+    "remove_invalid_values", "renormalize_logits", "repetition_penalty", "return_dict_in_generate", "sequence_bias",
+    "speculation_type", "stop_strings", "suppress_tokens", "target_lookbehind", "temperature", "top_k", "top_p", "transformers_version", "trust_remote_code",
     "use_cache", "use_mtp",
 };
 // clang-format on
@@ -88,6 +89,44 @@ void add_stop_strings(const json& config, std::vector<std::string>& strings) {
   }
 }
 
+int64_t token_in(const json& value, const char* name) {
+  if (!value.is_number_unsigned() || value.get<uint64_t>() > INT32_MAX)
+    fail("'{}' has what is not a token's number", name);
+  return value.get<int64_t>();
+}
+
+std::vector<int64_t> tokens_in(const json& value, const char* name) {
+  if (!value.is_array() || value.empty()) fail("'{}' has what is not a list of tokens", name);
+  std::vector<int64_t> tokens;
+  for (const json& each : value) tokens.push_back(token_in(each, name));
+  return tokens;
+}
+
+const json& list_in(const json& config, const char* name) {
+  static const json none = json::array();
+  const auto found = config.find(name);
+  if (found == config.end() || found->is_null()) return none;
+  if (!found->is_array()) fail("'{}' is not a list", name);
+  return *found;
+}
+
+// Adds what the file adds to logits. As in transformers, words that are forbidden are no end tokens.
+void add_biases(const json& config, text::GenerateOptions& options) {
+  constexpr double kNever = -std::numeric_limits<double>::infinity();
+  for (const json& each : list_in(config, "sequence_bias")) {
+    if (!each.is_array() || each.size() != 2 || !each[1].is_number())
+      fail("'sequence_bias' has what is not a list of tokens with a number");
+    options.logit_bias.push_back({tokens_in(each[0], "sequence_bias"), each[1].get<double>()});
+  }
+  for (const json& each : list_in(config, "bad_words_ids")) {
+    const std::vector<int64_t> tokens = tokens_in(each, "bad_words_ids");
+    if (tokens.size() > 1 || std::ranges::count(options.stop_tokens, tokens[0]) == 0)
+      options.logit_bias.push_back({tokens, kNever});
+  }
+  for (const json& each : list_in(config, "suppress_tokens"))
+    options.logit_bias.push_back({{token_in(each, "suppress_tokens")}, kNever});
+}
+
 void add_sampling(const json& config, text::GenerateOptions& options) {
   const auto samples = config.find("do_sample");
   if (samples == config.end() || *samples != true) {
@@ -99,6 +138,9 @@ void add_sampling(const json& config, text::GenerateOptions& options) {
     options.min_p = number(config, "min_p", 0);
   }
   options.repetition_penalty = number(config, "repetition_penalty", 1);
+  options.no_repeat_ngram_size = static_cast<int64_t>(number(config, "no_repeat_ngram_size", 0));
+  options.min_tokens = static_cast<int64_t>(number(config, "min_new_tokens", 0));
+  add_biases(config, options);
   add_stop_strings(config, options.stop_strings);
   text::check_options(options);
 }

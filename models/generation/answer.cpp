@@ -52,6 +52,9 @@ GenerateResult Answer::finish(generation::Result result) {
   answer.logprobs = std::move(result.logprobs);
   answer.prefilled = result.prefilled;
   answer.decoded = std::max<int64_t>(std::ssize(answer.tokens) - 1, 0);
+  answer.steps = result.steps;
+  answer.drafted = result.drafted;
+  answer.accepted = result.accepted;
   answer.compile_seconds = result.compile_seconds;
   answer.prefill_seconds = result.prefill_seconds;
   answer.decode_seconds = result.decode_seconds;

@@ -3,7 +3,7 @@
 //
 //     const auto answer = std::make_shared<Answer>(byte_text(), options);
 //     engine.submit({.prompt = prompt,
-//                    .options = sampling_of(options),
+//                    .options = options,
 //                    .on_token = [answer](const generation::NewToken& token) { return answer->take(token.token); },
 //                    .on_result = [answer](generation::Result result) {
 //                      std::cout << (result.error ? result.error_text() : answer->finish(std::move(result)).text);

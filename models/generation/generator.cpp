@@ -1,11 +1,13 @@
 #include "models/generation/generator.h"
 
+#include <algorithm>
 #include <limits>
 #include <memory>
 
 #include "executor/generation/engine.h"
 #include "models/generation/answer.h"
 #include "models/generation/sampling_entries.h"
+#include "models/generation/verify_entries.h"
 #include "passes/core/cache_size.h"
 
 namespace genesis::text {
@@ -14,10 +16,14 @@ namespace {
 using OnResult = std::function<void(size_t, GenerateResult)>;
 
 // Batches are made for throughput: a prompt is read at once, and the other texts wait.
-generation::EngineOptions engine_options(const GeneratorOptions& options) {
-  return {.prefill_chunk = options.prefill_chunk,
-          .step_tokens = std::numeric_limits<int64_t>::max(),
-          .run_ahead = options.run_ahead};
+generation::EngineOptions engine_options(const GeneratorOptions& options, const Model& model) {
+  generation::EngineOptions engine = {.prefill_chunk = options.prefill_chunk,
+                                      .step_tokens = std::numeric_limits<int64_t>::max(),
+                                      .run_ahead = options.run_ahead};
+  engine.drafts.most = options.draft_tokens;
+  if (options.drafter)
+    engine.drafts.drafter = options.drafter({rows_of_cache(model), positions_of_cache(model)});
+  return engine;
 }
 
 }  // namespace
@@ -26,7 +32,7 @@ class Generator::Impl {
  public:
   Impl(Session& session, GeneratorOptions options)
       : options_(std::move(options)),
-        engine_(session, engine_options(options_)),
+        engine_(session, engine_options(options_, session.model())),
         text_(engine_.open_conversation()) {}
 
   void check(const std::vector<int64_t>& prompt, const GenerateOptions& options) const {
@@ -42,7 +48,11 @@ class Generator::Impl {
   std::vector<GenerateResult> generate_all(
       std::span<const Request> requests, const std::function<void(size_t, const GenerateResult&)>& on_result);
 
-  void rewind(int64_t length) { engine_.truncate_conversation(text_, length); }
+  GenerateResult continue_prompt(Request request);
+  void rewind(int64_t length) {
+    engine_.truncate_conversation(text_, length);
+    whole_prompt_ = std::min(whole_prompt_, length);
+  }
   const std::vector<int64_t>& tokens() const { return engine_.conversation_tokens(text_); }
   const generation::Engine& engine() const { return engine_; }
   void grow(int64_t positions) { engine_.grow_cache(positions); }
@@ -60,7 +70,19 @@ class Generator::Impl {
   const GeneratorOptions options_;
   generation::Engine engine_;
   const generation::ConversationId text_;  // the text so far
+  int64_t whole_prompt_ = 0;  // its first tokens that were read as one prompt of this size, if any
 };
+
+GenerateResult Generator::Impl::continue_prompt(Request request) {
+  const auto size = std::ssize(request.prompt);
+  const bool is_read = size > 0 && whole_prompt_ == size && std::ssize(tokens()) >= size &&
+                       std::equal(request.prompt.begin(), request.prompt.end(), tokens().begin());
+  rewind(is_read ? size : 0);
+  if (is_read) request.prompt.clear();
+  GenerateResult result = continue_with(request);
+  whole_prompt_ = request.options.max_tokens > 0 ? size : 0;
+  return result;
+}
 
 void Generator::Impl::submit(const Request& request, generation::ConversationId text,
                              std::function<void(GenerateResult)> on_result) {
@@ -71,7 +93,7 @@ void Generator::Impl::submit(const Request& request, generation::ConversationId 
     if (result.error) std::rethrow_exception(result.error);
     on_result(answer->finish(std::move(result)));
   };
-  engine_.submit({request.prompt, sampling_of(request.options), on_token, on_end, text});
+  engine_.submit({request.prompt, request.options, on_token, on_end, text, request.shares_prompt});
 }
 
 // Runs until all requests have ended. An exception drops the others.
@@ -125,13 +147,20 @@ void Generator::Impl::check(const std::vector<int64_t>& prompt, const GenerateOp
   check_options(options);
   if (!options.stop_strings.empty() && !options_.text)
     fail("stop strings are looked for in text, but this generator makes tokens only");
-  engine_.check(prompt, sampling_of(options), behind);
+  engine_.check(prompt, options, behind);
 }
 
-Session open_for_generation(const std::shared_ptr<const Model>& model, SessionOptions options) {
-  if (!model || !options.cache) return Session(with_sampling_entries(model), std::move(options));
-  const std::shared_ptr<const Model> sized = passes::with_cache_size(*model, *options.cache);
-  return Session(with_sampling_entries(sized), std::move(options));
+Session open_for_generation(const std::shared_ptr<const Model>& model, SessionOptions options,
+                            bool verifies) {
+  std::shared_ptr<const Model> made = model;
+  if (model && options.cache) made = passes::with_cache_size(*model, *options.cache);
+  made = with_sampling_entries(made);
+  if (!verifies) return Session(made, std::move(options));
+  if (options.mesh.ranks() > 1)
+    fail("drafts are not verified by several ranks: leave out the mesh, or the drafts");
+  options = resolved(std::move(options));
+  const bool exact = options.device == "cpu";
+  return Session(with_verify_entries(made, exact), std::move(options));
 }
 
 Generator::Generator(Session& session, GeneratorOptions options)
@@ -142,6 +171,10 @@ Generator::Generator(Generator&&) noexcept = default;
 GenerateResult Generator::continue_with(const std::vector<int64_t>& prompt, const GenerateOptions& options,
                                         const std::function<bool(const Piece&)>& on_piece) {
   return impl_->continue_with({prompt, options, on_piece});
+}
+GenerateResult Generator::continue_prompt(const std::vector<int64_t>& prompt, const GenerateOptions& options,
+                                          const std::function<bool(const Piece&)>& on_piece) {
+  return impl_->continue_prompt({prompt, options, on_piece});
 }
 void Generator::generate_each(const NextRequest& next, const OnResult& on_result) {
   impl_->generate_each(next, on_result);

@@ -30,6 +30,7 @@
 #include <span>
 #include <vector>
 
+#include "executor/generation/drafter.h"
 #include "executor/session.h"
 #include "models/generation/request.h"
 
@@ -39,11 +40,16 @@ struct GeneratorOptions {
   std::function<TokenText()> text = {};  // makes one per answer; empty: answers are tokens only
   int64_t prefill_chunk = 512;           // maximum tokens of a prompt per run; a power of two
   std::optional<bool> run_ahead = {};    // empty: if the device is asynchronous
+  // Makes what drafts tokens for a cache of this size, once (speculative decoding); empty: no drafts. The session must verify them.
+  std::function<std::shared_ptr<generation::Drafter>(const CacheSize& cache)> drafter = {};
+  int64_t draft_tokens = 7;  // tokens of a draft at most, 1 to 15
 };
 
 // Opens a session over the model extended by the entry points that a Generator needs. Weights are shared with `model`. Throws
-// Error if the model has no entry points `prefill` and `decode`.
-Session open_for_generation(const std::shared_ptr<const Model>& model, SessionOptions options = {});
+// Error if the model has no entry points `prefill` and `decode`. With `verifies`, the session can verify drafted tokens
+// (models/generation/verify_entries.h); then throws Error for models that cannot, and for several ranks.
+Session open_for_generation(const std::shared_ptr<const Model>& model, SessionOptions options = {},
+                            bool verifies = false);
 
 class Generator {
  public:
@@ -62,6 +68,11 @@ class Generator {
   // tokens chosen before.
   GenerateResult continue_with(const std::vector<int64_t>& prompt, const GenerateOptions& options,
                                const std::function<bool(const Piece&)>& on_piece = {});
+
+  // Begins a text with this prompt and continues it, as continue_with() does after rewind(0). If the last text began so, too, its
+  // prompt stays in the cache and is not read again.
+  GenerateResult continue_prompt(const std::vector<int64_t>& prompt, const GenerateOptions& options,
+                                 const std::function<bool(const Piece&)>& on_piece = {});
 
   // Returns the next request, or nothing if there are no more.
   using NextRequest = std::function<std::optional<Request>()>;

@@ -21,6 +21,7 @@ struct Request {
   std::vector<int64_t> prompt;
   GenerateOptions options = {};
   std::function<bool(const Piece&)> on_piece = {};  // the same as for continue_with()
+  bool shares_prompt = false;                       // see generation::Request
 };
 
 }  // namespace genesis::text

@@ -4,9 +4,10 @@
 
 #include "builder/genesis.h"
 #include "executor/generation/sampling_options.h"
+#include "executor/inputs.h"
 #include "models/generation/penalties.h"
 #include "models/generation/vocabulary.h"
-#include "passes/core/addend.h"
+#include "models/generation/wide_head.h"
 #include "passes/core/inline_graph.h"
 #include "passes/core/match.h"
 #include "schema/graph/caches.h"
@@ -27,10 +28,6 @@ Inputs inputs_of(const Graph& entry) {
   for (const ValueId input : entry.inputs())
     inputs.emplace_back(entry.value(input).name, entry.value(input).type);
   return inputs;
-}
-
-bool has_input(const Graph& entry, std::string_view name) {
-  return std::ranges::any_of(entry.inputs(), [&](ValueId input) { return entry.value(input).name == name; });
 }
 
 // Returns the entry point if its inputs are those of models/decoder.h. Files of older versions have, for a cache of one row, a
@@ -67,6 +64,7 @@ class SamplingEntries {
         top_p_(state("top_p", each_row(rows_), DType::f32)),
         min_p_(state("min_p", each_row(rows_), DType::f32)),
         penalties_(state("penalties", {3, rows_}, DType::f32)),
+        bias_(state("bias", {rows_ * vocabulary_}, DType::f32)),
         in_prompt_(state("in_prompt", {rows_ * vocabulary_}, DType::i32)),
         chosen_(state("chosen", {rows_ * vocabulary_}, DType::i32)),
         one_(model.add_tensor("sampling.one", Tensor::of<int32_t>({1}, {1}))) {
@@ -81,6 +79,7 @@ class SamplingEntries {
     else
       add_fill(kFillCache, prefill_);
     if (const Graph* row = model_.find_entry("prefill_row"); row && rows_ > 1) add_fill(kFillRow, *row);
+    if (rows_ > 1) add_copy_row();
     for (const bool penalties : {false, true})
       for (const bool logprobs : {false, true}) {
         add_decode({penalties, logprobs});
@@ -97,32 +96,12 @@ class SamplingEntries {
                 const passes::ReplaceNode& replace = {}) const {
     const Node* head = rounding_head(from);
     const auto replace_or_widen = [&](const Node& node, const std::vector<Value>& operands) {
-      if (&node == head) return widened(node, operands);
+      if (&node == head) return widened_head(node, operands);
       return replace ? replace(node, operands) : Value();
     };
     const passes::InlinedGraph part = passes::inline_graph(graph, from, inputs, {}, replace_or_widen);
     for (const auto& [state, value] : part.updates) graph.add_update(state, value);
     return part.outputs.at("logits");
-  }
-
-  // Returns the matrix product that computes the logits if it rounds them to 16 bits: then close logits would tie, and the lower
-  // token would win. Models built now have a wide head; those in older files do not.
-  static const Node* rounding_head(const Graph& from) {
-    for (const NamedValue& output : from.outputs()) {
-      if (output.name != "logits") continue;
-      const auto widening = passes::match<ops::Cast>(from, output.value);
-      ValueId product = widening ? widening.input(0) : output.value;
-      if (const auto rows = passes::match<ops::Reshape>(from, product)) product = rows.input(0);
-      const auto layer = passes::match<ops::Linear>(from, product);
-      const bool rounds = is_low_precision(from.type(product).dtype);
-      if (rounds && passes::is_bare_product(layer)) return layer.node;
-    }
-    return nullptr;
-  }
-  static Value widened(const Node& head, const std::vector<Value>& operands) {
-    auto op = from_attributes<ops::Linear>(head.attributes);
-    op.wide = true;
-    return emit(op, operands);
   }
 
   // Adds an entry point that does what `from` does, without its logits.
@@ -134,6 +113,18 @@ class SamplingEntries {
       inputs.push_back(g.input(value.name, value.type.dtype, value.type.shape));
     }
     inlined(g.graph(), from, inputs);
+  }
+
+  // Adds an entry point that copies a row of every cache.
+  void add_copy_row() const {
+    GraphBuilder g(model_, kCopyRow);
+    const Value from = g.input("from", DType::i64, {}), to = g.input("to", DType::i64, {});
+    for (int32_t i = 0; i < static_cast<int32_t>(model_.states().size()); ++i) {
+      const auto layout = cache_layout(model_.state(i));
+      if (!layout) continue;
+      const Value whole = g.graph().state(i), row = dynamic_slice(whole, from, layout->rows_axis, 1);
+      g.graph().add_update(i, dynamic_update_slice(whole, row, to, layout->rows_axis));
+    }
   }
 
   void add_decode(const SamplingFeatures& features) const {
@@ -195,7 +186,7 @@ class SamplingEntries {
     // The counts get the shape of the logits, so that all of this is one fused region.
     const auto rows = [&](const Parameter& counts) { return reshape(g.value(counts), {rows_, vocabulary_}); };
     if (features.penalties)
-      to_sample = penalized(to_sample, rows(in_prompt_), rows(chosen_), g.value(penalties_));
+      to_sample = penalized(to_sample, rows(bias_), rows(in_prompt_), rows(chosen_), g.value(penalties_));
     const Value token = sample_logits(rng, to_sample, g.value(temperature_), g.value(top_k_), g.value(top_p_),
                                       g.value(min_p_));
     g.output("token", token);
@@ -244,7 +235,7 @@ class SamplingEntries {
   const int64_t rows_;
   const Graph &decode_, &prefill_;
   const int64_t vocabulary_;
-  const Parameter token_, rng_, temperature_, top_k_, top_p_, min_p_, penalties_, in_prompt_, chosen_;
+  const Parameter token_, rng_, temperature_, top_k_, top_p_, min_p_, penalties_, bias_, in_prompt_, chosen_;
   const int32_t one_;            // index of the constant that is added to a token's count
   Parameter remaining_, stops_;  // only for a cache of several rows
 };

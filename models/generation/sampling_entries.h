@@ -11,6 +11,7 @@
 namespace genesis::text {
 
 using generation::decode_name;
+using generation::kCopyRow;
 using generation::kFillCache;
 using generation::kFillRow;
 using generation::kStopsOfRow;

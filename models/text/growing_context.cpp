@@ -54,7 +54,7 @@ void GrowingContext::reopen(const std::shared_ptr<const Model>& larger) {
 void GrowingContext::open(const std::shared_ptr<const Model>& model) {
   generator_.reset();
   session_.reset();
-  session_.emplace(open_for_generation(model, options_));
+  session_.emplace(open_for_generation(model, options_, generating_.drafter != nullptr));
   generator_.emplace(*session_, generating_);
 }
 

@@ -19,26 +19,39 @@ std::string read_prompts(const std::string& path) {
   return text.starts_with(kByteOrderMark) ? text.substr(kByteOrderMark.size()) : text;
 }
 
-std::string prompt_in(const std::string& line) {
+bool is_list_of_tokens(const nlohmann::json& json) {
+  return json.is_array() && !json.empty() &&
+         std::ranges::all_of(json, [](const auto& each) { return each.is_number_integer(); });
+}
+
+Prompt prompt_in(const std::string& line, const std::string& place) {
   const auto json = try_parse_json_text(line);
   const auto& prompt = json.is_object() && json.contains("prompt") ? json["prompt"] : json;
+  if (is_list_of_tokens(prompt)) return {"", place, prompt.get<std::vector<int64_t>>()};
   if (!prompt.is_string())
-    fail("expected a JSON string, or an object with a string 'prompt', got {}", shortened(line));
-  return prompt.get<std::string>();
+    fail(
+        "expected a JSON string, a list of tokens, or an object with a string 'prompt' or such a list, got "
+        "{}",
+        shortened(line));
+  return {prompt.get<std::string>(), place};
 }
 
 }  // namespace
 
 Prompts::Prompts(const std::vector<std::string>& texts, const std::vector<std::string>& files,
-                 const std::string& lines)
+                 const std::string& lines, const std::vector<std::vector<int64_t>>& tokens)
     : path_(lines) {
   for (const std::string& text : texts) whole_.push_back({text});
   for (const std::string& file : files) whole_.push_back({read_prompts(file), " of " + file});
+  for (const auto& each : tokens) whole_.push_back({"", "", each});
   if (!lines.empty()) lines_ = read_prompts(lines);
 }
 
 Prompts::Prompts(const nlohmann::json& json) : path_(json[1]), lines_(json[2]) {
-  for (const auto& prompt : json[0]) whole_.push_back({prompt[0], prompt[1]});
+  for (const auto& prompt : json[0]) {
+    Prompt& whole = whole_.emplace_back(Prompt{prompt[0], prompt[1]});
+    if (!prompt[2].is_null()) whole.tokens = prompt[2].get<std::vector<int64_t>>();
+  }
 }
 
 std::optional<std::string> Prompts::next_line() {
@@ -61,7 +74,7 @@ std::optional<Prompt> Prompts::next() {
   const bool is_text = file_ending(path_) == ".txt";
   return with_context(
       [&] {
-        return Prompt{is_text ? std::move(*line) : prompt_in(*line), " of " + place};
+        return is_text ? Prompt{std::move(*line), " of " + place} : prompt_in(*line, " of " + place);
       },
       [&] { return place; });
 }
@@ -70,7 +83,9 @@ void Prompts::rewind() { whole_taken_ = at_ = line_ = 0; }
 
 nlohmann::json Prompts::to_json() const {
   auto whole = nlohmann::json::array();
-  for (const Prompt& prompt : whole_) whole.push_back({prompt.text, prompt.place});
+  for (const Prompt& prompt : whole_)
+    whole.push_back(
+        {prompt.text, prompt.place, prompt.tokens ? nlohmann::json(*prompt.tokens) : nlohmann::json()});
   return {whole, path_, lines_};
 }
 
@@ -86,6 +101,7 @@ Samples::Samples(const TextModel& model, Prompts prompts, SampleOptions options)
 std::optional<Sample> Samples::next() {
   if (number_ == options_.samples && !next_prompt()) return std::nullopt;
   Sample sample{prompt_, index_ - 1, number_++, {tokens_, options_.generate}};
+  sample.request.shares_prompt = options_.samples > 1;
   sample.request.options.seed += static_cast<uint64_t>(sample.number);
   return sample;
 }
@@ -124,7 +140,8 @@ bool Samples::next_prompt() {
   std::optional<Prompt> prompt = prompts_.next();
   if (!prompt) return false;
   prompt_ = std::move(*prompt);
-  tokens_ = model_.encode(prompt_.text);
+  tokens_ = prompt_.tokens ? *prompt_.tokens : model_.encode(prompt_.text);
+  if (prompt_.tokens) prompt_.text = model_.decode(tokens_);
   read_ = std::ssize(tokens_);
   if (options_.truncate && read_ > context_) tokens_ = truncated(std::move(tokens_));
   ++index_;

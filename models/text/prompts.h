@@ -1,6 +1,7 @@
 // Many prompts, and the texts to generate for them.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -12,24 +13,25 @@
 namespace genesis::text {
 
 struct Prompt {
-  std::string text;
-  std::string place = {};  // " of FILE, line N"; empty for a prompt without a file
+  std::string text;                                 // if the prompt is given as tokens, the text of these
+  std::string place = {};                           // " of FILE, line N"; empty for a prompt without a file
+  std::optional<std::vector<int64_t>> tokens = {};  // a prompt that is given as tokens
 };
 
-// Returns prompts one by one, in this order: texts, files, lines. A file of lines is kept as it was read, and a line
+// Returns prompts one by one, in this order: texts, files, lists of tokens, lines. A file of lines is kept as it was read, and a line
 // becomes a prompt only when its turn comes, so many prompts take no more memory than their file. Lines are JSON,
 // except in a .txt file, whose lines are the prompts themselves. Empty lines are skipped.
 class Prompts {
  public:
   // Reads the files; `lines` may be empty. Throws Error if one cannot be read.
   Prompts(const std::vector<std::string>& texts, const std::vector<std::string>& files,
-          const std::string& lines);
+          const std::string& lines, const std::vector<std::vector<int64_t>>& tokens = {});
   // Reads what to_json() returned, for ranks that have no stdin of their own.
   explicit Prompts(const nlohmann::json& json);
   nlohmann::json to_json() const;
 
   // Returns the next prompt, or nothing at the end. Throws Error naming the file and the line if a line is neither a
-  // JSON string nor an object with a string "prompt".
+  // JSON string nor a list of tokens, nor an object with one of these as "prompt".
   std::optional<Prompt> next();
   void rewind();  // returns to the first prompt
   const std::string& lines_path() const { return path_; }

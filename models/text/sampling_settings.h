@@ -30,6 +30,10 @@ void visit_sampling(Visit&& visit) {
         0.0, "subtracted from the logits of tokens that were written already; 0: off");
   visit("frequency_penalty", &Options::frequency_penalty, &Settings::frequency_penalty,
         Range<double>{-100, 100}, 0.0, "the same for every time that a token was written; 0: off");
+  visit("no_repeat_ngram_size", &Options::no_repeat_ngram_size, &Settings::no_repeat_ngram_size,
+        at_least<int64_t>(0), 0, "no sequence of this many tokens occurs twice, prompt included; 0: off");
+  visit("min_tokens", &Options::min_tokens, &Settings::min_tokens, at_least<int64_t>(0), 0,
+        "stop tokens are not chosen before there are this many tokens; 0: off");
   visit("seed", &Options::seed, &Settings::seed, Range<uint64_t>{}, -1, "seed of the choices");
 }
 

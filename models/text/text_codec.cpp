@@ -17,6 +17,13 @@ std::vector<int64_t> TextCodec::encode(const std::string& text) const {
   return tokenizer_ ? tokenizer_->encode(text) : encode_bytes(text);
 }
 
+std::string TextCodec::decode(const std::vector<int64_t>& tokens) const {
+  const TokenText stream = token_text()();
+  std::string text;
+  for (const int64_t token : tokens) text += stream.add(token);
+  return stream.finish ? text + stream.finish() : text;
+}
+
 std::function<TokenText()> TextCodec::token_text() const {
   if (!tokenizer_) return byte_text;
   return [tokenizer = *tokenizer_] {

@@ -20,6 +20,8 @@ class TextCodec {
 
   const std::optional<Tokenizer>& tokenizer() const { return tokenizer_; }  // empty: tokens are bytes
   std::vector<int64_t> encode(const std::string& text) const;
+  // Returns the text of tokens, decoded like those of an answer.
+  std::string decode(const std::vector<int64_t>& tokens) const;
   // For GeneratorOptions::text. The result may outlive this object.
   std::function<TokenText()> token_text() const;
   // Returns the tokens that end a text by the model's configuration; empty without one.

@@ -9,6 +9,7 @@
 #include "models/generation/sampling_entries.h"
 #include "models/generation/vocabulary.h"
 #include "models/open_model.h"
+#include "models/text/draft_source.h"
 #include "models/text/growing_context.h"
 #include "models/text/load_tokenizer.h"
 #include "models/text/text_codec.h"
@@ -31,18 +32,31 @@ jinja::Dict variables_in(const std::string& json) {
   return *value.dict();
 }
 
+GeneratorOptions generator_options(const TextOptions& given, const TextCodec& codec, const Model& model,
+                                   const std::string& file, const SessionOptions& session) {
+  GeneratorOptions options = {.text = codec.token_text(), .prefill_chunk = given.prefill_chunk};
+  if (given.draft.empty()) return options;
+  const int64_t vocabulary = vocabulary_of(model.entry("decode"), 2);
+  options.drafter = draft_source(given.draft, {file, codec.tokenizer(), vocabulary}, session);
+  options.draft_tokens = given.draft_tokens;
+  return options;
+}
+
+bool has_unknown(const TokenBias& bias, int64_t vocabulary) {
+  return std::ranges::any_of(bias.tokens, [&](int64_t token) { return token >= vocabulary; });
+}
+
 }  // namespace
 
 void check_variables(const std::string& json) { variables_in(json); }
 
 struct TextModel::Impl {
-  Impl(std::shared_ptr<const Model> model, const std::string& name, SessionOptions session,
+  Impl(const std::shared_ptr<const Model>& model, const std::string& name, const SessionOptions& session,
        const TextOptions& given)
       : file(name),
         options(given),
         codec(*model, name, given.tokenizer),
-        context(std::move(model), std::move(session),
-                {.text = codec.token_text(), .prefill_chunk = given.prefill_chunk}, given.on_growth) {}
+        context(model, session, generator_options(given, codec, *model, name, session), given.on_growth) {}
 
   const Model& model() const { return *context.model_of_any_length(); }
   int64_t vocab_size() const { return vocabulary_of(model().entry("decode"), 2); }
@@ -57,6 +71,8 @@ struct TextModel::Impl {
     return context.generator();
   }
   GenerateOptions resolved(const GenerateSettings& settings, const GenerateOptions& standard);
+  GenerateResult continued(const std::vector<int64_t>& prompt, const GenerateOptions& chosen,
+                           const OnPiece& on_piece, int64_t longest);
 
   const std::string file;
   const TextOptions options;
@@ -86,8 +102,20 @@ GenerateOptions TextModel::Impl::resolved(const GenerateSettings& settings, cons
   if (!std::exchange(has_warned, true))
     for (const std::string& warning : chat::generation_warnings(files, vocab_size()))
       log_warning("{}", warning);
+  // Biases of tokens that the model does not have count for nothing in transformers, too.
+  std::erase_if(result.logit_bias, [&](const TokenBias& bias) { return has_unknown(bias, vocab_size()); });
   result = settings.over(std::move(result));
+  if (settings.ignore_eos) return result;
   return GenerateSettings{.stop_tokens = codec.end_tokens()}.over(std::move(result));
+}
+
+// Continues a text of its own. What the cache holds of the prompt is not read again if it is all of it.
+GenerateResult TextModel::Impl::continued(const std::vector<int64_t>& prompt, const GenerateOptions& chosen,
+                                          const OnPiece& on_piece, int64_t longest) {
+  const int64_t size = std::ssize(prompt), room = std::max<int64_t>(longest - size, 0);
+  make_room(size + std::min(chosen.max_tokens, room));
+  return with_context([&] { return generator().continue_prompt(prompt, chosen, on_piece); },
+                      [&] { return file; });
 }
 
 struct Chat::Impl {
@@ -119,13 +147,21 @@ TextModel::TextModel(TextModel&&) noexcept = default;
 
 GenerateResult TextModel::generate(const std::string& prompt, const GenerateSettings& settings,
                                    const OnPiece& on_piece) {
-  const GenerateOptions chosen = options(settings);
-  const std::vector<int64_t> tokens = encode(prompt);
-  const int64_t size = std::ssize(tokens), room = std::max<int64_t>(longest_text() - size, 0);
-  make_room(size + std::min(chosen.max_tokens, room));
-  generator().rewind(0);
-  return with_context([&] { return generator().continue_with(tokens, chosen, on_piece); },
-                      [&] { return file(); });
+  return generate_from(encode(prompt), settings, on_piece);
+}
+
+GenerateResult TextModel::generate_from(const std::vector<int64_t>& prompt, const GenerateSettings& settings,
+                                        const OnPiece& on_piece) {
+  return impl_->continued(prompt, options(settings), on_piece, longest_text());
+}
+
+std::vector<GenerateResult> TextModel::generate_samples(const std::vector<int64_t>& prompt, int64_t count,
+                                                        const GenerateSettings& settings) {
+  std::vector<GenerateResult> results;
+  GenerateOptions each = options(settings);
+  for (int64_t i = 0; i < count; ++i, ++each.seed)
+    results.push_back(impl_->continued(prompt, each, {}, longest_text()));
+  return results;
 }
 
 Chat TextModel::chat(const ChatOptions& options) {
@@ -162,6 +198,9 @@ const std::string& TextModel::file() const { return impl_->file; }
 const Model& TextModel::model() const { return *impl_->context.model(); }
 const std::optional<Tokenizer>& TextModel::tokenizer() const { return impl_->codec.tokenizer(); }
 std::vector<int64_t> TextModel::encode(const std::string& text) const { return impl_->codec.encode(text); }
+std::string TextModel::decode(const std::vector<int64_t>& tokens) const {
+  return impl_->codec.decode(tokens);
+}
 const std::vector<int64_t>& TextModel::end_tokens() const { return impl_->codec.end_tokens(); }
 int64_t TextModel::vocab_size() const { return impl_->vocab_size(); }
 

@@ -43,6 +43,10 @@ struct TextOptions {
       {};               // another chat template, a file .jinja; empty: the one beside the tokenizer
   int64_t context = 0;  // positions of the KV cache; 0: those of the file, and more where a text needs them
   int64_t prefill_chunk = 512;  // tokens of a prompt that one run reads at most; a power of two
+  // Speculative decoding: "ngram" drafts tokens from what a text repeats, a name of another model with the same tokens drafts with
+  // that model. Texts stay the same, on a GPU up to rounding. Empty: no drafts. Not for several ranks.
+  std::string draft = {};
+  int64_t draft_tokens = 7;  // tokens of a draft at most, 1 to 15
   std::function<void(int64_t positions)> on_growth =
       {};  // called after the cache was replaced by a longer one
 };
@@ -91,6 +95,12 @@ class TextModel {
   // Continues a text. Throws Error for a prompt that is empty or longer than the context.
   GenerateResult generate(const std::string& prompt, const GenerateSettings& settings = {},
                           const OnPiece& on_piece = {});
+  // Continues a text that is given as tokens.
+  GenerateResult generate_from(const std::vector<int64_t>& prompt, const GenerateSettings& settings = {},
+                               const OnPiece& on_piece = {});
+  // Continues a text `count` times, the n-th time, from 0, with the seed plus n. The prompt is read once.
+  std::vector<GenerateResult> generate_samples(const std::vector<int64_t>& prompt, int64_t count,
+                                               const GenerateSettings& settings = {});
   // Begins a conversation. Throws SettingError for variables that are no JSON object, and Error if there is no tokenizer or no
   // template.
   Chat chat(const ChatOptions& options = {});
@@ -99,6 +109,7 @@ class TextModel {
   const Model& model() const;                         // its caches are those of the session
   const std::optional<Tokenizer>& tokenizer() const;  // empty: tokens are bytes
   std::vector<int64_t> encode(const std::string& text) const;
+  std::string decode(const std::vector<int64_t>& tokens) const;
   const std::vector<int64_t>& end_tokens() const;  // the tokens that end a text; empty without a tokenizer
   int64_t vocab_size() const;
   // Returns the length of the longest text in tokens, prompt and answer: the context, or else what the model can read.

@@ -82,7 +82,7 @@ TEST_F(CudaBatch, TextsOfAnEngineAreThoseOfTheCpu) {
       generation::Engine engine(session, {.step_tokens = budget});
       std::vector<generation::RequestId> ids;
       for (const Request& request : all) {
-        ids.push_back(engine.submit({request.prompt, sampling_of(request.options)}));
+        ids.push_back(engine.submit({request.prompt, request.options}));
         for (int step = 0; step < 3; ++step) engine.step();
         const auto cancelled = engine.submit({prompt_of(100, 3)});
         engine.step();

@@ -388,6 +388,72 @@ TEST(Lora, WeightsBesideAnAdapterAreTakenWhereTheyAreTheModels) {
                {"adapter_model.bin", "as safetensors", "save_pretrained"});
 }
 
+std::shared_ptr<Model> base_of(const json& adapter) {
+  return hf::import_model(checkpoints() / adapter["base"].get<std::string>(), {{"dtype", "f32"}});
+}
+
+std::vector<double> last_logits_of(const std::shared_ptr<const Model>& model, size_t count) {
+  Session session(model, {.threads = 2});
+  const auto tokens = golden()["prompt"].get<std::vector<int64_t>>();
+  const auto all = session.run("forward", {{"tokens", Tensor::of<int64_t>({1, std::ssize(tokens)}, tokens)}})
+                       .at("logits")
+                       .to_doubles();
+  return {all.end() - static_cast<std::ptrdiff_t>(count), all.end()};
+}
+
+// DoRA, biases, biases of additions, an embedding with an adapter, and modules that were trained whole.
+TEST(Lora, WhatIsMoreThanAnAdditionIsThatOfPeft) {
+  const json all = golden()["beyond"];
+  ASSERT_EQ(all.size(), 5u);
+  for (const auto& [name, adapter] : all.items()) {
+    SCOPED_TRACE(name);
+    const auto expected = adapter["logits"].get<std::vector<double>>();
+    const auto model = base_of(adapter);
+    hf::load_adapter(*model, checkpoints() / name);
+    expect_logits(last_logits_of(model, expected.size()), expected, 2e-5);
+    EXPECT_EQ(passes::lora_of(*model).has_value(), name.find("dora") == std::string::npos);
+    if (!passes::lora_of(*model)) continue;
+    expect_logits(last_logits_of(passes::merge_lora(*model), expected.size()), expected, 2e-5);
+    const TemporaryFolder folder;
+    hf::save_adapter(*model, folder / "adapter");
+    const auto again = base_of(adapter);
+    hf::load_adapter(*again, folder / "adapter");
+    EXPECT_EQ(last_logits_of(again, expected.size()), last_logits_of(model, expected.size()));
+  }
+}
+
+TEST(Lora, WeightsThatCannotBeChangedAreRefusedInWords) {
+  const auto load = [](const char* base, const char* name, auto change) {
+    const TemporaryFolder folder;
+    fs::copy(checkpoints() / name, folder / "a");
+    SafeTensors file = read_safetensors(folder / "a/adapter_model.safetensors");
+    change(file);
+    write_safetensors(folder / "a/adapter_model.safetensors", file);
+    const auto model = hf::import_model(checkpoints() / base, {{"dtype", "f32"}});
+    hf::load_adapter(*model, folder / "a");
+  };
+  const auto as_it_is = [](SafeTensors&) {};
+  // The head of this model is its embedding.
+  expect_error([&] { load("qwen2_tied", "qwen2_modules", as_it_is); },
+               {"shares the weight 'model.embed_tokens.weight'", "merge_and_unload"});
+  const std::string head = "base_model.model.lm_head.weight";
+  expect_error(
+      [&] {
+        load("qwen2_sharded", "qwen2_modules", [&](SafeTensors& file) {
+          file.tensors[head] = Tensor::zeros({DType::f32, {60, 16}});
+        });
+      },
+      {head, "f32[60,16]", "f32[61,16]"});
+  const std::string lengths = "base_model.model.model.layers.0.self_attn.q_proj.lora_magnitude_vector";
+  expect_error(
+      [&] {
+        load("qwen2_tied", "qwen2_dora", [&](SafeTensors& file) {
+          file.tensors[lengths] = Tensor::zeros({DType::f32, {15}});
+        });
+      },
+      {lengths, "15 values", "16 rows"});
+}
+
 void write_config(const fs::path& folder, const json& config) {
   fs::create_directories(folder);
   std::ofstream(folder / "adapter_config.json") << config.dump();
@@ -403,9 +469,11 @@ TEST(Lora, AdaptersThatDoNotFitAreRefusedInWords) {
   };
   write_config(
       adapter,
-      {{"peft_type", "LORA"}, {"use_dora", true}, {"bias", "all"}, {"modules_to_save", {"lm_head"}}});
+      {{"peft_type", "LORA"}, {"use_qalora", true}, {"bias", "some"}, {"layer_replication", {{0, 1}}}});
   expect_error(
-      load, {"adapter_config.json", "use_dora = true", "bias = \"all\"", "modules_to_save = [\"lm_head\"]"});
+      load, {"adapter_config.json", "use_qalora = true", "bias = \"some\"", "layer_replication = [[0,1]]"});
+  write_config(adapter, {{"r", 4}, {"modules_to_save", {1}}});
+  expect_error(load, {"adapter_config.json", "'modules_to_save' is [1]"});
   for (const char* flag : {"use_rslora", "fan_in_fan_out"}) {
     write_config(adapter, {{"r", 4}, {flag, 1}});
     expect_error(load, {"adapter_config.json", std::string("'") + flag + "' is 1, expected true or false"});

@@ -191,9 +191,8 @@ TEST_F(Import, TellsOfGenerationSettingsThatAreNotApplied) {
   const std::string said = build(
       R"({"eos_token_id": [3, 61], "no_repeat_ngram_size": 2, "suppress_tokens": [1], "bad_words_ids": [[5]], "num_beams": 4,)"
       R"( "typical_p": 0.5, "something_new": true, "min_new_tokens": 3, "repetition_penalty": 1.1})");
-  EXPECT_NE(said.find("generation_config.json: these settings are not applied: bad_words_ids = [[5]], "
-                      "min_new_tokens = 3, no_repeat_ngram_size = 2, num_beams = 4, something_new = true, "
-                      "suppress_tokens = [1]\n"),
+  EXPECT_NE(said.find("generation_config.json: these settings are not applied: num_beams = 4, "
+                      "something_new = true\n"),
             std::string::npos)
       << said;
   EXPECT_NE(said.find("eos_token_id 61: the model has 61 tokens and never writes that one"),

@@ -100,6 +100,7 @@ TEST_F(Usage, WordsOfOtherProgramsAreUnderstood) {
       {"genesis-run", {"generate", qwen, "--top_k", "3"}, {"did you mean '--top-k'?"}},
       {"genesis-run", {"generate", qwen, "--temp", "3"}, {"did you mean '--temperature'?"}},
       {"genesis-run", {"generate", qwen, "--ctx-size", "3"}, {"did you mean '--context'?"}},
+      {"genesis-run", {"generate", qwen, "--assistant-model", "3"}, {"did you mean '--draft'?"}},
       {"genesis-run", {"generate", qwen, "--gpu-layers", "3"}, {"--device cuda"}},
       {"genesis-run", {"generate", "-m", qwen}, {"named behind the command without an option"}},
       {"genesis-run", {"serve", qwen}, {"'serve': Genesis has no server", "genesis-run chat"}},

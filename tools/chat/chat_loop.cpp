@@ -5,10 +5,10 @@
 
 #include <iostream>
 
+#include "models/jobs/output_files.h"
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/io/read_file.h"
 #include "tools/chat/line_editor.h"
-#include "models/jobs/output_files.h"
 #include "tools/common/printable.h"
 #include "tools/common/ranks.h"
 #include "tools/text/answer_json.h"
@@ -21,15 +21,18 @@ constexpr uint64_t kMaxFile = 16 << 20;  // bytes of a message or a conversation
 
 nlohmann::ordered_json as_json(const chat::Dialogue::Answer& answer, bool interrupted) {
   const text::GenerateResult& result = answer.result;
-  return {{"text", result.text},
-          {"stop", interrupted ? "interrupted" : name_of(result.stop_reason)},
-          {"tokens", result.tokens},
-          {"prompt_tokens", answer.prompt_tokens},
-          {"reused_tokens", answer.reused_tokens},
-          {"compile_seconds", result.compile_seconds},
-          {"prefill_seconds", result.prefill_seconds},
-          {"decode_seconds", result.decode_seconds},
-          {"decode_tokens_per_second", per_second(result.decoded, result.decode_seconds)}};
+  nlohmann::ordered_json json = {
+      {"text", result.text},
+      {"stop", interrupted ? "interrupted" : name_of(result.stop_reason)},
+      {"tokens", result.tokens},
+      {"prompt_tokens", answer.prompt_tokens},
+      {"reused_tokens", answer.reused_tokens},
+      {"compile_seconds", result.compile_seconds},
+      {"prefill_seconds", result.prefill_seconds},
+      {"decode_seconds", result.decode_seconds},
+      {"decode_tokens_per_second", per_second(result.decoded, result.decode_seconds)}};
+  json.update(drafts_json(result));
+  return json;
 }
 
 bool first_has_terminal(World& world) {
@@ -207,11 +210,12 @@ void ChatLoop::write_answer(const Reply& reply) {
 
 void ChatLoop::print_numbers(const text::GenerateResult& result, bool interrupted) const {
   const double rate = per_second(result.decoded, result.decode_seconds);
-  std::cerr << style_.dim(fmt::format("[{}{} token{}{}; first after {:.2f} s]",
-                                      interrupted ? "stopped: " : "", result.tokens.size(),
-                                      result.tokens.size() == 1 ? "" : "s",
-                                      rate > 0 ? fmt::format(", {:.1f} tokens/s", rate) : "",
-                                      result.compile_seconds + result.prefill_seconds))
+  std::cerr << style_.dim(fmt::format(
+                   "[{}{} token{}{}{}; first after {:.2f} s]", interrupted ? "stopped: " : "",
+                   result.tokens.size(), result.tokens.size() == 1 ? "" : "s",
+                   rate > 0 ? fmt::format(", {:.1f} tokens/s", rate) : "",
+                   drafts_text(std::ssize(result.tokens), result.steps, result.drafted, result.accepted),
+                   result.compile_seconds + result.prefill_seconds))
             << "\n";
 }
 

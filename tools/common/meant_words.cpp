@@ -31,6 +31,8 @@ constexpr Synonyms kOptions[] = {
     {"c ctx n-ctx ctx-size context-size context-length max-model-len num-ctx", "--context"},
     {"j num-threads n-threads nproc cores cpus", "--threads"}, {"s random-seed manual-seed rng-seed", "--seed"},
     {"num-return-sequences n-samples best-of", "--samples"}, {"reverse-prompt stop-sequence stop-word", "--stop"},
+    {"md draft-model model-draft assistant-model speculative-model prompt-lookup", "--draft"},
+    {"draft-max num-assistant-tokens num-speculative-tokens prompt-lookup-num-tokens", "--draft-tokens"},
     {"sys system-prompt system-message", "--system"}, {"chat-template jinja chat-template-file", "--template"},
     {"chat-template-kwargs", "--variables"},
     {"b bs batch-size train-batch-size per-device-train-batch-size micro-batch-size", "--batch"},

@@ -22,6 +22,7 @@ struct ChatFlags {
   text::TextOptions text;
   text::ChatOptions chat;
   text::GenerateOptions options = {.max_tokens = 1024};
+  std::vector<std::string> logit_bias;
   bool quiet = false;
   RunFlags run;
   Output out;
@@ -55,6 +56,7 @@ void chat_command(ChatFlags flags, const Command& app, const std::shared_ptr<Wor
   text::TextModel model(load_model(model_file(flags.file, *world)), flags.file,
                         session_options(flags.run, world), flags.text);
   if (flags.text.context > 0) model.make_room(flags.text.context);
+  flags.chat.generate.logit_bias = logit_bias_of(flags.logit_bias, model);
   text::Chat chat = model.chat(flags.chat);
   const chat::ConfigFiles files = model.config_files();
   warn_of_greedy_settings(app, chat.dialogue().generate_options(), files.where("generation_config.json"));
@@ -82,6 +84,8 @@ void add_chat(Command& app) {
   add_number(*command, "--max-tokens", flags->options.max_tokens, "tokens of an answer at most",
              at_least<int64_t>(1));
   add_sampling(*command, flags->options);
+  add_logit_bias(*command, flags->logit_bias);
+  add_drafts(*command, flags->text);
   add_prefill_chunk(*command, flags->text.prefill_chunk);
   add_context(*command, flags->text.context);
   add_mesh(*command, flags->mesh);

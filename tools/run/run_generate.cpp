@@ -3,9 +3,11 @@
 #include <chrono>
 #include <iostream>
 #include <optional>
+#include <sstream>
 
 #include "models/text/prompts.h"
 #include "models/text/text_model.h"
+#include "schema/file/io/file_ending.h"
 #include "schema/file/json_text.h"
 #include "schema/messages/log.h"
 #include "tools/common/numbers.h"
@@ -24,19 +26,19 @@ using text::Sample;
 
 struct GenerateFlags {
   std::string file, lines, mesh;
-  std::vector<std::string> prompts, prompt_files;
+  std::vector<std::string> prompts, prompt_files, prompt_ids, logit_bias;
   text::SampleOptions sampling;
   text::TextOptions text;
   int64_t logprobs = -1;  // -1: none
   int64_t batch = 0;      // 0: one text after another
-  bool unordered = false;
+  bool unordered = false, ignore_eos = false;
   RunFlags run;
   Output out;
 };
 
 nlohmann::ordered_json as_json(const Sample& sample, const text::GenerateResult& result,
                                const GenerateFlags& flags) {
-  nlohmann::ordered_json json = answer_json(sample.prompt.text, result);
+  nlohmann::ordered_json json = answer_json(sample.prompt, result);
   if (flags.sampling.samples > 1) json["sample"] = sample.number;
   json.update({{"compile_seconds", result.compile_seconds},
                {"prefill_seconds", result.prefill_seconds},
@@ -49,8 +51,9 @@ nlohmann::ordered_json as_json(const Sample& sample, const text::GenerateResult&
 
 void print_rates(const text::GenerateResult& result) {
   std::cerr << fmt::format(
-      "compile {:.2f} s\nprefill {:.0f} tok/s, decode {:.1f} tok/s{}\n", result.compile_seconds,
+      "compile {:.2f} s\nprefill {:.0f} tok/s, decode {:.1f} tok/s{}{}\n", result.compile_seconds,
       per_second(result.prefilled, result.prefill_seconds), per_second(result.decoded, result.decode_seconds),
+      drafts_text(std::ssize(result.tokens), result.steps, result.drafted, result.accepted),
       result.stop_reason == text::StopReason::kCacheFull ? "; stopped: the KV cache is full" : "");
 }
 
@@ -63,16 +66,16 @@ void check(const text::Generator& generator, const Sample& sample) {
 }
 
 void write_text(text::Generator& generator, const Sample& sample, const GenerateFlags& flags) {
-  generator.rewind(0);
+  if (sample.number == 0) generator.rewind(0);  // other texts of a prompt do not read it again
   check(generator, sample);
   const text::Request& request = sample.request;
   text::GenerateResult result;
   if (flags.out.json) {
-    result = generator.continue_with(request.prompt, request.options);
+    result = generator.continue_prompt(request.prompt, request.options);
   } else {
     TextWriter writer;
     writer.write(sample.prompt.text);
-    result = generator.continue_with(request.prompt, request.options, [&](const text::Piece& piece) {
+    result = generator.continue_prompt(request.prompt, request.options, [&](const text::Piece& piece) {
       writer.write(piece.text);
       return true;
     });
@@ -115,12 +118,40 @@ void check_flags(const GenerateFlags& flags, const Command& app) {
                      "with --temperature 0, which always takes the likeliest token"}});
 }
 
+// Returns "1,2,3" and "1 2 3" as tokens.
+std::vector<int64_t> tokens_in(std::string word) {
+  const std::string name = "--prompt-ids " + word;
+  std::ranges::replace(word, ',', ' ');
+  std::vector<int64_t> tokens;
+  std::istringstream in(word);
+  for (std::string each; in >> each;)
+    tokens.push_back(number_or_fail<int64_t>(name, each, at_least<int64_t>(0)));
+  if (tokens.empty()) fail_usage("{}: expected tokens, such as 1,2,3", name);
+  return tokens;
+}
+
+// Returns the lists of tokens on the command line. A file of lists becomes the file of lines.
+std::vector<std::vector<int64_t>> prompt_ids(const GenerateFlags& flags, std::string& lines) {
+  std::vector<std::vector<int64_t>> lists;
+  for (const std::string& word : flags.prompt_ids) {
+    if (file_ending(word) != ".jsonl") {
+      lists.push_back(tokens_in(word));
+      continue;
+    }
+    if (!lines.empty()) fail_usage("--prompt-ids {}: there is a file of prompts already, {}", word, lines);
+    lines = word;
+  }
+  return lists;
+}
+
 // Reads the prompts on rank 0, which alone has stdin, and returns them on all ranks.
 text::Prompts read_prompts(const GenerateFlags& flags, World& world) {
   const auto read = [&] {
-    if (flags.prompts.empty() && flags.prompt_files.empty() && flags.lines.empty())
-      fail_usage("there is nothing to go on from: give --prompt, --prompt-file or --prompts");
-    return text::Prompts(flags.prompts, flags.prompt_files, flags.lines);
+    std::string lines = flags.lines;
+    const auto ids = prompt_ids(flags, lines);
+    if (flags.prompts.empty() && flags.prompt_files.empty() && ids.empty() && lines.empty())
+      fail_usage("there is nothing to go on from: give --prompt, --prompt-file, --prompt-ids or --prompts");
+    return text::Prompts(flags.prompts, flags.prompt_files, lines, ids);
   };
   if (world.size() == 1) return read();
   const std::string mine = world.is_first() ? read().to_json().dump() : "";
@@ -151,7 +182,10 @@ void generate_together(GenerateFlags& flags, const std::shared_ptr<World>& world
   text::GenerateOptions& options = flags.sampling.generate;
   options.logprobs = flags.logprobs >= 0;
   options.top_logprobs = std::max<int64_t>(flags.logprobs, 0);
-  options.stop_tokens.insert(options.stop_tokens.end(), model.end_tokens().begin(), model.end_tokens().end());
+  options.logit_bias = logit_bias_of(flags.logit_bias, model);
+  if (!flags.ignore_eos)
+    options.stop_tokens.insert(options.stop_tokens.end(), model.end_tokens().begin(),
+                               model.end_tokens().end());
   flags.sampling.on_truncated = [](int64_t tokens, int64_t read) {
     std::cerr << fmt::format("the prompt has {} tokens: its last {} are read\n", tokens, read);
   };
@@ -171,9 +205,29 @@ void add_prompts(Command& command, GenerateFlags& flags) {
   command
       .add_option("--prompt-file", flags.prompt_files, "a file with a text to continue; may be given again")
       ->allow_extra_args(false);
-  command.add_option("--prompts", flags.lines,
-                     "a file of many prompts: .txt with one per line, or JSONL with a string, or an object "
-                     "with a string \"prompt\", per line");
+  command
+      .add_option(
+          "--prompt-ids", flags.prompt_ids,
+          "a text to continue as tokens, \"1,2,3\", or a file .jsonl with a list of them per line; may be "
+          "given again")
+      ->allow_extra_args(false);
+  command.add_option(
+      "--prompts", flags.lines,
+      "a file of many prompts: .txt with one per line, or JSONL with a string or a list of tokens, or "
+      "an object with one of these as \"prompt\", per line");
+}
+
+void add_ends(Command& command, GenerateFlags& flags) {
+  add_number(command, "--max-tokens", flags.sampling.generate.max_tokens, "tokens to write at most",
+             at_least<int64_t>(0));
+  command
+      .add_option("--stop", flags.sampling.generate.stop_strings,
+                  "end the text before this string; may be given again")
+      ->allow_extra_args(false);
+  add_numbers(command, "--stop-token", flags.sampling.generate.stop_tokens,
+              "end the text at this token, beside the model's own; may be given again", at_least<int64_t>(0));
+  command.add_flag("--ignore-eos", flags.ignore_eos,
+                   "the model's own end tokens end no text, only --stop and --stop-token do");
 }
 
 }  // namespace
@@ -186,19 +240,14 @@ void add_generate(Command& app) {
   command->add_option("--tokenizer", flags->text.tokenizer,
                       "a tokenizer.json, a folder with one, or a model that contains one; default: the "
                       "model's own, or else bytes");
-  add_number(*command, "--max-tokens", flags->sampling.generate.max_tokens, "tokens to write at most",
-             at_least<int64_t>(0));
+  add_ends(*command, *flags);
   add_sampling(*command, flags->sampling.generate);
-  command
-      ->add_option("--stop", flags->sampling.generate.stop_strings,
-                   "end the text before this string; may be given again")
-      ->allow_extra_args(false);
-  add_numbers(*command, "--stop-token", flags->sampling.generate.stop_tokens,
-              "end the text at this token, beside the model's own; may be given again", at_least<int64_t>(0));
   add_number(*command, "--logprobs", flags->logprobs,
              "with --json or --batch: print the tokens' log-probabilities, and those of this many of the "
              "likeliest tokens",
              Range<int64_t>{0, text::kMaxTopLogprobs});
+  add_logit_bias(*command, flags->logit_bias);
+  add_drafts(*command, flags->text);
   add_prefill_chunk(*command, flags->text.prefill_chunk);
   add_context(*command, flags->text.context);
   add_number(*command, "--batch", flags->batch,

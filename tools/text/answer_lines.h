@@ -28,6 +28,7 @@ class AnswerLines {
   std::map<size_t, std::string> waiting_;  // by number of the text
   size_t next_ = 0;                        // number of the next text to write
   int64_t texts_ = 0, read_ = 0, written_ = 0;
+  int64_t steps_ = 0, drafted_ = 0, accepted_ = 0;
   double compile_seconds_ = 0;
 };
 

@@ -6,6 +6,7 @@
 
 #include "models/families.h"
 #include "models/formats/hugging_face/adapter_config.h"
+#include "models/formats/hugging_face/adapter_weights.h"
 #include "schema/file/io/atomic_folder.h"
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/json_text.h"
@@ -20,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kConfig = "adapter_config.json";
 constexpr const char* kTensors = "adapter_model.safetensors";
-constexpr std::string_view kPrefix = "base_model.model.";
+constexpr std::string_view kPrefix = kAdapterPrefix;
 const std::string kParts[] = {std::string(passes::kLoraA), std::string(passes::kLoraB)};
 
 // Returns "model.layers.0.self_attn.q_proj" for "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight".
@@ -38,12 +39,15 @@ struct OtherTensor {
   const char* meaning;
 };
 constexpr OtherTensor kOthers[] = {
-    {".lora_magnitude_vector", "it is of DoRA, which is not supported"},
-    {".lora_embedding_", "it adapts an embedding, which is not supported"},
-    {".lora_B.bias", "it is a bias of LoRA (lora_bias), which is not supported"},
-    {".modules_to_save", "it is a module that was trained whole (modules_to_save), which is not supported"},
+    {".lora_magnitude_vector", "it is of DoRA, and the model has no such layer"},
+    {".lora_embedding_", "it adapts an embedding, and the model has no such layer"},
+    {".lora_B.bias",
+     "it is a bias of LoRA (lora_bias), and the model has no such layer, or none with a bias"},
+    {".modules_to_save",
+     "it is a module that was trained whole (modules_to_save), and the model has none such"},
     {".token_adapter", "it holds trained tokens (trainable_token_indices), which are not supported"},
-    {".bias", "it is a trained bias (bias), which is not supported"}};
+    {".bias",
+     "it is a trained bias (bias) that the configuration does not name, or the model does not have"}};
 
 // Returns the state whose weight a tensor beside the adapter is; -1 if it is not a weight. PEFT also saves embeddings and heads
 // that have an adapter or were resized.
@@ -90,7 +94,6 @@ std::vector<std::string> layers_of(const Model& model, const SafeTensors& file, 
       others.push_back(std::move(problem));
   }
   if (!others.empty()) fail("{}: no tensors of LoRA: {}", path.string(), fmt::join(others, "; "));
-  if (layers.empty()) fail("{}: there is no tensor in it", path.string());
   return {layers.begin(), layers.end()};
 }
 
@@ -154,16 +157,21 @@ void load_adapter(Model& model, const fs::path& folder) {
   const AdapterConfig config(folder / kConfig);
   const fs::path path = folder / kTensors;
   check_format(folder);
-  const SafeTensors file = read_safetensors(path);
-  const passes::LoraOptions options = config.options_for(layers_of(model, file, path));
+  SafeTensors file = read_safetensors(path);
+  if (file.tensors.empty()) fail("{}: there is no tensor in it", path.string());
+  Model with_adapter(model);
+  with_context([&] { change_weights(with_adapter, file, config); }, [&] { return path.string(); });
+  const passes::LoraOptions options = config.options_for(layers_of(with_adapter, file, path));
   if (config.is_fan_in_fan_out() && !is_stored_in_out(model))
     log_warning(
         "{}: fan_in_fan_out is passed over, as PEFT does: no weight of this model is stored [in, out]",
         (folder / kConfig).string());
-  Model with_adapter(model);
-  with_context([&] { passes::add_lora(with_adapter, options); },
-               [&] { return "while adding the adapter " + folder.string(); });
-  set_values(with_adapter, file, path);
+  // Without targets add_lora() would take all layers.
+  if (!options.targets.empty()) {
+    with_context([&] { passes::add_lora(with_adapter, options); },
+                 [&] { return "while adding the adapter " + folder.string(); });
+    set_values(with_adapter, file, path);
+  }
   model = with_adapter;
 }
 
@@ -180,9 +188,10 @@ void save_adapter(const Model& model, const fs::path& folder, const std::string&
   make_folders_around(folder);
   AtomicFolder written(folder, replace,
                        [](const fs::path& name) { return name == kConfig || name == kTensors; });
+  nlohmann::ordered_json config = adapter_config_of(model, *options, base_of(model, base));
+  add_changed_weights(model, file, config);
   write_safetensors(written.files() / kTensors, file);
-  write_file_atomically(written.files() / kConfig,
-                        adapter_config_of(model, *options, base_of(model, base)).dump(2) + "\n");
+  write_file_atomically(written.files() / kConfig, config.dump(2) + "\n");
   written.commit();
 }
 

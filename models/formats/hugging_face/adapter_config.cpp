@@ -41,21 +41,31 @@ class KeyOrder final : public JsonEvents {
 // Settings of PEFT that say where the adapter came from, how it was initialized, or which layers it has, which its tensors show,
 // too. fan_in_fan_out is ignored because the layout of GPT-2's weights is known.
 const std::set<std::string>& settings_without_effect() {
-  static const std::set<std::string> names = {
-      "auto_mapping",    "base_model_name_or_path", "corda_config",   "ensure_weight_tying",
-      "eva_config",      "exclude_modules",         "fan_in_fan_out", "inference_mode",
-      "layers_pattern",  "layers_to_transform",     "loftq_config",   "lora_ga_config",
-      "megatron_config", "megatron_core",           "peft_version",   "qalora_group_size",
-      "revision",        "runtime_config",          "target_modules", "task_type"};
+  static const std::set<std::string> names = {"auto_mapping",
+                                              "base_model_name_or_path",
+                                              "corda_config",
+                                              "eva_config",
+                                              "exclude_modules",
+                                              "fan_in_fan_out",
+                                              "inference_mode",
+                                              "layers_pattern",
+                                              "layers_to_transform",
+                                              "loftq_config",
+                                              "lora_ga_config",
+                                              "megatron_config",
+                                              "megatron_core",
+                                              "peft_version",
+                                              "qalora_group_size",
+                                              "revision",
+                                              "runtime_config",
+                                              "target_modules",
+                                              "task_type"};
   return names;
 }
 
-// Settings that change what an adapter computes beyond plain LoRA.
-constexpr const char* kBeyondLora[] = {"use_dora",
-                                       "lora_bias",
-                                       "use_qalora",
+// Settings that change what an adapter computes in a way that is not supported.
+constexpr const char* kBeyondLora[] = {"use_qalora",
                                        "use_bdlora",
-                                       "modules_to_save",
                                        "layer_replication",
                                        "alora_invocation_tokens",
                                        "trainable_token_indices",
@@ -64,7 +74,8 @@ constexpr const char* kBeyondLora[] = {"use_dora",
                                        "velora_config",
                                        "monteclora_config",
                                        "kasa_config"};
-constexpr const char* kFlags[] = {"use_dora", "lora_bias", "use_qalora"};
+constexpr const char* kFlags[] = {"use_dora",   "lora_bias",      "use_qalora",
+                                  "use_rslora", "fan_in_fan_out", "ensure_weight_tying"};
 
 // Returns the problem if the adapter's initialization has changed the weights of the base model, so that the original ones do not
 // fit the adapter; else "".
@@ -85,11 +96,12 @@ std::vector<std::string> unsupported(ObjectReader& config) {
   const auto add = [&](const char* key) {
     found.push_back(fmt::format("{} = {}", key, shown_json(config.get(key))));
   };
-  const auto expect = [&](const char* key, const char* plain) {
-    if (config.has(key) && config.get(key) != plain) add(key);
+  const auto expect = [&](const char* key, std::initializer_list<const char*> known) {
+    const auto is_value = [&](const char* value) { return config.get(key) == value; };
+    if (config.has(key) && std::ranges::none_of(known, is_value)) add(key);
   };
-  expect("peft_type", "LORA");
-  expect("bias", "none");
+  expect("peft_type", {"LORA"});
+  expect("bias", {"none", "all", "lora_only"});
   for (const char* key : kBeyondLora)
     if (!is_neutral_json(config.get(key))) add(key);
   config.ignore({"init_lora_weights"});
@@ -105,6 +117,18 @@ void warn_of_unknown(const ObjectReader& config, const std::filesystem::path& fi
   if (!unknown.empty())
     log_warning("{}: these settings are not known and are passed over: {}", file.string(),
                 fmt::join(unknown, ", "));
+}
+
+std::vector<std::string> saved_modules(ObjectReader& config) {
+  const json& named = config.get("modules_to_save");
+  if (named.is_null()) return {};
+  std::vector<std::string> modules;
+  for (const json& name : named.is_array() ? named : json::array({named})) {
+    if (!name.is_string())
+      fail("'modules_to_save' is {}, expected names of modules", shown_json(named));
+    modules.push_back(name);
+  }
+  return modules;
 }
 
 void check_rank(double rank, const std::string& name) {
@@ -140,7 +164,7 @@ AdapterConfig::AdapterConfig(const std::filesystem::path& file) : file_(file) {
 void AdapterConfig::read(const json& entries, const std::string& text) {
   ObjectReader config(entries);
   if (const auto found = unsupported(config); !found.empty())
-    fail("this adapter is more than plain LoRA, which is what is supported: {}", fmt::join(found, ", "));
+    fail("this adapter has settings that are not supported: {}", fmt::join(found, ", "));
   rank_ = config.number("r").value_or(rank_);
   check_rank(rank_, "r");
   alpha_ = config.number("lora_alpha").value_or(alpha_);
@@ -148,12 +172,20 @@ void AdapterConfig::read(const json& entries, const std::string& text) {
   for (const char* key : kFlags) config.flag(key);
   stabilized_ = config.flag("use_rslora").value_or(false);
   fan_in_fan_out_ = config.flag("fan_in_fan_out").value_or(false);
+  ties_weights_ = config.flag("ensure_weight_tying").value_or(false);
+  const json& bias = config.get("bias");
+  trains_biases_ = !bias.is_null() && bias != "none";
+  saved_ = saved_modules(config);
   KeyOrder order;
   read_json_events(text, order);
   ranks_ = read_pattern(config, kRanks, order.keys[kRanks]);
   alphas_ = read_pattern(config, kAlphas, order.keys[kAlphas]);
   for (const auto& [expression, rank] : ranks_) check_rank(rank, kRanks);
   warn_of_unknown(config, file_);
+}
+
+bool AdapterConfig::saves(const std::string& module) const {
+  return std::ranges::any_of(saved_, [&](const std::string& name) { return module.ends_with(name); });
 }
 
 AdapterConfig::Pattern AdapterConfig::read_pattern(ObjectReader& config, const char* key,

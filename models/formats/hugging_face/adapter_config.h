@@ -16,7 +16,7 @@ namespace genesis::models::hugging_face {
 
 class AdapterConfig {
  public:
-  // Throws Error naming the file, with all settings that go beyond plain LoRA. An unknown setting causes a warning unless it is
+  // Throws Error naming the file, with all settings that are not supported. An unknown setting causes a warning unless it is
   // null, false, 0 or empty.
   explicit AdapterConfig(const std::filesystem::path& file);
 
@@ -26,6 +26,12 @@ class AdapterConfig {
 
   // Returns true if the file says that weights are stored [in, out], as GPT-2's are.
   bool is_fan_in_fan_out() const { return fan_in_fan_out_; }
+
+  bool trains_biases() const { return trains_biases_; }  // the file has trained biases
+  // Returns true if a head that shares a changed embedding changes, too.
+  bool ties_weights() const { return ties_weights_; }
+  // Returns true if the module was trained whole: as in PEFT, if its name ends with one of modules_to_save.
+  bool saves(const std::string& module) const;
 
  private:
   // Values by regular expression, in the order of the file.
@@ -38,7 +44,8 @@ class AdapterConfig {
   std::filesystem::path file_;
   double rank_ = 8, alpha_ = 8, dropout_ = 0;  // PEFT's defaults
   bool stabilized_ = false;                    // rsLoRA: alpha is divided by the square root of the rank
-  bool fan_in_fan_out_ = false;
+  bool fan_in_fan_out_ = false, trains_biases_ = false, ties_weights_ = false;
+  std::vector<std::string> saved_;
   Pattern ranks_, alphas_;
 };
 

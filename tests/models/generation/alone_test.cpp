@@ -107,8 +107,7 @@ class Alone : public ::testing::TestWithParam<Kind> {
 
 // Covers the numbers of rows up to which kernels change, and more than a block of rows has.
 TEST_P(Alone, ABatchHasTheBitsOfItsTexts) {
-  const std::vector<Request> requests =
-      requests_of({5, 1, 31, 2, 70, 9, 33, 18, 100, 65, 13});
+  const std::vector<Request> requests = requests_of({5, 1, 31, 2, 70, 9, 33, 18, 100, 65, 13});
   const auto expected = alone(*model_, 128, requests);
   for (const int64_t rows : {3, 11}) {
     SCOPED_TRACE(fmt::format("{} rows", rows));
@@ -140,8 +139,8 @@ INSTANTIATE_TEST_SUITE_P(Weights, Alone,
                          ::testing::Values(Kind{"f32", "f32"}, Kind{"bf16", "bf16"},
                                            Kind{"narrow_f16", "f16", "gpt2", "48"},
                                            Kind{"narrow_bf16", "bf16", "qwen2", "64"},
-                                           Kind{"middle_bf16", "bf16", "gpt2", "160"},
-                                           Kind{"q4", "q4"}, Kind{"bf16_q8", "bf16_q8", "qwen3", "64"},
+                                           Kind{"middle_bf16", "bf16", "gpt2", "160"}, Kind{"q4", "q4"},
+                                           Kind{"bf16_q8", "bf16_q8", "qwen3", "64"},
                                            Kind{"bf16_q4", "bf16_q4", "gpt2", "128"}),
                          [](const auto& info) { return info.param.name; });
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "models/generation/generator.h"
@@ -534,6 +535,73 @@ TEST(Engine, ClearDropsRequestsAndKeepsConversations) {
              {.prompt = {}, .options = {.max_tokens = 8 - got, .temperature = 0}, .conversation = chat})
           .tokens;
   EXPECT_EQ(rest, Tokens(expected.begin() + got, expected.end()));
+}
+
+TEST(Engine, APromptThatSeveralRequestsHaveIsReadOnce) {
+  const Tokens prompt = prompt_of(37, 1);
+  std::vector<Request> requests;
+  for (uint64_t seed = 0; seed < 7; ++seed)
+    requests.push_back({prompt, {.max_tokens = 9, .temperature = 1.1, .seed = seed, .logprobs = true}});
+  requests.push_back({prompt_of(36, 1), {.max_tokens = 9, .temperature = 0, .logprobs = true}});
+  for (Request& request : requests) request.shares_prompt = true;
+  const auto expected = alone(requests, 64, {});
+  for (const int64_t step_tokens : {8, 512}) {
+    Served served(4, 64, {.prefill_chunk = 8, .step_tokens = step_tokens});
+    std::vector<RequestId> ids;
+    for (const Request& request : requests) ids.push_back(served.engine.submit(request));
+    served.run();
+    int64_t prefilled = 0;
+    const auto exactly = alone(requests, 64, {.prefill_chunk = 8, .step_tokens = step_tokens});
+    for (size_t i = 0; i < ids.size(); ++i) {
+      Result got = *served.engine.poll(ids[i]).result;
+      if (i < 7) prefilled += std::exchange(got.prefilled, exactly[i].prefilled);
+      expect_same_bits(got, exactly[i]);
+    }
+    EXPECT_LE(
+        prefilled,
+        2 * 37 + 5);  // the rest of the requests come when rows are free, beside others that have the prompt
+  }
+  EXPECT_EQ(expected[0].tokens.size(), 9u);
+}
+
+// A request whose neighbor is cancelled while it reads the prompt of both reads it itself.
+TEST(Engine, APromptIsReadAlsoIfTheRowThatReadsItEnds) {
+  Request request = {prompt_of(40, 2), {.max_tokens = 5, .temperature = 0}};
+  request.shares_prompt = true;
+  const Result expected = alone({request}, 64, {.prefill_chunk = 8, .step_tokens = 8})[0];
+  Served served(2, 64, {.prefill_chunk = 8, .step_tokens = 8});
+  const RequestId first = served.engine.submit(request), second = served.engine.submit(request);
+  served.engine.step();
+  served.engine.cancel(first);
+  served.run();
+  expect_same_bits(*served.engine.poll(second).result, expected);
+}
+
+TEST(Engine, BiasesFollowTheTextOfEachRow) {
+  std::vector<Request> requests;
+  for (int64_t i = 0; i < 6; ++i) {
+    Request request = {prompt_of(4 + i, i), {.max_tokens = 30, .temperature = i % 2 ? 0.9 : 0.0}};
+    if (i % 3 == 0) request.options.no_repeat_ngram_size = 1 + i / 3;
+    if (i % 3 == 1) request.options.logit_bias = {{{5}, -std::numeric_limits<double>::infinity()}, {{6}, 50}};
+    if (i % 3 == 2) request.options.stop_tokens = {0, 1, 2, 3, 4, 5, 6, 7}, request.options.min_tokens = 12;
+    requests.push_back(request);
+  }
+  const auto expected = alone(requests, 64, {});
+  Served served(3);
+  std::vector<RequestId> ids;
+  for (const Request& request : requests) ids.push_back(served.engine.submit(request));
+  served.run();
+  for (size_t i = 0; i < ids.size(); ++i) expect_same_bits(*served.engine.poll(ids[i]).result, expected[i]);
+  const std::set<int64_t> distinct(expected[0].tokens.begin(), expected[0].tokens.end());
+  EXPECT_EQ(distinct.size(), expected[0].tokens.size());
+  EXPECT_EQ(std::ranges::count(expected[1].tokens, 6), 30);
+  EXPECT_GE(expected[2].tokens.size(), 12u);
+  expect_error(
+      [&] {
+        served.engine.submit({{1}, {.logit_bias = {{{kVocabulary}, 1}}}});
+      },
+      {"logit_bias", "61", "from 0 to 60"});
+  expect_error([&] { served.engine.submit({{1}, {.logit_bias = {{{}, 1}}}}); }, {"names no token"});
 }
 
 }  // namespace

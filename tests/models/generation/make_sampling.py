@@ -41,15 +41,40 @@ def sampling_case(vocab, seed, masked=False, **settings):
     return case
 
 
-def penalty_case(seed, prompt, chosen, repetition, presence, frequency):
+def penalty_case(seed, prompt, chosen, repetition, presence, frequency, bias={}):
     ids = torch.tensor([prompt + chosen])
-    scores = processed(logits_of(37, seed, False), ids, repetition_penalty=repetition, top_k=0)
+    settings = dict(sequence_bias=[[[token], value] for token, value in bias.items()]) if bias else {}
+    scores = processed(logits_of(37, seed, False), ids, repetition_penalty=repetition, top_k=0, **settings)
     count = torch.bincount(torch.tensor(chosen, dtype=torch.int64), minlength=37)
     # From https://platform.openai.com/docs/advanced-usage: mu[j] -> mu[j] - c[j] * alpha_frequency - float(c[j] > 0)
     # * alpha_presence, where c[j] is how often token j was sampled before this position.
     scores = scores - count * frequency - (count > 0).float() * presence
-    return dict(seed=seed, prompt=prompt, chosen=chosen, repetition=repetition, presence=presence,
+    return dict(seed=seed, prompt=prompt, chosen=chosen, repetition=repetition, presence=presence, bias=list(bias.items()),
                 frequency=frequency, logits=[round(x, 7) for x in scores.tolist()])
+
+
+def bias_case(prompt, chosen, **settings):
+    """Returns what the settings add to logits of 0: "bias" by token, null for -infinity."""
+    config = GenerationConfig(do_sample=True, top_k=0, eos_token_id=[30, 31], pad_token_id=0, **settings)
+    MODEL.generation_config = config
+    MODEL._prepare_special_tokens(config, True, device="cpu")
+    processors = MODEL._get_logits_processor(generation_config=config, input_ids_seq_length=len(prompt), device="cpu", logits_processor=[])
+    added = processors(torch.tensor([prompt + chosen]), torch.zeros(1, 37))[0].tolist()
+    return dict(prompt=prompt, chosen=chosen, settings=settings, bias=[None if x == -math.inf else round(x, 6) for x in added])
+
+
+BIASES = [
+    bias_case([1, 2], [3], sequence_bias=[[[7], -2.5], [[2, 3, 9], 4.0], [[3, 9], 1.5], [[4, 9], 8.0], [[5, 1, 2, 3, 8], 3.0]]),
+    bias_case([1, 2, 3], [1, 2], no_repeat_ngram_size=3),
+    bias_case([1, 2, 3, 1, 5], [1], no_repeat_ngram_size=2),
+    bias_case([1, 2], [9], no_repeat_ngram_size=1),
+    bias_case([1], [], no_repeat_ngram_size=4),
+    bias_case([8, 8], [6, 7], bad_words_ids=[[5], [7, 4], [6, 7, 3], [6, 3], [30]]),
+    bias_case([8], [1, 2], suppress_tokens=[0, 36]),
+    bias_case([8], [1, 2], min_new_tokens=3),
+    bias_case([8], [1, 2, 3], min_new_tokens=3),
+    bias_case([4, 5, 4], [], min_new_tokens=1, no_repeat_ngram_size=2, suppress_tokens=[5], sequence_bias=[[[6], 1.0]]),
+]
 
 
 def main():
@@ -64,12 +89,14 @@ def main():
     for setting in settings[3:8]:
         cases.append(sampling_case(4999, 4, **setting))
     penalties = [penalty_case(1, [1, 2, 3, 2], [], 1.3, 0.0, 0.0), penalty_case(2, [5, 5], [7, 7, 7, 5, 36], 1.1, 0.5, 0.25),
-                 penalty_case(3, [0], [36, 0, 0], 1.0, -0.7, 1.5), penalty_case(4, [9], [9, 10], 0.5, 0.0, 0.1)]
+                 penalty_case(3, [0], [36, 0, 0], 1.0, -0.7, 1.5), penalty_case(4, [9], [9, 10], 0.5, 0.0, 0.1),
+                 penalty_case(5, [9, 4], [9, 10], 1.4, 0.2, 0.1, {9: 3.5, 10: -2.0, 11: 1.0})]
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sampling.json")
     with open(path, "w") as file:
         lines = ",\n".join("  " + json.dumps(case, separators=(",", ":")) for case in cases)
         more = ",\n".join("  " + json.dumps(case, separators=(",", ":")) for case in penalties)
-        file.write('{"sampling": [\n' + lines + '\n], "penalties": [\n' + more + "\n]}\n")
+        biases = ",\n".join("  " + json.dumps(case, separators=(",", ":")) for case in BIASES)
+        file.write('{"sampling": [\n' + lines + '\n], "penalties": [\n' + more + '\n], "biases": [\n' + biases + "\n]}\n")
 
 
 main()

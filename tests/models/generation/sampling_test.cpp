@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "builder/genesis.h"
+#include "executor/generation/logit_bias.h"
 #include "models/generation/penalties.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_text.h"
@@ -118,19 +119,56 @@ TEST(Sampling, PenaltiesAreThoseOfTransformersAndOpenAI) {
     std::vector<int32_t> in_prompt(37, 0), chosen(37, 0);
     for (const size_t token : c["prompt"].get<std::vector<size_t>>()) ++in_prompt[token];
     for (const size_t token : c["chosen"].get<std::vector<size_t>>()) ++chosen[token];
+    std::vector<float> bias(37, 0);
+    for (const auto& [token, value] : c["bias"].get<std::vector<std::pair<size_t, float>>>())
+      bias[token] += value;
     const auto result =
         run_graph(
             {{"logits", Tensor::of<float>({1, 37}, logits_of(37, c["seed"], false))},
+             {"bias", Tensor::of<float>({1, 37}, bias)},
              {"in_prompt", Tensor::of<int32_t>({1, 37}, in_prompt)},
              {"chosen", Tensor::of<int32_t>({1, 37}, chosen)},
              {"penalties", Tensor::of<float>({3, 1}, {c["repetition"], c["presence"], c["frequency"]})}},
             [](const Inputs& in) {
-              return Named{{"y", penalized(in[0], in[1], in[2], in[3])}};
+              return Named{{"y", penalized(in[0], in[1], in[2], in[3], in[4])}};
             })
             .at("y")
             .to_doubles();
     const std::vector<double> theirs = c["logits"];
     for (size_t i = 0; i < theirs.size(); ++i) EXPECT_NEAR(result[i], theirs[i], 1e-5) << i;
+  }
+}
+
+generation::SamplingOptions options_in(const json& settings) {
+  constexpr double kNever = -std::numeric_limits<double>::infinity();
+  generation::SamplingOptions options = {
+      .no_repeat_ngram_size = settings.value("no_repeat_ngram_size", int64_t{0}),
+      .min_tokens = settings.value("min_new_tokens", int64_t{0}),
+      .stop_tokens = {30, 31}};
+  for (const json& each : settings.value("sequence_bias", json::array()))
+    options.logit_bias.push_back({each[0], each[1]});
+  for (const json& each : settings.value("bad_words_ids", json::array()))
+    if (each != json::array({30})) options.logit_bias.push_back({each, kNever});  // no end tokens
+  for (const json& each : settings.value("suppress_tokens", json::array()))
+    options.logit_bias.push_back({{each}, kNever});
+  return options;
+}
+
+TEST(Sampling, BiasesAreThoseOfTransformers) {
+  ASSERT_GE(expected()["biases"].size(), 10u);
+  for (const json& c : expected()["biases"]) {
+    SCOPED_TRACE(c["settings"].dump());
+    std::vector<int64_t> text = c["prompt"];
+    const std::vector<int64_t> chosen = c["chosen"];
+    text.insert(text.end(), chosen.begin(), chosen.end());
+    std::vector<float> bias(37, 0);
+    generation::add_logit_bias(options_in(c["settings"]), text, std::ssize(chosen), bias);
+    for (size_t i = 0; i < bias.size(); ++i) {
+      if (c["bias"][i].is_null())
+        EXPECT_EQ(bias[i], -std::numeric_limits<float>::infinity()) << i;
+      else
+        EXPECT_FLOAT_EQ(bias[i], c["bias"][i].get<float>()) << i;
+    }
   }
 }
 

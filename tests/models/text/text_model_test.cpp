@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <limits>
 
 #include "models/chat/dialogue.h"
 #include "models/generation/generate.h"
@@ -81,6 +82,61 @@ TEST_F(TextModels, ApplySettingsOfTheMakers) {
   EXPECT_EQ(chosen.temperature, 0.5);
   EXPECT_EQ(chosen.top_k, 3);
   EXPECT_EQ(chosen.stop_tokens, (std::vector<int64_t>{5, 9}));
+}
+
+TEST_F(TextModels, SamplesAreThoseOfTheNextSeeds) {
+  TextModel model = TextModel::open(make());
+  const std::vector<int64_t> prompt = model.encode("In the beginning");
+  const auto samples = model.generate_samples(prompt, 3, {.max_tokens = 8, .seed = 3});
+  ASSERT_EQ(samples.size(), 3u);
+  EXPECT_GT(samples[0].prefilled, 1);
+  EXPECT_EQ(samples[1].prefilled + samples[2].prefilled, 2);
+  TextModel other = TextModel::open(make());
+  for (uint64_t i = 0; i < 3; ++i)
+    EXPECT_EQ(samples[i].tokens, other.generate_from(prompt, {.max_tokens = 8, .seed = 3 + i}).tokens) << i;
+}
+
+TEST_F(TextModels, EndsAndBiasesOfTheMakersMayBeLeftOut) {
+  write(
+      "brought/generation_config.json",
+      R"({"do_sample": true, "eos_token_id": 5, "suppress_tokens": [7, 5000], "bad_words_ids": [[8, 9], [5]],)"
+      R"( "sequence_bias": [[[3], -1.5]], "no_repeat_ngram_size": 4, "min_new_tokens": 2})");
+  const TextModel model = TextModel::open(make());
+  const GenerateOptions made = model.options({}), chosen = model.options({.no_repeat_ngram_size = 0,
+                                                                          .logit_bias = {{{1}, 2}},
+                                                                          .stop_tokens = {9},
+                                                                          .ignore_eos = true});
+  constexpr double kNever = -std::numeric_limits<double>::infinity();
+  // Token 5 is an end token, and the model has no token 5000.
+  const std::vector<TokenBias> biases = {{{3}, -1.5}, {{8, 9}, kNever}, {{7}, kNever}};
+  EXPECT_EQ(made.logit_bias, biases);
+  EXPECT_EQ(made.no_repeat_ngram_size, 4);
+  EXPECT_EQ(made.min_tokens, 2);
+  EXPECT_EQ(chosen.no_repeat_ngram_size, 0);
+  EXPECT_EQ(chosen.logit_bias.size(), 4u);
+  EXPECT_EQ(chosen.stop_tokens, (std::vector<int64_t>{9}));
+}
+
+TEST_F(TextModels, DraftsChangeNoText) {
+  const std::string path = make(), bytes = (folder_ / "bytes.genesis").string();
+  TextModel plain = TextModel::open(path);
+  const GenerateSettings settings{.max_tokens = 40, .temperature = 0.8};
+  const auto expected = plain.generate("In the beginning", settings);
+  for (const std::string& draft : {std::string("ngram"), path}) {
+    TextModel drafted = TextModel::open(path, {}, {.draft = draft});
+    const auto got = drafted.generate("In the beginning", settings);
+    EXPECT_EQ(got.tokens, expected.tokens);
+    EXPECT_EQ(got.text, expected.text);
+    if (draft == path) {
+      EXPECT_EQ(got.accepted, got.drafted);  // drawn by the same numbers
+    }
+    Chat a = drafted.chat({.generate = {.max_tokens = 8}}), b = plain.chat({.generate = {.max_tokens = 8}});
+    EXPECT_EQ(a.answer("In the").text, b.answer("In the").text);
+  }
+  fs::rename(make("0", "256"), bytes);
+  make();
+  EXPECT_NE(error_of([&] { TextModel::open(path, {}, {.draft = bytes}); }).find("cannot draft"),
+            std::string::npos);
 }
 
 // Conversations and texts of one model do not disturb each other, though they share its cache.

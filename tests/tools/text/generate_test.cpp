@@ -89,6 +89,75 @@ TEST_F(Generate, SamplesAreThoseOfTheNextSeeds) {
       {"--samples", "--temperature 0"});
 }
 
+// Tokens are those of the text "the", one by one as bytes.
+TEST_F(Generate, PromptsMayBeTokens) {
+  const auto text = expect_json(run({"--json", "--prompt", "the"}));
+  EXPECT_FALSE(text.contains("prompt_ids"));
+  write_text(path("ids.jsonl"), "[116, 104, 101]\n{\"prompt\": [116,104,101]}\n");
+  for (const Words& words : {Words{"--prompt-ids", "116,104,101"}, Words{"--prompt-ids", "116 104  101"}}) {
+    const auto ids = expect_json(run(words + Words{"--json"}));
+    EXPECT_EQ(ids["tokens"], text["tokens"]);
+    EXPECT_EQ(ids["prompt"], "the");
+    EXPECT_EQ(ids["prompt_ids"], nlohmann::json({116, 104, 101}));
+  }
+  for (const char* flag : {"--prompt-ids", "--prompts"})
+    for (const Words& words : {Words{"--json"}, Words{"--batch", "2"}})
+      for (const auto& each : objects(run(words + Words{flag, path("ids.jsonl")})))
+        EXPECT_EQ(each["tokens"], text["tokens"]) << flag;
+  EXPECT_EQ(expect_ok(run({"--prompt-ids", "116,104,101"})).substr(0, 3), "the");
+  expect_usage_error(run({"--prompt-ids", "1,x"}), {"--prompt-ids 1,x"});
+  expect_usage_error(run({"--prompt-ids", ","}), {"expected tokens"});
+  expect_error(run({"--prompt-ids", "1,256"}), {"token 256", "vocabulary of 256"});
+}
+
+TEST_F(Generate, BiasesAndEndsAreChosen) {
+  const auto run = [](const Words& more) {
+    return run_tool("genesis-run", Words{"generate", tiny("qwen2.genesis"), "--max-tokens", "6"} + more);
+  };
+  const auto tokens = expect_json(run({"--json", "--prompt", "the", "--temperature", "0"}))["tokens"];
+  const std::string first = std::to_string(tokens[0].get<int64_t>());
+  const Words greedy = {"--json", "--prompt", "the", "--temperature", "0"};
+  const auto without = expect_json(run(greedy + Words{"--logit-bias", first + "=-inf"}));
+  for (const auto& token : without["tokens"]) EXPECT_NE(token, tokens[0]);
+  const auto always = expect_json(run(greedy + Words{"--logit-bias", "x=100", "--logit-bias", "7=-3.5"}));
+  EXPECT_EQ(always["text"], "xxxxxx");
+  const auto once = expect_json(run(greedy + Words{"--logit-bias", "x=100", "--no-repeat-ngram-size", "1"}));
+  EXPECT_EQ(once["text"].get<std::string>().substr(0, 1), "x");
+  EXPECT_EQ(once["text"].get<std::string>().find('x', 1), std::string::npos);
+  const Words ends = greedy + Words{"--stop-token", first};
+  EXPECT_EQ(expect_json(run(ends))["tokens"].size(), 1u);
+  EXPECT_GE(expect_json(run(ends + Words{"--min-tokens", "4"}))["tokens"].size(), 4u);
+  EXPECT_EQ(expect_json(run(ends + Words{"--ignore-eos"}))["tokens"].size(), 1u);
+  expect_usage_error(run(greedy + Words{"--logit-bias", "xy=1"}), {"'xy' is 2 tokens"});
+  expect_usage_error(run(greedy + Words{"--logit-bias", "256=1"}), {"0 to 255"});
+  expect_usage_error(run(greedy + Words{"--logit-bias", "1=much"}), {"--logit-bias 1=much"});
+  expect_usage_error(run(greedy + Words{"--logit-bias", "1"}), {"TOKEN=VALUE"});
+}
+
+TEST_F(Generate, DraftsChangeNoText) {
+  const Words words = {"generate",     tiny("qwen2.genesis"), "--json", "--prompt",
+                       "abababababab", "--max-tokens",        "30"};
+  for (const Words& sampling : {Words{"--temperature", "0"}, Words{"--temperature", "0.7"}}) {
+    const auto plain = expect_json(run_tool("genesis-run", words + sampling));
+    EXPECT_FALSE(plain.contains("drafted"));
+    for (const std::string& draft : {std::string("ngram"), tiny("qwen2.genesis")}) {
+      const Process process =
+          run_tool("genesis-run", words + sampling + Words{"--draft", draft, "--draft-tokens", "5"});
+      const auto with = expect_json(process);
+      EXPECT_EQ(with["tokens"], plain["tokens"]);
+      if (draft == "ngram") continue;
+      // The model drafts for itself: all of it is accepted.
+      EXPECT_EQ(with["accepted"], with["drafted"]);
+      EXPECT_GT(with["tokens_per_step"].get<double>(), 3);
+      EXPECT_NE(process.err.find("tokens a step"), std::string::npos) << process.err;
+    }
+  }
+  expect_error(run_tool("genesis-run", words + Words{"--draft", path("none.genesis")}),
+               {"--draft", "none.genesis"});
+  expect_usage_error(run_tool("genesis-run", words + Words{"--draft", "ngram", "--draft-tokens", "16"}),
+                     {"--draft-tokens 16"});
+}
+
 TEST_F(Generate, ABatchKeepsItsAdapters) {
   expect_ok(run_tool("genesis-run",
                      {"train", tiny("qwen2.genesis"), "--lora", "2", "--data", TinyModels::get().text(),
