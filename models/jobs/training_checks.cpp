@@ -123,11 +123,13 @@ void check_quantized_training(const Model& model) {
       "`genesis-run train --lora 16` trains adapters beside them, or train first and quantize then";
   if (matrices == 0)
     fail(
-        "{} weights are kept as q8 or q4, which no training changes, and only {} norms and biases would be "
+        "{} weights are kept as q8, q4 or q4m, which no training changes, and only {} norms and biases would "
+        "be "
         "trained: {}",
         frozen, vectors, kRemedy);
   log_warning(
-      "{} weights are kept as q8 or q4 and stay as they are: only {} other matrices (embedding, head) and {} "
+      "{} weights are kept as q8, q4 or q4m and stay as they are: only {} other matrices (embedding, head) "
+      "and {} "
       "norms and biases are trained; {}",
       frozen, matrices, vectors, kRemedy);
 }

@@ -1,4 +1,4 @@
-// Tests sessions of models whose weights are q8 or q4: the values that runs and other readers see, and files.
+// Tests sessions of models whose weights are quantized: the values that runs and other readers see, and files.
 #include <gtest/gtest.h>
 
 #include <cmath>
