@@ -49,9 +49,11 @@ void add_uses(const Graph& graph, std::map<int32_t, ReadAs>& states) {
 }
 
 // Returns the format for a state with these readers; empty if it stays as it is, with the reason in `why`.
-std::optional<WeightFormat> format_for(const ReadAs& read, const QuantizeOptions& options, std::string& why) {
+std::optional<WeightFormat> format_for(const State& state, const ReadAs& read, const QuantizeOptions& options,
+                                       std::string& why) {
   const bool stays_table = read.embedding && !options.embedding, stays_head = read.head && !options.head;
-  if (!stays_table && !stays_head) return options.format;
+  if (!stays_table && !stays_head)
+    return matches_any(options.as_q8, state.name) ? WeightFormat::kQ8 : options.format;
   if (options.tables_as_q8) return WeightFormat::kQ8;
   why = stays_table ? "rows are looked up in it, and --quantize-embedding is not given"
                     : "the logits come from it, and --quantize-head is not given";
@@ -90,7 +92,7 @@ std::map<int32_t, WeightFormat> chosen(const Model& model, const QuantizeOptions
     const State& state = model.state(index);
     if (!read.product && !(read.embedding && (options.embedding || options.tables_as_q8))) continue;
     std::string why = why_kept(state, options);
-    const auto wanted = why.empty() ? format_for(read, options, why) : std::nullopt;
+    const auto wanted = why.empty() ? format_for(state, read, options, why) : std::nullopt;
     if (wanted) why = quantized_format(*wanted, state.type.dtype).why_not(state.type).value_or("");
     if (!why.empty()) {
       report.kept.push_back({state.name, std::move(why)});

@@ -19,7 +19,9 @@ struct QuantizeOptions {
   // Encodes tables and heads that do not get `format` as q8 instead of leaving them as they are. Their rounding errors reach
   // the logits directly; those of q8 are hardly visible.
   bool tables_as_q8 = false;
-  // Patterns of names (passes/core/name_patterns.h) that are not encoded: by default LoRA's adapters, which are f32 and
+  // Patterns of names (passes/core/name_patterns.h) of weights that become q8 instead of `format`: those whose errors cost most.
+  std::vector<std::string> as_q8 = {};
+  // Patterns of names that are not encoded: by default LoRA's adapters, which are f32 and
   // trained.
   std::vector<std::string> keep = {"*.lora_A.weight", "*.lora_B.weight"};
 };
@@ -28,9 +30,9 @@ struct QuantizeReport {
   struct Kept {
     std::string name, reason;
   };
-  std::vector<std::string> quantized;  // names of states
-  std::vector<std::string> in_q8;      // the subset that `tables_as_q8` encoded as q8 instead of `format`
-  std::vector<Kept> kept;              // other weights of products, and why they stay as they are
+  std::vector<std::string> quantized;         // names of states
+  std::vector<std::string> in_q8;             // the subset that became q8 instead of `format`
+  std::vector<Kept> kept;                     // other weights of products, and why they stay as they are
   int64_t bytes_before = 0, bytes_after = 0;  // bytes of the quantized states
 };
 

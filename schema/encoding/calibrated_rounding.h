@@ -12,9 +12,9 @@
 
 namespace genesis {
 
-// What rounding needs to know of the inputs x [rows, width] of a product: the factor U of the inverse of their Gram matrix G =
-// x^T x, (G + damping)^-1 = U^T U with U upper triangular. Blocks of 32 inputs come in the order of their power, the largest
-// first: their errors have the most values left that make up for them.
+// Describes the inputs x [rows, width] of a product for rounding: holds the factor U of the inverse of their Gram matrix G = x^T
+// x, (G + damping)^-1 = U^T U with U upper triangular. Blocks of 32 inputs come in the order of their power, the largest first:
+// their errors have the most values left that make up for them.
 class InputFactor {
  public:
   // `gram`: f32 [width, width], row by row; the width is a multiple of 32. Takes eight bytes an element while it works.

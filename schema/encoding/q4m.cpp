@@ -10,7 +10,7 @@ namespace genesis {
 namespace {
 
 constexpr int kBlock = kQuantBlock;
-constexpr float kMostQuant = 15;
+constexpr float kMaxQuant = 15;
 constexpr int kZeroBits = 7;
 constexpr int kLargestScale = 0x7bc0;  // bits of the largest finite f16 that a word holds
 
@@ -37,10 +37,9 @@ uint16_t word_of(float scale, float zero) {
   return static_cast<uint16_t>(bits << 1 | static_cast<int>(units));
 }
 
-// Sums over a block with the weights w = importance, for the quants q that a grid gives to its values x.
+// Sums over a block of w, w x, w q, w q q and w q x, for the importances w and the quants q that a grid gives to the values x.
 struct Sums {
-  float w, wx;         // of the block
-  float wq, wqq, wqx;  // of the quants
+  float w, wx, wq, wqq, wqx;
   float error;
 };
 
@@ -138,7 +137,7 @@ Q4mGrid::Q4mGrid(uint16_t word) : zero(static_cast<float>(q4m_zero_units(word)) 
 }
 
 float Q4mGrid::quant(float x) const {
-  return std::min(std::max(rounded(x * inverse + zero), 0.0f), kMostQuant);
+  return std::min(std::max(rounded(x * inverse + zero), 0.0f), kMaxQuant);
 }
 
 uint16_t fit_q4m(const float* x, const float* importance) {
@@ -149,7 +148,7 @@ uint16_t fit_q4m(const float* x, const float* importance) {
   // With fewer steps than 15 over the range its ends are clipped, and the other values are nearer to a step. Whole numbers of
   // steps begin at a whole quant, so that values which were decoded from this format are found again.
   for (const float steps : {15.6f, 15.0f, 14.5f, 14.0f, 13.5f, 13.0f, 12.0f, 11.0f}) {
-    const float scale = (high - low) / steps, unused = (kMostQuant - steps) / 2;
+    const float scale = (high - low) / steps, unused = (kMaxQuant - steps) / 2;
     search.try_from(scale, -low / scale + (steps == std::floor(steps) ? std::floor(unused) : unused));
   }
   for (int i = 0; i < 2; ++i) search.try_neighbors();

@@ -142,12 +142,12 @@ struct Q4m {
   static constexpr float kGreatest = kGreatestQ4m;
 
   static uint16_t encode(const float* x, std::byte* quants) {
-    static constexpr auto kEqual = [] {
-      std::array<float, kBlock> importance{};
-      importance.fill(1);
-      return importance;
-    }();
-    const uint16_t word = fit_q4m(x, kEqual.data());
+    std::array<float, kBlock> importance;
+    float squares = 0;
+    for (int i = 0; i < kBlock; ++i) squares += x[i] * x[i];
+    const float size = std::sqrt(squares / kBlock);
+    for (size_t i = 0; i < kBlock; ++i) importance[i] = size + std::abs(x[i]);
+    const uint16_t word = fit_q4m(x, importance.data());
     const Q4mGrid grid(word);
     for (int i = 0; i < 16; ++i)
       quants[i] = static_cast<std::byte>(static_cast<int>(grid.quant(x[i])) |

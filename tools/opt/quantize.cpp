@@ -55,6 +55,7 @@ passes::QuantizeOptions options_of(const QuantizeFlags& flags) {
   passes::QuantizeOptions options{.embedding = flags.embedding, .head = flags.head};
   options.format = parse_quantize(flags.format);
   options.tables_as_q8 = has_four_bits(options.format);
+  options.as_q8 = flags.as_q8;
   return options;
 }
 
@@ -81,6 +82,10 @@ void QuantizeFlags::add_to(Command& app) {
       "store the weights of products as q8, or as q4m or q4: a half or a quarter of 16 bits. q4m is as "
       "small as q4 and loses less. With both, embedding tables and the weight of the logits are stored "
       "as q8");
+  app.add_option("--quantize-as-q8", as_q8,
+                 "with --quantize: weights of these names become q8 (* any text, ? any character), such as "
+                 "'*.down_proj.*': those whose errors cost most")
+      ->take_all();
   app.add_flag("--quantize-embedding", embedding,
                "with --quantize: store embedding tables in that format, too");
   app.add_flag("--quantize-head", head,
@@ -104,7 +109,7 @@ void QuantizeFlags::add_to(Command& app) {
 
 void QuantizeFlags::check(const Command& app) const {
   check_rules(app, {{format.empty(),
-                     {"--quantize-embedding", "--quantize-head", "--data", "--calibrate"},
+                     {"--quantize-as-q8", "--quantize-embedding", "--quantize-head", "--data", "--calibrate"},
                      "without --quantize q8, q4 or q4m"},
                     {source.data.empty() && calibration.empty(),
                      {"--tokenizer", "--skip-bad"},

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "models/text/evaluation_texts.h"
 #include "schema/graph/model.h"
@@ -10,9 +11,10 @@
 namespace genesis::tools {
 
 struct QuantizeFlags {
-  std::string format;       // "q8", "q4" or "q4m"; empty: nothing is quantized
-  std::string calibration;  // a text or .jsonl for calibration; empty: none
-  text::TextSource source;  // texts to evaluate on; nothing is evaluated if its `data` is empty
+  std::string format;              // "q8", "q4" or "q4m"; empty: nothing is quantized
+  std::string calibration;         // a text or .jsonl for calibration; empty: none
+  text::TextSource source;         // texts to evaluate on; nothing is evaluated if its `data` is empty
+  std::vector<std::string> as_q8;  // patterns of names
   bool embedding = false, head = false;
 
   void add_to(Command& app);

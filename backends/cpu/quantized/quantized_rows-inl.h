@@ -126,6 +126,27 @@ inline __m256 zeros_in(__m128i words) {
   return _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_cvtepu16_epi32(words), _mm256_set1_epi32(kQ4mMostZero)));
 }
 
+// Writes the products of the scales of weights and of x for `count` blocks from `first` on, and subtracts these blocks' zeros from
+// the sums. `scales` are those of the first stream.
+template <WeightFormat format, int m, int rows>
+inline void fill_factors(const GemvCall& r, const QuantizedRow& row, const uint16_t* scales, int64_t first,
+                         int64_t count, float (&factors)[m][rows][kScalesAtOnce], __m256 (&sum)[m][rows]) {
+#pragma GCC unroll 4
+  for (int j = 0; j < rows; ++j) {
+    const __m128i words = load_words(scales + j * r.apart * (r.k / kQuantBlock) + first, count);
+    const __m256 of_w = scales_in<format>(words);
+#pragma GCC unroll 8
+    for (int i = 0; i < m; ++i) {
+      const __m256 factor = _mm256_mul_ps(of_w, _mm256_loadu_ps(row.scales + i * r.stride_x + first));
+      _mm256_store_ps(factors[i][j], factor);
+      if constexpr (kHasZeros<format>)
+        sum[i][j] = _mm256_fnmadd_ps(
+            _mm256_mul_ps(zeros_in(words), _mm256_loadu_ps(row.sums + i * r.stride_x + first)), factor,
+            sum[i][j]);
+    }
+  }
+}
+
 // Multiplies m rows of x by one row of the weights from each of `rows` streams.
 template <WeightFormat format, int m, int rows>
 void dot_group(const GemvCall& r, const float* x, const uint8_t* w, const uint16_t* scales, float* sums) {
@@ -140,20 +161,7 @@ void dot_group(const GemvCall& r, const float* x, const uint8_t* w, const uint16
   for (int64_t first = 0; first < blocks; first += kScalesAtOnce) {
     const int64_t count = std::min(kScalesAtOnce, blocks - first);
     alignas(32) float factors[m][rows][kScalesAtOnce];
-#pragma GCC unroll 4
-    for (int j = 0; j < rows; ++j) {
-      const __m128i words = load_words(scales + j * r.apart * blocks + first, count);
-      const __m256 of_w = scales_in<format>(words);
-#pragma GCC unroll 8
-      for (int i = 0; i < m; ++i) {
-        const __m256 factor = _mm256_mul_ps(of_w, _mm256_loadu_ps(row.scales + i * r.stride_x + first));
-        _mm256_store_ps(factors[i][j], factor);
-        if constexpr (kHasZeros<format>)
-          sum[i][j] = _mm256_fnmadd_ps(
-              _mm256_mul_ps(zeros_in(words), _mm256_loadu_ps(row.sums + i * r.stride_x + first)), factor,
-              sum[i][j]);
-      }
-    }
+    fill_factors<format>(r, row, scales, first, count, factors, sum);
     for (int64_t b = 0; b < count; b += kTaken<format>) {
       const int64_t at = first + b;
       Activations<format> x_taken[m];
