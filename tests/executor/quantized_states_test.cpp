@@ -224,7 +224,8 @@ TEST_P(QuantizedStates, MeanBf16WhenTheModelIsCast) {
   expect_near(got.at("logits"), expected.at("logits"), 0.2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, QuantizedStates, ::testing::Values(WeightFormat::kQ8, WeightFormat::kQ4));
+INSTANTIATE_TEST_SUITE_P(Formats, QuantizedStates,
+                         ::testing::Values(WeightFormat::kQ8, WeightFormat::kQ4, WeightFormat::kQ4m));
 
 }  // namespace
 }  // namespace genesis
