@@ -125,11 +125,13 @@ void check_quantized_training(const Model& model) {
       "leaves none quantized with genesis-build --widen)";
   if (matrices == 0)
     fail(
-        "{} weights are kept as q8 or q4, which no training changes, and only {} norms and biases would be "
+        "{} weights are kept as q8, q4 or q4m, which no training changes, and only {} norms and biases would "
+        "be "
         "trained: {}",
         frozen, vectors, kRemedy);
   log_warning(
-      "{} weights are kept as q8 or q4 and stay as they are: only {} other matrices (embedding, head) and {} "
+      "{} weights are kept as q8, q4 or q4m and stay as they are: only {} other matrices (embedding, head) "
+      "and {} "
       "norms and biases are trained; {}",
       frozen, matrices, vectors, kRemedy);
 }

@@ -25,11 +25,10 @@ void check_trainable(const NamedModel& named);
 // settings are not compared.
 void check_goes_on(const NamedModel& checkpoint, const NamedModel& named);
 
-// Checks a model whose weights are quantized (q8 or q4, which training does not change) or have 16 bits, which cannot hold small
-// updates. The user may not know of either.
-// Call it before a training step is added and after adapters are added. Warns of quantized weights that no step will
-// change, and of weights in bf16 or f16 that it will change. Throws Error if only vectors (norms and biases) would be
-// trained. Models with adapters pass without a warning.
+// Checks a model whose weights are quantized (q8, q4 or q4m, which training does not change) or have 16 bits, which cannot hold
+// small updates. The user may not know of either. Call it before a training step is added and after adapters are added. Warns of
+// quantized weights that no step will change, and of weights in bf16 or f16 that it will change. Throws Error if only vectors
+// (norms and biases) would be trained. Models with adapters pass without a warning.
 void check_quantized_training(const Model& model);
 
 }  // namespace genesis::jobs

@@ -1,11 +1,11 @@
-// The passes of this folder let entry points read states that are stored encoded: as q8 or q4, or as bf16 halves.
+// The passes of this folder let entry points read states that are stored encoded: as q8, q4 or q4m, or as bf16 halves.
 #pragma once
 
 #include "passes/core/pass.h"
 
 namespace genesis::passes {
 
-// --- states stored as q8 or q4 (schema/encoding/quantized_formats.h). First every reader gets their values from dequantize
+// --- states stored as q8, q4 or q4m (schema/encoding/quantized_formats.h). First every reader gets their values from dequantize
 // nodes, so that patterns see the layers as they were written. At the end of a pipeline, products that a kernel of the target
 // computes from quantized weights read these directly, and the dequantize nodes between are removed.
 

@@ -5,9 +5,9 @@
 
 #include "passes/core/match.h"
 #include "passes/core/name_patterns.h"
+#include "passes/precision/product_weights.h"
 #include "schema/encoding/quantized_formats.h"
 #include "schema/graph/state_storage.h"
-#include "schema/ops/elementwise/cast.h"
 #include "schema/ops/nn/loss.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/tensor/index.h"
@@ -19,23 +19,6 @@ namespace {
 struct ReadAs {
   bool product = false, head = false, embedding = false;
 };
-
-// Returns the state behind a value, possibly through a cast; -1 if there is none.
-int32_t state_behind(const Graph& graph, ValueId id) {
-  const auto cast = match<ops::Cast>(graph, id);
-  return state_of(graph, cast ? cast.input(0) : id);
-}
-
-// Returns the weights [out, in] that the node multiplies x with.
-std::vector<ValueId> weights_of(const Node& node) {
-  if (const auto layer = match<ops::Linear>(node); layer && !layer->is_quantized()) {
-    const auto first = node.inputs.begin() + static_cast<std::ptrdiff_t>(layer->first_weight());
-    return {first, first + static_cast<std::ptrdiff_t>(layer->weights)};
-  }
-  if (const auto product = match<ops::Matmul>(node); product && product->transpose_b) return {node.inputs[1]};
-  if (is<ops::LinearCrossEntropy>(node)) return {node.inputs[1]};
-  return {};
-}
 
 bool is_product(const Node& node) { return is<ops::Linear, ops::Matmul, ops::LinearCrossEntropy>(node); }
 
@@ -66,9 +49,11 @@ void add_uses(const Graph& graph, std::map<int32_t, ReadAs>& states) {
 }
 
 // Returns the format for a state with these readers; empty if it stays as it is, with the reason in `why`.
-std::optional<WeightFormat> format_for(const ReadAs& read, const QuantizeOptions& options, std::string& why) {
+std::optional<WeightFormat> format_for(const State& state, const ReadAs& read, const QuantizeOptions& options,
+                                       std::string& why) {
   const bool stays_table = read.embedding && !options.embedding, stays_head = read.head && !options.head;
-  if (!stays_table && !stays_head) return options.format;
+  if (!stays_table && !stays_head)
+    return matches_any(options.as_q8, state.name) ? WeightFormat::kQ8 : options.format;
   if (options.tables_as_q8) return WeightFormat::kQ8;
   why = stays_table ? "rows are looked up in it, and --quantize-embedding is not given"
                     : "the logits come from it, and --quantize-head is not given";
@@ -97,36 +82,54 @@ void check_not_trained(const Model& model, int32_t state) {
             entry->name(), model.state(state).name);
 }
 
-}  // namespace
-
-QuantizeReport quantize(Model& model, const QuantizeOptions& options) {
+// Returns the states that products or lookups read, with the format of each. Adds to `report` those that stay as they are.
+std::map<int32_t, WeightFormat> chosen(const Model& model, const QuantizeOptions& options,
+                                       QuantizeReport& report) {
   std::map<int32_t, ReadAs> states;
   for (const auto& entry : model.entries()) add_uses(*entry, states);
-  QuantizeReport report;
-  std::map<int32_t, EncodedValues> encoded;
+  std::map<int32_t, WeightFormat> formats;
   for (const auto& [index, read] : states) {
     const State& state = model.state(index);
     if (!read.product && !(read.embedding && (options.embedding || options.tables_as_q8))) continue;
     std::string why = why_kept(state, options);
-    const auto wanted = why.empty() ? format_for(read, options, why) : std::nullopt;
+    const auto wanted = why.empty() ? format_for(state, read, options, why) : std::nullopt;
     if (wanted) why = quantized_format(*wanted, state.type.dtype).why_not(state.type).value_or("");
     if (!why.empty()) {
       report.kept.push_back({state.name, std::move(why)});
       continue;
     }
     check_not_trained(model, index);
-    const StateFormat& format = quantized_format(*wanted, state.type.dtype);
-    if (*wanted != options.format) report.in_q8.push_back(state.name);
-    encoded[index] = with_context([&] { return encode_tensor(format, initial_value(state)); },
-                                  [&] { return "in state '" + state.name + "'"; });
-    report.quantized.push_back(state.name);
-    report.bytes_before += state.type.bytes();
-    for (const Tensor& part : encoded[index].parts) report.bytes_after += part.bytes();
+    formats[index] = *wanted;
   }
-  if (encoded.empty())
+  if (formats.empty())
     fail("there is nothing to quantize: {}",
          report.kept.empty() ? "no entry point multiplies with the transpose of a parameter"
                              : "'" + report.kept[0].name + "' stays, " + report.kept[0].reason);
+  return formats;
+}
+
+}  // namespace
+
+std::map<int32_t, WeightFormat> formats_to_quantize(const Model& model, const QuantizeOptions& options) {
+  QuantizeReport unused;
+  return chosen(model, options, unused);
+}
+
+QuantizeReport quantize(Model& model, const QuantizeOptions& options,
+                        std::map<int32_t, EncodedValues> encoded) {
+  QuantizeReport report;
+  for (const auto& [index, wanted] : chosen(model, options, report)) {
+    const State& state = model.state(index);
+    if (wanted != options.format) report.in_q8.push_back(state.name);
+    EncodedValues& values = encoded[index];
+    if (!values)
+      values = with_context(
+          [&] { return encode_tensor(quantized_format(wanted, state.type.dtype), initial_value(state)); },
+          [&] { return "in state '" + state.name + "'"; });
+    report.quantized.push_back(state.name);
+    report.bytes_before += state.type.bytes();
+    for (const Tensor& part : values.parts) report.bytes_after += part.bytes();
+  }
   for (auto& [index, values] : encoded) {
     model.set_trainable(index, false);
     model.set_encoded(index, std::move(values));

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "schema/core/float16.h"
+#include "schema/encoding/q4m.h"
 
 namespace genesis {
 namespace {
@@ -39,13 +40,15 @@ float rounded(float x) {
 }
 
 struct Q8 {
+  using Scale = f16;
   static constexpr WeightFormat kFormat = WeightFormat::kQ8;
-  static constexpr float kLargest = 127;
+  static constexpr float kLargest = 127, kGreatest = kLargest * 65504;
   static f16 encode(const float* x, std::byte* quants) {
     const f16 scale = scale_for(greatest_magnitude(x), kLargest);
     const float by = inverse(scale);
     auto* to = reinterpret_cast<int8_t*>(quants);
-    for (int i = 0; i < kBlock; ++i) to[i] = static_cast<int8_t>(std::clamp(rounded(x[i] * by), -127.0f, 127.0f));
+    for (int i = 0; i < kBlock; ++i)
+      to[i] = static_cast<int8_t>(std::clamp(rounded(x[i] * by), -127.0f, 127.0f));
     return scale;
   }
   static void decode(const std::byte* quants, float scale, float* x) {
@@ -63,8 +66,9 @@ float total(const Lanes& sums) {
 }
 
 struct Q4 {
+  using Scale = f16;
   static constexpr WeightFormat kFormat = WeightFormat::kQ4;
-  static constexpr float kLargest = 8;
+  static constexpr float kLargest = 8, kGreatest = kLargest * 65504;
 
   static float quant(float x, float by) { return std::min(std::max(rounded(x * by), -8.0f), 7.0f); }
 
@@ -132,23 +136,49 @@ struct Q4 {
   }
 };
 
+struct Q4m {
+  using Scale = uint16_t;
+  static constexpr WeightFormat kFormat = WeightFormat::kQ4m;
+  static constexpr float kGreatest = kGreatestQ4m;
+
+  static uint16_t encode(const float* x, std::byte* quants) {
+    std::array<float, kBlock> importance;
+    float squares = 0;
+    for (int i = 0; i < kBlock; ++i) squares += x[i] * x[i];
+    const float size = std::sqrt(squares / kBlock);
+    for (size_t i = 0; i < kBlock; ++i) importance[i] = size + std::abs(x[i]);
+    const uint16_t word = fit_q4m(x, importance.data());
+    const Q4mGrid grid(word);
+    for (int i = 0; i < 16; ++i)
+      quants[i] = static_cast<std::byte>(static_cast<int>(grid.quant(x[i])) |
+                                         static_cast<int>(grid.quant(x[i + 16])) << 4);
+    return word;
+  }
+  static void decode(const std::byte* quants, uint16_t word, float* x) {
+    const auto* from = reinterpret_cast<const uint8_t*>(quants);
+    const Q4mGrid grid(word);
+    for (int i = 0; i < kBlock; ++i) x[i] = grid.value(static_cast<float>(four_bits(from, i)));
+  }
+};
+
 template <class Quants, class T>
 void encode(const std::byte* values, int64_t count, const StateFormat::Parts& parts) {
   const T* from = reinterpret_cast<const T*>(values);
-  f16 unused;
+  typename Quants::Scale unused;
   std::byte spare[kBlock];
   for (int64_t block = 0; block < count / kBlock; ++block) {
     float x[kBlock];
     for (int i = 0; i < kBlock; ++i) x[i] = static_cast<float>(from[block * kBlock + i]);
     std::byte* quants = parts[0] ? parts[0] + block * quant_block_bytes(Quants::kFormat) : spare;
-    (parts[1] ? reinterpret_cast<f16*>(parts[1])[block] : unused) = Quants::encode(x, quants);
+    (parts[1] ? reinterpret_cast<typename Quants::Scale*>(parts[1])[block] : unused) =
+        Quants::encode(x, quants);
   }
 }
 
 template <class Quants, class T>
 void decode(const StateFormat::ConstParts& parts, int64_t count, std::byte* values) {
   T* to = reinterpret_cast<T*>(values);
-  const auto* scales = reinterpret_cast<const f16*>(parts[1]);
+  const auto* scales = reinterpret_cast<const typename Quants::Scale*>(parts[1]);
   for (int64_t block = 0; block < count / kBlock; ++block) {
     float x[kBlock];
     Quants::decode(parts[0] + block * quant_block_bytes(Quants::kFormat), scales[block], x);
@@ -156,42 +186,41 @@ void decode(const StateFormat::ConstParts& parts, int64_t count, std::byte* valu
   }
 }
 
-// Returns the index of the first value that cannot be encoded: a NaN, an infinity, or a value that needs a scale beyond f16; -1
-// if there is none.
+// Returns the index of the first value that cannot be encoded: a NaN, an infinity, or a value that needs a scale beyond the
+// largest; -1 if there is none.
 template <class Quants, class T>
 int64_t first_refused(const std::byte* values, int64_t count) {
-  constexpr float kGreatest = Quants::kLargest * 65504;
   const T* x = reinterpret_cast<const T*>(values);
   for (int64_t i = 0; i < count; ++i)
-    if (!(std::abs(static_cast<float>(x[i])) <= kGreatest)) return i;
+    if (!(std::abs(static_cast<float>(x[i])) <= Quants::kGreatest)) return i;
   return -1;
 }
 
 template <class Quants, class T>
 const StateFormat& row() {
-  constexpr bool kIsQ4 = Quants::kFormat == WeightFormat::kQ4;
-  static const StateFormat format{
-      .name = EnumNames<WeightFormat>::names[static_cast<size_t>(Quants::kFormat)],
-      .meant = dtype_of<T>(),
-      .parts = {{".quants", kIsQ4 ? DType::u8 : DType::i8, values_each_quant(Quants::kFormat)},
-                {".scales", DType::f16, kQuantBlock}},
-      .block = kQuantBlock,
-      .encode = encode<Quants, T>,
-      .decode = decode<Quants, T>,
-      .first_refused = first_refused<Quants, T>};
+  constexpr WeightFormat kFormat = Quants::kFormat;
+  static const StateFormat format{.name = EnumNames<WeightFormat>::names[static_cast<size_t>(kFormat)],
+                                  .meant = dtype_of<T>(),
+                                  .parts = {{".quants", quants_dtype(kFormat), values_each_quant(kFormat)},
+                                            {".scales", scales_dtype(kFormat), kQuantBlock}},
+                                  .block = kQuantBlock,
+                                  .encode = encode<Quants, T>,
+                                  .decode = decode<Quants, T>,
+                                  .first_refused = first_refused<Quants, T>};
   return format;
 }
 
 }  // namespace
 
 std::span<const StateFormat* const> quantized_formats() {
-  static const StateFormat* const rows[] = {&row<Q8, float>(), &row<Q8, bf16>(), &row<Q8, f16>(),
-                                            &row<Q4, float>(), &row<Q4, bf16>(), &row<Q4, f16>()};
+  static const StateFormat* const rows[] = {&row<Q8, float>(),  &row<Q8, bf16>(),  &row<Q8, f16>(),
+                                            &row<Q4, float>(),  &row<Q4, bf16>(),  &row<Q4, f16>(),
+                                            &row<Q4m, float>(), &row<Q4m, bf16>(), &row<Q4m, f16>()};
   return rows;
 }
 
 WeightFormat weight_format_of(const StateFormat& format) {
-  for (const WeightFormat kind : {WeightFormat::kQ8, WeightFormat::kQ4})
+  for (const WeightFormat kind : {WeightFormat::kQ8, WeightFormat::kQ4, WeightFormat::kQ4m})
     if (format.name == EnumNames<WeightFormat>::names[static_cast<size_t>(kind)]) return kind;
   return WeightFormat::kPlain;
 }
@@ -205,7 +234,7 @@ const StateFormat* find_file_format(std::string_view name, DType meant) {
 const StateFormat& quantized_format(WeightFormat format, DType meant) {
   for (const StateFormat* row : quantized_formats())
     if (weight_format_of(*row) == format && row->meant == meant) return *row;
-  fail("there is no format {} of {}: weights of f32, bf16 and f16 can be kept as q8 and q4",
+  fail("there is no format {} of {}: weights of f32, bf16 and f16 can be kept as q8, q4 and q4m",
        EnumNames<WeightFormat>::names[static_cast<size_t>(format)], name_of(meant));
 }
 

@@ -14,7 +14,7 @@
 namespace genesis {
 
 // Describes one part of a format: a tensor with one element for every `values_each` values along the last axis. `values_each` is
-// 1 for halves and q8 quants, 2 for q4 quants, and 32 for the scale that a block of 32 shares.
+// 1 for halves and q8 quants, 2 for quants of four bits, and 32 for the scale that a block of 32 shares.
 struct FormatPart {
   std::string_view suffix;  // appended to the state's name: ".upper"
   DType dtype;

@@ -297,7 +297,8 @@ class Parser {
   EncodedValues parse_encoded(const State& state) {
     const std::string name = in_.name("the name of a format");
     EncodedValues values{find_file_format(name, state.type.dtype), {}};
-    if (!values.format) fail("'{}' is no format of {}: expected q8 or q4", name, name_of(state.type.dtype));
+    if (!values.format)
+      fail("'{}' is no format of {}: expected q8, q4 or q4m", name, name_of(state.type.dtype));
     if (const auto why = values.format->why_not(state.type)) fail("state '{}': {}", state.name, *why);
     for (size_t i = 0; i < values.format->parts.size(); ++i) {
       in_.expect("=");

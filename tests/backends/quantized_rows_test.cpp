@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "schema/core/float16.h"
+#include "schema/encoding/q4m.h"
 
 namespace genesis::cpu {
 namespace {
@@ -22,14 +23,15 @@ struct Sizes {
   int64_t blocks() const { return k / kQuantBlock; }
   int64_t row_bytes() const { return blocks() * quant_block_bytes(format); }
   std::string describe() const {
-    return std::string(format == WeightFormat::kQ8 ? "q8" : "q4") + " m " + std::to_string(m) + " k " +
-           std::to_string(k) + " n " + std::to_string(n) + " streams " + std::to_string(streams);
+    return std::string(EnumNames<WeightFormat>::names[static_cast<size_t>(format)]) + " m " +
+           std::to_string(m) + " k " + std::to_string(k) + " n " + std::to_string(n) + " streams " +
+           std::to_string(streams);
   }
 };
 
 struct Operands {
   std::vector<uint8_t> quants;
-  std::vector<f16> scales;
+  std::vector<uint16_t> scales;  // f16, or the words of q4m
   std::vector<float> x;
 
   // x has a 127 in each block, so that its quants equal its values. The buffers end with the last quant and scale, so
@@ -40,7 +42,9 @@ struct Operands {
     for (int64_t i = 0; i < s.rows() * s.row_bytes(); ++i)
       quants.push_back(static_cast<uint8_t>(s.format == WeightFormat::kQ8 ? below(255) - 127 : below(256)));
     for (int64_t i = 0; i < s.rows() * s.blocks(); ++i)
-      scales.push_back(f16(std::ldexp(static_cast<float>(below(3) - 1), -8)));
+      scales.push_back(s.format == WeightFormat::kQ4m
+                           ? static_cast<uint16_t>(f16(static_cast<float>(below(2))).bits << 1 | below(128))
+                           : f16(std::ldexp(static_cast<float>(below(3) - 1), -8)).bits);
     for (int64_t i = 0; i < s.m * s.k; ++i)
       x.push_back(i % kQuantBlock == 11 ? 127.0f : static_cast<float>(below(255) - 127));
   }
@@ -72,10 +76,16 @@ std::vector<float> run(const GemvKernel& kernel, const Sizes& s, const Operands&
   return sums;
 }
 
-int quant(const Sizes& s, const Operands& o, int64_t row, int64_t k) {
+double weight(const Sizes& s, const Operands& o, int64_t row, int64_t k) {
   const uint8_t* at = o.quants.data() + row * s.row_bytes();
-  if (s.format == WeightFormat::kQ8) return static_cast<int8_t>(at[k]);
-  return q4_quant(at + k / kQuantBlock * quant_block_bytes(s.format), static_cast<int>(k % kQuantBlock));
+  const uint8_t* block = at + k / kQuantBlock * quant_block_bytes(s.format);
+  const auto i = static_cast<int>(k % kQuantBlock);
+  f16 scale;
+  scale.bits = o.scales[static_cast<size_t>(row * s.blocks() + k / kQuantBlock)];
+  if (s.format == WeightFormat::kQ4m)
+    return Q4mGrid(scale.bits).value(static_cast<float>(four_bits(block, i)));
+  const int quant = s.format == WeightFormat::kQ8 ? static_cast<int8_t>(at[k]) : q4_quant(block, i);
+  return quant * static_cast<double>(static_cast<float>(scale));
 }
 
 std::vector<float> expected(const Sizes& s, const Operands& o) {
@@ -84,9 +94,7 @@ std::vector<float> expected(const Sizes& s, const Operands& o) {
     for (int64_t row = 0; row < s.rows(); ++row) {
       double sum = 0;
       for (int64_t k = 0; k < s.k; ++k)
-        sum += static_cast<double>(o.x[static_cast<size_t>(i * s.k + k)]) * quant(s, o, row, k) *
-               static_cast<double>(
-                   static_cast<float>(o.scales[static_cast<size_t>(row * s.blocks() + k / kQuantBlock)]));
+        sum += static_cast<double>(o.x[static_cast<size_t>(i * s.k + k)]) * weight(s, o, row, k);
       sums.push_back(static_cast<float>(sum));
     }
   return sums;
@@ -120,7 +128,8 @@ TEST_P(QuantizedRows, NanStaysInItsRow) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, QuantizedRows, ::testing::Values(WeightFormat::kQ8, WeightFormat::kQ4));
+INSTANTIATE_TEST_SUITE_P(Formats, QuantizedRows,
+                         ::testing::Values(WeightFormat::kQ8, WeightFormat::kQ4, WeightFormat::kQ4m));
 
 }  // namespace
 }  // namespace genesis::cpu

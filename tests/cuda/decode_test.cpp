@@ -110,9 +110,10 @@ TEST_F(Decode, OneKernelForAllLayersIsTheCpus) {
 
 // Covers scales of one row and of two rows, and rows that are copied in several chunks.
 TEST_F(Decode, OneKernelForPackedWeightsIsTheCpus) {
-  for (const WeightFormat format : {WeightFormat::kQ8, WeightFormat::kQ4})
+  for (const WeightFormat format : {WeightFormat::kQ8, WeightFormat::kQ4, WeightFormat::kQ4m})
     for (const char* intermediate : {"896", "1024", "16384"}) {
-      SCOPED_TRACE(fmt::format("q{} and {}", format == WeightFormat::kQ8 ? 8 : 4, intermediate));
+      SCOPED_TRACE(fmt::format("{} and {}", EnumNames<WeightFormat>::names[static_cast<size_t>(format)],
+                               intermediate));
       const auto packed = std::make_shared<Model>(*model("qwen2", DType::bf16, intermediate));
       passes::quantize(*packed, {.format = format, .embedding = false, .head = true});
       Session cpu(packed), cuda(packed, {.device = "cuda"}),

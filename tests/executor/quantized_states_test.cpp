@@ -1,4 +1,4 @@
-// Tests sessions of models whose weights are q8 or q4: the values that runs and other readers see, and files.
+// Tests sessions of models whose weights are quantized: the values that runs and other readers see, and files.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -227,7 +227,8 @@ TEST_P(QuantizedStates, MeanBf16WhenTheModelIsCast) {
   expect_near(got.at("logits"), expected.at("logits"), 0.2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, QuantizedStates, ::testing::Values(WeightFormat::kQ8, WeightFormat::kQ4));
+INSTANTIATE_TEST_SUITE_P(Formats, QuantizedStates,
+                         ::testing::Values(WeightFormat::kQ8, WeightFormat::kQ4, WeightFormat::kQ4m));
 
 }  // namespace
 }  // namespace genesis

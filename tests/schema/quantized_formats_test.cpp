@@ -11,17 +11,17 @@
 
 #include "schema/core/float16.h"
 #include "schema/file/layout.h"
+#include "schema/graph/state_storage.h"
 #include "schema/graph/text.h"
 #include "schema/graph/verify.h"
 #include "tests/schema/file_models.h"
-#include "schema/graph/state_storage.h"
 
 namespace genesis {
 namespace {
 
 using namespace testing;
 
-constexpr WeightFormat kFormats[] = {WeightFormat::kQ8, WeightFormat::kQ4};
+constexpr WeightFormat kFormats[] = {WeightFormat::kQ8, WeightFormat::kQ4, WeightFormat::kQ4m};
 
 // Returns numbers in [-1, 1] times `scale`, always the same for a seed.
 std::vector<float> numbers(size_t count, uint32_t seed, float scale = 1) {
@@ -126,6 +126,35 @@ TEST(QuantizedFormats, TheScaleOfQ4IsSearchedFor) {
   const double error = squared_error(x, decode_tensor(encoded(WeightFormat::kQ4, given), given.type()));
   EXPECT_LT(error, 0.9 * squared_error_of_simple_scale(x));
   EXPECT_GT(error, 0);
+}
+
+// Blocks whose values are all of one sign, or near a value that is not 0, use the 16 steps of q4m fully.
+TEST(QuantizedFormats, Q4mFollowsTheRangeOfABlock) {
+  for (const float middle : {0.0f, 0.3f, 1.0f, -2.0f}) {
+    std::vector<float> x = numbers(512 * 32, 3);
+    for (float& value : x) value += middle;
+    const Tensor given = matrix(512, 32, x);
+    const auto error_of = [&](WeightFormat format) {
+      return squared_error(x, decode_tensor(encoded(format, given), given.type()));
+    };
+    EXPECT_LT(error_of(WeightFormat::kQ4m), (middle == 0 ? 0.95 : 0.75) * error_of(WeightFormat::kQ4))
+        << middle;
+  }
+}
+
+TEST(QuantizedFormats, Q4mKeepsItsPrecisionForSmallAndLargeWeights) {
+  const std::vector<float> x = numbers(64 * 32, 3);
+  const auto relative_error = [&](float size) {
+    const Tensor given = matrix(64, 32, numbers(64 * 32, 3, size));
+    const auto got = decode_tensor(encoded(WeightFormat::kQ4m, given), given.type());
+    double sum = 0;
+    for (size_t i = 0; i < x.size(); ++i)
+      sum += std::pow(static_cast<double>(got.as<float>()[i]) / size - x[i], 2);
+    return sum;
+  };
+  const double usual = relative_error(1);
+  for (const float size : {1e-5f, 1e-3f, 100.0f, 1800.0f})
+    EXPECT_NEAR(relative_error(size) / usual, 1, 0.02) << size;
 }
 
 TEST(QuantizedFormats, ZerosStayZerosAndWhatFitsStaysAsItIs) {

@@ -158,24 +158,34 @@ TEST_F(Opt, TrainsGroupsOfParameters) {
 
 TEST_F(Opt, SaysWhatQuantizingCostsOnASample) {
   const auto opt = [&](const Words& words) { return run_tool("genesis-opt", words); };
-  expect_ok(run_tool("genesis-build", {"qwen2", "--set", "hidden_size=32", "--set", "intermediate_size=64", "--set",
-                                       "num_hidden_layers=1", "--set", "initializer_range=0.3", "-o", path("m.genesis")}));
+  expect_ok(run_tool("genesis-build",
+                     {"qwen2", "--set", "hidden_size=32", "--set", "intermediate_size=64", "--set",
+                      "num_hidden_layers=1", "--set", "initializer_range=0.3", "-o", path("m.genesis")}));
   const std::string text = TinyModels::get().text();
-  for (const char* format : {"q8", "q4"}) {
+  for (const char* format : {"q8", "q4", "q4m"}) {
     const Process said =
         opt({path("m.genesis"), "--quantize", format, "--data", text, "-o", path("q.genesis")});
     expect_ok(said);
     EXPECT_NE(said.err.find("perplexity on "), std::string::npos) << said.err;
     EXPECT_NE(said.err.find(" before, "), std::string::npos) << said.err;
     EXPECT_EQ(said.err.find("kept as q8: model.embed_tokens.weight") != std::string::npos,
-              std::string(format) == "q4")
+              std::string(format) != "q8")
         << said.err;
   }
   const Process unmeasured = opt({path("m.genesis"), "--quantize", "q4", "-o", path("q.genesis")});
   EXPECT_NE(unmeasured.err.find("--data TEXT measures it"), std::string::npos) << unmeasured.err;
-  expect_usage_error(opt({path("m.genesis"), "--data", text, "-o", path("q.genesis")}), {"--data", "--quantize"});
-  expect_error(opt({path("m.genesis"), "--quantize", "q4", "--data", path("none.txt"), "-o", path("q.genesis")}),
-               {"none.txt"});
+  expect_usage_error(opt({path("m.genesis"), "--data", text, "-o", path("q.genesis")}),
+                     {"--data", "--quantize"});
+  const Process calibrated =
+      opt({path("m.genesis"), "--quantize", "q4m", "--calibrate", text, "-o", path("q.genesis")});
+  expect_ok(calibrated);
+  EXPECT_NE(calibrated.err.find("calibrating: 4 of 4 inputs"), std::string::npos) << calibrated.err;
+  expect_usage_error(
+      opt({path("m.genesis"), "--quantize", "q4", "--calibrate", text, "-o", path("q.genesis")}),
+      {"--calibrate", "--quantize q4m"});
+  expect_error(
+      opt({path("m.genesis"), "--quantize", "q4", "--data", path("none.txt"), "-o", path("q.genesis")}),
+      {"none.txt"});
 }
 
 TEST_F(Opt, SaysThatTrainingLeavesQuantizedWeightsAsTheyAre) {
@@ -188,7 +198,7 @@ TEST_F(Opt, SaysThatTrainingLeavesQuantizedWeightsAsTheyAre) {
       opt({path("m.genesis"), "--quantize", "q8", "--quantize-embedding", "--quantize-head", "-o", all}));
   const Process warned = opt({q8, "--train", "adamw", "-o", out});
   expect_ok(warned);
-  EXPECT_NE(warned.err.find("7 weights are kept as q8 or q4 and stay as they are"), std::string::npos)
+  EXPECT_NE(warned.err.find("7 weights are kept as q8, q4 or q4m and stay as they are"), std::string::npos)
       << warned.err;
   EXPECT_NE(warned.err.find("--lora"), std::string::npos) << warned.err;
   expect_error(opt({all, "--train", "adamw", "-o", out}),

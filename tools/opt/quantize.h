@@ -1,17 +1,20 @@
-// genesis-opt --quantize: stores weights as q8 or q4, and measures the cost on a sample of a text.
+// genesis-opt --quantize: stores weights as q8, q4 or q4m, and measures the cost on a sample of a text.
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "models/text/evaluation_texts.h"
 #include "schema/graph/model.h"
 #include "tools/common/tool.h"
-#include "models/text/evaluation_texts.h"
 
 namespace genesis::tools {
 
 struct QuantizeFlags {
-  std::string format;  // "q8" or "q4"; empty: nothing is quantized
-  text::TextSource source;   // texts to evaluate on; nothing is evaluated if its `data` is empty
+  std::string format;              // "q8", "q4" or "q4m"; empty: nothing is quantized
+  std::string calibration;         // a text or .jsonl for calibration; empty: none
+  text::TextSource source;         // texts to evaluate on; nothing is evaluated if its `data` is empty
+  std::vector<std::string> as_q8;  // patterns of names
   bool embedding = false, head = false;
 
   void add_to(Command& app);

@@ -17,10 +17,9 @@ DType parse_cast(const std::string& cast) {
 }
 
 WeightFormat parse_quantize(const std::string& format) {
-  if (format == "q4") return WeightFormat::kQ4;
-  if (format != "q8")
-    fail_usage("--quantize {}: expected q8 or q4{}", format, meant_value(format, {"q8", "q4"}));
-  return WeightFormat::kQ8;
+  for (const WeightFormat known : {WeightFormat::kQ8, WeightFormat::kQ4, WeightFormat::kQ4m})
+    if (format == EnumNames<WeightFormat>::names[static_cast<size_t>(known)]) return known;
+  fail_usage("--quantize {}: expected q8, q4 or q4m{}", format, meant_value(format, {"q8", "q4", "q4m"}));
 }
 
 passes::TrainOptions parse_train(const std::string& train, const std::vector<std::string>& groups) {

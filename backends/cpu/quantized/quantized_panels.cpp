@@ -8,6 +8,7 @@
 #include "backends/cpu/parallel/task_scratch.h"
 #include "backends/cpu/quantized/quantized_rows.h"
 #include "schema/core/float16.h"
+#include "schema/encoding/q4m.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -23,17 +24,22 @@ constexpr int64_t kRowsOfTask = 256;    // rows of C per task; each task makes i
 constexpr int64_t kGroup = 4;           // bytes that one instruction sums up
 constexpr int64_t kBlockBytes = kColumns * kQuantBlock;
 
-// A panel: for each block, eight groups of four bytes of every column; then the scales of all blocks.
+// A panel: for each block, eight groups of four bytes of every column; then the scales of all blocks, then, in q4m, their zeros.
 struct Panel {
   std::byte* bytes;
-  float* scales;
+  float *scales, *zeros;
   Panel(std::byte* at, int64_t blocks)
-      : bytes(at), scales(reinterpret_cast<float*>(at + blocks * kBlockBytes)) {}
+      : bytes(at),
+        scales(reinterpret_cast<float*>(at + blocks * kBlockBytes)),
+        zeros(scales + blocks * kColumns) {}
 };
-int64_t bytes_of_panel(int64_t blocks) { return blocks * (kBlockBytes + kColumns * 4); }
+bool has_zeros(WeightFormat format) { return format == WeightFormat::kQ4m; }
+int64_t bytes_of_panel(WeightFormat format, int64_t blocks) {
+  return blocks * (kBlockBytes + kColumns * (has_zeros(format) ? 8 : 4));
+}
 
 // A quantized row of x: its bytes, the scales of its blocks, and the initial value of each block's sum, which corrects for the
-// offset that makes weights unsigned.
+// offset that makes weights unsigned; for weights with zeros the sum of the block's bytes instead.
 struct RowOfX {
   const std::byte* bytes;
   const float* scales;
@@ -61,7 +67,7 @@ void make_panel(const PanelProblem& p, const PanelOperands& operands, int64_t fi
                 Panel panel) {
   const int64_t blocks = p.k / kQuantBlock, bytes = quant_block_bytes(p.format);
   const auto* quants = static_cast<const std::byte*>(operands.quants) + first * blocks * bytes;
-  const auto* scales = static_cast<const f16*>(operands.scales) + first * blocks;
+  const auto* words = static_cast<const uint16_t*>(operands.scales) + first * blocks;
   for (int64_t block = 0; block < blocks; ++block) {
     auto* to = reinterpret_cast<uint32_t*>(panel.bytes + block * kBlockBytes);
     for (int64_t column = 0; column < kColumns; ++column) {
@@ -69,8 +75,16 @@ void make_panel(const PanelProblem& p, const PanelOperands& operands, int64_t fi
       const std::byte* from = quants + (column * blocks + block) * bytes;
       for (int group = 0; group < kQuantBlock / kGroup; ++group)
         to[group * kColumns + column] = is_there ? group_of(p.format, from, group) : 0;
-      panel.scales[block * kColumns + column] =
-          is_there ? static_cast<float>(scales[column * blocks + block]) : 0;
+      const uint16_t word = is_there ? words[column * blocks + block] : 0;
+      f16 half;
+      half.bits = word;
+      if (has_zeros(p.format)) {
+        const Q4mGrid grid(word);
+        panel.scales[block * kColumns + column] = grid.scale;
+        panel.zeros[block * kColumns + column] = grid.zero;
+      } else {
+        panel.scales[block * kColumns + column] = static_cast<float>(half);
+      }
     }
   }
 }
@@ -78,6 +92,7 @@ void make_panel(const PanelProblem& p, const PanelOperands& operands, int64_t fi
 #if defined(__x86_64__)
 
 // sums[r][column] = row r of x times that column, for kRows rows.
+template <bool has_zeros>
 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni"))) void multiply(
     int64_t k, const std::byte* x, int64_t stride, const Panel& panel, float* sums, int64_t sum_stride) {
   __m512 sum[kRows];
@@ -88,7 +103,9 @@ __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni"))) void mu
     const std::byte* w = panel.bytes + block * kBlockBytes;
     __m512i dots[kRows];
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) dots[r] = _mm512_set1_epi32(RowOfX(x + r * stride, k).begins[block]);
+    for (int r = 0; r < kRows; ++r)
+      dots[r] =
+          has_zeros ? _mm512_setzero_si512() : _mm512_set1_epi32(RowOfX(x + r * stride, k).begins[block]);
 #pragma GCC unroll 8
     for (int group = 0; group < kQuantBlock / kGroup; ++group) {
       const __m512i weights = _mm512_load_si512(w + group * 64);
@@ -102,8 +119,13 @@ __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni"))) void mu
     const __m512 scales = _mm512_load_ps(panel.scales + block * kColumns);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      const __m512 factor = _mm512_mul_ps(scales, _mm512_set1_ps(RowOfX(x + r * stride, k).scales[block]));
-      sum[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[r]), factor, sum[r]);
+      const RowOfX of_x(x + r * stride, k);
+      const __m512 factor = _mm512_mul_ps(scales, _mm512_set1_ps(of_x.scales[block]));
+      __m512 dot = _mm512_cvtepi32_ps(dots[r]);
+      if constexpr (has_zeros)
+        dot = _mm512_fnmadd_ps(_mm512_load_ps(panel.zeros + block * kColumns),
+                               _mm512_set1_ps(static_cast<float>(of_x.begins[block])), dot);
+      sum[r] = _mm512_fmadd_ps(dot, factor, sum[r]);
     }
   }
 #pragma GCC unroll 8
@@ -112,14 +134,17 @@ __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni"))) void mu
 
 #else
 
+template <bool has_zeros>
 void multiply(int64_t, const std::byte*, int64_t, const Panel&, float*, int64_t) {}
 
 #endif
 
-// Returns minus the sum of a block's quants of x times the offset of the weights, which is 128 for q8 and 8 for q4.
+// Returns minus the sum of a block's quants of x times the offset of the weights, which is 128 for q8 and 8 for q4; for weights
+// with zeros, the sum.
 int32_t begin_of(WeightFormat format, const std::byte* quants) {
   int32_t sum = 0;
   for (int i = 0; i < kQuantBlock; ++i) sum += static_cast<int8_t>(quants[i]);
+  if (has_zeros(format)) return sum;
   return sum * -(format == WeightFormat::kQ8 ? 128 : kQ4Zero);
 }
 
@@ -148,7 +173,7 @@ QuantizedPanels::QuantizedPanels(const PanelProblem& problem)
       column_chunks_(ceil_div(problem.n, kColumnsOfTask)) {}
 
 int64_t QuantizedPanels::panel_bytes() const {
-  return kColumnsOfTask / kColumns * bytes_of_panel(p_.k / kQuantBlock);
+  return kColumnsOfTask / kColumns * bytes_of_panel(p_.format, p_.k / kQuantBlock);
 }
 int64_t QuantizedPanels::x_bytes() const { return round_up(p_.m, kRows) * bytes_of_row(p_.k); }
 
@@ -190,13 +215,15 @@ void QuantizedPanels::compute(const PanelOperands& operands, const std::byte* x,
                 width = static_cast<int64_t>(size_of(p_.out));
   for (int64_t i = 0; i < count; ++i)
     make_panel(p_, operands, task.first_column + i * kColumns, task.columns - i * kColumns,
-               Panel(panels + i * bytes_of_panel(blocks), blocks));
+               Panel(panels + i * bytes_of_panel(p_.format, blocks), blocks));
   alignas(kAlignment) float bias[kColumnsOfTask], sums[kRows][kColumnsOfTask];
   if (operands.bias) convert_bias(operands.bias, p_.dtype, task.first_column, task.columns, DType::f32, bias);
   for (int64_t row = task.first_row; row < task.first_row + task.rows; row += kRows) {
     for (int64_t i = 0; i < count; ++i)
-      multiply(p_.k, x + row * bytes_of_row(p_.k), bytes_of_row(p_.k),
-               Panel(panels + i * bytes_of_panel(blocks), blocks), &sums[0][i * kColumns], kColumnsOfTask);
+      (has_zeros(p_.format) ? multiply<true>
+                            : multiply<false>)(p_.k, x + row * bytes_of_row(p_.k), bytes_of_row(p_.k),
+                                               Panel(panels + i * bytes_of_panel(p_.format, blocks), blocks),
+                                               &sums[0][i * kColumns], kColumnsOfTask);
     for (int64_t r = 0; r < std::min<int64_t>(kRows, p_.m - row); ++r) {
       const int64_t at = ((row + r) * p_.n + task.first_column) * width;
       epilogue_({sums[r], operands.bias ? bias : nullptr, static_cast<std::byte*>(operands.c) + at,

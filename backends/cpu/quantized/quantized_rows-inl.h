@@ -20,15 +20,16 @@ inline __m256i dot_bytes(__m256i sum, __m256i u8, __m256i i8) {
 }
 
 // The dot product instructions need one unsigned operand. Weights are made unsigned by an offset: a q8 quant + 128 with VNNI, a
-// q4 quant + 8 as stored. So each sum begins with minus the offset times the sum of x. On AVX2, the pairs of maddubs would
-// overflow for quant + 128, so there the sign of a q8 weight moves to x instead.
+// q4 quant + 8 as stored. So each sum begins with minus the offset times the sum of x. The zeros of q4m, which differ between
+// blocks, are subtracted from the sums of several blocks at once. On AVX2, the pairs of maddubs would overflow for quant + 128,
+// so there the sign of a q8 weight moves to x instead.
 template <WeightFormat format>
 constexpr bool kMovesSigns = format == WeightFormat::kQ8&& GENESIS_DOT == 0;
 
 // Blocks taken at a time: a vector of q8 is one block. A vector of q4 is two blocks; the lower four bits of its bytes hold the
 // first halves of both, so x is stored in the same order.
 template <WeightFormat format>
-constexpr int kTaken = format == WeightFormat::kQ8 ? 1 : 2;
+constexpr int kTaken = has_four_bits(format) ? 2 : 1;
 
 inline __m256i load_bytes(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
 
@@ -39,11 +40,12 @@ struct Activations {
   Activations() = default;
   explicit Activations(const int8_t* x) {
     __m256i sum = _mm256_setzero_si256();
-    const __m256i zero = _mm256_set1_epi8(static_cast<char>(format == WeightFormat::kQ8 ? 128 : kQ4Zero));
+    [[maybe_unused]] const __m256i zero =
+        _mm256_set1_epi8(static_cast<char>(format == WeightFormat::kQ8 ? 128 : kQ4Zero));
 #pragma GCC unroll 2
     for (int i = 0; i < kTaken<format>; ++i) {
       bytes[i] = load_bytes(x + 32 * i);
-      if constexpr (!kMovesSigns<format>) sum = dot_bytes(sum, zero, bytes[i]);
+      if constexpr (!kMovesSigns<format> && !kHasZeros<format>) sum = dot_bytes(sum, zero, bytes[i]);
     }
     begin = _mm256_sub_epi32(_mm256_setzero_si256(), sum);
   }
@@ -53,7 +55,7 @@ template <WeightFormat format>
 struct Weights {
   __m256i bytes[kTaken<format>];
 
-  // `alone` is true for a last block of q4 that has no other block beside it.
+  // `alone` is true for a last block of four bits that has no other block beside it.
   explicit Weights(const uint8_t* quants, bool alone) {
     if constexpr (format == WeightFormat::kQ8) {
       bytes[0] = load_bytes(quants);
@@ -104,18 +106,50 @@ inline float sum_of_lanes(__m256 v) {
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
-inline __m256 load_scales(const f16* scales, int64_t count) {
-  if (count >= kScalesAtOnce)
-    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(scales)));
-  if (count == 4) return _mm256_cvtph_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(scales)));
-  f16 some[kScalesAtOnce] = {};
-  std::copy_n(scales, count, some);
-  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(some)));
+inline __m128i load_words(const uint16_t* words, int64_t count) {
+  if (count >= kScalesAtOnce) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(words));
+  if (count == 4) return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(words));
+  uint16_t some[kScalesAtOnce] = {};
+  std::copy_n(words, count, some);
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(some));
+}
+
+// Returns the scales in the words of blocks.
+template <WeightFormat format>
+inline __m256 scales_in(__m128i words) {
+  if constexpr (kHasZeros<format>)
+    words = _mm_and_si128(_mm_srli_epi16(words, 1), _mm_set1_epi16(q4m_scale_bits(0xffff)));
+  return _mm256_cvtph_ps(words);
+}
+// Returns the zeros in the words of q4m blocks, in their units.
+inline __m256 zeros_in(__m128i words) {
+  return _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_cvtepu16_epi32(words), _mm256_set1_epi32(kQ4mMostZero)));
+}
+
+// Writes the products of the scales of weights and of x for `count` blocks from `first` on, and subtracts these blocks' zeros from
+// the sums. `scales` are those of the first stream.
+template <WeightFormat format, int m, int rows>
+inline void fill_factors(const GemvCall& r, const QuantizedRow& row, const uint16_t* scales, int64_t first,
+                         int64_t count, float (&factors)[m][rows][kScalesAtOnce], __m256 (&sum)[m][rows]) {
+#pragma GCC unroll 4
+  for (int j = 0; j < rows; ++j) {
+    const __m128i words = load_words(scales + j * r.apart * (r.k / kQuantBlock) + first, count);
+    const __m256 of_w = scales_in<format>(words);
+#pragma GCC unroll 8
+    for (int i = 0; i < m; ++i) {
+      const __m256 factor = _mm256_mul_ps(of_w, _mm256_loadu_ps(row.scales + i * r.stride_x + first));
+      _mm256_store_ps(factors[i][j], factor);
+      if constexpr (kHasZeros<format>)
+        sum[i][j] = _mm256_fnmadd_ps(
+            _mm256_mul_ps(zeros_in(words), _mm256_loadu_ps(row.sums + i * r.stride_x + first)), factor,
+            sum[i][j]);
+    }
+  }
 }
 
 // Multiplies m rows of x by one row of the weights from each of `rows` streams.
 template <WeightFormat format, int m, int rows>
-void dot_group(const GemvCall& r, const float* x, const uint8_t* w, const f16* scales, float* sums) {
+void dot_group(const GemvCall& r, const float* x, const uint8_t* w, const uint16_t* scales, float* sums) {
   const int64_t blocks = r.k / kQuantBlock, bytes = blocks * quant_block_bytes(format);
   const QuantizedRow row(x, r.k);
   __m256 sum[m][rows];
@@ -127,14 +161,7 @@ void dot_group(const GemvCall& r, const float* x, const uint8_t* w, const f16* s
   for (int64_t first = 0; first < blocks; first += kScalesAtOnce) {
     const int64_t count = std::min(kScalesAtOnce, blocks - first);
     alignas(32) float factors[m][rows][kScalesAtOnce];
-#pragma GCC unroll 4
-    for (int j = 0; j < rows; ++j) {
-      const __m256 of_w = load_scales(scales + j * r.apart * blocks + first, count);
-#pragma GCC unroll 8
-      for (int i = 0; i < m; ++i)
-        _mm256_store_ps(factors[i][j],
-                        _mm256_mul_ps(of_w, _mm256_loadu_ps(row.scales + i * r.stride_x + first)));
-    }
+    fill_factors<format>(r, row, scales, first, count, factors, sum);
     for (int64_t b = 0; b < count; b += kTaken<format>) {
       const int64_t at = first + b;
       Activations<format> x_taken[m];
@@ -166,7 +193,7 @@ void dot_rows_of(const GemvCall& r, const float* x, float* sums) {
   const auto at = [&](int64_t row) {
     return static_cast<const uint8_t*>(r.weights) + row * blocks * quant_block_bytes(format);
   };
-  const auto scales_at = [&](int64_t row) { return static_cast<const f16*>(r.scales) + row * blocks; };
+  const auto scales_at = [&](int64_t row) { return static_cast<const uint16_t*>(r.scales) + row * blocks; };
   int64_t s = 0;
   for (; s + rows <= r.streams; s += rows)
     for (int64_t j = 0, row = s * r.apart; j < r.n; ++j, ++row)
@@ -239,19 +266,20 @@ inline void lay_beside_each_other(int8_t* quants) {
 
 template <WeightFormat format, class T>
 void pack(const RowsOfA& a, float* x) {
-  pack_rows<T>(a, x, quantize_block<T>);
+  pack_rows<format, T>(a, x, quantize_block<T>);
   if constexpr (kTaken<format> == 2)
     for (int64_t row = 0; row < a.m; ++row)
       for (int64_t k = 0; k < a.k; k += 2 * kQuantBlock)
-        lay_beside_each_other(reinterpret_cast<int8_t*>(x + row * packed_row(a.k)) + k);
+        lay_beside_each_other(reinterpret_cast<int8_t*>(x + row * packed_row<format>(a.k)) + k);
 }
 
 template <WeightFormat format>
 GemvKernel kernel_of(DType a) {
-  return {dot_rows<format>, dispatch_rows(a, []<class T>(TypeTag<T>) { return pack<format, T>; }), packed_row,
-          kStreams};
+  return {dot_rows<format>, dispatch_rows(a, []<class T>(TypeTag<T>) { return pack<format, T>; }),
+          packed_row<format>, kStreams};
 }
 
 inline GemvKernel kernel(DType a, WeightFormat format) {
-  return format == WeightFormat::kQ8 ? kernel_of<WeightFormat::kQ8>(a) : kernel_of<WeightFormat::kQ4>(a);
+  if (format == WeightFormat::kQ8) return kernel_of<WeightFormat::kQ8>(a);
+  return format == WeightFormat::kQ4 ? kernel_of<WeightFormat::kQ4>(a) : kernel_of<WeightFormat::kQ4m>(a);
 }

@@ -10,6 +10,7 @@
 
 #include "backends/cpu/gemm/gemm_util.h"
 #include "schema/core/float16.h"
+#include "schema/encoding/q4m.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -24,17 +25,34 @@ constexpr int64_t kScalesAtOnce = 8;
 // with six (twelve in all), q4 is read at 0.7 of the speed.
 constexpr int kStreams = 4;
 
-// A packed row of x: the quants of an even number of blocks, then the scales, both filled up with zeros.
+// Returns whether each block of the weights has a zero of its own.
+template <WeightFormat format>
+constexpr bool kHasZeros = format == WeightFormat::kQ4m;
+
+// A packed row of x: the quants of an even number of blocks, then the scales, then, for weights with zeros, the sum of each
+// block's quants in units of a zero; all filled up with zeros.
 int64_t quants_of_row(int64_t k) { return round_up(k, 2 * kQuantBlock); }
 int64_t scales_of_row(int64_t k) { return round_up(k / kQuantBlock, kScalesAtOnce); }
-int64_t packed_row(int64_t k) { return round_up(quants_of_row(k) / 4 + scales_of_row(k), 16); }
+template <WeightFormat format>
+int64_t packed_row(int64_t k) {
+  return round_up(quants_of_row(k) / 4 + (kHasZeros<format> ? 2 : 1) * scales_of_row(k), 16);
+}
 
 struct QuantizedRow {
   const int8_t* quants;
-  const float* scales;
+  const float *scales, *sums;
   QuantizedRow(const float* packed, int64_t k)
-      : quants(reinterpret_cast<const int8_t*>(packed)), scales(packed + quants_of_row(k) / 4) {}
+      : quants(reinterpret_cast<const int8_t*>(packed)),
+        scales(packed + quants_of_row(k) / 4),
+        sums(scales + scales_of_row(k)) {}
 };
+
+// Returns the sum of a block's quants of x in units of a q4m block's zero.
+inline float sum_in_zero_units(const int8_t* quants) {
+  int32_t sum = 0;
+  for (int i = 0; i < kQuantBlock; ++i) sum += quants[i];
+  return static_cast<float>(sum) * kQ4mZeroUnit;
+}
 
 // Returns the scale of a block with the greatest magnitude `greatest`; NaN if that is infinite or NaN, so that the sums become
 // NaN.
@@ -57,16 +75,21 @@ struct BlockOfX {
 };
 
 // Packs rows of x with quantize_block(x, quants), which returns the scale of a block.
-template <class T, class QuantizeBlock>
+template <WeightFormat format, class T, class QuantizeBlock>
 void pack_rows(const RowsOfA& a, float* x, const QuantizeBlock& quantize_block) {
-  for (int64_t row = 0; row < padded_rows(a.m); ++row, x += packed_row(a.k)) {
-    std::fill_n(x + (row < a.m ? a.k / 4 : 0), packed_row(a.k) - (row < a.m ? a.k / 4 : 0), 0.0f);
+  const int64_t length = packed_row<format>(a.k);
+  for (int64_t row = 0; row < padded_rows(a.m); ++row, x += length) {
+    std::fill_n(x + (row < a.m ? a.k / 4 : 0), length - (row < a.m ? a.k / 4 : 0), 0.0f);
     if (row >= a.m) continue;
     auto* quants = reinterpret_cast<int8_t*>(x);
-    float* scales = x + quants_of_row(a.k) / 4;
+    float *scales = x + quants_of_row(a.k) / 4, *sums = scales + scales_of_row(a.k);
     for (int64_t block = 0; block < a.k / kQuantBlock; ++block) {
       const BlockOfX<T> values(a, row, block * kQuantBlock);
       scales[block] = quantize_block(values.values, quants + block * kQuantBlock);
+      if constexpr (kHasZeros<format>) {
+        scales[block] *= kQ4mScaleUnit;
+        sums[block] = sum_in_zero_units(quants + block * kQuantBlock);
+      }
     }
   }
 }
@@ -99,8 +122,20 @@ template <WeightFormat format>
 int dot_block(const uint8_t* w, const int8_t* x) {
   int sum = 0;
   for (int i = 0; i < kQuantBlock; ++i)
-    sum += x[i] * (format == WeightFormat::kQ8 ? static_cast<int8_t>(w[i]) : q4_quant(w, i));
+    sum += x[i] * (format == WeightFormat::kQ8   ? static_cast<int8_t>(w[i])
+                   : format == WeightFormat::kQ4 ? q4_quant(w, i)
+                                                 : four_bits(w, i));
   return sum;
+}
+
+// Returns the dot product of block b of x with a block of weights that has the 16 bits `word`.
+template <WeightFormat format>
+float scaled_dot(const uint8_t* w, uint16_t word, const QuantizedRow& x, int64_t b) {
+  f16 scale;
+  scale.bits = kHasZeros<format> ? q4m_scale_bits(word) : word;
+  float dot = static_cast<float>(dot_block<format>(w, x.quants + b * kQuantBlock));
+  if constexpr (kHasZeros<format>) dot -= static_cast<float>(q4m_zero_units(word)) * x.sums[b];
+  return dot * (static_cast<float>(scale) * x.scales[b]);
 }
 
 template <WeightFormat format>
@@ -111,25 +146,29 @@ void dot_rows(const GemvCall& r) {
     for (int64_t at = 0; at < r.streams * r.n; ++at) {
       const int64_t first = (at / r.n * r.apart + at % r.n) * blocks;
       const auto* w = static_cast<const uint8_t*>(r.weights) + first * quant_block_bytes(format);
-      const f16* scales = static_cast<const f16*>(r.scales) + first;
+      const uint16_t* scales = static_cast<const uint16_t*>(r.scales) + first;
       float sum = 0;
       for (int64_t b = 0; b < blocks; ++b)
-        sum += static_cast<float>(
-                   dot_block<format>(w + b * quant_block_bytes(format), x.quants + b * kQuantBlock)) *
-               (static_cast<float>(scales[b]) * x.scales[b]);
+        sum += scaled_dot<format>(w + b * quant_block_bytes(format), scales[b], x, b);
       r.sums[i * r.stride_sums + at] = sum;
     }
   }
 }
 
-template <class T>
+template <WeightFormat format, class T>
 void pack(const RowsOfA& a, float* x) {
-  pack_rows<T>(a, x, quantize_block<T>);
+  pack_rows<format, T>(a, x, quantize_block<T>);
+}
+
+template <WeightFormat format>
+GemvKernel kernel_of(DType a) {
+  return {dot_rows<format>, dispatch_rows(a, []<class T>(TypeTag<T>) { return pack<format, T>; }),
+          packed_row<format>, kStreams};
 }
 
 GemvKernel kernel(DType a, WeightFormat format) {
-  return {format == WeightFormat::kQ8 ? dot_rows<WeightFormat::kQ8> : dot_rows<WeightFormat::kQ4>,
-          dispatch_rows(a, []<class T>(TypeTag<T>) { return pack<T>; }), packed_row, kStreams};
+  if (format == WeightFormat::kQ8) return kernel_of<WeightFormat::kQ8>(a);
+  return format == WeightFormat::kQ4 ? kernel_of<WeightFormat::kQ4>(a) : kernel_of<WeightFormat::kQ4m>(a);
 }
 
 }  // namespace plain

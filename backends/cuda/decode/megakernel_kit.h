@@ -44,9 +44,9 @@ struct DepthRanges {
   bool pairs = false;  // scales of a row are no multiple of 16 bytes: copy those of two rows together
 
   __host__ __device__ DepthRanges(WeightFormat format, int k, int log_ranges) : log_ranges(log_ranges) {
-    const bool is_q4 = format == WeightFormat::kQ4;
-    scale_bytes = format == WeightFormat::kPlain ? 0 : is_q4 ? 8 : 4;
-    blocks = (is_q4 ? k / 2 : scale_bytes > 0 ? k : 2 * k) / kBlockBytes;
+    const bool four_bits = has_four_bits(format);
+    scale_bytes = format == WeightFormat::kPlain ? 0 : four_bits ? 8 : 4;
+    blocks = (four_bits ? k / 2 : scale_bytes > 0 ? k : 2 * k) / kBlockBytes;
     grain = log_ranges > 0 && scale_bytes > 0 ? 16 / scale_bytes : 1;
     pairs = blocks * scale_bytes % 16 != 0;
   }

@@ -177,9 +177,9 @@ struct QuantizedLane {
       for (int i = 0; i < kEach / 16; ++i) xs[i] = reinterpret_cast<const Words*>(x + b * 4 * kEach)[i];
       const ByteBlock of_x = blocks[block];
       const auto product = [&](const unsigned char* row, const unsigned char* scales) {
-        const float scale = __half2float(reinterpret_cast<const __half*>(scales)[block]) * of_x.scale;
-        return scale *
-               static_cast<float>(dot_bytes<kFormat>(*reinterpret_cast<const Words*>(row + at), xs, of_x));
+        const WeightBlock<kFormat> of_w(reinterpret_cast<const uint16_t*>(scales)[block]);
+        return of_w.scale * of_x.scale *
+               dot_block<kFormat>(*reinterpret_cast<const Words*>(row + at), xs, of_x, of_w);
       };
       sums.x += product(w.low, w.low_scales);
       if (kBoth) sums.y += product(w.high, w.high_scales);
@@ -333,6 +333,8 @@ __device__ __forceinline__ void multiply_pass(WeightFormat format, const WarpSli
     with(QuantizedLane<WeightFormat::kQ8>(vector, k));
   else if (format == WeightFormat::kQ4)
     with(QuantizedLane<WeightFormat::kQ4>(vector, k));
+  else if (format == WeightFormat::kQ4m)
+    with(QuantizedLane<WeightFormat::kQ4m>(vector, k));
   else
     with(plain);
 }

@@ -10,15 +10,15 @@
 
 namespace genesis::cuda {
 
-// Scale of a block of x (value = byte * scale), and the sum of the block's bytes, which q4 needs for its offset.
+// Scale of a block of x (value = byte * scale), and the sum of the block's bytes, which q4 and q4m need for their offsets.
 struct alignas(8) ByteBlock {
   float scale;
   int sum;
 };
 
-// Number of values in 16 bytes of weights: half a q8 block or one q4 block.
+// Number of values in 16 bytes of weights: half a q8 block or one block of four bits.
 template <WeightFormat kFormat>
-inline constexpr int kValuesOfPack = kFormat == WeightFormat::kQ4 ? 32 : 16;
+inline constexpr int kValuesOfPack = has_four_bits(kFormat) ? 32 : 16;
 
 // Bytes that `rows` quantized rows of k values take: the rows' bytes, then one ByteBlock for each 32 values. k is a
 // multiple of 32.
@@ -56,14 +56,30 @@ __device__ __forceinline__ ByteBlock bytes_of_block(const float (&values)[N], ui
   return {greatest <= kMax ? scale : __int_as_float(0x7fc00000), reduce_lanes(sum, kLanesOfBlock, Add())};
 }
 
-// Returns the dot product of 16 bytes of weights with the 16 (q8) or 32 (q4) bytes of x that belong to them; for q4,
+// The scale of a block of weights from its 16 bits, and for q4m its zero.
+template <WeightFormat kFormat>
+struct WeightBlock {
+  static constexpr bool kHasZero = kFormat == WeightFormat::kQ4m;
+  float scale, zero = 0;
+
+  WeightBlock() = default;
+  __device__ __forceinline__ explicit WeightBlock(uint16_t word)
+      : scale(__half2float(__ushort_as_half(kHasZero ? q4m_scale_bits(word) : word))) {
+    if constexpr (kHasZero) {
+      scale *= kQ4mScaleUnit;
+      zero = static_cast<float>(q4m_zero_units(word)) * kQ4mZeroUnit;
+    }
+  }
+};
+
+// Returns the dot product of 16 bytes of weights with the 16 (q8) or 32 (q4, q4m) bytes of x that belong to them; for q4,
 // subtracts the quants' offset.
 template <WeightFormat kFormat>
 __device__ __forceinline__ int dot_bytes(const Words& w, const Words (&x)[kValuesOfPack<kFormat> / 16],
                                          const ByteBlock& block) {
   int sum = 0;
-  if constexpr (kFormat == WeightFormat::kQ4) {
-    sum = -kQ4Zero * block.sum;
+  if constexpr (has_four_bits(kFormat)) {
+    if constexpr (kFormat == WeightFormat::kQ4) sum = -kQ4Zero * block.sum;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const uint32_t word = word_of(w, i);
@@ -76,6 +92,15 @@ __device__ __forceinline__ int dot_bytes(const Words& w, const Words (&x)[kValue
       sum = __dp4a(static_cast<int>(word_of(w, i)), static_cast<int>(word_of(x[0], i)), sum);
   }
   return sum;
+}
+
+// Returns the same in f32; for q4m, subtracts the block's zero.
+template <WeightFormat kFormat>
+__device__ __forceinline__ float dot_block(const Words& w, const Words (&x)[kValuesOfPack<kFormat> / 16],
+                                           const ByteBlock& block, const WeightBlock<kFormat>& of_w) {
+  const auto dot = static_cast<float>(dot_bytes<kFormat>(w, x, block));
+  if constexpr (WeightBlock<kFormat>::kHasZero) return fmaf(-of_w.zero, static_cast<float>(block.sum), dot);
+  return dot;
 }
 
 #endif

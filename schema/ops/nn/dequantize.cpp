@@ -7,13 +7,13 @@ namespace ops {
 std::vector<TensorType> Dequantize::infer(Types in) const {
   const TensorType &quants = in[0], &scales = in[1];
   const std::string_view name = EnumNames<WeightFormat>::names[static_cast<size_t>(format)];
-  if (format == WeightFormat::kPlain) fail("dequantize: `format` must be q8 or q4, got {}", name);
+  if (format == WeightFormat::kPlain) fail("dequantize: `format` must be q8, q4 or q4m, got {}", name);
   if (!is_float(dtype) || dtype == DType::f64)
     fail("dequantize gives f32, bf16 or f16, not {}", name_of(dtype));
-  const DType expected = format == WeightFormat::kQ4 ? DType::u8 : DType::i8;
-  if (quants.dtype != expected || scales.dtype != DType::f16)
-    fail("dequantize of {} takes quants of {} and scales of f16, got {} and {}", name, name_of(expected),
-         quants.to_string(), scales.to_string());
+  const DType expected = quants_dtype(format), of_scales = scales_dtype(format);
+  if (quants.dtype != expected || scales.dtype != of_scales)
+    fail("dequantize of {} takes quants of {} and scales of {}, got {} and {}", name, name_of(expected),
+         name_of(of_scales), quants.to_string(), scales.to_string());
   Shape shape = scales.shape;
   if (shape.rank() == 0) fail("dequantize of scales without an axis");
   Dim& last = shape[shape.rank() - 1];

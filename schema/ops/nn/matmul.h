@@ -83,8 +83,9 @@ struct Matmul {
 //   epilogue with_swiglu  One weight holds gate and up side by side; gives its product, and swiglu of that. No gradient.
 //   wide                  With 16-bit operands the result and an addend are f32: logits from which a token is chosen are sums of
 //                         products without rounding to 16 bits. Requires one weight, no activation and no epilogue.
-//   weight_format         q8 or q4: the weights' quants, i8 [out_i, in] or u8 [out_i, in/2], are followed by as many scales,
-//                         f16 [out_i, in/32] (schema/encoding/weight_format.h). x is f32, bf16 or f16. No gradient.
+//   weight_format         q8, q4 or q4m: the weights' quants, i8 [out_i, in] or u8 [out_i, in/2], are followed by as many
+//                         scales, f16 or i16 [out_i, in/32] (schema/encoding/weight_format.h). x is f32, bf16 or f16. There is
+//                         no gradient.
 struct Linear {
   static constexpr OpInfo info{
       .name = "linear",
@@ -93,7 +94,7 @@ struct Linear {
           "with the `prologue` rms_norm; the weights [out, in]; one bias [out] for each weight, or none; "
           "with `has_addend`, which requires one weight and no activation, an addend [..., out]. `epilogue`: "
           "swiglu gives silu(gate) * up of two weights; with_swiglu adds swiglu of a result that holds gate "
-          "and up side by side. `weight_format` q8 or q4: the quants of the weights, then their scales, "
+          "and up side by side. `weight_format` q8, q4 or q4m: the quants of the weights, then their scales, "
           "instead of the weights (see dequantize). `wide`: one product of 16-bit operands with an f32 "
           "result.",
       .inputs = {2, kVariadic},

@@ -135,7 +135,8 @@ TEST_P(QuantizedTensor, WritesTheTextOfOneRank) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, QuantizedTensor,
-                         ::testing::Combine(::testing::Values(WeightFormat::kQ8, WeightFormat::kQ4),
+                         ::testing::Combine(::testing::Values(WeightFormat::kQ8, WeightFormat::kQ4,
+                                                              WeightFormat::kQ4m),
                                             ::testing::Bool()));
 
 // Returns the shapes of the slices on the second of two ranks.

@@ -1,10 +1,11 @@
-// Tests linear with q8 and q4 weights against sums in double precision, in every form, by the kernels that read such
+// Tests linear with q8, q4 and q4m weights against sums in double precision, in every form, by the kernels that read such
 // weights and by those that dequantize them first. Unless stated otherwise, blocks of bytes hold the values of x
 // exactly.
 #include "schema/encoding/weight_format.h"
 
 #include <cmath>
 
+#include "schema/encoding/q4m.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/nn/dequantize.h"
 #include "schema/ops/nn/matmul.h"
@@ -21,7 +22,7 @@ struct Setting {
   bool has_bias = false, has_addend = false, has_norm = false, swiglu = false;
   Activation activation = Activation::kNone;
 
-  bool is_q4() const { return format == WeightFormat::kQ4; }
+  bool has_zeros() const { return format == WeightFormat::kQ4m; }
   ops::Linear op() const {
     return {.activation = activation,
             .prologue = has_norm ? ops::LinearPrologue::kRmsNorm : ops::LinearPrologue::kNone,
@@ -40,8 +41,19 @@ CaseInput exact_rows(int64_t rows, int64_t in) {
   return input;
 }
 
-// Returns numbers that f16 can represent, of both signs, including zero.
-CaseInput scales(int64_t out, int64_t in) {
+// Returns the 16 bits of q4m blocks, with scales from 2^-9 to 1/137 and some zeros.
+CaseInput q4m_words(int64_t out, int64_t in) {
+  std::vector<double> words;
+  for (int64_t i = 0; i < out * in / 32; ++i) {
+    const int64_t scale = i * 7 % 23 == 9 ? 0 : (14 << 4) + i * 7 % 31;
+    words.push_back(static_cast<double>(scale << 7 | i * 13 % 128));
+  }
+  return integer_data({out, in / 32}, words, DType::i16);
+}
+
+// Returns numbers that f16 can represent, of both signs, including zero; for q4m the 16 bits of blocks.
+CaseInput scales(const Setting& s, int64_t out, int64_t in) {
+  if (s.has_zeros()) return q4m_words(out, in);
   std::vector<double> values;
   for (int64_t i = 0; i < out * in / 32; ++i) values.push_back(static_cast<double>(i * 7 % 23 - 9) / 4096);
   CaseInput input = real_data({out, in / 32}, values);
@@ -51,14 +63,17 @@ CaseInput scales(int64_t out, int64_t in) {
 }
 
 CaseInput quants(const Setting& s, int64_t out) {
-  if (s.is_q4()) return integers({out, s.in / 2}, 0, 256, DType::u8);
+  if (has_four_bits(s.format)) return integers({out, s.in / 2}, 0, 256, DType::u8);
   return integers({out, s.in}, -127, 128, DType::i8);
 }
 
-double quant(const Setting& s, const Ref& quants, int64_t row, int64_t k) {
-  if (!s.is_q4()) return quants[row * s.in + k];
+double weight_at(const Setting& s, const Ref& quants, const Ref& scales, int64_t row, int64_t k) {
+  const double of_block = scales[row * (s.in / 32) + k / 32];
+  if (!has_four_bits(s.format)) return quants[row * s.in + k] * of_block;
   const auto byte = static_cast<int>(quants[row * s.in / 2 + k / 32 * 16 + k % 16]);
-  return (k % 32 < 16 ? byte & 15 : byte >> 4) - 8;
+  const int bits = k % 32 < 16 ? byte & 15 : byte >> 4;
+  if (!s.has_zeros()) return (bits - 8) * of_block;
+  return Q4mGrid(static_cast<uint16_t>(static_cast<int16_t>(of_block))).value(static_cast<float>(bits));
 }
 
 Ref normalized(const Setting& s, const Ref& x, const Ref& norm) {
@@ -81,8 +96,7 @@ Refs sums_of(const Setting& s, const Refs& in) {
     const Ref &weight = in[first + i], &scale = in[first + count + i];
     for (int64_t at = 0; at < y.numel(); ++at) {
       const int64_t row = at / s.out[i], column = at % s.out[i];
-      for (int64_t k = 0; k < s.in; ++k)
-        y[at] += x[row * s.in + k] * quant(s, weight, column, k) * scale[column * (s.in / 32) + k / 32];
+      for (int64_t k = 0; k < s.in; ++k) y[at] += x[row * s.in + k] * weight_at(s, weight, scale, column, k);
       if (s.has_bias) y[at] += in[first + 2 * count + i][column];
       if (s.activation == Activation::kRelu) y[at] = std::max(y[at], 0.0);
       if (s.has_addend) y[at] += in.back()[at];
@@ -119,8 +133,7 @@ Refs terms_of(const Setting& s, const Refs& in) {
     for (int64_t at = 0; at < y.numel(); ++at) {
       const int64_t row = at / s.out[i], column = at % s.out[i];
       for (int64_t k = 0; k < s.in; ++k)
-        y[at] += std::abs(in[0][row * s.in + k] * quant(s, weight, column, k) *
-                          scale[column * (s.in / 32) + k / 32]);
+        y[at] += std::abs(in[0][row * s.in + k] * weight_at(s, weight, scale, column, k));
       if (s.has_bias) y[at] += std::abs(in[1 + 2 * count + i][column]);
       if (s.has_addend) y[at] += std::abs(in.back()[at]);
     }
@@ -134,7 +147,8 @@ Outputs build(const Setting& s, const Inputs& x) {
   LinearOperands operands{.x = x[0], .weights = {}};
   if (s.has_norm) operands.norm = x[1];
   for (size_t i = 0; i < count; ++i) operands.weights.push_back(x[first + i]);
-  for (size_t i = 0; i < count; ++i) operands.scales.push_back(cast(x[first + count + i], DType::f16));
+  for (size_t i = 0; i < count; ++i)
+    operands.scales.push_back(s.has_zeros() ? x[first + count + i] : cast(x[first + count + i], DType::f16));
   for (size_t i = 0; i < count && s.has_bias; ++i) operands.biases.push_back(x[first + 2 * count + i]);
   if (s.has_addend) operands.addend = x.values.back();
   return linear(s.op(), operands);
@@ -144,7 +158,7 @@ OpCase case_of(const Setting& s) {
   std::vector<CaseInput> inputs = {exact_rows(s.rows, s.in)};
   if (s.has_norm) inputs.push_back(constant_real({s.in}, 0.5, 1.5));
   for (const int64_t out : s.out) inputs.push_back(quants(s, out));
-  for (const int64_t out : s.out) inputs.push_back(scales(out, s.in));
+  for (const int64_t out : s.out) inputs.push_back(scales(s, out, s.in));
   for (const int64_t out : s.out)
     if (s.has_bias) inputs.push_back(constant_real({out}));
   if (s.has_addend) inputs.push_back(constant_real({s.rows, s.out[0]}));
@@ -238,7 +252,8 @@ TEST_P(QuantizedLinear, OfSeveralWeights) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, QuantizedLinear, ::testing::Values(WeightFormat::kQ8, WeightFormat::kQ4));
+INSTANTIATE_TEST_SUITE_P(Formats, QuantizedLinear,
+                         ::testing::Values(WeightFormat::kQ8, WeightFormat::kQ4, WeightFormat::kQ4m));
 
 TEST(QuantizedLinearShapes, AreChecked) {
   const TensorType x{DType::f32, {2, 64}}, q8{DType::i8, {5, 64}}, q4{DType::u8, {5, 32}},

@@ -70,7 +70,7 @@ TEST(RowsAlone, EveryDtypeAndDepth) {
 }
 
 TEST(RowsAlone, QuantizedWeights) {
-  for (const WeightFormat format : {WeightFormat::kQ8, WeightFormat::kQ4})
+  for (const WeightFormat format : {WeightFormat::kQ8, WeightFormat::kQ4, WeightFormat::kQ4m})
     for (const DType dtype : {DType::f32, DType::bf16})
       for (const int64_t k : {64, 320})
         for (const bool swiglu : {false, true}) expect_rows_alone({k, 37, dtype, format, swiglu});

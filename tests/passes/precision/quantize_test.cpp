@@ -55,6 +55,10 @@ TEST(Quantize, KeepsTablesAndHeadsInQ8) {
     EXPECT_EQ(state.encoded.format->name, state.name == "table" || state.name == "head" ? "q8" : "q4") << state.name;
   }
   verify(*model);
+  auto mixed = parse_text(kModel);
+  quantize(*mixed, {.format = WeightFormat::kQ4m, .tables_as_q8 = true, .as_q8 = {"o*"}});
+  EXPECT_EQ(mixed->state(mixed->find_state("odd")).encoded.format->name, "q8");
+  EXPECT_EQ(mixed->state(mixed->find_state("up")).encoded.format->name, "q4m");
   auto all = parse_text(kModel);
   EXPECT_TRUE(
       quantize(*all, {.format = WeightFormat::kQ4, .embedding = true, .head = true, .tables_as_q8 = true}).in_q8.empty());

@@ -77,7 +77,7 @@ export interface States {
   bytes: Column; // bytes in the file; fewer than the type's if quantized
   role: Column; // Str: "parameter", "buffer", "optimizer", "cache", "random", "step"
   trainable: Column; // 0 or 1
-  format: Column; // Str: "q8", "q4", "halves"...; -1: stored as its type says
+  format: Column; // Str: "q8", "q4", "q4m", "halves"...; -1: stored as its type says
   values?: (ValueSummary | null)[]; // with --values; null: zeros that were never given values
 }
 

@@ -12,7 +12,7 @@ constexpr int64_t kMaxShared = 96 << 10;  // bytes of x
 
 struct WeightRow {
   const Words* quants;
-  const __half* scales;
+  const uint16_t* scales;
 };
 
 template <WeightFormat kFormat, int M>
@@ -22,11 +22,11 @@ __device__ __forceinline__ void multiply(const RowProducts& p, const WeightRow (
   const int64_t packs = p.k / kEach;
   for (int64_t pack = threadIdx.x % kLanes; pack < packs; pack += kLanes) {
     Words w[kRows];
-    __half scale[kRows];
+    uint16_t words[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       w[r] = __ldcs(rows[r].quants + pack);
-      scale[r] = rows[r].scales[pack * kEach / kQuantBlock];
+      words[r] = rows[r].scales[pack * kEach / kQuantBlock];
     }
 #pragma unroll
     for (int m = 0; m < M; ++m) {
@@ -35,9 +35,10 @@ __device__ __forceinline__ void multiply(const RowProducts& p, const WeightRow (
       ByteBlock block;
       x.read<kFormat>(m, pack * kEach, bytes, block);
 #pragma unroll
-      for (int r = 0; r < kRows; ++r)
-        sums[m * kRows + r] += static_cast<float>(dot_bytes<kFormat>(w[r], bytes, block)) *
-                               (__half2float(scale[r]) * block.scale);
+      for (int r = 0; r < kRows; ++r) {
+        const WeightBlock<kFormat> of_w(words[r]);
+        sums[m * kRows + r] += dot_block<kFormat>(w[r], bytes, block, of_w) * (of_w.scale * block.scale);
+      }
     }
   }
 }
@@ -64,7 +65,7 @@ __global__ void __launch_bounds__(kWarps* kLanes)
     const RowProducts::Layer& of = p.layer[p.swiglu ? r % 2 : which];
     const int64_t row = min(first + (p.swiglu ? r / 2 : r), layer.n - 1);
     rows[r] = {static_cast<const Words*>(of.weight) + row * (p.k / kValuesOfPack<kFormat>),
-               static_cast<const __half*>(of.scales) + row * blocks};
+               static_cast<const uint16_t*>(of.scales) + row * blocks};
   }
   constexpr int kSums = M * kRows, kLanesOfSum = kLanes / kSums;
   const int sum = static_cast<int>(threadIdx.x) % kLanes / kLanesOfSum, m = sum / kRows, r = sum % kRows;
@@ -97,7 +98,8 @@ void start_format(const RowProducts& p, const RowSplit& split, const Launch& lau
 template <class T>
 void start_type(const RowProducts& p, const RowSplit& split, const Launch& launch) {
   if (p.format == WeightFormat::kQ8) return start_format<T, WeightFormat::kQ8>(p, split, launch);
-  start_format<T, WeightFormat::kQ4>(p, split, launch);
+  if (p.format == WeightFormat::kQ4) return start_format<T, WeightFormat::kQ4>(p, split, launch);
+  start_format<T, WeightFormat::kQ4m>(p, split, launch);
 }
 
 }  // namespace

@@ -109,10 +109,10 @@ class WarpRing {
 
  private:
   static __device__ __forceinline__ int64_t bytes_of(int64_t values) {
-    return kFormat == WeightFormat::kQ4 ? values / 2 : values;
+    return has_four_bits(kFormat) ? values / 2 : values;
   }
   static __device__ __forceinline__ int bytes_of(int values) {
-    return kFormat == WeightFormat::kQ4 ? values / 2 : values;
+    return has_four_bits(kFormat) ? values / 2 : values;
   }
   __device__ __forceinline__ int stage_bytes() const { return kRows * (plan_.row_bytes + plan_.scale_bytes); }
 
@@ -138,11 +138,11 @@ __device__ __forceinline__ void multiply_part(const RowProducts& p, const Stream
 #pragma unroll 2
   for (int pack = static_cast<int>(threadIdx.x) % kLanes; pack < values / kEach; pack += kLanes) {
     Words w[kRows];
-    float scale[kRows];
+    WeightBlock<kFormat> of_w[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       w[r] = reinterpret_cast<const Words*>(stage + places[r] * plan.row_bytes)[pack];
-      scale[r] = __half2float(reinterpret_cast<const __half*>(
+      of_w[r] = WeightBlock<kFormat>(reinterpret_cast<const uint16_t*>(
           scales + places[r] * plan.scale_bytes)[pack * kEach / static_cast<int>(kQuantBlock)]);
     }
 #pragma unroll
@@ -153,8 +153,8 @@ __device__ __forceinline__ void multiply_part(const RowProducts& p, const Stream
       x.read<kFormat>(m, begin + pack * kEach, bytes, block);
 #pragma unroll
       for (int r = 0; r < kRows; ++r)
-        sums[m * kRows + r] = fmaf(static_cast<float>(dot_bytes<kFormat>(w[r], bytes, block)),
-                                   scale[r] * block.scale, sums[m * kRows + r]);
+        sums[m * kRows + r] = fmaf(dot_block<kFormat>(w[r], bytes, block, of_w[r]),
+                                   of_w[r].scale * block.scale, sums[m * kRows + r]);
     }
   }
 }
@@ -239,14 +239,14 @@ int results_of(const RowProducts& p, int rows) { return p.swiglu ? rows / 2 : ro
 // Returns why the kernel cannot run; sets `plan` if the text is empty.
 std::string plan_stream(const RowProducts& p, int rows, const WeightStream& stream, int shared_limit,
                         StreamPlan& plan) {
-  const bool is_q4 = p.format == WeightFormat::kQ4;
-  const int64_t most = int64_t{stream.part_bytes} * (is_q4 ? 2 : 1) / kWholeScales * kWholeScales;
+  const bool four_bits = has_four_bits(p.format);
+  const int64_t most = int64_t{stream.part_bytes} * (four_bits ? 2 : 1) / kWholeScales * kWholeScales;
   const bool cut = p.k > most && p.k % kWholeScales == 0;
   plan.part_values = static_cast<int>(cut ? most : p.k);
   plan.parts = static_cast<int>(blocks_for(p.k, plan.part_values));
   if (!can_copy(p, plan, results_of(p, rows)))
     return "scales that do not begin and end at multiples of 16 bytes";
-  plan.row_bytes = plan.part_values / (is_q4 ? 2 : 1);
+  plan.row_bytes = plan.part_values / (four_bits ? 2 : 1);
   plan.scale_bytes = plan.part_values / 16;
   plan.stage_bytes = rows * (plan.row_bytes + plan.scale_bytes);
   plan.stages = std::min(kMaxStages, stream.ring_bytes / (stream.warps * plan.stage_bytes));
@@ -287,7 +287,8 @@ bool start_rows(const RowProducts& p, const Launch& launch, const WeightStream& 
 template <class T, int kRows>
 bool start_format(const RowProducts& p, const Launch& launch, const WeightStream& stream) {
   if (p.format == WeightFormat::kQ8) return start_rows<T, WeightFormat::kQ8, kRows>(p, launch, stream);
-  return start_rows<T, WeightFormat::kQ4, kRows>(p, launch, stream);
+  if (p.format == WeightFormat::kQ4) return start_rows<T, WeightFormat::kQ4, kRows>(p, launch, stream);
+  return start_rows<T, WeightFormat::kQ4m, kRows>(p, launch, stream);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 //   gemv_prefetch  The same rows, and one row with a norm, on chips with bulk copies into shared memory and early kernel
 //                  starts (compute capability 9.0): a block loads all of its weights before it waits for x. It adds in the
 //                  order of gemv, so it gives the same bits.
-//   quantized_gemv         1 to 8 rows against q8 or q4 weights, read in their encoding. Each block first quantizes x to
+//   quantized_gemv         1 to 8 rows against q8, q4 or q4m weights, read in their encoding. Each block first quantizes x to
 //                          bytes (device/byte_product.h) in shared memory, after the norm if there is one. It runs on
 //                          every chip and for every k.
 //   quantized_gemv_stream  The same on the chips of gemv_prefetch, added in a different order: a warp has its next weights
