@@ -47,6 +47,15 @@ struct HuggingFaceForm {
   std::string embedding = "model.embed_tokens.weight";
   std::vector<std::string> stored_in_out = {};  // ends of names of matrices that are stored as [in, out]
   std::vector<FusedWeights> fused = {};
+  // Names of tensors, each with the name of another one that has the same values: they are left out.
+  std::vector<std::pair<std::string, std::string>> tied = {};
+  // Of families with several classes: the class by the settings, and whether this is the base model, whose names lack the prefix,
+  // in the checkpoint and in the zoo. Empty: one class, with the prefix.
+  std::function<std::string(const nlohmann::json& settings)> class_of = {};
+  std::function<bool(const nlohmann::json& settings)> is_bare = {};
+  // Chooses settings that the tensors of a checkpoint tell, and not its config.json. `has` knows a tensor by its name in the file.
+  std::function<void(nlohmann::json& settings, const std::function<bool(const std::string& name)>& has)>
+      adapt = {};
 };
 
 // A setting that no metadata of a GGUF file say: llama.cpp looks whether the file has a tensor.
@@ -90,6 +99,8 @@ struct Family {
   std::optional<GgufForm> gguf = {};                 // empty: no GGUF file has this architecture
   VocabularyForm vocabulary = {};
   std::string layers_setting = "num_hidden_layers";
+  // Returns the number of tokens of the longest text by the settings. Empty: it is max_position_embeddings or n_positions.
+  std::function<int64_t(const nlohmann::json& settings)> longest_text = {};
 };
 
 const std::vector<Family>& families();

@@ -171,7 +171,13 @@ std::unique_ptr<Model> with_cache(const Model& model, int64_t rows, int64_t posi
   return made;
 }
 
-int64_t longest_text(const Model& model) { return longest_text_by(config_of(model)); }
+int64_t longest_text(const Model& model) {
+  const nlohmann::json config = config_of(model);
+  const auto name = model.metadata.find("architecture");
+  const Family* family = name == model.metadata.end() ? nullptr : find_family(name->second);
+  if (!family || !family->longest_text || !config.is_object()) return longest_text_by(config);
+  return family->longest_text(family->network.complete(family->name, config));
+}
 
 int64_t positions_for(const Model& model, int64_t tokens) {
   const std::optional<CacheSize> cache = cache_size(model);

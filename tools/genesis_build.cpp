@@ -1,12 +1,14 @@
 // genesis-build: writes a .genesis file from a model of the zoo, a folder saved by transformers, or a GGUF file.
 #include <filesystem>
 #include <iostream>
+#include <sstream>
 
 #include "builder/init_watcher.h"
 #include "builder/rope_scaling.h"
 #include "executor/runtime/host_memory.h"
 #include "models/formats/gguf/import.h"
 #include "models/formats/hugging_face/import.h"
+#include "models/formats/hugging_face/sentence_modules.h"
 #include "models/formats/pt2/import.h"
 #include "models/jobs/output_files.h"
 #include "models/text/load_tokenizer.h"
@@ -44,10 +46,10 @@ constexpr const char* kExamples = R"(Examples:
   genesis-build qwen2 --set hidden_size=256 --set num_hidden_layers=6 --seed 1 -o qwen2.genesis)";
 
 struct Flags {
-  std::string name, output, tokenizer;
+  std::string name, output, tokenizer, pooling;
   std::vector<std::string> settings, ignored;
   uint64_t seed = 0;
-  bool list = false, quiet = false, link = false, widen = false;
+  bool list = false, quiet = false, link = false, widen = false, normalize = false;
   Output out;
 };
 
@@ -174,6 +176,18 @@ std::unique_ptr<Model> import_named(const Flags& flags, const models::Settings& 
   return model;
 }
 
+// Adds the vectors of texts that --pooling asks for, in place of those that the folder names.
+void set_pooling(Model& model, const Flags& flags) {
+  if (flags.pooling.empty()) return;
+  models::VectorSettings settings{.pooling = {}, .normalize = flags.normalize};
+  std::istringstream modes(flags.pooling);
+  for (std::string mode; std::getline(modes, mode, ',');) settings.pooling.push_back(mode);
+  read_value("--pooling " + flags.pooling, [&] { models::add_vectors(model, settings); });
+  const Graph& embed = model.entry("embed");
+  const int64_t features = embed.type(embed.outputs().front().value).shape[1].value();
+  models::hugging_face::attach_sentence_modules(model, settings, features / std::ssize(settings.pooling));
+}
+
 bool is_imported(const std::string& name) {
   return models::hugging_face::is_model_folder(name) || models::gguf::is_gguf_file(name) ||
          (models::pt2::is_pt2_file(name) && std::filesystem::exists(name));
@@ -188,6 +202,7 @@ std::unique_ptr<Model> make_file(const Flags& flags) {
   auto model = is_imported(flags.name)
                    ? import_named(flags, settings, files)
                    : make_with_tokenizer(flags.name, settings, flags.seed, flags.tokenizer);
+  set_pooling(*model, flags);
   if (!flags.link) files.clear();
   leave_out_broken_settings(*model, flags.tokenizer.empty() ? flags.name : flags.tokenizer);
   save_model(*model, flags.output, {.progress = progress.hook(), .links = files});
@@ -250,7 +265,8 @@ void build(const Flags& flags, const Command& app) {
   if (flags.list) return list_models(flags.out);
   if (flags.name.empty()) fail_missing("a model's name (`genesis-build --list` shows what there is)");
   if (flags.output.empty()) fail_missing("-o FILE.genesis");
-  check_rules(app, {{imports, {"--seed"}, "with a folder or a file of weights, which are there"},
+  check_rules(app, {{flags.pooling.empty(), {"--normalize"}, "without --pooling"},
+                    {imports, {"--seed"}, "with a folder or a file of weights, which are there"},
                     {models::pt2::is_pt2_file(flags.name),
                      {"--set", "--ignore-extra"},
                      "with an exported program, which is what it is"},
@@ -306,6 +322,11 @@ int main(int argc, char** argv) {
             "--tokenizer", flags.tokenizer,
             "a tokenizer.json, a folder with one or a model that contains one, to be contained in the file; "
             "sets vocab_size of a model of the zoo, and replaces the tokenizer of a folder or a GGUF file");
+        app.add_option(
+            "--pooling", flags.pooling,
+            "make vectors of texts (genesis-run embed) of the features of their tokens: cls, max, mean, "
+            "mean_sqrt_len_tokens, weightedmean or lasttoken, or several with commas between them");
+        app.add_flag("--normalize", flags.normalize, "with --pooling: vectors have the length 1");
         app.add_flag("--list", flags.list, "list the models and their settings");
         app.add_flag("--quiet", flags.quiet, "print no progress");
         flags.out.add_to(app);

@@ -1,6 +1,7 @@
 // genesis-run: shows what model files contain and runs them.
 #include "tools/common/usage.h"
 #include "tools/run/run_commands.h"
+#include "tools/run/text_commands.h"
 
 namespace {
 
@@ -10,6 +11,8 @@ constexpr const char* kExamples = R"(Examples:
   genesis-run train train.genesis --data text.txt --steps 500 --checkpoint run/
   genesis-run generate model.genesis --prompt "In the beginning" --max-tokens 200 --temperature 0.8
   genesis-run chat qwen.genesis --tokenizer Qwen2.5-0.5B-Instruct
+  genesis-run embed minilm.genesis --input texts.txt -o vectors.npy
+  genesis-run rerank reranker.genesis --query "what do cats eat" --input texts.txt
   genesis-run export run/ -o my-model
   genesis-run profile model.genesis --entry decode --input position=full:5 --trace trace.json
 Each command has its own --help.)";
@@ -24,11 +27,12 @@ int main(int argc, char** argv) {
         app.callback([&app] {
           if (!app.has_given_subcommand())
             fail_missing(
-                "a command (info, infer, train, generate, chat, eval, bench, profile, compare, "
-                "baseline, tokenize or export)");
+                "a command (info, infer, train, generate, chat, embed, rerank, eval, bench, profile, "
+                "compare, baseline, tokenize or export)");
         });
-        for (auto add : {add_info, add_infer, add_train, add_generate, add_chat, add_eval, add_bench,
-                         add_profile, add_compare, add_baseline, add_tokenize, add_export})
+        for (auto add :
+             {add_info, add_infer, add_train, add_generate, add_chat, add_embed, add_rerank, add_eval,
+              add_bench, add_profile, add_compare, add_baseline, add_tokenize, add_export})
           add(app);
       });
 }

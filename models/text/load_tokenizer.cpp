@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "models/generation/vocabulary.h"
 #include "models/open_model.h"
+#include "models/text/known_tokens.h"
 #include "models/text/token_rows.h"
 #include "models/tokenizer/model_files.h"
 
@@ -26,9 +26,8 @@ NamedTokenizer named(Tokenizer tokenizer, int64_t ids) {
 NamedTokenizer load_named_tokenizer(const std::string& path) {
   if (!models::names_model(path)) return named(Tokenizer::load(path), 0);
   const auto model = models::open_model(path);
-  const Graph* forward = model->find_entry("forward");
   if (auto tokenizer = own_tokenizer(*model, path))
-    return named(*std::move(tokenizer), forward ? vocabulary_of(*forward, 3) : 0);
+    return named(*std::move(tokenizer), known_tokens(*model).value_or(0));
   fail("{} brings no tokenizer: build it from a folder with a tokenizer.json, or with --tokenizer", path);
 }
 
@@ -53,8 +52,8 @@ std::optional<Tokenizer> load_fitting_tokenizer(const std::string& path, const M
 
 std::optional<Tokenizer> brought_tokenizer(const Model& model, const std::string& file) {
   auto tokenizer = own_tokenizer(model, file);
-  if (const Graph* forward = model.find_entry("forward"); tokenizer && forward)
-    check_token_rows(*tokenizer, vocabulary_of(*forward, 3), "the tokenizer that the model brings", file);
+  if (const auto rows = tokenizer ? known_tokens(model) : std::nullopt)
+    check_token_rows(*tokenizer, *rows, "the tokenizer that the model brings", file);
   return tokenizer;
 }
 

@@ -130,6 +130,13 @@ class ExportOfZoo : public Export, public ::testing::WithParamInterface<std::str
  protected:
   models::Settings settings() const {
     if (GetParam() == "gpt2") return {{"n_embd", "32"}, {"n_layer", "2"}, {"layer_norm_epsilon", "1e-4"}};
+    const bool is_encoder = models::find_family(GetParam())->network.settings.contains("head");
+    if (is_encoder) {
+      models::Settings settings = {{"hidden_size", "32"}, {"num_hidden_layers", "2"}, {"hidden_act", "relu"}};
+      if (GetParam() != "distilbert") settings["layer_norm_eps"] = "3e-6";
+      if (GetParam() == "modernbert") settings["layer_types"] = "sliding_attention,full_attention";
+      return settings;
+    }
     models::Settings settings = kTiny;
     settings.insert({{"rope_theta", "12345.5"}, {"rms_norm_eps", "3e-6"}, {"head_dim", "16"}});
     if (GetParam() == "olmo") settings.erase("rms_norm_eps");  // config.json cannot say it

@@ -19,7 +19,19 @@ namespace {
 
 using namespace testing;
 
+bool is_encoder(const std::string& name) {
+  static const std::set<std::string> kEncoders = {"bert",       "roberta", "xlm_roberta",
+                                                  "distilbert", "mpnet",   "modernbert"};
+  return kEncoders.contains(name);
+}
+
 Settings small(const std::string& name) {
+  if (is_encoder(name))
+    return {{"hidden_size", "16"},
+            {"intermediate_size", "24"},
+            {"num_hidden_layers", "1"},
+            {"num_attention_heads", "4"},
+            {"max_position_embeddings", "16"}};
   if (name == "mlp") return {{"in_features", "6"}, {"hidden_features", "8"}, {"num_classes", "3"}};
   if (name == "gpt2") return {{"n_embd", "16"}, {"n_layer", "1"}, {"n_head", "2"}, {"n_positions", "16"}};
   Settings settings = {{"hidden_size", "16"},        {"intermediate_size", "24"},
@@ -27,6 +39,14 @@ Settings small(const std::string& name) {
                        {"num_key_value_heads", "2"}, {"max_position_embeddings", "16"}};
   if (name == "stablelm") settings["head_dim"] = "8";  // a quarter of a head is a pair that rotates
   return settings;
+}
+
+// Returns inputs of `forward`.
+NamedTensors rows_of(const std::string& name, const Tensor& tokens) {
+  NamedTensors inputs = {{"tokens", tokens}};
+  if (is_encoder(name)) inputs.emplace("lengths", Tensor::full({tokens.size(0)}, 3, DType::i64));
+  if (name == "bert") inputs.emplace("token_types", Tensor::zeros(tokens.type()));
+  return inputs;
 }
 
 std::vector<std::string> symbols_of(const Graph& graph) {
@@ -44,6 +64,11 @@ TEST_P(Zoo, HasTheEntryPointsItPromises) {
   std::set<std::string> entries;
   for (const auto& entry : model->entries()) entries.insert(entry->name());
   std::set<std::string> expected = {"forward", "loss"};
+  if (is_encoder(GetParam())) {
+    expected.insert("hidden");
+    EXPECT_EQ(entries, expected);
+    return;
+  }
   if (GetParam() != "mlp") expected.insert({"loss_packed", "prefill", "prefill_row", "decode"});
   EXPECT_EQ(entries, expected);
   EXPECT_EQ(model->entry("loss").outputs()[0].name, "loss");
@@ -85,7 +110,7 @@ TEST_P(Zoo, ASavedModelGivesTheSameBits) {
   const NamedTensors inputs =
       GetParam() == "mlp"
           ? NamedTensors{{"x", Tensor::of<float>({2, 6}, {1, 2, 3, 4, 5, 6, -1, 0, 1, 0, 2, 1})}}
-          : NamedTensors{{"tokens", Tensor::of<int64_t>({1, 3}, {65, 0, 255})}};
+          : rows_of(GetParam(), Tensor::of<int64_t>({1, 3}, {65, 0, 255}));
   Session here(model), loaded(std::shared_ptr<const Model>(load_model(folder / "m.genesis")));
   EXPECT_EQ(here.run("forward", inputs).at("logits").to_doubles(),
             loaded.run("forward", inputs).at("logits").to_doubles());
@@ -95,7 +120,7 @@ TEST_P(Zoo, ASavedModelGivesTheSameBits) {
 TEST_P(Zoo, ABatchOfNothing) {
   Session session(std::shared_ptr<const Model>(make_model(GetParam(), small(GetParam()))));
   const bool text = GetParam() != "mlp";
-  const NamedTensors inputs = text ? NamedTensors{{"tokens", Tensor::zeros({DType::i64, {0, 3}})}}
+  const NamedTensors inputs = text ? rows_of(GetParam(), Tensor::zeros({DType::i64, {0, 3}}))
                                    : NamedTensors{{"x", Tensor::zeros({DType::f32, {0, 6}})}};
   EXPECT_EQ(session.run("forward", inputs).at("logits").type().to_string(),
             text ? "f32[0,3,256]" : "f32[0,3]");
@@ -130,7 +155,7 @@ TEST_P(Zoo, EveryPlanIsAsSmallAsItsLowerBound) {
 TEST_P(Zoo, ReducedPrecisionIsCloseToF32) {
   if (GetParam() == "mlp") GTEST_SKIP() << "mlp has no dtype setting";
   Settings settings = small(GetParam());
-  const NamedTensors inputs = {{"tokens", Tensor::of<int64_t>({1, 3}, {65, 0, 255})}};
+  const NamedTensors inputs = rows_of(GetParam(), Tensor::of<int64_t>({1, 3}, {65, 0, 255}));
   const auto logits = [&] {
     Session session(std::shared_ptr<const Model>(make_model(GetParam(), settings, 4)));
     return session.run("forward", inputs).at("logits").to_doubles();

@@ -165,6 +165,28 @@ void check_tied(const NamedTensors& weights, const Tensor& head, const HuggingFa
       embedding->first);
 }
 
+// Returns a name as version 5 of transformers has it: the first checkpoints of BERT have gamma and beta for the weight and the bias
+// of a LayerNorm.
+std::string newer_name(const std::string& name) {
+  for (const auto& [old, newer] :
+       {std::pair(".LayerNorm.gamma", ".LayerNorm.weight"), {".LayerNorm.beta", ".LayerNorm.bias"}})
+    if (name.ends_with(old)) return name.substr(0, name.size() - std::strlen(old)) + newer;
+  return text_name(name);
+}
+
+// Leaves out tensors that the family ties to others. Throws Error for one with other values.
+void leave_out_tied(CheckpointWeights& weights, const HuggingFaceForm& form) {
+  for (const auto& [name, other] : form.tied) {
+    const auto found = weights.tensors.find(name), kept = weights.tensors.find(other);
+    if (found == weights.tensors.end() || name == other) continue;
+    if (kept == weights.tensors.end())
+      weights.tensors.emplace(other, found->second);
+    else if (!have_same_numbers(kept->second, found->second))
+      fail("{} has other values than {}, though both are one tensor in transformers", name, other);
+    weights.tensors.erase(name);
+  }
+}
+
 }  // namespace
 
 std::string listed(const std::vector<std::string>& names) {
@@ -185,7 +207,7 @@ CheckpointWeights read_weights(const fs::path& folder, const Family& family, Hea
   const auto known_name = [&](const std::string& name) { return is_head(name) ? name : prefix + name; };
   std::optional<Tensor> left_out;
   for (auto& [stored_name, tensor] : found.tensors) {
-    const std::string name = text_name(stored_name);
+    const std::string name = newer_name(stored_name);
     if (is_no_weight(name)) continue;
     if (head != Head::kOwn && name == "lm_head.weight")
       left_out = std::move(tensor);
@@ -201,6 +223,7 @@ CheckpointWeights read_weights(const fs::path& folder, const Family& family, Hea
   if (left_out && head == Head::kTied)
     with_context([&] { check_tied(weights.tensors, *left_out, *family.hugging_face); },
                  [&] { return folder.string(); });
+  with_context([&] { leave_out_tied(weights, *family.hugging_face); }, [&] { return folder.string(); });
   return weights;
 }
 

@@ -7,11 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include "executor/state_dict.h"
+#include "models/formats/hugging_face/attached_name.h"
 #include "models/formats/hugging_face/conv1d.h"
 #include "models/formats/hugging_face/export_config.h"
 #include "models/formats/hugging_face/family_settings.h"
 #include "models/formats/hugging_face/fused.h"
 #include "models/formats/hugging_face/import.h"
+#include "models/formats/hugging_face/sentence_modules.h"
 #include "passes/lora/lora.h"
 #include "schema/core/type_limits.h"
 #include "schema/file/attached_files.h"
@@ -40,7 +42,7 @@ bool may_go(const fs::path& path) {
       "chat_template.jinja", "special_tokens_map.json", "added_tokens.json", "vocab.json",
       "merges.txt"};
   return name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") ||
-         std::ranges::find(kNames, name) != kNames.end();
+         std::ranges::find(kNames, name) != kNames.end() || is_sentence_file(name);
 }
 
 // Makes the architecture that the metadata describe, without values. Refuses metadata that claim more layers than the model has
@@ -66,7 +68,7 @@ std::vector<std::string> mismatched(const Model& model, const Model& expected) {
           fmt::format("{} is {}, expected {}", state.name, type.to_string(), state.type.to_string()));
   }
   for (const State& state : model.states())
-    if (is_in_state_dict(state) && expected.find_state(state.name) < 0)
+    if (is_in_state_dict(state) && !is_dense_state(state.name) && expected.find_state(state.name) < 0)
       problems.push_back(state.name + " is none of its states");
   return problems;
 }
@@ -152,9 +154,11 @@ class FolderWriter {
   void write_files(const Model& model) {
     for (const auto& [name, contents] : model.files) {
       const bool is_written_here = name == "config.json" || name.find(".safetensors") != std::string::npos;
-      if (is_written_here || !may_go(name)) continue;
-      write_file_atomically(folder_.files() / name, attached_file(model, name).value());
-      files_.push_back(name);
+      const std::string path = path_of_attached(name);
+      if (is_written_here || !may_go(path)) continue;
+      fs::create_directories((folder_.files() / path).parent_path());
+      write_file_atomically(folder_.files() / path, attached_file(model, name).value());
+      files_.push_back(path);
     }
   }
 
@@ -172,6 +176,27 @@ class FolderWriter {
     if (shards.size() > 1)
       write_json("model.safetensors.index.json",
                  {{"metadata", {{"total_size", total_}}}, {"weight_map", std::move(map)}});
+  }
+
+  // Writes the linear layers behind the pooling of sentence-transformers, each into its folder.
+  void write_dense(const Model& model, std::optional<DType> dtype) {
+    const auto vectors = vectors_of(model);
+    for (size_t layer = 0; vectors && layer < vectors->dense_features.size(); ++layer) {
+      std::map<std::string, TensorToWrite> tensors;
+      for (const char* part : {"weight", "bias"}) {
+        const int32_t at = model.find_state(dense_state(layer, part));
+        if (at < 0) continue;
+        const State& state = model.state(at);
+        const DType as = dtype.value_or(state.type.dtype);
+        tensors.emplace(std::string("linear.") + part, TensorToWrite{{as, state.type.shape}, [&state, as] {
+                                                                       return value_of(state, as, false);
+                                                                     }});
+      }
+      const std::string file = dense_folder(layer) + "/model.safetensors";
+      fs::create_directories((folder_.files() / file).parent_path());
+      write_safetensors(folder_.files() / file, tensors, {{"format", "pt"}}, {});
+      files_.push_back(file);
+    }
   }
 
   std::vector<std::string> commit() {
@@ -215,6 +240,7 @@ Exported export_plain(const Model& model, const fs::path& folder, const ExportOp
   writer.write_json("config.json", config_for_export(model, made, dtype_of(weights)));
   writer.write_files(model);
   writer.write_weights(weights, options.shard_bytes);
+  writer.write_dense(model, options.dtype);
   Exported exported{made.family->name, writer.commit()};
   for (const Weight& weight : weights) {
     exported.parameters += weight.tensor.type.numel();

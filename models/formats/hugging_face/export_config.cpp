@@ -110,7 +110,8 @@ FamilySettings settings_of(const Model& model) {
 json config_for_export(const Model& model, const FamilySettings& made, DType dtype) {
   const bool is_imported = model.metadata.contains("config.json");
   json config = is_imported ? original_config(model, made) : written_config(made);
-  config["architectures"] = json::array({made.family->hugging_face->class_name});
+  const HuggingFaceForm& form = *made.family->hugging_face;
+  config["architectures"] = json::array({form.class_of ? form.class_of(made.settings) : form.class_name});
   put_dtype(config, dtype);
   if (const auto lost = changed(config, made); !lost.empty())
     fail("a config.json cannot say what the model was made with: {}", fmt::join(lost, ", "));

@@ -10,11 +10,14 @@
 namespace genesis::models::hugging_face {
 namespace {
 
-// Returns the module of a tensor: "lm_head" for "lm_head.weight". It is one level deeper below "model" and "transformer", which
-// contain the whole model but its head: "model.layers" for "model.layers.0.mlp.up_proj.weight".
+// Returns the module of a tensor: "lm_head" for "lm_head.weight". It is one level deeper below "model", "transformer" and the names of
+// encoders, which contain the whole model but its head, and below the heads "cls": "model.layers" for
+// "model.layers.0.mlp.up_proj.weight".
 std::string module_of(const std::string& name) {
+  static const std::set<std::string> kWhole = {"model",      "transformer", "bert", "roberta",
+                                               "distilbert", "mpnet",       "cls"};
   const size_t first = name.find('.');
-  if (!name.starts_with("model.") && !name.starts_with("transformer.")) return name.substr(0, first);
+  if (!kWhole.contains(name.substr(0, first))) return name.substr(0, first);
   return name.substr(0, name.find('.', first + 1));
 }
 

@@ -10,6 +10,7 @@
 #include "models/formats/hugging_face/fused.h"
 #include "models/formats/hugging_face/quantization_config.h"
 #include "models/formats/hugging_face/quantized/methods.h"
+#include "models/formats/hugging_face/sentence_modules.h"
 #include "models/formats/hugging_face/text_part.h"
 #include "models/tokenizer/model_files.h"
 #include "schema/file/json_text.h"
@@ -47,11 +48,32 @@ void set_quantized(Model& model, const FamilySettings& made, const CheckpointWei
              text);
 }
 
+// Chooses the settings that the tensors tell, unless `changes` have them.
+void adapt(FamilySettings& made, const CheckpointWeights& weights, const Settings& changes) {
+  if (!made.family->hugging_face->adapt) return;
+  made.family->hugging_face->adapt(made.settings, [&](const std::string& name) {
+    return weights.tensors.contains(name) || weights.unsupported.contains(name);
+  });
+  take_changes(made, changes);
+}
+
+// Removes the prefix of names from the tensors of a base model, whose names in the zoo have none.
+void remove_prefix(const FamilySettings& made, CheckpointWeights& weights) {
+  const HuggingFaceForm& form = *made.family->hugging_face;
+  if (!form.is_bare || !form.is_bare(made.settings)) return;
+  NamedTensors tensors;
+  for (auto& [name, tensor] : weights.tensors)
+    tensors.emplace(name.starts_with(form.prefix) ? name.substr(form.prefix.size()) : name,
+                    std::move(tensor));
+  weights.tensors = std::move(tensors);
+}
+
 }  // namespace
 
 void take_changes(FamilySettings& read, const Settings& changes) {
   const auto positions = read.settings.find("max_position_embeddings");
   if (positions != read.settings.end() && *positions > kDefaultPositions &&
+      read.family->network.settings.contains("cache_positions") &&
       !changes.contains("max_position_embeddings"))
     read.settings["cache_positions"] = kDefaultPositions;
   for (const auto& [name, text] : changes) read.settings[name] = text;
@@ -80,6 +102,8 @@ std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const S
              asked_for = changes.contains("tie_word_embeddings");
   const Head head = !tied ? Head::kOwn : asked_for ? Head::kTiedAnyway : Head::kTied;
   CheckpointWeights weights = read_weights(folder, *made.family, head, quantization, files);
+  with_context([&] { adapt(made, weights, changes); }, [&] { return folder.string(); });
+  remove_prefix(made, weights);
   std::unique_ptr<Model> model = with_context(
       [&] {
         check_layers(made, weights.tensors.size() + weights.encoded.size() + weights.unsupported.size());
@@ -98,6 +122,7 @@ std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const S
   for (const char* entry : {"quantization_config", "compression_config"}) config.erase(entry);
   model->metadata["config.json"] = config.dump();
   text::attach_tokenizer_files(*model, folder);
+  add_vectors_of_folder(*model, folder);
   return model;
 }
 

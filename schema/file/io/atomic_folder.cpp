@@ -44,9 +44,12 @@ void remove_abandoned(const fs::path& path) {
       remove_if_abandoned(at->path());
 }
 
+// Returns the names of everything in a folder. Those of a folder inside stand for it: "1_Pooling/config.json".
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (!fs::is_directory(entry.symlink_status()) || fs::is_empty(entry.path()))
+      names.push_back(entry.path().lexically_relative(folder).string());
   return names;
 }
 

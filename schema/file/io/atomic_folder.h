@@ -14,7 +14,7 @@ void make_folders_around(const std::filesystem::path& path);
 
 class AtomicFolder {
  public:
-  // Returns true if a file of this name may be deleted when the folder is replaced.
+  // Returns true if a file of this name may be deleted when the folder is replaced. Names of files in folders inside are relative.
   using MayGo = std::function<bool(const std::filesystem::path& name)>;
 
   // Replaces an existing folder only if it is empty, or if `replace` is set and everything in it may be deleted. Removes the
