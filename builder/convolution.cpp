@@ -17,7 +17,7 @@
 namespace genesis {
 namespace {
 
-// How a window moves along one spatial axis.
+// A WindowAxis says how a window moves along one spatial axis.
 struct WindowAxis {
   int64_t window, stride, dilation, before, after;  // before, after: padding
   Dim positions;

@@ -49,8 +49,8 @@ struct HuggingFaceForm {
   std::vector<FusedWeights> fused = {};
   // Names of tensors, each with the name of another one that has the same values: they are left out.
   std::vector<std::pair<std::string, std::string>> tied = {};
-  // Of families with several classes: the class by the settings, and whether this is the base model, whose names lack the prefix,
-  // in the checkpoint and in the zoo. Empty: one class, with the prefix.
+  // Families with several classes choose one by the settings. The base model is bare: its names lack the prefix, in the checkpoint
+  // and in the zoo. Empty: there is one class, with the prefix.
   std::function<std::string(const nlohmann::json& settings)> class_of = {};
   std::function<bool(const nlohmann::json& settings)> is_bare = {};
   // Chooses settings that the tensors of a checkpoint tell, and not its config.json. `has` knows a tensor by its name in the file.

@@ -187,7 +187,8 @@ void add_vectors(Model& model, const VectorSettings& settings) {
   if (model.find_entry("embed")) model.remove_entry("embed");
   VectorEntry(model, settings).add();
   const Graph& entry = model.entry("embed");
-  model.replace_entry(passes::eliminate_dead_code(entry, {}));  // of a decoder, the product that makes logits
+  model.replace_entry(
+      passes::eliminate_dead_code(entry, {}));  // removes the product that makes the logits of a decoder
   model.metadata[kMetadata] = nlohmann::json(fields_json(settings)).dump();
 }
 

@@ -17,7 +17,7 @@
 namespace genesis::models {
 
 struct VectorSettings {
-  // Which features make the vector, one behind the other: cls (of the first token), max, mean, mean_sqrt_len_tokens (the sum divided
+  // The vector has these parts, one behind the other: cls (of the first token), max, mean, mean_sqrt_len_tokens (the sum divided
   // by the root of the number of tokens), weightedmean (by position) and lasttoken.
   std::vector<std::string> pooling = {"mean"};
   bool pooling_includes_prompt = true;

@@ -22,6 +22,7 @@ using Drafts = std::vector<std::vector<int64_t>>;  // by row
 class Drafter {
  public:
   virtual ~Drafter() = default;
+  virtual void compile() {}  // makes plans that the first draft would make
   // Returns up to `most` tokens for each row, all rows of the cache, always as many as the cache has. A draft may be empty. Wrong
   // drafts cost time and never change a text.
   virtual Drafts draft(std::span<const DraftRow> rows) = 0;

@@ -138,6 +138,9 @@ class Engine::Impl {
   void copy_prompts_of(const std::vector<size_t>& waiting);
   void begin(Decoding::First first);
   void compile(const std::string& entry, const Bindings& sizes, Task& task);
+  void compile_drafts(Task& task);
+  template <class Body>
+  void compile_timed(Task& task, const Body& body);
   void fail_rows(const std::vector<size_t>& rows, const std::exception_ptr& error);
   void recover(const std::exception_ptr& error);
   bool fail_rows_of_nan(const std::exception_ptr& error);
@@ -299,20 +302,29 @@ void Engine::Impl::begin(Decoding::First first) {
   if (any == rows_.all().end()) return;
   attempt([&] {
     compile(decode_name(decoding_.features()), {}, *any->task);
-    if (options_.drafts.drafter)
-      for (const std::string& entry : Speculation::entries(options_.drafts.most))
-        compile(entry, {}, *any->task);
+    compile_drafts(*any->task);
     decoding_.begin(std::move(first));
   });
 }
 
 // Builds a plan before it is needed, so that measured times contain only work on tokens.
 void Engine::Impl::compile(const std::string& entry, const Bindings& sizes, Task& task) {
-  if (!compiled_.emplace(entry, sizes).second) return;
+  if (compiled_.emplace(entry, sizes).second) compile_timed(task, [&] { session_.plan(entry, sizes); });
+}
+
+void Engine::Impl::compile_drafts(Task& task) {
+  const DraftOptions& drafts = options_.drafts;
+  if (!drafts.drafter) return;
+  for (const std::string& entry : Speculation::entries(drafts.most)) compile(entry, {}, task);
+  if (compiled_.emplace("", Bindings{}).second) compile_timed(task, [&] { drafts.drafter->compile(); });
+}
+
+template <class Body>
+void Engine::Impl::compile_timed(Task& task, const Body& body) {
   double seconds = 0;
   {
     const Stopwatch watch(seconds);
-    session_.plan(entry, sizes);
+    body();
   }
   task.add_compile_seconds(seconds);
   clock_.left_out += seconds;

@@ -24,6 +24,7 @@ class ModelDrafter final : public Drafter {
       fail("this model cannot draft: its rotary frequencies depend on the length of the text");
   }
 
+  void compile() override { session_.plan(decode_name({})); }
   Drafts draft(std::span<const DraftRow> wanted) override;
 
  private:

@@ -30,7 +30,7 @@ Family bert_family() {
           "bert", "Bert", "bert.", "embeddings.word_embeddings.weight",
           encoder_config("Bert", {},
                          {size_entry("type_vocab_size", 2), told_by_tensors("pooler"),
-                          // of the multilingual BERT, whose pooler is the usual one
+                          // The multilingual BERT has these, and the usual pooler.
                           ignored_entry({"directionality", "pooler_fc_size", "pooler_num_attention_heads",
                                          "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"})}),
           {"cls.predictions.transform.dense.weight", "cls.predictions.decoder", "cls.predictions.bias"})};

@@ -36,13 +36,13 @@ struct ModernBertConfig : EncoderConfig {
       {};                         // sliding_attention or full_attention, by layer; empty: all full
   int64_t local_attention = 128;  // a layer with a window sees half as many tokens on either side
   double global_rope_theta = 1.6e5;
-  double local_rope_theta = 1e4;  // of layers with a window
+  double local_rope_theta = 1e4;  // the base in layers with a window
   bool norm_bias = false;
   bool attention_bias = false;
   bool mlp_bias = false;
-  bool decoder_bias = true;                                        // of the logits of masked tokens
-  ClassifierPooling classifier_pooling = ClassifierPooling::kCls;  // what a classifier of texts reads
-  bool classifier_bias = false;                                    // of the layer before the classifier
+  bool decoder_bias = true;                                        // the logits of masked tokens have one
+  ClassifierPooling classifier_pooling = ClassifierPooling::kCls;  // a classifier of texts reads this
+  bool classifier_bias = false;                                    // the layer before the classifier has one
   Activation classifier_activation = Activation::kGelu;
 
   static void fields(auto& self, auto&& visit) {
@@ -68,7 +68,7 @@ nn::LayerNorm make_norm(const Scope& s, const ModernBertConfig& c) {
   return nn::LayerNorm(s, c.hidden_size, c.layer_norm_eps, true, c.norm_bias);
 }
 
-// What layers share: the lengths of the texts, and the keys that a query with a window sees.
+// The layers share the lengths of the texts, and the keys that a query with a window sees.
 struct Sight {
   Value lengths;  // i64[batch]
   Value window;   // bool[seq, seq]
@@ -301,7 +301,7 @@ ConfigEntry pooling_entry() {
   return {.settings = {"classifier_pooling"},
           .read =
               [](SettingsReader& r) {
-                const json& pooling = r.given("classifier_pooling", "cls");
+                const json pooling = r.given("classifier_pooling", "cls");
                 if (pooling != "cls" && pooling != "mean")
                   return r.refuse("classifier_pooling", "cls or mean");
                 r.set("classifier_pooling", pooling);
@@ -324,7 +324,7 @@ ConfigEntries entries() {
        flag_entry("norm_bias", false), flag_entry("attention_bias", false), flag_entry("mlp_bias", false),
        flag_entry("decoder_bias", true), flag_entry("classifier_bias", false), pooling_entry(),
        activation_entry("classifier_activation", "classifier_activation"),
-       // how the logits of masked tokens are computed in training, and settings of initialization and of other kernels
+       // These change how logits of masked tokens are computed in training, or belong to initialization and to other kernels.
        ignored_entry({"sparse_prediction", "sparse_pred_ignore_index", "initializer_cutoff_factor",
                       "reference_compile", "deterministic_flash_attn", "repad_logits_with_grad",
                       "layer_norm_eps"})});

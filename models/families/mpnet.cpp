@@ -15,7 +15,7 @@ std::unique_ptr<Model> make_mpnet(const std::string& family, const PoolerConfig&
                                   .attention_norm = "attention.LayerNorm"},
                        .heads = kRobertaHeads,
                        .positions = EncoderPositions::kBehindPadding,
-                       .padding_idx = 1,  // whatever config.json says
+                       .padding_idx = 1,  // it does not depend on config.json
                        .has_pooler = c.pooler,
                        .relative_buckets = 32},
                       seed);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "executor/session.h"
+#include "models/generation/vocabulary.h"
 #include "passes/precision/observe_inputs.h"
 #include "schema/encoding/calibrated_rounding.h"
 #include "schema/encoding/quantized_formats.h"
@@ -15,7 +16,8 @@ constexpr const char* kEntry = "forward";
 constexpr int64_t kFewestTokens = 32;
 
 // Returns windows of equal length, which share one plan, from the texts joined.
-std::vector<Tensor> windows_of(const text::EvaluationTexts& texts, const CalibrationOptions& options) {
+std::vector<Tensor> windows_of(const Model& model, const text::EvaluationTexts& texts,
+                               const CalibrationOptions& options) {
   std::vector<int64_t> tokens;
   for (const std::vector<int64_t>& text : texts.tokens) tokens.insert(tokens.end(), text.begin(), text.end());
   tokens.resize(std::min(tokens.size(), static_cast<size_t>(options.tokens)));
@@ -23,7 +25,8 @@ std::vector<Tensor> windows_of(const text::EvaluationTexts& texts, const Calibra
   if (count < kFewestTokens)
     fail("the text for calibration has {} tokens, at least {} are needed, and some thousands are better",
          count, kFewestTokens);
-  const int64_t length = std::min(options.seq, count);
+  const int64_t longest = text::positions_of(model).value_or(options.seq);
+  const int64_t length = std::min({options.seq, longest, count});
   std::vector<Tensor> windows;
   for (int64_t first = 0; first + length <= count; first += length) {
     const auto from = tokens.begin() + first;
@@ -119,8 +122,8 @@ passes::QuantizeReport quantize_calibrated(Model& model, const passes::QuantizeO
                                            const text::EvaluationTexts& texts,
                                            const CalibrationOptions& calibration) {
   const std::map<int32_t, WeightFormat> formats = passes::formats_to_quantize(model, options);
-  return passes::quantize(model, options,
-                          Calibration(model, formats, windows_of(texts, calibration), calibration).run());
+  return passes::quantize(
+      model, options, Calibration(model, formats, windows_of(model, texts, calibration), calibration).run());
 }
 
 }  // namespace genesis::jobs

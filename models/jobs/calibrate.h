@@ -13,7 +13,7 @@ namespace genesis::jobs {
 
 struct CalibrationOptions {
   int64_t tokens = 16384;  // tokens of the texts that are read
-  int64_t seq = 512;       // tokens per window
+  int64_t seq = 512;       // tokens per window; at most those that the model has positions for
   // Bytes of the matrices x^T x that are measured in one round. Later rounds run the model with the weights rounded by those
   // before.
   int64_t round_bytes = int64_t{128} << 20;

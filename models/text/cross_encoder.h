@@ -49,7 +49,7 @@ class CrossEncoder {
                            const PairOptions& options = {});
 
   int64_t labels() const;
-  int64_t longest_text() const;  // of both texts together, in tokens; 0: no limit is known
+  int64_t longest_text() const;  // counts the tokens of both texts; 0: no limit is known
   Session& session();
 
  private:

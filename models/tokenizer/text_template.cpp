@@ -99,8 +99,7 @@ EncodedTexts TextTemplate::apply(std::span<const int64_t> first, std::span<const
 }
 
 TextTemplates read_text_templates(std::string_view text) {
-  const json root = parse_shallow_json(text);
-  if (!root.is_object()) fail("the tokenizer.json is no JSON object");
+  const json root = parse_json_object(text, "the tokenizer.json");
   std::vector<json> found;
   collect(member(root, "post_processor"), found);
   if (found.empty()) return {{{{Kind::kFirst}}}, {{{Kind::kFirst}, {Kind::kSecond, 0, 1}}}};

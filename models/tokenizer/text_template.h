@@ -1,4 +1,4 @@
-// How a tokenizer.json puts special tokens around a text, or around the two texts of a pair, and which types the tokens get: its
+// The way a tokenizer.json puts special tokens around a text, or around the two texts of a pair, and which types the tokens get: its
 // "post_processor". Tokenizer::encode() puts the same tokens around a single text; models that read pairs use this.
 #pragma once
 
@@ -20,8 +20,8 @@ struct TextTemplate {
   enum class Kind : uint8_t { kFirst, kSecond, kToken };
   struct Piece {
     Kind kind;
-    int64_t id = 0;    // of a token
-    int64_t type = 0;  // of all tokens of the piece
+    int64_t id = 0;    // kToken has one
+    int64_t type = 0;  // all tokens of the piece have it
   };
   std::vector<Piece> pieces;
 

@@ -216,7 +216,7 @@ std::string tokenizer_json_of_pieces(const fs::path& folder) {
   const fs::path file = folder / "tokenizer.model";
   const PieceClass* otherwise = piece_class_of(folder);
   if (!otherwise || !fs::exists(file)) return "";
-  const std::string bytes = read_limited(file);
+  const std::string bytes = read_regular_file(file, kJsonFile.bytes);
   return with_context([&] { return json_of_piece_file(folder, bytes, *otherwise); },
                       [&] { return file.string(); });
 }

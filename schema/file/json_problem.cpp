@@ -57,7 +57,9 @@ std::string json_problem(std::string_view text, size_t byte, std::string_view wo
   if (says(words, "number overflow")) return "a number is too large";
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
     return "it is empty from line 1 on, and an empty text is not valid JSON";
-  if (byte > text.size()) return "it ends too early: was it cut short?";
+  if (byte > text.size())
+    return fmt::format("it ends too early, in its line {}: was it cut short?",
+                       1 + std::count(text.begin(), text.end(), '\n'));
   if (byte > 0 && text[byte - 1] == '\'')
     return at + " is a single quote, and JSON writes strings between double quotes";
   return "something is wrong at " + at;

@@ -208,6 +208,12 @@ TEST(CudaAttention, TheGradientForHopperChipsDeclines) {
   EXPECT_EQ(chosen(gradient_node(8, 1024, 64, true)), "tiles");
 }
 
+TEST(CudaAttention, GradientsOfLongHeadsHaveTheirKernels) {
+  EXPECT_EQ(chosen(gradient_node(8, 1024, 256)), "fused");
+  EXPECT_EQ(chosen(gradient_node(8, 1024, 256, true)), "tiles");
+  EXPECT_EQ(chosen(gradient_node(8, 1024, 512)), why_no_hopper_here() ? "tiles" : "hopper_long");
+}
+
 // The number of splits depends only on shapes, so that results do too: a cache of any length takes the same scratch
 // memory on every chip.
 TEST(CudaAttention, SplitsAreBounded) {

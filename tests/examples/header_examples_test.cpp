@@ -26,6 +26,7 @@ const std::map<std::string, std::string> kSurroundings = {
     {"schema/ops/elementwise/elementwise.h", "Value x, Value predicted, Value target"},
     {"schema/ops/tensor/reduce.h", "Value x"},
     {"builder/containers.h", "const Scope& scope, Value x"},
+    {"builder/convolution.h", "Value x, Value weight, Value bias"},
     {"builder/functions.h", "Value x"},
     {"builder/graph_builder.h", "Model& model, const Dim& batch, const nn::Sequential& net"},
     {"builder/layers.h", "const Scope& scope, Value x"},
@@ -33,6 +34,7 @@ const std::map<std::string, std::string> kSurroundings = {
     {"builder/scope.h", "Model& model"},
     {"passes/core/match.h", "const Node& node, const Graph& graph, const Uses& uses, ValueId value"},
     {"passes/training/train_step.h", "Model& model"},
+    {"executor/inspector.h", "Session& session, const NamedTensors& inputs"},
     {"executor/state_dict.h", "Session& session"},
     {"executor/generation/engine.h", "Session& session"},
     {"executor/session.h", "const Tensor& tokens, const Tensor& targets"},
@@ -42,6 +44,8 @@ const std::map<std::string, std::string> kSurroundings = {
     {"models/generation/generator.h",
      "const std::vector<int64_t>& tokens, const std::vector<int64_t>& first, const std::vector<int64_t>& "
      "second"},
+    {"models/jobs/calibrate.h", "Model& model"},
+    {"models/text/cross_encoder.h", "const std::vector<std::string>& documents"},
 };
 
 struct Example {

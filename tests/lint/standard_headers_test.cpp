@@ -85,7 +85,7 @@ const std::map<std::string, std::vector<std::string>> kHomes = {
 };
 
 struct Header {
-  Headers included;            // as they are written: "schema/core/tensor.h", "vector"
+  Headers included;            // it holds them as they are written: "schema/core/tensor.h", "vector"
   std::set<std::string> used;  // standard names
 };
 

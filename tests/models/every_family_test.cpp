@@ -7,7 +7,6 @@
 #include "executor/session.h"
 #include "models/formats/hugging_face/adapter.h"
 #include "models/formats/hugging_face/import.h"
-#include "models/generation/sampling_entries.h"
 #include "passes/precision/quantize.h"
 #include "passes/training/train_step.h"
 #include "tests/models/checkpoints.h"
@@ -77,10 +76,8 @@ TEST_P(FamilyCheckpoint, DecodesAsInOnePass) {
       last(session.run("forward", {{"tokens", row_of(tokens)}}).at("logits"), 61);
   Tensor logits;
   for (int64_t at = 0; at < std::ssize(tokens); ++at) {
-    NamedTensors inputs = {{"tokens", row_of({tokens[static_cast<size_t>(at)]})},
-                           {"position", Tensor::of<int64_t>({1}, {at})}};
-    if (text::takes_text_length(*decoder))
-      inputs.emplace("text_length", Tensor::of<int64_t>({1}, {std::ssize(tokens)}));
+    const NamedTensors inputs = {{"tokens", row_of({tokens[static_cast<size_t>(at)]})},
+                                 {"position", Tensor::of<int64_t>({1}, {at})}};
     logits = session.run("decode", inputs).at("logits");
   }
   expect_near(last(logits, 61), whole, 1e-5);
@@ -122,7 +119,7 @@ double relative_error(const std::vector<double>& got, const std::vector<double>&
 
 TEST_P(SmallFamily, ComputesWithQuantizedWeights) {
   const std::vector<double> whole = logits([](Model&) {});
-  for (const auto& [format, bound] : {std::pair(WeightFormat::kQ8, 0.02), {WeightFormat::kQ4, 0.4}}) {
+  for (const auto& [format, bound] : {std::pair(WeightFormat::kQ8, 0.05), {WeightFormat::kQ4, 0.4}}) {
     const std::vector<double> quantized = logits([format = format](Model& model) {
       const passes::QuantizeReport report = passes::quantize(model, {.format = format});
       EXPECT_GE(report.quantized.size(), 2 * 6U);  // all projections of both layers

@@ -99,8 +99,8 @@ TEST_P(QuantizedImport, KeepsWhatAFormatHolds) {
       EXPECT_FALSE(state.trainable);
     }
   EXPECT_EQ(kept, GetParam().kept);
-  for (const State& state : import_as(DType::bf16, hf::Quantized::kWidened)->states())
-    EXPECT_FALSE(state.encoded) << state.name;
+  const auto widened = import_as(DType::bf16, hf::Quantized::kWidened);
+  for (const State& state : widened->states()) EXPECT_FALSE(state.encoded) << state.name;
 }
 
 // Logits of weights that are kept are those of widened weights, but for the rounding of products.
@@ -239,7 +239,7 @@ TEST_F(DamagedQuantized, TextsThatAreNone) {
   copy("bitsandbytes_nf4");
   const std::string state = std::string(kQ) + ".weight.quant_state.bitsandbytes__nf4";
   change_tensors([&](auto& file) { file.template set<uint8_t>(state, 0, '['); });
-  refused({"quant_state is no object of JSON"});
+  refused({"quant_state", "expected a JSON object"});
 }
 
 TEST_F(DamagedQuantized, MethodsAndLayoutsThatAreNotRead) {

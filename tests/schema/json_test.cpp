@@ -77,6 +77,7 @@ TEST(Json, SaysWhereATextStopsBeingJson) {
   expect_in(problem_of("NaN"), "it is NaN");
   expect_in(problem_of("1e999"), "a number is too large");
   expect_in(problem_of(" \n"), "empty");
+  expect_in(problem_of("{\"a\": 3,\n \"b\""), "it ends too early, in its line 2");
   expect_in(error_of([] { parse_json_object("[1]", "this line"); }),
             "this line is not a JSON object: got array");
   expect_in(error_of([] { parse_json_object("[1", "this line"); }),

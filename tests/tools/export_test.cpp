@@ -75,7 +75,7 @@ TEST_F(ExportTool, ChecksItsFlags) {
   expect_usage_error(run_export(tiny("qwen2.genesis"), {"--dtype", "i8"}),
                      {"--dtype i8", "bf16, f16 or f32"});
   expect_error(run_export(tiny("mlp.genesis")),
-               {"no form for the model 'mlp'", "exported are cohere, ", ", qwen2, qwen3", " and "});
+               {"no form for the model 'mlp'", "exported are bert, ", ", qwen2, qwen3", " and xlm-roberta"});
 }
 
 TEST_F(ExportTool, RefusesTheCurrentFolder) {

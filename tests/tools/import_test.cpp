@@ -297,12 +297,29 @@ TEST_F(Import, WithLinksCopiesWhatHasAnotherFormThere) {
   expect_ok(run_tool("genesis-run", {"info", path("linked.genesis"), "--verify"}));
 }
 
+TEST_F(Import, KeepsQuantizedWeightsOrWidensThem) {
+  const auto says = [&](const std::vector<std::string>& flags, const std::string& expected) {
+    std::vector<std::string> command = {folder("quantized/gptq"), "-o", path("m.genesis")};
+    command.insert(command.end(), flags.begin(), flags.end());
+    const Process made = run_tool("genesis-build", command);
+    EXPECT_EQ(made.code, 0);
+    EXPECT_NE(made.err.find(expected), std::string::npos) << made.err;
+    const auto states = expect_json(
+        run_tool("genesis-run", {"info", path("m.genesis"), "--states", "--json"}))["state_table"];
+    return std::ranges::count_if(states, [](const auto& state) { return state.contains("format"); });
+  };
+  EXPECT_EQ(says({}, "weights quantized by gptq: 7 tensors kept as q4; activations are not quantized"), 7);
+  EXPECT_EQ(says({"--widen"}, "7 tensors widened from gptq of 4 bits to f16"), 0);
+  expect_usage_error(run_tool("genesis-build", {"qwen2", "-o", path("m.genesis"), "--widen"}),
+                     {"--widen", "model of the zoo"});
+}
+
 TEST_F(Import, TakesAGgufFile) {
   const std::string file = std::string(GENESIS_SOURCE_ROOT) + "/tests/models/gguf/llama.gguf";
   const auto made = expect_json(run_tool("genesis-build", {file, "-o", path("m.genesis"), "--json"}));
   EXPECT_EQ(made["model"], "llama");
   expect_usage_error(run_tool("genesis-build", {file, "--seed", "3", "-o", path("n.genesis")}),
-                     {"--seed", "GGUF"});
+                     {"--seed", "a file of weights"});
   expect_error(run_tool("genesis-build", {path("none.gguf"), "-o", path("n.genesis")}), {"none.gguf"});
   for (const char* name : {"a b.GGUF", "sha256-0123"}) {
     fs::copy_file(file, path(name));

@@ -10,7 +10,7 @@
 
 namespace genesis::models {
 
-// What a cross-encoder makes of its logits. kDefault: the sigmoid of one label, else the logits.
+// A cross-encoder makes scores of its logits. kDefault: the sigmoid of one label, else the logits.
 enum class ScoreActivation : uint8_t { kDefault, kIdentity, kSigmoid };
 
 struct EncoderConfig {

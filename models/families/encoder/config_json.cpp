@@ -160,7 +160,7 @@ ConfigEntry activation_entry(const std::string& name, const std::string& setting
   return {.settings = {setting},
           .read =
               [=](SettingsReader& r) {
-                const json& given = r.given(name, "gelu");
+                const json given = r.given(name, "gelu");
                 for (const auto& [theirs, ours] : kActivations)
                   if (given == theirs) return r.set(setting, ours);
                 r.add_problem(fmt::format("{}: {}", name, r.shown(given)));

@@ -21,7 +21,7 @@ struct EncoderLayerNames {
   const char* mlp_norm = "output.LayerNorm";
 };
 
-// How tokens know their places.
+// The places by which tokens are known.
 enum class EncoderPositions : uint8_t {
   kCounted,        // 0, 1, 2, ...
   kBehindPadding,  // padding_idx + 1, + 2, ...; tokens of padding do not count and have the position padding_idx

@@ -31,7 +31,7 @@ ConfigEntry padding_entry() {
   return {.settings = {"pad_token_id"},
           .read =
               [](SettingsReader& r) {
-                const nlohmann::json& id = r.given("pad_token_id", 1);
+                const nlohmann::json id = r.given("pad_token_id", 1);
                 if (!id.is_number_integer() || id < 0 || id > (int64_t{1} << 40))
                   return r.refuse("pad_token_id", "a token, behind which positions begin");
                 r.set("pad_token_id", id);

@@ -114,7 +114,7 @@ class ModulesReader {
         {"pooling_mode_lasttoken", "lasttoken"}};
     std::vector<std::string>& modes = result_.settings.pooling;
     modes.clear();
-    const json mode = r.get("pooling_mode");  // of newer versions: a name, or several
+    const json mode = r.get("pooling_mode");  // newer versions have a name, or several
     for (const auto& [flag, name] : kFlags) {
       const bool is_listed = mode.is_array() && std::ranges::find(mode, json(name)) != mode.end();
       if (r.get(flag) == true || mode == name || is_listed) modes.push_back(name);

@@ -15,7 +15,7 @@ namespace genesis::models::hugging_face {
 struct SentenceModules {
   VectorSettings settings;
   NamedTensors dense;              // values of the states of linear layers
-  std::vector<std::string> files;  // those that were read, by their names in the folder
+  std::vector<std::string> files;  // the names of those that were read
 };
 
 // Returns nothing for a folder without modules.json. Throws one Error that lists everything that is not understood: other modules,

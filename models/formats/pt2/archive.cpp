@@ -100,9 +100,8 @@ json Archive::json_of(const std::string& name) const {
     fail("its entry '{}' has {} bytes, the limit is {}", name, bytes.size(), kMaxJson);
   const auto offset = static_cast<size_t>(bytes.data() - zip_.file->bytes().data());
   const std::vector<std::byte> copy = zip_.file->copy(offset, bytes.size());
-  json parsed = parse_shallow_json({reinterpret_cast<const char*>(copy.data()), copy.size()});
-  if (!parsed.is_object()) fail("its entry '{}' is no JSON object", name);
-  return parsed;
+  const std::string_view text(reinterpret_cast<const char*>(copy.data()), copy.size());
+  return parse_json_object(text, "its entry '" + name + "'");
 }
 
 void Archive::read_config(const std::string& folder, const std::string& name) {

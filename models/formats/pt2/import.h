@@ -1,6 +1,6 @@
 // Imports what torch.export.save() wrote (.pt2), without Python: an archive of stored entries that has the program as JSON and the
-// weights as raw bytes. Nothing in it is executed, and pickles are not read. Source of the format: torch/_export/serde/schema.py
-// (schema 8) and torch/export/pt2_archive of PyTorch 2.10 and later.
+// weights as raw bytes. Nothing in it is executed, and pickles are not read. Source of the format: the
+// modules torch._export.serde.schema (schema 8) and torch.export.pt2_archive of PyTorch 2.10 and later.
 #pragma once
 
 #include <filesystem>

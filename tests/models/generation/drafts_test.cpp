@@ -4,6 +4,7 @@
 #include "executor/generation/drafter.h"
 #include "executor/generation/engine.h"
 #include "executor/generation/model_drafter.h"
+#include "executor/inspector.h"
 #include "models/generation/generator.h"
 #include "models/zoo.h"
 #include "passes/precision/cast_precision.h"
@@ -219,7 +220,7 @@ TEST(Drafts, AreVerifiedByTheKernelsOfSingleSteps) {
     const NamedTensors inputs = {{"tokens", Tensor::zeros({DType::i64, {1, tokens}})},
                                  {"position", Tensor::zeros({DType::i64, {1}})},
                                  {"length", Tensor::of<int64_t>({1}, {tokens})}};
-    const auto kernels = session.kernels(generation::verify_name(tokens), inputs);
+    const auto kernels = Inspector(session).kernels(generation::verify_name(tokens), inputs);
     EXPECT_EQ(std::ranges::count(kernels, "attention.decode"), 2 * std::max<int64_t>(tokens / 4, 1));
     EXPECT_EQ(std::ranges::count(kernels, "attention.blocks"), 0);
     EXPECT_GT(std::ranges::count(kernels, "gemm.gemv"), 0);

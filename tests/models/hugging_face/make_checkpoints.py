@@ -134,7 +134,7 @@ def make(name, config, options):
     expected = {"logits": last_logits(model, PROMPT), "greedy": greedy(model, PROMPT, count)}
     if is_special(config):
         expected |= {"long_logits": last_logits(model, LONG), "long_greedy": greedy(model, LONG, 16)}
-    return expected | {"losses": losses(model)}
+    return expected | {"losses": losses(folder)}
 
 
 def make_family(name, config):
@@ -153,11 +153,12 @@ def make_family(name, config):
     expected = {"logits": last_logits(model, PROMPT), "greedy": greedy(model, PROMPT, 32)}
     if is_special(config) or getattr(config, "sliding_window", None):
         expected |= {"long_logits": last_logits(model, LONG), "long_greedy": greedy(model, LONG, 16)}
-    return expected if hasattr(config, "vision_config") else expected | {"losses": losses(model)}
+    return expected if hasattr(config, "vision_config") else expected | {"losses": losses(folder)}
 
 
-def losses(model):
-    """Trains the model, and returns the loss before each step."""
+def losses(folder):
+    """Trains the model, and returns the loss before each step. The model is a new one, because some know how long their texts were."""
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, eps=1e-4, weight_decay=0.1)
     curve = []
     for step in range(10):

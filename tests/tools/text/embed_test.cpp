@@ -126,7 +126,9 @@ TEST_F(Embed, Reranks) {
       run_tool("genesis-run", {"rerank", model, "--pairs", path("pairs.jsonl"), "--json"}))["scores"];
   ASSERT_EQ(scores.size(), 2u);
   for (const auto& row : ranked)
-    if (row["text"] == "cats") EXPECT_NEAR(row["score"].get<double>(), scores[0][0].get<double>(), 1e-5);
+    if (row["text"] == "cats") {
+      EXPECT_NEAR(row["score"].get<double>(), scores[0][0].get<double>(), 1e-5);
+    }
   write_text(path("wrong.jsonl"), "[\"one\"]\n");
   expect_error(run_tool("genesis-run", {"rerank", model, "--pairs", path("wrong.jsonl")}),
                {"wrong.jsonl, line 1", "two strings"});

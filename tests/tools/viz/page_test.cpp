@@ -179,15 +179,15 @@ TEST_F(VizPage, AssumesSizesThatNobodyGave) {
   EXPECT_EQ(sizes["batch"], (nlohmann::json{{"symbol", "batch"}, {"size", 1}, {"assumed", true}}));
 }
 
-// No size is to blame: the model is shown, and why it cannot run.
+// Nobody gave a size: the model is shown, and why it cannot run with the sizes that are assumed.
 TEST_F(VizPage, SaysWhyThereIsNoPlan) {
   save_model(
-      *parse_text("entry forward(x: f32[n,3000000000,1000000000]) {\n  %y = neg(%x)\n  return y = %y\n}\n"),
-      path("large.genesis"));
-  const PageReader page = page_of({path("large.genesis"), "--size", "n=2"});
+      *parse_text(
+          "entry forward(x: f32[n]) {\n  %y = slice(x) {start=[100], length=[1]}\n  return y = %y\n}\n"),
+      path("beyond.genesis"));
+  const PageReader page = page_of({path("beyond.genesis")});
   EXPECT_EQ(page.entry("forward")["snapshots"].size(), 1u);
-  EXPECT_NE(page.entry("forward")["problem"].get<std::string>().find("the limit for one tensor"),
-            std::string::npos)
+  EXPECT_NE(page.entry("forward")["problem"].get<std::string>().find("'y'"), std::string::npos)
       << page.entry("forward")["problem"];
 }
 
@@ -359,6 +359,11 @@ TEST_F(VizPage, RefusesWhatItCannotShow) {
     expect_error(
         run_tool("genesis-viz", Words{model, "--size", "batch=9000000000000000000", "-o", out} + more),
         {"the limit for one tensor", "batch=9000000000000000000"});
+  save_model(
+      *parse_text("entry f(x: f32[n]) {\n  %y = slice(x) {start=[100], length=[1]}\n  return y = %y\n}\n"),
+      path("long.genesis"));
+  expect_error(run_tool("genesis-viz", {path("long.genesis"), "--size", "n=99", "-o", out}), {"'y'", "n=99"});
+  fs::remove(path("long.genesis"));
   expect_error(run_tool("genesis-viz", {path("no.genesis"), "-o", out}), {"no.genesis"});
   expect_error(run_tool("genesis-viz", {model, "--compare", path("no.genesis"), "-o", out}), {"no.genesis"});
   expect_error(run_tool("genesis-viz", {"--loss", path("no.jsonl"), "-o", out}), {"no.jsonl"});

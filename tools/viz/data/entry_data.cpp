@@ -131,6 +131,15 @@ Json sizes_data(const Graph& entry, const EntryOptions& options, const Bindings&
   return sizes;
 }
 
+bool can_be_bound(const Graph& entry, const Bindings& sizes) {
+  try {
+    passes::bind(entry, sizes);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 bool can_be_planned(const Model& model, const Graph& entry, const SessionOptions& session,
                     const Bindings& all) {
   try {
@@ -142,18 +151,19 @@ bool can_be_planned(const Model& model, const Graph& entry, const SessionOptions
   }
 }
 
-// Returns true if an entry point that could not be planned can be with other sizes than those that the user gave: with those that
-// are assumed, or with the least.
-bool are_sizes_to_blame(const Model& model, const Graph& entry, const EntryOptions& options) {
+// Returns true if an entry point could not be planned because of sizes that the user gave for it: its shapes do not fit together,
+// or it can be planned with other sizes, those that are assumed or the least.
+bool are_sizes_to_blame(const Model& model, const Graph& entry, const EntryOptions& options,
+                        const Bindings& sizes) {
   const int64_t ranks = options.session.mesh.ranks();
-  const Bindings assumed = assumed_sizes(model, {}, ranks);
   Bindings least;
   bool is_one_given = false;
   for (const std::string& symbol : passes::symbols_of(entry)) {
     least[symbol] = ranks;
     is_one_given |= options.sizes.contains(symbol) && !options.assumed.contains(symbol);
   }
-  return is_one_given && (can_be_planned(model, entry, options.session, assumed) ||
+  return is_one_given && (!can_be_bound(entry, sizes) ||
+                          can_be_planned(model, entry, options.session, assumed_sizes(model, {}, ranks)) ||
                           can_be_planned(model, entry, options.session, least));
 }
 
@@ -206,7 +216,7 @@ EntryData entry_data(const Model& model, const Graph& entry, const EntryOptions&
   try {
     add_plan(data, model, entry, options, sizes, snapshots, tables);
   } catch (Error& error) {
-    if (are_sizes_to_blame(model, entry, options)) {
+    if (are_sizes_to_blame(model, entry, options, sizes)) {
       error.add_context("while planning entry point '" + entry.name() + "'" + sizes_text(options.sizes));
       throw;
     }

@@ -23,8 +23,8 @@ struct QuantState {
 QuantState read_state(const StoredTensor& bytes) {
   if (bytes.dtype != "U8") fail("its quant_state is {}, expected a text in U8", bytes.to_string());
   const auto* text = reinterpret_cast<const char*>(bytes.data());
-  const nlohmann::json state = parse_shallow_json({text, static_cast<size_t>(bytes.numel())});
-  if (!state.is_object()) fail("its quant_state is no object of JSON");
+  const nlohmann::json state =
+      parse_json_object({text, static_cast<size_t>(bytes.numel())}, "its quant_state");
   QuantState read{size_in(state, "blocksize", 0), size_in(state, "nested_blocksize", 0)};
   if (const auto& offset = entry_of(state, "nested_offset"); offset.is_number())
     read.nested_offset = offset.get<float>();
