@@ -234,7 +234,7 @@ TEST_F(Scripts, AFailedBuildIsTold) {
 TEST_F(Scripts, PathsOfDevAreItsCallers) {
   shell("GENESIS_BUILD_DIR=b GENESIS_SETUP=-Dcuda=disabled ../tree/dev build");
   EXPECT_TRUE(fs::exists(path("elsewhere/b/build.ninja")));
-  const std::string options = " -Dsources_per_unit=20 -Dcuda=disabled";
+  const std::string options = " -Dsources_per_unit=12 -Dcuda=disabled";
   EXPECT_TRUE(called("meson setup b ../tree" + options) || called("meson setup b " + path("tree") + options)) << calls();
 }
 
