@@ -18,7 +18,7 @@ enum class LossKind : uint8_t {
 
 struct LossOptions {
   LossKind kind = LossKind::kCrossEntropy;
-  std::string output = {};  // of `entry`; empty: its only output
+  std::string output = {};  // an output of `entry`; empty: its only one
   std::string entry = "forward";
 };
 

@@ -13,7 +13,7 @@
 
 namespace genesis::models::pt2 {
 
-// What the names of the program stand for while its calls are translated in order.
+// The Environment holds what the names of the program stand for while its calls are translated in order.
 struct Environment {
   std::map<std::string, Value> tensors;
   std::map<std::string, Dim> sizes;
@@ -59,7 +59,7 @@ class Call {
   // Returns an argument that may be a tensor or a number as a tensor like `like`.
   Value operand(const std::string& name, Value like);
   bool is_tensor(const std::string& name);
-  bool is_list(const std::string& name);  // of sizes
+  bool is_list(const std::string& name);  // a list of sizes
   bool is_text(const std::string& name);
 
   // Throws Error unless the argument is missing, None or equal to this value, which it is in torch if it is not given.

@@ -1,5 +1,5 @@
-// Which tensors of an exported program share their memory in torch. Values never change here, so an operation that writes over a
-// tensor is translated only where nothing else would see the change.
+// Sharing knows which tensors of an exported program share their memory in torch. Values never change here, so an operation that
+// writes over a tensor is translated only where nothing else would see the change.
 #pragma once
 
 #include <map>
