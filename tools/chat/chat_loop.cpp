@@ -92,6 +92,7 @@ std::string ChatLoop::prompt() const {
 LineReader::Event ChatLoop::next(std::string& line) {
   std::string said;
   if (world_.is_first()) {
+    interrupts_before_ = interrupts_.count();
     const LineReader::Event event = reader_->next(interrupts_, prompt(), line, world_.size() > 1);
     if (is_terminal_ && event != LineReader::Event::kWaiting) std::cerr << style_.end_green() << std::flush;
     said = std::to_string(static_cast<int>(event)) + line;
@@ -106,7 +107,7 @@ LineReader::Event ChatLoop::next(std::string& line) {
 bool ChatLoop::is_interrupted() {
   constexpr int kPieces = 8;
   if (world_.size() > 1 && ++pieces_ % kPieces != 0) return false;
-  return world_.agreed_by_first(interrupts_.count() > 0);
+  return world_.agreed_by_first(interrupts_.count() > interrupts_before_);
 }
 
 void ChatLoop::at_prompt_interrupted(const std::string& discarded) {
@@ -115,19 +116,25 @@ void ChatLoop::at_prompt_interrupted(const std::string& discarded) {
   std::cerr << "\n";
   done_ = world_.agreed_by_first(!had_text && interrupts_.count() > 1);
   if (had_text)
-    interrupts_.reset();
+    forget_interrupts();
   else if (!done_)
     std::cerr << "Ctrl-C again leaves\n";
 }
 
-void ChatLoop::take(const std::string& line) {
+void ChatLoop::forget_interrupts() {
   interrupts_.reset();
+  interrupts_before_ = 0;
+}
+
+// A Ctrl-C right behind the line is meant for its answer, so interrupts are forgotten only afterwards.
+void ChatLoop::take(const std::string& line) {
   attempt([&] {
     const auto message = lines_.add(line);
     if (!message) return;
     reader_->remember(message->text);
     answer_or_do(*message);
   });
+  forget_interrupts();
 }
 
 void ChatLoop::take_end() {
@@ -203,7 +210,7 @@ void ChatLoop::write_answer(const Reply& reply) {
   }
   if (options_.out.json) options_.out.print(as_json(answer, interrupted), [] {});
   if (shows_more_) print_numbers(answer.result, interrupted);
-  interrupts_.reset();
+  forget_interrupts();
   if (answer.result.stop_reason == text::StopReason::kCacheFull)
     std::cerr << "the context is full: /reset begins a new conversation\n";
 }

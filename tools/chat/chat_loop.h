@@ -48,6 +48,7 @@ class ChatLoop {
   void write_answer(const Reply& reply);
   void print_numbers(const text::GenerateResult& result, bool interrupted) const;
   bool is_interrupted();
+  void forget_interrupts();
   void at_prompt_interrupted(const std::string& discarded);
   ChatCommands::Files files();
 
@@ -62,7 +63,8 @@ class ChatLoop {
   std::unique_ptr<LineReader> reader_;
   InterruptCount interrupts_;
   bool done_ = false;
-  int pieces_ = 0;  // pieces of text of the current answer
+  int interrupts_before_ = 0;  // the interrupts there were when the reading of the line began
+  int pieces_ = 0;             // pieces of text of the current answer
   int failures_ = 0;
   uint64_t regenerated_ = 0;  // number of times the last message was answered again
 };
