@@ -25,7 +25,8 @@
 //   verify_N            tokens i64[rows,N], position i64[rows], length i64[rows] -> token i64[rows,N]    reads tokens like
 //                       fill_cache and returns the token that decode_and_sample would choose behind each of them: on the CPU
 //                       the same bit for bit. It reads the settings of decode_and_sample, and writes no state but the cache.
-//                       What it returns behind `length` tokens is meaningless. With one row it writes padding to the cache
+//                       Tokens behind `length` are padding: their results mean nothing, and with one row they are written to
+//                       the cache, too.
 //
 // If rotary frequencies depend on the length of the text, `fill_cache`, `fill_row` and `prefill_and_sample` take one more input:
 // text_length i64[] or [rows], the number of tokens of the whole prompt, of which `tokens` is one chunk. The model's `prefill`
