@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <numeric>
 
 #include "schema/core/error.h"
 #include "schema/core/parse_number.h"
@@ -28,8 +29,12 @@ Dim Dim::symbol(std::string name) {
     fail(
         "'{}' is not a name for a symbolic dimension: use letters, digits and '_', not starting with a digit",
         name);
+  return factor(std::move(name));
+}
+
+Dim Dim::factor(std::string text) {
   Dim dim;
-  dim.terms_.push_back({{std::move(name)}, 1});
+  dim.terms_.push_back({{std::move(text)}, 1});
   return dim;
 }
 
@@ -44,7 +49,8 @@ int64_t Dim::value() const {
 }
 
 // Limits of a dimension: files are not trusted, and products grow exponentially. No real dimension comes near them.
-constexpr size_t kMaxTerms = 64, kMaxDegree = 32;
+constexpr size_t kMaxTerms = 64, kMaxDegree = 32, kMaxFunctionText = 1024;
+constexpr int kMaxDepth = 256;  // more than a function of that many characters can nest
 
 void Dim::add_term(const Term& term) {
   if (term.symbols.size() > kMaxDegree)
@@ -111,13 +117,157 @@ std::optional<Dim> Dim::divide_exact(const Dim& divisor) const {
   return quotient;
 }
 
+namespace {
+
+// A function of two dimensions, as a factor of a dimension.
+struct Function {
+  std::string_view name;  // a row of kFunctions
+  Dim a, b;
+};
+
+Dim floor_div_by(const Dim& a, const Dim& divisor) { return Dim::floor_div(a, divisor.value()); }
+
+constexpr struct {
+  std::string_view name;
+  Dim (*apply)(const Dim& a, const Dim& b);
+} kFunctions[] = {{"floor_div", floor_div_by}, {"min", Dim::min}, {"max", Dim::max}};
+
+Dim apply(const Function& function) {
+  for (const auto& [name, apply] : kFunctions)
+    if (name == function.name) return apply(function.a, function.b);
+  fail("'{}' is not a function of dimensions: expected floor_div, min or max", function.name);
+}
+
+// Returns the position of the first `wanted` in `text` outside of parentheses, or npos.
+size_t find_outside(std::string_view text, char wanted) {
+  int depth = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (depth == 0 && text[i] == wanted) return i;
+    depth += text[i] == '(' ? 1 : text[i] == ')' ? -1 : 0;
+  }
+  return std::string_view::npos;
+}
+
+Dim parse_sum(std::string_view text, int depth);
+
+// Reads "floor_div(h+1,2)". Returns nothing for a text without parentheses.
+std::optional<Function> parse_function(std::string_view text, int depth = 0) {
+  const size_t open = text.find('(');
+  if (open == std::string_view::npos) return std::nullopt;
+  if (depth > kMaxDepth) fail("the dimension '{}' nests too deep", text);
+  const std::string_view operands = text.back() == ')' ? text.substr(open + 1, text.size() - open - 2) : "";
+  const size_t comma = find_outside(operands, ',');
+  if (comma == std::string_view::npos)
+    fail("'{}' is not a dimension: expected a function such as floor_div(h+1,2)", text);
+  return Function{text.substr(0, open), parse_sum(operands.substr(0, comma), depth + 1),
+                  parse_sum(operands.substr(comma + 1), depth + 1)};
+}
+
+Dim parse_factor(std::string_view text, int depth) {
+  if (const auto number = parse_number<int64_t>(text)) return *number;
+  const auto function = parse_function(text, depth);
+  return function ? apply(*function) : Dim::symbol(std::string(text));
+}
+
+Dim parse_product(std::string_view text, int depth) {
+  Dim product(1);
+  while (true) {
+    const size_t star = find_outside(text, '*');
+    product = product * parse_factor(text.substr(0, star), depth);
+    if (star == std::string_view::npos) return product;
+    text.remove_prefix(star + 1);
+  }
+}
+
+Dim parse_sum(std::string_view text, int depth) {
+  Dim sum;
+  while (true) {
+    const size_t plus = find_outside(text, '+');
+    sum = sum + parse_product(text.substr(0, plus), depth);
+    if (plus == std::string_view::npos) return sum;
+    text.remove_prefix(plus + 1);
+  }
+}
+
+std::string text_of(const Function& function) {
+  std::string text(function.name);
+  text += "(" + function.a.to_string() + "," + function.b.to_string() + ")";
+  if (text.size() > kMaxFunctionText)
+    fail("a function of dimensions has {} characters, the limit is {}: {}...", text.size(), kMaxFunctionText,
+         text.substr(0, 80));
+  return text;
+}
+
+// Returns a / divisor rounded down, and sets `rest` to what is left, from 0 to divisor - 1.
+int64_t divide(int64_t a, int64_t divisor, int64_t& rest) {
+  rest = (a % divisor + divisor) % divisor;
+  return (a - a % divisor) / divisor - (a % divisor < 0 ? 1 : 0);
+}
+
+}  // namespace
+
+Dim Dim::floor_div(const Dim& a, int64_t divisor) {
+  if (divisor <= 0)
+    fail("the dimension {} is divided by {}: expected a positive number", a.to_string(), divisor);
+  if (divisor > INT32_MAX)
+    fail("the dimension {} is divided by {}, the limit is {}", a.to_string(), divisor, INT32_MAX);
+  Dim whole, rest;
+  whole.constant_ = divide(a.constant_, divisor, rest.constant_);
+  int64_t common = divisor;
+  for (const Term& term : a.terms_) {
+    int64_t left = 0;
+    whole.add_term({term.symbols, divide(term.coefficient, divisor, left)});
+    rest.add_term({term.symbols, left});
+    common = std::gcd(common, left);
+  }
+  if (rest.is_constant()) return whole;
+  rest.constant_ /= common;
+  for (Term& term : rest.terms_) term.coefficient /= common;
+  divisor /= common;
+  if (rest.terms_.size() == 1 && rest.terms_[0].coefficient == 1 && rest.terms_[0].symbols.size() == 1) {
+    const auto inner = parse_function(rest.terms_[0].symbols[0]);
+    if (inner && inner->name == "floor_div")
+      return whole +
+             floor_div(inner->a + inner->b * Dim(rest.constant_), checked_mul(inner->b.value(), divisor));
+  }
+  return whole + factor(text_of({"floor_div", rest, divisor}));
+}
+
+Dim Dim::ceil_div(const Dim& a, int64_t divisor) { return floor_div(a + Dim(divisor - 1), divisor); }
+
+bool Dim::is_never_negative() const {
+  const auto is_name = [](const std::string& text) { return text.find('(') == std::string::npos; };
+  return constant_ >= 0 && std::ranges::all_of(terms_, [&](const Term& term) {
+           return term.coefficient > 0 && std::ranges::all_of(term.symbols, is_name);
+         });
+}
+
+Dim Dim::min(const Dim& a, const Dim& b) {
+  if ((b - a).is_never_negative()) return a;
+  if ((a - b).is_never_negative()) return b;
+  const bool in_order = a.to_string() < b.to_string();
+  return factor(text_of({"min", in_order ? a : b, in_order ? b : a}));
+}
+
+Dim Dim::max(const Dim& a, const Dim& b) {
+  if ((b - a).is_never_negative()) return b;
+  if ((a - b).is_never_negative()) return a;
+  const bool in_order = a.to_string() < b.to_string();
+  return factor(text_of({"max", in_order ? a : b, in_order ? b : a}));
+}
+
 Dim Dim::substitute(const Bindings& bindings) const {
   Dim result(constant_);
   for (const Term& term : terms_) {
     Dim product(term.coefficient);
-    for (const std::string& name : term.symbols) {
-      const auto bound = bindings.find(name);
-      product = product * (bound == bindings.end() ? symbol(name) : Dim(bound->second));
+    for (const std::string& text : term.symbols) {
+      if (const auto function = parse_function(text)) {
+        product = product *
+                  apply({function->name, function->a.substitute(bindings), function->b.substitute(bindings)});
+        continue;
+      }
+      const auto bound = bindings.find(text);
+      product = product * (bound == bindings.end() ? factor(text) : Dim(bound->second));
     }
     result = result + product;
   }
@@ -133,8 +283,14 @@ int64_t Dim::evaluate(const Bindings& bindings) const {
 
 void Dim::collect_symbols(std::vector<std::string>& names) const {
   for (const Term& term : terms_)
-    for (const std::string& name : term.symbols)
-      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    for (const std::string& text : term.symbols) {
+      if (const auto function = parse_function(text)) {
+        function->a.collect_symbols(names);
+        function->b.collect_symbols(names);
+      } else if (std::ranges::find(names, text) == names.end()) {
+        names.push_back(text);
+      }
+    }
 }
 
 std::string Dim::to_string() const {
@@ -149,25 +305,6 @@ std::string Dim::to_string() const {
   return text;
 }
 
-Dim Dim::parse(std::string_view text) {
-  const std::string whole(text);
-  Dim sum;
-  while (true) {
-    const size_t plus = text.find('+');
-    std::string_view term = text.substr(0, plus);
-    Dim product(1);
-    while (true) {
-      const size_t star = term.find('*');
-      const std::string_view factor = term.substr(0, star);
-      const auto number = parse_number<int64_t>(factor);
-      product = product * (number ? Dim(*number) : symbol(std::string(factor)));
-      if (star == std::string_view::npos) break;
-      term.remove_prefix(star + 1);
-    }
-    sum = sum + product;
-    if (plus == std::string_view::npos) return sum;
-    text.remove_prefix(plus + 1);
-  }
-}
+Dim Dim::parse(std::string_view text) { return parse_sum(text, 0); }
 
 }  // namespace genesis

@@ -1,6 +1,7 @@
 // A dimension: an integer polynomial over named symbols, such as 4, batch, 2*seq + 1 or batch*seq. Shape inference treats known
-// and unknown sizes alike; symbols are bound to integers when a Session runs. A Dim is always canonical, so == is algebraic
-// equality.
+// and unknown sizes alike; symbols are bound to integers when a Session runs. A factor may also be a function of dimensions, such
+// as floor_div(height+1,2), which is the height of an image behind a convolution that takes every second row. A Dim is always
+// canonical: equal polynomials compare equal, and so do functions that differ only by the rules given beside each of them.
 #pragma once
 
 #include <cstdint>
@@ -34,15 +35,25 @@ class Dim {
   std::optional<Dim> divide_exact(
       const Dim& divisor) const;  // the divisor must be a constant, or a product of symbols and a constant
 
+  // Returns a / divisor, rounded down. Throws Error if the divisor is not positive. Multiples of the divisor, common factors and
+  // nested divisions are reduced: floor_div(2*h+3,2) is h+1, and floor_div(floor_div(h+1,2)+1,2) is floor_div(h+3,4).
+  static Dim floor_div(const Dim& a, int64_t divisor);
+  static Dim ceil_div(const Dim& a, int64_t divisor);  // the same, rounded up
+  // The result is one of the two if their order does not depend on the symbols, none of which is negative.
+  static Dim min(const Dim& a, const Dim& b);
+  static Dim max(const Dim& a, const Dim& b);
+
   bool operator==(const Dim&) const = default;
 
  private:
   struct Term {
-    std::vector<std::string> symbols;  // sorted, never empty
+    std::vector<std::string> symbols;  // sorted, never empty; names, and functions as to_string() writes them
     int64_t coefficient;               // never 0
     bool operator==(const Term&) const = default;
   };
+  static Dim factor(std::string text);  // a dimension of one term with one factor, which is not checked
   void add_term(const Term& term);
+  bool is_never_negative() const;
 
   int64_t constant_ = 0;
   std::vector<Term> terms_;  // sorted by symbols

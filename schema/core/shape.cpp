@@ -11,11 +11,15 @@ Shape Shape::parse(std::string_view text) {
     fail("'{}' is not a shape: expected [4,batch]", text);
   text = text.substr(1, text.size() - 2);
   Shape shape;
-  while (!text.empty()) {
-    const size_t comma = text.find(',');
-    shape.push_back(Dim::parse(text.substr(0, comma)));
-    if (comma == std::string_view::npos) break;
-    text.remove_prefix(comma + 1);
+  int depth = 0;  // commas within parentheses belong to functions such as min(batch,8)
+  size_t begin = 0;
+  for (size_t i = 0; i <= text.size() && !text.empty(); ++i) {
+    if (i == text.size() || (text[i] == ',' && depth == 0)) {
+      shape.push_back(Dim::parse(text.substr(begin, i - begin)));
+      begin = i + 1;
+    } else {
+      depth += text[i] == '(' ? 1 : text[i] == ')' ? -1 : 0;
+    }
   }
   return shape;
 }

@@ -330,7 +330,11 @@ TEST(Pt2, SizesAreExpressions) {
             (Dim(2) * Dim::symbol("batch") - 1).to_string());
   EXPECT_EQ(text("Pow(Symbol('s77', integer=True), Integer(2))"),
             (Dim::symbol("batch") * Dim::symbol("batch")).to_string());
-  EXPECT_EQ(text("FloorDiv(Symbol('s77', integer=True), Integer(2))"), "none");
+  EXPECT_EQ(text("FloorDiv(Symbol('s77', integer=True), Integer(2))"), "floor_div(batch,2)");
+  EXPECT_EQ(text("FloorDiv(Integer(2), Symbol('s77', integer=True))"), "none");
+  EXPECT_EQ(text("Max(Integer(8), Symbol('s77', integer=True))"), "max(8,batch)");
+  EXPECT_EQ(text("Mod(Symbol('s77', integer=True), Integer(4))"),
+            (Dim::symbol("batch") - Dim::floor_div(Dim::symbol("batch"), 4) * 4).to_string());
   EXPECT_NE(error_of([] { parse_size("Add(Integer(2)", {}); }), "");
   EXPECT_NE(error_of([] { parse_size("Symbol('s", {}); }), "");
   std::string deep;

@@ -1,6 +1,6 @@
 // Tests slices, joins, splits, padding, and slices whose start is data.
-#include "schema/ops/tensor/dynamic_slice.h"
 #include "schema/ops/tensor/slice.h"
+#include "schema/ops/tensor/dynamic_slice.h"
 
 #include <algorithm>
 
@@ -339,11 +339,12 @@ TEST(Slice, Symbols) {
                    concat({in[0], in[0]}, 1),
                    pad(in[0], {0, 1, 0}, {0, 2, 0}),
                    slice(in[0], 0, kToEnd, kToEnd, -1),
-                   select(in[0], 0, -1)};
+                   select(in[0], 0, -1),
+                   slice(in[0], 1, 0, kToEnd, 3)};
   });
   const char* expected[] = {"f32[batch,seq+-1,4]", "f32[batch,2,4]",     "f32[batch,seq+-1,4]",
                             "f32[batch,seq,4]",    "f32[batch,2*seq,4]", "f32[batch,seq+3,4]",
-                            "f32[batch,seq,4]",    "f32[seq,4]"};
+                            "f32[batch,seq,4]",    "f32[seq,4]",         "f32[batch,floor_div(seq+2,3),4]"};
   for (size_t i = 0; i < types.size(); ++i) EXPECT_EQ(types[i].to_string(), expected[i]) << i;
 }
 

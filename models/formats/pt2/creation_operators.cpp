@@ -67,10 +67,10 @@ Dim sum_of(const Dim& a, const Dim& b) { return a + b; }
 Dim difference_of(const Dim& a, const Dim& b) { return a - b; }
 Dim product_of(const Dim& a, const Dim& b) { return a * b; }
 Dim quotient_of(const Dim& a, const Dim& b) {
-  if (a.is_constant() && b.is_constant() && b.value() > 0 && a.value() >= 0) return a.value() / b.value();
   if (const auto exact = a.divide_exact(b)) return *exact;
-  fail("the size {} // {} is not read: a quotient of symbolic sizes has to be exact", a.to_string(),
-       b.to_string());
+  if (b.is_constant() && b.value() > 0) return Dim::floor_div(a, b.value());
+  fail("the size {} // {} is not read: expected a positive number as divisor, or an exact quotient",
+       a.to_string(), b.to_string());
 }
 
 // Checks of the exporter. Sizes and dtypes are checked for every value of the file.

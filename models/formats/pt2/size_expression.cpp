@@ -49,10 +49,27 @@ class Parser {
       for (int64_t i = 1; i < *exponent; ++i) result = result * *operands[0];
       return result;
     }
-    if (function != "Add" && function != "Mul") return std::nullopt;
-    for (size_t i = 1; i < operands.size(); ++i)
-      result = function == "Add" ? result + *operands[i] : result * *operands[i];
+    for (size_t i = 1; i < operands.size(); ++i) {
+      const auto next = combined(function, result, *operands[i]);
+      if (!next) return std::nullopt;
+      result = *next;
+    }
     return result;
+  }
+
+  // Returns nothing for an unknown function, and for a quotient by a size which is not exact.
+  static std::optional<Dim> combined(std::string_view function, const Dim& a, const Dim& b) {
+    if (function == "Add") return a + b;
+    if (function == "Mul") return a * b;
+    if (function == "Min") return Dim::min(a, b);
+    if (function == "Max") return Dim::max(a, b);
+    const bool divides = function == "FloorDiv" || function == "CleanDiv";
+    if (!divides && function != "Mod" && function != "PythonMod") return std::nullopt;
+    if (divides)
+      if (const auto exact = a.divide_exact(b)) return exact;
+    if (!b.is_constant() || b.value() <= 0) return std::nullopt;
+    const Dim quotient = Dim::floor_div(a, b.value());
+    return divides ? quotient : a - quotient * b;
   }
 
   // Reads 's77', positive=True, integer=True)

@@ -10,8 +10,8 @@
 
 namespace genesis::models::pt2 {
 
-// Returns the expression as a Dim, with symbols renamed by `names`; nothing if it is no polynomial (a floor, a maximum). Throws
-// Error if the text is no expression.
+// Returns the expression as a Dim, with symbols renamed by `names`; nothing for functions that Dim does not have, such as a
+// quotient by a size that is not exact. Throws Error if the text is no expression.
 std::optional<Dim> parse_size(std::string_view text, const std::map<std::string, std::string>& names);
 
 }  // namespace genesis::models::pt2

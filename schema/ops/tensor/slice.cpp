@@ -37,13 +37,8 @@ Value slice_symbolic(Value x, int axis, const Dim& size, int64_t start, int64_t 
   const auto place = [&](int64_t at) { return at < 0 ? size + Dim(at) : Dim(at); };
   const Dim first = step < 0 && start == kToEnd ? size - Dim(1) : place(start);
   const Dim last = end == kToEnd ? (step > 0 ? size : Dim(-1)) : place(end);
-  const Dim span = step > 0 ? last - first : first - last;
-  const auto length = (span + Dim((step > 0 ? step : -step) - 1)).divide_exact(step > 0 ? step : -step);
-  if (step == 1 || step == -1) return strided(x, axis, first, span, step);
-  if (!length)
-    fail("a slice with step {} of the symbolic size {} has no polynomial length: bind it first", step,
-         size.to_string());
-  return strided(x, axis, first, *length, step);
+  const Dim length = step > 0 ? Dim::ceil_div(last - first, step) : Dim::ceil_div(first - last, -step);
+  return strided(x, axis, first, length, step);
 }
 
 // Pads with `before` elements in front and `after` behind along `axis`, taken from x itself.
