@@ -5,7 +5,7 @@
 namespace genesis::models {
 namespace {
 
-// RMSNorm with the weight 1 + w, computed in f32 at least.
+// RMSNorm with the weight 1 + w, in f32 at least, so that a low precision rounds only the result.
 class RmsNormFromOne : public nn::Module<RmsNormFromOne> {
  public:
   RmsNormFromOne(const Scope& s, int64_t size, double eps)
@@ -14,7 +14,7 @@ class RmsNormFromOne : public nn::Module<RmsNormFromOne> {
   Value forward(Value x) const {
     const DType wide = promote(x.dtype(), DType::f32);
     const Value weight = cast(weight_.in(*x.graph), wide) + 1;
-    return cast(rms_norm(cast(x, wide), weight, eps_), x.dtype());
+    return rms_norm(x, weight, eps_);
   }
 
  private:
