@@ -16,10 +16,7 @@
 #include "tools/common/printable.h"
 #include "tools/run/run_commands.h"
 #include "tools/run/run_inputs.h"
-#include "tools/viz/data/model_data.h"
-#include "tools/viz/data/numerics_data.h"
-#include "tools/viz/data/page_data.h"
-#include "tools/viz/page_file.h"
+#include "tools/viz/run_pages.h"
 
 namespace genesis::tools {
 namespace {
@@ -94,21 +91,6 @@ std::string message_of(const ComparedNode& first, const std::string& criterion) 
       first.tolerance);
 }
 
-// Writes the page of genesis-viz with every compared value, and the distributions of the first differing value on
-// both sides.
-void write_page(const CompareFlags& flags, const Model& model, const Bindings& sizes,
-                const viz::Comparison& comparison) {
-  if (flags.page.empty()) return;
-  viz::Tables tables(sizes);
-  viz::ModelOptions options{.entries = {flags.options.entry}, .sizes = sizes};
-  options.entry.budgets = false;
-  viz::PageParts parts{.title = std::filesystem::path(flags.file).filename().string() + ", compared",
-                       .view = "numerics"};
-  parts.models.push_back(viz::model_data(model, flags.file, options, tables));
-  parts.numerics = viz::numerics_data(comparison, tables);
-  viz::write_page(flags.page, viz::page_data(std::move(parts), tables));
-}
-
 void report(const CompareFlags& flags, const std::optional<ComparedNode>& first, int64_t compared,
             const nlohmann::ordered_json& tolerance, const std::string& criterion) {
   nlohmann::ordered_json json{
@@ -151,7 +133,7 @@ void compare_command(CompareFlags flags) {
   const nlohmann::ordered_json tolerance = options.by_rounding()
                                                ? nlohmann::ordered_json("rounding")
                                                : number_json(std::max(options.tolerance, 0.0));
-  write_page(flags, *model, compared.sizes, page);
+  if (!flags.page.empty()) viz::write_comparison_page(flags.page, *model, flags.file, compared.sizes, page);
   report(flags, compared.first, static_cast<int64_t>(compared.values.size()), tolerance, page.criterion);
   if (compared.first) throw ExitCode(1);
 }

@@ -13,10 +13,10 @@
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
 #include "tools/common/ranks.h"
-#include "tools/common/sampling_flags.h"
 #include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
 #include "tools/text/answer_lines.h"
+#include "tools/text/sampling_flags.h"
 #include "tools/text/text_writer.h"
 
 namespace genesis::tools {

@@ -8,7 +8,6 @@
 #include "executor/inspection/benchmark.h"
 #include "executor/inspection/profile_table.h"
 #include "executor/inspector.h"
-#include "schema/file/json_text.h"
 #include "schema/file/reader.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
@@ -16,12 +15,8 @@
 #include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
 #include "tools/run/run_inputs.h"
-#include "tools/viz/data/difference_data.h"
-#include "tools/viz/data/measured_data.h"
-#include "tools/viz/data/model_data.h"
-#include "tools/viz/data/page_data.h"
 #include "tools/viz/files/trace_file.h"
-#include "tools/viz/page_file.h"
+#include "tools/viz/run_pages.h"
 
 namespace genesis::tools {
 namespace {
@@ -60,27 +55,6 @@ void time_steps(Session& session, const ProfileFlags& flags, const NamedTensors&
     if (i == 0 || next.back().end_us < measured.timings.back().end_us) measured.timings = next;
   }
   measured.median_us = viz::median_times(runs);
-}
-
-// Returns the timeline of the shortest run over all ranks, with the median time of each step of this rank. Null if
-// the device gives no timeline.
-viz::Json best_timeline(Session& session, const ProfileFlags& flags, const NamedTensors& inputs, World& world,
-                        size_t steps) {
-  viz::Json best;
-  std::vector<std::vector<double>> runs;
-  for (int64_t i = 0; i < flags.runs; ++i) {
-    world.barrier();
-    const Timeline mine = Inspector(session).timeline(flags.entry, inputs);
-    runs.push_back(viz::step_times(mine, steps));
-    std::vector<viz::Json> ranks;
-    for (const std::string& text : world.gather(viz::timeline_data(mine, world.rank()).dump()))
-      ranks.push_back(parse_ordered_json_text(text));
-    const viz::Json all = viz::joined_timelines(ranks);
-    if (all["tracks"].empty()) return nullptr;
-    if (best.is_null() || all["total_us"].get<double>() < best["total_us"].get<double>()) best = all;
-  }
-  best["median_us"] = viz::median_times(runs);
-  return best;
 }
 
 std::string kernels_text(const ProfileRow& row) {
@@ -147,45 +121,13 @@ nlohmann::ordered_json rows_json(const Plan& plan, const std::vector<ProfileRow>
   return json;
 }
 
-// A model with its measurements.
-struct Profiled {
-  std::string file;
-  std::shared_ptr<const Model> model;
-  Plan plan;
-  viz::Measurement measured;
-};
-
-viz::Json page_of(const ProfileFlags& flags, const Profiled& one, const SessionOptions& session,
-                  viz::Tables& tables) {
-  viz::ModelOptions options{.entries = {flags.entry}, .sizes = one.plan.bindings};
-  options.entry.session = session;
-  options.entry.session.device = one.measured.device;
-  options.entry.session.collectives = nullptr;
-  options.entry.sizes_are_of_rank = true;
-  options.entry.budgets = false;
-  options.entry.measured = &one.measured;
-  return viz::model_data(*one.model, one.file, options, tables);
-}
-
-// Writes the page of genesis-viz with the measured times. Two models are shown side by side.
-void write_page(const ProfileFlags& flags, const SessionOptions& session,
-                const std::vector<Profiled>& sides) {
-  viz::Tables tables(sides[0].plan.bindings);
-  viz::PageParts parts{.title = std::filesystem::path(flags.file).filename().string() + ", measured",
-                       .view = sides.size() > 1 ? "difference" : "time"};
-  for (const Profiled& one : sides) parts.models.push_back(page_of(flags, one, session, tables));
-  if (sides.size() > 1)
-    parts.difference =
-        viz::difference_data(*sides[0].model, parts.models[0], *sides[1].model, parts.models[1], tables);
-  viz::write_page(flags.page, viz::page_data(std::move(parts), tables));
-}
-
 Measured measure(Session& session, const ProfileFlags& flags, const NamedTensors& inputs, World& world) {
   Measured measured;
   with_nonfinite_page(flags.run, flags.file, session, [&] {
     time_steps(session, flags, inputs, measured);
     measured.kernels = Inspector(session).kernels(flags.entry, inputs);
-    measured.timeline = best_timeline(session, flags, inputs, world, measured.timings.size());
+    measured.timeline = viz::best_timeline([&] { return Inspector(session).timeline(flags.entry, inputs); },
+                                           flags.runs, measured.timings.size(), world);
   });
   return measured;
 }
@@ -197,8 +139,8 @@ viz::Measurement measurement_of(const Session& session, const ProfileFlags& flag
 }
 
 // Profiles the model of --compare, with the device limits measured for the first model.
-Profiled profile_other(const ProfileFlags& flags, const std::shared_ptr<const Model>& model,
-                       const SessionOptions& options, const DevicePeaks& peaks, World& world) {
+viz::ProfiledModel profile_other(const ProfileFlags& flags, const std::shared_ptr<const Model>& model,
+                                 const SessionOptions& options, const DevicePeaks& peaks, World& world) {
   Session session(model, options);
   const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry));
   const Measured measured = measure(session, flags, inputs, world);
@@ -231,9 +173,10 @@ void profile_rank(const ProfileFlags& flags, const std::shared_ptr<World>& world
   const std::vector<ProfileRow> rows = profile_table(plan, measured.times(), peaks, flags.by_op);
   const double total = measured.timings.back().end_us;
   if (!flags.page.empty()) {
-    std::vector<Profiled> sides{{flags.file, model, plan, measurement_of(session, flags, measured, peaks)}};
+    std::vector<viz::ProfiledModel> sides{
+        {flags.file, model, plan, measurement_of(session, flags, measured, peaks)}};
     if (other) sides.push_back(profile_other(flags, other, options, peaks, *world));
-    write_page(flags, options, sides);
+    viz::write_profile_page(flags.page, options, sides);
   }
   flags.out.print(rows_json(plan, rows, peaks, total), [&] { print_table(flags, plan, rows, peaks, total); });
 }

@@ -1,4 +1,4 @@
-#include "tools/common/sampling_flags.h"
+#include "tools/text/sampling_flags.h"
 
 #include <fmt/ranges.h>
 
