@@ -84,6 +84,7 @@ TEST_F(Import, MakesATokenizerOfAVocabularyAndItsMerges) {
                           "don't  STOP 12345 e\xcc\x81\n\n<|im_start|> x<|endoftext|>", "--json"}))["ids"];
     };
     EXPECT_EQ(ids(path("m.genesis")), ids(folder(std::string("../tokenizer/") + name))) << model;
+    EXPECT_EQ(ids(path("hub")), ids(path("m.genesis"))) << "without a model, from the same files";
     write_text(path("hub/merges.txt"), "abc\n");
     expect_error(run_tool("genesis-build", {path("hub"), "-o", path("m.genesis")}),
                  {"merges.txt", "two tokens"});

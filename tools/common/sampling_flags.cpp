@@ -110,6 +110,14 @@ void add_context(Command& command, int64_t& positions) {
              at_least<int64_t>(1));
 }
 
+void add_cache_dtype(Command& command, std::string& dtype, const std::string& help) {
+  const auto read = [&dtype](const std::vector<std::string>& words) {
+    if (words.back() != "q8") fail_usage("--cache-dtype {}: expected q8", words.back());
+    dtype = words.back();
+  };
+  command.add_option("--cache-dtype", read, help)->type_name("q8");
+}
+
 void check_sampling(const Command& command, const text::GenerateOptions& given) {
   check_rules(command, {{given.temperature == 0,
                          {std::begin(kDrawing), std::end(kDrawing)},
