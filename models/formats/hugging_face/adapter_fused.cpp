@@ -46,7 +46,7 @@ std::vector<std::string> layers_in(const SafeTensors& file) {
 // The adapter of a part of a fused layer.
 struct PartAdapter {
   std::string layer;
-  int64_t rows = 0;  // of B; those of the layer
+  int64_t rows = 0;  // B has as many rows as the layer's weight
   Tensor a, b;       // f32 [rank, in], [rows, rank]; empty handles without an adapter
   double scale = 0;  // alpha / rank
 

@@ -11,7 +11,7 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr float kMostQuant = 127;
+constexpr float kMaxQuant = 127;
 
 // Rounds to the nearest integer, ties to even, for magnitudes below 2^22. Compilers vectorize this form.
 float rounded(float x) {
@@ -30,14 +30,14 @@ float quantize_row(const T* x, int64_t n, int8_t* quants) {
     most = magnitude > most ? magnitude : most;
   }
   if (!is_finite) most = 0;
-  const float scale = most / kMostQuant;
+  const float scale = most / kMaxQuant;
   if (scale == 0) {
     std::fill(quants, quants + n, int8_t{0});
   } else {
     // A scale may be a denormal number that was rounded down, so that quants need a limit.
     for (int64_t i = 0; i < n; ++i)
       quants[i] =
-          static_cast<int8_t>(std::clamp(rounded(static_cast<float>(x[i]) / scale), -kMostQuant, kMostQuant));
+          static_cast<int8_t>(std::clamp(rounded(static_cast<float>(x[i]) / scale), -kMaxQuant, kMaxQuant));
   }
   return is_finite ? scale : std::numeric_limits<float>::quiet_NaN();
 }

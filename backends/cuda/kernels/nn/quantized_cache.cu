@@ -4,48 +4,43 @@
 
 #include <cfloat>
 
+#include "backends/common/decomposed_quantized_attention.h"
 #include "backends/cuda/device/number.h"
 #include "backends/cuda/device/packs.h"
+#include "backends/cuda/device/reduce.h"
 #include "backends/cuda/kernels.h"
-#include "backends/inner_kernel.h"
-#include "schema/ops/nn/attention.h"
 
 namespace genesis::cuda {
 namespace {
 
-constexpr int kWarp = 32;
-constexpr float kMostQuant = 127;
+constexpr float kMaxQuant = 127;
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     quantize_kernel(const T* x, int8_t* quants, float* scales, int64_t rows, int64_t n) {
   begin_in_order();
-  const int64_t row = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) / kWarp;
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int64_t row = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) / kLanes;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
   if (row >= rows) return;
   const T* from = x + row * n;
-  float most = 0;
-  bool is_finite = true;
-  for (int64_t i = lane; i < n; i += kWarp) {
+  float most = 0;  // NaN if a number is not finite
+  for (int64_t i = lane; i < n; i += kLanes) {
     const float magnitude = fabsf(static_cast<float>(widen(from[i])));
-    is_finite = is_finite && magnitude <= FLT_MAX;
-    most = fmaxf(most, magnitude);
+    most = MaxOrNan()(most, magnitude <= FLT_MAX ? magnitude : __int_as_float(0x7fc00000));
   }
-#pragma unroll
-  for (int step = kWarp / 2; step > 0; step /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, step));
-  is_finite = __all_sync(~0u, is_finite);
-  const float scale = is_finite ? most / kMostQuant : 0;
-  for (int64_t i = lane; i < n; i += kWarp) {
-    const float quant = scale == 0 ? 0 : rintf(static_cast<float>(widen(from[i])) / scale);
-    quants[row * n + i] = static_cast<int8_t>(fminf(fmaxf(quant, -kMostQuant), kMostQuant));
+  most = reduce_lanes(most, kLanes, MaxOrNan());
+  const float scale = most / kMaxQuant;
+  for (int64_t i = lane; i < n; i += kLanes) {
+    const float quant = !(scale > 0) ? 0 : rintf(static_cast<float>(widen(from[i])) / scale);
+    quants[row * n + i] = static_cast<int8_t>(fminf(fmaxf(quant, -kMaxQuant), kMaxQuant));
   }
-  if (lane == 0) scales[row] = is_finite ? scale : __int_as_float(0x7fc00000);
+  if (lane == 0) scales[row] = scale;
 }
 
 template <class T>
 void quantize_as(const KernelContext& c) {
   const int64_t rows = c.output(1).numel();
-  start_with_pdl(c, quantize_kernel<T>, blocks_for(rows * kWarp, kThreads), kThreads, 0,
+  start_with_pdl(c, quantize_kernel<T>, blocks_for(rows * kLanes, kThreads), kThreads, 0,
                  c.input(0).as<const T>(), c.output(0).as<int8_t>(), c.output(1).as<float>(), rows,
                  c.input(0).dim(-1));
 }
@@ -64,8 +59,7 @@ void quantize(const KernelContext& c) {
   }
 }
 
-// Converts keys or values of a cache [batch, positions, heads, size]. Positions beyond a text's length become zeros: kernels
-// of attention multiply them by weights of zero.
+// Converts keys or values of a cache [batch, positions, heads, size]. Positions beyond a text's length become zeros.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     numbers_kernel(const int8_t* quants, const float* scales, const int64_t* length, int length_step, T* y,
@@ -77,71 +71,43 @@ __global__ void __launch_bounds__(kThreads)
   y[i] = narrow<T>(is_read ? static_cast<float>(quants[i]) * scales[i / size] : 0.0f);
 }
 
-class NumbersAttention {
- public:
-  NumbersAttention(bool ready, const KernelQuery& query) {
-    const auto op = from_attributes<ops::QuantizedAttention>(query.attributes);
-    ops::Attention attention;
-    attention.causal = attention.has_key_length = true;
-    attention.scale = op.scale;
-    attention.window = op.window;
-    const TensorType &q = query.inputs[0], k{q.dtype, query.inputs[1].shape},
-                     v{q.dtype, query.inputs[2].shape};
-    attend_ = InnerKernel::of(kernels_for, ready, query.disabled, attention, {q, k, v, query.inputs[5]},
-                              {query.outputs[0]});
-    v_at_ = CheckedSize(k.bytes()).rounded_up(kAlignment).value();
-    inner_at_ = (CheckedSize(v_at_) + CheckedSize(v.bytes()).rounded_up(kAlignment)).value();
-  }
-
-  int64_t scratch_bytes() const { return (CheckedSize(inner_at_) + attend_.scratch_bytes()).value(); }
-
-  void run(const KernelContext& k) const {
-    Launch launch = launch_of(k);
-    launch.independent = 0;  // the inner kernels have their own inputs
-    KernelContext c = k;
-    c.launch = &launch;
-    convert(c, 1, c.scratch);
-    convert(c, 2, c.scratch + v_at_);
-    attend_.run(c, {c.input(0).data, c.scratch, c.scratch + v_at_, c.input(5).data}, c.output().data,
-                c.scratch + inner_at_);
-  }
-
- private:
-  static constexpr int64_t kAlignment = 256;
-
-  template <class T>
-  static void convert_to(const KernelContext& c, int operand, std::byte* to) {
-    const TensorView& quants = c.input(operand);
-    const int64_t size = quants.dim(3), token = quants.dim(2) * size, count = quants.numel();
-    if (count == 0) return;
-    start_with_pdl(c, numbers_kernel<T>, blocks_for(count, kThreads), kThreads, 0, quants.as<const int8_t>(),
-                   c.input(operand + 2).as<const float>(), c.input(5).as<const int64_t>(), c.input(5).rank,
-                   reinterpret_cast<T*>(to), count, size, token, quants.dim(1) * token);
-  }
-
-  static void convert(const KernelContext& c, int operand, std::byte* to) {
-    const DType dtype = c.input(0).dtype;
-    if (dtype == DType::bf16) return convert_to<__nv_bfloat16>(c, operand, to);
-    if (dtype == DType::f16) return convert_to<__half>(c, operand, to);
-    convert_to<float>(c, operand, to);
-  }
-
-  InnerKernel attend_;
-  int64_t v_at_ = 0, inner_at_ = 0;  // byte offsets in scratch memory
-};
-
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
-  return std::make_shared<NumbersAttention>(true, query);
+template <class T>
+void convert_to(const KernelContext& c, int operand, std::byte* to) {
+  const TensorView& quants = c.input(operand);
+  const int64_t size = quants.dim(3), token = quants.dim(2) * size, count = quants.numel();
+  if (count == 0) return;
+  start_with_pdl(c, numbers_kernel<T>, blocks_for(count, kThreads), kThreads, 0, quants.as<const int8_t>(),
+                 c.input(operand + 2).as<const float>(), c.input(5).as<const int64_t>(), c.input(5).rank,
+                 reinterpret_cast<T*>(to), count, size, token, quants.dim(1) * token);
 }
 
-int64_t scratch_bytes(const KernelQuery& query) { return NumbersAttention(false, query).scratch_bytes(); }
+void convert(const KernelContext& c, int operand, std::byte* to) {
+  const DType dtype = c.input(0).dtype;
+  if (dtype == DType::bf16) return convert_to<__nv_bfloat16>(c, operand, to);
+  if (dtype == DType::f16) return convert_to<__half>(c, operand, to);
+  convert_to<float>(c, operand, to);
+}
 
-void attend(const KernelContext& c) { c.prepared<NumbersAttention>().run(c); }
+std::shared_ptr<const void> prepare(const KernelQuery& query) {
+  return std::make_shared<DecomposedQuantizedAttention>(kernels_for, true, query);
+}
+
+int64_t scratch_bytes(const KernelQuery& query) {
+  return DecomposedQuantizedAttention(kernels_for, false, query).scratch_bytes();
+}
+
+void attend(const KernelContext& k) {
+  Launch launch = launch_of(k);
+  launch.independent = 0;  // the kernels of the decomposition have their own inputs
+  KernelContext inner = k;
+  inner.launch = &launch;
+  k.prepared<DecomposedQuantizedAttention>().run(inner, convert);
+}
 
 constexpr OpKernel kOps[] = {
     {"quantize_rows", {.name = "rows", .run = quantize}},
     {"quantized_attention",
-     {.name = "numbers", .run = attend, .scratch_bytes = scratch_bytes, .prepare = prepare}}};
+     {.name = "decomposed", .run = attend, .scratch_bytes = scratch_bytes, .prepare = prepare}}};
 
 }  // namespace
 
