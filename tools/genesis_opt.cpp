@@ -382,7 +382,8 @@ void run(Flags& flags, const Command& app) {
     model = passes::cast_precision(*model, parse_cast(flags.cast), flags.keep_f32);
   }
   if (!flags.quantize.format.empty()) quantize(*model, flags.input, flags.quantize);
-  if (!flags.cache_dtype.empty()) model = passes::with_quantized_cache(*model);
+  if (!flags.cache_dtype.empty())
+    with_context([&] { model = passes::with_quantized_cache(*model); }, [&] { return flags.input; });
   if (flags.runs_passes()) optimize(*model, flags, reports);
   if (const auto budget = flags.memory.bytes()) model->metadata["memory_budget"] = std::to_string(*budget);
   if (!flags.output.empty()) save_model(*model, flags.output, {.progress = progress->hook()});

@@ -13,7 +13,7 @@
 namespace genesis::tools {
 namespace {
 
-constexpr const char* kDrawing[] = {"--top-k", "--top-p", "--min-p", "--seed"};
+constexpr const char* kDrawing[] = {"--top-k", "--top-p", "--min-p", "--typical-p", "--seed"};
 
 std::string flag_of(std::string name) {
   std::ranges::replace(name, '_', '-');
